@@ -1,0 +1,42 @@
+/**
+ * What a backend is: a value that answers "can you", "how" and "why not" as data, and turns a bound program into PTX.
+ * Nothing in the shared code names a backend or an architecture.
+ */
+import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
+import type { KernelSpec } from "./manifest.ts";
+import type { Pass } from "./passes/pass.ts";
+import type { Problem } from "./problem.ts";
+import type { Schedule, ScheduleModel } from "./schedule.ts";
+import type { Target } from "./target.ts";
+import type { TileProgram } from "./tile/types.ts";
+
+/** PTX text of one kernel and everything that a launcher must know about it. */
+export interface LoweredKernel {
+  readonly ptx: string;
+  readonly kernel: KernelSpec;
+}
+
+export interface Backend {
+  /** Short name: `simt`, `mma`, `wgmma`, `tcgen05`. */
+  readonly id: string;
+  /** One line for tables and --help. */
+  readonly summary: string;
+  /** The schedule's fields: text codec, ranges, defaults, explicit off values. */
+  readonly schedule: ScheduleModel;
+  /** A problem and the target for the smoke run of `npm start`: what this backend is best shown with. */
+  readonly showcase: { readonly arch: string; readonly dtype: string };
+  /** Whether the hardware has what this backend needs. */
+  supports(target: Target): Verdict;
+  /** Whether this backend serves the problem; every reason if not. */
+  accepts(problem: Problem, target: Target): Verdict;
+  /** Legal schedules, best first, lazily; never empty when `accepts` says yes. */
+  schedules(problem: Problem, target: Target): Iterable<Schedule>;
+  /** Every reason why a schedule is illegal here, each with the nearest legal value; empty when it is legal. */
+  check(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[];
+  /** The program at stage `nest`. The last place that reads the schedule. The schedule must pass `check`. */
+  tile(problem: Problem, schedule: Schedule, target: Target): TileProgram;
+  /** Passes from `nest` to `bound`, in order. */
+  readonly passes: readonly Pass[];
+  /** Bound program to PTX. Sees the IR and the target only. Errors are for hand-edited programs it cannot express. */
+  lower(program: TileProgram, target: Target): Checked<LoweredKernel>;
+}

@@ -1,0 +1,91 @@
+/**
+ * The problem model: `D = epilogue(alpha * A.B + beta * C)`.
+ * A is m x k, B is k x n, C and D are m x n. Everything that any backend may be asked is representable here;
+ * a backend that cannot serve a part of it says so in `accepts`.
+ */
+import type { DType } from "./dtype.ts";
+
+/** `row`: the last index is contiguous; `col`: the first one is. */
+export type MatrixLayout = "row" | "col";
+
+/** One matrix in device memory. */
+export interface Operand {
+  readonly dtype: DType;
+  readonly layout: MatrixLayout;
+  /** Leading dimension in elements: distance between rows (`row`) or columns (`col`); at least the extent of the contiguous axis. */
+  readonly ld: number;
+  /** Guaranteed alignment of the base pointer in bytes (a power of two); wider copies need more. */
+  readonly align: number;
+}
+
+/** A scalar that is known when the kernel is made, or one that the launch supplies. */
+export type Scalar = number | "runtime";
+
+export type Batch =
+  | { readonly kind: "none" }
+  /** `count` problems of one shape; strides in elements between consecutive matrices (0 shares one matrix). */
+  | {
+      readonly kind: "strided";
+      readonly count: number;
+      readonly strideA: number;
+      readonly strideB: number;
+      readonly strideC: number;
+      readonly strideD: number;
+    }
+  /** Problems of different shapes; sizes, pointers and leading dimensions come from device memory, these are the upper bounds. */
+  | { readonly kind: "grouped"; readonly count: number };
+
+export type Activation = "relu" | "gelu" | "gelu_tanh" | "silu" | "sigmoid" | "tanh";
+
+/** One step of the epilogue chain; steps apply in order to the fp32 (or s32, f64) accumulator value. */
+export type EpilogueStep =
+  /** Add a vector indexed by m (one value a row) or n (one a column). */
+  | { readonly kind: "bias"; readonly along: "m" | "n"; readonly dtype: DType }
+  /** Multiply by a launch-time scalar, a vector along m or n, or one value read from device memory. */
+  | { readonly kind: "scale"; readonly by: "scalar" | "m" | "n" | "tensor"; readonly dtype: DType }
+  | { readonly kind: "activation"; readonly fn: Activation }
+  | { readonly kind: "clamp"; readonly min: number; readonly max: number }
+  /** Add an m x n matrix. */
+  | { readonly kind: "residual"; readonly operand: Operand }
+  /** Multiply by an m x n matrix, elementwise. */
+  | { readonly kind: "gate"; readonly operand: Operand }
+  /** Round to another dtype; `saturate` clamps to its finite range. */
+  | { readonly kind: "cast"; readonly dtype: DType; readonly saturate: boolean }
+  /** Store the value at this point as a second output. */
+  | { readonly kind: "output"; readonly operand: Operand }
+  /** Reduce over n (one value a row), over m (one a column) or over everything. */
+  | { readonly kind: "reduce"; readonly op: "sum" | "amax"; readonly over: "m" | "n" | "all"; readonly dtype: DType };
+
+export interface Problem {
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly a: Operand;
+  readonly b: Operand;
+  /** Present iff beta is not the constant 0. */
+  readonly c: Operand | null;
+  readonly d: Operand;
+  readonly acc: DType;
+  readonly alpha: Scalar;
+  readonly beta: Scalar;
+  readonly batch: Batch;
+  readonly epilogue: readonly EpilogueStep[];
+}
+
+/** Rows x columns of each operand of a problem. */
+export function operandShape(problem: Problem, which: "a" | "b" | "c" | "d"): readonly [number, number] {
+  switch (which) {
+    case "a":
+      return [problem.m, problem.k];
+    case "b":
+      return [problem.k, problem.n];
+    case "c":
+    case "d":
+      return [problem.m, problem.n];
+  }
+}
+
+/** (row stride, column stride) of an operand in elements. */
+export function operandStrides(operand: Operand): readonly [number, number] {
+  return operand.layout === "row" ? [operand.ld, 1] : [1, operand.ld];
+}

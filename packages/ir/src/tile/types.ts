@@ -1,0 +1,255 @@
+/**
+ * The tile IR: one structured program, few operations, five stages.
+ *
+ * A program is written from the point of view of one thread block. Buffers are 2-D tiles; statements move, multiply and
+ * store whole tiles. How a tile is spread over warps, lanes and registers is data beside the buffer (`Ownership`,
+ * `Distribution`, `Layout`), filled in by later passes: absent means "not decided yet", and every stage can be
+ * interpreted without it. Meaning never depends on what is filled in; speed does.
+ *
+ * | stage | what is explicit |
+ * |---|---|
+ * | nest | loop nest over grid, K chunks and K steps; operands read from global memory; directives say what passes shall do |
+ * | staged | shared tiles, copies global -> shared, fragments |
+ * | pipelined | rings: slots, acquire / commit / wait / release, prologue, steady state, drain; fragment double buffering |
+ * | specialised | roles, register budgets, how each ring edge is realised (block barrier, mbarrier, implied) |
+ * | bound | layouts, ownership, distributions, vector widths, atoms, guards of the tails, raster |
+ *
+ * The text form (print.ts, parse.ts) shows every field here; nothing else exists.
+ */
+import type { DType } from "../dtype.ts";
+import type { Layout } from "../layout/types.ts";
+import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
+
+export const stages = ["nest", "staged", "pipelined", "specialised", "bound"] as const;
+export type Stage = (typeof stages)[number];
+
+/** Axes of the GEMM. */
+export type Axis = "m" | "n" | "k";
+
+/** Levels of the machine, outermost first. `block` is the serial loop inside a block. */
+export const tiers = ["grid", "cluster", "block", "warpgroup", "warp", "thread", "register", "atom"] as const;
+export type Tier = (typeof tiers)[number];
+
+/**
+ * One factor of an axis: `extent` steps on `tier`. `stride` is the weight of this factor's coordinate in the tier's own
+ * linear index (warp number, lane number, register number), so a list of factors is a complete layout:
+ * `warp 2:2, register 4:32, thread 4:1, register 4:8` along m puts row 64*w + 16*i + 4*l + j in warp bit 2*w, lane l, register 32*i + 8*j.
+ */
+export interface Factor {
+  readonly tier: Tier;
+  readonly extent: number;
+  readonly stride: number;
+}
+
+/** Factorisation of the three axes, outermost factor first. The product of an axis's factors inside `grid` is its block tile. */
+export interface Nest {
+  readonly m: readonly Factor[];
+  readonly n: readonly Factor[];
+  readonly k: readonly Factor[];
+}
+
+/**
+ * Which thread holds which element of a register tile, per axis of the tile, outermost factor first.
+ * A tier index that no factor mentions is replicated (an A fragment is the same for all lanes along n).
+ */
+export interface Ownership {
+  readonly rows: readonly Factor[];
+  readonly cols: readonly Factor[];
+}
+
+/**
+ * How the threads of a block share a copy: vectors of `vector` elements run first along `fastest` (0 rows, 1 columns),
+ * then along the other axis; thread t moves vectors t, t + threads, t + 2*threads, … below the total.
+ */
+export interface Distribution {
+  readonly threads: number;
+  readonly vector: number;
+  readonly fastest: 0 | 1;
+}
+
+/** Integer expressions over loop variables. `/` and `%` are floor division and modulus by a positive constant, on non-negative values. */
+export type Expr =
+  | { readonly kind: "const"; readonly value: number }
+  | { readonly kind: "var"; readonly name: string }
+  | { readonly kind: "add"; readonly lhs: Expr; readonly rhs: Expr }
+  | { readonly kind: "sub"; readonly lhs: Expr; readonly rhs: Expr }
+  | { readonly kind: "mul"; readonly lhs: Expr; readonly factor: number }
+  | { readonly kind: "div"; readonly lhs: Expr; readonly divisor: number }
+  | { readonly kind: "mod"; readonly lhs: Expr; readonly divisor: number };
+
+/** Uniform conditions (the same for all threads of a block). */
+export interface Cond {
+  readonly lhs: Expr;
+  readonly op: "<" | "<=" | "==" | "!=" | ">=" | ">";
+  readonly rhs: Expr;
+}
+
+export type Space = "global" | "shared" | "register" | "tensor";
+
+/** A 2-D tile of memory. Names are printed with a leading `%`, stored without it. */
+export interface Buffer {
+  readonly name: string;
+  readonly space: Space;
+  readonly dtype: DType;
+  /** Rows and columns of one slot. For `global` the whole matrix: A is m x k, B k x n, C and D m x n. */
+  readonly shape: readonly [number, number];
+  /** Copies of the tile: ring slots in shared memory, double buffering in registers; 1 otherwise. */
+  readonly slots: number;
+  /** Global: strides of the matrix (always set). Shared and tensor: set by the pass that binds layouts. Register: null. */
+  readonly layout: Layout | null;
+  /** Register tiles: set by the pass that binds ownership. */
+  readonly own: Ownership | null;
+  /** Alignment of the base in bytes: of the caller's pointer for `global`, of the allocation for `shared`; 0 for registers. */
+  readonly align: number;
+}
+
+/** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
+export type Edge =
+  | { readonly kind: "barrier"; readonly id: number }
+  | { readonly kind: "mbarrier"; readonly arrivals: number }
+  | { readonly kind: "implied" };
+
+/**
+ * What moves the data. `direct`: a load and a store through registers by the same threads. `cp.async`: asynchronous copy, complete
+ * when its group is waited for. `tma`: bulk tensor copy, completes on an mbarrier.
+ */
+export type Transport = "direct" | "cp.async" | "tma";
+
+/** A ring of slots in one or more shared buffers. Chunks have sequence numbers 0, 1, …; chunk t lives in slot t % slots. */
+export interface Ring {
+  readonly name: string;
+  readonly slots: number;
+  readonly buffers: readonly string[];
+  readonly transport: Transport;
+  /** From commit to wait. Set by the pass that specialises; null before. */
+  readonly full: Edge | null;
+  /** From release to acquire. */
+  readonly empty: Edge | null;
+}
+
+/** A rectangle of one slot of a buffer: origin and extent, rows then columns. */
+export interface View {
+  readonly buffer: string;
+  readonly slot: Expr;
+  readonly origin: readonly [Expr, Expr];
+  readonly extent: readonly [number, number];
+}
+
+/** Order in which output tiles are visited. `grouped`: `group` tile rows at a time, columns fastest between groups. */
+export type Raster =
+  | { readonly kind: "row" }
+  | { readonly kind: "col" }
+  | { readonly kind: "grouped"; readonly group: number };
+
+/** Order of the multiply-adds of one register tile step. `snake` reverses every other run, so that one operand is reused at each turn. */
+export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
+
+export type Stmt =
+  /** Every output tile of the grid; one tile a block. `vars` are the tile's row and column number. */
+  | {
+      readonly kind: "tiles";
+      readonly vars: readonly [string, string];
+      readonly extents: readonly [number, number];
+      readonly raster: Raster;
+      readonly body: readonly Stmt[];
+    }
+  /** Serial loop `for var = from .. to` (exclusive), step 1. */
+  | {
+      readonly kind: "for";
+      readonly var: string;
+      readonly from: Expr;
+      readonly to: Expr;
+      readonly unroll: boolean;
+      readonly body: readonly Stmt[];
+    }
+  | { readonly kind: "if"; readonly cond: Cond; readonly then: readonly Stmt[] }
+  /** Warps `first .. first + warps` of the block run `body`; `registers` is the setmaxnreg budget or null. Roles do not nest. */
+  | {
+      readonly kind: "role";
+      readonly name: string;
+      readonly first: number;
+      readonly warps: number;
+      readonly registers: number | null;
+      readonly body: readonly Stmt[];
+    }
+  | { readonly kind: "fill"; readonly dst: View; readonly value: number }
+  /**
+   * dst <- src, same extents. Reads outside a global buffer give 0, writes there are dropped, and only along the axes in `guard`;
+   * an access outside along an unguarded axis is an error. `when`: a uniform predicate; false means nothing moves.
+   */
+  | {
+      readonly kind: "copy";
+      readonly dst: View;
+      readonly src: View;
+      readonly transport: Transport;
+      readonly guard: readonly [rows: boolean, cols: boolean];
+      readonly when: Cond | null;
+      /** Set when bound for copies that involve global memory and are not laid out by a register tile's ownership. */
+      readonly dist: Distribution | null;
+      /** Elements moved by one instruction on the (source, destination) side; [1, 1] until vectorised. */
+      readonly vector: readonly [src: number, dst: number];
+    }
+  /** acc += a * b. Extents: acc m x n, a m x k, b k x n. `atom` names a row of the backend's atom table (`fma`, …). */
+  | {
+      readonly kind: "mma";
+      readonly acc: View;
+      readonly a: View;
+      readonly b: View;
+      readonly atom: string;
+      readonly walk: Walk;
+    }
+  /** Producer: wait until the slot of chunk `at` is free. */
+  | { readonly kind: "acquire"; readonly ring: string; readonly at: Expr }
+  /** Producer: all copies into the slot of chunk `at` have been issued. */
+  | { readonly kind: "commit"; readonly ring: string; readonly at: Expr }
+  /** Consumer: wait until chunk `at` has arrived. `pending`: later commits that may still be in flight (transport cp.async). */
+  | { readonly kind: "wait"; readonly ring: string; readonly at: Expr; readonly pending: number }
+  /** Consumer: the slot of chunk `at` has been read. */
+  | { readonly kind: "release"; readonly ring: string; readonly at: Expr }
+  /** All threads of the role (or block) meet at barrier `id`. */
+  | { readonly kind: "barrier"; readonly id: number }
+  /** dst <- steps(alpha * acc + beta * c), with the guard rules of `copy`. `c` is null iff beta is 0. */
+  | {
+      readonly kind: "epilogue";
+      readonly dst: View;
+      readonly acc: View;
+      readonly c: View | null;
+      readonly alpha: Scalar;
+      readonly beta: Scalar;
+      readonly steps: readonly EpilogueStep[];
+      readonly guard: readonly [rows: boolean, cols: boolean];
+      readonly vector: number;
+    };
+
+export type StmtKind = Stmt["kind"];
+
+/**
+ * What a later pass shall do, carried by the program because passes read no schedule.
+ * A pass that has done its work removes its directive. Values are words or numbers: `stage operands=ab transport=direct`.
+ */
+export interface Directive {
+  readonly name: string;
+  readonly args: Readonly<Record<string, string | number>>;
+}
+
+/** Threads of the block; `warps` = threads / 32. */
+export interface Launch {
+  readonly threads: number;
+  readonly cluster: readonly [number, number];
+}
+
+export interface TileProgram {
+  /** Entry symbol of the kernel. */
+  readonly name: string;
+  readonly stage: Stage;
+  readonly arch: string;
+  readonly problem: Problem;
+  readonly launch: Launch;
+  /** The factorisation; null once ownership is bound (the buffers then carry it). */
+  readonly nest: Nest | null;
+  readonly directives: readonly Directive[];
+  readonly buffers: readonly Buffer[];
+  readonly rings: readonly Ring[];
+  readonly body: readonly Stmt[];
+}
+
