@@ -67,7 +67,13 @@ export interface LaunchReport {
 
 export interface KernelInfo {
   readonly entry: string;
-  readonly params: readonly { readonly name: string; readonly type: string; readonly size: number; readonly align: number; readonly offset: number }[];
+  readonly params: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly size: number;
+    readonly align: number;
+    readonly offset: number;
+  }[];
   readonly staticSmem: number;
   readonly maxThreads: number | null;
 }
@@ -89,4 +95,3 @@ export interface Emulator {
   /** Errors are launches that cannot start; what goes wrong while running is in the report. */
   launch(module: LoadedModule, entry: string, config: LaunchConfig): Checked<LaunchReport>;
 }
-

@@ -40,9 +40,7 @@ export type Checked<T> = Result<T, readonly Diagnostic[]>;
 
 /** One diagnostic as text: `TW2107 (unsupported) at schedule.stages: … \n  hint: …`. */
 export function formatDiagnostic(d: Diagnostic): string {
-  const place = d.location
-    ? `${d.location.file ?? "<text>"}:${d.location.line}:${d.location.column}: `
-    : "";
+  const place = d.location ? `${d.location.file ?? "<text>"}:${d.location.line}:${d.location.column}: ` : "";
   const head = `${place}${d.code} (${d.kind}) at ${d.at}: ${d.message}`;
   return d.hint === undefined ? head : `${head}\n  hint: ${d.hint}`;
 }

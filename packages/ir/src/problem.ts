@@ -54,7 +54,12 @@ export type EpilogueStep =
   /** Store the value at this point as a second output. */
   | { readonly kind: "output"; readonly operand: Operand }
   /** Reduce over n (one value a row), over m (one a column) or over everything. */
-  | { readonly kind: "reduce"; readonly op: "sum" | "amax"; readonly over: "m" | "n" | "all"; readonly dtype: DType };
+  | {
+      readonly kind: "reduce";
+      readonly op: "sum" | "amax";
+      readonly over: "m" | "n" | "all";
+      readonly dtype: DType;
+    };
 
 export interface Problem {
   readonly m: number;

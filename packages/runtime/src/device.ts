@@ -1,6 +1,7 @@
 /** One interface over the CUDA driver and the emulator. */
+
+import type { CheckName, Counters, Finding, Order } from "@tilewright/emulator";
 import type { Checked } from "@tilewright/ir";
-import type { CheckName, Finding, Counters, Order } from "@tilewright/emulator";
 
 export type DeviceKind = "cuda" | "emulator";
 
@@ -62,4 +63,3 @@ export interface Device extends Disposable {
   synchronize(): Checked<true>;
   close(): void;
 }
-

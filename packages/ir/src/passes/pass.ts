@@ -1,6 +1,7 @@
 /** A pass: one named step from program to program. One pass per file, named for its function. */
-import type { Stage, TileProgram } from "../tile/types.ts";
+
 import type { Target } from "../target.ts";
+import type { Stage, TileProgram } from "../tile/types.ts";
 
 export interface Pass {
   /** The function's name, as `--print-passes` shows it. */

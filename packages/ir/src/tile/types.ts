@@ -252,4 +252,3 @@ export interface TileProgram {
   readonly rings: readonly Ring[];
   readonly body: readonly Stmt[];
 }
-

@@ -1,0 +1,14 @@
+import { defineConfig } from "tsup";
+
+/** The one place that knows how a package is built, so that a change of bundler is a change of this file. */
+export function defineLibrary(entry: string[]) {
+  return defineConfig({
+    entry,
+    format: ["esm"],
+    dts: true,
+    sourcemap: true,
+    clean: true,
+    target: "node20",
+    treeshake: true,
+  });
+}

@@ -1,0 +1,27 @@
+import { defineConfig } from "vitest/config";
+
+// Tests run on the sources (export condition @tilewright/source), so none needs a build; test/dist.* are the exception.
+const conditions = ["@tilewright/source", "node", "import", "default"];
+
+export default defineConfig({
+  resolve: { conditions },
+  ssr: { resolve: { conditions } },
+  test: {
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "unit",
+          include: ["packages/*/test/**/*.test.ts", "scripts/**/*.test.ts"],
+          exclude: ["**/*.gpu.test.ts"],
+          testTimeout: 60_000,
+        },
+      },
+      {
+        extends: true,
+        test: { name: "gpu", include: ["packages/*/test/**/*.gpu.test.ts"], fileParallelism: false },
+      },
+      { extends: true, test: { name: "bench", include: ["packages/*/test/**/*.bench.ts"] } },
+    ],
+  },
+});
