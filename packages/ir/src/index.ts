@@ -1,0 +1,73 @@
+/** Public surface of `@tilewright/ir`: explicit re-exports, grouped by folder. */
+
+// Backends and the launch manifest
+export type { Backend, LoweredKernel } from "./backend.ts";
+export {
+  type Checked,
+  type Diagnostic,
+  type DiagnosticKind,
+  formatDiagnostic,
+  InternalError,
+  type SourceLocation,
+  type Verdict,
+} from "./diagnostics.ts";
+
+// Element types
+export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
+// Units, results, diagnostics
+export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
+// layout/
+export type { Layout, Swizzle } from "./layout/types.ts";
+export type { Constraint, KernelSpec, LaunchExpr, ParamSpec } from "./manifest.ts";
+// passes/
+export type { Pass } from "./passes/pass.ts";
+// Problem
+export {
+  type Activation,
+  type Batch,
+  type EpilogueStep,
+  type MatrixLayout,
+  type Operand,
+  operandShape,
+  operandStrides,
+  type Problem,
+  type Scalar,
+} from "./problem.ts";
+// Schedule
+export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
+// Targets
+export {
+  type Feature,
+  type Gpu,
+  hasFeature,
+  type PtxVersion,
+  type Target,
+  type TargetLimits,
+} from "./target.ts";
+// tile/
+export {
+  type Axis,
+  type Buffer,
+  type Cond,
+  type Directive,
+  type Distribution,
+  type Edge,
+  type Expr,
+  type Factor,
+  type Launch,
+  type Nest,
+  type Ownership,
+  type Raster,
+  type Ring,
+  type Space,
+  type Stage,
+  type Stmt,
+  type StmtKind,
+  stages,
+  type Tier,
+  type TileProgram,
+  type Transport,
+  tiers,
+  type View,
+  type Walk,
+} from "./tile/types.ts";
