@@ -189,7 +189,10 @@ export type Stmt =
       /** Elements moved by one instruction on the (source, destination) side; [1, 1] until vectorised. */
       readonly vector: readonly [src: number, dst: number];
     }
-  /** acc += a * b. Extents: acc m x n, a m x k, b k x n. `atom` names a row of the backend's atom table (`fma`, …). */
+  /**
+   * acc += a * b. Extents: acc m x n, a m x k, b k x n. `atom` names a row of the backend's atom table (`fma`, …).
+   * Operands in global memory (stage `nest`) read 0 outside the matrix: guards are attributes of copies only.
+   */
   | {
       readonly kind: "mma";
       readonly acc: View;
