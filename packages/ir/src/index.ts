@@ -44,6 +44,7 @@ export {
   type Target,
   type TargetLimits,
 } from "./target.ts";
+export * from "./tile/index.ts";
 // tile/
 export {
   type Axis,

@@ -1,0 +1,65 @@
+/** Uniform conditions over loop variables: construction, evaluation, substitution, folding, negation. */
+import {
+  type Env,
+  type ExprLike,
+  evaluateExpr,
+  freeVars,
+  lit,
+  simplify,
+  sub,
+  substituteExpr,
+} from "./expr.ts";
+import type { Cond } from "./types.ts";
+
+export type CondOp = Cond["op"];
+
+interface OpRow {
+  readonly test: (lhs: number, rhs: number) => boolean;
+  readonly not: CondOp;
+}
+
+const ops: Readonly<Record<CondOp, OpRow>> = {
+  "<": { test: (a, b) => a < b, not: ">=" },
+  "<=": { test: (a, b) => a <= b, not: ">" },
+  "==": { test: (a, b) => a === b, not: "!=" },
+  "!=": { test: (a, b) => a !== b, not: "==" },
+  ">=": { test: (a, b) => a >= b, not: "<" },
+  ">": { test: (a, b) => a > b, not: "<=" },
+};
+
+export const condOps = Object.keys(ops) as readonly CondOp[];
+
+export const isCondOp = (text: string): text is CondOp => Object.hasOwn(ops, text);
+
+/** `lhs op rhs`; numbers stand for constants. */
+export const cond = (lhs: ExprLike, op: CondOp, rhs: ExprLike): Cond => ({
+  lhs: typeof lhs === "number" ? lit(lhs) : lhs,
+  op,
+  rhs: typeof rhs === "number" ? lit(rhs) : rhs,
+});
+
+/** The truth of `lhs op rhs` for numbers. */
+export const compare = (op: CondOp, lhs: number, rhs: number): boolean => ops[op].test(lhs, rhs);
+
+/** The truth of a condition. Throws (a bug) on a variable without a value. */
+export const evaluateCond = (c: Cond, env: Env): boolean =>
+  compare(c.op, evaluateExpr(c.lhs, env), evaluateExpr(c.rhs, env));
+
+/** Replace variables on both sides and fold. */
+export const substituteCond = (c: Cond, values: ReadonlyMap<string, ExprLike>): Cond => ({
+  lhs: substituteExpr(c.lhs, values),
+  op: c.op,
+  rhs: substituteExpr(c.rhs, values),
+});
+
+/** The opposite condition. */
+export const negateCond = (c: Cond): Cond => ({ lhs: c.lhs, op: ops[c.op].not, rhs: c.rhs });
+
+/** True or false where the difference of the sides is a constant; null where it depends on variables. */
+export function foldCond(c: Cond): boolean | null {
+  const difference = simplify(sub(c.lhs, c.rhs));
+  return difference.kind === "const" ? compare(c.op, difference.value, 0) : null;
+}
+
+/** Names of the variables of a condition. */
+export const condVars = (c: Cond): Set<string> => freeVars(c.rhs, freeVars(c.lhs));
