@@ -19,6 +19,44 @@ export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from
 // layout/
 export type { Layout, Swizzle } from "./layout/types.ts";
 export type { Constraint, KernelSpec, LaunchExpr, ParamSpec } from "./manifest.ts";
+// numerics/
+export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";
+export { gemmBound, roundingBound } from "./numerics/bounds.ts";
+export { fmaF32 } from "./numerics/fma.ts";
+export {
+  decode,
+  decodeUe8m0,
+  encode,
+  encodeUe8m0,
+  epsilonOf,
+  type FloatFormat,
+  formats,
+  maxFinite,
+  type Overflow,
+  type Rounding,
+  roundToFormat,
+} from "./numerics/formats.ts";
+export {
+  decodeScaled,
+  encodeScaled,
+  isScaled,
+  type ScaledArray,
+  type ScaledDType,
+  scaledTypes,
+} from "./numerics/scaled.ts";
+export {
+  bytesOfStorage,
+  decodeArray,
+  encodeArray,
+  makeStorage,
+  readElement,
+  roundTo,
+  type Storage,
+  storageBytes,
+  storageFromBytes,
+  type Values,
+  writeElement,
+} from "./numerics/storage.ts";
 // passes/
 export type { Pass } from "./passes/pass.ts";
 // Problem

@@ -1,0 +1,74 @@
+/** Block-scaled types: runs of elements along K that share one scale. */
+import type { DType } from "../dtype.ts";
+import { exponentOf } from "./bits.ts";
+import { decode, decodeUe8m0, encode, encodeUe8m0, type FloatFormat, maxFinite } from "./formats.ts";
+import { decodeArray, encodeArray, type Storage, type Values } from "./storage.ts";
+
+/** A dtype whose elements come with block scales. */
+export type ScaledDType = Extract<DType, "mxf8" | "mxf4" | "nvf4">;
+
+interface ScaledRow {
+  /** Consecutive elements along K under one scale. */
+  readonly block: number;
+  readonly element: FloatFormat;
+  readonly scale: "ue8m0" | "e4m3";
+}
+
+/** OCP Microscaling 1.0 (mx*: 32 elements, a power-of-two scale) and NVIDIA's NVFP4 (16 elements, an e4m3 scale). */
+export const scaledTypes = {
+  mxf8: { block: 32, element: "e4m3", scale: "ue8m0" },
+  mxf4: { block: 32, element: "e2m1", scale: "ue8m0" },
+  nvf4: { block: 16, element: "e2m1", scale: "e4m3" },
+} as const satisfies Record<ScaledDType, ScaledRow>;
+
+export const isScaled = (dtype: DType): dtype is ScaledDType => Object.hasOwn(scaledTypes, dtype);
+
+/** Elements and their scales: scale i belongs to elements i*block … (i+1)*block - 1. */
+export interface ScaledArray {
+  readonly data: Storage;
+  /** One byte per block: ue8m0 or e4m3 codes. */
+  readonly scales: Uint8Array;
+}
+
+/** Code of the scale for a block whose largest magnitude is `amax`. */
+function scaleCode(row: ScaledRow, amax: number): number {
+  if (amax === 0) return row.scale === "ue8m0" ? encodeUe8m0(1) : encode("e4m3", 1);
+  if (row.scale === "e4m3") {
+    // Never 0, which would erase the block: the smallest e4m3 scale instead.
+    return Math.max(1, encode("e4m3", amax / maxFinite(row.element), "rn", "saturate"));
+  }
+  // OCP 6.3: floor(log2 amax) - the exponent of the element's largest value.
+  return encodeUe8m0(2 ** Math.max(-127, exponentOf(amax) - exponentOf(maxFinite(row.element))), "rz");
+}
+
+const scaleValue = (row: ScaledRow, code: number): number =>
+  row.scale === "ue8m0" ? decodeUe8m0(code) : decode("e4m3", code);
+
+/** Quantise values that lie along K, in blocks; the last block may be short. Finite input; elements saturate. */
+export function encodeScaled(dtype: ScaledDType, values: Values): ScaledArray {
+  const row: ScaledRow = scaledTypes[dtype];
+  const blocks = Math.ceil(values.length / row.block);
+  const scales = new Uint8Array(blocks);
+  const scaled = new Float64Array(values.length);
+  for (let block = 0; block < blocks; block++) {
+    const from = block * row.block;
+    const to = Math.min(values.length, from + row.block);
+    let amax = 0;
+    for (let i = from; i < to; i++) amax = Math.max(amax, Math.abs(values[i] ?? 0));
+    const code = scaleCode(row, amax);
+    scales[block] = code;
+    const scale = scaleValue(row, code);
+    for (let i = from; i < to; i++) scaled[i] = (values[i] ?? 0) / scale;
+  }
+  return { data: encodeArray(dtype, scaled, "saturate"), scales };
+}
+
+/** The values of a scaled array: element times scale. `count` defaults to all that the data holds. */
+export function decodeScaled(dtype: ScaledDType, array: ScaledArray, count?: number): Float64Array {
+  const row: ScaledRow = scaledTypes[dtype];
+  const values = decodeArray(dtype, array.data, count);
+  for (let i = 0; i < values.length; i++) {
+    values[i] = (values[i] ?? 0) * scaleValue(row, array.scales[Math.floor(i / row.block)] ?? 0);
+  }
+  return values;
+}
