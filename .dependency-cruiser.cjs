@@ -1,0 +1,95 @@
+/**
+ * Which package may import which, as docs/architecture.md draws it: dependencies point one way.
+ *
+ * ALLOWED is that table. A package folder that it does not list (a new one) is an error, so nobody adds a
+ * package without deciding where it stands. A backend needs no row of its own: all folders that start with
+ * `backend-` share one, and none of them may import another.
+ */
+const { readdirSync } = require("node:fs");
+
+const ALLOWED = {
+  ir: [],
+  ptx: ["ir"],
+  "backend-[^/]+": ["ir", "ptx"],
+  emulator: ["ir", "ptx"],
+  runtime: ["ir", "ptx", "emulator"],
+  cli: ["ir", "ptx", "backend-[^/]+", "emulator", "runtime"],
+};
+
+/** Packages that also run in a browser or a worker: nothing of Node in their sources. */
+const PORTABLE = ["ir", "ptx", "backend-[^/]+", "emulator"];
+
+const folders = (names) => `(?:${names.join("|")})`;
+
+const unlisted = readdirSync("packages").filter(
+  (dir) => !new RegExp(`^${folders(Object.keys(ALLOWED))}$`).test(dir),
+);
+if (unlisted.length > 0) {
+  throw new Error(`packages/${unlisted[0]} has no row in the table ALLOWED of .dependency-cruiser.cjs`);
+}
+
+const packageRules = Object.entries(ALLOWED).map(([name, allowed]) => ({
+  name: `${name.replace("-[^/]+", "-*")}-imports-only-its-row`,
+  comment: `packages/${name}/src may import ${allowed.join(", ") || "no other package"}.`,
+  severity: "error",
+  from: { path: `^packages/(${name})/src/` },
+  // $1 is the importing folder itself: its own files are always fine.
+  to: { path: "^packages/", pathNot: `^packages/(?:$1|${folders([...allowed, "\\0"])})/` },
+}));
+
+/** @type {import("dependency-cruiser").IConfiguration} */
+module.exports = {
+  forbidden: [
+    ...packageRules,
+    {
+      name: "through-the-front-door",
+      comment: "Another package is imported by its name, never by a path into its files.",
+      severity: "error",
+      from: { path: "^packages/([^/]+)/" },
+      to: { path: "^packages/", pathNot: "^packages/(?:$1/|[^/]+/src/index\\.ts$)" },
+    },
+    {
+      name: "no-node-in-portable-packages",
+      comment: "ir, ptx, the backends and the emulator run in a browser: no node: imports.",
+      severity: "error",
+      from: { path: `^packages/${folders(PORTABLE)}/src/` },
+      to: { dependencyTypes: ["core"] },
+    },
+    {
+      name: "no-cycles",
+      comment: "Two files that need each other are one file, or miss a third.",
+      severity: "error",
+      from: { path: "^packages/" },
+      to: { circular: true },
+    },
+    {
+      name: "no-unresolvable",
+      comment: "An import that resolves to nothing here will resolve to nothing at the user's.",
+      severity: "error",
+      from: { path: "^packages/" },
+      to: { couldNotResolve: true },
+    },
+    {
+      name: "no-undeclared-dependency",
+      comment: "What the shipped code imports stands in its package.json, and not under devDependencies.",
+      severity: "error",
+      from: { path: "^packages/[^/]+/src/" },
+      to: {
+        dependencyTypes: ["npm-dev", "npm-no-pkg", "npm-unknown"],
+        dependencyTypesNot: ["npm", "npm-peer", "npm-optional"],
+      },
+    },
+  ],
+  options: {
+    exclude: "^packages/[^/]+/(?:dist/|tsup.config)",
+    doNotFollow: { path: "node_modules" },
+    combinedDependencies: false,
+    // A type-only import is a dependency too: the d.ts of one package then needs the other.
+    tsPreCompilationDeps: true,
+    enhancedResolveOptions: {
+      exportsFields: ["exports"],
+      conditionNames: ["@tilewright/source", "types", "import", "node", "default"],
+      extensions: [".ts", ".mjs", ".js", ".cjs", ".d.ts", ".json"],
+    },
+  },
+};
