@@ -17,6 +17,46 @@ export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
 // Units, results, diagnostics
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 // layout/
+export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
+export { type AccessWidth, type BankReport, bankConflicts, type WarpAccess } from "./layout/banks.ts";
+export {
+  chooseLayout,
+  type LayoutChoice,
+  type LayoutQuery,
+  rankLayouts,
+  swizzleCandidates,
+  type TileAccess,
+} from "./layout/choose.ts";
+export {
+  byteOffset,
+  colMajor,
+  coordinateOf,
+  cosize,
+  elementOffset,
+  footprint,
+  isBijective,
+  isInjective,
+  linearOffset,
+  makeLayout,
+  offsetAt,
+  rowMajor,
+  sizeOfLayout,
+  type VectorOptions,
+  vectorLength,
+  withPadding,
+  withSwizzle,
+} from "./layout/layout.ts";
+export {
+  applySwizzle,
+  swizzleFault,
+  swizzlePeriod,
+  swizzleSpan,
+  type TensorSwizzle,
+  tensorSwizzleName,
+  tensorSwizzles,
+} from "./layout/swizzle.ts";
+export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
+// layout/
 export type { Layout, Swizzle } from "./layout/types.ts";
 export type { Constraint, KernelSpec, LaunchExpr, ParamSpec } from "./manifest.ts";
 // numerics/

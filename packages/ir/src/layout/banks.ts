@@ -1,0 +1,56 @@
+/**
+ * Bank oracle: what a warp's shared-memory access costs, from its addresses alone.
+ *
+ * Shared memory has 32 banks of 4 bytes; a wavefront serves one 4-byte word of each bank, to any number of lanes. Accesses of up
+ * to 4 bytes go out for the whole warp at once, 8 bytes by half-warps, 16 bytes by quarter-warps (CUDA C++ Programming Guide,
+ * "Shared Memory" of compute capability 5.x and later). The hardware may serve two quarter-warps that want the same words in one
+ * wavefront; the model does not count on it.
+ */
+
+/** Bytes that one lane moves. */
+export type AccessWidth = 1 | 2 | 4 | 8 | 16;
+
+/** One shared-memory instruction of one warp. */
+export interface WarpAccess {
+  readonly width: AccessWidth;
+  /** Byte address of each of up to 32 lanes; null for a lane that is switched off. */
+  readonly addresses: readonly (number | null)[];
+}
+
+export interface BankReport {
+  /** Passes through the banks that the access takes. */
+  readonly wavefronts: number;
+  /** Wavefronts without any conflict: one for each group of lanes that has an active lane. */
+  readonly ideal: number;
+  /** `wavefronts - ideal`: what bank conflicts cost. */
+  readonly excess: number;
+  /** Most distinct words that one group wants from one bank: an n-way conflict. 0 when no lane is active. */
+  readonly ways: number;
+}
+
+const banks = 32;
+const wordBytes = 4;
+
+/** Wavefronts and conflicts of one access. Throws (a bug) on an address that is not aligned to the width. */
+export function bankConflicts(access: WarpAccess): BankReport {
+  const { width, addresses } = access;
+  const words = Math.max(1, width / wordBytes);
+  const group = 32 / words;
+  let wavefronts = 0;
+  let ideal = 0;
+  let ways = 0;
+  for (let first = 0; first < addresses.length; first += group) {
+    const wanted = Array.from({ length: banks }, () => new Set<number>());
+    for (const address of addresses.slice(first, first + group)) {
+      if (address === null) continue;
+      if (address % width !== 0) throw new RangeError(`address ${address} is not aligned to ${width} bytes`);
+      const word = Math.floor(address / wordBytes);
+      for (let i = 0; i < words; i++) wanted[(word + i) % banks]?.add(word + i);
+    }
+    const most = wanted.reduce((max, set) => Math.max(max, set.size), 0);
+    wavefronts += most;
+    ideal += most > 0 ? 1 : 0;
+    ways = Math.max(ways, most);
+  }
+  return { wavefronts, ideal, excess: wavefronts - ideal, ways };
+}
