@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-// Tests run on the sources (export condition @tilewright/source), so none needs a build; test/dist.* are the exception.
+// Tests run on the sources (export condition @tilewright/source), so none but project "dist" needs a build.
 const conditions = ["@tilewright/source", "node", "import", "default"];
 
 export default defineConfig({
@@ -13,10 +13,12 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["packages/*/test/**/*.test.ts", "scripts/**/*.test.ts"],
-          exclude: ["**/*.gpu.test.ts"],
+          exclude: ["**/*.gpu.test.ts", "scripts/dist/**"],
           testTimeout: 60_000,
         },
       },
+      // The only tests of what is shipped: they need `npm run build` first.
+      { extends: true, test: { name: "dist", include: ["scripts/dist/*.test.ts"], testTimeout: 60_000 } },
       {
         extends: true,
         test: { name: "gpu", include: ["packages/*/test/**/*.gpu.test.ts"], fileParallelism: false },
