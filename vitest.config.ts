@@ -13,12 +13,12 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["packages/*/test/**/*.test.ts", "scripts/**/*.test.ts"],
-          exclude: ["**/*.gpu.test.ts", "scripts/dist/**"],
+          exclude: ["**/*.gpu.test.ts", "scripts/shipped/**"],
           testTimeout: 60_000,
         },
       },
       // The only tests of what is shipped: they need `npm run build` first.
-      { extends: true, test: { name: "dist", include: ["scripts/dist/*.test.ts"], testTimeout: 60_000 } },
+      { extends: true, test: { name: "dist", include: ["scripts/shipped/*.test.ts"], testTimeout: 60_000 } },
       {
         extends: true,
         test: { name: "gpu", include: ["packages/*/test/**/*.gpu.test.ts"], fileParallelism: false },

@@ -10,10 +10,15 @@ import { root, toolNode } from "./lib/workspace.mjs";
 /** Files every package ships besides its code; npm packs what `files` names and says nothing about what is absent. */
 const SHIPPED = ["package.json", "README.md", "LICENSE", "dist/index.js", "dist/index.d.ts"];
 
+/** @type {readonly { name: string, script: string, args: readonly string[] }[]} */
 const CHECKS = [
-  ["publint", "node_modules/publint/src/cli.js", "--strict"],
+  { name: "publint", script: "node_modules/publint/src/cli.js", args: ["--strict"] },
   // esm-only: `require()` of these packages works from Node 20.19 on, and needs no second build.
-  ["attw", "node_modules/@arethetypeswrong/cli/dist/index.js", "--profile", "esm-only", "--format", "ascii"],
+  {
+    name: "attw",
+    script: "node_modules/@arethetypeswrong/cli/dist/index.js",
+    args: ["--profile", "esm-only", "--format", "ascii"],
+  },
 ];
 
 const scratch = mkdtempSync(join(tmpdir(), "tilewright-pack-"));
@@ -34,7 +39,7 @@ try {
     console.error(`${filename} lacks ${path}`);
     failed = true;
   }
-  for (const [name, script, ...args] of CHECKS) {
+  for (const { name, script, args } of CHECKS) {
     const { status, stdout, stderr } = spawnSync(
       toolNode(),
       [join(root, script), join(scratch, filename), ...args],
