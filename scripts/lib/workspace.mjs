@@ -13,7 +13,7 @@ const binDir = join(root, "node_modules", ".bin");
 const windows = process.platform === "win32";
 
 /** The oldest Node that the shipped packages promise to run on (engines in every package.json). */
-export const SHIPPED_FLOOR = [20, 19];
+const SHIPPED_FLOOR = [20, 19];
 
 /** The oldest Node that the build tools run on: tsup 9 and vitest 5. npm installs a newer one where it can. */
 const TOOLS_FLOOR = [22, 18];
@@ -87,15 +87,19 @@ export function systemNode() {
 }
 
 /**
- * Environment of the tools. Colour is off where stdout is no terminal, telemetry is off always.
+ * Environment of the tools: the workspace's own tools come first, telemetry is off, and so is colour where the
+ * output is read by no terminal (turbo would otherwise ask the tools behind it for colour).
  * @param {Readonly<Record<string, string>>} [more]
+ * @returns {NodeJS.ProcessEnv}
  */
 export function toolEnv(more = {}) {
+  const plain = !process.stdout.isTTY && process.env.FORCE_COLOR === undefined;
   return {
     ...process.env,
     PATH: searchPath(true),
     TURBO_TELEMETRY_DISABLED: "1",
     DO_NOT_TRACK: "1",
+    ...(plain ? { NO_COLOR: "1" } : {}),
     ...more,
   };
 }
