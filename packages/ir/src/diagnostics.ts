@@ -45,6 +45,17 @@ export function formatDiagnostic(d: Diagnostic): string {
   return d.hint === undefined ? head : `${head}\n  hint: ${d.hint}`;
 }
 
+const exitCodes = {
+  internal: 1,
+  invalid: 2,
+  unsupported: 3,
+  toolchain: 4,
+  check: 5,
+} as const satisfies Record<DiagnosticKind, number>;
+
+/** Exit code of a process that ends for this kind of reason. (0 is success, 6 slower than asked: no diagnostic has them.) */
+export const exitCodeOf = (kind: DiagnosticKind): number => exitCodes[kind];
+
 /** Thrown for bugs only; carries the diagnostics that a verifier found after a pass. */
 export class InternalError extends Error {
   override readonly name = "InternalError";

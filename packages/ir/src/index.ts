@@ -6,6 +6,7 @@ export {
   type Checked,
   type Diagnostic,
   type DiagnosticKind,
+  exitCodeOf,
   formatDiagnostic,
   InternalError,
   type SourceLocation,
@@ -59,6 +60,7 @@ export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 // layout/
 export type { Layout, Swizzle } from "./layout/types.ts";
 export type { Constraint, KernelSpec, LaunchExpr, ParamSpec } from "./manifest.ts";
+export { didYouMean, editDistance, nearest } from "./nearest.ts";
 // numerics/
 export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";
 export { gemmBound, roundingBound } from "./numerics/bounds.ts";
@@ -111,8 +113,27 @@ export {
   type Problem,
   type Scalar,
 } from "./problem.ts";
+export {
+  defaultSchedule,
+  parseSchedule,
+  printSchedule,
+  scheduleCodec,
+  scheduleCodes,
+  scheduleFromRecord,
+} from "./schedule/codec.ts";
+export { coreFields } from "./schedule/core.ts";
+export {
+  flagField,
+  intField,
+  rasterField,
+  rasterOf,
+  tupleField,
+  withDefault,
+  wordField,
+} from "./schedule/fields.ts";
 // Schedule
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
+export { scheduleSchema } from "./schema/schedule.ts";
 // Targets
 export {
   type Feature,

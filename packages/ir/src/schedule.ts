@@ -22,6 +22,8 @@ export interface ScheduleField {
   /** Parse the text after `=`; null when it does not fit `syntax`. */
   parse(text: string): FieldValue | null;
   print(value: FieldValue): string;
+  /** The legal value nearest to a text that does not parse, for hints; null when there is nothing near. */
+  nearest?(text: string): FieldValue | null;
 }
 
 export interface ScheduleModel {

@@ -1,0 +1,69 @@
+/** Fields that mean the same in every backend. A backend lists those it has, with its own defaults, and adds its own. */
+import type { ScheduleField } from "../schedule.ts";
+import { intField, rasterField, tupleField, wordField } from "./fields.ts";
+
+/** The shared fields by name, in canonical order. */
+export const coreFields = {
+  tile: tupleField({
+    name: "tile",
+    summary: "output tile of a block and its K chunk, in elements",
+    names: ["M", "N", "K"],
+    default: [128, 128, 8],
+  }),
+  stages: intField({
+    name: "stages",
+    summary: "K chunks in shared memory at once; 1 loads and computes in turn",
+    default: 2,
+    off: 1,
+    max: 64,
+  }),
+  cluster: tupleField({
+    name: "cluster",
+    summary: "blocks of a cluster along M and N, which share operand loads",
+    names: ["M", "N"],
+    default: [1, 1],
+    off: [1, 1],
+  }),
+  roles: tupleField({
+    name: "roles",
+    summary: "producer and math warpgroups of a specialised kernel; none: every warp does everything",
+    names: ["P", "C"],
+    separator: "+",
+    none: true,
+    default: "none",
+    off: "none",
+  }),
+  regs: tupleField({
+    name: "regs",
+    summary: "registers per thread of producer and math warps after setmaxnreg; none: as launched",
+    names: ["P", "C"],
+    separator: "/",
+    none: true,
+    default: "none",
+    off: "none",
+    min: 24,
+  }),
+  raster: rasterField({ default: "row" }),
+  sched: wordField({
+    name: "sched",
+    summary:
+      "one block a tile, blocks that stay and loop over tiles, stream-K, or tiles handed out by cluster launch control",
+    words: ["tiles", "persistent", "streamk", "clc"],
+    default: "tiles",
+    off: "tiles",
+  }),
+  split: intField({
+    name: "split",
+    summary: "blocks that share the K loop of one output tile (split-K)",
+    default: 1,
+    off: 1,
+    max: 1024,
+  }),
+  epi: wordField({
+    name: "epi",
+    summary: "way of D to memory: from registers, through shared memory, or by bulk tensor store",
+    words: ["direct", "smem", "tma"],
+    default: "direct",
+    off: "direct",
+  }),
+} as const satisfies Record<string, ScheduleField>;

@@ -1,0 +1,142 @@
+/** Constructors of schedule fields: each gives grammar, default and off value of one field. */
+import { nearest } from "../nearest.ts";
+import type { FieldValue, ScheduleField } from "../schedule.ts";
+
+interface Common {
+  readonly name: string;
+  readonly summary: string;
+}
+
+const integer = /^\d{1,9}$/;
+const clamp = (value: number, min: number, max: number): number => Math.min(max, Math.max(min, value));
+
+/** An integer from `min` to `max` (both included). */
+export function intField(
+  spec: Common & {
+    readonly default: number;
+    readonly off?: number | null;
+    readonly min?: number;
+    readonly max?: number;
+  },
+): ScheduleField {
+  const { min = 1, max = 999_999_999 } = spec;
+  return {
+    name: spec.name,
+    summary: spec.summary,
+    syntax: max === 999_999_999 ? `N (${min} or more)` : `${min}..${max}`,
+    default: spec.default,
+    off: spec.off ?? null,
+    parse: (text) => (integer.test(text) && Number(text) >= min && Number(text) <= max ? Number(text) : null),
+    print: String,
+    nearest: (text) => {
+      const value = Number(text);
+      return text === "" || !Number.isFinite(value) ? null : clamp(Math.round(value), min, max);
+    },
+  };
+}
+
+/** One of a few words. */
+export function wordField(
+  spec: Common & {
+    readonly words: readonly string[];
+    readonly default: string;
+    readonly off?: string | null;
+  },
+): ScheduleField {
+  return {
+    name: spec.name,
+    summary: spec.summary,
+    syntax: spec.words.join("|"),
+    default: spec.default,
+    off: spec.off ?? null,
+    parse: (text) => (spec.words.includes(text) ? text : null),
+    print: String,
+    nearest: (text) => nearest(text, spec.words, 1)[0] ?? null,
+  };
+}
+
+/** An optimisation that is on or off. */
+export const flagField = (spec: Common & { readonly default: "on" | "off" }): ScheduleField =>
+  wordField({ ...spec, words: ["on", "off"], off: "off" });
+
+/**
+ * Integers of at least `min` with a separator: `128x128x8`. `names` give the syntax and the rank. With `none`, that word is a
+ * value too (a string, where the others are tuples).
+ */
+export function tupleField(
+  spec: Common & {
+    readonly names: readonly string[];
+    readonly separator?: string;
+    readonly default: readonly number[] | "none";
+    readonly off?: readonly number[] | "none" | null;
+    readonly min?: number;
+    readonly none?: boolean;
+  },
+): ScheduleField {
+  const { separator = "x", min = 1, none = false, names } = spec;
+  const example = typeof spec.default === "string" ? names.map(() => min) : spec.default;
+  return {
+    name: spec.name,
+    summary: spec.summary,
+    syntax: names.join(separator) + (none ? "|none" : ""),
+    default: spec.default,
+    off: spec.off ?? null,
+    parse: (text) => {
+      if (none && text === "none") return text;
+      const parts = text.split(separator);
+      return parts.length === names.length && parts.every((part) => integer.test(part) && Number(part) >= min)
+        ? parts.map(Number)
+        : null;
+    },
+    print: (value) => (Array.isArray(value) ? value.join(separator) : String(value)),
+    // Numbers that can be read stay, in place; the rest comes from the default.
+    nearest: (text) => {
+      const found = text.match(/-?\d+(\.\d+)?/g)?.map(Number) ?? [];
+      return found.length === 0
+        ? none && text.startsWith("n")
+          ? "none"
+          : null
+        : names.map((_, i) => clamp(Math.round(found[i] ?? example[i] ?? min), min, 999_999_999));
+    },
+  };
+}
+
+const grouped = /^grouped:([1-9]\d{0,8})$/;
+
+/** Order in which output tiles are visited: `row`, `col` or `grouped:G` (G tile rows at a time). Read it with `rasterOf`. */
+export function rasterField(spec: { readonly name?: string; readonly default: string }): ScheduleField {
+  return {
+    name: spec.name ?? "raster",
+    summary: "order of the output tiles: rows, columns, or G tile rows at a time for L2 reuse",
+    syntax: "row|col|grouped:G",
+    default: spec.default,
+    off: "row",
+    parse: (text) => (text === "row" || text === "col" || grouped.test(text) ? text : null),
+    print: String,
+    nearest: (text) => {
+      const count = /\d+/.exec(text)?.[0];
+      if (count !== undefined && Number(count) > 0 && /^g/.test(text)) return `grouped:${Number(count)}`;
+      return nearest(text, ["row", "col", "grouped:8"], 1)[0] ?? null;
+    },
+  };
+}
+
+/** A raster field's value as the tile IR has it. Throws (a bug) on a value that the field would not parse. */
+export function rasterOf(
+  value: FieldValue | undefined,
+):
+  | { readonly kind: "row" }
+  | { readonly kind: "col" }
+  | { readonly kind: "grouped"; readonly group: number } {
+  if (value === "row" || value === "col") return { kind: value };
+  const group = typeof value === "string" ? grouped.exec(value)?.[1] : undefined;
+  if (group === undefined) throw new TypeError(`not a raster: ${String(value)}`);
+  return { kind: "grouped", group: Number(group) };
+}
+
+/** The same field with another default, e.g. for a backend that is best with other tiles. Throws (a bug) when it is no value of the field. */
+export function withDefault(field: ScheduleField, value: FieldValue): ScheduleField {
+  if (field.parse(field.print(value)) === null)
+    throw new TypeError(`${field.name}=${field.print(value)} does not fit ${field.syntax}`);
+  return { ...field, default: value };
+}
