@@ -100,7 +100,7 @@ export {
   writeElement,
 } from "./numerics/storage.ts";
 // passes/
-export type { Pass } from "./passes/pass.ts";
+export * from "./passes/index.ts";
 // Problem
 export {
   type Activation,
@@ -143,6 +143,11 @@ export {
   type Target,
   type TargetLimits,
 } from "./target.ts";
+export { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "./targets/find.ts";
+export { gpus } from "./targets/gpus.ts";
+export { type BlockUse, type Occupancy, type OccupancyLimiter, occupancy } from "./targets/occupancy.ts";
+export { type Roofline, roofline } from "./targets/roofline.ts";
+export { targets } from "./targets/table.ts";
 export * from "./tile/index.ts";
 // tile/
 export {

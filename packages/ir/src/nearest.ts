@@ -21,7 +21,7 @@ export function editDistance(from: string, to: string): number {
 
 /**
  * Candidates close to `name`, nearest first, at most `limit`: edit distance up to a third of the longer name (at least 2), case
- * ignored, or one a prefix of the other; none that is over 1 farther than the best. Equal distances keep the order of `candidates`. Empty when nothing is near.
+ * ignored, or one a prefix of the other; only the best distance counts. Ties keep the order of `candidates`. Empty when nothing is near.
  */
 export function nearest(name: string, candidates: Iterable<string>, limit = 3): readonly string[] {
   const wanted = name.toLowerCase();
@@ -37,7 +37,7 @@ export function nearest(name: string, candidates: Iterable<string>, limit = 3): 
   }
   const best = scored.reduce((least, { distance }) => Math.min(least, distance), Number.POSITIVE_INFINITY);
   return scored
-    .filter(({ distance }) => distance <= best + 1)
+    .filter(({ distance }) => distance === best)
     .sort((x, y) => x.distance - y.distance)
     .slice(0, limit)
     .map((entry) => entry.candidate);
