@@ -1,4 +1,7 @@
 /** Public surface of the tile IR, beside its types (`types.ts`). */
+
+export { type DiffOptions, unifiedDiff } from "../passes/diff.ts";
+export { type RunPassesOptions, runPasses } from "../passes/runPasses.ts";
 export {
   type CondOp,
   cond,
@@ -27,4 +30,41 @@ export {
   substituteExpr,
   v,
 } from "./expr.ts";
+export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./parse.ts";
+export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
+export { verifiers, verifyProgram } from "./verify/index.ts";
+export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
+export {
+  operandRole,
+  type SharedAccess,
+  sharedAccesses,
+  vectorAxis,
+  WARP,
+} from "./accesses.ts";
+export { type GemmNestOptions, gemmNest, registerBuffer, tierExtent, tileExtent } from "./gemm.ts";
+export {
+  distributedVector,
+  distributionCounts,
+  factorCoordinate,
+  type OwnedRegister,
+  ownedAxis,
+  ownedRegisters,
+  registerRun,
+  registerSteps,
+  registersPerThread,
+  type TierIndex,
+  type WeightedFactor,
+  weighted,
+} from "./ownership.ts";
+export {
+  bufferOf,
+  childrenOf,
+  eachStmt,
+  numberArg,
+  rewriteStmts,
+  takeDirective,
+  wholeView,
+  withBody,
+  wordArg,
+} from "./rewrite.ts";

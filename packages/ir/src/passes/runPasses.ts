@@ -1,0 +1,59 @@
+/** Running a list of passes: stages checked at every step, programs verified before the first and after each. */
+import { type Checked, InternalError } from "../diagnostics.ts";
+import { err, ok } from "../ids.ts";
+import type { Target } from "../target.ts";
+import { type Stage, stages, type TileProgram } from "../tile/types.ts";
+import { verifyProgram } from "../tile/verify/index.ts";
+import type { Pass } from "./pass.ts";
+
+export interface RunPassesOptions {
+  /** Verify the given program and what each pass returns; true unless told otherwise. */
+  readonly verify?: boolean;
+  /** Called after each pass that ran; `changed` is false when it returned the same object. */
+  readonly after?: (pass: Pass, before: TileProgram, after: TileProgram, changed: boolean) => void;
+}
+
+const order = (stage: Stage): number => stages.indexOf(stage);
+
+/**
+ * Run passes in order, from the program's own stage on: passes of earlier stages are skipped, so a text of any stage can
+ * be taken to `bound`. Errors are those of the given program; an invalid program out of a pass is a bug and throws
+ * `InternalError` naming the pass.
+ */
+export function runPasses(
+  program: TileProgram,
+  target: Target,
+  passes: readonly Pass[],
+  options: RunPassesOptions = {},
+): Checked<TileProgram> {
+  const verify = options.verify ?? true;
+  if (verify) {
+    const errors = verifyProgram(program, target);
+    if (errors.length > 0) return err(errors);
+  }
+  let current = program;
+  for (const pass of passes) {
+    if (order(pass.from) < order(current.stage)) continue;
+    const next = runPass(pass, current, target);
+    if (verify && next !== current) {
+      const errors = verifyProgram(next, target);
+      if (errors.length > 0) throw new InternalError(`pass ${pass.name} made an invalid program`, errors);
+    }
+    options.after?.(pass, current, next, next !== current);
+    current = next;
+  }
+  return ok(current);
+}
+
+function runPass(pass: Pass, program: TileProgram, target: Target): TileProgram {
+  if (pass.from !== program.stage)
+    throw new InternalError(
+      `pass ${pass.name} takes programs of stage '${pass.from}', and the one before it left '${program.stage}'`,
+    );
+  const next = pass.run(program, target);
+  if (next.stage !== pass.to)
+    throw new InternalError(
+      `pass ${pass.name} returned stage '${next.stage}' where it declares '${pass.to}'`,
+    );
+  return next;
+}

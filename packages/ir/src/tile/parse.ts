@@ -1,0 +1,188 @@
+/**
+ * Text to tile programs. Every error carries line, column and, where something near is known, a hint; after an error
+ * parsing resumes at the next line, so independent errors are reported together.
+ */
+import type { Checked, SourceLocation } from "../diagnostics.ts";
+import { err, ok } from "../ids.ts";
+import { Cursor, describe, ParseFailure, parseCodes } from "./text/cursor.ts";
+import { declarations, type Head, missingDeclarations } from "./text/declarations.ts";
+import { nearestHint } from "./text/nearest.ts";
+import { type ParseBlock, type StatementSyntax, statementKinds, statementSyntax } from "./text/statements.ts";
+import { type Stage, type Stmt, stages, type TileProgram } from "./types.ts";
+
+export interface ParsedProgram {
+  readonly program: TileProgram;
+  /** Where each statement, buffer and ring of the program begins, by object identity: verifiers put it into diagnostics. */
+  readonly locations: ReadonlyMap<object, SourceLocation>;
+}
+
+/** A program from its text, or every error found. The program still has to be verified. */
+export function parseProgram(text: string): Checked<TileProgram> {
+  const parsed = parseProgramWithLocations(text);
+  return parsed.ok ? ok(parsed.value.program) : parsed;
+}
+
+/** The same, with the place of every statement, buffer and ring. */
+export function parseProgramWithLocations(text: string): Checked<ParsedProgram> {
+  const c = new Cursor(text);
+  const program = attempt(c, () => parseKernel(c));
+  if (program === null || program === undefined || c.diagnostics.length > 0) return err(c.diagnostics);
+  return ok({ program, locations: c.locations });
+}
+
+function parseKernel(c: Cursor): TileProgram | null {
+  c.expect("tile.kernel", "at the start of a program");
+  const token = c.peek();
+  if (token.kind !== "entry")
+    c.fail(token, parseCodes.syntax, `expected the kernel's name, found ${describe(token)}`, "write @name");
+  c.next();
+  c.expect("stage", "after the kernel's name");
+  const stage = c.oneOf<Stage>(stages, "stage");
+  c.expect("arch", "after the stage");
+  const arch = c.word("an architecture");
+  c.expect("{", "before the program");
+  const head: Head = {
+    problem: null,
+    launch: null,
+    nest: { m: null, n: null, k: null },
+    directives: [],
+    buffers: [],
+    rings: [],
+  };
+  let inHead = true;
+  const body: Stmt[] = [];
+  while (!c.at("}") && c.peek().kind !== "end") {
+    const next = c.peek();
+    const row = next.kind === "word" ? declarations[next.text] : undefined;
+    if (row !== undefined && inHead) {
+      attempt(c, () => {
+        c.next();
+        row.parse(c, head);
+        endOfLine(c, next.text);
+      });
+      continue;
+    }
+    if (row === undefined && inHead && isStatement(next.text)) {
+      inHead = false;
+      missingDeclarations(c, head);
+    }
+    const s = attempt(c, () => parseStatement(c, inHead));
+    if (s !== null) body.push(s);
+  }
+  if (inHead) missingDeclarations(c, head);
+  c.expect("}", "to close the program");
+  const after = c.peek();
+  if (after.kind !== "end")
+    c.fail(after, parseCodes.syntax, `unexpected ${describe(after)} after the program`, "one program a file");
+  const nest = completeNest(c, head);
+  if (head.problem === null || head.launch === null) return null;
+  return {
+    name: token.text,
+    stage,
+    arch,
+    problem: head.problem,
+    launch: head.launch,
+    nest,
+    directives: head.directives,
+    buffers: head.buffers,
+    rings: head.rings,
+    body,
+  };
+}
+
+/** All three axes or none. */
+function completeNest(c: Cursor, head: Head): TileProgram["nest"] {
+  const { m, n, k } = head.nest;
+  if (m !== null && n !== null && k !== null) return { m, n, k };
+  const missing = (["m", "n", "k"] as const).filter((axis) => head.nest[axis] === null);
+  // An axis whose line failed has been reported already.
+  if (missing.length < 3 && c.diagnostics.length === 0)
+    c.diagnostics.push(
+      c.diagnostic(
+        c.peek().offset,
+        "nest",
+        parseCodes.syntax,
+        `the nest lacks axis ${missing.join(" and ")}`,
+        `add: nest ${missing[0]} (…), or remove the other axes`,
+      ),
+    );
+  return null;
+}
+
+const isStatement = (word: string): boolean => statementKinds.some((kind) => kind === word);
+
+function parseStatement(c: Cursor, inHead: boolean): Stmt {
+  const token = c.peek();
+  const known = inHead ? [...Object.keys(declarations), ...statementKinds] : statementKinds;
+  const kind = statementKinds.find((k) => token.kind === "word" && k === token.text);
+  if (kind === undefined) {
+    const declared = !inHead && token.kind === "word" && Object.hasOwn(declarations, token.text);
+    const hint = declared
+      ? "declarations come before the first statement"
+      : ((token.kind === "word" ? nearestHint(token.text, known) : null) ?? `one of: ${known.join(", ")}`);
+    return c.fail(token, parseCodes.unknownWord, `${describe(token)} begins no statement`, hint);
+  }
+  c.next();
+  const block: ParseBlock = (vars) => parseBlock(c, vars);
+  const s = (statementSyntax[kind] as StatementSyntax<Stmt>).parse(c, block);
+  endOfLine(c, kind);
+  c.locations.set(s, c.scanner.locate(token.offset));
+  return s;
+}
+
+function parseBlock(c: Cursor, vars: readonly string[]): Stmt[] {
+  c.expect("{", "before the body");
+  const depth = c.vars.length;
+  c.vars.push(...vars);
+  const body: Stmt[] = [];
+  while (!c.at("}") && c.peek().kind !== "end") {
+    const s = attempt(c, () => parseStatement(c, false));
+    if (s !== null) body.push(s);
+  }
+  c.vars.length = depth;
+  c.expect("}", "to close the body");
+  return body;
+}
+
+/** A statement or declaration owns its line: what follows on it is an error. */
+function endOfLine(c: Cursor, what: string): void {
+  const token = c.peek();
+  if (token.startsLine || token.kind === "end" || c.at("}")) return;
+  c.fail(
+    token,
+    parseCodes.syntax,
+    `unexpected ${describe(token)} after '${what}'`,
+    "one statement a line; // starts a comment",
+  );
+}
+
+/** Run a parser; on failure record the diagnostic, skip the rest of the line and parse a body that opens on it for its own errors. */
+function attempt<T>(c: Cursor, parse: () => T): T | null {
+  const before = c.vars.length;
+  const start = c.peek().offset;
+  try {
+    return parse();
+  } catch (failure) {
+    if (!(failure instanceof ParseFailure)) throw failure;
+    c.diagnostics.push(failure.diagnostic);
+    c.vars.length = before;
+    // A line that fails at its first word would be read for ever.
+    if (c.peek().offset === start) c.next();
+    recover(c);
+    return null;
+  }
+}
+
+function recover(c: Cursor): void {
+  const declared: string[] = [];
+  // The failing token itself may start a line (a missing operand): then nothing is left to skip.
+  while (!c.peek().startsLine && c.peek().kind !== "end" && !c.at("}")) {
+    if (c.at("{")) {
+      // Names of the broken line count as declared, or the body would repeat the error.
+      attempt(c, () => parseBlock(c, declared));
+      return;
+    }
+    const token = c.next();
+    if (token.kind === "name" || token.kind === "word") declared.push(token.text);
+  }
+}

@@ -1,0 +1,317 @@
+/**
+ * Clauses: `keyword value` pairs behind a statement or declaration. One row drives the printer and the parser.
+ * A clause whose value equals its default is not printed; one without a default is always printed and required.
+ */
+import { dtypeNames } from "../../dtype.ts";
+import { parseLayout, printLayout } from "../../layout/text.ts";
+import type { Layout } from "../../layout/types.ts";
+import type { Scalar } from "../../problem.ts";
+import { printCond } from "../printExpr.ts";
+import {
+  type Buffer,
+  type Cond,
+  type Distribution,
+  type Edge,
+  type Factor,
+  type Ownership,
+  type Raster,
+  type Tier,
+  type Transport,
+  tiers,
+  type View,
+  type Walk,
+} from "../types.ts";
+import { type Cursor, describe, parseCodes } from "./cursor.ts";
+import { parseCond, parseView, printView } from "./expressions.ts";
+import { nearestHint } from "./nearest.ts";
+
+export type Buffers = ReadonlyMap<string, Buffer>;
+
+export interface Clause<T> {
+  readonly keyword: string;
+  /** How the value is written, for messages and the README. */
+  readonly syntax: string;
+  /** Value when absent; `undefined`: the clause is required. */
+  readonly default: T | undefined;
+  /** Text of the value: empty for a flag; "(…)" follows the keyword without a blank unless the text begins with one. */
+  print(value: T, buffers: Buffers): string;
+  parse(c: Cursor): T;
+}
+
+export type Clauses = Readonly<Record<string, Clause<unknown>>>;
+export type ValuesOf<C extends Clauses> = {
+  readonly [K in keyof C]: C[K] extends Clause<infer T> ? T : never;
+};
+
+const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+/** ` keyword value …` of every clause that differs from its default, in the table's order. */
+export function printClauses<C extends Clauses>(clauses: C, values: ValuesOf<C>, buffers: Buffers): string {
+  let text = "";
+  for (const [field, clause] of Object.entries(clauses)) {
+    const value: unknown = values[field];
+    if (clause.default !== undefined && same(value, clause.default)) continue;
+    const printed = clause.print(value, buffers);
+    text += ` ${clause.keyword}${printed === "" || printed.startsWith("(") || printed.startsWith(" ") ? printed : ` ${printed}`}`;
+  }
+  return text;
+}
+
+/** Clauses in any order up to the line's end, `{` or `}`. */
+export function parseClauses<C extends Clauses>(c: Cursor, clauses: C, context: string): ValuesOf<C> {
+  const start = c.peek();
+  const values: Record<string, unknown> = {};
+  for (;;) {
+    const token = c.peek();
+    if (token.kind === "end" || token.startsLine || c.at("{") || c.at("}")) break;
+    const entry = Object.entries(clauses).find(
+      ([, row]) => token.kind === "word" && row.keyword === token.text,
+    );
+    if (entry === undefined) return unknownClause(c, clauses, context);
+    const [field, clause] = entry;
+    if (Object.hasOwn(values, field))
+      c.fail(token, parseCodes.repeated, `${context} says '${clause.keyword}' twice`, "keep one");
+    c.next();
+    values[field] = clause.parse(c);
+  }
+  for (const [field, clause] of Object.entries(clauses)) {
+    if (Object.hasOwn(values, field)) continue;
+    if (clause.default === undefined)
+      c.fail(
+        start,
+        parseCodes.syntax,
+        `${context} lacks '${clause.keyword}'`,
+        `add: ${clause.keyword} ${clause.syntax}`,
+      );
+    values[field] = clause.default;
+  }
+  return values as ValuesOf<C>;
+}
+
+function unknownClause(c: Cursor, clauses: Clauses, context: string): never {
+  const token = c.peek();
+  const words = Object.values(clauses).map((row) => row.keyword);
+  if (token.kind !== "word")
+    c.fail(
+      token,
+      parseCodes.syntax,
+      `unexpected ${describe(token)} in ${context}`,
+      "one statement a line; // starts a comment",
+    );
+  return c.fail(
+    token,
+    parseCodes.unknownWord,
+    `${context} has no attribute '${token.text}'`,
+    nearestHint(token.text, words) ??
+      (words.length > 0 ? `attributes: ${words.join(", ")}` : "it takes no attributes"),
+  );
+}
+
+// Single clauses
+
+export const integerClause = (
+  keyword: string,
+  min: number,
+  fallback: number | undefined,
+): Clause<number> => ({
+  keyword,
+  syntax: "N",
+  default: fallback,
+  print: String,
+  parse: (c) => c.integer(`'${keyword}'`, min),
+});
+
+export const flagClause = (keyword: string): Clause<boolean> => ({
+  keyword,
+  syntax: "",
+  default: false,
+  print: () => "",
+  parse: () => true,
+});
+
+export const wordClause = <T extends string>(
+  keyword: string,
+  words: readonly T[],
+  fallback: T | undefined,
+): Clause<T> => ({
+  keyword,
+  syntax: words.join("|"),
+  default: fallback,
+  print: (value) => value,
+  parse: (c) => c.oneOf(words, keyword),
+});
+
+/** Any word, such as the name of an atom, which only the backend can check. */
+export const freeWordClause = (keyword: string): Clause<string> => ({
+  keyword,
+  syntax: "NAME",
+  default: undefined,
+  print: (value) => value,
+  parse: (c) => c.word(`a name after '${keyword}'`),
+});
+
+export const transports = ["direct", "cp.async", "tma"] as const satisfies readonly Transport[];
+export const walks = ["rows", "cols", "snake-rows", "snake-cols"] as const satisfies readonly Walk[];
+
+export const dtypeWord = (c: Cursor) => c.oneOf(dtypeNames, "dtype");
+
+/** Which axes may leave the matrix: `guard(rows, cols)`. */
+export const guardClause: Clause<readonly [boolean, boolean]> = {
+  keyword: "guard",
+  syntax: "(rows, cols)",
+  default: [false, false],
+  print: ([rows, cols]) => `(${[...(rows ? ["rows"] : []), ...(cols ? ["cols"] : [])].join(", ")})`,
+  parse: (c) => {
+    const axes = c.list("the guarded axes", () => c.oneOf(["rows", "cols"], "axis"));
+    return [axes.includes("rows"), axes.includes("cols")];
+  },
+};
+
+export const whenClause: Clause<Cond | null> = {
+  keyword: "when",
+  syntax: "CONDITION",
+  default: null,
+  print: (value) => (value === null ? "" : printCond(value)),
+  parse: parseCond,
+};
+
+const axisWords = ["rows", "cols"] as const;
+
+/** `dist(threads 128, vector 4, fastest cols)` */
+export const distClause: Clause<Distribution | null> = {
+  keyword: "dist",
+  syntax: "(threads N, vector N, fastest rows|cols)",
+  default: null,
+  print: (d) =>
+    d === null ? "" : `(threads ${d.threads}, vector ${d.vector}, fastest ${axisWords[d.fastest]})`,
+  parse: (c) => {
+    c.expect("(", "before the distribution");
+    c.expect("threads", "in the distribution");
+    const threads = c.integer("the number of threads", 1);
+    c.expect(",", "in the distribution");
+    c.expect("vector", "in the distribution");
+    const vector = c.integer("the vector width", 1);
+    c.expect(",", "in the distribution");
+    c.expect("fastest", "in the distribution");
+    const fastest = c.oneOf(axisWords, "axis") === "rows" ? 0 : 1;
+    c.expect(")", "after the distribution");
+    return { threads, vector, fastest };
+  },
+};
+
+/** Elements an instruction moves on the source : destination side. */
+export const vectorPairClause: Clause<readonly [number, number]> = {
+  keyword: "vector",
+  syntax: "SRC:DST",
+  default: [1, 1],
+  print: ([src, dst]) => `${src}:${dst}`,
+  parse: (c) => {
+    const src = c.integer("the source's vector width", 1);
+    c.expect(":", "between the vector widths of source and destination");
+    return [src, c.integer("the destination's vector width", 1)];
+  },
+};
+
+export const rasterClause: Clause<Raster> = {
+  keyword: "raster",
+  syntax: "row|col|grouped:N",
+  default: undefined,
+  print: (r) => (r.kind === "grouped" ? `grouped:${r.group}` : r.kind),
+  parse: (c) => {
+    const kind = c.oneOf(["row", "col", "grouped"], "raster");
+    if (kind !== "grouped") return { kind };
+    c.expect(":", "before the group's size");
+    return { kind, group: c.integer("the group's size", 1) };
+  },
+};
+
+export const scalarClause = (keyword: string): Clause<Scalar> => ({
+  keyword,
+  syntax: "NUMBER|runtime",
+  default: undefined,
+  print: (s) => (s === "runtime" ? s : printNumber(s)),
+  parse: (c) => (c.eat("runtime") ? "runtime" : c.number(`'${keyword}'`)),
+});
+
+export const viewClause = (keyword: string): Clause<View | null> => ({
+  keyword,
+  syntax: "VIEW",
+  default: null,
+  print: (view, buffers) => (view === null ? "" : printView(view, buffers)),
+  parse: parseView,
+});
+
+/** `barrier:0`, `mbarrier:128`, `implied`. */
+export const edgeClause = (keyword: string): Clause<Edge | null> => ({
+  keyword,
+  syntax: "barrier:ID|mbarrier:ARRIVALS|implied",
+  default: null,
+  print: (edge) => {
+    switch (edge?.kind) {
+      case undefined:
+        return "";
+      case "barrier":
+        return `barrier:${edge.id}`;
+      case "mbarrier":
+        return `mbarrier:${edge.arrivals}`;
+      case "implied":
+        return "implied";
+    }
+  },
+  parse: (c) => {
+    const kind = c.oneOf(["barrier", "mbarrier", "implied"], "ring edge");
+    if (kind === "implied") return { kind };
+    c.expect(":", `after '${kind}'`);
+    return kind === "barrier"
+      ? { kind, id: c.integer("the barrier's number", 0) }
+      : { kind, arrivals: c.integer("the number of arrivals", 1) };
+  },
+});
+
+/** The layout's own text: `(300,77):(77,1)`, optionally ` swizzle<bits,base,shift>`. */
+export const layoutClause: Clause<Layout | null> = {
+  keyword: "layout",
+  syntax: "(ROWS,COLS):(STRIDE,STRIDE)",
+  default: null,
+  print: (layout) => (layout === null ? "" : ` ${printLayout(layout)}`),
+  parse: (c) => {
+    const token = c.peek();
+    const raw = c.scanner.match(/\([^()\n]*\)\s*:\s*\([^()\n]*\)(?:[^\S\n]*swizzle\s*[<(][^<>()\n]*[>)])?/y);
+    const layout = parseLayout(raw ?? "");
+    if (layout.ok) return layout.value;
+    const [reason] = layout.error;
+    return c.fail(token, parseCodes.badValue, reason?.message ?? "malformed layout", reason?.hint ?? null);
+  },
+};
+
+/** `(warp 2:2, register 4:32)`: tier, extent and, unless it is 1, the stride in the tier's index. */
+export const printFactors = (factors: readonly Factor[]): string =>
+  `(${factors.map((f) => `${f.tier} ${f.extent}${f.stride === 1 ? "" : `:${f.stride}`}`).join(", ")})`;
+
+export const parseFactors = (c: Cursor, known: readonly Tier[] = tiers): Factor[] =>
+  c.list("the factors", () => {
+    const tier = c.oneOf(known, "tier");
+    const extent = c.integer("the extent", 1);
+    return { tier, extent, stride: c.eat(":") ? c.integer("the stride", 0) : 1 };
+  });
+
+/** `own rows(…) cols(…)` */
+export const ownClause: Clause<Ownership | null> = {
+  keyword: "own",
+  syntax: "rows(TIER EXTENT:STRIDE, …) cols(…)",
+  default: null,
+  print: (own) => (own === null ? "" : `rows${printFactors(own.rows)} cols${printFactors(own.cols)}`),
+  parse: (c) => {
+    c.expect("rows", "in the ownership");
+    const rows = parseFactors(c);
+    c.expect("cols", "in the ownership");
+    return { rows, cols: parseFactors(c) };
+  },
+};
+
+/** A number that parses back to the same bits, -0 included. */
+export const printNumber = (value: number): string => {
+  if (Number.isNaN(value)) return "nan";
+  if (!Number.isFinite(value)) return value < 0 ? "-inf" : "inf";
+  return Object.is(value, -0) ? "-0" : String(value);
+};

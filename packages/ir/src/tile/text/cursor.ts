@@ -1,0 +1,184 @@
+/** A scanner with expectations: what the parsers of expressions, clauses and statements are written against. */
+import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
+import type { Buffer, Ring } from "../types.ts";
+import { nearestHint } from "./nearest.ts";
+import { Scanner, type Token } from "./scanner.ts";
+
+/** Codes of the parser; the table in ../README.md says what each means. */
+export const parseCodes = {
+  syntax: "TW3001",
+  unknownWord: "TW3002",
+  unknownName: "TW3003",
+  badValue: "TW3004",
+  repeated: "TW3005",
+} as const;
+
+/** Unwinds to the nearest statement or declaration, where parsing resumes; never leaves the parser. */
+export class ParseFailure extends Error {
+  readonly diagnostic: Diagnostic;
+  constructor(diagnostic: Diagnostic) {
+    super(diagnostic.message);
+    this.diagnostic = diagnostic;
+  }
+}
+
+/** How a token is called in a message. */
+export function describe(token: Token): string {
+  if (token.kind === "end") return "the end of the text";
+  if (token.kind === "name") return `'%${token.text}'`;
+  if (token.kind === "entry") return `'@${token.text}'`;
+  return `'${token.text}'`;
+}
+
+export class Cursor {
+  readonly scanner: Scanner;
+  readonly diagnostics: Diagnostic[] = [];
+  readonly buffers = new Map<string, Buffer>();
+  readonly rings = new Map<string, Ring>();
+  /** Loop variables in scope, innermost last. */
+  readonly vars: string[] = [];
+  /** Where each statement, buffer and ring began. */
+  readonly locations = new Map<object, SourceLocation>();
+
+  constructor(text: string) {
+    this.scanner = new Scanner(text);
+  }
+
+  peek(): Token {
+    return this.scanner.peek();
+  }
+
+  next(): Token {
+    return this.scanner.next();
+  }
+
+  /** Whether the next token is this word or operator. */
+  at(text: string): boolean {
+    const token = this.peek();
+    return (token.kind === "punct" || token.kind === "word") && token.text === text;
+  }
+
+  /** Take the word or operator if it is next. */
+  eat(text: string): boolean {
+    if (!this.at(text)) return false;
+    this.next();
+    return true;
+  }
+
+  expect(text: string, context: string): void {
+    if (this.eat(text)) return;
+    const token = this.peek();
+    const hint = token.kind === "word" && /^\w/.test(text) ? nearestHint(token.text, [text]) : null;
+    this.fail(
+      token,
+      parseCodes.syntax,
+      `expected '${text}' ${context}, found ${describe(token)}`,
+      hint ?? `write '${text}' here`,
+    );
+  }
+
+  /** A word out of a list. */
+  oneOf<T extends string>(words: readonly T[], what: string): T {
+    const token = this.peek();
+    const found = token.kind === "word" ? words.find((w) => w === token.text) : undefined;
+    if (found === undefined)
+      this.fail(
+        token,
+        parseCodes.unknownWord,
+        `${describe(token)} is no ${what}`,
+        (token.kind === "word" ? nearestHint(token.text, words) : null) ?? `one of: ${words.join(", ")}`,
+      );
+    this.next();
+    return found;
+  }
+
+  /** Any word. */
+  word(what: string): string {
+    return this.#take("word", what).text;
+  }
+
+  /** `%name`, without the sign. */
+  name(what: string): string {
+    return this.#take("name", `${what}, written %name`).text;
+  }
+
+  /** An integer that is at least `min`. */
+  integer(what: string, min = Number.MIN_SAFE_INTEGER): number {
+    const token = this.peek();
+    const value = this.number(what);
+    if (!Number.isSafeInteger(value) || value < min) {
+      const bound = min === Number.MIN_SAFE_INTEGER ? "an integer" : `an integer of at least ${min}`;
+      this.fail(token, parseCodes.badValue, `${what} must be ${bound}, found ${value}`, `write ${bound}`);
+    }
+    return value;
+  }
+
+  /** A number, `inf` or `nan`, with an optional minus sign. */
+  number(what: string): number {
+    const token = this.peek();
+    const sign = this.eat("-") ? -1 : 1;
+    if (this.eat("inf")) return sign * Number.POSITIVE_INFINITY;
+    if (this.eat("nan")) return Number.NaN;
+    if (this.peek().kind !== "number")
+      this.fail(
+        token,
+        parseCodes.syntax,
+        `expected a number for ${what}, found ${describe(token)}`,
+        "write a number",
+      );
+    return sign * Number(this.next().text);
+  }
+
+  /** Items between parentheses, separated by commas. */
+  list<T>(what: string, item: () => T): T[] {
+    this.expect("(", `before ${what}`);
+    const items: T[] = [];
+    if (this.eat(")")) return items;
+    do items.push(item());
+    while (this.eat(","));
+    this.expect(")", `after ${what}`);
+    return items;
+  }
+
+  buffer(): Buffer {
+    return this.#known(this.buffers, "buffer");
+  }
+
+  ring(): Ring {
+    return this.#known(this.rings, "ring");
+  }
+
+  fail(token: Token, code: Diagnostic["code"], message: string, hint: string | null): never {
+    throw new ParseFailure(this.diagnostic(token.offset, describe(token), code, message, hint));
+  }
+
+  diagnostic(
+    offset: number,
+    at: string,
+    code: Diagnostic["code"],
+    message: string,
+    hint: string | null,
+  ): Diagnostic {
+    const base = { code, kind: "invalid", at, message, location: this.scanner.locate(offset) } as const;
+    return hint === null ? base : { ...base, hint };
+  }
+
+  #take(kind: Token["kind"], what: string): Token {
+    const token = this.peek();
+    if (token.kind !== kind)
+      this.fail(token, parseCodes.syntax, `expected ${what}, found ${describe(token)}`, `write ${what} here`);
+    return this.next();
+  }
+
+  #known<T>(table: ReadonlyMap<string, T>, what: string): T {
+    const token = this.peek();
+    const name = this.name(`a ${what}`);
+    const found = table.get(name);
+    if (found !== undefined) return found;
+    const names = [...table.keys()];
+    const hint =
+      nearestHint(name, names, "%") ??
+      (names.length > 0 ? `one of: ${names.map((n) => `%${n}`).join(", ")}` : `declare the ${what} above`);
+    return this.fail(token, parseCodes.unknownName, `no ${what} is called %${name}`, hint);
+  }
+}

@@ -1,0 +1,226 @@
+/** The head of a program: problem, launch, nest, directives, buffers, rings. One row per declaration. */
+import { dtypeNames } from "../../dtype.ts";
+import type { Problem } from "../../problem.ts";
+import type { Buffer, Directive, Factor, Launch, Ring, Space, TileProgram } from "../types.ts";
+import {
+  edgeClause,
+  integerClause,
+  layoutClause,
+  ownClause,
+  parseClauses,
+  parseFactors,
+  printClauses,
+  printFactors,
+  transports,
+  wordClause,
+} from "./clauses.ts";
+import { type Cursor, describe, parseCodes } from "./cursor.ts";
+import { parseProblem, printProblem } from "./problemText.ts";
+
+/** What the head of a program has given so far. */
+export interface Head {
+  problem: Problem | null;
+  launch: Launch | null;
+  readonly nest: { m: readonly Factor[] | null; n: readonly Factor[] | null; k: readonly Factor[] | null };
+  readonly directives: Directive[];
+  readonly buffers: Buffer[];
+  readonly rings: Ring[];
+}
+
+export interface DeclarationSyntax {
+  readonly syntax: string;
+  /** The lines of this declaration in a program, in order. */
+  print(p: TileProgram): readonly string[];
+  /** Called after the keyword. */
+  parse(c: Cursor, head: Head): void;
+}
+
+const bufferClauses = {
+  slots: integerClause("slots", 1, 1),
+  layout: layoutClause,
+  own: ownClause,
+  align: integerClause("align", 0, 0),
+};
+
+const ringClauses = {
+  transport: wordClause("transport", transports, undefined),
+  full: edgeClause("full"),
+  empty: edgeClause("empty"),
+};
+
+const noBuffers = new Map<string, Buffer>();
+
+const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
+
+const bufferSyntax = (space: Space): DeclarationSyntax => ({
+  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES`,
+  print: (p) =>
+    p.buffers
+      .filter((b) => b.space === space)
+      .map(
+        (b) =>
+          `${space} %${b.name} ${b.dtype}[${b.shape[0]}, ${b.shape[1]}]${printClauses(bufferClauses, b, noBuffers)}`,
+      ),
+  parse: (c, head) => {
+    const token = c.peek();
+    const name = c.name("the buffer's name");
+    const dtype = c.oneOf(dtypeNames, "dtype");
+    c.expect("[", "before the shape");
+    const rows = c.integer("the number of rows", 1);
+    c.expect(",", "between rows and columns");
+    const cols = c.integer("the number of columns", 1);
+    c.expect("]", "after the shape");
+    const clauses = parseClauses(c, bufferClauses, "the buffer");
+    const buffer: Buffer = { name, space, dtype, shape: [rows, cols], ...clauses };
+    if (c.buffers.has(name))
+      c.fail(token, parseCodes.repeated, `two buffers are called %${name}`, "rename one");
+    c.buffers.set(name, buffer);
+    c.locations.set(buffer, c.scanner.locate(token.offset));
+    head.buffers.push(buffer);
+  },
+});
+
+export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
+  problem: {
+    syntax: "problem m=M n=N k=K …",
+    print: (p) => [`problem ${printProblem(p.problem)}`],
+    parse: (c, head) => {
+      const raw = c.scanner.raw(null);
+      const problem = parseProblem(raw.text);
+      if (problem.ok) head.problem = problem.value;
+      else {
+        const location = c.scanner.locate(raw.offset);
+        for (const d of problem.error) c.diagnostics.push({ ...d, location });
+      }
+    },
+  },
+  launch: {
+    syntax: "launch threads=N cluster=CxR",
+    print: ({ launch }) => [`launch threads=${launch.threads} cluster=${launch.cluster.join("x")}`],
+    parse: (c, head) => {
+      c.expect("threads", "after 'launch'");
+      c.expect("=", "after 'threads'");
+      const threads = c.integer("the number of threads", 1);
+      c.expect("cluster", "after the number of threads");
+      c.expect("=", "after 'cluster'");
+      const columns = c.integer("the cluster's first extent", 1);
+      const token = c.peek();
+      // "2x1" reads as the number 2 and the word x1.
+      const second = /^x(\d+)$/.exec(c.word("the cluster's second extent, as in 2x1"))?.[1];
+      if (second === undefined || Number(second) < 1)
+        c.fail(token, parseCodes.badValue, "a cluster has two extents", "cluster=2x1");
+      head.launch = { threads, cluster: [columns, Number(second)] };
+    },
+  },
+  nest: {
+    syntax: "nest m|n|k (TIER EXTENT:STRIDE, …)",
+    print: ({ nest }) =>
+      nest === null
+        ? []
+        : (["m", "n", "k"] as const).map((axis) => `nest ${axis} ${printFactors(nest[axis])}`),
+    parse: (c, head) => {
+      const token = c.peek();
+      const axis = c.oneOf(["m", "n", "k"], "axis");
+      if (head.nest[axis] !== null)
+        c.fail(token, parseCodes.repeated, `the nest of axis ${axis} is given twice`, "keep one");
+      head.nest[axis] = parseFactors(c);
+    },
+  },
+  directive: {
+    syntax: "directive NAME KEY=VALUE …",
+    print: (p) =>
+      p.directives.map((d) =>
+        [
+          "directive",
+          d.name,
+          ...Object.entries(d.args).map(([key, value]) => `${key}=${printArg(value)}`),
+        ].join(" "),
+      ),
+    parse: (c, head) => {
+      const name = c.word("the directive's name");
+      const raw = c.scanner.raw(null);
+      head.directives.push({ name, args: parseArgs(c, raw.text, raw.offset) });
+    },
+  },
+  ...Object.fromEntries(spaces.map((space) => [space, bufferSyntax(space)])),
+  ring: {
+    syntax: "ring %NAME slots N buffers(%A, %B) transport T full EDGE empty EDGE",
+    print: (p) =>
+      p.rings.map(
+        (r) =>
+          `ring %${r.name} slots ${r.slots} buffers(${r.buffers.map((b) => `%${b}`).join(", ")})${printClauses(ringClauses, r, noBuffers)}`,
+      ),
+    parse: (c, head) => {
+      const token = c.peek();
+      const name = c.name("the ring's name");
+      c.expect("slots", "after the ring's name");
+      const slots = c.integer("the number of slots", 1);
+      c.expect("buffers", "after the number of slots");
+      const buffers = c.list("the ring's buffers", () => c.buffer().name);
+      const ring: Ring = { name, slots, buffers, ...parseClauses(c, ringClauses, "the ring") };
+      if (c.rings.has(name))
+        c.fail(token, parseCodes.repeated, `two rings are called %${name}`, "rename one");
+      c.rings.set(name, ring);
+      c.locations.set(ring, c.scanner.locate(token.offset));
+      head.rings.push(ring);
+    },
+  },
+};
+
+/** Words that read back as words stand bare; others are quoted. */
+const printArg = (value: string | number): string =>
+  typeof value === "number" || /^[A-Za-z][\w.:x,+*/-]*$/.test(value) ? String(value) : JSON.stringify(value);
+
+/** `slots=2 transport=cp.async note="two words"`: numbers stay numbers. */
+function parseArgs(c: Cursor, text: string, offset: number): Record<string, string | number> {
+  const args: Record<string, string | number> = {};
+  const pattern = /\s*(?:([A-Za-z_]\w*)=("(?:[^"\\]|\\.)*"|[^\s"]+))/y;
+  let at = 0;
+  while (at < text.length) {
+    pattern.lastIndex = at;
+    const [all, key, value] = pattern.exec(text) ?? [];
+    if (all === undefined || key === undefined || value === undefined) {
+      const rest = text.slice(at).trimStart();
+      const position = offset + text.length - rest.length;
+      c.diagnostics.push(
+        c.diagnostic(
+          position,
+          `'${rest}'`,
+          parseCodes.syntax,
+          `'${rest}' is no argument of a directive`,
+          "write key=value",
+        ),
+      );
+      break;
+    }
+    args[key] = parseArg(value);
+    at += all.length;
+  }
+  return args;
+}
+
+function parseArg(text: string): string | number {
+  if (text.startsWith('"')) return JSON.parse(text) as string;
+  const value = Number(text);
+  return Number.isFinite(value) && String(value) === text ? value : text;
+}
+
+/** Everything that a head must have, as messages. */
+export function missingDeclarations(c: Cursor, head: Head): void {
+  const token = c.peek();
+  const missing = [
+    ...(head.problem === null ? ["problem"] : []),
+    ...(head.launch === null ? ["launch"] : []),
+  ];
+  for (const what of missing)
+    if (!c.diagnostics.some((d) => d.at === what))
+      c.diagnostics.push(
+        c.diagnostic(
+          token.offset,
+          what,
+          parseCodes.syntax,
+          `the program has no '${what}' line before ${describe(token)}`,
+          `add: ${declarations[what]?.syntax ?? what}`,
+        ),
+      );
+}

@@ -1,0 +1,217 @@
+/** One row per statement: how it is written and how it is read back. The statement's keyword is its kind. */
+import type { EpilogueStep } from "../../problem.ts";
+import { printCond, printExpr } from "../printExpr.ts";
+import type { Expr, Stmt, StmtKind } from "../types.ts";
+import {
+  type Buffers,
+  type Clause,
+  distClause,
+  flagClause,
+  freeWordClause,
+  guardClause,
+  integerClause,
+  parseClauses,
+  printClauses,
+  printNumber,
+  rasterClause,
+  scalarClause,
+  transports,
+  vectorPairClause,
+  viewClause,
+  walks,
+  whenClause,
+  wordClause,
+} from "./clauses.ts";
+import { type Cursor, parseCodes } from "./cursor.ts";
+import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
+import { parseEpilogue, printEpilogue } from "./problemText.ts";
+
+/** Parses `{ … }` with these loop variables in scope. */
+export type ParseBlock = (vars: readonly string[]) => Stmt[];
+
+export interface StatementSyntax<S extends Stmt> {
+  /** The form, for the README and for hints. */
+  readonly syntax: string;
+  /** The line without the braces. */
+  print(s: S, buffers: Buffers): string;
+  /** Called after the keyword. */
+  parse(c: Cursor, block: ParseBlock): S;
+}
+
+type Of<K extends StmtKind> = Extract<Stmt, { readonly kind: K }>;
+
+const tilesClauses = { raster: rasterClause };
+const forClauses = { unroll: flagClause("unroll") };
+const roleClauses = {
+  first: integerClause("first", 0, undefined),
+  warps: integerClause("warps", 1, undefined),
+  registers: {
+    ...integerClause("registers", 1, 0),
+    default: null,
+  } as Clause<number | null>,
+};
+const copyClauses = {
+  transport: wordClause("transport", transports, "direct"),
+  guard: guardClause,
+  when: whenClause,
+  dist: distClause,
+  vector: vectorPairClause,
+};
+const mmaClauses = { atom: freeWordClause("atom"), walk: wordClause("walk", walks, undefined) };
+const waitClauses = { pending: integerClause("pending", 0, undefined) };
+/** `steps [bias=n:f32 activation=relu]`: the problem's own text for the chain. */
+const stepsClause: Clause<readonly EpilogueStep[]> = {
+  keyword: "steps",
+  syntax: "[STEP STEP …]",
+  default: [],
+  print: (steps) => `[${printEpilogue(steps)}]`,
+  parse: (c) => {
+    const token = c.peek();
+    c.expect("[", "before the epilogue's steps");
+    const raw = c.scanner.raw("]");
+    const steps = parseEpilogue(raw.text);
+    if (!steps.ok) {
+      const first = steps.error[0];
+      return c.fail(token, parseCodes.badValue, first?.message ?? "malformed epilogue", first?.hint ?? null);
+    }
+    c.expect("]", "after the epilogue's steps");
+    return steps.value;
+  },
+};
+const epilogueClauses = {
+  c: viewClause("c"),
+  alpha: scalarClause("alpha"),
+  beta: scalarClause("beta"),
+  steps: stepsClause,
+  guard: guardClause,
+  vector: integerClause("vector", 1, 1),
+};
+
+/** acquire, commit, release: `keyword %ring @ chunk`. */
+const printRingEvent = (s: { readonly kind: string; readonly ring: string; readonly at: Expr }): string =>
+  `${s.kind} %${s.ring} @ ${printExpr(s.at)}`;
+
+function parseRingEvent(c: Cursor) {
+  const ring = c.ring().name;
+  c.expect("@", "before the chunk's number");
+  return { ring, at: parseExpr(c) };
+}
+
+export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
+  tiles: {
+    syntax: "tiles %mt < ROWS, %nt < COLS raster R { … }",
+    print: (s, b) =>
+      `tiles %${s.vars[0]} < ${s.extents[0]}, %${s.vars[1]} < ${s.extents[1]}${printClauses(tilesClauses, s, b)}`,
+    parse: (c, block) => {
+      const axis = (what: string): readonly [string, number] => {
+        const name = c.name(`the variable of the tile's ${what}`);
+        c.expect("<", `before the number of tile ${what}s`);
+        return [name, c.integer(`the number of tile ${what}s`, 1)];
+      };
+      const [row, rows] = axis("row");
+      c.expect(",", "between tile rows and columns");
+      const [col, cols] = axis("column");
+      const clauses = parseClauses(c, tilesClauses, "tiles");
+      return { kind: "tiles", vars: [row, col], extents: [rows, cols], ...clauses, body: block([row, col]) };
+    },
+  },
+  for: {
+    syntax: "for %i = FROM .. TO unroll { … }",
+    print: (s, b) =>
+      `for %${s.var} = ${printExpr(s.from)} .. ${printExpr(s.to)}${printClauses(forClauses, s, b)}`,
+    parse: (c, block) => {
+      const name = c.name("the loop variable");
+      c.expect("=", "before the first value");
+      const from = parseExpr(c);
+      c.expect("..", "between the bounds of the loop");
+      const to = parseExpr(c);
+      const clauses = parseClauses(c, forClauses, "for");
+      return { kind: "for", var: name, from, to, ...clauses, body: block([name]) };
+    },
+  },
+  if: {
+    syntax: "if CONDITION { … }",
+    print: (s) => `if ${printCond(s.cond)}`,
+    // biome-ignore lint/suspicious/noThenProperty: the IR's own word; statements are never awaited.
+    parse: (c, block) => ({ kind: "if", cond: parseCond(c), then: block([]) }),
+  },
+  role: {
+    syntax: "role NAME first WARP warps COUNT registers N { … }",
+    print: (s, b) => `role ${s.name}${printClauses(roleClauses, s, b)}`,
+    parse: (c, block) => {
+      const name = c.word("the role's name");
+      return { kind: "role", name, ...parseClauses(c, roleClauses, "role"), body: block([]) };
+    },
+  },
+  fill: {
+    syntax: "fill VIEW = NUMBER",
+    print: (s, b) => `fill ${printView(s.dst, b)} = ${printNumber(s.value)}`,
+    parse: (c) => {
+      const dst = parseView(c);
+      c.expect("=", "before the value");
+      return { kind: "fill", dst, value: c.number("the value") };
+    },
+  },
+  copy: {
+    syntax: "copy VIEW <- VIEW …",
+    print: (s, b) =>
+      `copy ${printView(s.dst, b)} <- ${printView(s.src, b)}${printClauses(copyClauses, s, b)}`,
+    parse: (c) => {
+      const dst = parseView(c);
+      c.expect("<-", "between destination and source");
+      const src = parseView(c);
+      return { kind: "copy", dst, src, ...parseClauses(c, copyClauses, "copy") };
+    },
+  },
+  mma: {
+    syntax: "mma ACC += A * B atom NAME walk W",
+    print: (s, b) =>
+      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${printClauses(mmaClauses, s, b)}`,
+    parse: (c) => {
+      const acc = parseView(c);
+      c.expect("+=", "after the accumulator");
+      const a = parseView(c);
+      c.expect("*", "between A and B");
+      const b = parseView(c);
+      return { kind: "mma", acc, a, b, ...parseClauses(c, mmaClauses, "mma") };
+    },
+  },
+  acquire: {
+    syntax: "acquire %ring @ CHUNK",
+    print: printRingEvent,
+    parse: (c) => ({ kind: "acquire", ...parseRingEvent(c) }),
+  },
+  commit: {
+    syntax: "commit %ring @ CHUNK",
+    print: printRingEvent,
+    parse: (c) => ({ kind: "commit", ...parseRingEvent(c) }),
+  },
+  wait: {
+    syntax: "wait %ring @ CHUNK pending N",
+    print: (s, b) => `${printRingEvent(s)}${printClauses(waitClauses, s, b)}`,
+    parse: (c) => ({ kind: "wait", ...parseRingEvent(c), ...parseClauses(c, waitClauses, "wait") }),
+  },
+  release: {
+    syntax: "release %ring @ CHUNK",
+    print: printRingEvent,
+    parse: (c) => ({ kind: "release", ...parseRingEvent(c) }),
+  },
+  barrier: {
+    syntax: "barrier ID",
+    print: (s) => `barrier ${s.id}`,
+    parse: (c) => ({ kind: "barrier", id: c.integer("the barrier's number", 0) }),
+  },
+  epilogue: {
+    syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
+    print: (s, b) =>
+      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, s, b)}`,
+    parse: (c) => {
+      const dst = parseView(c);
+      c.expect("<-", "between destination and accumulator");
+      const acc = parseView(c);
+      return { kind: "epilogue", dst, acc, ...parseClauses(c, epilogueClauses, "epilogue") };
+    },
+  },
+};
+
+export const statementKinds = Object.keys(statementSyntax) as readonly StmtKind[];

@@ -1,0 +1,110 @@
+/** Names are well formed, unique, and every use resolves. Runs first: the others rely on it. */
+import { condVars } from "../cond.ts";
+import { freeVars } from "../expr.ts";
+import { nearestHint } from "../text/nearest.ts";
+import type { Cond, Expr, Stmt, View } from "../types.ts";
+import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
+
+const wellFormed = /^[A-Za-z_]\w*$/;
+
+export const names: Verifier = {
+  name: "names",
+  code: "TW3101",
+  property: "names are well formed and unique; every buffer, ring and loop variable that is used exists",
+  from: "nest",
+  *check(subject) {
+    const { program } = subject;
+    if (!/^[A-Za-z_$][\w$]*$/.test(program.name))
+      yield {
+        at: "name",
+        message: `'${program.name}' is no PTX identifier`,
+        hint: "use letters, digits, _ and $",
+      };
+    yield* duplicates(program.buffers, "buffer");
+    yield* duplicates(program.rings, "ring");
+    for (const ring of program.rings)
+      for (const buffer of ring.buffers)
+        if (!subject.buffers.has(buffer)) yield missing(ring, "buffer", buffer, subject.buffers.keys());
+    for (const site of subject.sites) yield* checkSite(subject, site);
+  },
+};
+
+function* duplicates(items: readonly { readonly name: string }[], what: string): Iterable<Fault> {
+  const seen = new Set<string>();
+  for (const { name } of items) {
+    if (!wellFormed.test(name))
+      yield {
+        at: `%${name}`,
+        message: `'${name}' is no name`,
+        hint: "letters, digits and _, not beginning with a digit",
+      };
+    if (seen.has(name))
+      yield { at: `%${name}`, message: `two ${what}s are called %${name}`, hint: "rename one" };
+    seen.add(name);
+  }
+}
+
+const missing = (at: Fault["at"], what: string, name: string, known: Iterable<string>): Fault => {
+  const all = [...known];
+  return {
+    at,
+    message: `no ${what} is called %${name}`,
+    hint:
+      nearestHint(name, all, "%") ??
+      (all.length > 0 ? `there are: ${all.map((n) => `%${n}`).join(", ")}` : `declare the ${what}`),
+  };
+};
+
+function* checkSite(subject: Subject, site: Site): Iterable<Fault> {
+  const { stmt } = site;
+  const scope = new Set(site.parents.flatMap(boundBy));
+  for (const name of boundBy(stmt)) {
+    if (!wellFormed.test(name))
+      yield {
+        at: site,
+        message: `'${name}' is no name`,
+        hint: "letters, digits and _, not beginning with a digit",
+      };
+    if (scope.has(name))
+      yield { at: site, message: `loop variable %${name} hides an outer one`, hint: "rename the inner one" };
+  }
+  for (const view of viewsOf(stmt))
+    if (!subject.buffers.has(view.buffer)) yield missing(site, "buffer", view.buffer, subject.buffers.keys());
+  if ("ring" in stmt && !subject.rings.has(stmt.ring))
+    yield missing(site, "ring", stmt.ring, subject.rings.keys());
+  const used = new Set<string>();
+  for (const e of exprsOf(stmt)) freeVars(e, used);
+  for (const c of condsOf(stmt)) for (const name of condVars(c)) used.add(name);
+  for (const name of used) if (!scope.has(name)) yield missing(site, "loop variable in scope", name, scope);
+}
+
+/** Loop variables that a statement binds for its body. */
+export function boundBy(stmt: Stmt): readonly string[] {
+  return stmt.kind === "tiles" ? stmt.vars : stmt.kind === "for" ? [stmt.var] : [];
+}
+
+/** The views of a statement itself, not of its body. */
+export function viewsOf(stmt: Stmt): readonly View[] {
+  switch (stmt.kind) {
+    case "fill":
+      return [stmt.dst];
+    case "copy":
+      return [stmt.dst, stmt.src];
+    case "mma":
+      return [stmt.acc, stmt.a, stmt.b];
+    case "epilogue":
+      return stmt.c === null ? [stmt.dst, stmt.acc] : [stmt.dst, stmt.acc, stmt.c];
+    default:
+      return [];
+  }
+}
+
+function exprsOf(stmt: Stmt): readonly Expr[] {
+  const own = stmt.kind === "for" ? [stmt.from, stmt.to] : "at" in stmt ? [stmt.at] : [];
+  return [...own, ...viewsOf(stmt).flatMap((view) => [view.slot, ...view.origin])];
+}
+
+function condsOf(stmt: Stmt): readonly Cond[] {
+  if (stmt.kind === "if") return [stmt.cond];
+  return stmt.kind === "copy" && stmt.when !== null ? [stmt.when] : [];
+}

@@ -1,0 +1,120 @@
+/** What a verifier is: one property, checked on any program of its stages, reported with the place in the program. */
+import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
+import type { Target } from "../../target.ts";
+import { childrenOf } from "../rewrite.ts";
+import type { Buffer, Ring, Stage, Stmt, TileProgram } from "../types.ts";
+
+/** A statement and the statements around it, outermost first. */
+export interface Site {
+  readonly stmt: Stmt;
+  readonly parents: readonly Stmt[];
+}
+
+/** Fault found by a verifier. `at`: the statement, buffer or ring, or the name of another part of the program. */
+export interface Fault {
+  readonly at: Site | Buffer | Ring | string;
+  readonly message: string;
+  readonly hint: string;
+}
+
+/** A program with what all verifiers ask for, computed once. */
+export interface Subject {
+  readonly program: TileProgram;
+  /** Null: the checks against a target's limits are skipped. */
+  readonly target: Target | null;
+  readonly sites: readonly Site[];
+  readonly buffers: ReadonlyMap<string, Buffer>;
+  readonly rings: ReadonlyMap<string, Ring>;
+}
+
+export interface Verifier {
+  readonly name: string;
+  /** `TW3xxx`: one code a property. */
+  readonly code: Diagnostic["code"];
+  /** What holds for every program that passes. */
+  readonly property: string;
+  /** The first stage that it applies to. */
+  readonly from: Stage;
+  check(subject: Subject): Iterable<Fault>;
+}
+
+/** Collect sites and tables. Of buffers or rings with the same name the first counts; `names` reports the others. */
+export function subjectOf(program: TileProgram, target: Target | null): Subject {
+  const sites: Site[] = [];
+  const walk = (stmts: readonly Stmt[], parents: readonly Stmt[]): void => {
+    for (const stmt of stmts) {
+      sites.push({ stmt, parents });
+      const children = childrenOf(stmt);
+      if (children.length > 0) walk(children, [...parents, stmt]);
+    }
+  };
+  walk(program.body, []);
+  const firstByName = <T extends { readonly name: string }>(items: readonly T[]): Map<string, T> =>
+    new Map([...items].reverse().map((item) => [item.name, item]));
+  return {
+    program,
+    target,
+    sites,
+    buffers: firstByName(program.buffers),
+    rings: firstByName(program.rings),
+  };
+}
+
+/** The buffer of a view that `names` has resolved. Throws (a bug) otherwise. */
+export function bufferAt(subject: Subject, name: string): Buffer {
+  const buffer = subject.buffers.get(name);
+  if (buffer === undefined) throw new RangeError(`unresolved buffer %${name}`);
+  return buffer;
+}
+
+/** How a statement is called in a path: `for %kt`, `copy %sA`. */
+function label(stmt: Stmt): string {
+  switch (stmt.kind) {
+    case "for":
+      return `for %${stmt.var}`;
+    case "role":
+      return `role ${stmt.name}`;
+    case "fill":
+    case "copy":
+    case "epilogue":
+      return `${stmt.kind} %${stmt.dst.buffer}`;
+    case "mma":
+      return `mma %${stmt.acc.buffer}`;
+    case "acquire":
+    case "commit":
+    case "wait":
+    case "release":
+      return `${stmt.kind} %${stmt.ring}`;
+    case "barrier":
+      return `barrier ${stmt.id}`;
+    case "tiles":
+    case "if":
+      return stmt.kind;
+  }
+}
+
+const isSite = (at: Site | Buffer | Ring): at is Site => "stmt" in at;
+
+/** The path of a fault's place: `tiles/for %kt/copy %sA`, `%sA`, `launch`. */
+export function pathOf(at: Fault["at"]): string {
+  if (typeof at === "string") return at;
+  return isSite(at) ? [...at.parents, at.stmt].map(label).join("/") : `%${at.name}`;
+}
+
+/** A fault as a diagnostic, with the line of the text where one is known. */
+export function diagnosticOf(
+  verifier: Verifier,
+  fault: Fault,
+  locations: ReadonlyMap<object, SourceLocation> | undefined,
+): Diagnostic {
+  const key = typeof fault.at === "string" ? null : isSite(fault.at) ? fault.at.stmt : fault.at;
+  const location = key === null ? undefined : locations?.get(key);
+  const base = {
+    code: verifier.code,
+    kind: "invalid",
+    at: pathOf(fault.at),
+    message: fault.message,
+    hint: fault.hint,
+  } as const;
+  return location === undefined ? base : { ...base, location };
+}
