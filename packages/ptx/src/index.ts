@@ -1,1 +1,25 @@
 export type * from "./ast.ts";
+export * from "./builder.ts";
+export {
+  type Access,
+  type Argument,
+  type Form,
+  type OperandSpec,
+  type Resolution,
+  resolveMnemonic,
+  type ScalarSpec,
+} from "./form.ts";
+export {
+  type Binding,
+  bindOperands,
+  explainOperands,
+  matchOperands,
+  selectForm,
+  signature,
+} from "./match.ts";
+export { printInstruction, printModule } from "./print.ts";
+export { floatValue, printOperand } from "./print-operand.ts";
+export { type SpecialRegister, specialRegisters } from "./special.ts";
+export { type Opcode, rows, rowsByOpcode } from "./table/index.ts";
+export type { Effect, InstructionRow, OperandType, Requirement } from "./table/row.ts";
+export type { OperandsOf, Reg, UnknownInstruction } from "./typing.ts";

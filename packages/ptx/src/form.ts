@@ -1,0 +1,450 @@
+/**
+ * From the table's notation to matchers: a mnemonic is resolved once to the forms that fit its modifiers (and cached),
+ * then operands are matched against the forms. Builder, parser and checks all go through here.
+ */
+
+import type { ScalarType } from "./ast.ts";
+import { closest } from "./distance.ts";
+import { rowsByOpcode } from "./table/index.ts";
+import {
+  type InstructionRow,
+  isOperandType,
+  type OperandType,
+  operandTypes,
+  type Requirement,
+  widened,
+} from "./table/row.ts";
+
+export type Access = "read" | "write" | "readwrite";
+
+/** A register of one of `registers`, or a constant where the form takes one. */
+export interface ScalarSpec {
+  readonly kind: "scalar";
+  readonly type: OperandType;
+  readonly registers: readonly ScalarType[];
+  /** Which constants are taken when the operand is read. */
+  readonly integer: boolean;
+  readonly float: boolean;
+  /** Symbols and special registers (mov, cvta, mapa). */
+  readonly symbol: boolean;
+  readonly negatable: boolean;
+}
+
+export type OperandSpec =
+  | ScalarSpec
+  /** `count` null: any number of elements. */
+  | { readonly kind: "vector"; readonly element: ScalarSpec; readonly count: number | null }
+  | { readonly kind: "pair"; readonly first: ScalarSpec; readonly second: ScalarSpec }
+  /** `wide`: the base register must have 64 bits (global and generic addresses). */
+  | { readonly kind: "address"; readonly space: string; readonly wide: boolean }
+  | { readonly kind: "tensor"; readonly coordinates: number }
+  | { readonly kind: "immediate"; readonly ranges: readonly (readonly [low: bigint, high: bigint])[] }
+  | { readonly kind: "label" | "targets" | "callee" | "list" | "prototype" };
+
+export interface Argument {
+  /** The row's notation, for messages. */
+  readonly text: string;
+  readonly access: Access;
+  /** `_` is taken in place of a register that would be written. */
+  readonly sink: boolean;
+  readonly optional: boolean;
+  readonly spec: OperandSpec;
+}
+
+/** A row with the modifiers of one mnemonic filled in. */
+export interface Form {
+  readonly row: InstructionRow;
+  readonly mnemonic: string;
+  readonly opcode: string;
+  readonly modifiers: readonly string[];
+  /** T and D of the row's notation; null where no modifier is a type. */
+  readonly type: OperandType | null;
+  readonly destinationType: OperandType | null;
+  readonly arguments: readonly Argument[];
+  /** The row's own requirement and those of the modifiers used, with the modifier's name. */
+  readonly requirements: readonly { readonly what: string; readonly requirement: Requirement }[];
+}
+
+export type Resolution =
+  | {
+      readonly ok: true;
+      readonly opcode: string;
+      readonly modifiers: readonly string[];
+      readonly forms: readonly Form[];
+    }
+  | {
+      readonly ok: false;
+      readonly reason: "opcode" | "modifier";
+      readonly message: string;
+      readonly hint?: string;
+    };
+
+const resolutions = new Map<string, Resolution>();
+/** Keeps the cache small whatever texts are parsed; a module has a few hundred mnemonics at most. */
+const CACHE_LIMIT = 20_000;
+
+/**
+ * The forms that a mnemonic (`ld.global.v4.f32`) can be, or why it is none: an unknown opcode, or the first modifier that
+ * does not fit, with the nearest known one. Results are cached by mnemonic.
+ */
+export function resolveMnemonic(mnemonic: string): Resolution {
+  const known = resolutions.get(mnemonic);
+  if (known) return known;
+  const resolution = resolve(mnemonic);
+  if (resolutions.size >= CACHE_LIMIT) resolutions.clear();
+  resolutions.set(mnemonic, resolution);
+  return resolution;
+}
+
+function resolve(mnemonic: string): Resolution {
+  const words = mnemonic.split(".");
+  // Longest opcode first; a shorter one is tried where it has the longer one's last word as a modifier.
+  let failure: Resolution | null = null;
+  for (let length = Math.min(words.length, 5); length > 0; length--) {
+    const opcode = words.slice(0, length).join(".");
+    const candidates = rowsByOpcode.get(opcode);
+    if (!candidates) continue;
+    const modifiers = words.slice(length);
+    const forms = candidates
+      .filter((row) => fits(slotsOf(row), modifiers))
+      .map((row) => makeForm(row, mnemonic, modifiers));
+    if (forms.length > 0) return { ok: true, opcode, modifiers, forms };
+    failure ??= explainModifiers(mnemonic, opcode, modifiers, candidates);
+  }
+  return failure ?? explainOpcode(mnemonic, words);
+}
+
+// ---------------------------------------------------------------- modifiers
+
+export interface Slot {
+  readonly alternatives: readonly string[];
+  readonly optional: boolean;
+}
+
+const slotCache = new WeakMap<InstructionRow, readonly Slot[]>();
+
+/** The modifier slots of a row, in order. */
+export function slotsOf(row: InstructionRow): readonly Slot[] {
+  const known = slotCache.get(row);
+  if (known) return known;
+  const slots = row.mods
+    .split(" ")
+    .filter((text) => text !== "")
+    .map((text): Slot => {
+      const optional = text.endsWith("?");
+      return { optional, alternatives: (optional ? text.slice(0, -1) : text).split("|") };
+    });
+  slotCache.set(row, slots);
+  return slots;
+}
+
+function fits(slots: readonly Slot[], modifiers: readonly string[], s = 0, m = 0): boolean {
+  const slot = slots[s];
+  if (slot === undefined) return m === modifiers.length;
+  const modifier = modifiers[m];
+  if (modifier !== undefined && slot.alternatives.includes(modifier) && fits(slots, modifiers, s + 1, m + 1))
+    return true;
+  return slot.optional && fits(slots, modifiers, s + 1, m);
+}
+
+/** How many modifiers a row takes before the first that it does not. */
+function accepted(
+  slots: readonly Slot[],
+  modifiers: readonly string[],
+): { count: number; due: readonly string[] } {
+  let m = 0;
+  const due: string[] = [];
+  for (const slot of slots) {
+    const modifier = modifiers[m];
+    if (modifier !== undefined && slot.alternatives.includes(modifier)) {
+      m++;
+      due.length = 0;
+      continue;
+    }
+    due.push(...slot.alternatives);
+    if (!slot.optional) break;
+  }
+  return { count: m, due };
+}
+
+/** The row's order for these modifiers, if only their order is wrong. */
+function reordered(slots: readonly Slot[], modifiers: readonly string[]): readonly string[] | null {
+  const left = [...modifiers];
+  const order: string[] = [];
+  for (const slot of slots) {
+    const index = left.findIndex((m) => slot.alternatives.includes(m));
+    if (index < 0) {
+      if (slot.optional) continue;
+      return null;
+    }
+    order.push(...left.splice(index, 1));
+  }
+  return left.length === 0 ? order : null;
+}
+
+function explainModifiers(
+  mnemonic: string,
+  opcode: string,
+  modifiers: readonly string[],
+  candidates: readonly InstructionRow[],
+): Resolution {
+  for (const row of candidates) {
+    const order = reordered(slotsOf(row), modifiers);
+    if (order) {
+      return {
+        ok: false,
+        reason: "modifier",
+        message: `the modifiers of ${mnemonic} are out of order`,
+        hint: `write ${[opcode, ...order].join(".")}`,
+      };
+    }
+  }
+  const known = new Set(candidates.flatMap((row) => slotsOf(row).flatMap((slot) => slot.alternatives)));
+  const unknown = modifiers.find((m) => !known.has(m));
+  if (unknown !== undefined) {
+    const near = closest(unknown, known);
+    return {
+      ok: false,
+      reason: "modifier",
+      message: `${opcode} has no modifier .${unknown}`,
+      ...(near === null ? {} : { hint: `did you mean .${near}?` }),
+    };
+  }
+  const best = candidates
+    .map((row) => accepted(slotsOf(row), modifiers))
+    .reduce((a, b) => (b.count > a.count ? b : a));
+  const wrong = modifiers[best.count];
+  const due = best.due.slice(0, 8).map((m) => `.${m}`);
+  const hint =
+    due.length === 0
+      ? {}
+      : { hint: `due here: ${due.join(", ")}${best.due.length > due.length ? ", …" : ""}` };
+  if (wrong === undefined) {
+    return {
+      ok: false,
+      reason: "modifier",
+      message: `${mnemonic} is not complete: a modifier is missing at the end`,
+      ...hint,
+    };
+  }
+  return {
+    ok: false,
+    reason: "modifier",
+    message: `modifier .${wrong} does not stand here in ${mnemonic}`,
+    ...hint,
+  };
+}
+
+function explainOpcode(mnemonic: string, words: readonly string[]): Resolution {
+  const first = words[0] ?? mnemonic;
+  const near = closest(
+    first,
+    new Set([...rowsByOpcode.keys()].map((opcode) => opcode.split(".", 1)[0] ?? opcode)),
+  );
+  const related = [...rowsByOpcode.keys()].filter((opcode) => opcode.startsWith(`${first}.`));
+  const nearest = closest(mnemonic, rowsByOpcode.keys());
+  const hint =
+    related.length > 0
+      ? `known: ${related.slice(0, 8).join(", ")}${related.length > 8 ? ", …" : ""}`
+      : nearest !== null
+        ? `did you mean ${nearest}?`
+        : near !== null
+          ? `did you mean ${near}?`
+          : undefined;
+  return {
+    ok: false,
+    reason: "opcode",
+    message: `unknown instruction ${mnemonic}`,
+    ...(hint === undefined ? {} : { hint }),
+  };
+}
+
+// ---------------------------------------------------------------- operands of a form
+
+function makeForm(row: InstructionRow, mnemonic: string, modifiers: readonly string[]): Form {
+  const types = modifiers.filter(isOperandType);
+  const type = types.at(-1) ?? null;
+  const destinationType = types.at(-2) ?? type;
+  const requirements = [{ what: mnemonic, requirement: row as Requirement }];
+  for (const modifier of modifiers) {
+    const need = row.needs?.[modifier];
+    if (need) requirements.push({ what: `.${modifier} of ${row.opcode}`, requirement: need });
+  }
+  const context: Context = { row, modifiers, type, destinationType };
+  return {
+    row,
+    mnemonic,
+    opcode: row.opcode,
+    modifiers,
+    type,
+    destinationType,
+    arguments: row.args.flatMap((text) => parseArgument(text, context)),
+    requirements,
+  };
+}
+
+interface Context {
+  readonly row: InstructionRow;
+  readonly modifiers: readonly string[];
+  readonly type: OperandType | null;
+  readonly destinationType: OperandType | null;
+}
+
+function parseArgument(text: string, context: Context): readonly Argument[] {
+  let rest = text;
+  const at = rest.indexOf("@");
+  if (at >= 0) {
+    const wanted = rest.slice(at + 1).split("|");
+    if (!wanted.some((m) => context.modifiers.includes(m))) return [];
+    rest = rest.slice(0, at);
+  }
+  const optional = rest.endsWith("?");
+  if (optional) rest = rest.slice(0, -1);
+  const access: Access = rest.startsWith("=") ? "write" : rest.startsWith("+") ? "readwrite" : "read";
+  if (access !== "read") rest = rest.slice(1);
+  const sink = rest.startsWith("_");
+  if (sink) rest = rest.slice(1);
+  return [{ text, access, sink, optional, spec: parseSpec(rest, access, context) }];
+}
+
+const LABEL_KINDS = ["label", "targets", "callee", "list", "prototype"] as const;
+
+function parseSpec(text: string, access: Access, context: Context): OperandSpec {
+  const label = LABEL_KINDS.find((kind) => kind === text);
+  if (label) return { kind: label };
+  if (text === "[tensor]") return { kind: "tensor", coordinates: coordinatesOf(context.modifiers) };
+  if (text.startsWith("[")) return parseAddress(text.slice(1, -1), context);
+  if (text.startsWith("imm")) return { kind: "immediate", ranges: parseRanges(text.slice(4)) };
+  if (text.startsWith("V:")) {
+    const element = parseScalar(text.slice(2), access, context);
+    const count = vectorLength(context.modifiers);
+    return count === null ? element : { kind: "vector", element, count };
+  }
+  const star = text.indexOf("*");
+  if (star >= 0) {
+    const element = parseScalar(text.slice(0, star), access, context);
+    return { kind: "vector", element, count: countOf(text.slice(star + 1), context.modifiers) };
+  }
+  const bar = text.indexOf("|");
+  if (bar >= 0) {
+    return {
+      kind: "pair",
+      first: parseScalar(text.slice(0, bar), access, context),
+      second: parseScalar(text.slice(bar + 1), access, context),
+    };
+  }
+  return parseScalar(text, access, context);
+}
+
+/** Opcodes whose `[]` is a generic or global address of 64 bits unless the modifiers name a window. */
+const GENERIC = new Set(["ld", "st", "atom", "red", "prefetch", "prefetchu", "ldu"]);
+const NARROW = [
+  "shared",
+  "shared::cta",
+  "shared::cluster",
+  "param",
+  "param::entry",
+  "param::func",
+  "local",
+  "const",
+];
+
+function parseAddress(space: string, context: Context): OperandSpec {
+  const wide =
+    space === "global" ||
+    (space === "" &&
+      GENERIC.has(context.row.opcode) &&
+      !NARROW.some((name) => context.modifiers.includes(name)));
+  return { kind: "address", space, wide };
+}
+
+/** `2d` has two coordinates; gather4 and scatter4 have a column and four rows. */
+function coordinatesOf(modifiers: readonly string[]): number {
+  if (modifiers.includes("tile::gather4") || modifiers.includes("tile::scatter4")) return 5;
+  return Number.parseInt(modifiers[0] ?? "0", 10);
+}
+
+function parseRanges(text: string): (readonly [bigint, bigint])[] {
+  if (text === "") return [];
+  if (text.includes(",")) return text.split(",").map((n) => [BigInt(n), BigInt(n)] as const);
+  const [low, high] = text.split(":");
+  return [[BigInt(low ?? "0"), BigInt(high ?? low ?? "0")]];
+}
+
+function vectorLength(modifiers: readonly string[]): number | null {
+  const v = modifiers.find((m) => m === "v2" || m === "v4" || m === "v8");
+  return v === undefined ? null : Number(v.slice(1));
+}
+
+/** `4`, `N/2`, `X`, `X*2`, or `#` (any number). */
+function countOf(text: string, modifiers: readonly string[]): number | null {
+  if (text === "#") return null;
+  const match = /^(N|X|\d+)(?:([*/])(\d+))?$/.exec(text);
+  if (!match) throw new RangeError(`bad count in the instruction table: ${text}`);
+  const [, base, operator, factor] = match;
+  const value =
+    base === "N"
+      ? Number(/n(\d+)/.exec(modifiers.find((m) => /^m\d+n\d+k\d+$/.test(m)) ?? "")?.[1])
+      : base === "X"
+        ? Number(modifiers.find((m) => /^x\d+$/.test(m))?.slice(1))
+        : Number(base);
+  const n = Number(factor ?? 1);
+  return operator === "/" ? value / n : value * n;
+}
+
+const WIDER: Readonly<Record<number, readonly ScalarType[]>> = {
+  8: ["b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "b64", "u64", "s64"],
+  16: ["b16", "u16", "s16", "b32", "u32", "s32", "b64", "u64", "s64"],
+  32: ["b32", "u32", "s32", "b64", "u64", "s64"],
+  64: ["b64", "u64", "s64"],
+};
+
+function parseScalar(text: string, access: Access, context: Context): ScalarSpec {
+  let rest = text;
+  const negatable = rest.startsWith("!");
+  if (negatable) rest = rest.slice(1);
+  const relaxed = rest.endsWith("~");
+  if (relaxed) rest = rest.slice(0, -1);
+  const registerOnly = rest.startsWith("r:");
+  const symbol = rest.startsWith("s:") || rest.endsWith("/s");
+  const constantPredicate = rest.endsWith("/imm") || rest.endsWith("/s");
+  rest = rest.replace(/^[rs]:/, "").replace(/\/(imm|s)$/, "");
+  const type = namedType(rest, context);
+  const row = operandTypes[type];
+  const constant = access === "read" && !registerOnly;
+  return {
+    kind: "scalar",
+    type,
+    registers: relaxed ? relaxedRegisters(type) : row.registers,
+    integer: constant && (row.kind === "pred" ? constantPredicate : row.kind !== "float"),
+    float: constant && (row.kind === "float" || row.kind === "bits"),
+    symbol,
+    negatable,
+  };
+}
+
+/** ld, st and cvt take registers wider than the type: integer types any integer, float types untyped ones (§9.4.1). */
+function relaxedRegisters(type: OperandType): readonly ScalarType[] {
+  const row = operandTypes[type];
+  const wider = WIDER[row.bits] ?? [];
+  const allowed =
+    row.kind === "float" || row.kind === "packed" ? wider.filter((name) => name.startsWith("b")) : wider;
+  return [...new Set<ScalarType>([...row.registers, ...allowed])];
+}
+
+function namedType(name: string, context: Context): OperandType {
+  const resolved =
+    name === "T"
+      ? context.type
+      : name === "D"
+        ? context.destinationType
+        : name === "W"
+          ? widened[context.type as keyof typeof widened]
+          : name;
+  if (resolved === null || resolved === undefined || !isOperandType(resolved)) {
+    throw new RangeError(
+      `the instruction table has no type ${name} for ${context.row.opcode} ${context.row.mods}`,
+    );
+  }
+  return resolved;
+}

@@ -1,0 +1,148 @@
+/** mbarrier: transaction barriers in shared memory (PTX ISA 9.0 §9.7.13.15). */
+import type { InstructionRow } from "./row.ts";
+
+const SHARED = "shared|shared::cta?";
+const EITHER = "shared|shared::cta|shared::cluster?";
+const NEEDS = {
+  "shared::cta": { since: [7, 8, 80] },
+  "shared::cluster": { since: [8, 0, 90] },
+  release: { since: [8, 0, 80] },
+  acquire: { since: [8, 0, 80] },
+  relaxed: { since: [8, 0, 80] },
+  cluster: { since: [8, 0, 90] },
+  cta: { since: [8, 0, 80] },
+} as const;
+/** `.relaxed` came later to the phase operations than to expect_tx. */
+const LATE = { ...NEEDS, relaxed: { since: [8, 0, 90] } } as const;
+
+export const mbarrierRows = [
+  {
+    opcode: "mbarrier.init",
+    mods: `${SHARED} b64`,
+    args: ["[shared]", "u32"],
+    since: [7, 0, 80],
+    needs: NEEDS,
+    effect: "write",
+  },
+  {
+    opcode: "mbarrier.inval",
+    mods: `${SHARED} b64`,
+    args: ["[shared]"],
+    since: [7, 0, 80],
+    needs: NEEDS,
+    effect: "write",
+  },
+  {
+    opcode: "mbarrier.expect_tx",
+    mods: `relaxed? cta|cluster? ${EITHER} b64`,
+    args: ["[shared]", "u32"],
+    since: [8, 0, 90],
+    needs: NEEDS,
+    effect: "readwrite",
+  },
+  {
+    opcode: "mbarrier.complete_tx",
+    mods: `relaxed? cta|cluster? ${EITHER} b64`,
+    args: ["[shared]", "u32"],
+    since: [8, 0, 90],
+    needs: NEEDS,
+    effect: "readwrite",
+  },
+  {
+    opcode: "mbarrier.arrive",
+    mods: `release|relaxed? cta|cluster? ${EITHER} b64`,
+    args: ["=_b64", "[shared]", "u32?"],
+    since: [7, 0, 80],
+    needs: LATE,
+    effect: "barrier",
+  },
+  {
+    opcode: "mbarrier.arrive",
+    mods: "release|relaxed? cta|cluster? shared::cluster b64",
+    args: ["[shared]", "u32?"],
+    since: [8, 0, 90],
+    needs: LATE,
+    effect: "barrier",
+  },
+  {
+    opcode: "mbarrier.arrive.expect_tx",
+    mods: `release|relaxed? cta|cluster? ${EITHER} b64`,
+    args: ["=_b64", "[shared]", "u32"],
+    since: [8, 0, 90],
+    needs: LATE,
+    effect: "barrier",
+  },
+  {
+    opcode: "mbarrier.arrive.expect_tx",
+    mods: "release|relaxed? cta|cluster? shared::cluster b64",
+    args: ["[shared]", "u32"],
+    since: [8, 0, 90],
+    needs: LATE,
+    effect: "barrier",
+  },
+  {
+    opcode: "mbarrier.arrive.noComplete",
+    mods: `release? cta? ${SHARED} b64`,
+    args: ["=_b64", "[shared]", "u32"],
+    since: [7, 0, 80],
+    needs: NEEDS,
+    effect: "barrier",
+  },
+  {
+    opcode: "mbarrier.arrive_drop",
+    mods: `release|relaxed? cta|cluster? ${EITHER} b64`,
+    args: ["=_b64", "[shared]", "u32?"],
+    since: [7, 0, 80],
+    needs: LATE,
+    effect: "barrier",
+  },
+  {
+    opcode: "mbarrier.arrive_drop.expect_tx",
+    mods: `release|relaxed? cta|cluster? ${EITHER} b64`,
+    args: ["=_b64", "[shared]", "u32"],
+    since: [8, 0, 90],
+    needs: LATE,
+    effect: "barrier",
+  },
+  {
+    opcode: "mbarrier.arrive_drop.noComplete",
+    mods: `release? cta? ${SHARED} b64`,
+    args: ["=_b64", "[shared]", "u32"],
+    since: [7, 0, 80],
+    needs: NEEDS,
+    effect: "barrier",
+  },
+  {
+    opcode: "mbarrier.test_wait",
+    mods: `acquire|relaxed? cta|cluster? ${SHARED} b64`,
+    args: ["=pred", "[shared]", "b64"],
+    since: [7, 0, 80],
+    needs: LATE,
+    effect: "wait",
+  },
+  {
+    opcode: "mbarrier.test_wait.parity",
+    mods: `acquire|relaxed? cta|cluster? ${SHARED} b64`,
+    args: ["=pred", "[shared]", "u32"],
+    since: [7, 1, 80],
+    needs: LATE,
+    effect: "wait",
+  },
+  {
+    opcode: "mbarrier.try_wait",
+    mods: `acquire|relaxed? cta|cluster? ${SHARED} b64`,
+    args: ["=pred", "[shared]", "b64", "u32?"],
+    since: [7, 8, 90],
+    needs: LATE,
+    effect: "wait",
+  },
+  {
+    opcode: "mbarrier.try_wait.parity",
+    mods: `acquire|relaxed? cta|cluster? ${SHARED} b64`,
+    args: ["=pred", "[shared]", "u32", "u32?"],
+    since: [7, 8, 90],
+    needs: LATE,
+    effect: "wait",
+  },
+  { opcode: "mbarrier.pending_count", mods: "b64", args: ["=u32", "b64"], since: [7, 0, 80], effect: "pure" },
+] as const satisfies readonly InstructionRow[];

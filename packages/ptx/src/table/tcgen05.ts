@@ -1,0 +1,235 @@
+/** Blackwell: tensor memory and tcgen05, cluster launch control (PTX ISA 9.0 §9.7.16, §9.7.13.17); sparse forms have no rows. */
+import { BLACKWELL, type InstructionRow } from "./row.ts";
+
+const TC = { since: [8, 6, 100], only: BLACKWELL } as const;
+/** Reduction on load is in the later datacentre parts only. */
+const TC_RED = {
+  since: [8, 8, 101],
+  only: ["sm_101a", "sm_101f", "sm_103a", "sm_103f", "sm_110a", "sm_110f"],
+} as const;
+const GROUP = "cta_group::1|cta_group::2";
+const KIND = "kind::f16|kind::tf32|kind::f8f6f4|kind::i8";
+const COLLECTOR = "collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard?";
+const WS_COLLECTOR = `${["b0", "b1", "b2", "b3"]
+  .flatMap((b) => ["fill", "use", "lastuse", "discard"].map((u) => `collector::${b}::${u}`))
+  .join("|")}?`;
+const X128 = "x1|x2|x4|x8|x16|x32|x64|x128";
+const X64 = "x1|x2|x4|x8|x16|x32|x64";
+const X32 = "x1|x2|x4|x8|x16|x32";
+const SCALED = [
+  "kind::mxf8f6f4 block_scale scale_vec::1X|block32?",
+  "kind::mxf4 block_scale scale_vec::2X|block32?",
+  "kind::mxf4nvf4 block_scale scale_vec::2X|scale_vec::4X|block16|block32",
+] as const;
+
+export const tcgen05Rows = [
+  {
+    opcode: "tcgen05.alloc",
+    mods: `${GROUP} sync aligned shared::cta? b32`,
+    args: ["[shared]", "u32"],
+    ...TC,
+    effect: "system",
+  },
+  {
+    opcode: "tcgen05.dealloc",
+    mods: `${GROUP} sync aligned b32`,
+    args: ["r:b32", "u32"],
+    ...TC,
+    effect: "system",
+  },
+  {
+    opcode: "tcgen05.relinquish_alloc_permit",
+    mods: `${GROUP} sync aligned`,
+    args: [],
+    ...TC,
+    effect: "system",
+  },
+
+  // Registers per lane: X, 2X or 4X of the `.xX` repetitions, by the width of a row of the shape.
+  {
+    opcode: "tcgen05.ld",
+    mods: `sync aligned 32x32b|16x64b ${X128} pack::16b? b32`,
+    args: ["=b32*X", "[]"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.ld",
+    mods: `sync aligned 16x128b ${X64} pack::16b? b32`,
+    args: ["=b32*X*2", "[]"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.ld",
+    mods: `sync aligned 16x256b ${X32} pack::16b? b32`,
+    args: ["=b32*X*4", "[]"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.ld",
+    mods: `sync aligned 16x32bx2 ${X128} pack::16b? b32`,
+    args: ["=b32*X", "[]", "imm"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.ld.red",
+    mods: "sync aligned 32x32b x2|x4|x8|x16|x32|x64|x128 min|max abs? NaN? f32|u32|s32",
+    args: ["=T*X", "=T", "[]"],
+    ...TC_RED,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.ld.red",
+    mods: "sync aligned 16x32bx2 x2|x4|x8|x16|x32|x64|x128 min|max abs? NaN? f32|u32|s32",
+    args: ["=T*X", "=T", "[]", "imm"],
+    ...TC_RED,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.st",
+    mods: `sync aligned 32x32b|16x64b ${X128} unpack::16b? b32`,
+    args: ["[]", "b32*X"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.st",
+    mods: `sync aligned 16x128b ${X64} unpack::16b? b32`,
+    args: ["[]", "b32*X*2"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.st",
+    mods: `sync aligned 16x256b ${X32} unpack::16b? b32`,
+    args: ["[]", "b32*X*4"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.st",
+    mods: `sync aligned 16x32bx2 ${X128} unpack::16b? b32`,
+    args: ["[]", "imm", "b32*X"],
+    ...TC,
+    effect: "async",
+  },
+  { opcode: "tcgen05.wait::ld", mods: "sync aligned", args: [], ...TC, effect: "wait" },
+  { opcode: "tcgen05.wait::st", mods: "sync aligned", args: [], ...TC, effect: "wait" },
+  { opcode: "tcgen05.fence::before_thread_sync", mods: "", args: [], ...TC, effect: "fence" },
+  { opcode: "tcgen05.fence::after_thread_sync", mods: "", args: [], ...TC, effect: "fence" },
+
+  {
+    opcode: "tcgen05.cp",
+    mods: `${GROUP} 128x256b|4x256b|128x128b b8x16? b6x16_p32|b4x16_p64?`,
+    args: ["[]", "r:b64"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.cp",
+    mods: `${GROUP} 64x128b warpx2::02_13|warpx2::01_23 b8x16? b6x16_p32|b4x16_p64?`,
+    args: ["[]", "r:b64"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.cp",
+    mods: `${GROUP} 32x128b warpx4 b8x16? b6x16_p32|b4x16_p64?`,
+    args: ["[]", "r:b64"],
+    ...TC,
+    effect: "async",
+  },
+  { opcode: "tcgen05.shift", mods: `${GROUP} down`, args: ["[]"], ...TC, effect: "async" },
+  {
+    opcode: "tcgen05.commit",
+    mods: `${GROUP} mbarrier::arrive::one shared::cluster? multicast::cluster? b64`,
+    args: ["[shared]", "b16@multicast::cluster"],
+    ...TC,
+    effect: "async",
+  },
+
+  // Operands: [d], a (descriptor, or [a] in tensor memory), b (descriptor), instruction descriptor,
+  // then the disabled output lanes (4 words, 8 for a CTA pair), whether d is read, and an exponent that scales d.
+  {
+    opcode: "tcgen05.mma",
+    mods: `${GROUP} ${KIND} ${COLLECTOR}`,
+    args: ["[]", "r:b64", "r:b64", "r:b32", "b32*#?", "!r:pred", "imm:0:15?"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.mma",
+    mods: `${GROUP} ${KIND} ashift? ${COLLECTOR}`,
+    args: ["[]", "[]", "r:b64", "r:b32", "b32*#?", "!r:pred", "imm:0:15?"],
+    ...TC,
+    effect: "async",
+  },
+  ...SCALED.flatMap((kind) => scaledMma(kind)),
+  {
+    opcode: "tcgen05.mma.ws",
+    mods: `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
+    args: ["[]", "r:b64", "r:b64", "r:b32", "!r:pred", "b64?"],
+    ...TC,
+    effect: "async",
+  },
+  {
+    opcode: "tcgen05.mma.ws",
+    mods: `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
+    args: ["[]", "[]", "r:b64", "r:b32", "!r:pred", "b64?"],
+    ...TC,
+    effect: "async",
+  },
+
+  {
+    opcode: "clusterlaunchcontrol.try_cancel",
+    mods: "async shared::cta? mbarrier::complete_tx::bytes multicast::cluster::all? b128",
+    args: ["[shared]", "[shared]"],
+    since: [8, 6, 100],
+    needs: { "multicast::cluster::all": { since: [8, 6, 100], only: [...BLACKWELL, "sm_120a", "sm_120f"] } },
+    effect: "async",
+  },
+  {
+    opcode: "clusterlaunchcontrol.query_cancel",
+    mods: "is_canceled pred b128",
+    args: ["=pred", "r:b128"],
+    since: [8, 6, 100],
+    effect: "pure",
+  },
+  {
+    opcode: "clusterlaunchcontrol.query_cancel",
+    mods: "get_first_ctaid v4 b32 b128",
+    args: ["=_b32*4", "r:b128"],
+    since: [8, 6, 100],
+    effect: "pure",
+  },
+  {
+    opcode: "clusterlaunchcontrol.query_cancel",
+    mods: "get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z b32 b128",
+    args: ["=b32", "r:b128"],
+    since: [8, 6, 100],
+    effect: "pure",
+  },
+] as const satisfies readonly InstructionRow[];
+
+/** Block-scaled mma: two tensor-memory addresses of scale factors after the instruction descriptor. */
+function scaledMma(kind: string) {
+  return [
+    {
+      opcode: "tcgen05.mma",
+      mods: `${GROUP} ${kind} ${COLLECTOR}`,
+      args: ["[]", "r:b64", "r:b64", "r:b32", "[]", "[]", "!r:pred"],
+      ...TC,
+      effect: "async",
+    },
+    {
+      opcode: "tcgen05.mma",
+      mods: `${GROUP} ${kind} ${COLLECTOR}`,
+      args: ["[]", "[]", "r:b64", "r:b32", "[]", "[]", "!r:pred"],
+      ...TC,
+      effect: "async",
+    },
+  ] as const;
+}

@@ -1,0 +1,119 @@
+/** Hopper's asynchronous warpgroup matrix instructions (PTX ISA 9.0 §9.7.15); sparse forms have no rows. */
+import type { InstructionRow } from "./row.ts";
+
+/** `m64n8k16|m64n16k16|…`: n is a multiple of 8 up to 256. */
+const shapes = (k: number, ns: readonly number[]): string => ns.map((n) => `m64n${n}k${k}`).join("|");
+const multiples = (from: number, to: number, step: number): number[] =>
+  Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => from + i * step);
+const N = multiples(8, 256, 8);
+/** int8 leaves out 40, 56, … (ptxas rejects n40 and n248). */
+const N_INT8 = [8, 16, 24, 32, ...multiples(48, 256, 16)];
+const FP8 = "e4m3|e5m2";
+const HOPPER = { since: [8, 0, 90], only: ["sm_90a"] } as const;
+const MMA = "sync aligned";
+
+// Operands: d, a (descriptor or registers), b (descriptor), scale-d, then imm-scale-a, imm-scale-b and the transpose
+// flags of those operands that lie in shared memory in a 16-bit type.
+export const wgmmaRows = [
+  { opcode: "wgmma.fence", mods: MMA, args: [], ...HOPPER, effect: "fence" },
+  { opcode: "wgmma.commit_group", mods: MMA, args: [], ...HOPPER, effect: "async" },
+  { opcode: "wgmma.wait_group", mods: MMA, args: ["imm:0:7"], ...HOPPER, effect: "wait" },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(16, N)} f32 f16 f16`,
+    args: ["+f32*N/2", "r:b64", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1", "imm:0,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(16, N)} f32 f16 f16`,
+    args: ["+f32*N/2", "b32*4", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(16, N)} f32 bf16 bf16`,
+    args: ["+f32*N/2", "r:b64", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1", "imm:0,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(16, N)} f32 bf16 bf16`,
+    args: ["+f32*N/2", "b32*4", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(16, N)} f16 f16 f16`,
+    args: ["+b32*N/4", "r:b64", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1", "imm:0,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(16, N)} f16 f16 f16`,
+    args: ["+b32*N/4", "b32*4", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(8, N)} f32 tf32 tf32`,
+    args: ["+f32*N/2", "r:b64", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(8, N)} f32 tf32 tf32`,
+    args: ["+f32*N/2", "b32*4", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(32, N)} f32 ${FP8} ${FP8}`,
+    args: ["+f32*N/2", "r:b64", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(32, N)} f32 ${FP8} ${FP8}`,
+    args: ["+f32*N/2", "b32*4", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(32, N)} f16 ${FP8} ${FP8}`,
+    args: ["+b32*N/4", "r:b64", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(32, N)} f16 ${FP8} ${FP8}`,
+    args: ["+b32*N/4", "b32*4", "r:b64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(32, N_INT8)} s32 satfinite? s8|u8 s8|u8`,
+    args: ["+s32*N/2", "r:b64", "r:b64", "!pred/imm"],
+    ...HOPPER,
+    effect: "async",
+  },
+  {
+    opcode: "wgmma.mma_async",
+    mods: `${MMA} ${shapes(32, N_INT8)} s32 satfinite? s8|u8 s8|u8`,
+    args: ["+s32*N/2", "b32*4", "r:b64", "!pred/imm"],
+    ...HOPPER,
+    effect: "async",
+  },
+] as const satisfies readonly InstructionRow[];
