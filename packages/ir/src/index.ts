@@ -101,6 +101,16 @@ export {
 } from "./numerics/storage.ts";
 // passes/
 export * from "./passes/index.ts";
+export { checkProblem, maxExtent, maxOperandBytes, operandSpan, problemCodes } from "./problem/check.ts";
+export { defineProblem, readProblem } from "./problem/define.ts";
+export {
+  parseEpilogue,
+  parseProblem,
+  printEpilogue,
+  printOperand,
+  printProblem,
+  printStep,
+} from "./problem/text.ts";
 // Problem
 export {
   type Activation,
@@ -133,6 +143,15 @@ export {
 } from "./schedule/fields.ts";
 // Schedule
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
+export { diagnosticsOfIssues } from "./schema/issues.ts";
+export {
+  type OperandRequest,
+  operandRequestSchema,
+  operandSchema,
+  type ProblemRequest,
+  problemRequestSchema,
+  problemSchema,
+} from "./schema/problem.ts";
 export { scheduleSchema } from "./schema/schedule.ts";
 // Targets
 export {

@@ -1,0 +1,341 @@
+/** Every reason why a problem is malformed. What a backend cannot serve is not decided here. */
+import type { Diagnostic } from "../diagnostics.ts";
+import { type DType, dtypes, sizeOf } from "../dtype.ts";
+import { nearest } from "../nearest.ts";
+import {
+  type Batch,
+  type EpilogueStep,
+  type Operand,
+  operandShape,
+  type Problem,
+  type Scalar,
+} from "../problem.ts";
+
+/** Diagnostics of requests and problems. */
+export const problemCodes = {
+  size: "TW1001",
+  tooLarge: "TW1002",
+  leadingDimension: "TW1003",
+  alignment: "TW1004",
+  betaAndC: "TW1005",
+  dtypes: "TW1006",
+  unknownDType: "TW1007",
+  structure: "TW1008",
+  operandBytes: "TW1009",
+  batch: "TW1010",
+  epilogue: "TW1011",
+  scalar: "TW1012",
+  text: "TW1013",
+} as const;
+
+type Code = (typeof problemCodes)[keyof typeof problemCodes];
+
+/** Indices of a dimension are 32-bit in kernels and tensor maps. */
+export const maxExtent = 2 ** 31 - 1;
+/** More than any GPU's memory: a size that is surely a slip. */
+export const maxOperandBytes = 2 ** 40;
+
+const invalid = (code: Code, at: string, message: string, hint: string): Diagnostic => ({
+  code,
+  kind: "invalid",
+  at,
+  message,
+  hint,
+});
+
+/** dtypes that a GEMM exists for, by the accumulator: of A and B, and of C and D. */
+const byAccumulator: Readonly<
+  Partial<Record<DType, { readonly inputs: readonly DType[]; readonly outputs: readonly DType[] }>>
+> = {
+  f32: {
+    inputs: ["f32", "tf32", "f16", "bf16", "e4m3", "e5m2", "mxf8", "mxf4", "nvf4"],
+    outputs: ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8"],
+  },
+  f16: { inputs: ["f16", "e4m3", "e5m2"], outputs: ["f16", "f32", "bf16", "e4m3", "e5m2"] },
+  f64: { inputs: ["f64", "f32"], outputs: ["f64", "f32"] },
+  s32: { inputs: ["s8", "u8"], outputs: ["s32", "s8", "u8", "f32", "f16", "bf16"] },
+};
+
+/** dtypes of A and B that may differ from each other. */
+const mixable: readonly (readonly DType[])[] = [
+  ["e4m3", "e5m2"],
+  ["s8", "u8"],
+];
+
+const powerOfTwo = (value: number): boolean =>
+  Number.isInteger(value) && value >= 1 && Number.isInteger(Math.log2(value));
+
+/** A positive integer of at most `max`, or why not. */
+function checkExtent(name: string, value: number, max = maxExtent): Diagnostic[] {
+  if (value > max)
+    return [invalid(problemCodes.tooLarge, name, `${value} is too large`, `use at most ${max}`)];
+  if (Number.isInteger(value) && value >= 1) return [];
+  const legal = Number.isFinite(value) ? Math.max(1, Math.round(value)) : 1;
+  return [
+    invalid(
+      problemCodes.size,
+      name,
+      `must be a positive integer, not ${value}`,
+      `the nearest legal value is ${legal}`,
+    ),
+  ];
+}
+
+function checkOperand(name: string, operand: Operand, rows: number, columns: number): Diagnostic[] {
+  const found: Diagnostic[] = [];
+  const contiguous = operand.layout === "row" ? columns : rows;
+  const outer = operand.layout === "row" ? rows : columns;
+  const { bits } = dtypes[operand.dtype];
+  const sizes = Number.isInteger(contiguous) && Number.isInteger(outer) && contiguous >= 1 && outer >= 1;
+  if (sizes && !(Number.isInteger(operand.ld) && operand.ld >= contiguous && operand.ld <= maxExtent)) {
+    const axis = operand.layout === "row" ? "columns of the row-major" : "rows of the column-major";
+    const legal = Math.min(
+      maxExtent,
+      Math.max(contiguous, Number.isFinite(operand.ld) ? Math.ceil(operand.ld) : contiguous),
+    );
+    found.push(
+      invalid(
+        problemCodes.leadingDimension,
+        `${name}.ld`,
+        `${operand.ld} is not an integer of at least ${contiguous}, the ${axis} ${rows}x${columns} matrix`,
+        `the nearest legal value is ${legal}`,
+      ),
+    );
+  } else if (sizes && bits < 8 && operand.ld % 2 !== 0) {
+    found.push(
+      invalid(
+        problemCodes.leadingDimension,
+        `${name}.ld`,
+        `${operand.ld} elements of ${bits} bits end within a byte`,
+        `use ${operand.ld + 1}`,
+      ),
+    );
+  } else if (sizes && (outer * operand.ld * bits) / 8 > maxOperandBytes) {
+    found.push(
+      invalid(
+        problemCodes.operandBytes,
+        name,
+        `${outer} x ${operand.ld} elements of ${operand.dtype} are ${(outer * operand.ld * bits) / 8} bytes`,
+        `an operand may have 2^40 = ${maxOperandBytes} bytes`,
+      ),
+    );
+  }
+  const least = sizeOf(operand.dtype);
+  if (!powerOfTwo(operand.align) || operand.align < least) {
+    const exponent =
+      operand.align > 0 && Number.isFinite(operand.align) ? Math.floor(Math.log2(operand.align)) : 0;
+    const legal = Math.max(least, 2 ** Math.max(0, exponent));
+    found.push(
+      invalid(
+        problemCodes.alignment,
+        `${name}.align`,
+        `${operand.align} is not a power of two of at least ${least}, the bytes of one ${operand.dtype}`,
+        `the nearest legal value is ${legal}`,
+      ),
+    );
+  }
+  return found;
+}
+
+function checkDTypes(problem: Problem): Diagnostic[] {
+  const { a, b, c, d, acc } = problem;
+  const found: Diagnostic[] = [];
+  if (a.dtype !== b.dtype && !mixable.some((set) => set.includes(a.dtype) && set.includes(b.dtype)))
+    found.push(
+      invalid(
+        problemCodes.dtypes,
+        "b.dtype",
+        `A is ${a.dtype} and B is ${b.dtype}`,
+        `use ${a.dtype} for both; only ${mixable.map((set) => set.join(" with ")).join(" and ")} mix`,
+      ),
+    );
+  const row = byAccumulator[acc];
+  if (row === undefined) {
+    const usual = dtypes[a.dtype].acc;
+    return [
+      ...found,
+      invalid(problemCodes.dtypes, "acc", `no hardware accumulates in ${acc}`, `use ${usual}`),
+    ];
+  }
+  const accumulators = (input: DType) =>
+    Object.entries(byAccumulator).flatMap(([name, entry]) => (entry?.inputs.includes(input) ? [name] : []));
+  if (!row.inputs.includes(a.dtype)) {
+    const names = accumulators(a.dtype);
+    const hint =
+      names.length > 0
+        ? `with A in ${a.dtype} use acc ${names.join(" or ")}`
+        : `A and B may be ${row.inputs.join(", ")}`;
+    found.push(
+      invalid(problemCodes.dtypes, "acc", `products of ${a.dtype} are not accumulated in ${acc}`, hint),
+    );
+  }
+  for (const [name, operand] of [
+    ["c", c],
+    ["d", d],
+  ] as const)
+    if (operand !== null && !row.outputs.includes(operand.dtype))
+      found.push(
+        invalid(
+          problemCodes.dtypes,
+          `${name}.dtype`,
+          `${name.toUpperCase()} cannot be ${operand.dtype} with accumulator ${acc}`,
+          `use ${row.outputs.join(", ")}`,
+        ),
+      );
+  return found;
+}
+
+const isScalarLegal = (value: Scalar): boolean => value === "runtime" || Number.isFinite(value);
+
+function checkScalars(problem: Problem): Diagnostic[] {
+  const found: Diagnostic[] = [];
+  for (const name of ["alpha", "beta"] as const)
+    if (!isScalarLegal(problem[name]))
+      found.push(
+        invalid(
+          problemCodes.scalar,
+          name,
+          `must be finite, not ${problem[name]}`,
+          "use a finite number, or runtime",
+        ),
+      );
+  if (problem.beta === 0 && problem.c !== null)
+    found.push(
+      invalid(
+        problemCodes.betaAndC,
+        "c",
+        "C is given but beta is 0, so it would never be read",
+        "set beta, or leave C out",
+      ),
+    );
+  if (problem.beta !== 0 && problem.c === null)
+    found.push(
+      invalid(
+        problemCodes.betaAndC,
+        "beta",
+        `beta is ${problem.beta} but there is no C`,
+        "give C, or set beta to 0",
+      ),
+    );
+  return found;
+}
+
+/** Elements from the first to the last one of a matrix, both included. */
+export function operandSpan(operand: Operand, rows: number, columns: number): number {
+  return operand.layout === "row" ? (rows - 1) * operand.ld + columns : (columns - 1) * operand.ld + rows;
+}
+
+function checkBatch(problem: Problem): Diagnostic[] {
+  const batch: Batch = problem.batch;
+  if (batch.kind === "none") return [];
+  const found = checkExtent("batch.count", batch.count);
+  if (batch.kind === "grouped") return found;
+  for (const name of ["strideA", "strideB", "strideC", "strideD"] as const) {
+    const stride = batch[name];
+    if (Number.isInteger(stride) && stride >= 0 && stride <= Number.MAX_SAFE_INTEGER) continue;
+    const legal = Number.isFinite(stride) ? Math.max(0, Math.round(stride)) : 0;
+    found.push(
+      invalid(
+        problemCodes.batch,
+        `batch.${name}`,
+        `must be an integer of 0 or more, not ${stride}`,
+        `the nearest legal value is ${legal}`,
+      ),
+    );
+  }
+  const span = operandSpan(problem.d, problem.m, problem.n);
+  if (batch.count > 1 && batch.strideD < span)
+    found.push(
+      invalid(
+        problemCodes.batch,
+        "batch.strideD",
+        `${batch.strideD} makes the outputs overlap: a D spans ${span} elements`,
+        `the nearest legal value is ${span}`,
+      ),
+    );
+  return found;
+}
+
+function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic[] {
+  switch (step.kind) {
+    case "bias":
+    case "scale":
+    case "cast":
+    case "reduce":
+      return step.dtype in dtypes && dtypes[step.dtype].kind === "scaled"
+        ? [
+            invalid(
+              problemCodes.epilogue,
+              `${at}.dtype`,
+              `${step.dtype} needs block scales, which an epilogue step does not have`,
+              "use f32",
+            ),
+          ]
+        : [];
+    case "activation":
+      return [];
+    case "clamp": {
+      const ordered = Number.isFinite(step.min) && Number.isFinite(step.max) && step.min <= step.max;
+      return ordered
+        ? []
+        : [
+            invalid(
+              problemCodes.epilogue,
+              at,
+              `clamp from ${step.min} to ${step.max} is empty or not finite`,
+              step.min > step.max
+                ? `clamp(${step.max},${step.min})`
+                : "use finite bounds; relu has none above",
+            ),
+          ];
+    }
+    case "residual":
+    case "gate":
+    case "output":
+      return checkOperand(`${at}.operand`, step.operand, problem.m, problem.n);
+  }
+}
+
+/** Every reason why `problem` contradicts itself, each with the nearest legal value; empty when it is well formed. Codes TW1001 to TW1012. */
+export function checkProblem(problem: Problem): readonly Diagnostic[] {
+  const found = [
+    ...checkExtent("m", problem.m),
+    ...checkExtent("n", problem.n),
+    ...checkExtent("k", problem.k),
+  ];
+  for (const name of ["a", "b", "c", "d"] as const) {
+    const operand = problem[name];
+    if (operand !== null) found.push(...checkOperand(name, operand, ...operandShape(problem, name)));
+  }
+  found.push(...checkDTypes(problem), ...checkScalars(problem), ...checkBatch(problem));
+  for (const [i, step] of problem.epilogue.entries())
+    found.push(...checkStep(problem, step, `epilogue[${i}]`));
+  return found;
+}
+
+/** Hint for a word that is no dtype. */
+export function dtypeHint(word: string): string {
+  const aliases: Readonly<Record<string, DType>> = {
+    fp32: "f32",
+    float: "f32",
+    float32: "f32",
+    fp16: "f16",
+    half: "f16",
+    float16: "f16",
+    bfloat16: "bf16",
+    fp64: "f64",
+    double: "f64",
+    float64: "f64",
+    int8: "s8",
+    i8: "s8",
+    uint8: "u8",
+    int32: "s32",
+    i32: "s32",
+    fp8: "e4m3",
+    f8: "e4m3",
+  };
+  const alias = aliases[word.toLowerCase()];
+  const near = alias === undefined ? nearest(word, Object.keys(dtypes), 1)[0] : alias;
+  const known = `dtypes: ${Object.keys(dtypes).join(", ")}`;
+  return near === undefined ? known : `did you mean ${near}? (${known})`;
+}

@@ -1,0 +1,129 @@
+/** From what a person says to a complete problem. */
+import type { Checked, Diagnostic } from "../diagnostics.ts";
+import { type DType, dtypes, isDType } from "../dtype.ts";
+import { err, ok } from "../ids.ts";
+import type { Batch, EpilogueStep, MatrixLayout, Operand, Problem } from "../problem.ts";
+import { diagnosticsOfIssues } from "../schema/issues.ts";
+import {
+  type OperandRequest,
+  type ProblemRequest,
+  problemRequestSchema,
+  problemSchema,
+} from "../schema/problem.ts";
+import { checkProblem, dtypeHint, operandSpan, problemCodes } from "./check.ts";
+
+/** Pointers from cudaMalloc and tensor libraries are aligned to more; 16 bytes is the widest access of a thread. */
+const defaultAlign = 16;
+
+/** An operand with its defaults: row-major, packed, 16-byte aligned. Rows and columns in elements. */
+function operandOf(
+  request: OperandRequest,
+  dtype: DType,
+  layout: MatrixLayout,
+  rows: number,
+  columns: number,
+): Operand {
+  const chosen = request.layout ?? layout;
+  return {
+    dtype: request.dtype ?? dtype,
+    layout: chosen,
+    ld: request.ld ?? (chosen === "row" ? columns : rows),
+    align: request.align ?? defaultAlign,
+  };
+}
+
+/** A structurally sound request with every default filled in. */
+function complete(request: ProblemRequest): Problem {
+  const { m, n, k } = request;
+  const dtype = request.a?.dtype ?? request.dtype ?? request.b?.dtype ?? "f32";
+  const a = operandOf(request.a ?? {}, dtype, "row", m, k);
+  const b = operandOf(request.b ?? {}, request.dtype ?? dtype, "row", k, n);
+  const acc = request.acc ?? dtypes[a.dtype].acc;
+  // A half-precision accumulator has nothing more to give than f16.
+  const d = operandOf(request.d ?? {}, acc === "f16" ? "f16" : dtypes[a.dtype].out, "row", m, n);
+  const beta = Object.is(request.beta, -0) ? 0 : (request.beta ?? 0);
+  const like = (given: OperandRequest) => operandOf(given, d.dtype, d.layout, m, n);
+  const wantsC = request.c === undefined ? beta !== 0 : request.c !== null;
+  const c = wantsC ? like(request.c ?? {}) : null;
+  const strides = (batch: Extract<ProblemRequest["batch"], { kind: "strided" }>): Batch => ({
+    kind: "strided",
+    count: batch.count,
+    strideA: batch.strideA ?? operandSpan(a, m, k),
+    strideB: batch.strideB ?? operandSpan(b, k, n),
+    strideC: batch.strideC ?? (c === null ? 0 : operandSpan(c, m, n)),
+    strideD: batch.strideD ?? operandSpan(d, m, n),
+  });
+  const { batch = { kind: "none" } } = request;
+  return {
+    m,
+    n,
+    k,
+    a,
+    b,
+    c,
+    d,
+    acc,
+    alpha: request.alpha ?? 1,
+    beta,
+    batch: batch.kind === "strided" ? strides(batch) : batch,
+    epilogue: (request.epilogue ?? []).map(
+      (step): EpilogueStep => ("operand" in step ? { ...step, operand: like(step.operand) } : step),
+    ),
+  };
+}
+
+const operandKeys = ["dtype", "layout", "ld", "align"];
+const keysAt = (path: readonly PropertyKey[]): readonly string[] =>
+  path.length === 0
+    ? Object.keys(problemRequestSchema.shape)
+    : ["a", "b", "c", "d", "operand"].includes(String(path.at(-1)))
+      ? operandKeys
+      : [];
+
+/** Structural faults, with better words for the two that people meet: sizes that are no numbers, and dtypes under another name. */
+function structural(
+  issues: Parameters<typeof diagnosticsOfIssues>[0],
+  input: unknown,
+): readonly Diagnostic[] {
+  return diagnosticsOfIssues(issues, input, problemCodes.structure, "problem", keysAt).map(
+    (found): Diagnostic => {
+      if (["m", "n", "k"].includes(found.at))
+        return {
+          ...found,
+          code: problemCodes.size,
+          message: found.message.replace("expected number", "must be a positive integer"),
+          hint: "give m, n and k as positive integers",
+        };
+      const word = /^"(.*)" is not one of f32/.exec(found.message)?.[1];
+      return word !== undefined && !isDType(word)
+        ? {
+            ...found,
+            code: problemCodes.unknownDType,
+            message: `there is no dtype '${word}'`,
+            hint: dtypeHint(word),
+          }
+        : found;
+    },
+  );
+}
+
+const checked = (problem: Problem): Checked<Problem> => {
+  const found = checkProblem(problem);
+  return found.length === 0 ? ok(problem) : err(found);
+};
+
+/**
+ * A complete problem from a request: JSON, flags or an object literal. Only m, n and k are required. Defaults: f32; D and accumulator by
+ * A's dtype; row-major, packed, 16-byte aligned; alpha 1, beta 0; C like D where beta is not 0; no batch (strided: packed matrices); no
+ * epilogue. All faults at once, TW1001 to TW1012: first those of structure, then (when that is sound) those of meaning.
+ */
+export function defineProblem(request: unknown): Checked<Problem> {
+  const parsed = problemRequestSchema.safeParse(request);
+  return parsed.success ? checked(complete(parsed.data)) : err(structural(parsed.error.issues, request));
+}
+
+/** A problem that must be complete already, e.g. from a manifest. Same faults as `defineProblem`. */
+export function readProblem(value: unknown): Checked<Problem> {
+  const parsed = problemSchema.safeParse(value);
+  return parsed.success ? checked(parsed.data) : err(structural(parsed.error.issues, value));
+}

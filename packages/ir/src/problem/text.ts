@@ -1,0 +1,220 @@
+/**
+ * Problems as one line of text, for logs, keys and the tile IR:
+ * `m=300 n=200 k=77 a=f32:row:77:16 b=f32:row:200:16 d=f32:row:200:16 acc=f32 alpha=1 beta=0 batch=none epilogue=bias(n,f32)|activation(relu)`.
+ */
+import type { Checked, Diagnostic } from "../diagnostics.ts";
+import { err, ok } from "../ids.ts";
+import { didYouMean } from "../nearest.ts";
+import type { Batch, EpilogueStep, Operand, Problem } from "../problem.ts";
+import { problemCodes } from "./check.ts";
+import { defineProblem } from "./define.ts";
+
+/** `dtype:layout:ld:align`. */
+export const printOperand = (operand: Operand): string =>
+  `${operand.dtype}:${operand.layout}:${operand.ld}:${operand.align}`;
+
+function printBatch(batch: Batch): string {
+  switch (batch.kind) {
+    case "none":
+      return "none";
+    case "strided":
+      return `strided:${batch.count}:${batch.strideA}:${batch.strideB}:${batch.strideC}:${batch.strideD}`;
+    case "grouped":
+      return `grouped:${batch.count}`;
+  }
+}
+
+/** `bias(n,f32)`, `residual(f16:row:200:16)`, … */
+export function printStep(step: EpilogueStep): string {
+  switch (step.kind) {
+    case "bias":
+      return `bias(${step.along},${step.dtype})`;
+    case "scale":
+      return `scale(${step.by},${step.dtype})`;
+    case "activation":
+      return `activation(${step.fn})`;
+    case "clamp":
+      return `clamp(${step.min},${step.max})`;
+    case "residual":
+    case "gate":
+    case "output":
+      return `${step.kind}(${printOperand(step.operand)})`;
+    case "cast":
+      return `cast(${step.dtype},${step.saturate ? "saturate" : "ieee"})`;
+    case "reduce":
+      return `reduce(${step.op},${step.over},${step.dtype})`;
+  }
+}
+
+/** Steps joined by `|`, `none` when there are none. */
+export const printEpilogue = (steps: readonly EpilogueStep[]): string =>
+  steps.length === 0 ? "none" : steps.map(printStep).join("|");
+
+/** Canonical text of a problem: every field, in a fixed order. `parseProblem` is its inverse. */
+export function printProblem(problem: Problem): string {
+  const c = problem.c === null ? [] : [`c=${printOperand(problem.c)}`];
+  return [
+    `m=${problem.m}`,
+    `n=${problem.n}`,
+    `k=${problem.k}`,
+    `a=${printOperand(problem.a)}`,
+    `b=${printOperand(problem.b)}`,
+    ...c,
+    `d=${printOperand(problem.d)}`,
+    `acc=${problem.acc}`,
+    `alpha=${problem.alpha}`,
+    `beta=${problem.beta}`,
+    `batch=${printBatch(problem.batch)}`,
+    `epilogue=${printEpilogue(problem.epilogue)}`,
+  ].join(" ");
+}
+
+// Parsing builds a request and leaves all checks of words and numbers to `defineProblem`: a text that is no number stays a text.
+type Json = number | string | boolean | null | undefined | readonly Json[] | { readonly [key: string]: Json };
+
+const number = (text: string | undefined): Json =>
+  text !== undefined && /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text) ? Number(text) : text;
+
+function record(names: readonly string[], values: readonly Json[]): Json {
+  return Object.fromEntries(
+    names.flatMap((name, i) => (values[i] === undefined || values[i] === "" ? [] : [[name, values[i]]])),
+  );
+}
+
+/** Parts between colons; too many become a field that the schema refuses. */
+function colons(text: string, names: readonly string[], numeric: readonly string[]): Json {
+  const parts = text.split(":");
+  const all = [...names, ...parts.slice(names.length).map((part) => `:${part}`)];
+  return record(
+    all,
+    parts.map((part, i) => (numeric.includes(all[i] ?? "") ? number(part) : part)),
+  );
+}
+
+const operandText = (text: string): Json =>
+  text === "none" ? null : colons(text, ["dtype", "layout", "ld", "align"], ["ld", "align"]);
+
+const batchNames = ["kind", "count", "strideA", "strideB", "strideC", "strideD"];
+const batchText = (text: string): Json => colons(text, batchNames, batchNames.slice(1));
+
+/** Argument names of each step; a step with one operand takes its text. */
+const stepArguments: Readonly<Record<EpilogueStep["kind"], readonly string[]>> = {
+  bias: ["along", "dtype"],
+  scale: ["by", "dtype"],
+  activation: ["fn"],
+  clamp: ["min", "max"],
+  residual: ["operand"],
+  gate: ["operand"],
+  cast: ["dtype", "saturate"],
+  output: ["operand"],
+  reduce: ["op", "over", "dtype"],
+};
+
+const fault = (at: string, message: string, hint: string): Diagnostic => ({
+  code: problemCodes.text,
+  kind: "invalid",
+  at,
+  message,
+  hint,
+});
+
+function argument(name: string, text: string): Json {
+  if (name === "operand") return operandText(text);
+  if (name === "min" || name === "max") return number(text);
+  if (name === "saturate") return text === "saturate" ? true : text === "ieee" ? false : text;
+  return text;
+}
+
+/** The chain after `epilogue=`: `bias(n,f32)|activation(relu)`; `relu` alone is short for `activation(relu)`. */
+function epilogueText(text: string, faults: Diagnostic[]): readonly Json[] {
+  if (text === "none" || text === "") return [];
+  return text.split("|").flatMap((part, i): readonly Json[] => {
+    const at = `epilogue[${i}]`;
+    const match = /^(\w+)(?:\(([^()]*)\))?$/.exec(part);
+    const kind = match?.[1] ?? "";
+    if (
+      match &&
+      match[2] === undefined &&
+      ["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"].includes(kind)
+    )
+      return [{ kind: "activation", fn: kind }];
+    if (!match || !Object.hasOwn(stepArguments, kind)) {
+      faults.push(
+        fault(
+          at,
+          `'${part}' is not an epilogue step`,
+          didYouMean(kind, Object.keys(stepArguments), `steps: ${Object.keys(stepArguments).join(", ")}`),
+        ),
+      );
+      return [];
+    }
+    const names = stepArguments[kind as EpilogueStep["kind"]];
+    const values = match[2] === undefined || match[2] === "" ? [] : match[2].split(",");
+    if (values.length !== names.length) {
+      faults.push(
+        fault(
+          at,
+          `${kind} takes ${names.length} arguments, not ${values.length}`,
+          `write ${kind}(${names.join(",")})`,
+        ),
+      );
+      return [];
+    }
+    return [{ kind, ...Object.fromEntries(names.map((name, j) => [name, argument(name, values[j] ?? "")])) }];
+  });
+}
+
+const readers: Readonly<Record<string, (text: string, faults: Diagnostic[]) => Json>> = {
+  m: number,
+  n: number,
+  k: number,
+  dtype: (text) => text,
+  a: operandText,
+  b: operandText,
+  c: operandText,
+  d: operandText,
+  acc: (text) => text,
+  alpha: number,
+  beta: number,
+  batch: batchText,
+  epilogue: epilogueText,
+};
+
+/**
+ * The inverse of `printProblem`. Words in any order; all but m, n and k may be left out, and so may trailing parts of an operand
+ * (`a=f16:col`). Faults: TW1013 for the syntax, else those of `defineProblem`; all at once.
+ */
+export function parseProblem(source: string): Checked<Problem> {
+  const faults: Diagnostic[] = [];
+  const request: Record<string, Json> = {};
+  for (const word of source.split(/\s+/).filter((part) => part !== "")) {
+    const equals = word.indexOf("=");
+    const name = word.slice(0, Math.max(0, equals));
+    if (equals < 1)
+      faults.push(fault("problem", `'${word}' is not name=value`, "e.g. m=300 n=200 k=77 a=f32:row:77:16"));
+    else if (!Object.hasOwn(readers, name))
+      faults.push(
+        fault(
+          name,
+          `there is no field '${name}'`,
+          didYouMean(name, Object.keys(readers), `fields: ${Object.keys(readers).join(", ")}`),
+        ),
+      );
+    else if (Object.hasOwn(request, name))
+      faults.push(fault(name, `'${name}' is given more than once`, "keep one of them"));
+    else request[name] = readers[name]?.(word.slice(equals + 1), faults);
+  }
+  const defined = defineProblem(request);
+  if (faults.length === 0) return defined;
+  return err([...faults, ...(defined.ok ? [] : defined.error)]);
+}
+
+/**
+ * The epilogue chain of a flag, `bias(n,f32)|relu`, as the `epilogue` of a request: words and numbers are checked by `defineProblem`,
+ * which also gives operands their defaults. Faults: TW1013, all at once.
+ */
+export function parseEpilogue(source: string): Checked<readonly unknown[]> {
+  const faults: Diagnostic[] = [];
+  const steps = epilogueText(source, faults);
+  return faults.length > 0 ? err(faults) : ok(steps);
+}

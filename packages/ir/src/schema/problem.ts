@@ -1,0 +1,131 @@
+/**
+ * Problems as JSON: what a request may say, and the complete problem. The schemas check structure (keys, types, words); what sizes and
+ * dtypes mean together is `checkProblem`'s, so that each fault is reported once and with the nearest legal value.
+ */
+import { z } from "zod";
+import { dtypeNames } from "../dtype.ts";
+
+const dtype = z.enum(dtypeNames);
+/** A number in TypeScript, an integer in the JSON Schema: `checkProblem` says more about 1.5 than zod does. */
+const integer = (minimum: number, description: string) =>
+  z.number().meta({ type: "integer", minimum, description });
+
+const layout = z.enum(["row", "col"]).describe("row: the last index is contiguous; col: the first one is");
+const scalar = z.union([z.number(), z.literal("runtime")]);
+
+const operandFields = {
+  dtype: dtype.describe("element type in memory"),
+  layout,
+  ld: integer(1, "leading dimension in elements: distance between rows (row) or columns (col)"),
+  align: integer(1, "guaranteed alignment of the base pointer in bytes, a power of two"),
+};
+
+export const operandSchema = z.strictObject(operandFields).describe("one matrix in device memory");
+export const operandRequestSchema = z
+  .strictObject({
+    dtype: operandFields.dtype.optional(),
+    layout: operandFields.layout.optional(),
+    ld: operandFields.ld.optional(),
+    align: operandFields.align.optional(),
+  })
+  .describe("one matrix in device memory; what is left out takes the usual value");
+
+const epilogueSteps = <T extends z.ZodType>(operand: T) =>
+  z.array(
+    z.discriminatedUnion("kind", [
+      z
+        .strictObject({ kind: z.literal("bias"), along: z.enum(["m", "n"]), dtype })
+        .describe("add a vector along m or n"),
+      z
+        .strictObject({ kind: z.literal("scale"), by: z.enum(["scalar", "m", "n", "tensor"]), dtype })
+        .describe("multiply by a launch-time scalar, a vector along m or n, or one value in device memory"),
+      z.strictObject({
+        kind: z.literal("activation"),
+        fn: z.enum(["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"]),
+      }),
+      z.strictObject({ kind: z.literal("clamp"), min: z.number(), max: z.number() }),
+      z.strictObject({ kind: z.literal("residual"), operand }).describe("add an m x n matrix"),
+      z.strictObject({ kind: z.literal("gate"), operand }).describe("multiply by an m x n matrix"),
+      z
+        .strictObject({ kind: z.literal("cast"), dtype, saturate: z.boolean() })
+        .describe("round to another dtype"),
+      z
+        .strictObject({ kind: z.literal("output"), operand })
+        .describe("store the value at this point as a second output"),
+      z.strictObject({
+        kind: z.literal("reduce"),
+        op: z.enum(["sum", "amax"]),
+        over: z.enum(["m", "n", "all"]),
+        dtype,
+      }),
+    ]),
+  );
+
+const stride = (which: string) => integer(0, `elements between consecutive ${which} matrices; 0 shares one`);
+const count = integer(1, "number of problems");
+
+const dims = {
+  m: integer(1, "rows of A and D"),
+  n: integer(1, "columns of B and D"),
+  k: integer(1, "columns of A, rows of B"),
+};
+
+/** A complete problem, as in a manifest. */
+export const problemSchema = z
+  .strictObject({
+    ...dims,
+    a: operandSchema,
+    b: operandSchema,
+    c: operandSchema.nullable().describe("present iff beta is not 0"),
+    d: operandSchema,
+    acc: dtype.describe("accumulator"),
+    alpha: scalar.describe("factor of A.B, or runtime"),
+    beta: scalar.describe("factor of C, or runtime"),
+    batch: z.discriminatedUnion("kind", [
+      z.strictObject({ kind: z.literal("none") }),
+      z.strictObject({
+        kind: z.literal("strided"),
+        count,
+        strideA: stride("A"),
+        strideB: stride("B"),
+        strideC: stride("C"),
+        strideD: stride("D"),
+      }),
+      z.strictObject({ kind: z.literal("grouped"), count }),
+    ]),
+    epilogue: epilogueSteps(operandSchema),
+  })
+  .describe("D = epilogue(alpha * A.B + beta * C)");
+
+/** What a person has to say about a problem: m, n and k; the rest has defaults (`defineProblem`). */
+export const problemRequestSchema = z
+  .strictObject({
+    ...dims,
+    dtype: dtype.optional().describe("dtype of A and B; f32 unless told otherwise"),
+    a: operandRequestSchema.optional(),
+    b: operandRequestSchema.optional(),
+    c: operandRequestSchema.nullable().optional().describe("like D unless told otherwise; needs beta"),
+    d: operandRequestSchema.optional(),
+    acc: dtype.optional().describe("accumulator; by default the usual one for the dtype of A"),
+    alpha: scalar.optional().describe("factor of A.B; 1"),
+    beta: scalar.optional().describe("factor of C; 0"),
+    batch: z
+      .discriminatedUnion("kind", [
+        z.strictObject({ kind: z.literal("none") }),
+        z.strictObject({
+          kind: z.literal("strided"),
+          count,
+          strideA: stride("A").optional(),
+          strideB: stride("B").optional(),
+          strideC: stride("C").optional(),
+          strideD: stride("D").optional(),
+        }),
+        z.strictObject({ kind: z.literal("grouped"), count }),
+      ])
+      .optional(),
+    epilogue: epilogueSteps(operandRequestSchema).optional(),
+  })
+  .describe("a GEMM: D = epilogue(alpha * A.B + beta * C)");
+
+export type ProblemRequest = z.input<typeof problemRequestSchema>;
+export type OperandRequest = z.input<typeof operandRequestSchema>;
