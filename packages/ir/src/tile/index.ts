@@ -3,6 +3,13 @@
 export { type DiffOptions, unifiedDiff } from "../passes/diff.ts";
 export { type RunPassesOptions, runPasses } from "../passes/runPasses.ts";
 export {
+  operandRole,
+  type SharedAccess,
+  sharedAccesses,
+  vectorAxis,
+  WARP,
+} from "./accesses.ts";
+export {
   type CondOp,
   cond,
   condVars,
@@ -30,18 +37,6 @@ export {
   substituteExpr,
   v,
 } from "./expr.ts";
-export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./parse.ts";
-export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
-export { printCond, printExpr } from "./printExpr.ts";
-export { verifiers, verifyProgram } from "./verify/index.ts";
-export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
-export {
-  operandRole,
-  type SharedAccess,
-  sharedAccesses,
-  vectorAxis,
-  WARP,
-} from "./accesses.ts";
 export { type GemmNestOptions, gemmNest, registerBuffer, tierExtent, tileExtent } from "./gemm.ts";
 export {
   distributedVector,
@@ -57,6 +52,9 @@ export {
   type WeightedFactor,
   weighted,
 } from "./ownership.ts";
+export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./parse.ts";
+export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
+export { printCond, printExpr } from "./printExpr.ts";
 export {
   bufferOf,
   childrenOf,
@@ -68,3 +66,5 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export { verifiers, verifyProgram } from "./verify/index.ts";
+export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";

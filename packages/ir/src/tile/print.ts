@@ -35,7 +35,7 @@ export function bodyOf(s: Stmt): readonly Stmt[] | null {
     case "role":
       return s.body;
     case "if":
-      return s.then;
+      return s.body;
     case "fill":
     case "copy":
     case "mma":

@@ -162,7 +162,7 @@ export type Stmt =
       readonly unroll: boolean;
       readonly body: readonly Stmt[];
     }
-  | { readonly kind: "if"; readonly cond: Cond; readonly then: readonly Stmt[] }
+  | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Stmt[] }
   /** Warps `first .. first + warps` of the block run `body`; `registers` is the setmaxnreg budget or null. Roles do not nest. */
   | {
       readonly kind: "role";

@@ -132,8 +132,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   if: {
     syntax: "if CONDITION { … }",
     print: (s) => `if ${printCond(s.cond)}`,
-    // biome-ignore lint/suspicious/noThenProperty: the IR's own word; statements are never awaited.
-    parse: (c, block) => ({ kind: "if", cond: parseCond(c), then: block([]) }),
+    parse: (c, block) => ({ kind: "if", cond: parseCond(c), body: block([]) }),
   },
   role: {
     syntax: "role NAME first WARP warps COUNT registers N { … }",

@@ -1,0 +1,218 @@
+/** Legality of a schedule: every reason at once, each with the nearest value that would do. */
+import { type Diagnostic, hasFeature, type Problem, type Schedule, type Target } from "@tilewright/ir";
+import { readSchedule, type SimtSchedule } from "./schedule.ts";
+
+/**
+ * Registers that a thread needs beside accumulators, fragments and staged copies: pointers, addresses, predicates' spills, counters.
+ * Measured with ptxas 13.0 over the conformance schedules: 20 to 40.
+ */
+const OVERHEAD_REGISTERS = 40;
+
+/** One rule: what is wrong, or null. The code is the rule's own. */
+interface Rule {
+  readonly code: Diagnostic["code"];
+  readonly at: string;
+  readonly find: (
+    s: SimtSchedule,
+    target: Target,
+  ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
+}
+
+/** Bytes of shared memory, without padding. */
+export const stagedBytes = (s: SimtSchedule): number => {
+  const a = s.stage.includes("a") ? s.tileM * s.tileK : 0;
+  const b = s.stage.includes("b") ? s.tileN * s.tileK : 0;
+  return s.stage === "off" ? 0 : (a + b) * 4 * s.stages;
+};
+
+export const threadsOf = (s: SimtSchedule): number => s.warpsM * s.warpsN * 32;
+
+/** Registers a thread needs, estimated. */
+export function estimateRegisters(s: SimtSchedule): number {
+  const accumulators = s.threadM * s.threadN;
+  const fragments = (s.threadM + s.threadN) * s.frag;
+  const held = s.copy === "direct" ? stagedBytes(s) / 4 / s.stages / threadsOf(s) : 0;
+  return Math.ceil(accumulators + fragments + held) + OVERHEAD_REGISTERS;
+}
+
+const rules: readonly Rule[] = [
+  {
+    code: "TW2101",
+    at: "schedule.lanes",
+    find: (s) =>
+      s.lanesM * s.lanesN === 32
+        ? null
+        : {
+            message: `${s.lanesM}x${s.lanesN} is ${s.lanesM * s.lanesN} lanes; a warp has 32`,
+            hint: `nearest legal: lanes=${nearestLanes(s)}`,
+          },
+  },
+  ...(["M", "N"] as const).map(
+    (axis): Rule => ({
+      code: axis === "M" ? "TW2102" : "TW2103",
+      at: "schedule.tile",
+      find: (s) => {
+        const [tile, unit] = axis === "M" ? [s.tileM, s.lanesM * s.threadM] : [s.tileN, s.lanesN * s.threadN];
+        if (tile % unit === 0) return null;
+        const near = Math.max(1, Math.round(tile / unit)) * unit;
+        return {
+          message: `tile ${axis.toLowerCase()} ${tile} is no multiple of lanes x thread = ${unit}`,
+          hint: `nearest legal: tile ${axis.toLowerCase()} ${near}`,
+        };
+      },
+    }),
+  ),
+  ...(["M", "N"] as const).map(
+    (axis): Rule => ({
+      code: axis === "M" ? "TW2104" : "TW2105",
+      at: "schedule.strip",
+      find: (s) => {
+        const [thread, strip] = axis === "M" ? [s.threadM, s.stripM] : [s.threadN, s.stripN];
+        if (thread % strip === 0) return null;
+        return {
+          message: `thread ${axis.toLowerCase()} ${thread} is no multiple of strip ${strip}`,
+          hint: `nearest legal: strip ${axis.toLowerCase()} ${nearestDivisor(thread, strip)}`,
+        };
+      },
+    }),
+  ),
+  {
+    code: "TW2106",
+    at: "schedule.tile",
+    find: (s, target) => {
+      const threads = Math.ceil(s.warpsM) * Math.ceil(s.warpsN) * 32;
+      const most = target.limits.maxThreadsPerBlock;
+      if (threads <= most) return null;
+      return {
+        message: `${threads} threads a block; ${target.arch} allows ${most}`,
+        hint: `use a larger thread tile, or a tile of at most ${Math.floor((s.tileM * most) / threads)}x${s.tileN}`,
+      };
+    },
+  },
+  {
+    code: "TW2107",
+    at: "schedule.stages",
+    find: (s, target) => {
+      const bytes = stagedBytes(s);
+      const most = target.limits.maxSmemPerBlock;
+      if (bytes <= most) return null;
+      const fit = Math.floor(most / (bytes / s.stages));
+      return {
+        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} f32 need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
+        hint:
+          fit > 0
+            ? `nearest legal: stages=${fit}`
+            : `use a tile k of at most ${Math.max(1, Math.floor((s.tileK * most) / (bytes / s.stages)))} with stages=1`,
+      };
+    },
+  },
+  {
+    code: "TW2108",
+    at: "schedule.thread",
+    find: (s, target) => {
+      const need = estimateRegisters(s);
+      const threads = Math.max(32, threadsOf(s));
+      const most = Math.min(
+        target.limits.maxRegistersPerThread,
+        Math.floor(target.limits.registersPerBlock / threads / 8) * 8,
+      );
+      if (need <= most) return null;
+      return {
+        message: `a ${s.threadM}x${s.threadN} register tile needs about ${need} registers a thread; ${Math.round(threads)} threads may have ${most} each`,
+        hint: `nearest legal: ${nearestThreadTile(s, most)}`,
+      };
+    },
+  },
+  {
+    code: "TW2109",
+    at: "schedule.copy",
+    find: (s, target) =>
+      s.copy === "cp.async" && !hasFeature(target, "cp.async")
+        ? {
+            message: `${target.arch} has no cp.async`,
+            hint: "nearest legal: copy=direct (cp.async needs sm_80 or later)",
+            unsupported: true,
+          }
+        : null,
+  },
+  {
+    code: "TW2110",
+    at: "schedule.stages",
+    find: (s) =>
+      s.stage === "off" && s.stages > 1
+        ? {
+            message: `${s.stages} stages, but stage=off stages nothing`,
+            hint: "nearest legal: stages=1, or stage=ab",
+          }
+        : null,
+  },
+  {
+    code: "TW2111",
+    at: "schedule.frag",
+    find: (s) =>
+      s.frag > 1 && s.stages === 1
+        ? {
+            message: "frag=2 loads fragments of the next chunk early, which needs it in another stage",
+            hint: "nearest legal: frag=1, or stages=2",
+          }
+        : null,
+  },
+  {
+    code: "TW2112",
+    at: "schedule.tile",
+    find: (s) =>
+      s.frag > 1 && s.tileK % 2 !== 0
+        ? {
+            message: `frag=2 alternates two fragments, so tile k must be even, not ${s.tileK}`,
+            hint: `nearest legal: tile k ${s.tileK + 1}, or frag=1`,
+          }
+        : null,
+  },
+  {
+    code: "TW2113",
+    at: "schedule.prefetch",
+    find: (s) =>
+      s.prefetch && s.stages > 1 && s.copy === "cp.async"
+        ? {
+            message: "cp.async already runs ahead; prefetch splits copies that go through registers",
+            hint: "nearest legal: prefetch=off, or copy=direct",
+          }
+        : null,
+  },
+];
+
+/** Reasons why a schedule is illegal on this target; empty when it is legal. Sizes of the problem never matter. */
+export function checkSchedule(_problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
+  const s = readSchedule(schedule);
+  return rules.flatMap((rule): Diagnostic[] => {
+    const found = rule.find(s, target);
+    if (!found) return [];
+    const { message, hint, unsupported } = found;
+    return [{ code: rule.code, kind: unsupported ? "unsupported" : "invalid", at: rule.at, message, hint }];
+  });
+}
+
+/** Lane grids in order of distance from what was asked. */
+function nearestLanes(s: SimtSchedule): string {
+  const grids = [1, 2, 4, 8, 16, 32].map((m) => [m, 32 / m] as const);
+  const distance = ([m, n]: readonly [number, number]): number =>
+    Math.abs(Math.log2(m / s.lanesM)) + Math.abs(Math.log2(n / s.lanesN));
+  const [best] = [...grids].sort((x, y) => distance(x) - distance(y));
+  return best ? best.join("x") : "4x8";
+}
+
+/** The divisor of `of` nearest to `to`, the smaller one of two equally near. */
+export function nearestDivisor(of: number, to: number): number {
+  const divisors = Array.from({ length: of }, (_, i) => i + 1).filter((d) => of % d === 0);
+  return divisors.reduce((best, d) => (Math.abs(d - to) < Math.abs(best - to) ? d : best), 1);
+}
+
+/** The largest halving of the thread tile that fits. */
+function nearestThreadTile(s: SimtSchedule, most: number): string {
+  let [m, n] = [s.threadM, s.threadN];
+  while (m * n > 1 && estimateRegisters({ ...s, threadM: m, threadN: n }) > most) {
+    if (m >= n) m = Math.ceil(m / 2);
+    else n = Math.ceil(n / 2);
+  }
+  return `thread=${m}x${n} (with a tile that divides by it)`;
+}

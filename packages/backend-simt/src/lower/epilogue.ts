@@ -1,0 +1,68 @@
+/** The epilogue: alpha * acc + beta * C, stored where the tile lies inside D. */
+import { bufferOf, type Scalar, type Stmt } from "@tilewright/ir";
+import { f32imm, type Operand, vec } from "@tilewright/ptx";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import { elementGuard, globalAddress } from "./globalAddress.ts";
+import { groupAlong, ownedTile, ownerOf } from "./registers.ts";
+import { ownedPosition } from "./threads.ts";
+
+type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
+
+/**
+ * With alpha 1 and no C the accumulators are stored as they are. Vectors of accumulators would tie them to consecutive registers for the
+ * whole main loop and cost register banks there, so `vector` is 1 unless the schedule asks for more.
+ */
+export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
+  if (stmt.steps.length > 0)
+    throw new CannotLower("epilogue", `step ${stmt.steps[0]?.kind} is not supported by this backend yet`);
+  const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
+  const acc = ownedTile(ctx, stmt.acc.buffer, 0);
+  const position = ownedPosition(ctx.values, own);
+  for (const group of groupAlong(acc.elements, 1, stmt.vector)) {
+    const [first] = group;
+    if (!first) continue;
+    const guard = elementGuard(ctx, stmt.dst, stmt.guard, position, first.row, first.col);
+    if (guard === "outside") continue;
+    const suffix = stmt.vector === 1 ? "f32" : `v${stmt.vector}.f32`;
+    let values = group.map((e) => scaled(ctx, stmt.alpha, acc.at(e.register)));
+    if (stmt.c) {
+      const c = group.map(() => ctx.entry.reg("f32", "c"));
+      const source = globalAddress(ctx, stmt.c, position, first.row, first.col);
+      ctx.emit(guard, `ld.global.${suffix}`, operandOf(c), source);
+      values = values.map((value, i) => blended(ctx, stmt.beta, value, c[i] ?? value));
+    }
+    ctx.emit(
+      guard,
+      `st.global.${suffix}`,
+      globalAddress(ctx, stmt.dst, position, first.row, first.col),
+      operandOf(values),
+    );
+  }
+}
+
+const operandOf = (registers: readonly Reg<"f32">[]): Operand =>
+  registers.length === 1 && registers[0] ? registers[0] : vec(...registers);
+
+function scaled(ctx: Context, alpha: Scalar, value: Reg<"f32">): Reg<"f32"> {
+  if (alpha === 1) return value;
+  const d = ctx.entry.reg("f32", "v");
+  ctx.emit(null, "mul.rn.f32", d, value, scalar(ctx, "alpha", alpha));
+  return d;
+}
+
+function blended(ctx: Context, beta: Scalar, value: Reg<"f32">, c: Reg<"f32">): Reg<"f32"> {
+  const d = ctx.entry.reg("f32", "v");
+  ctx.emit(null, "fma.rn.f32", d, scalar(ctx, "beta", beta), c, value);
+  return d;
+}
+
+/** alpha or beta: a constant, or a parameter of the launch. */
+function scalar(ctx: Context, name: "alpha" | "beta", value: Scalar): Operand {
+  if (value !== "runtime") return f32imm(value);
+  return ctx.invariant(`scalar ${name}`, (code) => {
+    const d = ctx.entry.reg("f32", name);
+    code.emit(null, "ld.param.f32", d, ctx.param(name));
+    return d;
+  });
+}

@@ -1,0 +1,85 @@
+/** Registers of register tiles: one PTX register per (slot, element a thread holds). */
+import {
+  type Buffer,
+  bufferOf,
+  type Distribution,
+  distributionCounts,
+  type OwnedRegister,
+  type Ownership,
+  ownedRegisters,
+  registersPerThread,
+  vectorAxis,
+} from "@tilewright/ir";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+
+/** All registers of a buffer of `count` elements a thread and slot; made on first use. */
+function registersOf(ctx: Context, buffer: Buffer, count: number): readonly Reg<"f32">[] {
+  const known = ctx.registers.get(buffer.name);
+  if (known) return known;
+  const made = Array.from({ length: count * buffer.slots }, () => ctx.entry.reg("f32", buffer.name));
+  ctx.registers.set(buffer.name, made);
+  return made;
+}
+
+function pick(registers: readonly Reg<"f32">[], index: number, buffer: Buffer): Reg<"f32"> {
+  const register = registers[index];
+  if (!register) throw new CannotLower(`%${buffer.name}`, `has no register ${index}`);
+  return register;
+}
+
+export const ownerOf = (buffer: Buffer): Ownership => {
+  if (!buffer.own) throw new CannotLower(`%${buffer.name}`, "is a register tile without an owner");
+  return buffer.own;
+};
+
+/** Access to the registers of an owned tile in one slot. */
+export function ownedTile(
+  ctx: Context,
+  name: string,
+  slot: number,
+): { readonly elements: readonly OwnedRegister[]; readonly at: (register: number) => Reg<"f32"> } {
+  const buffer = bufferOf(ctx.program, name);
+  const own = ownerOf(buffer);
+  const count = registersPerThread(own);
+  const registers = registersOf(ctx, buffer, count);
+  return {
+    elements: ownedRegisters(own),
+    at: (register) => pick(registers, slot * count + register, buffer),
+  };
+}
+
+/** Registers of a staging tile: element `e` of the thread's vector `i`. */
+export function stagedRegister(
+  ctx: Context,
+  name: string,
+  dist: Distribution,
+): (vector: number, element: number) => Reg<"f32"> {
+  const buffer = bufferOf(ctx.program, name);
+  const { perThread } = distributionCounts(dist, buffer.shape);
+  const registers = registersOf(ctx, buffer, perThread * dist.vector);
+  return (vector, element) => pick(registers, vector * dist.vector + element, buffer);
+}
+
+/** Elements of an owned tile in groups of `width` neighbours along the axis that its registers run along. */
+export function vectorGroups(
+  elements: readonly OwnedRegister[],
+  own: Ownership,
+  width: number,
+): readonly (readonly OwnedRegister[])[] {
+  return groupAlong(elements, vectorAxis(own), width);
+}
+
+/** Groups of `width` neighbours along `axis`; `width` divides the innermost register run. */
+export function groupAlong(
+  elements: readonly OwnedRegister[],
+  axis: 0 | 1,
+  width: number,
+): readonly (readonly OwnedRegister[])[] {
+  const along = (e: OwnedRegister): number => (axis === 0 ? e.row : e.col);
+  const across = (e: OwnedRegister): number => (axis === 0 ? e.col : e.row);
+  const sorted = [...elements].sort((x, y) => across(x) - across(y) || along(x) - along(y));
+  const groups: OwnedRegister[][] = [];
+  for (let i = 0; i < sorted.length; i += width) groups.push(sorted.slice(i, i + width));
+  return groups;
+}

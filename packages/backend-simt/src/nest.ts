@@ -1,0 +1,87 @@
+/** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
+import {
+  type Directive,
+  type Factor,
+  gemmNest,
+  type Problem,
+  type Schedule,
+  type Target,
+  type TileProgram,
+} from "@tilewright/ir";
+import { readSchedule, type SimtSchedule } from "./schedule.ts";
+
+/**
+ * Along m: grid, warp, register runs, lane, run; so a thread's rows are runs of `strip` that lie a lane grid apart, which keeps
+ * vector loads of a warp next to each other. Warps count along n first, lanes along m first (measured 1-2 % better than the reverse,
+ * docs/perf/simt.md).
+ */
+export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
+  const s = readSchedule(schedule);
+  const axis = (
+    grid: number,
+    warps: readonly [number, number],
+    lanes: readonly [number, number],
+    thread: number,
+    strip: number,
+    registerStride: number,
+  ): Factor[] => [
+    { tier: "grid", extent: grid, stride: 1 },
+    { tier: "warp", extent: warps[0], stride: warps[1] },
+    { tier: "register", extent: thread / strip, stride: strip * registerStride },
+    { tier: "thread", extent: lanes[0], stride: lanes[1] },
+    { tier: "register", extent: strip, stride: registerStride },
+  ];
+  return gemmNest({
+    name: entryName(problem),
+    arch: target.arch,
+    problem,
+    nest: {
+      m: axis(
+        Math.ceil(problem.m / s.tileM),
+        [s.warpsM, s.warpsN],
+        [s.lanesM, 1],
+        s.threadM,
+        s.stripM,
+        s.threadN,
+      ),
+      n: axis(Math.ceil(problem.n / s.tileN), [s.warpsN, 1], [s.lanesN, s.lanesM], s.threadN, s.stripN, 1),
+      k: [
+        { tier: "block", extent: Math.ceil(problem.k / s.tileK), stride: 1 },
+        { tier: "register", extent: s.tileK, stride: 1 },
+      ],
+    },
+    threads: s.warpsM * s.warpsN * 32,
+    cluster: [1, 1],
+    atom: "fma",
+    directives: directives(s),
+  });
+}
+
+/** What the passes shall do; an optimisation that is off has no directive. */
+function directives(s: SimtSchedule): readonly Directive[] {
+  const staged = s.stage !== "off";
+  const list: (Directive | null)[] = [
+    staged ? { name: "stage", args: { operands: s.stage, transport: s.copy } } : null,
+    { name: "fragment", args: { step: 1 } },
+    staged ? { name: "ring", args: { slots: s.stages, prefetch: s.prefetch && s.stages > 1 ? 1 : 0 } } : null,
+    // Stores of a split copy stand three quarters into the chunk: the loads have had time, the barrier is still to come.
+    s.frag > 1 ? { name: "rotate", args: { slots: s.frag, store: Math.floor((s.tileK * 5) / 8) } } : null,
+    s.vec > 1 || s.store > 1 ? { name: "vector", args: { copy: s.vec, store: s.store } } : null,
+    s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
+    s.walk !== "rows" ? { name: "walk", args: { order: s.walk } } : null,
+    s.raster.kind === "row"
+      ? null
+      : {
+          name: "raster",
+          args: s.raster.kind === "grouped" ? { order: "grouped", group: s.raster.group } : { order: "col" },
+        },
+    s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
+  ];
+  return list.filter((d) => d !== null);
+}
+
+/** `gemm_f32_nt_300x200x77`: dtype, transposition in BLAS terms (n: row-major, t: column-major), sizes. */
+function entryName(problem: Problem): string {
+  const letter = (layout: "row" | "col"): string => (layout === "row" ? "n" : "t");
+  return `gemm_${problem.a.dtype}_${letter(problem.a.layout)}${letter(problem.b.layout)}_${problem.m}x${problem.n}x${problem.k}`;
+}

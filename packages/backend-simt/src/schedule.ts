@@ -1,0 +1,163 @@
+/** The schedule of a SIMT kernel: its fields, and what they mean together. */
+import {
+  coreFields,
+  flagField,
+  intField,
+  rasterOf,
+  type Schedule,
+  type ScheduleModel,
+  tupleField,
+  withDefault,
+  wordField,
+} from "@tilewright/ir";
+
+/** Fields in canonical order. Each optimisation has an off value; with all of them off the kernel is the naive one. */
+export const scheduleModel: ScheduleModel = {
+  fields: [
+    coreFields.tile,
+    tupleField({
+      name: "thread",
+      summary: "register tile: rows x columns of D that one thread accumulates",
+      names: ["M", "N"],
+      default: [16, 8],
+      off: [1, 1],
+    }),
+    tupleField({
+      name: "lanes",
+      summary: "lanes of a warp along M and N; their product is 32",
+      names: ["M", "N"],
+      default: [4, 8],
+    }),
+    tupleField({
+      name: "strip",
+      summary: "contiguous run of the register tile along M and N; runs of one thread are a lane grid apart",
+      names: ["M", "N"],
+      default: [4, 4],
+      off: [1, 1],
+    }),
+    wordField({
+      name: "stage",
+      summary: "operands that pass through shared memory",
+      words: ["ab", "a", "b", "off"],
+      default: "ab",
+      off: "off",
+    }),
+    coreFields.stages,
+    wordField({
+      name: "copy",
+      summary: "transport of staged operands: load and store by the threads, or cp.async",
+      words: ["direct", "cp.async"],
+      default: "direct",
+      off: "direct",
+    }),
+    flagField({
+      name: "prefetch",
+      summary: "copies by the threads are split: loads before the arithmetic of a chunk, stores near its end",
+      default: "on",
+    }),
+    intField({
+      name: "frag",
+      summary: "register fragments in flight; 2 loads those of the next K step while this one multiplies",
+      default: 2,
+      off: 1,
+      min: 1,
+      max: 2,
+    }),
+    intField({
+      name: "vec",
+      summary: "most elements that one copy instruction moves, where alignment allows",
+      default: 4,
+      off: 1,
+      max: 4,
+    }),
+    wordField({
+      name: "smem",
+      summary: "remedy against bank conflicts, chosen by the bank oracle",
+      words: ["auto", "pad", "swizzle", "plain"],
+      default: "pad",
+      off: "plain",
+    }),
+    wordField({
+      name: "walk",
+      summary: "order of the multiply-adds of a register tile",
+      words: ["snake-rows", "snake-cols", "rows", "cols"],
+      default: "snake-rows",
+      off: "rows",
+    }),
+    withDefault(coreFields.raster, "grouped:8"),
+    intField({
+      name: "store",
+      summary: "most elements that one store of D moves; above 1 the accumulators need consecutive registers",
+      default: 1,
+      off: 1,
+      max: 4,
+    }),
+    flagField({
+      name: "guards",
+      summary: "elide: predicates only where a tile can leave its matrix; off: everywhere",
+      default: "on",
+    }),
+  ],
+};
+
+export interface SimtSchedule {
+  readonly tileM: number;
+  readonly tileN: number;
+  readonly tileK: number;
+  readonly threadM: number;
+  readonly threadN: number;
+  readonly lanesM: number;
+  readonly lanesN: number;
+  readonly stripM: number;
+  readonly stripN: number;
+  readonly warpsM: number;
+  readonly warpsN: number;
+  readonly stage: string;
+  readonly stages: number;
+  readonly copy: string;
+  readonly prefetch: boolean;
+  readonly frag: number;
+  readonly vec: number;
+  readonly smem: string;
+  readonly walk: string;
+  readonly raster: ReturnType<typeof rasterOf>;
+  readonly store: number;
+  readonly elideGuards: boolean;
+}
+
+/** The record as numbers with names. `warps` follow from tile, lanes and thread tile; they are fractions in illegal schedules. */
+export function readSchedule(schedule: Schedule): SimtSchedule {
+  const tuple = (name: string, index: number): number => {
+    const value = schedule[name];
+    return Array.isArray(value) ? (value[index] ?? 1) : 1;
+  };
+  const number = (name: string): number => Number(schedule[name]);
+  const word = (name: string): string => String(schedule[name]);
+  const [tileM, tileN] = [tuple("tile", 0), tuple("tile", 1)];
+  const [threadM, threadN] = [tuple("thread", 0), tuple("thread", 1)];
+  const [lanesM, lanesN] = [tuple("lanes", 0), tuple("lanes", 1)];
+  return {
+    tileM,
+    tileN,
+    tileK: tuple("tile", 2),
+    threadM,
+    threadN,
+    lanesM,
+    lanesN,
+    stripM: tuple("strip", 0),
+    stripN: tuple("strip", 1),
+    warpsM: tileM / (lanesM * threadM),
+    warpsN: tileN / (lanesN * threadN),
+    stage: word("stage"),
+    stages: number("stages"),
+    copy: word("copy"),
+    prefetch: word("prefetch") === "on",
+    frag: number("frag"),
+    vec: number("vec"),
+    smem: word("smem"),
+    walk: word("walk"),
+    raster: rasterOf(schedule.raster),
+    store: number("store"),
+    elideGuards: word("guards") === "on",
+  };
+}

@@ -1,0 +1,73 @@
+/** Give every shared tile its layout: the axis that fragments run along is contiguous, padded or swizzled as the bank oracle says. */
+import { sizeOf } from "../dtype.ts";
+import type { AccessWidth } from "../layout/banks.ts";
+import { chooseLayout, type TileAccess } from "../layout/choose.ts";
+import { withPadding } from "../layout/layout.ts";
+import type { Layout } from "../layout/types.ts";
+import type { Target } from "../target.ts";
+import { sharedAccesses } from "../tile/accesses.ts";
+import { takeDirective, wordArg } from "../tile/rewrite.ts";
+import type { Buffer, TileProgram } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+import { sharedContiguity } from "./vectorise.ts";
+
+/** What each mode may use against bank conflicts; `plain` is the off state. */
+const remedies: Readonly<Record<string, { readonly pad: boolean; readonly swizzle: boolean }>> = {
+  plain: { pad: false, swizzle: false },
+  pad: { pad: true, swizzle: false },
+  swizzle: { pad: false, swizzle: true },
+  auto: { pad: true, swizzle: true },
+};
+
+/** Directive `smem mode=plain|pad|swizzle|auto`; absent means plain. */
+export const bindLayouts: Pass = {
+  name: "bindLayouts",
+  summary: "Shared tiles get the layout with the fewest bank conflicts",
+  from: "specialised",
+  to: "specialised",
+  run(program, target) {
+    const taken = takeDirective(program, "smem");
+    const mode = taken ? wordArg(taken.args, "mode", "plain") : "plain";
+    const input = taken?.program ?? program;
+    if (!input.buffers.some((b) => b.space === "shared" && b.layout === null)) return input;
+    return {
+      ...input,
+      buffers: input.buffers.map((b) =>
+        b.space === "shared" && b.layout === null ? { ...b, layout: layoutFor(input, target, b, mode) } : b,
+      ),
+    };
+  },
+};
+
+function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: string): Layout {
+  const contiguous = sharedContiguity(program, buffer.name);
+  const plain = withPadding(buffer.shape, contiguous, 0);
+  const remedy = remedies[mode];
+  if (!remedy || mode === "plain") return plain;
+  const elementBytes = sizeOf(buffer.dtype);
+  // Every shared buffer may take its even share of the block's memory; operands are the only large ones.
+  const tiles = program.buffers.filter((b) => b.space === "shared").length;
+  const choice = chooseLayout({
+    shape: buffer.shape,
+    contiguous,
+    elementBytes,
+    accesses: tileAccesses(program, buffer.name, elementBytes),
+    maxBytes: Math.floor(target.limits.maxSmemPerBlock / tiles / buffer.slots),
+    ...(remedy.pad ? {} : { paddings: [0] }),
+    ...(remedy.swizzle ? {} : { swizzles: [] }),
+  });
+  return choice?.layout ?? plain;
+}
+
+/** The accesses of a shared tile in the oracle's terms, weighted by how often a thread runs them per K chunk. */
+export const tileAccesses = (
+  program: TileProgram,
+  buffer: string,
+  elementBytes: number,
+): readonly TileAccess[] =>
+  sharedAccesses(program, buffer).map((access) => ({
+    name: access.label,
+    width: (access.vector * elementBytes) as AccessWidth,
+    lanes: access.lanes,
+    weight: access.count,
+  }));

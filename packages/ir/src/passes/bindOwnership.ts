@@ -1,0 +1,68 @@
+/** Say which thread holds which element: register tiles get an owner, copies from global memory a distribution. */
+import { ownedAxis } from "../tile/ownership.ts";
+import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
+import type { Buffer, Distribution, Factor, Ownership, Stmt, TileProgram } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+/**
+ * The accumulator is owned as the nest says. A fragment of A follows m and is the same for all threads along n; B the other way round.
+ * Staging copies go round the block's threads in vectors of one element along the contiguous axis of global memory.
+ */
+export const bindOwnership: Pass = {
+  name: "bindOwnership",
+  summary: "Register tiles get owners, staging copies a distribution over the threads",
+  from: "specialised",
+  to: "specialised",
+  run: bind,
+};
+
+function bind(program: TileProgram): TileProgram {
+  const { nest } = program;
+  if (!nest) return program;
+  const owners = new Map<string, Ownership>();
+  const step = (extent: number): Factor[] => [{ tier: "register", extent, stride: 1 }];
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "mma") continue;
+    const n = ownedAxis(nest.n, 1);
+    const width = n.reduce((size, f) => (f.tier === "register" ? size * f.extent : size), 1);
+    owners.set(stmt.acc.buffer, { rows: ownedAxis(nest.m, width), cols: n });
+    const k = stmt.a.extent[1];
+    if (bufferOf(program, stmt.a.buffer).space === "register")
+      owners.set(stmt.a.buffer, { rows: ownedAxis(nest.m, k), cols: step(k) });
+    if (bufferOf(program, stmt.b.buffer).space === "register")
+      owners.set(stmt.b.buffer, {
+        rows: step(k).map((f) => ({ ...f, stride: width })),
+        cols: ownedAxis(nest.n, 1),
+      });
+  }
+  const buffers = program.buffers.map((b): Buffer => ({ ...b, own: b.own ?? owners.get(b.name) ?? null }));
+  const bound = { ...program, nest: null, buffers };
+  return withBody(
+    bound,
+    rewriteStmts(bound.body, (stmt) => distribute(bound, stmt)),
+  );
+}
+
+function distribute(program: TileProgram, stmt: Stmt): Stmt {
+  if (stmt.kind !== "copy" || stmt.dist !== null) return stmt;
+  const ends = [bufferOf(program, stmt.src.buffer), bufferOf(program, stmt.dst.buffer)];
+  if (ends.some((b) => b.own !== null)) return stmt;
+  const dist: Distribution = {
+    threads: program.launch.threads,
+    vector: 1,
+    fastest: stagedContiguity(program, stmt.src.buffer, stmt.dst.buffer),
+  };
+  return { ...stmt, dist };
+}
+
+/** The contiguous axis of the global matrix that ends up in `dst`: of the source itself, or of what filled the staging registers. */
+function stagedContiguity(program: TileProgram, src: string, dst: string): 0 | 1 {
+  const source = bufferOf(program, src);
+  if (source.layout && source.space === "global") return source.layout.stride[0] === 1 ? 0 : 1;
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "copy" || (stmt.dst.buffer !== src && stmt.dst.buffer !== dst)) continue;
+    const origin = bufferOf(program, stmt.src.buffer);
+    if (origin.space === "global" && origin.layout) return origin.layout.stride[0] === 1 ? 0 : 1;
+  }
+  return 1;
+}

@@ -1,0 +1,59 @@
+/** Make register fragments explicit: the K chunk becomes an unrolled loop of steps, each loading what its multiply-adds read. */
+import { add, lit, mul, v } from "../tile/expr.ts";
+import { registerBuffer } from "../tile/gemm.ts";
+import { bufferOf, numberArg, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+/** Directive `fragment step=S`: S elements of k a step (the atom's k). Operands already in registers stay as they are. */
+export const loadFragments: Pass = {
+  name: "loadFragments",
+  summary: "Operands of the multiply-adds are register fragments, one K step at a time",
+  from: "staged",
+  to: "staged",
+  run(program) {
+    const taken = takeDirective(program, "fragment");
+    return taken ? split(taken.program, numberArg(taken.args, "step", 1)) : program;
+  },
+};
+
+function split(input: TileProgram, step: number): TileProgram {
+  const added: Buffer[] = [];
+  const body = rewriteStmts(input.body, (stmt) => {
+    if (stmt.kind !== "mma") return stmt;
+    if (bufferOf(input, stmt.a.buffer).space === "register") return stmt;
+    const chunk = stmt.a.extent[1];
+    const a = registerBuffer("fA", bufferOf(input, stmt.a.buffer).dtype, [stmt.a.extent[0], step]);
+    const b = registerBuffer("fB", bufferOf(input, stmt.b.buffer).dtype, [step, stmt.b.extent[1]]);
+    added.push(a, b);
+    const offset = mul(v("kk"), step);
+    const steps: Stmt[] = [
+      load(a, sliceOf(stmt.a, 1, offset, step), input),
+      load(b, sliceOf(stmt.b, 0, offset, step), input),
+      { ...stmt, a: wholeView(a), b: wholeView(b) },
+    ];
+    return { kind: "for", var: "kk", from: lit(0), to: lit(chunk / step), unroll: true, body: steps };
+  });
+  return { ...withBody(input, body), buffers: [...input.buffers, ...added] };
+}
+
+function sliceOf(view: View, axis: 0 | 1, offset: ReturnType<typeof mul>, extent: number): View {
+  const [r, c] = view.origin;
+  return axis === 0
+    ? { ...view, origin: [add(r, offset), c], extent: [extent, view.extent[1]] }
+    : { ...view, origin: [r, add(c, offset)], extent: [view.extent[0], extent] };
+}
+
+function load(dst: Buffer, src: View, program: TileProgram): Stmt {
+  const guarded = bufferOf(program, src.buffer).space === "global";
+  return {
+    kind: "copy",
+    dst: wholeView(dst),
+    src,
+    transport: "direct",
+    guard: [guarded, guarded],
+    when: null,
+    dist: null,
+    vector: [1, 1],
+  };
+}

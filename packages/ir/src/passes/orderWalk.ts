@@ -1,0 +1,28 @@
+/** Set the order of the multiply-adds of a register tile. */
+import { rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
+import type { Walk } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+const walks: Readonly<Record<string, Walk>> = {
+  rows: "rows",
+  cols: "cols",
+  "snake-rows": "snake-rows",
+  "snake-cols": "snake-cols",
+};
+
+/** Directive `walk order=rows|cols|snake-rows|snake-cols`. A snake reuses one operand at each turn, which register banks reward. */
+export const orderWalk: Pass = {
+  name: "orderWalk",
+  summary: "Multiply-adds walk the register tile in the order that reuses operands",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "walk");
+    if (!taken) return program;
+    const walk = walks[wordArg(taken.args, "order", "rows")] ?? "rows";
+    return withBody(
+      taken.program,
+      rewriteStmts(taken.program.body, (s) => (s.kind === "mma" && s.walk !== walk ? { ...s, walk } : s)),
+    );
+  },
+};

@@ -1,0 +1,162 @@
+/** Put the shared tiles into a ring of slots, with its four edges, and copy ahead of the arithmetic. */
+import { cond } from "../tile/cond.ts";
+import { add, lit, mod, substituteExpr, v } from "../tile/expr.ts";
+import { registerBuffer } from "../tile/gemm.ts";
+import { bufferOf, numberArg, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import type { Buffer, Cond, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+type Copy = Extract<Stmt, { kind: "copy" }>;
+type For = Extract<Stmt, { kind: "for" }>;
+
+/** Name of the ring of the operand tiles. */
+const RING = "ring";
+
+/**
+ * Directive `ring slots=S prefetch=0|1`. One slot is the off state: fill, wait, compute, release.
+ * With S slots, chunk t + S - 1 is copied while chunk t is multiplied. `prefetch` (transport `direct` only) splits that copy:
+ * global -> registers before the arithmetic, registers -> shared after it, so that the load's latency hides behind it.
+ */
+export const pipelineRing: Pass = {
+  name: "pipelineRing",
+  summary: "Shared tiles become slots of a ring; copies run ahead of the arithmetic",
+  from: "staged",
+  to: "pipelined",
+  run(program) {
+    const taken = takeDirective(program, "ring");
+    const input: TileProgram = { ...(taken?.program ?? program), stage: "pipelined" };
+    return pipeline(
+      input,
+      taken ? numberArg(taken.args, "slots", 1) : 1,
+      taken ? numberArg(taken.args, "prefetch", 0) === 1 : false,
+    );
+  },
+};
+
+function pipeline(input: TileProgram, slots: number, prefetch: boolean): TileProgram {
+  const isFill = (stmt: Stmt): stmt is Copy =>
+    stmt.kind === "copy" &&
+    bufferOf(input, stmt.src.buffer).space === "global" &&
+    bufferOf(input, stmt.dst.buffer).space === "shared";
+  const rings: Ring[] = [];
+  const staging: Buffer[] = [];
+
+  const body = rewriteStmts(input.body, (stmt) => {
+    if (stmt.kind !== "for" || stmt.unroll) return stmt;
+    const fills = stmt.body.filter(isFill);
+    const [first] = fills;
+    if (!first) return stmt;
+    const buffers = fills.map((copy) => copy.dst.buffer);
+    rings.push({ name: RING, slots, buffers, transport: first.transport, full: null, empty: null });
+    const loop: RingLoop = { stmt, slots, fills, buffers, compute: stmt.body.filter((s) => !isFill(s)) };
+    if (slots === 1) return singleSlot(loop);
+    if (!prefetch) return multiSlot(loop, null);
+    const held = fills.map((copy) => {
+      const shared = bufferOf(input, copy.dst.buffer);
+      const buffer = registerBuffer(`r${shared.name.slice(1)}`, shared.dtype, shared.shape);
+      staging.push(buffer);
+      return buffer;
+    });
+    return multiSlot(loop, held);
+  });
+
+  const slotted = new Set(rings.flatMap((ring) => ring.buffers));
+  return {
+    ...withBody(input, body),
+    rings: [...input.rings, ...rings],
+    buffers: [
+      ...input.buffers.map((buffer) => (slotted.has(buffer.name) ? { ...buffer, slots } : buffer)),
+      ...staging,
+    ],
+  };
+}
+
+interface RingLoop {
+  readonly stmt: For;
+  readonly slots: number;
+  readonly fills: readonly Copy[];
+  readonly buffers: readonly string[];
+  readonly compute: readonly Stmt[];
+}
+
+const edge = (kind: "acquire" | "commit" | "release", at: Expr): Stmt => ({ kind, ring: RING, at });
+const wait = (at: Expr, pending: number): Stmt => ({ kind: "wait", ring: RING, at, pending });
+
+function singleSlot({ stmt, fills, compute }: RingLoop): Stmt {
+  const at = v(stmt.var);
+  return {
+    ...stmt,
+    body: [edge("acquire", at), ...fills, edge("commit", at), wait(at, 0), ...compute, edge("release", at)],
+  };
+}
+
+/** Prologue for chunks 0 .. slots-2, then the steady state; commits go on past the last chunk so that their count stays fixed. */
+function multiSlot(loop: RingLoop, held: readonly Buffer[] | null): readonly Stmt[] {
+  const { stmt, slots, fills } = loop;
+  const at = v(stmt.var);
+  const ahead = add(at, slots - 1);
+  const chunkExists = (chunk: Expr): Cond => cond(chunk, "<", stmt.to);
+  const fillsOf = (chunk: Expr): Stmt[] =>
+    fills.map((copy) => ({ ...chunkOf(loop, copy, chunk), when: chunkExists(chunk) }));
+
+  const prologue: Stmt = {
+    kind: "for",
+    var: "pt",
+    from: lit(0),
+    to: lit(slots - 1),
+    unroll: true,
+    body: [edge("acquire", v("pt")), ...fillsOf(v("pt")), edge("commit", v("pt"))],
+  };
+  // Group completion is counted: after chunk t's commit, chunks t+1 .. t+slots-2 have been committed when t is waited for.
+  const pending = slots - 2;
+  const compute = rewriteStmts(loop.compute, (s) => readSlot(loop, s, at));
+  const early: Stmt[] = held
+    ? fills.map((copy, i) => {
+        const buffer = held[i];
+        if (!buffer) throw new RangeError("one staging tile per fill");
+        const chunk = chunkOf(loop, copy, ahead);
+        return { ...chunk, dst: wholeView(buffer), transport: "direct", when: chunkExists(ahead) };
+      })
+    : [edge("acquire", ahead), ...fillsOf(ahead), edge("commit", ahead)];
+  const late: Stmt[] = held
+    ? [
+        edge("acquire", ahead),
+        ...fills.map((copy, i): Stmt => {
+          const buffer = held[i];
+          if (!buffer) throw new RangeError("one staging tile per fill");
+          const chunk = chunkOf(loop, copy, ahead);
+          return { ...chunk, src: wholeView(buffer), guard: [false, false], when: chunkExists(ahead) };
+        }),
+        edge("commit", ahead),
+      ]
+    : [];
+  return [
+    prologue,
+    { ...stmt, body: [wait(at, pending), ...early, ...compute, ...late, edge("release", at)] },
+  ];
+}
+
+/** The fill of another chunk: the loop variable replaced, the destination in that chunk's slot. */
+function chunkOf(loop: RingLoop, copy: Copy, chunk: Expr): Copy {
+  const values = new Map([[loop.stmt.var, chunk]]);
+  const [r, c] = copy.src.origin;
+  return {
+    ...copy,
+    src: { ...copy.src, origin: [substituteExpr(r, values), substituteExpr(c, values)] },
+    dst: { ...copy.dst, slot: mod(chunk, loop.slots) },
+  };
+}
+
+/** Reads of the ring's buffers move to the slot of chunk `at`. */
+function readSlot(loop: RingLoop, stmt: Stmt, at: Expr): Stmt {
+  const moved = (view: View): View =>
+    loop.buffers.includes(view.buffer) ? { ...view, slot: mod(at, loop.slots) } : view;
+  switch (stmt.kind) {
+    case "copy":
+      return { ...stmt, src: moved(stmt.src) };
+    case "mma":
+      return { ...stmt, a: moved(stmt.a), b: moved(stmt.b) };
+    default:
+      return stmt;
+  }
+}

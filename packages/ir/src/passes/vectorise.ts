@@ -1,0 +1,137 @@
+/** Widen copies and stores to vectors wherever sizes, leading dimensions, alignment and ownership allow. */
+import { sizeOf } from "../dtype.ts";
+import { operandRole, vectorAxis } from "../tile/accesses.ts";
+import { asLinear } from "../tile/expr.ts";
+import { registerRun } from "../tile/ownership.ts";
+import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import type { Buffer, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+/** The widest access of one thread: 16 bytes (PTX ISA, ld.v4.b32). */
+const MAX_ACCESS_BYTES = 16;
+
+/**
+ * Directive `vector copy=W store=W`: most elements of one access, for copies and for the epilogue's stores; absent means 1.
+ * A copy whose two sides are contiguous along different axes is wide on the global side only; cp.async needs both.
+ */
+export const vectorise: Pass = {
+  name: "vectorise",
+  summary: "Copies and stores move vectors where alignment allows",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "vector");
+    if (!taken) return program;
+    const limits = { copy: numberArg(taken.args, "copy", 1), store: numberArg(taken.args, "store", 1) };
+    return withBody(
+      taken.program,
+      rewriteStmts(taken.program.body, (stmt) => widen(taken.program, stmt, limits)),
+    );
+  },
+};
+
+function widen(program: TileProgram, stmt: Stmt, limits: { copy: number; store: number }): Stmt {
+  switch (stmt.kind) {
+    case "copy":
+      return stmt.dist ? widenStaged(program, stmt, limits.copy) : widenFragment(program, stmt, limits.copy);
+    case "epilogue":
+      return { ...stmt, vector: epilogueWidth(program, stmt, limits.store) };
+    default:
+      return stmt;
+  }
+}
+
+type Copy = Extract<Stmt, { kind: "copy" }>;
+
+/** Axis that is contiguous in a shared operand tile: the one that fragments run along (m of A, n of B). */
+export const sharedContiguity = (program: TileProgram, buffer: string): 0 | 1 =>
+  operandRole(program, buffer) === "a" ? 0 : 1;
+
+function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
+  if (!copy.dist) return copy;
+  const { fastest } = copy.dist;
+  const src = bufferOf(program, copy.src.buffer);
+  const dst = bufferOf(program, copy.dst.buffer);
+  // The second half of a split copy takes the width of the first, so that both see the same registers.
+  const global = src.space === "global" ? copy.src : fillOf(program, src.name);
+  if (!global) return copy;
+  const width = widths(limit, src).find(
+    (w) =>
+      copy.dst.extent[fastest] % w === 0 && aligned(bufferOf(program, global.buffer), global, fastest, w),
+  );
+  if (width === undefined) return copy;
+  const sharedWide = dst.space !== "shared" || sharedContiguity(program, dst.name) === fastest;
+  if (copy.transport === "cp.async" && !sharedWide) return copy;
+  const store = sharedWide ? width : 1;
+  return {
+    ...copy,
+    dist: { ...copy.dist, vector: width },
+    vector: src.space === "global" ? [width, store] : [store, store],
+  };
+}
+
+/** The global view that fills a staging register tile. */
+function fillOf(program: TileProgram, registers: string): View | null {
+  let found: View | null = null;
+  rewriteStmts(program.body, (stmt) => {
+    if (stmt.kind === "copy" && stmt.dst.buffer === registers) found ??= stmt.src;
+    return stmt;
+  });
+  return found;
+}
+
+function widenFragment(program: TileProgram, copy: Copy, limit: number): Copy {
+  const { own } = bufferOf(program, copy.dst.buffer);
+  const src = bufferOf(program, copy.src.buffer);
+  if (!own) return copy;
+  const axis = vectorAxis(own);
+  const run = registerRun(axis === 0 ? own.rows : own.cols);
+  const width = widths(limit, src).find(
+    (w) =>
+      run % w === 0 &&
+      (src.space === "shared"
+        ? sharedContiguity(program, src.name) === axis
+        : aligned(src, copy.src, axis, w)),
+  );
+  return width === undefined ? copy : { ...copy, vector: [width, width] };
+}
+
+function epilogueWidth(
+  program: TileProgram,
+  stmt: Extract<Stmt, { kind: "epilogue" }>,
+  limit: number,
+): number {
+  const { own } = bufferOf(program, stmt.acc.buffer);
+  const views = stmt.c ? [stmt.dst, stmt.c] : [stmt.dst];
+  if (!own) return 1;
+  const run = registerRun(own.cols);
+  const fits = (w: number): boolean =>
+    run % w === 0 && views.every((view) => aligned(bufferOf(program, view.buffer), view, 1, w));
+  return widths(limit, bufferOf(program, stmt.dst.buffer)).find(fits) ?? 1;
+}
+
+/** Candidate widths in elements, widest first, from the limit and 16 bytes down to 1. */
+function widths(limit: number, buffer: Buffer): readonly number[] {
+  const most = Math.min(limit, MAX_ACCESS_BYTES / sizeOf(buffer.dtype));
+  return [16, 8, 4, 2, 1].filter((w) => w <= most);
+}
+
+/** Whether vectors of `w` elements along `axis` of a global view are contiguous, aligned, and never straddle the matrix's edge. */
+function aligned(buffer: Buffer, view: View, axis: 0 | 1, w: number): boolean {
+  const { layout } = buffer;
+  if (w === 1) return true;
+  if (layout?.stride[axis] !== 1) return false;
+  const other = layout.stride[1 - axis] ?? 0;
+  return (
+    other % w === 0 &&
+    buffer.shape[axis] % w === 0 &&
+    buffer.align % (w * sizeOf(buffer.dtype)) === 0 &&
+    multipleOf(view.origin[axis], w)
+  );
+}
+
+/** Whether an expression is a multiple of `w` for all values of its variables. */
+function multipleOf(e: Expr, w: number): boolean {
+  const linear = asLinear(e);
+  return linear !== null && linear.constant % w === 0 && [...linear.terms.values()].every((c) => c % w === 0);
+}

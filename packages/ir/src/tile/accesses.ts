@@ -1,0 +1,103 @@
+/**
+ * The shared-memory accesses of a program as lane coordinates: what the bank oracle, the layout choice and `plan` look at.
+ * One pattern per copy and per kind of instruction; the other registers of a thread repeat it at constant offsets.
+ */
+import { distributedVector, factorCoordinate, registerRun, registersPerThread } from "./ownership.ts";
+import { bufferOf, eachStmt } from "./rewrite.ts";
+import type { Buffer, Ownership, Stmt, TileProgram } from "./types.ts";
+
+/** Lanes of a warp. */
+export const WARP = 32;
+
+export interface SharedAccess {
+  /** Which statement, for people: `%fA <- %sA`. */
+  readonly label: string;
+  readonly direction: "load" | "store";
+  /** Elements that one lane moves with one instruction, along `axis`. */
+  readonly vector: number;
+  readonly axis: 0 | 1;
+  /** Instructions of this kind that a thread runs for one K chunk. */
+  readonly count: number;
+  /** (row, column) of each lane's first element in warp 0; null where the lane moves nothing. */
+  readonly lanes: readonly (readonly [row: number, col: number] | null)[];
+}
+
+type Copy = Extract<Stmt, { kind: "copy" }>;
+
+/** Operand that a shared or fragment buffer feeds: found by following copies into registers up to an `mma`. */
+export function operandRole(program: TileProgram, buffer: string): "a" | "b" | null {
+  const reached = new Set([buffer]);
+  for (let grew = true; grew; ) {
+    grew = false;
+    for (const stmt of eachStmt(program.body)) {
+      if (stmt.kind === "mma") {
+        if (reached.has(stmt.a.buffer)) return "a";
+        if (reached.has(stmt.b.buffer)) return "b";
+      }
+      if (stmt.kind === "copy" && reached.has(stmt.src.buffer) && !reached.has(stmt.dst.buffer)) {
+        reached.add(stmt.dst.buffer);
+        grew = true;
+      }
+    }
+  }
+  return null;
+}
+
+/** Every distinct pattern in which a warp touches one shared buffer. Copies without ownership or distribution have none yet. */
+export function sharedAccesses(program: TileProgram, buffer: string): readonly SharedAccess[] {
+  const found = new Map<string, SharedAccess>();
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "copy") continue;
+    const access =
+      stmt.src.buffer === buffer
+        ? fragmentLoad(program, stmt)
+        : stmt.dst.buffer === buffer
+          ? stagedStore(program, stmt)
+          : null;
+    if (access) found.set(JSON.stringify(access), access);
+  }
+  return [...found.values()];
+}
+
+function fragmentLoad(program: TileProgram, copy: Copy): SharedAccess | null {
+  const fragment = bufferOf(program, copy.dst.buffer);
+  if (!fragment.own) return null;
+  const { own } = fragment;
+  return {
+    label: `%${copy.dst.buffer} <- %${copy.src.buffer}`,
+    direction: "load",
+    vector: copy.vector[0],
+    axis: vectorAxis(own),
+    count: (registersPerThread(own) / copy.vector[0]) * stepsPerChunk(program, copy),
+    lanes: Array.from({ length: WARP }, (_, thread) => [
+      factorCoordinate(own.rows, { thread }),
+      factorCoordinate(own.cols, { thread }),
+    ]),
+  };
+}
+
+/** K steps of one chunk: how often a fragment load runs on one slot. */
+function stepsPerChunk(program: TileProgram, copy: Copy): number {
+  const tile = bufferOf(program, copy.src.buffer);
+  return (tile.shape[0] * tile.shape[1]) / (copy.src.extent[0] * copy.src.extent[1]);
+}
+
+/** The axis along which a thread's registers of a fragment run: the one with the longer innermost run. */
+export const vectorAxis = (own: Ownership): 0 | 1 => (registerRun(own.rows) > registerRun(own.cols) ? 0 : 1);
+
+function stagedStore(program: TileProgram, copy: Copy): SharedAccess | null {
+  const { dist } = copy;
+  if (!dist) return null;
+  const total = (copy.dst.extent[0] * copy.dst.extent[1]) / dist.vector;
+  const shared: Buffer = bufferOf(program, copy.dst.buffer);
+  return {
+    label: `%${shared.name} <- %${copy.src.buffer}`,
+    direction: "store",
+    vector: copy.vector[1],
+    axis: dist.fastest,
+    count: Math.ceil(total / dist.threads) * (dist.vector / copy.vector[1]),
+    lanes: Array.from({ length: WARP }, (_, lane) =>
+      lane < total ? distributedVector(dist, copy.dst.extent, lane) : null,
+    ),
+  };
+}

@@ -1,0 +1,116 @@
+/** The program that every backend starts from: the loop nest of one GEMM, at stage `nest`. */
+import type { DType } from "../dtype.ts";
+import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
+import { lit, mul, v } from "./expr.ts";
+import { wholeView } from "./rewrite.ts";
+import type { Buffer, Directive, Factor, Nest, Stmt, TileProgram, View } from "./types.ts";
+
+/** Extent of an axis inside the grid: the block tile. */
+export const tileExtent = (factors: readonly Factor[]): number =>
+  factors.reduce((size, f) => (f.tier === "grid" || f.tier === "block" ? size : size * f.extent), 1);
+
+/** Extent of one tier of an axis; 1 when the axis has no factor there. */
+export const tierExtent = (factors: readonly Factor[], tier: Factor["tier"]): number =>
+  factors.reduce((size, f) => (f.tier === tier ? size * f.extent : size), 1);
+
+export interface GemmNestOptions {
+  readonly name: string;
+  readonly arch: string;
+  readonly problem: Problem;
+  readonly nest: Nest;
+  readonly threads: number;
+  readonly cluster: readonly [number, number];
+  readonly atom: string;
+  readonly directives: readonly Directive[];
+}
+
+/**
+ * `for each tile: acc = 0; for each K chunk: acc += A * B; D = epilogue(acc)`, reading global memory, guarded everywhere.
+ * The nest's `grid` factors of m and n and `block` factor of k must cover the problem.
+ */
+export function gemmNest(options: GemmNestOptions): TileProgram {
+  const { problem, nest } = options;
+  const [tileM, tileN, tileK] = [tileExtent(nest.m), tileExtent(nest.n), tileExtent(nest.k)];
+  const [tilesM, tilesN, chunks] = [
+    tierExtent(nest.m, "grid"),
+    tierExtent(nest.n, "grid"),
+    tierExtent(nest.k, "block"),
+  ];
+  const a = globalBuffer("A", problem.a, operandShape(problem, "a"));
+  const b = globalBuffer("B", problem.b, operandShape(problem, "b"));
+  const c = problem.c ? globalBuffer("C", problem.c, operandShape(problem, "c")) : null;
+  const d = globalBuffer("D", problem.d, operandShape(problem, "d"));
+  const acc = registerBuffer("acc", problem.acc, [tileM, tileN]);
+
+  const [row, col, chunk] = [mul(v("mt"), tileM), mul(v("nt"), tileN), mul(v("kt"), tileK)];
+  const outView = (buffer: Buffer): View => ({
+    buffer: buffer.name,
+    slot: lit(0),
+    origin: [row, col],
+    extent: [tileM, tileN],
+  });
+  const body: Stmt[] = [
+    { kind: "fill", dst: wholeView(acc), value: 0 },
+    {
+      kind: "for",
+      var: "kt",
+      from: lit(0),
+      to: lit(chunks),
+      unroll: false,
+      body: [
+        {
+          kind: "mma",
+          acc: wholeView(acc),
+          a: { buffer: a.name, slot: lit(0), origin: [row, chunk], extent: [tileM, tileK] },
+          b: { buffer: b.name, slot: lit(0), origin: [chunk, col], extent: [tileK, tileN] },
+          atom: options.atom,
+          walk: "rows",
+        },
+      ],
+    },
+    {
+      kind: "epilogue",
+      dst: outView(d),
+      acc: wholeView(acc),
+      c: c ? outView(c) : null,
+      alpha: problem.alpha,
+      beta: problem.beta,
+      steps: problem.epilogue,
+      guard: [true, true],
+      vector: 1,
+    },
+  ];
+  return {
+    name: options.name,
+    stage: "nest",
+    arch: options.arch,
+    problem,
+    launch: { threads: options.threads, cluster: options.cluster },
+    nest,
+    directives: options.directives,
+    buffers: [a, b, ...(c ? [c] : []), d, acc],
+    rings: [],
+    body: [{ kind: "tiles", vars: ["mt", "nt"], extents: [tilesM, tilesN], raster: { kind: "row" }, body }],
+  };
+}
+
+function globalBuffer(name: string, operand: Operand, shape: readonly [number, number]): Buffer {
+  return {
+    name,
+    space: "global",
+    dtype: operand.dtype,
+    shape,
+    slots: 1,
+    layout: { shape, stride: operandStrides(operand), swizzle: null },
+    own: null,
+    align: operand.align,
+  };
+}
+
+/** A register tile without an owner yet. */
+export const registerBuffer = (
+  name: string,
+  dtype: DType,
+  shape: readonly [number, number],
+  slots = 1,
+): Buffer => ({ name, space: "register", dtype, shape, slots, layout: null, own: null, align: 0 });

@@ -1,0 +1,104 @@
+/** Walking and rebuilding statement lists: what every pass needs, in one place. */
+import type { Buffer, Directive, Stmt, TileProgram, View } from "./types.ts";
+
+/** The statement's nested lists, or none. */
+export function childrenOf(stmt: Stmt): readonly Stmt[] {
+  switch (stmt.kind) {
+    case "tiles":
+    case "for":
+    case "role":
+    case "if":
+      return stmt.body;
+    default:
+      return [];
+  }
+}
+
+function withChildren(stmt: Stmt, children: readonly Stmt[]): Stmt {
+  switch (stmt.kind) {
+    case "tiles":
+    case "for":
+    case "role":
+    case "if":
+      return { ...stmt, body: children };
+    default:
+      return stmt;
+  }
+}
+
+/**
+ * Rebuild a list bottom-up: `visit` sees each statement after its children and answers with what stands in its place
+ * (itself, another, several, or nothing). Lists that do not change keep their identity.
+ */
+export function rewriteStmts(
+  stmts: readonly Stmt[],
+  visit: (stmt: Stmt) => Stmt | readonly Stmt[],
+): readonly Stmt[] {
+  let changed = false;
+  const out: Stmt[] = [];
+  for (const stmt of stmts) {
+    const before = childrenOf(stmt);
+    const after = rewriteStmts(before, visit);
+    const current = after === before ? stmt : withChildren(stmt, after);
+    const result = visit(current);
+    const list: readonly Stmt[] = Array.isArray(result) ? result : [result as Stmt];
+    if (list.length !== 1 || list[0] !== stmt) changed = true;
+    out.push(...list);
+  }
+  return changed ? out : stmts;
+}
+
+/** Every statement of a list and its nested lists, outermost first, in program order. */
+export function* eachStmt(stmts: readonly Stmt[]): Generator<Stmt> {
+  for (const stmt of stmts) {
+    yield stmt;
+    yield* eachStmt(childrenOf(stmt));
+  }
+}
+
+/** The program with another body; the same object when the body is the same. */
+export const withBody = (program: TileProgram, body: readonly Stmt[]): TileProgram =>
+  body === program.body ? program : { ...program, body };
+
+/** The buffer of a name. Throws (a bug: the verifier resolves names) when there is none. */
+export function bufferOf(program: TileProgram, name: string): Buffer {
+  const buffer = program.buffers.find((b) => b.name === name);
+  if (!buffer) throw new RangeError(`no buffer %${name}`);
+  return buffer;
+}
+
+/** The view of all of slot 0 of a buffer. */
+export const wholeView = (buffer: Buffer): View => ({
+  buffer: buffer.name,
+  slot: { kind: "const", value: 0 },
+  origin: [
+    { kind: "const", value: 0 },
+    { kind: "const", value: 0 },
+  ],
+  extent: buffer.shape,
+});
+
+/** A directive's arguments and the program without it; null when the program has none of that name. */
+export function takeDirective(
+  program: TileProgram,
+  name: string,
+): { readonly args: Directive["args"]; readonly program: TileProgram } | null {
+  const directive = program.directives.find((d) => d.name === name);
+  if (!directive) return null;
+  return {
+    args: directive.args,
+    program: { ...program, directives: program.directives.filter((d) => d !== directive) },
+  };
+}
+
+/** A numeric argument of a directive, or its default. */
+export function numberArg(args: Directive["args"], name: string, fallback: number): number {
+  const value = args[name];
+  return typeof value === "number" ? value : fallback;
+}
+
+/** A word argument of a directive, or its default. */
+export function wordArg(args: Directive["args"], name: string, fallback: string): string {
+  const value = args[name];
+  return typeof value === "string" ? value : fallback;
+}
