@@ -1,26 +1,45 @@
-/** One interface over the CUDA driver and the emulator. */
-
+/**
+ * One interface over the CUDA driver and the emulator.
+ * Nothing here throws for an expected reason: a full GPU, a faulting kernel and a freed buffer are all diagnostics.
+ */
 import type { CheckName, Counters, Finding, Order } from "@tilewright/emulator";
 import type { Checked } from "@tilewright/ir";
 
 export type DeviceKind = "cuda" | "emulator";
 
-/** Memory on a device. Freed by `free()` or `using`. */
+/** x, y, z. */
+export type Dim3 = readonly [number, number, number];
+
+/** Memory on a device. Freed by `free()`, by `using`, with its device, or (as a net) when it is collected. */
 export interface DeviceBuffer extends Disposable {
   readonly address: bigint;
+  /** Bytes. */
   readonly size: number;
-  write(data: Uint8Array, offset?: number): void;
-  read(offset?: number, size?: number): Uint8Array;
+  /** Copy `data` to byte `offset` (0 unless given); all of it must fit. */
+  write(data: Uint8Array, offset?: number): Checked<true>;
+  /** A copy of `size` bytes (to the end unless given) from byte `offset` (0 unless given). */
+  read(offset?: number, size?: number): Checked<Uint8Array>;
+  /** Set every byte to `byte`. On the emulator this also makes the memory count as initialised. */
+  fill(byte: number): Checked<true>;
+  /** Give the memory back; a second call does nothing. */
   free(): void;
 }
 
+/**
+ * One kernel argument. A bigint or number takes the type that the entry declares for this parameter;
+ * bytes are for `.b8` arrays (tensor maps) and for images that carry no declarations (cubins).
+ */
 export type LaunchArgument = bigint | number | Uint8Array | DeviceBuffer;
 
 export interface LaunchRequest {
-  readonly grid: readonly [number, number, number];
-  readonly block: readonly [number, number, number];
-  readonly cluster?: readonly [number, number, number];
+  readonly grid: Dim3;
+  readonly block: Dim3;
+  /** Blocks of one cluster; must divide the grid. 1 x 1 x 1 means no cluster launch. */
+  readonly cluster?: Dim3;
+  /** Bytes. The opt-in above the default limit is made by the launch. */
   readonly dynamicSmem?: number;
+  /** All blocks must be resident at once (grid-wide barriers). Ignored by the emulator, which never starves a block. */
+  readonly cooperative?: boolean;
   readonly args: readonly LaunchArgument[];
   /** Emulator only; ignored by a GPU. */
   readonly order?: Order;
@@ -40,12 +59,31 @@ export interface LaunchResult {
   readonly completed: boolean;
 }
 
+/** What is known of a loaded kernel. Null: this device cannot tell. */
+export interface KernelAttributes {
+  /** 32-bit registers a thread. */
+  readonly registers: number | null;
+  /** Bytes of local memory a thread: spills and arrays that did not fit registers. */
+  readonly localBytes: number | null;
+  /** Bytes. */
+  readonly staticSmem: number;
+  /** Largest block that the kernel can be launched with. */
+  readonly maxThreads: number | null;
+  /** PTX version and machine code the driver chose, e.g. 80 and 90. */
+  readonly ptxVersion: number | null;
+  readonly binaryVersion: number | null;
+}
+
 export interface Kernel {
   readonly entry: string;
+  readonly attributes: KernelAttributes;
+  /** Launch and wait for the end. */
   launch(request: LaunchRequest): Checked<LaunchResult>;
 }
 
 export interface DeviceModule extends Disposable {
+  /** What the JIT had to say of a text that it accepted (registers, spills, warnings); empty on the emulator. */
+  readonly log: string;
   kernel(entry: string): Checked<Kernel>;
   unload(): void;
 }
@@ -57,9 +95,13 @@ export interface Device extends Disposable {
   /** Architecture of the device, e.g. `sm_90`; for the emulator the one it was opened for. */
   readonly arch: string;
   readonly numSms: number;
+  /** Why `openDevice` took this device, one sentence; null when it was asked for by name. */
+  readonly note: string | null;
   /** PTX text or a cubin image; a JIT failure carries its log. */
   load(image: string | Uint8Array): Checked<DeviceModule>;
+  /** `size` bytes, aligned to at least 256. Contents are undefined (on the emulator: known to be so). */
   alloc(size: number): Checked<DeviceBuffer>;
   synchronize(): Checked<true>;
+  /** Frees everything that is still alive on it; a second call does nothing. */
   close(): void;
 }

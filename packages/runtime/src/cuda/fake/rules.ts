@@ -1,0 +1,103 @@
+/** What the fake driver refuses: texts, launches, parameters. Pure functions of a device and a request. */
+import { parseArch, unfitReason } from "../../arch.ts";
+import { type ParamInfo, readPtxHeader } from "../../ptx-header.ts";
+import type { CudaLaunchConfig, CudaStatus, FunctionAttribute } from "../driver.ts";
+import { driverTooOld } from "../versions.ts";
+import type { FakeDevice } from "./devices.ts";
+
+/** CUresult values that the model gives by itself. */
+export const status = {
+  invalidValue: 1,
+  outOfMemory: 2,
+  notInitialized: 3,
+  invalidDevice: 101,
+  invalidImage: 200,
+  invalidContext: 201,
+  noBinary: 209,
+  invalidPtx: 218,
+  unsupportedPtxVersion: 222,
+  invalidHandle: 400,
+  notFound: 500,
+  notReady: 600,
+  invalidCluster: 912,
+} as const;
+
+/** What the JIT says to a text; null when it compiles. */
+export function compileRefusal(
+  text: string,
+  device: FakeDevice,
+  driverVersion: number,
+): { readonly status: CudaStatus; readonly log: string } | null {
+  const header = readPtxHeader(text);
+  if (header === null) return { status: status.invalidImage, log: "" };
+  if (driverTooOld(header.version, driverVersion) !== null) {
+    return { status: status.unsupportedPtxVersion, log: "ptxas fatal   : Unsupported .version" };
+  }
+  const arch = parseArch(header.target);
+  const { capabilityMajor, capabilityMinor } = device.attributes;
+  if (arch !== null && unfitReason(arch, [capabilityMajor, capabilityMinor]) !== null) {
+    return { status: status.noBinary, log: "" };
+  }
+  const broken = text.split("\n").findIndex((line) => line.includes("not.an.instruction"));
+  if (broken === -1) return null;
+  const where = `ptxas application ptx input, line ${broken + 1}; error   :`;
+  return { status: status.invalidPtx, log: `${where} Not a name of any known instruction: 'not'` };
+}
+
+/** Attributes of a function that nothing was set on. */
+export function functionDefaults(device: FakeDevice, staticSmem: number): Record<FunctionAttribute, number> {
+  const { capabilityMajor, capabilityMinor, maxThreadsPerBlock, defaultSmemPerBlock } = device.attributes;
+  return {
+    maxThreadsPerBlock,
+    staticSmem,
+    localBytes: 0,
+    registers: 32,
+    ptxVersion: 80,
+    binaryVersion: 10 * capabilityMajor + capabilityMinor,
+    maxDynamicSmem: defaultSmemPerBlock - staticSmem,
+    nonPortableCluster: 0,
+  };
+}
+
+const within = (value: number, most: number): boolean =>
+  Number.isInteger(value) && value >= 1 && value <= most;
+
+/** Status of a launch beyond the device's limits, or beyond what the function opted in to; null when it can start. */
+export function launchRefusal(
+  config: CudaLaunchConfig,
+  { attributes }: FakeDevice,
+  defaults: Readonly<Record<FunctionAttribute, number>>,
+  set: ReadonlyMap<FunctionAttribute, number>,
+): CudaStatus | null {
+  const of = (attribute: FunctionAttribute): number => set.get(attribute) ?? defaults[attribute];
+  const [x, y, z] = config.block;
+  const [gridX, gridY, gridZ] = config.grid;
+  const fits =
+    within(x, attributes.maxBlockX) &&
+    within(y, attributes.maxBlockY) &&
+    within(z, attributes.maxBlockZ) &&
+    within(x * y * z, attributes.maxThreadsPerBlock) &&
+    within(gridX, attributes.maxGridX) &&
+    within(gridY, attributes.maxGridY) &&
+    within(gridZ, attributes.maxGridZ);
+  if (!fits) return status.invalidValue;
+  if (config.dynamicSmem > of("maxDynamicSmem")) return status.invalidValue;
+  if (config.dynamicSmem + of("staticSmem") > attributes.maxSmemPerBlock) return status.invalidValue;
+  if (config.cluster === null) return null;
+  const blocks = config.cluster[0] * config.cluster[1] * config.cluster[2];
+  const most = of("nonPortableCluster") === 1 ? 16 : 8;
+  const divides = config.cluster.every((extent, axis) => (config.grid[axis] ?? 0) % extent === 0);
+  return attributes.clusterLaunch === 1 && divides && blocks <= most ? null : status.invalidCluster;
+}
+
+/** Throws when the bytes given are not what the entry declares: the real driver would read past them. */
+export function assertParams(
+  entry: string,
+  declared: readonly ParamInfo[] | null,
+  given: readonly Uint8Array[],
+): void {
+  if (declared === null) return;
+  const has = given.map((bytes) => bytes.byteLength).join(", ");
+  const wants = declared.map((param) => param.size).join(", ");
+  if (has !== wants) throw new Error(`fake driver: ${entry} takes [${wants}] bytes and got [${has}]`);
+}

@@ -1,0 +1,31 @@
+/** Public surface of `@tilewright/runtime`. */
+
+export { type Arch, archOf, type ComputeCapability, parseArch, unfitReason } from "./arch.ts";
+export { openCudaDevice } from "./cuda/device.ts";
+export type { CudaDriver, CudaLaunchConfig, CudaLoad, CudaResult } from "./cuda/driver.ts";
+export { cudaErrors } from "./cuda/errors.ts";
+export {
+  createFakeDriver,
+  type FakeDevice,
+  type FakeDriver,
+  type FakeDriverOptions,
+  fakeH200,
+} from "./cuda/fake/index.ts";
+export type { CudaDeviceInfo } from "./cuda/info.ts";
+export { openKoffiDriver } from "./cuda/koffi.ts";
+export type {
+  Device,
+  DeviceBuffer,
+  DeviceKind,
+  DeviceModule,
+  Dim3,
+  Kernel,
+  KernelAttributes,
+  LaunchArgument,
+  LaunchRequest,
+  LaunchResult,
+} from "./device.ts";
+export { type CudaReport, describeCuda } from "./doctor.ts";
+export { type GemmArtifact, type GemmBuffers, type GemmOptions, type GemmResult, runGemm } from "./gemm.ts";
+export { type KernelBuffers, type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
+export { type DeviceListing, listDevices, type OpenDeviceOptions, openDevice } from "./open.ts";
