@@ -177,9 +177,21 @@ type Tuple<A extends readonly string[], M extends Mnemonic> = A extends readonly
       : [One<H, M>, ...Tuple<R, M>]
   : [];
 
+/** A row with a double-width operand is meant exactly where the mnemonic says `.wide`. */
+type Fits<A extends readonly string[], M extends Mnemonic> =
+  Extract<A[number], "W" | "=W"> extends never
+    ? Extract<M["words"][number], "wide"> extends never
+      ? true
+      : false
+    : Extract<M["words"][number], "wide"> extends never
+      ? false
+      : true;
+
 type RowTuples<O, M extends Mnemonic> = TableRow extends infer R
   ? R extends { readonly opcode: O; readonly args: infer A extends readonly string[] }
-    ? Tuple<A, M>
+    ? Fits<A, M> extends true
+      ? Tuple<A, M>
+      : never
     : never
   : never;
 

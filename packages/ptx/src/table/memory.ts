@@ -62,7 +62,7 @@ export const memoryRows = [
   {
     opcode: "ld",
     mods: `mmio relaxed sys global? ${TYPE}`,
-    args: ["=T~", "[]"],
+    args: ["=_V:T~", "[]"],
     since: [8, 2, 70],
     needs: NEEDS,
     effect: "read",
@@ -110,7 +110,7 @@ export const memoryRows = [
   {
     opcode: "st",
     mods: `mmio relaxed sys global? ${TYPE}`,
-    args: ["[]", "T~"],
+    args: ["[]", "V:T~"],
     since: [8, 2, 70],
     needs: NEEDS,
     effect: "write",
