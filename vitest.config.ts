@@ -23,7 +23,6 @@ export default defineConfig({
         extends: true,
         test: { name: "gpu", include: ["packages/*/test/**/*.gpu.test.ts"], fileParallelism: false },
       },
-      { extends: true, test: { name: "bench", include: ["packages/*/test/**/*.bench.ts"] } },
     ],
   },
 });
