@@ -2,9 +2,16 @@
  * Recorded instructions. Code is made out of order (a copy in the main loop needs an address computed in the prologue),
  * so lowering fills nested lists and replays them in program order into the PTX builder at the end.
  */
-import type { EntryBuilder, Operand, RegisterOperand, ScalarType } from "@tilewright/ptx";
+import {
+  type EntryBuilder,
+  type LabelRef,
+  makeInstruction,
+  type Operand,
+  type OperandsOf,
+  type Reg,
+} from "@tilewright/ptx";
 
-export type Reg<T extends ScalarType = ScalarType> = RegisterOperand<T>;
+export type { Reg };
 export type Pred = Reg<"pred">;
 
 type Item =
@@ -14,7 +21,7 @@ type Item =
       readonly mnemonic: string;
       readonly operands: readonly Operand[];
     }
-  | { readonly kind: "label"; readonly name: string }
+  | { readonly kind: "label"; readonly label: LabelRef }
   | { readonly kind: "comment"; readonly text: string }
   | { readonly kind: "nested"; readonly code: Code };
 
@@ -22,12 +29,17 @@ export class Code {
   readonly #items: Item[] = [];
 
   /** Append an instruction; `guard` null runs it always. */
-  emit(guard: Pred | null, mnemonic: string, ...operands: Operand[]): void {
+  emit<const M extends string>(guard: Pred | null, mnemonic: M, ...operands: OperandsOf<M>): void {
+    this.emitAny(guard, mnemonic, operands as readonly unknown[] as readonly Operand[]);
+  }
+
+  /** The same for mnemonics that are put together at run time; the table checks them when they are replayed. */
+  emitAny(guard: Pred | null, mnemonic: string, operands: readonly Operand[]): void {
     this.#items.push({ kind: "instruction", guard, mnemonic, operands });
   }
 
-  label(name: string): void {
-    this.#items.push({ kind: "label", name });
+  label(label: LabelRef): void {
+    this.#items.push({ kind: "label", label });
   }
 
   comment(text: string): void {
@@ -45,10 +57,16 @@ export class Code {
     for (const item of this.#items) {
       switch (item.kind) {
         case "instruction":
-          entry.append(item.guard, item.mnemonic, item.operands);
+          entry.append(
+            makeInstruction(
+              item.mnemonic,
+              item.operands,
+              item.guard && { register: item.guard, negated: false },
+            ),
+          );
           break;
         case "label":
-          entry.place(item.name);
+          entry.place(item.label);
           break;
         case "comment":
           entry.comment(item.text);

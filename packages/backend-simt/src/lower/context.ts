@@ -8,7 +8,14 @@ import {
   substituteExpr,
   type TileProgram,
 } from "@tilewright/ir";
-import { type EntryBuilder, imm, type Operand, param } from "@tilewright/ptx";
+import {
+  type AddressOperand,
+  type EntryBuilder,
+  imm,
+  type Operand,
+  type OperandsOf,
+  param,
+} from "@tilewright/ptx";
 import { Code, type Pred, type Reg } from "./code.ts";
 import type { SharedMap } from "./smem.ts";
 import { Values } from "./values.ts";
@@ -69,8 +76,13 @@ export class Context {
   }
 
   /** Emit under the active predicate, joined with another. */
-  emit(guard: Pred | null, mnemonic: string, ...operands: Operand[]): void {
+  emit<const M extends string>(guard: Pred | null, mnemonic: M, ...operands: OperandsOf<M>): void {
     this.body.emit(this.both(guard, this.active), mnemonic, ...operands);
+  }
+
+  /** The same for a mnemonic that is put together at run time. */
+  emitAny(guard: Pred | null, mnemonic: string, ...operands: Operand[]): void {
+    this.body.emitAny(this.both(guard, this.active), mnemonic, operands);
   }
 
   /** An expression with the constants of unrolled loops put in. */
@@ -93,7 +105,7 @@ export class Context {
   }
 
   /** The kernel parameter of an operand or scalar: `p_a`, `p_alpha`. */
-  param(name: string): Operand {
+  param(name: string): AddressOperand {
     return param(`p_${name.toLowerCase()}`);
   }
 
@@ -134,7 +146,7 @@ export class Context {
     const key = `${reg.name}${cond.op}${-constant}`;
     const make = (code: Code): Pred => {
       const p = this.entry.reg("pred", "p");
-      code.emit(null, `setp.${comparisons[cond.op]}.s32`, p, reg, imm(-constant));
+      code.emitAny(null, `setp.${comparisons[cond.op]}.s32`, [p, reg, imm(-constant)]);
       return p;
     };
     return this.loop?.var === term[0] ? this.perIteration(key, make) : this.invariant(key, make);

@@ -1,6 +1,6 @@
 /** Structure: tile coordinates from the block number, loops, conditions, and the edges of rings. */
 import type { Edge, Raster, Ring, Stmt } from "@tilewright/ir";
-import { f32imm, imm, sym } from "@tilewright/ptx";
+import { f32imm, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copy.ts";
@@ -136,7 +136,7 @@ function lowerFor(ctx: Context, stmt: Extract<Stmt, { kind: "for" }>): void {
   const outer = ctx.body;
   const pre = outer.nest();
   const label = ctx.entry.label(`loop_${stmt.var}`);
-  const counter = ctx.entry.reg("u32", stmt.var);
+  const counter = ctx.entry.reg("u32", `${stmt.var}_`);
   pre.emit(null, "mov.u32", counter, imm(from));
   outer.label(label);
   const body = outer.nest();
@@ -159,5 +159,5 @@ function lowerFor(ctx: Context, stmt: Extract<Stmt, { kind: "for" }>): void {
   const more = ctx.entry.reg("pred", "p");
   latch.emit(null, "add.u32", counter, counter, imm(1));
   latch.emit(null, "setp.lt.u32", more, counter, imm(to));
-  latch.emit(more, "bra", sym(label));
+  latch.emit(more, "bra", label);
 }

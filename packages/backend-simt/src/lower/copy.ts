@@ -65,7 +65,7 @@ function loadGuarded(
 ): void {
   if (guard !== null) zero(ctx, registers, guard, taking);
   if (guard === "outside") return;
-  ctx.emit(
+  ctx.emitAny(
     ctx.both(guard, taking),
     `ld.global.${typeSuffix(registers.length)}`,
     operandOf(registers),
@@ -133,7 +133,7 @@ function storeStep(
     const [row, col] = dist.fastest === 1 ? [step.row, step.col + e] : [step.row + e, step.col];
     const address = sharedAddress(ctx, copy.dst, step.position, row, col);
     const part = registers.slice(e, e + width);
-    ctx.emit(participation(ctx, step), `st.shared.${typeSuffix(width)}`, address, operandOf(part));
+    ctx.emitAny(participation(ctx, step), `st.shared.${typeSuffix(width)}`, address, operandOf(part));
   }
 }
 
@@ -166,7 +166,7 @@ function copyAsync(ctx: Context, copy: Copy): void {
     const dst = sharedAddress(ctx, copy.dst, position, row, col);
     const src = globalAddress(ctx, copy.src, position, row, col);
     const size = guard === null ? [] : [guard === "outside" ? imm(0) : fillSize(ctx, guard, bytes)];
-    ctx.emit(participation(ctx, step), form, dst, src, imm(bytes), ...size);
+    ctx.emitAny(participation(ctx, step), form, dst, src, imm(bytes), ...size);
   }
 }
 
@@ -195,7 +195,7 @@ function loadOwned(ctx: Context, copy: Copy): void {
     const registers = group.map((e) => tile.at(e.register));
     if (src.space === "shared") {
       const address = sharedAddress(ctx, copy.src, position, first.row, first.col);
-      ctx.emit(null, `ld.shared.${typeSuffix(width)}`, operandOf(registers), address);
+      ctx.emitAny(null, `ld.shared.${typeSuffix(width)}`, operandOf(registers), address);
     } else {
       const guard = elementGuard(ctx, copy.src, copy.guard, position, first.row, first.col);
       loadGuarded(ctx, registers, globalAddress(ctx, copy.src, position, first.row, first.col), guard, null);

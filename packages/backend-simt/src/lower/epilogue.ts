@@ -1,6 +1,6 @@
 /** The epilogue: alpha * acc + beta * C, stored where the tile lies inside D. */
 import { bufferOf, type Scalar, type Stmt } from "@tilewright/ir";
-import { f32imm, type Operand, vec } from "@tilewright/ptx";
+import { type FloatOperand, f32imm, type Operand, vec } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
@@ -29,10 +29,10 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     if (stmt.c) {
       const c = group.map(() => ctx.entry.reg("f32", "c"));
       const source = globalAddress(ctx, stmt.c, position, first.row, first.col);
-      ctx.emit(guard, `ld.global.${suffix}`, operandOf(c), source);
+      ctx.emitAny(guard, `ld.global.${suffix}`, operandOf(c), source);
       values = values.map((value, i) => blended(ctx, stmt.beta, value, c[i] ?? value));
     }
-    ctx.emit(
+    ctx.emitAny(
       guard,
       `st.global.${suffix}`,
       globalAddress(ctx, stmt.dst, position, first.row, first.col),
@@ -46,19 +46,19 @@ const operandOf = (registers: readonly Reg<"f32">[]): Operand =>
 
 function scaled(ctx: Context, alpha: Scalar, value: Reg<"f32">): Reg<"f32"> {
   if (alpha === 1) return value;
-  const d = ctx.entry.reg("f32", "v");
+  const d = ctx.entry.reg("f32", "e");
   ctx.emit(null, "mul.rn.f32", d, value, scalar(ctx, "alpha", alpha));
   return d;
 }
 
 function blended(ctx: Context, beta: Scalar, value: Reg<"f32">, c: Reg<"f32">): Reg<"f32"> {
-  const d = ctx.entry.reg("f32", "v");
+  const d = ctx.entry.reg("f32", "e");
   ctx.emit(null, "fma.rn.f32", d, scalar(ctx, "beta", beta), c, value);
   return d;
 }
 
 /** alpha or beta: a constant, or a parameter of the launch. */
-function scalar(ctx: Context, name: "alpha" | "beta", value: Scalar): Operand {
+function scalar(ctx: Context, name: "alpha" | "beta", value: Scalar): FloatOperand | Reg<"f32"> {
   if (value !== "runtime") return f32imm(value);
   return ctx.invariant(`scalar ${name}`, (code) => {
     const d = ctx.entry.reg("f32", name);

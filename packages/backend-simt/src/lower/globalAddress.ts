@@ -1,6 +1,6 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
 import { bufferOf, sizeOf, type View } from "@tilewright/ir";
-import { type AddressOperand, addr, imm, imm64 } from "@tilewright/ptx";
+import { type AddressOperand, addr, imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
@@ -30,7 +30,7 @@ export function globalAddress(
     const near = base;
     base = ctx.invariant(`${near.name}+${far}`, (code) => {
       const d = ctx.entry.reg("u64", "far");
-      code.emit(null, "add.s64", d, near, imm64(far));
+      code.emit(null, "add.s64", d, near, imm(far));
       return d;
     });
   }
@@ -64,7 +64,7 @@ function advance(ctx: Context, base: Reg<"u64">, index: Reg<"u32"> | null, strid
     } else {
       const wide = ctx.entry.reg("u64", "w");
       code.emit(null, "cvt.u64.u32", wide, index);
-      code.emit(null, "mad.lo.s64", d, wide, imm64(stride), base);
+      code.emit(null, "mad.lo.s64", d, wide, imm(stride), base);
     }
     return d;
   });
@@ -80,8 +80,8 @@ function runningPointer(ctx: Context, base: Reg<"u64">, step: number): Reg<"u64"
   const d = ctx.entry.reg("u64", "run");
   loop.running.set(key, d);
   if (loop.from === 0) loop.pre.emit(null, "mov.u64", d, base);
-  else loop.pre.emit(null, "add.s64", d, base, imm64(loop.from * step));
-  loop.latch.emit(null, "add.s64", d, d, imm64(step));
+  else loop.pre.emit(null, "add.s64", d, base, imm(loop.from * step));
+  loop.latch.emit(null, "add.s64", d, d, imm(step));
   return d;
 }
 

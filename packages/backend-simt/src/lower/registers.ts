@@ -17,7 +17,8 @@ import { CannotLower, type Context } from "./context.ts";
 function registersOf(ctx: Context, buffer: Buffer, count: number): readonly Reg<"f32">[] {
   const known = ctx.registers.get(buffer.name);
   if (known) return known;
-  const made = Array.from({ length: count * buffer.slots }, () => ctx.entry.reg("f32", buffer.name));
+  // The underscore keeps buffers apart from the prefixes that lowering uses itself.
+  const made = ctx.entry.regs("f32", count * buffer.slots, `${buffer.name}_`);
   ctx.registers.set(buffer.name, made);
   return made;
 }
