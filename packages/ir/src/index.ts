@@ -101,8 +101,9 @@ export {
 } from "./numerics/storage.ts";
 // passes/
 export * from "./passes/index.ts";
-export { checkProblem, maxExtent, maxOperandBytes, operandSpan, problemCodes } from "./problem/check.ts";
+export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
+export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
 export {
   parseEpilogue,
   parseProblem,
@@ -123,6 +124,17 @@ export {
   type Problem,
   type Scalar,
 } from "./problem.ts";
+export { activations, erf } from "./reference/activations.ts";
+export { type Comparison, compareMatrix, compareWithBound, type WorstElement } from "./reference/compare.ts";
+export {
+  type Expectation,
+  type Reference,
+  type ReferenceInputs,
+  type ReferenceOptions,
+  referenceGemm,
+} from "./reference/gemm.ts";
+export type { OperandData } from "./reference/multiply.ts";
+export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
 export {
   defaultSchedule,
   parseSchedule,

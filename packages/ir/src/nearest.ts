@@ -30,8 +30,8 @@ export function nearest(name: string, candidates: Iterable<string>, limit = 3): 
     const known = candidate.toLowerCase();
     const distance = editDistance(wanted, known);
     const allowed = Math.max(2, Math.floor(Math.max(wanted.length, known.length) / 3));
-    // A distance as long as the name itself means that nothing of it is left.
-    const similar = distance <= allowed && distance < Math.max(wanted.length, known.length);
+    // A distance as long as the shorter name means that nothing of it is left.
+    const similar = distance <= allowed && distance < Math.min(wanted.length, known.length);
     const prefix = wanted.length >= 2 && (known.startsWith(wanted) || wanted.startsWith(known));
     if (similar || prefix) scored.push({ candidate, distance });
   }

@@ -10,6 +10,7 @@ import {
   type Problem,
   type Scalar,
 } from "../problem.ts";
+import { operandSpan } from "./size.ts";
 
 /** Diagnostics of requests and problems. */
 export const problemCodes = {
@@ -218,11 +219,6 @@ function checkScalars(problem: Problem): Diagnostic[] {
       ),
     );
   return found;
-}
-
-/** Elements from the first to the last one of a matrix, both included. */
-export function operandSpan(operand: Operand, rows: number, columns: number): number {
-  return operand.layout === "row" ? (rows - 1) * operand.ld + columns : (columns - 1) * operand.ld + rows;
 }
 
 function checkBatch(problem: Problem): Diagnostic[] {

@@ -10,7 +10,8 @@ import {
   problemRequestSchema,
   problemSchema,
 } from "../schema/problem.ts";
-import { checkProblem, dtypeHint, operandSpan, problemCodes } from "./check.ts";
+import { checkProblem, dtypeHint, problemCodes } from "./check.ts";
+import { packedStride } from "./size.ts";
 
 /** Pointers from cudaMalloc and tensor libraries are aligned to more; 16 bytes is the widest access of a thread. */
 const defaultAlign = 16;
@@ -48,10 +49,10 @@ function complete(request: ProblemRequest): Problem {
   const strides = (batch: Extract<ProblemRequest["batch"], { kind: "strided" }>): Batch => ({
     kind: "strided",
     count: batch.count,
-    strideA: batch.strideA ?? operandSpan(a, m, k),
-    strideB: batch.strideB ?? operandSpan(b, k, n),
-    strideC: batch.strideC ?? (c === null ? 0 : operandSpan(c, m, n)),
-    strideD: batch.strideD ?? operandSpan(d, m, n),
+    strideA: batch.strideA ?? packedStride(a, m, k),
+    strideB: batch.strideB ?? packedStride(b, k, n),
+    strideC: batch.strideC ?? (c === null ? 0 : packedStride(c, m, n)),
+    strideD: batch.strideD ?? packedStride(d, m, n),
   });
   const { batch = { kind: "none" } } = request;
   return {

@@ -1,0 +1,86 @@
+/** Actual against expected values. */
+import { roundTo } from "../numerics/storage.ts";
+import { type Operand, operandStrides, type Problem } from "../problem.ts";
+import type { Expectation, Reference } from "./gemm.ts";
+import { type OperandData, valuesOf } from "./multiply.ts";
+
+export interface WorstElement {
+  readonly batch: number;
+  readonly row: number;
+  readonly column: number;
+  readonly actual: number;
+  readonly expected: number;
+  readonly bound: number;
+}
+
+export interface Comparison {
+  /** Largest |actual - expected|; infinite where one is not finite and the other differs. */
+  readonly maxAbs: number;
+  /** Largest error over its bound: at most 1 passes. */
+  readonly boundRatio: number;
+  /** Element of the largest ratio; null when nothing was compared. */
+  readonly worst: WorstElement | null;
+  /** Elements beyond their bound. */
+  readonly failures: number;
+  /** Elements that differ from the reference rounded to their dtype, i.e. that are not the best possible value. */
+  readonly inexact: number;
+}
+
+/** Error over bound. Values that leave the dtype's range may be infinite or the largest finite value. */
+function ratioOf(operand: Operand, actual: number, expected: number, bound: number): number {
+  if (Object.is(actual, expected) || actual === expected) return 0;
+  if (Number.isNaN(expected)) return Number.isNaN(actual) ? 0 : Number.POSITIVE_INFINITY;
+  if (!Number.isFinite(bound)) {
+    const low = roundTo(operand.dtype, expected, "rz");
+    const far = roundTo(operand.dtype, expected, "rn");
+    return Object.is(actual, far) ||
+      Math.sign(actual) * Math.sign(expected) * Math.abs(actual) >= Math.abs(low)
+      ? 0
+      : Number.POSITIVE_INFINITY;
+  }
+  const error = Math.abs(actual - expected);
+  if (!Number.isFinite(error)) return Number.POSITIVE_INFINITY;
+  return error === 0 ? 0 : error / bound;
+}
+
+/** Compare a matrix in memory with its expected rows. `stride`: elements between the matrices of a batch. */
+export function compareMatrix(
+  operand: Operand,
+  data: OperandData,
+  expectation: Expectation,
+  shape: { readonly rows: readonly number[]; readonly columns: number; readonly stride: number },
+): Comparison {
+  const actuals = valuesOf(operand.dtype, data);
+  const [rowStride, columnStride] = operandStrides(operand);
+  const { rows, columns, stride } = shape;
+  const size = rows.length * columns;
+  let maxAbs = 0;
+  let boundRatio = 0;
+  let worst: WorstElement | null = null;
+  let failures = 0;
+  let inexact = 0;
+  for (let i = 0; i < expectation.values.length; i++) {
+    const batch = Math.floor(i / size);
+    const row = rows[Math.floor((i % size) / columns)] ?? 0;
+    const column = i % columns;
+    const actual = actuals[batch * stride + row * rowStride + column * columnStride] ?? Number.NaN;
+    const expected = expectation.values[i] ?? 0;
+    const bound = expectation.bounds[i] ?? 0;
+    const ratio = ratioOf(operand, actual, expected, bound);
+    const error = ratio === 0 && !Number.isFinite(actual - expected) ? 0 : Math.abs(actual - expected);
+    maxAbs = Math.max(maxAbs, Number.isNaN(error) ? Number.POSITIVE_INFINITY : error);
+    if (ratio > 1) failures++;
+    if (actual !== roundTo(operand.dtype, expected)) inexact++;
+    if (worst === null || ratio > boundRatio) {
+      worst = { batch, row, column, actual, expected, bound };
+      boundRatio = ratio;
+    }
+  }
+  return { maxAbs, boundRatio, worst, failures, inexact };
+}
+
+/** Compare D in memory (whole batch) with the reference. */
+export function compareWithBound(problem: Problem, d: OperandData, reference: Reference): Comparison {
+  const stride = problem.batch.kind === "strided" ? problem.batch.strideD : 0;
+  return compareMatrix(problem.d, d, reference.d, { rows: reference.rows, columns: problem.n, stride });
+}

@@ -1,0 +1,296 @@
+/** The float64 reference: what D should be, and how far a correct kernel may be from it. */
+import type { DType } from "../dtype.ts";
+import { gemmBound, roundingBound } from "../numerics/bounds.ts";
+import { epsilonOf } from "../numerics/formats.ts";
+import { roundTo } from "../numerics/storage.ts";
+import { packedStride } from "../problem/size.ts";
+import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
+import { activations } from "./activations.ts";
+import { gather, multiply, type OperandData, valuesOf } from "./multiply.ts";
+import { isTf32Exact } from "./random.ts";
+
+export interface ReferenceInputs {
+  readonly a: OperandData;
+  readonly b: OperandData;
+  readonly c?: OperandData | null;
+  /** Values of `runtime` scalars; 1 and 0 unless given. */
+  readonly alpha?: number;
+  readonly beta?: number;
+  /**
+   * What each epilogue step reads, by its position: a vector or matrix in the step's dtype, a number for a launch-time scalar. Vectors are
+   * shared by a batch; matrices of a batch follow each other at `packedStride`.
+   */
+  readonly steps?: readonly (OperandData | number | null)[];
+}
+
+/** Expected values and the largest error allowed for each, row-major over (batch, row, column). */
+export interface Expectation {
+  readonly values: Float64Array;
+  readonly bounds: Float64Array;
+}
+
+export interface Reference {
+  /** Numbers of the rows that were computed, ascending; all unless told otherwise. */
+  readonly rows: readonly number[];
+  readonly d: Expectation;
+  /** sum |a*b| of each element. */
+  readonly sumAbs: Float64Array;
+  /** By position of the step: what `output` steps store (rows x n) and `reduce` steps give (rows, n or 1 values per problem). */
+  readonly steps: ReadonlyMap<number, Expectation>;
+}
+
+export interface ReferenceOptions {
+  /** Compute only these rows of D, e.g. a sample of a large problem. Reductions over m and all are then left out. */
+  readonly rows?: readonly number[];
+}
+
+/** Spacing of the accumulator near 1. Integers accumulate exactly. */
+function accumulatorUnit(acc: DType): number {
+  if (acc === "f64") return 2 ** -52;
+  if (acc === "s32") return 0;
+  return acc === "f16" ? epsilonOf("f16") : epsilonOf("f32");
+}
+
+// One rounding of an f32 result, and the few of an approximate exponential (ex2.approx: 2^-22 relative, then a division).
+const stepUnit = 2 ** -23;
+const approximation = 2 ** -20;
+
+/** The tile of one problem of the batch while it goes through the epilogue. */
+interface Tile {
+  readonly values: Float64Array;
+  readonly bounds: Float64Array;
+}
+
+/** Replace every value v and its bound e; `row`, `column` count within the tile. */
+function update(
+  tile: Tile,
+  columns: number,
+  next: (v: number, e: number, row: number, column: number) => readonly [number, number],
+): void {
+  for (let i = 0; i < tile.values.length; i++) {
+    const [value, bound] = next(
+      tile.values[i] ?? 0,
+      tile.bounds[i] ?? 0,
+      Math.floor(i / columns),
+      i % columns,
+    );
+    tile.values[i] = value;
+    tile.bounds[i] = bound;
+  }
+}
+
+function reduce(
+  step: Extract<EpilogueStep, { kind: "reduce" }>,
+  tile: Tile,
+  rows: number,
+  columns: number,
+): Expectation {
+  const size = step.over === "n" ? rows : step.over === "m" ? columns : 1;
+  const values = new Float64Array(size);
+  const bounds = new Float64Array(size);
+  const magnitudes = new Float64Array(size);
+  for (let i = 0; i < tile.values.length; i++) {
+    const slot = step.over === "n" ? Math.floor(i / columns) : step.over === "m" ? i % columns : 0;
+    const value = tile.values[i] ?? 0;
+    const bound = tile.bounds[i] ?? 0;
+    if (step.op === "sum") {
+      values[slot] = (values[slot] ?? 0) + value;
+      bounds[slot] = (bounds[slot] ?? 0) + bound;
+      magnitudes[slot] = (magnitudes[slot] ?? 0) + Math.abs(value);
+    } else {
+      values[slot] = Math.max(values[slot] ?? 0, Math.abs(value));
+      bounds[slot] = Math.max(bounds[slot] ?? 0, bound);
+    }
+  }
+  const terms = tile.values.length / size;
+  for (let i = 0; i < size; i++)
+    bounds[i] =
+      (bounds[i] ?? 0) + gemmBound(terms, magnitudes[i] ?? 0) + roundingBound(step.dtype, values[i] ?? 0);
+  return { values, bounds };
+}
+
+const numberOf = (scalar: Scalar, runtime: number | undefined, fallback: number): number =>
+  scalar === "runtime" ? (runtime ?? fallback) : scalar;
+
+/**
+ * `D = epilogue(alpha * A.B + beta * C)` in f64 from the stored inputs, with a bound per element: `gemmBound` of the products, then what
+ * each later step adds or stretches, then the rounding to D's dtype. `values` are before that rounding.
+ *
+ * Integer inputs with integer steps have bound 0 up to the last rounding. tf32 inputs that are not exact tf32 values add the error of
+ * dropping their low bits. Throws (a bug) on buffers that are too short, missing inputs, and grouped batches: those are a list of
+ * problems, one reference each.
+ */
+export function referenceGemm(
+  problem: Problem,
+  inputs: ReferenceInputs,
+  options: ReferenceOptions = {},
+): Reference {
+  const { m, n, k, batch } = problem;
+  if (batch.kind === "grouped")
+    throw new TypeError("a grouped batch is a list of problems: make one reference for each");
+  const rows = options.rows ?? Array.from({ length: m }, (_, i) => i);
+  const partial = rows.length < m;
+  const count = batch.kind === "strided" ? batch.count : 1;
+  const alpha = numberOf(problem.alpha, inputs.alpha, 1);
+  const beta = numberOf(problem.beta, inputs.beta, 0);
+  const aValues = valuesOf(problem.a.dtype, inputs.a);
+  const bValues = valuesOf(problem.b.dtype, inputs.b);
+  const cValues = problem.c === null ? null : valuesOf(problem.c.dtype, inputs.c ?? missing("C"));
+  const tf32Loss =
+    problem.a.dtype === "tf32" && !(isTf32Exact(aValues) && isTf32Exact(bValues)) ? 2 * epsilonOf("tf32") : 0;
+  const unit = accumulatorUnit(problem.acc);
+  // An f64 problem works in f64 throughout; everything else scales and activates in f32.
+  const small = problem.acc === "f64" ? 2 ** -52 : stepUnit;
+
+  const size = rows.length * n;
+  const d = { values: new Float64Array(count * size), bounds: new Float64Array(count * size) };
+  const sumAbs = new Float64Array(count * size);
+  const stepResults = new Map<number, Expectation[]>();
+  const everyK = Array.from({ length: k }, (_, i) => i);
+
+  for (let item = 0; item < count; item++) {
+    const offset = (stride: "strideA" | "strideB" | "strideC") =>
+      batch.kind === "strided" ? item * batch[stride] : 0;
+    const product = multiply(
+      gather(problem.a, aValues, rows, k, offset("strideA")),
+      gather(problem.b, bValues, everyK, n, offset("strideB")),
+      rows.length,
+      n,
+      k,
+    );
+    const tile: Tile = {
+      values: product.sum,
+      bounds: product.sumAbs.map((s) => gemmBound(k, s, unit) + tf32Loss * s),
+    };
+    sumAbs.set(product.sumAbs, item * size);
+    if (alpha !== 1)
+      update(tile, n, (v, e) => [v * alpha, e * Math.abs(alpha) + Math.abs(v * alpha) * small]);
+    if (problem.c !== null && cValues !== null) {
+      const c = gather(problem.c, cValues, rows, n, offset("strideC"));
+      // Integers with an integral beta stay integers; anything else rounds product and sum.
+      const exact =
+        problem.acc === "s32" &&
+        Number.isInteger(alpha) &&
+        Number.isInteger(beta) &&
+        problem.c.dtype !== "f32";
+      update(tile, n, (v, e, row, column) => {
+        const term = beta * (c[row * n + column] ?? 0);
+        return [v + term, e + (exact ? 0 : (Math.abs(term) + Math.abs(v + term)) * small)];
+      });
+    }
+    for (const [index, step] of problem.epilogue.entries()) {
+      const result = applyStep(step, tile, {
+        problem,
+        rows,
+        item,
+        small,
+        input: inputs.steps?.[index] ?? null,
+        partial,
+      });
+      if (result !== null) stepResults.set(index, [...(stepResults.get(index) ?? []), result]);
+    }
+    for (let i = 0; i < size; i++) {
+      const value = tile.values[i] ?? 0;
+      d.values[item * size + i] = value;
+      d.bounds[item * size + i] =
+        (tile.bounds[i] ?? 0) + storeBound(problem.d.dtype, value, tile.bounds[i] ?? 0);
+    }
+  }
+  const steps = new Map([...stepResults].map(([index, parts]) => [index, concatenate(parts)]));
+  return { rows, d, sumAbs, steps };
+}
+
+/** Rounding of a store; nothing where the value is an exact integer of an integer type. */
+function storeBound(dtype: DType, value: number, error: number): number {
+  if (error === 0 && roundTo(dtype, value) === value) return 0;
+  // The kernel rounds its own value, which may lie up to `error` further out.
+  return Math.max(roundingBound(dtype, value), roundingBound(dtype, Math.abs(value) + error));
+}
+
+function missing(what: string): never {
+  throw new TypeError(`the reference needs ${what}`);
+}
+
+function concatenate(parts: readonly Expectation[]): Expectation {
+  const join = (pick: (part: Expectation) => Float64Array): Float64Array =>
+    Float64Array.from(parts.flatMap((part) => [...pick(part)]));
+  return { values: join((part) => part.values), bounds: join((part) => part.bounds) };
+}
+
+interface StepContext {
+  readonly problem: Problem;
+  readonly rows: readonly number[];
+  readonly item: number;
+  readonly small: number;
+  readonly input: OperandData | number | null;
+  readonly partial: boolean;
+}
+
+/** Apply one step to the tile; `output` and `reduce` steps leave it and return what they store. */
+function applyStep(step: EpilogueStep, tile: Tile, context: StepContext): Expectation | null {
+  const { problem, rows, item, small, input } = context;
+  const { m, n } = problem;
+  const data = (): OperandData =>
+    input === null || typeof input === "number" ? missing(`the input of ${step.kind}`) : input;
+  const matrix = (operand: Problem["d"]): Float64Array =>
+    gather(operand, valuesOf(operand.dtype, data()), rows, n, item * packedStride(operand, m, n));
+  switch (step.kind) {
+    case "bias": {
+      const vector = valuesOf(step.dtype, data());
+      update(tile, n, (v, e, row, column) => {
+        const sum = v + (vector[step.along === "m" ? (rows[row] ?? 0) : column] ?? missing("a longer bias"));
+        return [sum, e + Math.abs(sum) * small];
+      });
+      return null;
+    }
+    case "scale": {
+      const vector = typeof input === "number" ? null : valuesOf(step.dtype, data());
+      update(tile, n, (v, e, row, column) => {
+        const at = step.by === "m" ? (rows[row] ?? 0) : step.by === "n" ? column : 0;
+        const factor = vector === null ? Number(input) : (vector[at] ?? missing("a longer scale"));
+        return [v * factor, e * Math.abs(factor) + Math.abs(v * factor) * small];
+      });
+      return null;
+    }
+    case "activation": {
+      const { value, slope, approximate } = activations[step.fn];
+      update(tile, n, (v, e) => {
+        const result = value(v);
+        return [
+          result,
+          e * slope + (approximate ? (Math.abs(result) + Math.min(1, Math.abs(v))) * approximation : 0),
+        ];
+      });
+      return null;
+    }
+    case "clamp":
+      update(tile, n, (v, e) => [Math.min(step.max, Math.max(step.min, v)), e]);
+      return null;
+    case "residual": {
+      const other = matrix(step.operand);
+      update(tile, n, (v, e, row, column) => {
+        const sum = v + (other[row * n + column] ?? 0);
+        return [sum, e + Math.abs(sum) * small];
+      });
+      return null;
+    }
+    case "gate": {
+      const other = matrix(step.operand);
+      update(tile, n, (v, e, row, column) => {
+        const factor = other[row * n + column] ?? 0;
+        return [v * factor, e * Math.abs(factor) + Math.abs(v * factor) * small];
+      });
+      return null;
+    }
+    case "cast":
+      update(tile, n, (v, e) => [v, e + storeBound(step.dtype, v, e)]);
+      return null;
+    case "output":
+      return {
+        values: tile.values.slice(),
+        bounds: tile.bounds.map((e, i) => e + storeBound(step.operand.dtype, tile.values[i] ?? 0, e)),
+      };
+    case "reduce":
+      return context.partial && step.over !== "n" ? null : reduce(step, tile, rows.length, n);
+  }
+}
