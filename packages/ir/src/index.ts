@@ -17,6 +17,15 @@ export {
 export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
 // Units, results, diagnostics
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
+export {
+  evaluateConstraints,
+  evaluateLaunchExpr,
+  type LaunchEnvironment,
+  launchEnvironment,
+  printLaunchExpr,
+  type ResolvedLaunch,
+  resolveLaunch,
+} from "./launch/evaluate.ts";
 // layout/
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
 export { type AccessWidth, type BankReport, bankConflicts, type WarpAccess } from "./layout/banks.ts";
@@ -59,7 +68,15 @@ export {
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 // layout/
 export type { Layout, Swizzle } from "./layout/types.ts";
-export type { Constraint, KernelSpec, LaunchExpr, ParamSpec } from "./manifest.ts";
+export type {
+  Constraint,
+  KernelSpec,
+  LaunchExpr,
+  Manifest,
+  ManifestImage,
+  ManifestResources,
+  ParamSpec,
+} from "./manifest.ts";
 export { didYouMean, editDistance, nearest } from "./nearest.ts";
 // numerics/
 export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";
@@ -156,6 +173,7 @@ export {
 // Schedule
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
+export { manifestSchema, manifestSchemaId, printManifest, readManifest } from "./schema/manifest.ts";
 export {
   type OperandRequest,
   operandRequestSchema,
@@ -164,10 +182,18 @@ export {
   problemRequestSchema,
   problemSchema,
 } from "./schema/problem.ts";
+export {
+  type CompileRequest,
+  jsonSchemaOf,
+  requestSchema,
+  type SchemaName,
+  schemaNames,
+} from "./schema/request.ts";
 export { scheduleSchema } from "./schema/schedule.ts";
 // Targets
 export {
   type Feature,
+  features,
   type Gpu,
   hasFeature,
   type PtxVersion,

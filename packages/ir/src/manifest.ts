@@ -3,10 +3,13 @@
  * The zod schema (and so the JSON Schema of `tilewright schema manifest`) is in `schema/manifest.ts`.
  */
 import type { DType } from "./dtype.ts";
+import type { Problem } from "./problem.ts";
+import type { Schedule } from "./schedule.ts";
+import type { Feature, Target } from "./target.ts";
 
 /**
- * Launch-time integer arithmetic as JSON: a number, the name of a dimension or attribute (`m`, `n`, `k`, `batch`, `lda`, `ldb`, `ldc`, `ldd`, `numSms`),
- * or an operation on expressions. `ceilDiv` rounds up, `div` down.
+ * Launch-time integer arithmetic as JSON: a number, the name of a dimension or attribute (`m`, `n`, `k`, `batch`, `lda`, `ldb`, `ldc`, `ldd`, `strideA` … `strideD`, `numSms`; as a parameter's value also `alpha`, `beta`),
+ * or an operation on expressions. `ceilDiv` rounds up, `div` down; they and `mod` take integers only. `launch/evaluate.ts` evaluates.
  */
 export type LaunchExpr =
   | number
@@ -20,7 +23,8 @@ export type ParamSpec =
   /** Device pointer to an operand. */
   | {
       readonly kind: "pointer";
-      readonly name: "a" | "b" | "c" | "d" | "workspace";
+      /** `epilogueI`: the vector, matrix or result of step I of the epilogue. */
+      readonly name: "a" | "b" | "c" | "d" | "workspace" | `epilogue${number}`;
       readonly offset: number;
       readonly size: 8;
       readonly align: number;
@@ -72,4 +76,80 @@ export interface KernelSpec {
   };
   readonly params: readonly ParamSpec[];
   readonly workspaceBytes: LaunchExpr;
+}
+
+/** A file with code. Paths are relative to the manifest's folder. */
+export interface ManifestImage {
+  readonly format: "ptx" | "cubin";
+  readonly path: string;
+  /** Hexadecimal SHA-256 of the file's bytes. */
+  readonly sha256: string;
+  /** What assembled a cubin: version of ptxas and its flags. */
+  readonly ptxas?: string;
+  readonly flags?: readonly string[];
+}
+
+/** What ptxas said about a kernel; null as a whole where it was not run. */
+export interface ManifestResources {
+  /** Per thread. */
+  readonly registers: number;
+  readonly spillBytes: number;
+  readonly staticSmem: number;
+  /** `ptxas 13.0.88`. */
+  readonly by: string;
+}
+
+/**
+ * The manifest of one artefact (`*.gemm.json`): what any host needs to pick, load and launch its kernels. Canonical key order is that of
+ * this type; no absolute paths, no times. Readers ignore fields they do not know and refuse other values of `schemaVersion`.
+ */
+export interface Manifest {
+  /** Identifies the JSON Schema; `manifestSchemaId`. */
+  readonly $schema: string;
+  readonly schemaVersion: 1;
+  /** `sha256:` of canonical request, schedule and generator version: the key for caches. */
+  readonly id: `sha256:${string}`;
+  readonly generator: {
+    readonly name: string;
+    readonly version: string;
+    /** Id of the backend that made the code. */
+    readonly backend: string;
+  };
+  readonly target: {
+    readonly arch: string;
+    readonly portability: Target["portability"];
+    /** `8.0` */
+    readonly minPtx: string;
+    /** Features that the code uses. */
+    readonly features: readonly Feature[];
+  };
+  /** The problem, complete. */
+  readonly request: Problem;
+  readonly plan: {
+    /** Canonical text. */
+    readonly schedule: string;
+    /** The same by field. */
+    readonly fields: Schedule;
+  };
+  readonly images: readonly ManifestImage[];
+  /** In launch order: `main`, then what follows it. */
+  readonly kernels: readonly KernelSpec[];
+  readonly workspace: {
+    /** The most any kernel needs; kernels of one launch share it. */
+    readonly bytes: LaunchExpr;
+    readonly align: number;
+    /** `zeroOnce`: zero after allocation, kernels leave it so; `zeroEach`: before every launch. */
+    readonly init: "none" | "zeroOnce" | "zeroEach";
+  };
+  /** What must hold at launch; a host may choose among artefacts by it. */
+  readonly constraints: readonly Constraint[];
+  readonly numerics: {
+    readonly acc: DType;
+    readonly rounding: "rn";
+    /** Error over `sum |a*b|` that the accumulation may reach; 0 for integers. */
+    readonly relativeBound: number;
+    /** Same bits in every run. */
+    readonly deterministic: boolean;
+  };
+  readonly resources: ManifestResources | null;
 }

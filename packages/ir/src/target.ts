@@ -3,26 +3,29 @@
 /** PTX ISA version, e.g. [8, 0]. */
 export type PtxVersion = readonly [major: number, minor: number];
 
-/** A capability that passes and backends ask for by name; never by architecture. */
-export type Feature =
-  | "cp.async"
-  | "ldmatrix"
-  | "stmatrix"
-  | "mma.f16"
-  | "mma.bf16"
-  | "mma.tf32"
-  | "mma.f64"
-  | "mma.s8"
-  | "mma.e4m3"
-  | "mbarrier"
-  | "tma"
-  | "cluster"
-  | "wgmma"
-  | "setmaxnreg"
-  | "tcgen05"
-  | "clc"
-  | "pdl"
-  | "f32x2";
+/** Capabilities that passes and backends ask for by name; never by architecture. */
+export const features = [
+  "cp.async",
+  "ldmatrix",
+  "stmatrix",
+  "mma.f16",
+  "mma.bf16",
+  "mma.tf32",
+  "mma.f64",
+  "mma.s8",
+  "mma.e4m3",
+  "mbarrier",
+  "tma",
+  "cluster",
+  "wgmma",
+  "setmaxnreg",
+  "tcgen05",
+  "clc",
+  "pdl",
+  "f32x2",
+] as const;
+
+export type Feature = (typeof features)[number];
 
 export interface TargetLimits {
   readonly maxThreadsPerBlock: number;

@@ -1,0 +1,165 @@
+/** The manifest as JSON: schema, reader and canonical text. */
+import { z } from "zod";
+import type { Checked } from "../diagnostics.ts";
+import { dtypeNames } from "../dtype.ts";
+import { err, ok } from "../ids.ts";
+import type { LaunchExpr, Manifest } from "../manifest.ts";
+import { features } from "../target.ts";
+import { diagnosticsOfIssues } from "./issues.ts";
+import { problemSchema } from "./problem.ts";
+
+/** Value of `$schema`. */
+export const manifestSchemaId = "https://tilewright.dev/schema/gemm-manifest-1.json";
+
+const count = z.int().nonnegative();
+const hash = z.string().regex(/^[0-9a-f]{64}$/);
+const dtype = z.enum(dtypeNames);
+
+const launchExprSchema: z.ZodType<LaunchExpr, LaunchExpr> = z
+  .lazy(() =>
+    z.union([
+      z.number(),
+      z.string(),
+      z
+        .tuple([
+          z.enum(["add", "sub", "mul", "div", "ceilDiv", "mod", "min", "max"]),
+          launchExprSchema,
+          launchExprSchema,
+        ])
+        .readonly(),
+    ]),
+  )
+  .meta({
+    id: "LaunchExpr",
+    description: "integer arithmetic over the launch's names: a number, a name, or [op, left, right]",
+  });
+
+const triple = <T extends z.ZodType>(item: T) => z.tuple([item, item, item]).readonly();
+
+const paramSchema = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("pointer"),
+    name: z.union([
+      z.enum(["a", "b", "c", "d", "workspace"]),
+      z.templateLiteral(["epilogue", z.int().nonnegative()]),
+    ]),
+    offset: count,
+    size: z.literal(8),
+    align: count,
+    access: z.enum(["read", "write", "readwrite"]),
+  }),
+  z.object({
+    kind: z.literal("scalar"),
+    name: z.string(),
+    dtype: z.enum(["f32", "f64", "u32", "s32", "u64"]),
+    offset: count,
+    size: count,
+    value: launchExprSchema,
+  }),
+  z.object({
+    kind: z.literal("tensorMap"),
+    name: z.string(),
+    offset: count,
+    size: z.literal(128),
+    tensorMap: z.object({
+      operand: z.enum(["a", "b", "c", "d"]),
+      dtype,
+      dims: z.array(launchExprSchema),
+      strides: z.array(launchExprSchema).describe("bytes, of dimensions 1 and up"),
+      box: z.array(count),
+      elementStrides: z.array(count),
+      interleave: z.enum(["none", "16B", "32B"]),
+      swizzle: z.enum(["none", "32B", "64B", "128B"]),
+      l2: z.enum(["none", "64B", "128B", "256B"]),
+      oob: z.enum(["zero", "nan"]),
+    }),
+  }),
+]);
+
+const kernelSchema = z.object({
+  entry: z.string(),
+  role: z.enum(["main", "reduce"]),
+  launch: z.object({
+    grid: triple(launchExprSchema),
+    block: triple(count),
+    cluster: triple(count),
+    dynamicSmem: count.describe("bytes"),
+    staticSmem: count.describe("bytes, in the PTX"),
+    cooperative: z.boolean(),
+  }),
+  params: z.array(paramSchema).describe("in order, with byte offsets: a launcher need not parse PTX"),
+  workspaceBytes: launchExprSchema,
+});
+
+/** The whole manifest. Unknown fields are ignored; another `schemaVersion` is refused. */
+export const manifestSchema = z
+  .object({
+    $schema: z.string(),
+    schemaVersion: z.literal(1),
+    id: z.templateLiteral(["sha256:", hash]).describe("of canonical request, schedule and generator version"),
+    generator: z.object({ name: z.string(), version: z.string(), backend: z.string() }),
+    target: z.object({
+      arch: z.string(),
+      portability: z.enum(["portable", "family", "arch"]),
+      minPtx: z.string().regex(/^\d+\.\d+$/),
+      features: z.array(z.enum(features)),
+    }),
+    request: problemSchema,
+    plan: z.object({
+      schedule: z.string(),
+      fields: z.record(z.string(), z.union([z.number(), z.string(), z.array(z.number())])),
+    }),
+    images: z.array(
+      z.object({
+        format: z.enum(["ptx", "cubin"]),
+        path: z.string().describe("relative to the manifest's folder"),
+        sha256: hash,
+        ptxas: z.string().exactOptional(),
+        flags: z.array(z.string()).exactOptional(),
+      }),
+    ),
+    kernels: z.array(kernelSchema).min(1),
+    workspace: z.object({
+      bytes: launchExprSchema,
+      align: count,
+      init: z.enum(["none", "zeroOnce", "zeroEach"]),
+    }),
+    constraints: z.array(
+      z.tuple([z.enum(["eq", "ne", "lt", "le", "gt", "ge"]), launchExprSchema, launchExprSchema]).readonly(),
+    ),
+    numerics: z.object({
+      acc: dtype,
+      rounding: z.literal("rn"),
+      relativeBound: z.number(),
+      deterministic: z.boolean(),
+    }),
+    resources: z
+      .object({ registers: count, spillBytes: count, staticSmem: count, by: z.string() })
+      .nullable()
+      .describe("what ptxas said; null where it was not run"),
+  })
+  .describe("how to launch the kernels of one GEMM artefact");
+
+/** A manifest from parsed JSON. Errors: TW1306 another version, TW1307 anything else that does not fit; all at once. */
+export function readManifest(value: unknown): Checked<Manifest> {
+  const version: unknown =
+    typeof value === "object" && value !== null ? Reflect.get(value, "schemaVersion") : undefined;
+  if (version !== undefined && version !== 1)
+    return err([
+      {
+        code: "TW1306",
+        kind: "unsupported",
+        at: "manifest.schemaVersion",
+        message: `version ${JSON.stringify(version)} of the manifest is not known`,
+        hint: "this release reads version 1",
+      },
+    ]);
+  const parsed = manifestSchema.safeParse(value);
+  return parsed.success
+    ? ok(parsed.data)
+    : err(diagnosticsOfIssues(parsed.error.issues, value, "TW1307", "manifest"));
+}
+
+/** Canonical text of a manifest: keys in the schema's order, two spaces, a newline at the end. The same manifest gives the same bytes. */
+export const printManifest = (manifest: Manifest): string =>
+  `${JSON.stringify(manifestSchema.parse(manifest), null, 2)}\n`;

@@ -1,0 +1,38 @@
+/** What to compile, as JSON; and every schema as JSON Schema. */
+import { z } from "zod";
+import { manifestSchema, manifestSchemaId } from "./manifest.ts";
+import { problemRequestSchema, problemSchema } from "./problem.ts";
+
+/** One kernel to make: the JSON form of `compile`'s flags. */
+export const requestSchema = z
+  .strictObject({
+    arch: z.string().describe("target, e.g. sm_70 or sm_90a"),
+    problem: problemRequestSchema,
+    schedule: z
+      .union([z.string(), z.record(z.string(), z.union([z.number(), z.string(), z.array(z.number())]))])
+      .optional()
+      .describe("text (tile=128x128x8 stages=2) or fields; the backend's best one if left out"),
+    backend: z
+      .string()
+      .optional()
+      .describe("id of the backend; the best that accepts the problem if left out"),
+  })
+  .describe("one kernel to compile");
+
+export type CompileRequest = z.input<typeof requestSchema>;
+
+const schemas = {
+  request: { schema: requestSchema, id: "https://tilewright.dev/schema/request-1.json" },
+  problem: { schema: problemSchema, id: "https://tilewright.dev/schema/problem-1.json" },
+  manifest: { schema: manifestSchema, id: manifestSchemaId },
+} as const;
+
+export type SchemaName = keyof typeof schemas;
+export const schemaNames = Object.keys(schemas) as readonly SchemaName[];
+
+/** A schema as JSON Schema 2020-12: what is accepted as input. */
+export function jsonSchemaOf(name: SchemaName): Readonly<Record<string, unknown>> {
+  const { schema, id } = schemas[name];
+  const { $schema, ...rest } = z.toJSONSchema(schema, { target: "draft-2020-12", io: "input" });
+  return { $schema, $id: id, title: `Tilewright ${name}`, ...rest };
+}
