@@ -367,8 +367,11 @@ function coordinatesOf(modifiers: readonly string[]): number {
 function parseRanges(text: string): (readonly [bigint, bigint])[] {
   if (text === "") return [];
   if (text.includes(",")) return text.split(",").map((n) => [BigInt(n), BigInt(n)] as const);
-  const [low, high] = text.split(":");
-  return [[BigInt(low ?? "0"), BigInt(high ?? low ?? "0")]];
+  const [low = "0", high = low, step] = text.split(":");
+  if (step === undefined) return [[BigInt(low), BigInt(high)]];
+  const ranges: (readonly [bigint, bigint])[] = [];
+  for (let n = BigInt(low); n <= BigInt(high); n += BigInt(step)) ranges.push([n, n]);
+  return ranges;
 }
 
 function vectorLength(modifiers: readonly string[]): number | null {

@@ -17,6 +17,7 @@ export {
   selectForm,
   signature,
 } from "./match.ts";
+export { type ParseOptions, parseModule } from "./parse.ts";
 export { printInstruction, printModule } from "./print.ts";
 export { floatValue, printOperand } from "./print-operand.ts";
 export { type SpecialRegister, specialRegisters } from "./special.ts";

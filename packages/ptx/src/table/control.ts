@@ -31,7 +31,7 @@ export const controlRows = [
   {
     opcode: "setmaxnreg",
     mods: "inc|dec sync aligned u32",
-    args: ["imm:24:256"],
+    args: ["imm:24:256:8"],
     since: [8, 0, 90],
     only: HOPPER_AND_BLACKWELL,
     effect: "system",

@@ -25,7 +25,7 @@
  * | `pred|pred`, `T|pred` | the second half is optional: `p` or `p|q` |
  * | `[]` | memory; `[shared]` and the like say which space, for the documentation and for the address width |
  * | `[tensor]` | `[map, {c0, c1}]`; `[tensor?]` also plain `[map]` |
- * | `imm`, `imm:0:255` | an integer constant, in a range |
+ * | `imm`, `imm:0:255`, `imm:24:256:8`, `imm:4,8,16` | an integer constant: any, in a range, in steps, one of a list |
  * | `label`, `targets`, `callee`, `list`, `prototype` | what bra, brx.idx and call name |
  *
  * A leading `=` marks what is written, `+` what is read and written, `=_` and `+_` also take the sink `_`.
