@@ -38,6 +38,10 @@ export {
   v,
 } from "./expr.ts";
 export { type GemmNestOptions, gemmNest, registerBuffer, tierExtent, tileExtent } from "./gemm.ts";
+export type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
+export type { Order } from "./interpret/machine.ts";
+export { makeValues, type ValueArray } from "./interpret/memory.ts";
+export { type Interpreted, type InterpretInputs, type InterpretOptions, interpret } from "./interpret.ts";
 export {
   distributedVector,
   distributionCounts,

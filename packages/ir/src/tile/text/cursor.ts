@@ -1,5 +1,6 @@
 /** A scanner with expectations: what the parsers of expressions, clauses and statements are written against. */
 import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
+import type { Problem } from "../../problem.ts";
 import type { Buffer, Ring } from "../types.ts";
 import { nearestHint } from "./nearest.ts";
 import { Scanner, type Token } from "./scanner.ts";
@@ -33,6 +34,8 @@ export function describe(token: Token): string {
 export class Cursor {
   readonly scanner: Scanner;
   readonly diagnostics: Diagnostic[] = [];
+  /** The problem line, once it has been read. */
+  problem: Problem | null = null;
   readonly buffers = new Map<string, Buffer>();
   readonly rings = new Map<string, Ring>();
   /** Loop variables in scope, innermost last. */

@@ -1,5 +1,6 @@
 /** The head of a program: problem, launch, nest, directives, buffers, rings. One row per declaration. */
 import { dtypeNames } from "../../dtype.ts";
+import { parseProblem, printProblem } from "../../problem/text.ts";
 import type { Problem } from "../../problem.ts";
 import type { Buffer, Directive, Factor, Launch, Ring, Space, TileProgram } from "../types.ts";
 import {
@@ -15,7 +16,6 @@ import {
   wordClause,
 } from "./clauses.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
-import { parseProblem, printProblem } from "./problemText.ts";
 
 /** What the head of a program has given so far. */
 export interface Head {
@@ -87,8 +87,10 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
     parse: (c, head) => {
       const raw = c.scanner.raw(null);
       const problem = parseProblem(raw.text);
-      if (problem.ok) head.problem = problem.value;
-      else {
+      if (problem.ok) {
+        head.problem = problem.value;
+        c.problem = problem.value;
+      } else {
         const location = c.scanner.locate(raw.offset);
         for (const d of problem.error) c.diagnostics.push({ ...d, location });
       }

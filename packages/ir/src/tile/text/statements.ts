@@ -1,4 +1,5 @@
 /** One row per statement: how it is written and how it is read back. The statement's keyword is its kind. */
+import { parseProblem, printEpilogue, printProblem } from "../../problem/text.ts";
 import type { EpilogueStep } from "../../problem.ts";
 import { printCond, printExpr } from "../printExpr.ts";
 import type { Expr, Stmt, StmtKind } from "../types.ts";
@@ -24,7 +25,6 @@ import {
 } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
-import { parseEpilogue, printEpilogue } from "./problemText.ts";
 
 /** Parses `{ … }` with these loop variables in scope. */
 export type ParseBlock = (vars: readonly string[]) => Stmt[];
@@ -59,23 +59,20 @@ const copyClauses = {
 };
 const mmaClauses = { atom: freeWordClause("atom"), walk: wordClause("walk", walks, undefined) };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
-/** `steps [bias=n:f32 activation=relu]`: the problem's own text for the chain. */
+/** `steps bias(n,f32)|activation(relu)`: the problem's own text for the chain, checked against the problem. */
 const stepsClause: Clause<readonly EpilogueStep[]> = {
   keyword: "steps",
-  syntax: "[STEP STEP …]",
+  syntax: "STEP|STEP",
   default: [],
-  print: (steps) => `[${printEpilogue(steps)}]`,
+  print: printEpilogue,
   parse: (c) => {
     const token = c.peek();
-    c.expect("[", "before the epilogue's steps");
-    const raw = c.scanner.raw("]");
-    const steps = parseEpilogue(raw.text);
-    if (!steps.ok) {
-      const first = steps.error[0];
-      return c.fail(token, parseCodes.badValue, first?.message ?? "malformed epilogue", first?.hint ?? null);
-    }
-    c.expect("]", "after the epilogue's steps");
-    return steps.value;
+    const text = c.scanner.match(/[^\s{}]+/y) ?? "";
+    const rest = c.problem === null ? "m=1 n=1 k=1 " : printProblem({ ...c.problem, epilogue: [] });
+    const problem = parseProblem(`${rest.replace(/epilogue=\S*/, "")} epilogue=${text}`);
+    if (problem.ok) return problem.value.epilogue;
+    const [reason] = problem.error;
+    return c.fail(token, parseCodes.badValue, reason?.message ?? "malformed steps", reason?.hint ?? null);
   },
 };
 const epilogueClauses = {

@@ -1,0 +1,152 @@
+/**
+ * The meaning of a tile program: runs any stage on the CPU with typed arrays. Layouts, ownership, distributions, vector
+ * widths and raster do not matter here; slots, guards, asynchronous arrival and the ring protocol do.
+ */
+import type { Checked } from "../diagnostics.ts";
+import { err, ok } from "../ids.ts";
+import type { Problem } from "../problem.ts";
+import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
+import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
+import { Machine, type Order } from "./interpret/machine.ts";
+import { type Memory, makeGlobal, makeTile, makeValues, type ValueArray } from "./interpret/memory.ts";
+import type { Buffer, TileProgram } from "./types.ts";
+
+/** Matrices as values (not codes) in their memory layout, as `operandStrides` and the batch strides say. */
+export interface InterpretInputs {
+  readonly a: ArrayLike<number>;
+  readonly b: ArrayLike<number>;
+  /** Needed iff the problem has a C. */
+  readonly c?: ArrayLike<number>;
+  /** What D's memory holds before, for instance in the gaps of its leading dimension; NaN (0 for integers) when absent. */
+  readonly d?: ArrayLike<number>;
+  /** Inputs of the epilogue's steps, by the step's position. */
+  readonly epilogue?: readonly (StepInput | undefined)[];
+}
+
+export interface InterpretOptions {
+  /** When asynchronous copies land, and in which order roles run; `lazy` unless told otherwise. */
+  readonly order?: Order;
+  /** Of the order `random`. */
+  readonly seed?: number;
+  /** Values of alpha and beta where the problem leaves them to the launch; 1 and 0 unless told otherwise. */
+  readonly alpha?: number;
+  readonly beta?: number;
+}
+
+export interface Interpreted {
+  readonly d: ValueArray;
+  /** Results of `output` and `reduce` steps by the step's position; one list a matrix of the batch. */
+  readonly outputs: readonly StepOutputs[];
+}
+
+/**
+ * Run a program that the verifier accepts. Faults (out of bounds, uninitialised reads, broken protocol, deadlock, elements
+ * of D never written) are diagnostics TW33xx; the first one ends the run.
+ */
+export function interpret(
+  program: TileProgram,
+  inputs: InterpretInputs,
+  options: InterpretOptions = {},
+): Checked<Interpreted> {
+  try {
+    return ok(runProgram(program, inputs, options));
+  } catch (failure) {
+    if (failure instanceof InterpretFailure) return err([failure.diagnostic]);
+    throw failure;
+  }
+}
+
+type OperandName = "a" | "b" | "c" | "d";
+const operandNames: Readonly<Record<string, OperandName>> = { A: "a", B: "b", C: "c", D: "d" };
+
+function runProgram(program: TileProgram, inputs: InterpretInputs, options: InterpretOptions): Interpreted {
+  const { problem } = program;
+  const batches = problem.batch.kind === "strided" ? problem.batch.count : 1;
+  const memories = new Map<string, Memory>();
+  let d: ValueArray | null = null;
+  for (const buffer of program.buffers) {
+    if (buffer.space !== "global") {
+      memories.set(buffer.name, makeTile(buffer));
+      continue;
+    }
+    const operand = operandNames[buffer.name];
+    if (operand === undefined)
+      return fail(`%${buffer.name}`, "is no operand", "global buffers are %A, %B, %C and %D");
+    const length = requiredLength(buffer, problem, operand);
+    const data = inputs[operand];
+    if (operand === "d") {
+      d = makeValues(buffer.dtype, Math.max(length, data?.length ?? 0));
+      if (data !== undefined) d.set(data);
+      else if (!(d instanceof Int32Array)) d.fill(Number.NaN);
+      memories.set(buffer.name, makeGlobal(buffer, d, d));
+    } else {
+      if (data === undefined || data.length < length)
+        return fail(
+          `inputs.${operand}`,
+          `has ${data?.length ?? 0} values where the layout spans ${length}`,
+          "pass the whole matrix in its memory layout",
+        );
+      memories.set(buffer.name, makeGlobal(buffer, data, null));
+    }
+  }
+  if (d === null) return fail("%D", "is missing", "declare the output as global %D");
+  const outputs: StepOutputs[] = [];
+  for (let batch = 0; batch < batches; batch++) {
+    for (const memory of memories.values())
+      if (memory.buffer.space === "global")
+        memory.base = batch * batchStride(problem, operandNames[memory.buffer.name]);
+    const machine = new Machine(program, memories, {
+      order: options.order ?? "lazy",
+      random: generator((options.seed ?? 1) + batch),
+      alpha: problem.alpha === "runtime" ? (options.alpha ?? 1) : problem.alpha,
+      beta: problem.beta === "runtime" ? (options.beta ?? 0) : problem.beta,
+      epilogue: inputs.epilogue ?? [],
+    });
+    machine.run();
+    for (const memory of memories.values()) if (memory.buffer.name === "D") checkComplete(memory);
+    outputs.push(machine.outputs);
+  }
+  return { d, outputs };
+}
+
+function fail(at: string, message: string, hint: string): never {
+  throw new InterpretFailure(interpretCodes.input, at, message, hint);
+}
+
+function batchStride(problem: Problem, operand: OperandName | undefined): number {
+  if (problem.batch.kind !== "strided" || operand === undefined) return 0;
+  const { strideA, strideB, strideC, strideD } = problem.batch;
+  return { a: strideA, b: strideB, c: strideC, d: strideD }[operand];
+}
+
+/** Elements from the first to the last of all matrices of the batch. */
+function requiredLength(buffer: Buffer, problem: Problem, operand: OperandName): number {
+  const [rs = 1, cs = 1] = buffer.layout?.stride ?? [];
+  const one = (buffer.shape[0] - 1) * rs + (buffer.shape[1] - 1) * cs + 1;
+  const count = problem.batch.kind === "strided" ? problem.batch.count : 1;
+  return one + (count - 1) * batchStride(problem, operand);
+}
+
+/** Every element of D of this matrix must have been written. */
+function checkComplete({ buffer, written, base, rowStride, colStride }: Memory): void {
+  for (let r = 0; r < buffer.shape[0]; r++)
+    for (let c = 0; c < buffer.shape[1]; c++)
+      if (written?.[base + r * rowStride + c * colStride] !== 1)
+        throw new InterpretFailure(
+          interpretCodes.incomplete,
+          "%D",
+          `element (${r}, ${c}) of %D is never written`,
+          "the tiles and their epilogues must cover the matrix",
+        );
+}
+
+/** mulberry32: small, seeded, the same in every process. */
+function generator(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,210 @@
+/** dst <- steps(alpha * acc + beta * c), element by element. */
+import { type DType, dtypes } from "../../dtype.ts";
+import { fmaF32 } from "../../numerics/fma.ts";
+import { roundTo } from "../../numerics/storage.ts";
+import type { Activation, EpilogueStep, Problem } from "../../problem.ts";
+import { InterpretFailure, interpretCodes } from "./failure.ts";
+import {
+  clip,
+  makeValues,
+  markWritten,
+  offsetOf,
+  type Place,
+  requireWritten,
+  type ValueArray,
+} from "./memory.ts";
+import { storeOf } from "./tileOps.ts";
+
+/** One input of a step: a vector, a matrix in its own memory layout, or a scalar. */
+export type StepInput = ArrayLike<number> | number;
+
+/** Arithmetic of the accumulator's dtype: every operation rounds once. */
+interface Arithmetic {
+  readonly mul: (a: number, b: number) => number;
+  readonly add: (a: number, b: number) => number;
+  /** a * b + c */
+  readonly fma: (a: number, b: number, c: number) => number;
+  readonly round: (x: number) => number;
+}
+
+const f32: Arithmetic = {
+  mul: (a, b) => Math.fround(a * b),
+  add: (a, b) => Math.fround(a + b),
+  fma: fmaF32,
+  round: Math.fround,
+};
+const f64: Arithmetic = {
+  mul: (a, b) => a * b,
+  add: (a, b) => a + b,
+  fma: (a, b, c) => a * b + c,
+  round: (x) => x,
+};
+const s32: Arithmetic = {
+  mul: (a, b) => Math.imul(a, b),
+  add: (a, b) => (a + b) | 0,
+  fma: (a, b, c) => (Math.imul(a, b) + c) | 0,
+  round: (x) => roundTo("s32", x),
+};
+
+const arithmeticOf = (acc: DType): Arithmetic =>
+  acc === "f64" ? f64 : dtypes[acc].kind === "int" ? s32 : f32;
+
+/** Abramowitz and Stegun 7.1.26 is too coarse: erf by its Taylor series near 0 and by a continued fraction of erfc beyond. */
+function erf(x: number): number {
+  const z = Math.abs(x);
+  if (z > 6) return Math.sign(x);
+  if (z < 2.5) {
+    let [term, sum] = [x, x];
+    for (let n = 1; Math.abs(term) > 1e-18 * Math.abs(sum) && n < 200; n++) {
+      term *= (-x * x) / n;
+      sum += term / (2 * n + 1);
+    }
+    return (2 / Math.sqrt(Math.PI)) * sum;
+  }
+  let fraction = 0;
+  for (let n = 60; n >= 1; n--) fraction = n / 2 / (z + fraction);
+  return Math.sign(x) * (1 - Math.exp(-z * z) / ((z + fraction) * Math.sqrt(Math.PI)));
+}
+
+/** Activations in double precision; the caller rounds once. Hardware's approximations differ within their stated error. */
+const activations: Readonly<Record<Activation, (x: number) => number>> = {
+  relu: (x) => (x > 0 || Number.isNaN(x) ? x : 0),
+  gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
+  gelu_tanh: (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+  silu: (x) => x / (1 + Math.exp(-x)),
+  sigmoid: (x) => 1 / (1 + Math.exp(-x)),
+  tanh: Math.tanh,
+};
+
+/** Additional results by step number: matrices of `output`, vectors or one value of `reduce`. */
+export type StepOutputs = (ValueArray | undefined)[];
+
+type Apply = (x: number, row: number, col: number) => number;
+
+function invalid(step: number, message: string, hint: string): never {
+  throw new InterpretFailure(interpretCodes.input, `epilogue[${step}]`, message, hint);
+}
+
+function vectorInput(
+  input: StepInput | undefined,
+  length: number,
+  step: number,
+  what: string,
+): ArrayLike<number> {
+  if (typeof input === "number" || input === undefined || input.length < length)
+    return invalid(step, `${what} needs ${length} values`, `pass them as inputs.epilogue[${step}]`);
+  return input;
+}
+
+/** The chain of a problem as functions, with its inputs looked up and its outputs allocated. */
+export class EpilogueChain {
+  readonly outputs: StepOutputs;
+  readonly #applies: readonly Apply[];
+  readonly #arithmetic: Arithmetic;
+
+  constructor(problem: Problem, steps: readonly EpilogueStep[], inputs: readonly (StepInput | undefined)[]) {
+    this.#arithmetic = arithmeticOf(problem.acc);
+    this.outputs = steps.map(() => undefined);
+    this.#applies = steps.map((step, i) => this.#compile(problem, step, inputs[i], i));
+  }
+
+  apply(x: number, row: number, col: number): number {
+    let value = x;
+    for (const step of this.#applies) value = step(value, row, col);
+    return value;
+  }
+
+  #compile(problem: Problem, step: EpilogueStep, input: StepInput | undefined, i: number): Apply {
+    const { add, mul, round } = this.#arithmetic;
+    switch (step.kind) {
+      case "bias": {
+        const alongM = step.along === "m";
+        const bias = vectorInput(input, alongM ? problem.m : problem.n, i, "a bias");
+        return (x, row, col) => add(x, bias[alongM ? row : col] ?? 0);
+      }
+      case "scale": {
+        if (step.by === "scalar" || step.by === "tensor") {
+          const value = typeof input === "number" ? input : input?.[0];
+          if (value === undefined) return invalid(i, "a scale needs its value", `pass inputs.epilogue[${i}]`);
+          return (x) => mul(x, value);
+        }
+        const alongM = step.by === "m";
+        const scale = vectorInput(input, alongM ? problem.m : problem.n, i, "a scale");
+        return (x, row, col) => mul(x, scale[alongM ? row : col] ?? 0);
+      }
+      case "activation": {
+        const fn = activations[step.fn];
+        return (x) => round(fn(x));
+      }
+      case "clamp":
+        return (x) => Math.min(step.max, Math.max(step.min, x));
+      case "residual":
+      case "gate": {
+        const [rs, cs] = step.operand.layout === "row" ? [step.operand.ld, 1] : [1, step.operand.ld];
+        const size = (problem.m - 1) * rs + (problem.n - 1) * cs + 1;
+        const matrix = vectorInput(input, size, i, `a ${step.kind}`);
+        const combine = step.kind === "residual" ? add : mul;
+        return (x, row, col) => combine(x, matrix[row * rs + col * cs] ?? 0);
+      }
+      case "cast":
+        return (x) => roundTo(step.dtype, x, "rn", step.saturate ? "saturate" : "ieee");
+      case "output": {
+        const [rs, cs] = step.operand.layout === "row" ? [step.operand.ld, 1] : [1, step.operand.ld];
+        const out = makeValues(step.operand.dtype, (problem.m - 1) * rs + (problem.n - 1) * cs + 1);
+        this.outputs[i] = out;
+        return (x, row, col) => {
+          out[row * rs + col * cs] = roundTo(step.operand.dtype, x);
+          return x;
+        };
+      }
+      case "reduce": {
+        const length = step.over === "all" ? 1 : step.over === "n" ? problem.m : problem.n;
+        // Reduced in double: the order of a parallel reduction is not defined.
+        const out = new Float64Array(length);
+        this.outputs[i] = out;
+        return (x, row, col) => {
+          const at = step.over === "all" ? 0 : step.over === "n" ? row : col;
+          out[at] = step.op === "sum" ? (out[at] ?? 0) + x : Math.max(out[at] ?? 0, Math.abs(x));
+          return x;
+        };
+      }
+    }
+  }
+}
+
+export interface EpiloguePlaces {
+  readonly dst: Place;
+  readonly acc: Place;
+  readonly c: Place | null;
+}
+
+/**
+ * One output tile. alpha = 1 multiplies nothing; with beta the value is fma(beta, c, alpha * acc); f16, bf16 and fp8 values
+ * of C widen exactly; the result is rounded to D's dtype last (nearest even).
+ */
+export function runEpilogue(
+  { dst, acc, c }: EpiloguePlaces,
+  alpha: number,
+  beta: number,
+  chain: EpilogueChain,
+  guard: readonly [boolean, boolean],
+  at: string,
+): void {
+  const box = clip(dst, guard, at);
+  requireWritten(acc, clip(acc, [false, false], at), at);
+  const out = storeOf(dst.memory, at);
+  const values = acc.memory.data;
+  const { dtype } = dst.memory.buffer;
+  const stored = (x: number): number =>
+    dtype === "tf32" || dtype === "f32" ? Math.fround(x) : roundTo(dtype, x);
+  const { mul, fma } = arithmeticOf(acc.memory.buffer.dtype);
+  if (c !== null) requireWritten(c, box, at);
+  for (let r = box.row0; r < box.row1; r++)
+    for (let col = box.col0; col < box.col1; col++) {
+      const sum = values[offsetOf(acc, r, col)] ?? 0;
+      const scaled = alpha === 1 ? sum : mul(alpha, sum);
+      const value = c === null ? scaled : fma(beta, c.memory.data[offsetOf(c, r, col)] ?? 0, scaled);
+      out[offsetOf(dst, r, col)] = stored(chain.apply(value, dst.row + r, dst.col + col));
+    }
+  markWritten(dst, box);
+}

@@ -1,0 +1,23 @@
+/** Faults that the interpreter finds while running; never leaves the interpreter. */
+import type { Diagnostic } from "../../diagnostics.ts";
+
+/** Codes of the interpreter; ../README.md says what each means. */
+export const interpretCodes = {
+  input: "TW3301",
+  outOfBounds: "TW3302",
+  uninitialised: "TW3303",
+  protocol: "TW3304",
+  deadlock: "TW3305",
+  inFlight: "TW3306",
+  incomplete: "TW3307",
+} as const;
+
+/** Ends the run; `interpret` turns it into a diagnostic. */
+export class InterpretFailure extends Error {
+  readonly diagnostic: Diagnostic;
+  constructor(code: Diagnostic["code"], at: string, message: string, hint: string) {
+    super(message);
+    const kind = code === interpretCodes.input ? "invalid" : "check";
+    this.diagnostic = { code, kind, at, message, hint };
+  }
+}

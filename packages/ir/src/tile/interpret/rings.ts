@@ -1,0 +1,180 @@
+/** Rings at run time: sequence numbers enforced, asynchronous copies landed as late (or as early) as the protocol allows. */
+import type { Ring } from "../types.ts";
+import { InterpretFailure, interpretCodes } from "./failure.ts";
+import type { Memory } from "./memory.ts";
+
+/** An asynchronous copy that has been issued. */
+export interface Flight {
+  /** Moves the data; called once. */
+  readonly land: () => void;
+  landed: boolean;
+}
+
+/** What one thread of control (a role, or the whole block) has issued and not waited for; the order of cp.async groups. */
+export interface Groups {
+  /** Copies since the last commit. */
+  open: Flight[];
+  readonly closed: { readonly ring: string; readonly chunk: number; readonly flights: readonly Flight[] }[];
+}
+
+export const newGroups = (): Groups => ({ open: [], closed: [] });
+
+export function land(flights: readonly Flight[]): void {
+  for (const flight of flights) {
+    if (!flight.landed) flight.land();
+    flight.landed = true;
+  }
+}
+
+interface Consumer {
+  waited: number;
+  released: number;
+}
+
+/** Progress of one ring within one block. All numbers are those of the last chunk, -1 before the first. */
+export class RingState {
+  readonly ring: Ring;
+  readonly #memories: readonly Memory[];
+  readonly #consumers = new Map<string, Consumer>();
+  /** Flights by chunk, for transports whose completion the ring itself carries (tma, or cp.async across roles). */
+  readonly #flights = new Map<number, Flight[]>();
+  acquired = -1;
+  committed = -1;
+
+  constructor(ring: Ring, memories: readonly Memory[], consumers: readonly string[]) {
+    this.ring = ring;
+    this.#memories = memories;
+    for (const name of consumers) this.#consumers.set(name, { waited: -1, released: -1 });
+  }
+
+  /** Whether the slot of `chunk` is free. */
+  free(chunk: number): boolean {
+    return [...this.#consumers.values()].every((c) => c.released >= chunk - this.ring.slots);
+  }
+
+  /** Take the slot; what the slot held is gone. */
+  acquire(chunk: number, at: string): void {
+    this.#inOrder("acquire", chunk, this.acquired + 1, at);
+    this.acquired = chunk;
+    const slot = chunk % this.ring.slots;
+    for (const { written, count, slotStride } of this.#memories) {
+      written?.fill(0, slot * slotStride, (slot + 1) * slotStride);
+      count[slot] = 0;
+    }
+  }
+
+  commit(chunk: number, groups: Groups, at: string): void {
+    this.#inOrder("commit", chunk, this.committed + 1, at);
+    if (chunk > this.acquired)
+      this.#fail(
+        at,
+        `commits chunk ${chunk} of %${this.ring.name}, which was not acquired`,
+        "acquire it first",
+      );
+    this.committed = chunk;
+    const flights = groups.open;
+    groups.open = [];
+    this.#flights.set(chunk, flights);
+    if (this.ring.transport === "cp.async") groups.closed.push({ ring: this.ring.name, chunk, flights });
+  }
+
+  /**
+   * Let chunk arrive. With cp.async groups of this thread all but the last `pending` land, and the chunk must be among them;
+   * otherwise (tma, or copies of another role) the chunk's own copies land.
+   */
+  wait(chunk: number, pending: number, consumer: string, groups: Groups, at: string): void {
+    const state = this.#consumer(consumer, "waits for", at);
+    this.#inOrder("wait", chunk, state.waited + 1, at);
+    state.waited = chunk;
+    const flights = this.#flights.get(chunk) ?? [];
+    const mine = groups.closed.some((g) => g.ring === this.ring.name && g.chunk === chunk);
+    if (mine) {
+      for (const group of groups.closed.splice(0, Math.max(0, groups.closed.length - pending)))
+        land(group.flights);
+      if (
+        flights.some((f) => !f.landed) ||
+        groups.closed.some((g) => g.ring === this.ring.name && g.chunk === chunk)
+      )
+        this.#fail(
+          at,
+          `waits for chunk ${chunk} of %${this.ring.name} with pending ${pending}, which lets it be still in flight`,
+          `pending ${groups.closed.length - 1 - groups.closed.findIndex((g) => g.chunk === chunk)} or less covers it`,
+        );
+    } else land(flights);
+    this.#flights.delete(chunk);
+  }
+
+  release(chunk: number, consumer: string, at: string): void {
+    const state = this.#consumer(consumer, "releases", at);
+    this.#inOrder("release", chunk, state.released + 1, at);
+    if (chunk > state.waited)
+      this.#fail(
+        at,
+        `releases chunk ${chunk} of %${this.ring.name}, which it did not wait for`,
+        "wait for it first",
+      );
+    state.released = chunk;
+  }
+
+  /** Writes go to chunks between acquire and commit. */
+  checkWrite(slot: number, at: string): void {
+    for (let t = this.committed + 1; t <= this.acquired; t++) if (t % this.ring.slots === slot) return;
+    this.#fail(
+      at,
+      `writes slot ${slot} of ring %${this.ring.name} outside acquire and commit (acquired up to ${this.acquired}, committed up to ${this.committed})`,
+      "acquire the chunk before the copy and commit it after",
+    );
+  }
+
+  /** Reads come from chunks between wait and release of the reading thread. */
+  checkRead(slot: number, consumer: string, at: string): void {
+    const state = this.#consumer(consumer, "reads", at);
+    for (let t = state.released + 1; t <= state.waited; t++) if (t % this.ring.slots === slot) return;
+    this.#fail(
+      at,
+      `reads slot ${slot} of ring %${this.ring.name} outside wait and release (waited up to ${state.waited}, released up to ${state.released})`,
+      "wait for the chunk before the read and release it after",
+    );
+  }
+
+  /** At the end of the block: everything acquired is committed, and nothing is in flight. */
+  checkEnd(): void {
+    if (this.acquired > this.committed)
+      this.#fail(
+        `%${this.ring.name}`,
+        `chunk ${this.acquired} of %${this.ring.name} is acquired and never committed`,
+        "commit it",
+      );
+    for (const [chunk, flights] of this.#flights)
+      if (flights.length > 0)
+        throw new InterpretFailure(
+          interpretCodes.inFlight,
+          `%${this.ring.name}`,
+          `chunk ${chunk} of %${this.ring.name} is still in flight when the block ends`,
+          "wait for every chunk that is copied",
+        );
+  }
+
+  #consumer(name: string, verb: string, at: string): Consumer {
+    const state = this.#consumers.get(name);
+    if (state !== undefined) return state;
+    return this.#fail(
+      at,
+      `${name} ${verb} ring %${this.ring.name} without being one of its consumers`,
+      "wait first",
+    );
+  }
+
+  #inOrder(event: string, chunk: number, expected: number, at: string): void {
+    if (chunk !== expected)
+      this.#fail(
+        at,
+        `${event} of chunk ${chunk} of %${this.ring.name} where chunk ${expected} is next`,
+        `every chunk has one ${event}, in order`,
+      );
+  }
+
+  #fail(at: string, message: string, hint: string): never {
+    throw new InterpretFailure(interpretCodes.protocol, at, message, hint);
+  }
+}

@@ -1,0 +1,186 @@
+/** The statements that touch data, on places: fill, copy, multiply. */
+import type { DType } from "../../dtype.ts";
+import { fmaF32 } from "../../numerics/fma.ts";
+import { roundTo } from "../../numerics/storage.ts";
+import { InterpretFailure, interpretCodes } from "./failure.ts";
+import {
+  type Clip,
+  clip,
+  type Memory,
+  markWritten,
+  offsetOf,
+  type Place,
+  requireWritten,
+  type ValueArray,
+} from "./memory.ts";
+
+const unguarded = [false, false] as const;
+const guarded = [true, true] as const;
+
+/** The array behind a place that is written. */
+export function storeOf(memory: Memory, at: string): ValueArray {
+  if (memory.store !== null) return memory.store;
+  throw new InterpretFailure(
+    interpretCodes.input,
+    at,
+    `%${memory.buffer.name} is an input and cannot be written`,
+    "write to %D or to a tile",
+  );
+}
+
+export function fill(dst: Place, value: number, at: string): void {
+  const box = clip(dst, unguarded, at);
+  const out = storeOf(dst.memory, at);
+  const stored = roundTo(memoryType(dst.memory.buffer.dtype), value);
+  for (let r = 0; r < dst.rows; r++) for (let c = 0; c < dst.cols; c++) out[offsetOf(dst, r, c)] = stored;
+  markWritten(dst, box);
+}
+
+/** dst <- src: what lies outside a guarded source reads 0, what lies outside a guarded destination is dropped. */
+export function copy(dst: Place, src: Place, guard: readonly [boolean, boolean], at: string): void {
+  const from = clip(src, src.memory.buffer.space === "global" ? guard : unguarded, at);
+  const to = clip(dst, dst.memory.buffer.space === "global" ? guard : unguarded, at);
+  const out = storeOf(dst.memory, at);
+  const convert = conversion(src.memory.buffer.dtype, dst.memory.buffer.dtype);
+  const used = intersect(from, to);
+  requireWritten(src, used, at);
+  const { data } = src.memory;
+  const [srcStep, dstStep] = [src.memory.colStride, dst.memory.colStride];
+  for (let r = to.row0; r < to.row1; r++) {
+    const inside = r >= from.row0 && r < from.row1;
+    let s = offsetOf(src, r, to.col0);
+    let d = offsetOf(dst, r, to.col0);
+    for (let c = to.col0; c < to.col1; c++, s += srcStep, d += dstStep) {
+      const value = inside && c >= from.col0 && c < from.col1 ? (data[s] ?? 0) : 0;
+      out[d] = convert === null ? value : convert(value);
+    }
+  }
+  markWritten(dst, to);
+}
+
+const intersect = (a: Clip, b: Clip): Clip => ({
+  row0: Math.max(a.row0, b.row0),
+  row1: Math.min(a.row1, b.row1),
+  col0: Math.max(a.col0, b.col0),
+  col1: Math.min(a.col1, b.col1),
+});
+
+/** tf32 is fp32 in memory. */
+const memoryType = (d: DType): DType => (d === "tf32" ? "f32" : d);
+
+/** Rounding to the destination's dtype, or null where every source value fits. */
+function conversion(from: DType, to: DType): ((x: number) => number) | null {
+  return memoryType(from) === memoryType(to) ? null : (x) => roundTo(memoryType(to), x);
+}
+
+/** Dense row-major operands, reused between calls. */
+export class Scratch {
+  #a = new Float64Array(0);
+  #b = new Float64Array(0);
+
+  a(size: number): Float64Array {
+    if (this.#a.length < size) this.#a = new Float64Array(size);
+    return this.#a;
+  }
+
+  b(size: number): Float64Array {
+    if (this.#b.length < size) this.#b = new Float64Array(size);
+    return this.#b;
+  }
+}
+
+/**
+ * acc += a * b, k ascending for every element: f32 by exact fma (the order of FFMA code), f64 in double with two roundings,
+ * integers modulo 2^32. tf32 operands lose their low 13 bits, as the tensor core reads them.
+ */
+export function multiply(acc: Place, a: Place, b: Place, scratch: Scratch, at: string): void {
+  const box = clip(acc, unguarded, at);
+  requireWritten(acc, box, at);
+  const [m, n, k] = [acc.rows, acc.cols, a.cols];
+  const lhs = gather(a, scratch.a(m * k), at);
+  const rhs = gather(b, scratch.b(k * n), at);
+  const out = storeOf(acc.memory, at);
+  const shape = { m, n, k, step: acc.memory.colStride };
+  const rowOf = (i: number): number => offsetOf(acc, i, 0);
+  const { dtype } = acc.memory.buffer;
+  if (out instanceof Float32Array) multiplyF32(out, rowOf, lhs, rhs, shape);
+  else if (out instanceof Float64Array) multiplyF64(out, rowOf, lhs, rhs, shape);
+  else multiplyInt(out, rowOf, lhs, rhs, shape);
+  if (out instanceof Float32Array && dtype !== "f32" && dtype !== "tf32") roundPlace(acc, box, dtype);
+}
+
+interface Shape {
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  /** Distance between neighbouring columns of the accumulator. */
+  readonly step: number;
+}
+
+type Multiply<T> = (
+  out: T,
+  rowOf: (i: number) => number,
+  a: Float64Array,
+  b: Float64Array,
+  shape: Shape,
+) => void;
+
+// One function per array type, so that each hot loop sees one kind of array.
+
+const multiplyF32: Multiply<Float32Array> = (out, rowOf, a, b, { m, n, k, step }) => {
+  for (let i = 0; i < m; i++)
+    for (let kk = 0; kk < k; kk++) {
+      const x = a[i * k + kk] ?? 0;
+      let d = rowOf(i);
+      for (let j = kk * n, last = j + n; j < last; j++, d += step) out[d] = fmaF32(x, b[j] ?? 0, out[d] ?? 0);
+    }
+};
+
+const multiplyF64: Multiply<Float64Array> = (out, rowOf, a, b, { m, n, k, step }) => {
+  for (let i = 0; i < m; i++)
+    for (let kk = 0; kk < k; kk++) {
+      const x = a[i * k + kk] ?? 0;
+      let d = rowOf(i);
+      for (let j = kk * n, last = j + n; j < last; j++, d += step) out[d] = (out[d] ?? 0) + x * (b[j] ?? 0);
+    }
+};
+
+const multiplyInt: Multiply<Int32Array> = (out, rowOf, a, b, { m, n, k, step }) => {
+  for (let i = 0; i < m; i++)
+    for (let kk = 0; kk < k; kk++) {
+      const x = a[i * k + kk] ?? 0;
+      let d = rowOf(i);
+      for (let j = kk * n, last = j + n; j < last; j++, d += step)
+        out[d] = ((out[d] ?? 0) + Math.imul(x, b[j] ?? 0)) | 0;
+    }
+};
+
+/** Accumulators narrower than f32 hold rounded values after each step. */
+function roundPlace(place: Place, box: Clip, dtype: DType): void {
+  const { store } = place.memory;
+  if (store === null) return;
+  for (let r = box.row0; r < box.row1; r++)
+    for (let c = box.col0; c < box.col1; c++) {
+      const o = offsetOf(place, r, c);
+      store[o] = roundTo(dtype, store[o] ?? 0);
+    }
+}
+
+/** An operand as a dense array: 0 outside a global matrix (stage nest multiplies straight from global memory). */
+function gather(place: Place, into: Float64Array, at: string): Float64Array {
+  const box = clip(place, place.memory.buffer.space === "global" ? guarded : unguarded, at);
+  requireWritten(place, box, at);
+  const { data, colStride } = place.memory;
+  const tf32 = place.memory.buffer.dtype === "tf32";
+  const full = box.row1 - box.row0 === place.rows && box.col1 - box.col0 === place.cols;
+  if (!full) into.fill(0, 0, place.rows * place.cols);
+  for (let r = box.row0; r < box.row1; r++) {
+    let s = offsetOf(place, r, box.col0);
+    let d = r * place.cols + box.col0;
+    for (let c = box.col0; c < box.col1; c++, s += colStride, d++) {
+      const value = data[s] ?? 0;
+      into[d] = tf32 ? roundTo("tf32", value, "rz") : value;
+    }
+  }
+  return into;
+}
