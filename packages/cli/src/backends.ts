@@ -1,0 +1,5 @@
+/** Where backends are composed: a new one is a line here and a dependency in package.json. */
+import { simt } from "@tilewright/backend-simt";
+import type { Backend } from "@tilewright/ir";
+
+export const backends: readonly Backend[] = [simt];

@@ -1,0 +1,109 @@
+/**
+ * Diagnostic codes of the command line and its files (7xxx), one meaning each, never reused.
+ * The other ranges belong to the packages that raise them.
+ */
+import type { Diagnostic, DiagnosticKind, SourceLocation } from "@tilewright/ir";
+
+interface CodeRow {
+  readonly code: `TW7${string}`;
+  readonly kind: DiagnosticKind;
+  /** What the code means, for the reference of error codes. */
+  readonly meaning: string;
+}
+
+export const codes = {
+  unknownCommand: { code: "TW7001", kind: "invalid", meaning: "no command of this name" },
+  unknownFlag: { code: "TW7002", kind: "invalid", meaning: "the command has no such flag" },
+  badValue: { code: "TW7003", kind: "invalid", meaning: "the value of a flag is not of the form it takes" },
+  missing: { code: "TW7004", kind: "invalid", meaning: "a required flag or argument is not given" },
+  conflict: { code: "TW7005", kind: "invalid", meaning: "flags contradict each other" },
+  unexpectedArgument: {
+    code: "TW7006",
+    kind: "invalid",
+    meaning: "an argument that the command does not take",
+  },
+  unreadable: { code: "TW7010", kind: "invalid", meaning: "an input file cannot be read" },
+  unwritable: { code: "TW7011", kind: "invalid", meaning: "an output cannot be written" },
+  badJson: {
+    code: "TW7012",
+    kind: "invalid",
+    meaning: "a JSON file does not parse or does not fit its schema",
+  },
+  unknownFormat: {
+    code: "TW7013",
+    kind: "invalid",
+    meaning: "a matrix file of a format that is not read or written",
+  },
+  npyMalformed: { code: "TW7020", kind: "invalid", meaning: "not a .npy file, or its header is damaged" },
+  npyTruncated: {
+    code: "TW7021",
+    kind: "invalid",
+    meaning: "a .npy file holds fewer or more bytes than its header says",
+  },
+  npyDtype: { code: "TW7022", kind: "invalid", meaning: "a .npy file of a dtype that is not read" },
+  npyBigEndian: { code: "TW7023", kind: "invalid", meaning: "a .npy file of big-endian numbers" },
+  notAMatrix: {
+    code: "TW7024",
+    kind: "invalid",
+    meaning: "an array that is not of rank 2, or has an empty axis",
+  },
+  safetensorsMalformed: { code: "TW7030", kind: "invalid", meaning: "a safetensors file is damaged" },
+  safetensorsName: {
+    code: "TW7031",
+    kind: "invalid",
+    meaning: "a safetensors file has no tensor of this name, or no name is given",
+  },
+  safetensorsDtype: {
+    code: "TW7032",
+    kind: "invalid",
+    meaning: "a safetensors tensor of a dtype that is not read",
+  },
+  lossyInput: {
+    code: "TW7033",
+    kind: "invalid",
+    meaning: "the values of an input file would have to be rounded",
+  },
+  shapeMismatch: {
+    code: "TW7034",
+    kind: "invalid",
+    meaning: "shapes of input files do not fit each other or the flags",
+  },
+  notRunnable: {
+    code: "TW7040",
+    kind: "unsupported",
+    meaning: "a problem that `run` has no way to feed or to check",
+  },
+  noBackend: {
+    code: "TW7041",
+    kind: "unsupported",
+    meaning: "no backend serves the problem on this architecture",
+  },
+  tooLarge: {
+    code: "TW7042",
+    kind: "unsupported",
+    meaning: "a problem that does not fit this machine's memory",
+  },
+  ptxasMissing: { code: "TW7050", kind: "toolchain", meaning: "ptxas is not on PATH" },
+  ptxasFailed: {
+    code: "TW7051",
+    kind: "toolchain",
+    meaning: "ptxas rejected the PTX, or cannot assemble for the target",
+  },
+  wrongNumbers: {
+    code: "TW7060",
+    kind: "check",
+    meaning: "results differ from the reference by more than the bound",
+  },
+  hazard: { code: "TW7061", kind: "check", meaning: "a run showed a hazard" },
+  incomplete: { code: "TW7062", kind: "check", meaning: "a launch was given up before its end" },
+} as const satisfies Record<string, CodeRow>;
+
+/** A diagnostic of this package; its kind follows from its code. */
+export function problemWith(
+  row: (typeof codes)[keyof typeof codes],
+  at: string,
+  message: string,
+  more: { readonly hint?: string; readonly location?: SourceLocation } = {},
+): Diagnostic {
+  return { code: row.code, kind: row.kind, at, message, ...more };
+}

@@ -1,0 +1,7 @@
+/** All commands, in the order of --help. */
+import type { Command } from "../kit/command.ts";
+import { doctor } from "./doctor.ts";
+import { schema } from "./schema.ts";
+import { targetsCommand } from "./targets.ts";
+
+export const commands: readonly Command[] = [targetsCommand, schema, doctor];

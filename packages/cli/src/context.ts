@@ -1,0 +1,25 @@
+/** Everything a command may touch of the outside, so that commands run in tests without a process. */
+
+/** Where text goes; `isTTY` decides colour and how progress is shown. */
+export interface Sink {
+  write(data: string | Uint8Array): void;
+  readonly isTTY: boolean;
+}
+
+export interface Context {
+  /** Results only. */
+  readonly stdout: Sink;
+  /** Everything else. */
+  readonly stderr: Sink;
+  /** The whole of standard input. */
+  readStdin(): string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** Milliseconds of a monotonic clock. */
+  now(): number;
+  /**
+   * Say on stderr that work has begun which may take more than a second; the returned function ends it.
+   * Nothing is shown for work that is over sooner.
+   */
+  progress(label: string): () => void;
+}

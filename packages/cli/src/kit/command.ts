@@ -1,0 +1,116 @@
+/** What a command is: a name, its arguments as a zod object, examples, and a function from checked arguments to an exit code. */
+import { type Diagnostic, formatDiagnostic } from "@tilewright/ir";
+import { z } from "zod";
+import type { Context } from "../context.ts";
+import { colourModes, type Paint, painterFor } from "../output/colour.ts";
+import { toJson } from "../output/json.ts";
+import { exitCodeFor, exitCodes } from "./exit.ts";
+import { choice, toggle } from "./flags.ts";
+import { type Example, renderHelp } from "./help.ts";
+import { parseArguments, slotsOf } from "./parse.ts";
+
+/** Flags that every command has. */
+const common = z.strictObject({
+  json: toggle("print one JSON object on stdout instead of text", { group: "Output" }),
+  quiet: toggle("no notes or progress on stderr; errors still show", { aliases: ["q"], group: "Output" }),
+  color: choice("colour of text (default auto: for terminals, unless NO_COLOR is set)", colourModes, {
+    group: "Output",
+  }),
+});
+
+/** What a command writes with: results on stdout, everything else on stderr. */
+export interface Session {
+  readonly context: Context;
+  readonly json: boolean;
+  /** Colour for text on stdout. */
+  readonly paint: Paint;
+  /** The command's result: the object with --json, else the text. */
+  result(object: unknown, text: () => string): void;
+  /** A remark for people, on stderr. */
+  note(text: string): void;
+  /** Run work that may take over a second, showing progress under `label`. */
+  working<T>(label: string, work: () => T): T;
+  /** Report diagnostics; with --json also as an object on stdout. Returns the exit code. */
+  fail(diagnostics: readonly Diagnostic[]): number;
+}
+
+/** The session of a command whose common flags are `args`. */
+export function openSession(context: Context, args: Partial<z.output<typeof common>>): Session {
+  const { json = false, color: mode = "auto" } = args;
+  const errorPaint = painterFor(context, context.stderr, mode);
+  return {
+    context,
+    json,
+    paint: painterFor(context, context.stdout, mode),
+    result(object, text) {
+      context.stdout.write(json ? toJson(object) : text());
+    },
+    note(text) {
+      if (!args.quiet) context.stderr.write(`${text}\n`);
+    },
+    working(label, work) {
+      const done = args.quiet ? () => {} : context.progress(label);
+      try {
+        return work();
+      } finally {
+        done();
+      }
+    },
+    fail(diagnostics) {
+      for (const d of diagnostics)
+        context.stderr.write(`${errorPaint("red", "error")} ${formatDiagnostic(d)}\n`);
+      if (json) context.stdout.write(toJson({ ok: false, diagnostics }));
+      return exitCodeFor(diagnostics);
+    },
+  };
+}
+
+export interface Command {
+  readonly name: string;
+  readonly summary: string;
+  /** Parse `argv` (what follows the command's name), run, and return the exit code. */
+  start(context: Context, argv: readonly string[]): Promise<number>;
+}
+
+interface CommandSpec<S extends z.ZodObject> {
+  readonly name: string;
+  readonly summary: string;
+  /** A paragraph or two for --help. */
+  readonly about: string;
+  /** A strict object of registered flags (kit/flags.ts). */
+  readonly args: S;
+  /** Keys of `args` that are given by position, in order. */
+  readonly positionals?: readonly (keyof z.output<S> & string)[];
+  readonly examples: readonly Example[];
+  run(session: Session, args: z.output<S>): number | Promise<number>;
+}
+
+/** Make a command; it also takes the flags that all commands share. */
+export function defineCommand<S extends z.ZodObject>(spec: CommandSpec<S>): Command {
+  const positionals = spec.positionals ?? [];
+  return {
+    name: spec.name,
+    summary: spec.summary,
+    async start(context, argv) {
+      const end = argv.indexOf("--");
+      const words = end < 0 ? argv : argv.slice(0, end);
+      const full = words.includes("--help");
+      if (full || words.includes("-h")) {
+        const slots = [...slotsOf(spec.args, positionals), ...slotsOf(common, [])];
+        context.stdout.write(
+          renderHelp({ ...spec, slots }, painterFor(context, context.stdout, "auto"), full),
+        );
+        return exitCodes.ok;
+      }
+      const parsed = parseArguments(argv, spec.args, common, positionals);
+      if (!parsed.ok) {
+        // Looked for by hand, because what failed to parse may be any flag.
+        const session = openSession(context, { json: words.includes("--json"), quiet: false });
+        const code = session.fail(parsed.error);
+        context.stderr.write(`tilewright ${spec.name} -h shows examples\n`);
+        return code;
+      }
+      return spec.run(openSession(context, parsed.value.common), parsed.value.own);
+    },
+  };
+}

@@ -1,0 +1,85 @@
+/** `-h` and `--help`: examples first, then the flags, grouped. */
+import type { Paint } from "../output/colour.ts";
+import { renderPairs } from "../output/table.ts";
+import { type Slot, spell } from "./parse.ts";
+
+export interface Example {
+  readonly what: string;
+  /** The arguments after `tilewright`. */
+  readonly line: string;
+}
+
+export interface HelpSource {
+  readonly name: string;
+  readonly summary: string;
+  /** A paragraph or two for --help. */
+  readonly about: string;
+  readonly examples: readonly Example[];
+  readonly slots: readonly Slot[];
+}
+
+/** `-m, -M, --lda N`, short spellings first. */
+function flagColumn(slot: Slot): string {
+  const names = [...slot.names].sort((a, b) => Number(a.length > 1) - Number(b.length > 1)).map(spell);
+  const [first = "", ...rest] = names;
+  const negated = slot.meta.negatable ? first.replace("--", "--[no-]") : first;
+  return [[negated, ...rest].join(", "), slot.meta.hint ?? ""].join(" ").trim();
+}
+
+function usage(source: HelpSource): string {
+  const positionals = source.slots
+    .filter((slot) => slot.names.length === 0)
+    .map((slot) => (slot.required ? (slot.meta.hint ?? slot.key) : `[${slot.meta.hint ?? slot.key}]`));
+  return ["tilewright", source.name, ...positionals, "[flags]"].join(" ");
+}
+
+const exampleLines = (source: HelpSource, paint: Paint): string[] =>
+  source.examples.flatMap((example) => [
+    `  ${paint("dim", `# ${example.what}`)}`,
+    `  tilewright ${example.line}`,
+  ]);
+
+/** The help of one command; the short form leaves out the description and names flags without explaining them. */
+export function renderHelp(source: HelpSource, paint: Paint, full: boolean): string {
+  const out = [
+    `${source.summary}`,
+    "",
+    paint("bold", "Examples"),
+    ...exampleLines(source, paint),
+    "",
+    `${paint("bold", "Usage")}  ${usage(source)}`,
+  ];
+  if (!full) {
+    const flags = source.slots
+      .filter((slot) => slot.names.length > 0)
+      .map((slot) => spell(slot.names[0] ?? ""));
+    return `${[...out, `${paint("bold", "Flags")}  ${wrap(flags.join(" "), 100, "       ")}`, "", `tilewright ${source.name} --help explains them.`].join("\n")}\n`;
+  }
+  out.push("", source.about);
+  const positionals = source.slots.filter((slot) => slot.names.length === 0);
+  if (positionals.length > 0) {
+    const rows = positionals.map((slot) => [slot.meta.hint ?? slot.key, slot.meta.summary] as const);
+    out.push("", paint("bold", "Arguments"), renderPairs(rows, "  ").trimEnd());
+  }
+  const flags = source.slots.filter((slot) => slot.names.length > 0);
+  for (const group of new Set(flags.map((slot) => slot.meta.group))) {
+    const rows = flags
+      .filter((slot) => slot.meta.group === group)
+      .map((slot) => [flagColumn(slot), slot.meta.summary] as const);
+    out.push("", paint("bold", group), renderPairs(rows, "  ").trimEnd());
+  }
+  return `${out.join("\n")}\n`;
+}
+
+/** Break at spaces so that no line passes `width`; further lines begin with `indent`. */
+function wrap(text: string, width: number, indent: string): string {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line].join(`\n${indent}`);
+}

@@ -1,0 +1,178 @@
+/** From argv to the checked arguments of a command: node tokenises, zod coerces, and every error is reported at once. */
+import { parseArgs } from "node:util";
+import { type Checked, type Diagnostic, err, nearest, ok } from "@tilewright/ir";
+import type { z } from "zod";
+import { codes, problemWith } from "../codes.ts";
+import { type FlagMeta, flagRegistry } from "./flags.ts";
+
+/** One flag or positional argument of a command, as help and the parser see it. */
+export interface Slot {
+  /** Key in the command's arguments. */
+  readonly key: string;
+  /** Spellings without dashes, the main one first; empty for a positional argument. */
+  readonly names: readonly string[];
+  readonly meta: FlagMeta;
+  readonly required: boolean;
+}
+
+/** `aLayout` -> `a-layout`. */
+const kebab = (key: string): string => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+
+/** `m` -> `-m`, `arch` -> `--arch`. */
+export const spell = (name: string): string => (name.length === 1 ? `-${name}` : `--${name}`);
+
+/** What a message calls a slot: its flag, or the hint of a positional argument. */
+export const nameOf = (slot: Slot): string => {
+  const [main] = slot.names;
+  return main === undefined ? (slot.meta.hint ?? slot.key) : spell(main);
+};
+
+/** The slots of a command's arguments, in the order in which they are declared. */
+export function slotsOf(schema: z.ZodObject, positionals: readonly string[]): readonly Slot[] {
+  return Object.entries(schema.shape).map(([key, field]) => {
+    const meta = flagRegistry.get(field as z.ZodType);
+    if (meta === undefined) throw new TypeError(`the argument '${key}' is not in the flag registry`);
+    const positional = positionals.includes(key);
+    return {
+      key,
+      names: positional ? [] : [kebab(key), ...meta.aliases],
+      meta,
+      required: !(field as z.ZodType).safeParse(undefined).success,
+    };
+  });
+}
+
+/** How a token is to be read. */
+interface Spelling {
+  readonly slot: Slot;
+  readonly value: boolean | null;
+}
+
+function spellingsOf(slots: readonly Slot[]): ReadonlyMap<string, Spelling> {
+  const spellings = new Map<string, Spelling>();
+  for (const slot of slots) {
+    for (const name of slot.names) {
+      spellings.set(name, { slot, value: slot.meta.hint === null ? true : null });
+      if (slot.meta.negatable) spellings.set(`no-${name}`, { slot, value: false });
+    }
+  }
+  return spellings;
+}
+
+/** A word that is no value: another flag was meant. `-` is standard input, and numbers may be negative. */
+const looksLikeFlag = (word: string): boolean => /^-(-?[A-Za-z]|-$)/.test(word) && !/^-(inf|nan)/i.test(word);
+
+/** Sort tokens into raw values by key; reports flags that do not exist and values that are missing. */
+function collect(
+  argv: readonly string[],
+  slots: readonly Slot[],
+  positionals: readonly string[],
+  found: Diagnostic[],
+) {
+  const spellings = spellingsOf(slots);
+  const options = Object.fromEntries(
+    [...spellings].map(([name, { value }]) => [
+      name,
+      {
+        type: value === null ? ("string" as const) : ("boolean" as const),
+        ...(name.length === 1 ? { short: name } : {}),
+      },
+    ]),
+  );
+  const { tokens } = parseArgs({
+    args: [...argv],
+    options,
+    tokens: true,
+    strict: false,
+    allowPositionals: true,
+  });
+  const raw = new Map<string, string | boolean>();
+  const free: string[] = [];
+  let unknownAt = -2;
+  for (const token of tokens) {
+    if (token.kind === "option-terminator") continue;
+    if (token.kind === "positional") {
+      // What follows an unknown flag is most likely its value, and not worth a second complaint.
+      if (token.index !== unknownAt + 1) free.push(token.value);
+      continue;
+    }
+    const spelling = spellings.get(token.name);
+    if (spelling === undefined) {
+      const near = nearest(token.name, spellings.keys()).map(spell);
+      const hint = near.length === 0 ? "--help lists the flags" : `did you mean ${near.join(" or ")}?`;
+      found.push(
+        problemWith(codes.unknownFlag, token.rawName, `there is no flag ${token.rawName}`, { hint }),
+      );
+      unknownAt = token.inlineValue === true ? -2 : token.index;
+      continue;
+    }
+    const { slot, value } = spelling;
+    const at = token.rawName;
+    if (raw.has(slot.key))
+      found.push(problemWith(codes.conflict, at, `${nameOf(slot)} is given more than once`));
+    if (value !== null) {
+      if (token.inlineValue === true)
+        found.push(problemWith(codes.badValue, at, `${at} is a switch and takes no value`));
+      raw.set(slot.key, value);
+    } else if (token.value === undefined || (token.inlineValue !== true && looksLikeFlag(token.value))) {
+      found.push(problemWith(codes.badValue, at, `${at} needs a value: ${at} ${slot.meta.hint ?? ""}`));
+      raw.set(slot.key, "");
+    } else raw.set(slot.key, token.value);
+  }
+  for (const [i, value] of free.entries()) {
+    const key = positionals[i];
+    if (key !== undefined) raw.set(key, value);
+    else
+      found.push(
+        problemWith(codes.unexpectedArgument, value, `unexpected argument '${value}'`, {
+          hint: "values follow their flag: --flag value",
+        }),
+      );
+  }
+  return raw;
+}
+
+type AnyObject = z.ZodObject;
+
+/** What a schema says about raw values, each issue once and under the name that the user typed. */
+function issuesOf(
+  error: z.ZodError | undefined,
+  slots: readonly Slot[],
+  raw: ReadonlyMap<string, unknown>,
+  reported: ReadonlySet<string>,
+): Diagnostic[] {
+  const found: Diagnostic[] = [];
+  for (const issue of error?.issues ?? []) {
+    const key = String(issue.path[0] ?? "");
+    const slot = slots.find((candidate) => candidate.key === key);
+    const at = slot === undefined ? "arguments" : nameOf(slot);
+    if (reported.has(at)) continue;
+    if (slot === undefined) found.push(problemWith(codes.conflict, at, issue.message));
+    else if (raw.has(key)) found.push(problemWith(codes.badValue, at, issue.message));
+    else found.push(problemWith(codes.missing, at, `${at} is needed: ${slot.meta.summary}`));
+  }
+  return found;
+}
+
+/**
+ * Parse the arguments of a command against its own schema and that of the flags all commands share.
+ * All errors at once; a flag that already failed to tokenise is not reported twice.
+ */
+export function parseArguments<S extends AnyObject, C extends AnyObject>(
+  argv: readonly string[],
+  own: S,
+  common: C,
+  positionals: readonly string[] = [],
+): Checked<{ readonly own: z.output<S>; readonly common: z.output<C> }> {
+  const found: Diagnostic[] = [];
+  const slots = [...slotsOf(own, positionals), ...slotsOf(common, [])];
+  const raw = collect(argv, slots, positionals, found);
+  const pick = (schema: AnyObject) =>
+    Object.fromEntries([...raw].filter(([key]) => Object.hasOwn(schema.shape, key)));
+  const parsedOwn = own.safeParse(pick(own));
+  const parsedCommon = common.safeParse(pick(common));
+  const reported = new Set(found.map((d) => d.at));
+  for (const { error } of [parsedOwn, parsedCommon]) found.push(...issuesOf(error, slots, raw, reported));
+  if (found.length > 0 || !parsedOwn.success || !parsedCommon.success) return err(found);
+  return ok({ own: parsedOwn.data, common: parsedCommon.data });
+}

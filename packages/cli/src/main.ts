@@ -1,0 +1,83 @@
+/** The command line: argv and a context in, an exit code out. Nothing here ends the process. */
+import { type Diagnostic, didYouMean, InternalError } from "@tilewright/ir";
+import { codes, problemWith } from "./codes.ts";
+import { commands } from "./commands/index.ts";
+import type { Context } from "./context.ts";
+import { openSession } from "./kit/command.ts";
+import { exitCodes } from "./kit/exit.ts";
+import { painterFor } from "./output/colour.ts";
+import { renderPairs } from "./output/table.ts";
+import { version } from "./version.ts";
+
+/** Where a bug is reported, and what to put into the report. */
+const reportHint =
+  "this is a bug in tilewright; please report it with the command line and input that led here. TILEWRIGHT_DEBUG=1 adds a trace";
+
+/** Run a command line; `argv` is what follows the program's name. Returns the exit code (README.md lists them). */
+export async function main(argv: readonly string[], context: Context): Promise<number> {
+  const [name, ...rest] = argv;
+  try {
+    if (name === undefined || name === "help" || name === "--help" || name === "-h")
+      return help(context, rest[0]);
+    if (name === "--version" || name === "-V") {
+      context.stdout.write(`tilewright ${version}\n`);
+      return exitCodes.ok;
+    }
+    const command = commands.find((candidate) => candidate.name === name);
+    if (command !== undefined) return await command.start(context, rest);
+    return openSession(context, { json: rest.includes("--json") }).fail([unknownCommand(name)]);
+  } catch (error) {
+    return internal(error, context, argv.includes("--json"));
+  }
+}
+
+function unknownCommand(name: string): Diagnostic {
+  const names = commands.map((command) => command.name);
+  const known = `commands: ${names.join(", ")}`;
+  const what = name.startsWith("-") ? `${name} stands before any command` : `there is no command '${name}'`;
+  return problemWith(codes.unknownCommand, name, what, { hint: didYouMean(name, names, known) });
+}
+
+async function help(context: Context, topic: string | undefined): Promise<number> {
+  const command = commands.find((candidate) => candidate.name === topic);
+  if (command !== undefined) return command.start(context, ["--help"]);
+  if (topic !== undefined) return openSession(context, {}).fail([unknownCommand(topic)]);
+  const paint = painterFor(context, context.stdout, "auto");
+  context.stdout.write(
+    [
+      "tilewright: from a matrix multiplication and a GPU target to PTX and how to launch it",
+      "",
+      paint("bold", "Examples"),
+      "  tilewright demo",
+      "  tilewright compile --arch sm_70 -m 512 -n 512 -k 512 -o out",
+      "  tilewright run --arch sm_70 -m 300 -n 200 -k 77",
+      "",
+      paint("bold", "Commands"),
+      renderPairs(
+        commands.map((entry) => [entry.name, entry.summary]),
+        "  ",
+      ),
+      "tilewright COMMAND -h shows examples of a command, --help all of it; --version the version.",
+      "",
+    ].join("\n"),
+  );
+  return exitCodes.ok;
+}
+
+/** A bug: its message and what to do, never a trace unless asked for. */
+function internal(error: unknown, context: Context, json: boolean): number {
+  const message = error instanceof Error ? error.message : String(error);
+  const found: readonly Diagnostic[] = [
+    {
+      code: "TW9001",
+      kind: "internal",
+      at: error instanceof InternalError ? "compiler" : "tilewright",
+      message,
+      hint: reportHint,
+    },
+  ];
+  const code = openSession(context, { json }).fail(found);
+  if ((context.env.TILEWRIGHT_DEBUG ?? "") !== "" && error instanceof Error)
+    context.stderr.write(`${error.stack ?? ""}\n`);
+  return code;
+}

@@ -1,0 +1,42 @@
+/** Runs the command line in this process. */
+import { tmpdir } from "node:os";
+import { main } from "../src/main.ts";
+
+export interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly cwd?: string;
+  readonly stdin?: string;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly tty?: boolean;
+}
+
+/** Run `tilewright ...argv`. A string is split at spaces; use an array for arguments that hold spaces. */
+export async function cli(argv: string | readonly string[], options: RunOptions = {}): Promise<Outcome> {
+  const out = { stdout: "", stderr: "" };
+  const sink = (name: "stdout" | "stderr") => ({
+    isTTY: options.tty ?? false,
+    write(data: string | Uint8Array) {
+      out[name] += typeof data === "string" ? data : new TextDecoder().decode(data);
+    },
+  });
+  const words = typeof argv === "string" ? argv.split(" ").filter((word) => word !== "") : argv;
+  const code = await main(words, {
+    stdout: sink("stdout"),
+    stderr: sink("stderr"),
+    readStdin: () => options.stdin ?? "",
+    env: { PATH: process.env.PATH, ...options.env },
+    cwd: options.cwd ?? tmpdir(),
+    now: () => performance.now(),
+    progress: () => () => {},
+  });
+  return { code, ...out };
+}
+
+/** Lines of a JavaScript stack trace. */
+export const traceLines = (text: string): readonly string[] =>
+  text.split("\n").filter((line) => /^\s+at .*[:(]\d+/.test(line));
