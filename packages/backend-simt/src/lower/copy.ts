@@ -44,15 +44,16 @@ const operandOf = (registers: readonly Reg<"f32">[]): Operand => {
   return registers.length === 1 ? first : vec(...registers);
 };
 
-/** Threads that take part in the last, partial round of a distributed copy; null when all do. */
+/** Threads that take part at the edges of a distributed copy; null when all do. */
 function participation(ctx: Context, step: DistributedStep): Pred | null {
-  const { threads } = step;
-  if (threads === null) return null;
-  return ctx.invariant(`thread<${threads}`, (code) => {
-    const p = ctx.entry.reg("pred", "p");
-    code.emit(null, "setp.lt.u32", p, ctx.values.thread(), imm(threads));
-    return p;
-  });
+  return step.limits.reduce<Pred | null>((all, { coordinate, below }) => {
+    const inside = ctx.invariant(`${coordinate.name}<${below}`, (code) => {
+      const p = ctx.entry.reg("pred", "p");
+      code.emit(null, "setp.lt.s32", p, coordinate, imm(below));
+      return p;
+    });
+    return ctx.both(all, inside);
+  }, null);
 }
 
 /** Load a vector from global memory; elements outside the matrix read 0. */

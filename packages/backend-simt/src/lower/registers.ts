@@ -3,12 +3,11 @@ import {
   type Buffer,
   bufferOf,
   type Distribution,
-  distributionCounts,
   type OwnedRegister,
   type Ownership,
   ownedRegisters,
   registersPerThread,
-  vectorAxis,
+  vectorsPerThread,
 } from "@tilewright/ir";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -57,18 +56,8 @@ export function stagedRegister(
   dist: Distribution,
 ): (vector: number, element: number) => Reg<"f32"> {
   const buffer = bufferOf(ctx.program, name);
-  const { perThread } = distributionCounts(dist, buffer.shape);
-  const registers = registersOf(ctx, buffer, perThread * dist.vector);
+  const registers = registersOf(ctx, buffer, vectorsPerThread(dist, buffer.shape) * dist.vector);
   return (vector, element) => pick(registers, vector * dist.vector + element, buffer);
-}
-
-/** Elements of an owned tile in groups of `width` neighbours along the axis that its registers run along. */
-export function vectorGroups(
-  elements: readonly OwnedRegister[],
-  own: Ownership,
-  width: number,
-): readonly (readonly OwnedRegister[])[] {
-  return groupAlong(elements, vectorAxis(own), width);
 }
 
 /** Groups of `width` neighbours along `axis`; `width` divides the innermost register run. */

@@ -1,13 +1,12 @@
 /** Coordinates of a thread: its part of an element's position, as registers computed once in the prologue. */
 import {
   type Distribution,
-  distributionCounts,
+  distributionGrid,
   type Factor,
   type Ownership,
   type Tier,
   weighted,
 } from "@tilewright/ir";
-import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Values } from "./values.ts";
 
@@ -57,88 +56,50 @@ function factorCoord(values: Values, factors: readonly Factor[]): ThreadCoord {
 const isThreadTier = (tier: Tier): boolean => tier === "warp" || tier === "thread";
 const tierSize = (values: Values, tier: Tier): number => (tier === "warp" ? values.warps : 32);
 
-/** One vector of a distributed copy: where the thread stands, the constant part, and how many threads take part. */
+/** One vector of a distributed copy: where the thread stands, the constant part, and which threads take part. */
 export interface DistributedStep {
   readonly position: ThreadPosition;
   readonly row: number;
   readonly col: number;
-  /** Threads below this number move the vector; null when all do. */
-  readonly threads: number | null;
+  /** Bounds on thread coordinates at the edges of the tile; a thread moves the vector when all hold. */
+  readonly limits: readonly { readonly coordinate: Reg<"u32">; readonly below: number }[];
 }
 
-/** The vectors that a thread moves, in order. */
+/** The vectors that a thread moves, in order: the thread's own coordinates are shared by all of them, the rest is constant. */
 export function distributedSteps(
   values: Values,
   dist: Distribution,
   extent: readonly [number, number],
 ): readonly DistributedStep[] {
-  const { total, perThread } = distributionCounts(dist, extent);
-  const along = extent[dist.fastest] / dist.vector;
-  const swap = (inner: ThreadCoord, outer: ThreadCoord): ThreadPosition =>
-    dist.fastest === 1 ? { row: outer, col: inner } : { row: inner, col: outer };
-  return Array.from({ length: perThread }, (_, i): DistributedStep => {
-    const first = i * dist.threads;
-    const left = total - first;
-    const threads = left < dist.threads ? left : null;
-    const place = placeOf(values, dist, along, first);
-    const [row, col] = dist.fastest === 1 ? [place.outer, place.inner] : [place.inner, place.outer];
-    return { position: swap(place.innerCoord, place.outerCoord), row, col, threads };
-  });
-}
-
-interface Place {
-  readonly innerCoord: ThreadCoord;
-  readonly outerCoord: ThreadCoord;
-  readonly inner: number;
-  readonly outer: number;
-}
-
-/** Vector `first + thread`: its inner and outer coordinates, split into thread part and constant where the sizes divide. */
-function placeOf(values: Values, dist: Distribution, along: number, first: number): Place {
-  const { threads, vector } = dist;
-  if (threads % along === 0) {
-    const [innerCoord, outerCoord] = splitThread(values, threads, along, vector, 0);
-    return { innerCoord, outerCoord, inner: 0, outer: first / along };
-  }
-  if (along % threads === 0) {
-    const [innerCoord] = splitThread(values, threads, along, vector, 0);
-    return {
-      innerCoord,
-      outerCoord: ZERO,
-      inner: (first % along) * vector,
-      outer: Math.floor(first / along),
-    };
-  }
-  const [innerCoord, outerCoord] = splitThread(values, threads, along, vector, first);
-  return { innerCoord, outerCoord, inner: 0, outer: 0 };
-}
-
-function splitThread(
-  values: Values,
-  threads: number,
-  along: number,
-  vector: number,
-  first: number,
-): readonly [ThreadCoord, ThreadCoord] {
-  const index = first === 0 ? values.thread() : values.sum(values.thread(), imm(first));
-  const size = threads + first;
-  const exact = isPowerOfTwo(along) && isPowerOfTwo(vector) && isPowerOfTwo(size);
-  const name = `(t+${first})`;
+  const { threads, along, vector } = dist;
+  const grid = distributionGrid(dist, extent);
+  const across = threads / along;
+  const x = along === 1 ? values.thread() : values.modulo(values.thread(), along, threads);
+  const y = across === 1 ? values.thread() : values.divide(values.thread(), along);
+  const exact = isPowerOfTwo(along) && isPowerOfTwo(threads);
   const inner: ThreadCoord =
     along === 1
       ? ZERO
       : {
-          key: `${name}%${along}*${vector}`,
-          reg: values.scale(values.modulo(index, along, size), vector),
-          bits: exact ? (Math.min(along, size) - 1) * vector : null,
+          key: `t%${along}*${vector}`,
+          reg: values.scale(x, vector),
+          bits: exact && isPowerOfTwo(vector) ? (along - 1) * vector : null,
         };
   const outer: ThreadCoord =
-    size <= along
-      ? ZERO
-      : {
-          key: `${name}/${along}`,
-          reg: values.divide(index, along),
-          bits: exact ? size / along - 1 : null,
-        };
-  return [inner, outer];
+    across === 1 ? ZERO : { key: `t/${along}`, reg: y, bits: exact ? across - 1 : null };
+  const position = dist.fastest === 1 ? { row: outer, col: inner } : { row: inner, col: outer };
+
+  const steps: DistributedStep[] = [];
+  for (let o = 0; o < grid.outerSteps; o++)
+    for (let i = 0; i < grid.innerSteps; i++) {
+      const [innerLeft, outerLeft] = [grid.inner - along * i, grid.outer - across * o];
+      const limits = [
+        ...(innerLeft < along ? [{ coordinate: x, below: innerLeft }] : []),
+        ...(outerLeft < across ? [{ coordinate: y, below: outerLeft }] : []),
+      ];
+      const [within, beyond] = [along * i * vector, across * o];
+      const [row, col] = dist.fastest === 1 ? [beyond, within] : [within, beyond];
+      steps.push({ position, row, col, limits });
+    }
+  return steps;
 }

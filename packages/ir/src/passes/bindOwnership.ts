@@ -1,7 +1,8 @@
 /** Say which thread holds which element: register tiles get an owner, copies from global memory a distribution. */
-import { ownedAxis } from "../tile/ownership.ts";
+import { sizeOf } from "../dtype.ts";
+import { distribute, ownedAxis } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
-import type { Buffer, Distribution, Factor, Ownership, Stmt, TileProgram } from "../tile/types.ts";
+import type { Buffer, Factor, Ownership, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
@@ -39,19 +40,17 @@ function bind(program: TileProgram): TileProgram {
   const bound = { ...program, nest: null, buffers };
   return withBody(
     bound,
-    rewriteStmts(bound.body, (stmt) => distribute(bound, stmt)),
+    rewriteStmts(bound.body, (stmt) => share(bound, stmt)),
   );
 }
 
-function distribute(program: TileProgram, stmt: Stmt): Stmt {
+function share(program: TileProgram, stmt: Stmt): Stmt {
   if (stmt.kind !== "copy" || stmt.dist !== null) return stmt;
   const ends = [bufferOf(program, stmt.src.buffer), bufferOf(program, stmt.dst.buffer)];
   if (ends.some((b) => b.own !== null)) return stmt;
-  const dist: Distribution = {
-    threads: program.launch.threads,
-    vector: 1,
-    fastest: stagedContiguity(program, stmt.src.buffer, stmt.dst.buffer),
-  };
+  const fastest = stagedContiguity(program, stmt.src.buffer, stmt.dst.buffer);
+  const bytes = sizeOf(bufferOf(program, stmt.dst.buffer).dtype);
+  const dist = distribute(program.launch.threads, stmt.dst.extent, fastest, 1, bytes);
   return { ...stmt, dist };
 }
 

@@ -2,7 +2,7 @@
 import { sizeOf } from "../dtype.ts";
 import { operandRole, vectorAxis } from "../tile/accesses.ts";
 import { asLinear } from "../tile/expr.ts";
-import { registerRun } from "../tile/ownership.ts";
+import { distribute, registerRun } from "../tile/ownership.ts";
 import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -65,7 +65,7 @@ function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
   const store = sharedWide ? width : 1;
   return {
     ...copy,
-    dist: { ...copy.dist, vector: width },
+    dist: distribute(copy.dist.threads, copy.dst.extent, fastest, width, sizeOf(dst.dtype)),
     vector: src.space === "global" ? [width, store] : [store, store],
   };
 }

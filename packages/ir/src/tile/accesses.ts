@@ -2,7 +2,13 @@
  * The shared-memory accesses of a program as lane coordinates: what the bank oracle, the layout choice and `plan` look at.
  * One pattern per copy and per kind of instruction; the other registers of a thread repeat it at constant offsets.
  */
-import { distributedVector, factorCoordinate, registerRun, registersPerThread } from "./ownership.ts";
+import {
+  distributedVector,
+  factorCoordinate,
+  registerRun,
+  registersPerThread,
+  vectorsPerThread,
+} from "./ownership.ts";
 import { bufferOf, eachStmt } from "./rewrite.ts";
 import type { Buffer, Ownership, Stmt, TileProgram } from "./types.ts";
 
@@ -88,16 +94,13 @@ export const vectorAxis = (own: Ownership): 0 | 1 => (registerRun(own.rows) > re
 function stagedStore(program: TileProgram, copy: Copy): SharedAccess | null {
   const { dist } = copy;
   if (!dist) return null;
-  const total = (copy.dst.extent[0] * copy.dst.extent[1]) / dist.vector;
   const shared: Buffer = bufferOf(program, copy.dst.buffer);
   return {
     label: `%${shared.name} <- %${copy.src.buffer}`,
     direction: "store",
     vector: copy.vector[1],
     axis: dist.fastest,
-    count: Math.ceil(total / dist.threads) * (dist.vector / copy.vector[1]),
-    lanes: Array.from({ length: WARP }, (_, lane) =>
-      lane < total ? distributedVector(dist, copy.dst.extent, lane) : null,
-    ),
+    count: vectorsPerThread(dist, copy.dst.extent) * (dist.vector / copy.vector[1]),
+    lanes: Array.from({ length: WARP }, (_, lane) => distributedVector(dist, copy.dst.extent, lane, [0, 0])),
   };
 }

@@ -43,8 +43,10 @@ export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
 export { type Interpreted, type InterpretInputs, type InterpretOptions, interpret } from "./interpret.ts";
 export {
+  type DistributionGrid,
+  distribute,
   distributedVector,
-  distributionCounts,
+  distributionGrid,
   factorCoordinate,
   type OwnedRegister,
   ownedAxis,
@@ -53,6 +55,7 @@ export {
   registerSteps,
   registersPerThread,
   type TierIndex,
+  vectorsPerThread,
   type WeightedFactor,
   weighted,
 } from "./ownership.ts";

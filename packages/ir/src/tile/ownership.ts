@@ -93,23 +93,68 @@ export function ownedAxis(factors: readonly Factor[], scale: number): readonly F
   return out;
 }
 
-/** Vectors of a copy in all, and the most that one thread moves. */
-export function distributionCounts(
-  dist: Distribution,
-  extent: readonly [number, number],
-): { readonly total: number; readonly perThread: number } {
-  const total = (extent[0] * extent[1]) / dist.vector;
-  return { total, perThread: Math.ceil(total / dist.threads) };
+/** A distribution over a tile: the grid of vectors, and how often the grid of threads is laid over it. */
+export interface DistributionGrid {
+  /** Vectors along the fastest axis and across it. */
+  readonly inner: number;
+  readonly outer: number;
+  /** Steps of a thread along each; their product is the number of vectors that a thread moves at most. */
+  readonly innerSteps: number;
+  readonly outerSteps: number;
 }
 
-/** First element of vector `index` of a copy. */
+export function distributionGrid(dist: Distribution, extent: readonly [number, number]): DistributionGrid {
+  const inner = extent[dist.fastest] / dist.vector;
+  const outer = extent[dist.fastest === 0 ? 1 : 0];
+  return {
+    inner,
+    outer,
+    innerSteps: Math.ceil(inner / dist.along),
+    outerSteps: Math.ceil(outer / (dist.threads / dist.along)),
+  };
+}
+
+/** Vectors that one thread moves at most. */
+export function vectorsPerThread(dist: Distribution, extent: readonly [number, number]): number {
+  const { innerSteps, outerSteps } = distributionGrid(dist, extent);
+  return innerSteps * outerSteps;
+}
+
+/** First element of the vector that a thread moves in step (i, o); null when it lies outside the tile. */
 export function distributedVector(
   dist: Distribution,
   extent: readonly [number, number],
-  index: number,
-): readonly [row: number, col: number] {
-  const along = extent[dist.fastest] / dist.vector;
-  const inner = (index % along) * dist.vector;
-  const outer = Math.floor(index / along);
-  return dist.fastest === 1 ? [outer, inner] : [inner, outer];
+  thread: number,
+  step: readonly [i: number, o: number],
+): readonly [row: number, col: number] | null {
+  const { inner, outer } = distributionGrid(dist, extent);
+  const x = (thread % dist.along) + dist.along * step[0];
+  const y = Math.floor(thread / dist.along) + (dist.threads / dist.along) * step[1];
+  if (x >= inner || y >= outer) return null;
+  return dist.fastest === 1 ? [y, x * dist.vector] : [x * dist.vector, y];
+}
+
+/** A sector of global memory is 32 bytes; rows of threads shorter than that would fetch it more than once. */
+const SECTOR_BYTES = 32;
+
+/**
+ * Threads to put side by side along the fastest axis: whole sectors at least, then the fewest steps, then the longest row.
+ * Any number that divides the threads works for any tile, at worst with some of them idle in the last step.
+ */
+export function distribute(
+  threads: number,
+  extent: readonly [number, number],
+  fastest: 0 | 1,
+  vector: number,
+  elementBytes: number,
+): Distribution {
+  const inner = extent[fastest] / vector;
+  const sector = Math.min(inner, SECTOR_BYTES / (vector * elementBytes));
+  let best: Distribution = { threads, along: threads, vector, fastest };
+  for (let along = threads; along >= 1; along--) {
+    if (threads % along !== 0 || along < sector) continue;
+    const candidate: Distribution = { threads, along, vector, fastest };
+    if (vectorsPerThread(candidate, extent) < vectorsPerThread(best, extent)) best = candidate;
+  }
+  return best;
 }

@@ -58,11 +58,14 @@ export interface Ownership {
 }
 
 /**
- * How the threads of a block share a copy: vectors of `vector` elements run first along `fastest` (0 rows, 1 columns),
- * then along the other axis; thread t moves vectors t, t + threads, t + 2*threads, … below the total.
+ * How the threads of a block share a copy. The tile is a grid of vectors of `vector` elements, `inner` along the axis `fastest`
+ * (0 rows, 1 columns) and `outer` along the other. The threads stand in a grid too, `along` of them side by side along `fastest`:
+ * thread t moves the vectors (t % along + along * i, t / along + (threads / along) * o) that lie inside, for i, o = 0, 1, …
+ * `along` divides `threads`.
  */
 export interface Distribution {
   readonly threads: number;
+  readonly along: number;
   readonly vector: number;
   readonly fastest: 0 | 1;
 }

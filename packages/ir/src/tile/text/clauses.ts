@@ -177,17 +177,22 @@ export const whenClause: Clause<Cond | null> = {
 
 const axisWords = ["rows", "cols"] as const;
 
-/** `dist(threads 128, vector 4, fastest cols)` */
+/** `dist(threads 128, along 2, vector 4, fastest cols)` */
 export const distClause: Clause<Distribution | null> = {
   keyword: "dist",
-  syntax: "(threads N, vector N, fastest rows|cols)",
+  syntax: "(threads N, along N, vector N, fastest rows|cols)",
   default: null,
   print: (d) =>
-    d === null ? "" : `(threads ${d.threads}, vector ${d.vector}, fastest ${axisWords[d.fastest]})`,
+    d === null
+      ? ""
+      : `(threads ${d.threads}, along ${d.along}, vector ${d.vector}, fastest ${axisWords[d.fastest]})`,
   parse: (c) => {
     c.expect("(", "before the distribution");
     c.expect("threads", "in the distribution");
     const threads = c.integer("the number of threads", 1);
+    c.expect(",", "in the distribution");
+    c.expect("along", "in the distribution");
+    const along = c.integer("the threads along the fastest axis", 1);
     c.expect(",", "in the distribution");
     c.expect("vector", "in the distribution");
     const vector = c.integer("the vector width", 1);
@@ -195,7 +200,7 @@ export const distClause: Clause<Distribution | null> = {
     c.expect("fastest", "in the distribution");
     const fastest = c.oneOf(axisWords, "axis") === "rows" ? 0 : 1;
     c.expect(")", "after the distribution");
-    return { threads, vector, fastest };
+    return { threads, along, vector, fastest };
   },
 };
 
