@@ -29,6 +29,9 @@ export interface Comparison {
 /** Error over bound. Values that leave the dtype's range may be infinite or the largest finite value. */
 function ratioOf(operand: Operand, actual: number, expected: number, bound: number): number {
   if (Object.is(actual, expected) || actual === expected) return 0;
+  // An overflow on the way: infinite or NaN, whatever the steps after it make of the one or the other.
+  if (!Number.isFinite(bound) && !Number.isFinite(expected))
+    return Number.isFinite(actual) ? Number.POSITIVE_INFINITY : 0;
   if (Number.isNaN(expected)) return Number.isNaN(actual) ? 0 : Number.POSITIVE_INFINITY;
   if (!Number.isFinite(bound)) {
     const low = roundTo(operand.dtype, expected, "rz");

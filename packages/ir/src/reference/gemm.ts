@@ -207,6 +207,22 @@ function storeBound(dtype: DType, value: number, error: number): number {
   return Math.max(roundingBound(dtype, value), roundingBound(dtype, Math.abs(value) + error));
 }
 
+/**
+ * A cast really rounds, because what follows sees the rounded value (and may turn an overflow into NaN). A kernel whose value is off by
+ * `error` may round to another neighbour, at most that error and a unit away, or over the edge of the range.
+ */
+function castValue(
+  step: Extract<EpilogueStep, { kind: "cast" }>,
+  value: number,
+  error: number,
+): readonly [number, number] {
+  const rounded = roundTo(step.dtype, value, "rn", step.saturate ? "saturate" : "ieee");
+  if (error === 0) return [rounded, Number.isFinite(rounded) ? 0 : Number.POSITIVE_INFINITY];
+  if (!step.saturate && !Number.isFinite(roundingBound(step.dtype, Math.abs(value) + error)))
+    return [rounded, Number.POSITIVE_INFINITY];
+  return [rounded, error + 2 * roundingBound(step.dtype, rounded)];
+}
+
 function missing(what: string): never {
   throw new TypeError(`the reference needs ${what}`);
 }
@@ -283,7 +299,7 @@ function applyStep(step: EpilogueStep, tile: Tile, context: StepContext): Expect
       return null;
     }
     case "cast":
-      update(tile, n, (v, e) => [v, e + storeBound(step.dtype, v, e)]);
+      update(tile, n, (v, e) => castValue(step, v, e));
       return null;
     case "output":
       return {
