@@ -1,0 +1,134 @@
+/** The real binding against a driver of host memory in C: cuda.h checks the C side, so a wrong signature here gives wrong numbers or crashes. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { formatDiagnostic } from "@tilewright/ir";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openCudaDevice } from "../src/cuda/device.ts";
+import { loadKoffi, openKoffiDriver } from "../src/cuda/koffi.ts";
+import { bytesOf, codesOf, floatsOf, must } from "./device-conformance.ts";
+import { axpyPtx } from "./kernels.ts";
+
+const include = ["/usr/local/cuda/include", "/usr/local/cuda-13.0/include"].find((path) =>
+  existsSync(join(path, "cuda.h")),
+);
+const hasCompiler = spawnSync("gcc", ["--version"]).status === 0;
+const hasKoffi = (await loadKoffi()).ok;
+const canRun = include !== undefined && hasCompiler && hasKoffi && process.platform === "linux";
+
+describe.skipIf(!canRun)("koffi on a driver in C", () => {
+  const folder = mkdtempSync(join(tmpdir(), "tilewright-driver-"));
+  const compile = (name: string, source: string, ...flags: string[]): string => {
+    const library = join(folder, name);
+    execFileSync("gcc", [
+      "-O1",
+      "-Werror",
+      "-shared",
+      "-fPIC",
+      `-I${include}`,
+      ...flags,
+      "-o",
+      library,
+      source,
+    ]);
+    return library;
+  };
+  let library = "";
+  beforeAll(() => {
+    library = compile("libcuda.so", fileURLToPath(new URL("./native/libcuda.c", import.meta.url)));
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  const open = async () => must(openCudaDevice(must(await openKoffiDriver({ library }))));
+
+  test("the device is described", async () => {
+    using device = await open();
+    expect(device).toMatchObject({ kind: "cuda", name: "Host H7", arch: "sm_90", numSms: 132 });
+    expect(device.info).toMatchObject({ memoryBytes: 150e9, driverVersion: 13_000, l2Bytes: 52_428_800 });
+    expect(Math.round(device.info.memoryGBs)).toBe(3352);
+  });
+
+  test.each([
+    ["plain", 100, {}],
+    ["cluster", 100, { cluster: [2, 3, 1] }],
+    ["cooperative", 99, { cooperative: true }],
+    [
+      "cluster and cooperative, much shared memory",
+      99,
+      { cluster: [2, 3, 1], cooperative: true, dynamicSmem: 200_000 },
+    ],
+  ] as const)("a %s launch reaches the driver whole", async (_, n, extra) => {
+    using device = await open();
+    using module = must(device.load(axpyPtx));
+    expect(module.log).toBe(`ptxas info : Used 8 registers; image of ${axpyPtx.length} bytes`);
+    const kernel = must(module.kernel("axpy"));
+    expect(kernel.attributes).toEqual({
+      registers: 8,
+      localBytes: 0,
+      staticSmem: 16,
+      maxThreads: 1024,
+      ptxVersion: 80,
+      binaryVersion: 90,
+    });
+    using buffer = must(device.alloc(4 * n + 4));
+    must(buffer.fill(0));
+    must(buffer.write(bytesOf([7]), 4 * n));
+    const result = must(
+      kernel.launch({ grid: [2, 3, 1], block: [32, 2, 1], args: [buffer, n, 0.25], ...extra }),
+    );
+    expect(result.timeMs).toBe(1.5);
+    expect(floatsOf(must(buffer.read()))).toEqual([...Array<number>(n).fill(0.25), 7]);
+  });
+
+  test("errors come back with their names and the JIT's log", async () => {
+    using device = await open();
+    const outcome = device.load(`${axpyPtx}// broken`);
+    expect(outcome.ok ? "" : outcome.error.map(formatDiagnostic).join("\n")).toContain(
+      "Parsing error near 'broken'",
+    );
+    expect(codesOf(device.alloc(2 ** 31))).toEqual(["TW6013"]);
+    const driver = must(await openKoffiDriver({ library }));
+    expect(driver.getErrorName(218)).toBe("CUDA_ERROR_INVALID_PTX");
+    expect(driver.getErrorString(218)).toBe("a PTX JIT compilation failed");
+    expect(driver.getErrorName(123_456)).toBeNull();
+    expect(driver.binding).toMatch(/^koffi \d/);
+  });
+
+  test("a driver that lacks functions is too old, and says which", async () => {
+    const old = compile("libold.so", "/dev/null", "-x", "c");
+    const outcome = await openKoffiDriver({ library: old });
+    expect(codesOf(outcome)).toEqual(["TW6003"]);
+    expect(outcome.ok ? "" : outcome.error[0]?.message).toContain("cuLaunchKernelEx");
+    expect(outcome.ok ? "" : outcome.error[0]?.hint).toContain("--device emulator");
+  });
+});
+
+describe("what is missing is said", () => {
+  test("no koffi", async () => {
+    const outcome = await openKoffiDriver({ koffi: "koffi-that-is-not-there", library: "libcuda.so.1" });
+    expect(outcome.ok ? "" : outcome.error.map(formatDiagnostic).join("\n")).toMatchInlineSnapshot(`
+      "TW6001 (toolchain) at koffi: the package koffi, which calls the CUDA driver, is not installed
+        hint: npm install koffi; or run it on the emulator: --device emulator"
+    `);
+  });
+
+  test("a koffi that is something else", async () => {
+    const outcome = await openKoffiDriver({ koffi: "node:path", library: "libcuda.so.1" });
+    expect(codesOf(outcome)).toEqual(["TW6001"]);
+  });
+
+  test("no driver library", async () => {
+    const outcome = await openKoffiDriver({ library: "libno-such-driver.so.1" });
+    expect(codesOf(outcome)).toEqual([hasKoffi ? "TW6002" : "TW6001"]);
+    expect(outcome.ok ? "" : outcome.error[0]?.hint).toContain("--device emulator");
+  });
+
+  test("a platform without CUDA", async () => {
+    const outcome = await openKoffiDriver({ platform: "darwin" });
+    expect(outcome.ok ? "" : outcome.error.map(formatDiagnostic).join("\n")).toMatchInlineSnapshot(`
+      "TW6002 (toolchain) at cuda: there is no CUDA driver for darwin
+        hint: use --device emulator"
+    `);
+  });
+});
