@@ -60,9 +60,11 @@ function cruise(files: Readonly<Record<string, string>>): { broken: string[]; ou
 const index = (text = "") => `${text}\nexport const here = 1;\n`;
 const use = (name: string) => index(`import { here as there } from "${name}";\nexport { there };`);
 
-test("the design's directions pass", () => {
+test("the design's directions pass, and types that name each other", () => {
   const { broken, output } = cruise({
-    "packages/ir/src/index.ts": index(),
+    "packages/ir/src/index.ts": use("./tree.ts"),
+    "packages/ir/src/tree.ts": `import type { Leaf } from "./leaf.ts";\nexport interface Tree { leaf: Leaf }\n${index()}`,
+    "packages/ir/src/leaf.ts": `import type { Tree } from "./tree.ts";\nexport interface Leaf { tree: Tree }\n`,
     "packages/ptx/src/index.ts": use("@tilewright/ir"),
     "packages/backend-simt/src/index.ts": use("@tilewright/ptx"),
     "packages/emulator/src/index.ts": use("@tilewright/ptx"),
