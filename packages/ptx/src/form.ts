@@ -30,6 +30,13 @@ export interface ScalarSpec {
   readonly negatable: boolean;
 }
 
+/** Constants low, low + step, … up to high. */
+export interface ImmediateRange {
+  readonly low: bigint;
+  readonly high: bigint;
+  readonly step: bigint;
+}
+
 export type OperandSpec =
   | ScalarSpec
   /** `count` null: any number of elements. */
@@ -38,7 +45,7 @@ export type OperandSpec =
   /** `wide`: the base register must have 64 bits (global and generic addresses). */
   | { readonly kind: "address"; readonly space: string; readonly wide: boolean }
   | { readonly kind: "tensor"; readonly coordinates: number }
-  | { readonly kind: "immediate"; readonly ranges: readonly (readonly [low: bigint, high: bigint])[] }
+  | { readonly kind: "immediate"; readonly ranges: readonly ImmediateRange[] }
   | { readonly kind: "label" | "targets" | "callee" | "list" | "prototype" };
 
 export interface Argument {
@@ -364,14 +371,11 @@ function coordinatesOf(modifiers: readonly string[]): number {
   return Number.parseInt(modifiers[0] ?? "0", 10);
 }
 
-function parseRanges(text: string): (readonly [bigint, bigint])[] {
+function parseRanges(text: string): ImmediateRange[] {
   if (text === "") return [];
-  if (text.includes(",")) return text.split(",").map((n) => [BigInt(n), BigInt(n)] as const);
-  const [low = "0", high = low, step] = text.split(":");
-  if (step === undefined) return [[BigInt(low), BigInt(high)]];
-  const ranges: (readonly [bigint, bigint])[] = [];
-  for (let n = BigInt(low); n <= BigInt(high); n += BigInt(step)) ranges.push([n, n]);
-  return ranges;
+  if (text.includes(",")) return text.split(",").map((n) => ({ low: BigInt(n), high: BigInt(n), step: 1n }));
+  const [low = "0", high = low, step = "1"] = text.split(":");
+  return [{ low: BigInt(low), high: BigInt(high), step: BigInt(step) }];
 }
 
 function vectorLength(modifiers: readonly string[]): number | null {

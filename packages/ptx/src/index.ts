@@ -1,5 +1,8 @@
 export type * from "./ast.ts";
 export * from "./builder.ts";
+export { bindInstruction, checkModule } from "./check.ts";
+export { type DirectiveRow, functionDirectives } from "./directives.ts";
+export { type FlatFunction, type FlatStatement, flattenFunction } from "./flatten.ts";
 export {
   type Access,
   type Argument,

@@ -1,6 +1,6 @@
 /** Do these operands fit this form? And if none fits: which operand is wrong, and what is due there. */
 import type { Operand, ScalarType } from "./ast.ts";
-import type { Argument, Form, OperandSpec, ScalarSpec } from "./form.ts";
+import type { Argument, Form, ImmediateRange, OperandSpec, ScalarSpec } from "./form.ts";
 import { printOperand } from "./print-operand.ts";
 import { specialRegisters } from "./special.ts";
 
@@ -147,7 +147,7 @@ function describe(argument: Argument): string {
     case "immediate":
       return spec.ranges.length === 0
         ? "an integer constant"
-        : `a constant ${spec.ranges.map(([a, b]) => (a === b ? `${a}` : `${a} to ${b}`)).join(", ")}`;
+        : `a constant ${spec.ranges.map(describeRange).join(", ")}`;
     case "label":
       return "a label";
     case "targets":
@@ -161,6 +161,11 @@ function describe(argument: Argument): string {
     default:
       return spec satisfies never;
   }
+}
+
+function describeRange({ low, high, step }: ImmediateRange): string {
+  if (low === high) return `${low}`;
+  return `${low} to ${high}${step === 1n ? "" : ` in steps of ${step}`}`;
 }
 
 function describeScalar(spec: ScalarSpec): string {
@@ -203,7 +208,10 @@ function accepts(argument: Argument, operand: Operand): boolean {
       return (
         operand.kind === "integer" &&
         (spec.ranges.length === 0 ||
-          spec.ranges.some(([low, high]) => low <= operand.value && operand.value <= high))
+          spec.ranges.some(
+            ({ low, high, step }) =>
+              low <= operand.value && operand.value <= high && (operand.value - low) % step === 0n,
+          ))
       );
     case "label":
     case "targets":
