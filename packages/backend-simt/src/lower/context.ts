@@ -50,8 +50,9 @@ export class Context {
   readonly entry: EntryBuilder;
   readonly shared: SharedMap;
   readonly root = new Code();
-  readonly prologue: Code;
-  readonly values: Values;
+  /** Where invariants go: the kernel's prologue, later the epilogue's. */
+  prologue: Code;
+  values: Values;
   /** Where instructions go now. */
   body: Code;
   /** Dynamic loops, outermost first. At most one is open at a time: K chunks. */
@@ -117,6 +118,24 @@ export class Context {
     this.#invariants.set(key, reg);
     this.#invariantNames.add(reg.name);
     return reg;
+  }
+
+  /**
+   * Compute invariants anew from here on. Values of the prologue that the epilogue shared would hold registers
+   * through the whole main loop; recomputing them costs a few instructions once.
+   */
+  restartInvariants(): void {
+    this.prologue = this.body.nest();
+    this.values = new Values(this.entry, this.prologue, this.values.warps);
+    this.#invariants.clear();
+    this.#invariantNames.clear();
+  }
+
+  /** Conjunction in a register of its own, computed here: for predicates that are used once. */
+  conjunction(a: Pred, b: Pred): Pred {
+    const p = this.entry.reg("pred", "p");
+    this.body.emit(null, "and.pred", p, a, b);
+    return p;
   }
 
   /** A value of this iteration of the open loop; of the prologue when no loop is open. Emitted unpredicated at first use. */

@@ -16,13 +16,16 @@ type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   if (stmt.steps.length > 0)
     throw new CannotLower("epilogue", `step ${stmt.steps[0]?.kind} is not supported by this backend yet`);
+  ctx.restartInvariants();
   const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
   const position = ownedPosition(ctx.values, own);
   for (const group of groupAlong(acc.elements, 1, stmt.vector)) {
     const [first] = group;
     if (!first) continue;
-    const guard = elementGuard(ctx, stmt.dst, stmt.guard, position, first.row, first.col);
+    const guard = elementGuard(ctx, stmt.dst, stmt.guard, position, first.row, first.col, (a, b) =>
+      ctx.conjunction(a, b),
+    );
     if (guard === "outside") continue;
     const suffix = stmt.vector === 1 ? "f32" : `v${stmt.vector}.f32`;
     let values = group.map((e) => scaled(ctx, stmt.alpha, acc.at(e.register)));

@@ -130,7 +130,7 @@ export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadC
   });
 }
 
-/** Both guards of an element: null when it is inside for sure, "outside" when it never is. */
+/** Both guards of an element: null when it is inside for sure, "outside" when it never is. `join` makes their conjunction. */
 export function elementGuard(
   ctx: Context,
   view: View,
@@ -138,6 +138,7 @@ export function elementGuard(
   position: ThreadPosition,
   row: number,
   col: number,
+  join: (a: Pred, b: Pred) => Pred | null = (a, b) => ctx.both(a, b),
 ): Pred | null | "outside" {
   const bounds = [
     guard[0] ? axisBound(ctx, view, 0, position.row, row) : "inside",
@@ -146,7 +147,7 @@ export function elementGuard(
   let both: Pred | null = null;
   for (const bound of bounds) {
     if (bound === "outside") return "outside";
-    if (bound !== "inside") both = ctx.both(both, bound);
+    if (bound !== "inside") both = both === null ? bound : join(both, bound);
   }
   return both;
 }
