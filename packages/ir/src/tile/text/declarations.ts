@@ -52,15 +52,13 @@ const noBuffers = new Map<string, Buffer>();
 
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
+const printBuffer = (b: Buffer): string =>
+  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, b, noBuffers)}`;
+
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
   syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES`,
-  print: (p) =>
-    p.buffers
-      .filter((b) => b.space === space)
-      .map(
-        (b) =>
-          `${space} %${b.name} ${b.dtype}[${b.shape[0]}, ${b.shape[1]}]${printClauses(bufferClauses, b, noBuffers)}`,
-      ),
+  // The order of declarations is part of the program, across spaces: the first space's row prints them all.
+  print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
     const token = c.peek();
     const name = c.name("the buffer's name");
