@@ -51,9 +51,19 @@ function accumulatorUnit(acc: DType): number {
   return acc === "f16" ? epsilonOf("f16") : epsilonOf("f32");
 }
 
+/** Half the smallest subnormal of the accumulator: what a result loses when it underflows, however small the values. */
+function underflow(acc: DType): number {
+  if (acc === "f64") return 2 ** -1074;
+  if (acc === "s32") return 0;
+  return acc === "f16" ? 2 ** -25 : 2 ** -150;
+}
+
 // One rounding of an f32 result, and the few of an approximate exponential (ex2.approx: 2^-22 relative, then a division).
 const stepUnit = 2 ** -23;
 const approximation = 2 ** -20;
+
+/** Error of one rounded operation with this result. */
+type Slip = (result: number) => number;
 
 /** The tile of one problem of the batch while it goes through the epilogue. */
 interface Tile {
@@ -139,8 +149,12 @@ export function referenceGemm(
   const tf32Loss =
     problem.a.dtype === "tf32" && !(isTf32Exact(aValues) && isTf32Exact(bValues)) ? 2 * epsilonOf("tf32") : 0;
   const unit = accumulatorUnit(problem.acc);
+  const lost = k * underflow(problem.acc);
   // An f64 problem works in f64 throughout; everything else scales and activates in f32.
-  const small = problem.acc === "f64" ? 2 ** -52 : stepUnit;
+  const slip: Slip =
+    problem.acc === "f64"
+      ? (v) => Math.abs(v) * 2 ** -52 + 2 ** -1074
+      : (v) => Math.abs(v) * stepUnit + 2 ** -149;
 
   const size = rows.length * n;
   const d = { values: new Float64Array(count * size), bounds: new Float64Array(count * size) };
@@ -160,11 +174,10 @@ export function referenceGemm(
     );
     const tile: Tile = {
       values: product.sum,
-      bounds: product.sumAbs.map((s) => gemmBound(k, s, unit) + tf32Loss * s),
+      bounds: product.sumAbs.map((s) => gemmBound(k, s, unit) + tf32Loss * s + lost),
     };
     sumAbs.set(product.sumAbs, item * size);
-    if (alpha !== 1)
-      update(tile, n, (v, e) => [v * alpha, e * Math.abs(alpha) + Math.abs(v * alpha) * small]);
+    if (alpha !== 1) update(tile, n, (v, e) => [v * alpha, e * Math.abs(alpha) + slip(v * alpha)]);
     if (problem.c !== null && cValues !== null) {
       const c = gather(problem.c, cValues, rows, n, offset("strideC"));
       // Integers with an integral beta stay integers; anything else rounds product and sum.
@@ -175,7 +188,7 @@ export function referenceGemm(
         problem.c.dtype !== "f32";
       update(tile, n, (v, e, row, column) => {
         const term = beta * (c[row * n + column] ?? 0);
-        return [v + term, e + (exact ? 0 : (Math.abs(term) + Math.abs(v + term)) * small)];
+        return [v + term, e + (exact ? 0 : slip(term) + slip(v + term))];
       });
     }
     for (const [index, step] of problem.epilogue.entries()) {
@@ -183,7 +196,7 @@ export function referenceGemm(
         problem,
         rows,
         item,
-        small,
+        slip,
         input: inputs.steps?.[index] ?? null,
         partial,
       });
@@ -237,14 +250,14 @@ interface StepContext {
   readonly problem: Problem;
   readonly rows: readonly number[];
   readonly item: number;
-  readonly small: number;
+  readonly slip: Slip;
   readonly input: OperandData | number | null;
   readonly partial: boolean;
 }
 
 /** Apply one step to the tile; `output` and `reduce` steps leave it and return what they store. */
 function applyStep(step: EpilogueStep, tile: Tile, context: StepContext): Expectation | null {
-  const { problem, rows, item, small, input } = context;
+  const { problem, rows, item, slip, input } = context;
   const { m, n } = problem;
   const data = (): OperandData =>
     input === null || typeof input === "number" ? missing(`the input of ${step.kind}`) : input;
@@ -255,7 +268,7 @@ function applyStep(step: EpilogueStep, tile: Tile, context: StepContext): Expect
       const vector = valuesOf(step.dtype, data());
       update(tile, n, (v, e, row, column) => {
         const sum = v + (vector[step.along === "m" ? (rows[row] ?? 0) : column] ?? missing("a longer bias"));
-        return [sum, e + Math.abs(sum) * small];
+        return [sum, e + slip(sum)];
       });
       return null;
     }
@@ -264,7 +277,7 @@ function applyStep(step: EpilogueStep, tile: Tile, context: StepContext): Expect
       update(tile, n, (v, e, row, column) => {
         const at = step.by === "m" ? (rows[row] ?? 0) : step.by === "n" ? column : 0;
         const factor = vector === null ? Number(input) : (vector[at] ?? missing("a longer scale"));
-        return [v * factor, e * Math.abs(factor) + Math.abs(v * factor) * small];
+        return [v * factor, e * Math.abs(factor) + slip(v * factor)];
       });
       return null;
     }
@@ -274,7 +287,8 @@ function applyStep(step: EpilogueStep, tile: Tile, context: StepContext): Expect
         const result = value(v);
         return [
           result,
-          e * slope + (approximate ? (Math.abs(result) + Math.min(1, Math.abs(v))) * approximation : 0),
+          e * slope +
+            (approximate ? (Math.abs(result) + Math.min(1, Math.abs(v))) * approximation + slip(result) : 0),
         ];
       });
       return null;
@@ -286,7 +300,7 @@ function applyStep(step: EpilogueStep, tile: Tile, context: StepContext): Expect
       const other = matrix(step.operand);
       update(tile, n, (v, e, row, column) => {
         const sum = v + (other[row * n + column] ?? 0);
-        return [sum, e + Math.abs(sum) * small];
+        return [sum, e + slip(sum)];
       });
       return null;
     }
@@ -294,7 +308,7 @@ function applyStep(step: EpilogueStep, tile: Tile, context: StepContext): Expect
       const other = matrix(step.operand);
       update(tile, n, (v, e, row, column) => {
         const factor = other[row * n + column] ?? 0;
-        return [v * factor, e * Math.abs(factor) + Math.abs(v * factor) * small];
+        return [v * factor, e * Math.abs(factor) + slip(v * factor)];
       });
       return null;
     }

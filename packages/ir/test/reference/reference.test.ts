@@ -114,7 +114,7 @@ function elementwise(
               value = round(value * fromMatrix(step.operand));
               break;
             case "cast":
-              value = roundTo(step.dtype, value);
+              value = roundTo(step.dtype, value, "rn", step.saturate ? "saturate" : "ieee");
               break;
             case "output":
             case "reduce":

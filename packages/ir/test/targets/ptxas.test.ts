@@ -1,0 +1,82 @@
+/** The table against the assembler: each feature's instruction assembles for exactly the targets that list it. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { type Feature, features, hasFeature } from "../../src/target.ts";
+import { targets } from "../../src/targets/table.ts";
+
+function ptxasVersion(): string | null {
+  try {
+    return /release (\d+\.\d+)/.exec(execFileSync("ptxas", ["--version"], { encoding: "utf8" }))?.[1] ?? null;
+  } catch {
+    return null;
+  }
+}
+const release = ptxasVersion();
+
+const r4 = "{%r0,%r1,%r2,%r3}";
+const f4 = "{%f0,%f1,%f2,%f3}";
+/** One instruction per feature, in its plainest form. */
+const samples: Readonly<Record<Feature, string>> = {
+  "cp.async": "cp.async.ca.shared.global [%r0], [%rd0], 16;",
+  ldmatrix: `ldmatrix.sync.aligned.m8n8.x4.shared.b16 ${r4}, [%r0];`,
+  stmatrix: `stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r0], ${r4};`,
+  "mma.f16": `mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 ${f4}, {%r0,%r1}, {%r2}, ${f4};`,
+  "mma.bf16": `mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 ${f4}, ${r4}, {%r0,%r1}, ${f4};`,
+  "mma.tf32": `mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 ${f4}, ${r4}, {%r0,%r1}, ${f4};`,
+  "mma.f64": "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd0,%fd1}, {%fd0}, {%fd1}, {%fd0,%fd1};",
+  "mma.s8": "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r0,%r1}, {%r2}, {%r3}, {%r0,%r1};",
+  "mma.e4m3": `mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 ${f4}, ${r4}, {%r0,%r1}, ${f4};`,
+  mbarrier: "mbarrier.init.shared.b64 [%r0], 1;",
+  tma: "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0, {%r1,%r2}], [%r3];",
+  cluster: "barrier.cluster.arrive.aligned;",
+  wgmma: "wgmma.fence.sync.aligned;",
+  setmaxnreg: "setmaxnreg.inc.sync.aligned.u32 232;",
+  tcgen05: "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 128;",
+  clc: "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];",
+  pdl: "griddepcontrol.wait;",
+  f32x2: "fma.rn.f32x2 %rd0, %rd0, %rd1, %rd0;",
+};
+
+describe.skipIf(release === null)("ptxas", () => {
+  const folder = mkdtempSync(join(tmpdir(), "tilewright-targets-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const known = release === null ? "" : execFileSync("ptxas", ["--help"], { encoding: "utf8" });
+
+  function assembles(arch: string, version: string, body: string): boolean {
+    const file = join(folder, "k.ptx");
+    const registers = ".reg .b32 %r<4>; .reg .b64 %rd<2>; .reg .f32 %f<4>; .reg .f64 %fd<2>;";
+    writeFileSync(
+      file,
+      `.version ${version}\n.target ${arch}\n.address_size 64\n.visible .entry k() .reqntid 128\n{\n${registers}\n${body}\nret;\n}\n`,
+    );
+    // ptxas 13 makes no sm_70 code, but checks sm_70 text as such.
+    const output = arch === "sm_70" && !known.includes("'sm_70'") ? "sm_75" : arch;
+    try {
+      execFileSync("ptxas", ["-arch", output, file, "-o", join(folder, "k.cubin")], { stdio: "pipe" });
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  // Every version that first knows a target is older than the release that has all of them.
+  const newest = release !== null && Number(release) >= 13 ? "9.0" : "8.8";
+
+  test.each(targets.map((target) => ({ arch: target.arch, target })))(
+    "$arch: minimum PTX version and features",
+    ({ target }) => {
+      const [major, minor] = target.minPtx;
+      // Made for sm_75 instead of sm_70, the text needs sm_75's version.
+      expect(assembles(target.arch, target.arch === "sm_70" ? "6.3" : `${major}.${minor}`, "")).toBe(true);
+      if (target.major >= 8)
+        expect(assembles(target.arch, minor === 0 ? `${major - 1}.8` : `${major}.${minor - 1}`, "")).toBe(
+          false,
+        );
+      const accepted = features.filter((feature) => assembles(target.arch, newest, samples[feature]));
+      expect(accepted).toEqual(features.filter((feature) => hasFeature(target, feature)));
+    },
+  );
+});
