@@ -1,6 +1,5 @@
-/** Public surface of `@tilewright/ir`: explicit re-exports, grouped by folder. */
+/** Public surface of `@tilewright/ir`: explicit re-exports, in the order of the files (README.md says what each folder owns). */
 
-// Backends and the launch manifest
 export type { Backend, LoweredKernel } from "./backend.ts";
 export {
   type Checked,
@@ -13,9 +12,7 @@ export {
   type Verdict,
 } from "./diagnostics.ts";
 
-// Element types
 export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
-// Units, results, diagnostics
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 export {
   evaluateConstraints,
@@ -26,7 +23,6 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
-// layout/
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
 export { type AccessWidth, type BankReport, bankConflicts, type WarpAccess } from "./layout/banks.ts";
 export {
@@ -66,7 +62,6 @@ export {
   tensorSwizzles,
 } from "./layout/swizzle.ts";
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
-// layout/
 export type { Layout, Swizzle } from "./layout/types.ts";
 export type {
   Constraint,
@@ -78,7 +73,6 @@ export type {
   ParamSpec,
 } from "./manifest.ts";
 export { didYouMean, editDistance, nearest } from "./nearest.ts";
-// numerics/
 export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";
 export { gemmBound, roundingBound } from "./numerics/bounds.ts";
 export { fmaF32 } from "./numerics/fma.ts";
@@ -116,7 +110,6 @@ export {
   type Values,
   writeElement,
 } from "./numerics/storage.ts";
-// passes/
 export * from "./passes/index.ts";
 export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
@@ -129,7 +122,6 @@ export {
   printProblem,
   printStep,
 } from "./problem/text.ts";
-// Problem
 export {
   type Activation,
   type Batch,
@@ -170,7 +162,6 @@ export {
   withDefault,
   wordField,
 } from "./schedule/fields.ts";
-// Schedule
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
 export { manifestSchema, manifestSchemaId, printManifest, readManifest } from "./schema/manifest.ts";
@@ -190,7 +181,6 @@ export {
   schemaNames,
 } from "./schema/request.ts";
 export { scheduleSchema } from "./schema/schedule.ts";
-// Targets
 export {
   type Feature,
   features,
@@ -206,7 +196,6 @@ export { type BlockUse, type Occupancy, type OccupancyLimiter, occupancy } from 
 export { type Roofline, roofline } from "./targets/roofline.ts";
 export { targets } from "./targets/table.ts";
 export * from "./tile/index.ts";
-// tile/
 export {
   type Axis,
   type Buffer,
