@@ -41,7 +41,8 @@ const pick = <T>(random: Random, list: readonly [T, ...T[]]): T =>
 function randomSize(random: Random, most: number): number {
   const kind = random.integer(0, 3);
   if (kind === 0) return random.integer(1, Math.min(8, most));
-  if (kind === 1) return Math.min(most, Math.max(1, random.integer(1, most >> 4) * 16 + random.integer(-1, 1)));
+  if (kind === 1)
+    return Math.min(most, Math.max(1, random.integer(1, most >> 4) * 16 + random.integer(-1, 1)));
   return random.integer(1, most);
 }
 
