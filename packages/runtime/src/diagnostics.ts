@@ -43,11 +43,9 @@ export const rows = {
   fault: { code: "TW6017", kind: "check" },
   buffer: { code: "TW6018", kind: "invalid" },
   closed: { code: "TW6019", kind: "invalid" },
-  constraint: { code: "TW6020", kind: "unsupported" },
+  lost: { code: "TW6020", kind: "toolchain" },
   operand: { code: "TW6021", kind: "invalid" },
   parameter: { code: "TW6022", kind: "unsupported" },
-  lost: { code: "TW6023", kind: "toolchain" },
-  expression: { code: "TW6024", kind: "invalid" },
 } as const satisfies Record<string, Row>;
 
 export type RuntimeCode = keyof typeof rows;

@@ -2,37 +2,37 @@
 import type { Counters, Finding } from "@tilewright/emulator";
 import {
   type Checked,
-  type Constraint,
   type Diagnostic,
-  dtypes,
   err,
-  type KernelSpec,
-  type Operand,
+  evaluateLaunchExpr,
+  type LaunchEnvironment,
+  launchEnvironment,
+  type Manifest,
   ok,
-  operandShape,
   type Problem,
 } from "@tilewright/ir";
+import { addCounters } from "./counters.ts";
 import type { Device, DeviceBuffer, DeviceModule } from "./device.ts";
 import { diagnose } from "./diagnostics.ts";
-import { evaluate, type LaunchEnv } from "./launch-expr.ts";
 import { type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
+import { type DeviceOperand, deviceOperands } from "./operands.ts";
 
 /** The part of a compiled artefact that running it needs. */
 export interface GemmArtifact {
   /** PTX text, or a cubin. */
   readonly ptx: string | Uint8Array;
-  /** In launch order: the main kernel, then a reduction if there is one. */
-  readonly kernels: readonly KernelSpec[];
-  readonly problem: Problem;
-  readonly constraints?: readonly Constraint[];
+  readonly manifest: Pick<Manifest, "request" | "kernels"> &
+    Partial<Pick<Manifest, "workspace" | "constraints">>;
 }
 
 /** Host bytes of each operand in its layout, padding of the leading dimension included, batches at their strides. */
-export interface GemmBuffers {
+export interface GemmInputs {
   readonly a: Uint8Array;
   readonly b: Uint8Array;
   /** Needed exactly when the problem has C. */
   readonly c?: Uint8Array | null;
+  /** What each epilogue step reads, by its position: bytes, or a number for a launch-time scalar. */
+  readonly steps?: readonly (Uint8Array | number | null)[];
 }
 
 export type GemmOptions = Omit<KernelLaunchOptions, "constraints"> & {
@@ -44,7 +44,9 @@ export type GemmOptions = Omit<KernelLaunchOptions, "constraints"> & {
 export interface GemmResult {
   /** Bytes of D in its layout. What no kernel wrote is 0xff on a GPU (NaN in every float type) and undefined on the emulator. */
   readonly d: Uint8Array;
-  /** Sum over the kernels; see {@link LaunchResult.timeMs}. */
+  /** What `output` and `reduce` steps of the epilogue stored, by position. */
+  readonly steps: ReadonlyMap<number, Uint8Array>;
+  /** Sum over the kernels; see `LaunchResult.timeMs`. */
   readonly timeMs: number;
   readonly findings: readonly Finding[];
   /** Sum over the kernels; null on a GPU. */
@@ -53,111 +55,91 @@ export interface GemmResult {
   readonly completed: boolean;
 }
 
-type Which = "a" | "b" | "c" | "d";
-
-/** Makes every float NaN, in all the formats (f64 to e5m2), and every integer -1. */
+/** Makes every float NaN, in all formats from f64 to e5m2, and every integer -1. */
 const poison = 0xff;
 
-/** Bytes from the first to the last element of an operand, all batches included. */
-export function operandBytes(problem: Problem, which: Which, operand: Operand): number {
-  const [rows, cols] = operandShape(problem, which);
-  const [outer, inner] = operand.layout === "row" ? [rows, cols] : [cols, rows];
-  const strides = {
-    a: problem.batch.kind === "strided" ? problem.batch.strideA : 0,
-    b: problem.batch.kind === "strided" ? problem.batch.strideB : 0,
-    c: problem.batch.kind === "strided" ? problem.batch.strideC : 0,
-    d: problem.batch.kind === "strided" ? problem.batch.strideD : 0,
-  };
-  const batches = problem.batch.kind === "strided" ? problem.batch.count : 1;
-  const span = (outer - 1) * operand.ld + inner + (batches - 1) * strides[which];
-  return Math.ceil((span * dtypes[operand.dtype].bits) / 8);
-}
-
-/** Names that a manifest's expressions may use. Absent operands have leading dimension 0. */
-export function gemmEnv(problem: Problem, options: Pick<GemmOptions, "alpha" | "beta"> = {}): LaunchEnv {
-  const { m, n, k, a, b, c, d, batch } = problem;
-  const scalar = (value: Problem["alpha"], given: number | undefined, otherwise: number): number =>
-    value === "runtime" ? (given ?? otherwise) : value;
-  return {
-    m,
-    n,
-    k,
-    batch: batch.kind === "none" ? 1 : batch.count,
-    lda: a.ld,
-    ldb: b.ld,
-    ldc: c?.ld ?? 0,
-    ldd: d.ld,
-    ...(batch.kind === "strided"
-      ? { strideA: batch.strideA, strideB: batch.strideB, strideC: batch.strideC, strideD: batch.strideD }
-      : {}),
-    alpha: scalar(problem.alpha, options.alpha, 1),
-    beta: scalar(problem.beta, options.beta, 0),
-  };
-}
-
 /**
- * Allocate, upload, launch every kernel of `artifact`, download D, free.
- * D is poisoned first (uninitialised on the emulator), so that an element nobody writes cannot pass for a result; a workspace is zeroed.
+ * Allocate, upload, launch every kernel of `artifact`, download, free.
+ * D is poisoned first (uninitialised on the emulator), so that an element nobody writes cannot pass for a result; a workspace is set up as
+ * the manifest says, zero where it says nothing.
  * Errors: operands that are missing or too small, all at once; then what the device says. Findings of the emulator are no errors here.
  */
 export function runGemm(
   device: Device,
   artifact: GemmArtifact,
-  host: GemmBuffers,
+  inputs: GemmInputs,
   options: GemmOptions = {},
 ): Checked<GemmResult> {
   const { alpha, beta, ...knobs } = options;
-  const { problem } = artifact;
-  const env: LaunchEnv = {
-    numSms: device.numSms,
-    ...gemmEnv(problem, {
+  const { manifest } = artifact;
+  const problem = manifest.request;
+  const operands = deviceOperands(problem);
+  const problems = inputProblems(problem, operands, inputs, options);
+  if (problems.length > 0) return err(problems);
+  const env: LaunchEnvironment = {
+    ...launchEnvironment(problem, device, {
       ...(alpha === undefined ? {} : { alpha }),
       ...(beta === undefined ? {} : { beta }),
     }),
+    ...stepScalars(inputs),
   };
-  const problems = hostProblems(problem, host, options);
-  if (problems.length > 0) return err(problems);
 
-  const alive: { free(): void }[] = [];
+  const owned: (() => void)[] = [];
   try {
-    const buffers = upload(device, artifact, host, env, (buffer) => alive.push(buffer));
+    const buffers = prepare(device, manifest, operands, inputs, env, owned);
     if (!buffers.ok) return buffers;
     const module = device.load(artifact.ptx);
     if (!module.ok) return module;
-    alive.push({ free: () => module.value.unload() });
-    return launchAll(device, artifact, module.value, env, buffers.value, {
-      ...knobs,
-      constraints: artifact.constraints ?? [],
-    });
+    owned.push(() => module.value.unload());
+    return launchAll(device, manifest, module.value, operands, env, buffers.value, knobs);
   } finally {
-    for (const resource of alive.reverse()) resource.free();
+    for (const free of owned.reverse()) free();
   }
 }
 
-type GemmDeviceBuffers = Readonly<Partial<Record<Which | "workspace", DeviceBuffer>>> & {
-  readonly d: DeviceBuffer;
-};
+/** Launch-time scalars of the epilogue, under the names of their steps. */
+function stepScalars(inputs: GemmInputs): LaunchEnvironment {
+  const scalars: Record<string, number> = {};
+  (inputs.steps ?? []).forEach((value, index) => {
+    if (typeof value === "number") scalars[`epilogue${index}`] = value;
+  });
+  return scalars;
+}
 
-function hostProblems(problem: Problem, host: GemmBuffers, options: GemmOptions): readonly Diagnostic[] {
-  const problems: Diagnostic[] = [];
-  for (const which of ["a", "b", "c"] as const) {
-    const operand = problem[which];
-    if (operand === null) continue;
-    const data = host[which] ?? null;
-    const needs = operandBytes(problem, which, operand);
-    if (data === null) {
-      problems.push(diagnose("operand", which, `the problem has an operand ${which} and no data was given`));
-    } else if (data.byteLength < needs) {
-      const shape = operandShape(problem, which).join(" x ");
-      problems.push(
-        diagnose(
-          "operand",
-          which,
-          `${data.byteLength} B are too few for ${which}`,
-          `${shape} ${operand.dtype} with leading dimension ${operand.ld} needs ${needs} B`,
-        ),
-      );
+/** The host bytes of an operand that the kernel reads; null when none were given. */
+function inputBytes(operand: DeviceOperand, inputs: GemmInputs): Uint8Array | null {
+  switch (operand.name) {
+    case "a":
+    case "b":
+    case "c":
+      return inputs[operand.name] ?? null;
+    case "d":
+      return null;
+    default: {
+      const value = inputs.steps?.[stepOf(operand)] ?? null;
+      return value instanceof Uint8Array ? value : null;
     }
+  }
+}
+
+const stepOf = (operand: DeviceOperand): number => Number(operand.name.slice("epilogue".length));
+
+function inputProblems(
+  problem: Problem,
+  operands: readonly DeviceOperand[],
+  inputs: GemmInputs,
+  options: GemmOptions,
+): readonly Diagnostic[] {
+  const problems: Diagnostic[] = [];
+  for (const operand of operands) {
+    if (operand.direction !== "in") continue;
+    const data = inputBytes(operand, inputs);
+    if (data !== null && data.byteLength >= operand.bytes) continue;
+    const message =
+      data === null
+        ? `no data was given for ${operand.name}`
+        : `${data.byteLength} B are too few for ${operand.name}`;
+    problems.push(diagnose("operand", operand.name, message, `${operand.shape} needs ${operand.bytes} B`));
   }
   for (const name of ["alpha", "beta"] as const) {
     if (problem[name] === "runtime" && options[name] === undefined) {
@@ -167,62 +149,63 @@ function hostProblems(problem: Problem, host: GemmBuffers, options: GemmOptions)
     }
   }
   if (problem.batch.kind === "grouped") {
-    problems.push(
-      diagnose(
-        "parameter",
-        "batch",
-        "grouped problems take their shapes from device memory",
-        "launch with launchKernel",
-      ),
-    );
+    const message = "grouped problems take their shapes from device memory";
+    problems.push(diagnose("parameter", "batch", message, "set that memory up and use launchKernel"));
   }
   return problems;
 }
 
-/** Operands on the device. `own` is told of every buffer as soon as it exists. */
-function upload(
+type Buffers = Readonly<Record<string, DeviceBuffer>> & { readonly d: DeviceBuffer };
+
+/** Every buffer of the launch, filled as its kind wants. What must be given back is entered in `owned` as soon as it exists. */
+function prepare(
   device: Device,
-  artifact: GemmArtifact,
-  host: GemmBuffers,
-  env: LaunchEnv,
-  own: (buffer: DeviceBuffer) => void,
-): Checked<GemmDeviceBuffers> {
-  const { problem } = artifact;
-  const buffers: Partial<Record<Which | "workspace", DeviceBuffer>> = {};
-  const make = (name: Which | "workspace", size: number, init: (buffer: DeviceBuffer) => Checked<true>) => {
+  manifest: GemmArtifact["manifest"],
+  operands: readonly DeviceOperand[],
+  inputs: GemmInputs,
+  env: LaunchEnvironment,
+  owned: (() => void)[],
+): Checked<Buffers> {
+  const buffers: Record<string, DeviceBuffer> = {};
+  const make = (name: string, size: number, fill: (buffer: DeviceBuffer) => Checked<true>): Checked<true> => {
     const buffer = device.alloc(size);
     if (!buffer.ok) return buffer;
-    own(buffer.value);
+    owned.push(() => buffer.value.free());
     buffers[name] = buffer.value;
-    return init(buffer.value);
+    return fill(buffer.value);
   };
-  for (const which of ["a", "b", "c"] as const) {
-    const operand = problem[which];
-    const data = host[which] ?? null;
-    if (operand === null || data === null) continue;
-    const size = operandBytes(problem, which, operand);
-    const made = make(which, size, (buffer) => buffer.write(data.subarray(0, size)));
+  // The emulator knows of each byte whether it was written, and would forget it if it were poisoned.
+  const spoil = (buffer: DeviceBuffer) => (device.kind === "cuda" ? buffer.fill(poison) : ok(true as const));
+  const fills = {
+    in: (operand: DeviceOperand) => (buffer: DeviceBuffer) =>
+      buffer.write((inputBytes(operand, inputs) ?? new Uint8Array()).subarray(0, operand.bytes)),
+    out: () => spoil,
+    reduced: () => (buffer: DeviceBuffer) => buffer.fill(0),
+  };
+  for (const operand of operands) {
+    const made = make(operand.name, operand.bytes, fills[operand.direction](operand));
     if (!made.ok) return made;
   }
-  const workspace = workspaceBytes(artifact.kernels, env);
+  const workspace = workspaceBytes(manifest, env);
   if (!workspace.ok) return workspace;
   if (workspace.value > 0) {
-    const made = make("workspace", workspace.value, (buffer) => buffer.fill(0));
+    const init = manifest.workspace?.init ?? "zeroEach";
+    const made = make("workspace", workspace.value, (buffer) =>
+      init === "none" ? spoil(buffer) : buffer.fill(0),
+    );
     if (!made.ok) return made;
   }
-  const d = device.alloc(operandBytes(problem, "d", problem.d));
-  if (!d.ok) return d;
-  own(d.value);
-  // The emulator knows of each byte whether it was written, and would forget it here.
-  const poisoned = device.kind === "cuda" ? d.value.fill(poison) : ok(true as const);
-  return poisoned.ok ? ok({ ...buffers, d: d.value }) : poisoned;
+  return ok(buffers as Buffers);
 }
 
 /** The kernels of an artefact share one workspace: the largest that any of them wants. */
-function workspaceBytes(kernels: readonly KernelSpec[], env: LaunchEnv): Checked<number> {
+function workspaceBytes(manifest: GemmArtifact["manifest"], env: LaunchEnvironment): Checked<number> {
   let most = 0;
-  for (const kernel of kernels) {
-    const bytes = evaluate(`${kernel.entry}.workspaceBytes`, kernel.workspaceBytes, env);
+  for (const expr of [
+    manifest.workspace?.bytes ?? 0,
+    ...manifest.kernels.map((kernel) => kernel.workspaceBytes),
+  ]) {
+    const bytes = evaluateLaunchExpr(expr, env);
     if (!bytes.ok) return bytes;
     most = Math.max(most, bytes.value);
   }
@@ -231,18 +214,22 @@ function workspaceBytes(kernels: readonly KernelSpec[], env: LaunchEnv): Checked
 
 function launchAll(
   device: Device,
-  artifact: GemmArtifact,
+  manifest: GemmArtifact["manifest"],
   module: DeviceModule,
-  env: LaunchEnv,
-  buffers: GemmDeviceBuffers,
-  options: KernelLaunchOptions,
+  operands: readonly DeviceOperand[],
+  env: LaunchEnvironment,
+  buffers: Buffers,
+  knobs: Omit<KernelLaunchOptions, "constraints">,
 ): Checked<GemmResult> {
   let timeMs = 0;
   let completed = true;
   let counters: Counters | null = null;
   const findings: Finding[] = [];
-  for (const kernel of artifact.kernels) {
-    const launched = launchKernel(device, kernel, module, env, buffers, options);
+  for (const kernel of manifest.kernels) {
+    const launched = launchKernel(device, kernel, module, env, buffers, {
+      ...knobs,
+      constraints: manifest.constraints ?? [],
+    });
     if (!launched.ok) return launched;
     timeMs += launched.value.timeMs;
     findings.push(...launched.value.findings);
@@ -251,25 +238,14 @@ function launchAll(
     if (!completed) break;
   }
   const d = buffers.d.read();
-  return d.ok ? ok({ d: d.value, timeMs, findings, counters, completed }) : d;
-}
-
-/** Sum of two counts; the other one where one is null. */
-export function addCounters(a: Counters | null, b: Counters | null): Counters | null {
-  if (a === null || b === null) return a ?? b;
-  const instructions: Record<string, number> = { ...a.instructions };
-  for (const [opcode, count] of Object.entries(b.instructions)) {
-    instructions[opcode] = (instructions[opcode] ?? 0) + count;
+  if (!d.ok) return d;
+  const steps = new Map<number, Uint8Array>();
+  for (const operand of operands) {
+    const buffer = buffers[operand.name];
+    if (operand.direction === "in" || operand.name === "d" || buffer === undefined) continue;
+    const bytes = buffer.read();
+    if (!bytes.ok) return bytes;
+    steps.set(stepOf(operand), bytes.value);
   }
-  return {
-    instructions,
-    warpInstructions: a.warpInstructions + b.warpInstructions,
-    globalBytesRead: a.globalBytesRead + b.globalBytesRead,
-    globalBytesWritten: a.globalBytesWritten + b.globalBytesWritten,
-    sharedBytesRead: a.sharedBytesRead + b.sharedBytesRead,
-    sharedBytesWritten: a.sharedBytesWritten + b.sharedBytesWritten,
-    barriers: a.barriers + b.barriers,
-    sharedWavefronts: a.sharedWavefronts + b.sharedWavefronts,
-    sharedConflicts: a.sharedConflicts + b.sharedConflicts,
-  };
+  return ok({ d: d.value, steps, timeMs, findings, counters, completed });
 }

@@ -26,6 +26,7 @@ export type {
   LaunchResult,
 } from "./device.ts";
 export { type CudaReport, describeCuda } from "./doctor.ts";
-export { type GemmArtifact, type GemmBuffers, type GemmOptions, type GemmResult, runGemm } from "./gemm.ts";
+export { type GemmArtifact, type GemmInputs, type GemmOptions, type GemmResult, runGemm } from "./gemm.ts";
 export { type KernelBuffers, type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
 export { type DeviceListing, listDevices, type OpenDeviceOptions, openDevice } from "./open.ts";
+export { type DeviceOperand, deviceOperands, type OperandName } from "./operands.ts";

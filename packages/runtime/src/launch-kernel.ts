@@ -4,9 +4,13 @@ import {
   type Constraint,
   type Diagnostic,
   err,
+  evaluateConstraints,
+  evaluateLaunchExpr,
   type KernelSpec,
+  type LaunchEnvironment,
   ok,
   type ParamSpec,
+  resolveLaunch,
 } from "@tilewright/ir";
 import type {
   Device,
@@ -16,10 +20,10 @@ import type {
   LaunchRequest,
   LaunchResult,
 } from "./device.ts";
-import { diagnose } from "./diagnostics.ts";
-import { checkConstraints, evaluate, type LaunchEnv } from "./launch-expr.ts";
+import { fail } from "./diagnostics.ts";
 
-export type KernelBuffers = Readonly<Partial<Record<"a" | "b" | "c" | "d" | "workspace", DeviceBuffer>>>;
+/** Buffers by the names of the pointer parameters: `a`, `b`, `c`, `d`, `workspace`, `epilogueI`. */
+export type KernelBuffers = Readonly<Record<string, DeviceBuffer>>;
 
 export type KernelLaunchOptions = Pick<LaunchRequest, "order" | "seed" | "checks" | "fuel"> & {
   /** Conditions of the manifest, checked before anything is launched. */
@@ -29,64 +33,67 @@ export type KernelLaunchOptions = Pick<LaunchRequest, "order" | "seed" | "checks
 /**
  * Launch `spec` on `device` and wait.
  * `image`: its PTX or cubin (loaded and unloaded here), or a module that is already loaded. `env`: values of the names in the manifest's
- * expressions; `numSms` is the device's unless given. `buffers`: one for each pointer parameter.
+ * expressions, as `launchEnvironment` makes them. `buffers`: one for each pointer parameter.
  * Errors: everything that is missing or does not fit, at once; then what the device says.
  */
 export function launchKernel(
   device: Device,
   spec: KernelSpec,
   image: string | Uint8Array | DeviceModule,
-  env: LaunchEnv,
+  env: LaunchEnvironment,
   buffers: KernelBuffers,
   options: KernelLaunchOptions = {},
 ): Checked<LaunchResult> {
   const { constraints = [], ...knobs } = options;
-  const values: LaunchEnv = { numSms: device.numSms, ...env };
-  const request = launchRequest(spec, values, buffers);
-  const violated = checkConstraints(constraints, values);
-  if (!request.ok || violated.length > 0) return err([...violated, ...(request.ok ? [] : request.error)]);
+  const met = evaluateConstraints(constraints, env);
+  const request = launchRequest(spec, env, buffers);
+  if (!met.ok || !request.ok)
+    return err([...(met.ok ? [] : met.error), ...(request.ok ? [] : request.error)]);
 
-  const owned = typeof image === "string" || image instanceof Uint8Array ? device.load(image) : null;
-  if (owned !== null && !owned.ok) return owned;
-  const module = owned === null ? (image as DeviceModule) : owned.value;
-  try {
-    const kernel = module.kernel(spec.entry);
-    return kernel.ok ? kernel.value.launch({ ...request.value, ...knobs }) : kernel;
-  } finally {
-    owned?.value.unload();
-  }
+  if (typeof image !== "string" && !(image instanceof Uint8Array))
+    return launchLoaded(image, spec, request.value, knobs);
+  const module = device.load(image);
+  if (!module.ok) return module;
+  const result = launchLoaded(module.value, spec, request.value, knobs);
+  module.value.unload();
+  return result;
+}
+
+function launchLoaded(
+  module: DeviceModule,
+  spec: KernelSpec,
+  request: LaunchRequest,
+  knobs: Omit<KernelLaunchOptions, "constraints">,
+): Checked<LaunchResult> {
+  const kernel = module.kernel(spec.entry);
+  return kernel.ok ? kernel.value.launch({ ...request, ...knobs }) : kernel;
 }
 
 /** The request that a manifest amounts to for given values. */
-function launchRequest(spec: KernelSpec, env: LaunchEnv, buffers: KernelBuffers): Checked<LaunchRequest> {
-  const problems: Diagnostic[] = [];
-  const take = <T>(checked: Checked<T>, otherwise: T): T => {
-    if (checked.ok) return checked.value;
-    problems.push(...checked.error);
-    return otherwise;
-  };
-  const { launch } = spec;
-  const [x, y, z] = launch.grid;
-  const extent = (axis: string, expr: typeof x): number =>
-    take(evaluate(`${spec.entry}.grid.${axis}`, expr, env), 1);
-  const request: LaunchRequest = {
-    grid: [extent("x", x), extent("y", y), extent("z", z)],
-    block: launch.block,
-    cluster: launch.cluster,
-    dynamicSmem: launch.dynamicSmem,
-    cooperative: launch.cooperative,
-    // Arguments are positional; offsets give the order, whatever order the manifest lists them in.
-    args: [...spec.params]
-      .sort((a, b) => a.offset - b.offset)
-      .map((param) => take(argumentOf(spec.entry, param, env, buffers), 0n)),
-  };
-  return problems.length > 0 ? err(problems) : ok(request);
+function launchRequest(
+  spec: KernelSpec,
+  env: LaunchEnvironment,
+  buffers: KernelBuffers,
+): Checked<LaunchRequest> {
+  const geometry = resolveLaunch(spec, env);
+  const problems: Diagnostic[] = geometry.ok ? [] : [...geometry.error];
+  // Arguments are positional; offsets give the order, whatever order the manifest lists them in.
+  const params = [...spec.params].sort((a, b) => a.offset - b.offset);
+  const args = params.map((param): LaunchArgument => {
+    const argument = argumentOf(spec.entry, param, env, buffers);
+    if (argument.ok) return argument.value;
+    problems.push(...argument.error);
+    return 0;
+  });
+  if (!geometry.ok || problems.length > 0) return err(problems);
+  const { grid, block, cluster, dynamicSmem } = geometry.value;
+  return ok({ grid, block, cluster, dynamicSmem, cooperative: spec.launch.cooperative, args });
 }
 
 function argumentOf(
   entry: string,
   param: ParamSpec,
-  env: LaunchEnv,
+  env: LaunchEnvironment,
   buffers: KernelBuffers,
 ): Checked<LaunchArgument> {
   const at = `${entry}.${param.name}`;
@@ -94,38 +101,34 @@ function argumentOf(
     case "pointer": {
       const buffer = buffers[param.name];
       if (buffer === undefined) {
-        return err([
-          diagnose(
-            "operand",
-            at,
-            `the kernel needs a buffer for ${param.name}`,
-            `pass buffers.${param.name}`,
-          ),
-        ]);
-      }
-      if (buffer.address % BigInt(param.align) === 0n) return ok(buffer);
-      return err([
-        diagnose(
+        return fail(
           "operand",
           at,
-          `the address of ${param.name} is not a multiple of ${param.align} B`,
-          "align the buffer",
-        ),
-      ]);
+          `the kernel needs a buffer for ${param.name}`,
+          `pass buffers.${param.name}`,
+        );
+      }
+      if (buffer.address % BigInt(param.align) === 0n) return ok(buffer);
+      return fail(
+        "operand",
+        at,
+        `the address of ${param.name} is not a multiple of ${param.align} B`,
+        "align it",
+      );
     }
     case "scalar": {
-      const value = evaluate(at, param.value, env);
-      return value.ok && param.dtype === "u64" ? ok(BigInt(value.value)) : value;
+      const value = evaluateLaunchExpr(param.value, env);
+      // What is no integer stays a number, and is then refused where the type is known.
+      const wide = param.dtype === "u64" && value.ok && Number.isSafeInteger(value.value);
+      return wide ? ok(BigInt(value.value)) : value;
     }
     case "tensorMap":
-      return err([
-        diagnose(
-          "parameter",
-          at,
-          "the kernel takes a tensor map, which this version of the runtime does not encode",
-          "choose a schedule without TMA",
-        ),
-      ]);
+      return fail(
+        "parameter",
+        at,
+        "the kernel takes a tensor map, which this version of the runtime does not encode",
+        "choose a schedule without TMA",
+      );
     default:
       return param satisfies never;
   }

@@ -22,7 +22,7 @@ export function gemmProblem(size: { m: number; n: number; k: number; alpha: Scal
 const pointer = (name: "a" | "b" | "d", offset: number) =>
   ({ kind: "pointer", name, offset, size: 8, align: 4, access: name === "d" ? "write" : "read" }) as const;
 
-const spec: KernelSpec = {
+export const gemmSpec: KernelSpec = {
   entry: "gemm",
   role: "main",
   launch: {
@@ -47,8 +47,7 @@ const spec: KernelSpec = {
 
 export const gemmArtifact = (size: { m: number; n: number; k: number; alpha: Scalar }): GemmArtifact => ({
   ptx: gemmPtx,
-  kernels: [spec],
-  problem: gemmProblem(size),
+  manifest: { request: gemmProblem(size), kernels: [gemmSpec] },
 });
 
 /** Small integers that depend on `seed`: sums of their products are exact in fp32. */

@@ -51,11 +51,13 @@ function session(driver: ReturnType<typeof createFakeDriver>) {
   if (!opened.ok) return opened;
   using device = opened.value;
   const artifact = gemmArtifact({ m: 3, n: 4, k: 2, alpha: 1 });
-  const { kernels } = artifact;
-  const large = kernels.map((kernel) => ({ ...kernel, launch: { ...kernel.launch, dynamicSmem: 100_000 } }));
+  const large = artifact.manifest.kernels.map((kernel) => ({
+    ...kernel,
+    launch: { ...kernel.launch, dynamicSmem: 100_000 },
+  }));
   const result = runGemm(
     device,
-    { ...artifact, kernels: large },
+    { ...artifact, manifest: { ...artifact.manifest, kernels: large } },
     { a: bytesOf(integers(6, 1)), b: bytesOf(integers(8, 2)) },
   );
   return result.ok ? device.synchronize() : result;
@@ -187,7 +189,7 @@ describe("messages", () => {
     `);
     const before = driver.calls.length;
     for (const later of [launch(), buffer.read(), device.alloc(4), device.synchronize()]) {
-      expect(codesOf(later)).toEqual(["TW6023"]);
+      expect(codesOf(later)).toEqual(["TW6020"]);
     }
     expect(driver.calls.length).toBe(before);
     device.close();

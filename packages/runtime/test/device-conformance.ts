@@ -1,10 +1,10 @@
 /** What every `Device` does, whatever is behind it: one suite, run on the emulator, on the CUDA device over the fake driver, and on a GPU. */
-import { formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic, launchEnvironment } from "@tilewright/ir";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Device, DeviceBuffer, Kernel } from "../src/device.ts";
-import { gemmEnv, runGemm } from "../src/gemm.ts";
+import { runGemm } from "../src/gemm.ts";
 import { launchKernel } from "../src/launch-kernel.ts";
-import { gemmArtifact, integers, product } from "./artifact.ts";
+import { gemmArtifact, gemmSpec, integers, product } from "./artifact.ts";
 import { axpyPtx } from "./kernels.ts";
 
 type Outcome<T> =
@@ -249,14 +249,13 @@ export function deviceConformance(name: string, open: () => Promise<Device>): vo
 
     test("launchKernel checks constraints and buffers before it launches", async () => {
       const device = await start();
-      const { kernels, ptx, problem } = gemmArtifact({ m: 2, n: 2, k: 3, alpha: 1 });
-      const [spec] = kernels;
-      if (spec === undefined) throw new Error("no kernel");
+      const { manifest, ptx } = gemmArtifact({ m: 2, n: 2, k: 3, alpha: 1 });
+      const env = launchEnvironment(manifest.request, device);
       const outcome = launchKernel(
         device,
-        spec,
+        gemmSpec,
         ptx,
-        gemmEnv(problem),
+        env,
         {},
         {
           constraints: [
@@ -265,10 +264,8 @@ export function deviceConformance(name: string, open: () => Promise<Device>): vo
           ],
         },
       );
-      expect(codesOf(outcome)).toEqual(["TW6020", "TW6021", "TW6021", "TW6021"]);
-      expect(outcome.ok ? "" : outcome.error[0]?.message).toBe(
-        "the kernel needs mod(k, 2) = 0, here 1 and 0",
-      );
+      expect(codesOf(outcome)).toEqual(["TW1304", "TW6021", "TW6021", "TW6021"]);
+      expect(outcome.ok ? "" : outcome.error[0]?.message).toBe("this kernel needs k % 2 == 0, here 1 and 0");
     });
   });
 }

@@ -1,158 +1,174 @@
-/** runGemm's own arithmetic: sizes, workspace, several kernels, poison. */
-import type { KernelSpec, Problem } from "@tilewright/ir";
+/** runGemm's own part: sizes, workspace, several kernels, poison, the epilogue's buffers. */
+import type { EpilogueStep, KernelSpec, Problem } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
+import { addCounters } from "../src/counters.ts";
 import { openCudaDevice } from "../src/cuda/device.ts";
 import { createFakeDriver } from "../src/cuda/fake/index.ts";
-import { addCounters, type GemmArtifact, gemmEnv, operandBytes, runGemm } from "../src/gemm.ts";
-import { checkConstraints, evaluate } from "../src/launch-expr.ts";
-import { gemmArtifact, gemmProblem, integers, row } from "./artifact.ts";
+import { type GemmArtifact, runGemm } from "../src/gemm.ts";
+import { deviceOperands } from "../src/operands.ts";
+import { gemmArtifact, gemmProblem, gemmSpec, integers, row } from "./artifact.ts";
 import { bytesOf, codesOf, must } from "./device-conformance.ts";
 import { u64 } from "./kernels.ts";
 
 const problem = gemmProblem({ m: 5, n: 7, k: 3, alpha: 1 });
+const bytesOfD = (changed: Partial<Problem>) =>
+  deviceOperands({ ...problem, ...changed }).find(({ name }) => name === "d")?.bytes;
 
 describe("operand sizes", () => {
+  const batch = { kind: "strided", count: 3, strideA: 0, strideB: 0, strideC: 0 } as const;
   test.each([
-    ["dense row", row(7), { kind: "none" }, 35 * 4],
-    ["padded row", row(10), { kind: "none" }, (4 * 10 + 7) * 4],
-    ["padded column", { ...row(8), layout: "col" }, { kind: "none" }, (6 * 8 + 5) * 4],
-    ["f16", { ...row(7), dtype: "f16" }, { kind: "none" }, 70],
-    ["4-bit, odd count", { ...row(7), dtype: "nvf4" }, { kind: "none" }, 18],
-    [
-      "batch",
-      row(7),
-      { kind: "strided", count: 3, strideA: 0, strideB: 0, strideC: 0, strideD: 40 },
-      (80 + 35) * 4,
-    ],
-    [
-      "shared batch",
-      row(7),
-      { kind: "strided", count: 3, strideA: 0, strideB: 0, strideC: 0, strideD: 0 },
-      35 * 4,
-    ],
-  ] as const)("%s", (_, operand, batch, bytes) => {
-    expect(operandBytes({ ...problem, batch }, "d", operand)).toBe(bytes);
+    ["dense row", { d: row(7) }, 35 * 4],
+    ["padded row", { d: row(10) }, (4 * 10 + 7) * 4],
+    ["padded column", { d: { ...row(8), layout: "col" } }, (6 * 8 + 5) * 4],
+    ["f16", { d: { ...row(7), dtype: "f16" } }, 70],
+    ["4-bit, odd count", { d: { ...row(7), dtype: "nvf4" } }, 18],
+    ["batch", { batch: { ...batch, strideD: 40 } }, (80 + 35) * 4],
+    ["shared batch", { batch: { ...batch, strideD: 0 } }, 35 * 4],
+  ] as const)("%s", (_, changed, bytes) => {
+    expect(bytesOfD(changed)).toBe(bytes);
   });
-});
 
-test("the environment of the expressions", () => {
-  const batch = { kind: "strided", count: 2, strideA: 1, strideB: 2, strideC: 3, strideD: 4 } as const;
-  expect(gemmEnv({ ...problem, batch, beta: "runtime" }, { alpha: 9, beta: 0.5 })).toEqual({
-    m: 5,
-    n: 7,
-    k: 3,
-    batch: 2,
-    lda: 3,
-    ldb: 7,
-    ldc: 0,
-    ldd: 7,
-    strideA: 1,
-    strideB: 2,
-    strideC: 3,
-    strideD: 4,
-    alpha: 1,
-    beta: 0.5,
-  });
-});
-
-describe("expressions", () => {
-  test("integer arithmetic, rounding as the manifest says", () => {
-    const env = { m: 7, n: 2 };
-    const value = (expr: Parameters<typeof evaluate>[1]) => must(evaluate("e", expr, env));
-    expect(value(["add", "m", ["mul", "n", 3]])).toBe(13);
-    expect([value(["div", "m", "n"]), value(["ceilDiv", "m", "n"]), value(["mod", "m", "n"])]).toEqual([
-      3, 4, 1,
+  test("every step of an epilogue has the buffer that it reads or stores", () => {
+    const operand = { ...row(8), dtype: "f16" } as const;
+    const epilogue: readonly EpilogueStep[] = [
+      { kind: "bias", along: "m", dtype: "f32" },
+      { kind: "bias", along: "n", dtype: "f16" },
+      { kind: "scale", by: "scalar", dtype: "f32" },
+      { kind: "scale", by: "tensor", dtype: "f32" },
+      { kind: "activation", fn: "relu" },
+      { kind: "residual", operand },
+      { kind: "output", operand },
+      { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
+      { kind: "reduce", op: "sum", over: "all", dtype: "f32" },
+    ];
+    const batch = { kind: "strided", count: 2, strideA: 15, strideB: 21, strideC: 0, strideD: 35 } as const;
+    const operands = deviceOperands({ ...problem, epilogue, batch }).slice(3);
+    const matrix = (5 * 8 + 4 * 8 + 7) * 2;
+    expect(operands.map(({ name, bytes, direction }) => [name, bytes, direction])).toEqual([
+      ["epilogue0", 20, "in"],
+      ["epilogue1", 14, "in"],
+      ["epilogue3", 4, "in"],
+      ["epilogue5", matrix, "in"],
+      ["epilogue6", matrix, "out"],
+      ["epilogue7", 2 * 5 * 4, "reduced"],
+      ["epilogue8", 2 * 4, "reduced"],
     ]);
-    expect([value(["min", "m", "n"]), value(["max", "m", "n"]), value(["sub", "n", "m"])]).toEqual([
-      2, 7, -5,
-    ]);
-  });
-
-  test("unknown names and divisions by zero are errors, all of them", () => {
-    expect(codesOf(evaluate("e", ["add", "x", ["div", 1, 0]], {}))).toEqual(["TW6024", "TW6024"]);
-    expect(codesOf(evaluate("e", "toString", {}))).toEqual(["TW6024"]);
-  });
-
-  test.each([
-    ["eq", [false, true, false]],
-    ["ne", [true, false, true]],
-    ["lt", [true, false, false]],
-    ["le", [true, true, false]],
-    ["gt", [false, false, true]],
-    ["ge", [false, true, true]],
-  ] as const)("constraint %s", (relation, holds) => {
-    const outcomes = [1, 2, 3].map((m) => checkConstraints([[relation, "m", 2]], { m }).length === 0);
-    expect(outcomes).toEqual(holds);
   });
 });
 
 describe("on the fake driver", () => {
-  const host = { a: bytesOf(integers(15, 1)), b: bytesOf(integers(21, 2)) };
+  const inputs = { a: bytesOf(integers(15, 1)), b: bytesOf(integers(21, 2)) };
   const artifact = gemmArtifact({ m: 5, n: 7, k: 3, alpha: 1 });
+  const launch = { ...gemmSpec.launch, grid: [1, 1, 1] } as const;
+  const pointer = (name: "a" | "d" | "workspace" | `epilogue${number}`, offset: number) =>
+    ({ kind: "pointer", name, offset, size: 8, align: 4, access: "readwrite" }) as const;
+  const twoPointers =
+    ".version 6.0\n.target sm_70\n.entry one(.param .u64 p) { ret; }\n.entry two(.param .u64 p, .param .u64 q) { ret; }";
 
   test("D is poisoned before the kernel runs", () => {
     const device = must(openCudaDevice(createFakeDriver()));
-    expect(must(runGemm(device, artifact, host)).d).toEqual(new Uint8Array(140).fill(0xff));
+    expect(must(runGemm(device, artifact, inputs)).d).toEqual(new Uint8Array(140).fill(0xff));
   });
 
-  test("kernels run in order on one zeroed workspace, times add up, and all of it is freed", () => {
-    const seen: string[] = [];
-    const driver = createFakeDriver({
-      launchMs: 2,
-      kernels: {
-        gemm: ({ params, memory }) => {
-          const bytes = memory(u64(params[0]), 64);
-          seen.push(`main ${bytes.every((byte) => byte === 0)}`);
-          bytes.fill(5);
-          return undefined;
+  test.each([
+    [undefined, 0],
+    ["zeroEach", 0],
+    ["zeroOnce", 0],
+    ["none", 0xff],
+  ] as const)(
+    "kernels run in order on one workspace (init %s), times add up, all is freed",
+    (init, first) => {
+      const seen: number[] = [];
+      const driver = createFakeDriver({
+        launchMs: 2,
+        kernels: {
+          one: ({ params, memory }) => {
+            const bytes = memory(u64(params[0]), 64);
+            seen.push(...new Set(bytes));
+            bytes.fill(5);
+            return undefined;
+          },
+          two: ({ params, memory }) => {
+            seen.push(...new Set(memory(u64(params[0]), 64)));
+            memory(u64(params[1]), 140).fill(1);
+            return undefined;
+          },
         },
-        finish: ({ params, memory }) => {
-          seen.push(`reduce ${memory(u64(params[0]), 64)[63]}`);
-          memory(u64(params[1]), 140).fill(1);
+      });
+      const device = must(openCudaDevice(driver));
+      const kernels: readonly KernelSpec[] = [
+        {
+          entry: "one",
+          role: "main",
+          launch,
+          params: [pointer("workspace", 0)],
+          workspaceBytes: ["mul", "m", 8],
+        },
+        {
+          entry: "two",
+          role: "reduce",
+          launch,
+          params: [pointer("workspace", 0), pointer("d", 8)],
+          workspaceBytes: 64,
+        },
+      ];
+      const before = driver.alive();
+      const manifest = {
+        request: problem,
+        kernels,
+        ...(init === undefined ? {} : { workspace: { bytes: 64, align: 16, init } }),
+      };
+      const result = must(runGemm(device, { ptx: twoPointers, manifest }, inputs));
+      expect(seen).toEqual([first, 5]);
+      expect(result).toMatchObject({ timeMs: 4, counters: null, completed: true, findings: [] });
+      expect(result.d).toEqual(new Uint8Array(140).fill(1));
+      expect(driver.alive()).toEqual(before);
+    },
+  );
+
+  test("the epilogue's buffers go up and come down, reductions start from 0", () => {
+    const driver = createFakeDriver({
+      kernels: {
+        two: ({ params, memory }) => {
+          const sums = memory(u64(params[1]), 20);
+          sums.set(memory(u64(params[0]), 20).map((byte, index) => byte + (sums[index] ?? 0)));
           return undefined;
         },
       },
     });
     const device = must(openCudaDevice(driver));
-    const workspace = {
-      kind: "pointer",
-      name: "workspace",
-      offset: 0,
-      size: 8,
-      align: 16,
-      access: "readwrite",
-    } as const;
-    const d = { kind: "pointer", name: "d", offset: 8, size: 8, align: 4, access: "write" } as const;
-    const launch = {
-      grid: [1, 1, 1],
-      block: [32, 1, 1],
-      cluster: [1, 1, 1],
-      dynamicSmem: 0,
-      staticSmem: 0,
-      cooperative: false,
-    } as const;
+    const request: Problem = {
+      ...problem,
+      epilogue: [
+        { kind: "bias", along: "m", dtype: "f32" },
+        { kind: "reduce", op: "sum", over: "n", dtype: "f32" },
+      ],
+    };
     const kernels: readonly KernelSpec[] = [
-      { entry: "gemm", role: "main", launch, params: [workspace], workspaceBytes: ["mul", "m", 8] },
-      { entry: "finish", role: "reduce", launch, params: [workspace, d], workspaceBytes: 64 },
+      {
+        entry: "two",
+        role: "main",
+        launch,
+        params: [pointer("epilogue0", 0), pointer("epilogue1", 8)],
+        workspaceBytes: 0,
+      },
     ];
-    const ptx =
-      ".version 6.0\n.target sm_70\n.entry gemm(.param .u64 w) { ret; }\n.entry finish(.param .u64 w, .param .u64 d) { ret; }";
-    const before = driver.alive();
-    const result = must(runGemm(device, { ptx, kernels, problem }, host));
-    expect(seen).toEqual(["main true", "reduce 5"]);
-    expect(result).toMatchObject({ timeMs: 4, counters: null, completed: true, findings: [] });
-    expect(result.d).toEqual(new Uint8Array(140).fill(1));
-    expect(driver.alive()).toEqual(before);
+    const gemm = { ptx: twoPointers, manifest: { request, kernels } };
+    const result = must(runGemm(device, gemm, { ...inputs, steps: [new Uint8Array(20).fill(3)] }));
+    expect([...result.steps]).toEqual([[1, new Uint8Array(20).fill(3)]]);
+    expect(codesOf(runGemm(device, gemm, inputs))).toEqual(["TW6021"]);
   });
 
   test("only the operand's bytes are uploaded, and C where there is one", () => {
     const driver = createFakeDriver();
     const device = must(openCudaDevice(driver));
-    const withC: Problem = { ...problem, c: row(7), beta: 1 };
-    const long = { ...host, a: new Uint8Array(1000), c: new Uint8Array(140) };
-    must(runGemm(device, { ...artifact, problem: withC }, long));
+    const withC = {
+      ...artifact,
+      manifest: { ...artifact.manifest, request: { ...problem, c: row(7), beta: 1 } },
+    };
+    must(runGemm(device, withC, { ...inputs, a: new Uint8Array(1000), c: new Uint8Array(140) }));
     expect(driver.callsOf("memcpyHtoD").map(({ args }) => args[1])).toEqual([60, 84, 140]);
-    expect(codesOf(runGemm(device, { ...artifact, problem: withC }, host))).toEqual(["TW6021"]);
+    expect(codesOf(runGemm(device, withC, inputs))).toEqual(["TW6021"]);
   });
 
   test("a broken constraint and what this runtime cannot launch are refused, and nothing is left", () => {
@@ -177,19 +193,20 @@ describe("on the fake driver", () => {
         oob: "zero",
       },
     } as const;
-    const [main] = artifact.kernels;
-    if (main === undefined) throw new Error("no kernel");
     const wrong: GemmArtifact = {
       ...artifact,
-      kernels: [{ ...main, params: [...main.params, map] }],
-      constraints: [["eq", ["mod", "k", 4], 0]],
+      manifest: {
+        request: problem,
+        kernels: [{ ...gemmSpec, params: [...gemmSpec.params, map] }],
+        constraints: [["eq", ["mod", "k", 4], 0]],
+      },
     };
-    expect(codesOf(runGemm(device, wrong, host))).toEqual(["TW6020", "TW6022"]);
-    expect(
-      codesOf(
-        runGemm(device, { ...artifact, problem: { ...problem, batch: { kind: "grouped", count: 2 } } }, host),
-      ),
-    ).toEqual(["TW6022"]);
+    expect(codesOf(runGemm(device, wrong, inputs))).toEqual(["TW1304", "TW6022"]);
+    const grouped = {
+      ...artifact.manifest,
+      request: { ...problem, batch: { kind: "grouped", count: 2 } as const },
+    };
+    expect(codesOf(runGemm(device, { ...artifact, manifest: grouped }, inputs))).toEqual(["TW6022"]);
     expect(driver.alive()).toEqual(before);
     expect(driver.callsOf("launchKernel")).toEqual([]);
   });

@@ -1,0 +1,96 @@
+/** The buffers that a problem needs on a device: their names in the manifest, their sizes, which way their bytes go. */
+import {
+  type DType,
+  dtypes,
+  type Operand,
+  operandElements,
+  operandShape,
+  operandSpan,
+  type Problem,
+  packedStride,
+} from "@tilewright/ir";
+
+/** `epilogueI`: what step I of the epilogue reads or stores. */
+export type OperandName = "a" | "b" | "c" | "d" | `epilogue${number}`;
+
+export interface DeviceOperand {
+  readonly name: OperandName;
+  readonly bytes: number;
+  /** For messages: `5 x 7 f32 with leading dimension 8`. */
+  readonly shape: string;
+  /**
+   * - `in`: read by the kernel;
+   * - `out`: every element is written by it;
+   * - `reduced`: combined into by it, from 0 (the neutral element of both a sum and an amax).
+   */
+  readonly direction: "in" | "out" | "reduced";
+}
+
+/** Types under 8 bits are packed; the last byte may be half used. */
+const bytesOf = (elements: number, dtype: DType): number => Math.ceil((elements * dtypes[dtype].bits) / 8);
+
+/** Every buffer of a problem: A, B, C, D, then those of the epilogue in the order of its steps. */
+export function deviceOperands(problem: Problem): readonly DeviceOperand[] {
+  const operands: DeviceOperand[] = [];
+  for (const which of ["a", "b", "c", "d"] as const) {
+    const operand = problem[which];
+    if (operand === null) continue;
+    operands.push({
+      name: which,
+      bytes: bytesOf(operandElements(problem, which), operand.dtype),
+      shape: matrixText(operand, operandShape(problem, which)),
+      direction: which === "d" ? "out" : "in",
+    });
+  }
+  problem.epilogue.forEach((_, index) => {
+    const operand = stepOperand(problem, index);
+    if (operand !== null) operands.push(operand);
+  });
+  return operands;
+}
+
+/** The buffer of one step of the epilogue; null where it has none. */
+function stepOperand(problem: Problem, index: number): DeviceOperand | null {
+  const step = problem.epilogue[index];
+  const name = `epilogue${index}` as const;
+  const { m, n } = problem;
+  const batches = problem.batch.kind === "none" ? 1 : problem.batch.count;
+  const vector = (length: number, dtype: DType, direction: DeviceOperand["direction"]): DeviceOperand => ({
+    name,
+    bytes: bytesOf(length, dtype),
+    shape: `${length} ${dtype}`,
+    direction,
+  });
+  /** Matrices of a batch follow each other, each with its padding. */
+  const matrix = (operand: Operand, direction: DeviceOperand["direction"]): DeviceOperand => ({
+    name,
+    bytes: bytesOf((batches - 1) * packedStride(operand, m, n) + operandSpan(operand, m, n), operand.dtype),
+    shape: matrixText(operand, [m, n]),
+    direction,
+  });
+  if (step === undefined) return null;
+  switch (step.kind) {
+    case "bias":
+      return vector(step.along === "m" ? m : n, step.dtype, "in");
+    case "scale":
+      return step.by === "scalar"
+        ? null
+        : vector(step.by === "tensor" ? 1 : step.by === "m" ? m : n, step.dtype, "in");
+    case "residual":
+    case "gate":
+      return matrix(step.operand, "in");
+    case "output":
+      return matrix(step.operand, "out");
+    case "reduce":
+      return vector(batches * (step.over === "n" ? m : step.over === "m" ? n : 1), step.dtype, "reduced");
+    case "activation":
+    case "clamp":
+    case "cast":
+      return null;
+    default:
+      return step satisfies never;
+  }
+}
+
+const matrixText = (operand: Operand, [rows, columns]: readonly [number, number]): string =>
+  `${rows} x ${columns} ${operand.dtype} with leading dimension ${operand.ld}`;
