@@ -248,7 +248,8 @@ export interface Guard {
 /**
  * One instruction. Invariant: `mnemonic` is `[opcode, ...modifiers].join(".")`.
  * The opcode is the table's name of the instruction and may have several words (`cp.async.bulk.tensor`, `bar.sync`,
- * `mbarrier.try_wait`, `tcgen05.mma`, `setp`); modifiers are the rest, in source order, without dots.
+ * `mbarrier.try_wait`, `tcgen05.mma`, `setp`); modifiers are the rest, without dots, always in the ISA's order (the parser
+ * puts them there: ptxas takes any order and nvcc uses that).
  */
 export interface Instruction {
   readonly kind: "instruction";

@@ -408,6 +408,9 @@ export function makeInstruction(
       resolution.hint ? `${resolution.message} (${resolution.hint})` : resolution.message,
     );
   }
+  if (resolution.mnemonic !== mnemonic) {
+    throw new InternalError(`the modifiers of ${mnemonic} are out of order (write ${resolution.mnemonic})`);
+  }
   if (!selectForm(resolution.forms, operands)) {
     const { message, hint } = explainOperands(resolution.forms, operands);
     throw new InternalError(`${message} (${hint})`);

@@ -254,6 +254,10 @@ class Checker {
       this.report(code, at, resolution.message, resolution.hint, location);
       return;
     }
+    if (resolution.mnemonic !== instruction.mnemonic) {
+      const message = `the modifiers of ${instruction.mnemonic} are out of order`;
+      this.report("TW4003", at, message, `write ${resolution.mnemonic}`, location);
+    }
     const form = selectForm(resolution.forms, instruction.operands);
     if (form === null) {
       const { message, hint } = explainOperands(resolution.forms, instruction.operands);

@@ -75,6 +75,8 @@ export interface Form {
 export type Resolution =
   | {
       readonly ok: true;
+      /** The mnemonic with its modifiers in the ISA's order; other than what was asked for where that was out of order. */
+      readonly mnemonic: string;
       readonly opcode: string;
       readonly modifiers: readonly string[];
       readonly forms: readonly Form[];
@@ -115,7 +117,12 @@ function resolve(mnemonic: string): Resolution {
     const forms = candidates
       .filter((row) => fits(slotsOf(row), modifiers))
       .map((row) => makeForm(row, mnemonic, modifiers));
-    if (forms.length > 0) return { ok: true, opcode, modifiers, forms };
+    if (forms.length > 0) return { ok: true, mnemonic, opcode, modifiers, forms };
+    // ptxas takes modifiers in any order, and nvcc writes some (`atom.global.sys.add.u32`) in an order of its own.
+    for (const row of candidates) {
+      const order = reordered(slotsOf(row), modifiers);
+      if (order) return resolveMnemonic([opcode, ...order].join("."));
+    }
     failure ??= explainModifiers(mnemonic, opcode, modifiers, candidates);
   }
   return failure ?? explainOpcode(mnemonic, words);
@@ -174,7 +181,7 @@ function accepted(
   return { count: m, due };
 }
 
-/** The row's order for these modifiers, if only their order is wrong. */
+/** The row's order for these modifiers, if only their order is wrong. Modifiers that fit the same slots (the two types of cvt) stay in order. */
 function reordered(slots: readonly Slot[], modifiers: readonly string[]): readonly string[] | null {
   const left = [...modifiers];
   const order: string[] = [];
@@ -195,17 +202,6 @@ function explainModifiers(
   modifiers: readonly string[],
   candidates: readonly InstructionRow[],
 ): Resolution {
-  for (const row of candidates) {
-    const order = reordered(slotsOf(row), modifiers);
-    if (order) {
-      return {
-        ok: false,
-        reason: "modifier",
-        message: `the modifiers of ${mnemonic} are out of order`,
-        hint: `write ${[opcode, ...order].join(".")}`,
-      };
-    }
-  }
   const known = new Set(candidates.flatMap((row) => slotsOf(row).flatMap((slot) => slot.alternatives)));
   const unknown = modifiers.find((m) => !known.has(m));
   if (unknown !== undefined) {

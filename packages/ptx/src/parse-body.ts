@@ -220,7 +220,8 @@ function parseInstruction(
   }
   return {
     kind: "instruction",
-    mnemonic,
+    // In the table's order, whatever the text's.
+    mnemonic: resolution.mnemonic,
     opcode: resolution.opcode,
     modifiers: resolution.modifiers,
     guard,
