@@ -107,7 +107,7 @@ describe("ladder", () => {
       NEXT: bar.sync 0;
       CHECK: loop_kt:
       NOT: st.shared
-      CHECK: cp.async.ca.shared.global [[[DST:%sa\\d+]]], [[[SRC:%run\\d+]]], 4;
+      CHECK: cp.async.ca.shared.global [[[DST:%sa\\d+]]], [[[SRC:%run\\d+]]+96], 4;
       CHECK: cp.async.cg.shared.global
       CHECK: cp.async.wait_group 2;
       CHECK: bra loop_kt;`,
