@@ -18,12 +18,14 @@ const shapes: readonly Pick<Schedule, "tile" | "thread" | "lanes" | "strip">[] =
   { tile: [128, 1, 32], thread: [2, 1], lanes: [32, 1], strip: [2, 1] },
 ];
 
-/** SMs to balance waves for where the target names no GPU: between a V100's 80 and an H100's 132. */
-const TYPICAL_SMS = 108;
+/** SMs to balance waves for: an H100's or H200's. */
+const TYPICAL_SMS = 132;
 /** FP32 lanes of an SM (sm_70: 64, later 128); only ratios matter here. */
 const FMA_LANES = 128;
 /** Resident warps from which the four schedulers of an SM hide the latency of FFMA and shared loads. */
 const ENOUGH_WARPS = 8;
+/** Issue slots that a fragment load costs: the wavefronts of a 16-byte load by a 4 x 8 lane grid, measured with ncu. */
+const FRAGMENT_LOAD_SLOTS = 3.3;
 
 /** Relative time of a problem under a schedule: (tiles of the busiest SM) x (work of a tile) / (issue efficiency x latency hiding). */
 export function estimateTime(problem: Problem, schedule: Schedule, target: Target): number {
@@ -37,15 +39,17 @@ export function estimateTime(problem: Problem, schedule: Schedule, target: Targe
   return (busiest * chunks * perChunk) / (FMA_LANES * issueShare(s) * hiding);
 }
 
-/** Share of issue slots that are multiply-adds: per K step TM*TN of them against the fragment loads, and per chunk the copies. */
+/** Share of issue slots that are multiply-adds: per K step TM*TN of them against fragment loads and turns, per chunk the copies and the loop. */
 function issueShare(s: SimtSchedule): number {
   const fma = s.threadM * s.threadN * s.tileK;
   const loads =
     s.tileK *
     (Math.ceil(s.threadM / Math.min(s.vec, s.stripM)) + Math.ceil(s.threadN / Math.min(s.vec, s.stripN)));
   const copies = (2 * (s.tileM + s.tileN) * s.tileK) / threadsOf(s) / s.vec;
+  // Each run of multiply-adds starts with three fresh register reads, which take a second cycle of the two banks.
+  const turns = s.tileK * Math.min(s.threadM, s.threadN);
   const overhead = 12;
-  return fma / (fma + loads + copies + overhead);
+  return fma / (fma + loads * FRAGMENT_LOAD_SLOTS + copies + turns + overhead);
 }
 
 function blocksPerSm(s: SimtSchedule, target: Target): number {
