@@ -1,0 +1,73 @@
+/** Collects what a launch shows: one finding per rule and instruction, with a count. */
+import type { SourceLocation } from "@tilewright/ir";
+import type { CheckName, Finding } from "../api.ts";
+import { type RuleId, rules } from "./rules.ts";
+
+/** What a finding needs to know of an instruction. */
+export interface Site {
+  /** Index in the kernel, the identity of the instruction. */
+  readonly index: number;
+  readonly text: string;
+  readonly location: SourceLocation | null;
+}
+
+/** Where a finding was met. */
+export interface Place {
+  readonly block: readonly [number, number, number];
+  readonly warp: number;
+}
+
+export const allChecks: readonly CheckName[] = [
+  "bounds",
+  "alignment",
+  "uninitialised",
+  "race",
+  "barrier",
+  "async",
+];
+
+/** Thrown to leave generated code when a launch cannot go on; caught by the launch. */
+export class LaunchStopped extends Error {
+  override readonly name = "LaunchStopped";
+}
+
+export class Findings {
+  readonly #found = new Map<string, { finding: Omit<Finding, "count">; count: number }>();
+  readonly #checks: ReadonlySet<string>;
+
+  constructor(checks: readonly CheckName[]) {
+    this.#checks = new Set<string>([...checks, "deadlock", "fuel", "trap"]);
+  }
+
+  /** Whether findings of `check` are wanted. */
+  wants(check: CheckName): boolean {
+    return this.#checks.has(check);
+  }
+
+  /** Record a finding. `message` completes the rule's sentence with what was seen; the first one met is kept. */
+  add(rule: RuleId, site: Site | null, place: Place, message: () => string): void {
+    const row = rules[rule];
+    if (!this.#checks.has(row.check)) return;
+    const key = `${rule}/${site?.index ?? -1}`;
+    const known = this.#found.get(key);
+    if (known !== undefined) {
+      known.count += 1;
+      return;
+    }
+    const finding = {
+      rule,
+      check: row.check,
+      severity: row.severity,
+      message: message(),
+      instruction: site?.text ?? "",
+      location: site?.location ?? null,
+      block: place.block,
+      warp: place.warp,
+    };
+    this.#found.set(key, { finding, count: 1 });
+  }
+
+  list(): readonly Finding[] {
+    return [...this.#found.values()].map(({ finding, count }) => ({ ...finding, count }));
+  }
+}

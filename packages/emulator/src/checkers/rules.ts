@@ -1,0 +1,169 @@
+/** Every rule the emulator checks: one row per rule. Numbers are stable and never reused; docs/hazards/README.md explains each. */
+import type { CheckName, Finding } from "../api.ts";
+
+interface Rule {
+  readonly name: string;
+  /** The switch that turns the rule on; deadlock, fuel and trap cannot be turned off, since they end the launch. */
+  readonly check: CheckName | "deadlock" | "fuel" | "trap";
+  readonly severity: Finding["severity"];
+  /** What is wrong, in one sentence. */
+  readonly sentence: string;
+}
+
+export const rules = {
+  H001: {
+    name: "out-of-bounds",
+    check: "bounds",
+    severity: "error",
+    sentence: "An access reaches bytes that belong to no allocation.",
+  },
+  H002: {
+    name: "use-after-free",
+    check: "bounds",
+    severity: "error",
+    sentence: "An access reaches an allocation that has been freed.",
+  },
+  H003: {
+    name: "wrong-window",
+    check: "bounds",
+    severity: "error",
+    sentence: "An address does not lie in the state space that the instruction names.",
+  },
+  H004: {
+    name: "misaligned",
+    check: "alignment",
+    severity: "error",
+    sentence: "An address is not a multiple of the size of the access.",
+  },
+  H005: {
+    name: "uninitialised-global",
+    check: "uninitialised",
+    severity: "error",
+    sentence: "Global memory is read that neither the host nor a kernel has written.",
+  },
+  H006: {
+    name: "uninitialised-shared",
+    check: "uninitialised",
+    severity: "error",
+    sentence: "Shared memory is read that no thread of the block has written.",
+  },
+  H007: {
+    name: "uninitialised-local",
+    check: "uninitialised",
+    severity: "error",
+    sentence: "Local memory is read that the thread has not written.",
+  },
+  H008: {
+    name: "uninitialised-register",
+    check: "uninitialised",
+    severity: "error",
+    sentence: "A register is read on a path on which nothing was written to it.",
+  },
+  H009: {
+    name: "race-read-after-write",
+    check: "race",
+    severity: "error",
+    sentence: "Shared memory is read without synchronisation after another warp wrote it.",
+  },
+  H010: {
+    name: "race-write-after-read",
+    check: "race",
+    severity: "error",
+    sentence: "Shared memory is overwritten without synchronisation after another warp read it.",
+  },
+  H011: {
+    name: "race-write-after-write",
+    check: "race",
+    severity: "error",
+    sentence: "Shared memory is overwritten without synchronisation after another warp wrote it.",
+  },
+  H012: {
+    name: "race-within-warp",
+    check: "race",
+    severity: "error",
+    sentence:
+      "Lanes of one warp exchange data through shared memory without bar.warp.sync or a barrier between them.",
+  },
+  H013: {
+    name: "async-not-waited",
+    check: "async",
+    severity: "error",
+    sentence: "Data of an asynchronous copy is read before the copy has been waited for.",
+  },
+  H014: {
+    name: "async-overwritten",
+    check: "async",
+    severity: "error",
+    sentence: "The destination of an asynchronous copy is written while the copy is in flight.",
+  },
+  H015: {
+    name: "async-not-published",
+    check: "async",
+    severity: "error",
+    sentence:
+      "A thread uses data of another thread's asynchronous copy with no barrier after that thread's wait.",
+  },
+  H016: {
+    name: "async-never-waited",
+    check: "async",
+    severity: "note",
+    sentence: "A thread exits with asynchronous copies that nothing has waited for.",
+  },
+  H017: {
+    name: "divergent-barrier",
+    check: "barrier",
+    severity: "error",
+    sentence: "An aligned barrier is executed by a part of a warp while other lanes of it wait elsewhere.",
+  },
+  H018: {
+    name: "barrier-count-mismatch",
+    check: "barrier",
+    severity: "error",
+    sentence: "Threads that meet at one barrier name different thread counts.",
+  },
+  H019: {
+    name: "barrier-operands",
+    check: "barrier",
+    severity: "error",
+    sentence: "A barrier's number is above 15, or its thread count is zero or no multiple of the warp size.",
+  },
+  H020: {
+    name: "member-mask",
+    check: "barrier",
+    severity: "error",
+    sentence: "The member mask of a warp-level instruction does not name the lanes that execute it.",
+  },
+  H021: {
+    name: "shuffle-inactive",
+    check: "barrier",
+    severity: "error",
+    sentence: "A shuffle reads a lane that does not take part, so the value is undefined.",
+  },
+  H022: {
+    name: "barrier-underfilled",
+    check: "barrier",
+    severity: "error",
+    sentence: "A barrier still holds arrivals when the block ends, or waits for threads that have exited.",
+  },
+  H023: {
+    name: "divergent-collective",
+    check: "barrier",
+    severity: "error",
+    sentence: "An aligned warp-level instruction is executed by a part of the warp.",
+  },
+  H030: {
+    name: "deadlock",
+    check: "deadlock",
+    severity: "error",
+    sentence: "No thread can go on and nothing is in flight that could wake one.",
+  },
+  H031: {
+    name: "out-of-fuel",
+    check: "fuel",
+    severity: "error",
+    sentence: "The launch executed more instructions than it was given.",
+  },
+  H032: { name: "trap", check: "trap", severity: "error", sentence: "The kernel executed trap." },
+} as const satisfies Record<string, Rule>;
+
+export type RuleId = keyof typeof rules;

@@ -1,0 +1,146 @@
+/** The names that generated code refers to: memory views, arithmetic, and the machine's slow paths. */
+
+import { popcount, type Warp } from "../machine/state.ts";
+import type { Arena } from "../memory/arena.ts";
+import * as bits from "../numerics/bits.ts";
+import * as floats from "../numerics/floats.ts";
+import * as integers from "../numerics/integers.ts";
+
+/** What generated code calls when the usual case does not hold. Addresses and offsets are signed 32-bit words. */
+export interface SlowPaths {
+  global(w: Warp, lane: number, index: number, low: number, high: number, size: number, mode: number): number;
+  generic(
+    w: Warp,
+    lane: number,
+    index: number,
+    low: number,
+    high: number,
+    size: number,
+    mode: number,
+    strong: number,
+  ): number;
+  shared(w: Warp, lane: number, index: number, at: number, size: number, mode: number): number;
+  sharedFault(w: Warp, lane: number, index: number, address: number, high: number, size: number): number;
+  local(w: Warp, lane: number, index: number, at: number, size: number, mode: number): number;
+  windowFault(
+    w: Warp,
+    lane: number,
+    index: number,
+    address: number,
+    size: number,
+    window: "local" | "param",
+  ): number;
+  wrongWindow(w: Warp, lane: number, index: number, low: number, high: number, space: string): void;
+  unwritten(w: Warp, lane: number, index: number, register: number): void;
+  strongGlobal(w: Warp, at: number, mode: number, strong: number): void;
+  clock(): number;
+}
+
+/** Points at the launch that is running; generated code outlives launches. */
+export interface Host {
+  paths: SlowPaths;
+}
+
+/** Sizes of the scratch arrays. */
+export const threadsPerBlock = 1024;
+/** Shared accesses of one region that can be sampled at once: a region has at most 256 instructions. */
+const sampledAccesses = 256;
+
+/** Per-launch data that generated code reads. */
+export interface Scratch {
+  /** Geometry: ntid, nctaid, cluster dimensions, clusters per axis. */
+  readonly geometry: Int32Array;
+  /** tid.x, tid.y, tid.z by linear thread number. */
+  readonly tid: readonly [Int32Array, Int32Array, Int32Array];
+  /** Addresses of sampled shared accesses, 32 lanes each; -1 for lanes that did not execute. */
+  readonly bank: Int32Array;
+  /** Executions of guarded memory instructions, in lanes, by instruction. */
+  tally: Float64Array;
+}
+
+export const createScratch = (): Scratch => ({
+  geometry: new Int32Array(12),
+  tid: [new Int32Array(threadsPerBlock), new Int32Array(threadsPerBlock), new Int32Array(threadsPerBlock)],
+  bank: new Int32Array(32 * sampledAccesses),
+  tally: new Float64Array(0),
+});
+
+export type Environment = Readonly<Record<string, unknown>>;
+
+/** The environment for one state of the arena: its views go stale when the arena grows. */
+export function createEnvironment(
+  arena: Arena,
+  host: Host,
+  scratch: Scratch,
+  tally: Float64Array,
+): Environment {
+  return {
+    R: arena.words,
+    F: arena.floats,
+    D: arena.doubles,
+    B: arena.bytes,
+    SB: arena.sbytes,
+    H: arena.halves,
+    SHALF: arena.shalves,
+    SH: arena.shadow,
+    SH16: arena.shadow16,
+    SH32: arena.shadow32,
+    G: scratch.geometry,
+    TX: scratch.tid[0],
+    TY: scratch.tid[1],
+    TZ: scratch.tid[2],
+    BK: scratch.bank,
+    TALLY: tally,
+    fround: Math.fround,
+    imul: Math.imul,
+    clz32: Math.clz32,
+    abs: Math.abs,
+    floor: Math.floor,
+    ceil: Math.ceil,
+    trunc: Math.trunc,
+    min: Math.min,
+    max: Math.max,
+    minNaN: Math.min,
+    maxNaN: Math.max,
+    sin: Math.sin,
+    cos: Math.cos,
+    tanh: Math.tanh,
+    popcount,
+    ...bits,
+    ...integers,
+    ...floats,
+    slowGlobal: (w: Warp, l: number, i: number, low: number, high: number, size: number, mode: number) =>
+      host.paths.global(w, l, i, low, high, size, mode),
+    slowGeneric: (
+      w: Warp,
+      l: number,
+      i: number,
+      low: number,
+      high: number,
+      size: number,
+      mode: number,
+      s: number,
+    ) => host.paths.generic(w, l, i, low, high, size, mode, s),
+    slowShared: (w: Warp, l: number, i: number, at: number, size: number, mode: number) =>
+      host.paths.shared(w, l, i, at, size, mode),
+    sharedFault: (w: Warp, l: number, i: number, address: number, high: number, size: number) =>
+      host.paths.sharedFault(w, l, i, address, high, size),
+    slowLocal: (w: Warp, l: number, i: number, at: number, size: number, mode: number) =>
+      host.paths.local(w, l, i, at, size, mode),
+    windowFault: (w: Warp, l: number, i: number, address: number, size: number, window: "local" | "param") =>
+      host.paths.windowFault(w, l, i, address, size, window),
+    wrongWindow: (w: Warp, l: number, i: number, low: number, high: number, space: string) =>
+      host.paths.wrongWindow(w, l, i, low, high, space),
+    readUnwritten: (w: Warp, l: number, i: number, register: number) =>
+      host.paths.unwritten(w, l, i, register),
+    strongGlobal: (w: Warp, at: number, mode: number, strong: number) =>
+      host.paths.strongGlobal(w, at, mode, strong),
+    clock: () => host.paths.clock(),
+    raceRead: (w: Warp, l: number, x: number, size: number, i: number) =>
+      w.block.race?.read(w, l, x, size, i),
+    raceWrite: (w: Warp, l: number, x: number, size: number, i: number) =>
+      w.block.race?.write(w, l, x, size, i),
+    raceStrong: (w: Warp, l: number, x: number, size: number, i: number, mode: number, strong: number) =>
+      w.block.race?.strong(w, l, x, size, i, mode, strong),
+  };
+}

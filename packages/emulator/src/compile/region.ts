@@ -1,0 +1,94 @@
+/**
+ * Regions as JavaScript functions: lane-major, one loop over the warp's lanes round a whole run of instructions. Legal
+ * because lanes of a warp are unordered between the points where they have to meet, and those end regions.
+ */
+import type { Kernel, Register } from "../load/types.ts";
+import type { Warp } from "../machine/state.ts";
+import type { Block, Piece } from "./blocks.ts";
+import { type CompileOptions, LaneEmitter } from "./emitter.ts";
+import type { Environment } from "./environment.ts";
+import { liveAfterPieces } from "./liveness.ts";
+
+export type RegionFunction = (warp: Warp, mask: number) => void;
+
+export interface CompiledRegion {
+  readonly run: RegionFunction;
+  /** Shared accesses that the region records when the warp is sampled. */
+  readonly sampled: readonly { readonly index: number; readonly bytes: number }[];
+}
+
+/** Fields of the warp that regions read, by the local name they get. */
+const warpFields: Readonly<Record<string, string>> = {
+  sb: "w.sharedBase",
+  ab: "w.sharedAddress",
+  sl: "w.sharedSize",
+  gt: "w.globalTop",
+  ls: "w.localStride",
+  pb: "w.paramBase",
+  ps: "w.paramSize",
+  bk: "w.bank",
+};
+
+const identifiers = (text: string): ReadonlySet<string> => new Set(text.match(/[A-Za-z_$][\w$]*/g) ?? []);
+
+function regionSource(
+  instructions: Extract<Piece, { kind: "region" }>["instructions"],
+  options: CompileOptions,
+  liveAfter: (register: Register) => boolean,
+): { readonly source: string; readonly sampled: CompiledRegion["sampled"] } {
+  const emitter = new LaneEmitter(options);
+  let counters = "";
+  let flush = "";
+  const statements = instructions.map((instruction) => {
+    let extra = "";
+    if (instruction.guard !== null && instruction.traffic !== null) {
+      // A guarded access moves bytes only in the lanes that take it.
+      const name = `n${instruction.index}`;
+      counters += `let ${name}=0;`;
+      flush += `TALLY[${instruction.index}]+=${name};`;
+      extra = `${name}++;`;
+    }
+    return emitter.statement(instruction, extra);
+  });
+  const body = statements.join("\n");
+  const { before, after } = emitter.frame(liveAfter);
+  const used = identifiers(body);
+  const fields = Object.entries(warpFields)
+    .filter(([name]) => used.has(name))
+    .map(([name, value]) => `const ${name}=${value};`)
+    .join("");
+  // Temporaries of the exact fused multiply-add.
+  const fma = used.has("bb") ? "let p=0.5,s=0.5,f=0.5,d=0.5,t=0.5,bb=0.5,e=0.5;" : "";
+  const source =
+    `(w,mask)=>{const rb=w.registers;${fields}${counters}${fma}` +
+    `for(let l=0;l<32;l++){if(((mask>>>l)&1)===0)continue;const b=rb+l;${before}\n${body}\n${after}}${flush}}`;
+  return { source, sampled: emitter.sampled };
+}
+
+/** Compile all regions of a kernel in one script. The result is keyed by piece. */
+export function compileRegions(
+  kernel: Kernel,
+  blocks: readonly Block[],
+  options: CompileOptions,
+  environment: Environment,
+): ReadonlyMap<Piece, CompiledRegion> {
+  const live = liveAfterPieces(kernel, blocks);
+  const pieces = blocks.flatMap((block) => block.pieces.filter((piece) => piece.kind === "region"));
+  const regions = pieces.map((piece) =>
+    regionSource(piece.instructions, options, live.get(piece) ?? (() => true)),
+  );
+  const body = `return [${regions.map((r) => r.source).join(",\n")}];`;
+  const used = identifiers(body);
+  const names = Object.keys(environment).filter((name) => used.has(name));
+  const factory = new Function("E", `"use strict";const {${names.join(",")}}=E;${body}`) as (
+    environment: Environment,
+  ) => readonly RegionFunction[];
+  const functions = factory(environment);
+  const compiled = new Map<Piece, CompiledRegion>();
+  pieces.forEach((piece, k) => {
+    const run = functions[k];
+    const region = regions[k];
+    if (run !== undefined && region !== undefined) compiled.set(piece, { run, sampled: region.sampled });
+  });
+  return compiled;
+}

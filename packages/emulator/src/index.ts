@@ -1,0 +1,15 @@
+/** Public surface of `@tilewright/emulator`. */
+export type {
+  CheckName,
+  Counters,
+  DevicePointer,
+  Emulator,
+  Finding,
+  KernelInfo,
+  LaunchConfig,
+  LaunchReport,
+  LoadedModule,
+  Order,
+} from "./api.ts";
+export { type RuleId, rules } from "./checkers/rules.ts";
+export { createEmulator, type EmulatorOptions } from "./emulator.ts";

@@ -1,0 +1,153 @@
+/** cp.async: copies from global to shared memory that a warp's copy engine makes. PTX ISA 9.0, chapter 9.7.9.25.3. */
+import type { Instruction, Operand, Operation } from "../load/types.ts";
+import type { AsyncEvent } from "../machine/events.ts";
+import type { AsyncCopy, Machine, Warp } from "../machine/state.ts";
+import type { Row, Table } from "./row.ts";
+import { lanesOf } from "./warp.ts";
+
+const hints = ["L2::64B", "L2::128B", "L2::256B"] as const;
+
+interface CopyForm {
+  readonly destination: Operand & { readonly kind: "address" };
+  readonly source: Operand & { readonly kind: "address" };
+  readonly bytes: number;
+  /** Bytes taken from the source, the rest is zero; null for all. */
+  readonly sourceBytes: Operand | null;
+  /** Predicate that skips the source altogether. */
+  readonly ignore: Operand | null;
+}
+
+const copy: Row = (d) => {
+  const cache = d.choice("ca", "cg");
+  d.choice("shared", "shared::cta");
+  d.choice("global");
+  const policy = d.flag("L2::cache_hint");
+  d.option(...hints);
+  const destination = d.address(0);
+  const source = d.address(1);
+  const bytes = d.literal(2);
+  if (bytes !== 16 && (cache === "cg" || (bytes !== 4 && bytes !== 8)))
+    d.refuse(cache === "cg" ? "cp.async.cg copies 16 bytes" : "cp.async.ca copies 4, 8 or 16 bytes");
+  const extra = d.operandCount - 3 - (policy ? 1 : 0);
+  const fourth = extra > 0 ? d.use(3, "int") : null;
+  if (policy) d.use(d.operandCount - 1, "int");
+  const isPredicate = fourth?.kind === "register" && fourth.register.bits === 1;
+  const form: CopyForm = {
+    destination,
+    source,
+    bytes,
+    sourceBytes: isPredicate ? null : fourth,
+    ignore: isPredicate ? fourth : null,
+  };
+  return {
+    kind: "warp",
+    bind: (machine, instruction) => (warp, mask) => issue(machine, instruction, form, warp, mask),
+  };
+};
+
+function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp: Warp, mask: number): void {
+  const { arena } = machine;
+  const { bytes } = form;
+  const race = warp.block.race;
+  const moves: { readonly to: number; readonly from: number; readonly size: number }[] = [];
+  for (const l of lanesOf(mask)) {
+    let size = bytes;
+    if (form.sourceBytes !== null) size = Math.min(bytes, machine.lane(warp, form.sourceBytes, l) >>> 0);
+    if (form.ignore !== null && machine.lane(warp, form.ignore, l) !== 0) size = 0;
+    const to = machine.shared(warp, l, instruction, machine.address(warp, form.destination, l), bytes, 1);
+    let from = 0;
+    if (size > 0) {
+      const low = machine.address(warp, form.source, l);
+      const high = machine.lane(warp, form.source.base, l, 1);
+      from = machine.global(warp, l, instruction, low, high, size, 0, bytes);
+    }
+    race?.asyncWrite(warp, l, to, bytes, instruction.index);
+    moves.push({ to, from, size });
+    machine.countTraffic("global", size, 0);
+    machine.countTraffic("shared", 0, bytes);
+  }
+  const state: AsyncCopy = { done: false, lanes: mask, instruction };
+  warp.openCopies.push(state);
+  const event: AsyncEvent = {
+    ready: () => true,
+    run: () => {
+      state.done = true;
+      for (const { to, from, size } of moves) {
+        arena.bytes.copyWithin(to, from, from + size);
+        arena.bytes.fill(0, to + size, to + bytes);
+      }
+    },
+  };
+  machine.events.post(event);
+}
+
+const commit: Row = () => ({
+  kind: "warp",
+  bind: () => (warp, mask) => {
+    const copies = warp.openCopies.filter((c) => (c.lanes & mask) !== 0);
+    warp.committed.push({ lanes: mask, copies, clock: warp.copyClock });
+    for (const c of copies) c.lanes &= ~mask;
+    warp.openCopies = warp.openCopies.filter((c) => c.lanes !== 0);
+    warp.copyClock += 1;
+  },
+});
+
+/** Groups that have to be complete so that each lane of `mask` has at most `newest` outstanding, and the rest. */
+function groupsBefore(warp: Warp, mask: number, newest: number): { readonly needed: Set<number> } {
+  const needed = new Set<number>();
+  const left = new Array<number>(32).fill(newest);
+  for (let k = warp.committed.length - 1; k >= 0; k--) {
+    const group = warp.committed[k];
+    if (group === undefined) continue;
+    for (const l of lanesOf(group.lanes & mask)) {
+      const remaining = left[l] ?? 0;
+      if (remaining > 0) left[l] = remaining - 1;
+      else needed.add(k);
+    }
+  }
+  return { needed };
+}
+
+function waiting(newest: number | "all"): Operation {
+  return {
+    kind: "wait",
+    members: "none",
+    bind: () => (warp, group, mask) => {
+      if (newest === "all" && warp.openCopies.some((c) => (c.lanes & mask) !== 0)) {
+        // wait_all is commit_group followed by wait_group 0.
+        const copies = warp.openCopies.filter((c) => (c.lanes & mask) !== 0);
+        warp.committed.push({ lanes: mask, copies, clock: warp.copyClock });
+        for (const c of copies) c.lanes &= ~mask;
+        warp.openCopies = warp.openCopies.filter((c) => c.lanes !== 0);
+        warp.copyClock += 1;
+      }
+      const { needed } = groupsBefore(warp, mask, newest === "all" ? 0 : newest);
+      const done = [...needed].every((k) => warp.committed[k]?.copies.every((c) => c.done) ?? true);
+      if (!done) {
+        group.wait ??= { generation: 0, describe: () => `copies of ${needed.size} cp.async groups` };
+        return false;
+      }
+      group.wait = null;
+      let clock = 0;
+      for (const k of needed) {
+        const entry = warp.committed[k];
+        if (entry === undefined) continue;
+        clock = Math.max(clock, entry.clock);
+        entry.lanes &= ~mask;
+      }
+      warp.committed = warp.committed.filter((entry) => entry.lanes !== 0);
+      warp.block.race?.clocks.waited(warp.agent, clock);
+      return true;
+    },
+  };
+}
+
+const cpAsync: Row = (d) => {
+  d.choice("async");
+  if (d.flag("commit_group")) return commit(d);
+  if (d.flag("wait_group")) return waiting(d.literal(0));
+  if (d.flag("wait_all")) return waiting("all");
+  return copy(d);
+};
+
+export const asyncTable: Table = { cp: cpAsync };

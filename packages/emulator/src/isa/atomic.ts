@@ -1,0 +1,175 @@
+/** atom and red: PTX ISA 9.0, chapters 9.7.13.5 and 9.7.13.6. Lanes run in order, which is one of the legal orders. */
+import { emitAccess, strength } from "../compile/access.ts";
+import type { LaneEmitter } from "../compile/emitter.ts";
+import type { Operand, Operation } from "../load/types.ts";
+import { spaceOf } from "./memory.ts";
+import { bitsOf, type Decoder, isSigned, type Table } from "./row.ts";
+
+const types = [
+  "b16",
+  "b32",
+  "b64",
+  "u32",
+  "u64",
+  "s32",
+  "s64",
+  "f16",
+  "f16x2",
+  "bf16",
+  "bf16x2",
+  "f32",
+  "f64",
+] as const;
+const operations = ["add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"] as const;
+type AtomicOperation = (typeof operations)[number];
+
+const bitwise: Readonly<Record<string, string>> = { and: "&", or: "|", xor: "^" };
+
+/** New value of a 32-bit word from `old` and operands, as a signed integer expression; null when not defined. */
+function word(op: AtomicOperation, type: string, old: string, b: string, c: string): string | null {
+  const unsigned = type === "u32";
+  const o = unsigned ? `(${old}>>>0)` : old;
+  const v = unsigned ? `(${b}>>>0)` : b;
+  switch (op) {
+    case "add":
+      return `(${old}+${b})|0`;
+    case "min":
+    case "max":
+      return `${op}(${o},${v})|0`;
+    case "inc":
+      return `(${old}>>>0)>=(${b}>>>0)?0:(${old}+1)|0`;
+    case "dec":
+      return `${old}===0||(${old}>>>0)>(${b}>>>0)?${b}:(${old}-1)|0`;
+    case "exch":
+      return b;
+    case "cas":
+      return `${old}===${b}?${c}:${old}`;
+    case "and":
+    case "or":
+    case "xor":
+      return `${old}${bitwise[op]}${b}`;
+    default:
+      op satisfies never;
+      return null;
+  }
+}
+
+const legalTypes: Readonly<Record<AtomicOperation, readonly string[]>> = {
+  add: ["u32", "s32", "u64", "s64", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64"],
+  min: ["u32", "s32", "u64", "s64", "f16", "f16x2", "bf16", "bf16x2"],
+  max: ["u32", "s32", "u64", "s64", "f16", "f16x2", "bf16", "bf16x2"],
+  inc: ["u32"],
+  dec: ["u32"],
+  and: ["b32", "b64"],
+  or: ["b32", "b64"],
+  xor: ["b32", "b64"],
+  exch: ["b32", "b64"],
+  cas: ["b16", "b32", "b64"],
+};
+
+function halfWords(op: AtomicOperation, format: string, old: string, b: string): string {
+  const x = `from${format}(${old})`;
+  const y = `from${format}(${b})`;
+  return `to${format}(${op === "add" ? `fmaOdd(${x},1,${y},"rn")` : `${op}2(${x},${y})`})`;
+}
+
+function atomic(d: Decoder, returns: boolean): Operation {
+  const order = d.option("relaxed", "acquire", "release", "acq_rel");
+  d.option("cta", "cluster", "gpu", "sys");
+  const space = spaceOf(d.option("global", "shared", "shared::cta", "shared::cluster"));
+  const op = d.choice(...operations);
+  d.flag("noftz");
+  const cachePolicy = d.flag("L2::cache_hint");
+  const vector = d.option("v2", "v4", "v8");
+  const type = d.type(...types);
+  if (!legalTypes[op].includes(type)) d.refuse(`.${op} is not defined for .${type}`);
+  const count = vector === null ? 1 : Number(vector.slice(1));
+  const bytes = bitsOf(type) / 8;
+  const float = type === "f32" || type === "f64";
+  const view = float ? "float" : "int";
+  const first = returns ? 1 : 0;
+  const to = returns ? d.def(0, view) : null;
+  const address = d.address(first);
+  const b = d.use(first + 1, view);
+  const c = op === "cas" ? d.use(first + 2, view) : null;
+  if (cachePolicy) d.use(first + (op === "cas" ? 3 : 2), "int");
+  let strong: number = strength.strong | strength.atomic;
+  if (order === "acquire" || order === "acq_rel") strong |= strength.acquire;
+  if (order === "release" || order === "acq_rel") strong |= strength.release;
+  d.traffic(space === "shared" ? "shared" : "global", returns ? bytes * count : 0, bytes * count);
+  if (space !== "shared") d.strongRead();
+  const elements = (operand: Operand): readonly Operand[] => {
+    if (count === 1) return [operand];
+    if (operand.kind !== "vector" || operand.elements.length !== count)
+      return d.refuse(`needs a vector of ${count}`);
+    return operand.elements;
+  };
+  const values = elements(b);
+  const results = to === null ? null : elements(to);
+  return {
+    kind: "lane",
+    emit: (e) => {
+      const { code, offset } = emitAccess(e, space, address, bytes * count, "atomic", strong);
+      const steps = values.map((value, k) => {
+        const result = results?.[k] ?? { kind: "sink" as const };
+        return one(e, op, type, offset, k * bytes, value, c, result);
+      });
+      return code + steps.join("");
+    },
+  };
+}
+
+function one(
+  e: LaneEmitter,
+  op: AtomicOperation,
+  type: string,
+  x: string,
+  at: number,
+  b: Operand,
+  c: Operand | null,
+  to: Operand,
+): string {
+  const old = e.temporary();
+  if (type === "f32") {
+    const cell = `F[(${x}>>2)+${at >> 2}]`;
+    return `const ${old}=${cell};${cell}=fround(${old}+${e.f32(b)});${e.setF32(to, old)}`;
+  }
+  if (type === "f64") {
+    const cell = `D[(${x}>>3)+${at >> 3}]`;
+    return `const ${old}=${cell};${cell}=${old}+${e.f64(b)};${e.setF64(to, old)}`;
+  }
+  if (bitsOf(type) === 64) {
+    const low = `R[(${x}>>2)+${at >> 2}]`;
+    const high = `R[(${x}>>2)+${(at >> 2) + 1}]`;
+    const oldHigh = e.temporary();
+    const [bl, bh] = e.pair(b);
+    const [cl, ch] = c === null ? ["0", "0"] : e.pair(c);
+    const head = `const ${old}=${low},${oldHigh}=${high};`;
+    const next = `${low}=atomic64("${op}",${isSigned(type) ? 1 : 0},${old},${oldHigh},${bl},${bh},${cl},${ch});${high}=HI[0];`;
+    return head + next + e.setPair(to, old, oldHigh);
+  }
+  if (type === "f16" || type === "bf16" || type === "b16") {
+    const cell = `H[(${x}>>1)+${at >> 1}]`;
+    const value = e.narrow(b, 16, false);
+    const next =
+      type === "b16"
+        ? `${old}===${value}?${c === null ? "0" : e.narrow(c, 16, false)}:${old}`
+        : halfWords(op, type === "f16" ? "F16" : "Bf16", old, value);
+    return `const ${old}=${cell};${cell}=${next};${e.setInt(to, old)}`;
+  }
+  const cell = `R[(${x}>>2)+${at >> 2}]`;
+  if (type === "f16x2" || type === "bf16x2") {
+    const format = type === "f16x2" ? "F16" : "Bf16";
+    const value = e.int(b);
+    const low = halfWords(op, format, `${old}&65535`, `${value}&65535`);
+    const high = halfWords(op, format, `${old}>>>16`, `${value}>>>16`);
+    return `const ${old}=${cell};${cell}=(${low})|((${high})<<16);${e.setInt(to, old)}`;
+  }
+  const next = word(op, type, old, e.int(b), c === null ? "0" : e.int(c)) ?? old;
+  return `const ${old}=${cell};${cell}=${next};${e.setInt(to, old)}`;
+}
+
+export const atomicTable: Table = {
+  atom: (d) => atomic(d, true),
+  red: (d) => atomic(d, false),
+};

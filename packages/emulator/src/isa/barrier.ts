@@ -1,0 +1,167 @@
+/** Barriers and fences: PTX ISA 9.0, chapters 9.7.13.1 to 9.7.13.4. */
+import type { Instruction, Operand, Operation, WaitOperation } from "../load/types.ts";
+import { barrierOf, describeBarrier, tryComplete } from "../machine/barriers.ts";
+import type { Group, Machine, Warp } from "../machine/state.ts";
+import type { Decoder, Row, Table } from "./row.ts";
+import { collective, firstLane, lanesOf } from "./warp.ts";
+
+interface BarrierForm {
+  readonly kind: "sync" | "arrive" | "red";
+  readonly aligned: boolean;
+  readonly id: Operand;
+  readonly count: Operand | null;
+  /** bar.red: what is done with the predicates. */
+  readonly reduction: {
+    readonly op: "popc" | "and" | "or";
+    readonly to: Operand;
+    readonly predicate: Operand;
+    readonly negated: boolean;
+  } | null;
+}
+
+function decodeBarrier(d: Decoder, aligned: boolean): Operation {
+  d.flag("cta");
+  const kind = d.choice("sync", "arrive", "red");
+  const isAligned = d.flag("aligned") || aligned;
+  if (kind !== "red") {
+    const id = d.use(0, "int");
+    const count = d.operandCount > 1 ? d.use(1, "int") : null;
+    if (kind === "arrive" && count === null) d.refuse("arrive needs a thread count");
+    return barrierOperation({ kind, aligned: isAligned, id, count, reduction: null });
+  }
+  const op = d.choice("popc", "and", "or");
+  d.type("u32", "pred");
+  const to = d.def(0, "int");
+  const id = d.use(1, "int");
+  const count = d.operandCount > 3 ? d.use(2, "int") : null;
+  const predicate = d.use(d.operandCount - 1, "int");
+  return barrierOperation({
+    kind,
+    aligned: isAligned,
+    id,
+    count,
+    reduction: { op, to, predicate, negated: predicate.kind === "register" && predicate.negated },
+  });
+}
+
+function barrierOperation(form: BarrierForm): WaitOperation {
+  return {
+    kind: "wait",
+    members: form.aligned ? "warp" : "none",
+    bind: (machine, instruction) => (warp, group, mask) => {
+      if (group.wait === null && !arrive(machine, instruction, form, warp, group, mask)) return true;
+      const wait = group.wait;
+      if (wait === null) return true;
+      const id = machine.lane(warp, form.id, firstLane(mask));
+      const barrier = barrierOf(warp.block, id);
+      if (barrier.generation <= wait.generation) return false;
+      group.wait = null;
+      const race = warp.block.race;
+      if (race !== null && barrier.completedClock !== null)
+        race.clocks.acquire(warp.agent, barrier.completedClock);
+      const { reduction } = form;
+      if (reduction !== null) {
+        const { lastTrueCount, lastVotes } = barrier;
+        const value =
+          reduction.op === "popc"
+            ? lastTrueCount
+            : Number(reduction.op === "and" ? lastTrueCount === lastVotes : lastTrueCount > 0);
+        for (const l of lanesOf(mask)) machine.setLane(warp, reduction.to, l, value);
+      }
+      return true;
+    },
+  };
+}
+
+/** The first time a group is asked. Returns false when it need not wait (arrive, or operands that make no sense). */
+function arrive(
+  machine: Machine,
+  instruction: Instruction,
+  form: BarrierForm,
+  warp: Warp,
+  group: Group,
+  mask: number,
+): boolean {
+  const lane = firstLane(mask);
+  const id = machine.lane(warp, form.id, lane) >>> 0;
+  const count = form.count === null ? null : machine.lane(warp, form.count, lane) >>> 0;
+  if (id > 15 || (count !== null && (count === 0 || count % 32 !== 0))) {
+    machine.report("H019", instruction, warp, () =>
+      id > 15
+        ? `barrier ${id}; barriers are 0 to 15`
+        : `thread count ${count}; it has to be a positive multiple of 32`,
+    );
+    return false;
+  }
+  const { block } = warp;
+  const barrier = barrierOf(block, id);
+  const whole = Math.ceil(block.threads / 32) * 32;
+  if (barrier.arrived.size > 0 && (barrier.count ?? whole) !== (count ?? whole)) {
+    const [first, second] = [barrier.count ?? whole, count ?? whole];
+    machine.report(
+      "H018",
+      instruction,
+      warp,
+      () => `barrier ${id} was begun for ${first} threads, here it is for ${second}`,
+    );
+  } else barrier.count = count;
+  barrier.arrived.set(warp, (barrier.arrived.get(warp) ?? 0) | mask);
+  const { race } = block;
+  if (race !== null) {
+    barrier.clock ??= race.clocks.empty();
+    race.clocks.release(warp.agent, barrier.clock);
+  }
+  const { reduction } = form;
+  if (reduction !== null) {
+    for (const l of lanesOf(mask)) {
+      barrier.votes += 1;
+      if (machine.lane(warp, reduction.predicate, l) !== 0) barrier.trueCount += 1;
+    }
+  }
+  machine.countBarrier();
+  const { generation } = barrier;
+  tryComplete(block, barrier);
+  if (form.kind === "arrive") return false;
+  group.wait = { generation, describe: () => describeBarrier(block, barrier) };
+  return true;
+}
+
+/** bar.warp.sync orders memory among the named lanes. */
+const warpSync: Row = (d) => {
+  d.choice("sync");
+  const members = d.use(0, "int");
+  return collective(members, () => (warp) => {
+    warp.block.race?.clocks.step(warp.agent);
+  });
+};
+
+const fenceOperation: Operation = {
+  kind: "warp",
+  bind: () => (warp) => {
+    warp.block.race?.clocks.fence(warp.agent);
+  },
+};
+
+const membar: Row = (d) => {
+  d.choice("cta", "gl", "sys");
+  return fenceOperation;
+};
+
+const fence: Row = (d) => {
+  if (d.flag("proxy")) {
+    // All data here is in the generic proxy: a proxy fence adds nothing to it.
+    d.choice("alias", "async", "async.global", "async.shared::cta");
+    d.option("global", "shared::cta", "shared::cluster");
+    return { kind: "lane", emit: () => "" };
+  }
+  d.option("sc", "acq_rel", "acquire", "release");
+  d.choice("cta", "cluster", "gpu", "sys");
+  return fenceOperation;
+};
+
+export const barrierTable: Table = {
+  bar: (d) => (d.flag("warp") ? warpSync(d) : decodeBarrier(d, true)),
+  barrier: (d) => decodeBarrier(d, false),
+  membar,
+  fence,
+};

@@ -1,0 +1,323 @@
+/** cvt: between all integer and floating-point types, packed pairs included. PTX ISA 9.0, chapter 9.7.9.22. */
+import type { LaneEmitter } from "../compile/emitter.ts";
+import type { Operand, Operation } from "../load/types.ts";
+import { finish } from "./float.ts";
+import { bitsOf, type Decoder, isSigned, type Row, type Table } from "./row.ts";
+
+const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+
+const integers = ["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"] as const;
+const floats = ["f16", "bf16", "f32", "f64"] as const;
+const packedFloats = ["f16x2", "bf16x2"] as const;
+const bytePairs = ["e4m3x2", "e5m2x2"] as const;
+const floatRoundings = ["rn", "rna", "rz", "rm", "rp"] as const;
+const integerRoundings = ["rni", "rzi", "rmi", "rpi"] as const;
+
+type Rounding = (typeof floatRoundings)[number];
+
+const isInteger = (type: string): boolean => integers.some((t) => t === type);
+const formatName = (type: string): string =>
+  ({ f16: "F16", bf16: "Bf16", f16x2: "F16", bf16x2: "Bf16" })[type] ?? type;
+
+/** An operand as a JavaScript number, from any floating-point type. */
+function readFloat(e: LaneEmitter, operand: Operand, type: string, ftz: boolean): string {
+  switch (type) {
+    case "f64":
+      return e.f64(operand);
+    case "f32":
+      return ftz ? `flush(${e.f32(operand)})` : e.f32(operand);
+    default:
+      return `from${formatName(type)}(${e.narrow(operand, 16, false)})`;
+  }
+}
+
+/** Bits of a half or a byte float from a number, by rounding mode. */
+function encodeHalf(type: string, value: string, rounding: Rounding, saturate: boolean): string {
+  if (rounding === "rn" && !saturate && (type === "f16" || type === "bf16"))
+    return `to${formatName(type)}(${value})`;
+  return `encodeFloat("${type}",${value},"${rounding}","${saturate ? "saturate" : "ieee"}")`;
+}
+
+const ranges: Readonly<Record<string, readonly [string, string]>> = {
+  u8: ["0", "255"],
+  s8: ["-128", "127"],
+  u16: ["0", "65535"],
+  s16: ["-32768", "32767"],
+  u32: ["0", "4294967295"],
+  s32: ["-2147483648", "2147483647"],
+};
+
+/** Store a small integer, extended to the width of the register as its type says. */
+function storeInteger(e: LaneEmitter, to: Operand, type: string, value: string): string {
+  const bits = bitsOf(type);
+  const width = to.kind === "register" ? to.register.bits : 32;
+  const signed = isSigned(type);
+  const shift = 32 - bits;
+  const extended =
+    bits >= 32 ? `(${value})|0` : signed ? `(${value})<<${shift}>>${shift}` : `(${value})&${2 ** bits - 1}`;
+  if (width === 64) {
+    const t = e.temporary();
+    return `const ${t}=${extended};${e.setPair(to, t, signed ? `${t}>>31` : "0")}`;
+  }
+  return width === 16 ? e.setInt(to, `(${extended})&65535`) : e.setInt(to, extended);
+}
+
+function integerToInteger(
+  e: LaneEmitter,
+  to: Operand,
+  a: Operand,
+  dst: string,
+  src: string,
+  saturate: boolean,
+): string {
+  const signed = isSigned(src);
+  if (bitsOf(src) === 64) {
+    const [l, h] = e.pair(a);
+    if (bitsOf(dst) === 64) {
+      if (!saturate || dst === src) return e.setPair(to, l, h);
+      return e.setPair(to, `clampSign64(${l},${h},${isSigned(dst) ? 1 : 0})`, "HI[0]");
+    }
+    if (!saturate) return storeInteger(e, to, dst, l);
+    const [least, most] = ranges[dst] ?? ["0", "0"];
+    return storeInteger(e, to, dst, `clamp64(${l},${h},${signed ? 1 : 0},${least},${most})`);
+  }
+  const value = e.narrow(a, bitsOf(src), signed);
+  if (bitsOf(dst) === 64) {
+    if (saturate && signed && !isSigned(dst)) return e.setPair(to, `max(0,${value})`, "0");
+    const t = e.temporary();
+    return `const ${t}=${value}|0;${e.setPair(to, t, signed ? `${t}>>31` : "0")}`;
+  }
+  if (!saturate) return storeInteger(e, to, dst, value);
+  const [least, most] = ranges[dst] ?? ["0", "0"];
+  return storeInteger(e, to, dst, `min(${most},max(${least},${value}))`);
+}
+
+function integerToFloat(
+  e: LaneEmitter,
+  to: Operand,
+  a: Operand,
+  dst: string,
+  src: string,
+  rounding: Rounding,
+  saturate: boolean,
+): string {
+  const signed = isSigned(src);
+  let value: string;
+  if (bitsOf(src) === 64) {
+    const [l, h] = e.pair(a);
+    value = `integer64(${l},${h},${signed ? 1 : 0},"${dst === "f64" ? "f64" : "f32"}","${rounding}")`;
+    if (dst === "f32") return e.setF32(to, finish(value, false, saturate));
+  } else value = e.narrow(a, bitsOf(src), signed);
+  if (dst === "f64") return e.setF64(to, saturate ? `saturate(${value})` : value);
+  if (dst === "f32") {
+    const rounded = rounding === "rn" ? `fround(${value})` : `encodeDecode32(${value},"${rounding}")`;
+    return e.setF32(to, finish(rounded, false, saturate));
+  }
+  return e.setInt(to, encodeHalf(dst, saturate ? `saturate(${value})` : value, rounding, false));
+}
+
+function floatToInteger(e: LaneEmitter, to: Operand, value: string, dst: string, rounding: string): string {
+  if (bitsOf(dst) === 64)
+    return e.setPair(to, `float64ToInteger(${value},"${rounding}",${isSigned(dst) ? 1 : 0})`, "HI[0]");
+  const [least, most] = ranges[dst] ?? ["0", "0"];
+  // NaN becomes 0; what is beyond the range becomes its end, with or without .sat.
+  const whole =
+    rounding === "rzi"
+      ? `trunc(${value})`
+      : rounding === "rmi"
+        ? `floor(${value})`
+        : rounding === "rpi"
+          ? `ceil(${value})`
+          : `roundEven(${value})`;
+  return storeInteger(e, to, dst, `clampNumber(${whole},${least},${most})`);
+}
+
+interface FloatForm {
+  readonly dst: string;
+  readonly src: string;
+  readonly rounding: Rounding;
+  readonly integral: (typeof integerRoundings)[number] | null;
+  readonly ftz: boolean;
+  readonly saturate: boolean;
+  readonly relu: boolean;
+  readonly satfinite: boolean;
+}
+
+function floatToFloat(e: LaneEmitter, to: Operand, a: Operand, form: FloatForm): string {
+  const { dst, src, rounding, integral, ftz, saturate, relu, satfinite } = form;
+  let value = readFloat(e, a, src, ftz);
+  if (integral !== null) value = `roundInteger(${value},"${integral}")`;
+  if (saturate) value = `saturate(${value})`;
+  if (relu) value = `reluHalf(${value})`;
+  switch (dst) {
+    case "f64":
+      return e.setF64(to, value);
+    case "f32": {
+      const rounded =
+        src !== "f64"
+          ? value
+          : rounding === "rn"
+            ? `fround(${value})`
+            : `encodeDecode32(${value},"${rounding}")`;
+      return e.setF32(to, ftz ? `flush(${rounded})` : rounded);
+    }
+    default:
+      return e.setInt(to, encodeHalf(dst, value, rounding, satfinite));
+  }
+}
+
+/** Pairs of f32 to a packed type: the first operand becomes the upper half. */
+function packPair(d: Decoder, dst: string): Operation {
+  const form = optionsOf(d);
+  d.type("f32");
+  const bits = bitsOf(dst) / 2;
+  const format = dst.slice(0, -2);
+  const to = d.def(0, "int");
+  const a = d.use(1, "float");
+  const b = d.use(2, "float");
+  const bytes = bits === 8;
+  return lane((e) => {
+    const one = (operand: Operand): string => {
+      const value = readFloat(e, operand, "f32", form.ftz);
+      return encodeHalf(
+        format,
+        form.relu ? `reluHalf(${value})` : value,
+        form.rounding,
+        form.satfinite || bytes,
+      );
+    };
+    return e.setInt(to, `(${one(b)})|((${one(a)})<<${bits})`);
+  });
+}
+
+interface Options {
+  readonly rounding: Rounding;
+  readonly ftz: boolean;
+  readonly relu: boolean;
+  readonly satfinite: boolean;
+}
+
+function optionsOf(d: Decoder): Options {
+  return {
+    rounding: d.option(...floatRoundings) ?? "rn",
+    ftz: d.flag("ftz"),
+    relu: d.flag("relu"),
+    satfinite: d.flag("satfinite"),
+  };
+}
+
+/** f16x2 to or from two byte floats. */
+function bytePair(d: Decoder, dst: string): Operation {
+  const form = optionsOf(d);
+  if (dst === "f16x2") {
+    const src = d.type(...bytePairs);
+    const to = d.def(0, "int");
+    const a = d.use(1, "int");
+    const format = src.slice(0, -2);
+    return lane((e) => {
+      const one = (shift: number): string => {
+        const value = `decodeFloat("${format}",(${e.int(a)}>>>${shift})&255)`;
+        return `toF16(${form.relu ? `reluHalf(${value})` : value})`;
+      };
+      return e.setInt(to, `(${one(0)})|((${one(8)})<<16)`);
+    });
+  }
+  d.type("f16x2");
+  const format = dst.slice(0, -2);
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  return lane((e) => {
+    const one = (part: string): string => {
+      const value = `fromF16(${e.int(a)}${part})`;
+      return encodeHalf(format, form.relu ? `reluHalf(${value})` : value, form.rounding, true);
+    };
+    return e.setInt(to, `(${one("&65535")})|((${one(">>>16")})<<8)`);
+  });
+}
+
+const cvt: Row = (d) => {
+  if (d.flag("pack")) return convertPack(d);
+  const integral = d.option(...integerRoundings);
+  const all = [...integers, ...floats, ...packedFloats, ...bytePairs, "tf32"] as const;
+  const words = d.mnemonic.split(".").filter((word) => all.some((type) => type === word));
+  const [dst, src] = words;
+  if (dst === undefined || src === undefined)
+    return d.refuse("the types of this conversion are not emulated");
+  const take = (): void => {
+    d.type(...all);
+  };
+  if (bytePairs.some((t) => t === src) || (bytePairs.some((t) => t === dst) && src === "f16x2")) {
+    take();
+    return bytePair(d, dst);
+  }
+  if (dst.endsWith("x2")) {
+    take();
+    return packPair(d, dst);
+  }
+  if (dst === "tf32") {
+    take();
+    const form = optionsOf(d);
+    d.type("f32");
+    const to = d.def(0, "int");
+    const a = d.use(1, "float");
+    return lane((e) => {
+      const value = form.relu ? `reluHalf(${e.f32(a)})` : e.f32(a);
+      return e.setInt(
+        to,
+        `encodeFloat("tf32",${value},"${form.rounding}","${form.satfinite ? "saturate" : "ieee"}")|0`,
+      );
+    });
+  }
+  const explicit = d.option(...floatRoundings);
+  const rounding = explicit ?? "rn";
+  const ftz = d.flag("ftz");
+  const saturate = d.flag("sat");
+  const relu = d.flag("relu");
+  const satfinite = d.flag("satfinite");
+  take();
+  take();
+  const floatIn = !isInteger(src);
+  const floatOut = !isInteger(dst);
+  const to = d.def(0, dst === "f32" || dst === "f64" ? "float" : "int");
+  const a = d.use(1, src === "f32" || src === "f64" ? "float" : "int");
+  if (!floatIn && !floatOut) {
+    if (explicit !== null || integral !== null || ftz || relu || satfinite)
+      d.refuse("rounding between integers");
+    return lane((e) => integerToInteger(e, to, a, dst, src, saturate));
+  }
+  if (!floatIn) {
+    if (relu || satfinite || integral !== null)
+      d.refuse("this modifier is for conversions from floating point");
+    if (dst === "bf16" && bitsOf(src) === 64) d.refuse("64-bit integer to bf16");
+    return lane((e) => integerToFloat(e, to, a, dst, src, rounding, saturate));
+  }
+  if (!floatOut) {
+    if (integral === null) return d.refuse("a conversion to an integer needs .rni, .rzi, .rmi or .rpi");
+    return lane((e) => floatToInteger(e, to, readFloat(e, a, src, ftz), dst, integral));
+  }
+  return lane((e) =>
+    floatToFloat(e, to, a, { dst, src, rounding, integral, ftz, saturate, relu, satfinite }),
+  );
+};
+
+/** cvt.pack.sat: two 32-bit integers to two 16-bit, or to two bytes above the low half of c. */
+function convertPack(d: Decoder): Operation {
+  if (!d.flag("sat")) d.refuse("cvt.pack needs .sat");
+  const dst = d.type("u16", "s16", "u8", "s8");
+  d.type("s32");
+  const bits = bitsOf(dst);
+  if (bits === 8) d.type("b32");
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  const b = d.use(2, "int");
+  const c = bits === 8 ? d.use(3, "int") : null;
+  const [least, most] = ranges[dst] ?? ["0", "0"];
+  return lane((e) => {
+    const one = (operand: Operand): string =>
+      `(min(${most},max(${least},${e.int(operand)}))&${2 ** bits - 1})`;
+    const packed = `(${one(a)}<<${bits})|${one(b)}`;
+    return e.setInt(to, c === null ? packed : `(${e.int(c)}<<16)|${packed}`);
+  });
+}
+
+export const convertTable: Table = { cvt };

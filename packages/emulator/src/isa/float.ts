@@ -1,0 +1,311 @@
+/** f32 and f64 arithmetic: PTX ISA 9.0, chapter 9.7.3. Half precision is in half.ts. */
+import type { LaneEmitter } from "../compile/emitter.ts";
+import type { Operand, Operation } from "../load/types.ts";
+import { halfTypes, packedHalf } from "./half.ts";
+import { absInteger, addSub, minMaxInteger, negInteger } from "./integer.ts";
+import type { Decoder, Row, Table } from "./row.ts";
+
+const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+
+export const roundings = ["rn", "rz", "rm", "rp"] as const;
+
+const isFloat = (d: Decoder, ...types: readonly string[]): boolean =>
+  types.some((t) => d.mnemonic.split(".").includes(t));
+
+/** Wraps an f32 expression in flushing of subnormals and saturation to [0, 1]. */
+export function finish(value: string, ftz: boolean, saturate: boolean): string {
+  const flushed = ftz ? `flush(${value})` : value;
+  return saturate ? `saturate(${flushed})` : flushed;
+}
+
+/** An f32 operand, flushed when the instruction has `.ftz`. */
+export const f32Of = (e: LaneEmitter, operand: Operand, ftz: boolean): string =>
+  ftz ? `flush(${e.f32(operand)})` : e.f32(operand);
+
+/**
+ * Exact `fma.rn.f32` in place (README, "Numerics"). The double sum s of the exact product p and c is rounded to f; that is
+ * a double rounding only if s is a tie between f and its mirror t = f + 2(s - f), which then is an f32 too. The sign of the
+ * error of s (TwoSum) against s - f tells the side. Branch-free on purpose: a branch that is first taken when the function
+ * is already optimised deoptimises it, once for each of up to 256 places.
+ */
+function fusedF32(a: string, b: string, c: string): { readonly head: string; readonly value: string } {
+  return {
+    head: `p=${a}*${b};s=p+${c};f=fround(s);d=s-f;t=f+2*d;bb=s-p;e=((p-(s-bb))+(${c}-bb))*d;bb=e>0?t:f;`,
+    value: "(fround(t)===t?bb:f)",
+  };
+}
+
+type PairOperation = "+" | "-" | "*";
+const directed: Readonly<Record<PairOperation, string>> = { "+": "add", "-": "sub", "*": "mul" };
+
+function arithmetic(d: Decoder, op: PairOperation): Operation {
+  const half = packedHalf(d, { "+": "add", "-": "sub", "*": "mul" }[op]);
+  if (half !== null) return half;
+  const rounding = d.option(...roundings) ?? "rn";
+  const ftz = d.flag("ftz");
+  const saturate = d.flag("sat");
+  const type = d.type("f32", "f64", "f32x2");
+  if (type === "f32x2") return pairs(d, (a, b) => `${a}${op}${b}`, rounding, ftz, directed[op]);
+  const to = d.def(0, "float");
+  const a = d.use(1, "float");
+  const b = d.use(2, "float");
+  if (type === "f64") {
+    if (ftz || saturate) d.refuse(".ftz and .sat are not defined for .f64");
+    return lane((e) =>
+      e.setF64(
+        to,
+        rounding === "rn"
+          ? `${e.f64(a)}${op}${e.f64(b)}`
+          : `${directed[op]}F64(${e.f64(a)},${e.f64(b)},"${rounding}")`,
+      ),
+    );
+  }
+  return lane((e) => {
+    const x = f32Of(e, a, ftz);
+    const y = f32Of(e, b, ftz);
+    const value = rounding === "rn" ? `fround(${x}${op}${y})` : `${directed[op]}F32(${x},${y},"${rounding}")`;
+    return e.setF32(to, finish(value, ftz, saturate));
+  });
+}
+
+/** The packed pair of f32 in a 64-bit register (sm_100): each half on its own. */
+function pairs(
+  d: Decoder,
+  body: (a: string, b: string) => string,
+  rounding: string,
+  ftz: boolean,
+  name: string,
+): Operation {
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  const b = d.use(2, "int");
+  return lane((e) => {
+    const x = e.pair(a);
+    const y = e.pair(b);
+    const one = (k: 0 | 1): string => {
+      const u = ftz ? `flush(bitsFloat(${x[k]}))` : `bitsFloat(${x[k]})`;
+      const v = ftz ? `flush(bitsFloat(${y[k]}))` : `bitsFloat(${y[k]})`;
+      const value = rounding === "rn" ? `fround(${body(u, v)})` : `${name}F32(${u},${v},"${rounding}")`;
+      return `floatBits(${finish(value, ftz, false)})`;
+    };
+    return e.setPair(to, one(0), one(1));
+  });
+}
+
+/** fma and mad on floating point; `mad` without rounding is the same instruction from sm_20 on. */
+export function fused(d: Decoder): Operation {
+  const half = packedHalf(d, "fma");
+  if (half !== null) return half;
+  const rounding = d.option(...roundings) ?? "rn";
+  const ftz = d.flag("ftz");
+  const saturate = d.flag("sat");
+  const type = d.type("f32", "f64", "f32x2");
+  const to = d.def(0, type === "f32x2" ? "int" : "float");
+  const a = d.use(1, type === "f32x2" ? "int" : "float");
+  const b = d.use(2, type === "f32x2" ? "int" : "float");
+  const c = d.use(3, type === "f32x2" ? "int" : "float");
+  if (type === "f64")
+    return lane((e) => e.setF64(to, `fmaF64(${e.f64(a)},${e.f64(b)},${e.f64(c)},"${rounding}")`));
+  if (type === "f32x2")
+    return lane((e) => {
+      const [x, y, z] = [e.pair(a), e.pair(b), e.pair(c)];
+      const one = (k: 0 | 1): string => {
+        const of = (v: readonly [string, string]): string =>
+          ftz ? `flush(bitsFloat(${v[k]}))` : `bitsFloat(${v[k]})`;
+        return `floatBits(${finish(`fmaF32(${of(x)},${of(y)},${of(z)},"${rounding}")`, ftz, false)})`;
+      };
+      return e.setPair(to, one(0), one(1));
+    });
+  return lane((e) => {
+    const [x, y, z] = [f32Of(e, a, ftz), f32Of(e, b, ftz), f32Of(e, c, ftz)];
+    if (rounding !== "rn") return e.setF32(to, finish(`fmaF32(${x},${y},${z},"${rounding}")`, ftz, saturate));
+    let head = "";
+    let addend = z;
+    if (ftz) {
+      // The addend stands twice in the formula: flush it once.
+      addend = e.temporary();
+      head = `const ${addend}=${z};`;
+    }
+    const exact = fusedF32(x, y, addend);
+    return head + exact.head + e.setF32(to, finish(exact.value, ftz, saturate));
+  });
+}
+
+const divide: Row = (d) => {
+  const mode = d.option("approx", "full", ...roundings);
+  if (mode === null) d.refuse("division needs .approx, .full or a rounding mode");
+  const ftz = d.flag("ftz");
+  const type = d.type("f32", "f64");
+  const to = d.def(0, "float");
+  const a = d.use(1, "float");
+  const b = d.use(2, "float");
+  if (type === "f64") {
+    if (mode === "approx" || mode === "full" || ftz) d.refuse(`.${mode} is not defined for .f64`);
+    return lane((e) => e.setF64(to, `divF64(${e.f64(a)},${e.f64(b)},"${mode}")`));
+  }
+  return lane((e) => {
+    const x = f32Of(e, a, ftz);
+    const y = f32Of(e, b, ftz);
+    const value =
+      mode === "approx"
+        ? `divApprox(${x},${y})`
+        : mode === "full"
+          ? `fround(${x}/${y})`
+          : `divF32(${x},${y},"${mode}")`;
+    return e.setF32(to, finish(value, ftz, false));
+  });
+};
+
+/** rcp, sqrt: one operand, `.approx` or correctly rounded. */
+const rooted =
+  (name: "rcp" | "sqrt"): Row =>
+  (d) => {
+    const mode = d.option("approx", ...roundings);
+    if (mode === null) d.refuse("needs .approx or a rounding mode");
+    const ftz = d.flag("ftz");
+    const type = d.type("f32", "f64");
+    const to = d.def(0, "float");
+    const a = d.use(1, "float");
+    if (type === "f64") {
+      if (mode === "approx") {
+        if (!(ftz && name === "rcp")) d.refuse(`.approx of ${name}.f64 exists only as rcp.approx.ftz.f64`);
+        return lane((e) => e.setF64(to, `rcpApprox64(${e.f64(a)})`));
+      }
+      return lane((e) =>
+        e.setF64(to, name === "rcp" ? `divF64(1,${e.f64(a)},"${mode}")` : `sqrtF64(${e.f64(a)},"${mode}")`),
+      );
+    }
+    const rounding = mode === "approx" ? "rn" : mode;
+    return lane((e) => {
+      const x = f32Of(e, a, ftz);
+      const value = name === "rcp" ? `divF32(1,${x},"${rounding}")` : `sqrtF32(${x},"${rounding}")`;
+      return e.setF32(to, finish(value, ftz, false));
+    });
+  };
+
+/**
+ * Approximate functions. The hardware's tables are not public; the correctly rounded value lies within every error the ISA
+ * documents (ex2 2^-22.5, lg2 2^-22.6, sin and cos 2^-20.5, rsqrt 2^-22.9, tanh 2^-11 relative).
+ */
+const approximate =
+  (name: string): Row =>
+  (d) => {
+    const half = name === "ex2" || name === "tanh" ? packedHalf(d, name) : null;
+    if (half !== null) return half;
+    d.choice("approx");
+    const ftz = d.flag("ftz");
+    const type = d.type("f32", "f64");
+    const to = d.def(0, "float");
+    const a = d.use(1, "float");
+    if (type === "f64") {
+      if (name !== "rsqrt") d.refuse(`${name} is not defined for .f64`);
+      return lane((e) => e.setF64(to, `rsqrt(${e.f64(a)})`));
+    }
+    return lane((e) => e.setF32(to, finish(`fround(${name}(${f32Of(e, a, ftz)}))`, ftz, false)));
+  };
+
+function sign(d: Decoder, op: "neg" | "abs"): Operation | null {
+  if (!isFloat(d, "f32", "f64")) return packedHalf(d, op);
+  const ftz = d.flag("ftz");
+  const type = d.type("f32", "f64");
+  const to = d.def(0, "float");
+  const a = d.use(1, "float");
+  return lane((e) => {
+    const of = (x: string): string => (op === "neg" ? `-${x}` : `abs(${x})`);
+    return type === "f64" ? e.setF64(to, of(e.f64(a))) : e.setF32(to, of(f32Of(e, a, ftz)));
+  });
+}
+
+function minMax(d: Decoder, op: "min" | "max"): Operation {
+  const half = packedHalf(d, op);
+  if (half !== null) return half;
+  const ftz = d.flag("ftz");
+  const nan = d.flag("NaN");
+  const xorsign = d.flag("xorsign");
+  if (xorsign) d.choice("abs");
+  const type = d.type("f32", "f64");
+  const to = d.def(0, "float");
+  const operands = Array.from({ length: d.operandCount - 1 }, (_, k) => d.use(k + 1, "float"));
+  const [a, b, c] = operands;
+  if (a === undefined || b === undefined) return d.refuse("needs two operands");
+  const name = `${op}${nan ? "NaN" : "2"}`;
+  if (type === "f64") return lane((e) => e.setF64(to, `${name}(${e.f64(a)},${e.f64(b)})`));
+  return lane((e) => {
+    const x = f32Of(e, a, ftz);
+    const y = f32Of(e, b, ftz);
+    if (xorsign) return e.setF32(to, `xorsign(${name}(abs(${x}),abs(${y})),${x},${y})`);
+    const two = `${name}(${x},${y})`;
+    return e.setF32(to, c === undefined ? two : `${name}(${two},${f32Of(e, c, ftz)})`);
+  });
+}
+
+const testp: Row = (d) => {
+  const op = d.choice("finite", "infinite", "number", "notanumber", "normal", "subnormal");
+  const type = d.type("f32", "f64");
+  const to = d.def(0, "int");
+  const a = d.use(1, "float");
+  return lane((e) =>
+    e.setInt(
+      to,
+      `testp(${type === "f32" ? e.f32(a) : e.f64(a)},"${op}",${type === "f32" ? "1.1754943508222875e-38" : "2.2250738585072014e-308"})?1:0`,
+    ),
+  );
+};
+
+const copysign: Row = (d) => {
+  const type = d.type("f32", "f64");
+  const to = d.def(0, "float");
+  const a = d.use(1, "float");
+  const b = d.use(2, "float");
+  return lane((e) =>
+    type === "f32"
+      ? e.setF32(to, `copysign(${e.f32(a)},${e.f32(b)})`)
+      : e.setF64(to, `copysign(${e.f64(a)},${e.f64(b)})`),
+  );
+};
+
+const floating = ["f32", "f64", "f32x2", ...halfTypes] as const;
+
+/** Opcodes that PTX shares between integers and floating point: the type decides. */
+const shared =
+  (float: (d: Decoder) => Operation | null, integer: (d: Decoder) => Operation): Row =>
+  (d) =>
+    isFloat(d, ...floating) ? (float(d) ?? d.refuse("not defined for this type")) : integer(d);
+
+export function floatTable(integer: Table): Table {
+  const whole = (name: string): Row => integer[name] ?? ((d) => d.refuse("unknown"));
+  return {
+    add: shared(
+      (d) => arithmetic(d, "+"),
+      (d) => addSub(d, "+"),
+    ),
+    sub: shared(
+      (d) => arithmetic(d, "-"),
+      (d) => addSub(d, "-"),
+    ),
+    mul: shared((d) => arithmetic(d, "*"), whole("mul")),
+    mad: shared(fused, whole("mad")),
+    fma: fused,
+    div: shared(divide, whole("div")),
+    rcp: rooted("rcp"),
+    sqrt: rooted("sqrt"),
+    rsqrt: approximate("rsqrt"),
+    ex2: approximate("ex2"),
+    lg2: approximate("lg2"),
+    sin: approximate("sin"),
+    cos: approximate("cos"),
+    tanh: approximate("tanh"),
+    neg: shared((d) => sign(d, "neg"), negInteger),
+    abs: shared((d) => sign(d, "abs"), absInteger),
+    min: shared(
+      (d) => minMax(d, "min"),
+      (d) => minMaxInteger(d, "min"),
+    ),
+    max: shared(
+      (d) => minMax(d, "max"),
+      (d) => minMaxInteger(d, "max"),
+    ),
+    testp,
+    copysign,
+  };
+}

@@ -1,0 +1,82 @@
+/** Half precision: f16, bf16 and their packed pairs, in integer registers. PTX ISA 9.0, chapter 9.7.4. */
+import type { LaneEmitter } from "../compile/emitter.ts";
+import type { Operand, Operation } from "../load/types.ts";
+import type { Decoder } from "./row.ts";
+
+export const halfTypes = ["f16", "f16x2", "bf16", "bf16x2"] as const;
+
+interface HalfForm {
+  readonly operands: 1 | 2 | 3;
+  /** Double-precision value, or one rounded to odd, of the result before it is rounded to the half format. */
+  readonly value: (a: string, b: string, c: string) => string;
+  /** The result is one of the operands or its sign flipped, so bits and NaN pass without rounding. */
+  readonly exact?: boolean;
+}
+
+// Sums and products of 11- or 8-bit significands: the double result is exact for products; sums are rounded to odd, so
+// that the one rounding that follows is right.
+const forms: Readonly<Record<string, HalfForm>> = {
+  add: { operands: 2, value: (a, b) => `fmaOdd(${a},1,${b},"rn")` },
+  sub: { operands: 2, value: (a, b) => `fmaOdd(${b},-1,${a},"rn")` },
+  mul: { operands: 2, value: (a, b) => `${a}*${b}` },
+  fma: { operands: 3, value: (a, b, c) => `fmaOdd(${a},${b},${c},"rn")` },
+  neg: { operands: 1, value: (a) => `-${a}`, exact: true },
+  abs: { operands: 1, value: (a) => `abs(${a})`, exact: true },
+  min: { operands: 2, value: (a, b) => `min2(${a},${b})`, exact: true },
+  max: { operands: 2, value: (a, b) => `max2(${a},${b})`, exact: true },
+  ex2: { operands: 1, value: (a) => `ex2(${a})` },
+  tanh: { operands: 1, value: (a) => `tanh(${a})` },
+};
+
+/**
+ * The half form of `name`, or null when the instruction's type is no half type. Mixed forms of sm_100 (`add.f32.f16`) are
+ * refused by the modifiers left over.
+ */
+export function packedHalf(d: Decoder, name: string): Operation | null {
+  const parts = d.mnemonic.split(".");
+  if (!halfTypes.some((type) => parts.includes(type))) return null;
+  const form = forms[name];
+  if (form === undefined) return d.refuse("not defined for half precision");
+  if (name === "ex2" || name === "tanh") d.choice("approx");
+  else d.option("rn");
+  const ftz = d.flag("ftz");
+  const nan = d.flag("NaN");
+  const saturate = d.flag("sat");
+  const relu = d.flag("relu");
+  const xorsign = d.flag("xorsign");
+  if (xorsign) d.refuse(".xorsign on half precision");
+  if (nan && name !== "min" && name !== "max") d.refuse(".NaN is for min and max");
+  const type = d.type(...halfTypes);
+  const packed = type.endsWith("x2");
+  const format = type.startsWith("bf") ? "Bf16" : "F16";
+  const to = d.def(0, "int");
+  const sources = Array.from({ length: form.operands }, (_, k) => d.use(k + 1, "int"));
+  const suffix = nan ? "NaN" : "";
+  const one = (e: LaneEmitter, part: (operand: Operand) => string): string => {
+    const read = (operand: Operand | undefined): string => {
+      if (operand === undefined) return "0";
+      const value = `from${format}(${part(operand)})`;
+      return ftz ? `flushHalf(${value})` : value;
+    };
+    const [a, b, c] = [read(sources[0]), read(sources[1]), read(sources[2])];
+    let value = form.value(a, b, c);
+    if (suffix !== "") value = value.replace("2(", `${suffix}(`);
+    if (relu) value = `reluHalf(${value})`;
+    if (saturate) value = `saturate(${value})`;
+    const bits = `to${format}(${value})`;
+    return ftz ? `flushHalfBits(${bits})` : bits;
+  };
+  return {
+    kind: "lane",
+    emit: (e) => {
+      if (!packed)
+        return e.setInt(
+          to,
+          one(e, (operand) => e.narrow(operand, 16, false)),
+        );
+      const low = one(e, (operand) => `${e.int(operand)}&65535`);
+      const high = one(e, (operand) => `${e.int(operand)}>>>16`);
+      return e.setInt(to, `(${low})|((${high})<<16)`);
+    },
+  };
+}

@@ -1,0 +1,373 @@
+/** Integer arithmetic: PTX ISA 9.0, chapters 9.7.1 and 9.7.2 (extended precision). */
+import type { LaneEmitter } from "../compile/emitter.ts";
+import type { Operand, Operation } from "../load/types.ts";
+import { bitsOf, type Decoder, isSigned, type Row, type Table } from "./row.ts";
+
+const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+
+const integers = ["u16", "u32", "u64", "s16", "s32", "s64"] as const;
+const addTypes = [...integers, "u16x2", "s16x2"] as const;
+
+/** Bodies of a binary operation by width. `narrow` sees two numbers of the type's range and gives any integer. */
+interface Binary {
+  readonly narrow: (a: string, b: string) => string;
+  /** Statements and result words of the 64-bit form. */
+  readonly wide: (
+    a: readonly [string, string],
+    b: readonly [string, string],
+    signed: boolean,
+  ) => readonly [string, string];
+}
+
+function binary(body: Binary, types: readonly (typeof integers)[number][] = integers): Row {
+  return (d) => {
+    const type = d.type(...types);
+    return emitBinary(d, body, type);
+  };
+}
+
+function emitBinary(d: Decoder, body: Binary, type: string): Operation {
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  const b = d.use(2, "int");
+  const bits = bitsOf(type);
+  const signed = isSigned(type);
+  if (bits === 64) return lane((e) => e.setPair(to, ...body.wide(e.pair(a), e.pair(b), signed)));
+  return lane((e) =>
+    e.setNarrow(to, bits, body.narrow(e.narrow(a, bits, signed), e.narrow(b, bits, signed))),
+  );
+}
+
+// 64-bit helpers leave the high word in HI (compile/environment.ts), so a low expression is always evaluated first.
+const call64 =
+  (name: string): Binary["wide"] =>
+  ([al, ah], [bl, bh]) => [`${name}(${al},${ah},${bl},${bh})`, "HI[0]"];
+
+const bySign =
+  (unsigned: string, signed: string): Binary["wide"] =>
+  (a, b, isSignedType) =>
+    call64(isSignedType ? signed : unsigned)(a, b, isSignedType);
+
+/** add and sub: the plain forms, `.sat.s32`, packed 16-bit halves, floating point is elsewhere. */
+export function addSub(d: Decoder, op: "+" | "-"): Operation {
+  const saturate = d.flag("sat");
+  const carryOut = d.flag("cc");
+  if (carryOut) return extended(d, op, false);
+  const type = d.type(...addTypes);
+  if (saturate && type !== "s32") d.refuse(".sat is for .s32");
+  if (type === "u16x2" || type === "s16x2") {
+    const to = d.def(0, "int");
+    const a = d.use(1, "int");
+    const b = d.use(2, "int");
+    return lane((e) => {
+      const x = e.int(a);
+      const y = e.int(b);
+      return e.setInt(to, `((${x}${op}${y})&65535)|(((${x}>>>16)${op}(${y}>>>16))<<16)`);
+    });
+  }
+  if (saturate) {
+    const to = d.def(0, "int");
+    const a = d.use(1, "int");
+    const b = d.use(2, "int");
+    return lane((e) => e.setInt(to, `max(-2147483648,min(2147483647,${e.int(a)}${op}${e.int(b)}))|0`));
+  }
+  return emitBinary(
+    d,
+    { narrow: (x, y) => `${x}${op}${y}`, wide: call64(op === "+" ? "add64" : "sub64") },
+    type,
+  );
+}
+
+/** add.cc, addc, sub.cc, subc: the carry is a lane's own flag, kept in the register named %carry. */
+function extended(d: Decoder, op: "+" | "-", carryIn: boolean): Operation {
+  const carryOut = carryIn ? d.flag("cc") : true;
+  const type = d.type("u32", "s32", "u64", "s64");
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  const b = d.use(2, "int");
+  const flag = carryIn ? d.use(-1, "int") : null;
+  const out = carryOut ? d.def(-1, "int") : null;
+  return lane((e) => {
+    const cin = flag === null ? "0" : e.int(flag);
+    const setOut = out === null ? "" : e.setInt(out, "HI[1]");
+    if (bitsOf(type) === 64) {
+      const [al, ah] = e.pair(a);
+      const [bl, bh] = e.pair(b);
+      return (
+        e.setPair(to, `${op === "+" ? "addc64" : "subc64"}(${al},${ah},${bl},${bh},${cin})`, "HI[0]") + setOut
+      );
+    }
+    return e.setInt(to, `${op === "+" ? "addc32" : "subc32"}(${e.int(a)},${e.int(b)},${cin})`) + setOut;
+  });
+}
+
+/** mul and the product of mad: which part of the product is wanted. */
+function multiply(
+  e: LaneEmitter,
+  part: "lo" | "hi" | "wide",
+  bits: number,
+  signed: boolean,
+  a: Operand,
+  b: Operand,
+): { readonly low: string; readonly high: string } {
+  if (bits === 16) {
+    const value = `imul(${e.narrow(a, 16, signed)},${e.narrow(b, 16, signed)})`;
+    return part === "hi" ? { low: `(${value}>>16)`, high: "0" } : { low: value, high: "0" };
+  }
+  if (bits === 32) {
+    const x = e.int(a);
+    const y = e.int(b);
+    const high = `${signed ? "mulHighS32" : "mulHighU32"}(${x},${y})`;
+    if (part === "lo") return { low: `imul(${x},${y})`, high: "0" };
+    if (part === "hi") return { low: high, high: "0" };
+    return { low: `imul(${x},${y})`, high };
+  }
+  const [al, ah] = e.pair(a);
+  const [bl, bh] = e.pair(b);
+  const name = part === "lo" ? "mulLow64" : signed ? "mulHighS64" : "mulHighU64";
+  return { low: `${name}(${al},${ah},${bl},${bh})`, high: "HI[0]" };
+}
+
+const mul: Row = (d) => {
+  const part = d.choice("lo", "hi", "wide");
+  const type = d.type(...integers);
+  const bits = bitsOf(type);
+  const signed = isSigned(type);
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  const b = d.use(2, "int");
+  const result = part === "wide" ? bits * 2 : bits;
+  if (result > 64) d.refuse(`.wide is not defined for .${type}`);
+  return lane((e) => {
+    const { low, high } = multiply(e, part, bits, signed, a, b);
+    return result === 64 ? e.setPair(to, low, high) : e.setNarrow(to, result, low);
+  });
+};
+
+const mad: Row = (d) => {
+  const part = d.choice("lo", "hi", "wide");
+  const saturate = d.flag("sat");
+  const carryOut = d.flag("cc");
+  const type = d.type(...integers);
+  if (saturate && !(part === "hi" && type === "s32")) d.refuse(".sat is for mad.hi.s32");
+  const bits = bitsOf(type);
+  const signed = isSigned(type);
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  const b = d.use(2, "int");
+  const c = d.use(3, "int");
+  return finishMad(d, { part, bits, signed, saturate, to, a, b, c, carryIn: false, carryOut });
+};
+
+const madc: Row = (d) => {
+  const part = d.choice("lo", "hi");
+  const carryOut = d.flag("cc");
+  const type = d.type("u32", "s32", "u64", "s64");
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  const b = d.use(2, "int");
+  const c = d.use(3, "int");
+  return finishMad(d, {
+    part,
+    bits: bitsOf(type),
+    signed: isSigned(type),
+    saturate: false,
+    to,
+    a,
+    b,
+    c,
+    carryIn: true,
+    carryOut,
+  });
+};
+
+interface MadForm {
+  readonly part: "lo" | "hi" | "wide";
+  readonly bits: number;
+  readonly signed: boolean;
+  readonly saturate: boolean;
+  readonly to: Operand;
+  readonly a: Operand;
+  readonly b: Operand;
+  readonly c: Operand;
+  readonly carryIn: boolean;
+  readonly carryOut: boolean;
+}
+
+function finishMad(d: Decoder, form: MadForm): Operation {
+  const { part, bits, signed, saturate, to, a, b, c, carryIn, carryOut } = form;
+  const result = part === "wide" ? bits * 2 : bits;
+  if (result > 64) d.refuse("the .wide form of 64-bit operands is not defined");
+  const flag = carryIn ? d.use(-1, "int") : null;
+  const out = carryOut ? d.def(-1, "int") : null;
+  return lane((e) => {
+    const { low, high } = multiply(e, part, bits, signed, a, b);
+    if (saturate) return e.setInt(to, `max(-2147483648,min(2147483647,${low}+${e.int(c)}))|0`);
+    if (result === 64) {
+      const [cl, ch] = e.pair(c);
+      const x = e.temporary();
+      const y = e.temporary();
+      const head = `const ${x}=${low},${y}=${high};`;
+      if (flag === null && out === null) return head + e.setPair(to, `add64(${x},${y},${cl},${ch})`, "HI[0]");
+      const cin = flag === null ? "0" : e.int(flag);
+      return (
+        head +
+        e.setPair(to, `addc64(${x},${y},${cl},${ch},${cin})`, "HI[0]") +
+        (out === null ? "" : e.setInt(out, "HI[1]"))
+      );
+    }
+    if (flag !== null || out !== null) {
+      const cin = flag === null ? "0" : e.int(flag);
+      return e.setInt(to, `addc32(${low},${e.int(c)},${cin})`) + (out === null ? "" : e.setInt(out, "HI[1]"));
+    }
+    return e.setNarrow(to, result, `${low}+${e.narrow(c, result, signed)}`);
+  });
+}
+
+/** mul24 and mad24: the low or high 32 bits of the 48-bit product of 24-bit operands. */
+function mul24(d: Decoder, add: boolean): Operation {
+  const part = d.choice("lo", "hi");
+  const type = d.type("u32", "s32");
+  const signed = isSigned(type);
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  const b = d.use(2, "int");
+  const c = add ? d.use(3, "int") : null;
+  return lane((e) => {
+    const x = signed ? `(${e.int(a)}<<8>>8)` : `(${e.int(a)}&16777215)`;
+    const y = signed ? `(${e.int(b)}<<8>>8)` : `(${e.int(b)}&16777215)`;
+    // The product has 48 bits, exact in a double.
+    const value = part === "lo" ? `imul(${x},${y})` : `floor(${x}*${y}/65536)`;
+    return e.setInt(to, c === null ? `(${value})|0` : `(${value}+${e.int(c)})|0`);
+  });
+}
+
+const unary =
+  (
+    body: (e: LaneEmitter, a: Operand, bits: number) => string,
+    wideBody: (a: readonly [string, string]) => readonly [string, string],
+  ): Row =>
+  (d) => {
+    const type = d.type("s16", "s32", "s64");
+    const to = d.def(0, "int");
+    const a = d.use(1, "int");
+    const bits = bitsOf(type);
+    return lane((e) =>
+      bits === 64 ? e.setPair(to, ...wideBody(e.pair(a))) : e.setNarrow(to, bits, body(e, a, bits)),
+    );
+  };
+
+export const absInteger = unary(
+  (e, a, bits) => `abs(${e.narrow(a, bits, true)})`,
+  ([l, h]) => [`abs64(${l},${h})`, "HI[0]"],
+);
+export const negInteger = unary(
+  (e, a, bits) => `-${e.narrow(a, bits, true)}`,
+  ([l, h]) => [`sub64(0,0,${l},${h})`, "HI[0]"],
+);
+
+export function minMaxInteger(d: Decoder, op: "min" | "max"): Operation {
+  const relu = d.flag("relu");
+  const type = d.type(...integers, "u16x2", "s16x2");
+  const pick: Binary["wide"] = bySign(`${op}U64`, `${op}S64`);
+  if (type === "u16x2" || type === "s16x2") {
+    const signed = type === "s16x2";
+    const to = d.def(0, "int");
+    const a = d.use(1, "int");
+    const b = d.use(2, "int");
+    return lane((e) => {
+      const x = e.int(a);
+      const y = e.int(b);
+      const low = (v: string): string => (signed ? `(${v}<<16>>16)` : `(${v}&65535)`);
+      const high = (v: string): string => (signed ? `(${v}>>16)` : `(${v}>>>16)`);
+      const clip = (v: string): string => (relu ? `max(0,${v})` : v);
+      return e.setInt(
+        to,
+        `(${clip(`${op}(${low(x)},${low(y)})`)}&65535)|(${clip(`${op}(${high(x)},${high(y)})`)}<<16)`,
+      );
+    });
+  }
+  if (relu && type !== "s32") d.refuse(".relu is for .s32 and .s16x2");
+  return emitBinary(
+    d,
+    { narrow: (x, y) => (relu ? `max(0,${op}(${x},${y}))` : `${op}(${x},${y})`), wide: pick },
+    type,
+  );
+}
+
+/** Division by zero gives all ones, and the dividend as remainder: the values the hardware's sequence leaves. */
+const divide: Row = (d) => {
+  const type = d.type(...integers);
+  const name = isSigned(type) ? "divS" : "divU";
+  return emitBinary(d, { narrow: (x, y) => `${name}32(${x},${y})`, wide: call64(`${name}64`) }, type);
+};
+
+const remainder: Row = (d) => {
+  const type = d.type(...integers);
+  const name = isSigned(type) ? "remS" : "remU";
+  return emitBinary(d, { narrow: (x, y) => `${name}32(${x},${y})`, wide: call64(`${name}64`) }, type);
+};
+
+const sad: Row = (d) => {
+  const type = d.type(...integers);
+  const bits = bitsOf(type);
+  const signed = isSigned(type);
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  const b = d.use(2, "int");
+  const c = d.use(3, "int");
+  return lane((e) => {
+    if (bits < 64)
+      return e.setNarrow(
+        to,
+        bits,
+        `abs(${e.narrow(a, bits, signed)}-${e.narrow(b, bits, signed)})+${e.narrow(c, bits, false)}`,
+      );
+    const x = e.pair(a);
+    const y = e.pair(b);
+    const [cl, ch] = e.pair(c);
+    const low = e.temporary();
+    const high = e.temporary();
+    return `const ${low}=${signed ? "distanceS64" : "distanceU64"}(${x},${y}),${high}=HI[0];${e.setPair(to, `add64(${low},${high},${cl},${ch})`, "HI[0]")}`;
+  });
+};
+
+/** dp4a and dp2a: dot products of bytes, with a 32-bit sum. */
+function dotProduct(d: Decoder, halves: boolean): Operation {
+  const part = halves ? d.choice("lo", "hi") : "lo";
+  const ta = d.type("u32", "s32");
+  const tb = d.type("u32", "s32");
+  const to = d.def(0, "int");
+  const a = d.use(1, "int");
+  const b = d.use(2, "int");
+  const c = d.use(3, "int");
+  return lane((e) => {
+    const field = (v: string, k: number, bits: number, signed: boolean): string => {
+      const up = 32 - bits * (k + 1);
+      return signed ? `(${v}<<${up}>>${32 - bits})` : `(${v}<<${up}>>>${32 - bits})`;
+    };
+    const terms = (halves ? [0, 1] : [0, 1, 2, 3]).map((k) => {
+      const x = field(e.int(a), k, halves ? 16 : 8, isSigned(ta));
+      const y = field(e.int(b), halves ? k + (part === "hi" ? 2 : 0) : k, 8, isSigned(tb));
+      return `imul(${x},${y})`;
+    });
+    return e.setInt(to, `(${[e.int(c), ...terms].join("+")})|0`);
+  });
+}
+
+export const integerTable: Table = {
+  addc: (d) => extended(d, "+", true),
+  subc: (d) => extended(d, "-", true),
+  mad,
+  madc,
+  mul,
+  mul24: (d) => mul24(d, false),
+  mad24: (d) => mul24(d, true),
+  div: divide,
+  rem: remainder,
+  sad,
+  dp4a: (d) => dotProduct(d, false),
+  dp2a: (d) => dotProduct(d, true),
+};
+
+export { binary };

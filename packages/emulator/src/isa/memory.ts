@@ -1,0 +1,206 @@
+/** Loads, stores and what only hints at them: PTX ISA 9.0, chapter 9.7.9. */
+import { emitAccess, emitLoadElement, emitStoreElement, type Space, strength } from "../compile/access.ts";
+import type { LaneEmitter } from "../compile/emitter.ts";
+import type { Operand, Operation } from "../load/types.ts";
+import { bitsOf, type Decoder, type Row, type Table } from "./row.ts";
+
+const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+const nothing: Operation = { kind: "lane", emit: () => "" };
+
+const types = [
+  "b8",
+  "b16",
+  "b32",
+  "b64",
+  "u8",
+  "u16",
+  "u32",
+  "u64",
+  "s8",
+  "s16",
+  "s32",
+  "s64",
+  "f32",
+  "f64",
+] as const;
+const scopes = ["cta", "cluster", "gpu", "sys"] as const;
+const spaces = [
+  "param",
+  "param::entry",
+  "param::func",
+  "shared",
+  "shared::cta",
+  "shared::cluster",
+  "global",
+  "local",
+  "const",
+] as const;
+/** Cache hints change no value: consumed by name. Those with an operand say so. */
+const cacheHints = [
+  "L1::evict_normal",
+  "L1::evict_unchanged",
+  "L1::evict_first",
+  "L1::evict_last",
+  "L1::no_allocate",
+  "L2::evict_normal",
+  "L2::evict_first",
+  "L2::evict_last",
+  "L2::64B",
+  "L2::128B",
+  "L2::256B",
+] as const;
+
+export const spaceOf = (name: (typeof spaces)[number] | null): Space => {
+  if (name === null) return "generic";
+  const [head] = name.split("::");
+  switch (head) {
+    case "param":
+    case "shared":
+    case "global":
+    case "local":
+    case "const":
+      return head;
+    default:
+      return "generic";
+  }
+};
+
+interface Common {
+  readonly space: Space;
+  readonly strong: number;
+  readonly vector: number;
+  readonly cachePolicy: boolean;
+}
+
+function common(d: Decoder, load: boolean): Common {
+  let strong: number = strength.weak;
+  const order = d.option("weak", "volatile", "relaxed", "acquire", "release", "mmio");
+  if (order === "relaxed" || order === "acquire" || order === "release") {
+    if (d.option(...scopes) === null) d.refuse(`.${order} needs a scope`);
+  }
+  if (order === "mmio") {
+    d.choice("relaxed");
+    d.choice("sys");
+  }
+  if (order !== null && order !== "weak") strong = strength.strong;
+  if (order === "acquire") strong |= strength.acquire;
+  if (order === "release") strong |= strength.release;
+  if (load && order === "release") d.refuse("a load cannot be a release");
+  if (!load && order === "acquire") d.refuse("a store cannot be an acquire");
+  const space = spaceOf(d.option(...spaces));
+  if (load) {
+    d.flag("unified");
+    d.flag("nc");
+  }
+  const cache = d.option("ca", "cg", "cs", "lu", "cv", "wb", "wt");
+  // .cv and .wt fetch and write through: the pre-Volta spelling of volatile.
+  if (cache === "cv" || cache === "wt") strong |= strength.strong;
+  while (d.option(...cacheHints) !== null);
+  const cachePolicy = d.flag("L2::cache_hint");
+  const vector = d.option("v2", "v4", "v8");
+  return { space, strong, vector: vector === null ? 1 : Number(vector.slice(1)), cachePolicy };
+}
+
+function elementsOf(operand: Operand, count: number, d: Decoder): readonly Operand[] {
+  if (count === 1) return [operand];
+  if (operand.kind !== "vector" || operand.elements.length !== count)
+    return d.refuse(`needs a vector of ${count}`);
+  return operand.elements;
+}
+
+const load: Row = (d) => {
+  const { space, strong, vector, cachePolicy } = common(d, true);
+  const type = d.type(...types);
+  const bytes = bitsOf(type) / 8;
+  const size = bytes * vector;
+  if (size > 32) d.refuse("accesses end at 32 bytes");
+  const to = elementsOf(d.def(0), vector, d);
+  const address = d.address(1);
+  if (cachePolicy) d.use(2, "int");
+  const base = address.base;
+  // .param of a kernel is its parameter window; variables declared .param in a body live in local memory.
+  const from: Space =
+    space === "param" && base.kind === "symbol" && base.variable.space === "local" ? "local" : space;
+  if (from === "global" || from === "shared") d.traffic(from, size, 0);
+  if (from === "generic") d.traffic("global", size, 0);
+  if (strong !== 0 && (from === "global" || from === "generic")) d.strongRead();
+  return lane((e) => {
+    const { code, offset } = emitAccess(e, from, address, size, "read", strong);
+    return code + to.map((x, k) => emitLoadElement(e, x, type, offset, k * bytes)).join("");
+  });
+};
+
+const store: Row = (d) => {
+  const { space, strong, vector, cachePolicy } = common(d, false);
+  const type = d.type(...types);
+  const bytes = bitsOf(type) / 8;
+  const size = bytes * vector;
+  if (size > 32) d.refuse("accesses end at 32 bytes");
+  const address = d.address(0);
+  const from = elementsOf(d.use(1), vector, d);
+  if (cachePolicy) d.use(2, "int");
+  const base = address.base;
+  const to: Space =
+    space === "param" && base.kind === "symbol" && base.variable.space === "local" ? "local" : space;
+  if (to === "param" || to === "const") d.refuse(`.${to} memory cannot be written`);
+  if (to === "global" || to === "shared") d.traffic(to, 0, size);
+  if (to === "generic") d.traffic("global", 0, size);
+  return lane((e) => {
+    const { code, offset } = emitAccess(e, to, address, size, "write", strong);
+    return code + from.map((x, k) => emitStoreElement(e, x, type, offset, k * bytes)).join("");
+  });
+};
+
+/** Prefetches and cache controls: their address is read, nothing else happens. */
+const prefetch: Row = (d) => {
+  d.option("global", "local", "const", "param");
+  d.flag("tensormap");
+  d.option("L1", "L2", "L2::evict_last", "L2::evict_normal");
+  d.address(0);
+  return nothing;
+};
+
+const cacheControl: Row = (d) => {
+  d.option("global");
+  d.choice("L2", "L2::evict_normal");
+  d.address(0);
+  d.literal(1);
+  return nothing;
+};
+
+const createPolicy: Row = (d) => {
+  d.choice("fractional");
+  while (d.option(...cacheHints, "L2::evict_unchanged") !== null);
+  d.type("b64");
+  const to = d.def(0, "int");
+  if (d.operandCount > 1) d.use(1);
+  return lane((e) => e.setPair(to, "0", "0"));
+};
+
+const nanosleep: Row = (d) => {
+  d.type("u32");
+  d.use(0, "int");
+  return nothing;
+};
+
+export const memoryTable: Table = {
+  ld: load,
+  ldu: load,
+  st: store,
+  prefetch,
+  prefetchu: prefetch,
+  discard: cacheControl,
+  applypriority: cacheControl,
+  createpolicy: createPolicy,
+  nanosleep,
+  // Programmatic dependent launch: launches here run one after another, so dependencies always hold.
+  griddepcontrol: (d) => {
+    d.choice("launch_dependents", "wait");
+    return nothing;
+  },
+  pmevent: (d) => {
+    d.flag("mask");
+    d.literal(0);
+    return nothing;
+  },
+};

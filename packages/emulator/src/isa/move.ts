@@ -1,0 +1,137 @@
+/** Data movement between registers, and addresses: PTX ISA 9.0, chapter 9.7.9. */
+import type { LaneEmitter } from "../compile/emitter.ts";
+import type { Operand, Operation } from "../load/types.ts";
+import { globalTag, localTag, paramTag, sharedTag } from "../memory/arena.ts";
+import { bitsOf, type Row, registersOf, type Table } from "./row.ts";
+
+const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+
+/** The elements of {a, b, ...} joined into words, lowest element first. */
+function pack(e: LaneEmitter, elements: readonly Operand[], bits: number): readonly string[] {
+  const each = bits / elements.length;
+  if (each === 32) return elements.map((x) => e.int(x));
+  const perWord = 32 / each;
+  const words: string[] = [];
+  for (let w = 0; w < elements.length; w += perWord) {
+    const parts = elements.slice(w, w + perWord).map((x, k) => {
+      const value = e.narrow(x, each, false);
+      return k === 0 ? value : `(${value}<<${k * each})`;
+    });
+    words.push(`(${parts.join("|")})`);
+  }
+  return words;
+}
+
+const mov: Row = (d) => {
+  const type = d.type("pred", "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64");
+  const bits = bitsOf(type);
+  const to = d.def(0);
+  const from = d.use(1);
+  if (to.kind === "vector") {
+    const each = bits / to.elements.length;
+    return lane((e) => {
+      const words = bits === 64 ? e.pair(from) : [e.int(from)];
+      const names = words.map(() => e.temporary());
+      const head = `const ${words.map((w, k) => `${names[k]}=${w}`).join(",")};`;
+      const stores = to.elements.map((x, k) => {
+        const word = names[Math.floor((k * each) / 32)] ?? "0";
+        const shift = (k * each) % 32;
+        return each === 32
+          ? e.setInt(x, word)
+          : e.setNarrow(x, each, shift === 0 ? word : `${word}>>>${shift}`);
+      });
+      return head + stores.join("");
+    });
+  }
+  if (from.kind === "vector") {
+    return lane((e) => {
+      const words = pack(e, from.elements, bits);
+      return bits === 64 ? e.setPair(to, words[0] ?? "0", words[1] ?? "0") : e.setInt(to, words[0] ?? "0");
+    });
+  }
+  d.link(to, from);
+  if (bits === 64) return lane((e) => e.copy64(to, from));
+  return lane((e) => e.copy32(to, from, bits === 1 ? 32 : bits));
+};
+
+const tags: Readonly<Record<string, number>> = {
+  global: globalTag,
+  const: globalTag,
+  shared: sharedTag,
+  "shared::cta": sharedTag,
+  "shared::cluster": sharedTag,
+  local: localTag,
+  param: paramTag,
+  "param::entry": paramTag,
+};
+const windows = [
+  "global",
+  "const",
+  "shared",
+  "shared::cta",
+  "shared::cluster",
+  "local",
+  "param",
+  "param::entry",
+] as const;
+
+/**
+ * Generic addresses carry their window in the high word; global and const addresses are generic already. A conversion of
+ * zero (a null pointer) stays zero in either direction.
+ */
+const cvta: Row = (d) => {
+  const toSpace = d.flag("to");
+  const space = d.choice(...windows);
+  d.type("u64", "u32");
+  const to = d.def(0, "int");
+  const from = d.use(1, "int");
+  const tag = tags[space] ?? globalTag;
+  if (tag === globalTag) {
+    d.link(to, from);
+    return lane((e) => e.copy64(to, from));
+  }
+  if (!toSpace) return lane((e) => e.setPair(to, e.pair(from)[0], String(tag)));
+  return lane((e) => {
+    const [low, high] = e.pair(from);
+    const a = e.temporary();
+    const b = e.temporary();
+    return `const ${a}=${low},${b}=${high};if(${b}!==${tag})wrongWindow(w,l,${e.instruction.index},${a},${b},"${space}");${e.setPair(to, a, "0")}`;
+  });
+};
+
+const isspacep: Row = (d) => {
+  const space = d.choice(...windows);
+  const to = d.def(0, "int");
+  const from = d.use(1, "int");
+  return lane((e) => {
+    const [low, high] = e.pair(from);
+    if (space === "shared" || space === "shared::cta")
+      return e.setInt(to, `${high}===${sharedTag}&&(${low}>>>24)===(ab>>>24)?1:0`);
+    return e.setInt(to, `${high}===${tags[space]}?1:0`);
+  });
+};
+
+/** mapa: the shared address of the same variable in another block of the cluster. */
+const mapa: Row = (d) => {
+  const space = d.option("shared::cluster");
+  d.type("u32", "u64");
+  const to = d.def(0, "int");
+  const from = d.use(1, "int");
+  const rank = d.use(2, "int");
+  return lane((e) => {
+    const [low, high] = e.pair(from);
+    const value = `(${low}&16777215)|(${e.int(rank)}<<24)`;
+    const wide = registersOf(to)[0]?.bits === 64;
+    return wide ? e.setPair(to, value, space === null ? high : "0") : e.setInt(to, value);
+  });
+};
+
+const getctarank: Row = (d) => {
+  d.option("shared::cluster");
+  d.type("u32", "u64");
+  const to = d.def(0, "int");
+  const from = d.use(1, "int");
+  return lane((e) => e.setInt(to, `${e.pair(from)[0]}>>>24`));
+};
+
+export const moveTable: Table = { mov, cvta, isspacep, mapa, getctarank };

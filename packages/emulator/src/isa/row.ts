@@ -1,0 +1,81 @@
+/**
+ * The contract of the instruction table. A row reads the modifiers and operands of one instruction through `Decoder` and
+ * returns what it does. Every modifier has to be consumed by name and every operand read: what is left over refuses the
+ * module, so that a modifier can never be dropped silently.
+ */
+import type { ScalarType } from "@tilewright/ptx";
+import type { Operand, Operation, Register } from "../load/types.ts";
+
+/** How an operand's value is seen; decides the class of the register that holds it. `any` copies bits. */
+export type View = "int" | "float" | "any";
+
+export interface Decoder {
+  readonly mnemonic: string;
+  /** Take modifier `name` if it is there. */
+  flag(name: string): boolean;
+  /** Take the first modifier that is one of `names`; null when none is there. */
+  option<const T extends string>(...names: readonly T[]): T | null;
+  /** As `option`, but one must be there. */
+  choice<const T extends string>(...names: readonly T[]): T;
+  /** Take the next type modifier; refuses types not in `allowed`. */
+  type<const T extends string>(...allowed: readonly T[]): T;
+  /** Number of operands. */
+  readonly operandCount: number;
+  /** Operand that is written. */
+  def(index: number, view?: View): Operand;
+  /** Operand that is read. */
+  use(index: number, view?: View): Operand;
+  /** Operand of type address. */
+  address(index: number): Operand & { readonly kind: "address" };
+  /** Operand that must be an integer literal. */
+  literal(index: number): number;
+  /** Note that `from` is copied to `to` bit for bit. */
+  link(to: Operand, from: Operand): void;
+  /** Bytes moved by one lane. */
+  traffic(space: "global" | "shared", read: number, written: number): void;
+  /** Mark the access as a strong read: it may be part of a spin loop. */
+  strongRead(): void;
+  /** Label operand, for branches. */
+  label(index: number): string;
+  /** Targets of a `.branchtargets` list. */
+  branchTargets(index: number): readonly string[];
+  /** Refuse the instruction, saying why. */
+  refuse(reason: string): never;
+}
+
+export type Row = (decoder: Decoder) => Operation;
+export type Table = Readonly<Record<string, Row>>;
+
+/** Types that hold integers or plain bits, by width. */
+export const bitsOf = (type: ScalarType | string): number => {
+  if (type === "pred") return 1;
+  if (type === "e4m3x2" || type === "e5m2x2") return 16;
+  if (type === "tf32") return 32;
+  const digits = /(\d+)(?:x(\d+))?$/.exec(type);
+  if (digits === null) return 0;
+  return Number(digits[1]) * Number(digits[2] ?? 1);
+};
+
+export const isSigned = (type: string): boolean => type.startsWith("s");
+
+/** The registers an operand names. */
+export function registersOf(operand: Operand): readonly Register[] {
+  switch (operand.kind) {
+    case "register":
+      return [operand.register];
+    case "vector":
+      return operand.elements.flatMap(registersOf);
+    case "pair":
+      return [...registersOf(operand.first), ...registersOf(operand.second)];
+    case "address":
+      return registersOf(operand.base);
+    case "immediate":
+    case "special":
+    case "symbol":
+    case "sink":
+      return [];
+    default:
+      operand satisfies never;
+      return [];
+  }
+}

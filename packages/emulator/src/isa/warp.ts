@@ -1,0 +1,249 @@
+/** Exchange among the lanes of a warp: PTX ISA 9.0, chapters 9.7.9.6 (shfl), 9.7.13.7 to 9.7.13.10 (vote, match, redux). */
+import type { Instruction, Operand, Operation, WaitOperation } from "../load/types.ts";
+import { hex, type Machine, popcount, type Warp } from "../machine/state.ts";
+import type { Row, Table } from "./row.ts";
+
+/** The lanes of a mask, ascending. */
+export function lanesOf(mask: number): number[] {
+  const lanes: number[] = [];
+  for (let l = 0; l < 32; l++) if ((mask >>> l) & 1) lanes.push(l);
+  return lanes;
+}
+
+const firstLane = (mask: number): number => 31 - Math.clz32(mask & -mask);
+
+/** A warp-level operation with a member mask: waits for the named lanes, then runs once for those that are here. */
+function collective(
+  members: Operand,
+  run: (machine: Machine, instruction: Instruction) => (warp: Warp, mask: number) => void,
+): WaitOperation {
+  return {
+    kind: "wait",
+    members,
+    bind: (machine, instruction) => {
+      const body = run(machine, instruction);
+      return (warp, _group, mask) => {
+        checkMembers(machine, instruction, warp, mask, members);
+        body(warp, mask);
+        return true;
+      };
+    },
+  };
+}
+
+/** Every lane that executes names itself, and all name the same lanes. */
+function checkMembers(
+  machine: Machine,
+  instruction: Instruction,
+  warp: Warp,
+  mask: number,
+  members: Operand,
+): void {
+  let seen: number | null = null;
+  for (let l = 0; l < 32; l++) {
+    if (((mask >>> l) & 1) === 0) continue;
+    const named = machine.lane(warp, members, l);
+    if (((named >>> l) & 1) === 0 || (seen !== null && seen !== named)) {
+      machine.report("H020", instruction, warp, () =>
+        ((named >>> l) & 1) === 0
+          ? `lane ${l} executes it, but its member mask is ${hex(named)}`
+          : `lanes name different member masks, ${hex(named)} and ${hex(seen ?? 0)}`,
+      );
+      return;
+    }
+    seen = named;
+  }
+}
+
+const shfl: Row = (d) => {
+  d.choice("sync");
+  const mode = d.choice("up", "down", "bfly", "idx");
+  d.type("b32");
+  const to = d.def(0);
+  const from = d.use(1);
+  const offset = d.use(2, "int");
+  const clamp = d.use(3, "int");
+  const members = d.use(4, "int");
+  const value = to.kind === "pair" ? to.first : to;
+  const predicate = to.kind === "pair" ? to.second : null;
+  d.link(value, from);
+  const values = new Int32Array(32);
+  const inside = new Uint8Array(32);
+  return collective(members, (machine, instruction) => (warp, mask) => {
+    for (let l = 0; l < 32; l++) {
+      if (((mask >>> l) & 1) === 0) continue;
+      const b = machine.lane(warp, offset, l) & 31;
+      const c = machine.lane(warp, clamp, l);
+      // c packs a segment mask (bits 8-12) and a clamp (bits 0-4); both bound the source lane within a segment.
+      const segment = (c >>> 8) & 31;
+      const bound = (l & segment) | (c & 31 & ~segment);
+      const least = l & segment;
+      let source: number;
+      let ok: boolean;
+      switch (mode) {
+        case "up":
+          source = l - b;
+          ok = source >= bound;
+          break;
+        case "down":
+          source = l + b;
+          ok = source <= bound;
+          break;
+        case "bfly":
+          source = l ^ b;
+          ok = source <= bound;
+          break;
+        default:
+          source = least | (b & ~segment);
+          ok = source <= bound;
+      }
+      if (!ok) source = l;
+      if (((mask >>> source) & 1) === 0)
+        machine.report(
+          "H021",
+          instruction,
+          warp,
+          () => `lane ${l} reads lane ${source}, which does not take part`,
+        );
+      values[l] = machine.lane(warp, from, source);
+      inside[l] = ok ? 1 : 0;
+    }
+    for (let l = 0; l < 32; l++) {
+      if (((mask >>> l) & 1) === 0) continue;
+      machine.setLane(warp, value, l, values[l] ?? 0);
+      if (predicate !== null) machine.setLane(warp, predicate, l, inside[l] ?? 0);
+    }
+  });
+};
+
+const vote: Row = (d) => {
+  d.choice("sync");
+  const mode = d.choice("all", "any", "uni", "ballot");
+  d.type("pred", "b32");
+  const to = d.def(0, "int");
+  const predicate = d.use(1, "int");
+  const members = d.use(2, "int");
+  return collective(members, (machine) => (warp, mask) => {
+    let ballot = 0;
+    for (const l of lanesOf(mask)) if (machine.lane(warp, predicate, l) !== 0) ballot |= 1 << l;
+    const result =
+      mode === "ballot"
+        ? ballot
+        : mode === "all"
+          ? Number(ballot === mask)
+          : mode === "any"
+            ? Number(ballot !== 0)
+            : Number(ballot === 0 || ballot === mask);
+    for (const l of lanesOf(mask)) machine.setLane(warp, to, l, result);
+  });
+};
+
+const match: Row = (d) => {
+  const mode = d.choice("any", "all");
+  d.choice("sync");
+  const type = d.type("b32", "b64");
+  const to = d.def(0, "int");
+  const from = d.use(1, "int");
+  const members = d.use(2, "int");
+  const value = to.kind === "pair" ? to.first : to;
+  const predicate = to.kind === "pair" ? to.second : null;
+  return collective(members, (machine) => (warp, mask) => {
+    const lanes = lanesOf(mask);
+    const keys = lanes.map(
+      (l) => `${machine.lane(warp, from, l)}/${type === "b64" ? machine.lane(warp, from, l, 1) : 0}`,
+    );
+    const uniform = keys.every((key) => key === keys[0]);
+    lanes.forEach((l, k) => {
+      let equal = 0;
+      lanes.forEach((other, j) => {
+        if (keys[j] === keys[k]) equal |= 1 << other;
+      });
+      machine.setLane(warp, value, l, mode === "any" ? equal : uniform ? mask : 0);
+      if (predicate !== null) machine.setLane(warp, predicate, l, uniform ? 1 : 0);
+    });
+  });
+};
+
+const redux: Row = (d) => {
+  d.choice("sync");
+  const op = d.choice("add", "min", "max", "and", "or", "xor");
+  const magnitude = d.flag("abs");
+  const nan = d.flag("NaN");
+  const type = d.type("s32", "u32", "b32", "f32");
+  if (type === "f32" ? op !== "min" && op !== "max" : magnitude || nan)
+    d.refuse(`.${op} with these modifiers`);
+  const to = d.def(0, "int");
+  const from = d.use(1, "int");
+  const members = d.use(2, "int");
+  const scratch = new Float32Array(1);
+  const bits = new Int32Array(scratch.buffer);
+  const number = (word: number): number => {
+    bits[0] = word;
+    const x = scratch[0] ?? 0;
+    return magnitude ? Math.abs(x) : x;
+  };
+  return collective(members, (machine) => (warp, mask) => {
+    const words = lanesOf(mask).map((l) => machine.lane(warp, from, l));
+    let result = words[0] ?? 0;
+    if (type === "f32") {
+      const numbers = words.map(number);
+      const usable = nan ? numbers : numbers.filter((x) => !Number.isNaN(x));
+      scratch[0] = usable.length === 0 ? Number.NaN : Math[op === "min" ? "min" : "max"](...usable);
+      result = Number.isNaN(scratch[0]) ? 0x7fffffff : (bits[0] ?? 0);
+    } else
+      for (const word of words.slice(1)) {
+        const [a, b] = type === "u32" ? [result >>> 0, word >>> 0] : [result, word];
+        switch (op) {
+          case "add":
+            result = (result + word) | 0;
+            break;
+          case "min":
+            result = Math.min(a, b) | 0;
+            break;
+          case "max":
+            result = Math.max(a, b) | 0;
+            break;
+          case "and":
+            result &= word;
+            break;
+          case "or":
+            result |= word;
+            break;
+          default:
+            result ^= word;
+        }
+      }
+    for (const l of lanesOf(mask)) machine.setLane(warp, to, l, result);
+  });
+};
+
+const elect: Row = (d) => {
+  d.choice("sync");
+  const to = d.def(0, "int");
+  const members = d.use(1, "int");
+  const value = to.kind === "pair" ? to.first : null;
+  const predicate = to.kind === "pair" ? to.second : to;
+  return collective(members, (machine) => (warp, mask) => {
+    const leader = firstLane(mask);
+    for (const l of lanesOf(mask)) {
+      if (value !== null) machine.setLane(warp, value, l, leader);
+      machine.setLane(warp, predicate, l, l === leader ? 1 : 0);
+    }
+  });
+};
+
+const activemask: Row = (d) => {
+  d.type("b32");
+  const to = d.def(0, "int");
+  const operation: Operation = {
+    kind: "warp",
+    bind: (machine) => (warp, mask) => {
+      for (const l of lanesOf(mask)) machine.setLane(warp, to, l, mask);
+    },
+  };
+  return operation;
+};
+
+export { checkMembers, collective, firstLane, popcount };
+
+export const warpTable: Table = { shfl, vote, match, redux, elect, activemask };

@@ -1,0 +1,248 @@
+/** One instruction from syntax to what it does: names resolved, modifiers and operands handed to the table's row. */
+import type { Instruction as PtxInstruction, Operand as PtxOperand } from "@tilewright/ptx";
+import { printInstruction } from "@tilewright/ptx";
+import { type Decoder, registersOf, type View } from "../isa/row.ts";
+import { specialRegisters } from "../isa/special.ts";
+import { instructionTable } from "../isa/table.ts";
+import { makeRegister } from "./flatten.ts";
+import { Refusal } from "./refusal.ts";
+import type { Scope } from "./scope.ts";
+import type { Guard, Instruction, Operand, Register, Traffic, Variable, Vote } from "./types.ts";
+
+/** What decoding one kernel gathers. */
+export interface DecodeContext {
+  readonly registers: Register[];
+  /** The carry flag of add.cc and its kin, made when first used. */
+  carry: Register | null;
+  /** Variables that some instruction names. */
+  readonly used: Set<Variable>;
+}
+
+class InstructionDecoder implements Decoder {
+  readonly mnemonic: string;
+  readonly defs: Register[] = [];
+  readonly uses: Register[] = [];
+  readonly votes: Vote[] = [];
+  readonly links: (readonly [Register, Register])[] = [];
+  traffics: Traffic | null = null;
+  isStrongRead = false;
+  readonly #words: string[];
+  readonly #operands: readonly PtxOperand[];
+  readonly #consumed = new Set<number>();
+  readonly #scope: Scope;
+  readonly #context: DecodeContext;
+
+  constructor(syntax: PtxInstruction, scope: Scope, context: DecodeContext) {
+    this.mnemonic = syntax.mnemonic;
+    this.#words = syntax.mnemonic.split(".").slice(1);
+    this.#operands = syntax.operands;
+    this.#scope = scope;
+    this.#context = context;
+  }
+
+  get operandCount(): number {
+    return this.#operands.length;
+  }
+
+  flag(name: string): boolean {
+    return this.option(name) !== null;
+  }
+
+  option<const T extends string>(...names: readonly T[]): T | null {
+    for (const [k, word] of this.#words.entries()) {
+      const name = names.find((n) => n === word);
+      if (name === undefined) continue;
+      this.#words.splice(k, 1);
+      return name;
+    }
+    return null;
+  }
+
+  choice<const T extends string>(...names: readonly T[]): T {
+    return this.option(...names) ?? this.refuse(`needs one of ${names.map((n) => `.${n}`).join(" ")}`);
+  }
+
+  type<const T extends string>(...allowed: readonly T[]): T {
+    return (
+      this.option(...allowed) ?? this.refuse(`types emulated here: ${allowed.map((n) => `.${n}`).join(" ")}`)
+    );
+  }
+
+  def(index: number, view: View = "any"): Operand {
+    const operand = index < 0 ? this.#carry() : this.#operand(index);
+    const registers = registersOf(operand);
+    this.defs.push(...registers);
+    this.#vote(registers, view);
+    return operand;
+  }
+
+  use(index: number, view: View = "any"): Operand {
+    const operand = index < 0 ? this.#carry() : this.#operand(index);
+    const registers = registersOf(operand);
+    this.uses.push(...registers);
+    this.#vote(registers, view);
+    return operand;
+  }
+
+  address(index: number): Operand & { readonly kind: "address" } {
+    const operand = this.#operand(index);
+    if (operand.kind !== "address") return this.refuse(`operand ${index + 1} has to be an address`);
+    const registers = registersOf(operand);
+    this.uses.push(...registers);
+    this.#vote(registers, "int");
+    return operand;
+  }
+
+  literal(index: number): number {
+    const operand = this.#operand(index);
+    if (operand.kind !== "immediate") return this.refuse(`operand ${index + 1} has to be a number`);
+    return Number(operand.bits);
+  }
+
+  link(to: Operand, from: Operand): void {
+    if (to.kind === "register" && from.kind === "register") this.links.push([to.register, from.register]);
+  }
+
+  traffic(space: "global" | "shared", read: number, written: number): void {
+    this.traffics = { space, read, written };
+  }
+
+  strongRead(): void {
+    this.isStrongRead = true;
+  }
+
+  label(index: number): string {
+    const operand = this.#operands[index];
+    this.#consumed.add(index);
+    return operand?.kind === "symbol" ? operand.name : this.refuse("needs a label");
+  }
+
+  branchTargets(index: number): readonly string[] {
+    const entity = this.#scope.find(this.label(index));
+    return entity?.kind === "targets"
+      ? entity.labels
+      : this.refuse("needs the name of a .branchtargets list");
+  }
+
+  refuse(reason: string): never {
+    throw new Refusal("TW5011", `${this.mnemonic} is not emulated: ${reason}`);
+  }
+
+  /** Everything must have been read: what nobody consumed would be ignored silently. */
+  finish(): void {
+    const [word] = this.#words;
+    if (word !== undefined)
+      throw new Refusal("TW5011", `${this.mnemonic}: the modifier .${word} is not emulated here`);
+    for (let k = 0; k < this.#operands.length; k++)
+      if (!this.#consumed.has(k))
+        throw new Refusal("TW5012", `${this.mnemonic}: operand ${k + 1} is one too many`);
+  }
+
+  #vote(registers: readonly Register[], view: View): void {
+    if (view === "any") return;
+    for (const register of registers) this.votes.push({ register, as: view });
+  }
+
+  #carry(): Operand {
+    this.#context.carry ??= makeRegister(this.#context.registers, "%carry", "pred");
+    return { kind: "register", register: this.#context.carry, negated: false };
+  }
+
+  #operand(index: number): Operand {
+    const operand = this.#operands[index];
+    if (operand === undefined)
+      throw new Refusal("TW5012", `${this.mnemonic}: operand ${index + 1} is missing`);
+    this.#consumed.add(index);
+    return this.#resolve(operand);
+  }
+
+  #resolve(operand: PtxOperand): Operand {
+    switch (operand.kind) {
+      case "register":
+        return { kind: "register", register: this.#register(operand.name), negated: false };
+      case "not":
+        return { kind: "register", register: this.#register(operand.operand.name), negated: true };
+      case "special":
+        if (specialRegisters[operand.name] === undefined)
+          throw new Refusal("TW5014", `the special register ${operand.name} is not emulated`);
+        return { kind: "special", name: operand.name };
+      case "integer":
+        return { kind: "immediate", bits: operand.value, float: null };
+      case "float":
+        return { kind: "immediate", bits: operand.bits, float: operand.format };
+      case "symbol":
+        return { kind: "symbol", variable: this.#variable(operand.name), offset: Number(operand.offset) };
+      case "address": {
+        const base = this.#resolve(operand.base);
+        const offset = Number(BigInt.asIntN(32, operand.offset));
+        return { kind: "address", base, offset };
+      }
+      case "vector":
+        return { kind: "vector", elements: operand.elements.map((x) => this.#resolve(x)) };
+      case "pair":
+        return { kind: "pair", first: this.#resolve(operand.first), second: this.#resolve(operand.second) };
+      case "sink":
+        return { kind: "sink" };
+      case "tensor":
+      case "list":
+        throw new Refusal("TW5012", `${this.mnemonic}: operands of this kind are not emulated`);
+      default:
+        operand satisfies never;
+        throw new Refusal("TW5012", `${this.mnemonic}: unknown operand`);
+    }
+  }
+
+  #register(name: string): Register {
+    const entity = this.#scope.find(name);
+    if (entity?.kind === "register") return entity.register;
+    throw new Refusal("TW5012", `${name} is not declared`);
+  }
+
+  #variable(name: string): Variable {
+    const entity = this.#scope.find(name);
+    if (entity?.kind !== "variable")
+      throw new Refusal(
+        "TW5012",
+        `${name} names no variable${entity === null ? "" : `, it is a ${entity.kind}`}`,
+      );
+    this.#context.used.add(entity.variable);
+    return entity.variable;
+  }
+}
+
+/** Throws `Refusal` for what the emulator does not execute. */
+export function decodeInstruction(
+  syntax: PtxInstruction,
+  scope: Scope,
+  index: number,
+  context: DecodeContext,
+): Instruction {
+  const opcode = syntax.mnemonic.split(".")[0] ?? "";
+  const row = Object.hasOwn(instructionTable, opcode) ? instructionTable[opcode] : undefined;
+  if (row === undefined) throw new Refusal("TW5010", `the instruction ${syntax.mnemonic} is not emulated`);
+  const decoder = new InstructionDecoder(syntax, scope, context);
+  const operation = row(decoder);
+  decoder.finish();
+  let guard: Guard | null = null;
+  if (syntax.guard !== null) {
+    const entity = scope.find(syntax.guard.register.name);
+    if (entity?.kind !== "register")
+      throw new Refusal("TW5012", `${syntax.guard.register.name} is not declared`);
+    guard = { register: entity.register, negated: syntax.guard.negated };
+    decoder.uses.push(entity.register);
+  }
+  return {
+    index,
+    mnemonic: syntax.mnemonic,
+    text: printInstruction(syntax),
+    location: syntax.location,
+    guard,
+    operation,
+    defs: decoder.defs,
+    uses: decoder.uses,
+    traffic: decoder.traffics,
+    votes: decoder.votes,
+    strongRead: decoder.isStrongRead,
+    links: decoder.links,
+  };
+}

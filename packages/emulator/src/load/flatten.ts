@@ -1,0 +1,264 @@
+/**
+ * A kernel's body as one list of instructions: scopes dissolved, calls inlined. A call binds the names of the callee's
+ * parameters to the caller's variables, so parameter memory needs no copies; recursion and calls through pointers are
+ * refused.
+ */
+import type { SourceLocation } from "@tilewright/ir";
+import type {
+  PtxFunction,
+  Instruction as PtxInstruction,
+  RegisterDecl,
+  ScalarType,
+  Statement,
+} from "@tilewright/ptx";
+import { bitsOf } from "../isa/row.ts";
+import { variableOf } from "./layout.ts";
+import { Refusal } from "./refusal.ts";
+import { type LabelTarget, Scope } from "./scope.ts";
+import type { Register, Variable } from "./types.ts";
+
+export interface FlatInstruction {
+  readonly syntax: PtxInstruction;
+  readonly scope: Scope;
+}
+
+export interface FlatBody {
+  readonly instructions: readonly FlatInstruction[];
+  readonly registers: Register[];
+  readonly local: readonly Variable[];
+  readonly shared: readonly Variable[];
+}
+
+/** Collects refusals with their places, so that all are reported at once. */
+export type Report = (refusal: Refusal, location: SourceLocation | null, at: string) => void;
+
+export function makeRegister(registers: Register[], name: string, type: ScalarType): Register {
+  const bits = bitsOf(type);
+  if (bits !== 1 && bits !== 8 && bits !== 16 && bits !== 32 && bits !== 64)
+    throw new Refusal("TW5012", `registers of type .${type} are not emulated`);
+  const register: Register = {
+    id: registers.length,
+    name,
+    type,
+    bits,
+    cls: bits === 64 ? "i64" : "i32",
+    slot: -1,
+    written: null,
+  };
+  registers.push(register);
+  return register;
+}
+
+class Flattener {
+  readonly instructions: FlatInstruction[] = [];
+  readonly registers: Register[] = [];
+  readonly local: Variable[] = [];
+  readonly shared: Variable[] = [];
+  readonly #report: Report;
+  readonly #module: Scope;
+
+  constructor(module: Scope, report: Report) {
+    this.#module = module;
+    this.#report = report;
+  }
+
+  /** @param exit where `ret` goes in an inlined body; null in the kernel itself. */
+  body(
+    statements: readonly Statement[],
+    scope: Scope,
+    exit: LabelTarget | null,
+    stack: readonly string[],
+  ): void {
+    this.#declare(statements, scope);
+    for (const statement of statements) {
+      switch (statement.kind) {
+        case "instruction":
+          try {
+            this.#instruction(statement, scope, exit, stack);
+          } catch (error) {
+            if (!(error instanceof Refusal)) throw error;
+            this.#report(error, statement.location, statement.mnemonic);
+          }
+          break;
+        case "label": {
+          const entity = scope.find(statement.name);
+          if (entity?.kind === "label") entity.label.index = this.instructions.length;
+          break;
+        }
+        case "scope":
+          this.body(statement.body, new Scope(scope), exit, stack);
+          break;
+        case "registers":
+        case "variable":
+        case "branchtargets":
+        case "calltargets":
+        case "callprototype":
+        case "loc":
+        case "pragma":
+        case "comment":
+          break;
+        default:
+          statement satisfies never;
+      }
+    }
+  }
+
+  #declare(statements: readonly Statement[], scope: Scope): void {
+    for (const statement of statements) {
+      if (statement.kind === "label") scope.declare(statement.name, { kind: "label", label: { index: -1 } });
+      else if (statement.kind === "branchtargets")
+        scope.declare(statement.name, { kind: "targets", labels: statement.targets });
+      else if (statement.kind === "registers") this.#registers(statement, scope);
+      else if (statement.kind === "variable") {
+        const space = statement.space === "shared" ? "shared" : "local";
+        const variable = variableOf(statement, space);
+        scope.declare(statement.name, { kind: "variable", variable });
+        (space === "shared" ? this.shared : this.local).push(variable);
+      }
+    }
+  }
+
+  #registers(decl: RegisterDecl, scope: Scope): void {
+    if (decl.vector !== 1) {
+      this.#report(new Refusal("TW5012", "vector registers are not emulated"), decl.location, ".reg");
+      return;
+    }
+    for (const { name, count } of decl.names) {
+      const names = count === null ? [name] : Array.from({ length: count }, (_, k) => `${name}${k}`);
+      for (const each of names) {
+        try {
+          scope.declare(each, { kind: "register", register: makeRegister(this.registers, each, decl.type) });
+        } catch (error) {
+          if (!(error instanceof Refusal)) throw error;
+          this.#report(error, decl.location, each);
+          return;
+        }
+      }
+    }
+  }
+
+  #instruction(
+    syntax: PtxInstruction,
+    scope: Scope,
+    exit: LabelTarget | null,
+    stack: readonly string[],
+  ): void {
+    const opcode = syntax.mnemonic.split(".")[0];
+    if (opcode === "call") {
+      this.#call(syntax, scope, stack);
+      return;
+    }
+    if (opcode === "ret" && exit !== null) {
+      this.#branch(exit, syntax, scope, false);
+      return;
+    }
+    this.instructions.push({ syntax, scope });
+  }
+
+  /** A branch that the source does not have; `invert` takes it where the guard does not hold. */
+  #branch(label: LabelTarget, syntax: PtxInstruction, scope: Scope, invert: boolean): void {
+    const inner = new Scope(scope);
+    inner.declare("$target", { kind: "label", label });
+    const guard =
+      syntax.guard === null || !invert ? syntax.guard : { ...syntax.guard, negated: !syntax.guard.negated };
+    this.instructions.push({
+      syntax: {
+        kind: "instruction",
+        mnemonic: "bra",
+        opcode: "bra",
+        modifiers: [],
+        guard,
+        operands: [{ kind: "symbol", name: "$target", offset: 0n }],
+        location: syntax.location,
+      },
+      scope: inner,
+    });
+  }
+
+  #call(syntax: PtxInstruction, scope: Scope, stack: readonly string[]): void {
+    const lists = syntax.operands.filter((o) => o.kind === "list");
+    const target = syntax.operands.find((o) => o.kind === "symbol");
+    if (target === undefined)
+      throw new Refusal("TW5013", "calls through a pointer are not emulated", "call the function by name");
+    const entity = this.#module.find(target.name);
+    if (entity?.kind !== "function" || entity.function.body === null)
+      throw new Refusal(
+        "TW5013",
+        `the function ${target.name} has no body in this module`,
+        "compile with device code linked in, or inline it",
+      );
+    const callee = entity.function;
+    if (stack.includes(callee.name))
+      throw new Refusal("TW5013", `${callee.name} calls itself: calls are inlined`);
+    const first = syntax.operands[0];
+    const results = callee.returns.length > 0 && first?.kind === "list" ? first : null;
+    const args = lists.find((list) => list !== results);
+    const end: LabelTarget = { index: -1 };
+    if (syntax.guard !== null) this.#branch(end, syntax, scope, true);
+    const inner = new Scope(this.#module);
+    const copies: (() => void)[] = [];
+    const bind = (formals: PtxFunction["params"], actuals: typeof args, out: boolean): void => {
+      formals.forEach((formal, k) => {
+        const actual = actuals?.elements[k];
+        if (actual === undefined)
+          throw new Refusal("TW5013", `${callee.name} needs ${formals.length} arguments`);
+        if (formal.space === "param") {
+          const variable = actual.kind === "symbol" ? scope.find(actual.name) : null;
+          if (variable?.kind !== "variable")
+            throw new Refusal("TW5013", `argument ${k + 1} of ${callee.name} has to be a .param variable`);
+          inner.declare(formal.name, variable);
+          return;
+        }
+        const register = makeRegister(this.registers, formal.name, formal.type);
+        inner.declare(formal.name, { kind: "register", register });
+        const copy = (): void => this.#copy(syntax, scope, formal.name, formal.type, register, actual, out);
+        if (out) copies.push(copy);
+        else copy();
+      });
+    };
+    bind(callee.params, args, false);
+    bind(callee.returns, results ?? undefined, true);
+    this.body(callee.body ?? [], inner, end, [...stack, callee.name]);
+    // Results are copied on every path: `ret` inside the callee comes here.
+    end.index = this.instructions.length;
+    for (const copy of copies) copy();
+    if (syntax.guard !== null && copies.length > 0)
+      throw new Refusal("TW5013", "a guarded call with register results is not emulated");
+  }
+
+  /** mov between a callee's register parameter and the caller's operand, in a scope that knows both. */
+  #copy(
+    syntax: PtxInstruction,
+    scope: Scope,
+    name: string,
+    type: ScalarType,
+    register: Register,
+    actual: PtxInstruction["operands"][number],
+    out: boolean,
+  ): void {
+    const inner = new Scope(scope);
+    const formalName = `$formal ${name}`;
+    inner.declare(formalName, { kind: "register", register });
+    const formal = { kind: "register", name: formalName, type } as const;
+    const mnemonic = `mov.${type}`;
+    this.instructions.push({
+      syntax: {
+        kind: "instruction",
+        mnemonic,
+        opcode: "mov",
+        modifiers: [type],
+        guard: null,
+        operands: out ? [actual, formal] : [formal, actual],
+        location: syntax.location,
+      },
+      scope: inner,
+    });
+  }
+}
+
+/** @param parameters scope that holds the kernel's parameters. */
+export function flatten(kernel: PtxFunction, module: Scope, parameters: Scope, report: Report): FlatBody {
+  const flattener = new Flattener(module, report);
+  flattener.body(kernel.body ?? [], new Scope(parameters), null, [kernel.name]);
+  return flattener;
+}

@@ -1,0 +1,188 @@
+/** A module ready to launch: kernels decoded, variables laid out. */
+import { type Checked, type Diagnostic, err, ok, type SourceLocation } from "@tilewright/ir";
+import { type PtxFunction, parseModule, type VariableDecl } from "@tilewright/ptx";
+import type { KernelInfo, LoadedModule } from "../api.ts";
+import { type Block, basicBlocks } from "../compile/blocks.ts";
+import { chooseClasses } from "../compile/classes.ts";
+import { assignSlots, markUnwritten } from "../compile/liveness.ts";
+import { type DecodeContext, decodeInstruction } from "./decode.ts";
+import { flatten, type Report } from "./flatten.ts";
+import { alignUp, declaredSize, layOut, parameterLayout, variableOf } from "./layout.ts";
+import { Refusal } from "./refusal.ts";
+import { Scope } from "./scope.ts";
+import type { Instruction, Kernel, Variable } from "./types.ts";
+
+/** A global or const variable of the module, to be placed in device memory. */
+export interface ModuleVariable {
+  readonly decl: VariableDecl;
+  readonly variable: Variable;
+}
+
+/** Behind the opaque `LoadedModule`. */
+export interface Program extends LoadedModule {
+  readonly programs: ReadonlyMap<string, KernelProgram>;
+  readonly variables: readonly ModuleVariable[];
+  readonly scope: Scope;
+}
+
+export interface KernelProgram {
+  readonly kernel: Kernel;
+  readonly blocks: readonly Block[];
+  /** 32-bit slots of a lane's register frame. */
+  readonly slots: number;
+}
+
+/**
+ * Parse and decode. Errors: the parser's TW4xxx; TW5010 instructions, TW5011 modifiers and forms, TW5012 operands, TW5013
+ * calls, TW5014 special registers and TW5015 initialisers that are not emulated, each with its line.
+ */
+export function loadProgram(text: string): Checked<Program> {
+  const parsed = parseModule(text);
+  if (!parsed.ok) return parsed;
+  const module = parsed.value;
+  const diagnostics: Diagnostic[] = [];
+  const report: Report = (refusal, location, at) => diagnostics.push(diagnose(refusal, location, at));
+
+  const scope = new Scope(null);
+  const variables: ModuleVariable[] = [];
+  const shared: Variable[] = [];
+  for (const item of module.items) {
+    if (item.kind === "function") {
+      const known = scope.find(item.name);
+      if (known?.kind !== "function" || item.body !== null)
+        scope.declare(item.name, { kind: "function", function: item });
+    } else if (item.kind === "variable") {
+      const space = item.space === "shared" ? "shared" : item.space === "const" ? "const" : "global";
+      const variable = variableOf(item, space);
+      scope.declare(item.name, { kind: "variable", variable });
+      if (space === "shared") shared.push(variable);
+      else variables.push({ decl: item, variable });
+    }
+  }
+  const programs = new Map<string, KernelProgram>();
+  for (const item of module.items) {
+    if (item.kind !== "function" || !item.entry || item.body === null) continue;
+    const program = loadKernel(item, scope, shared, report);
+    if (program !== null) programs.set(item.name, program);
+  }
+  if (diagnostics.length > 0) return err(diagnostics);
+  const kernels = [...programs.values()].map(({ kernel }) => infoOf(kernel));
+  return ok({ target: module.target, kernels, programs, variables, scope });
+}
+
+function diagnose(refusal: Refusal, location: SourceLocation | null, at: string): Diagnostic {
+  return {
+    code: refusal.code,
+    kind: "unsupported",
+    at,
+    message: refusal.message,
+    ...(refusal.hint === null ? {} : { hint: refusal.hint }),
+    ...(location === null ? {} : { location }),
+  };
+}
+
+const infoOf = (kernel: Kernel): KernelInfo => ({
+  entry: kernel.name,
+  params: kernel.parameters.map((p, k) => ({
+    name: p.name,
+    type: kernel.parameterTypes[k] ?? "b8",
+    size: p.size,
+    align: p.align,
+    offset: p.offset,
+  })),
+  staticSmem: kernel.staticShared,
+  maxThreads: kernel.maxThreads,
+});
+
+function loadKernel(
+  fn: PtxFunction,
+  module: Scope,
+  moduleShared: readonly Variable[],
+  report: Report,
+): KernelProgram | null {
+  const parameters = parameterLayout(fn.params);
+  const scope = new Scope(module);
+  for (const variable of parameters.variables) scope.declare(variable.name, { kind: "variable", variable });
+  const body = flatten(fn, module, scope, report);
+  const context: DecodeContext = { registers: body.registers, carry: null, used: new Set() };
+  const instructions: Instruction[] = [];
+  let failed = false;
+  body.instructions.forEach(({ syntax, scope: at }, index) => {
+    try {
+      const instruction = decodeInstruction(syntax, at, index, context);
+      resolveLabels(instruction, (name) => {
+        const entity = at.find(name);
+        if (entity?.kind !== "label") throw new Refusal("TW5012", `there is no label ${name} here`);
+        return entity.label.index;
+      });
+      instructions.push(instruction);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      failed = true;
+      report(error, syntax.location, syntax.mnemonic);
+    }
+  });
+  if (failed) return null;
+  // Falling off the end returns; labels at the end point here.
+  instructions.push(implicitReturn(instructions.length));
+
+  // Shared memory: what the kernel names, in order; dynamic arrays all start where the static ones end.
+  const named = [...moduleShared.filter((v) => context.used.has(v)), ...body.shared];
+  const staticEnd = layOut(
+    named.filter((v) => !v.dynamic),
+    0,
+  );
+  const dynamic = named.filter((v) => v.dynamic);
+  const dynamicOffset = alignUp(staticEnd, Math.max(16, ...dynamic.map((v) => v.align)));
+  for (const variable of dynamic) variable.offset = dynamicOffset;
+  const localBytes = alignUp(layOut(body.local, 0), 16);
+
+  const kernel: Kernel = {
+    name: fn.name,
+    parameters: parameters.variables,
+    parameterTypes: fn.params.map((p) => (p.dims.length === 0 ? p.type : `${p.type}[${declaredSize(p)}]`)),
+    parameterBytes: parameters.bytes,
+    registers: context.registers,
+    instructions,
+    staticShared: staticEnd,
+    dynamicSharedOffset: dynamicOffset,
+    localBytes,
+    maxThreads: threadsOf(fn, "maxntid"),
+    requiredThreads: fn.directives.find((d) => d.name === "reqntid")?.values ?? null,
+    usesAsyncCopies: instructions.some((i) => i.mnemonic.startsWith("cp.async")),
+  };
+  chooseClasses(kernel);
+  const blocks = basicBlocks(kernel);
+  markUnwritten(kernel, blocks);
+  return { kernel, blocks, slots: assignSlots(kernel) };
+}
+
+/** Most threads that `.maxntid` allows, or exactly as many as `.reqntid` says. */
+function threadsOf(fn: PtxFunction, name: "maxntid"): number | null {
+  const directive =
+    fn.directives.find((d) => d.name === "reqntid") ?? fn.directives.find((d) => d.name === name);
+  return directive === undefined ? null : directive.values.reduce((n, x) => n * x, 1);
+}
+
+function resolveLabels(instruction: Instruction, indexOf: (label: string) => number): void {
+  const { operation } = instruction;
+  if (operation.kind === "branch") operation.target = indexOf(operation.label);
+  if (operation.kind === "indexed-branch") operation.targets = operation.labels.map(indexOf);
+}
+
+function implicitReturn(index: number): Instruction {
+  return {
+    index,
+    mnemonic: "ret",
+    text: "end of the body",
+    location: null,
+    guard: null,
+    operation: { kind: "exit", trap: false },
+    defs: [],
+    uses: [],
+    traffic: null,
+    votes: [],
+    strongRead: false,
+    links: [],
+  };
+}

@@ -1,0 +1,158 @@
+/** The decoded form of a kernel: what the loader makes of PTX syntax and the compiler and the scheduler run. */
+import type { SourceLocation } from "@tilewright/ir";
+import type { ScalarType } from "@tilewright/ptx";
+import type { Site } from "../checkers/findings.ts";
+import type { LaneEmitter } from "../compile/emitter.ts";
+import type { Group, Machine, Warp } from "../machine/state.ts";
+
+/**
+ * How a register is represented, in the register file and in generated code:
+ * `i32` one 32-bit word (also predicates as 0 and 1, and 8- and 16-bit registers, zero-extended);
+ * `f32` one word, a JavaScript number that is exact in f32; `i64` two words, low first, in two slots;
+ * `f64` one double over two slots.
+ */
+export type RegisterClass = "i32" | "f32" | "i64" | "f64";
+
+export interface Register {
+  /** Dense number in its kernel. */
+  readonly id: number;
+  readonly name: string;
+  readonly type: ScalarType;
+  readonly bits: 1 | 8 | 16 | 32 | 64;
+  /** Chosen by how instructions use the register (compile/classes.ts), not by its declaration. */
+  cls: RegisterClass;
+  /** First slot in the register file: word `slot * 32 + lane` of the warp's file. */
+  slot: number;
+  /** Register that holds 1 where this one has been written, for registers that some path may read unwritten. */
+  written: Register | null;
+}
+
+/** Where a variable lives. `offset` is relative to its window (shared, local, param) or absolute in the arena (global, const). */
+export interface Variable {
+  readonly name: string;
+  readonly space: "global" | "const" | "shared" | "local" | "param";
+  readonly size: number;
+  readonly align: number;
+  /** Extern shared arrays start where the static ones end; their size comes with the launch. */
+  readonly dynamic: boolean;
+  offset: number;
+}
+
+export type Operand =
+  | { readonly kind: "register"; readonly register: Register; readonly negated: boolean }
+  /** Two's complement in 64 bits; `float` is set for floating-point literals, whose format says how wide `bits` is. */
+  | { readonly kind: "immediate"; readonly bits: bigint; readonly float: "f32" | "f64" | "decimal" | null }
+  | { readonly kind: "special"; readonly name: string }
+  | { readonly kind: "symbol"; readonly variable: Variable; readonly offset: number }
+  | { readonly kind: "vector"; readonly elements: readonly Operand[] }
+  | { readonly kind: "pair"; readonly first: Operand; readonly second: Operand }
+  | { readonly kind: "address"; readonly base: Operand; readonly offset: number }
+  | { readonly kind: "sink" };
+
+export interface Guard {
+  readonly register: Register;
+  readonly negated: boolean;
+}
+
+/** Emits JavaScript for one lane; runs anywhere within a region. */
+export interface LaneOperation {
+  readonly kind: "lane";
+  readonly emit: (emitter: LaneEmitter) => string;
+}
+
+/** Runs once for the active lanes of a warp and never blocks; a cut point between regions. */
+export interface WarpOperation {
+  readonly kind: "warp";
+  readonly bind: (machine: Machine, instruction: Instruction) => (warp: Warp, mask: number) => void;
+}
+
+/** May block; ends a basic block. Returns true when the group may go on; asked again otherwise. */
+export interface WaitOperation {
+  readonly kind: "wait";
+  readonly bind: (
+    machine: Machine,
+    instruction: Instruction,
+  ) => (warp: Warp, group: Group, mask: number) => boolean;
+  /**
+   * Lanes that have to be here before it is asked: `warp` all live lanes (`.aligned`), `none` only those that are, an operand
+   * the live lanes of that member mask.
+   */
+  readonly members: "warp" | "none" | Operand;
+}
+
+export interface BranchOperation {
+  readonly kind: "branch";
+  /** `.uni`: all active lanes branch together. */
+  readonly uniform: boolean;
+  /** Index of the instruction branched to. */
+  target: number;
+  readonly label: string;
+}
+
+export interface IndexedBranchOperation {
+  readonly kind: "indexed-branch";
+  readonly index: Operand;
+  targets: number[];
+  readonly labels: readonly string[];
+}
+
+export interface ExitOperation {
+  readonly kind: "exit";
+  /** `trap` ends the whole launch. */
+  readonly trap: boolean;
+}
+
+export type Operation =
+  | LaneOperation
+  | WarpOperation
+  | WaitOperation
+  | BranchOperation
+  | IndexedBranchOperation
+  | ExitOperation;
+
+export interface Instruction extends Site {
+  readonly index: number;
+  readonly mnemonic: string;
+  readonly text: string;
+  readonly location: SourceLocation | null;
+  readonly guard: Guard | null;
+  readonly operation: Operation;
+  readonly defs: readonly Register[];
+  readonly uses: readonly Register[];
+  /** Bytes one lane moves, for the counters; null for instructions that touch no memory. */
+  readonly traffic: Traffic | null;
+  /** How operands are read and written, for choosing register classes. */
+  readonly votes: readonly Vote[];
+  /** The access is strong (volatile, relaxed, acquire, atomic) and reads: a loop of these may be waiting for another block. */
+  readonly strongRead: boolean;
+  /** Registers whose values are copied into one another unchanged: they had better be of one class. */
+  readonly links: readonly (readonly [Register, Register])[];
+}
+
+export interface Traffic {
+  readonly space: "global" | "shared";
+  readonly read: number;
+  readonly written: number;
+}
+
+export interface Vote {
+  readonly register: Register;
+  readonly as: "int" | "float";
+}
+
+/** A kernel ready to be compiled for a launch. */
+export interface Kernel {
+  readonly name: string;
+  readonly parameters: readonly Variable[];
+  readonly parameterTypes: readonly string[];
+  readonly parameterBytes: number;
+  readonly registers: readonly Register[];
+  readonly instructions: readonly Instruction[];
+  readonly staticShared: number;
+  /** Offset of dynamic shared memory in the window. */
+  readonly dynamicSharedOffset: number;
+  readonly localBytes: number;
+  readonly maxThreads: number | null;
+  readonly requiredThreads: readonly number[] | null;
+  readonly usesAsyncCopies: boolean;
+}

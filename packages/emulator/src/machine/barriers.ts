@@ -1,0 +1,74 @@
+/** Block barriers 0 to 15: arrivals per thread, generations, and the clocks they carry. PTX ISA 9.0, chapter 9.7.13.1. */
+import type { Block, Warp } from "./state.ts";
+import { popcount } from "./state.ts";
+
+export interface Barrier {
+  readonly id: number;
+  /** Threads that complete it; null: all threads of the block that have not exited. */
+  count: number | null;
+  /** Lanes of each warp that have arrived in this generation. */
+  readonly arrived: Map<Warp, number>;
+  generation: number;
+  /** Clocks of those who arrived, and of the last completed generation. */
+  clock: Int32Array | null;
+  completedClock: Int32Array | null;
+  /** Predicates gathered by bar.red: threads, and those whose predicate was true. */
+  trueCount: number;
+  votes: number;
+  lastTrueCount: number;
+  lastVotes: number;
+}
+
+export function barrierOf(block: Block, id: number): Barrier {
+  let barrier = block.barriers.get(id);
+  if (barrier === undefined) {
+    barrier = {
+      id,
+      count: null,
+      arrived: new Map(),
+      generation: 0,
+      clock: null,
+      completedClock: null,
+      trueCount: 0,
+      votes: 0,
+      lastTrueCount: 0,
+      lastVotes: 0,
+    };
+    block.barriers.set(id, barrier);
+  }
+  return barrier;
+}
+
+/** Threads that count as arrived: of a warp that takes part, lanes that do not exist or have exited count too. */
+export function arrivals(barrier: Barrier): number {
+  let threads = 0;
+  for (const [warp, mask] of barrier.arrived) threads += popcount(mask | ~warp.live);
+  return threads;
+}
+
+/** Threads that the barrier still misses, for deadlock reports. */
+export function describeBarrier(block: Block, barrier: Barrier): string {
+  const expected = barrier.count ?? block.warps.filter((w) => !w.done).length * 32;
+  const exited = block.warps.filter((w) => w.done).length;
+  const gone = exited === 0 ? "" : `, ${exited} warp${exited === 1 ? " has" : "s have"} exited`;
+  return `barrier ${barrier.id}, ${arrivals(barrier)} of ${expected} threads have arrived${gone}`;
+}
+
+/** Complete the barrier if all have arrived; returns whether it did. */
+export function tryComplete(block: Block, barrier: Barrier): boolean {
+  if (barrier.arrived.size === 0) return false;
+  const complete =
+    barrier.count === null
+      ? block.warps.every((w) => w.done || ((barrier.arrived.get(w) ?? 0) & w.live) === w.live)
+      : arrivals(barrier) >= barrier.count;
+  if (!complete) return false;
+  barrier.arrived.clear();
+  barrier.generation += 1;
+  barrier.completedClock = barrier.clock;
+  barrier.clock = null;
+  barrier.lastTrueCount = barrier.trueCount;
+  barrier.lastVotes = barrier.votes;
+  barrier.trueCount = 0;
+  barrier.votes = 0;
+  return true;
+}

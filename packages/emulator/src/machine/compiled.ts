@@ -1,0 +1,76 @@
+/** A kernel compiled for one state of the arena and one choice of checks; bound to a launch when it runs. */
+import type { Block as BasicBlock, Piece } from "../compile/blocks.ts";
+import type { CompiledRegion } from "../compile/region.ts";
+import type { KernelProgram } from "../load/module.ts";
+import type { Instruction } from "../load/types.ts";
+import type { Group, Machine, Warp } from "./state.ts";
+
+/** A step of a basic block: a region, or one warp instruction. Counts its executions. */
+export interface Step {
+  readonly kind: "region" | "warp";
+  readonly run: (warp: Warp, mask: number) => void;
+  /** Instructions the step stands for. */
+  readonly instructions: readonly Instruction[];
+  readonly sampled: CompiledRegion["sampled"];
+  executions: number;
+  /** Lanes, summed over executions. */
+  lanes: number;
+}
+
+export interface RunnableBlock {
+  readonly basic: BasicBlock;
+  readonly steps: readonly Step[];
+  readonly terminator: Instruction | null;
+  /** The wait operation of the terminator, if it is one. */
+  readonly wait: ((warp: Warp, group: Group, mask: number) => boolean) | null;
+  /** Block of each branch target, by instruction index. */
+  readonly target: number;
+  readonly targets: readonly number[];
+  terminations: number;
+}
+
+/** Bind a compiled kernel to a launch. */
+export function bindBlocks(
+  program: KernelProgram,
+  regions: ReadonlyMap<Piece, CompiledRegion>,
+  machine: Machine,
+): readonly RunnableBlock[] {
+  const blockAt = new Map(program.blocks.map((block) => [block.first, block.id] as const));
+  const at = (instruction: number): number => blockAt.get(instruction) ?? 0;
+  return program.blocks.map((basic): RunnableBlock => {
+    const steps = basic.pieces.map((piece): Step => {
+      if (piece.kind === "region") {
+        const region = regions.get(piece);
+        return {
+          kind: "region",
+          run: region?.run ?? (() => undefined),
+          instructions: piece.instructions,
+          sampled: region?.sampled ?? [],
+          executions: 0,
+          lanes: 0,
+        };
+      }
+      const { instruction } = piece;
+      const { operation } = instruction;
+      return {
+        kind: "warp",
+        run: operation.kind === "warp" ? operation.bind(machine, instruction) : () => undefined,
+        instructions: [instruction],
+        sampled: [],
+        executions: 0,
+        lanes: 0,
+      };
+    });
+    const { terminator } = basic;
+    const operation = terminator?.operation ?? null;
+    return {
+      basic,
+      steps,
+      terminator,
+      wait: terminator !== null && operation?.kind === "wait" ? operation.bind(machine, terminator) : null,
+      target: operation?.kind === "branch" ? at(operation.target) : 0,
+      targets: operation?.kind === "indexed-branch" ? operation.targets.map(at) : [],
+      terminations: 0,
+    };
+  });
+}

@@ -1,0 +1,595 @@
+/** One launch: blocks made resident cluster by cluster, their warps scheduled, and what came of it. */
+import type { Counters, Order } from "../api.ts";
+import { countWavefronts } from "../checkers/banks.ts";
+import { type Findings, LaunchStopped } from "../checkers/findings.ts";
+import { Clocks, Race } from "../checkers/race.ts";
+import type { RuleId } from "../checkers/rules.ts";
+import type { Piece } from "../compile/blocks.ts";
+import type { Scratch } from "../compile/environment.ts";
+import type { CompiledRegion } from "../compile/region.ts";
+import type { KernelProgram } from "../load/module.ts";
+import type { Instruction, Operand } from "../load/types.ts";
+import { type Arena, globalTag } from "../memory/arena.ts";
+import { describeBarrier } from "./barriers.ts";
+import { bindBlocks, type RunnableBlock } from "./compiled.ts";
+import { EventQueue } from "./events.ts";
+import type { MemoryPaths } from "./paths.ts";
+import { Random } from "./random.ts";
+import { specialLane } from "./special.ts";
+import { type Block, type Machine, placeOf, registerWord, Warp } from "./state.ts";
+import { Stepper } from "./step.ts";
+
+type Vector = readonly [number, number, number];
+
+/** What a launch has been checked to be (machine/validate.ts). */
+export interface LaunchShape {
+  readonly grid: Vector;
+  readonly block: Vector;
+  readonly cluster: Vector;
+  readonly explicitCluster: boolean;
+  readonly dynamicShared: number;
+  /** Bytes of each block's shared window. */
+  readonly sharedBytes: number;
+  readonly order: Order;
+  readonly seed: number;
+  readonly fuel: number;
+  /** Clusters resident at a time. */
+  readonly resident: number;
+}
+
+/** Where the launch's own memory lies in the arena. */
+export interface LaunchArea {
+  readonly parameters: number;
+  /** Bytes per block of each kind, and where the first block's begin. */
+  readonly registers: number;
+  readonly registerBytes: number;
+  readonly shared: number;
+  readonly sharedStride: number;
+  readonly local: number;
+  readonly localBytes: number;
+}
+
+/** Register file and shared memory start as this: a NaN as floating point, and no small integer. */
+const poison = 0x7fc0dead;
+/** Executions of a region by the sampled block whose shared accesses are recorded. */
+const sampledExecutions = 4;
+/** Polls per live warp with nothing else happening after which the launch counts as stuck. */
+const pollLimit = 256;
+/** Warps that a deadlock report lists. */
+const listedWarps = 8;
+
+export interface RunFields {
+  readonly arena: Arena;
+  readonly program: KernelProgram;
+  readonly regions: ReadonlyMap<Piece, CompiledRegion>;
+  readonly shape: LaunchShape;
+  readonly area: LaunchArea;
+  readonly findings: Findings;
+  readonly scratch: Scratch;
+  readonly tally: Float64Array;
+  readonly race: boolean;
+}
+
+interface Cluster {
+  readonly index: number;
+  readonly slot: number;
+  readonly blocks: readonly Block[];
+}
+
+export class LaunchRun implements Machine {
+  readonly arena: Arena;
+  readonly events: EventQueue;
+  readonly order: Order;
+  readonly checksRace: boolean;
+  readonly #fields: RunFields;
+  readonly #random: Random;
+  readonly #blocks: readonly RunnableBlock[];
+  readonly #stepper: Stepper;
+  readonly #races: Race[] = [];
+  #paths: MemoryPaths | null = null;
+  #fuel: number;
+  #polls = 0;
+  #barriers = 0;
+  #wavefronts = 0;
+  #conflicts = 0;
+  readonly #extra = { globalRead: 0, globalWritten: 0, sharedRead: 0, sharedWritten: 0 };
+
+  constructor(fields: RunFields) {
+    this.#fields = fields;
+    this.arena = fields.arena;
+    this.order = fields.shape.order;
+    this.checksRace = fields.race;
+    this.#random = new Random(fields.shape.seed);
+    this.events = new EventQueue(fields.shape.order, this.#random);
+    this.#fuel = fields.shape.fuel;
+    this.#blocks = bindBlocks(fields.program, fields.regions, this);
+    this.#stepper = new Stepper({
+      arena: fields.arena,
+      findings: fields.findings,
+      blocks: this.#blocks,
+      burn: (count, warp, at) => this.#burn(count, warp, at),
+      progress: () => {
+        this.#polls = 0;
+      },
+      polled: () => {
+        this.#polls += 1;
+      },
+      sample: (warp, mask, block, step) => this.#sample(warp, mask, block, step),
+    });
+  }
+
+  set paths(paths: MemoryPaths) {
+    this.#paths = paths;
+  }
+
+  /** Warp-instructions executed so far; what the clock registers show. */
+  get executed(): number {
+    return this.#fields.shape.fuel - this.#fuel;
+  }
+
+  // ---------------------------------------------------------------- running
+
+  /** Run to the end. False when the launch was stopped; the findings say why. */
+  run(): boolean {
+    try {
+      this.#runClusters();
+      return true;
+    } catch (error) {
+      if (error instanceof LaunchStopped) return false;
+      throw error;
+    }
+  }
+
+  #runClusters(): void {
+    const { shape } = this.#fields;
+    const clusters = this.#clusterCounts();
+    const total = clusters[0] * clusters[1] * clusters[2];
+    // Blocks that wait for one another count on being started in ascending order unless all fit.
+    const shuffle = shape.order === "random" && (shape.resident === 1 || shape.resident >= total);
+    const sequence = shuffle ? this.#random.permutation(total) : Array.from({ length: total }, (_, k) => k);
+    if (shape.order === "lazy" && shape.resident === 1) sequence.reverse();
+    const resident: (Cluster | null)[] = new Array<Cluster | null>(Math.min(shape.resident, total)).fill(
+      null,
+    );
+    let next = 0;
+    let turn = 0;
+    for (;;) {
+      for (let slot = 0; slot < resident.length; slot++) {
+        const index = sequence[next];
+        if (resident[slot] !== null || index === undefined) continue;
+        resident[slot] = this.#start(index, slot, next === 0);
+        next += 1;
+      }
+      const active = resident.filter((c) => c !== null);
+      if (active.length === 0) break;
+      let moved = this.events.idle();
+      const start = shape.order === "random" ? this.#random.below(active.length) : turn;
+      for (let k = 0; k < active.length; k++) {
+        const cluster = active[(start + k) % active.length];
+        if (cluster === undefined || !this.#turn(cluster)) continue;
+        moved = true;
+        turn = (start + k + 1) % active.length;
+        if (cluster.blocks.every((b) => b.live === 0)) {
+          this.#finish(cluster);
+          resident[cluster.slot] = null;
+        }
+        break;
+      }
+      if (!moved && !this.events.force()) this.#deadlock(active);
+      if (
+        this.#polls > pollLimit * 32 &&
+        this.events.size === 0 &&
+        this.#polls > pollLimit * this.#liveWarps(active)
+      )
+        this.#deadlock(active);
+    }
+    while (this.events.force());
+  }
+
+  #liveWarps(clusters: readonly Cluster[]): number {
+    return clusters.reduce((n, c) => n + c.blocks.reduce((m, b) => m + b.live, 0), 0);
+  }
+
+  /** Let one warp of the cluster run; returns whether one moved. */
+  #turn(cluster: Cluster): boolean {
+    const { order } = this;
+    for (const block of cluster.blocks) {
+      const { warps } = block;
+      const n = warps.length;
+      const start = order === "random" ? this.#random.below(n) : (this.#nextWarp.get(block) ?? 0);
+      for (let k = 0; k < n; k++) {
+        // Lazy goes round the other way: what the order of warps leaves open differs between the orders.
+        const at = order === "lazy" ? (start + n - k) % n : (start + k) % n;
+        const warp = warps[at];
+        if (warp === undefined || warp.done || !this.#stepper.run(warp)) continue;
+        this.#nextWarp.set(block, order === "lazy" ? (at + n - 1) % n : (at + 1) % n);
+        return true;
+      }
+    }
+    return false;
+  }
+  readonly #nextWarp = new WeakMap<Block, number>();
+
+  #clusterCounts(): Vector {
+    const { grid, cluster } = this.#fields.shape;
+    return [grid[0] / cluster[0], grid[1] / cluster[1], grid[2] / cluster[2]];
+  }
+
+  #start(index: number, slot: number, sampled: boolean): Cluster {
+    const { shape, area, program, arena, race } = this.#fields;
+    const counts = this.#clusterCounts();
+    const clusterIndex: Vector = [
+      index % counts[0],
+      Math.floor(index / counts[0]) % counts[1],
+      Math.floor(index / (counts[0] * counts[1])),
+    ];
+    const [cx, cy, cz] = shape.cluster;
+    const ranks = cx * cy * cz;
+    const threads = shape.block[0] * shape.block[1] * shape.block[2];
+    const warpCount = Math.ceil(threads / 32);
+    const clocks = race ? new Clocks(warpCount * ranks) : null;
+    const blocks: Block[] = [];
+    for (let rank = 0; rank < ranks; rank++) {
+      const inCluster: Vector = [rank % cx, Math.floor(rank / cx) % cy, Math.floor(rank / (cx * cy))];
+      const place = slot * ranks + rank;
+      const sharedBase = area.shared + place * area.sharedStride;
+      const block: Block = {
+        index: [
+          clusterIndex[0] * cx + inCluster[0],
+          clusterIndex[1] * cy + inCluster[1],
+          clusterIndex[2] * cz + inCluster[2],
+        ],
+        threads,
+        slot: place,
+        slots: shape.resident * ranks,
+        rank,
+        inCluster,
+        clusterIndex,
+        explicitCluster: shape.explicitCluster ? 1 : 0,
+        dynamicShared: shape.dynamicShared,
+        warps: [],
+        barriers: new Map(),
+        live: warpCount,
+        race: clocks === null ? null : this.#race(place, clocks, sharedBase),
+      };
+      this.#clear(place);
+      for (let id = 0; id < warpCount; id++) {
+        const lanes = threads - id * 32;
+        const warp = new Warp({
+          block,
+          id,
+          registers: (area.registers + place * area.registerBytes) / 4 + id * program.slots * 32,
+          sharedBase,
+          sharedAddress: rank << 24,
+          sharedSize: shape.sharedBytes,
+          localBase: area.local + place * area.localBytes + id * 32 * program.kernel.localBytes,
+          localStride: program.kernel.localBytes,
+          paramBase: area.parameters,
+          paramSize: program.kernel.parameterBytes,
+          globalTop: arena.heapTop,
+          agent: rank * warpCount + id,
+          lanes: lanes >= 32 ? -1 : (1 << lanes) - 1,
+        });
+        warp.sampling = sampled && rank === 0;
+        block.warps.push(warp);
+      }
+      blocks.push(block);
+    }
+    return { index, slot, blocks };
+  }
+
+  /** The race shadow of a place is made once and used by all blocks that come to it. */
+  #race(place: number, clocks: Clocks, base: number): Race {
+    const known = this.#races[place];
+    if (known !== undefined) {
+      known.reset(clocks);
+      return known;
+    }
+    const instructions = this.#fields.program.kernel.instructions;
+    const race = new Race(
+      clocks,
+      base,
+      this.#fields.shape.sharedBytes,
+      (rule, warp, site, other, message) => {
+        const where = instructions[other];
+        const seen = where === undefined ? "" : `; the other access is ${where.text}${lineOf(where)}`;
+        this.#fields.findings.add(rule, instructions[site] ?? null, placeOf(warp), () => message() + seen);
+      },
+    );
+    this.#races[place] = race;
+    return race;
+  }
+
+  /** Fresh registers, shared and local memory for the block that comes to a place. */
+  #clear(place: number): void {
+    const { area, arena, program, shape } = this.#fields;
+    const { words } = arena;
+    const registers = (area.registers + place * area.registerBytes) / 4;
+    words.fill(poison, registers, registers + area.registerBytes / 4);
+    const frame = program.slots * 32;
+    for (const { written } of program.kernel.registers) {
+      if (written === null) continue;
+      for (let at = registers; at < registers + area.registerBytes / 4; at += frame)
+        words.fill(0, at + written.slot * 32, at + written.slot * 32 + 32);
+    }
+    const shared = area.shared + place * area.sharedStride;
+    words.fill(poison, shared >> 2, (shared + area.sharedStride) >> 2);
+    arena.clearShadow(shared, area.sharedStride);
+    arena.markAllocated(shared, shape.sharedBytes);
+    if (area.localBytes > 0) arena.markAllocated(area.local + place * area.localBytes, area.localBytes);
+  }
+
+  #finish(cluster: Cluster): void {
+    // What is still in flight belongs to the block's memory, which the next block is about to take.
+    while (this.events.force());
+    for (const block of cluster.blocks)
+      for (const barrier of block.barriers.values())
+        if (barrier.arrived.size > 0)
+          this.report(
+            "H022",
+            null,
+            { block: block.index, warp: 0 },
+            () => `the block ends while ${describeBarrier(block, barrier)}`,
+          );
+  }
+
+  #burn(count: number, warp: Warp, at: Instruction | null): void {
+    this.#fuel -= count;
+    if (this.#fuel >= 0) return;
+    this.report("H031", at, warp, () => `${this.#fields.shape.fuel} warp-instructions were allowed`);
+    throw new LaunchStopped("fuel");
+  }
+
+  #deadlock(active: readonly Cluster[]): never {
+    const lines: string[] = [];
+    let first: { readonly instruction: Instruction | null; readonly warp: Warp } | null = null;
+    let total = 0;
+    for (const cluster of active)
+      for (const block of cluster.blocks)
+        for (const warp of block.warps) {
+          if (warp.done) continue;
+          total += 1;
+          for (const group of warp.groups) {
+            const runnable = this.#blocks[group.at];
+            const instruction =
+              (group.atTerminator ? runnable?.terminator : null) ??
+              runnable?.steps[0]?.instructions[0] ??
+              runnable?.terminator ??
+              null;
+            first ??= { instruction, warp };
+            this.#diagnoseDivergence(
+              warp,
+              instruction,
+              group.mask,
+              group.wait === null && group.atTerminator,
+            );
+            if (lines.length >= listedWarps) continue;
+            const why =
+              group.wait?.describe() ??
+              (runnable?.basic.polls === true
+                ? "polls memory that nobody writes"
+                : "waits for other lanes of its warp");
+            lines.push(
+              `block (${block.index.join(",")}) warp ${warp.id}${warp.groups.length > 1 ? ` lanes 0x${(group.mask >>> 0).toString(16)}` : ""} at ${instruction?.text ?? "?"}${instruction === null ? "" : lineOf(instruction)}: ${why}`,
+            );
+          }
+        }
+    const more = total > lines.length ? `; ${total} warps in all` : "";
+    this.report(
+      "H030",
+      first?.instruction ?? null,
+      first?.warp ?? { block: [0, 0, 0], warp: 0 },
+      () => lines.join("; ") + more,
+    );
+    throw new LaunchStopped("deadlock");
+  }
+
+  /** A group that waits for the rest of its warp, which waits somewhere else. */
+  #diagnoseDivergence(
+    warp: Warp,
+    instruction: Instruction | null,
+    mask: number,
+    waitsForLanes: boolean,
+  ): void {
+    if (
+      !waitsForLanes ||
+      instruction === null ||
+      instruction.operation.kind !== "wait" ||
+      warp.groups.length < 2
+    )
+      return;
+    const rule: RuleId = instruction.operation.members === "warp" ? "H017" : "H020";
+    const others = warp.live & ~mask;
+    this.report(
+      rule,
+      instruction,
+      warp,
+      () =>
+        `lanes 0x${(mask >>> 0).toString(16)} of warp ${warp.id} wait here for lanes 0x${(others >>> 0).toString(16)}, which wait elsewhere`,
+    );
+  }
+
+  // ---------------------------------------------------------------- bank conflicts
+
+  #sample(warp: Warp, mask: number, block: RunnableBlock, index: number): void {
+    const step = block.steps[index];
+    if (step === undefined) return;
+    if (step.executions > sampledExecutions) {
+      step.run(warp, mask);
+      return;
+    }
+    const { bank } = this.#fields.scratch;
+    bank.fill(-1, 0, step.sampled.length * 32);
+    warp.bank = 0;
+    step.run(warp, mask);
+    warp.bank = -1;
+    step.sampled.forEach(({ bytes }, k) => {
+      const { taken, least } = countWavefronts(bank, k * 32, bytes);
+      this.#wavefronts += taken;
+      this.#conflicts += taken - least;
+    });
+  }
+
+  // ---------------------------------------------------------------- Machine
+
+  lane(warp: Warp, operand: Operand, lane: number, part: 0 | 1 = 0): number {
+    switch (operand.kind) {
+      case "register": {
+        const { register } = operand;
+        if (part === 1 && register.bits !== 64) return 0;
+        const { words } = this.arena;
+        if (register.written !== null && words[registerWord(warp, register.written, lane, 0)] === 0)
+          this.report(
+            "H008",
+            null,
+            warp,
+            () => `lane ${lane} reads ${register.name}, which it has not written`,
+          );
+        const value = words[registerWord(warp, register, lane, part)] ?? 0;
+        return operand.negated ? value ^ 1 : value;
+      }
+      case "immediate":
+        return Number(BigInt.asIntN(32, part === 0 ? operand.bits : operand.bits >> 32n));
+      case "symbol": {
+        const { variable, offset } = operand;
+        const global = variable.space === "global" || variable.space === "const";
+        if (part === 1) return global ? globalTag : 0;
+        return variable.space === "shared"
+          ? warp.sharedAddress + variable.offset + offset
+          : variable.offset + offset;
+      }
+      case "special":
+        return specialLane(operand.name, warp, lane, this.#fields.scratch, part);
+      default:
+        return 0;
+    }
+  }
+
+  setLane(warp: Warp, operand: Operand, lane: number, value: number): void {
+    if (operand.kind !== "register") return;
+    const { register } = operand;
+    const { words } = this.arena;
+    words[registerWord(warp, register, lane, 0)] = value;
+    if (register.bits === 64) words[registerWord(warp, register, lane, 1)] = 0;
+    if (register.written !== null) words[registerWord(warp, register.written, lane, 0)] = 1;
+  }
+
+  address(warp: Warp, operand: Operand & { readonly kind: "address" }, lane: number): number {
+    return (this.lane(warp, operand.base, lane) + operand.offset) | 0;
+  }
+
+  report(
+    rule: RuleId,
+    instruction: Instruction | null,
+    place: Parameters<typeof placeOf>[0],
+    message: () => string,
+  ): void {
+    this.#fields.findings.add(rule, instruction, placeOf(place), message);
+  }
+
+  stop(): never {
+    throw new LaunchStopped("fault");
+  }
+
+  global(
+    w: Warp,
+    lane: number,
+    instruction: Instruction,
+    low: number,
+    high: number,
+    size: number,
+    mode: number,
+    alignment: number,
+  ): number {
+    if (this.#paths === null) return this.stop();
+    if (high === globalTag && this.#usual(low, size, alignment)) return low;
+    // A short copy is checked for the alignment of the whole one, and read byte by byte.
+    if ((low & (alignment - 1)) !== 0)
+      return this.#paths.global(w, lane, instruction.index, low, high, alignment, mode);
+    for (let k = 0; k < size; k++) {
+      const at = this.#paths.global(w, lane, instruction.index, low + k, high, 1, mode);
+      if (at !== (low + k) >>> 0) return at;
+    }
+    return low >>> 0;
+  }
+
+  shared(
+    w: Warp,
+    lane: number,
+    instruction: Instruction,
+    address: number,
+    size: number,
+    mode: number,
+  ): number {
+    if (this.#paths === null) return this.stop();
+    const offset = (address - w.sharedAddress) | 0;
+    if ((offset & (size - 1)) !== 0 || offset >>> 0 > w.sharedSize - size)
+      return this.#paths.sharedFault(w, lane, instruction.index, address, 0, size);
+    if (this.#usual(w.sharedBase + offset, size, size)) return w.sharedBase + offset;
+    return this.#paths.shared(w, lane, instruction.index, w.sharedBase + offset, size, mode);
+  }
+
+  /** Aligned whole words, allocated and initialised: nothing to look into. */
+  #usual(at: number, size: number, alignment: number): boolean {
+    if ((at & (alignment - 1)) !== 0 || (size & 3) !== 0 || at < 0) return false;
+    const { shadow } = this.arena;
+    for (let k = at >> 2; k < (at + size) >> 2; k++) if (shadow[k] !== 0xff) return false;
+    return true;
+  }
+
+  countBarrier(): void {
+    this.#barriers += 1;
+  }
+
+  countTraffic(space: "global" | "shared", read: number, written: number): void {
+    if (space === "global") {
+      this.#extra.globalRead += read;
+      this.#extra.globalWritten += written;
+    } else {
+      this.#extra.sharedRead += read;
+      this.#extra.sharedWritten += written;
+    }
+  }
+
+  // ---------------------------------------------------------------- counters
+
+  counters(): Counters {
+    const instructions: Record<string, number> = {};
+    let warpInstructions = 0;
+    const bytes = { ...this.#extra };
+    const count = (instruction: Instruction, executions: number, lanes: number): void => {
+      if (executions === 0) return;
+      instructions[instruction.mnemonic] = (instructions[instruction.mnemonic] ?? 0) + executions;
+      warpInstructions += executions;
+      const { traffic } = instruction;
+      if (traffic === null) return;
+      const moved = instruction.guard === null ? lanes : (this.#fields.tally[instruction.index] ?? 0);
+      if (traffic.space === "global") {
+        bytes.globalRead += traffic.read * moved;
+        bytes.globalWritten += traffic.written * moved;
+      } else {
+        bytes.sharedRead += traffic.read * moved;
+        bytes.sharedWritten += traffic.written * moved;
+      }
+    };
+    for (const block of this.#blocks) {
+      for (const step of block.steps)
+        for (const i of step.instructions) count(i, step.executions, step.lanes);
+      if (block.terminator !== null) count(block.terminator, block.terminations, 0);
+    }
+    return {
+      instructions,
+      warpInstructions,
+      globalBytesRead: bytes.globalRead,
+      globalBytesWritten: bytes.globalWritten,
+      sharedBytesRead: bytes.sharedRead,
+      sharedBytesWritten: bytes.sharedWritten,
+      barriers: this.#barriers,
+      sharedWavefronts: this.#wavefronts,
+      sharedConflicts: this.#conflicts,
+    };
+  }
+}
+
+const lineOf = (instruction: Instruction): string =>
+  instruction.location === null ? "" : ` (line ${instruction.location.line})`;

@@ -1,0 +1,199 @@
+/** What a running launch consists of: blocks, warps and their groups of lanes. The scheduler moves them (schedule.ts). */
+import type { Place } from "../checkers/findings.ts";
+import type { Race } from "../checkers/race.ts";
+import type { RuleId } from "../checkers/rules.ts";
+import type { Instruction, Operand, Register } from "../load/types.ts";
+import type { Arena } from "../memory/arena.ts";
+import type { Barrier } from "./barriers.ts";
+import type { EventQueue } from "./events.ts";
+
+/** Lanes of a warp that are at the same place. */
+export interface Group {
+  /** Index of the basic block they are in. */
+  at: number;
+  /** Lanes, bit l for lane l. */
+  mask: number;
+  /** The block's body has run; its terminator is what they wait at. */
+  atTerminator: boolean;
+  /** State that a wait operation keeps while the group is blocked; null when it has not been asked yet. */
+  wait: WaitState | null;
+}
+
+/** What a blocked group waits for. */
+export interface WaitState {
+  /** For deadlock reports: `barrier 0, 64 of 128 threads have arrived`. */
+  describe: () => string;
+  /** Barrier generation to pass, or another number that the operation compares. */
+  generation: number;
+}
+
+/** One `cp.async` of a warp; `lanes` are those that have not committed it yet. */
+export interface AsyncCopy {
+  done: boolean;
+  lanes: number;
+  readonly instruction: Instruction;
+}
+
+/** A committed group; `lanes` are those that have not waited for it yet. */
+export interface AsyncGroup {
+  lanes: number;
+  readonly copies: readonly AsyncCopy[];
+  /** Clock of the warp's copy engine that its completion stands for. */
+  readonly clock: number;
+}
+
+export class Warp {
+  readonly block: Block;
+  /** Index in the block. */
+  readonly id: number;
+  /** First word of the register file in the arena. */
+  readonly registers: number;
+  /** Byte offset of the block's shared window in the arena. */
+  readonly sharedBase: number;
+  /** Shared address of byte 0 of the window: the block's rank in the top byte. */
+  readonly sharedAddress: number;
+  readonly sharedSize: number;
+  /** Arena offset of lane 0's local memory; lanes follow at the stride `localStride`. */
+  readonly localBase: number;
+  readonly localStride: number;
+  readonly paramBase: number;
+  readonly paramSize: number;
+  /** First offset past global memory. */
+  readonly globalTop: number;
+  /** Linear number of lane 0's thread in the block. */
+  readonly firstThread: number;
+  /** Number in the race checker. */
+  readonly agent: number;
+  /** Where the bank sampler records addresses, -1 when this warp is not sampled. */
+  bank = -1;
+  groups: Group[];
+  /** Lanes that exist: the last warp of a block may have fewer than 32. */
+  readonly lanes: number;
+  done = false;
+  /** Steps taken while lanes have been apart; see step.ts. */
+  turns = 0;
+  /** Whether shared accesses of this warp are recorded for the bank counters. */
+  sampling = false;
+  /** Copies not committed yet, and committed groups not waited for, oldest first. */
+  openCopies: AsyncCopy[] = [];
+  committed: AsyncGroup[] = [];
+  /** Clock of the copies being issued; a commit starts the next. */
+  copyClock = 1;
+
+  constructor(fields: WarpFields) {
+    this.block = fields.block;
+    this.id = fields.id;
+    this.registers = fields.registers;
+    this.sharedBase = fields.sharedBase;
+    this.sharedAddress = fields.sharedAddress;
+    this.sharedSize = fields.sharedSize;
+    this.localBase = fields.localBase;
+    this.localStride = fields.localStride;
+    this.paramBase = fields.paramBase;
+    this.paramSize = fields.paramSize;
+    this.globalTop = fields.globalTop;
+    this.firstThread = fields.id * 32;
+    this.agent = fields.agent;
+    this.lanes = fields.lanes;
+    this.groups = [{ at: 0, mask: fields.lanes, atTerminator: false, wait: null }];
+  }
+
+  /** Lanes that have not exited. */
+  get live(): number {
+    let mask = 0;
+    for (const group of this.groups) mask |= group.mask;
+    return mask;
+  }
+}
+
+export interface WarpFields {
+  readonly block: Block;
+  readonly id: number;
+  readonly registers: number;
+  readonly sharedBase: number;
+  readonly sharedAddress: number;
+  readonly sharedSize: number;
+  readonly localBase: number;
+  readonly localStride: number;
+  readonly paramBase: number;
+  readonly paramSize: number;
+  readonly globalTop: number;
+  readonly agent: number;
+  readonly lanes: number;
+}
+
+/** A thread block (CTA) that is resident. */
+export interface Block {
+  readonly index: readonly [number, number, number];
+  readonly threads: number;
+  /** Place among the resident blocks, and how many places there are. */
+  readonly slot: number;
+  readonly slots: number;
+  /** Rank in its cluster and the cluster's coordinates. */
+  readonly rank: number;
+  readonly inCluster: readonly [number, number, number];
+  readonly clusterIndex: readonly [number, number, number];
+  readonly explicitCluster: number;
+  readonly dynamicShared: number;
+  readonly warps: Warp[];
+  readonly barriers: Map<number, Barrier>;
+  live: number;
+  /** Race checker of the block's shared window, null when the check is off. */
+  readonly race: Race | null;
+}
+
+/** What instructions bound to a launch may use. */
+export interface Machine {
+  readonly arena: Arena;
+  readonly events: EventQueue;
+  readonly order: "eager" | "lazy" | "random";
+  readonly checksRace: boolean;
+  /** 32-bit word of `operand` in one lane; `part` 1 is the high word of a 64-bit value. */
+  lane(warp: Warp, operand: Operand, lane: number, part?: 0 | 1): number;
+  setLane(warp: Warp, operand: Operand, lane: number, value: number): void;
+  /** Low word of an address operand in one lane, offset added. */
+  address(warp: Warp, operand: Operand & { readonly kind: "address" }, lane: number): number;
+  report(rule: RuleId, instruction: Instruction | null, place: Warp | Place, message: () => string): void;
+  /** Ends the launch. */
+  stop(): never;
+  /** The slow path of a global access: arena offset to use. See environment.ts. */
+  global(
+    warp: Warp,
+    lane: number,
+    instruction: Instruction,
+    low: number,
+    high: number,
+    size: number,
+    mode: number,
+    alignment: number,
+  ): number;
+  /** The same for a shared address. */
+  shared(
+    warp: Warp,
+    lane: number,
+    instruction: Instruction,
+    address: number,
+    size: number,
+    mode: number,
+  ): number;
+  countBarrier(): void;
+  countTraffic(space: "global" | "shared", read: number, written: number): void;
+}
+
+/** First word of a register's slot for a lane. */
+export const registerWord = (warp: Warp, register: Register, lane: number, part: 0 | 1): number =>
+  register.cls === "f64"
+    ? warp.registers + register.slot * 32 + lane * 2 + part
+    : warp.registers + (register.slot + part) * 32 + lane;
+
+export const placeOf = (place: Warp | Place): Place =>
+  place instanceof Warp ? { block: place.block.index, warp: place.id } : place;
+
+/** Number of set bits. */
+export function popcount(mask: number): number {
+  let x = mask - ((mask >>> 1) & 0x55555555);
+  x = (x & 0x33333333) + ((x >>> 2) & 0x33333333);
+  return Math.imul((x + (x >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
+}
+
+export const hex = (value: number): string => `0x${(value >>> 0).toString(16)}`;

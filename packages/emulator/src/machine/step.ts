@@ -1,0 +1,292 @@
+/**
+ * Moves one warp: runs the bodies of basic blocks for its groups of lanes, and their terminators. The group at the lowest
+ * block goes first, which lets the others catch up and merge with it at the point of reconvergence.
+ */
+import type { Findings } from "../checkers/findings.ts";
+import { LaunchStopped } from "../checkers/findings.ts";
+import type { Guard, Instruction, Operand } from "../load/types.ts";
+import type { Arena } from "../memory/arena.ts";
+import { tryComplete } from "./barriers.ts";
+import type { RunnableBlock } from "./compiled.ts";
+import { type Group, hex, placeOf, popcount, registerWord, type Warp } from "./state.ts";
+
+/** Blocks a warp runs before another gets its turn. */
+const slice = 64;
+/** Turns after which groups of a diverged warp take the lead in rotation: a lane may spin until another lane of the warp acts. */
+const patience = 256;
+
+export interface StepHooks {
+  readonly arena: Arena;
+  readonly findings: Findings;
+  readonly blocks: readonly RunnableBlock[];
+  /** Take warp-instructions off the fuel; throws when it is used up. */
+  burn(count: number, warp: Warp, at: Instruction | null): void;
+  /** Something other than polling happened. */
+  progress(): void;
+  /** A warp ran a block that only polls. */
+  polled(): void;
+  /** Called before and after a region of a sampled warp. */
+  sample(warp: Warp, mask: number, block: RunnableBlock, step: number): void;
+}
+
+export class Stepper {
+  readonly #hooks: StepHooks;
+  readonly #blocks: readonly RunnableBlock[];
+
+  constructor(hooks: StepHooks) {
+    this.#hooks = hooks;
+    this.#blocks = hooks.blocks;
+  }
+
+  /** Run `warp` until it blocks, ends or has had its share. Returns whether it moved. */
+  run(warp: Warp): boolean {
+    let progress = false;
+    for (let budget = slice; budget > 0 && !warp.done; budget--) {
+      const { groups } = warp;
+      let lead = 0;
+      if (groups.length > 1) {
+        warp.turns += 1;
+        lead = Math.floor(warp.turns / patience) % groups.length;
+      } else warp.turns = 0;
+      let moved = false;
+      for (let k = 0; k < groups.length && !moved; k++) {
+        const group = groups[(lead + k) % groups.length];
+        if (group !== undefined) moved = this.#advance(warp, group);
+      }
+      if (!moved) return progress;
+      progress = true;
+    }
+    return progress;
+  }
+
+  /** One block of one group. Returns false when the group is blocked at the terminator. */
+  #advance(warp: Warp, group: Group): boolean {
+    const block = this.#blocks[group.at];
+    if (block === undefined) throw new LaunchStopped("ran off the program");
+    if (!group.atTerminator) {
+      this.#body(warp, group, block);
+      group.atTerminator = true;
+    }
+    return this.#terminate(warp, group, block);
+  }
+
+  #body(warp: Warp, group: Group, block: RunnableBlock): void {
+    const { steps } = block;
+    const hooks = this.#hooks;
+    if (block.basic.polls) hooks.polled();
+    else hooks.progress();
+    for (let k = 0; k < steps.length; k++) {
+      const step = steps[k];
+      if (step === undefined) continue;
+      let { mask } = group;
+      const [first] = step.instructions;
+      if (step.kind === "warp" && first !== undefined && first.guard !== null)
+        mask = this.holds(warp, first.guard, mask);
+      hooks.burn(step.instructions.length, warp, first ?? null);
+      step.executions += 1;
+      step.lanes += mask === -1 ? 32 : popcount(mask);
+      if (mask === 0) continue;
+      if (warp.sampling && step.sampled.length > 0) hooks.sample(warp, mask, block, k);
+      else step.run(warp, mask);
+    }
+  }
+
+  #terminate(warp: Warp, group: Group, block: RunnableBlock): boolean {
+    const { terminator, basic } = block;
+    if (terminator === null) {
+      this.#goto(warp, group, basic.id + 1);
+      return true;
+    }
+    const { operation, guard } = terminator;
+    if (operation.kind === "wait") return this.#wait(warp, group, block, terminator);
+    block.terminations += 1;
+    this.#hooks.burn(1, warp, terminator);
+    const taken = guard === null ? group.mask : this.holds(warp, guard, group.mask);
+    switch (operation.kind) {
+      case "branch":
+        if (operation.uniform && taken !== 0 && taken !== group.mask)
+          this.#hooks.findings.add(
+            "H023",
+            terminator,
+            placeOf(warp),
+            () => `taken by lanes ${hex(taken)} of ${hex(group.mask)}`,
+          );
+        this.#split(warp, group, taken, block.target, basic.id + 1);
+        return true;
+      case "indexed-branch":
+        this.#indexed(warp, group, taken, block, operation.index, basic.id + 1);
+        return true;
+      case "exit":
+        if (operation.trap && taken !== 0) {
+          this.#hooks.findings.add(
+            "H032",
+            terminator,
+            placeOf(warp),
+            () => `lanes ${hex(taken)} of warp ${warp.id}`,
+          );
+          throw new LaunchStopped("trap");
+        }
+        this.#exit(warp, group, taken, basic.id + 1);
+        return true;
+      case "lane":
+      case "warp":
+        return true;
+      default:
+        operation satisfies never;
+        return true;
+    }
+  }
+
+  /** Lanes of `mask` in which a guard holds. */
+  holds(warp: Warp, guard: Guard, mask: number): number {
+    const { words } = this.#hooks.arena;
+    const base = registerWord(warp, guard.register, 0, 0);
+    let result = 0;
+    for (let l = 0; l < 32; l++) if ((mask >>> l) & 1 && words[base + l] !== 0) result |= 1 << l;
+    return guard.negated ? mask & ~result : result;
+  }
+
+  /** Lanes of `taken` go to one block, the group's others to another. */
+  #split(warp: Warp, group: Group, taken: number, to: number, other: number): void {
+    if (taken !== 0 && taken !== group.mask) {
+      warp.groups.push({ at: to, mask: taken, atTerminator: false, wait: null });
+      group.mask &= ~taken;
+      this.#goto(warp, group, other);
+    } else this.#goto(warp, group, taken === 0 ? other : to);
+  }
+
+  #indexed(
+    warp: Warp,
+    group: Group,
+    taken: number,
+    block: RunnableBlock,
+    index: Operand,
+    next: number,
+  ): void {
+    const { words } = this.#hooks.arena;
+    let rest = taken;
+    while (rest !== 0) {
+      const lane = 31 - Math.clz32(rest & -rest);
+      const value = (l: number): number =>
+        index.kind === "register" ? (words[registerWord(warp, index.register, l, 0)] ?? 0) >>> 0 : 0;
+      const chosen = value(lane);
+      const target = block.targets[chosen];
+      if (target === undefined) {
+        this.#hooks.findings.add(
+          "H032",
+          block.terminator,
+          placeOf(warp),
+          () => `lane ${lane} branches to entry ${chosen} of ${block.targets.length}`,
+        );
+        throw new LaunchStopped("branch index");
+      }
+      let same = 0;
+      for (let l = 0; l < 32; l++) if ((rest >>> l) & 1 && value(l) === chosen) same |= 1 << l;
+      rest &= ~same;
+      if (same === group.mask) {
+        this.#goto(warp, group, target);
+        return;
+      }
+      warp.groups.push({ at: target, mask: same, atTerminator: false, wait: null });
+      group.mask &= ~same;
+    }
+    this.#goto(warp, group, next);
+  }
+
+  #exit(warp: Warp, group: Group, taken: number, next: number): void {
+    if (taken === 0) {
+      this.#goto(warp, group, next);
+      return;
+    }
+    if (taken === group.mask) warp.groups.splice(warp.groups.indexOf(group), 1);
+    else {
+      group.mask &= ~taken;
+      this.#goto(warp, group, next);
+    }
+    const { block } = warp;
+    if (warp.groups.length === 0) {
+      warp.done = true;
+      block.live -= 1;
+      const open = warp.openCopies.length + warp.committed.length;
+      if (open > 0)
+        this.#hooks.findings.add(
+          "H016",
+          this.#lastCopy(warp),
+          placeOf(warp),
+          () => `warp ${warp.id} exits with ${open} groups of copies that it has not waited for`,
+        );
+    }
+    for (const barrier of block.barriers.values()) tryComplete(block, barrier);
+  }
+
+  #lastCopy(warp: Warp): Instruction | null {
+    const copies = [...warp.openCopies, ...warp.committed.flatMap((g) => g.copies)];
+    return copies.at(-1)?.instruction ?? null;
+  }
+
+  #wait(warp: Warp, group: Group, block: RunnableBlock, instruction: Instruction): boolean {
+    const { operation, guard } = instruction;
+    if (operation.kind !== "wait" || block.wait === null) return true;
+    const next = block.basic.id + 1;
+    if (group.wait === null) {
+      // Lanes that the guard excludes go on; lanes that have caught up at the same instruction join.
+      if (operation.members !== "none") this.#absorb(warp, group);
+      const held = guard === null ? group.mask : this.holds(warp, guard, group.mask);
+      if (held === 0) {
+        this.#goto(warp, group, next);
+        return true;
+      }
+      if (held !== group.mask) {
+        warp.groups.push({ at: next, mask: group.mask & ~held, atTerminator: false, wait: null });
+        group.mask = held;
+      }
+      const required = this.#required(warp, group, operation.members);
+      if ((required & ~group.mask) !== 0) return false;
+      block.terminations += 1;
+      this.#hooks.burn(1, warp, instruction);
+    }
+    if (!block.wait(warp, group, group.mask)) return false;
+    this.#hooks.progress();
+    this.#goto(warp, group, next);
+    return true;
+  }
+
+  #absorb(warp: Warp, group: Group): void {
+    const { groups } = warp;
+    for (let k = groups.length - 1; k >= 0; k--) {
+      const other = groups[k];
+      if (other === undefined || other === group || other.at !== group.at) continue;
+      if (!other.atTerminator || other.wait !== null) continue;
+      group.mask |= other.mask;
+      groups.splice(k, 1);
+    }
+  }
+
+  /** Live lanes that have to be at the instruction. */
+  #required(warp: Warp, group: Group, members: "warp" | "none" | Operand): number {
+    if (members === "none") return 0;
+    if (members === "warp") return warp.live;
+    if (members.kind === "immediate") return Number(BigInt.asIntN(32, members.bits)) & warp.live;
+    if (members.kind !== "register") return warp.live;
+    const lane = 31 - Math.clz32(group.mask & -group.mask);
+    return (this.#hooks.arena.words[registerWord(warp, members.register, lane, 0)] ?? 0) & warp.live;
+  }
+
+  #goto(warp: Warp, group: Group, at: number): void {
+    group.at = at;
+    group.atTerminator = false;
+    group.wait = null;
+    const { groups } = warp;
+    if (groups.length < 2) return;
+    groups.sort((a, b) => a.at - b.at);
+    for (let k = 0; k + 1 < groups.length; ) {
+      const a = groups[k];
+      const b = groups[k + 1];
+      if (a === undefined || b === undefined) return;
+      if (a.at === b.at && !a.atTerminator && !b.atTerminator) {
+        a.mask |= b.mask;
+        groups.splice(k + 1, 1);
+      } else k += 1;
+    }
+  }
+}

@@ -1,0 +1,179 @@
+/** What has to hold before a launch can start; every reason at once. */
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import type { LaunchConfig } from "../api.ts";
+import type { Kernel } from "../load/types.ts";
+
+/** PTX limits that hold on every target since sm_70: threads per block, per axis, blocks per axis, cluster size. */
+const maxThreads = 1024;
+const maxBlock = [1024, 1024, 64] as const;
+const maxGrid = [2 ** 31 - 1, 65535, 65535] as const;
+/** Portable cluster size is 8; 16 with an opt-in that the emulator grants. */
+const maxCluster = 16;
+/** Dynamic plus static shared memory of a block: the 227 KiB of sm_90 and sm_100. */
+const maxShared = 227 * 1024;
+
+const axes = ["x", "y", "z"] as const;
+
+const invalid = (code: `TW50${string}`, at: string, message: string, hint?: string): Diagnostic => ({
+  code,
+  kind: "invalid",
+  at,
+  message,
+  ...(hint === undefined ? {} : { hint }),
+});
+
+/** Errors: TW5021 grid or block, TW5022 cluster, TW5023 parameters, TW5024 shared memory, TW5025 .maxntid or .reqntid, TW5026 options. */
+export function validateLaunch(kernel: Kernel, config: LaunchConfig): Checked<true> {
+  const found: Diagnostic[] = [];
+  dimensions(config.grid, maxGrid, "grid", found);
+  dimensions(config.block, maxBlock, "block", found);
+  const threads = config.block[0] * config.block[1] * config.block[2];
+  if (threads > maxThreads)
+    found.push(
+      invalid(
+        "TW5021",
+        "block",
+        `a block of ${config.block.join("x")} has ${threads} threads, at most ${maxThreads} are possible`,
+      ),
+    );
+  directives(kernel, config, threads, found);
+  if (config.cluster !== undefined) cluster(config.cluster, config.grid, found);
+  parameters(kernel, config.params, found);
+  const dynamic = config.dynamicSmem ?? 0;
+  if (!Number.isInteger(dynamic) || dynamic < 0)
+    found.push(invalid("TW5024", "dynamicSmem", `${dynamic} is no number of bytes`));
+  else {
+    const total = kernel.dynamicSharedOffset + dynamic;
+    if (total > maxShared)
+      found.push(
+        invalid(
+          "TW5024",
+          "dynamicSmem",
+          `${kernel.staticShared} bytes of static and ${dynamic} of dynamic shared memory exceed ${maxShared}`,
+        ),
+      );
+  }
+  if (config.fuel !== undefined && !(config.fuel > 0))
+    found.push(invalid("TW5026", "fuel", `${config.fuel} is no number of instructions`));
+  if (config.seed !== undefined && !Number.isInteger(config.seed))
+    found.push(invalid("TW5026", "seed", `${config.seed} is no integer`));
+  return found.length === 0 ? ok(true) : err(found);
+}
+
+function dimensions(
+  value: readonly number[],
+  limits: readonly number[],
+  at: string,
+  found: Diagnostic[],
+): void {
+  axes.forEach((axis, k) => {
+    const n = value[k] ?? 0;
+    const limit = limits[k] ?? 1;
+    if (!Number.isInteger(n) || n < 1)
+      found.push(
+        invalid(
+          "TW5021",
+          `${at}.${axis}`,
+          `${n} is no positive number of ${at === "grid" ? "blocks" : "threads"}`,
+        ),
+      );
+    else if (n > limit) found.push(invalid("TW5021", `${at}.${axis}`, `${n} exceeds the limit of ${limit}`));
+  });
+}
+
+function directives(kernel: Kernel, config: LaunchConfig, threads: number, found: Diagnostic[]): void {
+  const required = kernel.requiredThreads;
+  if (required !== null) {
+    const want = [required[0] ?? 1, required[1] ?? 1, required[2] ?? 1];
+    if (want.some((n, k) => n !== config.block[k]))
+      found.push(
+        invalid(
+          "TW5025",
+          "block",
+          `${kernel.name} has .reqntid ${want.join(", ")}, the block is ${config.block.join("x")}`,
+          `launch with a block of ${want.join("x")}`,
+        ),
+      );
+  } else if (kernel.maxThreads !== null && threads > kernel.maxThreads)
+    found.push(
+      invalid(
+        "TW5025",
+        "block",
+        `${kernel.name} has .maxntid ${kernel.maxThreads}, the block has ${threads} threads`,
+        `launch with at most ${kernel.maxThreads} threads`,
+      ),
+    );
+}
+
+function cluster(value: readonly number[], grid: readonly number[], found: Diagnostic[]): void {
+  const size = value.reduce((n, x) => n * x, 1);
+  if (value.some((n) => !Number.isInteger(n) || n < 1))
+    found.push(invalid("TW5022", "cluster", `${value.join("x")} is no cluster size`));
+  else if (size > maxCluster)
+    found.push(
+      invalid("TW5022", "cluster", `a cluster of ${size} blocks exceeds the limit of ${maxCluster}`),
+    );
+  else
+    axes.forEach((axis, k) => {
+      if ((grid[k] ?? 1) % (value[k] ?? 1) !== 0)
+        found.push(invalid("TW5022", `cluster.${axis}`, `${value[k]} does not divide the grid's ${grid[k]}`));
+    });
+}
+
+function parameters(kernel: Kernel, values: LaunchConfig["params"], found: Diagnostic[]): void {
+  if (values.length !== kernel.parameters.length) {
+    const names = kernel.parameters.map((p, k) => `${p.name}: ${kernel.parameterTypes[k]}`).join(", ");
+    found.push(
+      invalid(
+        "TW5023",
+        "params",
+        `${kernel.name} takes ${kernel.parameters.length} parameters, ${values.length} are given`,
+        `it takes (${names})`,
+      ),
+    );
+    return;
+  }
+  kernel.parameters.forEach((parameter, k) => {
+    const value = values[k];
+    const type = kernel.parameterTypes[k] ?? "";
+    const at = `params[${k}]`;
+    const wrong = (message: string): void => {
+      found.push(
+        invalid("TW5023", at, `${parameter.name} is ${type} of ${parameter.size} bytes, ${message}`),
+      );
+    };
+    if (value instanceof Uint8Array) {
+      if (value.length !== parameter.size) wrong(`${value.length} bytes are given`);
+    } else if (type.includes("[")) wrong("it needs a Uint8Array");
+    else if (typeof value === "bigint") {
+      if (parameter.size !== 8) wrong("a bigint is given");
+      else if (value < -(2n ** 63n) || value >= 2n ** 64n) wrong(`${value} does not fit`);
+    } else if (typeof value === "number") {
+      const float = type === "f32" || type === "f64";
+      const limit = 2 ** (8 * parameter.size);
+      if (parameter.size === 8 && !float) wrong("64-bit integers and pointers are given as bigint");
+      else if (!float && (!Number.isInteger(value) || value < -limit / 2 || value >= limit))
+        wrong(`${value} does not fit`);
+    }
+  });
+}
+
+/** The parameter buffer of a launch that has been checked. */
+export function encodeParameters(kernel: Kernel, values: LaunchConfig["params"]): Uint8Array {
+  const bytes = new Uint8Array(kernel.parameterBytes);
+  const view = new DataView(bytes.buffer);
+  kernel.parameters.forEach((parameter, k) => {
+    const value = values[k];
+    const type = kernel.parameterTypes[k] ?? "";
+    if (value instanceof Uint8Array) bytes.set(value, parameter.offset);
+    else if (typeof value === "bigint") view.setBigUint64(parameter.offset, BigInt.asUintN(64, value), true);
+    else if (value !== undefined) {
+      if (type === "f32") view.setFloat32(parameter.offset, value, true);
+      else if (type === "f64") view.setFloat64(parameter.offset, value, true);
+      else if (parameter.size === 4) view.setInt32(parameter.offset, value | 0, true);
+      else if (parameter.size === 2) view.setInt16(parameter.offset, value, true);
+      else view.setInt8(parameter.offset, value);
+    }
+  });
+  return bytes;
+}

@@ -1,0 +1,195 @@
+/**
+ * The machine's memory: one buffer that holds global memory and, during a launch, register files, shared windows, local
+ * memory and parameters, seen through typed views. One buffer, so that generated code and (later) WebAssembly kernels reach
+ * everything with one base.
+ *
+ * Beside every 32-bit word stands one shadow byte: bit b says that byte b of the word has been written, bit 4+b that it is
+ * allocated. So one comparison of the shadow with all ones answers "allocated and initialised" for an access of 4, 8 or 16
+ * bytes (through the 8-, 16- and 32-bit views of the shadow), and everything else takes the slow path that finds out why.
+ */
+import { type Checked, err, ok } from "@tilewright/ir";
+
+/** High word of the address of every global byte; the low word is its offset in the arena. A truncated pointer faults. */
+export const globalTag = 0x7f00;
+/** High words of generic addresses of the other windows. */
+export const paramTag = 0x7e00;
+export const sharedTag = 0x7e01;
+export const localTag = 0x7e02;
+
+/** Below the heap: never allocated, so that small integers taken for pointers fault. Holds the sink of skipped accesses. */
+export const heapBase = 1 << 16;
+/** Where an access that must not happen is sent: 64 bytes (the widest access is 32), zero before each use. */
+export const sinkOffset = 1 << 12;
+/** Unallocated bytes behind each allocation: one overrun of a vector or a row's tail must not reach the next buffer. */
+const guardBytes = 4096;
+/** Offsets stay positive as signed 32-bit integers, which is what generated code computes with. */
+export const maxArenaBytes = 2 ** 31 - 2 ** 16;
+
+export interface Allocation {
+  readonly offset: number;
+  readonly size: number;
+  readonly name: string | null;
+  live: boolean;
+}
+
+export class Arena {
+  bytes: Uint8Array = new Uint8Array(0);
+  sbytes: Int8Array = new Int8Array(0);
+  halves: Uint16Array = new Uint16Array(0);
+  shalves: Int16Array = new Int16Array(0);
+  words: Int32Array = new Int32Array(0);
+  floats: Float32Array = new Float32Array(0);
+  doubles: Float64Array = new Float64Array(0);
+  shadow: Uint8Array = new Uint8Array(0);
+  shadow16: Uint16Array = new Uint16Array(0);
+  shadow32: Int32Array = new Int32Array(0);
+  /** First offset past all allocations: what lies beyond is no global memory. */
+  heapTop = heapBase;
+  /** Rises when the buffer is replaced: compiled code holds views and must be made again. */
+  generation = 0;
+  readonly allocations: Allocation[] = [];
+  readonly #limit: number;
+
+  /** @param limit most bytes the arena may grow to. */
+  constructor(limit: number) {
+    this.#limit = Math.min(limit, maxArenaBytes);
+    this.#resize(1 << 20);
+  }
+
+  #resize(size: number): void {
+    const buffer = new ArrayBuffer(size);
+    const bytes = new Uint8Array(buffer);
+    bytes.set(this.bytes);
+    this.bytes = bytes;
+    this.sbytes = new Int8Array(buffer);
+    this.halves = new Uint16Array(buffer);
+    this.shalves = new Int16Array(buffer);
+    this.words = new Int32Array(buffer);
+    this.floats = new Float32Array(buffer);
+    this.doubles = new Float64Array(buffer);
+    const shadowBuffer = new ArrayBuffer(size >> 2);
+    const shadow = new Uint8Array(shadowBuffer);
+    shadow.set(this.shadow);
+    this.shadow = shadow;
+    this.shadow16 = new Uint16Array(shadowBuffer);
+    this.shadow32 = new Int32Array(shadowBuffer);
+    this.generation += 1;
+  }
+
+  /** Make offsets up to `end` exist. */
+  ensure(end: number): Checked<true> {
+    if (end <= this.bytes.length) return ok(true);
+    if (end > this.#limit)
+      return err([
+        {
+          code: "TW5030",
+          kind: "unsupported",
+          at: "memory",
+          message: `the emulated device would need ${end} bytes, its limit is ${this.#limit}`,
+          hint: "createEmulator({ memoryLimit }) raises it, up to 2 GiB",
+        },
+      ]);
+    let size = this.bytes.length;
+    while (size < end) size *= 2;
+    this.#resize(Math.min(size, this.#limit));
+    return ok(true);
+  }
+
+  /**
+   * Reserve `size` bytes of global memory; returns the offset. The bytes are allocated, not initialised, and filled with
+   * 0xff, which is NaN as floating point and -1 as an integer.
+   */
+  allocate(size: number, align: number, name: string | null = null): Checked<number> {
+    const place = (from: number): number => Math.ceil(from / align) * align;
+    let offset = place(this.heapTop);
+    if (offset + size + guardBytes > this.#limit) offset = this.#reuse(size, align) ?? offset;
+    const grown = this.ensure(Math.ceil((offset + size + guardBytes) / 65536) * 65536);
+    if (!grown.ok) return grown;
+    this.heapTop = Math.max(this.heapTop, Math.ceil((offset + size + guardBytes) / 256) * 256);
+    this.bytes.fill(0xff, offset, offset + size);
+    this.markAllocated(offset, size);
+    this.allocations.push({ offset, size, name, live: true });
+    return ok(offset);
+  }
+
+  /** Room of freed blocks, used only when fresh addresses have run out: until then a stale pointer faults. */
+  #reuse(size: number, align: number): number | null {
+    for (const [index, entry] of this.allocations.entries()) {
+      if (entry.live) continue;
+      const offset = Math.ceil(entry.offset / align) * align;
+      if (offset + size > entry.offset + entry.size) continue;
+      this.allocations.splice(index, 1);
+      return offset;
+    }
+    return null;
+  }
+
+  /** Give an allocation back; false when no live allocation starts at `offset`. */
+  release(offset: number): boolean {
+    const entry = this.allocations.find((a) => a.live && a.offset === offset);
+    if (entry === undefined) return false;
+    entry.live = false;
+    this.clearShadow(entry.offset, entry.size);
+    return true;
+  }
+
+  /** The live allocation that holds all of [offset, offset+size), if any. */
+  find(offset: number, size: number): Allocation | undefined {
+    return this.allocations.find((a) => a.live && offset >= a.offset && offset + size <= a.offset + a.size);
+  }
+
+  /** What stands nearest to an address, for messages: live allocations first. */
+  nearest(offset: number): { readonly allocation: Allocation; readonly distance: number } | null {
+    let best: { allocation: Allocation; distance: number } | null = null;
+    for (const allocation of this.allocations) {
+      const end = allocation.offset + allocation.size;
+      const distance =
+        offset < allocation.offset ? allocation.offset - offset : offset >= end ? offset - end : 0;
+      const better =
+        best === null ||
+        distance < best.distance ||
+        (distance === best.distance && allocation.live && !best.allocation.live);
+      if (better) best = { allocation, distance };
+    }
+    return best;
+  }
+
+  /** Bytes [offset, offset+size) become allocated and uninitialised. */
+  markAllocated(offset: number, size: number): void {
+    this.#mark(offset, size, 0x10, 0xf0);
+  }
+
+  /** Bytes [offset, offset+size), allocated already, become initialised. */
+  markInitialised(offset: number, size: number): void {
+    this.#mark(offset, size, 0x01, 0x0f);
+  }
+
+  /** Bytes [offset, offset+size) are no longer allocated. Takes whole words: allocations start at words. */
+  clearShadow(offset: number, size: number): void {
+    this.shadow.fill(0, offset >> 2, (offset + size + 3) >> 2);
+  }
+
+  #mark(offset: number, size: number, byteBit: number, wordBits: number): void {
+    const { shadow } = this;
+    const end = offset + size;
+    let at = offset;
+    for (; at < end && (at & 3) !== 0; at++) shadow[at >> 2] = (shadow[at >> 2] ?? 0) | (byteBit << (at & 3));
+    const whole = end & ~3;
+    if (at < whole) {
+      // Allocating resets the initialised bits; initialising sets all eight, since the bytes are allocated.
+      shadow.fill(wordBits === 0xf0 ? 0xf0 : 0xff, at >> 2, whole >> 2);
+      at = whole;
+    }
+    for (; at < end; at++) shadow[at >> 2] = (shadow[at >> 2] ?? 0) | (byteBit << (at & 3));
+  }
+
+  /** Whether byte `offset` is allocated. */
+  isAllocated(offset: number): boolean {
+    return (((this.shadow[offset >> 2] ?? 0) >> (4 + (offset & 3))) & 1) === 1;
+  }
+
+  /** Whether byte `offset` has been written. */
+  isInitialised(offset: number): boolean {
+    return (((this.shadow[offset >> 2] ?? 0) >> (offset & 3)) & 1) === 1;
+  }
+}
