@@ -28,6 +28,8 @@ export interface ScalarSpec {
   /** Symbols and special registers (mov, cvta, mapa). */
   readonly symbol: boolean;
   readonly negatable: boolean;
+  /** Integer constants must be multiples of this. */
+  readonly multiple: bigint;
 }
 
 /** Constants low, low + step, … up to high. */
@@ -41,9 +43,16 @@ export type OperandSpec =
   | ScalarSpec
   /** `count` null: any number of elements. */
   | { readonly kind: "vector"; readonly element: ScalarSpec; readonly count: number | null }
-  | { readonly kind: "pair"; readonly first: ScalarSpec; readonly second: ScalarSpec }
-  /** `wide`: the base register must have 64 bits (global and generic addresses). */
-  | { readonly kind: "address"; readonly space: string; readonly wide: boolean }
+  /** `required`: the second half may not be left out. */
+  | {
+      readonly kind: "pair";
+      readonly first: ScalarSpec;
+      readonly second: ScalarSpec;
+      readonly required: boolean;
+    }
+  | { readonly kind: "sink" }
+  /** Bits of the base register: 64 for global and generic addresses, 32 for tensor memory, null where either will do. */
+  | { readonly kind: "address"; readonly space: string; readonly bits: 32 | 64 | null }
   | { readonly kind: "tensor"; readonly coordinates: number }
   | { readonly kind: "immediate"; readonly ranges: readonly ImmediateRange[] }
   | { readonly kind: "label" | "targets" | "callee" | "list" | "prototype" };
@@ -152,12 +161,23 @@ export function slotsOf(row: InstructionRow): readonly Slot[] {
   return slots;
 }
 
+/** How many modifiers from index m an alternative takes: 0 if it does not stand there. A composite (`xorsign.abs`) takes several. */
+function taken(alternative: string, modifiers: readonly string[], m: number): number {
+  if (modifiers[m] === alternative) return 1;
+  if (!alternative.includes(".")) return 0;
+  const words = alternative.split(".");
+  return words.every((word, i) => modifiers[m + i] === word) ? words.length : 0;
+}
+
 function fits(slots: readonly Slot[], modifiers: readonly string[], s = 0, m = 0): boolean {
   const slot = slots[s];
   if (slot === undefined) return m === modifiers.length;
-  const modifier = modifiers[m];
-  if (modifier !== undefined && slot.alternatives.includes(modifier) && fits(slots, modifiers, s + 1, m + 1))
-    return true;
+  if (m < modifiers.length) {
+    for (const alternative of slot.alternatives) {
+      const count = taken(alternative, modifiers, m);
+      if (count > 0 && fits(slots, modifiers, s + 1, m + count)) return true;
+    }
+  }
   return slot.optional && fits(slots, modifiers, s + 1, m);
 }
 
@@ -169,9 +189,9 @@ function accepted(
   let m = 0;
   const due: string[] = [];
   for (const slot of slots) {
-    const modifier = modifiers[m];
-    if (modifier !== undefined && slot.alternatives.includes(modifier)) {
-      m++;
+    const count = Math.max(...slot.alternatives.map((a) => taken(a, modifiers, m)));
+    if (count > 0) {
+      m += count;
       due.length = 0;
       continue;
     }
@@ -183,17 +203,23 @@ function accepted(
 
 /** The row's order for these modifiers, if only their order is wrong. Modifiers that fit the same slots (the two types of cvt) stay in order. */
 function reordered(slots: readonly Slot[], modifiers: readonly string[]): readonly string[] | null {
-  const left = [...modifiers];
-  const order: string[] = [];
-  for (const slot of slots) {
-    const index = left.findIndex((m) => slot.alternatives.includes(m));
-    if (index < 0) {
-      if (slot.optional) continue;
-      return null;
+  const walk = (s: number, left: readonly string[]): readonly string[] | null => {
+    const slot = slots[s];
+    if (slot === undefined) return left.length === 0 ? [] : null;
+    for (const alternative of slot.alternatives) {
+      const words = alternative.split(".");
+      const rest = [...left];
+      const found = words.every((word) => {
+        const index = rest.indexOf(word);
+        if (index >= 0) rest.splice(index, 1);
+        return index >= 0;
+      });
+      const order = found ? walk(s + 1, rest) : null;
+      if (order) return [...words, ...order];
     }
-    order.push(...left.splice(index, 1));
-  }
-  return left.length === 0 ? order : null;
+    return slot.optional ? walk(s + 1, left) : null;
+  };
+  return walk(0, modifiers);
 }
 
 function explainModifiers(
@@ -202,7 +228,11 @@ function explainModifiers(
   modifiers: readonly string[],
   candidates: readonly InstructionRow[],
 ): Resolution {
-  const known = new Set(candidates.flatMap((row) => slotsOf(row).flatMap((slot) => slot.alternatives)));
+  const known = new Set(
+    candidates.flatMap((row) =>
+      slotsOf(row).flatMap((slot) => slot.alternatives.flatMap((a) => a.split("."))),
+    ),
+  );
   const unknown = modifiers.find((m) => !known.has(m));
   if (unknown !== undefined) {
     const near = closest(unknown, known);
@@ -315,6 +345,7 @@ const LABEL_KINDS = ["label", "targets", "callee", "list", "prototype"] as const
 function parseSpec(text: string, access: Access, context: Context): OperandSpec {
   const label = LABEL_KINDS.find((kind) => kind === text);
   if (label) return { kind: label };
+  if (text === "sink") return { kind: "sink" };
   if (text === "[tensor]") return { kind: "tensor", coordinates: coordinatesOf(context.modifiers) };
   if (text.startsWith("[")) return parseAddress(text.slice(1, -1), context);
   if (text.startsWith("imm")) return { kind: "immediate", ranges: parseRanges(text.slice(4)) };
@@ -328,12 +359,13 @@ function parseSpec(text: string, access: Access, context: Context): OperandSpec 
     const element = parseScalar(text.slice(0, star), access, context);
     return { kind: "vector", element, count: countOf(text.slice(star + 1), context.modifiers) };
   }
-  const bar = text.indexOf("|");
-  if (bar >= 0) {
+  const pair = /^([^|&]+)([|&])(.+)$/.exec(text);
+  if (pair) {
     return {
       kind: "pair",
-      first: parseScalar(text.slice(0, bar), access, context),
-      second: parseScalar(text.slice(bar + 1), access, context),
+      first: parseScalar(pair[1] ?? "", access, context),
+      second: parseScalar(pair[3] ?? "", access, context),
+      required: pair[2] === "&",
     };
   }
   return parseScalar(text, access, context);
@@ -353,12 +385,11 @@ const NARROW = [
 ];
 
 function parseAddress(space: string, context: Context): OperandSpec {
-  const wide =
-    space === "global" ||
-    (space === "" &&
-      GENERIC.has(context.row.opcode) &&
-      !NARROW.some((name) => context.modifiers.includes(name)));
-  return { kind: "address", space, wide };
+  const generic =
+    space === "" &&
+    GENERIC.has(context.row.opcode) &&
+    !NARROW.some((name) => context.modifiers.includes(name));
+  return { kind: "address", space, bits: space === "global" || generic ? 64 : space === "tmem" ? 32 : null };
 }
 
 /** `2d` has two coordinates; gather4 and scatter4 have a column and four rows. */
@@ -379,9 +410,14 @@ function vectorLength(modifiers: readonly string[]): number | null {
   return v === undefined ? null : Number(v.slice(1));
 }
 
-/** `4`, `N/2`, `X`, `X*2`, or `#` (any number). */
+/**
+ * `4`, `N/2`, `X`, `X*2`, `#` (any number); `L`, the words of an output-lane mask (128 lanes, 256 for a CTA pair);
+ * `I`, the offsets of an im2col mode.
+ */
 function countOf(text: string, modifiers: readonly string[]): number | null {
   if (text === "#") return null;
+  if (text === "L") return modifiers.includes("cta_group::2") ? 8 : 4;
+  if (text === "I") return modifiers.includes("im2col") ? Number.parseInt(modifiers[0] ?? "0", 10) - 2 : 2;
   const match = /^(N|X|\d+)(?:([*/])(\d+))?$/.exec(text);
   if (!match) throw new RangeError(`bad count in the instruction table: ${text}`);
   const [, base, operator, factor] = match;
@@ -408,6 +444,9 @@ function parseScalar(text: string, access: Access, context: Context): ScalarSpec
   if (negatable) rest = rest.slice(1);
   const relaxed = rest.endsWith("~");
   if (relaxed) rest = rest.slice(0, -1);
+  const percent = rest.indexOf("%");
+  const multiple = percent < 0 ? 1n : BigInt(rest.slice(percent + 1));
+  if (percent >= 0) rest = rest.slice(0, percent);
   const registerOnly = rest.startsWith("r:");
   const symbol = rest.startsWith("s:") || rest.endsWith("/s");
   const constantPredicate = rest.endsWith("/imm") || rest.endsWith("/s");
@@ -419,10 +458,12 @@ function parseScalar(text: string, access: Access, context: Context): ScalarSpec
     kind: "scalar",
     type,
     registers: relaxed ? relaxedRegisters(type) : row.registers,
-    integer: constant && (row.kind === "pred" ? constantPredicate : row.kind !== "float"),
+    integer:
+      constant && (row.kind === "pred" ? constantPredicate : row.kind === "int" || row.kind === "bits"),
     float: constant && (row.kind === "float" || row.kind === "bits"),
     symbol,
     negatable,
+    multiple,
   };
 }
 

@@ -114,6 +114,8 @@ function short(spec: OperandSpec): string {
       return `{${spec.element.type} x ${spec.count ?? "n"}}`;
     case "pair":
       return `${spec.first.type}|${spec.second.type}`;
+    case "sink":
+      return "_";
     case "address":
       return spec.space === "" ? "[address]" : `[${spec.space} address]`;
     case "tensor":
@@ -137,11 +139,15 @@ function describe(argument: Argument): string {
     case "scalar":
       return describeScalar(spec);
     case "vector":
-      return `a vector of ${spec.count ?? "any number of"} ${spec.element.registers.join(" or ")} registers`;
-    case "pair":
-      return `${describeScalar(spec.first)} or a pair ${spec.first.type}|${spec.second.type}`;
+      return `a vector of ${spec.count ?? "any number of"} ${spec.element.registers.join(" or ")} registers of one type`;
+    case "pair": {
+      const pair = `a pair ${spec.first.type}|${spec.second.type}`;
+      return spec.required ? pair : `${describeScalar(spec.first)} or ${pair}`;
+    }
+    case "sink":
+      return "the sink _";
     case "address":
-      return spec.wide ? "an address in a 64-bit register or a symbol" : "an address";
+      return spec.bits === null ? "an address" : `an address in a ${spec.bits}-bit register or a symbol`;
     case "tensor":
       return `a tensor address with ${spec.coordinates} coordinates`;
     case "immediate":
@@ -171,14 +177,15 @@ function describeRange({ low, high, step }: ImmediateRange): string {
 function describeScalar(spec: ScalarSpec): string {
   const parts = [`a ${spec.registers.map((r) => `.${r}`).join(" or ")} register`];
   if (spec.float) parts.push("a float constant");
-  if (spec.integer) parts.push("an integer constant");
+  if (spec.integer)
+    parts.push(spec.multiple === 1n ? "an integer constant" : `a constant multiple of ${spec.multiple}`);
   if (spec.symbol) parts.push("a symbol");
   return parts.length === 1 ? `${parts[0]}` : `${parts.slice(0, -1).join(", ")} or ${parts.at(-1)}`;
 }
 
 function accepts(argument: Argument, operand: Operand): boolean {
-  if (operand.kind === "sink") return argument.sink && argument.spec.kind !== "vector";
   const spec = argument.spec;
+  if (operand.kind === "sink") return spec.kind === "sink" || (argument.sink && spec.kind !== "vector");
   switch (spec.kind) {
     case "scalar":
       return acceptsScalar(spec, operand);
@@ -186,22 +193,23 @@ function accepts(argument: Argument, operand: Operand): boolean {
       if (operand.kind !== "vector") return spec.count === 1 && acceptsScalar(spec.element, operand);
       return (
         (spec.count === null || operand.elements.length === spec.count) &&
-        operand.elements.every((e) => (e.kind === "sink" ? argument.sink : acceptsScalar(spec.element, e)))
+        operand.elements.every((e) => (e.kind === "sink" ? argument.sink : acceptsScalar(spec.element, e))) &&
+        sameTypes(operand.elements)
       );
     case "pair":
-      if (operand.kind !== "pair") return acceptsScalar(spec.first, operand);
+      if (operand.kind !== "pair") return !spec.required && acceptsScalar(spec.first, operand);
       return (
         (operand.first.kind === "sink" ? argument.sink : acceptsScalar(spec.first, operand.first)) &&
         (operand.second.kind === "sink" ? argument.sink : acceptsScalar(spec.second, operand.second))
       );
     case "address":
       if (operand.kind !== "address") return false;
-      return operand.base.kind !== "register" || isAddressRegister(operand.base.type, spec.wide);
+      return operand.base.kind !== "register" || isAddressRegister(operand.base.type, spec.bits);
     case "tensor":
       return (
         operand.kind === "tensor" &&
         operand.coordinates.length === spec.coordinates &&
-        (operand.base.kind !== "register" || isAddressRegister(operand.base.type, true)) &&
+        (operand.base.kind !== "register" || isAddressRegister(operand.base.type, 64)) &&
         operand.coordinates.every((c) => c.kind === "integer" || (c.kind === "register" && is32Bit(c.type)))
       );
     case "immediate":
@@ -220,26 +228,41 @@ function accepts(argument: Argument, operand: Operand): boolean {
     case "callee":
       return (
         (operand.kind === "symbol" && operand.offset === 0n) ||
-        (operand.kind === "register" && isAddressRegister(operand.type, true))
+        (operand.kind === "register" && isAddressRegister(operand.type, 64))
       );
     case "list":
       return operand.kind === "list";
+    case "sink":
+      return false;
     default:
       return spec satisfies never;
   }
 }
 
+/** The registers of a vector are all of one type (ptxas: "elements of different types are not allowed"). */
+function sameTypes(elements: readonly Operand[]): boolean {
+  let type: ScalarType | null = null;
+  for (const element of elements) {
+    if (element.kind !== "register") continue;
+    if (type !== null && element.type !== type) return false;
+    type = element.type;
+  }
+  return true;
+}
+
 const is32Bit = (type: ScalarType): boolean => type === "b32" || type === "u32" || type === "s32";
 
-const isAddressRegister = (type: ScalarType, wide: boolean): boolean =>
-  type === "b64" || type === "u64" || type === "s64" || (!wide && is32Bit(type));
+const is64Bit = (type: ScalarType): boolean => type === "b64" || type === "u64" || type === "s64";
+
+const isAddressRegister = (type: ScalarType, bits: 32 | 64 | null): boolean =>
+  (bits !== 32 && is64Bit(type)) || (bits !== 64 && is32Bit(type));
 
 function acceptsScalar(spec: ScalarSpec, operand: Operand): boolean {
   switch (operand.kind) {
     case "register":
       return spec.registers.includes(operand.type);
     case "integer":
-      return spec.integer;
+      return spec.integer && operand.value % spec.multiple === 0n;
     case "float":
       // A decimal constant is a float: untyped instructions take bit patterns only.
       return spec.float && (spec.type[0] !== "b" || spec.type === "bf16" || operand.format !== "decimal");

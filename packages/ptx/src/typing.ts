@@ -77,7 +77,7 @@ type RelaxedFor<T> = T extends "f16" | "f32" | "f64" | "bf16"
       | Reg<Exclude<ScalarType, "pred" | "f16" | "f16x2" | "bf16" | "bf16x2" | "f32" | "f64" | "b128">>;
 type ConstantFor<T> = T extends "f16" | "bf16" | "f32" | "f64" | "tf32"
   ? FloatOperand
-  : T extends "pred"
+  : T extends "pred" | "f16x2" | "bf16x2" | "u16x2" | "s16x2" | "f32x2" | `${string}x2` | `${string}x4`
     ? never
     : T extends `b${number}`
       ? IntegerOperand | FloatOperand
@@ -91,28 +91,32 @@ type Named<S extends string, M extends Mnemonic> = S extends "T"
       ? Widen<M["type"]>
       : S;
 
-type Registers<S extends string, M extends Mnemonic> = S extends `!${infer R}`
-  ? Registers<R, M> | NotOperand
-  : S extends `r:${infer R}` | `s:${infer R}`
-    ? Registers<R, M>
-    : S extends `${infer R}/imm` | `${infer R}/s`
+type Registers<S extends string, M extends Mnemonic> = S extends `${infer R}%${string}`
+  ? Registers<R, M>
+  : S extends `!${infer R}`
+    ? Registers<R, M> | NotOperand
+    : S extends `r:${infer R}` | `s:${infer R}`
       ? Registers<R, M>
-      : S extends `${infer R}~`
-        ? RelaxedFor<Named<R, M>>
-        : RegisterFor<Named<S, M>>;
-type Constants<S extends string, M extends Mnemonic> = S extends `!${infer R}`
+      : S extends `${infer R}/imm` | `${infer R}/s`
+        ? Registers<R, M>
+        : S extends `${infer R}~`
+          ? RelaxedFor<Named<R, M>>
+          : RegisterFor<Named<S, M>>;
+type Constants<S extends string, M extends Mnemonic> = S extends `${infer R}%${string}`
   ? Constants<R, M>
-  : S extends `r:${string}`
-    ? never
-    : S extends `s:${infer R}`
-      ? Constants<R, M> | SymbolOperand | SpecialOperand
-      : S extends `${string}/imm`
-        ? IntegerOperand
-        : S extends `${string}/s`
-          ? IntegerOperand | SpecialOperand
-          : S extends `${infer R}~`
-            ? ConstantFor<Named<R, M>>
-            : ConstantFor<Named<S, M>>;
+  : S extends `!${infer R}`
+    ? Constants<R, M>
+    : S extends `r:${string}`
+      ? never
+      : S extends `s:${infer R}`
+        ? Constants<R, M> | SymbolOperand | SpecialOperand
+        : S extends `${string}/imm`
+          ? IntegerOperand
+          : S extends `${string}/s`
+            ? IntegerOperand | SpecialOperand
+            : S extends `${infer R}~`
+              ? ConstantFor<Named<R, M>>
+              : ConstantFor<Named<S, M>>;
 
 /** Written operands: registers only. `X` adds what else is taken (the sink). */
 type Written<S extends string, M extends Mnemonic, X extends Operand> = S extends `V:${infer E}`
@@ -123,9 +127,11 @@ type Written<S extends string, M extends Mnemonic, X extends Operand> = S extend
     ? VectorOperand<Registers<E, M> | X> | Registers<E, M>
     : S extends `${infer E}*${string}`
       ? VectorOperand<Registers<E, M> | X>
-      : S extends `${infer A}|${string}`
-        ? Registers<A, M> | PairOperand | X
-        : Registers<S, M> | X;
+      : S extends `${string}&${string}`
+        ? PairOperand
+        : S extends `${infer A}|${string}`
+          ? Registers<A, M> | PairOperand | X
+          : Registers<S, M> | X;
 
 type Read<S extends string, M extends Mnemonic> = S extends "[tensor]"
   ? TensorAddressOperand
@@ -133,21 +139,23 @@ type Read<S extends string, M extends Mnemonic> = S extends "[tensor]"
     ? AddressOperand
     : S extends "imm" | `imm:${string}`
       ? IntegerOperand
-      : S extends "label" | "targets" | "prototype"
-        ? SymbolOperand
-        : S extends "callee"
-          ? SymbolOperand | Reg<"u64" | "b64" | "s64">
-          : S extends "list"
-            ? ListOperand
-            : S extends `V:${infer E}`
-              ? Extract<M["words"][number], "v2" | "v4" | "v8"> extends never
-                ? Registers<E, M> | Constants<E, M>
-                : VectorOperand<Registers<E, M> | Constants<E, M>>
-              : S extends `${infer E}*1`
-                ? VectorOperand<Registers<E, M> | Constants<E, M>> | Registers<E, M>
-                : S extends `${infer E}*${string}`
-                  ? VectorOperand<Registers<E, M> | Constants<E, M>>
-                  : Registers<S, M> | Constants<S, M>;
+      : S extends "sink"
+        ? SinkOperand
+        : S extends "label" | "targets" | "prototype"
+          ? SymbolOperand
+          : S extends "callee"
+            ? SymbolOperand | Reg<"u64" | "b64" | "s64">
+            : S extends "list"
+              ? ListOperand
+              : S extends `V:${infer E}`
+                ? Extract<M["words"][number], "v2" | "v4" | "v8"> extends never
+                  ? Registers<E, M> | Constants<E, M>
+                  : VectorOperand<Registers<E, M> | Constants<E, M>>
+                : S extends `${infer E}*1`
+                  ? VectorOperand<Registers<E, M> | Constants<E, M>> | Registers<E, M>
+                  : S extends `${infer E}*${string}`
+                    ? VectorOperand<Registers<E, M> | Constants<E, M>>
+                    : Registers<S, M> | Constants<S, M>;
 
 type One<S extends string, M extends Mnemonic> = S extends `=_${infer B}` | `+_${infer B}`
   ? Written<B, M, SinkOperand>

@@ -2,20 +2,26 @@
 import { BLACKWELL, HOPPER_AND_BLACKWELL, type InstructionRow } from "./row.ts";
 
 const HINT = "L2::cache_hint?";
-const POLICY = "b64@L2::cache_hint";
+const POLICY = "r:u64@L2::cache_hint";
 const BYTES = "mbarrier::complete_tx::bytes";
 const DIM = "1d|2d|3d|4d|5d";
-const LOAD_MODE = "tile|tile::gather4|im2col|im2col::w|im2col::w::128?";
-const STORE_MODE = "tile|tile::scatter4|im2col_no_offs?";
+/** Convolution modes need a channel and at least a spatial dimension beside the batch. */
+const CONV = "3d|4d|5d";
 const GROUP = "cta_group::1|cta_group::2?";
-const IM2COL = "b16*#@im2col|im2col::w|im2col::w::128";
-const BULK_INT = "s32|u32|s64|u64";
+/** Operation and type of a bulk reduction into global memory. */
+const BULK_GLOBAL = [
+  ...["and", "or", "xor"].flatMap((op) => ["b32", "b64"].map((t) => `${op}.${t}`)),
+  ...["u32", "s32", "u64", "f32", "f64"].map((t) => `add.${t}`),
+  "add.noftz.f16|add.noftz.bf16",
+  ...["min", "max"].flatMap((op) => ["u32", "s32", "u64", "s64", "f16", "bf16"].map((t) => `${op}.${t}`)),
+  "inc.u32|dec.u32",
+].join("|");
+const OPERATIONS = "add|min|max|inc|dec|and|or|xor";
 const NEEDS = {
   "shared::cta": { since: [8, 6, 90] },
   "cta_group::1": { since: [8, 6, 100], only: BLACKWELL },
   "cta_group::2": { since: [8, 6, 100], only: BLACKWELL },
   "tile::gather4": { since: [8, 6, 100], only: BLACKWELL },
-  "tile::scatter4": { since: [8, 6, 100], only: BLACKWELL },
   "im2col::w": { since: [8, 6, 100], only: BLACKWELL },
   "im2col::w::128": { since: [8, 6, 100], only: BLACKWELL },
   cp_mask: { since: [8, 6, 100] },
@@ -50,7 +56,7 @@ export const asyncRows = [
   {
     opcode: "cp.async",
     mods: `ca shared|shared::cta global ${HINT} L2::64B|L2::128B|L2::256B?`,
-    args: ["[shared]", "[global]", "imm:4,8,16", "!r:pred", POLICY],
+    args: ["[shared]", "[global]", "imm:4,8,16", "!pred", POLICY],
     since: [7, 5, 80],
     needs: CP_ASYNC_NEEDS,
     effect: "async",
@@ -58,7 +64,7 @@ export const asyncRows = [
   {
     opcode: "cp.async",
     mods: `cg shared|shared::cta global ${HINT} L2::64B|L2::128B|L2::256B?`,
-    args: ["[shared]", "[global]", "imm:16", "!r:pred", POLICY],
+    args: ["[shared]", "[global]", "imm:16", "!pred", POLICY],
     since: [7, 5, 80],
     needs: CP_ASYNC_NEEDS,
     effect: "async",
@@ -75,10 +81,11 @@ export const asyncRows = [
     effect: "async",
   },
 
+  // Sizes in bytes, multiples of 16; operands of the destination's, source's and barrier's address in this order.
   {
     opcode: "cp.async.bulk",
     mods: `shared::cluster|shared::cta global ${BYTES} ${HINT}`,
-    args: ["[shared]", "[global]", "u32", "[shared]", POLICY],
+    args: ["[shared]", "[global]", "u32%16", "[shared]", POLICY],
     since: [8, 0, 90],
     needs: NEEDS,
     effect: "async",
@@ -86,7 +93,7 @@ export const asyncRows = [
   {
     opcode: "cp.async.bulk",
     mods: `shared::cluster global ${BYTES} multicast::cluster ${HINT}`,
-    args: ["[shared]", "[global]", "u32", "[shared]", "b16", POLICY],
+    args: ["[shared]", "[global]", "u32%16", "[shared]", "u16", POLICY],
     since: [8, 0, 90],
     needs: NEEDS,
     effect: "async",
@@ -94,14 +101,14 @@ export const asyncRows = [
   {
     opcode: "cp.async.bulk",
     mods: `shared::cluster shared::cta ${BYTES}`,
-    args: ["[shared]", "[shared]", "u32", "[shared]"],
+    args: ["[shared]", "[shared]", "u32%16", "[shared]"],
     since: [8, 0, 90],
     effect: "async",
   },
   {
     opcode: "cp.async.bulk",
     mods: `global shared::cta bulk_group ${HINT} cp_mask?`,
-    args: ["[global]", "[shared]", "u32", POLICY, "b16@cp_mask"],
+    args: ["[global]", "[shared]", "u32%16", POLICY, "u16@cp_mask"],
     since: [8, 0, 90],
     needs: STORE_NEEDS,
     effect: "async",
@@ -109,7 +116,7 @@ export const asyncRows = [
   {
     opcode: "cp.async.bulk.prefetch",
     mods: `L2 global ${HINT}`,
-    args: ["[global]", "u32", POLICY],
+    args: ["[global]", "u32%16", POLICY],
     since: [8, 0, 90],
     effect: "hint",
   },
@@ -117,68 +124,122 @@ export const asyncRows = [
   { opcode: "cp.async.bulk.wait_group", mods: "read?", args: ["imm"], since: [8, 0, 90], effect: "wait" },
   {
     opcode: "cp.reduce.async.bulk",
-    mods: `shared::cluster shared::cta ${BYTES} and|or|xor b32|b64`,
-    args: ["[shared]", "[shared]", "u32", "[shared]"],
+    mods: `shared::cluster shared::cta ${BYTES} and.b32|or.b32|xor.b32|add.u32|add.s32|add.u64|min.u32|min.s32|max.u32|max.s32|inc.u32|dec.u32`,
+    args: ["[shared]", "[shared]", "u32%16", "[shared]"],
     since: [8, 0, 90],
     effect: "async",
   },
   {
     opcode: "cp.reduce.async.bulk",
-    mods: `shared::cluster shared::cta ${BYTES} add|min|max|inc|dec ${BULK_INT}`,
-    args: ["[shared]", "[shared]", "u32", "[shared]"],
-    since: [8, 0, 90],
-    effect: "async",
-  },
-  {
-    opcode: "cp.reduce.async.bulk",
-    mods: `global shared::cta bulk_group ${HINT} and|or|xor b32|b64`,
-    args: ["[global]", "[shared]", "u32", POLICY],
-    since: [8, 0, 90],
-    effect: "async",
-  },
-  {
-    opcode: "cp.reduce.async.bulk",
-    mods: `global shared::cta bulk_group ${HINT} add|min|max|inc|dec ${BULK_INT}|f32|f64|f16|bf16`,
-    args: ["[global]", "[shared]", "u32", POLICY],
-    since: [8, 0, 90],
-    effect: "async",
-  },
-  {
-    opcode: "cp.reduce.async.bulk",
-    mods: `global shared::cta bulk_group ${HINT} add noftz f16|bf16`,
-    args: ["[global]", "[shared]", "u32", POLICY],
+    mods: `global shared::cta bulk_group ${HINT} ${BULK_GLOBAL}`,
+    args: ["[global]", "[shared]", "u32%16", POLICY],
     since: [8, 0, 90],
     effect: "async",
   },
 
-  // `.cta_group` stands before the destination in much generated code; ptxas takes both places.
   {
     opcode: "cp.async.bulk.tensor",
-    mods: `${DIM} ${GROUP} shared::cluster|shared::cta global ${LOAD_MODE} ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
-    args: ["[shared]", "[tensor]", "[shared]", IM2COL, "b16@multicast::cluster", POLICY],
+    mods: `${DIM} shared::cluster global tile? ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
+    args: ["[shared]", "[tensor]", "[shared]", "u16@multicast::cluster", POLICY],
     since: [8, 0, 90],
     needs: NEEDS,
     effect: "async",
   },
   {
     opcode: "cp.async.bulk.tensor",
-    mods: `${DIM} global shared::cta ${STORE_MODE} bulk_group ${HINT}`,
+    mods: `${DIM} shared::cta global tile? ${BYTES} ${GROUP} ${HINT}`,
+    args: ["[shared]", "[tensor]", "[shared]", POLICY],
+    since: [8, 6, 90],
+    needs: NEEDS,
+    effect: "async",
+  },
+  {
+    opcode: "cp.async.bulk.tensor",
+    mods: `2d shared::cluster global tile::gather4 ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
+    args: ["[shared]", "[tensor]", "[shared]", "u16@multicast::cluster", POLICY],
+    since: [8, 6, 100],
+    needs: NEEDS,
+    effect: "async",
+  },
+  {
+    opcode: "cp.async.bulk.tensor",
+    mods: `2d shared::cta global tile::gather4 ${BYTES} ${GROUP} ${HINT}`,
+    args: ["[shared]", "[tensor]", "[shared]", POLICY],
+    since: [8, 6, 100],
+    effect: "async",
+  },
+  // im2col takes an offset for each spatial dimension, im2col::w a halo and an offset.
+  {
+    opcode: "cp.async.bulk.tensor",
+    mods: `${CONV} shared::cluster global im2col|im2col::w|im2col::w::128 ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
+    args: ["[shared]", "[tensor]", "[shared]", "r:u16*I", "u16@multicast::cluster", POLICY],
+    since: [8, 0, 90],
+    needs: NEEDS,
+    effect: "async",
+  },
+  {
+    opcode: "cp.async.bulk.tensor",
+    mods: `${CONV} shared::cta global im2col|im2col::w|im2col::w::128 ${BYTES} ${GROUP} ${HINT}`,
+    args: ["[shared]", "[tensor]", "[shared]", "r:u16*I", POLICY],
+    since: [8, 6, 90],
+    needs: NEEDS,
+    effect: "async",
+  },
+  {
+    opcode: "cp.async.bulk.tensor",
+    mods: `${DIM} global shared::cta tile? bulk_group ${HINT}`,
     args: ["[tensor]", "[shared]", POLICY],
     since: [8, 0, 90],
-    needs: STORE_NEEDS,
+    effect: "async",
+  },
+  {
+    opcode: "cp.async.bulk.tensor",
+    mods: `2d global shared::cta tile::scatter4 bulk_group ${HINT}`,
+    args: ["[tensor]", "[shared]", POLICY],
+    since: [8, 6, 100],
+    only: BLACKWELL,
+    effect: "async",
+  },
+  {
+    opcode: "cp.async.bulk.tensor",
+    mods: `${CONV} global shared::cta im2col_no_offs bulk_group ${HINT}`,
+    args: ["[tensor]", "[shared]", POLICY],
+    since: [8, 0, 90],
     effect: "async",
   },
   {
     opcode: "cp.reduce.async.bulk.tensor",
-    mods: `${DIM} global shared::cta add|min|max|inc|dec|and|or|xor tile|im2col_no_offs? bulk_group ${HINT}`,
+    mods: `${DIM} global shared::cta ${OPERATIONS} tile? bulk_group ${HINT}`,
+    args: ["[tensor]", "[shared]", POLICY],
+    since: [8, 0, 90],
+    effect: "async",
+  },
+  {
+    opcode: "cp.reduce.async.bulk.tensor",
+    mods: `${CONV} global shared::cta ${OPERATIONS} im2col_no_offs bulk_group ${HINT}`,
     args: ["[tensor]", "[shared]", POLICY],
     since: [8, 0, 90],
     effect: "async",
   },
   {
     opcode: "cp.async.bulk.prefetch.tensor",
-    mods: `${DIM} L2 global ${LOAD_MODE} ${HINT}`,
-    args: ["[tensor]", IM2COL, POLICY],
+    mods: `${DIM} L2 global tile? ${HINT}`,
+    args: ["[tensor]", POLICY],
+    since: [8, 0, 90],
+    effect: "hint",
+  },
+  {
+    opcode: "cp.async.bulk.prefetch.tensor",
+    mods: `2d L2 global tile::gather4 ${HINT}`,
+    args: ["[tensor]", POLICY],
+    since: [8, 6, 100],
+    only: BLACKWELL,
+    effect: "hint",
+  },
+  {
+    opcode: "cp.async.bulk.prefetch.tensor",
+    mods: `${CONV} L2 global im2col|im2col::w|im2col::w::128 ${HINT}`,
+    args: ["[tensor]", "r:u16*I", POLICY],
     since: [8, 0, 90],
     needs: NEEDS,
     effect: "hint",
@@ -186,35 +247,14 @@ export const asyncRows = [
 
   {
     opcode: "st.async",
-    mods: `weak? shared::cluster? ${BYTES}? v2|v4? b32|b64|u32|u64|s32|s64|f32|f64`,
+    mods: `weak? shared::cluster? ${BYTES} b32|b64|u32|u64|s32|s64|f32|f64|v2.b32|v2.b64|v2.u32|v2.u64|v2.s32|v2.s64|v2.f32|v2.f64|v4.b32|v4.u32|v4.s32|v4.f32`,
     args: ["[shared]", "V:T", "[shared]"],
     since: [8, 1, 90],
     effect: "async",
   },
   {
     opcode: "red.async",
-    mods: `relaxed cluster shared::cluster? ${BYTES} inc|dec u32`,
-    args: ["[shared]", "T", "[shared]"],
-    since: [8, 1, 90],
-    effect: "async",
-  },
-  {
-    opcode: "red.async",
-    mods: `relaxed cluster shared::cluster? ${BYTES} min|max u32|s32`,
-    args: ["[shared]", "T", "[shared]"],
-    since: [8, 1, 90],
-    effect: "async",
-  },
-  {
-    opcode: "red.async",
-    mods: `relaxed cluster shared::cluster? ${BYTES} and|or|xor b32`,
-    args: ["[shared]", "T", "[shared]"],
-    since: [8, 1, 90],
-    effect: "async",
-  },
-  {
-    opcode: "red.async",
-    mods: `relaxed cluster shared::cluster? ${BYTES} add u32|s32|u64`,
+    mods: `relaxed cluster shared::cluster? ${BYTES} inc.u32|dec.u32|min.u32|min.s32|max.u32|max.s32|and.b32|or.b32|xor.b32|add.u32|add.s32|add.u64`,
     args: ["[shared]", "T", "[shared]"],
     since: [8, 1, 90],
     effect: "async",
@@ -223,7 +263,7 @@ export const asyncRows = [
   {
     opcode: "tensormap.replace.tile",
     mods: "global_address global|shared::cta? b1024 b64",
-    args: ["[]", "b64"],
+    args: ["[]", "u64"],
     since: [8, 3, 90],
     only: HOPPER_AND_BLACKWELL,
     effect: "write",
@@ -231,7 +271,7 @@ export const asyncRows = [
   {
     opcode: "tensormap.replace.tile",
     mods: "rank global|shared::cta? b1024 b32",
-    args: ["[]", "b32"],
+    args: ["[]", "u32"],
     since: [8, 3, 90],
     only: HOPPER_AND_BLACKWELL,
     effect: "write",
@@ -239,7 +279,7 @@ export const asyncRows = [
   {
     opcode: "tensormap.replace.tile",
     mods: "box_dim|global_dim|element_stride global|shared::cta? b1024 b32",
-    args: ["[]", "imm:0:4", "b32"],
+    args: ["[]", "imm:0:4", "u32"],
     since: [8, 3, 90],
     only: HOPPER_AND_BLACKWELL,
     effect: "write",
@@ -247,7 +287,7 @@ export const asyncRows = [
   {
     opcode: "tensormap.replace.tile",
     mods: "global_stride global|shared::cta? b1024 b64",
-    args: ["[]", "imm:0:4", "b64"],
+    args: ["[]", "imm:0:4", "u64"],
     since: [8, 3, 90],
     only: HOPPER_AND_BLACKWELL,
     effect: "write",

@@ -8,7 +8,7 @@ export const barrierRows = [
   {
     opcode: "bar",
     mods: "cta? sync",
-    args: ["u32", "u32?"],
+    args: ["u32", "u32%32?"],
     since: [1, 0, 10],
     needs: CTA,
     effect: "barrier",
@@ -16,7 +16,7 @@ export const barrierRows = [
   {
     opcode: "bar",
     mods: "cta? arrive",
-    args: ["u32", "u32"],
+    args: ["u32", "u32%32"],
     since: [2, 0, 20],
     needs: CTA,
     effect: "barrier",
@@ -32,7 +32,7 @@ export const barrierRows = [
   {
     opcode: "bar",
     mods: "cta? red popc u32",
-    args: ["=u32", "u32", "u32", "!pred"],
+    args: ["=u32", "u32", "u32%32", "!pred"],
     since: [2, 0, 20],
     needs: CTA,
     effect: "barrier",
@@ -48,16 +48,16 @@ export const barrierRows = [
   {
     opcode: "bar",
     mods: "cta? red and|or pred",
-    args: ["=pred", "u32", "u32", "!pred"],
+    args: ["=pred", "u32", "u32%32", "!pred"],
     since: [2, 0, 20],
     needs: CTA,
     effect: "barrier",
   },
-  { opcode: "bar.warp", mods: "sync", args: ["b32"], since: [6, 0, 30], effect: "barrier" },
+  { opcode: "bar.warp", mods: "sync", args: ["u32"], since: [6, 0, 30], effect: "barrier" },
   {
     opcode: "barrier",
     mods: "cta? sync aligned?",
-    args: ["u32", "u32?"],
+    args: ["u32", "u32%32?"],
     since: [6, 0, 30],
     needs: CTA,
     effect: "barrier",
@@ -65,7 +65,7 @@ export const barrierRows = [
   {
     opcode: "barrier",
     mods: "cta? arrive aligned?",
-    args: ["u32", "u32"],
+    args: ["u32", "u32%32"],
     since: [6, 0, 30],
     needs: CTA,
     effect: "barrier",
@@ -81,7 +81,7 @@ export const barrierRows = [
   {
     opcode: "barrier",
     mods: "cta? red popc aligned? u32",
-    args: ["=u32", "u32", "u32", "!pred"],
+    args: ["=u32", "u32", "u32%32", "!pred"],
     since: [6, 0, 30],
     needs: CTA,
     effect: "barrier",
@@ -97,7 +97,7 @@ export const barrierRows = [
   {
     opcode: "barrier",
     mods: "cta? red and|or aligned? pred",
-    args: ["=pred", "u32", "u32", "!pred"],
+    args: ["=pred", "u32", "u32%32", "!pred"],
     since: [6, 0, 30],
     needs: CTA,
     effect: "barrier",

@@ -142,7 +142,7 @@ function extremes<O extends "min" | "max">(opcode: O) {
     { opcode, mods: "ftz? f32", args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
     {
       opcode,
-      mods: "ftz? NaN? xorsign? abs? f32",
+      mods: "ftz? NaN? xorsign.abs? f32",
       args: ["=T", "T", "T"],
       since: [7, 0, 80],
       needs: { xorsign: { since: [7, 2, 86] } },
@@ -152,7 +152,7 @@ function extremes<O extends "min" | "max">(opcode: O) {
     { opcode, mods: "f64", args: ["=T", "T", "T"], since: [1, 0, 13], effect: "pure" },
     {
       opcode,
-      mods: "ftz? NaN? xorsign? abs? f16|f16x2",
+      mods: "ftz? NaN? xorsign.abs? f16|f16x2",
       args: ["=T", "T", "T"],
       since: [7, 0, 80],
       needs: { xorsign: { since: [7, 2, 86] } },
@@ -160,7 +160,7 @@ function extremes<O extends "min" | "max">(opcode: O) {
     },
     {
       opcode,
-      mods: "NaN? xorsign? abs? bf16|bf16x2",
+      mods: "NaN? xorsign.abs? bf16|bf16x2",
       args: ["=T", "T", "T"],
       since: [7, 0, 80],
       needs: { xorsign: { since: [7, 2, 86] } },

@@ -21,7 +21,7 @@ export const logicRows = [
   {
     opcode: "lop3",
     mods: "or|and b32",
-    args: ["=_T|pred", "T", "T", "T", "imm:0:255", "!pred"],
+    args: ["=_T&pred", "T", "T", "T", "imm:0:255", "!pred"],
     since: [8, 2, 70],
     effect: "pure",
   },

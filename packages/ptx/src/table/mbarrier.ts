@@ -3,17 +3,19 @@ import type { InstructionRow } from "./row.ts";
 
 const SHARED = "shared|shared::cta?";
 const EITHER = "shared|shared::cta|shared::cluster?";
+/** Semantics and scope come together. */
+const ARRIVE = "release.cta|release.cluster|relaxed.cta|relaxed.cluster?";
+const WAIT = "acquire.cta|acquire.cluster|relaxed.cta|relaxed.cluster?";
+const TX = "relaxed.cta|relaxed.cluster?";
 const NEEDS = {
   "shared::cta": { since: [7, 8, 80] },
   "shared::cluster": { since: [8, 0, 90] },
   release: { since: [8, 0, 80] },
   acquire: { since: [8, 0, 80] },
-  relaxed: { since: [8, 0, 80] },
+  // Relaxed arrivals and waits, and the cluster's scope, came with Hopper.
+  relaxed: { since: [8, 0, 90] },
   cluster: { since: [8, 0, 90] },
-  cta: { since: [8, 0, 80] },
 } as const;
-/** `.relaxed` came later to the phase operations than to expect_tx. */
-const LATE = { ...NEEDS, relaxed: { since: [8, 0, 90] } } as const;
 
 export const mbarrierRows = [
   {
@@ -34,7 +36,7 @@ export const mbarrierRows = [
   },
   {
     opcode: "mbarrier.expect_tx",
-    mods: `relaxed? cta|cluster? ${EITHER} b64`,
+    mods: `${TX} ${EITHER} b64`,
     args: ["[shared]", "u32"],
     since: [8, 0, 90],
     needs: NEEDS,
@@ -42,107 +44,129 @@ export const mbarrierRows = [
   },
   {
     opcode: "mbarrier.complete_tx",
-    mods: `relaxed? cta|cluster? ${EITHER} b64`,
+    mods: `${TX} ${EITHER} b64`,
     args: ["[shared]", "u32"],
     since: [8, 0, 90],
     needs: NEEDS,
     effect: "readwrite",
   },
-  {
-    opcode: "mbarrier.arrive",
-    mods: `release|relaxed? cta|cluster? ${EITHER} b64`,
-    args: ["=_b64", "[shared]", "u32?"],
-    since: [7, 0, 80],
-    needs: LATE,
-    effect: "barrier",
-  },
-  {
-    opcode: "mbarrier.arrive",
-    mods: "release|relaxed? cta|cluster? shared::cluster b64",
-    args: ["[shared]", "u32?"],
-    since: [8, 0, 90],
-    needs: LATE,
-    effect: "barrier",
-  },
-  {
-    opcode: "mbarrier.arrive.expect_tx",
-    mods: `release|relaxed? cta|cluster? ${EITHER} b64`,
-    args: ["=_b64", "[shared]", "u32"],
-    since: [8, 0, 90],
-    needs: LATE,
-    effect: "barrier",
-  },
-  {
-    opcode: "mbarrier.arrive.expect_tx",
-    mods: "release|relaxed? cta|cluster? shared::cluster b64",
-    args: ["[shared]", "u32"],
-    since: [8, 0, 90],
-    needs: LATE,
-    effect: "barrier",
-  },
-  {
-    opcode: "mbarrier.arrive.noComplete",
-    mods: `release? cta? ${SHARED} b64`,
-    args: ["=_b64", "[shared]", "u32"],
-    since: [7, 0, 80],
-    needs: NEEDS,
-    effect: "barrier",
-  },
-  {
-    opcode: "mbarrier.arrive_drop",
-    mods: `release|relaxed? cta|cluster? ${EITHER} b64`,
-    args: ["=_b64", "[shared]", "u32?"],
-    since: [7, 0, 80],
-    needs: LATE,
-    effect: "barrier",
-  },
-  {
-    opcode: "mbarrier.arrive_drop.expect_tx",
-    mods: `release|relaxed? cta|cluster? ${EITHER} b64`,
-    args: ["=_b64", "[shared]", "u32"],
-    since: [8, 0, 90],
-    needs: LATE,
-    effect: "barrier",
-  },
-  {
-    opcode: "mbarrier.arrive_drop.noComplete",
-    mods: `release? cta? ${SHARED} b64`,
-    args: ["=_b64", "[shared]", "u32"],
-    since: [7, 0, 80],
-    needs: NEEDS,
-    effect: "barrier",
-  },
+  ...arrivals("mbarrier.arrive", "mbarrier.arrive.expect_tx", "mbarrier.arrive.noComplete"),
+  ...arrivals("mbarrier.arrive_drop", "mbarrier.arrive_drop.expect_tx", "mbarrier.arrive_drop.noComplete"),
   {
     opcode: "mbarrier.test_wait",
-    mods: `acquire|relaxed? cta|cluster? ${SHARED} b64`,
-    args: ["=pred", "[shared]", "b64"],
+    mods: `${WAIT} ${SHARED} b64`,
+    args: ["=pred", "[shared]", "r:u64"],
     since: [7, 0, 80],
-    needs: LATE,
+    needs: NEEDS,
     effect: "wait",
   },
   {
     opcode: "mbarrier.test_wait.parity",
-    mods: `acquire|relaxed? cta|cluster? ${SHARED} b64`,
-    args: ["=pred", "[shared]", "u32"],
+    mods: `${WAIT} ${SHARED} b64`,
+    args: ["=pred", "[shared]", "r:u32"],
     since: [7, 1, 80],
-    needs: LATE,
+    needs: NEEDS,
+    effect: "wait",
+  },
+  {
+    opcode: "mbarrier.test_wait.parity",
+    mods: `${WAIT} ${SHARED} b64`,
+    args: ["=pred", "[shared]", "imm:0:1"],
+    since: [7, 1, 80],
+    needs: NEEDS,
     effect: "wait",
   },
   {
     opcode: "mbarrier.try_wait",
-    mods: `acquire|relaxed? cta|cluster? ${SHARED} b64`,
-    args: ["=pred", "[shared]", "b64", "u32?"],
+    mods: `${WAIT} ${SHARED} b64`,
+    args: ["=pred", "[shared]", "r:u64", "u32?"],
     since: [7, 8, 90],
-    needs: LATE,
+    needs: NEEDS,
     effect: "wait",
   },
   {
     opcode: "mbarrier.try_wait.parity",
-    mods: `acquire|relaxed? cta|cluster? ${SHARED} b64`,
-    args: ["=pred", "[shared]", "u32", "u32?"],
+    mods: `${WAIT} ${SHARED} b64`,
+    args: ["=pred", "[shared]", "r:u32", "u32?"],
     since: [7, 8, 90],
-    needs: LATE,
+    needs: NEEDS,
     effect: "wait",
   },
-  { opcode: "mbarrier.pending_count", mods: "b64", args: ["=u32", "b64"], since: [7, 0, 80], effect: "pure" },
+  {
+    opcode: "mbarrier.try_wait.parity",
+    mods: `${WAIT} ${SHARED} b64`,
+    args: ["=pred", "[shared]", "imm:0:1", "u32?"],
+    since: [7, 8, 90],
+    needs: NEEDS,
+    effect: "wait",
+  },
+  {
+    opcode: "mbarrier.pending_count",
+    mods: "b64",
+    args: ["=u32", "r:u64"],
+    since: [7, 0, 80],
+    effect: "pure",
+  },
 ] as const satisfies readonly InstructionRow[];
+
+/** arrive and arrive_drop have the same forms. Another block's barrier gives no state: the sink, or nothing, stands for it. */
+function arrivals<A extends string, E extends string, N extends string>(arrive: A, expect: E, noComplete: N) {
+  return [
+    {
+      opcode: arrive,
+      mods: `release.cta? ${SHARED} b64`,
+      args: ["=_u64", "[shared]"],
+      since: [7, 0, 80],
+      needs: NEEDS,
+      effect: "barrier",
+    },
+    {
+      opcode: arrive,
+      mods: `${ARRIVE} ${SHARED} b64`,
+      args: ["=_u64", "[shared]", "u32?"],
+      since: [7, 8, 90],
+      needs: NEEDS,
+      effect: "barrier",
+    },
+    {
+      opcode: arrive,
+      mods: `${ARRIVE} shared::cluster b64`,
+      args: ["sink", "[shared]", "u32?"],
+      since: [8, 0, 90],
+      needs: NEEDS,
+      effect: "barrier",
+    },
+    {
+      opcode: arrive,
+      mods: `${ARRIVE} shared::cluster b64`,
+      args: ["[shared]", "u32?"],
+      since: [8, 0, 90],
+      needs: NEEDS,
+      effect: "barrier",
+    },
+    {
+      opcode: expect,
+      mods: `${ARRIVE} ${SHARED} b64`,
+      args: ["=_u64", "[shared]", "u32"],
+      since: [8, 0, 90],
+      needs: NEEDS,
+      effect: "barrier",
+    },
+    {
+      opcode: expect,
+      mods: `${ARRIVE} shared::cluster b64`,
+      args: ["sink", "[shared]", "u32"],
+      since: [8, 0, 90],
+      needs: NEEDS,
+      effect: "barrier",
+    },
+    {
+      opcode: noComplete,
+      mods: `release.cta? ${SHARED} b64`,
+      args: ["=_u64", "[shared]", "u32"],
+      since: [7, 0, 80],
+      needs: NEEDS,
+      effect: "barrier",
+    },
+  ] as const;
+}

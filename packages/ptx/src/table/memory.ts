@@ -1,43 +1,56 @@
 /** Loads, stores, prefetch and cache control (PTX ISA 9.0 §9.7.9). */
 import type { InstructionRow } from "./row.ts";
 
-const LOAD_SPACE = "const|global|local|param|param::entry|param::func|shared|shared::cta|shared::cluster";
-const STORE_SPACE = "global|local|param|param::func|shared|shared::cta|shared::cluster";
 const SCOPE = "cta|cluster|gpu|sys";
+const SHARED = "shared|shared::cta|shared::cluster";
+/** Spaces behind no cache of L1 and L2 policies: hints are for global and generic addresses. */
+const LOAD_OTHER = `const|local|param|param::entry|param::func|${SHARED}`;
+const STORE_OTHER = `local|param|param::func|${SHARED}`;
 const L1 = "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate";
 const L2 = "L2::evict_last|L2::evict_normal|L2::evict_first";
-const PREFETCH = "L2::64B|L2::128B|L2::256B";
-const VEC = "v2|v4|v8";
-const TYPE = "b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64";
-const POLICY = "b64@L2::cache_hint";
+const HINT = "L2::cache_hint?";
+const POLICY = "r:u64@L2::cache_hint";
+const PREFETCH = "L2::64B|L2::128B|L2::256B?";
 
+const BITS_8_16_32 = ["b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "f32"];
+const BITS_32 = ["b32", "u32", "s32", "f32"];
+const BITS_64 = ["b64", "u64", "s64", "f64"];
+const vectors = (v: string, types: readonly string[]): string[] => types.map((t) => `${v}.${t}`);
+/** Types and vectors of at most 128 bits. */
+const UP_TO_128 = [
+  ...BITS_8_16_32,
+  ...BITS_64,
+  "b128",
+  ...vectors("v2", [...BITS_8_16_32, ...BITS_64]),
+  ...vectors("v4", BITS_8_16_32),
+].join("|");
+/** The 256-bit accesses of Blackwell, for global memory. */
+const WIDE = [...vectors("v8", BITS_32), ...vectors("v4", BITS_64)].join("|");
+const SCALAR = [...BITS_8_16_32, ...BITS_64].join("|");
+
+const L1_HINT = { since: [7, 4, 70] } as const;
 const NEEDS = {
   "shared::cta": { since: [7, 8, 30] },
   "shared::cluster": { since: [7, 8, 90] },
   "param::entry": { since: [8, 3, 70] },
   "param::func": { since: [8, 3, 70] },
   cluster: { since: [7, 8, 90] },
-  "L1::evict_normal": { since: [7, 4, 70] },
-  "L1::evict_unchanged": { since: [7, 4, 70] },
-  "L1::evict_first": { since: [7, 4, 70] },
-  "L1::evict_last": { since: [7, 4, 70] },
-  "L1::no_allocate": { since: [7, 4, 70] },
-  // The L2 eviction priorities stand beside 256-bit accesses only.
-  "L2::evict_last": { since: [8, 8, 100] },
-  "L2::evict_normal": { since: [8, 8, 100] },
-  "L2::evict_first": { since: [8, 8, 100] },
+  "L1::evict_normal": L1_HINT,
+  "L1::evict_unchanged": L1_HINT,
+  "L1::evict_first": L1_HINT,
+  "L1::evict_last": L1_HINT,
+  "L1::no_allocate": L1_HINT,
   "L2::cache_hint": { since: [7, 4, 80] },
   "L2::64B": { since: [7, 4, 75] },
   "L2::128B": { since: [7, 4, 75] },
   "L2::256B": { since: [7, 4, 80] },
-  v8: { since: [8, 8, 100] },
   b128: { since: [8, 3, 70] },
 } as const;
 
 export const memoryRows = [
   {
     opcode: "ld",
-    mods: `weak? ${LOAD_SPACE}? ca|cg|cs|lu|cv? ${L1}? ${L2}? L2::cache_hint? ${PREFETCH}? ${VEC}? ${TYPE}`,
+    mods: `weak? global? ca|cg|cs|lu|cv|${L1}? ${HINT} ${PREFETCH} ${UP_TO_128}`,
     args: ["=_V:T~", "[]", POLICY],
     since: [1, 0, 10],
     needs: NEEDS,
@@ -45,7 +58,15 @@ export const memoryRows = [
   },
   {
     opcode: "ld",
-    mods: `volatile ${LOAD_SPACE}? ${PREFETCH}? ${VEC}? ${TYPE}`,
+    mods: `weak? global? ${L1}? ${L2}? ${HINT} ${PREFETCH} ${WIDE}`,
+    args: ["=_V:T~", "[]", POLICY],
+    since: [8, 8, 100],
+    needs: NEEDS,
+    effect: "read",
+  },
+  {
+    opcode: "ld",
+    mods: `weak? ${LOAD_OTHER} ca|cg|cs|lu|cv? ${UP_TO_128}`,
     args: ["=_V:T~", "[]"],
     since: [1, 0, 10],
     needs: NEEDS,
@@ -53,7 +74,23 @@ export const memoryRows = [
   },
   {
     opcode: "ld",
-    mods: `relaxed|acquire ${SCOPE} global|shared|shared::cta|shared::cluster? ${L1}? ${L2}? L2::cache_hint? ${PREFETCH}? ${VEC}? ${TYPE}`,
+    mods: `volatile global? ${PREFETCH} ${UP_TO_128}`,
+    args: ["=_V:T~", "[]"],
+    since: [1, 0, 10],
+    needs: NEEDS,
+    effect: "read",
+  },
+  {
+    opcode: "ld",
+    mods: `volatile local|${SHARED} ${UP_TO_128}`,
+    args: ["=_V:T~", "[]"],
+    since: [1, 0, 10],
+    needs: NEEDS,
+    effect: "read",
+  },
+  {
+    opcode: "ld",
+    mods: `relaxed|acquire ${SCOPE} global? ${L1}? ${HINT} ${PREFETCH} ${UP_TO_128}`,
     args: ["=_V:T~", "[]", POLICY],
     since: [6, 0, 70],
     needs: NEEDS,
@@ -61,23 +98,54 @@ export const memoryRows = [
   },
   {
     opcode: "ld",
-    mods: `mmio relaxed sys global? ${TYPE}`,
-    args: ["=_V:T~", "[]"],
-    since: [8, 2, 70],
+    mods: `relaxed|acquire ${SCOPE} global? ${L1}? ${L2}? ${HINT} ${PREFETCH} ${WIDE}`,
+    args: ["=_V:T~", "[]", POLICY],
+    since: [8, 8, 100],
     needs: NEEDS,
     effect: "read",
   },
   {
     opcode: "ld",
-    mods: `weak? global ca|cg|cs? nc ${L1}? ${L2}? L2::cache_hint? ${PREFETCH}? ${VEC}? ${TYPE}`,
+    mods: `relaxed|acquire ${SCOPE} ${SHARED} ${UP_TO_128}`,
+    args: ["=_V:T~", "[]"],
+    since: [6, 0, 70],
+    needs: NEEDS,
+    effect: "read",
+  },
+  {
+    opcode: "ld",
+    mods: `mmio relaxed sys global? ${SCALAR}`,
+    args: ["=_V:T~", "[]"],
+    since: [8, 2, 70],
+    effect: "read",
+  },
+  {
+    opcode: "ld",
+    mods: `global ca|cg|cs? nc ${HINT} ${PREFETCH} ${UP_TO_128}`,
     args: ["=_V:T~", "[global]", POLICY],
     since: [3, 1, 32],
     needs: NEEDS,
     effect: "read",
   },
   {
+    opcode: "ld",
+    mods: `global nc ${L1} ${HINT} ${PREFETCH} ${UP_TO_128}`,
+    args: ["=_V:T~", "[global]", POLICY],
+    since: [7, 4, 70],
+    needs: NEEDS,
+    effect: "read",
+  },
+  {
+    opcode: "ld",
+    mods: `global nc ${L1}? ${L2}? ${HINT} ${PREFETCH} ${WIDE}`,
+    args: ["=_V:T~", "[global]", POLICY],
+    since: [8, 8, 100],
+    needs: NEEDS,
+    effect: "read",
+  },
+  {
     opcode: "ldu",
-    mods: `global? ${VEC}? ${TYPE}`,
+    mods: `global? ${UP_TO_128}`,
     args: ["=_V:T~", "[global]"],
     since: [2, 0, 20],
     needs: NEEDS,
@@ -85,7 +153,7 @@ export const memoryRows = [
   },
   {
     opcode: "st",
-    mods: `weak? ${STORE_SPACE}? wb|cg|cs|wt? ${L1}? ${L2}? L2::cache_hint? ${VEC}? ${TYPE}`,
+    mods: `weak? global? wb|cg|cs|wt|${L1}? ${HINT} ${UP_TO_128}`,
     args: ["[]", "V:T~", POLICY],
     since: [1, 0, 10],
     needs: NEEDS,
@@ -93,7 +161,15 @@ export const memoryRows = [
   },
   {
     opcode: "st",
-    mods: `volatile ${STORE_SPACE}? ${VEC}? ${TYPE}`,
+    mods: `weak? global? ${L1}? ${L2}? ${HINT} ${WIDE}`,
+    args: ["[]", "V:T~", POLICY],
+    since: [8, 8, 100],
+    needs: NEEDS,
+    effect: "write",
+  },
+  {
+    opcode: "st",
+    mods: `weak? ${STORE_OTHER} wb|cg|cs|wt? ${UP_TO_128}`,
     args: ["[]", "V:T~"],
     since: [1, 0, 10],
     needs: NEEDS,
@@ -101,7 +177,23 @@ export const memoryRows = [
   },
   {
     opcode: "st",
-    mods: `relaxed|release ${SCOPE} global|shared|shared::cta|shared::cluster? ${L1}? ${L2}? L2::cache_hint? ${VEC}? ${TYPE}`,
+    mods: `volatile global? ${UP_TO_128}`,
+    args: ["[]", "V:T~"],
+    since: [1, 0, 10],
+    needs: NEEDS,
+    effect: "write",
+  },
+  {
+    opcode: "st",
+    mods: `volatile ${SHARED} ${UP_TO_128}`,
+    args: ["[]", "V:T~"],
+    since: [1, 0, 10],
+    needs: NEEDS,
+    effect: "write",
+  },
+  {
+    opcode: "st",
+    mods: `relaxed|release ${SCOPE} global? ${L1}? ${HINT} ${UP_TO_128}`,
     args: ["[]", "V:T~", POLICY],
     since: [6, 0, 70],
     needs: NEEDS,
@@ -109,10 +201,25 @@ export const memoryRows = [
   },
   {
     opcode: "st",
-    mods: `mmio relaxed sys global? ${TYPE}`,
+    mods: `relaxed|release ${SCOPE} global? ${L1}? ${L2}? ${HINT} ${WIDE}`,
+    args: ["[]", "V:T~", POLICY],
+    since: [8, 8, 100],
+    needs: NEEDS,
+    effect: "write",
+  },
+  {
+    opcode: "st",
+    mods: `relaxed|release ${SCOPE} ${SHARED} ${UP_TO_128}`,
+    args: ["[]", "V:T~"],
+    since: [6, 0, 70],
+    needs: NEEDS,
+    effect: "write",
+  },
+  {
+    opcode: "st",
+    mods: `mmio relaxed sys global? ${SCALAR}`,
     args: ["[]", "V:T~"],
     since: [8, 2, 70],
-    needs: NEEDS,
     effect: "write",
   },
   { opcode: "prefetch", mods: "global|local? L1|L2", args: ["[]"], since: [2, 0, 20], effect: "hint" },
@@ -128,33 +235,33 @@ export const memoryRows = [
   {
     opcode: "applypriority",
     mods: "global? L2::evict_normal",
-    args: ["[global]", "imm:128:128"],
+    args: ["[global]", "imm:128"],
     since: [7, 4, 80],
     effect: "hint",
   },
   {
     opcode: "discard",
     mods: "global? L2",
-    args: ["[global]", "imm:128:128"],
+    args: ["[global]", "imm:128"],
     since: [7, 4, 80],
     effect: "write",
   },
   {
     opcode: "createpolicy.fractional",
     mods: "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged L2::evict_first|L2::evict_unchanged? b64",
-    args: ["=b64", "f32?"],
+    args: ["=u64", "f32?"],
     since: [7, 4, 80],
     effect: "pure",
   },
   {
     opcode: "createpolicy.range",
     mods: "global? L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged L2::evict_first|L2::evict_unchanged? b64",
-    args: ["=b64", "[global]", "u32", "u32"],
+    args: ["=u64", "[global]", "u32", "u32"],
     since: [7, 4, 80],
     effect: "pure",
   },
-  { opcode: "createpolicy.cvt", mods: "L2 b64", args: ["=b64", "b64"], since: [7, 4, 80], effect: "pure" },
-  { opcode: "alloca", mods: "u32|u64", args: ["=T", "T", "imm?"], since: [7, 3, 52], effect: "system" },
-  { opcode: "stacksave", mods: "u32|u64", args: ["=T"], since: [7, 3, 52], effect: "system" },
-  { opcode: "stackrestore", mods: "u32|u64", args: ["T"], since: [7, 3, 52], effect: "system" },
+  { opcode: "createpolicy.cvt", mods: "L2 b64", args: ["=u64", "u64"], since: [7, 4, 80], effect: "pure" },
+  { opcode: "alloca", mods: "u64", args: ["=T", "T", "imm?"], since: [7, 3, 52], effect: "system" },
+  { opcode: "stacksave", mods: "u64", args: ["=T"], since: [7, 3, 52], effect: "system" },
+  { opcode: "stackrestore", mods: "u64", args: ["r:T"], since: [7, 3, 52], effect: "system" },
 ] as const satisfies readonly InstructionRow[];

@@ -2,7 +2,18 @@
 import { BLACKWELL_ALL, type InstructionRow } from "./row.ts";
 
 const INT = "u8|u16|u32|u64|s8|s16|s32|s64";
-const F = "f16|f32|f64";
+/** Saturation is for conversions whose source has values that the destination lacks. */
+const NARROWING = (["u", "s"] as const)
+  .flatMap((d) =>
+    [8, 16, 32, 64].flatMap((to) =>
+      (["u", "s"] as const).flatMap((s) =>
+        [8, 16, 32, 64]
+          .filter((from) => from > to || (from === to && s !== d) || (from < to && s === "s" && d === "u"))
+          .map((from) => `${d}${to}.${s}${from}`),
+      ),
+    ),
+  )
+  .join("|");
 const SPACES = "global|shared|shared::cta|shared::cluster|local|const|param|param::entry";
 const CLUSTER_SPACES = {
   "shared::cta": { since: [7, 8, 30] },
@@ -50,7 +61,7 @@ export const moveRows = [
   },
   {
     opcode: "cvta",
-    mods: `${SPACES} u32|u64`,
+    mods: `${SPACES} u64`,
     args: ["=T", "s:T"],
     since: [2, 0, 20],
     needs: CLUSTER_SPACES,
@@ -58,7 +69,7 @@ export const moveRows = [
   },
   {
     opcode: "cvta.to",
-    mods: `${SPACES} u32|u64`,
+    mods: `${SPACES} u64`,
     args: ["=T", "T"],
     since: [2, 0, 20],
     needs: CLUSTER_SPACES,
@@ -66,55 +77,72 @@ export const moveRows = [
   },
 
   // Conversions. A rounding modifier is due exactly where the value may not fit the destination.
-  { opcode: "cvt", mods: `sat? ${INT} ${INT}`, args: ["=D~", "T~"], since: [1, 0, 10], effect: "pure" },
+  { opcode: "cvt", mods: `${INT} ${INT}`, args: ["=D~", "T~"], since: [1, 0, 10], effect: "pure" },
+  { opcode: "cvt", mods: `sat ${NARROWING}`, args: ["=D~", "T~"], since: [1, 0, 10], effect: "pure" },
   {
     opcode: "cvt",
-    mods: `rni|rzi|rmi|rpi ftz? sat? ${INT} ${F}`,
-    args: ["=D~", "T~"],
+    mods: `rni|rzi|rmi|rpi ftz? sat? ${INT} f32`,
+    args: ["=D~", "T"],
     since: [1, 0, 10],
     effect: "pure",
   },
   {
     opcode: "cvt",
-    mods: `rn|rz|rm|rp ftz? sat? ${F} ${INT}`,
-    args: ["=D~", "T~"],
+    mods: `rni|rzi|rmi|rpi sat? ${INT} f16|f64`,
+    args: ["=D~", "T"],
+    since: [1, 0, 13],
+    effect: "pure",
+  },
+  {
+    opcode: "cvt",
+    mods: `rn|rz|rm|rp ftz? sat? f32 ${INT}`,
+    args: ["=D", "T~"],
     since: [1, 0, 10],
     effect: "pure",
   },
-  { opcode: "cvt", mods: "ftz? sat? f32|f64 f16", args: ["=D~", "T~"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "cvt", mods: "ftz? sat? f64 f32", args: ["=D~", "T~"], since: [1, 0, 13], effect: "pure" },
   {
     opcode: "cvt",
-    mods: "rni|rzi|rmi|rpi? ftz? sat? f16 f16",
-    args: ["=D~", "T~"],
+    mods: `rn|rz|rm|rp sat? f16|f64 ${INT}`,
+    args: ["=D", "T~"],
+    since: [1, 0, 13],
+    effect: "pure",
+  },
+  { opcode: "cvt", mods: "ftz? sat? f32 f16", args: ["=D", "T"], since: [1, 0, 10], effect: "pure" },
+  { opcode: "cvt", mods: "sat? f64 f16", args: ["=D", "T"], since: [1, 0, 13], effect: "pure" },
+  { opcode: "cvt", mods: "ftz? sat? f64 f32", args: ["=D", "T"], since: [1, 0, 13], effect: "pure" },
+  {
+    opcode: "cvt",
+    mods: "rni|rzi|rmi|rpi? sat? f16 f16",
+    args: ["=D", "T"],
     since: [1, 0, 10],
     effect: "pure",
   },
   {
     opcode: "cvt",
     mods: "rni|rzi|rmi|rpi? ftz? sat? f32 f32",
-    args: ["=D~", "T~"],
+    args: ["=D", "T"],
     since: [1, 0, 10],
     effect: "pure",
   },
   {
     opcode: "cvt",
     mods: "rni|rzi|rmi|rpi? sat? f64 f64",
-    args: ["=D~", "T~"],
+    args: ["=D", "T"],
     since: [1, 0, 13],
     effect: "pure",
   },
   {
     opcode: "cvt",
     mods: "rn|rz|rm|rp ftz? sat? f16 f32",
-    args: ["=D~", "T~"],
+    args: ["=D", "T"],
     since: [1, 0, 10],
     effect: "pure",
   },
+  { opcode: "cvt", mods: "rn|rz|rm|rp sat? f16 f64", args: ["=D", "T"], since: [1, 0, 13], effect: "pure" },
   {
     opcode: "cvt",
-    mods: "rn|rz|rm|rp ftz? sat? f16|f32 f64",
-    args: ["=D~", "T~"],
+    mods: "rn|rz|rm|rp ftz? sat? f32 f64",
+    args: ["=D", "T"],
     since: [1, 0, 13],
     effect: "pure",
   },
@@ -130,14 +158,14 @@ export const moveRows = [
   {
     opcode: "cvt",
     mods: `rni|rzi|rmi|rpi ${INT} bf16`,
-    args: ["=D~", "T"],
+    args: ["=D", "T"],
     since: [7, 8, 90],
     effect: "pure",
   },
   {
     opcode: "cvt",
     mods: `rn|rz|rm|rp bf16 ${INT}|f16|f64`,
-    args: ["=D", "T~"],
+    args: ["=D", "T"],
     since: [7, 8, 90],
     effect: "pure",
   },
@@ -170,7 +198,7 @@ export const moveRows = [
   {
     opcode: "cvt",
     mods: "rs relu? satfinite? f16x2|bf16x2 f32",
-    args: ["=D", "T", "T", "b32"],
+    args: ["=D", "T", "T", "r:u32"],
     ...STOCHASTIC,
     effect: "pure",
   },
@@ -214,7 +242,7 @@ export const moveRows = [
   {
     opcode: "cvt",
     mods: "rs relu? satfinite e4m3x4|e5m2x4|e2m3x4|e3m2x4|e2m1x4 f32",
-    args: ["=D", "T*4", "b32"],
+    args: ["=D", "T*4", "r:u32"],
     ...STOCHASTIC,
     effect: "pure",
   },

@@ -4,7 +4,7 @@
  * A row is data, written in two small notations so that a page of rows reads like the ISA's syntax boxes.
  *
  * Modifiers (`mods`): slots separated by blanks, in the ISA's order; `a|b|c` are alternatives, a trailing `?` makes the
- * slot optional. `"rn|rz|rm|rp ftz? sat? f32"` is `.rn/.rz/.rm/.rp{.ftz}{.sat}.f32`.
+ * slot optional; an alternative of several words (`xorsign.abs`) is all of them or none. `"rn|rz|rm|rp ftz? sat? f32"` is `.rn/.rz/.rm/.rp{.ftz}{.sat}.f32`.
  *
  * Operands (`args`): one string each.
  *
@@ -23,8 +23,12 @@
  * | `!pred` | a predicate that may be negated |
  * | `!pred/imm` | the same, or an integer |
  * | `pred|pred`, `T|pred` | the second half is optional: `p` or `p|q` |
- * | `[]` | memory; `[shared]` and the like say which space, for the documentation and for the address width |
- * | `[tensor]` | `[map, {c0, c1}]`; `[tensor?]` also plain `[map]` |
+ * | `T&pred` | the second half is always there |
+ * | `u32%16` | a constant must be a multiple of 16 |
+ * | `sink` | `_` and nothing else |
+ * | `r:u32*L`, `r:u16*I` | as many as an output-lane mask, an im2col mode needs |
+ * | `[]` | memory; `[global]`, `[shared]`, `[tmem]` say which space, which decides the address's width |
+ * | `[tensor]` | `[map, {c0, c1}]` |
  * | `imm`, `imm:0:255`, `imm:24:256:8`, `imm:4,8,16` | an integer constant: any, in a range, in steps, one of a list |
  * | `label`, `targets`, `callee`, `list`, `prototype` | what bra, brx.idx and call name |
  *

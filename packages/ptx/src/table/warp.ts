@@ -1,46 +1,40 @@
-/** Exchange among the lanes of a warp: shuffle, vote, match, reduce, elect (PTX ISA 9.0 §9.7.9.6, §9.7.13.9 to §9.7.13.13). */
+/** Exchange among the lanes of a warp: shuffle, vote, match, reduce, elect (PTX ISA 9.0 §9.7.9.6, §9.7.13.9 to §9.7.13.13).
+ * The forms without `.sync` have no rows: PTX dropped them for sm_70 and later. */
 import type { InstructionRow } from "./row.ts";
 
 export const warpRows = [
   {
     opcode: "shfl.sync",
     mods: "up|down|bfly|idx b32",
-    args: ["=_b32|pred", "b32", "b32", "b32", "b32"],
+    args: ["=_b32|pred", "b32", "u32", "u32", "u32"],
     since: [6, 0, 30],
-    effect: "collective",
-  },
-  {
-    opcode: "shfl",
-    mods: "up|down|bfly|idx b32",
-    args: ["=_b32|pred", "b32", "b32", "b32"],
-    since: [3, 0, 30],
     effect: "collective",
   },
   {
     opcode: "vote.sync",
     mods: "all|any|uni pred",
-    args: ["=pred", "!pred", "b32"],
+    args: ["=pred", "!pred", "u32"],
     since: [6, 0, 30],
     effect: "collective",
   },
   {
     opcode: "vote.sync",
     mods: "ballot b32",
-    args: ["=b32", "!pred", "b32"],
+    args: ["=u32", "!pred", "u32"],
     since: [6, 0, 30],
     effect: "collective",
   },
   {
     opcode: "match.any.sync",
     mods: "b32|b64",
-    args: ["=b32", "T", "b32"],
+    args: ["=u32", "T", "u32"],
     since: [6, 0, 70],
     effect: "collective",
   },
   {
     opcode: "match.all.sync",
     mods: "b32|b64",
-    args: ["=b32|pred", "T", "b32"],
+    args: ["=u32|pred", "T", "u32"],
     since: [6, 0, 70],
     effect: "collective",
   },
@@ -48,24 +42,24 @@ export const warpRows = [
   {
     opcode: "redux.sync",
     mods: "add|min|max u32|s32",
-    args: ["=T", "T", "b32"],
+    args: ["=T", "r:T", "u32"],
     since: [7, 0, 80],
     effect: "collective",
   },
   {
     opcode: "redux.sync",
     mods: "and|or|xor b32",
-    args: ["=T", "T", "b32"],
+    args: ["=T", "r:T", "u32"],
     since: [7, 0, 80],
     effect: "collective",
   },
   {
     opcode: "redux.sync",
     mods: "min|max abs? NaN? f32",
-    args: ["=T", "T", "b32"],
+    args: ["=T", "r:T", "u32"],
     since: [8, 6, 100],
     only: ["sm_100a", "sm_100f", "sm_103a", "sm_103f"],
     effect: "collective",
   },
-  { opcode: "elect.sync", mods: "", args: ["=_b32|pred", "b32"], since: [8, 0, 90], effect: "collective" },
+  { opcode: "elect.sync", mods: "", args: ["=_u32&pred", "u32"], since: [8, 0, 90], effect: "collective" },
 ] as const satisfies readonly InstructionRow[];
