@@ -73,5 +73,5 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
-export { verifiers, verifyProgram } from "./verify/index.ts";
+export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";

@@ -1,5 +1,5 @@
 /** Rings at run time: sequence numbers enforced, asynchronous copies landed as late (or as early) as the protocol allows. */
-import type { Ring } from "../types.ts";
+import type { Edge, Ring } from "../types.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import type { Memory } from "./memory.ts";
 
@@ -31,6 +31,18 @@ interface Consumer {
   released: number;
 }
 
+/** Who did something last to a chunk, and how many barriers it had passed. */
+export interface Actor {
+  readonly name: string;
+  readonly groups: Groups;
+  epoch: number;
+}
+
+interface Moment {
+  readonly name: string;
+  readonly epoch: number;
+}
+
 /** Progress of one ring within one block. All numbers are those of the last chunk, -1 before the first. */
 export class RingState {
   readonly ring: Ring;
@@ -38,6 +50,9 @@ export class RingState {
   readonly #consumers = new Map<string, Consumer>();
   /** Flights by chunk, for transports whose completion the ring itself carries (tma, or cp.async across roles). */
   readonly #flights = new Map<number, Flight[]>();
+  /** Commits and releases by chunk: what an implied edge must come after. */
+  readonly #commits = new Map<number, Moment>();
+  readonly #releases = new Map<number, Moment[]>();
   acquired = -1;
   committed = -1;
 
@@ -53,8 +68,11 @@ export class RingState {
   }
 
   /** Take the slot; what the slot held is gone. */
-  acquire(chunk: number, at: string): void {
+  acquire(chunk: number, actor: Actor, at: string): void {
     this.#inOrder("acquire", chunk, this.acquired + 1, at);
+    const before = chunk - this.ring.slots;
+    this.#pass(this.ring.empty, actor, this.#releases.get(before) ?? [], `release of chunk ${before}`, at);
+    this.#releases.delete(before);
     this.acquired = chunk;
     const slot = chunk % this.ring.slots;
     for (const { written, count, slotStride } of this.#memories) {
@@ -63,7 +81,8 @@ export class RingState {
     }
   }
 
-  commit(chunk: number, groups: Groups, at: string): void {
+  commit(chunk: number, actor: Actor, at: string): void {
+    const { groups } = actor;
     this.#inOrder("commit", chunk, this.committed + 1, at);
     if (chunk > this.acquired)
       this.#fail(
@@ -72,6 +91,7 @@ export class RingState {
         "acquire it first",
       );
     this.committed = chunk;
+    this.#commits.set(chunk, { name: actor.name, epoch: actor.epoch });
     const flights = groups.open;
     groups.open = [];
     this.#flights.set(chunk, flights);
@@ -82,10 +102,13 @@ export class RingState {
    * Let chunk arrive. With cp.async groups of this thread all but the last `pending` land, and the chunk must be among them;
    * otherwise (tma, or copies of another role) the chunk's own copies land.
    */
-  wait(chunk: number, pending: number, consumer: string, groups: Groups, at: string): void {
-    const state = this.#consumer(consumer, "waits for", at);
+  wait(chunk: number, pending: number, actor: Actor, at: string): void {
+    const { groups } = actor;
+    const state = this.#consumer(actor.name, "waits for", at);
     this.#inOrder("wait", chunk, state.waited + 1, at);
     state.waited = chunk;
+    const committed = this.#commits.get(chunk);
+    this.#pass(this.ring.full, actor, committed ? [committed] : [], `commit of chunk ${chunk}`, at);
     const flights = this.#flights.get(chunk) ?? [];
     const mine = groups.closed.some((g) => g.ring === this.ring.name && g.chunk === chunk);
     if (mine) {
@@ -104,8 +127,8 @@ export class RingState {
     this.#flights.delete(chunk);
   }
 
-  release(chunk: number, consumer: string, at: string): void {
-    const state = this.#consumer(consumer, "releases", at);
+  release(chunk: number, actor: Actor, at: string): void {
+    const state = this.#consumer(actor.name, "releases", at);
     this.#inOrder("release", chunk, state.released + 1, at);
     if (chunk > state.waited)
       this.#fail(
@@ -114,6 +137,23 @@ export class RingState {
         "wait for it first",
       );
     state.released = chunk;
+    const moments = this.#releases.get(chunk) ?? [];
+    this.#releases.set(chunk, [...moments, { name: actor.name, epoch: actor.epoch }]);
+  }
+
+  /** Cross an edge: a barrier begins a new epoch; an implied edge needs one since every moment that it follows. */
+  #pass(edge: Edge | null, actor: Actor, moments: readonly Moment[], what: string, at: string): void {
+    if (edge?.kind === "barrier") actor.epoch++;
+    if (edge?.kind !== "implied") return;
+    for (const { name, epoch } of moments)
+      if (name !== actor.name || epoch >= actor.epoch)
+        this.#fail(
+          at,
+          name === actor.name
+            ? `no barrier stands between this and the ${what} of %${this.ring.name}, whose edge is implied`
+            : `the ${what} of %${this.ring.name} is in role ${name}, and the edge to it is implied`,
+          "make the edge barrier:ID or mbarrier:N, or move the statement behind the next wait",
+        );
   }
 
   /** Writes go to chunks between acquire and commit. */

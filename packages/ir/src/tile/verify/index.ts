@@ -2,14 +2,35 @@
 import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
 import type { Target } from "../../target.ts";
 import { stages, type TileProgram } from "../types.ts";
+import { bounds, slotRange } from "./bounds.ts";
+import { complete } from "./complete.ts";
+import { distributions } from "./distributions.ts";
+import { dtypesAgree } from "./dtypes.ts";
+import { epilogues, output } from "./epilogues.ts";
+import { featuresPresent } from "./features.ts";
+import { layouts } from "./layouts.ts";
 import { names } from "./names.ts";
+import { operands } from "./operands.ts";
+import { ownership } from "./ownership.ts";
+import { protocolFault, ringProtocol, sharedBarriers } from "./protocol.ts";
+import { sharedMemory, threads } from "./resources.ts";
+import { rings } from "./rings.ts";
+import { roles } from "./roles.ts";
+import { shapes } from "./shapes.ts";
+import { stageLegality } from "./stage.ts";
+import { vectors } from "./vectors.ts";
 import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
 
 /**
  * In dependency order. A group runs only when the groups before it found nothing: names must resolve before shapes can
  * be compared, and shapes agree before addresses mean anything.
  */
-const groups: readonly (readonly Verifier[])[] = [[names]];
+const groups: readonly (readonly Verifier[])[] = [
+  [names],
+  [shapes, operands, dtypesAgree, stageLegality, layouts, threads, roles, rings],
+  [slotRange, bounds, ownership, distributions, epilogues, output, sharedMemory, featuresPresent],
+  [complete, vectors, ringProtocol, sharedBarriers],
+];
 
 export const verifiers: readonly Verifier[] = groups.flat();
 
@@ -32,4 +53,21 @@ export function verifyProgram(
     if (found.length > 0) return found;
   }
   return [];
+}
+
+/**
+ * Faults of the ring protocol for every number of K chunks from 0 to slots + 2, where prologue, steady state and drain meet
+ * in all ways; `verifyProgram` looks at the program's own number. The program must pass `verifyProgram`; none are found in programs
+ * that do not name their number of chunks as a loop bound.
+ */
+export function verifyChunkCounts(program: TileProgram): readonly Diagnostic[] {
+  if (program.rings.length === 0) return [];
+  const subject = subjectOf(program, null);
+  const slots = Math.max(...program.rings.map((ring) => ring.slots));
+  return Array.from({ length: slots + 3 }, (_, count) => count).flatMap((count) => {
+    const fault = protocolFault(subject, count);
+    if (fault === null) return [];
+    const message = `with ${count} K chunks: ${fault.message}`;
+    return [diagnosticOf(ringProtocol, { ...fault, message }, undefined)];
+  });
 }

@@ -2,12 +2,18 @@
 import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
 import type { Target } from "../../target.ts";
 import { childrenOf } from "../rewrite.ts";
-import type { Buffer, Ring, Stage, Stmt, TileProgram } from "../types.ts";
+import type { Buffer, Ring, Stage, Stmt, TileProgram, View } from "../types.ts";
+import { type Ranges, rangesInside } from "./ranges.ts";
 
 /** A statement and the statements around it, outermost first. */
 export interface Site {
   readonly stmt: Stmt;
   readonly parents: readonly Stmt[];
+}
+
+/** Ranges of the loop variables at a site; computed when asked, since names must resolve first. */
+export function rangesAt(site: Site): Ranges {
+  return site.parents.reduce<Ranges>((ranges, stmt) => rangesInside(stmt, ranges), new Map());
 }
 
 /** Fault found by a verifier. `at`: the statement, buffer or ring, or the name of another part of the program. */
@@ -118,3 +124,6 @@ export function diagnosticOf(
   } as const;
   return location === undefined ? base : { ...base, location };
 }
+
+/** `%sA (128 x 8)` */
+export const viewText = (view: View): string => `%${view.buffer} (${view.extent[0]} x ${view.extent[1]})`;

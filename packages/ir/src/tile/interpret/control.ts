@@ -1,0 +1,298 @@
+/**
+ * Control flow of a program: loops, conditions, tiles, roles as coroutines, ring events. What data statements do is given
+ * as hooks, so that the interpreter and the protocol verifier run one and the same control flow.
+ */
+import { childrenOf } from "../rewrite.ts";
+import type { Ring, Stmt, TileProgram } from "../types.ts";
+import { type Cells, CellTable, compileCond, compileExpr } from "./compileExpr.ts";
+import { InterpretFailure, interpretCodes } from "./failure.ts";
+import { type Groups, newGroups, type RingState } from "./rings.ts";
+
+/** A role, or the whole block outside roles. */
+export interface Thread {
+  readonly name: string;
+  readonly cells: Cells;
+  readonly groups: Groups;
+  /** Barriers passed: what happened in different epochs is ordered for all threads of the role. */
+  epoch: number;
+}
+
+/** Where a thread stands still; it goes on when `ready` says so. */
+interface Blocked {
+  readonly ready: () => boolean;
+  readonly at: string;
+  readonly why: string;
+}
+
+type Steps = Generator<Blocked, void, void>;
+
+/** A compiled statement: `run` never blocks, `steps` may. */
+export type Op =
+  | { readonly kind: "run"; readonly run: (thread: Thread) => void }
+  | { readonly kind: "steps"; readonly steps: (thread: Thread) => Steps };
+
+/** Statements that touch data. */
+export type DataStmt = Extract<Stmt, { kind: "fill" | "copy" | "mma" | "epilogue" }>;
+type RingStmt = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>;
+type Role = Extract<Stmt, { kind: "role" }>;
+
+export interface Hooks {
+  /** What a data statement does; null: nothing that matters here. */
+  data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null;
+  /** State of a ring at the start of a block. */
+  ring(ring: Ring): RingState;
+  /** How a statement is named in faults. */
+  at(stmt: Stmt): string;
+  /** Shared memory and registers are fresh. */
+  newBlock(): void;
+  /** Whether to visit all tiles or only the first and the last. */
+  readonly tiles: "all" | "ends";
+  /** Picks the next of `count` threads that can go on. */
+  pick(count: number): number;
+}
+
+const BLOCK = "block";
+
+const run = (action: (thread: Thread) => void): Op => ({ kind: "run", run: action });
+const steps = (action: (thread: Thread) => Steps): Op => ({ kind: "steps", steps: action });
+
+export class Control {
+  readonly #program: TileProgram;
+  readonly #hooks: Hooks;
+  readonly #table = new CellTable();
+  readonly #ops: readonly Op[];
+  #rings: ReadonlyMap<string, RingState> = new Map();
+
+  constructor(program: TileProgram, hooks: Hooks) {
+    this.#program = program;
+    this.#hooks = hooks;
+    this.#ops = this.#compileList(program.body, false);
+  }
+
+  /** Rings of the running block. */
+  get rings(): ReadonlyMap<string, RingState> {
+    return this.#rings;
+  }
+
+  run(): void {
+    this.#newBlock();
+    const thread = this.#thread(BLOCK);
+    this.#schedule([thread], () => this.#ops);
+    this.#endBlock([thread]);
+  }
+
+  #thread(name: string, parent?: Thread): Thread {
+    const cells = parent?.cells.slice() ?? new Float64Array(this.#table.size);
+    return { name, cells, groups: newGroups(), epoch: parent?.epoch ?? 0 };
+  }
+
+  #newBlock(): void {
+    this.#hooks.newBlock();
+    this.#rings = new Map(this.#program.rings.map((ring) => [ring.name, this.#hooks.ring(ring)]));
+  }
+
+  #endBlock(threads: readonly Thread[]): void {
+    for (const ring of this.#rings.values()) ring.checkEnd();
+    for (const { groups, name } of threads)
+      if (groups.open.length > 0)
+        throw new InterpretFailure(
+          interpretCodes.inFlight,
+          name,
+          `${groups.open.length} asynchronous copies are never committed`,
+          "commit them, and wait for them",
+        );
+  }
+
+  /** Run threads until all have ended. */
+  #schedule(threads: readonly Thread[], opsOf: (thread: Thread) => readonly Op[]): void {
+    const live = threads.map((thread) => ({
+      thread,
+      steps: this.#runList(opsOf(thread), thread),
+      blocked: null as Blocked | null,
+    }));
+    while (live.length > 0) {
+      const ready = live.filter((t) => t.blocked === null || t.blocked.ready());
+      const next = ready[this.#hooks.pick(ready.length)];
+      if (next === undefined)
+        throw new InterpretFailure(
+          interpretCodes.deadlock,
+          live[0]?.blocked?.at ?? BLOCK,
+          `deadlock: ${live.map((t) => `${t.thread.name} stands at ${t.blocked?.why ?? "?"}`).join("; ")}`,
+          "commit what is waited for, release what is acquired again",
+        );
+      const result = next.steps.next();
+      if (result.done === true) live.splice(live.indexOf(next), 1);
+      else next.blocked = result.value;
+    }
+  }
+
+  *#runList(ops: readonly Op[], thread: Thread): Steps {
+    for (const op of ops) {
+      if (op.kind === "run") op.run(thread);
+      else yield* op.steps(thread);
+    }
+  }
+
+  /** Neighbouring roles run at the same time; what follows them runs when all have ended. */
+  #compileList(stmts: readonly Stmt[], inRole: boolean): readonly Op[] {
+    const ops: Op[] = [];
+    let roles: Role[] = [];
+    const flush = (): void => {
+      if (roles.length > 0) ops.push(this.#compileRoles(roles));
+      roles = [];
+    };
+    for (const stmt of stmts) {
+      if (stmt.kind === "role") roles.push(stmt);
+      else {
+        flush();
+        const op = this.#compile(stmt, inRole);
+        if (op !== null) ops.push(op);
+      }
+    }
+    flush();
+    return ops;
+  }
+
+  #compileRoles(roles: readonly Role[]): Op {
+    const bodies = new Map(roles.map((role) => [role.name, this.#compileList(role.body, true)]));
+    return run((parent) => {
+      const threads = roles.map((role) => this.#thread(role.name, parent));
+      this.#schedule(threads, (thread) => bodies.get(thread.name) ?? []);
+      for (const { groups, name } of threads)
+        if (groups.open.length > 0)
+          throw new InterpretFailure(
+            interpretCodes.inFlight,
+            `role ${name}`,
+            `${groups.open.length} asynchronous copies are never committed`,
+            "commit them, and wait for them",
+          );
+      parent.epoch = Math.max(parent.epoch, ...threads.map((t) => t.epoch));
+    });
+  }
+
+  #compile(stmt: Exclude<Stmt, Role>, inRole: boolean): Op | null {
+    const at = this.#hooks.at(stmt);
+    switch (stmt.kind) {
+      case "tiles":
+        return this.#compileTiles(stmt, inRole);
+      case "for": {
+        const cell = this.#table.cell(stmt.var);
+        const [from, to] = [compileExpr(stmt.from, this.#table), compileExpr(stmt.to, this.#table)];
+        const body = this.#compileList(stmt.body, inRole);
+        if (body.length === 0) return null;
+        const runList = (thread: Thread) => this.#runList(body, thread);
+        return steps(function* (thread) {
+          const last = to(thread.cells);
+          for (let i = from(thread.cells); i < last; i++) {
+            thread.cells[cell] = i;
+            yield* runList(thread);
+          }
+        });
+      }
+      case "if": {
+        const test = compileCond(stmt.cond, this.#table);
+        const body = this.#compileList(childrenOf(stmt), inRole);
+        if (body.length === 0) return null;
+        const runList = (thread: Thread) => this.#runList(body, thread);
+        return steps(function* (thread) {
+          if (test(thread.cells)) yield* runList(thread);
+        });
+      }
+      case "fill":
+      case "copy":
+      case "mma":
+      case "epilogue": {
+        const action = this.#hooks.data(stmt, this.#table, at);
+        return action === null ? null : run(action);
+      }
+      case "acquire":
+      case "commit":
+      case "wait":
+      case "release":
+        return this.#compileRingEvent(stmt, at);
+      case "barrier":
+        // Threads of one role move together here, so there is nobody to wait for.
+        return run((thread) => {
+          thread.epoch++;
+        });
+    }
+  }
+
+  /** Outside roles every tile is a block of its own; inside, one persistent block visits all. */
+  #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean): Op {
+    const [rowCell, colCell] = [this.#table.cell(stmt.vars[0]), this.#table.cell(stmt.vars[1])];
+    const [rows, cols] = stmt.extents;
+    const count = rows * cols;
+    const body = this.#compileList(stmt.body, inRole);
+    const visit = (thread: Thread, index: number): Steps => {
+      thread.cells[rowCell] = Math.floor(index / cols);
+      thread.cells[colCell] = index % cols;
+      return this.#runList(body, thread);
+    };
+    const begin = (thread: Thread): void => {
+      if (inRole) return;
+      this.#newBlock();
+      thread.groups.open = [];
+      thread.groups.closed.length = 0;
+    };
+    const end = (thread: Thread): void => {
+      if (!inRole) this.#endBlock([thread]);
+    };
+    const step = this.#hooks.tiles === "ends" ? Math.max(1, count - 1) : 1;
+    return steps(function* (thread) {
+      for (let index = 0; index < count; index += step) {
+        begin(thread);
+        yield* visit(thread, index);
+        end(thread);
+      }
+    });
+  }
+
+  #compileRingEvent(stmt: RingStmt, at: string): Op {
+    const chunkOf = compileExpr(stmt.at, this.#table);
+    const state = (): RingState => {
+      const ring = this.#rings.get(stmt.ring);
+      if (ring === undefined) throw new RangeError(`unresolved ring %${stmt.ring}`);
+      return ring;
+    };
+    switch (stmt.kind) {
+      case "acquire":
+        return steps(function* (thread) {
+          const [ring, chunk] = [state(), chunkOf(thread.cells)];
+          const ready = (): boolean => ring.free(chunk);
+          const why = `acquire of chunk ${chunk} of %${stmt.ring}, whose slot still holds chunk ${chunk - ring.ring.slots}`;
+          if (!ready()) yield { ready, at, why };
+          ring.acquire(chunk, thread, at);
+        });
+      case "commit":
+        return run((thread) => state().commit(chunkOf(thread.cells), thread, at));
+      case "wait":
+        return steps(function* (thread) {
+          const [ring, chunk] = [state(), chunkOf(thread.cells)];
+          const ready = (): boolean => ring.committed >= chunk;
+          const why = `wait for chunk ${chunk} of %${stmt.ring}, which nobody has committed`;
+          if (!ready()) yield { ready, at, why };
+          ring.wait(chunk, stmt.pending, thread, at);
+        });
+      case "release":
+        return run((thread) => state().release(chunkOf(thread.cells), thread, at));
+    }
+  }
+}
+
+/** Roles (or the block) that wait for a ring: all of them must release a slot before it is free. */
+export function consumersOf(program: TileProgram, ring: string): readonly string[] {
+  const names = new Set<string>();
+  const walk = (stmts: readonly Stmt[], name: string): void => {
+    for (const stmt of stmts) {
+      if (stmt.kind === "wait" && stmt.ring === ring) names.add(name);
+      walk(childrenOf(stmt), stmt.kind === "role" ? stmt.name : name);
+    }
+  };
+  walk(program.body, BLOCK);
+  return [...names];
+}
+
+/** The ring that manages each buffer. */
+export const ringsByBuffer = (program: TileProgram): ReadonlyMap<string, string> =>
+  new Map(program.rings.flatMap((ring) => ring.buffers.map((b) => [b, ring.name] as const)));

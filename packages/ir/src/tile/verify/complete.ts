@@ -1,0 +1,48 @@
+/** At stage bound nothing is left to decide. */
+import { stagingCopies } from "./distributions.ts";
+import { bufferAt, type Verifier } from "./verifier.ts";
+
+export const complete: Verifier = {
+  name: "complete",
+  code: "TW3108",
+  property:
+    "a bound program has no nest and no directives; shared tiles have layouts, register tiles owners, copies distributions",
+  from: "bound",
+  *check(subject) {
+    const { program } = subject;
+    if (program.nest !== null)
+      yield { at: "nest", message: "a nest at stage bound", hint: "remove it: ownership says the same" };
+    for (const directive of program.directives)
+      yield {
+        at: `directive ${directive.name}`,
+        message: `directive '${directive.name}' is left at stage bound`,
+        hint: "no pass took it; remove it, or start from an earlier stage",
+      };
+    for (const buffer of program.buffers) {
+      if ((buffer.space === "shared" || buffer.space === "tensor") && buffer.layout === null)
+        yield { at: buffer, message: "has no layout", hint: "write layout (ROWS,COLS):(STRIDE,STRIDE)" };
+      if (buffer.space === "register" && buffer.own === null && stagingCopies(subject, buffer.name) === null)
+        yield { at: buffer, message: "has no owner", hint: "write own rows(…) cols(…)" };
+    }
+    for (const site of subject.sites) {
+      const { stmt } = site;
+      if (stmt.kind === "copy" && stmt.dist === null) {
+        const owned = [stmt.src, stmt.dst].some((view) => bufferAt(subject, view.buffer).own !== null);
+        if (!owned)
+          yield {
+            at: site,
+            message: "has neither a distribution nor an owned register tile",
+            hint: "write dist(threads N, vector N, fastest rows|cols)",
+          };
+      }
+      if (stmt.kind === "mma")
+        for (const view of [stmt.a, stmt.b])
+          if (bufferAt(subject, view.buffer).space === "global")
+            yield {
+              at: site,
+              message: `multiplies %${view.buffer} straight from global memory`,
+              hint: "copy it into a fragment first",
+            };
+    }
+  },
+};

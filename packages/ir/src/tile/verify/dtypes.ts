@@ -1,0 +1,61 @@
+/** Element types agree where tiles meet. */
+import { type DType, dtypes } from "../../dtype.ts";
+import { bufferAt, type Verifier } from "./verifier.ts";
+
+/** Pairs of A and B that tensor cores take beside equal dtypes. */
+const mixed: readonly (readonly DType[])[] = [
+  ["e4m3", "e5m2"],
+  ["s8", "u8"],
+];
+
+/** tf32 is fp32 in memory. */
+const inMemory = (dtype: DType): DType => (dtype === "tf32" ? "f32" : dtype);
+
+const multiplies = (a: DType, b: DType): boolean =>
+  inMemory(a) === inMemory(b) || mixed.some((pair) => pair.includes(a) && pair.includes(b));
+
+/** Accumulators of an operand dtype: its usual one, and f16 for the narrow floats (mma.f16 accumulates in f16 too). */
+const accumulates = (a: DType, acc: DType): boolean =>
+  dtypes[a].acc === acc || (acc === "f16" && dtypes[a].bits <= 16 && dtypes[a].kind === "float");
+
+export const dtypesAgree: Verifier = {
+  name: "dtypes",
+  code: "TW3103",
+  property: "copies keep the dtype; A and B of an mma go together and with the accumulator",
+  from: "nest",
+  *check(subject) {
+    const dtype = (name: string): DType => bufferAt(subject, name).dtype;
+    for (const site of subject.sites) {
+      const { stmt } = site;
+      if (stmt.kind === "copy") {
+        const [src, dst] = [dtype(stmt.src.buffer), dtype(stmt.dst.buffer)];
+        if (inMemory(src) !== inMemory(dst))
+          yield {
+            at: site,
+            message: `copies ${src} into ${dst}`,
+            hint: "a copy does not convert; the epilogue does",
+          };
+      }
+      if (stmt.kind === "mma") {
+        const [a, b, acc] = [dtype(stmt.a.buffer), dtype(stmt.b.buffer), dtype(stmt.acc.buffer)];
+        if (!multiplies(a, b)) yield { at: site, message: `multiplies ${a} by ${b}`, hint: `make B ${a}` };
+        else if (!accumulates(a, acc))
+          yield {
+            at: site,
+            message: `accumulates products of ${a} in ${acc}`,
+            hint: `accumulate in ${dtypes[a].acc}`,
+          };
+      }
+      if (
+        stmt.kind === "epilogue" &&
+        stmt.c !== null &&
+        dtypes[dtype(stmt.acc.buffer)].kind !== dtypes[dtype(stmt.c.buffer)].kind
+      )
+        yield {
+          at: site,
+          message: `adds C in ${dtype(stmt.c.buffer)} to an accumulator in ${dtype(stmt.acc.buffer)}`,
+          hint: "both are integers or both are floating point",
+        };
+    }
+  },
+};

@@ -1,0 +1,95 @@
+/** Epilogues read C exactly where beta asks for it, and the tiles cover D once. */
+import { evaluateExpr } from "../expr.ts";
+import type { Stmt } from "../types.ts";
+import type { Fault, Site, Verifier } from "./verifier.ts";
+
+export const epilogues: Verifier = {
+  name: "epilogues",
+  code: "TW3120",
+  property:
+    "an epilogue has C iff beta is not 0, and asks the launch only for scalars that the problem leaves to it",
+  from: "nest",
+  *check({ program, sites }) {
+    for (const site of sites) {
+      const { stmt } = site;
+      if (stmt.kind !== "epilogue") continue;
+      if ((stmt.c === null) !== (stmt.beta === 0))
+        yield {
+          at: site,
+          message: stmt.c === null ? `beta is ${stmt.beta} and there is no C` : "reads C although beta is 0",
+          hint: stmt.c === null ? "write c VIEW, or beta 0" : "remove c, or give beta a value",
+        };
+      for (const name of ["alpha", "beta"] as const)
+        if (stmt[name] === "runtime" && program.problem[name] !== "runtime")
+          yield {
+            at: site,
+            message: `${name} is left to the launch, and the problem says ${program.problem[name]}`,
+            hint: `write ${name} ${program.problem[name]}`,
+          };
+    }
+  },
+};
+
+/** Most output tiles that coverage is counted for. */
+const TILE_LIMIT = 1_000_000;
+
+export const output: Verifier = {
+  name: "output",
+  code: "TW3119",
+  property:
+    "the epilogues of all tiles write every element of D exactly once (checked where there is one epilogue, per axis)",
+  from: "nest",
+  *check({ program, sites }) {
+    const stores = sites.filter((s) => s.stmt.kind === "epilogue" && s.stmt.dst.buffer === "D");
+    if (stores.length === 0) {
+      yield { at: "%D", message: "no epilogue writes %D", hint: "end the tile with an epilogue" };
+      return;
+    }
+    const [site] = stores;
+    if (stores.length > 1 || site === undefined || site.stmt.kind !== "epilogue") return;
+    const around = site.parents.filter((s) => s.kind !== "role");
+    const tiles = around[0];
+    // Loops and conditions between the tiles and the epilogue: left to the interpreter.
+    if (around.length !== 1 || tiles?.kind !== "tiles") return;
+    const { problem } = program;
+    yield* axisFaults(site, site.stmt, tiles, 0, problem.m);
+    yield* axisFaults(site, site.stmt, tiles, 1, problem.n);
+  },
+};
+
+/** Along one axis the tiles' spans, in the order of the tile's number, must follow each other from 0 to the extent. */
+function* axisFaults(
+  site: Site,
+  stmt: Extract<Stmt, { kind: "epilogue" }>,
+  tiles: Extract<Stmt, { kind: "tiles" }>,
+  axis: 0 | 1,
+  extent: number,
+): Iterable<Fault> {
+  const count = tiles.extents[axis];
+  if (count > TILE_LIMIT) return;
+  const what = axis === 0 ? "rows" : "columns";
+  const env = new Map(tiles.vars.map((name) => [name, 0]));
+  let next = 0;
+  for (let i = 0; i < count; i++) {
+    env.set(tiles.vars[axis], i);
+    const from = evaluateExpr(stmt.dst.origin[axis], env);
+    if (from !== next) {
+      yield {
+        at: site,
+        message:
+          from > next
+            ? `${what} ${next} to ${from - 1} of %D are never written`
+            : `${what} ${from} to ${next - 1} of %D are written twice`,
+        hint: `tile ${i} should begin at ${next}`,
+      };
+      return;
+    }
+    next = from + stmt.dst.extent[axis];
+  }
+  if (next < extent)
+    yield {
+      at: site,
+      message: `${what} ${next} to ${extent - 1} of %D are never written`,
+      hint: `${Math.ceil(extent / stmt.dst.extent[axis])} tiles of ${stmt.dst.extent[axis]} cover ${extent}`,
+    };
+}

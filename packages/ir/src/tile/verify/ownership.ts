@@ -1,0 +1,91 @@
+/** Every element of a register tile is held by exactly one (warp, lane, register), up to replication over whole tiers. */
+import type { Buffer, Factor, Tier } from "../types.ts";
+import { threadsAt } from "./distributions.ts";
+import { bufferAt, type Fault, type Verifier } from "./verifier.ts";
+
+const inside: readonly Tier[] = ["warpgroup", "warp", "thread", "register", "atom"];
+
+const product = (factors: readonly Factor[]): number => factors.reduce((n, f) => n * f.extent, 1);
+
+export const ownership: Verifier = {
+  name: "ownership",
+  code: "TW3111",
+  property:
+    "owners cover their tile: extents multiply to the shape, factors of a tier do not overlap, registers leave no gaps, an accumulator is spread over all warps and lanes",
+  from: "nest",
+  *check(subject) {
+    for (const buffer of subject.program.buffers) yield* checkBuffer(buffer);
+    for (const site of subject.sites) {
+      if (site.stmt.kind !== "mma") continue;
+      const acc = bufferAt(subject, site.stmt.acc.buffer);
+      if (acc.own === null) continue;
+      const factors = [...acc.own.rows, ...acc.own.cols];
+      const of = (tier: Tier): number => product(factors.filter((f) => f.tier === tier));
+      // Lanes of a tensor-core fragment are the atom's own business.
+      const lanes = factors.some((f) => f.tier === "atom") ? 32 : of("thread");
+      const warps = of("warp") * of("warpgroup");
+      const threads = threadsAt(subject, site);
+      if (warps * lanes !== threads)
+        yield {
+          at: acc,
+          message: `is spread over ${warps} warps of ${lanes} lanes, and ${threads / 32} warps of 32 multiply it`,
+          hint: "the extents of tier warp multiply to the warps, those of tier thread to 32",
+        };
+    }
+  },
+};
+
+function* checkBuffer(buffer: Buffer): Iterable<Fault> {
+  const { own, space } = buffer;
+  if (own === null) return;
+  if (space !== "register") {
+    yield { at: buffer, message: `${space} memory with an owner`, hint: "only register tiles have one" };
+    return;
+  }
+  const axes = [
+    { name: "rows", factors: own.rows, size: buffer.shape[0] },
+    { name: "cols", factors: own.cols, size: buffer.shape[1] },
+  ];
+  for (const { name, factors, size } of axes)
+    if (product(factors) !== size)
+      yield {
+        at: buffer,
+        message: `own ${name} covers ${product(factors)} of ${size}`,
+        hint: `the extents of ${name} multiply to ${size}`,
+      };
+  const all = [...own.rows, ...own.cols];
+  for (const f of all)
+    if (!inside.includes(f.tier))
+      yield {
+        at: buffer,
+        message: `is owned by tier ${f.tier}`,
+        hint: `tiers inside a block: ${inside.join(", ")}`,
+      };
+  for (const tier of inside) yield* checkTier(buffer, tier, all);
+}
+
+/** Factors sorted by stride must be the digits of a mixed-radix number; for registers without gaps. */
+function* checkTier(buffer: Buffer, tier: Tier, all: readonly Factor[]): Iterable<Fault> {
+  const factors = all.filter((f) => f.tier === tier && f.extent > 1).sort((a, b) => a.stride - b.stride);
+  const text = (f: Factor): string => `${tier} ${f.extent}:${f.stride}`;
+  let reach = 1;
+  for (const f of factors) {
+    if (f.stride < reach || f.stride % reach !== 0) {
+      yield {
+        at: buffer,
+        message: `factor ${text(f)} overlaps the factors below it, which reach ${reach}`,
+        hint: `a stride that is a multiple of ${reach}`,
+      };
+      return;
+    }
+    if (tier === "register" && f.stride !== reach)
+      yield {
+        at: buffer,
+        message: `factor ${text(f)} leaves registers ${reach} to ${f.stride - 1} unused`,
+        hint: `write ${tier} ${f.extent}:${reach}`,
+      };
+    reach = f.stride * f.extent;
+  }
+  if (tier === "thread" && reach > 32)
+    yield { at: buffer, message: `reaches lane ${reach - 1}`, hint: "a warp has lanes 0 to 31" };
+}

@@ -1,0 +1,188 @@
+/** The ring protocol and barriers, by running the control flow of a block without its data. */
+import { type CellTable, compileCond, compileExpr } from "../interpret/compileExpr.ts";
+import {
+  Control,
+  consumersOf,
+  type DataStmt,
+  type Hooks,
+  ringsByBuffer,
+  type Thread,
+} from "../interpret/control.ts";
+import { InterpretFailure } from "../interpret/failure.ts";
+import { RingState } from "../interpret/rings.ts";
+import type { Ring, Stmt, View } from "../types.ts";
+import { readsOf } from "./bounds.ts";
+import { chunkCount, withChunkCount } from "./chunks.ts";
+import { bufferAt, type Fault, type Subject, subjectOf, type Verifier } from "./verifier.ts";
+
+/** Chunks beyond which a longer loop repeats: the ring's state depends on the last `slots` chunks only. */
+const LONGEST = 64;
+
+export const ringProtocol: Verifier = {
+  name: "ringProtocol",
+  code: "TW3117",
+  property:
+    "chunks are acquired, committed, waited for and released in order, each once; slots are read and written only in between; implied edges are ordered by a barrier; nothing deadlocks or stays in flight",
+  from: "pipelined",
+  *check(subject) {
+    if (subject.program.rings.length === 0) return;
+    yield* dryRun(subject, "rings");
+  },
+};
+
+export const sharedBarriers: Verifier = {
+  name: "sharedBarriers",
+  code: "TW3121",
+  property: "between a write and a read of a shared tile outside rings stands a barrier",
+  from: "specialised",
+  *check(subject) {
+    const managed = ringsByBuffer(subject.program);
+    if (subject.program.buffers.some((b) => b.space === "shared" && !managed.has(b.name)))
+      yield* dryRun(subject, "barriers");
+  },
+};
+
+type Check = "rings" | "barriers";
+
+/** A fault whose place is the index of a site. */
+type IndexedFault = Omit<Fault, "at"> & { readonly at: number | string };
+
+const siteAt = (subject: Subject, index: number): Fault["at"] => subject.sites[index] ?? "body";
+
+function* dryRun(subject: Subject, what: Check): Iterable<Fault> {
+  const { program } = subject;
+  const count = chunkCount(program);
+  const slots = Math.max(1, ...program.rings.map((ring) => ring.slots));
+  const short =
+    count !== null && count > LONGEST && slots * 2 < LONGEST ? withChunkCount(program, LONGEST) : null;
+  const fault = new DryRun(short === null ? subject : subjectOf(short, null), what).run();
+  // The shorter program has the same statements in the same places.
+  if (fault !== null)
+    yield { ...fault, at: typeof fault.at === "number" ? siteAt(subject, fault.at) : fault.at };
+}
+
+/**
+ * The first fault of the protocol when the program has `count` K chunks instead of its own number; null when there is none,
+ * or when the program does not say its number of chunks in a form that can be replaced.
+ */
+export function protocolFault(subject: Subject, count: number): Fault | null {
+  const other = withChunkCount(subject.program, count);
+  if (other === null) return null;
+  const fault = new DryRun(subjectOf(other, null), "rings").run();
+  if (fault === null) return null;
+  return { ...fault, at: typeof fault.at === "number" ? siteAt(subject, fault.at) : fault.at };
+}
+
+interface Access {
+  readonly thread: string;
+  written: number;
+  read: number;
+}
+
+class DryRun implements Hooks {
+  readonly tiles = "ends";
+  readonly #subject: Subject;
+  readonly #what: Check;
+  readonly #indices: ReadonlyMap<Stmt, number>;
+  readonly #ringOfBuffer: ReadonlyMap<string, string>;
+  readonly #consumers: ReadonlyMap<string, readonly string[]>;
+  readonly #control: Control;
+  #accesses = new Map<string, Access>();
+
+  constructor(subject: Subject, what: Check) {
+    const { program } = subject;
+    this.#subject = subject;
+    this.#what = what;
+    this.#indices = new Map(subject.sites.map((site, i) => [site.stmt, i]));
+    this.#ringOfBuffer = ringsByBuffer(program);
+    this.#consumers = new Map(program.rings.map((r) => [r.name, consumersOf(program, r.name)]));
+    this.#control = new Control(program, this);
+  }
+
+  run(): IndexedFault | null {
+    try {
+      this.#control.run();
+      return null;
+    } catch (failure) {
+      if (!(failure instanceof InterpretFailure)) throw failure;
+      const { at, message, hint = "" } = failure.diagnostic;
+      const index = /^#(\d+)$/.exec(at)?.[1];
+      return { at: index === undefined ? at : Number(index), message, hint };
+    }
+  }
+
+  at(stmt: Stmt): string {
+    return `#${this.#indices.get(stmt) ?? 0}`;
+  }
+
+  pick(): number {
+    return 0;
+  }
+
+  newBlock(): void {
+    this.#accesses = new Map();
+  }
+
+  ring(ring: Ring): RingState {
+    return new RingState(ring, [], this.#consumers.get(ring.name) ?? []);
+  }
+
+  data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null {
+    const writes = stmt.kind === "copy" || stmt.kind === "fill" ? [stmt.dst] : [];
+    const checks = [
+      ...writes.flatMap((view) => this.#check(view, "write", table, at) ?? []),
+      ...readsOf(stmt).flatMap((view) => this.#check(view, "read", table, at) ?? []),
+    ];
+    const flies =
+      this.#what === "rings" &&
+      stmt.kind === "copy" &&
+      stmt.transport !== "direct" &&
+      this.#ringOfBuffer.has(stmt.dst.buffer);
+    if (checks.length === 0) return null;
+    const when = stmt.kind === "copy" && stmt.when !== null ? compileCond(stmt.when, table) : null;
+    return (thread) => {
+      if (when !== null && !when(thread.cells)) return;
+      for (const check of checks) check(thread);
+      if (flies) thread.groups.open.push({ land: () => {}, landed: false });
+    };
+  }
+
+  #check(
+    view: View,
+    kind: "read" | "write",
+    table: CellTable,
+    at: string,
+  ): ((thread: Thread) => void) | null {
+    const ring = this.#ringOfBuffer.get(view.buffer);
+    if (ring !== undefined) {
+      if (this.#what !== "rings") return null;
+      const slot = compileExpr(view.slot, table);
+      return (thread) => {
+        const state = this.#control.rings.get(ring);
+        if (kind === "write") state?.checkWrite(slot(thread.cells), at);
+        else state?.checkRead(slot(thread.cells), thread.name, at);
+      };
+    }
+    if (this.#what !== "barriers" || bufferAt(this.#subject, view.buffer).space !== "shared") return null;
+    return (thread) => this.#access(view.buffer, kind, thread, at);
+  }
+
+  /** Accesses by different roles are ordered by more than barriers of one role; they are not judged here. */
+  #access(buffer: string, kind: "read" | "write", thread: Thread, at: string): void {
+    const access = this.#accesses.get(buffer) ?? { thread: thread.name, written: -1, read: -1 };
+    this.#accesses.set(buffer, access);
+    if (access.thread !== thread.name) return;
+    // Two writes are not judged: they may fill different parts of the tile.
+    if ((kind === "read" ? access.written : access.read) === thread.epoch)
+      throw new InterpretFailure(
+        sharedBarriers.code,
+        at,
+        kind === "read"
+          ? `%${buffer} is read after it was written without a barrier in between`
+          : `%${buffer} is written after it was read without a barrier in between`,
+        "write barrier 0 between them, or manage the tile with a ring",
+      );
+    if (kind === "write") access.written = thread.epoch;
+    else access.read = thread.epoch;
+  }
+}

@@ -1,0 +1,197 @@
+/** Least and greatest values of expressions over loop ranges, and exhaustive search where intervals are too coarse. */
+import { compare } from "../cond.ts";
+import { asLinear, type Env, evaluateExpr, floorMod, freeVars, simplify } from "../expr.ts";
+import type { Cond, Expr, Stmt } from "../types.ts";
+
+export type Range = readonly [low: number, high: number];
+
+/** Ranges of the loop variables in scope; `high < low` where the loop never runs. */
+export type Ranges = ReadonlyMap<string, Range>;
+
+/** An interval that holds every value of the expression; exact for affine expressions of independent variables. */
+export function rangeOf(e: Expr, ranges: Ranges): Range {
+  const linear = asLinear(e);
+  if (linear === null) return intervalOf(simplify(e), ranges);
+  let [low, high] = [linear.constant, linear.constant];
+  for (const [name, coefficient] of linear.terms) {
+    const [a, b] = variable(name, ranges);
+    low += coefficient * (coefficient > 0 ? a : b);
+    high += coefficient * (coefficient > 0 ? b : a);
+  }
+  return [low, high];
+}
+
+function variable(name: string, ranges: Ranges): Range {
+  const range = ranges.get(name);
+  if (range === undefined) throw new RangeError(`no range for %${name}`);
+  return range;
+}
+
+function intervalOf(e: Expr, ranges: Ranges): Range {
+  switch (e.kind) {
+    case "const":
+      return [e.value, e.value];
+    case "var":
+      return variable(e.name, ranges);
+    case "add": {
+      const [a, b] = [intervalOf(e.lhs, ranges), intervalOf(e.rhs, ranges)];
+      return [a[0] + b[0], a[1] + b[1]];
+    }
+    case "sub": {
+      const [a, b] = [intervalOf(e.lhs, ranges), intervalOf(e.rhs, ranges)];
+      return [a[0] - b[1], a[1] - b[0]];
+    }
+    case "mul": {
+      const [a, b] = intervalOf(e.lhs, ranges);
+      return e.factor >= 0 ? [a * e.factor, b * e.factor] : [b * e.factor, a * e.factor];
+    }
+    case "div": {
+      const [a, b] = intervalOf(e.lhs, ranges);
+      return [Math.floor(a / e.divisor), Math.floor(b / e.divisor)];
+    }
+    case "mod": {
+      const [a, b] = intervalOf(e.lhs, ranges);
+      const sameBlock = Math.floor(a / e.divisor) === Math.floor(b / e.divisor);
+      return sameBlock ? [floorMod(a, e.divisor), floorMod(b, e.divisor)] : [0, e.divisor - 1];
+    }
+  }
+}
+
+/** Ranges inside a statement's body. */
+export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
+  switch (stmt.kind) {
+    case "tiles":
+      return new Map([
+        ...ranges,
+        [stmt.vars[0], [0, stmt.extents[0] - 1]],
+        [stmt.vars[1], [0, stmt.extents[1] - 1]],
+      ]);
+    case "for":
+      return new Map([
+        ...ranges,
+        [stmt.var, [rangeOf(stmt.from, ranges)[0], rangeOf(stmt.to, ranges)[1] - 1]],
+      ]);
+    case "if":
+      return narrow(stmt.cond, ranges);
+    default:
+      return ranges;
+  }
+}
+
+/** Ranges where a condition holds: exact when it bounds one variable with coefficient 1 or -1, unchanged otherwise. */
+export function narrow(cond: Cond, ranges: Ranges): Ranges {
+  const linear = asLinear({ kind: "sub", lhs: cond.lhs, rhs: cond.rhs });
+  const [term, ...others] = linear?.terms ?? [];
+  if (linear === null || term === undefined || others.length > 0 || Math.abs(term[1]) !== 1) return ranges;
+  const [name, sign] = term;
+  const range = ranges.get(name);
+  if (range === undefined) return ranges;
+  // sign * x + constant op 0, so x op -constant, or the mirrored comparison.
+  const bound = -sign * linear.constant;
+  const op = sign > 0 ? cond.op : mirrored[cond.op];
+  const [low, high] = range;
+  switch (op) {
+    case "<":
+      return new Map(ranges).set(name, [low, Math.min(high, bound - 1)]);
+    case "<=":
+      return new Map(ranges).set(name, [low, Math.min(high, bound)]);
+    case ">":
+      return new Map(ranges).set(name, [Math.max(low, bound + 1), high]);
+    case ">=":
+      return new Map(ranges).set(name, [Math.max(low, bound), high]);
+    case "==":
+      return new Map(ranges).set(name, [Math.max(low, bound), Math.min(high, bound)]);
+    case "!=":
+      return ranges;
+  }
+}
+
+const mirrored = { "<": ">", "<=": ">=", "==": "==", "!=": "!=", ">=": "<=", ">": "<" } as const;
+
+/** Whether some loop or condition around leaves no value at all. */
+export const isDead = (ranges: Ranges): boolean => [...ranges.values()].some(([low, high]) => high < low);
+
+/** Most assignments that `counterexample` looks at. */
+const SEARCH_LIMIT = 50_000;
+
+/**
+ * Values of the loop variables under which `wrong` holds, with the loops and conditions around respected; null when there
+ * are none, "unknown" when there are too many to try. Only variables that the expressions depend on are enumerated;
+ * conditions on other variables count as possibly true.
+ */
+export function counterexample(
+  parents: readonly Stmt[],
+  when: Cond | null,
+  exprs: readonly Expr[],
+  wrong: (env: Env) => boolean,
+): Env | "unknown" | null {
+  const needed = relevant(parents, when, exprs);
+  let tried = 0;
+  let gaveUp = false;
+  const env = new Map<string, number>();
+  const conds = (cond: Cond | null): boolean => {
+    if (cond === null) return true;
+    const vars = freeVars(cond.rhs, freeVars(cond.lhs));
+    if ([...vars].some((name) => !env.has(name))) return true;
+    return compare(cond.op, evaluateExpr(cond.lhs, env), evaluateExpr(cond.rhs, env));
+  };
+  const visit = (depth: number): boolean => {
+    const stmt = parents[depth];
+    if (stmt === undefined) {
+      if (++tried > SEARCH_LIMIT) {
+        gaveUp = true;
+        return true;
+      }
+      return conds(when) && wrong(env);
+    }
+    if (stmt.kind === "if") return conds(stmt.cond) && visit(depth + 1);
+    const loops: readonly (readonly [string, number, number])[] =
+      stmt.kind === "tiles"
+        ? [
+            [stmt.vars[0], 0, stmt.extents[0]],
+            [stmt.vars[1], 0, stmt.extents[1]],
+          ]
+        : stmt.kind === "for" && needed.has(stmt.var)
+          ? [[stmt.var, evaluateExpr(stmt.from, env), evaluateExpr(stmt.to, env)]]
+          : [];
+    const nest = (i: number): boolean => {
+      const loop = loops[i];
+      if (loop === undefined) return visit(depth + 1);
+      const [name, from, to] = loop;
+      if (!needed.has(name)) return nest(i + 1);
+      for (let x = from; x < to; x++) {
+        env.set(name, x);
+        if (nest(i + 1)) return true;
+      }
+      env.delete(name);
+      return false;
+    };
+    return nest(0);
+  };
+  const found = visit(0);
+  return gaveUp ? "unknown" : found ? env : null;
+}
+
+/** Variables that the expressions depend on, through conditions around them and loop bounds. */
+function relevant(parents: readonly Stmt[], when: Cond | null, exprs: readonly Expr[]): Set<string> {
+  const needed = new Set<string>();
+  for (const e of exprs) freeVars(e, needed);
+  const conds = [
+    ...parents.flatMap((s) => (s.kind === "if" ? [s.cond] : [])),
+    ...(when === null ? [] : [when]),
+  ];
+  for (let before = -1; before !== needed.size; ) {
+    before = needed.size;
+    for (const cond of conds) {
+      const vars = freeVars(cond.rhs, freeVars(cond.lhs));
+      if ([...vars].some((name) => needed.has(name))) for (const name of vars) needed.add(name);
+    }
+    for (const stmt of parents)
+      if (stmt.kind === "for" && needed.has(stmt.var)) freeVars(stmt.to, freeVars(stmt.from, needed));
+  }
+  return needed;
+}
+
+/** `%kt = 3, %kk = 1` */
+export const describeEnv = (env: Env): string =>
+  env.size === 0 ? "always" : `at ${[...env].map(([name, value]) => `%${name} = ${value}`).join(", ")}`;

@@ -1,0 +1,69 @@
+/** Which statements and declarations each stage may have. */
+import { type Stage, type StmtKind, stages } from "../types.ts";
+import { bufferAt, type Verifier } from "./verifier.ts";
+
+/** First stage of each statement. */
+const since: Readonly<Record<StmtKind, Stage>> = {
+  tiles: "nest",
+  for: "nest",
+  if: "nest",
+  fill: "nest",
+  mma: "nest",
+  epilogue: "nest",
+  copy: "staged",
+  acquire: "pipelined",
+  commit: "pipelined",
+  wait: "pipelined",
+  release: "pipelined",
+  role: "specialised",
+  barrier: "specialised",
+};
+
+const before = (a: Stage, b: Stage): boolean => stages.indexOf(a) < stages.indexOf(b);
+
+export const stageLegality: Verifier = {
+  name: "stage",
+  code: "TW3107",
+  property:
+    "statements, shared tiles and rings appear from their stage on; ring edges are set from specialised on",
+  from: "nest",
+  *check(subject) {
+    const { program, sites } = subject;
+    const { stage } = program;
+    for (const site of sites) {
+      const first = since[site.stmt.kind];
+      if (before(stage, first))
+        yield {
+          at: site,
+          message: `'${site.stmt.kind}' at stage ${stage}`,
+          hint: `it begins with stage ${first}`,
+        };
+    }
+    for (const buffer of program.buffers)
+      if ((buffer.space === "shared" || buffer.space === "tensor") && before(stage, "staged"))
+        yield {
+          at: buffer,
+          message: `${buffer.space} memory at stage ${stage}`,
+          hint: "tiles are staged from stage staged on",
+        };
+    for (const ring of program.rings) {
+      if (before(stage, "pipelined"))
+        yield { at: ring, message: `a ring at stage ${stage}`, hint: "rings begin with stage pipelined" };
+      for (const edge of ["full", "empty"] as const)
+        if (ring[edge] === null && !before(stage, "specialised"))
+          yield {
+            at: ring,
+            message: `edge '${edge}' is not set at stage ${stage}`,
+            hint: `write ${edge} barrier:0, ${edge} mbarrier:N or ${edge} implied`,
+          };
+    }
+    if (program.nest !== null || stage === "bound") return;
+    for (const site of sites)
+      if (site.stmt.kind === "mma" && bufferAt(subject, site.stmt.acc.buffer).own === null)
+        yield {
+          at: site,
+          message: `%${site.stmt.acc.buffer} has no owner and the program no nest to derive it from`,
+          hint: "keep the nest lines, or write own rows(…) cols(…) behind the buffer",
+        };
+  },
+};

@@ -1,0 +1,122 @@
+/** Vector accesses are contiguous, aligned and at most 16 bytes wide. */
+import { sizeOf } from "../../dtype.ts";
+import { vectorAxis } from "../accesses.ts";
+import { asLinear, evaluateExpr } from "../expr.ts";
+import { registerRun } from "../ownership.ts";
+import type { Stmt, View } from "../types.ts";
+import { counterexample, isDead } from "./ranges.ts";
+import { bufferAt, type Fault, rangesAt, type Site, type Subject, type Verifier } from "./verifier.ts";
+
+/** The widest access of one thread (PTX ISA, ld.v4.b32). */
+const MAX_BYTES = 16;
+
+export const vectors: Verifier = {
+  name: "vectors",
+  code: "TW3113",
+  property:
+    "vectors are a power of two of at most 16 bytes, contiguous and aligned in memory, within a thread's run of registers, and never straddle a guarded edge",
+  from: "specialised",
+  *check(subject) {
+    for (const site of subject.sites) {
+      const { stmt } = site;
+      if (stmt.kind === "copy") yield* checkCopy(subject, site, stmt);
+      if (stmt.kind === "epilogue" && stmt.vector > 1) {
+        yield* checkRun(subject, site, stmt.acc, 1, stmt.vector);
+        for (const view of [stmt.dst, ...(stmt.c === null ? [] : [stmt.c])])
+          yield* checkMemory(subject, site, view, 1, stmt.vector, stmt.guard[1]);
+      }
+    }
+  },
+};
+
+type Copy = Extract<Stmt, { kind: "copy" }>;
+
+function* checkCopy(subject: Subject, site: Site, copy: Copy): Iterable<Fault> {
+  const owned = [copy.dst, copy.src].find((view) => bufferAt(subject, view.buffer).own !== null);
+  const own = owned === undefined ? null : bufferAt(subject, owned.buffer).own;
+  const axis = copy.dist?.fastest ?? (own === null ? null : vectorAxis(own));
+  const [src, dst] = copy.vector;
+  if (axis === null) {
+    if (src > 1 || dst > 1)
+      yield {
+        at: site,
+        message: `vector ${src}:${dst} without a distribution or an owner`,
+        hint: "bind one of them first, or write vector 1:1",
+      };
+    return;
+  }
+  for (const [view, width] of [
+    [copy.src, src],
+    [copy.dst, dst],
+  ] as const) {
+    if (width === 1) continue;
+    if (bufferAt(subject, view.buffer).space === "register")
+      yield* checkRun(subject, site, view, axis, width);
+    else yield* checkMemory(subject, site, view, axis, width, copy.guard[axis]);
+  }
+  if (copy.transport !== "cp.async") return;
+  const bytes = src * sizeOf(bufferAt(subject, copy.src.buffer).dtype);
+  if (src !== dst || ![4, 8, 16].includes(bytes))
+    yield {
+      at: site,
+      message: `cp.async of ${src} elements into ${dst} (${bytes} bytes)`,
+      hint: "cp.async moves 4, 8 or 16 bytes, the same on both sides",
+    };
+}
+
+/** Vectors of a register tile are runs that one thread holds. */
+function* checkRun(subject: Subject, site: Site, view: View, axis: 0 | 1, width: number): Iterable<Fault> {
+  const { own } = bufferAt(subject, view.buffer);
+  if (own === null) return;
+  const run = registerRun(axis === 0 ? own.rows : own.cols);
+  if (run % width !== 0)
+    yield {
+      at: site,
+      message: `vectors of ${width}, where a thread holds runs of ${run} of %${view.buffer}`,
+      hint: `a width that divides ${run}`,
+    };
+}
+
+function* checkMemory(
+  subject: Subject,
+  site: Site,
+  view: View,
+  axis: 0 | 1,
+  width: number,
+  guarded: boolean,
+): Iterable<Fault> {
+  const buffer = bufferAt(subject, view.buffer);
+  const bytes = width * sizeOf(buffer.dtype);
+  const why = (reason: string): Fault => ({
+    at: site,
+    message: `vectors of ${width} in %${view.buffer}: ${reason}`,
+    hint: "write a narrower vector; 1 always works",
+  });
+  if (bytes > MAX_BYTES || !Number.isInteger(Math.log2(width))) {
+    yield why(`${bytes} bytes are no vector access (a power of two of elements, at most ${MAX_BYTES} bytes)`);
+    return;
+  }
+  const { layout } = buffer;
+  if (layout === null) return;
+  const along = axis === 0 ? "rows" : "columns";
+  if (layout.stride[axis] !== 1) yield why(`${along} are not contiguous`);
+  if ((layout.stride[1 - axis] ?? 0) % width !== 0 && view.extent[axis === 0 ? 1 : 0] > 1)
+    yield why(`stride ${layout.stride[1 - axis]} is no multiple of ${width}`);
+  if (layout.swizzle !== null && 2 ** layout.swizzle.base % bytes !== 0) yield why("the swizzle splits them");
+  if (buffer.align % bytes !== 0) yield why(`the base is aligned to ${buffer.align} bytes, not ${bytes}`);
+  if (view.extent[axis] % width !== 0) yield why(`they do not divide ${view.extent[axis]} ${along}`);
+  if (guarded && buffer.space === "global" && buffer.shape[axis] % width !== 0)
+    yield why(`the matrix ends at ${buffer.shape[axis]} ${along}, inside a vector`);
+  if (!isMultiple(site, view, axis, width)) yield why(`the first of the ${along} is no multiple of ${width}`);
+}
+
+/** Whether the origin along an axis is a multiple of `width` for all values of its variables. */
+function isMultiple(site: Site, view: View, axis: 0 | 1, width: number): boolean {
+  const e = view.origin[axis];
+  const linear = asLinear(e);
+  if (linear !== null && [linear.constant, ...linear.terms.values()].every((c) => c % width === 0))
+    return true;
+  if (isDead(rangesAt(site))) return true;
+  const when = site.stmt.kind === "copy" ? site.stmt.when : null;
+  return counterexample(site.parents, when, [e], (env) => evaluateExpr(e, env) % width !== 0) === null;
+}
