@@ -96,6 +96,11 @@ export const codes = {
   },
   hazard: { code: "TW7061", kind: "check", meaning: "a run showed a hazard" },
   incomplete: { code: "TW7062", kind: "check", meaning: "a launch was given up before its end" },
+  orderDependent: {
+    code: "TW7063",
+    kind: "check",
+    meaning: "completion orders that the memory model allows give different results",
+  },
 } as const satisfies Record<string, CodeRow>;
 
 /** A diagnostic of this package; its kind follows from its code. */

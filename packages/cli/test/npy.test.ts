@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { decodeArray, encodeArray } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
-import { loadMatrix, type Matrix } from "../src/files/matrix.ts";
+import { loadMatrix } from "../src/files/load.ts";
 import { encodeNpy } from "../src/files/npy.ts";
+import type { Matrix } from "../src/files/tensor.ts";
 import { scratch } from "./scratch.ts";
 
 const fixtures = fileURLToPath(new URL("fixtures", import.meta.url));
@@ -159,26 +160,21 @@ describe("refused, with the reason", () => {
 });
 
 describe("writing", () => {
-  const matrix = (dtype: "f32" | "f16" | "bf16") => ({
-    rows: 3,
-    cols: 4,
-    dtype,
-    data: encodeArray(dtype, expected),
-  });
+  const encode = (dtype: "f32" | "f16" | "bf16") => encodeNpy([3, 4], dtype, encodeArray(dtype, expected));
 
   test.each(["f32", "f16"] as const)("%s comes back as it was", (dtype) => {
     using folder = scratch();
-    writeFileSync(join(folder.path, "x.npy"), encodeNpy(matrix(dtype)));
+    writeFileSync(join(folder.path, "x.npy"), encode(dtype));
     const back = load("x.npy", folder.path);
     expect(back).toMatchObject({
       ok: true,
-      value: { rows: 3, cols: 4, dtype, layout: "row", data: matrix(dtype).data },
+      value: { rows: 3, cols: 4, dtype, layout: "row", data: encodeArray(dtype, expected) },
     });
   });
 
   test("bf16, which NumPy lacks, is widened to float32", () => {
     using folder = scratch();
-    writeFileSync(join(folder.path, "x.npy"), encodeNpy(matrix("bf16")));
+    writeFileSync(join(folder.path, "x.npy"), encode("bf16"));
     const back = load("x.npy", folder.path);
     expect(back).toMatchObject({ ok: true, value: { dtype: "f32" } });
     if (back.ok) expect(rowMajor(back.value)).toEqual(expected);
@@ -195,8 +191,8 @@ describe("writing", () => {
   test.skipIf(!python)("NumPy reads what is written", () => {
     using folder = scratch();
     copyFileSync(join(fixtures, "f32_c.npy"), join(folder.path, "want.npy"));
-    writeFileSync(join(folder.path, "f32.npy"), encodeNpy(matrix("f32")));
-    writeFileSync(join(folder.path, "f16.npy"), encodeNpy(matrix("f16")));
+    writeFileSync(join(folder.path, "f32.npy"), encode("f32"));
+    writeFileSync(join(folder.path, "f16.npy"), encode("f16"));
     const script =
       "import numpy as n; w = n.load('want.npy'); a = n.load('f32.npy'); b = n.load('f16.npy'); print((a == w).all(), (b == w).all(), a.dtype, b.dtype)";
     expect(execFileSync("python3", ["-c", script], { cwd: folder.path, encoding: "utf8" }).trim()).toBe(

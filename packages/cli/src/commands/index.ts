@@ -1,7 +1,9 @@
 /** All commands, in the order of --help. */
 import type { Command } from "../kit/command.ts";
 import { doctor } from "./doctor.ts";
+import { emulate } from "./emulate.ts";
+import { run } from "./run.ts";
 import { schema } from "./schema.ts";
 import { targetsCommand } from "./targets.ts";
 
-export const commands: readonly Command[] = [targetsCommand, schema, doctor];
+export const commands: readonly Command[] = [run, emulate, targetsCommand, schema, doctor];

@@ -3,30 +3,30 @@
  * npyjs takes files on trust; the checks that a damaged or foreign file needs are here.
  */
 import {
-  bytesOfStorage,
   type Checked,
   type DType,
   decodeArray,
   err,
   ok,
+  type Storage,
   storageFromBytes,
 } from "@tilewright/ir";
 import { dump, parse } from "npyjs";
 import { codes, problemWith } from "../codes.ts";
-import { asMatrixShape, type Matrix } from "./matrix.ts";
 import type { RandomAccess } from "./read.ts";
+import { countOf, type Tensor } from "./tensor.ts";
 
 /** NumPy's name of each dtype that both sides know. */
-const byCode: Readonly<Record<string, DType>> = {
-  f4: "f32",
-  f2: "f16",
-  f8: "f64",
-  i1: "s8",
-  u1: "u8",
-  i4: "s32",
+const codeOf: Readonly<Partial<Record<DType, "f4" | "f2" | "f8" | "i1" | "u1" | "i4">>> = {
+  f32: "f4",
+  f16: "f2",
+  f64: "f8",
+  s8: "i1",
+  u8: "u1",
+  s32: "i4",
 };
-const codeOf: Readonly<Partial<Record<DType, string>>> = Object.fromEntries(
-  Object.entries(byCode).map(([code, dtype]) => [dtype, code]),
+const byCode: Readonly<Record<string, DType>> = Object.fromEntries(
+  Object.entries(codeOf).map(([dtype, code]) => [code, dtype as DType]),
 );
 
 /** NumPy's names of what is refused, for messages: its one-letter codes count bytes, not bits. */
@@ -74,8 +74,8 @@ const wrongDtype = (descr: string, source: string) =>
     },
   );
 
-/** Read a matrix. Refuses what is truncated, padded, big-endian, not numeric or not of rank 2. */
-export function readNpy(file: RandomAccess, source: string): Checked<Matrix> {
+/** Read an array. Refuses what is truncated, padded, big-endian or not of numbers that both sides know. */
+export function readNpy(file: RandomAccess, source: string): Checked<Tensor> {
   let parsed: Parsed;
   try {
     const bytes = file.read(0, file.size);
@@ -83,47 +83,33 @@ export function readNpy(file: RandomAccess, source: string): Checked<Matrix> {
   } catch (error) {
     return err([explain(error, source)]);
   }
+  const { data, shape, fortranOrder } = parsed;
   const dtype = byCode[parsed.dtype];
   if (dtype === undefined) return err([wrongDtype(parsed.dtype, source)]);
-  if (!parsed.shape.every((extent) => Number.isSafeInteger(extent) && extent >= 0))
-    return err([
-      problemWith(
-        codes.npyMalformed,
-        source,
-        `${source} has a damaged header: its shape is no tuple of integers`,
-      ),
-    ]);
-  const shape = asMatrixShape(parsed.shape, source);
-  if (!shape.ok) return shape;
-  const { rows, cols } = shape.value;
-  const { data } = parsed;
-  const needed = rows * cols;
+  if (!shape.every((extent) => Number.isSafeInteger(extent) && extent >= 0)) {
+    const message = `${source} has a damaged header: its shape is no tuple of integers`;
+    return err([problemWith(codes.npyMalformed, source, message)]);
+  }
+  const needed = countOf(shape);
   const held = elementCount(data);
   if (held !== needed) {
-    const what = `${source} holds ${held} elements where its shape (${rows}, ${cols}) needs ${needed}`;
+    const what = `${source} holds ${held} elements where its shape (${shape.join(", ")}) needs ${needed}`;
     return err([problemWith(codes.npyTruncated, source, held < needed ? `${what}: it is truncated` : what)]);
   }
-  const layout = parsed.fortranOrder ? "col" : "row";
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  return ok({ source, rows, cols, dtype, layout, data: storageFromBytes(dtype, bytes, needed) });
+  const layout = fortranOrder ? "col" : "row";
+  return ok({ source, shape, dtype, layout, data: storageFromBytes(dtype, bytes, needed) });
 }
 
-/** npyjs types its arrays as views; all of them are typed arrays (bool is refused before). */
-const elementCount = (data: ArrayBufferView): number =>
-  "length" in data ? Number(data.length) : data.byteLength;
+/** npyjs types its arrays as views; those that get here are typed arrays. */
+const elementCount = (data: ArrayBufferView): number => ("length" in data ? Number(data.length) : Number.NaN);
 
 /**
- * A row-major matrix as the bytes of a .npy file in C order. Dtypes that NumPy lacks (bf16, fp8) become float32, which
- * holds all their values.
+ * An array in C order as the bytes of a .npy file. Dtypes that NumPy lacks (bf16, fp8) become float32, which holds all
+ * their values.
  */
-export function encodeNpy(matrix: Omit<Matrix, "source" | "layout">): Uint8Array {
-  const { rows, cols, dtype, data } = matrix;
+export function encodeNpy(shape: readonly number[], dtype: DType, data: Storage): Uint8Array {
   const code = codeOf[dtype];
-  if (code !== undefined)
-    return new Uint8Array(dump(sameBytes(dtype, data), [rows, cols], { dtype: code as "f4" }));
-  const widened = new Float32Array(decodeArray(dtype, data, rows * cols));
-  return new Uint8Array(dump(widened, [rows, cols]));
+  if (code !== undefined) return new Uint8Array(dump(data, [...shape], { dtype: code }));
+  return new Uint8Array(dump(new Float32Array(decodeArray(dtype, data, countOf(shape))), [...shape]));
 }
-
-const sameBytes = (dtype: DType, data: Matrix["data"]) =>
-  storageFromBytes(dtype, bytesOfStorage(data), data.length);

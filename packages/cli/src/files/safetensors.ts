@@ -15,8 +15,8 @@ import {
 } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
-import { asMatrixShape, type Matrix } from "./matrix.ts";
 import type { RandomAccess } from "./read.ts";
+import { countOf, type Tensor } from "./tensor.ts";
 
 /** The reference implementation's limit on the header, in bytes (safetensors, MAX_HEADER_SIZE). */
 const maxHeader = 100_000_000;
@@ -43,8 +43,8 @@ const Header = z.record(
   ]),
 );
 
-/** Read one tensor as a matrix; `name` null means that the path named none. */
-export function readSafetensors(file: RandomAccess, path: string, name: string | null): Checked<Matrix> {
+/** Read one tensor as an array; `name` null means that the path named none. */
+export function readSafetensors(file: RandomAccess, path: string, name: string | null): Checked<Tensor> {
   const source = name === null ? path : `${path}#${name}`;
   const damaged = (why: string) =>
     err([problemWith(codes.safetensorsMalformed, source, `${path} is not a whole safetensors file: ${why}`)]);
@@ -68,17 +68,16 @@ export function readSafetensors(file: RandomAccess, path: string, name: string |
       }),
     ]);
   }
-  const shape = asMatrixShape(entry.shape, source);
-  if (!shape.ok) return shape;
-  const { rows, cols } = shape.value;
+  const { shape } = entry;
+  const count = countOf(shape);
   const [begin, end] = entry.data_offsets;
-  const needed = storageBytes(dtype, rows * cols);
+  const needed = storageBytes(dtype, count);
   if (end - begin !== needed)
     return damaged(`'${name}' has ${end - begin} bytes where its shape needs ${needed}`);
   if (8 + length + end > file.size)
     return damaged(`'${name}' ends at byte ${8 + length + end} of ${file.size}`);
   const bytes = file.read(8 + length + begin, needed);
-  return ok({ source, rows, cols, dtype, layout: "row", data: storageFromBytes(dtype, bytes, rows * cols) });
+  return ok({ source, shape, dtype, layout: "row", data: storageFromBytes(dtype, bytes, count) });
 }
 
 type Entry = z.output<typeof Header>[string];

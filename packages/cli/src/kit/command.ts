@@ -30,7 +30,9 @@ export interface Session {
   note(text: string): void;
   /** Run work that may take over a second, showing progress under `label`. */
   working<T>(label: string, work: () => T): T;
-  /** Report diagnostics; with --json also as an object on stdout. Returns the exit code. */
+  /** Report diagnostics on stderr, beside a result that says the same on stdout. Returns the exit code. */
+  report(diagnostics: readonly Diagnostic[]): number;
+  /** Report diagnostics instead of a result: with --json as an object on stdout, too. Returns the exit code. */
   fail(diagnostics: readonly Diagnostic[]): number;
 }
 
@@ -38,6 +40,11 @@ export interface Session {
 export function openSession(context: Context, args: Partial<z.output<typeof common>>): Session {
   const { json = false, color: mode = "auto" } = args;
   const errorPaint = painterFor(context, context.stderr, mode);
+  const report = (diagnostics: readonly Diagnostic[]): number => {
+    for (const d of diagnostics)
+      context.stderr.write(`${errorPaint("red", "error")} ${formatDiagnostic(d)}\n`);
+    return exitCodeFor(diagnostics);
+  };
   return {
     context,
     json,
@@ -56,11 +63,10 @@ export function openSession(context: Context, args: Partial<z.output<typeof comm
         done();
       }
     },
+    report,
     fail(diagnostics) {
-      for (const d of diagnostics)
-        context.stderr.write(`${errorPaint("red", "error")} ${formatDiagnostic(d)}\n`);
       if (json) context.stdout.write(toJson({ ok: false, diagnostics }));
-      return exitCodeFor(diagnostics);
+      return report(diagnostics);
     },
   };
 }

@@ -13,6 +13,8 @@ export interface FlagMeta {
   readonly aliases: readonly string[];
   /** A switch that also exists as `--no-name`. */
   readonly negatable: boolean;
+  /** One-letter names are written `--a`, as those of the operands; `-a` works too. */
+  readonly longLetters: boolean;
   /** Heading in --help. */
   readonly group: string;
 }
@@ -22,6 +24,7 @@ export const flagRegistry = z.registry<FlagMeta>();
 export interface FlagOptions {
   readonly hint?: string;
   readonly aliases?: readonly string[];
+  readonly longLetters?: boolean;
   readonly group?: string;
 }
 
@@ -31,6 +34,7 @@ function meta(summary: string, hint: string | null, options: FlagOptions, negata
     hint: hint === null ? null : (options.hint ?? hint),
     aliases: options.aliases ?? [],
     negatable,
+    longLetters: options.longLetters ?? false,
     group: options.group ?? "Options",
   };
 }

@@ -1,7 +1,7 @@
 /** `-h` and `--help`: examples first, then the flags, grouped. */
 import type { Paint } from "../output/colour.ts";
 import { renderPairs } from "../output/table.ts";
-import { type Slot, spell } from "./parse.ts";
+import { nameOf, type Slot, spell } from "./parse.ts";
 
 export interface Example {
   readonly what: string;
@@ -20,7 +20,9 @@ export interface HelpSource {
 
 /** `-m, -M, --lda N`, short spellings first. */
 function flagColumn(slot: Slot): string {
-  const names = [...slot.names].sort((a, b) => Number(a.length > 1) - Number(b.length > 1)).map(spell);
+  const names = [...slot.names]
+    .sort((a, b) => Number(a.length > 1) - Number(b.length > 1))
+    .map((name) => spell(name, slot.meta.longLetters));
   const [first = "", ...rest] = names;
   const negated = slot.meta.negatable ? first.replace("--", "--[no-]") : first;
   return [[negated, ...rest].join(", "), slot.meta.hint ?? ""].join(" ").trim();
@@ -50,9 +52,7 @@ export function renderHelp(source: HelpSource, paint: Paint, full: boolean): str
     `${paint("bold", "Usage")}  ${usage(source)}`,
   ];
   if (!full) {
-    const flags = source.slots
-      .filter((slot) => slot.names.length > 0)
-      .map((slot) => spell(slot.names[0] ?? ""));
+    const flags = source.slots.filter((slot) => slot.names.length > 0).map(nameOf);
     return `${[...out, `${paint("bold", "Flags")}  ${wrap(flags.join(" "), 100, "       ")}`, "", `tilewright ${source.name} --help explains them.`].join("\n")}\n`;
   }
   out.push("", source.about);

@@ -19,12 +19,13 @@ export interface Slot {
 const kebab = (key: string): string => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 /** `m` -> `-m`, `arch` -> `--arch`. */
-export const spell = (name: string): string => (name.length === 1 ? `-${name}` : `--${name}`);
+export const spell = (name: string, longLetters = false): string =>
+  name.length === 1 && !longLetters ? `-${name}` : `--${name}`;
 
 /** What a message calls a slot: its flag, or the hint of a positional argument. */
 export const nameOf = (slot: Slot): string => {
   const [main] = slot.names;
-  return main === undefined ? (slot.meta.hint ?? slot.key) : spell(main);
+  return main === undefined ? (slot.meta.hint ?? slot.key) : spell(main, slot.meta.longLetters);
 };
 
 /** The slots of a command's arguments, in the order in which they are declared. */
@@ -98,7 +99,7 @@ function collect(
     }
     const spelling = spellings.get(token.name);
     if (spelling === undefined) {
-      const near = nearest(token.name, spellings.keys()).map(spell);
+      const near = nearest(token.name, spellings.keys()).map((name) => spell(name));
       const hint = near.length === 0 ? "--help lists the flags" : `did you mean ${near.join(" or ")}?`;
       found.push(
         problemWith(codes.unknownFlag, token.rawName, `there is no flag ${token.rawName}`, { hint }),

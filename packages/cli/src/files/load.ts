@@ -1,32 +1,20 @@
-/** A matrix as a file holds it, and which format a path names. */
-import { type Checked, type DType, err, type MatrixLayout, ok, type Storage } from "@tilewright/ir";
+/** Which format a path names, and what a matrix is. */
+import { type Checked, err, ok } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readNpy } from "./npy.ts";
 import { withFile } from "./read.ts";
 import { readSafetensors } from "./safetensors.ts";
+import type { Matrix, Tensor } from "./tensor.ts";
 
-export interface Matrix {
-  /** As the user wrote it, for messages. */
-  readonly source: string;
-  readonly rows: number;
-  readonly cols: number;
-  readonly dtype: DType;
-  /** `row`: C order; `col`: Fortran order. */
-  readonly layout: MatrixLayout;
-  /** rows * cols elements, dense. */
-  readonly data: Storage;
-}
-
-/** `A.npy`, or `weights.safetensors#name`. */
-export function loadMatrix(context: Context, source: string): Checked<Matrix> {
+/** An array from `A.npy` or `weights.safetensors#name`. */
+export function loadTensor(context: Context, source: string): Checked<Tensor> {
   const hash = source.indexOf("#");
   const path = hash < 0 ? source : source.slice(0, hash);
+  const name = hash < 0 ? null : source.slice(hash + 1);
   if (path.endsWith(".safetensors"))
-    return withFile(context, path, (file) =>
-      readSafetensors(file, path, hash < 0 ? null : source.slice(hash + 1)),
-    );
-  if (path.endsWith(".npy") && hash < 0) return withFile(context, path, (file) => readNpy(file, path));
+    return withFile(context, path, (file) => readSafetensors(file, path, name));
+  if (path.endsWith(".npy") && name === null) return withFile(context, path, (file) => readNpy(file, path));
   return err([
     problemWith(codes.unknownFormat, source, `${source} is in no format that is read`, {
       hint: "NAME.npy (numpy.save) and NAME.safetensors#TENSOR are read",
@@ -34,11 +22,11 @@ export function loadMatrix(context: Context, source: string): Checked<Matrix> {
   ]);
 }
 
-/** Check that an array is a matrix with something in it. */
-export function asMatrixShape(
-  shape: readonly number[],
-  source: string,
-): Checked<{ readonly rows: number; readonly cols: number }> {
+/** An array of rank 2 with something in it. */
+export function loadMatrix(context: Context, source: string): Checked<Matrix> {
+  const tensor = loadTensor(context, source);
+  if (!tensor.ok) return tensor;
+  const { shape } = tensor.value;
   const [rows, cols] = shape;
   const written = `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
   if (shape.length !== 2 || rows === undefined || cols === undefined) {
@@ -51,5 +39,5 @@ export function asMatrixShape(
     return err([
       problemWith(codes.notAMatrix, source, `${source} has shape ${written}: it holds no elements`),
     ]);
-  return ok({ rows, cols });
+  return ok({ ...tensor.value, rows, cols });
 }

@@ -1,0 +1,277 @@
+/** `tilewright run`: compile a GEMM, run it on a GPU or the emulator, and check every element. */
+import {
+  type Checked,
+  type Diagnostic,
+  type DType,
+  err,
+  makeStorage,
+  ok,
+  operandStrides,
+  type Problem,
+  readElement,
+  sizeOf,
+  storageFromBytes,
+  writeElement,
+} from "@tilewright/ir";
+import { type Device, openDevice } from "@tilewright/runtime";
+import { z } from "zod";
+import { backends } from "../backends.ts";
+import { codes, problemWith } from "../codes.ts";
+import { type Compiled, compileProblem, sha256 } from "../compile.ts";
+import { checksOf, emulationFlags, hazardFlag, ordersOf } from "../emulation/flags.ts";
+import { writeFiles } from "../files/atomic.ts";
+import { encodeNpy } from "../files/npy.ts";
+import { defineCommand, type Session } from "../kit/command.ts";
+import { exitCodes } from "../kit/exit.ts";
+import { choice, switchOn, text } from "../kit/flags.ts";
+import { formatTime, trim } from "../output/format.ts";
+import { renderPairs } from "../output/table.ts";
+import { compileFlags, problemFlags } from "../request/flags.ts";
+import { buildRequest, type Request } from "../request/request.ts";
+import { type Execution, execute } from "../run/execute.ts";
+import { checkMatrices, commonDType, fitsF32, knownFrom, loadMatrices, type Matrices } from "../run/files.ts";
+import { makeInputs } from "../run/inputs.ts";
+import type { RunResult } from "../run/result.ts";
+
+const matrices = "Matrices";
+const operand = (summary: string) => text(summary, { hint: "FILE", longLetters: true, group: matrices });
+
+const args = z.strictObject({
+  ...problemFlags,
+  ...compileFlags,
+  a: operand("A from NAME.npy or NAME.safetensors#TENSOR; sizes and layout follow from it"),
+  b: operand("B, likewise"),
+  c: operand("C, likewise; needs --beta"),
+  out: text("write D to this .npy file, if it passes the check", {
+    hint: "D.npy",
+    aliases: ["d"],
+    longLetters: true,
+    group: matrices,
+  }),
+  inputs: choice(
+    "numbers of matrices without a file (default normal); integers make every sum exact",
+    ["normal", "uniform", "integers"],
+    { group: matrices },
+  ),
+  device: choice(
+    "where to run: auto takes a GPU that fits, else the emulator (default auto)",
+    ["auto", "cuda", "emulator"],
+    { group: "Execution" },
+  ),
+  check: switchOn("compare every element with a float64 reference", { group: "Execution" }),
+  hazards: hazardFlag(),
+  ...emulationFlags,
+});
+type Args = z.output<typeof args>;
+
+/** Whether some backend serves the problem on all targets asked for. */
+const served = ({ problem, targets }: Request): boolean =>
+  targets.every((target) =>
+    backends.some((backend) => backend.supports(target).ok && backend.accepts(problem, target).ok),
+  );
+
+/**
+ * The request, with sizes, layouts and dtype from the files. Files in a type that no backend multiplies are widened to f32, if that
+ * loses nothing and the user named no dtype.
+ */
+function requestWithFiles(session: Session, args: Args, files: Matrices): Checked<Request> {
+  const known = knownFrom(files, args);
+  if (!known.ok) return known;
+  const build = (dtype: DType | null) =>
+    buildRequest(session.context, args, dtype === null ? known.value : { ...known.value, dtype });
+  const fromFiles = args.dtype === undefined ? commonDType(files) : null;
+  const request = build(fromFiles);
+  if (!request.ok || fromFiles === null || served(request.value)) return request;
+  const widened = build("f32");
+  if (!widened.ok || !served(widened.value)) return request;
+  // Where f32 does not hold the values, checkMatrices refuses and says so.
+  if (fitsF32(files))
+    session.note(
+      `no backend multiplies ${fromFiles} on ${widened.value.targets.map((t) => t.arch).join(", ")}: its values are widened to f32, exactly`,
+    );
+  return widened;
+}
+
+interface Prepared {
+  readonly request: Request;
+  readonly compiled: Compiled;
+  readonly files: Matrices;
+}
+
+function prepare(session: Session, args: Args): Checked<Prepared> {
+  const files = loadMatrices(session.context, args);
+  if (!files.ok) return files;
+  if (args.out !== undefined && !args.out.endsWith(".npy"))
+    return err([
+      problemWith(codes.unknownFormat, "--out", `${args.out} is in no format that is written`, {
+        hint: "D is written as .npy",
+      }),
+    ]);
+  const request = requestWithFiles(session, args, files.value);
+  if (!request.ok) return request;
+  const { problem, targets } = request.value;
+  const [target, ...others] = targets;
+  const found: Diagnostic[] = [...checkMatrices(problem, files.value)];
+  if (others.length > 0) found.push(problemWith(codes.conflict, "--arch", "run takes one architecture"));
+  for (const name of ["alpha", "beta"] as const)
+    if (problem[name] === "runtime")
+      found.push(
+        problemWith(codes.notRunnable, name, `${name} is left to the launch, and run has no value for it`, {
+          hint: `give --${name}`,
+        }),
+      );
+  if (target === undefined || found.length > 0) return err(found);
+  const compiled = compileProblem(problem, target, request.value);
+  return compiled.ok
+    ? ok({ request: request.value, compiled: compiled.value, files: files.value })
+    : compiled;
+}
+
+/** D in C order as a .npy file. A batch becomes the first axis. */
+function encodeResult(problem: Problem, bytes: Uint8Array): Uint8Array {
+  const { m, n, d, batch } = problem;
+  const [count, stride] = batch.kind === "strided" ? [batch.count, batch.strideD] : [1, 0];
+  const stored = storageFromBytes(d.dtype, bytes, Math.floor(bytes.byteLength / sizeOf(d.dtype)));
+  const dense = makeStorage(d.dtype, count * m * n);
+  const [rowStride, colStride] = operandStrides(d);
+  for (let item = 0; item < count; item++)
+    for (let row = 0; row < m; row++)
+      for (let col = 0; col < n; col++)
+        writeElement(
+          d.dtype,
+          dense,
+          (item * m + row) * n + col,
+          readElement(d.dtype, stored, item * stride + row * rowStride + col * colStride),
+        );
+  return encodeNpy(batch.kind === "strided" ? [count, m, n] : [m, n], d.dtype, dense);
+}
+
+function resultOf(prepared: Prepared, device: Device, execution: Execution): RunResult {
+  const { check, hazards, timeMs, wrong } = execution;
+  const { compiled } = prepared;
+  return {
+    ok: wrong.length === 0,
+    arch: compiled.target.arch,
+    device: device.kind,
+    deviceName: device.name,
+    problem: compiled.problem as RunResult["problem"],
+    schedule: compiled.schedule ?? "",
+    error: check === null ? null : { maxAbs: real(check.maxAbs), boundRatio: real(check.boundRatio) },
+    hazards: hazards as RunResult["hazards"],
+    timeMs,
+    ptxSha256: sha256(compiled.ptx),
+  };
+}
+
+/** JSON has no infinities. */
+const real = (value: number): number | "Infinity" | "NaN" =>
+  Number.isFinite(value) ? value : Number.isNaN(value) ? "NaN" : "Infinity";
+
+function render(session: Session, prepared: Prepared, device: Device, execution: Execution): string {
+  const { problem, target, backend, schedule } = prepared.compiled;
+  const { check, hazards, timeMs, wrong } = execution;
+  const verdict =
+    wrong.length === 0
+      ? session.paint("green", check === null ? "ran (not checked)" : "correct")
+      : session.paint("red", "wrong");
+  const flops =
+    2 * problem.m * problem.n * problem.k * (problem.batch.kind === "none" ? 1 : problem.batch.count);
+  const speed = device.kind === "cuda" ? `, ${trim(flops / (timeMs * 1e9))} TFLOP/s` : " of emulation";
+  return renderPairs([
+    ["result", verdict],
+    ["problem", `${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}`],
+    ["arch", `${target.arch} (${backend.id})`],
+    ["schedule", schedule ?? "from edited IR"],
+    ["device", device.name],
+    [
+      "error",
+      check === null ? "not checked" : `${trim(check.boundRatio)} of the bound, at most ${check.maxAbs}`,
+    ],
+    [
+      "hazards",
+      device.kind === "cuda"
+        ? "not looked for on a GPU"
+        : hazards.length === 0
+          ? "none"
+          : String(hazards.length),
+    ],
+    ["time", `${formatTime(timeMs)}${speed}`],
+  ]);
+}
+
+async function runPrepared(session: Session, args: Args, prepared: Prepared): Promise<number> {
+  const { compiled, files } = prepared;
+  const { problem, target } = compiled;
+  const inputs = session.working("making the inputs", () =>
+    makeInputs(problem, files, {
+      distribution: { kind: args.inputs ?? "normal" },
+      seed: args.seed,
+      checked: args.check,
+    }),
+  );
+  if (!inputs.ok) return session.fail(inputs.error);
+  const device = await openDevice({ kind: args.device ?? "auto", arch: target.arch });
+  if (!device.ok) return session.fail(device.error);
+  try {
+    if (device.value.note !== null) session.note(device.value.note);
+    const artifact = { ptx: compiled.ptx, manifest: { request: problem, kernels: compiled.kernels } };
+    const options = {
+      orders: ordersOf(args.order),
+      seed: args.seed,
+      hazards: checksOf(args.hazards),
+      check: args.check,
+    };
+    const ran = execute(
+      session,
+      device.value,
+      artifact,
+      inputs.value,
+      options,
+      `${compiled.kernels[0]?.entry}.ptx`,
+    );
+    if (!ran.ok) return session.fail(ran.error);
+    const execution = ran.value;
+    if (args.out !== undefined && execution.wrong.length === 0) {
+      const written = writeFiles(session.context.cwd, [
+        { path: args.out, data: encodeResult(problem, execution.d) },
+      ]);
+      if (!written.ok) return session.fail(written.error);
+      session.note(`wrote ${args.out}`);
+    }
+    session.result(resultOf(prepared, device.value, execution), () =>
+      render(session, prepared, device.value, execution),
+    );
+    return execution.wrong.length === 0 ? exitCodes.ok : session.report(execution.wrong);
+  } finally {
+    device.value.close();
+  }
+}
+
+export const run = defineCommand({
+  name: "run",
+  summary: "compile a GEMM, run it on a GPU or the emulator, and check every element",
+  about: `Makes D = alpha * A.B + beta * C with matrices from .npy or safetensors files, or with random numbers by seed. Every
+element of D is compared with a float64 reference; an error may be at most (K/16 + 8) * 2^-23 * sum|a*b|, plus the rounding to D's type.
+On the emulator every access is also checked for hazards, in each completion order that --order names.
+Files may hold narrower types than the kernel multiplies; they are never rounded silently.
+Ends with exit code 5 when a number or a hazard is wrong; D is then not written.`,
+  args,
+  examples: [
+    {
+      what: "any sizes, on a GPU if there is one that fits, else on the emulator",
+      line: "run --arch sm_70 -m 300 -n 200 -k 77",
+    },
+    {
+      what: "real matrices; sizes come from the files",
+      line: "run --arch sm_70 --a A.npy --b B.npy --out D.npy",
+    },
+    {
+      what: "in every completion order, as JSON",
+      line: "run --arch sm_70 -m 64 -n 64 -k 64 --device emulator --order all --json",
+    },
+  ],
+  async run(session, args) {
+    const prepared = prepare(session, args);
+    return prepared.ok ? runPrepared(session, args, prepared.value) : session.fail(prepared.error);
+  },
+});

@@ -1,0 +1,91 @@
+/** `tilewright schema`: JSON Schemas of everything that goes in and out. */
+import {
+  type Backend,
+  didYouMean,
+  jsonSchemaOf,
+  type SchemaName,
+  scheduleSchema,
+  schemaNames,
+} from "@tilewright/ir";
+import { z } from "zod";
+import { backends } from "../backends.ts";
+import { codes, problemWith } from "../codes.ts";
+import { defineCommand } from "../kit/command.ts";
+import { exitCodes } from "../kit/exit.ts";
+import { optionalArgument } from "../kit/flags.ts";
+import { launchSchema } from "../launch/schema.ts";
+import { toJson } from "../output/json.ts";
+import { renderPairs } from "../output/table.ts";
+import { runResultSchema } from "../run/result.ts";
+
+interface SchemaRow {
+  readonly summary: string;
+  readonly make: () => unknown;
+}
+
+const draft = { target: "draft-2020-12" } as const;
+const ofZod = (schema: z.ZodType, title: string, io: "input" | "output") => {
+  const { $schema, ...rest } = z.toJSONSchema(schema, { ...draft, io });
+  return {
+    $schema,
+    $id: `https://tilewright.dev/schema/${title}-1.json`,
+    title: `Tilewright ${title}`,
+    ...rest,
+  };
+};
+
+/** The schedules of one backend. */
+const scheduleOf = (backend: Backend) =>
+  ofZod(
+    scheduleSchema(backend.schedule).describe(`schedule of the ${backend.id} backend`),
+    `schedule-${backend.id}`,
+    "input",
+  );
+
+const summaries: Record<SchemaName, string> = {
+  request: "what compile and run read with --request",
+  problem: "a complete problem, as manifests hold it",
+  manifest: "how to launch a compiled kernel: *.gemm.json",
+};
+
+const rows: Readonly<Record<string, SchemaRow>> = {
+  ...Object.fromEntries(
+    schemaNames.map((name) => [name, { summary: summaries[name], make: () => jsonSchemaOf(name) }]),
+  ),
+  schedule: {
+    summary: "the fields of a schedule, by backend",
+    make: () => ({
+      $schema: "https://json-schema.org/draft/2020-12/schema",
+      oneOf: backends.map(scheduleOf),
+    }),
+  },
+  launch: { summary: "how emulate launches a kernel", make: () => ofZod(launchSchema, "launch", "input") },
+  run: { summary: "what run --json prints", make: () => ofZod(runResultSchema, "run", "output") },
+};
+
+export const schema = defineCommand({
+  name: "schema",
+  summary: "JSON Schemas of requests, manifests, schedules, launch files and results",
+  about:
+    "Prints JSON Schema (draft 2020-12) on stdout, for editors and validators. Without a name it lists the schemas.",
+  args: z.strictObject({ name: optionalArgument("which schema; the list of them if left out", "NAME") }),
+  positionals: ["name"],
+  examples: [
+    { what: "which schemas there are", line: "schema" },
+    { what: "for an editor that checks launch files", line: "schema launch > launch.schema.json" },
+  ],
+  run(session, { name }) {
+    const row = name === undefined ? undefined : Object.hasOwn(rows, name) ? rows[name] : undefined;
+    if (row !== undefined) {
+      session.context.stdout.write(toJson(row.make()));
+      return exitCodes.ok;
+    }
+    const list = Object.entries(rows).map(([key, { summary }]) => [key, summary] as const);
+    if (name !== undefined) {
+      const hint = didYouMean(name, Object.keys(rows), `schemas: ${Object.keys(rows).join(", ")}`);
+      return session.fail([problemWith(codes.badValue, "NAME", `there is no schema '${name}'`, { hint })]);
+    }
+    session.result(Object.fromEntries(list), () => renderPairs(list));
+    return exitCodes.ok;
+  },
+});

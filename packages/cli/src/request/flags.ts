@@ -1,0 +1,53 @@
+/** The flags that state a problem and how to compile it; `compile`, `run` and `plan` share them. */
+import { choice, list, number, text } from "../kit/flags.ts";
+
+const group = "Problem";
+const layouts = ["row", "col"] as const;
+
+export const problemFlags = {
+  m: number("rows of A and D", { aliases: ["M"], hint: "M", group }),
+  n: number("columns of B and D", { aliases: ["N"], hint: "N", group }),
+  k: number("columns of A, rows of B", { aliases: ["K"], hint: "K", group }),
+  dtype: text(
+    "element type of A and B: f32 (default), f16, bf16, tf32, f64, s8, u8, e4m3, e5m2, mxf8, mxf4, nvf4",
+    { hint: "DTYPE", group },
+  ),
+  dDtype: text("element type of D and C (default: the usual one for A's)", { hint: "DTYPE", group }),
+  accDtype: text("element type of the accumulator (default: the usual one for A's)", {
+    hint: "DTYPE",
+    group,
+  }),
+  aLayout: choice("row (default): the last index of A is contiguous; col: the first one", layouts, { group }),
+  bLayout: choice("the same for B", layouts, { group }),
+  cLayout: choice("the same for C (default: D's)", layouts, { group }),
+  dLayout: choice("the same for D", layouts, { group }),
+  lda: number("leading dimension of A in elements (default: packed)", { hint: "N", group }),
+  ldb: number("the same for B", { hint: "N", group }),
+  ldc: number("the same for C", { hint: "N", group }),
+  ldd: number("the same for D", { hint: "N", group }),
+  alpha: number("factor of A.B (default 1)", { group }),
+  beta: number("factor of C (default 0: there is no C)", { group }),
+  batch: number("that many problems of one shape, packed one after the other", { hint: "COUNT", group }),
+  epilogue: text("steps on D, joined by |: bias(n,f32)|relu|cast(f16,saturate)|…", { hint: "STEPS", group }),
+  request: text(
+    "read the problem from a JSON file (- is standard input); flags override it. tilewright schema request",
+    { hint: "FILE.json", group },
+  ),
+};
+
+const compiling = "Compilation";
+
+export const compileFlags = {
+  arch: list("architectures to compile for; tilewright targets lists them", null, {
+    hint: "sm_70[,…]",
+    group: compiling,
+  }),
+  backend: text("take this backend instead of the first that serves the problem", {
+    hint: "NAME",
+    group: compiling,
+  }),
+  schedule: text('take this schedule, e.g. "tile=128x128x8 stages=2"; fields left out take their defaults', {
+    hint: '"FIELD=VALUE …"',
+    group: compiling,
+  }),
+};

@@ -1,0 +1,155 @@
+/** From flags and a request file to a problem, targets, and what the user wants of the compiler. */
+import {
+  type Checked,
+  type Diagnostic,
+  defineProblem,
+  diagnosticsOfIssues,
+  err,
+  findTarget,
+  ok,
+  type Problem,
+  parseEpilogue,
+  requestSchema,
+  type Target,
+} from "@tilewright/ir";
+import type { z } from "zod";
+import { codes, problemWith } from "../codes.ts";
+import type { Context } from "../context.ts";
+import { readJson } from "../files/json.ts";
+import type { compileFlags, problemFlags } from "./flags.ts";
+
+export type ProblemArgs = z.output<z.ZodObject<typeof problemFlags>>;
+export type CompileArgs = z.output<z.ZodObject<typeof compileFlags>>;
+
+/** A request file without what flags may supply instead; the problem has checks of its own. */
+const wishesSchema = requestSchema.omit({ problem: true }).partial();
+type FileWishes = z.output<typeof wishesSchema>;
+
+export interface Wishes {
+  readonly targets: readonly Target[];
+  readonly backend: string | null;
+  /** The user's schedule, as text or by field; null leaves the choice to the backend. */
+  readonly schedule: NonNullable<FileWishes["schedule"]> | null;
+}
+
+export interface Request extends Wishes {
+  readonly problem: Problem;
+}
+
+/** What is known of a problem before its flags are read: shapes and dtypes of input files. */
+export type Known = Readonly<Record<string, unknown>>;
+
+type JsonObject = Readonly<Record<string, unknown>>;
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const asObject = (value: unknown): JsonObject => (isObject(value) ? value : {});
+
+/** Leave out what is undefined, so that it does not hide a value below it. */
+const given = (record: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
+
+/** Merge two requests, operands field by field; `over` wins. */
+function merge(under: JsonObject, over: JsonObject): JsonObject {
+  const merged: Record<string, unknown> = { ...under, ...given(over) };
+  for (const name of ["a", "b", "c", "d"]) {
+    const both = { ...asObject(under[name]), ...given(asObject(over[name])) };
+    if (Object.keys(both).length > 0) merged[name] = both;
+    else delete merged[name];
+  }
+  return merged;
+}
+
+/** What the flags say, in the words of a request. */
+function requestOfFlags(args: ProblemArgs): Checked<JsonObject> {
+  const epilogue = args.epilogue === undefined ? ok(undefined) : parseEpilogue(args.epilogue);
+  if (!epilogue.ok) return epilogue;
+  return ok({
+    m: args.m,
+    n: args.n,
+    k: args.k,
+    dtype: args.dtype,
+    acc: args.accDtype,
+    alpha: args.alpha,
+    beta: args.beta,
+    epilogue: epilogue.value,
+    batch: args.batch === undefined ? undefined : { kind: "strided", count: args.batch },
+    a: { layout: args.aLayout, ld: args.lda },
+    b: { layout: args.bLayout, ld: args.ldb },
+    c: { layout: args.cLayout, ld: args.ldc },
+    d: { layout: args.dLayout, ld: args.ldd, dtype: args.dDtype },
+  });
+}
+
+const sizeFlags = { m: "rows of A and D", n: "columns of B and D", k: "columns of A, rows of B" } as const;
+
+/** A size that nobody gave: a complaint that names its flag, and 1 in its place so that the rest is checked too. */
+function fillSizes(request: JsonObject, found: Diagnostic[]): JsonObject {
+  const filled: Record<string, unknown> = { ...request };
+  for (const [name, meaning] of Object.entries(sizeFlags)) {
+    if (filled[name] !== undefined) continue;
+    found.push(problemWith(codes.missing, `-${name}`, `-${name} is needed: ${meaning}`));
+    filled[name] = 1;
+  }
+  return filled;
+}
+
+/** Split a request file into the problem and the rest. */
+function readRequest(
+  context: Context,
+  path: string | undefined,
+): Checked<{ readonly problem: JsonObject; readonly wishes: FileWishes }> {
+  if (path === undefined) return ok({ problem: {}, wishes: {} });
+  const json = readJson(context, path);
+  if (!json.ok) return json;
+  const { problem, ...rest } = asObject(json.value);
+  const wishes = wishesSchema.safeParse(isObject(json.value) ? rest : json.value);
+  const keys = () => Object.keys(requestSchema.shape);
+  if (!wishes.success)
+    return err(diagnosticsOfIssues(wishes.error.issues, rest, codes.badJson.code, path, keys));
+  if (problem !== undefined && !isObject(problem))
+    return err([
+      problemWith(codes.badJson, path, "problem is not an object", { hint: "tilewright schema request" }),
+    ]);
+  return ok({ problem: asObject(problem), wishes: wishes.data });
+}
+
+/**
+ * Build the request of a command. `known` is what input files say; a request file and then flags override it.
+ * All errors at once.
+ */
+export function buildRequest(
+  context: Context,
+  args: ProblemArgs & CompileArgs,
+  known: Known = {},
+): Checked<Request> {
+  const found: Diagnostic[] = [];
+  const file = readRequest(context, args.request);
+  if (!file.ok) return file;
+  const flags = requestOfFlags(args);
+  if (!flags.ok) found.push(...flags.error);
+  const merged = merge(merge(known, file.value.problem), flags.ok ? flags.value : {});
+  const problem = defineProblem(fillSizes(merged, found));
+  if (!problem.ok) found.push(...problem.error);
+  const archs = args.arch ?? [file.value.wishes.arch].filter((arch) => arch !== undefined);
+  const targets = findTargets(archs);
+  if (!targets.ok) found.push(...targets.error);
+  if (found.length > 0 || !problem.ok || !targets.ok) return err(found);
+  return ok({
+    problem: problem.value,
+    targets: targets.value,
+    backend: args.backend ?? file.value.wishes.backend ?? null,
+    schedule: args.schedule ?? file.value.wishes.schedule ?? null,
+  });
+}
+
+function findTargets(archs: readonly string[]): Checked<readonly Target[]> {
+  if (archs.length === 0)
+    return err([
+      problemWith(codes.missing, "--arch", "--arch is needed: the architecture to compile for", {
+        hint: "e.g. --arch sm_70; tilewright targets lists them",
+      }),
+    ]);
+  const found = archs.map(findTarget);
+  const errors = found.flatMap((target) => (target.ok ? [] : target.error));
+  return errors.length > 0 ? err(errors) : ok(found.flatMap((target) => (target.ok ? [target.value] : [])));
+}

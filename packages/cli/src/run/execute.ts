@@ -1,0 +1,104 @@
+/** Run a compiled GEMM on a device, in one or more completion orders, and check every element. */
+import type { CheckName, Finding, Order } from "@tilewright/emulator";
+import { type Checked, type Diagnostic, ok, type Problem, referenceGemm } from "@tilewright/ir";
+import { type Device, type GemmArtifact, type GemmResult, runGemm } from "@tilewright/runtime";
+import { codes, problemWith } from "../codes.ts";
+import { diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
+import type { Session } from "../kit/command.ts";
+import { plural, trim } from "../output/format.ts";
+import { type Check, checkResult } from "./check.ts";
+import type { Inputs } from "./inputs.ts";
+
+export interface ExecuteOptions {
+  /** Completion orders, one run each; a GPU has its own and runs once. */
+  readonly orders: readonly Order[];
+  readonly seed: number;
+  readonly hazards: "all" | "none" | readonly CheckName[];
+  /** Compare with the float64 reference. */
+  readonly check: boolean;
+}
+
+export interface Execution {
+  /** Bytes of D of the first run. */
+  readonly d: Uint8Array;
+  /** The longest launch, in milliseconds. */
+  readonly timeMs: number;
+  /** Worst of all runs; null when nothing was compared. */
+  readonly check: Check | null;
+  readonly hazards: readonly Finding[];
+  /** What is wrong; empty when all is well. */
+  readonly wrong: readonly Diagnostic[];
+}
+
+/** Work in a million multiply-adds, for progress lines. */
+const workOf = ({ m, n, k, batch }: Problem): string =>
+  `${trim((m * n * k * (batch.kind === "none" ? 1 : batch.count)) / 1e6)} M multiply-adds`;
+
+const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0;
+
+/** What is wrong with the numbers of one run. */
+function diagnoseNumbers(check: Check, order: string): readonly Diagnostic[] {
+  const { worst, failures, boundRatio } = check;
+  if (boundRatio <= 1 || worst === null) return [];
+  const where = `${worst.output}[${worst.row}, ${worst.column}]${worst.batch > 0 ? ` of problem ${worst.batch}` : ""}`;
+  const message = `${plural(failures, "element")} beyond the bound (order ${order}); worst ${where}: ${worst.actual} where ${worst.expected} +- ${worst.bound} is expected`;
+  return [
+    problemWith(codes.wrongNumbers, "D", message, {
+      hint: "this is a bug in tilewright, or of an edited kernel",
+    }),
+  ];
+}
+
+/**
+ * Launch, check, and gather what is wrong. Errors are runs that could not start.
+ * `file`: name of the PTX text in messages.
+ */
+export function execute(
+  session: Session,
+  device: Device,
+  artifact: GemmArtifact,
+  inputs: Inputs,
+  options: ExecuteOptions,
+  file: string,
+): Checked<Execution> {
+  const problem = artifact.manifest.request;
+  const orders = device.kind === "cuda" ? options.orders.slice(0, 1) : options.orders;
+  const runs: { readonly order: Order; readonly result: GemmResult }[] = [];
+  for (const order of orders) {
+    const label = `running on ${device.name}${orders.length > 1 ? `, order ${order}` : ""} (${workOf(problem)})`;
+    const knobs = { order, seed: options.seed, checks: options.hazards };
+    const result = session.working(label, () => runGemm(device, artifact, inputs.host, knobs));
+    if (!result.ok) return result;
+    runs.push({ order, result: result.value });
+  }
+  const [first] = runs;
+  if (first === undefined) throw new TypeError("no completion order to run");
+
+  const hazards = hazardsOf(mergeFindings(runs.map(({ result }) => result.findings)));
+  const wrong: Diagnostic[] = hazards.map((finding) => diagnoseHazard(finding, file));
+  let worst: Check | null = null;
+  const complete = runs.filter(({ result }) => result.completed);
+  for (const { order } of runs.filter(({ result }) => !result.completed))
+    wrong.push(
+      problemWith(codes.incomplete, "launch", `the launch was given up before its end (order ${order})`),
+    );
+  if (options.check && complete.length > 0) {
+    const reference = session.working(`checking against float64 (${workOf(problem)})`, () =>
+      referenceGemm(problem, inputs.reference),
+    );
+    for (const { order, result } of complete) {
+      const check = checkResult(problem, result, reference);
+      wrong.push(...diagnoseNumbers(check, order));
+      if (worst === null || check.boundRatio > worst.boundRatio) worst = check;
+    }
+  }
+  for (const { order, result } of complete)
+    if (!sameBytes(result.d, first.result.d))
+      wrong.push(
+        problemWith(codes.orderDependent, "D", `orders ${first.order} and ${order} give different results`, {
+          hint: "something in the kernel is not ordered: a hazard",
+        }),
+      );
+  const timeMs = Math.max(...runs.map(({ result }) => result.timeMs));
+  return ok({ d: first.result.d, timeMs, check: worst, hazards, wrong });
+}

@@ -1,0 +1,110 @@
+/** Everything that a GEMM reads: from files where they are given, else random numbers by seed. */
+
+import { totalmem } from "node:os";
+import {
+  bytesOfStorage,
+  type Checked,
+  type DType,
+  type EpilogueStep,
+  err,
+  type InputDistribution,
+  ok,
+  operandElements,
+  type Problem,
+  type ReferenceInputs,
+  randomStorage,
+  type Storage,
+  sizeOf,
+} from "@tilewright/ir";
+import { deviceOperands, type GemmInputs } from "@tilewright/runtime";
+import { codes, problemWith } from "../codes.ts";
+import { formatBytes } from "../output/format.ts";
+import { type Matrices, packMatrix } from "./files.ts";
+
+export interface Inputs {
+  /** Bytes for the device. */
+  readonly host: GemmInputs;
+  /** The same numbers for the reference. */
+  readonly reference: ReferenceInputs;
+}
+
+/** What a step of the epilogue reads is of this dtype; null for a step that reads nothing. */
+function stepDType(step: EpilogueStep): DType | null {
+  if ("dtype" in step) return step.dtype;
+  return "operand" in step ? step.operand.dtype : null;
+}
+
+/** A problem that has no inputs to be made, or too large ones. */
+function refuse(problem: Problem, checked: boolean): Checked<true> {
+  if (problem.batch.kind === "grouped")
+    return err([
+      problemWith(
+        codes.notRunnable,
+        "problem.batch",
+        "run has no way to state the shapes of a grouped batch",
+        { hint: "run one problem at a time, or use --batch" },
+      ),
+    ]);
+  const operands = deviceOperands(problem).reduce((sum, { bytes }) => sum + bytes, 0);
+  // On the host every operand is there twice (the copy and the emulator's memory); the float64 reference holds A, B, D, a bound and sum|a*b|.
+  const { m, n, k } = problem;
+  const batches = problem.batch.kind === "none" ? 1 : problem.batch.count;
+  const needed = 2 * operands + (checked ? 8 * (m * k + k * n + 4 * m * n * batches) : 0);
+  const limit = 0.8 * totalmem();
+  if (needed <= limit) return ok(true);
+  return err([
+    problemWith(
+      codes.tooLarge,
+      "problem",
+      `running this takes about ${formatBytes(needed)} of memory on this machine, which has ${formatBytes(totalmem())}`,
+      {
+        hint: checked ? "smaller sizes, or --no-check to save the reference's share" : "smaller sizes",
+      },
+    ),
+  ]);
+}
+
+/** Inputs of a problem. Random ones differ between operands and are the same for the same seed. */
+export function makeInputs(
+  problem: Problem,
+  matrices: Matrices,
+  options: { readonly distribution: InputDistribution; readonly seed: number; readonly checked: boolean },
+): Checked<Inputs> {
+  const fits = refuse(problem, options.checked);
+  if (!fits.ok) return fits;
+  // Every operand draws from a seed of its own, so that A does not change with the size of B.
+  const random = (stream: number, dtype: DType, count: number): Storage =>
+    randomStorage(dtype, count, options.distribution, (options.seed * 64 + stream) >>> 0);
+  const operand = (which: "a" | "b" | "c", stream: number): Storage | null => {
+    const spec = problem[which];
+    if (spec === null) return null;
+    const matrix = matrices[which];
+    return matrix === undefined
+      ? random(stream, spec.dtype, operandElements(problem, which))
+      : packMatrix(matrix, spec);
+  };
+  const [a, b, c] = [operand("a", 0), operand("b", 1), operand("c", 2)];
+  if (a === null || b === null) throw new TypeError("a problem has A and B");
+  const read = new Map(
+    deviceOperands(problem)
+      .filter(({ direction }) => direction === "in")
+      .map(({ name, bytes }) => [name, bytes]),
+  );
+  const steps = problem.epilogue.map((step, i): Storage | number | null => {
+    if (step.kind === "scale" && step.by === "scalar") return 0.5;
+    const bytes = read.get(`epilogue${i}`);
+    const dtype = stepDType(step);
+    return bytes === undefined || dtype === null ? null : random(3 + i, dtype, bytes / sizeOf(dtype));
+  });
+  const bytesOf = (data: Storage | number | null) =>
+    data === null || typeof data === "number" ? data : bytesOfStorage(data);
+  return ok({
+    host: {
+      a: bytesOfStorage(a),
+      b: bytesOfStorage(b),
+      c: c === null ? null : bytesOfStorage(c),
+      steps: steps.map(bytesOf),
+    },
+    reference: { a, b, c, steps },
+  });
+}

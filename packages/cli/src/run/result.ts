@@ -1,0 +1,48 @@
+/** What `run --json` prints. A contract: fields are added, never changed. */
+import { problemSchema } from "@tilewright/ir";
+import { z } from "zod";
+
+/** JSON has no infinities: `Infinity` and `NaN` are written as text. */
+const real = z.union([z.number(), z.enum(["Infinity", "NaN"])]);
+
+export const runResultSchema = z
+  .strictObject({
+    ok: z.boolean().describe("numbers within their bounds and no hazards"),
+    arch: z.string(),
+    device: z.enum(["emulator", "cuda"]),
+    deviceName: z.string(),
+    problem: problemSchema,
+    schedule: z.string().describe("canonical text: every field"),
+    error: z
+      .strictObject({
+        maxAbs: real.describe("largest |actual - expected|"),
+        boundRatio: real.describe("largest error over its bound: at most 1 passes"),
+      })
+      .nullable()
+      .describe("against the float64 reference, over every element; null with --no-check"),
+    hazards: z
+      .array(
+        z.object({
+          rule: z.string(),
+          check: z.string(),
+          severity: z.enum(["error", "note"]),
+          message: z.string(),
+          instruction: z.string(),
+          location: z.object({ line: z.int(), column: z.int(), file: z.string().optional() }).nullable(),
+          block: z.array(z.int()).readonly(),
+          warp: z.int(),
+          count: z.int(),
+        }),
+      )
+      .readonly()
+      .describe("findings of the emulator; always empty on a GPU"),
+    timeMs: z
+      .number()
+      .describe(
+        "of the launch: on a GPU between events, on the emulator host time; the longest of several orders",
+      ),
+    ptxSha256: z.string().describe("hexadecimal SHA-256 of the PTX text"),
+  })
+  .describe("the result of tilewright run");
+
+export type RunResult = z.input<typeof runResultSchema>;
