@@ -51,8 +51,8 @@ export type OperandSpec =
       readonly required: boolean;
     }
   | { readonly kind: "sink" }
-  /** Bits of the base register: 64 for global and generic addresses, 32 for tensor memory, null where either will do. */
-  | { readonly kind: "address"; readonly space: string; readonly bits: 32 | 64 | null }
+  /** `registers`: of 64 bits for global and generic addresses, of 32 bits for tensor memory, any integer for the others. */
+  | { readonly kind: "address"; readonly space: string; readonly registers: readonly ScalarType[] }
   | { readonly kind: "tensor"; readonly coordinates: number }
   | { readonly kind: "immediate"; readonly ranges: readonly ImmediateRange[] }
   | { readonly kind: "label" | "targets" | "callee" | "list" | "prototype" };
@@ -371,6 +371,11 @@ function parseSpec(text: string, access: Access, context: Context): OperandSpec 
   return parseScalar(text, access, context);
 }
 
+const INT32: readonly ScalarType[] = ["b32", "u32", "s32"];
+const UNTYPED32: readonly ScalarType[] = ["b32"];
+const INT64: readonly ScalarType[] = ["b64", "u64", "s64"];
+const INT32_64: readonly ScalarType[] = [...INT32, ...INT64];
+
 /** Opcodes whose `[]` is a generic or global address of 64 bits unless the modifiers name a window. */
 const GENERIC = new Set(["ld", "st", "atom", "red", "prefetch", "prefetchu", "ldu"]);
 const NARROW = [
@@ -386,10 +391,10 @@ const NARROW = [
 
 function parseAddress(space: string, context: Context): OperandSpec {
   const generic =
-    space === "" &&
-    GENERIC.has(context.row.opcode) &&
-    !NARROW.some((name) => context.modifiers.includes(name));
-  return { kind: "address", space, bits: space === "global" || generic ? 64 : space === "tmem" ? 32 : null };
+    (space === "" && GENERIC.has(context.row.opcode)) || context.row.opcode.startsWith("mbarrier.");
+  const wide = space === "global" || (generic && !NARROW.some((name) => context.modifiers.includes(name)));
+  const registers = wide ? INT64 : space === "tmem" ? INT32 : space === "tmem b32" ? UNTYPED32 : INT32_64;
+  return { kind: "address", space: space.split(" ", 1)[0] ?? space, registers };
 }
 
 /** `2d` has two coordinates; gather4 and scatter4 have a column and four rows. */

@@ -147,7 +147,7 @@ function describe(argument: Argument): string {
     case "sink":
       return "the sink _";
     case "address":
-      return spec.bits === null ? "an address" : `an address in a ${spec.bits}-bit register or a symbol`;
+      return `an address in a ${spec.registers.map((r) => `.${r}`).join(" or ")} register or a symbol`;
     case "tensor":
       return `a tensor address with ${spec.coordinates} coordinates`;
     case "immediate":
@@ -204,12 +204,12 @@ function accepts(argument: Argument, operand: Operand): boolean {
       );
     case "address":
       if (operand.kind !== "address") return false;
-      return operand.base.kind !== "register" || isAddressRegister(operand.base.type, spec.bits);
+      return operand.base.kind !== "register" || spec.registers.includes(operand.base.type);
     case "tensor":
       return (
         operand.kind === "tensor" &&
         operand.coordinates.length === spec.coordinates &&
-        (operand.base.kind !== "register" || isAddressRegister(operand.base.type, 64)) &&
+        (operand.base.kind !== "register" || is64Bit(operand.base.type)) &&
         operand.coordinates.every((c) => c.kind === "integer" || (c.kind === "register" && is32Bit(c.type)))
       );
     case "immediate":
@@ -228,7 +228,7 @@ function accepts(argument: Argument, operand: Operand): boolean {
     case "callee":
       return (
         (operand.kind === "symbol" && operand.offset === 0n) ||
-        (operand.kind === "register" && isAddressRegister(operand.type, 64))
+        (operand.kind === "register" && is64Bit(operand.type))
       );
     case "list":
       return operand.kind === "list";
@@ -239,23 +239,22 @@ function accepts(argument: Argument, operand: Operand): boolean {
   }
 }
 
-/** The registers of a vector are all of one type (ptxas: "elements of different types are not allowed"). */
+/** The elements of a vector are all of one type (ptxas: "elements of different types are not allowed"). */
 function sameTypes(elements: readonly Operand[]): boolean {
   let type: ScalarType | null = null;
+  let integer = false;
   for (const element of elements) {
+    if (element.kind === "integer") integer = true;
     if (element.kind !== "register") continue;
     if (type !== null && element.type !== type) return false;
     type = element.type;
   }
-  return true;
+  return !(integer && type?.startsWith("f"));
 }
 
 const is32Bit = (type: ScalarType): boolean => type === "b32" || type === "u32" || type === "s32";
 
 const is64Bit = (type: ScalarType): boolean => type === "b64" || type === "u64" || type === "s64";
-
-const isAddressRegister = (type: ScalarType, bits: 32 | 64 | null): boolean =>
-  (bits !== 32 && is64Bit(type)) || (bits !== 64 && is32Bit(type));
 
 function acceptsScalar(spec: ScalarSpec, operand: Operand): boolean {
   switch (operand.kind) {

@@ -166,6 +166,7 @@ export const asyncRows = [
     mods: `2d shared::cta global tile::gather4 ${BYTES} ${GROUP} ${HINT}`,
     args: ["[shared]", "[tensor]", "[shared]", POLICY],
     since: [8, 6, 100],
+    needs: NEEDS,
     effect: "async",
   },
   // im2col takes an offset for each spatial dimension, im2col::w a halo and an offset.

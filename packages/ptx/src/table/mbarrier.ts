@@ -137,14 +137,6 @@ function arrivals<A extends string, E extends string, N extends string>(arrive: 
       effect: "barrier",
     },
     {
-      opcode: arrive,
-      mods: `${ARRIVE} shared::cluster b64`,
-      args: ["[shared]", "u32?"],
-      since: [8, 0, 90],
-      needs: NEEDS,
-      effect: "barrier",
-    },
-    {
       opcode: expect,
       mods: `${ARRIVE} ${SHARED} b64`,
       args: ["=_u64", "[shared]", "u32"],

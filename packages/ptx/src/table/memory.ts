@@ -82,7 +82,7 @@ export const memoryRows = [
   },
   {
     opcode: "ld",
-    mods: `volatile local|${SHARED} ${UP_TO_128}`,
+    mods: `volatile ${SHARED} ${UP_TO_128}`,
     args: ["=_V:T~", "[]"],
     since: [1, 0, 10],
     needs: NEEDS,

@@ -148,10 +148,10 @@ export const moveRows = [
   },
   {
     opcode: "cvt",
-    mods: "ftz? sat? f32 bf16",
+    mods: "ftz? f32 bf16",
     args: ["=D", "T"],
     since: [7, 1, 80],
-    needs: { ftz: { since: [7, 8, 90] }, sat: { since: [7, 8, 90] } },
+    needs: { ftz: { since: [7, 8, 90] } },
     effect: "pure",
   },
   { opcode: "cvt", mods: "f64 bf16", args: ["=D", "T"], since: [7, 8, 90], effect: "pure" },
@@ -198,7 +198,7 @@ export const moveRows = [
   {
     opcode: "cvt",
     mods: "rs relu? satfinite? f16x2|bf16x2 f32",
-    args: ["=D", "T", "T", "r:u32"],
+    args: ["=D", "T", "T", "r:word"],
     ...STOCHASTIC,
     effect: "pure",
   },
@@ -242,7 +242,7 @@ export const moveRows = [
   {
     opcode: "cvt",
     mods: "rs relu? satfinite e4m3x4|e5m2x4|e2m3x4|e3m2x4|e2m1x4 f32",
-    args: ["=D", "T*4", "r:u32"],
+    args: ["=D", "T*4", "r:word"],
     ...STOCHASTIC,
     effect: "pure",
   },
@@ -273,16 +273,18 @@ export const moveRows = [
   },
   {
     opcode: "mapa",
-    mods: "shared::cluster? u32|u64",
+    mods: "shared::cluster u32|u64",
     args: ["=T", "s:T", "u32"],
     since: [7, 8, 90],
     effect: "pure",
   },
+  { opcode: "mapa", mods: "u64", args: ["=T", "s:T", "u32"], since: [7, 8, 90], effect: "pure" },
   {
     opcode: "getctarank",
-    mods: "shared::cluster? u32|u64",
+    mods: "shared::cluster u32|u64",
     args: ["=u32", "s:T"],
     since: [7, 8, 90],
     effect: "pure",
   },
+  { opcode: "getctarank", mods: "u64", args: ["=u32", "s:T"], since: [7, 8, 90], effect: "pure" },
 ] as const satisfies readonly InstructionRow[];

@@ -27,7 +27,7 @@
  * | `u32%16` | a constant must be a multiple of 16 |
  * | `sink` | `_` and nothing else |
  * | `r:u32*L`, `r:u16*I` | as many as an output-lane mask, an im2col mode needs |
- * | `[]` | memory; `[global]`, `[shared]`, `[tmem]` say which space, which decides the address's width |
+ * | `[]` | memory; `[global]`, `[shared]`, `[tmem]`, `[tmem b32]` say which space, which decides the address register |
  * | `[tensor]` | `[map, {c0, c1}]` |
  * | `imm`, `imm:0:255`, `imm:24:256:8`, `imm:4,8,16` | an integer constant: any, in a range, in steps, one of a list |
  * | `label`, `targets`, `callee`, `list`, `prototype` | what bra, brx.idx and call name |
@@ -124,16 +124,18 @@ export const operandTypes = {
   u32: { bits: 32, kind: "int", registers: ["u32", "s32", "b32"] },
   s32: { bits: 32, kind: "int", registers: ["s32", "u32", "b32"] },
   f32: { bits: 32, kind: "float", registers: ["f32", "b32"] },
-  tf32: { bits: 32, kind: "float", registers: ["b32", "f32"] },
+  tf32: { bits: 32, kind: "float", registers: ["b32"] },
   f16x2: { bits: 32, kind: "packed", registers: ["f16x2", "b32"] },
   bf16x2: { bits: 32, kind: "packed", registers: ["bf16x2", "b32"] },
-  u16x2: { bits: 32, kind: "packed", registers: ["b32", "u32", "s32"] },
-  s16x2: { bits: 32, kind: "packed", registers: ["b32", "u32", "s32"] },
+  u16x2: { bits: 32, kind: "packed", registers: ["b32"] },
+  s16x2: { bits: 32, kind: "packed", registers: ["b32"] },
+  /** Packed values without a type of their own (bf16, tf32, fp8 fragments): untyped registers only. */
+  word: { bits: 32, kind: "packed", registers: ["b32"] },
   b64: { bits: 64, kind: "bits", registers: ["b64", "u64", "s64", "f64"] },
   u64: { bits: 64, kind: "int", registers: ["u64", "s64", "b64"] },
   s64: { bits: 64, kind: "int", registers: ["s64", "u64", "b64"] },
   f64: { bits: 64, kind: "float", registers: ["f64", "b64"] },
-  f32x2: { bits: 64, kind: "packed", registers: ["b64", "u64", "s64"] },
+  f32x2: { bits: 64, kind: "packed", registers: ["b64"] },
   b128: { bits: 128, kind: "bits", registers: ["b128"] },
 } as const satisfies Record<
   string,
@@ -142,6 +144,7 @@ export const operandTypes = {
 
 export type OperandType = keyof typeof operandTypes;
 
+/** `word` is of the notation, not a modifier. */
 export const isOperandType = (text: string): text is OperandType => Object.hasOwn(operandTypes, text);
 
 /** T at twice the width, what `W` stands for. */

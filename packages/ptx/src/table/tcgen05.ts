@@ -10,10 +10,16 @@ const TC_RED = {
 const GROUP = "cta_group::1|cta_group::2";
 const KIND = "kind::f16|kind::tf32|kind::f8f6f4|kind::i8";
 const COLLECTOR = "collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard?";
+/** A shifted A is not kept for another instruction. */
+const SHIFTED =
+  "ashift.collector::a::lastuse|ashift.collector::a::discard|ashift|collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard?";
 const WS_COLLECTOR = `${["b0", "b1", "b2", "b3"]
   .flatMap((b) => ["fill", "use", "lastuse", "discard"].map((u) => `collector::${b}::${u}`))
   .join("|")}?`;
+/** Columns of tensor memory are allocated in powers of two. */
+const COLUMNS = "imm:32,64,128,256,512";
 const X128 = "x1|x2|x4|x8|x16|x32|x64|x128";
+const RED_TYPE = "f32|abs.f32|NaN.f32|abs.NaN.f32|u32|s32";
 const X64 = "x1|x2|x4|x8|x16|x32|x64";
 const X32 = "x1|x2|x4|x8|x16|x32";
 const SCALED = [
@@ -26,14 +32,28 @@ export const tcgen05Rows = [
   {
     opcode: "tcgen05.alloc",
     mods: `${GROUP} sync aligned shared::cta? b32`,
-    args: ["[shared]", "u32%32"],
+    args: ["[shared]", "r:u32"],
+    ...TC,
+    effect: "system",
+  },
+  {
+    opcode: "tcgen05.alloc",
+    mods: `${GROUP} sync aligned shared::cta? b32`,
+    args: ["[shared]", COLUMNS],
     ...TC,
     effect: "system",
   },
   {
     opcode: "tcgen05.dealloc",
     mods: `${GROUP} sync aligned b32`,
-    args: ["r:u32", "u32%32"],
+    args: ["r:u32", "r:u32"],
+    ...TC,
+    effect: "system",
+  },
+  {
+    opcode: "tcgen05.dealloc",
+    mods: `${GROUP} sync aligned b32`,
+    args: ["r:u32", COLUMNS],
     ...TC,
     effect: "system",
   },
@@ -76,14 +96,14 @@ export const tcgen05Rows = [
   },
   {
     opcode: "tcgen05.ld.red",
-    mods: "sync aligned 32x32b x2|x4|x8|x16|x32|x64|x128 min|max abs? NaN? f32|u32|s32",
+    mods: `sync aligned 32x32b x2|x4|x8|x16|x32|x64|x128 min|max ${RED_TYPE}`,
     args: ["=T*X", "=T", "[tmem]"],
     ...TC_RED,
     effect: "async",
   },
   {
     opcode: "tcgen05.ld.red",
-    mods: "sync aligned 16x32bx2 x2|x4|x8|x16|x32|x64|x128 min|max abs? NaN? f32|u32|s32",
+    mods: `sync aligned 16x32bx2 x2|x4|x8|x16|x32|x64|x128 min|max ${RED_TYPE}`,
     args: ["=T*X", "=T", "[tmem]", "imm"],
     ...TC_RED,
     effect: "async",
@@ -156,28 +176,28 @@ export const tcgen05Rows = [
   {
     opcode: "tcgen05.mma",
     mods: `${GROUP} ${KIND} ${COLLECTOR}`,
-    args: ["[tmem]", "r:u64", "r:u64", "r:u32", "r:u32*L?", "!pred/imm"],
+    args: ["[tmem b32]", "r:u64", "r:u64", "r:u32", "r:u32*L?", "!pred/imm"],
     ...TC,
     effect: "async",
   },
   {
     opcode: "tcgen05.mma",
-    mods: `${GROUP} ${KIND} ashift? ${COLLECTOR}`,
-    args: ["[tmem]", "[tmem]", "r:u64", "r:u32", "r:u32*L?", "!pred/imm"],
+    mods: `${GROUP} ${KIND} ${SHIFTED}`,
+    args: ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "r:u32*L?", "!pred/imm"],
     ...TC,
     effect: "async",
   },
   {
     opcode: "tcgen05.mma",
     mods: `${GROUP} kind::f16|kind::tf32 ${COLLECTOR}`,
-    args: ["[tmem]", "r:u64", "r:u64", "r:u32", "r:u32*L?", "!pred/imm", "imm:0:15"],
+    args: ["[tmem b32]", "r:u64", "r:u64", "r:u32", "r:u32*L?", "!pred/imm", "imm:0:15"],
     ...TC,
     effect: "async",
   },
   {
     opcode: "tcgen05.mma",
-    mods: `${GROUP} kind::f16|kind::tf32 ashift? ${COLLECTOR}`,
-    args: ["[tmem]", "[tmem]", "r:u64", "r:u32", "r:u32*L?", "!pred/imm", "imm:0:15"],
+    mods: `${GROUP} kind::f16|kind::tf32 ${SHIFTED}`,
+    args: ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "r:u32*L?", "!pred/imm", "imm:0:15"],
     ...TC,
     effect: "async",
   },
@@ -185,14 +205,14 @@ export const tcgen05Rows = [
   {
     opcode: "tcgen05.mma.ws",
     mods: `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
-    args: ["[tmem]", "r:u64", "r:u64", "r:u32", "!pred/imm", "r:u64?"],
+    args: ["[tmem b32]", "r:u64", "r:u64", "r:u32", "!pred/imm", "r:u64?"],
     ...TC,
     effect: "async",
   },
   {
     opcode: "tcgen05.mma.ws",
     mods: `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
-    args: ["[tmem]", "[tmem]", "r:u64", "r:u32", "!pred/imm", "r:u64?"],
+    args: ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "!pred/imm", "r:u64?"],
     ...TC,
     effect: "async",
   },
@@ -234,14 +254,14 @@ function scaledMma(kind: string) {
     {
       opcode: "tcgen05.mma",
       mods: `${GROUP} ${kind} ${COLLECTOR}`,
-      args: ["[tmem]", "r:u64", "r:u64", "r:u32", "[tmem]", "[tmem]", "!pred/imm"],
+      args: ["[tmem b32]", "r:u64", "r:u64", "r:u32", "[tmem b32]", "[tmem b32]", "!pred/imm"],
       ...TC,
       effect: "async",
     },
     {
       opcode: "tcgen05.mma",
       mods: `${GROUP} ${kind} ${COLLECTOR}`,
-      args: ["[tmem]", "[tmem]", "r:u64", "r:u32", "[tmem]", "[tmem]", "!pred/imm"],
+      args: ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "[tmem b32]", "[tmem b32]", "!pred/imm"],
       ...TC,
       effect: "async",
     },

@@ -49,7 +49,7 @@ export const warpRows = [
   {
     opcode: "redux.sync",
     mods: "and|or|xor b32",
-    args: ["=T", "r:T", "u32"],
+    args: ["=u32", "r:u32", "u32"],
     since: [7, 0, 80],
     effect: "collective",
   },

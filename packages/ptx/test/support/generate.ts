@@ -96,7 +96,7 @@ function register(types: readonly ScalarType[], counter: Counter): Operand {
 
 function scalar(spec: ScalarSpec, read: boolean, rnd: Random, counter: Counter, constants: boolean): Operand {
   if (read && constants && rnd() < 0.25) {
-    if (spec.integer && spec.type !== "pred")
+    if (spec.integer && spec.type !== "pred" && !spec.registers[0]?.startsWith("f"))
       return { kind: "integer", value: BigInt(Math.floor(rnd() * 8)) * spec.multiple };
     if (spec.float && spec.type === "f32") return { kind: "float", format: "f32", bits: 0x3f800000n };
     if (spec.float && spec.type === "f64") return { kind: "float", format: "f64", bits: 0x3ff0000000000000n };
@@ -142,7 +142,7 @@ function operand(argument: Argument, rnd: Random, counter: Counter, constants: b
       if (rnd() < 0.3 && spec.space === "shared") {
         return { kind: "address", base: { kind: "symbol", name: "smem", offset: 0n }, offset };
       }
-      const base = register(spec.space === "shared" || spec.bits === 32 ? ["u32"] : ["u64"], counter);
+      const base = register(pickOrder(spec.registers, rnd), counter);
       if (base.kind !== "register") throw new Error("unreachable");
       return { kind: "address", base, offset };
     }
