@@ -2,6 +2,17 @@
 
 export type { Backend, LoweredKernel } from "./backend.ts";
 export {
+  type Artifact,
+  type BackendVerdict,
+  type CompileInput,
+  type Compiler,
+  type CompilerOptions,
+  compilerCodes,
+  createCompiler,
+  type Plan,
+  type TraceStep,
+} from "./compiler.ts";
+export {
   type Checked,
   type Diagnostic,
   type DiagnosticKind,
@@ -13,6 +24,7 @@ export {
 } from "./diagnostics.ts";
 
 export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
+export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 export {
   evaluateConstraints,

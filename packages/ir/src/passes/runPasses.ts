@@ -1,5 +1,5 @@
 /** Running a list of passes: stages checked at every step, programs verified before the first and after each. */
-import { type Checked, InternalError } from "../diagnostics.ts";
+import { type Checked, InternalError, type SourceLocation } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
 import type { Target } from "../target.ts";
 import { type Stage, stages, type TileProgram } from "../tile/types.ts";
@@ -9,6 +9,8 @@ import type { Pass } from "./pass.ts";
 export interface RunPassesOptions {
   /** Verify the given program and what each pass returns; true unless told otherwise. */
   readonly verify?: boolean;
+  /** Places of the given program's parts in its text, for diagnostics. */
+  readonly locations?: ReadonlyMap<object, SourceLocation>;
   /** Called after each pass that ran; `changed` is false when it returned the same object. */
   readonly after?: (pass: Pass, before: TileProgram, after: TileProgram, changed: boolean) => void;
 }
@@ -28,7 +30,7 @@ export function runPasses(
 ): Checked<TileProgram> {
   const verify = options.verify ?? true;
   if (verify) {
-    const errors = verifyProgram(program, target);
+    const errors = verifyProgram(program, target, options.locations);
     if (errors.length > 0) return err(errors);
   }
   let current = program;

@@ -73,5 +73,6 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";

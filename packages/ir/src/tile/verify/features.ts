@@ -1,7 +1,7 @@
 /** The target has what the program uses. */
-import { type Feature, hasFeature } from "../../target.ts";
-import type { Edge, Transport } from "../types.ts";
-import type { Fault, Subject, Verifier } from "./verifier.ts";
+import { type Feature, features, hasFeature } from "../../target.ts";
+import type { Edge, TileProgram, Transport } from "../types.ts";
+import { type Fault, type Site, subjectOf, type Verifier } from "./verifier.ts";
 
 const transportNeeds: Readonly<Record<Transport, Feature | null>> = {
   direct: null,
@@ -29,8 +29,8 @@ export const featuresPresent: Verifier = {
         message: `is written for ${program.arch}, and the target is ${target.arch}`,
         hint: `compile for ${program.arch}, or write arch ${target.arch}`,
       };
-    for (const { at, feature } of needs(subject))
-      if (feature !== null && !hasFeature(target, feature))
+    for (const { at, feature } of needs(program, subject.sites))
+      if (!hasFeature(target, feature))
         yield {
           at,
           message: `needs ${feature}, which ${target.arch} has not`,
@@ -39,17 +39,29 @@ export const featuresPresent: Verifier = {
   },
 };
 
-function* needs(subject: Subject): Iterable<{ at: Fault["at"]; feature: Feature | null }> {
-  for (const site of subject.sites) {
+/** Features that a program asks for by its transports, edges, register budgets and memories. Atoms are the backend's own matter. */
+export const featuresOf = (program: TileProgram): readonly Feature[] => {
+  const used = new Set([...needs(program, subjectOf(program, null).sites)].map((need) => need.feature));
+  return features.filter((feature) => used.has(feature));
+};
+
+function* needs(
+  program: TileProgram,
+  sites: readonly Site[],
+): Iterable<{ readonly at: Fault["at"]; readonly feature: Feature }> {
+  for (const site of sites) {
     const { stmt } = site;
-    if (stmt.kind === "copy") yield { at: site, feature: transportNeeds[stmt.transport] };
+    const feature = stmt.kind === "copy" ? transportNeeds[stmt.transport] : null;
+    if (feature !== null) yield { at: site, feature };
     if (stmt.kind === "role" && stmt.registers !== null) yield { at: site, feature: "setmaxnreg" };
   }
-  for (const ring of subject.program.rings) {
-    yield { at: ring, feature: transportNeeds[ring.transport] };
-    for (const edge of [ring.full, ring.empty])
-      if (edge !== null) yield { at: ring, feature: edgeNeeds[edge.kind] };
-  }
-  for (const buffer of subject.program.buffers)
+  for (const ring of program.rings)
+    for (const feature of [
+      transportNeeds[ring.transport],
+      ring.full && edgeNeeds[ring.full.kind],
+      ring.empty && edgeNeeds[ring.empty.kind],
+    ])
+      if (feature !== null) yield { at: ring, feature };
+  for (const buffer of program.buffers)
     if (buffer.space === "tensor") yield { at: buffer, feature: "tcgen05" };
 }

@@ -1,0 +1,363 @@
+/**
+ * From a request to an artefact: which backend, which schedule, the passes, PTX and manifest. A compiler is a frozen list of
+ * backends; nothing here names one.
+ */
+import type { Backend, LoweredKernel } from "./backend.ts";
+import {
+  type Checked,
+  type Diagnostic,
+  InternalError,
+  type SourceLocation,
+  type Verdict,
+} from "./diagnostics.ts";
+import { err, ok } from "./ids.ts";
+import { makeManifest } from "./makeManifest.ts";
+import type { KernelSpec, Manifest } from "./manifest.ts";
+import { didYouMean } from "./nearest.ts";
+import { runPasses } from "./passes/runPasses.ts";
+import type { Problem } from "./problem.ts";
+import { parseSchedule, printSchedule, scheduleFromRecord } from "./schedule/codec.ts";
+import type { Schedule } from "./schedule.ts";
+import type { Target } from "./target.ts";
+import { parseProgramWithLocations } from "./tile/parse.ts";
+import { printProgram } from "./tile/print.ts";
+import type { Stage, TileProgram } from "./tile/types.ts";
+
+export const compilerCodes = {
+  unknownBackend: "TW1901",
+  noBackend: "TW1902",
+  noSchedule: "TW1903",
+} as const;
+
+/** What one backend says about a problem on a target. */
+export interface BackendVerdict {
+  readonly backend: Backend;
+  readonly verdict: Verdict;
+}
+
+/** A backend with one of its schedules. */
+export interface Plan {
+  readonly backend: Backend;
+  readonly schedule: Schedule;
+  /** Canonical text of the schedule. */
+  readonly text: string;
+}
+
+interface CompileBase {
+  readonly target: Target;
+  /** Id of the backend to use; the first that can, unless told otherwise. */
+  readonly backend?: string;
+  /** Verify the program after every pass; true unless told otherwise. */
+  readonly verify?: boolean;
+}
+
+/** A problem, with the user's schedule or the backend's best; or a tile program (text or object) of any stage to go on from. */
+export type CompileInput =
+  | (CompileBase & {
+      readonly problem: Problem;
+      readonly schedule?: string | Schedule;
+      readonly from?: undefined;
+    })
+  | (CompileBase & { readonly from: string | TileProgram });
+
+/** The program after one step, for `--print-passes` and `--ir`. Texts are made when asked for. */
+export interface TraceStep {
+  /** Name of the pass; `tile` for the program that the backend made, `from` for one that was given. */
+  readonly pass: string;
+  readonly summary: string;
+  readonly program: TileProgram;
+  /** Whether the pass changed anything; true for the first step. */
+  readonly changed: boolean;
+  text(): string;
+}
+
+export interface Artifact {
+  /** Id of the backend. */
+  readonly backend: string;
+  readonly problem: Problem;
+  readonly target: Target;
+  /** Canonical text; null when compiled from a tile program. */
+  readonly schedule: string | null;
+  readonly trace: readonly TraceStep[];
+  /** The program at stage bound. */
+  readonly program: TileProgram;
+  readonly ptx: string;
+  readonly kernels: readonly KernelSpec[];
+  /** Made when first asked for, since it hashes the text. */
+  readonly manifest: Manifest;
+  /** Text of the last program of a stage; null when compiling began after it. */
+  textAt(stage: Stage): string | null;
+}
+
+export interface Compiler {
+  readonly backends: readonly Backend[];
+  /** What every backend says, in order. */
+  verdicts(problem: Problem, target: Target): readonly BackendVerdict[];
+  /** The first `count` schedules (1 unless told otherwise) of every backend that serves the problem; all reasons if none does. */
+  plan(
+    problem: Problem,
+    target: Target,
+    options?: { readonly backend?: string; readonly count?: number },
+  ): Checked<readonly Plan[]>;
+  /** Errors: TW1901 to TW1903, and those of backends, schedules, tile text and verifiers; all reasons of all candidates. */
+  compile(input: CompileInput): Checked<Artifact>;
+}
+
+export interface CompilerOptions {
+  /** In order of preference. */
+  readonly backends: readonly Backend[];
+  /** Version that manifests name as their generator; part of their id. */
+  readonly version?: string;
+}
+
+/** A compiler over these backends. Frozen: later stages never decide again. */
+export function createCompiler(options: CompilerOptions): Compiler {
+  const backends = Object.freeze([...options.backends]);
+  const version = options.version ?? "dev";
+  const compiler: Compiler = {
+    backends,
+    verdicts: (problem, target) =>
+      backends.map((backend) => ({ backend, verdict: verdictOf(backend, problem, target) })),
+    plan(problem, target, { backend, count = 1 } = {}) {
+      const chosen = candidates(backends, backend);
+      if (!chosen.ok) return chosen;
+      return collect(chosen.value, true, (candidate) => {
+        const verdict = verdictOf(candidate, problem, target);
+        return verdict.ok ? bestPlans(candidate, problem, target, count) : verdict;
+      });
+    },
+    compile(input) {
+      const chosen = candidates(backends, input.backend);
+      if (!chosen.ok) return chosen;
+      return input.from === undefined
+        ? compileProblem(chosen.value, input, version)
+        : compileProgram(chosen.value, input, input.from, version);
+    },
+  };
+  return Object.freeze(compiler);
+}
+
+function candidates(backends: readonly Backend[], id: string | undefined): Checked<readonly Backend[]> {
+  if (id === undefined) return ok(backends);
+  const found = backends.filter((b) => b.id === id);
+  if (found.length > 0) return ok(found);
+  const ids = backends.map((b) => b.id);
+  return err([
+    {
+      code: compilerCodes.unknownBackend,
+      kind: "invalid",
+      at: "backend",
+      message: `there is no backend '${id}'`,
+      hint: didYouMean(id, ids, `backends: ${ids.join(", ")}`),
+    },
+  ]);
+}
+
+/** Hardware first: what a backend says about a problem means nothing on a target it cannot serve. */
+function verdictOf(backend: Backend, problem: Problem, target: Target): Verdict {
+  const supported = backend.supports(target);
+  return supported.ok ? backend.accepts(problem, target) : supported;
+}
+
+/** Results of all candidates (or the first), or the reasons of all. Reasons name the backend where there are several. */
+function collect<T>(
+  backends: readonly Backend[],
+  all: boolean,
+  attempt: (backend: Backend) => Checked<readonly T[]>,
+): Checked<readonly T[]> {
+  const results: T[] = [];
+  const reasons: Diagnostic[] = [];
+  for (const backend of backends) {
+    const result = attempt(backend);
+    if (result.ok) results.push(...result.value);
+    else
+      reasons.push(
+        ...result.error.map((d) =>
+          backends.length > 1 ? { ...d, message: `${backend.id}: ${d.message}` } : d,
+        ),
+      );
+    if (results.length > 0 && !all) break;
+  }
+  if (results.length > 0) return ok(results);
+  if (reasons.length > 0) return err(reasons);
+  return err([
+    {
+      code: compilerCodes.noBackend,
+      kind: "unsupported",
+      at: "backend",
+      message: "this compiler has no backends",
+      hint: "give createCompiler at least one",
+    },
+  ]);
+}
+
+function bestPlans(
+  backend: Backend,
+  problem: Problem,
+  target: Target,
+  count: number,
+): Checked<readonly Plan[]> {
+  const plans: Plan[] = [];
+  for (const schedule of backend.schedules(problem, target)) {
+    if (plans.length === count) break;
+    plans.push({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
+  }
+  if (plans.length > 0) return ok(plans);
+  return err([
+    {
+      code: compilerCodes.noSchedule,
+      kind: "unsupported",
+      at: "schedule",
+      message: `no schedule of ${backend.id} fits this problem on ${target.arch}`,
+      hint: "give one with --schedule, or use another backend",
+    },
+  ]);
+}
+
+/** The user's schedule for one backend, parsed and legal. */
+function givenPlan(
+  backend: Backend,
+  problem: Problem,
+  target: Target,
+  given: string | Schedule,
+): Checked<readonly Plan[]> {
+  const parsed =
+    typeof given === "string"
+      ? parseSchedule(backend.schedule, given)
+      : scheduleFromRecord(backend.schedule, given);
+  if (!parsed.ok) return parsed;
+  const faults = backend.check(problem, parsed.value, target);
+  if (faults.length > 0) return err(faults);
+  return ok([{ backend, schedule: parsed.value, text: printSchedule(backend.schedule, parsed.value) }]);
+}
+
+type ProblemInput = Extract<CompileInput, { readonly problem: Problem }>;
+
+function compileProblem(
+  backends: readonly Backend[],
+  input: ProblemInput,
+  version: string,
+): Checked<Artifact> {
+  const { problem, target, schedule } = input;
+  const planned = collect(backends, false, (backend) => {
+    const verdict = verdictOf(backend, problem, target);
+    if (!verdict.ok) return verdict;
+    return schedule === undefined
+      ? bestPlans(backend, problem, target, 1)
+      : givenPlan(backend, problem, target, schedule);
+  });
+  if (!planned.ok) return planned;
+  const [plan] = planned.value;
+  if (plan === undefined) throw new InternalError("a plan was promised and not made");
+  const program = plan.backend.tile(problem, plan.schedule, target);
+  return finish({
+    backend: plan.backend,
+    target,
+    version,
+    program,
+    plan,
+    first: { pass: "tile", summary: "The loop nest of the problem, factored as the schedule says" },
+    verify: input.verify ?? true,
+    locations: undefined,
+  });
+}
+
+function compileProgram(
+  backends: readonly Backend[],
+  input: CompileInput,
+  from: string | TileProgram,
+  version: string,
+): Checked<Artifact> {
+  const parsed =
+    typeof from === "string"
+      ? parseProgramWithLocations(from)
+      : ok({ program: from, locations: new Map<object, SourceLocation>() });
+  if (!parsed.ok) return parsed;
+  const { program, locations } = parsed.value;
+  const able = collect(backends, false, (backend) => {
+    const verdict = verdictOf(backend, program.problem, input.target);
+    return verdict.ok ? ok([backend]) : verdict;
+  });
+  if (!able.ok) return able;
+  const [backend] = able.value;
+  if (backend === undefined) throw new InternalError("a backend was promised and not found");
+  return finish({
+    backend,
+    target: input.target,
+    version,
+    program,
+    plan: null,
+    first: { pass: "from", summary: "The program as given" },
+    verify: input.verify ?? true,
+    locations,
+  });
+}
+
+interface Start {
+  readonly backend: Backend;
+  readonly target: Target;
+  readonly version: string;
+  readonly program: TileProgram;
+  readonly plan: Plan | null;
+  readonly first: { readonly pass: string; readonly summary: string };
+  readonly verify: boolean;
+  readonly locations: ReadonlyMap<object, SourceLocation> | undefined;
+}
+
+function finish(start: Start): Checked<Artifact> {
+  const { backend, target, program, plan, locations } = start;
+  const step = (pass: string, summary: string, after: TileProgram, changed: boolean): TraceStep => ({
+    pass,
+    summary,
+    program: after,
+    changed,
+    text: () => printProgram(after),
+  });
+  const trace = [step(start.first.pass, start.first.summary, program, true)];
+  const bound = runPasses(program, target, backend.passes, {
+    verify: start.verify,
+    ...(locations === undefined ? {} : { locations }),
+    after: (pass, _before, after, changed) => trace.push(step(pass.name, pass.summary, after, changed)),
+  });
+  if (!bound.ok) {
+    if (plan !== null) throw new InternalError(`backend ${backend.id} tiled an invalid program`, bound.error);
+    return bound;
+  }
+  const lowered = backend.lower(bound.value, target);
+  if (!lowered.ok) return lowered;
+  return ok(artifactOf(start, bound.value, lowered.value, trace));
+}
+
+function artifactOf(
+  start: Start,
+  program: TileProgram,
+  lowered: LoweredKernel,
+  trace: readonly TraceStep[],
+): Artifact {
+  const { backend, target, version, plan } = start;
+  let manifest: Manifest | null = null;
+  return {
+    backend: backend.id,
+    problem: program.problem,
+    target,
+    schedule: plan?.text ?? null,
+    trace,
+    program,
+    ptx: lowered.ptx,
+    kernels: [lowered.kernel],
+    get manifest() {
+      manifest ??= makeManifest({
+        backend: backend.id,
+        version,
+        target,
+        program,
+        start: start.program,
+        schedule: plan,
+        ptx: lowered.ptx,
+        kernels: [lowered.kernel],
+      });
+      return manifest;
+    },
+    textAt: (stage) => trace.findLast((s) => s.program.stage === stage)?.text() ?? null,
+  };
+}

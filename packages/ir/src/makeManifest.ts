@@ -1,0 +1,93 @@
+/** The manifest of an artefact, from what the compiler knows. */
+import { dtypes } from "./dtype.ts";
+import { sha256 } from "./hash.ts";
+import type { Constraint, KernelSpec, LaunchExpr, Manifest } from "./manifest.ts";
+import { gemmBound } from "./numerics/bounds.ts";
+import { printProblem } from "./problem/text.ts";
+import type { Problem } from "./problem.ts";
+import type { Schedule } from "./schedule.ts";
+import { manifestSchemaId } from "./schema/manifest.ts";
+import type { Target } from "./target.ts";
+import { printProgram } from "./tile/print.ts";
+import type { TileProgram } from "./tile/types.ts";
+import { featuresOf } from "./tile/verify/features.ts";
+
+export interface ManifestParts {
+  readonly backend: string;
+  readonly version: string;
+  readonly target: Target;
+  /** The bound program. */
+  readonly program: TileProgram;
+  /** The program that compiling began with: it stands for the schedule where there is none. */
+  readonly start: TileProgram;
+  readonly schedule: { readonly schedule: Schedule; readonly text: string } | null;
+  readonly ptx: string;
+  readonly kernels: readonly KernelSpec[];
+}
+
+/** cudaMalloc's alignment: workspaces hold counters and partial sums of any dtype. */
+const WORKSPACE_ALIGN = 256;
+
+/**
+ * A manifest that names its PTX file `ENTRY.ptx` beside itself. Without a schedule (compiled from a tile program) the plan is
+ * `from=STAGE:HASH`, the hash being of the program's text.
+ */
+export function makeManifest(parts: ManifestParts): Manifest {
+  const { program, target } = parts;
+  const { problem } = program;
+  const plan = parts.schedule ?? fromPlan(parts.start);
+  const request = [printProblem(problem), target.arch, parts.backend, plan.text, parts.version].join("\n");
+  const bytes = parts.kernels
+    .map((k) => k.workspaceBytes)
+    .reduce((a, b): LaunchExpr => (a === 0 ? b : b === 0 ? a : ["max", a, b]));
+  return {
+    $schema: manifestSchemaId,
+    schemaVersion: 1,
+    id: `sha256:${sha256(request)}`,
+    generator: { name: "tilewright", version: parts.version, backend: parts.backend },
+    target: {
+      arch: target.arch,
+      portability: target.portability,
+      minPtx: /^\s*\.version\s+(\d+\.\d+)/m.exec(parts.ptx)?.[1] ?? target.minPtx.join("."),
+      features: featuresOf(program),
+    },
+    request: problem,
+    plan: { schedule: plan.text, fields: plan.schedule },
+    images: [{ format: "ptx", path: `${program.name}.ptx`, sha256: sha256(parts.ptx) }],
+    kernels: parts.kernels,
+    workspace: { bytes, align: WORKSPACE_ALIGN, init: bytes === 0 ? "none" : "zeroEach" },
+    constraints: constraintsOf(problem),
+    numerics: {
+      acc: problem.acc,
+      rounding: "rn",
+      relativeBound: relativeBound(problem),
+      deterministic: true,
+    },
+    resources: null,
+  };
+}
+
+function fromPlan(start: TileProgram): { readonly schedule: Schedule; readonly text: string } {
+  const source = `${start.stage}:${sha256(printProgram(start)).slice(0, 16)}`;
+  return { schedule: { from: source }, text: `from=${source}` };
+}
+
+/** Sizes and leading dimensions are compiled in. */
+function constraintsOf(problem: Problem): readonly Constraint[] {
+  const fixed: readonly (readonly [string, number | undefined])[] = [
+    ["m", problem.m],
+    ["n", problem.n],
+    ["k", problem.k],
+    ["lda", problem.a.ld],
+    ["ldb", problem.b.ld],
+    ["ldc", problem.c?.ld],
+    ["ldd", problem.d.ld],
+  ];
+  return fixed.flatMap(([name, value]): Constraint[] => (value === undefined ? [] : [["eq", name, value]]));
+}
+
+/** Bound of the accumulation over sum |a*b|: integers are exact, f64 has 29 bits more than f32. */
+function relativeBound(problem: Problem): number {
+  if (dtypes[problem.acc].kind === "int") return 0;
+  return problem.acc === "f64" ? gemmBound(problem.k, 1, 2 ** -52) : gemmBound(problem.k, 1);
+}
