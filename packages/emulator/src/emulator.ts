@@ -291,7 +291,13 @@ class EmulatedDevice implements Emulator {
     if (known !== undefined && known.generation === this.#arena.generation) return known;
     const tally = new Float64Array(program.kernel.instructions.length);
     const environment: Environment = createEnvironment(this.#arena, this.#host, this.#scratch, tally);
-    const regions = compileRegions(program.kernel, program.blocks, { race, uninitialised }, environment);
+    const regions = compileRegions(
+      program.kernel,
+      program.blocks,
+      { race, uninitialised },
+      environment,
+      this.#arena.memory,
+    );
     const compiled = { generation: this.#arena.generation, regions, tally };
     versions.set(key, compiled);
     return compiled;

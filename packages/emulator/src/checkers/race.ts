@@ -141,6 +141,7 @@ export class Race {
   readonly #written: Int32Array;
   readonly #writeSite: Int32Array;
   readonly #kind: Uint8Array;
+  /** One plane of words per warp, so that a vector's words lie side by side. */
   readonly #read: Int32Array;
   readonly #hasReads: Uint8Array;
   readonly #readSite: Int32Array;
@@ -166,53 +167,68 @@ export class Race {
     this.clocks = clocks;
     this.#writer.fill(0);
     this.#hasReads.fill(0);
+    this.#read.fill(0);
     this.#kind.fill(0);
   }
 
   /** A weak read of `size` bytes at arena offset `x`. */
   read(w: Warp, lane: number, x: number, size: number, site: number): void {
     const me = w.agent;
-    const { known, agents, warps } = this.clocks;
-    const row = me * agents;
-    const clock = known[row + me] as number;
+    const { known, agents } = this.clocks;
+    const clock = known[me * agents + me] as number;
     const bytes = size >= 4 ? 15 : ((1 << size) - 1) << (x & 3);
     const entry = (clock << clockShift) | (bytes << 6) | lane;
     const first = (x - this.#base) >> 2;
     const end = first + ((size + 3) >> 2);
     if (first < 0 || end > this.#words) return;
+    const reads = this.#read;
+    const plane = me * this.#words;
     for (let q = first; q < end; q++) {
-      const writer = (this.#writer[q] as number) - 1;
-      if (writer >= 0) {
-        const written = this.#written[q] as number;
-        if ((written & (bytes << 6)) !== 0) {
-          if (writer === me) {
-            if (
-              written >> clockShift === clock &&
-              (written & 63) !== lane &&
-              (written & 63) !== severalLanes &&
-              this.#kind[q] !== writeKind.strong
-            )
-              this.#lanes(w, q, lane, site, written & 63, "reads", "wrote", this.#writeSite[q] as number);
-          } else if (written >> clockShift > (known[row + writer] as number))
-            this.#unordered(w, q, site, false);
-          else if (this.#kind[q] === writeKind.async && writer === warps + me)
-            this.#unpublished(w, q, lane, site);
-        }
-      }
-      const place = q * warps + me;
-      if (this.#hasReads[q] === 0) {
-        this.#read.fill(0, q * warps, (q + 1) * warps);
-        this.#hasReads[q] = 1;
-      }
-      const old = this.#read[place] as number;
-      if (old !== entry) {
-        // Within one clock keep all bytes read; two lanes become "several".
-        if (old >> clockShift === clock)
-          this.#read[place] = ((old | entry) & ~63) | ((old & 63) === lane ? lane : severalLanes);
-        else this.#read[place] = entry;
-        this.#readSite[q] = site;
+      // The usual case: these bytes were read, and looked into, in the same clock and not written since.
+      const old = reads[plane + q] as number;
+      if (old >> 6 === entry >> 6 && (old === entry || (old & 63) === severalLanes)) continue;
+      this.#readWord(w, lane, q, bytes, clock, entry, site);
+    }
+  }
+
+  #readWord(
+    w: Warp,
+    lane: number,
+    q: number,
+    bytes: number,
+    clock: number,
+    entry: number,
+    site: number,
+  ): void {
+    const me = w.agent;
+    const { known, agents, warps } = this.clocks;
+    const writer = (this.#writer[q] as number) - 1;
+    if (writer >= 0) {
+      const written = this.#written[q] as number;
+      if ((written & (bytes << 6)) !== 0) {
+        if (writer === me) {
+          if (
+            written >> clockShift === clock &&
+            (written & 63) !== lane &&
+            (written & 63) !== severalLanes &&
+            this.#kind[q] !== writeKind.strong
+          )
+            this.#lanes(w, q, lane, site, written & 63, "reads", "wrote", this.#writeSite[q] as number);
+        } else if (written >> clockShift > (known[me * agents + writer] as number))
+          this.#unordered(w, q, site, false);
+        else if (this.#kind[q] === writeKind.async && writer === warps + me)
+          this.#unpublished(w, q, lane, site);
       }
     }
+    // Within one clock keep all bytes read; two lanes become "several".
+    const place = me * this.#words + q;
+    const old = this.#read[place] as number;
+    this.#read[place] =
+      old >> clockShift === clock && old !== 0
+        ? ((old | entry) & ~63) | ((old & 63) === lane ? lane : severalLanes)
+        : entry;
+    this.#hasReads[q] = 1;
+    this.#readSite[q] = site;
   }
 
   /** A weak write. */
@@ -270,10 +286,12 @@ export class Race {
         }
       }
       if (this.#hasReads[q] !== 0) {
-        const place = q * warps;
         for (let a = 0; a < warps; a++) {
-          const read = this.#read[place + a] as number;
-          if (read === 0 || (read & (bytes << 6)) === 0) continue;
+          const place = a * this.#words + q;
+          const read = this.#read[place] as number;
+          if ((read & (bytes << 6)) === 0) continue;
+          // The next read has to look at this write: its entry must not look like a repetition.
+          this.#read[place] = bytes === 15 ? 0 : read & ~(bytes << 6);
           if (a === me) {
             if (read >> clockShift === clock && (read & 63) !== lane && kind === writeKind.plain)
               this.#lanes(w, q, lane, site, read & 63, "writes", "read", this.#readSite[q] as number);

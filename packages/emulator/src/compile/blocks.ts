@@ -1,5 +1,6 @@
 /** Basic blocks: lane and warp instructions, then what ends the block. */
 import type { Instruction, Kernel } from "../load/types.ts";
+import { gatherVectors } from "./vector.ts";
 
 export interface Block {
   readonly id: number;
@@ -14,7 +15,12 @@ export interface Block {
 }
 
 export type Piece =
-  | { readonly kind: "region"; readonly instructions: readonly Instruction[] }
+  | {
+      readonly kind: "region";
+      /** All instructions have a vector form: a full warp runs it as WebAssembly. */
+      readonly vector: boolean;
+      readonly instructions: readonly Instruction[];
+    }
   | { readonly kind: "warp"; readonly instruction: Instruction };
 
 /**
@@ -67,17 +73,16 @@ function pieces(body: readonly Instruction[]): readonly Piece[] {
   const out: Piece[] = [];
   let run: Instruction[] = [];
   const flush = (): void => {
-    if (run.length > 0) out.push({ kind: "region", instructions: run });
+    for (const { vector, run: stretch } of gatherVectors(run))
+      for (let k = 0; k < stretch.length; k += longestRegion)
+        out.push({ kind: "region", vector, instructions: stretch.slice(k, k + longestRegion) });
     run = [];
   };
   for (const instruction of body) {
     if (instruction.operation.kind === "warp") {
       flush();
       out.push({ kind: "warp", instruction });
-    } else {
-      run.push(instruction);
-      if (run.length >= longestRegion) flush();
-    }
+    } else run.push(instruction);
   }
   flush();
   return out;

@@ -8,6 +8,8 @@ import type { Block, Piece } from "./blocks.ts";
 import { type CompileOptions, LaneEmitter } from "./emitter.ts";
 import type { Environment } from "./environment.ts";
 import { liveAfterPieces } from "./liveness.ts";
+import { emitVectorRun } from "./vector.ts";
+import { instantiate, type WasmMemory } from "./wasm.ts";
 
 export type RegionFunction = (warp: Warp, mask: number) => void;
 
@@ -65,12 +67,30 @@ function regionSource(
   return { source, sampled: emitter.sampled };
 }
 
+function compileVectors(
+  pieces: readonly Extract<Piece, { kind: "region" }>[],
+  live: ReadonlyMap<object, (register: Register) => boolean>,
+  memory: WasmMemory | null,
+): ReadonlyMap<Piece, (base: number) => void> {
+  const vectors = pieces.filter((piece) => piece.vector);
+  if (memory === null || vectors.length === 0) return new Map();
+  const code = vectors.map((piece) => emitVectorRun(piece.instructions, live.get(piece) ?? (() => true)));
+  const functions = instantiate(code, memory) ?? [];
+  return new Map(
+    vectors.flatMap((piece, k) => {
+      const run = functions[k];
+      return run === undefined ? [] : [[piece, run] as const];
+    }),
+  );
+}
+
 /** Compile all regions of a kernel in one script. The result is keyed by piece. */
 export function compileRegions(
   kernel: Kernel,
   blocks: readonly Block[],
   options: CompileOptions,
   environment: Environment,
+  memory: WasmMemory | null,
 ): ReadonlyMap<Piece, CompiledRegion> {
   const live = liveAfterPieces(kernel, blocks);
   const pieces = blocks.flatMap((block) => block.pieces.filter((piece) => piece.kind === "region"));
@@ -84,11 +104,22 @@ export function compileRegions(
     environment: Environment,
   ) => readonly RegionFunction[];
   const functions = factory(environment);
+  const vectors = compileVectors(pieces, live, memory);
   const compiled = new Map<Piece, CompiledRegion>();
   pieces.forEach((piece, k) => {
-    const run = functions[k];
+    const lanes = functions[k];
     const region = regions[k];
-    if (run !== undefined && region !== undefined) compiled.set(piece, { run, sampled: region.sampled });
+    if (lanes === undefined || region === undefined) return;
+    const vector = vectors.get(piece);
+    // A warp with lanes missing must leave their registers alone: that is the JavaScript form's business.
+    const run: RegionFunction =
+      vector === undefined
+        ? lanes
+        : (warp, mask) => {
+            if (mask === -1) vector(warp.registers * 4);
+            else lanes(warp, mask);
+          };
+    compiled.set(piece, { run, sampled: region.sampled });
   });
   return compiled;
 }

@@ -1,11 +1,15 @@
 /** f32 and f64 arithmetic: PTX ISA 9.0, chapter 9.7.3. Half precision is in half.ts. */
 import type { LaneEmitter } from "../compile/emitter.ts";
-import type { Operand, Operation } from "../load/types.ts";
+import type { Operand, Operation, VectorForm } from "../load/types.ts";
 import { halfTypes, packedHalf } from "./half.ts";
 import { absInteger, addSub, minMaxInteger, negInteger } from "./integer.ts";
 import type { Decoder, Row, Table } from "./row.ts";
 
 const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+
+/** A lane operation that also has a vector form, when `plain`: nearest even, no flushing, no saturation. */
+const vectorLane = (plain: boolean, vector: VectorForm, emit: (e: LaneEmitter) => string): Operation =>
+  plain ? { kind: "lane", emit, vector } : { kind: "lane", emit };
 
 export const roundings = ["rn", "rz", "rm", "rp"] as const;
 
@@ -60,7 +64,8 @@ function arithmetic(d: Decoder, op: PairOperation): Operation {
       ),
     );
   }
-  return lane((e) => {
+  const plain = rounding === "rn" && !ftz && !saturate;
+  return vectorLane(plain, { op: { "+": "add", "-": "sub", "*": "mul" }[op] as "add" | "sub" | "mul", to, from: [a, b] }, (e) => {
     const x = f32Of(e, a, ftz);
     const y = f32Of(e, b, ftz);
     const value = rounding === "rn" ? `fround(${x}${op}${y})` : `${directed[op]}F32(${x},${y},"${rounding}")`;
@@ -116,7 +121,8 @@ export function fused(d: Decoder): Operation {
       };
       return e.setPair(to, one(0), one(1));
     });
-  return lane((e) => {
+  const plain = rounding === "rn" && !ftz && !saturate;
+  return vectorLane(plain, { op: "fma", to, from: [a, b, c] }, (e) => {
     const [x, y, z] = [f32Of(e, a, ftz), f32Of(e, b, ftz), f32Of(e, c, ftz)];
     if (rounding !== "rn") return e.setF32(to, finish(`fmaF32(${x},${y},${z},"${rounding}")`, ftz, saturate));
     let head = "";

@@ -54,10 +54,18 @@ export interface Guard {
   readonly negated: boolean;
 }
 
+/** Plain f32 arithmetic, round to nearest even with subnormals: what runs as WebAssembly SIMD (compile/vector.ts). */
+export interface VectorForm {
+  readonly op: "mov" | "add" | "sub" | "mul" | "fma";
+  readonly to: Operand;
+  readonly from: readonly Operand[];
+}
+
 /** Emits JavaScript for one lane; runs anywhere within a region. */
 export interface LaneOperation {
   readonly kind: "lane";
   readonly emit: (emitter: LaneEmitter) => string;
+  readonly vector?: VectorForm;
 }
 
 /** Runs once for the active lanes of a warp and never blocks; a cut point between regions. */

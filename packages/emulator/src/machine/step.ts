@@ -207,7 +207,8 @@ export class Stepper {
     if (warp.groups.length === 0) {
       warp.done = true;
       block.live -= 1;
-      const open = warp.openCopies.length + warp.committed.length;
+      // A group that was committed empty has nothing to wait for: rings commit past their last chunk to keep the count fixed.
+      const open = warp.openCopies.length + warp.committed.filter((g) => g.copies.length > 0).length;
       if (open > 0)
         this.#hooks.findings.add(
           "H016",

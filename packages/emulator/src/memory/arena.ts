@@ -8,6 +8,7 @@
  * bytes (through the 8-, 16- and 32-bit views of the shadow), and everything else takes the slow path that finds out why.
  */
 import { type Checked, err, ok } from "@tilewright/ir";
+import { createMemory, pageBytes, type WasmMemory } from "../compile/wasm.ts";
 
 /** High word of the address of every global byte; the low word is its offset in the arena. A truncated pointer faults. */
 export const globalTag = 0x7f00;
@@ -24,6 +25,8 @@ export const sinkOffset = 1 << 12;
 const guardBytes = 4096;
 /** Offsets stay positive as signed 32-bit integers, which is what generated code computes with. */
 export const maxArenaBytes = 2 ** 31 - 2 ** 16;
+
+const initialBytes = 1 << 20;
 
 export interface Allocation {
   readonly offset: number;
@@ -48,19 +51,21 @@ export class Arena {
   /** Rises when the buffer is replaced: compiled code holds views and must be made again. */
   generation = 0;
   readonly allocations: Allocation[] = [];
+  /** WebAssembly's view of the arena; null where the host has none. */
+  readonly memory: WasmMemory | null;
   readonly #limit: number;
 
   /** @param limit most bytes the arena may grow to. */
   constructor(limit: number) {
-    this.#limit = Math.min(limit, maxArenaBytes);
-    this.#resize(1 << 20);
+    // Whole pages, since WebAssembly's memory grows by pages.
+    this.#limit = Math.max(initialBytes, Math.floor(Math.min(limit, maxArenaBytes) / pageBytes) * pageBytes);
+    this.memory = createMemory(initialBytes, this.#limit);
+    this.#resize(initialBytes);
   }
 
   #resize(size: number): void {
-    const buffer = new ArrayBuffer(size);
-    const bytes = new Uint8Array(buffer);
-    bytes.set(this.bytes);
-    this.bytes = bytes;
+    const buffer = this.#buffer(size);
+    this.bytes = new Uint8Array(buffer);
     this.sbytes = new Int8Array(buffer);
     this.halves = new Uint16Array(buffer);
     this.shalves = new Int16Array(buffer);
@@ -74,6 +79,18 @@ export class Arena {
     this.shadow16 = new Uint16Array(shadowBuffer);
     this.shadow32 = new Int32Array(shadowBuffer);
     this.generation += 1;
+  }
+
+  /** The buffer, grown to `size` bytes with its contents: WebAssembly's memory, or a plain buffer where there is none. */
+  #buffer(size: number): ArrayBuffer {
+    if (this.memory !== null) {
+      const missing = size - this.memory.buffer.byteLength;
+      if (missing > 0) this.memory.grow(missing / pageBytes);
+      return this.memory.buffer;
+    }
+    const buffer = new ArrayBuffer(size);
+    new Uint8Array(buffer).set(this.bytes);
+    return buffer;
   }
 
   /** Make offsets up to `end` exist. */
