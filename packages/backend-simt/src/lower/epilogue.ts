@@ -1,7 +1,7 @@
 /** The epilogue: alpha * acc + beta * C, stored where the tile lies inside D. */
 import { bufferOf, type Scalar, type Stmt } from "@tilewright/ir";
 import { type FloatOperand, f32imm, type Operand, vec } from "@tilewright/ptx";
-import type { Reg } from "./code.ts";
+import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, ownedTile, ownerOf } from "./registers.ts";
@@ -11,7 +11,8 @@ type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /**
  * With alpha 1 and no C the accumulators are stored as they are. Vectors of accumulators would tie them to consecutive registers for the
- * whole main loop and cost register banks there, so `vector` is 1 unless the schedule asks for more.
+ * whole main loop and cost register banks there, so `vector` is 1 unless the schedule asks for more. The arithmetic runs under the guard of
+ * its store: outside D there is no C to read.
  */
 export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   if (stmt.steps.length > 0)
@@ -28,12 +29,12 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     );
     if (guard === "outside") continue;
     const suffix = stmt.vector === 1 ? "f32" : `v${stmt.vector}.f32`;
-    let values = group.map((e) => scaled(ctx, stmt.alpha, acc.at(e.register)));
+    let values = group.map((e) => scaled(ctx, guard, stmt.alpha, acc.at(e.register)));
     if (stmt.c) {
       const c = group.map(() => ctx.entry.reg("f32", "c"));
       const source = globalAddress(ctx, stmt.c, position, first.row, first.col);
       ctx.emitAny(guard, `ld.global.${suffix}`, operandOf(c), source);
-      values = values.map((value, i) => blended(ctx, stmt.beta, value, c[i] ?? value));
+      values = values.map((value, i) => blended(ctx, guard, stmt.beta, value, c[i] ?? value));
     }
     ctx.emitAny(
       guard,
@@ -47,16 +48,22 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
 const operandOf = (registers: readonly Reg<"f32">[]): Operand =>
   registers.length === 1 && registers[0] ? registers[0] : vec(...registers);
 
-function scaled(ctx: Context, alpha: Scalar, value: Reg<"f32">): Reg<"f32"> {
+function scaled(ctx: Context, guard: Pred | null, alpha: Scalar, value: Reg<"f32">): Reg<"f32"> {
   if (alpha === 1) return value;
   const d = ctx.entry.reg("f32", "e");
-  ctx.emit(null, "mul.rn.f32", d, value, scalar(ctx, "alpha", alpha));
+  ctx.emit(guard, "mul.rn.f32", d, value, scalar(ctx, "alpha", alpha));
   return d;
 }
 
-function blended(ctx: Context, beta: Scalar, value: Reg<"f32">, c: Reg<"f32">): Reg<"f32"> {
+function blended(
+  ctx: Context,
+  guard: Pred | null,
+  beta: Scalar,
+  value: Reg<"f32">,
+  c: Reg<"f32">,
+): Reg<"f32"> {
   const d = ctx.entry.reg("f32", "e");
-  ctx.emit(null, "fma.rn.f32", d, scalar(ctx, "beta", beta), c, value);
+  ctx.emit(guard, "fma.rn.f32", d, scalar(ctx, "beta", beta), c, value);
   return d;
 }
 

@@ -24,7 +24,13 @@ export interface CaseData {
 /** Values that `runtime` scalars take in tests: neither is 0 or 1. */
 const RUNTIME = { alpha: 0.5, beta: -2 };
 
-export function caseData(problem: Problem, distribution: InputDistribution, seed: number): CaseData {
+/** `rows`: compute the reference of these rows of D only. */
+export function caseData(
+  problem: Problem,
+  distribution: InputDistribution,
+  seed: number,
+  rows?: readonly number[],
+): CaseData {
   const matrix = (which: "a" | "b" | "c", offset: number): Float32Array => {
     const data = randomStorage("f32", operandElements(problem, which), distribution, seed * 4 + offset);
     if (!(data instanceof Float32Array)) throw new Error("f32 storage is a Float32Array");
@@ -37,7 +43,7 @@ export function caseData(problem: Problem, distribution: InputDistribution, seed
     alpha: problem.alpha === "runtime" ? RUNTIME.alpha : problem.alpha,
     beta: problem.beta === "runtime" ? RUNTIME.beta : problem.beta,
   };
-  const reference = referenceGemm(problem, { a, b, c, ...scalars });
+  const reference = referenceGemm(problem, { a, b, c, ...scalars }, rows ? { rows } : {});
   return { a, b, c, elements: operandElements(problem, "d"), ...scalars, reference };
 }
 

@@ -1,0 +1,59 @@
+/** Running a lowered kernel on the emulator. */
+import { createEmulator, type LaunchReport, type Order } from "@tilewright/emulator";
+import { formatDiagnostic, type KernelSpec, type LoweredKernel } from "@tilewright/ir";
+import type { CaseData } from "./data.ts";
+
+const unwrap = <T>(
+  result:
+    | { readonly ok: true; readonly value: T }
+    | { readonly ok: false; readonly error: readonly Parameters<typeof formatDiagnostic>[0][] },
+): T => {
+  if (!result.ok) throw new Error(result.error.map(formatDiagnostic).join("\n"));
+  return result.value;
+};
+
+const bytesOf = (data: Float32Array): Uint8Array =>
+  new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
+/** Load a kernel once; each call launches it on fresh inputs. D starts uninitialised. */
+export function emulated(
+  lowered: LoweredKernel,
+): (
+  data: CaseData,
+  order: Order,
+  seed: number,
+) => { readonly d: Float32Array; readonly report: LaunchReport } {
+  const emulator = createEmulator();
+  const module = unwrap(emulator.load(lowered.ptx));
+  return (data, order, seed) => {
+    const put = (values: Float32Array): bigint => {
+      const pointer = unwrap(emulator.alloc(values.byteLength));
+      emulator.write(pointer, bytesOf(values));
+      return pointer;
+    };
+    const d = unwrap(emulator.alloc(data.elements * 4));
+    const pointers: Readonly<Record<string, bigint>> = {
+      a: put(data.a),
+      b: put(data.b),
+      d,
+      ...(data.c ? { c: put(data.c) } : {}),
+    };
+    const { entry, launch, params }: KernelSpec = lowered.kernel;
+    const report = unwrap(
+      emulator.launch(module, entry, {
+        grid: launch.grid.map(Number) as [number, number, number],
+        block: launch.block,
+        dynamicSmem: launch.dynamicSmem,
+        params: params.map((p) => {
+          if (p.kind === "pointer") return pointers[p.name] ?? 0n;
+          return p.name === "alpha" ? data.alpha : data.beta;
+        }),
+        order,
+        seed,
+      }),
+    );
+    const out = emulator.read(d, data.elements * 4);
+    for (const pointer of Object.values(pointers)) emulator.free(pointer);
+    return { d: new Float32Array(out.buffer, out.byteOffset, data.elements), report };
+  };
+}
