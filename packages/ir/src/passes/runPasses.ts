@@ -40,7 +40,10 @@ export function runPasses(
     if (order(pass.from) < order(current.stage)) continue;
     const next = runPass(pass, current, target);
     if (verify && next !== current) {
-      const errors = [...verifyProgram(next, target), ...(anyCount ? verifyChunkCounts(next) : [])];
+      const errors = [
+        ...verifyProgram(next, target),
+        ...(anyCount && mayChangeProtocol(current, next) ? verifyChunkCounts(next) : []),
+      ];
       if (errors.length > 0) throw new InternalError(`pass ${pass.name} made an invalid program`, errors);
     }
     options.after?.(pass, current, next, next !== current);
@@ -48,6 +51,10 @@ export function runPasses(
   }
   return ok(current);
 }
+
+/** Passes that bind layouts, owners and widths leave rings and control flow alone; the last pass is checked in any case. */
+const mayChangeProtocol = (before: TileProgram, after: TileProgram): boolean =>
+  after.stage === "pipelined" || after.stage !== before.stage || after.rings !== before.rings;
 
 function runPass(pass: Pass, program: TileProgram, target: Target): TileProgram {
   if (pass.from !== program.stage)

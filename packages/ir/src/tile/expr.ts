@@ -248,7 +248,7 @@ function accumulate(e: Expr, scale: number, sum: Sum): void {
 }
 
 function addTerm(atom: Expr, coefficient: number, sum: Sum): void {
-  const key = JSON.stringify(atom);
+  const key = atom.kind === "var" ? atom.name : JSON.stringify(atom);
   const total = (sum.terms.get(key)?.coefficient ?? 0) + coefficient;
   if (total === 0) sum.terms.delete(key);
   else sum.terms.set(key, { atom, coefficient: total });

@@ -4,7 +4,7 @@ import { floorMod } from "../expr.ts";
 import type { Cond, Expr } from "../types.ts";
 
 /** Values of all loop variables of one thread of control, by cell. */
-export type Cells = Float64Array;
+export type Cells = Int32Array;
 
 export type Evaluate = (cells: Cells) => number;
 

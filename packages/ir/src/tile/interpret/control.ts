@@ -2,8 +2,9 @@
  * Control flow of a program: loops, conditions, tiles, roles as coroutines, ring events. What data statements do is given
  * as hooks, so that the interpreter and the protocol verifier run one and the same control flow.
  */
-import { childrenOf } from "../rewrite.ts";
-import type { Ring, Stmt, TileProgram } from "../types.ts";
+import { freeVars } from "../expr.ts";
+import { childrenOf, eachStmt } from "../rewrite.ts";
+import type { Cond, Expr, Ring, Stmt, TileProgram } from "../types.ts";
 import { type Cells, CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import { type Groups, newGroups, type RingState } from "./rings.ts";
@@ -45,7 +46,7 @@ export interface Hooks {
   at(stmt: Stmt): string;
   /** Shared memory and registers are fresh. */
   newBlock(): void;
-  /** Whether to visit all tiles or only the first and the last. */
+  /** Visit all tiles, or those that may differ in control flow: the first and, where conditions ask for the tile, the last. */
   readonly tiles: "all" | "ends";
   /** Picks the next of `count` threads that can go on. */
   pick(count: number): number;
@@ -82,7 +83,7 @@ export class Control {
   }
 
   #thread(name: string, parent?: Thread): Thread {
-    const cells = parent?.cells.slice() ?? new Float64Array(this.#table.size);
+    const cells = parent?.cells.slice() ?? new Int32Array(this.#table.size);
     return { name, cells, groups: newGroups(), epoch: parent?.epoch ?? 0 };
   }
 
@@ -238,9 +239,11 @@ export class Control {
     const end = (thread: Thread): void => {
       if (!inRole) this.#endBlock([thread]);
     };
-    const step = this.#hooks.tiles === "ends" ? Math.max(1, count - 1) : 1;
+    const all = this.#hooks.tiles === "all";
+    const last = all || controlUses(stmt.body, stmt.vars) ? count : 1;
+    const step = all ? 1 : Math.max(1, count - 1);
     return steps(function* (thread) {
-      for (let index = 0; index < count; index += step) {
+      for (let index = 0; index < last; index += step) {
         begin(thread);
         yield* visit(thread, index);
         end(thread);
@@ -278,6 +281,33 @@ export class Control {
         return run((thread) => state().release(chunkOf(thread.cells), thread, at));
     }
   }
+}
+
+/** Whether conditions, loop bounds, slots or chunk numbers depend on one of the variables. */
+function controlUses(stmts: readonly Stmt[], vars: readonly string[]): boolean {
+  const uses = (e: Expr): boolean => vars.some((name) => freeVars(e).has(name));
+  const condUses = (c: Cond | null): boolean => c !== null && (uses(c.lhs) || uses(c.rhs));
+  for (const stmt of eachStmt(stmts))
+    switch (stmt.kind) {
+      case "for":
+        if (uses(stmt.from) || uses(stmt.to)) return true;
+        break;
+      case "if":
+        if (condUses(stmt.cond)) return true;
+        break;
+      case "copy":
+        if (condUses(stmt.when) || uses(stmt.dst.slot) || uses(stmt.src.slot)) return true;
+        break;
+      case "acquire":
+      case "commit":
+      case "wait":
+      case "release":
+        if (uses(stmt.at)) return true;
+        break;
+      default:
+        break;
+    }
+  return false;
 }
 
 /** Roles (or the block) that wait for a ring: all of them must release a slot before it is free. */

@@ -192,8 +192,13 @@ export function requireWritten(place: Place, box: Clip, at: string): void {
 
 /** Record that the clipped place has been written. */
 export function markWritten(place: Place, box: Clip): void {
-  const { written, count, colStride } = place.memory;
+  const { written, count, colStride, slotStride } = place.memory;
   if (written === null) return;
+  if (slotStride > 0 && (box.row1 - box.row0) * (box.col1 - box.col0) === slotStride) {
+    written.fill(1, place.slot * slotStride, (place.slot + 1) * slotStride);
+    count[place.slot] = slotStride;
+    return;
+  }
   let fresh = 0;
   for (let r = box.row0; r < box.row1; r++) {
     let offset = offsetOf(place, r, box.col0);

@@ -44,18 +44,81 @@ export function copy(dst: Place, src: Place, guard: readonly [boolean, boolean],
   const convert = conversion(src.memory.buffer.dtype, dst.memory.buffer.dtype);
   const used = intersect(from, to);
   requireWritten(src, used, at);
-  const { data } = src.memory;
-  const [srcStep, dstStep] = [src.memory.colStride, dst.memory.colStride];
-  for (let r = to.row0; r < to.row1; r++) {
-    const inside = r >= from.row0 && r < from.row1;
-    let s = offsetOf(src, r, to.col0);
-    let d = offsetOf(dst, r, to.col0);
-    for (let c = to.col0; c < to.col1; c++, s += srcStep, d += dstStep) {
-      const value = inside && c >= from.col0 && c < from.col1 ? (data[s] ?? 0) : 0;
-      out[d] = convert === null ? value : convert(value);
-    }
-  }
+  const whole =
+    used.row0 === to.row0 && used.row1 === to.row1 && used.col0 === to.col0 && used.col1 === to.col1;
+  if (!whole) zero(dst, to, out);
+  move(out, dst, src.memory.data, src, used);
+  if (convert !== null) convertPlace(dst, used, out, convert);
   markWritten(dst, to);
+}
+
+function zero(place: Place, box: Clip, out: ValueArray): void {
+  for (let r = box.row0; r < box.row1; r++)
+    for (let c = box.col0; c < box.col1; c++) out[offsetOf(place, r, c)] = 0;
+}
+
+function convertPlace(place: Place, box: Clip, out: ValueArray, convert: (x: number) => number): void {
+  for (let r = box.row0; r < box.row1; r++)
+    for (let c = box.col0; c < box.col1; c++) {
+      const at = offsetOf(place, r, c);
+      out[at] = convert(out[at] ?? 0);
+    }
+}
+
+/** Copy the part of two places inside `box`; the longer axis is the inner loop. */
+function move(out: ValueArray, dst: Place, data: ArrayLike<number>, src: Place, box: Clip): void {
+  const [rows, cols] = [box.row1 - box.row0, box.col1 - box.col0];
+  if (rows <= 0 || cols <= 0) return;
+  const [d, s] = [offsetOf(dst, box.row0, box.col0), offsetOf(src, box.row0, box.col0)];
+  const [dm, sm] = [dst.memory, src.memory];
+  const runs: Runs =
+    cols >= rows
+      ? {
+          d,
+          s,
+          outer: rows,
+          inner: cols,
+          dOuter: dm.rowStride,
+          sOuter: sm.rowStride,
+          dInner: dm.colStride,
+          sInner: sm.colStride,
+        }
+      : {
+          d,
+          s,
+          outer: cols,
+          inner: rows,
+          dOuter: dm.colStride,
+          sOuter: sm.colStride,
+          dInner: dm.rowStride,
+          sInner: sm.rowStride,
+        };
+  if (out instanceof Float32Array && data instanceof Float32Array) moveF32(out, data, runs);
+  else moveAny(out, data, runs);
+}
+
+interface Runs {
+  readonly d: number;
+  readonly s: number;
+  readonly outer: number;
+  readonly inner: number;
+  readonly dOuter: number;
+  readonly sOuter: number;
+  readonly dInner: number;
+  readonly sInner: number;
+}
+
+/** The same loop as `moveAny`, apart so that it sees one kind of array. */
+function moveF32(out: Float32Array, data: Float32Array, runs: Runs): void {
+  const { outer, inner, dOuter, sOuter, dInner, sInner } = runs;
+  for (let i = 0, d0 = runs.d, s0 = runs.s; i < outer; i++, d0 += dOuter, s0 += sOuter)
+    for (let j = 0, d = d0, s = s0; j < inner; j++, d += dInner, s += sInner) out[d] = data[s] ?? 0;
+}
+
+function moveAny(out: ValueArray, data: ArrayLike<number>, runs: Runs): void {
+  const { outer, inner, dOuter, sOuter, dInner, sInner } = runs;
+  for (let i = 0, d0 = runs.d, s0 = runs.s; i < outer; i++, d0 += dOuter, s0 += sOuter)
+    for (let j = 0, d = d0, s = s0; j < inner; j++, d += dInner, s += sInner) out[d] = data[s] ?? 0;
 }
 
 const intersect = (a: Clip, b: Clip): Clip => ({
@@ -170,17 +233,30 @@ function roundPlace(place: Place, box: Clip, dtype: DType): void {
 function gather(place: Place, into: Float64Array, at: string): Float64Array {
   const box = clip(place, place.memory.buffer.space === "global" ? guarded : unguarded, at);
   requireWritten(place, box, at);
-  const { data, colStride } = place.memory;
-  const tf32 = place.memory.buffer.dtype === "tf32";
   const full = box.row1 - box.row0 === place.rows && box.col1 - box.col0 === place.cols;
   if (!full) into.fill(0, 0, place.rows * place.cols);
+  const { memory } = place;
+  if (memory.data instanceof Float32Array) gatherF32(into, memory.data, place, box);
+  else gatherAny(into, memory.data, place, box);
+  if (memory.buffer.dtype === "tf32")
+    for (let i = 0; i < place.rows * place.cols; i++) into[i] = roundTo("tf32", into[i] ?? 0, "rz");
+  return into;
+}
+
+function gatherF32(into: Float64Array, data: Float32Array, place: Place, box: Clip): void {
+  const { colStride } = place.memory;
   for (let r = box.row0; r < box.row1; r++) {
     let s = offsetOf(place, r, box.col0);
     let d = r * place.cols + box.col0;
-    for (let c = box.col0; c < box.col1; c++, s += colStride, d++) {
-      const value = data[s] ?? 0;
-      into[d] = tf32 ? roundTo("tf32", value, "rz") : value;
-    }
+    for (let c = box.col0; c < box.col1; c++, s += colStride, d++) into[d] = data[s] ?? 0;
   }
-  return into;
+}
+
+function gatherAny(into: Float64Array, data: ArrayLike<number>, place: Place, box: Clip): void {
+  const { colStride } = place.memory;
+  for (let r = box.row0; r < box.row1; r++) {
+    let s = offsetOf(place, r, box.col0);
+    let d = r * place.cols + box.col0;
+    for (let c = box.col0; c < box.col1; c++, s += colStride, d++) into[d] = data[s] ?? 0;
+  }
 }

@@ -3,7 +3,7 @@ import { evaluateExpr } from "../expr.ts";
 import type { Buffer, Cond, Expr, Stmt, View } from "../types.ts";
 import { viewsOf } from "./names.ts";
 import { counterexample, describeEnv, isDead, narrow, rangeOf } from "./ranges.ts";
-import { bufferAt, type Fault, rangesAt, type Site, type Verifier } from "./verifier.ts";
+import { bufferAt, type Fault, type Site, type Verifier } from "./verifier.ts";
 
 export const slotRange: Verifier = {
   name: "slots",
@@ -65,7 +65,7 @@ function* inside(
   describe: (value: number | string) => Pick<Fault, "message" | "hint">,
 ): Iterable<Fault> {
   const when = whenOf(site.stmt);
-  const outer = rangesAt(site);
+  const outer = site.ranges();
   const ranges = when === null ? outer : narrow(when, outer);
   if (isDead(ranges)) return;
   const [least, most] = rangeOf(e, ranges);

@@ -15,8 +15,8 @@ import { readsOf } from "./bounds.ts";
 import { chunkCount, withChunkCount } from "./chunks.ts";
 import { bufferAt, type Fault, type Subject, subjectOf, type Verifier } from "./verifier.ts";
 
-/** Chunks beyond which a longer loop repeats: the ring's state depends on the last `slots` chunks only. */
-const LONGEST = 64;
+/** Chunks beyond which a longer loop repeats: the ring's state depends on the last `slots` chunks only; and some to spare. */
+const longest = (slots: number): number => 2 * slots + 8;
 
 export const ringProtocol: Verifier = {
   name: "ringProtocol",
@@ -53,8 +53,8 @@ function* dryRun(subject: Subject, what: Check): Iterable<Fault> {
   const { program } = subject;
   const count = chunkCount(program);
   const slots = Math.max(1, ...program.rings.map((ring) => ring.slots));
-  const short =
-    count !== null && count > LONGEST && slots * 2 < LONGEST ? withChunkCount(program, LONGEST) : null;
+  const most = longest(slots);
+  const short = count !== null && count > most ? withChunkCount(program, most) : null;
   const fault = new DryRun(short === null ? subject : subjectOf(short, null), what).run();
   // The shorter program has the same statements in the same places.
   if (fault !== null)

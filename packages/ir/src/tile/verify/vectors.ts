@@ -5,7 +5,7 @@ import { asLinear, evaluateExpr } from "../expr.ts";
 import { registerRun } from "../ownership.ts";
 import type { Stmt, View } from "../types.ts";
 import { counterexample, isDead } from "./ranges.ts";
-import { bufferAt, type Fault, rangesAt, type Site, type Subject, type Verifier } from "./verifier.ts";
+import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 /** The widest access of one thread (PTX ISA, ld.v4.b32). */
 const MAX_BYTES = 16;
@@ -116,7 +116,7 @@ function isMultiple(site: Site, view: View, axis: 0 | 1, width: number): boolean
   const linear = asLinear(e);
   if (linear !== null && [linear.constant, ...linear.terms.values()].every((c) => c % width === 0))
     return true;
-  if (isDead(rangesAt(site))) return true;
+  if (isDead(site.ranges())) return true;
   const when = site.stmt.kind === "copy" ? site.stmt.when : null;
   return counterexample(site.parents, when, [e], (env) => evaluateExpr(e, env) % width !== 0) === null;
 }

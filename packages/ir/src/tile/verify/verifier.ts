@@ -9,11 +9,8 @@ import { type Ranges, rangesInside } from "./ranges.ts";
 export interface Site {
   readonly stmt: Stmt;
   readonly parents: readonly Stmt[];
-}
-
-/** Ranges of the loop variables at a site; computed when asked, since names must resolve first. */
-export function rangesAt(site: Site): Ranges {
-  return site.parents.reduce<Ranges>((ranges, stmt) => rangesInside(stmt, ranges), new Map());
+  /** Ranges of the loop variables here. Names must have been resolved. */
+  readonly ranges: () => Ranges;
 }
 
 /** Fault found by a verifier. `at`: the statement, buffer or ring, or the name of another part of the program. */
@@ -44,17 +41,31 @@ export interface Verifier {
   check(subject: Subject): Iterable<Fault>;
 }
 
+/** The same value at every call, computed at the first. */
+function once<T>(compute: () => T): () => T {
+  let value: { readonly it: T } | null = null;
+  return () => {
+    value ??= { it: compute() };
+    return value.it;
+  };
+}
+
 /** Collect sites and tables. Of buffers or rings with the same name the first counts; `names` reports the others. */
 export function subjectOf(program: TileProgram, target: Target | null): Subject {
   const sites: Site[] = [];
-  const walk = (stmts: readonly Stmt[], parents: readonly Stmt[]): void => {
+  const walk = (stmts: readonly Stmt[], parents: readonly Stmt[], ranges: () => Ranges): void => {
     for (const stmt of stmts) {
-      sites.push({ stmt, parents });
+      sites.push({ stmt, parents, ranges });
       const children = childrenOf(stmt);
-      if (children.length > 0) walk(children, [...parents, stmt]);
+      if (children.length > 0)
+        walk(
+          children,
+          [...parents, stmt],
+          once(() => rangesInside(stmt, ranges())),
+        );
     }
   };
-  walk(program.body, []);
+  walk(program.body, [], () => new Map());
   const firstByName = <T extends { readonly name: string }>(items: readonly T[]): Map<string, T> =>
     new Map([...items].reverse().map((item) => [item.name, item]));
   return {
