@@ -18,6 +18,7 @@ import {
 } from "@tilewright/runtime";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
+import { located } from "../compile/source.ts";
 import type { Context } from "../context.ts";
 import { checksOf, emulationFlags, hazardFlag, ordersOf } from "../emulation/flags.ts";
 import { counterPairs, diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
@@ -228,7 +229,7 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
         const run = session.working(`emulating ${prepared.value.launch.entry} (order ${order})`, () =>
           launchOnce(device.value, prepared.value, args, order),
         );
-        if (!run.ok) return session.fail(withFile(run.error, args.ptx));
+        if (!run.ok) return session.fail(located(run.error, args.ptx));
         runs.push(run.value);
       }
     } finally {
@@ -260,11 +261,3 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
     return session.report(wrong);
   },
 });
-
-/** Diagnostics of a text that came from a file say which. */
-const withFile = (found: readonly Diagnostic[], file: string): readonly Diagnostic[] =>
-  found.map((d) =>
-    d.location === undefined || d.location.file !== undefined
-      ? d
-      : { ...d, location: { ...d.location, file } },
-  );

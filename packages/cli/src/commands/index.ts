@@ -1,9 +1,11 @@
 /** All commands, in the order of --help. */
 import type { Command } from "../kit/command.ts";
+import { compile } from "./compile.ts";
 import { doctor } from "./doctor.ts";
 import { emulate } from "./emulate.ts";
+import { plan } from "./plan.ts";
 import { run } from "./run.ts";
 import { schema } from "./schema.ts";
 import { targetsCommand } from "./targets.ts";
 
-export const commands: readonly Command[] = [run, emulate, targetsCommand, schema, doctor];
+export const commands: readonly Command[] = [compile, run, plan, emulate, targetsCommand, schema, doctor];

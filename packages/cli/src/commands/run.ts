@@ -1,5 +1,6 @@
 /** `tilewright run`: compile a GEMM, run it on a GPU or the emulator, and check every element. */
 import {
+  type Artifact,
   type Checked,
   type Diagnostic,
   type DType,
@@ -15,11 +16,13 @@ import {
 } from "@tilewright/ir";
 import { type Device, openDevice } from "@tilewright/runtime";
 import { z } from "zod";
-import { backends } from "../backends.ts";
 import { codes, problemWith } from "../codes.ts";
-import { type Compiled, compileProblem, sha256 } from "../compile.ts";
+import { entryOf } from "../compile/artefacts.ts";
+import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";
+import { compiler } from "../compiler.ts";
 import { checksOf, emulationFlags, hazardFlag, ordersOf } from "../emulation/flags.ts";
 import { writeFiles } from "../files/atomic.ts";
+import { sha256 } from "../files/hash.ts";
 import { encodeNpy } from "../files/npy.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
@@ -39,6 +42,7 @@ const operand = (summary: string) => text(summary, { hint: "FILE", longLetters: 
 const args = z.strictObject({
   ...problemFlags,
   ...compileFlags,
+  ...sourceFlags,
   a: operand("A from NAME.npy or NAME.safetensors#TENSOR; sizes and layout follow from it"),
   b: operand("B, likewise"),
   c: operand("C, likewise; needs --beta"),
@@ -66,16 +70,14 @@ type Args = z.output<typeof args>;
 
 /** Whether some backend serves the problem on all targets asked for. */
 const served = ({ problem, targets }: Request): boolean =>
-  targets.every((target) =>
-    backends.some((backend) => backend.supports(target).ok && backend.accepts(problem, target).ok),
-  );
+  targets.every((target) => compiler.verdicts(problem, target).some(({ verdict }) => verdict.ok));
 
 /**
  * The request, with sizes, layouts and dtype from the files. Files in a type that no backend multiplies are widened to f32, if that
  * loses nothing and the user named no dtype.
  */
 function requestWithFiles(session: Session, args: Args, files: Matrices): Checked<Request> {
-  const known = knownFrom(files, args);
+  const known = knownFrom(files, args, "flags");
   if (!known.ok) return known;
   const build = (dtype: DType | null) =>
     buildRequest(session.context, args, dtype === null ? known.value : { ...known.value, dtype });
@@ -93,38 +95,50 @@ function requestWithFiles(session: Session, args: Args, files: Matrices): Checke
 }
 
 interface Prepared {
-  readonly request: Request;
-  readonly compiled: Compiled;
+  readonly artifact: Artifact;
   readonly files: Matrices;
+}
+
+/** What stands against running a problem with these files. */
+function objections(problem: Problem, files: Matrices, args: Args): readonly Diagnostic[] {
+  const found: Diagnostic[] = [...checkMatrices(problem, files)];
+  for (const name of ["alpha", "beta"] as const)
+    if (problem[name] === "runtime") {
+      const message = `${name} is left to the launch, and run has no value for it`;
+      found.push(problemWith(codes.notRunnable, name, message, { hint: `give --${name}` }));
+    }
+  if (args.out !== undefined && !args.out.endsWith(".npy"))
+    found.push(
+      problemWith(codes.unknownFormat, "--out", `${args.out} is in no format that is written`, {
+        hint: "D is written as .npy",
+      }),
+    );
+  return found;
+}
+
+/** The artefact of an edited tile program; files must have the shapes that it states. */
+function prepareEdited(session: Session, args: Args, path: string, files: Matrices): Checked<Prepared> {
+  const compiled = compileFrom(session.context, path, args);
+  if (!compiled.ok) return compiled;
+  const { problem } = compiled.value;
+  const shapes = knownFrom(files, problem, "program");
+  const found = [...(shapes.ok ? [] : shapes.error), ...objections(problem, files, args)];
+  return found.length > 0 ? err(found) : ok({ artifact: compiled.value, files });
 }
 
 function prepare(session: Session, args: Args): Checked<Prepared> {
   const files = loadMatrices(session.context, args);
   if (!files.ok) return files;
-  if (args.out !== undefined && !args.out.endsWith(".npy"))
-    return err([
-      problemWith(codes.unknownFormat, "--out", `${args.out} is in no format that is written`, {
-        hint: "D is written as .npy",
-      }),
-    ]);
+  if (args.from !== undefined) return prepareEdited(session, args, args.from, files.value);
   const request = requestWithFiles(session, args, files.value);
   if (!request.ok) return request;
-  const { problem, targets } = request.value;
-  const [target, ...others] = targets;
-  const found: Diagnostic[] = [...checkMatrices(problem, files.value)];
-  if (others.length > 0) found.push(problemWith(codes.conflict, "--arch", "run takes one architecture"));
-  for (const name of ["alpha", "beta"] as const)
-    if (problem[name] === "runtime")
-      found.push(
-        problemWith(codes.notRunnable, name, `${name} is left to the launch, and run has no value for it`, {
-          hint: `give --${name}`,
-        }),
-      );
-  if (target === undefined || found.length > 0) return err(found);
-  const compiled = compileProblem(problem, target, request.value);
-  return compiled.ok
-    ? ok({ request: request.value, compiled: compiled.value, files: files.value })
-    : compiled;
+  const found = [...objections(request.value.problem, files.value, args)];
+  if (request.value.targets.length > 1)
+    found.push(problemWith(codes.conflict, "--arch", "run takes one architecture"));
+  if (found.length > 0) return err(found);
+  const [artifact] = compileRequest(request.value);
+  if (artifact === undefined) throw new TypeError("a request has a target");
+  return artifact.ok ? ok({ artifact: artifact.value, files: files.value }) : artifact;
 }
 
 /** D in C order as a .npy file. A batch becomes the first axis. */
@@ -148,18 +162,18 @@ function encodeResult(problem: Problem, bytes: Uint8Array): Uint8Array {
 
 function resultOf(prepared: Prepared, device: Device, execution: Execution): RunResult {
   const { check, hazards, timeMs, wrong } = execution;
-  const { compiled } = prepared;
+  const { artifact } = prepared;
   return {
     ok: wrong.length === 0,
-    arch: compiled.target.arch,
+    arch: artifact.target.arch,
     device: device.kind,
     deviceName: device.name,
-    problem: compiled.problem as RunResult["problem"],
-    schedule: compiled.schedule ?? "",
+    problem: artifact.problem as RunResult["problem"],
+    schedule: artifact.manifest.plan.schedule,
     error: check === null ? null : { maxAbs: real(check.maxAbs), boundRatio: real(check.boundRatio) },
     hazards: hazards as RunResult["hazards"],
     timeMs,
-    ptxSha256: sha256(compiled.ptx),
+    ptxSha256: sha256(artifact.ptx),
   };
 }
 
@@ -168,7 +182,7 @@ const real = (value: number): number | "Infinity" | "NaN" =>
   Number.isFinite(value) ? value : Number.isNaN(value) ? "NaN" : "Infinity";
 
 function render(session: Session, prepared: Prepared, device: Device, execution: Execution): string {
-  const { problem, target, backend, schedule } = prepared.compiled;
+  const { problem, target, backend, manifest } = prepared.artifact;
   const { check, hazards, timeMs, wrong } = execution;
   const verdict =
     wrong.length === 0
@@ -180,8 +194,8 @@ function render(session: Session, prepared: Prepared, device: Device, execution:
   return renderPairs([
     ["result", verdict],
     ["problem", `${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}`],
-    ["arch", `${target.arch} (${backend.id})`],
-    ["schedule", schedule ?? "from edited IR"],
+    ["arch", `${target.arch} (${backend})`],
+    ["schedule", manifest.plan.schedule],
     ["device", device.name],
     [
       "error",
@@ -200,8 +214,8 @@ function render(session: Session, prepared: Prepared, device: Device, execution:
 }
 
 async function runPrepared(session: Session, args: Args, prepared: Prepared): Promise<number> {
-  const { compiled, files } = prepared;
-  const { problem, target } = compiled;
+  const { artifact, files } = prepared;
+  const { problem, target } = artifact;
   const inputs = session.working("making the inputs", () =>
     makeInputs(problem, files, {
       distribution: { kind: args.inputs ?? "normal" },
@@ -214,21 +228,13 @@ async function runPrepared(session: Session, args: Args, prepared: Prepared): Pr
   if (!device.ok) return session.fail(device.error);
   try {
     if (device.value.note !== null) session.note(device.value.note);
-    const artifact = { ptx: compiled.ptx, manifest: { request: problem, kernels: compiled.kernels } };
     const options = {
       orders: ordersOf(args.order),
       seed: args.seed,
       hazards: checksOf(args.hazards),
       check: args.check,
     };
-    const ran = execute(
-      session,
-      device.value,
-      artifact,
-      inputs.value,
-      options,
-      `${compiled.kernels[0]?.entry}.ptx`,
-    );
+    const ran = execute(session, device.value, artifact, inputs.value, options, `${entryOf(artifact)}.ptx`);
     if (!ran.ok) return session.fail(ran.error);
     const execution = ran.value;
     if (args.out !== undefined && execution.wrong.length === 0) {

@@ -19,7 +19,7 @@ import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { loadMatrix } from "../files/load.ts";
 import type { Matrix } from "../files/tensor.ts";
-import type { Known, ProblemArgs } from "../request/request.ts";
+import type { Known } from "../request/request.ts";
 
 export type Which = "a" | "b" | "c";
 export type Matrices = Readonly<Partial<Record<Which, Matrix>>>;
@@ -44,8 +44,15 @@ export function loadMatrices(context: Context, args: MatrixArgs): Checked<Matric
   return errors.length > 0 ? err(errors) : ok(matrices);
 }
 
-/** Sizes from the shapes of the files. Each must be the same everywhere, flags included. */
-function sizesOf(matrices: Matrices, args: ProblemArgs): Checked<Readonly<Record<string, number>>> {
+/** Sizes that are given beside the files. */
+type Sizes = Readonly<Partial<Record<"m" | "n" | "k", number | undefined>>>;
+
+/** Sizes from the shapes of the files. Each must be the same everywhere, flags and an edited tile program included. */
+function sizesOf(
+  matrices: Matrices,
+  given: Sizes,
+  by: "flags" | "program",
+): Checked<Readonly<Record<string, number>>> {
   const said = new Map<string, { readonly value: number; readonly by: string }>();
   const errors: Diagnostic[] = [];
   const say = (size: "m" | "n" | "k", value: number, by: string, at: string) => {
@@ -72,8 +79,8 @@ function sizesOf(matrices: Matrices, args: ProblemArgs): Checked<Readonly<Record
     say(cols, matrix.cols, `the columns of ${matrix.source} ${shape}`, `--${which}`);
   }
   for (const size of ["m", "n", "k"] as const) {
-    const flag = args[size];
-    if (flag !== undefined) say(size, flag, `-${size}`, `-${size}`);
+    const value = given[size];
+    if (value !== undefined) say(size, value, by === "flags" ? `-${size}` : "the tile program", `-${size}`);
   }
   return errors.length > 0
     ? err(errors)
@@ -111,8 +118,8 @@ export const fitsF32 = (matrices: Matrices): boolean =>
   Object.values(matrices).every((matrix) => canHold("f32", matrix.dtype));
 
 /** What files say about a problem: sizes and layouts. Flags override the layouts. */
-export function knownFrom(matrices: Matrices, args: ProblemArgs): Checked<Known> {
-  const sizes = sizesOf(matrices, args);
+export function knownFrom(matrices: Matrices, given: Sizes, by: "flags" | "program"): Checked<Known> {
+  const sizes = sizesOf(matrices, given, by);
   if (!sizes.ok) return sizes;
   const layouts = Object.entries(matrices).map(
     ([which, matrix]) => [which, { layout: matrix.layout }] as const,

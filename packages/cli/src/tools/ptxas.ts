@@ -32,6 +32,10 @@ export async function ptxasVersion(context: Context): Promise<string | null> {
 
 export interface Assembled {
   readonly cubin: Uint8Array;
+  /** Of the ptxas that made it, e.g. `13.0`. */
+  readonly version: string;
+  /** What it was called with, files left out. */
+  readonly flags: readonly string[];
   /** What `ptxas -v` said: registers, spills, shared memory. */
   readonly log: string;
   /** 32-bit registers a thread; null when the log does not say. */
@@ -65,6 +69,8 @@ export async function assemble(context: Context, ptx: string, arch: string): Pro
     if (result.exitCode !== 0) return err([await explain(context, arch, log)]);
     return ok({
       cubin: new Uint8Array(readFileSync(output)),
+      version: (await ptxasVersion(context)) ?? "unknown",
+      flags: [`-arch=${arch}`],
       log,
       registers: Number(/Used (\d+) registers/.exec(log)?.[1] ?? Number.NaN) || null,
       spillBytes: Number(/(\d+) bytes spill stores/.exec(log)?.[1] ?? 0),

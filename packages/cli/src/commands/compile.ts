@@ -1,0 +1,164 @@
+/** `tilewright compile`: a problem, or an edited tile program, to PTX, manifest, cubin and IR. */
+import { join } from "node:path";
+import { type Artifact, type Diagnostic, type Stage, stages } from "@tilewright/ir";
+import { z } from "zod";
+import { codes, problemWith } from "../codes.ts";
+import { type EmittedFile, emitFormats, entryOf, filesOf } from "../compile/artefacts.ts";
+import { passReports, renderPasses } from "../compile/explain.ts";
+import { compileSource, sourceFlags } from "../compile/source.ts";
+import { writeFiles } from "../files/atomic.ts";
+import { sha256 } from "../files/hash.ts";
+import { defineCommand, type Session } from "../kit/command.ts";
+import { exitCodes } from "../kit/exit.ts";
+import { choice, list, text, toggle } from "../kit/flags.ts";
+import { formatBytes } from "../output/format.ts";
+import { renderTable } from "../output/table.ts";
+import { compileFlags, problemFlags } from "../request/flags.ts";
+
+const group = "Results";
+
+const args = z.strictObject({
+  ...problemFlags,
+  ...compileFlags,
+  ...sourceFlags,
+  emit: list("what to write (default ptx,manifest); cubin needs ptxas, ir is one file a stage", emitFormats, {
+    hint: "ptx,manifest,cubin,ir",
+    group,
+  }),
+  out: text("folder to write to (default .); - is standard output, for one text", {
+    aliases: ["o"],
+    hint: "DIR",
+    group,
+  }),
+  ir: choice("print the program at the end of this stage, and write nothing", stages, { group }),
+  printPasses: toggle("print what each pass changed, as unified diffs, and write nothing", { group }),
+});
+type Args = z.output<typeof args>;
+
+/** What describes a kernel in --json. */
+const describe = (artifact: Artifact) => ({
+  arch: artifact.target.arch,
+  backend: artifact.backend,
+  entry: entryOf(artifact),
+  schedule: artifact.manifest.plan.schedule,
+  problem: artifact.problem,
+});
+
+function printStage(session: Session, kernels: readonly Artifact[], stage: Stage): number {
+  const texts = kernels.map((artifact) => ({
+    ...describe(artifact),
+    stage,
+    text: artifact.textAt(stage),
+  }));
+  const missing = texts.filter(({ text }) => text === null);
+  if (missing.length > 0)
+    return session.fail(
+      missing.map(({ entry }) =>
+        problemWith(codes.conflict, "--ir", `${entry} begins after stage ${stage}`, {
+          hint: "--ir bound always exists",
+        }),
+      ),
+    );
+  session.result({ ok: true, kernels: texts }, () => texts.map(({ text }) => text ?? "").join("\n"));
+  return exitCodes.ok;
+}
+
+function printPasses(session: Session, kernels: readonly Artifact[]): number {
+  const reports = kernels.map((artifact) => ({ ...describe(artifact), passes: passReports(artifact) }));
+  session.result({ ok: true, kernels: reports }, () =>
+    reports.map(({ passes }) => renderPasses(passes, session.paint)).join("\n"),
+  );
+  return exitCodes.ok;
+}
+
+/** One text on standard output, as it is: for a pipe. */
+function pipe(session: Session, files: readonly EmittedFile[]): number {
+  const [only, ...others] = files;
+  if (only === undefined || others.length > 0)
+    return session.fail([
+      problemWith(
+        codes.conflict,
+        "-o",
+        `-o - takes one result, not ${files.map(({ name }) => name).join(", ")}`,
+        { hint: "name one: --emit ptx, and one architecture" },
+      ),
+    ]);
+  session.context.stdout.write(only.data);
+  return exitCodes.ok;
+}
+
+const byteLength = (data: string | Uint8Array): number =>
+  typeof data === "string" ? Buffer.byteLength(data) : data.byteLength;
+
+async function emit(session: Session, args: Args, kernels: readonly Artifact[]): Promise<number> {
+  // To a pipe goes the PTX, unless something else is asked for.
+  const formats = args.emit ?? (args.out === "-" ? ["ptx"] : ["ptx", "manifest"]);
+  const made = await Promise.all(
+    kernels.map((artifact) =>
+      filesOf(session.context, artifact, formats, kernels.length > 1 ? `.${artifact.target.arch}` : ""),
+    ),
+  );
+  const errors: readonly Diagnostic[] = made.flatMap((each) => (each.ok ? [] : each.error));
+  if (errors.length > 0) return session.fail(errors);
+  const files = made.map((each) => (each.ok ? each.value : []));
+  if (args.out === "-") return pipe(session, files.flat());
+  const folder = args.out ?? ".";
+  const pathOf = ({ name }: EmittedFile) => join(folder, name);
+  const written = writeFiles(
+    session.context.cwd,
+    files.flat().map((file) => ({ path: pathOf(file), data: file.data })),
+  );
+  if (!written.ok) return session.fail(written.error);
+  const results = kernels.map((artifact, i) => ({
+    ...describe(artifact),
+    files: (files[i] ?? []).map((file) => ({
+      format: file.format,
+      path: pathOf(file),
+      bytes: byteLength(file.data),
+      sha256: sha256(file.data),
+    })),
+  }));
+  session.result({ ok: true, kernels: results }, () => {
+    const rows = results.flatMap(({ arch, backend, files }) =>
+      files.map(({ format, path, bytes }) => [arch, backend, format, formatBytes(bytes), path]),
+    );
+    return renderTable(
+      ["arch", "backend", "what", "size", "file"].map((head) => ({ head })),
+      rows,
+      session.paint,
+    );
+  });
+  return exitCodes.ok;
+}
+
+export const compile = defineCommand({
+  name: "compile",
+  summary: "a GEMM to PTX and a manifest that says how to launch it",
+  about: `Writes ENTRY.ptx and ENTRY.gemm.json. The same request gives the same bytes, in any process.
+The tile program can be looked at and edited at every stage (nest, staged, pipelined, specialised, bound): --ir prints it, --print-passes
+shows what each pass does to it, and --from compiles an edited text to the edited kernel.`,
+  args,
+  examples: [
+    { what: "PTX and manifest into a folder", line: "compile --arch sm_70 -m 512 -n 512 -k 512 -o out" },
+    {
+      what: "a schedule of your own, to standard output",
+      line: 'compile --arch sm_70 -m 512 -n 512 -k 512 --schedule "tile=64x64x8 thread=8x4" -o -',
+    },
+    { what: "what each pass does", line: "compile --arch sm_70 -m 512 -n 512 -k 512 --print-passes" },
+    {
+      what: "edit the program, then compile what you edited",
+      line: "compile --arch sm_70 -m 512 -n 512 -k 512 --ir staged > gemm.tile && tilewright compile --from gemm.tile",
+    },
+  ],
+  run(session, args) {
+    if (args.ir !== undefined && args.printPasses)
+      return session.fail([
+        problemWith(codes.conflict, "--ir", "--ir and --print-passes both want standard output"),
+      ]);
+    const kernels = compileSource(session.context, args);
+    if (!kernels.ok) return session.fail(kernels.error);
+    if (args.ir !== undefined) return printStage(session, kernels.value, args.ir);
+    if (args.printPasses) return printPasses(session, kernels.value);
+    return emit(session, args, kernels.value);
+  },
+});

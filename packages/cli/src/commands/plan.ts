@@ -1,0 +1,102 @@
+/** `tilewright plan`: why this schedule, and what to expect of it, without a GPU. */
+import { type Artifact, type Checked, err, findGpu, type Gpu, gpuFor, ok, type Target } from "@tilewright/ir";
+import { z } from "zod";
+import { codes, problemWith } from "../codes.ts";
+import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";
+import { defineCommand, type Session } from "../kit/command.ts";
+import { exitCodes } from "../kit/exit.ts";
+import { text } from "../kit/flags.ts";
+import { checkGpu, type Plan, planOf, verdicts } from "../plan/plan.ts";
+import { renderPlan, renderVerdicts } from "../plan/render.ts";
+import { compileFlags, problemFlags } from "../request/flags.ts";
+import { buildRequest, type Request } from "../request/request.ts";
+
+const args = z.strictObject({
+  ...problemFlags,
+  ...compileFlags,
+  ...sourceFlags,
+  gpu: text("GPU to plan for (default: the first known of the architecture); tilewright targets --gpus", {
+    hint: "NAME",
+    group: "Planning",
+  }),
+});
+type Args = z.output<typeof args>;
+
+/** The GPU that is named, or the first of the architecture; it must run code for the target. */
+function gpuOf(name: string | undefined, target: Target): Checked<Gpu> {
+  const gpu = name === undefined ? gpuFor(target.arch) : findGpu(name);
+  if (gpu === null)
+    return err([
+      problemWith(codes.missing, "--gpu", `no GPU of ${target.arch} is known`, {
+        hint: "name one that runs it: tilewright targets --gpus",
+      }),
+    ]);
+  const found: Checked<Gpu> = "ok" in gpu ? gpu : ok(gpu);
+  if (!found.ok) return found;
+  const fits = checkGpu(found.value, target);
+  return fits.ok ? found : fits;
+}
+
+function planned(artifact: Artifact, name: string | undefined): Checked<Plan> {
+  const gpu = gpuOf(name, artifact.target);
+  return gpu.ok ? planOf(artifact, gpu.value) : gpu;
+}
+
+/** Where no backend serves the problem, the verdicts are the answer. */
+function refusal(session: Session, { problem, targets }: Request): void {
+  for (const target of targets) {
+    const all = verdicts(problem, target);
+    if (!session.json && !all.some((verdict) => verdict.ok))
+      session.context.stdout.write(`${target.arch}\n${renderVerdicts(all, session.paint)}`);
+  }
+}
+
+function show(
+  session: Session,
+  plans: readonly { readonly plan: Plan; readonly artifact: Artifact }[],
+): number {
+  session.result(
+    { ok: true, plans: plans.map(({ plan, artifact }) => ({ problem: artifact.problem, ...plan })) },
+    () => plans.map(({ plan, artifact }) => renderPlan(plan, artifact.problem, session.paint)).join("\n"),
+  );
+  return exitCodes.ok;
+}
+
+function planAll(session: Session, args: Args, compiled: readonly Checked<Artifact>[]): number {
+  const plans = compiled.map((each) => {
+    if (!each.ok) return each;
+    const plan = planned(each.value, args.gpu);
+    return plan.ok ? ok({ plan: plan.value, artifact: each.value }) : plan;
+  });
+  const errors = plans.flatMap((plan) => (plan.ok ? [] : plan.error));
+  if (errors.length > 0) return session.fail(errors);
+  return show(
+    session,
+    plans.flatMap((plan) => (plan.ok ? [plan.value] : [])),
+  );
+}
+
+export const plan = defineCommand({
+  name: "plan",
+  summary: "why this schedule: verdicts, waves, occupancy, memory, roofline, bank conflicts",
+  about: `Needs no GPU. Says for each backend whether it serves the problem and why not, which schedule was chosen and which come next,
+how the kernel fills a named GPU, what bounds it, what lies in shared memory, and what each shared-memory access of a warp costs by
+the bank oracle. Registers are an estimate; everything else follows from the bound tile program and the manifest.`,
+  args,
+  examples: [
+    { what: "what the compiler would do, and why", line: "plan --arch sm_70 -m 4096 -n 4096 -k 4096" },
+    { what: "on a GPU of your choice", line: 'plan --arch sm_80 -m 4096 -n 4096 -k 4096 --gpu "RTX 4090"' },
+    {
+      what: "a schedule of your own, padding off",
+      line: 'plan --arch sm_70 -m 4096 -n 4096 -k 4096 --schedule "smem=plain"',
+    },
+  ],
+  run(session, args) {
+    if (args.from !== undefined)
+      return planAll(session, args, [compileFrom(session.context, args.from, args)]);
+    const request = buildRequest(session.context, args);
+    if (!request.ok) return session.fail(request.error);
+    refusal(session, request.value);
+    return planAll(session, args, compileRequest(request.value));
+  },
+});

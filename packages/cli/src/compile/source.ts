@@ -1,0 +1,96 @@
+/** What to compile: a problem from flags for one or more targets, or the edited text of a tile program. */
+import {
+  type Artifact,
+  type Checked,
+  type Diagnostic,
+  err,
+  findTarget,
+  ok,
+  parseProgram,
+} from "@tilewright/ir";
+import { codes, problemWith } from "../codes.ts";
+import { compiler } from "../compiler.ts";
+import type { Context } from "../context.ts";
+import { readText } from "../files/read.ts";
+import { text } from "../kit/flags.ts";
+import { problemFlags } from "../request/flags.ts";
+import { buildRequest, type CompileArgs, type ProblemArgs, type Request } from "../request/request.ts";
+
+export const sourceFlags = {
+  from: text("compile this tile program, a text that --ir printed and you edited, instead of a problem", {
+    hint: "FILE.tile",
+    group: "Compilation",
+  }),
+};
+
+type SourceArgs = ProblemArgs & CompileArgs & { readonly from?: string | undefined };
+
+/** Flags that a tile program already answers. */
+const answered = [...Object.keys(problemFlags), "arch", "schedule"] as const;
+
+/** Compile the edited text of a tile program; its problem and target are those in the text. */
+export function compileFrom(context: Context, path: string, args: SourceArgs): Checked<Artifact> {
+  const given = answered.filter((key) => args[key as keyof SourceArgs] !== undefined);
+  if (given.length > 0) {
+    const message = `a tile program states its problem, target and schedule; ${given.join(", ")} would contradict it`;
+    return err([
+      problemWith(codes.conflict, "--from", message, { hint: "edit the text, or leave --from out" }),
+    ]);
+  }
+  const source = readText(context, path);
+  if (!source.ok) return source;
+  const compiled = compileText(source.value, args.backend);
+  return compiled.ok ? compiled : err(located(compiled.error, path));
+}
+
+function compileText(text: string, backend: string | undefined): Checked<Artifact> {
+  // The text names its target, which the compiler wants to know first.
+  const program = parseProgram(text);
+  if (!program.ok) return program;
+  const target = findTarget(program.value.arch);
+  if (!target.ok) return target;
+  return compiler.compile({
+    target: target.value,
+    from: text,
+    ...(backend === undefined ? {} : { backend }),
+  });
+}
+
+/** Compile a request for each of its targets. */
+export const compileRequest = ({
+  problem,
+  targets,
+  backend,
+  schedule,
+}: Request): readonly Checked<Artifact>[] =>
+  targets.map((target) =>
+    compiler.compile({
+      problem,
+      target,
+      ...(backend === null ? {} : { backend }),
+      ...(schedule === null ? {} : { schedule }),
+    }),
+  );
+
+/** Diagnostics of a text that came from a file say which. */
+export const located = (found: readonly Diagnostic[], file: string): readonly Diagnostic[] =>
+  found.map((d) =>
+    d.location === undefined || d.location.file !== undefined
+      ? d
+      : { ...d, location: { ...d.location, file } },
+  );
+
+/** Everything that the flags ask for: one artefact a target. All errors at once. */
+export function compileSource(context: Context, args: SourceArgs): Checked<readonly Artifact[]> {
+  if (args.from !== undefined) {
+    const compiled = compileFrom(context, args.from, args);
+    return compiled.ok ? ok([compiled.value]) : compiled;
+  }
+  const request = buildRequest(context, args);
+  if (!request.ok) return request;
+  const all = compileRequest(request.value);
+  const errors = all.flatMap((compiled) => (compiled.ok ? [] : compiled.error));
+  return errors.length > 0
+    ? err(errors)
+    : ok(all.flatMap((compiled) => (compiled.ok ? [compiled.value] : [])));
+}

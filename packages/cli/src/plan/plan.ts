@@ -1,0 +1,190 @@
+/** Why a schedule: everything that can be said of a kernel without a GPU. */
+import {
+  type Artifact,
+  bankConflicts,
+  byteOffset,
+  type Checked,
+  type Diagnostic,
+  dtypes,
+  err,
+  evaluateLaunchExpr,
+  findTarget,
+  footprint,
+  type Gpu,
+  launchEnvironment,
+  type Occupancy,
+  occupancy,
+  ok,
+  type Problem,
+  printLayout,
+  type Roofline,
+  registersPerThread,
+  roofline,
+  runsOn,
+  sizeOf,
+  type Target,
+  type TileProgram,
+  tileAccesses,
+} from "@tilewright/ir";
+import { codes, problemWith } from "../codes.ts";
+import { entryOf } from "../compile/artefacts.ts";
+import { compiler } from "../compiler.ts";
+
+/** Whether a backend serves a problem; every reason if not. */
+export interface BackendVerdict {
+  readonly backend: string;
+  readonly summary: string;
+  readonly ok: boolean;
+  readonly reasons: readonly Diagnostic[];
+}
+
+export const verdicts = (problem: Problem, target: Target): readonly BackendVerdict[] =>
+  compiler.verdicts(problem, target).map(({ backend, verdict }) => ({
+    backend: backend.id,
+    summary: backend.summary,
+    ok: verdict.ok,
+    reasons: verdict.ok ? [] : verdict.error,
+  }));
+
+export interface SharedTile {
+  readonly name: string;
+  readonly dtype: string;
+  readonly shape: readonly [number, number];
+  readonly slots: number;
+  readonly layout: string;
+  /** Bytes of one slot, padding included. */
+  readonly slotBytes: number;
+  readonly bytes: number;
+}
+
+export interface BankUse {
+  readonly buffer: string;
+  readonly access: string;
+  /** Bytes a lane moves. */
+  readonly width: number;
+  readonly wavefronts: number;
+  readonly ideal: number;
+  /** Worst n-way conflict. */
+  readonly ways: number;
+}
+
+export interface Plan {
+  readonly arch: string;
+  readonly gpu: Gpu;
+  readonly backends: readonly BackendVerdict[];
+  readonly backend: string;
+  readonly entry: string;
+  readonly schedule: string;
+  /** The schedules that come next, best first. */
+  readonly alternatives: readonly string[];
+  readonly grid: readonly number[];
+  readonly block: readonly number[];
+  readonly cluster: readonly number[];
+  /** 32-bit registers a thread: tiles as bound, plus what addresses and counters take. An estimate; ptxas has the last word. */
+  readonly registers: number;
+  readonly shared: { readonly tiles: readonly SharedTile[]; readonly bytes: number; readonly limit: number };
+  readonly occupancy: Occupancy;
+  readonly waves: {
+    readonly blocks: number;
+    readonly perWave: number;
+    readonly waves: number;
+    /** Share of the last wave's places that have a block. */
+    readonly lastWave: number;
+  };
+  readonly roofline: Roofline;
+  readonly banks: readonly BankUse[];
+}
+
+/**
+ * Registers beside tiles: pointers, addresses, predicates, counters. ptxas 13.0 takes 20 to 40 of them for kernels of this shape
+ * (measured over the SIMT backend's conformance schedules); the upper end, so that occupancy is not promised too high.
+ */
+const overheadRegisters = 40;
+
+function registersOf(program: TileProgram): number {
+  const tiles = program.buffers.map(({ own, slots, dtype }) =>
+    own === null ? 0 : Math.ceil((registersPerThread(own) * slots * dtypes[dtype].bits) / 32),
+  );
+  return tiles.reduce((sum, count) => sum + count, overheadRegisters);
+}
+
+const sharedTiles = (program: TileProgram): readonly SharedTile[] =>
+  program.buffers.flatMap(({ name, space, dtype, shape, slots, layout }) => {
+    if (space !== "shared" || layout === null) return [];
+    const slotBytes = footprint(layout, sizeOf(dtype));
+    return [{ name, dtype, shape, slots, layout: printLayout(layout), slotBytes, bytes: slotBytes * slots }];
+  });
+
+const bankUses = (program: TileProgram): readonly BankUse[] =>
+  program.buffers.flatMap(({ name, space, dtype, layout }) => {
+    if (space !== "shared" || layout === null) return [];
+    const elementBytes = sizeOf(dtype);
+    return tileAccesses(program, name, elementBytes).map((access) => {
+      const addresses = access.lanes.map((lane) =>
+        lane === null ? null : byteOffset(layout, lane, elementBytes),
+      );
+      const { width } = access;
+      const { wavefronts, ideal, ways } = bankConflicts({ width, addresses });
+      return { buffer: name, access: access.name, width, wavefronts, ideal, ways };
+    });
+  });
+
+/** How many further schedules to name. */
+const named = 4;
+
+/** The schedules of the same backend that come after the one taken; all of them where the user gave one. */
+function alternativesTo({ problem, target, backend, schedule }: Artifact): readonly string[] {
+  const plans = compiler.plan(problem, target, { backend, count: named + 1 });
+  const texts = plans.ok ? plans.value.map((plan) => plan.text) : [];
+  return texts.filter((text) => text !== schedule).slice(0, named);
+}
+
+/** A GPU that does not run code for the target. */
+export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
+  const own = findTarget(gpu.arch);
+  if (!own.ok) return own;
+  if (runsOn(target, own.value.major, own.value.minor)) return ok(true);
+  const message = `${gpu.name} is ${gpu.arch} and does not run code for ${target.arch}`;
+  return err([
+    problemWith(codes.conflict, "--gpu", message, {
+      hint: `--arch ${gpu.arch}, or another GPU: tilewright targets --gpus`,
+    }),
+  ]);
+}
+
+/** The plan of a compiled kernel on a GPU. Errors: launch expressions that have no value, which is a bug of a backend. */
+export function planOf(artifact: Artifact, gpu: Gpu): Checked<Plan> {
+  const { problem, target, program, kernels, backend } = artifact;
+  const [kernel] = kernels;
+  if (kernel === undefined) throw new TypeError("an artefact has a kernel");
+  const env = launchEnvironment(problem, { numSms: gpu.sms });
+  const extents = kernel.launch.grid.map((expr) => evaluateLaunchExpr(expr, env));
+  const failed = extents.flatMap((extent) => (extent.ok ? [] : extent.error));
+  if (failed.length > 0) return err(failed);
+  const grid = extents.map((extent) => (extent.ok ? extent.value : 0));
+  const threads = kernel.launch.block.reduce((product, extent) => product * extent, 1);
+  const smem = kernel.launch.dynamicSmem + kernel.launch.staticSmem;
+  const registers = Math.min(registersOf(program), target.limits.maxRegistersPerThread);
+  const fit = occupancy({ threads, registers, smem }, target);
+  const blocks = grid.reduce((product, extent) => product * extent, 1);
+  const perWave = Math.max(1, fit.blocksPerSm) * gpu.sms;
+  const rest = blocks % perWave;
+  return ok({
+    arch: target.arch,
+    gpu,
+    backends: verdicts(problem, target),
+    backend,
+    entry: entryOf(artifact),
+    schedule: artifact.manifest.plan.schedule,
+    alternatives: alternativesTo(artifact),
+    grid,
+    block: kernel.launch.block,
+    cluster: kernel.launch.cluster,
+    registers,
+    shared: { tiles: sharedTiles(program), bytes: smem, limit: target.limits.maxSmemPerBlock },
+    occupancy: fit,
+    waves: { blocks, perWave, waves: blocks / perWave, lastWave: rest === 0 ? 1 : rest / perWave },
+    roofline: roofline(problem, gpu),
+    banks: bankUses(program),
+  });
+}

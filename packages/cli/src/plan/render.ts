@@ -1,0 +1,120 @@
+/** A plan as text. */
+import { type Problem, printProblem } from "@tilewright/ir";
+import type { Paint } from "../output/colour.ts";
+import { formatBytes, formatTime, trim } from "../output/format.ts";
+import { type Row, renderPairs, renderTable } from "../output/table.ts";
+import type { BackendVerdict, Plan } from "./plan.ts";
+
+const percent = (share: number): string => `${trim(share * 100)} %`;
+
+/** Each backend: yes, or why not and what would work. */
+export function renderVerdicts(verdicts: readonly BackendVerdict[], paint: Paint): string {
+  const rows = verdicts.flatMap(({ backend, summary, ok, reasons }): readonly Row[] => {
+    if (ok) return [[backend, { text: "yes", style: "green" as const }, summary]];
+    const [first, ...others] = reasons.map(
+      ({ code, message, hint }) => `${code} ${message}${hint === undefined ? "" : `; ${hint}`}`,
+    );
+    return [
+      [backend, { text: "no", style: "red" as const }, first ?? summary],
+      ...others.map((reason) => ["", "", reason]),
+    ];
+  });
+  return renderTable([{ head: "backend" }, { head: "serves" }, { head: "why" }], rows, paint);
+}
+
+const limiterWords = {
+  threads: "threads",
+  blocks: "blocks",
+  registers: "registers",
+  smem: "shared memory",
+} as const;
+
+function renderFit({ occupancy, waves, gpu, registers, block, grid, shared }: Plan): string {
+  const threads = block.reduce((product, extent) => product * extent, 1);
+  const limits = occupancy.limiters.map((limiter) => limiterWords[limiter]).join(" and ");
+  const last = waves.lastWave === 1 ? "the last one full" : `the last one ${percent(waves.lastWave)} full`;
+  return renderPairs([
+    ["grid", `${grid.join(" x ")} = ${waves.blocks} blocks of ${threads} threads`],
+    ["registers", `about ${registers} a thread (estimated from the IR; ptxas decides)`],
+    ["shared memory", `${formatBytes(shared.bytes)} a block, of ${shared.limit} B`],
+    [
+      "occupancy",
+      `${occupancy.blocksPerSm} blocks, ${occupancy.warpsPerSm} warps an SM (${percent(occupancy.fraction)}); limited by ${limits}`,
+    ],
+    ["waves", `${trim(waves.waves)} on ${gpu.sms} SMs (${waves.perWave} blocks each), ${last}`],
+  ]);
+}
+
+function renderRoofline({ roofline, gpu }: Plan): string {
+  const peak =
+    roofline.peakTflops === null ? "no peak for this dtype" : `peak ${roofline.peakTflops} TFLOP/s`;
+  return renderPairs([
+    [
+      "work",
+      `${trim(roofline.flops / 1e9)} GFLOP over ${formatBytes(roofline.bytes)}: ${trim(roofline.intensity)} FLOP/B`,
+    ],
+    [
+      "limit",
+      `${formatTime(roofline.timeUs / 1000)}, bound by ${roofline.bound}: at most ${trim(roofline.attainableTflops)} TFLOP/s (${peak}, ${gpu.memoryGBs} GB/s)`,
+    ],
+  ]);
+}
+
+function renderShared(plan: Plan, paint: Paint): string {
+  if (plan.shared.tiles.length === 0) return "none\n";
+  const columns = [
+    { head: "tile" },
+    { head: "slots", align: "right" as const },
+    { head: "bytes", align: "right" as const },
+    { head: "layout (shape):(stride)" },
+  ];
+  const rows = plan.shared.tiles.map(({ name, dtype, shape, slots, bytes, layout }) => [
+    `%${name} ${dtype}[${shape.join(", ")}]`,
+    String(slots),
+    String(bytes),
+    layout,
+  ]);
+  return renderTable(columns, rows, paint);
+}
+
+function renderBanks(plan: Plan, paint: Paint): string {
+  if (plan.banks.length === 0) return "none\n";
+  const right = (head: string) => ({ head, align: "right" as const });
+  const rows = plan.banks.map(({ buffer, access, width, wavefronts, ideal, ways }) => [
+    `%${buffer}`,
+    access,
+    `${width} B`,
+    String(wavefronts),
+    String(ideal),
+    wavefronts === ideal
+      ? { text: "none", style: "green" as const }
+      : { text: `${ways}-way`, style: "yellow" as const },
+  ]);
+  return renderTable(
+    [
+      { head: "tile" },
+      { head: "access of a warp" },
+      right("lane"),
+      right("wavefronts"),
+      right("ideal"),
+      { head: "conflict" },
+    ],
+    rows,
+    paint,
+  );
+}
+
+export function renderPlan(plan: Plan, problem: Problem, paint: Paint): string {
+  const section = (title: string, body: string) => `${paint("bold", title)}\n${body}`;
+  const others = plan.alternatives.length === 0 ? "none\n" : `${plan.alternatives.join("\n")}\n`;
+  return [
+    `${printProblem(problem)}\n${plan.arch} on ${plan.gpu.name}\n`,
+    section("Backends", renderVerdicts(plan.backends, paint)),
+    section("Schedule", `${plan.schedule}\n`),
+    section("Next best", others),
+    section("Fit", renderFit(plan)),
+    section("Roofline", renderRoofline(plan)),
+    section("Shared memory", renderShared(plan, paint)),
+    section("Bank conflicts", renderBanks(plan, paint)),
+  ].join("\n");
+}
