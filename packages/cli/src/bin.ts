@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 /**
  * The process around `main`. Commands run on a worker thread and this thread stays free: an emulation computes for seconds
  * without a pause, and Ctrl-C must end it and progress must tick meanwhile.

@@ -1,6 +1,7 @@
 /** All commands, in the order of --help. */
 import type { Command } from "../kit/command.ts";
 import { compile } from "./compile.ts";
+import { demo } from "./demo.ts";
 import { doctor } from "./doctor.ts";
 import { emulate } from "./emulate.ts";
 import { plan } from "./plan.ts";
@@ -8,4 +9,13 @@ import { run } from "./run.ts";
 import { schema } from "./schema.ts";
 import { targetsCommand } from "./targets.ts";
 
-export const commands: readonly Command[] = [compile, run, plan, emulate, targetsCommand, schema, doctor];
+export const commands: readonly Command[] = [
+  demo,
+  compile,
+  run,
+  plan,
+  emulate,
+  targetsCommand,
+  schema,
+  doctor,
+];

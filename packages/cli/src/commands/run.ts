@@ -5,6 +5,7 @@ import {
   type Diagnostic,
   type DType,
   err,
+  findTarget,
   makeStorage,
   ok,
   operandStrides,
@@ -72,6 +73,15 @@ type Args = z.output<typeof args>;
 const served = ({ problem, targets }: Request): boolean =>
   targets.every((target) => compiler.verdicts(problem, target).some(({ verdict }) => verdict.ok));
 
+/** The architecture where none is named: that of the first backend that serves the problem where it is best shown. */
+function usualArch(problem: Problem): string | null {
+  const backend = compiler.backends.find(({ id, showcase }) => {
+    const target = findTarget(showcase.arch);
+    return target.ok && compiler.plan(problem, target.value, { backend: id }).ok;
+  });
+  return (backend ?? compiler.backends[0])?.showcase.arch ?? null;
+}
+
 /**
  * The request, with sizes, layouts and dtype from the files. Files in a type that no backend multiplies are widened to f32, if that
  * loses nothing and the user named no dtype.
@@ -80,7 +90,7 @@ function requestWithFiles(session: Session, args: Args, files: Matrices): Checke
   const known = knownFrom(files, args, "flags");
   if (!known.ok) return known;
   const build = (dtype: DType | null) =>
-    buildRequest(session.context, args, dtype === null ? known.value : { ...known.value, dtype });
+    buildRequest(session.context, args, dtype === null ? known.value : { ...known.value, dtype }, usualArch);
   const fromFiles = args.dtype === undefined ? commonDType(files) : null;
   const request = build(fromFiles);
   if (!request.ok || fromFiles === null || served(request.value)) return request;
@@ -269,7 +279,7 @@ Ends with exit code 5 when a number or a hazard is wrong; D is then not written.
     },
     {
       what: "real matrices; sizes come from the files",
-      line: "run --arch sm_70 --a A.npy --b B.npy --out D.npy",
+      line: "run --a A.npy --b B.npy --out D.npy",
     },
     {
       what: "in every completion order, as JSON",

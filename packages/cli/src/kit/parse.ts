@@ -1,5 +1,5 @@
 /** From argv to the checked arguments of a command: node tokenises, zod coerces, and every error is reported at once. */
-import { parseArgs } from "node:util";
+import { type ParseArgsConfig, parseArgs } from "node:util";
 import { type Checked, type Diagnostic, err, nearest, ok } from "@tilewright/ir";
 import type { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
@@ -63,74 +63,96 @@ function spellingsOf(slots: readonly Slot[]): ReadonlyMap<string, Spelling> {
 /** A word that is no value: another flag was meant. `-` is standard input, and numbers may be negative. */
 const looksLikeFlag = (word: string): boolean => /^-(-?[A-Za-z]|-$)/.test(word) && !/^-(inf|nan)/i.test(word);
 
-/** Sort tokens into raw values by key; reports flags that do not exist and values that are missing. */
-function collect(
-  argv: readonly string[],
-  slots: readonly Slot[],
-  positionals: readonly string[],
-  found: Diagnostic[],
-) {
-  const spellings = spellingsOf(slots);
-  const options = Object.fromEntries(
-    [...spellings].map(([name, { value }]) => [
-      name,
-      {
-        type: value === null ? ("string" as const) : ("boolean" as const),
-        ...(name.length === 1 ? { short: name } : {}),
-      },
-    ]),
-  );
-  const { tokens } = parseArgs({
-    args: [...argv],
-    options,
-    tokens: true,
-    strict: false,
-    allowPositionals: true,
-  });
-  const raw = new Map<string, string | boolean>();
-  const free: string[] = [];
-  let unknownAt = -2;
-  for (const token of tokens) {
-    if (token.kind === "option-terminator") continue;
-    if (token.kind === "positional") {
-      // What follows an unknown flag is most likely its value, and not worth a second complaint.
-      if (token.index !== unknownAt + 1) free.push(token.value);
-      continue;
+/** What the words of a command line say, before any value is checked. */
+class Collector {
+  readonly raw = new Map<string, string | boolean>();
+  readonly found: Diagnostic[] = [];
+  readonly #free: string[] = [];
+  readonly #spellings: ReadonlyMap<string, Spelling>;
+  readonly #options: NonNullable<ParseArgsConfig["options"]>;
+
+  constructor(slots: readonly Slot[]) {
+    this.#spellings = spellingsOf(slots);
+    this.#options = Object.fromEntries(
+      [...this.#spellings].map(([name, { value }]) => [
+        name,
+        {
+          type: value === null ? ("string" as const) : ("boolean" as const),
+          ...(name.length === 1 ? { short: name } : {}),
+        },
+      ]),
+    );
+  }
+
+  /** Sort words into values by key; reports flags that do not exist and values that are missing. */
+  read(words: readonly string[]): void {
+    const { tokens } = parseArgs({
+      args: [...words],
+      options: this.#options,
+      tokens: true,
+      strict: false,
+      allowPositionals: true,
+    });
+    let unknownAt = Number.NaN;
+    for (const token of tokens) {
+      if (token.kind === "option-terminator") continue;
+      if (token.kind === "positional") {
+        // What follows an unknown flag is most likely its value, and not worth a second complaint.
+        if (token.index !== unknownAt + 1) this.#free.push(token.value);
+        continue;
+      }
+      const spelling = this.#spellings.get(token.name);
+      if (spelling === undefined) {
+        this.#unknown(token.name, token.rawName);
+        if (token.inlineValue !== true) unknownAt = token.index;
+        continue;
+      }
+      const swallowed = this.#take(spelling, token.rawName, token.value, token.inlineValue === true);
+      // The word taken for a value is the next flag: go on from there.
+      if (swallowed) {
+        this.read(words.slice(token.index + 1));
+        return;
+      }
     }
-    const spelling = spellings.get(token.name);
-    if (spelling === undefined) {
-      const near = nearest(token.name, spellings.keys()).map((name) => spell(name));
-      const hint = near.length === 0 ? "--help lists the flags" : `did you mean ${near.join(" or ")}?`;
-      found.push(
-        problemWith(codes.unknownFlag, token.rawName, `there is no flag ${token.rawName}`, { hint }),
-      );
-      unknownAt = token.inlineValue === true ? -2 : token.index;
-      continue;
+  }
+
+  /** Give the free words to the positional arguments. */
+  place(positionals: readonly string[]): void {
+    for (const [i, value] of this.#free.entries()) {
+      const key = positionals[i];
+      if (key !== undefined) this.raw.set(key, value);
+      else
+        this.found.push(
+          problemWith(codes.unexpectedArgument, value, `unexpected argument '${value}'`, {
+            hint: "values follow their flag: --flag value",
+          }),
+        );
     }
-    const { slot, value } = spelling;
-    const at = token.rawName;
-    if (raw.has(slot.key))
-      found.push(problemWith(codes.conflict, at, `${nameOf(slot)} is given more than once`));
+  }
+
+  #unknown(name: string, rawName: string): void {
+    const near = nearest(name, this.#spellings.keys()).map((known) => spell(known));
+    const hint = near.length === 0 ? "--help lists the flags" : `did you mean ${near.join(" or ")}?`;
+    this.found.push(problemWith(codes.unknownFlag, rawName, `there is no flag ${rawName}`, { hint }));
+  }
+
+  /** Returns whether the word after the flag was taken for its value and is none. */
+  #take({ slot, value }: Spelling, at: string, word: string | undefined, inline: boolean): boolean {
+    if (this.raw.has(slot.key))
+      this.found.push(problemWith(codes.conflict, at, `${nameOf(slot)} is given more than once`));
     if (value !== null) {
-      if (token.inlineValue === true)
-        found.push(problemWith(codes.badValue, at, `${at} is a switch and takes no value`));
-      raw.set(slot.key, value);
-    } else if (token.value === undefined || (token.inlineValue !== true && looksLikeFlag(token.value))) {
-      found.push(problemWith(codes.badValue, at, `${at} needs a value: ${at} ${slot.meta.hint ?? ""}`));
-      raw.set(slot.key, "");
-    } else raw.set(slot.key, token.value);
-  }
-  for (const [i, value] of free.entries()) {
-    const key = positionals[i];
-    if (key !== undefined) raw.set(key, value);
-    else
-      found.push(
-        problemWith(codes.unexpectedArgument, value, `unexpected argument '${value}'`, {
-          hint: "values follow their flag: --flag value",
-        }),
+      if (inline) this.found.push(problemWith(codes.badValue, at, `${at} is a switch and takes no value`));
+      this.raw.set(slot.key, value);
+      return false;
+    }
+    const swallowed = word !== undefined && !inline && looksLikeFlag(word);
+    if (word === undefined || swallowed)
+      this.found.push(
+        problemWith(codes.badValue, nameOf(slot), `${at} needs a value: ${at} ${slot.meta.hint ?? ""}`),
       );
+    this.raw.set(slot.key, swallowed ? "" : (word ?? ""));
+    return swallowed;
   }
-  return raw;
 }
 
 type AnyObject = z.ZodObject;
@@ -165,9 +187,11 @@ export function parseArguments<S extends AnyObject, C extends AnyObject>(
   common: C,
   positionals: readonly string[] = [],
 ): Checked<{ readonly own: z.output<S>; readonly common: z.output<C> }> {
-  const found: Diagnostic[] = [];
   const slots = [...slotsOf(own, positionals), ...slotsOf(common, [])];
-  const raw = collect(argv, slots, positionals, found);
+  const collector = new Collector(slots);
+  collector.read(argv);
+  collector.place(positionals);
+  const { raw, found } = collector;
   const pick = (schema: AnyObject) =>
     Object.fromEntries([...raw].filter(([key]) => Object.hasOwn(schema.shape, key)));
   const parsedOwn = own.safeParse(pick(own));

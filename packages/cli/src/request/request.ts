@@ -114,13 +114,14 @@ function readRequest(
 }
 
 /**
- * Build the request of a command. `known` is what input files say; a request file and then flags override it.
- * All errors at once.
+ * Build the request of a command. `known` is what input files say; a request file and then flags override it. `fallbackArch` chooses
+ * where neither names an architecture. All errors at once.
  */
 export function buildRequest(
   context: Context,
   args: ProblemArgs & CompileArgs,
   known: Known = {},
+  fallbackArch: (problem: Problem) => string | null = () => null,
 ): Checked<Request> {
   const found: Diagnostic[] = [];
   const file = readRequest(context, args.request);
@@ -130,7 +131,8 @@ export function buildRequest(
   const merged = merge(merge(known, file.value.problem), flags.ok ? flags.value : {});
   const problem = defineProblem(fillSizes(merged, found));
   if (!problem.ok) found.push(...problem.error);
-  const archs = args.arch ?? [file.value.wishes.arch].filter((arch) => arch !== undefined);
+  const fileArch = file.value.wishes.arch ?? (problem.ok ? fallbackArch(problem.value) : null);
+  const archs = args.arch ?? (fileArch === null ? [] : [fileArch]);
   const targets = findTargets(archs);
   if (!targets.ok) found.push(...targets.error);
   if (found.length > 0 || !problem.ok || !targets.ok) return err(found);

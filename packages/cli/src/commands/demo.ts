@@ -1,0 +1,178 @@
+/** `tilewright demo`: what `npm start` shows. Every backend makes a kernel, runs it, and has every element checked. */
+import { join } from "node:path";
+import {
+  type Artifact,
+  type Backend,
+  type Checked,
+  type Diagnostic,
+  defineProblem,
+  findTarget,
+  ok,
+  parseSchedule,
+} from "@tilewright/ir";
+import { openDevice } from "@tilewright/runtime";
+import { z } from "zod";
+import { entryOf, filesOf } from "../compile/artefacts.ts";
+import { compiler } from "../compiler.ts";
+import { emulationFlags, ordersOf } from "../emulation/flags.ts";
+import { writeFiles } from "../files/atomic.ts";
+import { defineCommand, type Session } from "../kit/command.ts";
+import { exitCodes } from "../kit/exit.ts";
+import { text } from "../kit/flags.ts";
+import { formatTime, trim } from "../output/format.ts";
+import { type Row, renderTable } from "../output/table.ts";
+import { type Execution, execute } from "../run/execute.ts";
+import { makeInputs } from "../run/inputs.ts";
+
+/** Large enough for many blocks and a full main loop, small enough for a second or two on the emulator. */
+const size = 512;
+
+const args = z.strictObject({
+  out: text("folder for PTX and manifests (default out)", { aliases: ["o"], hint: "DIR" }),
+  ...emulationFlags,
+});
+type Args = z.output<typeof args>;
+
+/** One backend's showcase, made and run. */
+interface Shown {
+  readonly artifact: Artifact;
+  readonly device: { readonly kind: string; readonly name: string };
+  readonly execution: Execution;
+  readonly ptxPath: string;
+  readonly manifestPath: string;
+}
+
+function showcase(backend: Backend): Checked<Artifact> {
+  const target = findTarget(backend.showcase.arch);
+  if (!target.ok) return target;
+  const problem = defineProblem({ m: size, n: size, k: size, dtype: backend.showcase.dtype });
+  if (!problem.ok) return problem;
+  return compiler.compile({ problem: problem.value, target: target.value, backend: backend.id });
+}
+
+async function show(session: Session, args: Args, backend: Backend): Promise<Checked<Shown>> {
+  const made = showcase(backend);
+  if (!made.ok) return made;
+  const artifact = made.value;
+  const folder = join(args.out ?? "out", backend.id);
+  const files = await filesOf(session.context, artifact, ["ptx", "manifest"], "");
+  if (!files.ok) return files;
+  const written = writeFiles(
+    session.context.cwd,
+    files.value.map(({ name, data }) => ({ path: join(folder, name), data })),
+  );
+  if (!written.ok) return written;
+  const [ptxPath = "", manifestPath = ""] = written.value;
+
+  const inputs = makeInputs(
+    artifact.problem,
+    {},
+    { distribution: { kind: "normal" }, seed: args.seed, checked: true },
+  );
+  if (!inputs.ok) return inputs;
+  const device = await openDevice({ kind: "auto", arch: artifact.target.arch });
+  if (!device.ok) return device;
+  try {
+    const options = { orders: ordersOf(args.order), seed: args.seed, hazards: "all", check: true } as const;
+    const execution = execute(session, device.value, artifact, inputs.value, options, ptxPath);
+    if (!execution.ok) return execution;
+    const { kind, name } = device.value;
+    return ok({ artifact, device: { kind, name }, execution: execution.value, ptxPath, manifestPath });
+  } finally {
+    device.value.close();
+  }
+}
+
+/** The fields of a schedule that are not at their default, after the first one (the tile): the whole text is too long for a table. */
+function briefSchedule(artifact: Artifact): string {
+  const model = compiler.backends.find((backend) => backend.id === artifact.backend)?.schedule;
+  const text = artifact.schedule ?? "";
+  const schedule = model === undefined ? null : parseSchedule(model, text);
+  if (model === undefined || schedule === null || !schedule.ok) return text;
+  return model.fields
+    .flatMap((field, i) => {
+      const value = field.print(schedule.value[field.name] ?? field.default);
+      return i === 0 || value !== field.print(field.default) ? [`${field.name}=${value}`] : [];
+    })
+    .join(" ");
+}
+
+function rowOf({ artifact, device, execution, ptxPath, manifestPath }: Shown): Row {
+  const { m, n, k, a } = artifact.problem;
+  const { check, hazards, timeMs, wrong } = execution;
+  const style = wrong.length === 0 ? ("green" as const) : ("red" as const);
+  const found = device.kind === "cuda" ? "-" : hazards.length === 0 ? "none" : String(hazards.length);
+  return [
+    artifact.target.arch,
+    `${m} x ${n} x ${k} ${a.dtype}`,
+    briefSchedule(artifact),
+    device.name,
+    { text: check === null ? "-" : trim(check.boundRatio), style },
+    { text: found, style },
+    formatTime(timeMs),
+    `${ptxPath} ${manifestPath}`,
+  ];
+}
+
+const heads = ["arch", "problem", "schedule", "ran on", "error/bound", "hazards", "time", "PTX and manifest"];
+
+function nextSteps(shown: readonly Shown[]): string {
+  const [first] = shown;
+  if (first === undefined) return "";
+  const { arch } = first.artifact.target;
+  return [
+    "Worth trying next:",
+    `  npx tilewright plan --arch ${arch} -m 4096 -n 4096 -k 4096`,
+    `  npx tilewright compile --arch ${arch} -m ${size} -n ${size} -k ${size} --print-passes`,
+    `  npx tilewright run --arch ${arch} -m 300 -n 200 -k 77 --order all`,
+    "",
+  ].join("\n");
+}
+
+const summaryOf = ({ artifact, device, execution, ptxPath, manifestPath }: Shown) => ({
+  ok: execution.wrong.length === 0,
+  arch: artifact.target.arch,
+  backend: artifact.backend,
+  entry: entryOf(artifact),
+  problem: artifact.problem,
+  schedule: artifact.schedule,
+  device: device.kind,
+  deviceName: device.name,
+  error:
+    execution.check === null
+      ? null
+      : { maxAbs: execution.check.maxAbs, boundRatio: execution.check.boundRatio },
+  hazards: execution.hazards,
+  timeMs: execution.timeMs,
+  ptx: ptxPath,
+  manifest: manifestPath,
+});
+
+export const demo = defineCommand({
+  name: "demo",
+  summary: "make, run and check one kernel of every backend, and show what came out",
+  about: `For every backend: a GEMM in its best architecture and type is compiled, run (on a GPU that fits, else on the emulator), and every
+element is compared with a float64 reference. PTX and manifest stay in the folder. error/bound is the largest error over the error that
+is allowed: at most 1 is right.`,
+  args,
+  examples: [
+    { what: "what npm start shows", line: "demo" },
+    { what: "in every completion order, files elsewhere", line: "demo --order all -o /tmp/kernels" },
+  ],
+  async run(session, args) {
+    const shown: Shown[] = [];
+    const wrong: Diagnostic[] = [];
+    for (const backend of compiler.backends) {
+      const result = await show(session, args, backend);
+      if (!result.ok) return session.fail(result.error);
+      shown.push(result.value);
+      wrong.push(...result.value.execution.wrong);
+    }
+    session.result({ ok: wrong.length === 0, kernels: shown.map(summaryOf) }, () => {
+      const columns = heads.map((head) => ({ head }));
+      const table = renderTable(columns, shown.map(rowOf), session.paint);
+      return `${table}error/bound: the largest error over what is allowed, of every element against float64; at most 1 is right.\n\n${nextSteps(shown)}`;
+    });
+    return wrong.length === 0 ? exitCodes.ok : session.report(wrong);
+  },
+});

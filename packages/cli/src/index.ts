@@ -1,0 +1,10 @@
+/**
+ * Public surface of `tilewright`: the compiler with all backends, and the command line as a function.
+ * `main` takes its whole outside as a `Context`, so it can be embedded and tested without a process.
+ */
+export { backends } from "./backends.ts";
+export { compiler } from "./compiler.ts";
+export type { Context, Sink } from "./context.ts";
+export { exitCodes } from "./kit/exit.ts";
+export { main } from "./main.ts";
+export { version } from "./version.ts";
