@@ -33,8 +33,8 @@ export interface EmulatorOptions {
 
 const defaultMemory = 2 ** 30;
 const defaultResident = 512;
-/** Four thousand million warp-instructions: a GEMM of 4096 cubed, and minutes of time. */
-const defaultFuel = 4e9;
+/** Three times what a GEMM of 2048 cubed takes, and a minute or two of time. */
+const defaultFuel = 1e9;
 /** Launch state (registers, shared memory) that co-resident blocks may take together. */
 const residentBytes = 2 ** 28;
 

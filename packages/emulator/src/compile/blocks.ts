@@ -56,18 +56,23 @@ export function basicBlocks(kernel: Kernel): readonly Block[] {
       successors: successorsOf(terminator, id, starts.length, blockAt),
     };
   });
-  const loops = loopBlocks(raw.map((b) => b.successors));
+  // Loops that write nothing: those of the graph without the blocks that write.
+  const writes = raw.map((b) => b.run.some((i) => (i.traffic?.written ?? 0) > 0 && !rereads(i)));
+  const loops = loopBlocks(
+    raw.map((b) => (writes[b.id] === true ? [] : b.successors.filter((s) => writes[s] !== true))),
+  );
+  const polling = new Set(raw.filter((b) => b.run.some((i) => i.strongRead)).map((b) => loops[b.id] ?? null));
   return raw.map(({ id, first, run, terminator, successors }) => {
     const body = terminator === null ? run : run.slice(0, -1);
-    const component = loops[id];
-    const members =
-      component === null || component === undefined ? [] : raw.filter((b) => loops[b.id] === component);
-    const polls =
-      members.some((b) => b.run.some((i) => i.strongRead)) &&
-      members.every((b) => b.run.every((i) => i.strongRead || (i.traffic?.written ?? 0) === 0));
+    const component = loops[id] ?? null;
+    const polls = component !== null && polling.has(component);
     return { id, first, pieces: pieces(body), terminator, successors, polls };
   });
 }
+
+/** Atomics that leave memory as it is when they come again: the reads of spin locks and of compare-and-swap loops. */
+const rereads = (instruction: Instruction): boolean =>
+  instruction.strongRead && /^atom\..*\b(cas|exch|or|and)\b/.test(instruction.mnemonic);
 
 function pieces(body: readonly Instruction[]): readonly Piece[] {
   const out: Piece[] = [];

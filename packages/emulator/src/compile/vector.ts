@@ -26,7 +26,9 @@ export function vectorForm(instruction: Instruction): VectorForm | null {
  * do not depend on. Lanes are independent and vector instructions touch registers only, so this changes no result.
  * Returns stretches in order, each all vector or not.
  */
-export function gatherVectors(run: readonly Instruction[]): readonly { readonly vector: boolean; readonly run: readonly Instruction[] }[] {
+export function gatherVectors(
+  run: readonly Instruction[],
+): readonly { readonly vector: boolean; readonly run: readonly Instruction[] }[] {
   const out: { vector: boolean; run: Instruction[] }[] = [];
   let waiting: Instruction[] = [];
   let read = new Set<Register>();
@@ -50,7 +52,8 @@ export function gatherVectors(run: readonly Instruction[]): readonly { readonly 
       continue;
     }
     const depends =
-      instruction.uses.some((r) => written.has(r)) || instruction.defs.some((r) => written.has(r) || read.has(r));
+      instruction.uses.some((r) => written.has(r)) ||
+      instruction.defs.some((r) => written.has(r) || read.has(r));
     if (depends) flush();
     append(false, [instruction]);
   }
@@ -69,11 +72,21 @@ const smallestNormal = 2 ** -126;
  * A function that runs a vector stretch for all 32 lanes. Its argument is the byte offset of the warp's register file, which
  * is a multiple of 128.
  */
-export function emitVectorRun(run: readonly Instruction[], liveAfter: (register: Register) => boolean): FunctionCode {
+export function emitVectorRun(
+  run: readonly Instruction[],
+  liveAfter: (register: Register) => boolean,
+): FunctionCode {
   const code = new FunctionCode();
   const locals = new Map<Register, number>();
   const dirty = new Set<Register>();
-  const scratch = { p: code.local(), s: code.local(), f: code.local(), d: code.local(), t: code.local(), b: code.local() };
+  const scratch = {
+    p: code.local(),
+    s: code.local(),
+    f: code.local(),
+    d: code.local(),
+    t: code.local(),
+    b: code.local(),
+  };
   const base = 0;
   code.loop();
   const read = (operand: Operand): void => {
@@ -82,7 +95,11 @@ export function emitVectorRun(run: readonly Instruction[], liveAfter: (register:
       if (local === undefined) {
         local = code.local();
         locals.set(operand.register, local);
-        code.get(base).load64(operand.register.slot * slotBytes).op("f64x2.promote").set(local);
+        code
+          .get(base)
+          .load64(operand.register.slot * slotBytes)
+          .op("f64x2.promote")
+          .set(local);
       }
       code.get(local);
     } else if (operand.kind === "immediate") code.f64Pair(immediate(operand));
@@ -115,7 +132,14 @@ export function emitVectorRun(run: readonly Instruction[], liveAfter: (register:
         code.op(`f64x2.${form.op}`).op("f32x4.demote").op("f64x2.promote");
         break;
       case "fma":
-        if (b !== undefined && c !== undefined) fused(code, scratch, () => read(a), () => read(b), () => read(c));
+        if (b !== undefined && c !== undefined)
+          fused(
+            code,
+            scratch,
+            () => read(a),
+            () => read(b),
+            () => read(c),
+          );
         break;
       default:
         form.op satisfies never;
@@ -125,7 +149,10 @@ export function emitVectorRun(run: readonly Instruction[], liveAfter: (register:
   for (const register of dirty) {
     if (!liveAfter(register)) continue;
     code.get(base);
-    code.get(locals.get(register) ?? 0).op("f32x4.demote").store64(register.slot * slotBytes);
+    code
+      .get(locals.get(register) ?? 0)
+      .op("f32x4.demote")
+      .store64(register.slot * slotBytes);
   }
   // The base walks through the 128 bytes of a slot; its low bits are zero again after the last pair.
   code

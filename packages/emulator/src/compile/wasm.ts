@@ -179,7 +179,9 @@ export const pageBytes = 65536;
 
 /** A memory that can grow to `maximum` bytes, or null where the host has no WebAssembly. */
 export const createMemory = (initial: number, maximum: number): WasmMemory | null =>
-  host === null ? null : new host.Memory({ initial: Math.ceil(initial / pageBytes), maximum: Math.ceil(maximum / pageBytes) });
+  host === null
+    ? null
+    : new host.Memory({ initial: Math.ceil(initial / pageBytes), maximum: Math.ceil(maximum / pageBytes) });
 
 /** Compile and link; null where the host has no WebAssembly or no SIMD. */
 export function instantiate(

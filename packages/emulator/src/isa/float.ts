@@ -65,12 +65,17 @@ function arithmetic(d: Decoder, op: PairOperation): Operation {
     );
   }
   const plain = rounding === "rn" && !ftz && !saturate;
-  return vectorLane(plain, { op: { "+": "add", "-": "sub", "*": "mul" }[op] as "add" | "sub" | "mul", to, from: [a, b] }, (e) => {
-    const x = f32Of(e, a, ftz);
-    const y = f32Of(e, b, ftz);
-    const value = rounding === "rn" ? `fround(${x}${op}${y})` : `${directed[op]}F32(${x},${y},"${rounding}")`;
-    return e.setF32(to, finish(value, ftz, saturate));
-  });
+  return vectorLane(
+    plain,
+    { op: { "+": "add", "-": "sub", "*": "mul" }[op] as "add" | "sub" | "mul", to, from: [a, b] },
+    (e) => {
+      const x = f32Of(e, a, ftz);
+      const y = f32Of(e, b, ftz);
+      const value =
+        rounding === "rn" ? `fround(${x}${op}${y})` : `${directed[op]}F32(${x},${y},"${rounding}")`;
+      return e.setF32(to, finish(value, ftz, saturate));
+    },
+  );
 }
 
 /** The packed pair of f32 in a 64-bit register (sm_100): each half on its own. */

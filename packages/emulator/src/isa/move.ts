@@ -52,7 +52,9 @@ const mov: Row = (d) => {
   d.link(to, from);
   if (bits === 64) return lane((e) => e.copy64(to, from));
   const emit = (e: LaneEmitter): string => e.copy32(to, from, bits === 1 ? 32 : bits);
-  return bits === 32 ? { kind: "lane", emit, vector: { op: "mov", to, from: [from] } } : { kind: "lane", emit };
+  return bits === 32
+    ? { kind: "lane", emit, vector: { op: "mov", to, from: [from] } }
+    : { kind: "lane", emit };
 };
 
 const tags: Readonly<Record<string, number>> = {
