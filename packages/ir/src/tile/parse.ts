@@ -55,21 +55,26 @@ function parseKernel(c: Cursor): TileProgram | null {
     const next = c.peek();
     const row = next.kind === "word" ? declarations[next.text] : undefined;
     if (row !== undefined && inHead) {
-      attempt(c, () => {
-        c.next();
-        row.parse(c, head);
-        endOfLine(c, next.text);
-      });
+      c.seen.add(next.text);
+      attempt(
+        c,
+        () => {
+          c.next();
+          row.parse(c, head);
+          endOfLine(c, next.text);
+        },
+        c.suspects,
+      );
       continue;
     }
     if (row === undefined && inHead && isStatement(next.text)) {
       inHead = false;
-      missingDeclarations(c, head);
+      missingDeclarations(c);
     }
     const s = attempt(c, () => parseStatement(c, inHead));
     if (s !== null) body.push(s);
   }
-  if (inHead) missingDeclarations(c, head);
+  if (inHead) missingDeclarations(c);
   c.expect("}", "to close the program");
   const after = c.peek();
   if (after.kind !== "end")
@@ -156,33 +161,41 @@ function endOfLine(c: Cursor, what: string): void {
   );
 }
 
-/** Run a parser; on failure record the diagnostic, skip the rest of the line and parse a body that opens on it for its own errors. */
-function attempt<T>(c: Cursor, parse: () => T): T | null {
+/**
+ * Run a parser; on failure record the diagnostic and skip the rest of the line. A body that opens on it is parsed for its own
+ * errors, with the line's names in scope; names of a failed declaration go to `suspects`.
+ */
+function attempt<T>(c: Cursor, parse: () => T, suspects?: Set<string>): T | null {
   const before = c.vars.length;
   const start = c.peek().offset;
   try {
     return parse();
   } catch (failure) {
     if (!(failure instanceof ParseFailure)) throw failure;
-    c.diagnostics.push(failure.diagnostic);
+    if (failure.diagnostic !== null) c.diagnostics.push(failure.diagnostic);
     c.vars.length = before;
+    const names = namesOnLine(c.scanner.text, start);
+    for (const name of names) suspects?.add(name);
     // A line that fails at its first word would be read for ever.
     if (c.peek().offset === start) c.next();
-    recover(c);
+    recover(c, names);
     return null;
   }
 }
 
-function recover(c: Cursor): void {
-  const declared: string[] = [];
+/** Every word of the line: what stands where a variable should may be one without its sign. */
+function namesOnLine(text: string, start: number): string[] {
+  const end = text.indexOf("\n", start);
+  return text.slice(start, end < 0 ? text.length : end).match(/[A-Za-z_]\w*/g) ?? [];
+}
+
+function recover(c: Cursor, names: readonly string[]): void {
   // The failing token itself may start a line (a missing operand): then nothing is left to skip.
   while (!c.peek().startsLine && c.peek().kind !== "end" && !c.at("}")) {
     if (c.at("{")) {
-      // Names of the broken line count as declared, or the body would repeat the error.
-      attempt(c, () => parseBlock(c, declared));
+      attempt(c, () => parseBlock(c, names));
       return;
     }
-    const token = c.next();
-    if (token.kind === "name" || token.kind === "word") declared.push(token.text);
+    c.next();
   }
 }

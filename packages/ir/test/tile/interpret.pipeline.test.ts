@@ -18,7 +18,8 @@ describe("random problems through all passes", () => {
         const inputs = operands(problem, seed, true);
         const run = (p: TileProgram): Float32Array => {
           const result = interpret(p, inputs, { order, seed });
-          if (!result.ok) throw new Error(`${result.error.map(formatDiagnostic).join("\n")}\n${printProgram(p)}`);
+          if (!result.ok)
+            throw new Error(`${result.error.map(formatDiagnostic).join("\n")}\n${printProgram(p)}`);
           return result.value.d as Float32Array;
         };
         const start = build(recipe);

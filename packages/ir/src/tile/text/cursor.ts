@@ -14,11 +14,14 @@ export const parseCodes = {
   repeated: "TW3005",
 } as const;
 
-/** Unwinds to the nearest statement or declaration, where parsing resumes; never leaves the parser. */
+/**
+ * Unwinds to the nearest statement or declaration, where parsing resumes; never leaves the parser.
+ * Without a diagnostic where the cause has been reported already.
+ */
 export class ParseFailure extends Error {
-  readonly diagnostic: Diagnostic;
-  constructor(diagnostic: Diagnostic) {
-    super(diagnostic.message);
+  readonly diagnostic: Diagnostic | null;
+  constructor(diagnostic: Diagnostic | null) {
+    super(diagnostic?.message ?? "follows from an earlier error");
     this.diagnostic = diagnostic;
   }
 }
@@ -38,6 +41,10 @@ export class Cursor {
   problem: Problem | null = null;
   readonly buffers = new Map<string, Buffer>();
   readonly rings = new Map<string, Ring>();
+  /** Keywords of declarations that have been met, well formed or not. */
+  readonly seen = new Set<string>();
+  /** Names on declaration lines that failed: their uses are no errors of their own. */
+  readonly suspects = new Set<string>();
   /** Loop variables in scope, innermost last. */
   readonly vars: string[] = [];
   /** Where each statement, buffer and ring began. */
@@ -178,6 +185,7 @@ export class Cursor {
     const name = this.name(`a ${what}`);
     const found = table.get(name);
     if (found !== undefined) return found;
+    if (this.suspects.has(name)) throw new ParseFailure(null);
     const names = [...table.keys()];
     const hint =
       nearestHint(name, names, "%") ??

@@ -205,15 +205,14 @@ function parseArg(text: string): string | number {
   return Number.isFinite(value) && String(value) === text ? value : text;
 }
 
-/** Everything that a head must have, as messages. */
-export function missingDeclarations(c: Cursor, head: Head): void {
+/** The lines that every head must have. */
+const required = ["problem", "launch"] as const;
+
+/** Report what the head of a program lacks; called where the statements begin. */
+export function missingDeclarations(c: Cursor): void {
   const token = c.peek();
-  const missing = [
-    ...(head.problem === null ? ["problem"] : []),
-    ...(head.launch === null ? ["launch"] : []),
-  ];
-  for (const what of missing)
-    if (!c.diagnostics.some((d) => d.at === what))
+  for (const what of required)
+    if (!c.seen.has(what))
       c.diagnostics.push(
         c.diagnostic(
           token.offset,

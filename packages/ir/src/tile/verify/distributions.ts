@@ -39,7 +39,7 @@ export function stagingCopies(
 }
 
 const same = (a: Distribution | null, b: Distribution | null): boolean =>
-  a?.threads === b?.threads && a?.vector === b?.vector && a?.fastest === b?.fastest;
+  a?.threads === b?.threads && a?.along === b?.along && a?.vector === b?.vector && a?.fastest === b?.fastest;
 
 export const distributions: Verifier = {
   name: "distributions",
@@ -68,13 +68,19 @@ export const distributions: Verifier = {
 };
 
 function* checkCopy(subject: Subject, site: Site, copy: Copy, dist: Distribution): Iterable<Fault> {
-  const along = copy.dst.extent[dist.fastest];
+  const extent = copy.dst.extent[dist.fastest];
   const axis = dist.fastest === 0 ? "rows" : "columns";
-  if (along % dist.vector !== 0)
+  if (extent % dist.vector !== 0)
     yield {
       at: site,
-      message: `vectors of ${dist.vector} do not divide ${along} ${axis}`,
-      hint: `use ${largestDivisor(along, dist.vector)}`,
+      message: `vectors of ${dist.vector} do not divide ${extent} ${axis}`,
+      hint: `use ${largestDivisor(extent, dist.vector)}`,
+    };
+  if (dist.threads % dist.along !== 0)
+    yield {
+      at: site,
+      message: `${dist.along} threads side by side do not divide ${dist.threads}`,
+      hint: `write along ${largestDivisor(dist.threads, dist.along)}`,
     };
   const threads = threadsAt(subject, site);
   if (dist.threads !== threads)

@@ -41,6 +41,9 @@ export const roles: Verifier = {
   },
 };
 
+const span = (first: number, last: number): string =>
+  first === last ? `warp ${first}` : `warps ${first} to ${last}`;
+
 /** setmaxnreg: a multiple of 8 from 24 to 256, for whole warpgroups (PTX ISA). */
 function* budget(role: Role, site: Subject["sites"][number]): Iterable<Fault> {
   const registers = role.registers ?? 0;
@@ -53,7 +56,7 @@ function* budget(role: Role, site: Subject["sites"][number]): Iterable<Fault> {
   if (role.first % 4 !== 0 || role.warps % 4 !== 0)
     yield {
       at: site,
-      message: `a register budget for warps ${role.first} to ${role.first + role.warps - 1}`,
+      message: `a register budget for ${span(role.first, role.first + role.warps - 1)}`,
       hint: "budgets are given to whole warpgroups of 4 warps",
     };
 }
@@ -79,7 +82,7 @@ function* coverage(subject: Subject, group: readonly Role[]): Iterable<Fault> {
         at: `role ${role.name}`,
         message:
           role.first > next
-            ? `no role has warps ${next} to ${role.first - 1}`
+            ? `no role has ${span(next, role.first - 1)}`
             : `begins at warp ${role.first}, which another role has`,
         hint: `write first ${next}`,
       };

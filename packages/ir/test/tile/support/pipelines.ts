@@ -62,7 +62,13 @@ export interface Recipe {
 /** The program of a recipe at stage nest. */
 export function build(recipe: Recipe, arch = "sm_80"): TileProgram {
   const { warps, lanes, thread, strip, tileK, problem: p } = recipe;
-  const axis = (i: 0 | 1, warpStride: number, laneStride: number, extent: number, scale: number): Factor[] => [
+  const axis = (
+    i: 0 | 1,
+    warpStride: number,
+    laneStride: number,
+    extent: number,
+    scale: number,
+  ): Factor[] => [
     { tier: "grid", extent: Math.ceil(extent / (warps[i] * lanes[i] * thread[i])), stride: 1 },
     { tier: "warp", extent: warps[i], stride: warpStride },
     { tier: "register", extent: thread[i] / strip[i], stride: strip[i] * scale },
@@ -153,7 +159,11 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
           ...directive("stage", { operands: r.operands, transport: r.transport }, staged),
           ...directive("fragment", { step: 1 }),
           ...directive("ring", { slots: r.slots, prefetch: split ? 1 : 0 }, staged),
-          ...directive("rotate", { slots: 2, store: Math.floor(r.tileK / 2) }, staged && r.rotate && r.slots > 1),
+          ...directive(
+            "rotate",
+            { slots: 2, store: Math.floor(r.tileK / 2) },
+            staged && r.rotate && r.slots > 1,
+          ),
           ...directive("vector", { copy: r.vector, store: r.vector }, r.vector > 1),
           ...directive("smem", { mode: r.smem }, r.smem !== "plain"),
           ...directive("walk", { order: r.walk }, r.walk !== "rows"),
@@ -180,8 +190,12 @@ export function operands(p: Problem, seed: number, integers: boolean) {
 }
 
 /** Element (r, c) of a matrix in memory. */
-export const at = (data: ArrayLike<number>, o: { layout: string; ld: number }, r: number, c: number): number =>
-  data[o.layout === "row" ? r * o.ld + c : c * o.ld + r] ?? Number.NaN;
+export const at = (
+  data: ArrayLike<number>,
+  o: { layout: string; ld: number },
+  r: number,
+  c: number,
+): number => data[o.layout === "row" ? r * o.ld + c : c * o.ld + r] ?? Number.NaN;
 
 /** alpha * A.B + beta * C in double precision. */
 export function reference(p: Problem, inputs: ReturnType<typeof operands>, row: number, col: number): number {

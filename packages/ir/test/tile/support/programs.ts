@@ -1,0 +1,276 @@
+/** Random well-formed programs: everything types.ts can say, whether or not it makes sense. For the text form. */
+import fc from "fast-check";
+import {
+  type Buffer,
+  type Cond,
+  type Directive,
+  dtypeNames,
+  type Edge,
+  type Expr,
+  type Factor,
+  type Ring,
+  type Stmt,
+  stages,
+  type TileProgram,
+  tiers,
+  type View,
+} from "../../../src/index.ts";
+import { problem } from "./pipelines.ts";
+
+const small = fc.integer({ min: 1, max: 300 });
+const id = fc.stringMatching(/^[A-Za-z_][A-Za-z0-9_]{0,6}$/);
+
+const expr = (vars: readonly string[]): fc.Arbitrary<Expr> =>
+  fc.letrec<{ e: Expr }>((tie) => ({
+    e: fc.oneof(
+      { maxDepth: 4, withCrossShrink: true },
+      fc.integer({ min: -50, max: 500 }).map((value): Expr => ({ kind: "const", value })),
+      ...(vars.length > 0 ? [fc.constantFrom(...vars).map((name): Expr => ({ kind: "var", name }))] : []),
+      fc
+        .tuple(fc.constantFrom("add", "sub"), tie("e"), tie("e"))
+        .map(([kind, lhs, rhs]): Expr => ({ kind: kind === "add" ? "add" : "sub", lhs, rhs })),
+      fc
+        .tuple(tie("e"), fc.integer({ min: -9, max: 64 }))
+        .map(([lhs, factor]): Expr => ({ kind: "mul", lhs, factor })),
+      fc
+        .tuple(fc.constantFrom("div", "mod"), tie("e"), small)
+        .map(([kind, lhs, divisor]): Expr => ({ kind: kind === "div" ? "div" : "mod", lhs, divisor })),
+    ),
+  })).e;
+
+const cond = (vars: readonly string[]): fc.Arbitrary<Cond> =>
+  fc.record({
+    lhs: expr(vars),
+    op: fc.constantFrom("<", "<=", "==", "!=", ">=", ">"),
+    rhs: expr(vars),
+  });
+
+const factors: fc.Arbitrary<readonly Factor[]> = fc.array(
+  fc.record({ tier: fc.constantFrom(...tiers), extent: small, stride: fc.integer({ min: 0, max: 64 }) }),
+  { maxLength: 4 },
+);
+
+const layout = fc.record({
+  shape: fc.tuple(small, small),
+  stride: fc.tuple(small, small),
+  swizzle: fc.option(
+    fc.record({
+      bits: fc.integer({ min: 1, max: 3 }),
+      base: small.map((n) => n % 5),
+      shift: fc.constantFrom(3, 4),
+    }),
+  ),
+});
+
+const buffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record({
+  space: fc.constantFrom("global", "shared", "register", "tensor"),
+  dtype: fc.constantFrom(...dtypeNames),
+  shape: fc.tuple(small, small),
+  slots: fc.integer({ min: 1, max: 5 }),
+  layout: fc.option(layout),
+  own: fc.option(fc.record({ rows: factors, cols: factors })),
+  align: fc.constantFrom(0, 4, 16, 1024),
+});
+
+const edge: fc.Arbitrary<Edge | null> = fc.option(
+  fc.oneof(
+    fc.nat(15).map((number): Edge => ({ kind: "barrier", id: number })),
+    small.map((arrivals): Edge => ({ kind: "mbarrier", arrivals })),
+    fc.constant<Edge>({ kind: "implied" }),
+  ),
+);
+
+const directive: fc.Arbitrary<Directive> = fc.record({
+  name: id,
+  args: fc.dictionary(
+    id,
+    fc.oneof(
+      fc.integer(),
+      fc.double({ noNaN: true, noDefaultInfinity: true }).map((x) => x + 0),
+      fc.constantFrom("cp.async", "128x64", "12", "two words", 'a"b'),
+    ),
+    { maxKeys: 3, noNullPrototype: true },
+  ),
+});
+
+/** A view of a declared buffer; often the whole of it, which prints as its name. */
+const view = (buffers: readonly Buffer[], vars: readonly string[]): fc.Arbitrary<View> =>
+  fc.constantFrom(...buffers).chain((b) =>
+    fc.oneof(
+      fc.record({
+        buffer: fc.constant(b.name),
+        slot: fc.oneof(fc.constant<Expr>({ kind: "const", value: 0 }), expr(vars)),
+        origin: fc.constant<View["origin"]>([
+          { kind: "const", value: 0 },
+          { kind: "const", value: 0 },
+        ]),
+        extent: fc.constant(b.shape),
+      }),
+      fc.record({
+        buffer: fc.constant(b.name),
+        slot: expr(vars),
+        origin: fc.tuple(expr(vars), expr(vars)),
+        extent: fc.tuple(small, small),
+      }),
+    ),
+  );
+
+const scalar = fc.oneof(fc.constant<"runtime">("runtime"), fc.double({ noNaN: true }));
+const guard = fc.tuple(fc.boolean(), fc.boolean());
+
+function statement(
+  buffers: readonly Buffer[],
+  rings: readonly Ring[],
+  vars: readonly string[],
+  depth: number,
+): fc.Arbitrary<Stmt> {
+  const v = view(buffers, vars);
+  const leaf: fc.Arbitrary<Stmt>[] = [
+    fc.record({ kind: fc.constant("fill"), dst: v, value: fc.double({ noNaN: true }) }),
+    fc.record({
+      kind: fc.constant("copy"),
+      dst: v,
+      src: v,
+      transport: fc.constantFrom("direct", "cp.async", "tma"),
+      guard,
+      when: fc.option(cond(vars)),
+      dist: fc.option(
+        fc.record({ threads: small, along: small, vector: small, fastest: fc.constantFrom(0, 1) }),
+      ),
+      vector: fc.tuple(small, small),
+    }),
+    fc.record({
+      kind: fc.constant("mma"),
+      acc: v,
+      a: v,
+      b: v,
+      atom: fc.constantFrom("fma", "mma.m16n8k16", "wgmma"),
+      walk: fc.constantFrom("rows", "cols", "snake-rows", "snake-cols"),
+    }),
+    fc.record({ kind: fc.constant("barrier"), id: fc.nat(15) }),
+    fc.record({
+      kind: fc.constant("epilogue"),
+      dst: v,
+      acc: v,
+      c: fc.option(v),
+      alpha: scalar,
+      beta: scalar,
+      steps: fc.constantFrom([], problem(epilogueRequest).epilogue),
+      guard,
+      vector: small,
+    }),
+  ] as fc.Arbitrary<Stmt>[];
+  if (rings.length > 0) {
+    const ring = fc.constantFrom(...rings).map((r) => r.name);
+    leaf.push(
+      fc.record({
+        kind: fc.constantFrom("acquire", "commit", "release"),
+        ring,
+        at: expr(vars),
+      }) as fc.Arbitrary<Stmt>,
+      fc.record({
+        kind: fc.constant("wait"),
+        ring,
+        at: expr(vars),
+        pending: fc.nat(4),
+      }) as fc.Arbitrary<Stmt>,
+    );
+  }
+  if (depth === 0) return fc.oneof(...leaf);
+  const body = (more: readonly string[]): fc.Arbitrary<readonly Stmt[]> =>
+    fc.array(statement(buffers, rings, [...vars, ...more], depth - 1), { maxLength: 3 });
+  const nested: fc.Arbitrary<Stmt>[] = [
+    fc.tuple(id, id).chain((names) =>
+      fc.record({
+        kind: fc.constant("tiles"),
+        vars: fc.constant(names),
+        extents: fc.tuple(small, small),
+        raster: fc.oneof(
+          fc.constantFrom({ kind: "row" }, { kind: "col" }),
+          small.map((group) => ({ kind: "grouped", group })),
+        ),
+        body: body(names),
+      }),
+    ),
+    id.chain((name) =>
+      fc.record({
+        kind: fc.constant("for"),
+        var: fc.constant(name),
+        from: expr(vars),
+        to: expr(vars),
+        unroll: fc.boolean(),
+        body: body([name]),
+      }),
+    ),
+    fc.record({ kind: fc.constant("if"), cond: cond(vars), body: body([]) }),
+    fc.record({
+      kind: fc.constant("role"),
+      name: id,
+      first: fc.nat(15),
+      warps: small,
+      registers: fc.option(small),
+      body: body([]),
+    }),
+  ] as fc.Arbitrary<Stmt>[];
+  return fc.oneof(...leaf, ...nested);
+}
+
+const epilogueRequest = {
+  m: 30,
+  n: 20,
+  k: 10,
+  dtype: "f32",
+  epilogue: [
+    { kind: "bias", along: "n", dtype: "f32" },
+    { kind: "activation", fn: "relu" },
+    { kind: "clamp", min: -1, max: 6 },
+  ],
+} as const;
+
+/** Any program that the types allow, with names that resolve. */
+export const programs: fc.Arbitrary<TileProgram> = fc
+  .record({
+    names: fc.uniqueArray(id, { minLength: 3, maxLength: 6 }),
+    rings: fc.integer({ min: 0, max: 2 }),
+  })
+  .chain(({ names, rings }) =>
+    fc
+      .tuple(
+        fc.tuple(...names.slice(rings).map((name) => buffer.map((b): Buffer => ({ name, ...b })))),
+        fc.constant(names.slice(0, rings)),
+      )
+      .chain(([buffers, ringNames]) =>
+        fc
+          .tuple(
+            ...ringNames.map((name) =>
+              fc.record({
+                name: fc.constant(name),
+                slots: small,
+                buffers: fc.subarray(buffers.map((b) => b.name)),
+                transport: fc.constantFrom("direct", "cp.async", "tma"),
+                full: edge,
+                empty: edge,
+              }),
+            ),
+          )
+          .chain((list) => {
+            const declared = list as readonly Ring[];
+            return fc.record({
+              name: id,
+              stage: fc.constantFrom(...stages),
+              arch: fc.constantFrom("sm_70", "sm_90a"),
+              problem: fc.constantFrom(
+                problem({ m: 3, n: 5, k: 7, dtype: "f32" }),
+                problem(epilogueRequest),
+                problem({ m: 8, n: 8, k: 8, dtype: "f16", alpha: "runtime", beta: "runtime" }),
+              ),
+              launch: fc.record({ threads: small, cluster: fc.tuple(small, small) }),
+              nest: fc.option(fc.record({ m: factors, n: factors, k: factors })),
+              directives: fc.array(directive, { maxLength: 3 }),
+              buffers: fc.constant(buffers),
+              rings: fc.constant(declared),
+              body: fc.array(statement(buffers, declared, [], 2), { maxLength: 4 }),
+            });
+          }),
+      ),
+  );

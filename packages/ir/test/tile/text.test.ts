@@ -1,0 +1,252 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  type Diagnostic,
+  formatDiagnostic,
+  parseProgram,
+  parseProgramWithLocations,
+  printProgram,
+  stages,
+} from "../../src/index.ts";
+import { edit, fixture, parse } from "./support/fixtures.ts";
+import { programs } from "./support/programs.ts";
+
+describe("the text of tile programs", () => {
+  it("parses back to an equal program", () => {
+    fc.assert(
+      fc.property(programs, (program) => {
+        const text = printProgram(program);
+        const parsed = parseProgram(text);
+        if (!parsed.ok) throw new Error(`${parsed.error.map(formatDiagnostic).join("\n")}\n${text}`);
+        expect(parsed.value).toEqual(program);
+        expect(printProgram(parsed.value)).toBe(text);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("is the same whatever the blanks, comments and order of attributes", () => {
+    const text = fixture("bound");
+    const program = parse(text);
+    const loose = text
+      .replaceAll("\n", "  // a comment\n\n")
+      .replaceAll(" = ", "=")
+      .replaceAll("alpha 1 beta 2 guard(rows, cols) vector 2", "vector 2 guard(cols,rows) beta 2 alpha 1");
+    expect(loose).not.toBe(text);
+    expect(parse(loose)).toEqual(program);
+  });
+
+  it("says where each statement and buffer begins", () => {
+    const text = fixture("staged");
+    const parsed = parseProgramWithLocations(text);
+    if (!parsed.ok) throw new Error("the fixture parses");
+    const { program, locations } = parsed.value;
+    const lines = text.split("\n");
+    for (const buffer of program.buffers) {
+      const at = locations.get(buffer);
+      expect(lines[(at?.line ?? 0) - 1]?.slice((at?.column ?? 0) - 1)).toMatch(`%${buffer.name}`);
+    }
+    const tiles = locations.get(program.body[0] ?? {});
+    expect(lines[(tiles?.line ?? 0) - 1]?.slice((tiles?.column ?? 0) - 1)).toMatch(/^tiles/);
+  });
+});
+
+interface Broken {
+  readonly what: string;
+  readonly edits: readonly (readonly [string, string])[];
+  /** Line, column and code of every error. */
+  readonly errors: readonly {
+    readonly code: Diagnostic["code"];
+    readonly message: string;
+    readonly hint?: string;
+  }[];
+}
+
+const broken: readonly Broken[] = [
+  {
+    what: "misspelt statement",
+    edits: [["fill %acc", "fil %acc"]],
+    errors: [{ code: "TW3002", message: "'fil' begins no statement", hint: "did you mean 'fill'?" }],
+  },
+  {
+    what: "misspelt attribute",
+    edits: [["walk rows", "wlak rows"]],
+    errors: [{ code: "TW3002", message: "mma has no attribute 'wlak'", hint: "did you mean 'walk'?" }],
+  },
+  {
+    what: "misspelt value",
+    edits: [["walk rows", "walk snake-row"]],
+    errors: [{ code: "TW3002", message: "'snake-row' is no walk", hint: "did you mean 'snake-rows'?" }],
+  },
+  {
+    what: "missing attribute",
+    edits: [[" walk rows", ""]],
+    errors: [
+      { code: "TW3001", message: "mma lacks 'walk'", hint: "add: walk rows|cols|snake-rows|snake-cols" },
+    ],
+  },
+  {
+    what: "repeated attribute",
+    edits: [["walk rows", "walk rows walk cols"]],
+    errors: [{ code: "TW3005", message: "mma says 'walk' twice", hint: "keep one" }],
+  },
+  {
+    what: "unknown buffer",
+    edits: [["copy %fA <- %sA", "copy %fA <- %sAA"]],
+    errors: [{ code: "TW3003", message: "no buffer is called %sAA" }],
+  },
+  {
+    what: "unknown loop variable",
+    edits: [["%kk : 1]", "%kkk : 1]"]],
+    errors: [{ code: "TW3003", message: "no loop variable %kkk is in scope", hint: "did you mean '%kk'?" }],
+  },
+  {
+    what: "product of variables",
+    edits: [["%kt * 4 : 4]", "%kt * %mt : 4]"]],
+    errors: [
+      {
+        code: "TW3004",
+        message: "one side of '*' must be a constant",
+        hint: "indices are affine: write variable * constant",
+      },
+    ],
+  },
+  {
+    what: "division by zero",
+    edits: [["%kt * 4 : 4]", "%kt / 0 : 4]"]],
+    errors: [{ code: "TW3004", message: "the divisor must be an integer of at least 1, found 0" }],
+  },
+  {
+    what: "fractional extent",
+    edits: [["%kk : 1]", "%kk : 1.5]"]],
+    errors: [
+      { code: "TW3004", message: "the number of columns must be an integer of at least 1, found 1.5" },
+    ],
+  },
+  {
+    what: "unbalanced brace",
+    edits: [["  }\n}", "  }"]],
+    errors: [{ code: "TW3001", message: "expected '}' to close the program, found the end of the text" }],
+  },
+  {
+    what: "missing brace, one error only",
+    edits: [["for %kt = 0 .. 6 {", "for %kt = 0 6 {"]],
+    errors: [{ code: "TW3001", message: "expected '..' between the bounds of the loop, found '6'" }],
+  },
+  {
+    what: "two statements on a line",
+    edits: [["fill %acc = 0", "fill %acc = 0 fill %acc = 1"]],
+    errors: [{ code: "TW3001", message: "unexpected 'fill' after 'fill'" }],
+  },
+  {
+    what: "declaration among statements",
+    edits: [["    fill %acc = 0", "    ring %r slots 2 buffers(%sA) transport direct\n    fill %acc = 0"]],
+    errors: [
+      {
+        code: "TW3002",
+        message: "'ring' begins no statement",
+        hint: "declarations come before the first statement",
+      },
+    ],
+  },
+  {
+    what: "buffer declared twice",
+    edits: [
+      [
+        "  shared %sB f32[4, 16] align 16",
+        "  shared %sB f32[4, 16] align 16\n  shared %sB f32[4, 16] align 16",
+      ],
+    ],
+    errors: [{ code: "TW3005", message: "two buffers are called %sB", hint: "rename one" }],
+  },
+  {
+    what: "unknown stage and dtype at once",
+    edits: [
+      ["register %fA f32", "register %fA fp32"],
+      ["register %fB f32", "register %fB float"],
+    ],
+    errors: [
+      { code: "TW3002", message: "'fp32' is no dtype" },
+      { code: "TW3002", message: "'float' is no dtype" },
+    ],
+  },
+  {
+    what: "incomplete nest",
+    edits: [["  nest k (block 6, register 4)\n", ""]],
+    errors: [
+      { code: "TW3001", message: "the nest lacks axis k", hint: "add: nest k (…), or remove the other axes" },
+    ],
+  },
+  {
+    what: "malformed layout",
+    edits: [["layout (20,21):(21,1)", "layout (20,21):(21)"]],
+    errors: [{ code: "TW3004", message: "2 extents but 1 strides", hint: "give one stride for each extent" }],
+  },
+  {
+    what: "foreign character",
+    edits: [["fill %acc = 0", "fill %acc = €"]],
+    errors: [{ code: "TW3001", message: "expected a number for the value, found '€'" }],
+  },
+  {
+    what: "three independent errors",
+    edits: [
+      ["fill %acc = 0", "fill = 0"],
+      ["atom fma", "atm fma"],
+      ["alpha 1", "alpha x"],
+    ],
+    errors: [
+      { code: "TW3001", message: "expected a buffer, written %name, found '='" },
+      { code: "TW3002", message: "mma has no attribute 'atm'", hint: "did you mean 'atom'?" },
+      { code: "TW3001", message: "expected a number for 'alpha', found 'x'" },
+    ],
+  },
+];
+
+describe("errors in the text", () => {
+  it.each(broken)("$what", ({ edits, errors }) => {
+    const text = edits.reduce((t, [from, to]) => edit(t, from, to), fixture("staged"));
+    const parsed = parseProgram(text);
+    expect(parsed.ok).toBe(false);
+    if (parsed.ok) return;
+    expect(parsed.error.map((d) => ({ code: d.code, message: d.message }))).toEqual(
+      errors.map(({ code, message }) => ({ code, message })),
+    );
+    for (const [i, { hint }] of errors.entries()) {
+      if (hint !== undefined) expect(parsed.error[i]?.hint).toBe(hint);
+      // The column points at what the message speaks of, or at what stands in its place.
+      expect(parsed.error[i]?.location?.line).toBeGreaterThan(0);
+    }
+  });
+
+  it("point at line and column", () => {
+    const text = edit(fixture("nest"), "walk rows", "walk row");
+    const parsed = parseProgram(text);
+    if (parsed.ok) throw new Error("should not parse");
+    const lines = text.split("\n");
+    const line = lines.findIndex((l) => l.includes("walk row"));
+    expect(parsed.error[0]?.location).toEqual({
+      line: line + 1,
+      column: (lines[line] ?? "").indexOf("walk row") + "walk ".length + 1,
+    });
+  });
+
+  it("of the problem line carry its place and its own codes", () => {
+    const parsed = parseProgram(edit(fixture("nest"), "m=20", "m=0"));
+    if (parsed.ok) throw new Error("should not parse");
+    expect(parsed.error.map((d) => [d.at, d.location?.line])).toEqual([["m", 2]]);
+  });
+
+  it("never throw, whatever is cut out of a program", () => {
+    const text = stages.map((s) => fixture(s)).join("\n");
+    fc.assert(
+      fc.property(fc.nat(text.length), fc.nat(40), fc.string({ maxLength: 5 }), (at, length, insert) => {
+        const cut = text.slice(0, at) + insert + text.slice(at + length);
+        for (const part of cut.split(/(?=tile\.kernel)/)) {
+          const parsed = parseProgram(part);
+          if (!parsed.ok) expect(parsed.error.length).toBeGreaterThan(0);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+});

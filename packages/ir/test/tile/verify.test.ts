@@ -1,0 +1,483 @@
+import { describe, expect, it } from "vitest";
+import {
+  type Diagnostic,
+  formatDiagnostic,
+  parseProgramWithLocations,
+  type Stage,
+  stages,
+  verifiers,
+  verifyChunkCounts,
+  verifyProgram,
+} from "../../src/index.ts";
+import { edit, fixture, parse, type Variant } from "./support/fixtures.ts";
+import { target } from "./support/pipelines.ts";
+
+interface Rejected {
+  readonly code: Diagnostic["code"];
+  /** What is wrong, for the expectation file. */
+  readonly what: string;
+  readonly stage: Stage;
+  readonly variant?: Variant;
+  readonly edits: readonly (readonly [from: string, to: string])[];
+}
+
+const roles = (first: string, second: string): readonly (readonly [string, string])[] => [
+  [
+    "    fill %acc = 0\n",
+    `    role load ${first} {\n      barrier 1\n    }\n    role math ${second} {\n      fill %acc = 0\n    }\n`,
+  ],
+];
+
+const rejected: readonly Rejected[] = [
+  {
+    code: "TW3101",
+    what: "loop variable hides an outer one",
+    stage: "bound",
+    edits: [
+      ["for %kk = 0 .. 4", "for %kt = 0 .. 4"],
+      ["%kk : 1]", "%kt : 1]"],
+      ["%kk : 1, 0", "%kt : 1, 0"],
+    ],
+  },
+  {
+    code: "TW3102",
+    what: "copy of unequal rectangles",
+    stage: "staged",
+    edits: [["copy %fA <- %sA[0 : 16, %kk : 1]", "copy %fA <- %sA[0 : 8, %kk : 1]"]],
+  },
+  {
+    code: "TW3102",
+    what: "mma with a wrong k",
+    stage: "nest",
+    edits: [["%B[%kt * 4 : 4,", "%B[%kt * 4 : 5,"]],
+  },
+  {
+    code: "TW3102",
+    what: "epilogue with another C",
+    stage: "nest",
+    edits: [["c %C[%mt * 16 : 16,", "c %C[%mt * 16 : 8,"]],
+  },
+  {
+    code: "TW3103",
+    what: "fragment of another dtype",
+    stage: "staged",
+    edits: [["register %fA f32", "register %fA f16"]],
+  },
+  {
+    code: "TW3103",
+    what: "integer accumulator",
+    stage: "nest",
+    edits: [["register %acc f32", "register %acc s32"]],
+  },
+  {
+    code: "TW3104",
+    what: "unknown global buffer",
+    stage: "nest",
+    edits: [
+      ["global %D", "global %E"],
+      ["epilogue %D", "epilogue %E"],
+    ],
+  },
+  {
+    code: "TW3104",
+    what: "strides other than the problem's",
+    stage: "nest",
+    edits: [["layout (20,21):(21,1)", "layout (20,21):(22,1)"]],
+  },
+  {
+    code: "TW3104",
+    what: "more alignment than the caller gives",
+    stage: "nest",
+    edits: [["(21,1) align 16", "(21,1) align 32"]],
+  },
+  {
+    code: "TW3105",
+    what: "slot beyond the last",
+    stage: "pipelined",
+    edits: [["copy %fA <- %sA[slot %kt % 3;", "copy %fA <- %sA[slot %kt % 4;"]],
+  },
+  {
+    code: "TW3106",
+    what: "rectangle beyond its tile",
+    stage: "staged",
+    edits: [["%sA[0 : 16, %kk : 1]", "%sA[0 : 16, %kk + 1 : 1]"]],
+  },
+  {
+    code: "TW3106",
+    what: "tail without a guard",
+    stage: "staged",
+    edits: [
+      [
+        "%A[%mt * 16 : 16, %kt * 4 : 4] transport cp.async guard(rows, cols)",
+        "%A[%mt * 16 : 16, %kt * 4 : 4] transport cp.async guard(rows)",
+      ],
+    ],
+  },
+  {
+    code: "TW3106",
+    what: "a condition that does not keep the read inside",
+    stage: "bound",
+    edits: [
+      ["guard(rows) when %pt < 6", "guard(rows) when %pt + 1 < 9"],
+      ["%pt * 4 : 4] transport cp.async guard(rows)", "%pt * 20 : 4] transport cp.async guard(rows)"],
+    ],
+  },
+  {
+    code: "TW3107",
+    what: "copy at stage nest",
+    stage: "nest",
+    edits: [["    fill %acc = 0\n", "    fill %acc = 0\n    copy %acc <- %acc\n"]],
+  },
+  {
+    code: "TW3107",
+    what: "ring without edges at stage specialised",
+    stage: "specialised",
+    edits: [[" full barrier:0 empty implied", ""]],
+  },
+  {
+    code: "TW3107",
+    what: "no nest and no owners",
+    stage: "staged",
+    edits: [
+      ["  nest m (grid 2, warp 2, register 1:4, thread 4, register 2:2)\n", ""],
+      ["  nest n (grid 2, warp 1, register 1:2, thread 8:4, register 2)\n", ""],
+      ["  nest k (block 6, register 4)\n", ""],
+    ],
+  },
+  {
+    code: "TW3108",
+    what: "directive left",
+    stage: "bound",
+    edits: [["  global %A", "  directive vector copy=2\n  global %A"]],
+  },
+  {
+    code: "TW3108",
+    what: "shared tile without layout",
+    stage: "bound",
+    edits: [[" layout (16,4):(1,24)", ""]],
+  },
+  {
+    code: "TW3108",
+    what: "fragment without owner",
+    stage: "bound",
+    edits: [
+      [" own rows(warp 2, register 1:2, thread 4, register 2) cols(register 1)", ""],
+      ["%kk : 1] vector 2:2", "%kk : 1]"],
+    ],
+  },
+  {
+    code: "TW3109",
+    what: "more shared memory than a block has",
+    stage: "staged",
+    edits: [["shared %sB f32[4, 16]", "shared %big f32[1024, 64]\n  shared %sB f32[4, 16]"]],
+  },
+  { code: "TW3110", what: "threads that are no warps", stage: "nest", edits: [["threads=64", "threads=70"]] },
+  {
+    code: "TW3110",
+    what: "cluster where there are none",
+    stage: "nest",
+    edits: [["cluster=1x1", "cluster=2x1"]],
+  },
+  {
+    code: "TW3111",
+    what: "owner that does not cover the tile",
+    stage: "bound",
+    edits: [
+      [
+        "own rows(warp 2, register 1:4, thread 4, register 2:2)",
+        "own rows(warp 2, register 1:4, thread 4, register 1:2)",
+      ],
+    ],
+  },
+  {
+    code: "TW3111",
+    what: "lanes that overlap",
+    stage: "bound",
+    edits: [
+      [
+        "cols(warp 1, register 1:2, thread 8:4, register 2)",
+        "cols(warp 1, register 1:2, thread 8:2, register 2)",
+      ],
+    ],
+  },
+  {
+    code: "TW3111",
+    what: "registers with a gap",
+    stage: "bound",
+    edits: [["thread 4, register 2:2)", "thread 4, register 2:4)"]],
+  },
+  {
+    code: "TW3111",
+    what: "accumulator on half of the warps",
+    stage: "bound",
+    edits: [
+      [
+        "own rows(warp 2, register 1:4, thread 4, register 2:2)",
+        "own rows(register 2:4, register 1:4, thread 4, register 2:2)",
+      ],
+    ],
+  },
+  {
+    code: "TW3112",
+    what: "layout that folds rows",
+    stage: "bound",
+    edits: [["(16,4):(1,24)", "(16,4):(1,8)"]],
+  },
+  {
+    code: "TW3112",
+    what: "layout of another shape",
+    stage: "bound",
+    edits: [["(16,4):(1,24)", "(16,5):(1,24)"]],
+  },
+  {
+    code: "TW3112",
+    what: "swizzle that splits elements",
+    stage: "bound",
+    edits: [["(16,4):(1,24)", "(16,4):(1,24) swizzle<1,1,3>"]],
+  },
+  {
+    code: "TW3113",
+    what: "vector across the grain",
+    stage: "bound",
+    variant: "direct",
+    edits: [
+      [
+        "%A[%mt * 16 : 16, %pt * 4 : 4] guard(rows) when %pt < 6 dist(threads 64, along 4, vector 1, fastest cols)",
+        "%A[%mt * 16 : 16, %pt * 4 : 4] guard(rows) when %pt < 6 dist(threads 64, along 4, vector 2, fastest rows) vector 2:1",
+      ],
+    ],
+  },
+  {
+    code: "TW3113",
+    what: "vector that straddles the edge",
+    stage: "bound",
+    edits: [
+      [
+        "when %kt + 2 < 6 dist(threads 64, along 4, vector 1, fastest cols)",
+        "when %kt + 2 < 6 dist(threads 64, along 4, vector 4, fastest cols) vector 4:4",
+      ],
+    ],
+  },
+  {
+    code: "TW3113",
+    what: "vector longer than a thread's run",
+    stage: "bound",
+    edits: [["%kk : 1] vector 2:2", "%kk : 1] vector 4:4"]],
+  },
+  {
+    code: "TW3113",
+    what: "cp.async of eight elements",
+    stage: "bound",
+    edits: [["vector 2, fastest cols) vector 2:2", "vector 8, fastest cols) vector 8:8"]],
+  },
+  {
+    code: "TW3114",
+    what: "vectors that do not divide the tile",
+    stage: "bound",
+    edits: [["along 16, vector 2, fastest cols) vector 2:2", "along 16, vector 3, fastest cols)"]],
+  },
+  {
+    code: "TW3114",
+    what: "more threads than there are",
+    stage: "bound",
+    edits: [["dist(threads 64, along 4", "dist(threads 128, along 4"]],
+  },
+  {
+    code: "TW3114",
+    what: "rows of threads that do not divide them",
+    stage: "bound",
+    edits: [["dist(threads 64, along 4", "dist(threads 64, along 5"]],
+  },
+  {
+    code: "TW3114",
+    what: "split copy that changes hands",
+    stage: "bound",
+    variant: "direct",
+    edits: [
+      [
+        "<- %rA when %kt + 1 < 6 dist(threads 64, along 4,",
+        "<- %rA when %kt + 1 < 6 dist(threads 64, along 2,",
+      ],
+    ],
+  },
+  {
+    code: "TW3115",
+    what: "warps without a role",
+    stage: "bound",
+    edits: roles("first 0 warps 1", "first 2 warps 1"),
+  },
+  {
+    code: "TW3115",
+    what: "warps with two roles",
+    stage: "bound",
+    edits: roles("first 0 warps 2", "first 1 warps 1"),
+  },
+  {
+    code: "TW3115",
+    what: "register budget of one warp",
+    stage: "bound",
+    edits: roles("first 0 warps 1 registers 20", "first 1 warps 1"),
+  },
+  { code: "TW3115", what: "barrier 16", stage: "bound", edits: [["full barrier:0", "full barrier:16"]] },
+  {
+    code: "TW3116",
+    what: "ring with other slots than its buffers",
+    stage: "pipelined",
+    edits: [["%sA f32[16, 4] slots 3", "%sA f32[16, 4] slots 4"]],
+  },
+  {
+    code: "TW3116",
+    what: "copy by another transport than the ring's",
+    stage: "pipelined",
+    edits: [["transport cp.async guard(rows, cols) when %pt", "guard(rows, cols) when %pt"]],
+  },
+  {
+    code: "TW3117",
+    what: "wait that lets its own chunk be in flight",
+    stage: "pipelined",
+    edits: [["wait %ring @ %kt pending 1", "wait %ring @ %kt pending 2"]],
+  },
+  {
+    code: "TW3117",
+    what: "wait for what nobody commits",
+    stage: "pipelined",
+    edits: [["wait %ring @ %kt pending", "wait %ring @ %kt + 2 pending"]],
+  },
+  {
+    code: "TW3117",
+    what: "slot taken before it is released",
+    stage: "pipelined",
+    edits: [["      release %ring @ %kt\n", ""]],
+  },
+  {
+    code: "TW3117",
+    what: "chunk released out of order",
+    stage: "pipelined",
+    edits: [["release %ring @ %kt", "release %ring @ %kt + 1"]],
+  },
+  {
+    code: "TW3117",
+    what: "chunk never committed",
+    stage: "pipelined",
+    edits: [["      commit %ring @ %kt + 2\n", ""]],
+  },
+  {
+    code: "TW3117",
+    what: "read of the wrong slot",
+    stage: "pipelined",
+    edits: [["copy %fA <- %sA[slot %kt % 3;", "copy %fA <- %sA[slot (%kt + 1) % 3;"]],
+  },
+  {
+    code: "TW3117",
+    what: "write into a slot that is being read",
+    stage: "pipelined",
+    edits: [["copy %sA[slot (%kt + 2) % 3]", "copy %sA[slot %kt % 3]"]],
+  },
+  {
+    code: "TW3117",
+    what: "copy in flight at the end",
+    stage: "pipelined",
+    edits: [["for %kt = 0 .. 6 {", "for %kt = 0 .. 5 {"]],
+  },
+  {
+    code: "TW3117",
+    what: "implied edge without a barrier",
+    stage: "bound",
+    edits: [
+      [
+        "slots 3 buffers(%sA, %sB) transport cp.async full barrier:0",
+        "slots 3 buffers(%sA, %sB) transport cp.async full implied",
+      ],
+    ],
+  },
+  {
+    code: "TW3117",
+    what: "implied empty edge of a ring with one slot",
+    stage: "bound",
+    variant: "single",
+    edits: [["empty barrier:0", "empty implied"]],
+  },
+  { code: "TW3118", what: "another architecture", stage: "nest", edits: [["arch sm_80", "arch sm_90"]] },
+  {
+    code: "TW3118",
+    what: "tma before there was one",
+    stage: "staged",
+    edits: [["transport cp.async", "transport tma"]],
+  },
+  { code: "TW3119", what: "tiles that leave columns out", stage: "nest", edits: [["%nt < 2", "%nt < 1"]] },
+  {
+    code: "TW3119",
+    what: "tiles that overlap",
+    stage: "nest",
+    edits: [["epilogue %D[%mt * 16 : 16,", "epilogue %D[%mt * 8 : 16,"]],
+  },
+  {
+    code: "TW3120",
+    what: "beta without C",
+    stage: "nest",
+    edits: [[" c %C[%mt * 16 : 16, %nt * 16 : 16]", ""]],
+  },
+  {
+    code: "TW3120",
+    what: "alpha that no launch gives",
+    stage: "nest",
+    edits: [["alpha 1 beta 2 guard", "alpha runtime beta 2 guard"]],
+  },
+  {
+    code: "TW3121",
+    what: "shared tile read without a barrier",
+    stage: "bound",
+    edits: [
+      ["  shared %sB", "  shared %sX f32[16, 16] layout (16,16):(16,1)\n  shared %sB"],
+      ["    epilogue", "    copy %sX <- %acc\n    copy %acc <- %sX\n    epilogue"],
+    ],
+  },
+];
+
+const rejectedText = ({ stage, variant, edits }: Rejected): string =>
+  edits.reduce((text, [from, to]) => edit(text, from, to), fixture(stage, variant));
+
+describe("verifiers", () => {
+  it.each(stages)("accept the programs of stage %s", (stage) => {
+    for (const variant of ["direct", "cp.async", "single"] as const) {
+      const program = parse(fixture(stage, variant));
+      expect(verifyProgram(program, target("sm_80"))).toEqual([]);
+      expect(verifyChunkCounts(program)).toEqual([]);
+    }
+  });
+
+  it.each(rejected)("$code: $what", (fixtureRow) => {
+    const parsed = parseProgramWithLocations(rejectedText(fixtureRow));
+    if (!parsed.ok) throw new Error(parsed.error.map(formatDiagnostic).join("\n"));
+    const found = verifyProgram(parsed.value.program, target("sm_80"), parsed.value.locations);
+    expect(found.map((d) => d.code)).toContain(fixtureRow.code);
+  });
+
+  it("say what the expectation file says", async () => {
+    const sections = rejected.map((row) => {
+      const parsed = parseProgramWithLocations(rejectedText(row));
+      if (!parsed.ok) throw new Error(parsed.error.map(formatDiagnostic).join("\n"));
+      const found = verifyProgram(parsed.value.program, target("sm_80"), parsed.value.locations);
+      const edits = row.edits.map(([from, to]) => `-${from.trim()}\n+${to.trim()}`).join("\n");
+      return `## ${row.code}: ${row.what}\n\nstage ${row.stage}\n\n\`\`\`diff\n${edits}\n\`\`\`\n\n\`\`\`\n${found.map(formatDiagnostic).join("\n")}\n\`\`\`\n`;
+    });
+    await expect(sections.join("\n")).toMatchFileSnapshot("fixtures/verify.expect.md");
+  });
+
+  it("each have a fixture that they reject", () => {
+    const codes = new Set(rejected.map((row) => row.code));
+    // Names that do not resolve are refused by the parser; the verifier sees them in programs made by code.
+    expect(verifiers.filter((v) => !codes.has(v.code)).map((v) => v.name)).toEqual([]);
+  });
+
+  it("find the wrong number of chunks although the program's own is right", () => {
+    // The prologue fills two slots unconditionally: right for six chunks, wrong for one.
+    const text = edit(edit(fixture("pipelined"), " when %pt < 6", ""), " when %pt < 6", "");
+    const program = parse(text);
+    expect(verifyProgram(program, target("sm_80"))).toEqual([]);
+    expect(verifyChunkCounts(program).map((d) => d.message)).toEqual([
+      "with 0 K chunks: chunk 0 of %ring is still in flight when the block ends",
+      "with 1 K chunks: chunk 1 of %ring is still in flight when the block ends",
+    ]);
+  });
+});
