@@ -26,6 +26,7 @@ const NEEDS = {
   "L2::cache_hint": { since: [7, 4, 80] },
 } as const;
 const CAS = { ...NEEDS, b16: { since: [6, 3, 70] } } as const;
+const WORD128 = { ...NEEDS, sys: { since: [8, 4, 90] } } as const;
 const ADD = { ...NEEDS, f32: { since: [2, 0, 20] }, f64: SCOPED } as const;
 const HALF = { ...NEEDS, f16: { since: [6, 3, 70] }, bf16: BF16, bf16x2: BF16 } as const;
 
@@ -51,7 +52,7 @@ export const atomicRows = [
     mods: `${SEM} ${SCOPE} ${GLOBAL} exch ${HINT} b128`,
     args: ["=_T", "[]", "r:T", POLICY],
     since: [8, 3, 90],
-    needs: NEEDS,
+    needs: WORD128,
     effect: "readwrite",
   },
   {
@@ -59,7 +60,7 @@ export const atomicRows = [
     mods: `${SEM} ${SCOPE} ${SHARED} exch b128`,
     args: ["=_T", "[]", "r:T"],
     since: [8, 3, 90],
-    needs: NEEDS,
+    needs: WORD128,
     effect: "readwrite",
   },
   {
@@ -83,7 +84,7 @@ export const atomicRows = [
     mods: `${SEM} ${SCOPE} ${GLOBAL} cas b128`,
     args: ["=_T", "[]", "r:T", "r:T"],
     since: [8, 3, 90],
-    needs: NEEDS,
+    needs: WORD128,
     effect: "readwrite",
   },
   {
@@ -91,7 +92,7 @@ export const atomicRows = [
     mods: `${SEM} ${SCOPE} ${SHARED} cas b128`,
     args: ["=_T", "[]", "r:T", "r:T"],
     since: [8, 3, 90],
-    needs: NEEDS,
+    needs: WORD128,
     effect: "readwrite",
   },
   {

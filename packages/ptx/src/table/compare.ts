@@ -163,7 +163,7 @@ export const compareRows = [
     opcode: "set",
     mods: `${FCMP} ftz? u16|s16|u32|s32|f16 f16`,
     args: ["=D", "T", "T"],
-    since: [4, 2, 53],
+    since: [6, 5, 53],
     effect: "pure",
   },
   {

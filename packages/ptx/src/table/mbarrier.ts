@@ -12,10 +12,11 @@ const NEEDS = {
   "shared::cluster": { since: [8, 0, 90] },
   release: { since: [8, 0, 80] },
   acquire: { since: [8, 0, 80] },
-  // Relaxed arrivals and waits, and the cluster's scope, came with Hopper.
-  relaxed: { since: [8, 0, 90] },
+  // Of the phase operations; expect_tx and complete_tx are relaxed from the start.
+  relaxed: { since: [8, 6, 90] },
   cluster: { since: [8, 0, 90] },
 } as const;
+const TX_NEEDS = { ...NEEDS, relaxed: { since: [8, 0, 90] } } as const;
 
 export const mbarrierRows = [
   {
@@ -39,7 +40,7 @@ export const mbarrierRows = [
     mods: `${TX} ${EITHER} b64`,
     args: ["[shared]", "u32"],
     since: [8, 0, 90],
-    needs: NEEDS,
+    needs: TX_NEEDS,
     effect: "readwrite",
   },
   {
@@ -47,7 +48,7 @@ export const mbarrierRows = [
     mods: `${TX} ${EITHER} b64`,
     args: ["[shared]", "u32"],
     since: [8, 0, 90],
-    needs: NEEDS,
+    needs: TX_NEEDS,
     effect: "readwrite",
   },
   ...arrivals("mbarrier.arrive", "mbarrier.arrive.expect_tx", "mbarrier.arrive.noComplete"),

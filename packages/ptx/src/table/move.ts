@@ -18,6 +18,7 @@ const SPACES = "global|shared|shared::cta|shared::cluster|local|const|param|para
 const CLUSTER_SPACES = {
   "shared::cta": { since: [7, 8, 30] },
   "shared::cluster": { since: [7, 8, 90] },
+  param: { since: [7, 7, 70] },
   "param::entry": { since: [8, 3, 70] },
 } as const;
 /** Narrow float formats came with Blackwell's architecture targets. */

@@ -22,11 +22,18 @@ const X128 = "x1|x2|x4|x8|x16|x32|x64|x128";
 const RED_TYPE = "f32|abs.f32|NaN.f32|abs.NaN.f32|u32|s32";
 const X64 = "x1|x2|x4|x8|x16|x32|x64";
 const X32 = "x1|x2|x4|x8|x16|x32";
+/** Kinds with their scale vector sizes; leaving the size out came later than writing it. */
 const SCALED = [
-  "kind::mxf8f6f4 block_scale scale_vec::1X|block32?",
-  "kind::mxf4 block_scale scale_vec::2X|block32?",
-  "kind::mxf4nvf4 block_scale scale_vec::2X|scale_vec::4X|block16|block32",
+  { kind: "kind::mxf8f6f4 block_scale scale_vec::1X|block32", since: [8, 6, 100] },
+  { kind: "kind::mxf4 block_scale scale_vec::2X|block32", since: [8, 6, 100] },
+  { kind: "kind::mxf8f6f4|kind::mxf4 block_scale", since: [8, 8, 100] },
+  { kind: "kind::mxf4nvf4 block_scale scale_vec::2X|scale_vec::4X|block16|block32", since: [8, 7, 100] },
 ] as const;
+
+const SCALE_NEEDS = {
+  block16: { since: [8, 8, 100], only: BLACKWELL },
+  block32: { since: [8, 8, 100], only: BLACKWELL },
+} as const;
 
 export const tcgen05Rows = [
   {
@@ -201,7 +208,7 @@ export const tcgen05Rows = [
     ...TC,
     effect: "async",
   },
-  ...SCALED.flatMap((kind) => scaledMma(kind)),
+  ...SCALED.flatMap(({ kind, since }) => scaledMma(kind, since)),
   {
     opcode: "tcgen05.mma.ws",
     mods: `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
@@ -249,13 +256,15 @@ export const tcgen05Rows = [
 ] as const satisfies readonly InstructionRow[];
 
 /** Block-scaled mma: two tensor-memory addresses of scale factors after the instruction descriptor. */
-function scaledMma(kind: string) {
+function scaledMma(kind: string, since: readonly [number, number, number]) {
   return [
     {
       opcode: "tcgen05.mma",
       mods: `${GROUP} ${kind} ${COLLECTOR}`,
       args: ["[tmem b32]", "r:u64", "r:u64", "r:u32", "[tmem b32]", "[tmem b32]", "!pred/imm"],
       ...TC,
+      since,
+      needs: SCALE_NEEDS,
       effect: "async",
     },
     {
@@ -263,6 +272,8 @@ function scaledMma(kind: string) {
       mods: `${GROUP} ${kind} ${COLLECTOR}`,
       args: ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "[tmem b32]", "[tmem b32]", "!pred/imm"],
       ...TC,
+      since,
+      needs: SCALE_NEEDS,
       effect: "async",
     },
   ] as const;

@@ -1,0 +1,82 @@
+import { formatDiagnostic } from "@tilewright/ir";
+import { describe, expect, test } from "vitest";
+import { checkModule, flattenFunction, type PtxModule, parseModule, printModule } from "../src/index.ts";
+import { assembling, corpus, neutral, refused } from "./support/corpus.ts";
+import { assemble, hasPtxas, inPairs, slow } from "./support/ptxas.ts";
+
+function parsed(text: string, file: string): PtxModule {
+  const result = parseModule(text, { file });
+  if (!result.ok) throw new Error(result.error.map(formatDiagnostic).join("\n"));
+  return result.value;
+}
+
+describe("what ptxas assembles", () => {
+  test("the corpus is there", () => {
+    expect(assembling.length).toBeGreaterThan(300);
+    expect(corpus.length - assembling.length).toBe(refused.length);
+  });
+
+  test.each(assembling)("$name: parses, checks, prints and parses back to the same", ({ name, text }) => {
+    const module = parsed(text, name);
+    expect(checkModule(module).map(formatDiagnostic)).toEqual([]);
+    const printed = printModule(module);
+    const again = parsed(printed, `${name} (printed)`);
+    expect(neutral(again)).toEqual(neutral(module));
+    expect(printModule(again)).toBe(printed);
+  });
+
+  test.skipIf(!hasPtxas)(
+    "printed text gives the same cubin",
+    async () => {
+      // All under TILEWRIGHT_SLOW=1; by default whatever nvcc made, whole kernels, and a sample of the single forms.
+      const chosen = assembling.filter(
+        ({ name }, i) => slow || name.startsWith("nvcc/") || name.startsWith("golden/") || /best_|skel_|tcgen05_/.test(name) || i % 5 === 0,
+      );
+      const different = await inPairs(chosen, async ({ name, text }) => {
+        const module = parsed(text, name);
+        // Debug data points into the PTX text, so both sides go without; the original's is taken out as text.
+        const bare = text
+          .replace(/^\s*\.loc\b.*$/gm, "")
+          .replace(/^\s*\.file\b.*$/gm, "")
+          .replace(/\.section\s+\.\w+\s*\{[^}]*\}/g, "")
+          .replace(/^(\.target\s+\w+),\s*debug/m, "$1");
+        const [a, b] = [await assemble(bare), await assemble(printModule(neutral(module, false)))];
+        if (a.cubin === null) return `${name}: the original does not assemble: ${a.log}`;
+        if (b.cubin === null) return `${name}: the printed text does not assemble: ${b.log}`;
+        return a.cubin.equals(b.cubin) ? null : `${name}: other cubin`;
+      });
+      expect(different.filter((d) => d !== null)).toEqual([]);
+    },
+    slow ? 300_000 : 60_000,
+  );
+});
+
+describe("what ptxas refuses is refused here, at the same line", () => {
+  test.each(refused)("$file: $ptxas", ({ file, line, code }) => {
+    const module = corpus.find((m) => m.name === `hand/${file}`);
+    const result = parseModule(module?.text ?? "", { file });
+    const diagnostics = result.ok ? checkModule(result.value) : result.error;
+    expect(diagnostics.map((d) => d.code)).toContain(code);
+    expect(diagnostics.map((d) => d.location?.line)).toContain(line);
+  });
+});
+
+test("flattening gives every register, label and variable one name", () => {
+  for (const { name, text } of assembling.filter((m) => m.name.startsWith("nvcc/warp"))) {
+    for (const item of parsed(text, name).items) {
+      if (item.kind !== "function" || item.body === null) continue;
+      const flat = flattenFunction(item);
+      const labels = flat.statements.flatMap((s) => (s.kind === "label" ? [s.name] : []));
+      expect(new Set(labels).size).toBe(labels.length);
+      const used = flat.statements.flatMap((s) =>
+        s.kind === "instruction" ? s.operands.flatMap((o) => (o.kind === "register" ? [o.name] : [])) : [],
+      );
+      for (const register of used) expect(flat.registers.has(register)).toBe(true);
+      for (const s of flat.statements) {
+        if (s.kind !== "instruction" || s.opcode !== "bra") continue;
+        const target = s.operands[0];
+        expect(labels).toContain(target?.kind === "symbol" ? target.name : "");
+      }
+    }
+  }
+});
