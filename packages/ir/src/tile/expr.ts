@@ -135,7 +135,8 @@ export function evaluateExpr(e: Expr, env: Env): number {
     case "sub":
       return evaluateExpr(e.lhs, env) - evaluateExpr(e.rhs, env);
     case "mul":
-      return evaluateExpr(e.lhs, env) * e.factor;
+      // + 0 turns -0 into the only zero that integers have.
+      return evaluateExpr(e.lhs, env) * e.factor + 0;
     case "div":
       return Math.floor(evaluateExpr(e.lhs, env) / e.divisor);
     case "mod":
