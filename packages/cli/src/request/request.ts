@@ -121,7 +121,7 @@ export function buildRequest(
   context: Context,
   args: ProblemArgs & CompileArgs,
   known: Known = {},
-  fallbackArch: (problem: Problem) => string | null = () => null,
+  fallbackArch?: (problem: Problem) => string | null,
 ): Checked<Request> {
   const found: Diagnostic[] = [];
   const file = readRequest(context, args.request);
@@ -131,9 +131,11 @@ export function buildRequest(
   const merged = merge(merge(known, file.value.problem), flags.ok ? flags.value : {});
   const problem = defineProblem(fillSizes(merged, found));
   if (!problem.ok) found.push(...problem.error);
-  const fileArch = file.value.wishes.arch ?? (problem.ok ? fallbackArch(problem.value) : null);
-  const archs = args.arch ?? (fileArch === null ? [] : [fileArch]);
-  const targets = findTargets(archs);
+  const named = args.arch ?? (file.value.wishes.arch === undefined ? [] : [file.value.wishes.arch]);
+  // A problem that is none has no usual architecture; that is no complaint of its own.
+  if (named.length === 0 && fallbackArch !== undefined && !problem.ok) return err(found);
+  const usual = problem.ok ? fallbackArch?.(problem.value) : undefined;
+  const targets = findTargets(named.length === 0 && typeof usual === "string" ? [usual] : named);
   if (!targets.ok) found.push(...targets.error);
   if (found.length > 0 || !problem.ok || !targets.ok) return err(found);
   return ok({

@@ -1,0 +1,251 @@
+/** Arguments, help, colour, tables and progress. */
+import { fc, test as property } from "@fast-check/vitest";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { exitCodeFor } from "../src/kit/exit.ts";
+import { argument, choice, list, number, seed, switchOn, text, toggle } from "../src/kit/flags.ts";
+import { renderHelp } from "../src/kit/help.ts";
+import { parseArguments, slotsOf } from "../src/kit/parse.ts";
+import { painterFor } from "../src/output/colour.ts";
+import { formatBytes, formatTime, plural, trim } from "../src/output/format.ts";
+import { toJson } from "../src/output/json.ts";
+import { createProgress } from "../src/output/progress.ts";
+import { renderPairs, renderTable } from "../src/output/table.ts";
+
+const own = z.strictObject({
+  file: argument("a file", "FILE"),
+  m: number("rows", { aliases: ["M"], hint: "M" }),
+  aLayout: choice("layout of A", ["row", "col"]),
+  a: text("matrix", { longLetters: true, hint: "FILE" }),
+  check: switchOn("check"),
+  emit: list("what", ["ptx", "ir"]),
+  seed: seed("seed", 7),
+});
+const common = z.strictObject({ json: toggle("as JSON"), quiet: toggle("less", { aliases: ["q"] }) });
+const parse = (line: string) => parseArguments(line.split(" "), own, common, ["file"]);
+
+describe("arguments", () => {
+  test.each([
+    ["x -m 3", { file: "x", m: 3, check: true, seed: 7 }],
+    ["-M 3 x", { file: "x", m: 3, check: true, seed: 7 }],
+    ["x -m3", { file: "x", m: 3, check: true, seed: 7 }],
+    ["x --m=-2.5e1", { file: "x", m: -25, check: true, seed: 7 }],
+    ["x -m -4", { file: "x", m: -4, check: true, seed: 7 }],
+    ["x --a-layout col --no-check", { file: "x", aLayout: "col", check: false, seed: 7 }],
+    ["- --a A.npy", { file: "-", a: "A.npy", check: true, seed: 7 }],
+    ["x --emit ir,ptx,ir --seed 0", { file: "x", emit: ["ir", "ptx"], check: true, seed: 0 }],
+    ["-- --x", { file: "--x", check: true, seed: 7 }],
+  ])("%s", (line, expected) => {
+    expect(parse(line)).toEqual({
+      ok: true,
+      value: { own: expected, common: { json: false, quiet: false } },
+    });
+  });
+
+  test("flags of all commands", () => {
+    expect(parse("x --json -q")).toMatchObject({ value: { common: { json: true, quiet: true } } });
+  });
+
+  test.each([
+    ["", ["FILE is needed: a file"]],
+    ["x -m", ["-m needs a value: -m M"]],
+    ["x -m --json", ["-m needs a value: -m M"]],
+    ["x -m 1 -M 2", ["-m is given more than once"]],
+    ["x --check=yes", ["--check is a switch and takes no value"]],
+    ["x --emit ptx,,asm", ["an empty entry, 'asm': none of ptx, ir"]],
+    ["x --seed 1.5", ["'1.5' is not an integer from 0 to 4294967295"]],
+    ["x --a-layout diagonal", ["'diagonal' is none of row, col"]],
+    ["x y", ["unexpected argument 'y'"]],
+    [
+      "x --a --emmit ptx -m z",
+      ["--a needs a value: --a FILE", "there is no flag --emmit", "'z' is not a finite number"],
+    ],
+  ])("%s is refused", (line, messages) => {
+    const parsed = parseArguments(line === "" ? [] : line.split(" "), own, common, ["file"]);
+    expect(parsed.ok ? [] : parsed.error.map((d) => d.message)).toEqual(messages);
+  });
+
+  property.prop([
+    fc.array(fc.oneof(fc.string(), fc.constantFrom("-m", "--a", "--", "-", "--no-check", "--emit=", "-qm"))),
+  ])("no words make it throw", (words) => {
+    const parsed = parseArguments(words, own, common, ["file"]);
+    if (!parsed.ok) expect(parsed.error.length).toBeGreaterThan(0);
+  });
+});
+
+describe("help", () => {
+  const source = {
+    name: "do",
+    summary: "does it",
+    about: "At length.",
+    examples: [{ what: "once", line: "do x" }],
+    slots: slotsOf(own, ["file"]),
+  };
+  const plain = (_style: string, words: string) => words;
+
+  test("short: examples first, then the names of the flags", () => {
+    expect(renderHelp(source, plain, false)).toBe(
+      "does it\n\nExamples\n  # once\n  tilewright do x\n\nUsage  tilewright do FILE [flags]\nFlags  -m --a-layout --a --check --emit --seed\n\ntilewright do --help explains them.\n",
+    );
+  });
+
+  test("full: every flag with its spellings and what it takes", () => {
+    const help = renderHelp(source, plain, true);
+    for (const line of [
+      "  FILE  a file",
+      "  -m, -M M",
+      "  --a FILE",
+      "  --[no-]check",
+      "  --emit A,B,…",
+      "  --seed N",
+      "seed (default 7)",
+      "At length.",
+    ])
+      expect(help).toContain(line);
+  });
+});
+
+describe("exit codes", () => {
+  const of = (...kinds: readonly ("invalid" | "unsupported" | "toolchain" | "check" | "internal")[]) =>
+    exitCodeFor(kinds.map((kind) => ({ code: "TW7000", kind, at: "", message: "" })));
+  test("one kind each, and what decides among several", () => {
+    expect([of("internal"), of("invalid"), of("unsupported"), of("toolchain"), of("check")]).toEqual([
+      1, 2, 3, 4, 5,
+    ]);
+    expect([of("check", "invalid"), of("toolchain", "unsupported"), of("invalid", "internal"), of()]).toEqual(
+      [2, 3, 1, 1],
+    );
+  });
+});
+
+describe("output", () => {
+  const plain = (_style: string, words: string) => words;
+
+  test("a table is as wide as its cells, without trailing spaces", () => {
+    const table = renderTable(
+      [{ head: "name" }, { head: "count", align: "right" }, { head: "note" }],
+      [
+        ["a", "10", ""],
+        [{ text: "longer", style: "red" }, "9", "x"],
+      ],
+      plain,
+    );
+    expect(table).toBe("name    count  note\na          10\nlonger      9  x\n");
+    expect(
+      renderPairs(
+        [
+          ["a", "1"],
+          ["bcd", "2"],
+        ],
+        "  ",
+      ),
+    ).toBe("  a    1\n  bcd  2\n");
+    expect(renderPairs([])).toBe("");
+  });
+
+  test("styles do not shift columns", () => {
+    const table = renderTable(
+      [{ head: "n" }, { head: "m" }],
+      [[{ text: "x", style: "red" }, "y"]],
+      (_style, words) => `<${words}>`,
+    );
+    expect(table).toBe("<n>  <m>\n<x>  y\n");
+  });
+
+  test.each([
+    [{ mode: "always", tty: false, env: { NO_COLOR: "1" } }, true],
+    [{ mode: "never", tty: true, env: { FORCE_COLOR: "1" } }, false],
+    [{ mode: "auto", tty: true, env: {} }, true],
+    [{ mode: "auto", tty: false, env: {} }, false],
+    [{ mode: "auto", tty: true, env: { NO_COLOR: "1" } }, false],
+    [{ mode: "auto", tty: true, env: { NO_COLOR: "" } }, true],
+    [{ mode: "auto", tty: true, env: { TERM: "dumb" } }, false],
+    [{ mode: "auto", tty: false, env: { FORCE_COLOR: "1" } }, true],
+  ] as const)("colour: %o", ({ mode, tty, env }, coloured) => {
+    const sink = { write() {}, isTTY: tty };
+    const context = {
+      stdout: sink,
+      stderr: sink,
+      env,
+      cwd: "/",
+      readStdin: () => "",
+      now: () => 0,
+      progress: () => () => {},
+    };
+    expect(painterFor(context, sink, mode)("red", "x") !== "x").toBe(coloured);
+  });
+
+  test("numbers as people read them", () => {
+    expect([
+      formatBytes(0),
+      formatBytes(1023),
+      formatBytes(1024),
+      formatBytes(232448),
+      formatBytes(3 * 2 ** 30),
+    ]).toEqual(["0 B", "1023 B", "1024 B (1 KiB)", "232448 B (227 KiB)", "3221225472 B (3 GiB)"]);
+    expect([formatTime(0.5), formatTime(12.345), formatTime(4500)]).toEqual(["500 us", "12.3 ms", "4.5 s"]);
+    expect([trim(0), trim(0.0001234), trim(99.96), trim(1234.5)]).toEqual(["0", "0.000123", "100", "1235"]);
+    expect([plural(1, "hazard"), plural(2, "hazard")]).toEqual(["1 hazard", "2 hazards"]);
+  });
+
+  test("JSON holds what JSON lacks", () => {
+    expect(
+      JSON.parse(toJson({ address: 2n ** 60n, bad: Number.POSITIVE_INFINITY, worse: Number.NaN })),
+    ).toEqual({
+      address: "1152921504606846976",
+      bad: "Infinity",
+      worse: "NaN",
+    });
+  });
+});
+
+describe("progress", () => {
+  /** A clock that the test moves, and what was written. */
+  function fake(isTTY: boolean) {
+    let time = 0;
+    let tick: (() => void) | null = null;
+    const written: string[] = [];
+    const begin = createProgress(
+      { isTTY, write: (data) => void written.push(String(data)) },
+      {
+        now: () => time,
+        every: (_ms, callback) => {
+          tick = callback;
+          return () => {
+            tick = null;
+          };
+        },
+      },
+    );
+    const pass = (seconds: number) => {
+      for (let i = 0; i < seconds; i++) {
+        time += 1000;
+        tick?.();
+      }
+    };
+    return { begin, pass, written };
+  }
+
+  test("work under a second shows nothing", () => {
+    const { begin, written } = fake(false);
+    begin("emulating")();
+    expect(written).toEqual([]);
+  });
+
+  test("to a file: one line when it takes long, one at its end", () => {
+    const { begin, pass, written } = fake(false);
+    const done = begin("emulating");
+    pass(3);
+    done();
+    pass(2);
+    expect(written).toEqual(["emulating …\n", "emulating: done in 3 s\n"]);
+  });
+
+  test("on a terminal: one line, rewritten, then wiped", () => {
+    const { begin, pass, written } = fake(true);
+    const done = begin("emulating");
+    pass(2);
+    done();
+    expect(written).toEqual(["\r\u001b[Kemulating … 1 s", "\r\u001b[Kemulating … 2 s", "\r\u001b[K"]);
+  });
+});
