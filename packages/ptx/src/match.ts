@@ -223,13 +223,9 @@ function accepts(argument: Argument, operand: Operand): boolean {
       );
     case "label":
     case "targets":
+    case "callee":
     case "prototype":
       return operand.kind === "symbol" && operand.offset === 0n;
-    case "callee":
-      return (
-        (operand.kind === "symbol" && operand.offset === 0n) ||
-        (operand.kind === "register" && is64Bit(operand.type))
-      );
     case "list":
       return operand.kind === "list";
     case "sink":

@@ -141,21 +141,19 @@ type Read<S extends string, M extends Mnemonic> = S extends "[tensor]"
       ? IntegerOperand
       : S extends "sink"
         ? SinkOperand
-        : S extends "label" | "targets" | "prototype"
+        : S extends "label" | "targets" | "callee" | "prototype"
           ? SymbolOperand
-          : S extends "callee"
-            ? SymbolOperand | Reg<"u64" | "b64" | "s64">
-            : S extends "list"
-              ? ListOperand
-              : S extends `V:${infer E}`
-                ? Extract<M["words"][number], "v2" | "v4" | "v8"> extends never
-                  ? Registers<E, M> | Constants<E, M>
-                  : VectorOperand<Registers<E, M> | Constants<E, M>>
-                : S extends `${infer E}*1`
-                  ? VectorOperand<Registers<E, M> | Constants<E, M>> | Registers<E, M>
-                  : S extends `${infer E}*${string}`
-                    ? VectorOperand<Registers<E, M> | Constants<E, M>>
-                    : Registers<S, M> | Constants<S, M>;
+          : S extends "list"
+            ? ListOperand
+            : S extends `V:${infer E}`
+              ? Extract<M["words"][number], "v2" | "v4" | "v8"> extends never
+                ? Registers<E, M> | Constants<E, M>
+                : VectorOperand<Registers<E, M> | Constants<E, M>>
+              : S extends `${infer E}*1`
+                ? VectorOperand<Registers<E, M> | Constants<E, M>> | Registers<E, M>
+                : S extends `${infer E}*${string}`
+                  ? VectorOperand<Registers<E, M> | Constants<E, M>>
+                  : Registers<S, M> | Constants<S, M>;
 
 type One<S extends string, M extends Mnemonic> = S extends `=_${infer B}` | `+_${infer B}`
   ? Written<B, M, SinkOperand>

@@ -30,7 +30,12 @@ describe("what ptxas assembles", () => {
     async () => {
       // All under TILEWRIGHT_SLOW=1; by default whatever nvcc made, whole kernels, and a sample of the single forms.
       const chosen = assembling.filter(
-        ({ name }, i) => slow || name.startsWith("nvcc/") || name.startsWith("golden/") || /best_|skel_|tcgen05_/.test(name) || i % 5 === 0,
+        ({ name }, i) =>
+          slow ||
+          name.startsWith("nvcc/") ||
+          name.startsWith("golden/") ||
+          /best_|skel_|tcgen05_/.test(name) ||
+          i % 5 === 0,
       );
       const different = await inPairs(chosen, async ({ name, text }) => {
         const module = parsed(text, name);

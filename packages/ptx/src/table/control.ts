@@ -9,7 +9,7 @@ export const controlRows = [
   {
     opcode: "call",
     mods: "uni?",
-    args: ["callee", "list", "prototype"],
+    args: ["r:u64", "list", "prototype"],
     since: [2, 1, 20],
     effect: "control",
   },
@@ -18,7 +18,7 @@ export const controlRows = [
   {
     opcode: "call",
     mods: "uni?",
-    args: ["list", "callee", "list", "prototype"],
+    args: ["list", "r:u64", "list", "prototype"],
     since: [2, 1, 20],
     effect: "control",
   },
