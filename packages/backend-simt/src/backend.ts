@@ -12,6 +12,7 @@ import {
   ok,
   orderWalk,
   type Problem,
+  peelDrain,
   pipelineRing,
   rotateFragments,
   stageOperands,
@@ -47,6 +48,7 @@ export const simt: Backend = {
     pipelineRing,
     // After the ring: fragments of the next chunk come out of its next slot.
     rotateFragments,
+    peelDrain,
     bindEdges,
     bindOwnership,
     // Before the layouts: the oracle judges the accesses as wide as they will be.

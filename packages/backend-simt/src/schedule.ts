@@ -64,6 +64,15 @@ export const scheduleModel: ScheduleModel = {
       max: 2,
     }),
     intField({
+      name: "drain",
+      summary:
+        "last K chunks taken out of the main loop; with stages - 1 of them it needs no conditions, which costs code size",
+      default: 0,
+      off: 0,
+      min: 0,
+      max: 4,
+    }),
+    intField({
       name: "vec",
       summary: "most elements that one copy instruction moves, where alignment allows",
       default: 4,
@@ -117,6 +126,7 @@ export interface SimtSchedule {
   readonly copy: string;
   readonly prefetch: boolean;
   readonly frag: number;
+  readonly drain: number;
   readonly vec: number;
   readonly smem: string;
   readonly walk: string;
@@ -153,6 +163,7 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     copy: word("copy"),
     prefetch: word("prefetch") === "on",
     frag: number("frag"),
+    drain: number("drain"),
     vec: number("vec"),
     smem: word("smem"),
     walk: word("walk"),

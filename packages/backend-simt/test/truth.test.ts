@@ -64,7 +64,7 @@ describe("an edit", () => {
   });
 
   test("of an attribute of the bound program changes the instructions", () => {
-    const edited = text("bound").replace("walk snake-rows", "walk rows");
+    const edited = text("bound").replaceAll("walk snake-rows", "walk rows");
     const wanted = build(problem, scheduleOf("tile=64x64x8 thread=8x8 walk=rows"), target).kernel.ptx;
     expect(finish(edited)).toBe(wanted);
   });

@@ -7,6 +7,7 @@ export { elideGuards } from "./elideGuards.ts";
 export { loadFragments } from "./loadFragments.ts";
 export { orderWalk } from "./orderWalk.ts";
 export type { Pass } from "./pass.ts";
+export { peelDrain } from "./peelDrain.ts";
 export { pipelineRing } from "./pipelineRing.ts";
 export { rotateFragments } from "./rotateFragments.ts";
 export { stageOperands } from "./stageOperands.ts";

@@ -1,0 +1,43 @@
+/** Take the last chunks out of the steady state, so that its loop runs without asking whether there is a next one. */
+import { lit } from "../tile/expr.ts";
+import { numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import type { Stmt } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+/**
+ * Directive `drain chunks=N`: `for t = 0 .. K` with ring statements becomes `for t = 0 .. K - N` and `for t = K - N .. K` over the same body.
+ * In the first, conditions such as `t + 1 < K` hold for every t and vanish; the second is the drain. Loops of N chunks or fewer stay as they are.
+ */
+export const peelDrain: Pass = {
+  name: "peelDrain",
+  summary: "The last chunks leave the steady-state loop, whose conditions then always hold",
+  from: "pipelined",
+  to: "pipelined",
+  run(program) {
+    const taken = takeDirective(program, "drain");
+    if (!taken) return program;
+    const chunks = numberArg(taken.args, "chunks", 1);
+    return withBody(
+      taken.program,
+      rewriteStmts(taken.program.body, (stmt) => peel(stmt, chunks)),
+    );
+  },
+};
+
+function peel(stmt: Stmt, chunks: number): Stmt | readonly Stmt[] {
+  if (stmt.kind !== "for" || stmt.unroll || stmt.from.kind !== "const" || stmt.to.kind !== "const")
+    return stmt;
+  const split = stmt.to.value - chunks;
+  if (split <= stmt.from.value || !usesRing(stmt.body)) return stmt;
+  return [
+    { ...stmt, to: lit(split) },
+    { ...stmt, from: lit(split) },
+  ];
+}
+
+/** Whether a list, or a list nested in it, waits for a ring. */
+const usesRing = (stmts: readonly Stmt[]): boolean =>
+  stmts.some(
+    (s) =>
+      s.kind === "wait" || ((s.kind === "for" || s.kind === "if" || s.kind === "role") && usesRing(s.body)),
+  );
