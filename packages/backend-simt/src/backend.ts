@@ -15,6 +15,7 @@ import {
   peelDrain,
   pipelineRing,
   rotateFragments,
+  spreadCopies,
   stageOperands,
   type Target,
   type Verdict,
@@ -48,6 +49,7 @@ export const simt: Backend = {
     pipelineRing,
     // After the ring: fragments of the next chunk come out of its next slot.
     rotateFragments,
+    spreadCopies,
     peelDrain,
     bindEdges,
     bindOwnership,

@@ -179,6 +179,29 @@ const rules: readonly Rule[] = [
           }
         : null,
   },
+  {
+    code: "TW2114",
+    at: "schedule.spread",
+    find: (s) =>
+      s.spread > 1 && (s.copy !== "cp.async" || s.frag === 1)
+        ? {
+            message:
+              "spread places asynchronous copies between the K steps, which needs copy=cp.async and frag=2",
+            hint: "nearest legal: spread=1",
+          }
+        : null,
+  },
+  {
+    code: "TW2115",
+    at: "schedule.spread",
+    find: (s) =>
+      s.spread > 1 && s.spread >= s.tileK
+        ? {
+            message: `spread over ${s.spread} steps leaves none of ${s.tileK} for the wait`,
+            hint: `nearest legal: spread=${Math.max(1, s.tileK - 1)}`,
+          }
+        : null,
+  },
 ];
 
 /** Reasons why a schedule is illegal on this target; empty when it is legal. Sizes of the problem never matter. */

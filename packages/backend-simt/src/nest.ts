@@ -66,6 +66,7 @@ function directives(s: SimtSchedule): readonly Directive[] {
     staged ? { name: "ring", args: { slots: s.stages, prefetch: s.prefetch && s.stages > 1 ? 1 : 0 } } : null,
     // Stores of a split copy stand three quarters into the chunk: the loads have had time, the barrier is still to come.
     s.frag > 1 ? { name: "rotate", args: { slots: s.frag, store: Math.floor((s.tileK * 5) / 8) } } : null,
+    s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
     s.drain > 0 && s.stages > 1 ? { name: "drain", args: { chunks: s.drain } } : null,
     s.vec > 1 || s.store > 1 ? { name: "vector", args: { copy: s.vec, store: s.store } } : null,
     s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,

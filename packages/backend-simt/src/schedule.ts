@@ -64,6 +64,13 @@ export const scheduleModel: ScheduleModel = {
       max: 2,
     }),
     intField({
+      name: "spread",
+      summary: "K steps over which the asynchronous copies of a chunk are spread; 1 issues them together",
+      default: 1,
+      off: 1,
+      max: 64,
+    }),
+    intField({
       name: "drain",
       summary:
         "last K chunks taken out of the main loop; with stages - 1 of them it needs no conditions, which costs code size",
@@ -126,6 +133,7 @@ export interface SimtSchedule {
   readonly copy: string;
   readonly prefetch: boolean;
   readonly frag: number;
+  readonly spread: number;
   readonly drain: number;
   readonly vec: number;
   readonly smem: string;
@@ -163,6 +171,7 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     copy: word("copy"),
     prefetch: word("prefetch") === "on",
     frag: number("frag"),
+    spread: number("spread"),
     drain: number("drain"),
     vec: number("vec"),
     smem: word("smem"),

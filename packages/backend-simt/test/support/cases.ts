@@ -95,6 +95,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       copy,
       prefetch: copy === "direct" ? pick(random, ["on", "off"]) : "off",
       frag: random.integer(1, 2),
+      spread: pick(random, [1, 1, 2, 5]),
       drain: random.integer(0, 3),
       vec: pick(random, [1, 2, 4]),
       smem: pick(random, ["auto", "pad", "swizzle", "plain"]),

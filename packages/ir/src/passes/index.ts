@@ -10,5 +10,6 @@ export type { Pass } from "./pass.ts";
 export { peelDrain } from "./peelDrain.ts";
 export { pipelineRing } from "./pipelineRing.ts";
 export { rotateFragments } from "./rotateFragments.ts";
+export { spreadCopies } from "./spreadCopies.ts";
 export { stageOperands } from "./stageOperands.ts";
 export { vectorise } from "./vectorise.ts";

@@ -19,8 +19,8 @@ const order = (stage: Stage): number => stages.indexOf(stage);
 
 /**
  * Run passes in order, from the program's own stage on: passes of earlier stages are skipped, so a text of any stage can
- * be taken to `bound`. Errors are those of the given program; an invalid program out of a pass is a bug and throws
- * `InternalError` naming the pass.
+ * be taken to `bound`. Errors are those of the given program; a pass that throws or makes an invalid program is a bug and throws
+ * `InternalError` naming it.
  */
 export function runPasses(
   program: TileProgram,
@@ -61,10 +61,19 @@ function runPass(pass: Pass, program: TileProgram, target: Target): TileProgram 
     throw new InternalError(
       `pass ${pass.name} takes programs of stage '${pass.from}', and the one before it left '${program.stage}'`,
     );
-  const next = pass.run(program, target);
+  const next = attempt(pass, program, target);
   if (next.stage !== pass.to)
     throw new InternalError(
       `pass ${pass.name} returned stage '${next.stage}' where it declares '${pass.to}'`,
     );
   return next;
+}
+
+/** What a pass throws names the pass. */
+function attempt(pass: Pass, program: TileProgram, target: Target): TileProgram {
+  try {
+    return pass.run(program, target);
+  } catch (cause) {
+    throw new InternalError(`pass ${pass.name} failed: ${cause instanceof Error ? cause.message : cause}`);
+  }
 }
