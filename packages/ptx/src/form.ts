@@ -299,9 +299,9 @@ function makeForm(row: InstructionRow, mnemonic: string, modifiers: readonly str
   const type = types.at(-1) ?? null;
   const destinationType = types.at(-2) ?? type;
   const requirements = [{ what: mnemonic, requirement: row as Requirement }];
-  for (const modifier of modifiers) {
-    const need = row.needs?.[modifier];
-    if (need) requirements.push({ what: `.${modifier} of ${row.opcode}`, requirement: need });
+  for (const [words, requirement] of Object.entries(row.needs ?? {})) {
+    const present = words.split(".").every((word) => modifiers.includes(word));
+    if (present) requirements.push({ what: `.${words} of ${row.opcode}`, requirement });
   }
   const context: Context = { row, modifiers, type, destinationType };
   return {

@@ -67,7 +67,7 @@ describe("every row", () => {
       rows.flatMap((row) => slotsOf(row).flatMap((s) => s.alternatives.flatMap((a) => a.split(".")))),
     );
     for (const row of rows)
-      for (const name of Object.keys(row.needs ?? {}))
+      for (const name of Object.keys(row.needs ?? {}).flatMap((key) => key.split(".")))
         expect(words, `${title(row)}: ${name}`).toContain(name);
   });
 });

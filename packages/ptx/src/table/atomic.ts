@@ -24,9 +24,9 @@ const NEEDS = {
   "shared::cta": { since: [7, 8, 30] },
   "shared::cluster": { since: [7, 8, 90] },
   "L2::cache_hint": { since: [7, 4, 80] },
+  "sys.b128": { since: [8, 4, 90] },
 } as const;
 const CAS = { ...NEEDS, b16: { since: [6, 3, 70] } } as const;
-const WORD128 = { ...NEEDS, sys: { since: [8, 4, 90] } } as const;
 const ADD = { ...NEEDS, f32: { since: [2, 0, 20] }, f64: SCOPED } as const;
 const HALF = { ...NEEDS, f16: { since: [6, 3, 70] }, bf16: BF16, bf16x2: BF16 } as const;
 
@@ -52,7 +52,7 @@ export const atomicRows = [
     mods: `${SEM} ${SCOPE} ${GLOBAL} exch ${HINT} b128`,
     args: ["=_T", "[]", "r:T", POLICY],
     since: [8, 3, 90],
-    needs: WORD128,
+    needs: NEEDS,
     effect: "readwrite",
   },
   {
@@ -60,7 +60,7 @@ export const atomicRows = [
     mods: `${SEM} ${SCOPE} ${SHARED} exch b128`,
     args: ["=_T", "[]", "r:T"],
     since: [8, 3, 90],
-    needs: WORD128,
+    needs: NEEDS,
     effect: "readwrite",
   },
   {
@@ -84,7 +84,7 @@ export const atomicRows = [
     mods: `${SEM} ${SCOPE} ${GLOBAL} cas b128`,
     args: ["=_T", "[]", "r:T", "r:T"],
     since: [8, 3, 90],
-    needs: WORD128,
+    needs: NEEDS,
     effect: "readwrite",
   },
   {
@@ -92,7 +92,7 @@ export const atomicRows = [
     mods: `${SEM} ${SCOPE} ${SHARED} cas b128`,
     args: ["=_T", "[]", "r:T", "r:T"],
     since: [8, 3, 90],
-    needs: WORD128,
+    needs: NEEDS,
     effect: "readwrite",
   },
   {

@@ -45,6 +45,7 @@ const NEEDS = {
   "L2::128B": { since: [7, 4, 75] },
   "L2::256B": { since: [7, 4, 80] },
   b128: { since: [8, 3, 70] },
+  "sys.b128": { since: [8, 4, 70] },
 } as const;
 
 export const memoryRows = [

@@ -71,7 +71,7 @@ export interface InstructionRow extends Requirement {
   readonly opcode: string;
   readonly mods: string;
   readonly args: readonly string[];
-  /** Further requirements of single modifiers. */
+  /** Further requirements of a modifier, or of several together (`sys.b128`). */
   readonly needs?: Readonly<Record<string, Requirement>>;
   readonly effect: Effect;
 }
