@@ -27,6 +27,7 @@ export const compilerCodes = {
   unknownBackend: "TW1901",
   noBackend: "TW1902",
   noSchedule: "TW1903",
+  editBeyondPasses: "TW1904",
 } as const;
 
 /** What one backend says about a problem on a target. */
@@ -99,7 +100,7 @@ export interface Compiler {
     target: Target,
     options?: { readonly backend?: string; readonly count?: number },
   ): Checked<readonly Plan[]>;
-  /** Errors: TW1901 to TW1903, and those of backends, schedules, tile text and verifiers; all reasons of all candidates. */
+  /** Errors: TW1901 to TW1904, and those of backends, schedules, tile text and verifiers; all reasons of all candidates. */
   compile(input: CompileInput): Checked<Artifact>;
 }
 
@@ -281,16 +282,39 @@ function compileProgram(
   if (!able.ok) return able;
   const [backend] = able.value;
   if (backend === undefined) throw new InternalError("a backend was promised and not found");
-  return finish({
-    backend,
-    target: input.target,
-    version,
-    program,
-    plan: null,
-    first: { pass: "from", summary: "The program as given" },
-    verify: input.verify ?? true,
-    locations,
-  });
+  try {
+    return finish({
+      backend,
+      target: input.target,
+      version,
+      program,
+      plan: null,
+      first: { pass: "from", summary: "The program as given" },
+      verify: input.verify ?? true,
+      locations,
+    });
+  } catch (failure) {
+    if (!(failure instanceof InternalError)) throw failure;
+    return err(beyondPasses(failure, program));
+  }
+}
+
+/** Passes are made for what backends tile; of a program edited by hand, failing on it is no bug. */
+function beyondPasses(failure: InternalError, program: TileProgram): readonly Diagnostic[] {
+  const [message = ""] = failure.message.split("\n");
+  return [
+    {
+      code: compilerCodes.editBeyondPasses,
+      kind: "invalid",
+      at: `@${program.name}`,
+      message,
+      hint:
+        failure.diagnostics.length > 0
+          ? "what that program lacks follows; change the text so that the pass can do its work, or edit a later stage"
+          : "change the text so that the pass can do its work, or edit a later stage",
+    },
+    ...failure.diagnostics,
+  ];
 }
 
 interface Start {
@@ -323,9 +347,21 @@ function finish(start: Start): Checked<Artifact> {
     if (plan !== null) throw new InternalError(`backend ${backend.id} tiled an invalid program`, bound.error);
     return bound;
   }
-  const lowered = backend.lower(bound.value, target);
+  const lowered = lower(backend, bound.value, target);
   if (!lowered.ok) return lowered;
   return ok(artifactOf(start, bound.value, lowered.value, trace));
+}
+
+/** What a backend throws names the backend. */
+function lower(backend: Backend, program: TileProgram, target: Target): Checked<LoweredKernel> {
+  try {
+    return backend.lower(program, target);
+  } catch (cause) {
+    throw new InternalError(
+      `backend ${backend.id} failed: ${cause instanceof Error ? cause.message : cause}`,
+      cause instanceof InternalError ? cause.diagnostics : [],
+    );
+  }
 }
 
 function artifactOf(

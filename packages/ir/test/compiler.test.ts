@@ -133,12 +133,7 @@ describe("createCompiler", () => {
       "TW1901",
       "did you mean second?",
     ],
-    [
-      "a text that does not parse",
-      { from: "tile.kernel", target: sm80 },
-      "TW3001",
-      "write @name",
-    ],
+    ["a text that does not parse", { from: "tile.kernel", target: sm80 }, "TW3001", "write @name"],
   ] as const)("refuses %s", (_what, input, code, hint) => {
     const result = compiler.compile(input);
     if (result.ok) throw new Error("should be refused");
@@ -182,6 +177,26 @@ describe("createCompiler", () => {
     const result = compiler.compile({ from: text, target: sm80 });
     if (result.ok) throw new Error("should be refused");
     expect(result.error.map((d) => [d.code, d.location?.line])).toEqual([["TW3106", line]]);
+  });
+
+  it.each([
+    [
+      "an unknown directive",
+      ["directive fragment step=1", "directive fragment step=1\n  directive fragmnt step=1"],
+      ["TW1904", "TW3108"],
+      "pass elideGuards made an invalid program",
+    ],
+    [
+      "a step that does not divide the chunk",
+      ["fragment step=1", "fragment step=3"],
+      ["TW1904"],
+      "pass loadFragments failed: not an integer: 1.3333333333333333",
+    ],
+  ] as const)("says which pass cannot go on from %s", (_what, [from, to], codes, message) => {
+    const result = compiler.compile({ from: edit(fixture("nest"), from, to), target: sm80 });
+    if (result.ok) throw new Error("should be refused");
+    expect(result.error.map((d) => d.code)).toEqual(codes);
+    expect(result.error[0]?.message).toBe(message);
   });
 
   it("accepts a program object", () => {

@@ -8,6 +8,7 @@ import {
   interpret,
   type Stage,
   type TileProgram,
+  verifyChunkCounts,
   verifyProgram,
 } from "../../src/index.ts";
 import { edit, fixture, parse, type Variant } from "./support/fixtures.ts";
@@ -281,6 +282,7 @@ describe("roles", () => {
   it("run at the same time and give the block's result, in any order", () => {
     const p = parse(rolesText());
     expect(verifyProgram(p, target("sm_80"))).toEqual([]);
+    expect(verifyChunkCounts(p)).toEqual([]);
     const expected = run(parse(fixture("nest"))).d;
     for (const order of ["eager", "lazy"] as const)
       expect(run(p, inputsOf(p), { order }).d).toEqual(expected);

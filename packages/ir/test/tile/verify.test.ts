@@ -9,6 +9,7 @@ import {
   verifyChunkCounts,
   verifyProgram,
 } from "../../src/index.ts";
+import { chunkCount, withChunkCount } from "../../src/tile/verify/chunks.ts";
 import { edit, fixture, parse, type Variant } from "./support/fixtures.ts";
 import { target } from "./support/pipelines.ts";
 
@@ -479,5 +480,31 @@ describe("verifiers", () => {
       "with 0 K chunks: chunk 0 of %ring is still in flight when the block ends",
       "with 1 K chunks: chunk 1 of %ring is still in flight when the block ends",
     ]);
+  });
+});
+
+describe("the number of chunks", () => {
+  const loop = (from: number, to: number): string => `for %kt = ${from} .. ${to} {`;
+  const peeled = (cut: number): string => {
+    const text = fixture("pipelined");
+    const start = text.indexOf(`    ${loop(0, 6)}`);
+    const end = text.indexOf("    epilogue");
+    const body = text.slice(start, end);
+    const parts = [body.replace(loop(0, 6), loop(0, cut)), body.replace(loop(0, 6), loop(cut, 6))];
+    return text.slice(0, start) + parts.join("") + text.slice(end);
+  };
+
+  it.each([1, 2, 4, 5])("may be replaced in a loop that is cut at %i", (cut) => {
+    const program = parse(peeled(cut));
+    expect(verifyProgram(program, target("sm_80"))).toEqual([]);
+    expect(chunkCount(program)).toBe(6);
+    expect(verifyChunkCounts(program)).toEqual([]);
+    const long = withChunkCount(program, 100);
+    expect(long === null ? null : chunkCount(long)).toBe(100);
+  });
+
+  it("is not known where the loops do not follow each other", () => {
+    expect(chunkCount(parse(edit(peeled(4), loop(4, 6), loop(3, 6))))).toBe(null);
+    expect(chunkCount(parse(fixture("nest")))).toBe(null);
   });
 });

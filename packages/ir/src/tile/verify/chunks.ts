@@ -1,53 +1,97 @@
 /** The same program for another number of K chunks: what the protocol must survive is any count, not the one at hand. */
-import { substituteCond } from "../cond.ts";
 import { freeVars } from "../expr.ts";
-import { childrenOf, eachStmt, rewriteStmts } from "../rewrite.ts";
+import { childrenOf, eachStmt } from "../rewrite.ts";
 import type { Cond, Expr, Stmt, TileProgram } from "../types.ts";
 
 type For = Extract<Stmt, { kind: "for" }>;
 
-/** Whether a loop consumes a ring: a wait or release inside names a chunk by the loop's variable. */
-function consumesRing(loop: For): boolean {
-  for (const stmt of eachStmt(childrenOf(loop)))
-    if ((stmt.kind === "wait" || stmt.kind === "release") && freeVars(stmt.at).has(loop.var)) return true;
+/** Whether a ring statement of one of these kinds inside a loop names a chunk by the loop's variable. */
+function namesChunks(loop: For, kinds: readonly Stmt["kind"][]): boolean {
+  for (const stmt of eachStmt(loop.body))
+    if ("at" in stmt && kinds.includes(stmt.kind) && freeVars(stmt.at).has(loop.var)) return true;
   return false;
 }
 
-/** Trip count of the loops over K chunks; null when there are none, or their bounds are not constants 0 .. N. */
+const consumes = (loop: For): boolean => namesChunks(loop, ["wait", "release"]);
+const produces = (loop: For): boolean => namesChunks(loop, ["acquire", "commit"]);
+
+/**
+ * The loops over K chunks: those that consume a ring and, in roles that consume none, those that fill one. (Elsewhere a loop
+ * that only fills is a prologue, whose length is the ring's.) One list a role, and one for what stands outside roles.
+ */
+function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
+  const lists: For[][] = [];
+  const gather = (stmts: readonly Stmt[], into: For[]): void => {
+    for (const stmt of stmts) {
+      if (stmt.kind === "role") {
+        const consumer = [...eachStmt(stmt.body)].some((s) => s.kind === "wait");
+        const loops: For[] = [];
+        for (const s of eachStmt(stmt.body))
+          if (s.kind === "for" && (consumes(s) || (!consumer && produces(s)))) loops.push(s);
+        lists.push(loops);
+      } else {
+        if (stmt.kind === "for" && consumes(stmt)) into.push(stmt);
+        gather(childrenOf(stmt), into);
+      }
+    }
+  };
+  const outside: For[] = [];
+  gather(program.body, outside);
+  return [outside, ...lists].filter((loops) => loops.length > 0);
+}
+
+/**
+ * Number of K chunks: where the loops over them end. They may be peeled, as `0 .. N - 1` and `N - 1 .. N`; null when there are none,
+ * or their bounds are not constants that follow each other from 0 to the same end in every role.
+ */
 export function chunkCount(program: TileProgram): number | null {
-  const loops = [...eachStmt(program.body)].filter((s) => s.kind === "for").filter(consumesRing);
-  const [count, ...others] = new Set(loops.map(({ from, to }) => (isConst(from, 0) ? constant(to) : null)));
+  const ends = chunkLoops(program).map((loops) =>
+    loops.reduce<number | null>((end, { from, to }) => (constant(from) === end ? constant(to) : null), 0),
+  );
+  const [count, ...others] = new Set(ends);
   return count === undefined || others.length > 0 ? null : count;
 }
 
 /**
- * The program with `count` chunks: in the loops over chunks, and wherever `… < N` compares something with their number.
- * Null when the program does not say its number of chunks in that form. Statements keep their order and nesting.
+ * The program with `count` chunks: in the loops over chunks, and wherever `… < N` compares something with their number. Bounds in the
+ * upper half of a peeled loop keep their distance from the end. Null when the program does not say its number of chunks in
+ * that form. Statements keep their order and nesting.
  */
 export function withChunkCount(program: TileProgram, count: number): TileProgram | null {
   const now = chunkCount(program);
   if (now === null) return null;
-  const to: Expr = { kind: "const", value: count };
+  const loops = new Set(chunkLoops(program).flat());
+  const bound = (e: Expr): Expr => {
+    const value = constant(e) ?? 0;
+    return {
+      kind: "const",
+      value: value * 2 > now ? Math.max(0, value - now + count) : Math.min(value, count),
+    };
+  };
   const inCond = (cond: Cond): Cond =>
-    cond.op === "<" && isConst(cond.rhs, now) && freeVars(cond.lhs).size > 0
-      ? substituteCond({ ...cond, rhs: to }, new Map())
+    cond.op === "<" && constant(cond.rhs) === now && freeVars(cond.lhs).size > 0
+      ? { ...cond, rhs: { kind: "const", value: count } }
       : cond;
-  const body = rewriteStmts(program.body, (stmt): Stmt => {
+  const rebuild = (stmt: Stmt): Stmt => {
     switch (stmt.kind) {
-      case "for":
-        return consumesRing(stmt) ? { ...stmt, to } : stmt;
-      case "if": {
-        const { cond, ...rest } = stmt;
-        return { ...rest, cond: inCond(cond) };
+      case "tiles":
+      case "role":
+        return { ...stmt, body: stmt.body.map(rebuild) };
+      case "for": {
+        const body = stmt.body.map(rebuild);
+        return loops.has(stmt)
+          ? { ...stmt, from: bound(stmt.from), to: bound(stmt.to), body }
+          : { ...stmt, body };
       }
+      case "if":
+        return { ...stmt, cond: inCond(stmt.cond), body: stmt.body.map(rebuild) };
       case "copy":
         return stmt.when === null ? stmt : { ...stmt, when: inCond(stmt.when) };
       default:
         return stmt;
     }
-  });
-  return { ...program, body };
+  };
+  return { ...program, body: program.body.map(rebuild) };
 }
 
 const constant = (e: Expr): number | null => (e.kind === "const" ? e.value : null);
-const isConst = (e: Expr, value: number): boolean => constant(e) === value;

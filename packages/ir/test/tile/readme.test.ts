@@ -1,0 +1,23 @@
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { verifiers } from "../../src/index.ts";
+import { statementKinds } from "../../src/tile/text/statements.ts";
+
+const read = (path: string): string =>
+  readFileSync(new URL(`../../src/tile/${path}`, import.meta.url), "utf8");
+
+it("verify/README.md lists every verifier as it describes itself", () => {
+  const rows = read("verify/README.md")
+    .split("\n")
+    .filter((line) => /^\| \w+ \| TW/.test(line));
+  expect(rows).toEqual(verifiers.map((v) => `| ${v.name} | ${v.code} | ${v.from} | ${v.property} |`));
+});
+
+it("codes of verifiers are used once", () => {
+  expect(new Set(verifiers.map((v) => v.code)).size).toBe(verifiers.length);
+});
+
+it("README.md says what every statement means", () => {
+  const text = read("README.md");
+  for (const kind of statementKinds) expect(text).toMatch(new RegExp(`^\\| \`${kind} `, "m"));
+});
