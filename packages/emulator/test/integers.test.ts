@@ -252,11 +252,7 @@ for (const from of types)
     add(`cvt.${to}.${from} $0, $1;`, store, [from], model(false));
     // PTX allows .sat only where it can do something.
     const wf = Number(from.slice(1));
-    const fits = from.startsWith("s")
-      ? to.startsWith("s") && wf <= w
-      : to.startsWith("s")
-        ? wf < w
-        : wf <= w;
+    const fits = from.startsWith("s") ? to.startsWith("s") && wf <= w : to.startsWith("s") ? wf < w : wf <= w;
     if (!fits) add(`cvt.sat.${to}.${from} $0, $1;`, store, [from], model(true));
   }
 
