@@ -32,8 +32,8 @@ import type {
   VariableDecl,
   VectorOperand,
 } from "./ast.ts";
-import { resolveMnemonic } from "./form.ts";
 import { explainOperands, selectForm } from "./match.ts";
+import { resolveMnemonic } from "./resolve.ts";
 import { specialRegisters } from "./special.ts";
 import type { OperandsOf, Reg } from "./typing.ts";
 

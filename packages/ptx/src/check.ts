@@ -21,10 +21,11 @@ import type {
 } from "./ast.ts";
 import { directiveRow } from "./directives.ts";
 import { closest } from "./distance.ts";
-import { type Form, resolveMnemonic } from "./form.ts";
+import type { Form } from "./form.ts";
 import { bindOperands, explainOperands, selectForm } from "./match.ts";
 import { printInstruction } from "./print.ts";
 import { type PtxTarget, parseTarget, unmet } from "./requirement.ts";
+import { resolveMnemonic } from "./resolve.ts";
 import { RegisterScope } from "./scope.ts";
 import { specialRegisters } from "./special.ts";
 import { operandTypes, type Requirement } from "./table/row.ts";

@@ -3,15 +3,7 @@ export * from "./builder.ts";
 export { bindInstruction, checkModule } from "./check.ts";
 export { type DirectiveRow, functionDirectives } from "./directives.ts";
 export { type FlatFunction, type FlatStatement, flattenFunction } from "./flatten.ts";
-export {
-  type Access,
-  type Argument,
-  type Form,
-  type OperandSpec,
-  type Resolution,
-  resolveMnemonic,
-  type ScalarSpec,
-} from "./form.ts";
+export type { Access, Argument, Form, ImmediateRange, OperandSpec, ScalarSpec } from "./form.ts";
 export {
   type Binding,
   bindOperands,
@@ -23,6 +15,7 @@ export {
 export { type ParseOptions, parseModule } from "./parse.ts";
 export { printInstruction, printModule } from "./print.ts";
 export { floatValue, printOperand } from "./print-operand.ts";
+export { type Resolution, resolveMnemonic } from "./resolve.ts";
 export { type SpecialRegister, specialRegisters } from "./special.ts";
 export { type Opcode, rows, rowsByOpcode } from "./table/index.ts";
 export type { Effect, InstructionRow, OperandType, Requirement } from "./table/row.ts";

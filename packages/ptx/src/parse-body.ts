@@ -12,7 +12,6 @@ import type {
   SymbolOperand,
 } from "./ast.ts";
 import { closest } from "./distance.ts";
-import { resolveMnemonic } from "./form.ts";
 import { explainOperands, selectForm } from "./match.ts";
 import {
   isStateSpace,
@@ -21,6 +20,7 @@ import {
   parseVariables,
   symbolWithOffset,
 } from "./parse-declaration.ts";
+import { resolveMnemonic } from "./resolve.ts";
 import { Fault, type Scanner } from "./scanner.ts";
 import { RegisterScope } from "./scope.ts";
 import { specialRegisters } from "./special.ts";

@@ -1,7 +1,6 @@
 import { formatDiagnostic } from "@tilewright/ir";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { slotsOf } from "../src/form.ts";
 import {
   checkModule,
   type Instruction,
@@ -13,6 +12,7 @@ import {
   rows,
   selectForm,
 } from "../src/index.ts";
+import { slotsOf } from "../src/resolve.ts";
 import { declarations, generateInstruction, random } from "./support/generate.ts";
 import { assemble, hasPtxas, inPairs, slow } from "./support/ptxas.ts";
 

@@ -1,8 +1,9 @@
 /** Random legal instructions of a table row, for the round-trip property and for ptxas. */
 import type { Operand, ScalarType } from "../../src/ast.ts";
 import { makeInstruction } from "../../src/builder.ts";
-import { type Argument, resolveMnemonic, type ScalarSpec, slotsOf } from "../../src/form.ts";
+import type { Argument, ScalarSpec } from "../../src/form.ts";
 import { matchOperands } from "../../src/match.ts";
+import { resolveMnemonic, slotsOf } from "../../src/resolve.ts";
 import type { InstructionRow } from "../../src/table/row.ts";
 
 /** Next number of a stream, uniform in [0, 1). */
