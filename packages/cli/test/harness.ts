@@ -1,5 +1,6 @@
 /** Runs the command line in this process. */
 import { tmpdir } from "node:os";
+import type { Context } from "../src/context.ts";
 import { main } from "../src/main.ts";
 
 export interface Outcome {
@@ -15,6 +16,17 @@ export interface RunOptions {
   readonly tty?: boolean;
 }
 
+/** A context in a folder that shows nothing. */
+export const contextIn = (cwd: string): Context => ({
+  stdout: { write() {}, isTTY: false },
+  stderr: { write() {}, isTTY: false },
+  readStdin: () => "",
+  env: { PATH: process.env.PATH },
+  cwd,
+  now: () => performance.now(),
+  progress: () => () => {},
+});
+
 /** Run `tilewright ...argv`. A string is split at spaces; use an array for arguments that hold spaces. */
 export async function cli(argv: string | readonly string[], options: RunOptions = {}): Promise<Outcome> {
   const out = { stdout: "", stderr: "" };
@@ -25,14 +37,13 @@ export async function cli(argv: string | readonly string[], options: RunOptions 
     },
   });
   const words = typeof argv === "string" ? argv.split(" ").filter((word) => word !== "") : argv;
+  const context = contextIn(options.cwd ?? tmpdir());
   const code = await main(words, {
+    ...context,
     stdout: sink("stdout"),
     stderr: sink("stderr"),
     readStdin: () => options.stdin ?? "",
-    env: { PATH: process.env.PATH, ...options.env },
-    cwd: options.cwd ?? tmpdir(),
-    now: () => performance.now(),
-    progress: () => () => {},
+    env: { ...context.env, ...options.env },
   });
   return { code, ...out };
 }

@@ -11,6 +11,7 @@ import { formatBytes, formatTime, plural, trim } from "../src/output/format.ts";
 import { toJson } from "../src/output/json.ts";
 import { createProgress } from "../src/output/progress.ts";
 import { renderPairs, renderTable } from "../src/output/table.ts";
+import { contextIn } from "./harness.ts";
 
 const own = z.strictObject({
   file: argument("a file", "FILE"),
@@ -163,15 +164,7 @@ describe("output", () => {
     [{ mode: "auto", tty: false, env: { FORCE_COLOR: "1" } }, true],
   ] as const)("colour: %o", ({ mode, tty, env }, coloured) => {
     const sink = { write() {}, isTTY: tty };
-    const context = {
-      stdout: sink,
-      stderr: sink,
-      env,
-      cwd: "/",
-      readStdin: () => "",
-      now: () => 0,
-      progress: () => () => {},
-    };
+    const context = { ...contextIn("/"), env };
     expect(painterFor(context, sink, mode)("red", "x") !== "x").toBe(coloured);
   });
 

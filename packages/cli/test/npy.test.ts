@@ -7,24 +7,14 @@ import { describe, expect, test } from "vitest";
 import { loadMatrix } from "../src/files/load.ts";
 import { encodeNpy } from "../src/files/npy.ts";
 import type { Matrix } from "../src/files/tensor.ts";
+import { contextIn } from "./harness.ts";
 import { scratch } from "./scratch.ts";
 
 const fixtures = fileURLToPath(new URL("fixtures", import.meta.url));
 /** The matrix that make.py stores: (i - 5) / 4, exact in every dtype. */
 const expected = Array.from({ length: 12 }, (_, i) => (i - 5) / 4);
 
-const load = (source: string, cwd = fixtures) => {
-  const context = {
-    cwd,
-    env: {},
-    stdout: { write() {}, isTTY: false },
-    stderr: { write() {}, isTTY: false },
-    readStdin: () => "",
-    now: () => 0,
-    progress: () => () => {},
-  };
-  return loadMatrix(context, source);
-};
+const load = (source: string, cwd = fixtures) => loadMatrix(contextIn(cwd), source);
 
 /** Values in C order, whatever the file's. */
 function rowMajor({ rows, cols, dtype, data, layout }: Matrix): readonly number[] {

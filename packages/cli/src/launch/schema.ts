@@ -3,9 +3,7 @@ import { dtypeNames } from "@tilewright/ir";
 import { z } from "zod";
 
 const positive = z.int().positive();
-const dim3 = z
-  .union([positive, z.tuple([positive, positive]), z.tuple([positive, positive, positive])])
-  .describe("x, or [x, y], or [x, y, z]");
+const dim3 = z.union([positive, z.array(positive).min(1).max(3)]).describe("x, or [x], [x, y] or [x, y, z]");
 const seed = z.int().nonnegative().default(0).describe("the same seed gives the same numbers");
 const file = z.string().describe("NAME.npy, or NAME.safetensors#TENSOR");
 
@@ -92,6 +90,6 @@ export type Dim = z.output<typeof dim3>;
 
 /** A dimension with all three extents. */
 export function threeOf(dim: Dim): readonly [number, number, number] {
-  const [x, y = 1, z = 1] = typeof dim === "number" ? [dim] : dim;
+  const [x = 1, y = 1, z = 1] = typeof dim === "number" ? [dim] : dim;
   return [x, y, z];
 }

@@ -1,0 +1,84 @@
+/** The process around the command line: signals, pipes, standard input. Runs the sources, as the test runner does. */
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const bin = fileURLToPath(new URL("../src/bin.ts", import.meta.url));
+
+/** Start the command; stderr and stdout are gathered as text. */
+function start(argv: readonly string[]) {
+  const child = spawn(process.execPath, ["--conditions=@tilewright/source", "--no-warnings", bin, ...argv]);
+  const out = { stdout: "", stderr: "" };
+  child.stdout.on("data", (data) => {
+    out.stdout += data;
+  });
+  child.stderr.on("data", (data) => {
+    out.stderr += data;
+  });
+  const exit = new Promise<number | string | null>((resolve) =>
+    child.on("close", (code, signal) => resolve(code ?? signal)),
+  );
+  return { child, out, exit };
+}
+
+/** Wait until `holds`, for at most half a minute. */
+async function until(holds: () => boolean): Promise<void> {
+  for (let i = 0; i < 600 && !holds(); i++) await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+test("exit codes and both streams reach the outside", async () => {
+  const { out, exit } = start(["compile", "--arch", "sm_70", "-m", "0", "-n", "1", "-k", "1", "--json"]);
+  expect(await exit).toBe(2);
+  expect(JSON.parse(out.stdout)).toMatchObject({ ok: false });
+  expect(out.stderr).toContain("TW1001");
+});
+
+test("standard input, and results too large for one write", async () => {
+  const { child, out, exit } = start(["compile", "--request", "-", "-o", "-"]);
+  child.stdin.end(
+    JSON.stringify({ arch: "sm_70", problem: { m: 512, n: 512, k: 512 }, schedule: "tile=128x128x16" }),
+  );
+  expect(await exit).toBe(0);
+  expect(out.stdout.length).toBeGreaterThan(65536);
+  expect(out.stdout.trimEnd().endsWith("}")).toBe(true);
+});
+
+test("progress on stderr, and SIGINT ends an emulation with 130", async () => {
+  const { child, out, exit } = start([
+    "run",
+    "--device",
+    "emulator",
+    "--arch",
+    "sm_70",
+    "-m",
+    "4096",
+    "-n",
+    "4096",
+    "-k",
+    "4096",
+    "--no-check",
+  ]);
+  await until(() => out.stderr.includes("running on emulator (sm_70)"));
+  expect(out.stderr).toContain("running on emulator (sm_70) (68719 M multiply-adds) …");
+  child.kill("SIGINT");
+  expect(await exit).toBe(130);
+  expect(out.stdout).toBe("");
+});
+
+test("a reader that closes early is no error", async () => {
+  const { child, out, exit } = start([
+    "compile",
+    "--arch",
+    "sm_70",
+    "-m",
+    "512",
+    "-n",
+    "512",
+    "-k",
+    "512",
+    "--print-passes",
+  ]);
+  child.stdout.destroy();
+  expect(await exit).toBe(0);
+  expect(out.stderr).toBe("");
+});

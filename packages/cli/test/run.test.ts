@@ -1,0 +1,235 @@
+import { copyFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { decodeArray, encodeArray } from "@tilewright/ir";
+import { describe, expect, test } from "vitest";
+import { loadMatrix } from "../src/files/load.ts";
+import { encodeNpy } from "../src/files/npy.ts";
+import { runResultSchema } from "../src/run/result.ts";
+import { cli, contextIn } from "./harness.ts";
+import { scratch } from "./scratch.ts";
+
+const fixtures = fileURLToPath(new URL("fixtures", import.meta.url));
+const emulated = "--device emulator --arch sm_70";
+
+/** A matrix of small integers by a formula, and the file that holds it. */
+const formula = (row: number, col: number) => ((row * 7 + col * 3) % 11) - 5;
+const dense = (rows: number, cols: number) =>
+  Array.from({ length: rows * cols }, (_, i) => formula(Math.floor(i / cols), i % cols));
+
+/** D = A.B by the definition, row by row. */
+function product(
+  m: number,
+  n: number,
+  k: number,
+  a: (row: number, col: number) => number,
+  b: (row: number, col: number) => number,
+): number[] {
+  return Array.from({ length: m * n }, (_, i) => {
+    let sum = 0;
+    for (let j = 0; j < k; j++) sum += a(Math.floor(i / n), j) * b(j, i % n);
+    return sum;
+  });
+}
+
+function readMatrix(folder: string, name: string) {
+  const matrix = loadMatrix(contextIn(folder), name);
+  if (!matrix.ok) throw new Error(matrix.error.map((d) => d.message).join());
+  const { rows, cols, dtype, data } = matrix.value;
+  return { rows, cols, dtype, values: [...decodeArray(dtype, data, rows * cols)] };
+}
+
+describe("random inputs", () => {
+  test("--json prints exactly the object of the contract", async () => {
+    const { code, stdout, stderr } = await cli(
+      `run ${emulated} -m 65 -n 33 -k 17 --order all --seed 3 --json`,
+    );
+    const result = JSON.parse(stdout);
+    expect([code, stderr]).toEqual([0, ""]);
+    expect(runResultSchema.parse(result)).toEqual(result);
+    expect(Object.keys(result)).toEqual([
+      "ok",
+      "arch",
+      "device",
+      "deviceName",
+      "problem",
+      "schedule",
+      "error",
+      "hazards",
+      "timeMs",
+      "ptxSha256",
+    ]);
+    expect(result).toMatchObject({
+      ok: true,
+      arch: "sm_70",
+      device: "emulator",
+      deviceName: "emulator (sm_70)",
+      hazards: [],
+      problem: { m: 65, n: 33, k: 17 },
+    });
+    expect(result.error.boundRatio).toBeGreaterThan(0);
+    expect(result.error.boundRatio).toBeLessThan(1);
+  });
+
+  test("the seed decides the numbers", async () => {
+    const error = async (seed: number) =>
+      JSON.parse((await cli(`run ${emulated} -m 20 -n 20 -k 20 --seed ${seed} --json`)).stdout).error.maxAbs;
+    const [one, again, other] = [await error(1), await error(1), await error(2)];
+    expect(again).toBe(one);
+    expect(other).not.toBe(one);
+  });
+
+  test("integers are exact", async () => {
+    const { stdout } = await cli(`run ${emulated} -m 33 -n 40 -k 50 --inputs integers --json`);
+    expect(JSON.parse(stdout)).toMatchObject({ ok: true, error: { maxAbs: 0, boundRatio: 0 } });
+  });
+
+  test.each([
+    ["--a-layout col --b-layout col --d-layout col"],
+    ["--lda 50 --ldb 45 --ldd 64"],
+    ["--alpha 1.5 --beta -0.5"],
+    ["--beta 1 --c-layout col --ldc 77"],
+  ])("%s", async (flags) => {
+    const { code, stdout } = await cli(`run ${emulated} -m 37 -n 41 -k 29 ${flags}`);
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^result +correct\n/)]);
+  });
+
+  test("--no-check says that nothing was compared", async () => {
+    const { code, stdout } = await cli(`run ${emulated} -m 9 -n 9 -k 9 --no-check --json`);
+    expect([code, JSON.parse(stdout).error]).toEqual([0, null]);
+  });
+
+  test("without --arch it takes the usual one", async () => {
+    const { stdout } = await cli("run --device emulator -m 9 -n 9 -k 9 --json");
+    expect(JSON.parse(stdout)).toMatchObject({ ok: true, arch: "sm_70" });
+  });
+});
+
+describe("matrices from files", () => {
+  test("float32 and float16, C and Fortran order: D is the product", async () => {
+    using folder = scratch();
+    const [m, k, n] = [3, 4, 6];
+    for (const name of ["f32_c", "f32_fortran", "f16_c", "f16_fortran"])
+      copyFileSync(join(fixtures, `${name}.npy`), join(folder.path, `${name}.npy`));
+    writeFileSync(join(folder.path, "B.npy"), encodeNpy([k, n], "f16", encodeArray("f16", dense(k, n))));
+    const expected = product(m, n, k, (row, col) => (row * 4 + col - 5) / 4, formula);
+    for (const name of ["f32_c", "f32_fortran", "f16_c", "f16_fortran"]) {
+      const { code, stdout } = await cli(`run ${emulated} --a ${name}.npy --b B.npy --out D.npy`, {
+        cwd: folder.path,
+      });
+      expect([name, code, stdout]).toEqual([name, 0, expect.stringContaining("correct")]);
+      expect(readMatrix(folder.path, "D.npy")).toEqual({ rows: m, cols: n, dtype: "f32", values: expected });
+    }
+  });
+
+  test("safetensors, bf16 too; layouts by flag; --d as another name of --out", async () => {
+    using folder = scratch();
+    copyFileSync(join(fixtures, "weights.safetensors"), join(folder.path, "w.safetensors"));
+    writeFileSync(join(folder.path, "B.npy"), encodeNpy([4, 5], "f32", encodeArray("f32", dense(4, 5))));
+    const expected = product(3, 5, 4, (row, col) => (row * 4 + col - 5) / 4, formula);
+    for (const [name, flags] of [
+      ["w.bf16", "--a-layout col --lda 7"],
+      ["w.f16", "--b-layout col"],
+      ["w.f32", "--d-layout col --ldd 9"],
+    ]) {
+      const argv = `run ${emulated} --a w.safetensors#${name} --b B.npy --d D.npy ${flags}`;
+      const { code } = await cli(argv, { cwd: folder.path });
+      expect([name, code, readMatrix(folder.path, "D.npy").values]).toEqual([name, 0, expected]);
+    }
+  });
+
+  test("narrow types are widened, and that is said", async () => {
+    using folder = scratch();
+    copyFileSync(join(fixtures, "f16_c.npy"), join(folder.path, "A.npy"));
+    const { stderr } = await cli(`run ${emulated} --a A.npy -n 5`, { cwd: folder.path });
+    expect(stderr).toBe("no backend multiplies f16 on sm_70: its values are widened to f32, exactly\n");
+    const named = await cli(`run ${emulated} --a A.npy -n 5 --dtype f16`, { cwd: folder.path });
+    expect([named.code, named.stderr]).toEqual([
+      3,
+      expect.stringContaining("the simt backend computes in f32; A is f16"),
+    ]);
+  });
+
+  test("C from a file", async () => {
+    using folder = scratch();
+    copyFileSync(join(fixtures, "f32_c.npy"), join(folder.path, "C.npy"));
+    writeFileSync(join(folder.path, "A.npy"), encodeNpy([3, 2], "f32", encodeArray("f32", dense(3, 2))));
+    writeFileSync(join(folder.path, "B.npy"), encodeNpy([2, 4], "f32", encodeArray("f32", dense(2, 4))));
+    const { code } = await cli(`run ${emulated} --a A.npy --b B.npy --c C.npy --beta 2 --out D.npy`, {
+      cwd: folder.path,
+    });
+    const ab = product(3, 4, 2, formula, formula);
+    expect([code, readMatrix(folder.path, "D.npy").values]).toEqual([
+      0,
+      ab.map((value, i) => value + (2 * (i - 5)) / 4),
+    ]);
+  });
+});
+
+describe("what goes wrong", () => {
+  /** Run the bound program after an edit, writing D. */
+  async function runEdited(edit: (text: string) => string, argv = "") {
+    const folder = scratch();
+    const { stdout: text } = await cli("compile --arch sm_70 -m 20 -n 20 -k 20 --ir bound");
+    writeFileSync(join(folder.path, "kernel.tile"), edit(text));
+    const outcome = await cli(`run --from kernel.tile --device emulator --out D.npy ${argv}`, {
+      cwd: folder.path,
+    });
+    return { folder, ...outcome };
+  }
+
+  test("an edited kernel that is right runs", async () => {
+    const { folder, code } = await runEdited((text) => text);
+    using _ = folder;
+    expect([code, folder.list()]).toEqual([0, ["D.npy", "kernel.tile"]]);
+  });
+
+  test("wrong numbers: exit code 5, where the worst one is, and no D", async () => {
+    const { folder, code, stdout, stderr } = await runEdited(
+      (text) => text.replace("fill %acc = 0", "fill %acc = 1"),
+      "--json",
+    );
+    using _ = folder;
+    expect(code).toBe(5);
+    expect(JSON.parse(stdout)).toMatchObject({
+      ok: false,
+      hazards: [],
+      error: { boundRatio: expect.any(Number) },
+    });
+    expect(JSON.parse(stdout).error.boundRatio).toBeGreaterThan(1);
+    expect(stderr).toMatch(
+      /error TW7060 \(check\) at D: 400 elements beyond the bound \(order eager\); worst D\[\d+, \d+\]: /,
+    );
+    expect(folder.list()).toEqual(["kernel.tile"]);
+  });
+
+  test("files that do not fit an edited program", async () => {
+    using folder = scratch();
+    copyFileSync(join(fixtures, "f32_c.npy"), join(folder.path, "A.npy"));
+    const { stdout: text } = await cli("compile --arch sm_70 -m 20 -n 20 -k 20 --ir bound");
+    writeFileSync(join(folder.path, "kernel.tile"), text);
+    const { code, stderr } = await cli("run --from kernel.tile --a A.npy", { cwd: folder.path });
+    expect(code).toBe(2);
+    expect(stderr).toContain("m is 20 by the tile program, but 3 by the rows of A.npy (3, 4)");
+  });
+
+  test("a GPU where there is none: exit code 4, and the emulator as the way on", async () => {
+    const { code, stderr } = await cli("run --device cuda --arch sm_70 -m 9 -n 9 -k 9");
+    // On a machine with a GPU the same command simply runs.
+    if (code === 0) return;
+    expect(code).toBe(4);
+    expect(stderr).toContain("run it on the emulator: --device emulator");
+  });
+
+  test("more memory than this machine has", async () => {
+    const { code, stderr } = await cli("run --device emulator --arch sm_70 -m 400000 -n 400000 -k 400000");
+    expect(code).toBe(3);
+    expect(stderr).toContain("TW7042 (unsupported) at problem: running this takes about");
+  });
+});
+
+test("the result of run --json is what tilewright schema run describes", async () => {
+  const { stdout } = await cli("schema run");
+  const { properties, required } = JSON.parse(stdout);
+  expect(Object.keys(properties)).toEqual(required);
+});
