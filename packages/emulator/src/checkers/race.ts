@@ -331,9 +331,19 @@ export class Race {
           this.#written[q] = (clock << clockShift) | (15 << 6) | lane;
           this.#writeSite[q] = site;
         }
-      else this.#store(w, lane, x, size, site, w.agent, clock, writeKind.strong);
+      // A plain write that the same warp has not released yet stays on record: strong accesses of others may still race with it.
+      else if (!this.#freshPlain(w, first, clock))
+        this.#store(w, lane, x, size, site, w.agent, clock, writeKind.strong);
     }
     this.clocks.strong(w.agent, x, mode, bits);
+  }
+
+  #freshPlain(w: Warp, q: number, clock: number): boolean {
+    return (
+      this.#kind[q] === writeKind.plain &&
+      this.#writer[q] === w.agent + 1 &&
+      (this.#written[q] as number) >> clockShift === clock
+    );
   }
 
   #strongRead(w: Warp, first: number, words: number, site: number): void {
