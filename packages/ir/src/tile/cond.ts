@@ -29,8 +29,6 @@ const ops: Readonly<Record<CondOp, OpRow>> = {
 
 export const condOps = Object.keys(ops) as readonly CondOp[];
 
-export const isCondOp = (text: string): text is CondOp => Object.hasOwn(ops, text);
-
 /** `lhs op rhs`; numbers stand for constants. */
 export const cond = (lhs: ExprLike, op: CondOp, rhs: ExprLike): Cond => ({
   lhs: typeof lhs === "number" ? lit(lhs) : lhs,

@@ -2,7 +2,6 @@
  * Clauses: `keyword value` pairs behind a statement or declaration. One row drives the printer and the parser.
  * A clause whose value equals its default is not printed; one without a default is always printed and required.
  */
-import { dtypeNames } from "../../dtype.ts";
 import { parseLayout, printLayout } from "../../layout/text.ts";
 import type { Layout } from "../../layout/types.ts";
 import type { Scalar } from "../../problem.ts";
@@ -152,8 +151,6 @@ export const freeWordClause = (keyword: string): Clause<string> => ({
 
 export const transports = ["direct", "cp.async", "tma"] as const satisfies readonly Transport[];
 export const walks = ["rows", "cols", "snake-rows", "snake-cols"] as const satisfies readonly Walk[];
-
-export const dtypeWord = (c: Cursor) => c.oneOf(dtypeNames, "dtype");
 
 /** Which axes may leave the matrix: `guard(rows, cols)`. */
 export const guardClause: Clause<readonly [boolean, boolean]> = {

@@ -79,7 +79,7 @@ function* checkSite(subject: Subject, site: Site): Iterable<Fault> {
 }
 
 /** Loop variables that a statement binds for its body. */
-export function boundBy(stmt: Stmt): readonly string[] {
+function boundBy(stmt: Stmt): readonly string[] {
   return stmt.kind === "tiles" ? stmt.vars : stmt.kind === "for" ? [stmt.var] : [];
 }
 

@@ -7,7 +7,7 @@ import type { Verifier } from "./verifier.ts";
 const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
 /** Bytes of all slots of a shared buffer; row-major until its layout is bound. */
-export function sharedBytes(buffer: Buffer): number {
+function sharedBytes(buffer: Buffer): number {
   const layout = buffer.layout ?? { shape: buffer.shape, stride: [buffer.shape[1], 1], swizzle: null };
   return roundUp(footprint(layout, sizeOf(buffer.dtype)), Math.max(1, buffer.align)) * buffer.slots;
 }

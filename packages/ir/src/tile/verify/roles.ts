@@ -7,7 +7,7 @@ import type { Fault, Subject, Verifier } from "./verifier.ts";
 type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Named barriers of a block (PTX ISA, barrier). */
-export const NAMED_BARRIERS = 16;
+const NAMED_BARRIERS = 16;
 
 export const roles: Verifier = {
   name: "roles",

@@ -113,7 +113,7 @@ function label(stmt: Stmt): string {
 const isSite = (at: Site | Buffer | Ring): at is Site => "stmt" in at;
 
 /** The path of a fault's place: `tiles/for %kt/copy %sA`, `%sA`, `launch`. */
-export function pathOf(at: Fault["at"]): string {
+function pathOf(at: Fault["at"]): string {
   if (typeof at === "string") return at;
   return isSite(at) ? [...at.parents, at.stmt].map(label).join("/") : `%${at.name}`;
 }

@@ -28,10 +28,7 @@ const recipe = (transport: "direct" | "cp.async", slots: number): Recipe => ({
 });
 
 /** Programs of one recipe, by stage: the last of each. */
-export function stagesOf(
-  transport: "direct" | "cp.async" = "cp.async",
-  slots = 3,
-): ReadonlyMap<Stage, TileProgram> {
+function stagesOf(transport: "direct" | "cp.async" = "cp.async", slots = 3): ReadonlyMap<Stage, TileProgram> {
   const start = build(recipe(transport, slots));
   const found = new Map<Stage, TileProgram>([["nest", start]]);
   const done = runPasses(start, target("sm_80"), passes, {
