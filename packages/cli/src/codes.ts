@@ -73,11 +73,6 @@ export const codes = {
     kind: "unsupported",
     meaning: "a problem that `run` has no way to feed or to check",
   },
-  noBackend: {
-    code: "TW7041",
-    kind: "unsupported",
-    meaning: "no backend serves the problem on this architecture",
-  },
   tooLarge: {
     code: "TW7042",
     kind: "unsupported",

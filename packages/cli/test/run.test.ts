@@ -2,12 +2,17 @@ import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { decodeArray, encodeArray } from "@tilewright/ir";
-import { describe, expect, test } from "vitest";
+import * as runtime from "@tilewright/runtime";
+import { describe, expect, test, vi } from "vitest";
+
 import { loadMatrix } from "../src/files/load.ts";
 import { encodeNpy } from "../src/files/npy.ts";
 import { runResultSchema } from "../src/run/result.ts";
 import { cli, contextIn } from "./harness.ts";
 import { scratch } from "./scratch.ts";
+
+// Replaceable, for the one test that fakes a run.
+vi.mock("@tilewright/runtime", async (original) => ({ ...(await original<typeof runtime>()) }));
 
 const fixtures = fileURLToPath(new URL("fixtures", import.meta.url));
 const emulated = "--device emulator --arch sm_70";
@@ -219,6 +224,33 @@ describe("what goes wrong", () => {
     if (code === 0) return;
     expect(code).toBe(4);
     expect(stderr).toContain("run it on the emulator: --device emulator");
+  });
+
+  test("factors that only a launch knows", async () => {
+    const request = { arch: "sm_70", problem: { m: 9, n: 9, k: 9, alpha: "runtime" } };
+    const { code, stderr } = await cli("run --request -", { stdin: JSON.stringify(request) });
+    expect(code).toBe(3);
+    expect(stderr).toContain(
+      "TW7040 (unsupported) at alpha: alpha is left to the launch, and run has no value for it",
+    );
+    expect((await cli("run --request - --alpha 2", { stdin: JSON.stringify(request) })).code).toBe(0);
+  });
+
+  test("results that depend on the completion order", async () => {
+    // A device whose second run gives other bits: what a hazard that no rule knows would look like.
+    let runs = 0;
+    const spy = vi.spyOn(runtime, "runGemm").mockImplementation(() => {
+      const d = new Uint8Array(81 * 4);
+      d[0] = runs++;
+      return {
+        ok: true,
+        value: { d, steps: new Map(), timeMs: 1, findings: [], counters: null, completed: true },
+      };
+    });
+    const { code, stderr } = await cli(`run ${emulated} -m 9 -n 9 -k 9 --order all --no-check`);
+    spy.mockRestore();
+    expect(code).toBe(5);
+    expect(stderr).toContain("TW7063 (check) at D: orders eager and lazy give different results");
   });
 
   test("more memory than this machine has", async () => {

@@ -4,8 +4,8 @@ import { choice, list, seed } from "../kit/flags.ts";
 
 const group = "Emulation";
 
-export const orders = ["eager", "lazy", "random"] as const satisfies readonly Order[];
-export const checkNames = [
+const orders = ["eager", "lazy", "random"] as const satisfies readonly Order[];
+const checkNames = [
   "bounds",
   "alignment",
   "uninitialised",
