@@ -1,5 +1,6 @@
 /** The names that generated code refers to: memory views, arithmetic, and the machine's slow paths. */
 
+import type { SpecialReader } from "../machine/special.ts";
 import { popcount, type Warp } from "../machine/state.ts";
 import type { Arena } from "../memory/arena.ts";
 import * as bits from "../numerics/bits.ts";
@@ -54,15 +55,15 @@ export interface Scratch {
   readonly tid: readonly [Int32Array, Int32Array, Int32Array];
   /** Addresses of sampled shared accesses, 32 lanes each; -1 for lanes that did not execute. */
   readonly bank: Int32Array;
-  /** Executions of guarded memory instructions, in lanes, by instruction. */
-  tally: Float64Array;
+  /** Special registers that warp instructions have read so far. */
+  readonly readers: Map<string, SpecialReader>;
 }
 
 export const createScratch = (): Scratch => ({
   geometry: new Int32Array(12),
   tid: [new Int32Array(threadsPerBlock), new Int32Array(threadsPerBlock), new Int32Array(threadsPerBlock)],
   bank: new Int32Array(32 * sampledAccesses),
-  tally: new Float64Array(0),
+  readers: new Map(),
 });
 
 export type Environment = Readonly<Record<string, unknown>>;

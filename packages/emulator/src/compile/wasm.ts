@@ -173,21 +173,27 @@ interface WasmHost {
   ) => { readonly exports: Readonly<Record<string, (base: number) => void>> };
 }
 
-const host = (globalThis as { readonly WebAssembly?: WasmHost }).WebAssembly ?? null;
+const findHost = (): WasmHost | null =>
+  (globalThis as { readonly WebAssembly?: WasmHost }).WebAssembly ?? null;
 
 export const pageBytes = 65536;
 
 /** A memory that can grow to `maximum` bytes, or null where the host has no WebAssembly. */
-export const createMemory = (initial: number, maximum: number): WasmMemory | null =>
-  host === null
-    ? null
-    : new host.Memory({ initial: Math.ceil(initial / pageBytes), maximum: Math.ceil(maximum / pageBytes) });
+export function createMemory(initial: number, maximum: number): WasmMemory | null {
+  const host = findHost();
+  if (host === null) return null;
+  return new host.Memory({
+    initial: Math.ceil(initial / pageBytes),
+    maximum: Math.ceil(maximum / pageBytes),
+  });
+}
 
 /** Compile and link; null where the host has no WebAssembly or no SIMD. */
 export function instantiate(
   functions: readonly FunctionCode[],
   memory: WasmMemory,
 ): readonly ((base: number) => void)[] | null {
+  const host = findHost();
   if (host === null) return null;
   try {
     const instance = new host.Instance(new host.Module(encodeModule(functions)), { e: { m: memory } });

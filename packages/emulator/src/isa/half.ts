@@ -1,5 +1,4 @@
 /** Half precision: f16, bf16 and their packed pairs, in integer registers. PTX ISA 9.0, chapter 9.7.4. */
-import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import type { Decoder } from "./row.ts";
 
@@ -52,7 +51,7 @@ export function packedHalf(d: Decoder, name: string): Operation | null {
   const to = d.def(0, "int");
   const sources = Array.from({ length: form.operands }, (_, k) => d.use(k + 1, "int"));
   const suffix = nan ? "NaN" : "";
-  const one = (e: LaneEmitter, part: (operand: Operand) => string): string => {
+  const one = (part: (operand: Operand) => string): string => {
     const read = (operand: Operand | undefined): string => {
       if (operand === undefined) return "0";
       const value = `from${format}(${part(operand)})`;
@@ -72,10 +71,10 @@ export function packedHalf(d: Decoder, name: string): Operation | null {
       if (!packed)
         return e.setInt(
           to,
-          one(e, (operand) => e.narrow(operand, 16, false)),
+          one((operand) => e.narrow(operand, 16, false)),
         );
-      const low = one(e, (operand) => `${e.int(operand)}&65535`);
-      const high = one(e, (operand) => `${e.int(operand)}>>>16`);
+      const low = one((operand) => `${e.int(operand)}&65535`);
+      const high = one((operand) => `${e.int(operand)}>>>16`);
       return e.setInt(to, `(${low})|((${high})<<16)`);
     },
   };

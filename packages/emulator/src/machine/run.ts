@@ -459,7 +459,7 @@ export class LaunchRun implements Machine {
           : variable.offset + offset;
       }
       case "special":
-        return specialLane(operand.name, warp, lane, this.#fields.scratch, part);
+        return specialLane(operand.name, warp, lane, this.#fields.scratch, part, () => this.executed | 0);
       default:
         return 0;
     }

@@ -3,7 +3,8 @@ import type { Scratch } from "../compile/environment.ts";
 import { specialRegisters } from "../isa/special.ts";
 import type { Warp } from "./state.ts";
 
-type Reader = (
+/** Reads one word of a special register, compiled from the expression that generated code uses. */
+export type SpecialReader = (
   w: Warp,
   l: number,
   G: Int32Array,
@@ -13,26 +14,25 @@ type Reader = (
   clock: () => number,
 ) => number;
 
-const readers = new Map<string, Reader>();
-
-/** One word of a special register in a lane, by the same expression that generated code uses. */
-export function specialLane(name: string, warp: Warp, lane: number, scratch: Scratch, part: 0 | 1): number {
+/** One word of a special register in a lane; `clock` is what the clock registers show. */
+export function specialLane(
+  name: string,
+  warp: Warp,
+  lane: number,
+  scratch: Scratch,
+  part: 0 | 1,
+  clock: () => number,
+): number {
   const special = specialRegisters[name];
   if (special === undefined) return 0;
   const key = `${name}/${part}`;
-  let reader = readers.get(key);
+  let reader = scratch.readers.get(key);
   if (reader === undefined) {
     reader = new Function(
-      "w",
-      "l",
-      "G",
-      "TX",
-      "TY",
-      "TZ",
-      "clock",
+      ...["w", "l", "G", "TX", "TY", "TZ", "clock"],
       `return ${part === 0 ? special.low : special.high}`,
-    ) as Reader;
-    readers.set(key, reader);
+    ) as SpecialReader;
+    scratch.readers.set(key, reader);
   }
-  return reader(warp, lane, scratch.geometry, ...scratch.tid, () => 0);
+  return reader(warp, lane, scratch.geometry, ...scratch.tid, clock);
 }

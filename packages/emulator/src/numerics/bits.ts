@@ -7,7 +7,7 @@ const asF64 = new Float64Array(scratch);
 
 /** The 32 bits of a number that is exact in f32; every NaN is 0x7fffffff, the one NaN that the arithmetic units make. */
 export function floatBits(x: number): number {
-  if (x !== x) return 0x7fffffff;
+  if (Number.isNaN(x)) return 0x7fffffff;
   asF32[0] = x;
   return asI32[0] as number;
 }
@@ -19,13 +19,13 @@ export function bitsFloat(bits: number): number {
 
 /** Low word of a double; NaN is 0x7fff_ffff_ffff_ffff as f64 units make it. */
 export function doubleLow(x: number): number {
-  if (x !== x) return -1;
+  if (Number.isNaN(x)) return -1;
   asF64[0] = x;
   return asI32[0] as number;
 }
 
 export function doubleHigh(x: number): number {
-  if (x !== x) return 0x7fffffff;
+  if (Number.isNaN(x)) return 0x7fffffff;
   asF64[0] = x;
   return asI32[1] as number;
 }

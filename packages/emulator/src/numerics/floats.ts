@@ -23,8 +23,10 @@ export const saturate = (x: number): number => (x > 0 ? (x < 1 ? x : 1) : 0);
 export const reluHalf = (x: number): number => (x < 0 ? 0 : x === 0 ? 0 : x);
 
 /** min and max: a NaN loses against a number; -0 is below +0. */
-export const min2 = (a: number, b: number): number => (a !== a ? b : b !== b ? a : Math.min(a, b));
-export const max2 = (a: number, b: number): number => (a !== a ? b : b !== b ? a : Math.max(a, b));
+export const min2 = (a: number, b: number): number =>
+  Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.min(a, b);
+export const max2 = (a: number, b: number): number =>
+  Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b);
 
 export const addF32 = exact.add32;
 export const subF32 = (a: number, b: number, rounding: Rounding): number => exact.add32(a, -b, rounding);
@@ -146,7 +148,7 @@ export const encodeDecode32 = (x: number, rounding: Rounding): number => roundTo
 export const roundEven = (x: number): number => exact.roundInteger(x, "rni");
 /** Clamp; NaN becomes 0. */
 export const clampNumber = (x: number, least: number, most: number): number =>
-  x !== x ? 0 : x < least ? least : x > most ? most : x;
+  Number.isNaN(x) ? 0 : x < least ? least : x > most ? most : x;
 
 export function integer64(
   l: number,
@@ -162,7 +164,7 @@ export function integer64(
 
 export function float64ToInteger(x: number, rounding: "rni" | "rzi" | "rmi" | "rpi", signed: number): number {
   let value = 0n;
-  if (x === x) {
+  if (!Number.isNaN(x)) {
     const least = signed === 1 ? -(2n ** 63n) : 0n;
     const most = signed === 1 ? 2n ** 63n - 1n : 2n ** 64n - 1n;
     const whole = exact.roundInteger(x, rounding);
