@@ -14,7 +14,7 @@ import { err, ok } from "./ids.ts";
 import { makeManifest } from "./makeManifest.ts";
 import type { KernelSpec, Manifest } from "./manifest.ts";
 import { didYouMean } from "./nearest.ts";
-import { runPasses } from "./passes/runPasses.ts";
+import { runPasses, type Verification } from "./passes/runPasses.ts";
 import type { Problem } from "./problem.ts";
 import { parseSchedule, printSchedule, scheduleFromRecord } from "./schedule/codec.ts";
 import type { Schedule } from "./schedule.ts";
@@ -48,8 +48,8 @@ interface CompileBase {
   readonly target: Target;
   /** Id of the backend to use; the first that can, unless told otherwise. */
   readonly backend?: string;
-  /** Verify the program after every pass; true unless told otherwise. */
-  readonly verify?: boolean;
+  /** Verify the program before and after all passes (`ends`) unless told otherwise. */
+  readonly verify?: Verification;
 }
 
 /** A problem, with the user's schedule or the backend's best; or a tile program (text or object) of any stage to go on from. */
@@ -258,7 +258,7 @@ function compileProblem(
     program,
     plan,
     first: { pass: "tile", summary: "The loop nest of the problem, factored as the schedule says" },
-    verify: input.verify ?? true,
+    verify: input.verify ?? "ends",
     locations: undefined,
   });
 }
@@ -290,7 +290,7 @@ function compileProgram(
       program,
       plan: null,
       first: { pass: "from", summary: "The program as given" },
-      verify: input.verify ?? true,
+      verify: input.verify ?? "ends",
       locations,
     });
   } catch (failure) {
@@ -324,7 +324,7 @@ interface Start {
   readonly program: TileProgram;
   readonly plan: Plan | null;
   readonly first: { readonly pass: string; readonly summary: string };
-  readonly verify: boolean;
+  readonly verify: Verification;
   readonly locations: ReadonlyMap<object, SourceLocation> | undefined;
 }
 

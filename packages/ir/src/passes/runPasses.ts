@@ -1,14 +1,20 @@
-/** Running a list of passes: stages checked at every step, programs verified before the first and after each. */
-import { type Checked, InternalError, type SourceLocation } from "../diagnostics.ts";
+/** Running a list of passes: stages checked at every step, programs verified before the first and after each or the last. */
+import { type Checked, type Diagnostic, InternalError, type SourceLocation } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
 import type { Target } from "../target.ts";
 import { type Stage, stages, type TileProgram } from "../tile/types.ts";
 import { verifyChunkCounts, verifyProgram } from "../tile/verify/index.ts";
 import type { Pass } from "./pass.ts";
 
+/**
+ * What to verify: the given program and what `each` pass returns, or what the last one returns (`ends`: a tenth of the time, and a fault
+ * still names its pass, because the list is then run again with `each`), or `none`.
+ */
+export type Verification = "each" | "ends" | "none";
+
 export interface RunPassesOptions {
-  /** Verify the given program and what each pass returns; true unless told otherwise. */
-  readonly verify?: boolean;
+  /** `each` unless told otherwise. */
+  readonly verify?: Verification;
   /** Places of the given program's parts in its text, for diagnostics. */
   readonly locations?: ReadonlyMap<object, SourceLocation>;
   /** Called after each pass that ran; `changed` is false when it returned the same object. */
@@ -28,26 +34,31 @@ export function runPasses(
   passes: readonly Pass[],
   options: RunPassesOptions = {},
 ): Checked<TileProgram> {
-  const verify = options.verify ?? true;
-  if (verify) {
+  const verify = options.verify ?? "each";
+  if (verify !== "none") {
     const errors = verifyProgram(program, target, options.locations);
     if (errors.length > 0) return err(errors);
   }
   let current = program;
   // A hand-edited program may be right for its own number of chunks only; what passes make is right for any.
-  const anyCount = verify && verifyChunkCounts(program).length === 0;
+  const anyCount = verify !== "none" && verifyChunkCounts(program).length === 0;
+  const faults = (next: TileProgram, counts: boolean): readonly Diagnostic[] => [
+    ...verifyProgram(next, target),
+    ...(anyCount && counts ? verifyChunkCounts(next) : []),
+  ];
   for (const pass of passes) {
     if (order(pass.from) < order(current.stage)) continue;
     const next = runPass(pass, current, target);
-    if (verify && next !== current) {
-      const errors = [
-        ...verifyProgram(next, target),
-        ...(anyCount && mayChangeProtocol(current, next) ? verifyChunkCounts(next) : []),
-      ];
+    if (verify === "each" && next !== current) {
+      const errors = faults(next, mayChangeProtocol(current, next));
       if (errors.length > 0) throw new InternalError(`pass ${pass.name} made an invalid program`, errors);
     }
     options.after?.(pass, current, next, next !== current);
     current = next;
+  }
+  if (verify === "ends" && current !== program && faults(current, true).length > 0) {
+    // Throws, naming the pass that was first.
+    runPasses(program, target, passes, { verify: "each" });
   }
   return ok(current);
 }

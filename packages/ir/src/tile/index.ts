@@ -1,7 +1,7 @@
 /** Public surface of the tile IR, beside its types (`types.ts`). */
 
 export { type DiffOptions, unifiedDiff } from "../passes/diff.ts";
-export { type RunPassesOptions, runPasses } from "../passes/runPasses.ts";
+export { type RunPassesOptions, runPasses, type Verification } from "../passes/runPasses.ts";
 export {
   operandRole,
   type SharedAccess,

@@ -78,7 +78,7 @@ describe("runPasses", () => {
     expect(() => runPasses(parse(fixture("pipelined")), sm80, [careless])).toThrow(
       "with 1 K chunks: chunk 1 of %ring",
     );
-    expect(runPasses(parse(fixture("pipelined")), sm80, [careless], { verify: false }).ok).toBe(true);
+    expect(runPasses(parse(fixture("pipelined")), sm80, [careless], { verify: "none" }).ok).toBe(true);
   });
 });
 
@@ -140,4 +140,13 @@ describe("unifiedDiff", () => {
       ].join("\n"),
     );
   });
+});
+
+test("`ends` verifies the last program only, and still names the pass that broke it", () => {
+  const program = parse(fixture("pipelined"));
+  const seen: string[] = [];
+  expect(() =>
+    runPasses(program, sm80, [careless], { verify: "ends", after: (pass) => void seen.push(pass.name) }),
+  ).toThrow(`pass ${careless.name} made an invalid program`);
+  expect(seen).toEqual([careless.name]);
 });
