@@ -27,7 +27,7 @@ describe("load", () => {
       "<text>:15:3: TW5012 (unsupported) at x: registers of type .b128 are not emulated",
     ]);
     expect(messages(load("cp.async.bulk.commit_group;"))[0]).toMatch(
-      /TW5011 .*cp.async.bulk.commit_group: the modifier .bulk is not emulated here/,
+      /TW5010 .*the instruction cp.async.bulk.commit_group is not emulated/,
     );
     expect(messages(load("min.xorsign.abs.f16 %h0, %h1, %h2;"))[0]).toMatch(/TW5011 .*xorsign/);
   });

@@ -184,9 +184,16 @@ export class Race {
     const reads = this.#read;
     const plane = me * this.#words;
     for (let q = first; q < end; q++) {
-      // The usual case: these bytes were read, and looked into, in the same clock and not written since.
+      // The usual case: these bytes were read, and looked into, in the same clock and not written since. Another lane's
+      // read adds nothing unless the warp itself wrote the word: then which lane reads matters.
       const old = reads[plane + q] as number;
-      if (old >> 6 === entry >> 6 && (old === entry || (old & 63) === severalLanes)) continue;
+      if (old >> 6 === entry >> 6) {
+        if (old === entry || (old & 63) === severalLanes) continue;
+        if (this.#writer[q] !== me + 1) {
+          reads[plane + q] = old | severalLanes;
+          continue;
+        }
+      }
       this.#readWord(w, lane, q, bytes, clock, entry, site);
     }
   }

@@ -28,3 +28,23 @@ export const instructionTable: Table = {
   ...asyncTable,
   ...controlTable,
 };
+
+/** Instructions without a row whose first word has one: refused by their own name rather than by a modifier. */
+export const withoutRow: ReadonlySet<string> = new Set([
+  "barrier.cluster.arrive",
+  "barrier.cluster.wait",
+  "cp.async.bulk",
+  "cp.async.bulk.commit_group",
+  "cp.async.bulk.prefetch",
+  "cp.async.bulk.prefetch.tensor",
+  "cp.async.bulk.tensor",
+  "cp.async.bulk.wait_group",
+  "cp.async.mbarrier.arrive",
+  "cp.reduce.async.bulk",
+  "cp.reduce.async.bulk.tensor",
+  "createpolicy.cvt",
+  "createpolicy.range",
+  "fence.mbarrier_init",
+  "red.async",
+  "st.async",
+]);

@@ -1,0 +1,186 @@
+/**
+ * Where the elements of a matrix instruction's operands live: which lane, register and part of a register holds which
+ * coordinate. PTX ISA 9.0, chapter 9.7.14.5 (the figures there, as bits).
+ *
+ * All layouts map bits to bits, so a row names, for each bit of the lane, then of the register's number, then of the part's
+ * number within a register, the step it takes: `m8` is eight rows, `k1` one element of K, `t2` two tiles on (the quad pairs
+ * of Volta multiply a tile each). Lowest bits first.
+ */
+
+/** Coordinates of one element. */
+export interface Coordinates {
+  readonly t: number;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+}
+
+interface LayoutRow {
+  readonly shape: string;
+  /** Bits of an element of A and B. */
+  readonly bits: number;
+  readonly a: string;
+  readonly b: string;
+}
+
+/** A by rows and B by columns (`.row.col`); Volta's other orders are apart. */
+export const fragmentRows: readonly LayoutRow[] = [
+  { shape: "m16n8k8", bits: 16, a: "k2 k4 m1 m2 m4 | m8 | k1", b: "k2 k4 n1 n2 n4 | | k1" },
+  { shape: "m16n8k16", bits: 16, a: "k2 k4 m1 m2 m4 | m8 k8 | k1", b: "k2 k4 n1 n2 n4 | k8 | k1" },
+  { shape: "m16n8k4", bits: 32, a: "k1 k2 m1 m2 m4 | m8 |", b: "k1 k2 n1 n2 n4 | |" },
+  { shape: "m16n8k8", bits: 32, a: "k1 k2 m1 m2 m4 | m8 k4 |", b: "k1 k2 n1 n2 n4 | k4 |" },
+  { shape: "m8n8k4", bits: 64, a: "k1 k2 m1 m2 m4 | |", b: "k1 k2 n1 n2 n4 | |" },
+  { shape: "m16n8k4", bits: 64, a: "k1 k2 m1 m2 m4 | m8 |", b: "k1 k2 n1 n2 n4 | |" },
+  { shape: "m16n8k8", bits: 64, a: "k1 k2 m1 m2 m4 | m8 k4 |", b: "k1 k2 n1 n2 n4 | k4 |" },
+  { shape: "m16n8k16", bits: 64, a: "k1 k2 m1 m2 m4 | m8 k4 k8 |", b: "k1 k2 n1 n2 n4 | k4 k8 |" },
+  { shape: "m8n8k16", bits: 8, a: "k4 k8 m1 m2 m4 | | k1 k2", b: "k4 k8 n1 n2 n4 | | k1 k2" },
+  { shape: "m16n8k16", bits: 8, a: "k4 k8 m1 m2 m4 | m8 | k1 k2", b: "k4 k8 n1 n2 n4 | | k1 k2" },
+  { shape: "m16n8k32", bits: 8, a: "k4 k8 m1 m2 m4 | m8 k16 | k1 k2", b: "k4 k8 n1 n2 n4 | k16 | k1 k2" },
+  { shape: "m8n8k32", bits: 4, a: "k8 k16 m1 m2 m4 | | k1 k2 k4", b: "k8 k16 n1 n2 n4 | | k1 k2 k4" },
+  { shape: "m16n8k32", bits: 4, a: "k8 k16 m1 m2 m4 | m8 | k1 k2 k4", b: "k8 k16 n1 n2 n4 | | k1 k2 k4" },
+  {
+    shape: "m16n8k64",
+    bits: 4,
+    a: "k8 k16 m1 m2 m4 | m8 k32 | k1 k2 k4",
+    b: "k8 k16 n1 n2 n4 | k32 | k1 k2 k4",
+  },
+  {
+    shape: "m8n8k128",
+    bits: 1,
+    a: "k32 k64 m1 m2 m4 | | k1 k2 k4 k8 k16",
+    b: "k32 k64 n1 n2 n4 | | k1 k2 k4 k8 k16",
+  },
+  {
+    shape: "m16n8k128",
+    bits: 1,
+    a: "k32 k64 m1 m2 m4 | m8 | k1 k2 k4 k8 k16",
+    b: "k32 k64 n1 n2 n4 | | k1 k2 k4 k8 k16",
+  },
+  {
+    shape: "m16n8k256",
+    bits: 1,
+    a: "k32 k64 m1 m2 m4 | m8 k128 | k1 k2 k4 k8 k16",
+    b: "k32 k64 n1 n2 n4 | k128 | k1 k2 k4 k8 k16",
+  },
+];
+
+/** C and D of every shape but Volta's, by rows of the tile and bits of an element. */
+const accumulators: Readonly<Record<string, string>> = {
+  "8/32": "n2 n4 m1 m2 m4 | n1 |",
+  "8/64": "n2 n4 m1 m2 m4 | n1 |",
+  "16/16": "n2 n4 m1 m2 m4 | m8 | n1",
+  "16/32": "n2 n4 m1 m2 m4 | n1 m8 |",
+  "16/64": "n2 n4 m1 m2 m4 | n1 m8 |",
+};
+
+/** m8n8k4 of f16: four lanes and the four that are 16 further on make a quad pair. */
+const volta = {
+  a: { row: "m1 m2 t1 t2 m4 | k2 | k1", col: "k1 k2 t1 t2 m4 | m2 | m1" },
+  b: { row: "k1 k2 t1 t2 n4 | n2 | n1", col: "n1 n2 t1 t2 n4 | k2 | k1" },
+  c: { 16: "m1 m2 t1 t2 m4 | n2 n4 | n1", 32: "m1 n2 t1 t2 m4 | n1 m2 n4 |" },
+} as const;
+
+/** One operand's layout. */
+export interface Fragment {
+  /** Registers of a lane, and elements in each. */
+  readonly registers: number;
+  readonly parts: number;
+  at(lane: number, register: number, part: number): Coordinates;
+}
+
+/** The operands of one form of mma. */
+export interface Fragments {
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  /** Tiles multiplied side by side. */
+  readonly tiles: number;
+  readonly a: Fragment;
+  readonly b: Fragment;
+  readonly c: Fragment;
+  readonly d: Fragment;
+}
+
+type Axis = keyof Coordinates;
+interface Step {
+  readonly axis: Axis;
+  readonly by: number;
+}
+
+function parseLayout(text: string): Fragment {
+  const groups = text.split("|").map((group): readonly Step[] =>
+    group
+      .trim()
+      .split(" ")
+      .filter((word) => word !== "")
+      .map((word) => ({ axis: axisOf(word), by: Number(word.slice(1)) })),
+  );
+  return {
+    registers: 2 ** (groups[1]?.length ?? 0),
+    parts: 2 ** (groups[2]?.length ?? 0),
+    at: (...numbers) => {
+      const at = { t: 0, m: 0, n: 0, k: 0 };
+      groups.forEach((steps, g) => {
+        steps.forEach(({ axis, by }, bit) => {
+          if ((((numbers[g] ?? 0) >> bit) & 1) === 1) at[axis] += by;
+        });
+      });
+      return at;
+    },
+  };
+}
+
+const axisOf = (word: string): Axis => {
+  const axis = word[0];
+  return axis === "t" || axis === "m" || axis === "n" ? axis : "k";
+};
+
+export interface FragmentRequest {
+  /** `m16n8k16` and the like. */
+  readonly shape: string;
+  /** Bits of an element of A and B, of C and of D. */
+  readonly bits: number;
+  readonly cBits: number;
+  readonly dBits: number;
+  readonly aOrder: "row" | "col";
+  readonly bOrder: "row" | "col";
+}
+
+/** The layouts of a form; null for forms that do not exist. */
+export function fragmentsOf(request: FragmentRequest): Fragments | null {
+  const { shape, bits, cBits, dBits, aOrder, bOrder } = request;
+  const extents = /^m(\d+)n(\d+)k(\d+)$/.exec(shape);
+  if (extents === null) return null;
+  const [m, n, k] = [Number(extents[1]), Number(extents[2]), Number(extents[3])];
+  if (shape === "m8n8k4" && bits === 16) {
+    const accumulator = (width: number): Fragment | null =>
+      width === 16 || width === 32 ? parseLayout(volta.c[width]) : null;
+    const [c, d] = [accumulator(cBits), accumulator(dBits)];
+    if (c === null || d === null) return null;
+    return { m, n, k, tiles: 4, a: parseLayout(volta.a[aOrder]), b: parseLayout(volta.b[bOrder]), c, d };
+  }
+  const row = fragmentRows.find((r) => r.shape === shape && r.bits === bits);
+  const [c, d] = [accumulators[`${m}/${cBits}`], accumulators[`${m}/${dBits}`]];
+  if (row === undefined || c === undefined || d === undefined || aOrder !== "row" || bOrder !== "col")
+    return null;
+  return {
+    m,
+    n,
+    k,
+    tiles: 1,
+    a: parseLayout(row.a),
+    b: parseLayout(row.b),
+    c: parseLayout(c),
+    d: parseLayout(d),
+  };
+}
+
+/** Element number of every (register, lane, part) of a fragment, parts fastest, lanes next. */
+export function fragmentIndex(fragment: Fragment, number: (at: Coordinates) => number): Int32Array {
+  const { registers, parts } = fragment;
+  const index = new Int32Array(registers * 32 * parts);
+  for (let r = 0; r < registers; r++)
+    for (let lane = 0; lane < 32; lane++)
+      for (let p = 0; p < parts; p++) index[(r * 32 + lane) * parts + p] = number(fragment.at(lane, r, p));
+  return index;
+}

@@ -1,0 +1,51 @@
+/**
+ * Operands of tensor cores, decoded: the value and the exponent that alignment goes by. That exponent is not normalised:
+ * subnormals have their format's least one; a zero has -126 in every format.
+ */
+import { exponentOf, formats } from "@tilewright/ir";
+import { decodeFloat } from "./floats.ts";
+import type { OperandFormat } from "./tensorcore.ts";
+
+/** Exponent of infinities and NaN: above every finite sum of two, so that one comparison finds them. */
+export const specialExponent = 1 << 20;
+/** Exponent of zero. */
+export const zeroExponent = -126;
+
+/** Values and exponents by code. */
+export interface OperandTable {
+  readonly values: Float64Array;
+  readonly exponents: Int32Array;
+}
+
+const tables = new Map<OperandFormat, OperandTable>();
+
+/** The table of a format of 8 or 16 bits; made when first asked for. */
+export function operandTable(format: Exclude<OperandFormat, "tf32">): OperandTable {
+  const known = tables.get(format);
+  if (known !== undefined) return known;
+  const codes = format === "e4m3" || format === "e5m2" ? 256 : 65536;
+  const values = new Float64Array(codes);
+  const exponents = new Int32Array(codes);
+  const { minExponent } = formats[format];
+  for (let code = 0; code < codes; code++) {
+    const x = decodeFloat(format, code);
+    values[code] = x;
+    exponents[code] = !Number.isFinite(x)
+      ? specialExponent
+      : x === 0
+        ? zeroExponent
+        : Math.max(exponentOf(Math.abs(x)), minExponent);
+  }
+  const table = { values, exponents };
+  tables.set(format, table);
+  return table;
+}
+
+/** Alignment exponent of an f32 by its bits. */
+export function exponentOfBits(bits: number): number {
+  const field = (bits >>> 23) & 255;
+  return field === 255 ? specialExponent : field === 0 ? -126 : field - 127;
+}
+
+/** What the tensor core reads of a 32-bit register that holds a tf32: the low 13 bits do not exist. */
+export const tf32Mask = ~0x1fff;

@@ -1,0 +1,79 @@
+/**
+ * What tensor cores of each architecture compute, as data. Products are exact; the accumulator and the products of one *fused
+ * step* are aligned to the largest exponent among them, cut towards zero at `fraction` bits below it, added exactly and
+ * rounded once. An instruction with a longer K chains steps of `step` elements, in ascending k.
+ *
+ * Sources: MMA-Sim (Xie et al., arXiv 2511.10909: V100 to B200, bitwise) and Khattak and Mikaitis (arXiv 2512.07004). That
+ * mma.sync on Hopper takes fp8 operands through f16, in steps of 16, was measured on an H100 (test/tensorcore.golden.test.ts).
+ */
+
+/** Operand formats of the fused floating-point dot product; the 8-bit ones come in any mixture. */
+export type OperandFormat = "f16" | "bf16" | "tf32" | "e4m3" | "e5m2";
+
+export interface StepArithmetic {
+  /** Bits kept below the largest exponent. */
+  readonly fraction: number;
+  /** Elements of K in one fused step. */
+  readonly step: number;
+  /** Fraction bits of an f32 result: 23, or 13 where the datapath for fp8 is narrower. */
+  readonly mantissa: number;
+}
+
+export interface TensorArithmetic {
+  readonly name: string;
+  /** f16 and bf16 operands. */
+  readonly half: StepArithmetic;
+  readonly tf32: StepArithmetic;
+  readonly fp8: StepArithmetic;
+}
+
+const row = (
+  name: string,
+  fraction: number,
+  half: number,
+  tf32: number,
+  fp8: StepArithmetic,
+): TensorArithmetic => ({
+  name,
+  half: { fraction, step: half, mantissa: 23 },
+  tf32: { fraction, step: tf32, mantissa: 23 },
+  fp8,
+});
+const wide = (fraction: number, step: number): StepArithmetic => ({ fraction, step, mantissa: 23 });
+const narrow: StepArithmetic = { fraction: 13, step: 16, mantissa: 13 };
+
+/** By the least compute capability that has it, ascending. Formats that an architecture lacks have its plain values. */
+const architectures = [
+  { since: 70, arithmetic: row("Volta", 23, 4, 4, wide(23, 4)) },
+  { since: 75, arithmetic: row("Turing", 24, 8, 4, wide(24, 8)) },
+  { since: 80, arithmetic: row("Ampere", 24, 8, 4, wide(24, 8)) },
+  { since: 89, arithmetic: row("Ada", 24, 8, 4, narrow) },
+  { since: 90, arithmetic: row("Hopper", 25, 16, 8, wide(25, 16)) },
+  { since: 100, arithmetic: row("Blackwell", 25, 16, 8, wide(25, 16)) },
+  { since: 120, arithmetic: row("RTX Blackwell", 25, 16, 8, wide(25, 32)) },
+] as const;
+
+/** The arithmetic of a target such as `sm_90a`; null for what is no target of compute capability 7.0 or later. */
+export function arithmeticOf(target: string): TensorArithmetic | null {
+  const capability = Number(/^sm_(\d{2,3})[af]?$/.exec(target)?.[1] ?? 0);
+  let found: TensorArithmetic | null = null;
+  for (const { since, arithmetic } of architectures) if (capability >= since) found = arithmetic;
+  return found;
+}
+
+/** How an instruction with operands of `format` computes. */
+export function stepOf(arithmetic: TensorArithmetic, format: OperandFormat): StepArithmetic {
+  switch (format) {
+    case "f16":
+    case "bf16":
+      return arithmetic.half;
+    case "tf32":
+      return arithmetic.tf32;
+    case "e4m3":
+    case "e5m2":
+      return arithmetic.fp8;
+    default:
+      format satisfies never;
+      return arithmetic.half;
+  }
+}
