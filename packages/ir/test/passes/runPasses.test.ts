@@ -68,17 +68,35 @@ describe("runPasses", () => {
     expect(() => runPasses(program, sm80, [broken])).toThrow(message);
   });
 
+  const careless: Pass = {
+    ...pass((p: TileProgram) => p),
+    name: "careless",
+    from: "pipelined",
+    to: "pipelined",
+    run: () => parse(edit(edit(fixture("pipelined"), " when %pt < 6", ""), " when %pt < 6", "")),
+  };
+
   it("blames a pass whose ring is right for the number of chunks at hand only", () => {
-    const careless: Pass = {
-      ...pass((p: TileProgram) => p),
-      from: "pipelined",
-      to: "pipelined",
-      run: () => parse(edit(edit(fixture("pipelined"), " when %pt < 6", ""), " when %pt < 6", "")),
-    };
     expect(() => runPasses(parse(fixture("pipelined")), sm80, [careless])).toThrow(
       "with 1 K chunks: chunk 1 of %ring",
     );
     expect(runPasses(parse(fixture("pipelined")), sm80, [careless], { verify: "none" }).ok).toBe(true);
+  });
+
+  it("`ends` verifies the last program only, and still names the pass that broke it", () => {
+    const idle: Pass = { ...careless, name: "idle", run: (p) => p };
+    const seenBy = (verify: "ends" | "each"): readonly string[] => {
+      const seen: string[] = [];
+      expect(() =>
+        runPasses(parse(fixture("pipelined")), sm80, [careless, idle], {
+          verify,
+          after: (done) => void seen.push(done.name),
+        }),
+      ).toThrow("pass careless made an invalid program");
+      return seen;
+    };
+    expect(seenBy("ends")).toEqual(["careless", "idle"]);
+    expect(seenBy("each")).toEqual([]);
   });
 });
 
@@ -140,13 +158,4 @@ describe("unifiedDiff", () => {
       ].join("\n"),
     );
   });
-});
-
-test("`ends` verifies the last program only, and still names the pass that broke it", () => {
-  const program = parse(fixture("pipelined"));
-  const seen: string[] = [];
-  expect(() =>
-    runPasses(program, sm80, [careless], { verify: "ends", after: (pass) => void seen.push(pass.name) }),
-  ).toThrow(`pass ${careless.name} made an invalid program`);
-  expect(seen).toEqual([careless.name]);
 });
