@@ -63,14 +63,16 @@ const mixable: readonly (readonly DType[])[] = [
   ["s8", "u8"],
 ];
 
+const isExtent = (value: number): boolean => Number.isInteger(value) && value >= 1 && value <= maxExtent;
+
 const powerOfTwo = (value: number): boolean =>
   Number.isInteger(value) && value >= 1 && Number.isInteger(Math.log2(value));
 
-/** A positive integer of at most `max`, or why not. */
-function checkExtent(name: string, value: number, max = maxExtent): Diagnostic[] {
-  if (value > max)
-    return [invalid(problemCodes.tooLarge, name, `${value} is too large`, `use at most ${max}`)];
-  if (Number.isInteger(value) && value >= 1) return [];
+/** A positive integer of at most `maxExtent`, or why not. */
+function checkExtent(name: string, value: number): Diagnostic[] {
+  if (value > maxExtent)
+    return [invalid(problemCodes.tooLarge, name, `${value} is too large`, `use at most ${maxExtent}`)];
+  if (isExtent(value)) return [];
   const legal = Number.isFinite(value) ? Math.max(1, Math.round(value)) : 1;
   return [
     invalid(
@@ -82,12 +84,13 @@ function checkExtent(name: string, value: number, max = maxExtent): Diagnostic[]
   ];
 }
 
+/** Faults of a matrix. Of one whose extents are faults themselves, only what does not follow from them. */
 function checkOperand(name: string, operand: Operand, rows: number, columns: number): Diagnostic[] {
   const found: Diagnostic[] = [];
   const contiguous = operand.layout === "row" ? columns : rows;
   const outer = operand.layout === "row" ? rows : columns;
   const { bits } = dtypes[operand.dtype];
-  const sizes = Number.isInteger(contiguous) && Number.isInteger(outer) && contiguous >= 1 && outer >= 1;
+  const sizes = isExtent(contiguous) && isExtent(outer);
   if (sizes && !(Number.isInteger(operand.ld) && operand.ld >= contiguous && operand.ld <= maxExtent)) {
     const axis = operand.layout === "row" ? "columns of the row-major" : "rows of the column-major";
     const legal = Math.min(
@@ -98,7 +101,9 @@ function checkOperand(name: string, operand: Operand, rows: number, columns: num
       invalid(
         problemCodes.leadingDimension,
         `${name}.ld`,
-        `${operand.ld} is not an integer of at least ${contiguous}, the ${axis} ${rows}x${columns} matrix`,
+        operand.ld > maxExtent
+          ? `${operand.ld} is too large`
+          : `${operand.ld} is not an integer of at least ${contiguous}, the ${axis} ${rows}x${columns} matrix`,
         `the nearest legal value is ${legal}`,
       ),
     );
@@ -239,6 +244,7 @@ function checkBatch(problem: Problem): Diagnostic[] {
       ),
     );
   }
+  if (!isExtent(problem.m) || !isExtent(problem.n)) return found;
   const span = operandSpan(problem.d, problem.m, problem.n);
   if (batch.count > 1 && batch.strideD < span)
     found.push(

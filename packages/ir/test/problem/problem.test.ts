@@ -67,6 +67,12 @@ describe("refusals", () => {
     expect(faults({ m: 2 ** 31, n: 1, k: 1 })[0]).toBe(
       "TW1002 (invalid) at m: 2147483648 is too large\n  hint: use at most 2147483647",
     );
+    expect(faults({ m: 1e12, n: 1, k: 1 })).toEqual([
+      "TW1002 (invalid) at m: 1000000000000 is too large\n  hint: use at most 2147483647",
+    ]);
+    expect(faults({ m: 1, n: 1, k: 1, a: { ld: 1e12 } })).toEqual([
+      "TW1003 (invalid) at a.ld: 1000000000000 is too large\n  hint: the nearest legal value is 2147483647",
+    ]);
     expect(faults({ m: 2 ** 21, n: 1, k: 2 ** 20 })).toEqual([
       "TW1009 (invalid) at a: 2097152 x 1048576 elements of f32 are 8796093022208 bytes\n  hint: an operand may have 2^40 = 1099511627776 bytes",
     ]);
