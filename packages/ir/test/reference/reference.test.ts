@@ -357,6 +357,10 @@ test("erf against published digits", () => {
   expect(erf(3 - 1e-9)).toBeCloseTo(erf(3 + 1e-9), 12);
 });
 
+test("activations keep NaN", () => {
+  for (const { value } of Object.values(activations)) expect(value(Number.NaN)).toBeNaN();
+});
+
 property.prop([fc.double({ min: -20, max: 20, noNaN: true }), fc.double({ min: -20, max: 20, noNaN: true })])(
   "no activation is steeper than its row says",
   (x, y) => {

@@ -2,7 +2,8 @@
 import { type DType, dtypes } from "../../dtype.ts";
 import { fmaF32 } from "../../numerics/fma.ts";
 import { roundTo } from "../../numerics/storage.ts";
-import type { Activation, EpilogueStep, Problem } from "../../problem.ts";
+import type { EpilogueStep, Problem } from "../../problem.ts";
+import { activations } from "../../reference/activations.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import {
   clip,
@@ -48,33 +49,6 @@ const s32: Arithmetic = {
 
 const arithmeticOf = (acc: DType): Arithmetic =>
   acc === "f64" ? f64 : dtypes[acc].kind === "int" ? s32 : f32;
-
-/** Abramowitz and Stegun 7.1.26 is too coarse: erf by its Taylor series near 0 and by a continued fraction of erfc beyond. */
-function erf(x: number): number {
-  const z = Math.abs(x);
-  if (z > 6) return Math.sign(x);
-  if (z < 2.5) {
-    let [term, sum] = [x, x];
-    for (let n = 1; Math.abs(term) > 1e-18 * Math.abs(sum) && n < 200; n++) {
-      term *= (-x * x) / n;
-      sum += term / (2 * n + 1);
-    }
-    return (2 / Math.sqrt(Math.PI)) * sum;
-  }
-  let fraction = 0;
-  for (let n = 60; n >= 1; n--) fraction = n / 2 / (z + fraction);
-  return Math.sign(x) * (1 - Math.exp(-z * z) / ((z + fraction) * Math.sqrt(Math.PI)));
-}
-
-/** Activations in double precision; the caller rounds once. Hardware's approximations differ within their stated error. */
-const activations: Readonly<Record<Activation, (x: number) => number>> = {
-  relu: (x) => (x > 0 || Number.isNaN(x) ? x : 0),
-  gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
-  gelu_tanh: (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
-  silu: (x) => x / (1 + Math.exp(-x)),
-  sigmoid: (x) => 1 / (1 + Math.exp(-x)),
-  tanh: Math.tanh,
-};
 
 /** Additional results by step number: matrices of `output`, vectors or one value of `reduce`. */
 export type StepOutputs = (ValueArray | undefined)[];
@@ -133,8 +107,9 @@ export class EpilogueChain {
         return (x, row, col) => mul(x, scale[alongM ? row : col] ?? 0);
       }
       case "activation": {
-        const fn = activations[step.fn];
-        return (x) => round(fn(x));
+        // In double, rounded once: hardware's approximations differ within their stated error.
+        const { value } = activations[step.fn];
+        return (x) => round(value(x));
       }
       case "clamp":
         return (x) => Math.min(step.max, Math.max(step.min, x));
