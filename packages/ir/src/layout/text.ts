@@ -15,10 +15,17 @@ export function printLayout(layout: Layout): string {
 
 const list = String.raw`\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)`;
 const pattern = new RegExp(
-  String.raw`^\s*${list}\s*:\s*${list}\s*(?:swizzle\s*[<(]\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*[>)])?\s*$`,
+  String.raw`^\s*${list}\s*:\s*${list}\s*(?:swizzle\s*<\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*$`,
 );
 
-/** The inverse of `printLayout`; spaces are free, and the swizzle may have round brackets. Errors: TW1401. */
+/**
+ * As much of a text as is meant for a layout, well formed or not: how parsers of texts that hold layouts (tile programs) find where one
+ * ends. Sticky; the layout and its swizzle stand on one line.
+ */
+export const layoutExtent =
+  /\([^()\n]*\)\s*:\s*\([^()\n]*\)(?:[^\S\n]*swizzle\s*(?:<[^<>()\n]*>|\([^<>()\n]*\)))?/y;
+
+/** The inverse of `printLayout`; spaces are free. Errors: TW1401. */
 export function parseLayout(text: string): Checked<Layout> {
   const fail = (message: string, hint: string) =>
     err([{ code: "TW1401", kind: "invalid", at: "layout", message, hint } as const]);

@@ -101,7 +101,7 @@ test("layout text: both bracket styles, and refusals that say what to write", ()
   expect(printLayout({ shape: [128, 8], stride: [1, 132], swizzle: tensorSwizzles["128B"] })).toBe(
     "(128,8):(1,132) swizzle<3,4,3>",
   );
-  expect(parseLayout(" ( 2 , 3 ):(3,1) swizzle(2, 4, 3)")).toEqual({
+  expect(parseLayout(" ( 2 , 3 ):(3,1) swizzle < 2, 4,3 >")).toEqual({
     ok: true,
     value: { shape: [2, 3], stride: [3, 1], swizzle: tensorSwizzles["64B"] },
   });
@@ -111,6 +111,7 @@ test("layout text: both bracket styles, and refusals that say what to write", ()
     ["(0,3):(1,1)", "an extent of 0"],
     ["(2,3):(1,2) swizzle<3,4,1>", "at least bits"],
     ["(2,3):(1,2) swizzle<3,4,3> x", "is not a layout"],
+    ["(2,3):(1,2) swizzle(3, 4, 3)", "is not a layout"],
   ] as const) {
     const parsed = parseLayout(text);
     expect(parsed.ok ? "" : parsed.error[0]?.message).toContain(message);

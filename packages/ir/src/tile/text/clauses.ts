@@ -2,7 +2,7 @@
  * Clauses: `keyword value` pairs behind a statement or declaration. One row drives the printer and the parser.
  * A clause whose value equals its default is not printed; one without a default is always printed and required.
  */
-import { parseLayout, printLayout } from "../../layout/text.ts";
+import { layoutExtent, parseLayout, printLayout } from "../../layout/text.ts";
 import type { Layout } from "../../layout/types.ts";
 import type { Scalar } from "../../problem.ts";
 import { printCond } from "../printExpr.ts";
@@ -270,15 +270,15 @@ export const edgeClause = (keyword: string): Clause<Edge | null> => ({
   },
 });
 
-/** The layout's own text: `(300,77):(77,1)`, optionally ` swizzle<bits,base,shift>`. */
+/** The layout's own text, see layout/text.ts. */
 export const layoutClause: Clause<Layout | null> = {
   keyword: "layout",
-  syntax: "(ROWS,COLS):(STRIDE,STRIDE)",
+  syntax: "(ROWS,COLS):(STRIDE,STRIDE) swizzle<BITS,BASE,SHIFT>",
   default: null,
   print: (layout) => (layout === null ? "" : ` ${printLayout(layout)}`),
   parse: (c) => {
     const token = c.peek();
-    const raw = c.scanner.match(/\([^()\n]*\)\s*:\s*\([^()\n]*\)(?:[^\S\n]*swizzle\s*[<(][^<>()\n]*[>)])?/y);
+    const raw = c.scanner.match(layoutExtent);
     const layout = parseLayout(raw ?? "");
     if (layout.ok) return layout.value;
     const [reason] = layout.error;
