@@ -25,12 +25,24 @@ export function parseProgram(text: string): Checked<TileProgram> {
 /** The same, with the place of every statement, buffer and ring. */
 export function parseProgramWithLocations(text: string): Checked<ParsedProgram> {
   const c = new Cursor(text);
-  const program = attempt(c, () => parseKernel(c));
+  const program = attempt(
+    c,
+    () => parseKernel(c),
+    undefined,
+    () => {},
+  );
   if (program === null || program === undefined || c.diagnostics.length > 0) return err(c.diagnostics);
   return ok({ program, locations: c.locations });
 }
 
-function parseKernel(c: Cursor): TileProgram | null {
+interface Header {
+  readonly name: string;
+  readonly stage: Stage;
+  readonly arch: string;
+}
+
+/** The first line, but for its brace. */
+function parseHeader(c: Cursor): Header {
   c.expect("tile.kernel", "at the start of a program");
   const token = c.peek();
   if (token.kind !== "entry")
@@ -40,7 +52,14 @@ function parseKernel(c: Cursor): TileProgram | null {
   const stage = c.oneOf<Stage>(stages, "stage");
   c.expect("arch", "after the stage");
   const arch = c.word("an architecture");
-  c.expect("{", "before the program");
+  if (!c.at("{")) c.expect("{", "before the program");
+  return { name: token.text, stage, arch };
+}
+
+function parseKernel(c: Cursor): TileProgram | null {
+  const header = attempt(c, () => parseHeader(c), undefined, skipToBrace);
+  // Without a brace on its first line the text is hardly a program: whatever else could be said of it would mislead.
+  if (!c.eat("{")) return null;
   const head: Head = {
     problem: null,
     launch: null,
@@ -80,11 +99,9 @@ function parseKernel(c: Cursor): TileProgram | null {
   if (after.kind !== "end")
     c.fail(after, parseCodes.syntax, `unexpected ${describe(after)} after the program`, "one program a file");
   const nest = completeNest(c, head);
-  if (head.problem === null || head.launch === null) return null;
+  if (header === null || head.problem === null || head.launch === null) return null;
   return {
-    name: token.text,
-    stage,
-    arch,
+    ...header,
     problem: head.problem,
     launch: head.launch,
     nest,
@@ -162,10 +179,10 @@ function endOfLine(c: Cursor, what: string): void {
 }
 
 /**
- * Run a parser; on failure record the diagnostic and skip the rest of the line. A body that opens on it is parsed for its own
- * errors, with the line's names in scope; names of a failed declaration go to `suspects`.
+ * Run a parser; on failure record the diagnostic and go on where `resume` says, with the names on the failed line. Names of a
+ * failed declaration go to `suspects`.
  */
-function attempt<T>(c: Cursor, parse: () => T, suspects?: Set<string>): T | null {
+function attempt<T>(c: Cursor, parse: () => T, suspects?: Set<string>, resume: Resume = recover): T | null {
   const before = c.vars.length;
   const start = c.peek().offset;
   try {
@@ -178,7 +195,7 @@ function attempt<T>(c: Cursor, parse: () => T, suspects?: Set<string>): T | null
     for (const name of names) suspects?.add(name);
     // A line that fails at its first word would be read for ever.
     if (c.peek().offset === start) c.next();
-    recover(c, names);
+    resume(c, names);
     return null;
   }
 }
@@ -189,6 +206,14 @@ function namesOnLine(text: string, start: number): string[] {
   return text.slice(start, end < 0 ? text.length : end).match(/[A-Za-z_]\w*/g) ?? [];
 }
 
+type Resume = (c: Cursor, names: readonly string[]) => void;
+
+/** The kernel's own brace, or the next line. */
+function skipToBrace(c: Cursor): void {
+  while (!c.at("{") && !c.peek().startsLine && c.peek().kind !== "end") c.next();
+}
+
+/** Skip the rest of the line; a body that opens on it is parsed for its own errors, with the line's names in scope. */
 function recover(c: Cursor, names: readonly string[]): void {
   // The failing token itself may start a line (a missing operand): then nothing is left to skip.
   while (!c.peek().startsLine && c.peek().kind !== "end" && !c.at("}")) {

@@ -183,6 +183,49 @@ const broken: readonly Broken[] = [
     errors: [{ code: "TW3004", message: "2 extents but 1 strides", hint: "give one stride for each extent" }],
   },
   {
+    what: "swizzle in round brackets",
+    edits: [["layout (20,21):(21,1)", "layout (20,21):(21,1) swizzle(3, 4, 3)"]],
+    errors: [
+      {
+        code: "TW3004",
+        message: "'(20,21):(21,1) swizzle(3, 4, 3)' is not a layout",
+        hint: "write (rows,columns):(stride,stride), e.g. (128,8):(1,132) swizzle<3,4,3>",
+      },
+    ],
+  },
+  {
+    what: "misspelt stage, and a fault of the body",
+    edits: [
+      ["stage staged", "stage stagd"],
+      ["fill %acc", "fil %acc"],
+    ],
+    errors: [
+      { code: "TW3002", message: "'stagd' is no stage", hint: "did you mean 'staged'?" },
+      { code: "TW3002", message: "'fil' begins no statement", hint: "did you mean 'fill'?" },
+    ],
+  },
+  {
+    what: "misspelt first word",
+    edits: [["tile.kernel", "tile.kernl"]],
+    errors: [
+      {
+        code: "TW3001",
+        message: "expected 'tile.kernel' at the start of a program, found 'tile.kernl'",
+        hint: "did you mean 'tile.kernel'?",
+      },
+    ],
+  },
+  {
+    what: "missing name",
+    edits: [["tile.kernel @", "tile.kernel "]],
+    errors: [{ code: "TW3001", message: "expected the kernel's name, found 'gemm'", hint: "write @name" }],
+  },
+  {
+    what: "missing brace of the kernel",
+    edits: [[" {\n  problem", "\n  problem"]],
+    errors: [{ code: "TW3001", message: "expected '{' before the program, found 'problem'" }],
+  },
+  {
     what: "foreign character",
     edits: [["fill %acc = 0", "fill %acc = €"]],
     errors: [{ code: "TW3001", message: "expected a number for the value, found '€'" }],
