@@ -2,7 +2,7 @@
 import type { Checked, Diagnostic } from "@tilewright/ir";
 import type { CudaDriver } from "./cuda/driver.ts";
 import { type CudaDeviceInfo, describeDevice, startDriver } from "./cuda/info.ts";
-import { loadKoffi, openKoffiDriver } from "./cuda/koffi.ts";
+import { type KoffiDriverOptions, loadKoffi, openKoffiDriver } from "./cuda/koffi.ts";
 import { cudaVersion } from "./cuda/versions.ts";
 
 export interface CudaReport {
@@ -15,10 +15,12 @@ export interface CudaReport {
   readonly devices: readonly CudaDeviceInfo[];
   /** Why something above is missing; empty when a GPU can be used. */
   readonly problems: readonly Diagnostic[];
+  /** Libraries that did not load, each with the loader's reason, as far as they were tried. */
+  readonly missed: readonly string[];
 }
 
 /** How to get a driver; tests pass a fake one. */
-export type DriverSource = () => Promise<Checked<CudaDriver>>;
+export type DriverSource = (options?: Pick<KoffiDriverOptions, "missed">) => Promise<Checked<CudaDriver>>;
 
 /** Look for koffi, the driver and its devices. */
 export async function describeCuda(source: DriverSource = openKoffiDriver): Promise<CudaReport> {
@@ -29,10 +31,15 @@ export async function describeCuda(source: DriverSource = openKoffiDriver): Prom
     driver: null,
     devices: [],
     problems: [],
+    missed: [],
   };
-  const driver = await source();
-  if (!driver.ok) return { ...report, problems: driver.error };
-  const found: CudaReport = { ...report, library: driver.value.library };
+  const missed: string[] = [];
+  const driver = await source({
+    // The loader's reason often begins with the library's name.
+    missed: (library, reason) => missed.push(reason.startsWith(library) ? reason : `${library}: ${reason}`),
+  });
+  if (!driver.ok) return { ...report, problems: driver.error, missed };
+  const found: CudaReport = { ...report, library: driver.value.library, missed };
   const started = startDriver(driver.value);
   if (!started.ok) return { ...found, problems: started.error };
   const devices: CudaDeviceInfo[] = [];

@@ -121,6 +121,8 @@ describe("what is missing is said", () => {
   test("no driver library", async () => {
     const outcome = await openKoffiDriver({ library: "libno-such-driver.so.1" });
     expect(codesOf(outcome)).toEqual([hasKoffi ? "TW6002" : "TW6001"]);
+    if (hasKoffi && !outcome.ok)
+      expect(outcome.error[0]?.message).toBe("no CUDA driver library was found (libno-such-driver.so.1)");
     expect(outcome.ok ? "" : outcome.error[0]?.hint).toContain("--device emulator");
   });
 

@@ -174,6 +174,14 @@ describe("what is there", () => {
     expect(report.problems).toMatchObject([{ code: "TW6004" }]);
   });
 
+  test("doctor's report says what the loader said of each library", async () => {
+    const report = await describeCuda((options) =>
+      openKoffiDriver({ ...options, library: "libno-such-driver.so.1" }),
+    );
+    if (report.koffi === null) expect(report.missed).toEqual([]);
+    else expect(report.missed).toEqual([expect.stringMatching(/^libno-such-driver\.so\.1: ./)]);
+  });
+
   test("the machine's own report never throws", async () => {
     const report = await describeCuda();
     expect(report.devices.length > 0 || report.problems.length > 0).toBe(true);

@@ -69,7 +69,7 @@ async function examine(
           what: "CUDA driver",
           status: "optional",
           found: cuda.library === null ? "none" : `${cuda.library}, which does not start`,
-          hint: why.join("; "),
+          hint: [...why, ...cuda.missed.map((line) => `tried ${line}`)].join("\n    "),
         }
       : { what: "CUDA driver", status: "ok", found: `CUDA ${cuda.driver} (${cuda.library})` },
     gpus.length === 0

@@ -66,6 +66,8 @@ export interface KoffiDriverOptions {
   readonly platform?: NodeJS.Platform;
   /** What to import as koffi. */
   readonly koffi?: string;
+  /** Told each library that does not load, with the loader's reason: too long for a message, and what `doctor` is asked for. */
+  readonly missed?: (library: string, reason: string) => void;
 }
 
 /** Load the driver library. Does not call `cuInit`. */
@@ -78,15 +80,14 @@ export async function openKoffiDriver(options: KoffiDriverOptions = {}): Promise
   const koffi = await loadKoffi(options.koffi);
   if (!koffi.ok) return koffi;
 
-  const reasons: string[] = [];
   for (const name of names) {
     try {
       return bind(koffi.value, koffi.value.load(name), name);
     } catch (error) {
-      reasons.push(`${name}: ${firstLine(error).replace("Failed to load shared library: ", "")}`);
+      options.missed?.(name, firstLine(error).replace("Failed to load shared library: ", ""));
     }
   }
-  return fail("libraryMissing", "cuda", `no CUDA driver library was found: ${reasons.join("; ")}`);
+  return fail("libraryMissing", "cuda", `no CUDA driver library was found (${names[0]})`);
 }
 
 /** Look up every function of the table; all that are missing in one diagnostic. */
