@@ -22,6 +22,11 @@ export interface LaunchConfig {
   readonly seed?: number;
   /** Rules to run: all unless given. */
   readonly checks?: "all" | "none" | readonly CheckName[];
+  /**
+   * The architecture whose tensor cores compute, as a target such as `sm_90a`: results differ in bits between generations, and
+   * text for an older target runs on newer devices. Default: the module's target.
+   */
+  readonly arithmetic?: string;
   /** Warp-instructions after which a launch is given up as endless. */
   readonly fuel?: number;
 }

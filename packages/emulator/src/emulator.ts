@@ -20,6 +20,7 @@ import { MemoryPaths } from "./machine/paths.ts";
 import { type LaunchArea, LaunchRun, type LaunchShape } from "./machine/run.ts";
 import { encodeParameters, validateLaunch } from "./machine/validate.ts";
 import { Arena, globalTag } from "./memory/arena.ts";
+import { arithmeticOf, leastArithmetic, type TensorArithmetic } from "./numerics/tensorcore.ts";
 
 export interface EmulatorOptions {
   /** Most bytes of device memory and launch state together. Default 1 GiB, at most 2 GiB. */
@@ -152,10 +153,10 @@ class EmulatedDevice implements Emulator {
     if (program === undefined) return err([unknownEntry(entry, [...module.programs.keys()])]);
     const valid = validateLaunch(program.kernel, config);
     if (!valid.ok) return valid;
-    return this.#launch(program, config);
+    return this.#launch(program, config, arithmeticOf(config.arithmetic ?? module.target) ?? leastArithmetic);
   }
 
-  #launch(program: KernelProgram, config: LaunchConfig): Checked<LaunchReport> {
+  #launch(program: KernelProgram, config: LaunchConfig, arithmetic: TensorArithmetic): Checked<LaunchReport> {
     const started = now();
     const { kernel } = program;
     const checks =
@@ -166,7 +167,7 @@ class EmulatedDevice implements Emulator {
           : config.checks;
     const findings = new Findings(checks);
     const race = (findings.wants("race") || findings.wants("async")) && usesShared(program, config);
-    const shape = this.#shape(program, config);
+    const shape = { ...this.#shape(program, config), arithmetic };
     const area = this.#place(program, shape);
     if (!area.ok) return area;
     const parameters = encodeParameters(kernel, config.params);
@@ -209,7 +210,7 @@ class EmulatedDevice implements Emulator {
     });
   }
 
-  #shape(program: KernelProgram, config: LaunchConfig): LaunchShape {
+  #shape(program: KernelProgram, config: LaunchConfig): Omit<LaunchShape, "arithmetic"> {
     const { kernel } = program;
     const dynamicShared = config.dynamicSmem ?? 0;
     const cluster = config.cluster ?? [1, 1, 1];

@@ -8,7 +8,9 @@ import { convertTable } from "./convert.ts";
 import { floatTable } from "./float.ts";
 import { integerTable } from "./integer.ts";
 import { logicTable } from "./logic.ts";
+import { matrixTable } from "./matrix.ts";
 import { memoryTable } from "./memory.ts";
+import { mmaTable } from "./mma.ts";
 import { moveTable } from "./move.ts";
 import type { Table } from "./row.ts";
 import { warpTable } from "./warp.ts";
@@ -26,6 +28,8 @@ export const instructionTable: Table = {
   ...warpTable,
   ...barrierTable,
   ...asyncTable,
+  ...matrixTable,
+  ...mmaTable,
   ...controlTable,
 };
 

@@ -2,6 +2,7 @@
 import type { SourceLocation } from "@tilewright/ir";
 import type { ScalarType } from "@tilewright/ptx";
 import type { Site } from "../checkers/findings.ts";
+import type { RuleId } from "../checkers/rules.ts";
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Group, Machine, Warp } from "../machine/state.ts";
 
@@ -86,6 +87,8 @@ export interface WaitOperation {
    * the live lanes of that member mask.
    */
   readonly members: "warp" | "none" | Operand;
+  /** The rule that is broken when the lanes never come together; H017 for `warp` and H020 for member masks unless given. */
+  readonly divergence?: RuleId;
 }
 
 export interface BranchOperation {

@@ -10,6 +10,7 @@ import type { CompiledRegion } from "../compile/region.ts";
 import type { KernelProgram } from "../load/module.ts";
 import type { Instruction, Operand } from "../load/types.ts";
 import { type Arena, globalTag } from "../memory/arena.ts";
+import type { TensorArithmetic } from "../numerics/tensorcore.ts";
 import { describeBarrier } from "./barriers.ts";
 import { bindBlocks, type RunnableBlock } from "./compiled.ts";
 import { EventQueue } from "./events.ts";
@@ -35,6 +36,8 @@ export interface LaunchShape {
   readonly fuel: number;
   /** Clusters resident at a time. */
   readonly resident: number;
+  /** Whose tensor cores compute. */
+  readonly arithmetic: TensorArithmetic;
 }
 
 /** Where the launch's own memory lies in the arena. */
@@ -81,6 +84,7 @@ export class LaunchRun implements Machine {
   readonly events: EventQueue;
   readonly order: Order;
   readonly checksRace: boolean;
+  readonly arithmetic: TensorArithmetic;
   readonly #fields: RunFields;
   readonly #random: Random;
   readonly #blocks: readonly RunnableBlock[];
@@ -99,6 +103,7 @@ export class LaunchRun implements Machine {
     this.arena = fields.arena;
     this.order = fields.shape.order;
     this.checksRace = fields.race;
+    this.arithmetic = fields.shape.arithmetic;
     this.#random = new Random(fields.shape.seed);
     this.events = new EventQueue(fields.shape.order, this.#random);
     this.#fuel = fields.shape.fuel;
@@ -398,7 +403,8 @@ export class LaunchRun implements Machine {
       warp.groups.length < 2
     )
       return;
-    const rule: RuleId = instruction.operation.members === "warp" ? "H017" : "H020";
+    const { members, divergence } = instruction.operation;
+    const rule: RuleId = divergence ?? (members === "warp" ? "H017" : "H020");
     const others = warp.live & ~mask;
     this.report(
       rule,
@@ -428,6 +434,19 @@ export class LaunchRun implements Machine {
       this.#wavefronts += taken;
       this.#conflicts += taken - least;
     });
+  }
+
+  /** Executions of instructions that count their own conflicts. */
+  readonly #sampled = new Map<Instruction, number>();
+
+  countBanks(warp: Warp, instruction: Instruction, addresses: Int32Array, bytes: number): void {
+    if (!warp.sampling) return;
+    const seen = this.#sampled.get(instruction) ?? 0;
+    if (seen >= sampledExecutions) return;
+    this.#sampled.set(instruction, seen + 1);
+    const { taken, least } = countWavefronts(addresses, 0, bytes);
+    this.#wavefronts += taken;
+    this.#conflicts += taken - least;
   }
 
   // ---------------------------------------------------------------- Machine

@@ -4,6 +4,7 @@ import type { Race } from "../checkers/race.ts";
 import type { RuleId } from "../checkers/rules.ts";
 import type { Instruction, Operand, Register } from "../load/types.ts";
 import type { Arena } from "../memory/arena.ts";
+import type { TensorArithmetic } from "../numerics/tensorcore.ts";
 import type { Barrier } from "./barriers.ts";
 import type { EventQueue } from "./events.ts";
 
@@ -148,6 +149,8 @@ export interface Machine {
   readonly events: EventQueue;
   readonly order: "eager" | "lazy" | "random";
   readonly checksRace: boolean;
+  /** How tensor cores compute: those of the launch's architecture. */
+  readonly arithmetic: TensorArithmetic;
   /** 32-bit word of `operand` in one lane; `part` 1 is the high word of a 64-bit value. */
   lane(warp: Warp, operand: Operand, lane: number, part?: 0 | 1): number;
   setLane(warp: Warp, operand: Operand, lane: number, value: number): void;
@@ -177,6 +180,8 @@ export interface Machine {
     mode: number,
   ): number;
   countBarrier(): void;
+  /** Note the bank conflicts of a shared access by all lanes of a sampled warp: `bytes` at each address, -1 for lanes left out. */
+  countBanks(warp: Warp, instruction: Instruction, addresses: Int32Array, bytes: number): void;
   countTraffic(space: "global" | "shared", read: number, written: number): void;
 }
 

@@ -2,6 +2,7 @@
 import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
 import type { LaunchConfig } from "../api.ts";
 import type { Kernel } from "../load/types.ts";
+import { arithmeticOf } from "../numerics/tensorcore.ts";
 
 /** PTX limits that hold on every target since sm_70: threads per block, per axis, blocks per axis, cluster size. */
 const maxThreads = 1024;
@@ -57,6 +58,15 @@ export function validateLaunch(kernel: Kernel, config: LaunchConfig): Checked<tr
     found.push(invalid("TW5026", "fuel", `${config.fuel} is no number of instructions`));
   if (config.seed !== undefined && !Number.isInteger(config.seed))
     found.push(invalid("TW5026", "seed", `${config.seed} is no integer`));
+  if (config.arithmetic !== undefined && arithmeticOf(config.arithmetic) === null)
+    found.push(
+      invalid(
+        "TW5026",
+        "arithmetic",
+        `${config.arithmetic} is no architecture with tensor cores`,
+        "a target from sm_70 on, for instance sm_90a",
+      ),
+    );
   return found.length === 0 ? ok(true) : err(found);
 }
 

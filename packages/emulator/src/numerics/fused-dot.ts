@@ -115,7 +115,7 @@ export function multiplyTile(tile: Tile, index: number, arithmetic: StepArithmet
 function special(tile: Tile, aRow: number, bRow: number, step: number, c: number): number {
   let sum = c;
   for (let i = 0; i < step; i++) sum += (tile.a[aRow + i] ?? 0) * (tile.b[bRow + i] ?? 0);
-  return sum !== sum ? nanBits : sum > 0 ? 0x7f800000 : 0xff800000 | 0;
+  return Number.isNaN(sum) ? nanBits : sum > 0 ? 0x7f800000 : 0xff800000 | 0;
 }
 
 /** The f16 nearest to `x`, ties to even. */

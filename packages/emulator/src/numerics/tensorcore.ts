@@ -53,6 +53,9 @@ const architectures = [
   { since: 120, arithmetic: row("RTX Blackwell", 25, 16, 8, wide(25, 32)) },
 ] as const;
 
+/** For targets without tensor cores, whose text cannot ask for them. */
+export const leastArithmetic: TensorArithmetic = architectures[0].arithmetic;
+
 /** The arithmetic of a target such as `sm_90a`; null for what is no target of compute capability 7.0 or later. */
 export function arithmeticOf(target: string): TensorArithmetic | null {
   const capability = Number(/^sm_(\d{2,3})[af]?$/.exec(target)?.[1] ?? 0);
