@@ -30,6 +30,9 @@ import { scheduleModel } from "./schedule.ts";
 /** Oldest architecture: independent thread scheduling and the `.sync` forms that the texts are written for. */
 const MIN_MAJOR = 7;
 
+/** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
+const MAX_BATCH = 65_535;
+
 export const simt: Backend = {
   id: "simt",
   summary: "fp32 FFMA on CUDA cores, sm_70 and up",
@@ -97,19 +100,27 @@ function accepts(problem: Problem): Verdict {
       `the simt backend accumulates in f32, not ${problem.acc}`,
       "use --acc-dtype f32",
     );
-  if (problem.batch.kind !== "none")
+  const { batch } = problem;
+  if (batch.kind === "grouped")
+    refuse("TW1804", "problem.batch", "grouped batches are not served yet", "launch one problem at a time");
+  if (batch.kind === "strided" && batch.count > MAX_BATCH)
     refuse(
-      "TW1804",
+      "TW1806",
       "problem.batch",
-      `${problem.batch.kind} batches are not served yet`,
-      "launch one problem at a time",
+      `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`,
+      `launch batches of at most ${MAX_BATCH}`,
     );
-  if (problem.epilogue.length > 0)
+  problem.epilogue.forEach((step, index) => {
+    const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
+    if (step.kind !== "cast" && dtype === "f32") return;
     refuse(
       "TW1805",
-      "problem.epilogue",
-      `epilogue steps (${problem.epilogue.map((s) => s.kind).join(", ")}) are not served yet`,
-      "use alpha and beta only",
+      `problem.epilogue[${index}]`,
+      step.kind === "cast"
+        ? `casts are not served: D is f32`
+        : `${step.kind} reads or stores ${dtype}, not f32`,
+      "use f32 in every step, and no cast",
     );
+  });
   return reasons.length === 0 ? ok(true) : err(reasons);
 }

@@ -32,7 +32,10 @@ export function estimateRegisters(s: SimtSchedule): number {
   const accumulators = s.threadM * s.threadN;
   const fragments = (s.threadM + s.threadN) * s.frag;
   const held = s.copy === "direct" ? stagedBytes(s) / 4 / s.stages / threadsOf(s) : 0;
-  return Math.ceil(accumulators + fragments + held) + OVERHEAD_REGISTERS;
+  // Fragments that come straight from global memory: ptxas moves all loads of the unrolled chunk to its start, and each guarded one
+  // holds its zero beside its value.
+  const early = (s.stage.includes("a") ? 0 : s.threadM) + (s.stage.includes("b") ? 0 : s.threadN);
+  return Math.ceil(accumulators + fragments + held + 2 * early * s.tileK) + OVERHEAD_REGISTERS;
 }
 
 const rules: readonly Rule[] = [
@@ -199,6 +202,17 @@ const rules: readonly Rule[] = [
         ? {
             message: `spread over ${s.spread} steps leaves none of ${s.tileK} for the wait`,
             hint: `nearest legal: spread=${Math.max(1, s.tileK - 1)}`,
+          }
+        : null,
+  },
+  {
+    code: "TW2116",
+    at: "schedule.drain",
+    find: (s) =>
+      s.drain > 0 && s.stage !== "ab"
+        ? {
+            message: `drain=${s.drain} puts chunks one after the other without a loop, and with stage=${s.stage} ptxas would load all of them at once`,
+            hint: "nearest legal: drain=0, or stage=ab",
           }
         : null,
   },

@@ -16,7 +16,9 @@ import { readSchedule, type SimtSchedule } from "./schedule.ts";
  * docs/perf/simt.md).
  */
 export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
-  const s = readSchedule(schedule);
+  const asked = readSchedule(schedule);
+  // A chunk longer than k would only multiply zeros; even, because two fragments alternate.
+  const s = { ...asked, tileK: Math.min(asked.tileK, problem.k + (problem.k % 2)) };
   const axis = (
     grid: number,
     warps: readonly [number, number],

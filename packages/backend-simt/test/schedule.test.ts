@@ -42,7 +42,7 @@ describe("illegal schedules get every reason, each with the nearest legal value"
   });
 
   test("fields that contradict each other", () => {
-    expect(reasons("stage=off stages=2 frag=1")).toEqual([
+    expect(reasons("tile=128x128x1 stage=off stages=2 frag=1")).toEqual([
       "TW2110 2 stages, but stage=off stages nothing; nearest legal: stages=1, or stage=ab",
     ]);
     expect(reasons("stages=1")).toEqual([
@@ -92,18 +92,26 @@ describe("what the backend cannot serve is said with what would work", () => {
   };
   test("dtype, accumulator, batch and epilogue, all at once", () => {
     expect(verdict({ dtype: "f32" })).toEqual([]);
+    expect(verdict({ dtype: "f32", batch: { kind: "grouped", count: 2 } })).toEqual([
+      "TW1804 unsupported problem.batch: launch one problem at a time",
+    ]);
     expect(
       verdict({
         dtype: "f16",
-        batch: { kind: "strided", count: 2 },
-        epilogue: [{ kind: "activation", fn: "relu" }],
+        batch: { kind: "strided", count: 70_000 },
+        epilogue: [
+          { kind: "activation", fn: "relu" },
+          { kind: "bias", along: "n", dtype: "f16" },
+          { kind: "cast", dtype: "f16", saturate: false },
+        ],
       }),
     ).toEqual([
       "TW1802 unsupported problem.a.dtype: use --dtype f32",
       "TW1802 unsupported problem.b.dtype: use --dtype f32",
       "TW1802 unsupported problem.d.dtype: use --dtype f32",
-      "TW1804 unsupported problem.batch: launch one problem at a time",
-      "TW1805 unsupported problem.epilogue: use alpha and beta only",
+      "TW1806 unsupported problem.batch: launch batches of at most 65535",
+      "TW1805 unsupported problem.epilogue[1]: use f32 in every step, and no cast",
+      "TW1805 unsupported problem.epilogue[2]: use f32 in every step, and no cast",
     ]);
   });
 });

@@ -1,10 +1,11 @@
-/** The epilogue: alpha * acc + beta * C, stored where the tile lies inside D. */
+/** The epilogue: steps(alpha * acc + beta * C), stored where the tile lies inside D. */
 import { bufferOf, type Scalar, type Stmt } from "@tilewright/ir";
 import { type FloatOperand, f32imm, type Operand, vec } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, ownedTile, ownerOf } from "./registers.ts";
+import { StepChain } from "./steps.ts";
 import { ownedPosition } from "./threads.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -15,12 +16,11 @@ type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
  * its store: outside D there is no C to read.
  */
 export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
-  if (stmt.steps.length > 0)
-    throw new CannotLower("epilogue", `step ${stmt.steps[0]?.kind} is not supported by this backend yet`);
   ctx.restartInvariants();
   const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
   const position = ownedPosition(ctx.values, own);
+  const chain = new StepChain(ctx, stmt, position);
   for (const group of groupAlong(acc.elements, 1, stmt.vector)) {
     const [first] = group;
     if (!first) continue;
@@ -36,6 +36,10 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       ctx.emitAny(guard, `ld.global.${suffix}`, operandOf(c), source);
       values = values.map((value, i) => blended(ctx, guard, stmt.beta, value, c[i] ?? value));
     }
+    values = values.map((value, i) => {
+      const { row, col } = group[i] ?? first;
+      return chain.apply(value, { row, col, guard });
+    });
     ctx.emitAny(
       guard,
       `st.global.${suffix}`,
@@ -43,6 +47,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       operandOf(values),
     );
   }
+  chain.finish();
 }
 
 const operandOf = (registers: readonly Reg<"f32">[]): Operand =>

@@ -1,6 +1,6 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
 import { bufferOf, sizeOf, type View } from "@tilewright/ir";
-import { type AddressOperand, addr, imm } from "@tilewright/ptx";
+import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
@@ -18,12 +18,36 @@ export function globalAddress(
 ): AddressOperand {
   const buffer = bufferOf(ctx.program, view.buffer);
   const size = sizeOf(buffer.dtype);
-  const [rowStride, colStride] = (buffer.layout?.stride ?? [0, 0]).map((s) => s * size) as [number, number];
-  const [r, c] = [ctx.linear(view.origin[0]), ctx.linear(view.origin[1])];
+  const [rowStride = 0, colStride = 0] = (buffer.layout?.stride ?? []).map((s) => s * size);
+  const name = view.buffer.toLowerCase();
+  const array = { name, rowStride, colStride, batchStride: batchStride(ctx, name) * size };
+  return arrayAddress(ctx, array, view.origin, position, row, col);
+}
+
+/** An array in global memory: its parameter, and its strides in bytes (0 along an axis that it does not have). */
+export interface GlobalArray {
+  readonly name: string;
+  readonly rowStride: number;
+  readonly colStride: number;
+  /** Between the arrays of consecutive problems of a batch. */
+  readonly batchStride: number;
+}
+
+/** Address of element `origin` + the thread's position + (row, col) of an array that is indexed like D. */
+export function arrayAddress(
+  ctx: Context,
+  array: GlobalArray,
+  origin: View["origin"],
+  position: ThreadPosition,
+  row: number,
+  col: number,
+): AddressOperand {
+  const { rowStride, colStride } = array;
+  const [r, c] = [ctx.linear(origin[0]), ctx.linear(origin[1])];
   const bytes = (r.constant + row) * rowStride + (c.constant + col) * colStride;
   const far = Math.trunc(bytes / OFFSET_GRAIN) * OFFSET_GRAIN;
 
-  let base = pointer(ctx, view.buffer);
+  let base = advance(ctx, pointer(ctx, array.name), batchIndex(ctx), array.batchStride);
   base = advance(ctx, base, axisIndex(ctx, r.terms, position.row), rowStride);
   base = advance(ctx, base, axisIndex(ctx, c.terms, position.col), colStride);
   if (far !== 0) {
@@ -42,11 +66,32 @@ export function globalAddress(
   return addr(base, bytes - far);
 }
 
+/** Elements between consecutive matrices of a strided batch; 0 without one. */
+function batchStride(ctx: Context, operand: string): number {
+  const { batch } = ctx.program.problem;
+  if (batch.kind !== "strided") return 0;
+  const strides: Readonly<Record<string, number>> = {
+    a: batch.strideA,
+    b: batch.strideB,
+    c: batch.strideC,
+    d: batch.strideD,
+  };
+  return strides[operand] ?? 0;
+}
+
+/** Which problem of the batch this block works on: the grid's second axis. Null without a batch. */
+function batchIndex(ctx: Context): Reg<"u32"> | null {
+  if (ctx.program.problem.batch.kind !== "strided") return null;
+  return ctx.values.memo("ctaid.y", "batch", (d) =>
+    ctx.prologue.emit(null, "mov.u32", d, special("%ctaid.y")),
+  );
+}
+
 /** The operand's pointer, in the global window. */
-function pointer(ctx: Context, buffer: string): Reg<"u64"> {
-  return ctx.invariant(`pointer ${buffer}`, (code) => {
+export function pointer(ctx: Context, name: string): Reg<"u64"> {
+  return ctx.invariant(`pointer ${name}`, (code) => {
     const d = ctx.entry.reg("u64", "ptr");
-    code.emit(null, "ld.param.u64", d, ctx.param(buffer));
+    code.emit(null, "ld.param.u64", d, ctx.param(name));
     code.emit(null, "cvta.to.global.u64", d, d);
     return d;
   });

@@ -2,6 +2,7 @@
 import {
   type Buffer,
   type Checked,
+  type EpilogueStep,
   err,
   type KernelSpec,
   type LoweredKernel,
@@ -75,7 +76,7 @@ const ptxTypes: Readonly<Record<number, ScalarType>> = { 8: "u64", 4: "f32" };
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;
 
-/** Pointers in the order A, B, C, D, then the scalars that the launch supplies; naturally aligned. */
+/** Pointers in the order A, B, C, D and epilogue steps, then the scalars that the launch supplies; naturally aligned. */
 function parameters(program: TileProgram): readonly ParamSpec[] {
   const out: ParamSpec[] = [];
   let offset = 0;
@@ -88,12 +89,46 @@ function parameters(program: TileProgram): readonly ParamSpec[] {
     offset += 8;
   }
   const epilogue = findEpilogue(program.body);
+  const steps = epilogue?.steps ?? [];
+  steps.forEach((step, index) => {
+    const access = stepAccess(step);
+    if (access === null) return;
+    const align = "operand" in step ? step.operand.align : 4;
+    out.push({ kind: "pointer", name: `epilogue${index}`, offset, size: 8, align, access });
+    offset += 8;
+  });
   for (const name of ["alpha", "beta"] as const) {
     if (epilogue?.[name] !== "runtime") continue;
     out.push({ kind: "scalar", name, dtype: "f32", offset, size: 4, value: name });
     offset += 4;
   }
+  steps.forEach((step, index) => {
+    if (step.kind !== "scale" || step.by !== "scalar") return;
+    const name = `epilogue${index}`;
+    out.push({ kind: "scalar", name, dtype: "f32", offset, size: 4, value: name });
+    offset += 4;
+  });
   return out;
+}
+
+/** What a step does with its own buffer; null for steps without one. */
+function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
+  switch (step.kind) {
+    case "bias":
+    case "residual":
+    case "gate":
+      return "read";
+    case "scale":
+      return step.by === "scalar" ? null : "read";
+    case "output":
+      return "write";
+    case "reduce":
+      return "readwrite";
+    case "activation":
+    case "clamp":
+    case "cast":
+      return null;
+  }
 }
 
 const operandBuffer = (program: TileProgram, name: "a" | "b" | "c" | "d"): Buffer | undefined =>
@@ -115,7 +150,7 @@ function kernelSpec(program: TileProgram, params: readonly ParamSpec[], smemByte
     entry: program.name,
     role: "main",
     launch: {
-      grid: [blocks, 1, 1],
+      grid: [blocks, program.problem.batch.kind === "strided" ? program.problem.batch.count : 1, 1],
       block: [program.launch.threads, 1, 1],
       cluster: [1, 1, 1],
       dynamicSmem: smemBytes,

@@ -6,6 +6,7 @@ import {
   type Expr,
   type Layout,
   linearOffset,
+  type Swizzle,
   sizeOf,
   type View,
 } from "@tilewright/ir";
@@ -33,6 +34,10 @@ export function sharedAddress(
   const size = sizeOf(buffer.dtype);
   const fixed = linearOffset(buffer.layout, coordinate) * size;
   const thread = threadOffset(ctx, buffer, buffer.layout, position);
+  const { swizzle } = buffer.layout;
+  const slot = slotOffset(ctx, view.slot, buffer.slots, place.slotStride);
+  if (swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0))
+    return computedAddress(ctx, swizzle, thread.reg, fixed, slot, place.offset);
   const element = swizzled(ctx, buffer.layout, thread, fixed);
 
   const origin = element.reg;
@@ -42,7 +47,6 @@ export function sharedAddress(
     if (origin) code.emit(null, "add.u32", d, d, origin);
     return d;
   });
-  const slot = slotOffset(ctx, view.slot, buffer.slots, place.slotStride);
   const constant = place.offset + element.constant + slot.constant;
   const { reg } = slot;
   if (reg === null) return addr(base, constant);
@@ -52,6 +56,36 @@ export function sharedAddress(
     return d;
   });
   return addr(moved, constant);
+}
+
+/**
+ * The address of an element whose swizzle has no constant part to take out (tiles that are no powers of two): computed where it is used,
+ * because a register for each such address of a kernel would be more than there are.
+ */
+function computedAddress(
+  ctx: Context,
+  swizzle: Swizzle,
+  thread: Reg<"u32">,
+  fixed: number,
+  slot: SlotOffset,
+  offset: number,
+): AddressOperand {
+  const { body } = ctx;
+  const linear = ctx.entry.reg("u32", "sl");
+  const d = ctx.entry.reg("u32", "sc");
+  const start = ctx.invariant("shared memory", (code) => {
+    const r = ctx.entry.reg("u32", "sm");
+    code.emit(null, "mov.u32", r, sym(SMEM));
+    return r;
+  });
+  body.emit(null, "add.u32", linear, thread, imm(fixed));
+  body.emit(null, "shr.u32", d, linear, imm(swizzle.base + swizzle.shift));
+  body.emit(null, "and.b32", d, d, imm(2 ** swizzle.bits - 1));
+  body.emit(null, "shl.b32", d, d, imm(swizzle.base));
+  body.emit(null, "xor.b32", d, d, linear);
+  body.emit(null, "add.u32", d, d, start);
+  if (slot.reg) body.emit(null, "add.u32", d, d, slot.reg);
+  return addr(d, offset + slot.constant);
 }
 
 /** Byte offset that depends on the thread: a register (null for 0) and the bits it can have set, where known and carry-free. */
@@ -77,7 +111,7 @@ function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: Th
 }
 
 /**
- * Swizzled `thread + fixed`. A XOR swizzle is linear over the bits, so where thread and constant share none,
+ * Swizzled `thread + fixed`, which share no bits. A XOR swizzle is linear over the bits, so
  * sw(thread + fixed) = sw(thread) ^ sw(fixed): the constant's bits outside the thread's reach stay an offset, only the others cost an XOR.
  */
 function swizzled(
@@ -100,10 +134,9 @@ function swizzled(
       code.emit(null, "xor.b32", d, d, from);
       return d;
     });
-  if (thread.bits === null || (thread.bits & fixed) !== 0)
-    return { reg: permute(fixed === 0 ? reg : ctx.values.sum(reg, imm(fixed))), constant: 0 };
   const constant = applySwizzle(swizzle, fixed);
-  const reach = thread.bits | spread(swizzle.bits, swizzle.base, swizzle.shift, thread.bits);
+  const bits = thread.bits ?? 0;
+  const reach = bits | spread(swizzle.bits, swizzle.base, swizzle.shift, bits);
   const shared = constant & reach;
   const permuted = permute(reg);
   if (shared === 0) return { reg: permuted, constant };
@@ -120,12 +153,12 @@ const spread = (bits: number, base: number, shift: number, input: number): numbe
   ((input >>> (base + shift)) & (2 ** bits - 1)) << base;
 
 /** Byte offset of a ring slot: a constant, or a register that the loop rotates. */
-function slotOffset(
-  ctx: Context,
-  slot: Expr,
-  slots: number,
-  stride: number,
-): { readonly reg: Reg<"u32"> | null; readonly constant: number } {
+interface SlotOffset {
+  readonly reg: Reg<"u32"> | null;
+  readonly constant: number;
+}
+
+function slotOffset(ctx: Context, slot: Expr, slots: number, stride: number): SlotOffset {
   const e = ctx.fold(slot);
   if (e.kind === "const") return { reg: null, constant: e.value * stride };
   const { loop } = ctx;

@@ -41,7 +41,7 @@ export const hasPtxas = spawnSync("ptxas", ["--version"]).status === 0;
 const assemblerArch = (arch: string): string => (arch === "sm_70" ? "sm_75" : arch);
 
 /** What ptxas -v says; throws when it refuses the text, spills, or reports a C75xx message. Texts of one call go through one process each. */
-export function assemble(ptx: string, arch: string): { readonly registers: number } {
+export function assemble(ptx: string, arch: string, what = ""): { readonly registers: number } {
   const folder = mkdtempSync(join(tmpdir(), "tilewright-"));
   try {
     const file = join(folder, "kernel.ptx");
@@ -51,7 +51,7 @@ export function assemble(ptx: string, arch: string): { readonly registers: numbe
     const log = `${run.stdout}${run.stderr}`;
     if (run.status !== 0) throw new Error(`ptxas refused the text:\n${log}`);
     if (/C75\d\d/.test(log)) throw new Error(`ptxas serialised something:\n${log}`);
-    if (/[1-9]\d* bytes spill/.test(log)) throw new Error(`ptxas spilled registers:\n${log}`);
+    if (/[1-9]\d* bytes spill/.test(log)) throw new Error(`ptxas spilled registers: ${what}\n${log}`);
     return { registers: Number(/Used (\d+) registers/.exec(log)?.[1] ?? 0) };
   } finally {
     rmSync(folder, { recursive: true, force: true });

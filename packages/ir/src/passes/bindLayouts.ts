@@ -47,6 +47,8 @@ function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: s
   const elementBytes = sizeOf(buffer.dtype);
   // Every shared buffer may take its even share of the block's memory; operands are the only large ones.
   const tiles = program.buffers.filter((b) => b.space === "shared").length;
+  // A swizzle's address is a few constants away from the thread's only where tile and threads are powers of two.
+  const cheap = [...buffer.shape, program.launch.threads].every(isPowerOfTwo);
   const choice = chooseLayout({
     shape: buffer.shape,
     contiguous,
@@ -54,10 +56,12 @@ function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: s
     accesses: tileAccesses(program, buffer.name, elementBytes),
     maxBytes: Math.floor(target.limits.maxSmemPerBlock / tiles / buffer.slots),
     ...(remedy.pad ? {} : { paddings: [0] }),
-    ...(remedy.swizzle ? {} : { swizzles: [] }),
+    ...(remedy.swizzle && (cheap || !remedy.pad) ? {} : { swizzles: [] }),
   });
   return choice?.layout ?? plain;
 }
+
+const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));
 
 /** The accesses of a shared tile in the oracle's terms, weighted by how often a thread runs them per K chunk. */
 export const tileAccesses = (

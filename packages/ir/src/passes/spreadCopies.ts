@@ -43,7 +43,9 @@ function spreadLoop(program: TileProgram, loop: For, steps: number): For {
     const copies = rest.slice(0, -1).filter((s): s is Copy => s.kind === "copy");
     if (commit?.kind !== "commit" || copies.length !== rest.length - 1) return [stmt];
     const pieces = copies.flatMap((copy) => cut(program, copy));
-    const count = Math.min(steps, pieces.length);
+    // The last step waits for the next chunk, so the commit stands before it.
+    const last = loop.to.kind === "const" ? loop.to.value - 1 : steps;
+    const count = Math.max(1, Math.min(steps, pieces.length, last));
     return Array.from({ length: count }, (_, step): Stmt => {
       const share = pieces.filter((_piece, i) => Math.floor((i * count) / pieces.length) === step);
       const block = [...(step === 0 ? [acquire] : []), ...share, ...(step === count - 1 ? [commit] : [])];

@@ -1,0 +1,206 @@
+/** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
+import { type EpilogueStep, operandStrides, packedStride, type Stmt } from "@tilewright/ir";
+import { type AddressOperand, addr, f32imm } from "@tilewright/ptx";
+import { lowerActivation } from "./activations.ts";
+import type { Pred, Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import { arrayAddress, axisBound, type GlobalArray, pointer } from "./globalAddress.ts";
+import type { ThreadPosition } from "./threads.ts";
+
+type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
+type F32 = Reg<"f32">;
+
+/** One element of the tile: its constant coordinates beside the thread's, and the predicate of its store. */
+export interface Element {
+  readonly row: number;
+  readonly col: number;
+  readonly guard: Pred | null;
+}
+
+/** f32 everywhere: the backend accepts no other dtype in a step. */
+const SIZE = 4;
+
+/** A thread's part of a reduction: one register per row, per column, or in all. */
+interface Partial {
+  readonly register: F32;
+  readonly row: number;
+  readonly col: number;
+}
+
+/** The steps of one epilogue. `apply` per element, in any order; `finish` once after all of them. */
+export class StepChain {
+  readonly #ctx: Context;
+  readonly #stmt: Epilogue;
+  readonly #position: ThreadPosition;
+  readonly #vectors = new Map<string, F32>();
+  readonly #partials = new Map<number, Map<string, Partial>>();
+
+  constructor(ctx: Context, stmt: Epilogue, position: ThreadPosition) {
+    this.#ctx = ctx;
+    this.#stmt = stmt;
+    this.#position = position;
+  }
+
+  apply(x: F32, at: Element): F32 {
+    return this.#stmt.steps.reduce((value, step, index) => this.#step(value, step, index, at), x);
+  }
+
+  /** Combine the thread's parts of the reductions with those of all others. */
+  finish(): void {
+    this.#stmt.steps.forEach((step, index) => {
+      if (step.kind === "reduce")
+        for (const partial of this.#partials.get(index)?.values() ?? []) this.#combine(step, index, partial);
+    });
+  }
+
+  #step(x: F32, step: EpilogueStep, index: number, at: Element): F32 {
+    const ctx = this.#ctx;
+    switch (step.kind) {
+      case "bias":
+        return this.#arithmetic("add.rn.f32", x, this.#vector(index, step.along, at), at);
+      case "scale": {
+        const factor =
+          step.by === "m" || step.by === "n"
+            ? this.#vector(index, step.by, at)
+            : this.#single(index, step.by);
+        return this.#arithmetic("mul.rn.f32", x, factor, at);
+      }
+      case "activation":
+        return lowerActivation(ctx, at.guard, step.fn, x);
+      case "clamp": {
+        const low = this.#arithmetic("max.f32", x, f32imm(step.min), at);
+        return this.#arithmetic("min.f32", low, f32imm(step.max), at);
+      }
+      case "residual":
+      case "gate": {
+        const d = ctx.entry.reg("f32", "m");
+        ctx.emit(at.guard, "ld.global.f32", d, this.#matrix(index, step.operand, at));
+        return this.#arithmetic(step.kind === "residual" ? "add.rn.f32" : "mul.rn.f32", x, d, at);
+      }
+      case "output":
+        ctx.emit(at.guard, "st.global.f32", this.#matrix(index, step.operand, at), x);
+        return x;
+      case "reduce":
+        this.#accumulate(x, step, index, at);
+        return x;
+      case "cast":
+        throw new CannotLower(`epilogue[${index}]`, `a cast to ${step.dtype} is not served by this backend`);
+    }
+  }
+
+  #arithmetic(
+    mnemonic: "add.rn.f32" | "mul.rn.f32" | "max.f32" | "min.f32",
+    x: F32,
+    y: F32 | ReturnType<typeof f32imm>,
+    at: Element,
+  ): F32 {
+    const d = this.#ctx.entry.reg("f32", "e");
+    this.#ctx.emit(at.guard, mnemonic, d, x, y);
+    return d;
+  }
+
+  /** The element's value of a vector along m or n: loaded once for all elements that share it, under the bound of that axis alone. */
+  #vector(index: number, along: "m" | "n", at: Element): F32 {
+    const ctx = this.#ctx;
+    const [row, col] = along === "m" ? [at.row, 0] : [0, at.col];
+    const key = `${index} ${row} ${col}`;
+    const known = this.#vectors.get(key);
+    if (known) return known;
+    const d = ctx.entry.reg("f32", "b");
+    this.#vectors.set(key, d);
+    const axis = along === "m" ? 0 : 1;
+    const array = vectorArray(index, along);
+    const bound = this.#inside(axis, row + col);
+    ctx.emit(bound, "ld.global.f32", d, this.#place(array, row, col));
+    return d;
+  }
+
+  /** A factor for all elements: a parameter, or one value in device memory. */
+  #single(index: number, by: "scalar" | "tensor"): F32 {
+    const ctx = this.#ctx;
+    const name = `epilogue${index}`;
+    return ctx.invariant(`factor ${index}`, (code) => {
+      const d = ctx.entry.reg("f32", "s");
+      if (by === "scalar") code.emit(null, "ld.param.f32", d, ctx.param(name));
+      else code.emit(null, "ld.global.f32", d, addr(pointer(ctx, name)));
+      return d;
+    });
+  }
+
+  #matrix(
+    index: number,
+    operand: Extract<EpilogueStep, { kind: "residual" }>["operand"],
+    at: Element,
+  ): AddressOperand {
+    const { problem } = this.#ctx.program;
+    const [rowStride, colStride] = operandStrides(operand);
+    const array = {
+      name: `epilogue${index}`,
+      rowStride: rowStride * SIZE,
+      colStride: colStride * SIZE,
+      batchStride: packedStride(operand, problem.m, problem.n) * SIZE,
+    };
+    return this.#place(array, at.row, at.col);
+  }
+
+  #place(array: GlobalArray, row: number, col: number): AddressOperand {
+    return arrayAddress(this.#ctx, array, this.#stmt.dst.origin, this.#position, row, col);
+  }
+
+  /** Predicate of one axis of D; null where the tile cannot leave it. Elements that are outside for every thread are never asked for. */
+  #inside(axis: 0 | 1, offset: number): Pred | null {
+    if (!this.#stmt.guard[axis]) return null;
+    const coord = axis === 0 ? this.#position.row : this.#position.col;
+    const bound = axisBound(this.#ctx, this.#stmt.dst, axis, coord, offset);
+    return typeof bound === "string" ? null : bound;
+  }
+
+  #accumulate(x: F32, step: Extract<EpilogueStep, { kind: "reduce" }>, index: number, at: Element): void {
+    const ctx = this.#ctx;
+    const parts = this.#partials.get(index) ?? new Map<string, Partial>();
+    this.#partials.set(index, parts);
+    const [row, col] = step.over === "n" ? [at.row, 0] : step.over === "m" ? [0, at.col] : [0, 0];
+    const key = `${row},${col}`;
+    let part = parts.get(key);
+    if (!part) {
+      part = { register: ctx.entry.reg("f32", "q"), row, col };
+      parts.set(key, part);
+      ctx.emit(null, "mov.f32", part.register, f32imm(0));
+    }
+    if (step.op === "sum") ctx.emit(at.guard, "add.rn.f32", part.register, part.register, x);
+    else {
+      const magnitude = ctx.entry.reg("f32", "e");
+      ctx.emit(at.guard, "abs.f32", magnitude, x);
+      ctx.emit(at.guard, "max.f32", part.register, part.register, magnitude);
+    }
+  }
+
+  #combine(step: Extract<EpilogueStep, { kind: "reduce" }>, index: number, part: Partial): void {
+    const ctx = this.#ctx;
+    const { m, n } = ctx.program.problem;
+    const array: GlobalArray = {
+      name: `epilogue${index}`,
+      rowStride: step.over === "n" ? SIZE : 0,
+      colStride: step.over === "m" ? SIZE : 0,
+      batchStride: SIZE * (step.over === "n" ? m : step.over === "m" ? n : 1),
+    };
+    const guard =
+      step.over === "n" ? this.#inside(0, part.row) : step.over === "m" ? this.#inside(1, part.col) : null;
+    const address = this.#place(array, part.row, part.col);
+    if (step.op === "sum") {
+      ctx.emit(guard, "red.global.add.f32", address, part.register);
+      return;
+    }
+    // Floats that are not negative order like their bits.
+    const bits = ctx.entry.reg("u32", "qb");
+    ctx.emit(guard, "mov.b32", bits, part.register);
+    ctx.emit(guard, "red.global.max.u32", address, bits);
+  }
+}
+
+const vectorArray = (index: number, along: "m" | "n"): GlobalArray => ({
+  name: `epilogue${index}`,
+  rowStride: along === "m" ? SIZE : 0,
+  colStride: along === "n" ? SIZE : 0,
+  batchStride: 0,
+});
