@@ -10,7 +10,7 @@ import {
   type Host,
   type Scratch,
 } from "./compile/environment.ts";
-import { type CompiledRegion, compileRegions } from "./compile/region.ts";
+import { type CompiledRegion, compileRegions, type RegionScript } from "./compile/region.ts";
 import { geometryIndex } from "./isa/special.ts";
 import { initialise } from "./load/initialiser.ts";
 import { alignUp } from "./load/layout.ts";
@@ -41,6 +41,7 @@ const residentBytes = 2 ** 28;
 
 interface Compiled {
   readonly generation: number;
+  readonly script: RegionScript;
   readonly regions: ReadonlyMap<Piece, CompiledRegion>;
   readonly tally: Float64Array;
 }
@@ -280,7 +281,7 @@ class EmulatedDevice implements Emulator {
     }
   }
 
-  /** Compiled code is kept per kernel and choice of checks, and made again when the arena's buffer has been replaced. */
+  /** Compiled code is kept per kernel and choice of checks, and linked again when the arena's buffer has been replaced. */
   #compile(program: KernelProgram, race: boolean, uninitialised: boolean): Compiled {
     const key = `${race}/${uninitialised}`;
     let versions = this.#compiled.get(program);
@@ -290,16 +291,19 @@ class EmulatedDevice implements Emulator {
     }
     const known = versions.get(key);
     if (known !== undefined && known.generation === this.#arena.generation) return known;
-    const tally = new Float64Array(program.kernel.instructions.length);
+    const tally = known?.tally ?? new Float64Array(program.kernel.instructions.length);
     const environment: Environment = createEnvironment(this.#arena, this.#host, this.#scratch, tally);
-    const regions = compileRegions(
-      program.kernel,
-      program.blocks,
-      { race, uninitialised },
-      environment,
-      this.#arena.memory,
-    );
-    const compiled = { generation: this.#arena.generation, regions, tally };
+    const script =
+      known?.script ??
+      compileRegions(
+        program.kernel,
+        program.blocks,
+        { race, uninitialised },
+        Object.keys(environment),
+        this.#arena.memory,
+      );
+    const { generation } = this.#arena;
+    const compiled = { generation, script, regions: script.link(environment), tally };
     versions.set(key, compiled);
     return compiled;
   }

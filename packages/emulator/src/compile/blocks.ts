@@ -24,10 +24,10 @@ export type Piece =
   | { readonly kind: "warp"; readonly instruction: Instruction };
 
 /**
- * Longest run compiled as one function. V8 does not optimise functions beyond 60 KB of bytecode: at 1024 instructions
- * execution is 40 times slower (measured); 256 costs nothing.
+ * Longest run compiled as one function. V8 does not optimise functions beyond 60 KB of bytecode (40 times slower, measured),
+ * and a checked memory access takes some 300 bytes; besides, shorter functions are optimised sooner.
  */
-const longestRegion = 256;
+const longestRegion = 96;
 
 const ends = (instruction: Instruction): boolean =>
   instruction.operation.kind !== "lane" && instruction.operation.kind !== "warp";

@@ -84,14 +84,25 @@ function compileVectors(
   );
 }
 
-/** Compile all regions of a kernel in one script. The result is keyed by piece. */
+/** A kernel's regions as a script: compiled once, linked to each state of the arena. */
+export interface RegionScript {
+  /** Link to an environment whose views are current. The result is keyed by piece. */
+  link(environment: Environment): ReadonlyMap<Piece, CompiledRegion>;
+}
+
+/**
+ * Compile all regions of a kernel in one script. Linking again is cheap: V8 keeps the functions' bytecode and what it has
+ * learnt about them, and WebAssembly refers to the memory itself.
+ *
+ * @param names what the environment offers.
+ */
 export function compileRegions(
   kernel: Kernel,
   blocks: readonly Block[],
   options: CompileOptions,
-  environment: Environment,
+  names: readonly string[],
   memory: WasmMemory | null,
-): ReadonlyMap<Piece, CompiledRegion> {
+): RegionScript {
   const live = liveAfterPieces(kernel, blocks);
   const pieces = blocks.flatMap((block) => block.pieces.filter((piece) => piece.kind === "region"));
   const regions = pieces.map((piece) =>
@@ -99,27 +110,31 @@ export function compileRegions(
   );
   const body = `return [${regions.map((r) => r.source).join(",\n")}];`;
   const used = identifiers(body);
-  const names = Object.keys(environment).filter((name) => used.has(name));
-  const factory = new Function("E", `"use strict";const {${names.join(",")}}=E;${body}`) as (
+  const imports = names.filter((name) => used.has(name));
+  const factory = new Function("E", `"use strict";const {${imports.join(",")}}=E;${body}`) as (
     environment: Environment,
   ) => readonly RegionFunction[];
-  const functions = factory(environment);
   const vectors = compileVectors(pieces, live, memory);
-  const compiled = new Map<Piece, CompiledRegion>();
-  pieces.forEach((piece, k) => {
-    const lanes = functions[k];
-    const region = regions[k];
-    if (lanes === undefined || region === undefined) return;
-    const vector = vectors.get(piece);
-    // A warp with lanes missing must leave their registers alone: that is the JavaScript form's business.
-    const run: RegionFunction =
-      vector === undefined
-        ? lanes
-        : (warp, mask) => {
-            if (mask === -1) vector(warp.registers * 4);
-            else lanes(warp, mask);
-          };
-    compiled.set(piece, { run, sampled: region.sampled });
-  });
-  return compiled;
+  return {
+    link(environment) {
+      const functions = factory(environment);
+      const compiled = new Map<Piece, CompiledRegion>();
+      pieces.forEach((piece, k) => {
+        const lanes = functions[k];
+        const region = regions[k];
+        if (lanes === undefined || region === undefined) return;
+        const vector = vectors.get(piece);
+        // A warp with lanes missing must leave their registers alone: that is the JavaScript form's business.
+        const run: RegionFunction =
+          vector === undefined
+            ? lanes
+            : (warp, mask) => {
+                if (mask === -1) vector(warp.registers * 4);
+                else lanes(warp, mask);
+              };
+        compiled.set(piece, { run, sampled: region.sampled });
+      });
+      return compiled;
+    },
+  };
 }

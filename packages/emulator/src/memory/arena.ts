@@ -26,7 +26,10 @@ const guardBytes = 4096;
 /** Offsets stay positive as signed 32-bit integers, which is what generated code computes with. */
 export const maxArenaBytes = 2 ** 31 - 2 ** 16;
 
-const initialBytes = 1 << 20;
+/** Address space that a device starts with; the host's pages come with use. Growing links compiled code again. */
+const initialBytes = 1 << 24;
+/** Freed bytes that are kept from use, so that stale pointers fault; beyond, the oldest are given out again. */
+const quarantineBytes = 1 << 25;
 
 export interface Allocation {
   readonly offset: number;
@@ -54,6 +57,7 @@ export class Arena {
   /** WebAssembly's view of the arena; null where the host has none. */
   readonly memory: WasmMemory | null;
   readonly #limit: number;
+  #freed = 0;
 
   /** @param limit most bytes the arena may grow to. */
   constructor(limit: number) {
@@ -119,7 +123,8 @@ export class Arena {
   allocate(size: number, align: number, name: string | null = null): Checked<number> {
     const place = (from: number): number => Math.ceil(from / align) * align;
     let offset = place(this.heapTop);
-    if (offset + size + guardBytes > this.#limit) offset = this.#reuse(size, align) ?? offset;
+    if (this.#freed > quarantineBytes || offset + size + guardBytes > this.#limit)
+      offset = this.#reuse(size, align) ?? offset;
     const grown = this.ensure(Math.ceil((offset + size + guardBytes) / 65536) * 65536);
     if (!grown.ok) return grown;
     this.heapTop = Math.max(this.heapTop, Math.ceil((offset + size + guardBytes) / 256) * 256);
@@ -129,13 +134,17 @@ export class Arena {
     return ok(offset);
   }
 
-  /** Room of freed blocks, used only when fresh addresses have run out: until then a stale pointer faults. */
+  /** Room in the oldest freed block that is large enough; what is left of it stays freed. */
   #reuse(size: number, align: number): number | null {
     for (const [index, entry] of this.allocations.entries()) {
       if (entry.live) continue;
       const offset = Math.ceil(entry.offset / align) * align;
       if (offset + size > entry.offset + entry.size) continue;
-      this.allocations.splice(index, 1);
+      const rest = Math.ceil((offset + size + guardBytes) / 256) * 256;
+      const left = entry.offset + entry.size - rest;
+      const remainder: Allocation[] = left > 0 ? [{ offset: rest, size: left, name: null, live: false }] : [];
+      this.allocations.splice(index, 1, ...remainder);
+      this.#freed -= entry.size - Math.max(0, left);
       return offset;
     }
     return null;
@@ -146,6 +155,7 @@ export class Arena {
     const entry = this.allocations.find((a) => a.live && a.offset === offset);
     if (entry === undefined) return false;
     entry.live = false;
+    this.#freed += entry.size;
     this.clearShadow(entry.offset, entry.size);
     return true;
   }
