@@ -1,9 +1,8 @@
 /** Drop the guards of accesses that cannot leave their matrix, and complete the stage `bound`. */
-import { asLinear } from "../tile/expr.ts";
+import { narrow, type Ranges, rangeOf, rangesInside } from "../tile/ranges.ts";
 import { bufferOf, takeDirective } from "../tile/rewrite.ts";
-import type { Expr, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
-import { condLimits, type Ranges } from "./ranges.ts";
 
 /** Directive `guards elide=1`; without it every access to global memory keeps its guard, which is right for any size. */
 export const elideGuards: Pass = {
@@ -21,26 +20,13 @@ export const elideGuards: Pass = {
 function elide(program: TileProgram, stmts: readonly Stmt[], ranges: Ranges): readonly Stmt[] {
   return stmts.map((stmt): Stmt => {
     switch (stmt.kind) {
-      case "tiles": {
-        const inner = new Map(ranges);
-        stmt.vars.forEach((name, axis) => {
-          inner.set(name, [0, (stmt.extents[axis] ?? 1) - 1]);
-        });
-        return { ...stmt, body: elide(program, stmt.body, inner) };
-      }
-      case "for": {
-        const from = rangeOf(stmt.from, ranges);
-        const to = rangeOf(stmt.to, ranges);
-        const inner = new Map(ranges);
-        if (from && to) inner.set(stmt.var, [from[0], to[1] - 1]);
-        return { ...stmt, body: elide(program, stmt.body, inner) };
-      }
+      case "tiles":
+      case "for":
       case "if":
-        return { ...stmt, body: elide(program, stmt.body, condLimits(stmt.cond, ranges)) };
       case "role":
-        return { ...stmt, body: elide(program, stmt.body, ranges) };
+        return { ...stmt, body: elide(program, stmt.body, rangesInside(stmt, ranges)) };
       case "copy": {
-        const inside = stmt.when ? condLimits(stmt.when, ranges) : ranges;
+        const inside = stmt.when ? narrow(stmt.when, ranges) : ranges;
         const view = bufferOf(program, stmt.src.buffer).space === "global" ? stmt.src : stmt.dst;
         return { ...stmt, guard: needed(program, view, stmt.guard, inside) };
       }
@@ -61,23 +47,8 @@ function needed(
   const { shape } = bufferOf(program, view.buffer);
   const keep = (axis: 0 | 1): boolean => {
     if (!guard[axis]) return false;
-    const range = rangeOf(view.origin[axis], ranges);
-    return range === null || range[0] < 0 || range[1] + view.extent[axis] > shape[axis];
+    const [low, high] = rangeOf(view.origin[axis], ranges);
+    return low < 0 || high + view.extent[axis] > shape[axis];
   };
   return [keep(0), keep(1)];
-}
-
-/** Least and greatest value of an affine expression over the ranges of its variables; null when not affine or unbounded. */
-function rangeOf(e: Expr, ranges: Ranges): readonly [number, number] | null {
-  const linear = asLinear(e);
-  if (!linear) return null;
-  let [low, high] = [linear.constant, linear.constant];
-  for (const [name, coefficient] of linear.terms) {
-    const range = ranges.get(name);
-    if (!range) return null;
-    const ends = [range[0] * coefficient, range[1] * coefficient];
-    low += Math.min(...ends);
-    high += Math.max(...ends);
-  }
-  return [low, high];
 }

@@ -22,12 +22,12 @@ import {
   substituteExpr,
   v,
 } from "../../src/index.ts";
-import { counterexample, narrow, rangeOf } from "../../src/tile/verify/ranges.ts";
+import { counterexample, narrow, rangeOf } from "../../src/tile/ranges.ts";
 
 const names = ["x", "y", "z"] as const;
 const env = fc
   .tuple(...names.map(() => fc.integer({ min: 0, max: 40 })))
-  .map((values) => new Map(names.map((name, i) => [name, values[i] ?? 0])));
+  .map((values) => new Map<string, number>(names.map((name, i) => [name, values[i] ?? 0])));
 
 /** Trees made by hand, unsimplified. */
 const raw: fc.Arbitrary<Expr> = fc.letrec<{ e: Expr }>((tie) => ({

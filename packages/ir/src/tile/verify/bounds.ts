@@ -1,8 +1,8 @@
 /** Slots exist, and rectangles lie inside their tiles; in global memory, along axes without a guard, inside the matrix. */
 import { evaluateExpr } from "../expr.ts";
+import { counterexample, describeEnv, isDead, narrow, rangeOf } from "../ranges.ts";
 import type { Buffer, Cond, Expr, Stmt, View } from "../types.ts";
 import { viewsOf } from "./names.ts";
-import { counterexample, describeEnv, isDead, narrow, rangeOf } from "./ranges.ts";
 import { bufferAt, type Fault, type Site, type Verifier } from "./verifier.ts";
 
 export const slotRange: Verifier = {

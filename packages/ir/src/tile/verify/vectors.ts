@@ -3,8 +3,8 @@ import { sizeOf } from "../../dtype.ts";
 import { vectorAxis } from "../accesses.ts";
 import { asLinear, evaluateExpr } from "../expr.ts";
 import { registerRun } from "../ownership.ts";
+import { counterexample, isDead } from "../ranges.ts";
 import type { Stmt, View } from "../types.ts";
-import { counterexample, isDead } from "./ranges.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 /** The widest access of one thread (PTX ISA, ld.v4.b32). */

@@ -1,9 +1,9 @@
 /** What a verifier is: one property, checked on any program of its stages, reported with the place in the program. */
 import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
 import type { Target } from "../../target.ts";
+import { type Ranges, rangesInside } from "../ranges.ts";
 import { childrenOf } from "../rewrite.ts";
 import type { Buffer, Ring, Stage, Stmt, TileProgram, View } from "../types.ts";
-import { type Ranges, rangesInside } from "./ranges.ts";
 
 /** A statement and the statements around it, outermost first. */
 export interface Site {

@@ -1,7 +1,7 @@
 /** Least and greatest values of expressions over loop ranges, and exhaustive search where intervals are too coarse. */
-import { compare } from "../cond.ts";
-import { asLinear, type Env, evaluateExpr, floorMod, freeVars, simplify } from "../expr.ts";
-import type { Cond, Expr, Stmt } from "../types.ts";
+import { compare } from "./cond.ts";
+import { asLinear, type Env, evaluateExpr, floorMod, freeVars, simplify } from "./expr.ts";
+import type { Cond, Expr, Stmt } from "./types.ts";
 
 export type Range = readonly [low: number, high: number];
 
