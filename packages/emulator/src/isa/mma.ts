@@ -6,7 +6,7 @@ import { fma64 } from "../numerics/exact.ts";
 import { fromF16, toF16 } from "../numerics/floats.ts";
 import { fmaNearest } from "../numerics/fma64.ts";
 import { createTile, multiplyTile } from "../numerics/fused-dot.ts";
-import { exponentOfBits, operandTable, tf32Mask } from "../numerics/operands.ts";
+import { exponentOfBits, operandTable, tf32Mask, zeroExponent } from "../numerics/operands.ts";
 import { type OperandFormat, stepOf } from "../numerics/tensorcore.ts";
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
 import { type Coordinates, type Fragments, fragmentIndex, fragmentsOf } from "./fragments.ts";
@@ -218,7 +218,7 @@ function loader(
           const at = index[r * 32 + l] as number;
           // A NaN whose bits all lie in the part that does not exist still has the exponent of an infinity.
           values[at] = bits === word ? (floats[base + l] as number) : floatOf(bits);
-          exponents[at] = (bits & 0x7fffffff) === 0 ? -126 : exponentOfBits(bits);
+          exponents[at] = (bits & 0x7fffffff) === 0 ? zeroExponent : exponentOfBits(bits);
         }
       });
     };

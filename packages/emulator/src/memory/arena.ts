@@ -61,10 +61,11 @@ export class Arena {
 
   /** @param limit most bytes the arena may grow to. */
   constructor(limit: number) {
-    // Whole pages, since WebAssembly's memory grows by pages.
-    this.#limit = Math.max(initialBytes, Math.floor(Math.min(limit, maxArenaBytes) / pageBytes) * pageBytes);
-    this.memory = createMemory(initialBytes, this.#limit);
-    this.#resize(initialBytes);
+    // Whole pages, since WebAssembly's memory grows by pages; never less than the null region and one buffer.
+    this.#limit = Math.max(2 * heapBase, Math.floor(Math.min(limit, maxArenaBytes) / pageBytes) * pageBytes);
+    const initial = Math.min(initialBytes, this.#limit);
+    this.memory = createMemory(initial, this.#limit);
+    this.#resize(initial);
   }
 
   #resize(size: number): void {

@@ -171,7 +171,9 @@ export const mul64 = (a: number, b: number, rounding: Rounding): number =>
 
 /** `fma.rnd.f64`. */
 export function fma64(a: number, b: number, c: number, rounding: Rounding): number {
-  if (special(a, b, c)) return a * b + c;
+  if (special(a, b)) return a * b + c;
+  // Not a * b + c: the double product of finite factors may overflow to an infinity that the exact one is far from.
+  if (special(c)) return c;
   return roundTo(f64Target, sum(product(exactOf(a), exactOf(b)), exactOf(c), rounding), rounding);
 }
 

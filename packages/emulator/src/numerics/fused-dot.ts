@@ -5,7 +5,7 @@
  * bits four of them fit 32-bit integers, which V8 adds without leaving registers.
  */
 import { toF16 } from "./floats.ts";
-import { specialExponent, zeroExponent } from "./operands.ts";
+import { specialExponent } from "./operands.ts";
 import type { StepArithmetic } from "./tensorcore.ts";
 
 /** Row-major A[m][k], B as [n][k]; the accumulators C[m][n] are replaced by the results. Several tiles lie behind one another. */
@@ -79,7 +79,7 @@ export function multiplyTile(tile: Tile, index: number, arithmetic: StepArithmet
         const at = cBase + row * n + column;
         const bits = cBits[at] as number;
         const field = (bits >>> 23) & 255;
-        let e = field === 255 ? specialExponent : (bits & 0x7fffffff) === 0 ? zeroExponent : field - 127;
+        let e = field === 255 ? specialExponent : (bits & 0x7fffffff) === 0 ? -126 : field - 127;
         if (e < least && (bits & 0x7fffffff) !== 0) e = least;
         for (let i = 0; i < step; i += 4) {
           const e0 = (aExponents[aRow + i] as number) + (bExponents[bRow + i] as number);

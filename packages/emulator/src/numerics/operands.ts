@@ -1,6 +1,7 @@
 /**
  * Operands of tensor cores, decoded: the value and the exponent that alignment goes by. That exponent is not normalised:
- * subnormals have their format's least one; a zero has -126 in every format.
+ * subnormals have their format's least one. A zero takes no part in the alignment, whatever it is multiplied by (measured on
+ * an H200: 0 * 2^127 beside products below 1).
  */
 import { exponentOf, formats } from "@tilewright/ir";
 import { decodeFloat } from "./floats.ts";
@@ -8,8 +9,8 @@ import type { OperandFormat } from "./tensorcore.ts";
 
 /** Exponent of infinities and NaN: above every finite sum of two, so that one comparison finds them. */
 export const specialExponent = 1 << 20;
-/** Exponent of zero. */
-export const zeroExponent = -126;
+/** Exponent of a zero operand: its product with anything lies below all others. */
+export const zeroExponent = -4096;
 
 /** Values and exponents by code. */
 export interface OperandTable {
