@@ -10,5 +10,7 @@ export function defineLibrary(entry: string[]) {
     clean: true,
     target: "node20",
     treeshake: true,
+    // `node:fs` stays `node:fs`, so that a look at dist tells what runs in a browser.
+    removeNodeProtocol: false,
   });
 }
