@@ -5,7 +5,7 @@
 import { closest } from "./distance.ts";
 import { type Form, makeForm } from "./form.ts";
 import { rowsByOpcode } from "./table/index.ts";
-import type { InstructionRow } from "./table/row.ts";
+import { type InstructionRow, isOperandType } from "./table/row.ts";
 
 export type Resolution =
   | {
@@ -56,7 +56,7 @@ function resolve(mnemonic: string): Resolution {
     // ptxas takes modifiers in any order, and nvcc writes some (`atom.global.sys.add.u32`) in an order of its own.
     for (const row of candidates) {
       const order = reordered(slotsOf(row), modifiers);
-      if (order) return resolveMnemonic([opcode, ...order].join("."));
+      if (order && sameTypes(order, modifiers)) return resolveMnemonic([opcode, ...order].join("."));
     }
     failure ??= explainModifiers(mnemonic, opcode, modifiers, candidates);
   }
@@ -146,6 +146,12 @@ function reordered(slots: readonly Slot[], modifiers: readonly string[]): readon
     return slot.optional ? walk(s + 1, left) : null;
   };
   return walk(0, modifiers);
+}
+
+/** Whether the types stand in one order in both: `cvt.s16.s8` and `cvt.s8.s16` are different instructions, not spellings of one. */
+function sameTypes(a: readonly string[], b: readonly string[]): boolean {
+  const types = (list: readonly string[]): string => list.filter(isOperandType).join(".");
+  return types(a) === types(b);
 }
 
 function explainModifiers(

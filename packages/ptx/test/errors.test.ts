@@ -299,4 +299,9 @@ describe("syntax that is read as PTX means it", () => {
     if (!result.ok) throw new Error(result.error.map(formatDiagnostic).join("\n"));
     expect(printModule(result.value)).toContain("atom.sys.global.add.u32 %r0, [%rd0], 1;");
   });
+
+  test("but types never change places: that would be another instruction", () => {
+    expect(parseModule(module(".reg .b16 %h<2>; cvt.sat.s8.s16 %h0, %h1;")).ok).toBe(true);
+    expect(parseModule(module(".reg .b16 %h<2>; cvt.sat.s16.s8 %h0, %h1;")).ok).toBe(false);
+  });
 });
