@@ -19,8 +19,8 @@ const few = { iterations: 5, time: 0 };
 
 test("simt_f32", { timeout: 120_000 }, async ({ bench }) => {
   const warm = gemm(512);
-  await bench("512^3, all checks", few, () => warm("all")).run();
-  await bench("512^3, no checks", few, () => warm("none")).run();
-  await bench("128^3, all checks, module loaded anew", few, () => gemm(128)("all")).run();
-  await bench("load 700 instructions", few, () => void machine(source)).run();
+  await bench("512^3, all checks", () => warm("all")).run(few);
+  await bench("512^3, no checks", () => warm("none")).run(few);
+  await bench("128^3, all checks, module loaded anew", () => gemm(128)("all")).run(few);
+  await bench("load 700 instructions", () => void machine(source)).run(few);
 });
