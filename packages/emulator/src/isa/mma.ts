@@ -5,7 +5,7 @@ import { bitsDouble, doubleHigh, doubleLow } from "../numerics/bits.ts";
 import { fma64 } from "../numerics/exact.ts";
 import { fromF16, toF16 } from "../numerics/floats.ts";
 import { fmaNearest } from "../numerics/fma64.ts";
-import { createTile, multiplyTile } from "../numerics/fused-dot.ts";
+import { createTile, multiplyTile, type Tile } from "../numerics/fused-dot.ts";
 import { exponentOfBits, operandTable, tf32Mask, zeroExponent } from "../numerics/operands.ts";
 import { type OperandFormat, stepOf } from "../numerics/tensorcore.ts";
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
@@ -68,11 +68,11 @@ interface Indices {
   readonly d: Int32Array;
 }
 
-function indicesOf({ m, n, k, a, b, c, d }: Fragments): Indices {
+function indicesOf({ m, n, k, a, b, c, d }: Fragments, place: (k: number) => number = (at) => at): Indices {
   const accumulator = (at: Coordinates): number => (at.t * m + at.m) * n + at.n;
   return {
-    a: fragmentIndex(a, (at) => (at.t * m + at.m) * k + at.k),
-    b: fragmentIndex(b, (at) => (at.t * n + at.n) * k + at.k),
+    a: fragmentIndex(a, (at) => (at.t * m + at.m) * k + place(at.k)),
+    b: fragmentIndex(b, (at) => (at.t * n + at.n) * k + place(at.k)),
     c: fragmentIndex(c, accumulator),
     d: fragmentIndex(d, accumulator),
   };
@@ -182,20 +182,39 @@ const isOperandFormat = (type: ElementType): type is OperandFormat => elementTyp
 function floatProduct(machine: Machine, form: Form): (warp: Warp) => void {
   const { fragments, aType, bType, dType } = form;
   const { m, n, k, tiles } = fragments;
-  const index = indicesOf(fragments);
-  const tile = createTile(m, n, k, tiles);
   if (!isOperandFormat(aType) || !isOperandFormat(bType)) return () => undefined;
-  const arithmetic = stepOf(machine.arithmetic, aType);
-  const loadA = loader(machine, form.a, index.a, aType, tile.a, tile.aExponents);
-  const loadB = loader(machine, form.b, index.b, bType, tile.b, tile.bExponents);
+  const known = stepOf(machine.arithmetic, aType);
+  const { unpacked } = known;
+  // Unpacked: the lower two of each four elements fill the first half of K, which is one step.
+  const place = (at: number): number => ((at & 2) === 0 ? 0 : k / 2) + (at >> 2) * 2 + (at & 1);
+  const index = unpacked ? indicesOf(fragments, place) : indicesOf(fragments);
+  const arithmetic = unpacked ? { ...known, step: k / 2 } : known;
+  const tile = createTile(m, n, k, tiles);
+  const accumulators = new Float32Array(unpacked ? tile.c.length : 0);
+  const loadA = loader(machine, form.a, index.a, aType, unpacked, tile.a, tile.aExponents);
+  const loadB = loader(machine, form.b, index.b, bType, unpacked, tile.b, tile.bExponents);
   const half = dType === "f16";
   return (warp) => {
     loadA(warp);
     loadB(warp);
     loadAccumulators(machine, warp, form, index.c, tile.c, tile.cBits);
+    if (unpacked) {
+      accumulators.set(tile.c);
+      tile.c.fill(0);
+    }
     for (let t = 0; t < tiles; t++) multiplyTile(tile, t, arithmetic, half);
+    if (unpacked) addAccumulators(accumulators, tile, half);
     storeAccumulators(machine, warp, form, index.d, tile.c, tile.cBits);
   };
+}
+
+/** The accumulators added to products that started from zero, each sum rounded to nearest even. */
+function addAccumulators(accumulators: Float32Array, { c, cBits }: Tile, half: boolean): void {
+  for (let at = 0; at < c.length; at++) {
+    const sum = (accumulators[at] as number) + (c[at] as number);
+    if (Number.isNaN(sum)) cBits[at] = 0x7fffffff;
+    else c[at] = half ? fromF16(toF16(sum)) : sum;
+  }
 }
 
 /** Decodes an operand's registers into values and exponents. */
@@ -204,6 +223,7 @@ function loader(
   registers: readonly Register[],
   index: Int32Array,
   format: OperandFormat,
+  unpacked: boolean,
   values: Float64Array,
   exponents: Int32Array,
 ): (warp: Warp) => void {
@@ -222,7 +242,7 @@ function loader(
         }
       });
     };
-  const table = operandTable(format);
+  const table = operandTable(format, unpacked);
   const bits = elementTypes[format].bits;
   const parts = 32 / bits;
   const mask = 2 ** bits - 1;

@@ -53,8 +53,11 @@ function truncateToF32(x: number, mantissa: number): number {
   scratch[0] = x;
   let bits = scratchBits[0] as number;
   const rounded = scratch[0] as number;
+  // What vanishes is +0, whatever its sign was.
+  if ((bits & 0x7fffffff) === 0) return 0;
   // One unit less in magnitude is one less as an integer, across binades and back from infinity.
   if (x > 0 ? rounded > x : rounded < x) bits -= 1;
+  if ((bits & 0x7fffffff) === 0) return 0;
   return mantissa === 23 ? bits : bits & (-1 << (23 - mantissa));
 }
 
@@ -91,7 +94,7 @@ export function multiplyTile(tile: Tile, index: number, arithmetic: StepArithmet
           const z = x > y ? x : y;
           if (z > e) e = z;
         }
-        if (e >= specialExponent - 1024) {
+        if (e >= specialExponent / 2) {
           cBits[at] = special(tile, aRow, bRow, step, c[at] as number);
           continue;
         }
@@ -120,9 +123,10 @@ function special(tile: Tile, aRow: number, bRow: number, step: number, c: number
 
 /** The f16 nearest to `x`, ties to even. */
 function halfValue(x: number): number {
-  if (x === 0) return 0;
   const code = toF16(x);
   const magnitude = code & 0x7fff;
+  // What vanishes is +0, whatever its sign was (measured on an H200).
+  if (magnitude === 0) return 0;
   const value =
     magnitude === 0x7c00
       ? Number.POSITIVE_INFINITY

@@ -18,16 +18,21 @@ export interface OperandTable {
   readonly exponents: Int32Array;
 }
 
-const tables = new Map<OperandFormat, OperandTable>();
+const tables = new Map<string, OperandTable>();
 
-/** The table of a format of 8 or 16 bits; made when first asked for. */
-export function operandTable(format: Exclude<OperandFormat, "tf32">): OperandTable {
-  const known = tables.get(format);
+/**
+ * The table of a format of 8 or 16 bits; made when first asked for.
+ *
+ * @param unpacked fp8 that arrives as f16: its subnormals are normal numbers there.
+ */
+export function operandTable(format: Exclude<OperandFormat, "tf32">, unpacked = false): OperandTable {
+  const key = `${format}/${unpacked}`;
+  const known = tables.get(key);
   if (known !== undefined) return known;
   const codes = format === "e4m3" || format === "e5m2" ? 256 : 65536;
   const values = new Float64Array(codes);
   const exponents = new Int32Array(codes);
-  const { minExponent } = formats[format];
+  const { minExponent } = formats[unpacked ? "f16" : format];
   for (let code = 0; code < codes; code++) {
     const x = decodeFloat(format, code);
     values[code] = x;
@@ -38,7 +43,7 @@ export function operandTable(format: Exclude<OperandFormat, "tf32">): OperandTab
         : Math.max(exponentOf(Math.abs(x)), minExponent);
   }
   const table = { values, exponents };
-  tables.set(format, table);
+  tables.set(key, table);
   return table;
 }
 

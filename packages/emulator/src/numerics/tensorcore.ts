@@ -3,8 +3,8 @@
  * step* are aligned to the largest exponent among them, cut towards zero at `fraction` bits below it, added exactly and
  * rounded once. An instruction with a longer K chains steps of `step` elements, in ascending k.
  *
- * Sources: MMA-Sim (Xie et al., arXiv 2511.10909: V100 to B200, bitwise) and Khattak and Mikaitis (arXiv 2512.07004). That
- * mma.sync on Hopper takes fp8 operands through f16, in steps of 16, was measured on an H100 (test/tensorcore.golden.test.ts).
+ * Sources: MMA-Sim (Xie et al., arXiv 2511.10909: V100 to B200, bitwise) and Khattak and Mikaitis (arXiv 2512.07004). The row of
+ * Hopper was compared with an H200 over all forms (test/mma.golden.test.ts); how it multiplies fp8 was found there.
  */
 
 /** Operand formats of the fused floating-point dot product; the 8-bit ones come in any mixture. */
@@ -17,6 +17,11 @@ export interface StepArithmetic {
   readonly step: number;
   /** Fraction bits of an f32 result: 23, or 13 where the datapath for fp8 is narrower. */
   readonly mantissa: number;
+  /**
+   * There is no datapath for fp8 in this instruction: operands are unpacked to f16. Of each four elements the lower two go into a
+   * first step and the upper two into a second, which start from zero; the accumulator is added at the end, to nearest even.
+   */
+  readonly unpacked: boolean;
 }
 
 export interface TensorArithmetic {
@@ -27,6 +32,14 @@ export interface TensorArithmetic {
   readonly fp8: StepArithmetic;
 }
 
+const wide = (fraction: number, step: number): StepArithmetic => ({
+  fraction,
+  step,
+  mantissa: 23,
+  unpacked: false,
+});
+const narrow: StepArithmetic = { fraction: 13, step: 16, mantissa: 13, unpacked: false };
+const unpacked: StepArithmetic = { fraction: 25, step: 16, mantissa: 23, unpacked: true };
 const row = (
   name: string,
   fraction: number,
@@ -35,12 +48,10 @@ const row = (
   fp8: StepArithmetic,
 ): TensorArithmetic => ({
   name,
-  half: { fraction, step: half, mantissa: 23 },
-  tf32: { fraction, step: tf32, mantissa: 23 },
+  half: wide(fraction, half),
+  tf32: wide(fraction, tf32),
   fp8,
 });
-const wide = (fraction: number, step: number): StepArithmetic => ({ fraction, step, mantissa: 23 });
-const narrow: StepArithmetic = { fraction: 13, step: 16, mantissa: 13 };
 
 /** By the least compute capability that has it, ascending. Formats that an architecture lacks have its plain values. */
 const architectures = [
@@ -48,8 +59,8 @@ const architectures = [
   { since: 75, arithmetic: row("Turing", 24, 8, 4, wide(24, 8)) },
   { since: 80, arithmetic: row("Ampere", 24, 8, 4, wide(24, 8)) },
   { since: 89, arithmetic: row("Ada", 24, 8, 4, narrow) },
-  { since: 90, arithmetic: row("Hopper", 25, 16, 8, wide(25, 16)) },
-  { since: 100, arithmetic: row("Blackwell", 25, 16, 8, wide(25, 16)) },
+  { since: 90, arithmetic: row("Hopper", 25, 16, 8, unpacked) },
+  { since: 100, arithmetic: row("Blackwell", 25, 16, 8, unpacked) },
   { since: 120, arithmetic: row("RTX Blackwell", 25, 16, 8, wide(25, 32)) },
 ] as const;
 
