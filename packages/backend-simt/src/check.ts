@@ -209,10 +209,10 @@ const rules: readonly Rule[] = [
     code: "TW2116",
     at: "schedule.drain",
     find: (s) =>
-      s.drain > 0 && s.stage !== "ab"
+      s.drain > 0 && (s.stage !== "ab" || s.copy !== "cp.async")
         ? {
-            message: `drain=${s.drain} puts chunks one after the other without a loop, and with stage=${s.stage} ptxas would load all of them at once`,
-            hint: "nearest legal: drain=0, or stage=ab",
+            message: `drain=${s.drain} puts chunks one after the other without a loop, and ptxas would load all of them at once through registers`,
+            hint: "nearest legal: drain=0, or stage=ab copy=cp.async",
           }
         : null,
   },
