@@ -167,3 +167,7 @@ export interface Kernel {
   readonly requiredThreads: readonly number[] | null;
   readonly usesAsyncCopies: boolean;
 }
+
+/** ` (line 12)`, or nothing for an instruction without a place in the text. */
+export const lineOf = (instruction: Instruction): string =>
+  instruction.location === null ? "" : ` (line ${instruction.location.line})`;

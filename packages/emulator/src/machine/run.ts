@@ -1,6 +1,5 @@
 /** One launch: blocks made resident cluster by cluster, their warps scheduled, and what came of it. */
 import type { Counters, Order } from "../api.ts";
-import { countWavefronts } from "../checkers/banks.ts";
 import { type Findings, LaunchStopped } from "../checkers/findings.ts";
 import { Clocks, Race } from "../checkers/race.ts";
 import type { RuleId } from "../checkers/rules.ts";
@@ -8,17 +7,19 @@ import type { Piece } from "../compile/blocks.ts";
 import type { Scratch } from "../compile/environment.ts";
 import type { CompiledRegion } from "../compile/region.ts";
 import type { KernelProgram } from "../load/module.ts";
-import type { Instruction, Operand } from "../load/types.ts";
+import { type Instruction, lineOf, type Operand } from "../load/types.ts";
 import { type Arena, globalTag } from "../memory/arena.ts";
 import type { TensorArithmetic } from "../numerics/tensorcore.ts";
 import { describeBarrier } from "./barriers.ts";
 import { bindBlocks, type RunnableBlock } from "./compiled.ts";
+import { reportDeadlock } from "./deadlock.ts";
 import { EventQueue } from "./events.ts";
 import type { MemoryPaths } from "./paths.ts";
 import { Random } from "./random.ts";
 import { specialLane } from "./special.ts";
 import { type Block, type Machine, placeOf, registerWord, Warp } from "./state.ts";
 import { Stepper } from "./step.ts";
+import { Tally } from "./tally.ts";
 
 type Vector = readonly [number, number, number];
 
@@ -54,13 +55,8 @@ export interface LaunchArea {
 
 /** Register file and shared memory start as this: a NaN as floating point, and no small integer. */
 const poison = 0x7fc0dead;
-/** Executions of a region by the sampled block whose shared accesses are recorded. */
-const sampledExecutions = 4;
 /** Polls per live warp with nothing else happening after which the launch counts as stuck. */
 const pollLimit = 256;
-/** Warps that a deadlock report lists. */
-const listedWarps = 8;
-
 export interface RunFields {
   readonly arena: Arena;
   readonly program: KernelProgram;
@@ -93,10 +89,7 @@ export class LaunchRun implements Machine {
   #paths: MemoryPaths | null = null;
   #fuel: number;
   #polls = 0;
-  #barriers = 0;
-  #wavefronts = 0;
-  #conflicts = 0;
-  readonly #extra = { globalRead: 0, globalWritten: 0, sharedRead: 0, sharedWritten: 0 };
+  readonly #tally: Tally;
 
   constructor(fields: RunFields) {
     this.#fields = fields;
@@ -107,6 +100,7 @@ export class LaunchRun implements Machine {
     this.#random = new Random(fields.shape.seed);
     this.events = new EventQueue(fields.shape.order, this.#random);
     this.#fuel = fields.shape.fuel;
+    this.#tally = new Tally(fields.scratch, fields.tally);
     this.#blocks = bindBlocks(fields.program, fields.regions, this);
     this.#stepper = new Stepper({
       arena: fields.arena,
@@ -119,7 +113,7 @@ export class LaunchRun implements Machine {
       polled: () => {
         this.#polls += 1;
       },
-      sample: (warp, mask, block, step) => this.#sample(warp, mask, block, step),
+      sample: (warp, mask, block, step) => this.#tally.sample(warp, mask, block, step),
     });
   }
 
@@ -346,107 +340,12 @@ export class LaunchRun implements Machine {
   }
 
   #deadlock(active: readonly Cluster[]): never {
-    const lines: string[] = [];
-    let first: { readonly instruction: Instruction | null; readonly warp: Warp } | null = null;
-    let total = 0;
-    for (const cluster of active)
-      for (const block of cluster.blocks)
-        for (const warp of block.warps) {
-          if (warp.done) continue;
-          total += 1;
-          for (const group of warp.groups) {
-            const runnable = this.#blocks[group.at];
-            const instruction =
-              (group.atTerminator ? runnable?.terminator : null) ??
-              runnable?.steps[0]?.instructions[0] ??
-              runnable?.terminator ??
-              null;
-            first ??= { instruction, warp };
-            this.#diagnoseDivergence(
-              warp,
-              instruction,
-              group.mask,
-              group.wait === null && group.atTerminator,
-            );
-            if (lines.length >= listedWarps) continue;
-            const why =
-              group.wait?.describe() ??
-              (runnable?.basic.polls === true
-                ? "polls memory that nobody writes"
-                : "waits for other lanes of its warp");
-            lines.push(
-              `block (${block.index.join(",")}) warp ${warp.id}${warp.groups.length > 1 ? ` lanes 0x${(group.mask >>> 0).toString(16)}` : ""} at ${instruction?.text ?? "?"}${instruction === null ? "" : lineOf(instruction)}: ${why}`,
-            );
-          }
-        }
-    const more = total > lines.length ? `; ${total} warps in all` : "";
-    this.report(
-      "H030",
-      first?.instruction ?? null,
-      first?.warp ?? { block: [0, 0, 0], warp: 0 },
-      () => lines.join("; ") + more,
+    reportDeadlock(
+      active.flatMap((cluster) => cluster.blocks),
+      this.#blocks,
+      (...finding) => this.report(...finding),
     );
     throw new LaunchStopped("deadlock");
-  }
-
-  /** A group that waits for the rest of its warp, which waits somewhere else. */
-  #diagnoseDivergence(
-    warp: Warp,
-    instruction: Instruction | null,
-    mask: number,
-    waitsForLanes: boolean,
-  ): void {
-    if (
-      !waitsForLanes ||
-      instruction === null ||
-      instruction.operation.kind !== "wait" ||
-      warp.groups.length < 2
-    )
-      return;
-    const { members, divergence } = instruction.operation;
-    const rule: RuleId = divergence ?? (members === "warp" ? "H017" : "H020");
-    const others = warp.live & ~mask;
-    this.report(
-      rule,
-      instruction,
-      warp,
-      () =>
-        `lanes 0x${(mask >>> 0).toString(16)} of warp ${warp.id} wait here for lanes 0x${(others >>> 0).toString(16)}, which wait elsewhere`,
-    );
-  }
-
-  // ---------------------------------------------------------------- bank conflicts
-
-  #sample(warp: Warp, mask: number, block: RunnableBlock, index: number): void {
-    const step = block.steps[index];
-    if (step === undefined) return;
-    if (step.executions > sampledExecutions) {
-      step.run(warp, mask);
-      return;
-    }
-    const { bank } = this.#fields.scratch;
-    bank.fill(-1, 0, step.sampled.length * 32);
-    warp.bank = 0;
-    step.run(warp, mask);
-    warp.bank = -1;
-    step.sampled.forEach(({ bytes }, k) => {
-      const { taken, least } = countWavefronts(bank, k * 32, bytes);
-      this.#wavefronts += taken;
-      this.#conflicts += taken - least;
-    });
-  }
-
-  /** Executions of instructions that count their own conflicts. */
-  readonly #sampled = new Map<Instruction, number>();
-
-  countBanks(warp: Warp, instruction: Instruction, addresses: Int32Array, bytes: number): void {
-    if (!warp.sampling) return;
-    const seen = this.#sampled.get(instruction) ?? 0;
-    if (seen >= sampledExecutions) return;
-    this.#sampled.set(instruction, seen + 1);
-    const { taken, least } = countWavefronts(addresses, 0, bytes);
-    this.#wavefronts += taken;
-    this.#conflicts += taken - least;
   }
 
   // ---------------------------------------------------------------- Machine
@@ -556,59 +455,19 @@ export class LaunchRun implements Machine {
     return true;
   }
 
+  countBanks(warp: Warp, instruction: Instruction, addresses: Int32Array, bytes: number): void {
+    this.#tally.banks(warp, instruction, addresses, bytes);
+  }
+
   countBarrier(): void {
-    this.#barriers += 1;
+    this.#tally.barrier();
   }
 
   countTraffic(space: "global" | "shared", read: number, written: number): void {
-    if (space === "global") {
-      this.#extra.globalRead += read;
-      this.#extra.globalWritten += written;
-    } else {
-      this.#extra.sharedRead += read;
-      this.#extra.sharedWritten += written;
-    }
+    this.#tally.traffic(space, read, written);
   }
-
-  // ---------------------------------------------------------------- counters
 
   counters(): Counters {
-    const instructions: Record<string, number> = {};
-    let warpInstructions = 0;
-    const bytes = { ...this.#extra };
-    const count = (instruction: Instruction, executions: number, lanes: number): void => {
-      if (executions === 0) return;
-      instructions[instruction.mnemonic] = (instructions[instruction.mnemonic] ?? 0) + executions;
-      warpInstructions += executions;
-      const { traffic } = instruction;
-      if (traffic === null) return;
-      const moved = instruction.guard === null ? lanes : (this.#fields.tally[instruction.index] ?? 0);
-      if (traffic.space === "global") {
-        bytes.globalRead += traffic.read * moved;
-        bytes.globalWritten += traffic.written * moved;
-      } else {
-        bytes.sharedRead += traffic.read * moved;
-        bytes.sharedWritten += traffic.written * moved;
-      }
-    };
-    for (const block of this.#blocks) {
-      for (const step of block.steps)
-        for (const i of step.instructions) count(i, step.executions, step.lanes);
-      if (block.terminator !== null) count(block.terminator, block.terminations, 0);
-    }
-    return {
-      instructions,
-      warpInstructions,
-      globalBytesRead: bytes.globalRead,
-      globalBytesWritten: bytes.globalWritten,
-      sharedBytesRead: bytes.sharedRead,
-      sharedBytesWritten: bytes.sharedWritten,
-      barriers: this.#barriers,
-      sharedWavefronts: this.#wavefronts,
-      sharedConflicts: this.#conflicts,
-    };
+    return this.#tally.counters(this.#blocks);
   }
 }
-
-const lineOf = (instruction: Instruction): string =>
-  instruction.location === null ? "" : ` (line ${instruction.location.line})`;
