@@ -1,7 +1,6 @@
 /** One launch: blocks made resident cluster by cluster, their warps scheduled, and what came of it. */
 import type { Counters, Order } from "../api.ts";
 import { type Findings, LaunchStopped } from "../checkers/findings.ts";
-import { Clocks, Race } from "../checkers/race.ts";
 import type { RuleId } from "../checkers/rules.ts";
 import type { Piece } from "../compile/blocks.ts";
 import type { Scratch } from "../compile/environment.ts";
@@ -15,13 +14,14 @@ import { bindBlocks, type RunnableBlock } from "./compiled.ts";
 import { reportDeadlock } from "./deadlock.ts";
 import { EventQueue } from "./events.ts";
 import type { MemoryPaths } from "./paths.ts";
+import { type Cluster, clusterCounts, Places } from "./places.ts";
 import { Random } from "./random.ts";
 import { specialLane } from "./special.ts";
-import { type Block, type Machine, placeOf, registerWord, Warp } from "./state.ts";
+import { type Block, type Machine, placeOf, registerWord, type Warp } from "./state.ts";
 import { Stepper } from "./step.ts";
 import { Tally } from "./tally.ts";
 
-type Vector = readonly [number, number, number];
+export type Vector = readonly [number, number, number];
 
 /** What a launch has been checked to be (machine/validate.ts). */
 export interface LaunchShape {
@@ -53,8 +53,6 @@ export interface LaunchArea {
   readonly localBytes: number;
 }
 
-/** Register file and shared memory start as this: a NaN as floating point, and no small integer. */
-const poison = 0x7fc0dead;
 /** Polls per live warp with nothing else happening after which the launch counts as stuck. */
 const pollLimit = 256;
 export interface RunFields {
@@ -69,12 +67,6 @@ export interface RunFields {
   readonly race: boolean;
 }
 
-interface Cluster {
-  readonly index: number;
-  readonly slot: number;
-  readonly blocks: readonly Block[];
-}
-
 export class LaunchRun implements Machine {
   readonly arena: Arena;
   readonly events: EventQueue;
@@ -85,7 +77,7 @@ export class LaunchRun implements Machine {
   readonly #random: Random;
   readonly #blocks: readonly RunnableBlock[];
   readonly #stepper: Stepper;
-  readonly #races: Race[] = [];
+  readonly #places: Places;
   #paths: MemoryPaths | null = null;
   #fuel: number;
   #polls = 0;
@@ -98,6 +90,7 @@ export class LaunchRun implements Machine {
     this.checksRace = fields.race;
     this.arithmetic = fields.shape.arithmetic;
     this.#random = new Random(fields.shape.seed);
+    this.#places = new Places(fields);
     this.events = new EventQueue(fields.shape.order, this.#random);
     this.#fuel = fields.shape.fuel;
     this.#tally = new Tally(fields.scratch, fields.tally);
@@ -141,7 +134,7 @@ export class LaunchRun implements Machine {
 
   #runClusters(): void {
     const { shape } = this.#fields;
-    const clusters = this.#clusterCounts();
+    const clusters = clusterCounts(shape);
     const total = clusters[0] * clusters[1] * clusters[2];
     // Blocks that wait for one another count on being started in ascending order unless all fit.
     const shuffle = shape.order === "random" && (shape.resident === 1 || shape.resident >= total);
@@ -156,7 +149,7 @@ export class LaunchRun implements Machine {
       for (let slot = 0; slot < resident.length; slot++) {
         const index = sequence[next];
         if (resident[slot] !== null || index === undefined) continue;
-        resident[slot] = this.#start(index, slot, next === 0);
+        resident[slot] = this.#places.start(index, slot, next === 0);
         next += 1;
       }
       const active = resident.filter((c) => c !== null);
@@ -208,115 +201,6 @@ export class LaunchRun implements Machine {
     return false;
   }
   readonly #nextWarp = new WeakMap<Block, number>();
-
-  #clusterCounts(): Vector {
-    const { grid, cluster } = this.#fields.shape;
-    return [grid[0] / cluster[0], grid[1] / cluster[1], grid[2] / cluster[2]];
-  }
-
-  #start(index: number, slot: number, sampled: boolean): Cluster {
-    const { shape, area, program, arena, race } = this.#fields;
-    const counts = this.#clusterCounts();
-    const clusterIndex: Vector = [
-      index % counts[0],
-      Math.floor(index / counts[0]) % counts[1],
-      Math.floor(index / (counts[0] * counts[1])),
-    ];
-    const [cx, cy, cz] = shape.cluster;
-    const ranks = cx * cy * cz;
-    const threads = shape.block[0] * shape.block[1] * shape.block[2];
-    const warpCount = Math.ceil(threads / 32);
-    const clocks = race ? new Clocks(warpCount * ranks) : null;
-    const blocks: Block[] = [];
-    for (let rank = 0; rank < ranks; rank++) {
-      const inCluster: Vector = [rank % cx, Math.floor(rank / cx) % cy, Math.floor(rank / (cx * cy))];
-      const place = slot * ranks + rank;
-      const sharedBase = area.shared + place * area.sharedStride;
-      const block: Block = {
-        index: [
-          clusterIndex[0] * cx + inCluster[0],
-          clusterIndex[1] * cy + inCluster[1],
-          clusterIndex[2] * cz + inCluster[2],
-        ],
-        threads,
-        slot: place,
-        slots: shape.resident * ranks,
-        rank,
-        inCluster,
-        clusterIndex,
-        explicitCluster: shape.explicitCluster ? 1 : 0,
-        dynamicShared: shape.dynamicShared,
-        warps: [],
-        barriers: new Map(),
-        live: warpCount,
-        race: clocks === null ? null : this.#race(place, clocks, sharedBase),
-      };
-      this.#clear(place);
-      for (let id = 0; id < warpCount; id++) {
-        const lanes = threads - id * 32;
-        const warp = new Warp({
-          block,
-          id,
-          registers: (area.registers + place * area.registerBytes) / 4 + id * program.slots * 32,
-          sharedBase,
-          sharedAddress: rank << 24,
-          sharedSize: shape.sharedBytes,
-          localBase: area.local + place * area.localBytes + id * 32 * program.kernel.localBytes,
-          localStride: program.kernel.localBytes,
-          paramBase: area.parameters,
-          paramSize: program.kernel.parameterBytes,
-          globalTop: arena.heapTop,
-          agent: rank * warpCount + id,
-          lanes: lanes >= 32 ? -1 : (1 << lanes) - 1,
-        });
-        warp.sampling = sampled && rank === 0;
-        block.warps.push(warp);
-      }
-      blocks.push(block);
-    }
-    return { index, slot, blocks };
-  }
-
-  /** The race shadow of a place is made once and used by all blocks that come to it. */
-  #race(place: number, clocks: Clocks, base: number): Race {
-    const known = this.#races[place];
-    if (known !== undefined) {
-      known.reset(clocks);
-      return known;
-    }
-    const instructions = this.#fields.program.kernel.instructions;
-    const race = new Race(
-      clocks,
-      base,
-      this.#fields.shape.sharedBytes,
-      (rule, warp, site, other, message) => {
-        const where = instructions[other];
-        const seen = where === undefined ? "" : `; the other access is ${where.text}${lineOf(where)}`;
-        this.#fields.findings.add(rule, instructions[site] ?? null, placeOf(warp), () => message() + seen);
-      },
-    );
-    this.#races[place] = race;
-    return race;
-  }
-
-  /** Fresh registers, shared and local memory for the block that comes to a place. */
-  #clear(place: number): void {
-    const { area, arena, program, shape } = this.#fields;
-    const { words } = arena;
-    const registers = (area.registers + place * area.registerBytes) / 4;
-    words.fill(poison, registers, registers + area.registerBytes / 4);
-    const frame = program.slots * 32;
-    for (const { written } of program.kernel.registers) {
-      if (written === null) continue;
-      for (let at = registers; at < registers + area.registerBytes / 4; at += frame)
-        words.fill(0, at + written.slot * 32, at + written.slot * 32 + 32);
-    }
-    const shared = area.shared + place * area.sharedStride;
-    words.fill(poison, shared >> 2, (shared + area.sharedStride) >> 2);
-    arena.clearShadow(shared, area.sharedStride);
-    arena.markAllocated(shared, shape.sharedBytes);
-    if (area.localBytes > 0) arena.markAllocated(area.local + place * area.localBytes, area.localBytes);
-  }
 
   #finish(cluster: Cluster): void {
     // What is still in flight belongs to the block's memory, which the next block is about to take.

@@ -1,0 +1,136 @@
+/** Places for blocks: their windows in the arena, and the fresh blocks and warps that come to them. */
+import { Clocks, Race } from "../checkers/race.ts";
+import { lineOf } from "../load/types.ts";
+import type { LaunchShape, RunFields, Vector } from "./run.ts";
+import { type Block, placeOf, Warp } from "./state.ts";
+
+/** Register file and shared memory start as this: a NaN as floating point, and no small integer. */
+const poison = 0x7fc0dead;
+
+/** Blocks that run together; a launch without clusters has one block in each. */
+export interface Cluster {
+  readonly index: number;
+  readonly slot: number;
+  readonly blocks: readonly Block[];
+}
+
+/** Clusters along each axis of the grid. */
+export const clusterCounts = ({ grid, cluster }: LaunchShape): Vector => [
+  grid[0] / cluster[0],
+  grid[1] / cluster[1],
+  grid[2] / cluster[2],
+];
+
+export class Places {
+  readonly #fields: RunFields;
+  readonly #races: Race[] = [];
+
+  constructor(fields: RunFields) {
+    this.#fields = fields;
+  }
+
+  /** Cluster number `index`, in the windows of `slot`; `sampled`: its first block's shared accesses are counted. */
+  start(index: number, slot: number, sampled: boolean): Cluster {
+    const { shape, area, program, arena, race } = this.#fields;
+    const counts = clusterCounts(shape);
+    const clusterIndex: Vector = [
+      index % counts[0],
+      Math.floor(index / counts[0]) % counts[1],
+      Math.floor(index / (counts[0] * counts[1])),
+    ];
+    const [cx, cy, cz] = shape.cluster;
+    const ranks = cx * cy * cz;
+    const threads = shape.block[0] * shape.block[1] * shape.block[2];
+    const warpCount = Math.ceil(threads / 32);
+    const clocks = race ? new Clocks(warpCount * ranks) : null;
+    const blocks: Block[] = [];
+    for (let rank = 0; rank < ranks; rank++) {
+      const inCluster: Vector = [rank % cx, Math.floor(rank / cx) % cy, Math.floor(rank / (cx * cy))];
+      const place = slot * ranks + rank;
+      const sharedBase = area.shared + place * area.sharedStride;
+      const block: Block = {
+        index: [
+          clusterIndex[0] * cx + inCluster[0],
+          clusterIndex[1] * cy + inCluster[1],
+          clusterIndex[2] * cz + inCluster[2],
+        ],
+        threads,
+        slot: place,
+        slots: shape.resident * ranks,
+        rank,
+        inCluster,
+        clusterIndex,
+        explicitCluster: shape.explicitCluster ? 1 : 0,
+        dynamicShared: shape.dynamicShared,
+        warps: [],
+        barriers: new Map(),
+        live: warpCount,
+        race: clocks === null ? null : this.#race(place, clocks, sharedBase),
+      };
+      this.#clear(place);
+      for (let id = 0; id < warpCount; id++) {
+        const lanes = threads - id * 32;
+        const warp = new Warp({
+          block,
+          id,
+          registers: (area.registers + place * area.registerBytes) / 4 + id * program.slots * 32,
+          sharedBase,
+          sharedAddress: rank << 24,
+          sharedSize: shape.sharedBytes,
+          localBase: area.local + place * area.localBytes + id * 32 * program.kernel.localBytes,
+          localStride: program.kernel.localBytes,
+          paramBase: area.parameters,
+          paramSize: program.kernel.parameterBytes,
+          globalTop: arena.heapTop,
+          agent: rank * warpCount + id,
+          lanes: lanes >= 32 ? -1 : (1 << lanes) - 1,
+        });
+        warp.sampling = sampled && rank === 0;
+        block.warps.push(warp);
+      }
+      blocks.push(block);
+    }
+    return { index, slot, blocks };
+  }
+
+  /** The race shadow of a place is made once and used by all blocks that come to it. */
+  #race(place: number, clocks: Clocks, base: number): Race {
+    const known = this.#races[place];
+    if (known !== undefined) {
+      known.reset(clocks);
+      return known;
+    }
+    const instructions = this.#fields.program.kernel.instructions;
+    const race = new Race(
+      clocks,
+      base,
+      this.#fields.shape.sharedBytes,
+      (rule, warp, site, other, message) => {
+        const where = instructions[other];
+        const seen = where === undefined ? "" : `; the other access is ${where.text}${lineOf(where)}`;
+        this.#fields.findings.add(rule, instructions[site] ?? null, placeOf(warp), () => message() + seen);
+      },
+    );
+    this.#races[place] = race;
+    return race;
+  }
+
+  /** Fresh registers, shared and local memory for the block that comes to a place. */
+  #clear(place: number): void {
+    const { area, arena, program, shape } = this.#fields;
+    const { words } = arena;
+    const registers = (area.registers + place * area.registerBytes) / 4;
+    words.fill(poison, registers, registers + area.registerBytes / 4);
+    const frame = program.slots * 32;
+    for (const { written } of program.kernel.registers) {
+      if (written === null) continue;
+      for (let at = registers; at < registers + area.registerBytes / 4; at += frame)
+        words.fill(0, at + written.slot * 32, at + written.slot * 32 + 32);
+    }
+    const shared = area.shared + place * area.sharedStride;
+    words.fill(poison, shared >> 2, (shared + area.sharedStride) >> 2);
+    arena.clearShadow(shared, area.sharedStride);
+    arena.markAllocated(shared, shape.sharedBytes);
+    if (area.localBytes > 0) arena.markAllocated(area.local + place * area.localBytes, area.localBytes);
+  }
+}
