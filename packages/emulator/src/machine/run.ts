@@ -6,7 +6,7 @@ import type { Piece } from "../compile/blocks.ts";
 import type { Scratch } from "../compile/environment.ts";
 import type { CompiledRegion } from "../compile/region.ts";
 import type { KernelProgram } from "../load/module.ts";
-import { type Instruction, lineOf, type Operand } from "../load/types.ts";
+import type { Instruction, Operand } from "../load/types.ts";
 import { type Arena, globalTag } from "../memory/arena.ts";
 import type { TensorArithmetic } from "../numerics/tensorcore.ts";
 import { describeBarrier } from "./barriers.ts";
