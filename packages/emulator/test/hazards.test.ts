@@ -427,5 +427,7 @@ describe("launches that do not end", () => {
 });
 
 test("every rule has been met", () => {
-  expect([...found].sort()).toEqual(Object.keys(rules).sort());
+  // From H033 on the rules belong to the asynchronous engines, whose tests stand in hazards-*.test.ts.
+  const here = Object.keys(rules).filter((rule) => rule < "H033");
+  expect([...found].sort()).toEqual(here.sort());
 });

@@ -164,6 +164,68 @@ export const rules = {
     sentence: "The launch executed more instructions than it was given.",
   },
   H032: { name: "trap", check: "trap", severity: "error", sentence: "The kernel executed trap." },
+  H080: {
+    name: "tensor-not-allocated",
+    check: "bounds",
+    severity: "error",
+    sentence: "An instruction names columns of tensor memory that are not allocated.",
+  },
+  H081: {
+    name: "tensor-uninitialised",
+    check: "uninitialised",
+    severity: "error",
+    sentence: "Tensor memory is read that nothing has written since its allocation.",
+  },
+  H082: {
+    name: "tensor-lanes",
+    check: "bounds",
+    severity: "error",
+    sentence:
+      "A warp reaches for lanes of tensor memory other than its own quarter, or for rows that do not exist.",
+  },
+  H083: {
+    name: "tensor-race",
+    check: "race",
+    severity: "error",
+    sentence: "Tensor memory is used while an operation on the same columns may still be in flight.",
+  },
+  H084: {
+    name: "tensor-fence-after",
+    check: "race",
+    severity: "error",
+    sentence:
+      "Tensor memory is used after synchronising with another thread, but without tcgen05.fence::after_thread_sync.",
+  },
+  H085: {
+    name: "tensor-fence-before",
+    check: "race",
+    severity: "note",
+    sentence: "A thread hands tensor memory over without tcgen05.fence::before_thread_sync.",
+  },
+  H086: {
+    name: "tensor-registers",
+    check: "async",
+    severity: "error",
+    sentence: "A register that tcgen05.ld fills is touched before tcgen05.wait::ld.",
+  },
+  H087: {
+    name: "tensor-allocation",
+    check: "async",
+    severity: "error",
+    sentence: "Tensor memory is allocated or given back against the allocator's rules.",
+  },
+  H088: {
+    name: "tensor-leak",
+    check: "async",
+    severity: "error",
+    sentence: "A block ends with tensor memory allocated or still in use.",
+  },
+  H089: {
+    name: "cluster-launch-control",
+    check: "async",
+    severity: "error",
+    sentence: "A cluster launch control request or its response is used against its rules.",
+  },
 } as const satisfies Record<string, Rule>;
 
 export type RuleId = keyof typeof rules;
