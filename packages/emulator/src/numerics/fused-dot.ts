@@ -48,7 +48,7 @@ const scratch = new Float32Array(1);
 const scratchBits = new Int32Array(scratch.buffer);
 
 /** Bits of `x` cut to f32, towards zero, with `mantissa` fraction bits; infinity from 2^128 on. */
-function truncateToF32(x: number, mantissa: number): number {
+export function truncateToF32(x: number, mantissa: number): number {
   if (x >= overflow || x <= -overflow) return x > 0 ? 0x7f800000 : 0xff800000 | 0;
   scratch[0] = x;
   let bits = scratchBits[0] as number;

@@ -53,5 +53,15 @@ export function exponentOfBits(bits: number): number {
   return field === 255 ? specialExponent : field === 0 ? -126 : field - 127;
 }
 
+const scratch = new Float32Array(1);
+const scratchBits = new Int32Array(scratch.buffer);
+
+/** Exponent by which a value of a format with this least exponent is aligned. */
+export function alignmentExponent(value: number, least: number): number {
+  if (value === 0) return zeroExponent;
+  scratch[0] = value;
+  return Math.max(exponentOfBits(scratchBits[0] as number), least);
+}
+
 /** What the tensor core reads of a 32-bit register that holds a tf32: the low 13 bits do not exist. */
 export const tf32Mask = ~0x1fff;

@@ -7,8 +7,11 @@
  * Hopper was compared with an H200 over all forms (test/mma.golden.test.ts); how it multiplies fp8 was found there.
  */
 
-/** Operand formats of the fused floating-point dot product; the 8-bit ones come in any mixture. */
+/** Operand formats of mma.sync's fused floating-point dot product; the 8-bit ones come in any mixture. */
 export type OperandFormat = "f16" | "bf16" | "tf32" | "e4m3" | "e5m2";
+
+/** Those of the asynchronous instructions (wgmma, tcgen05): those of 8 bits and fewer come in any mixture. */
+export type TensorKind = OperandFormat | "e2m3" | "e3m2" | "e2m1";
 
 export interface StepArithmetic {
   /** Bits kept below the largest exponent. */
@@ -30,6 +33,8 @@ export interface TensorArithmetic {
   readonly half: StepArithmetic;
   readonly tf32: StepArithmetic;
   readonly fp8: StepArithmetic;
+  /** Operands of 8 bits and fewer in wgmma and tcgen05.mma, which have a datapath of their own. */
+  readonly asyncFp8: StepArithmetic;
 }
 
 const wide = (fraction: number, step: number): StepArithmetic => ({
@@ -46,12 +51,16 @@ const row = (
   half: number,
   tf32: number,
   fp8: StepArithmetic,
+  asyncFp8 = fp8,
 ): TensorArithmetic => ({
   name,
   half: wide(fraction, half),
   tf32: wide(fraction, tf32),
   fp8,
+  asyncFp8,
 });
+/** wgmma of fp8: all 32 elements of K at once, 13 fraction bits kept, in the result as well. */
+const hopperFp8: StepArithmetic = { fraction: 13, step: 32, mantissa: 13, unpacked: false };
 
 /** By the least compute capability that has it, ascending. Formats that an architecture lacks have its plain values. */
 const architectures = [
@@ -59,8 +68,8 @@ const architectures = [
   { since: 75, arithmetic: row("Turing", 24, 8, 4, wide(24, 8)) },
   { since: 80, arithmetic: row("Ampere", 24, 8, 4, wide(24, 8)) },
   { since: 89, arithmetic: row("Ada", 24, 8, 4, narrow) },
-  { since: 90, arithmetic: row("Hopper", 25, 16, 8, unpacked) },
-  { since: 100, arithmetic: row("Blackwell", 25, 16, 8, unpacked) },
+  { since: 90, arithmetic: row("Hopper", 25, 16, 8, unpacked, hopperFp8) },
+  { since: 100, arithmetic: row("Blackwell", 25, 16, 8, unpacked, wide(25, 32)) },
   { since: 120, arithmetic: row("RTX Blackwell", 25, 16, 8, wide(25, 32)) },
 ] as const;
 
@@ -75,7 +84,27 @@ export function arithmeticOf(target: string): TensorArithmetic | null {
   return found;
 }
 
-/** How an instruction with operands of `format` computes. */
+/** How wgmma and tcgen05.mma with operands of `kind` compute. */
+export function asyncStepOf(arithmetic: TensorArithmetic, kind: TensorKind): StepArithmetic {
+  switch (kind) {
+    case "f16":
+    case "bf16":
+      return arithmetic.half;
+    case "tf32":
+      return arithmetic.tf32;
+    case "e4m3":
+    case "e5m2":
+    case "e2m3":
+    case "e3m2":
+    case "e2m1":
+      return arithmetic.asyncFp8;
+    default:
+      kind satisfies never;
+      return arithmetic.half;
+  }
+}
+
+/** How mma.sync with operands of `format` computes. */
 export function stepOf(arithmetic: TensorArithmetic, format: OperandFormat): StepArithmetic {
   switch (format) {
     case "f16":
