@@ -1,5 +1,6 @@
 /** Public types of the emulator. */
 import type { Checked, SourceLocation } from "@tilewright/ir";
+import type { RuleId } from "./checkers/rules.ts";
 
 /** Completion order of everything the PTX memory model leaves open. */
 export type Order = "eager" | "lazy" | "random";
@@ -22,6 +23,8 @@ export interface LaunchConfig {
   readonly seed?: number;
   /** Rules to run: all unless given. */
   readonly checks?: "all" | "none" | readonly CheckName[];
+  /** Single rules that report nothing, whatever `checks` says. Those that end a launch (H030 to H032) still end it. */
+  readonly disable?: readonly RuleId[];
   /**
    * The architecture whose tensor cores compute, as a target such as `sm_90a`: results differ in bits between generations, and
    * text for an older target runs on newer devices. Default: the module's target.
@@ -48,6 +51,34 @@ export interface Finding {
   readonly count: number;
 }
 
+/** An instruction of the text that a counter is about. */
+interface Counted {
+  readonly instruction: string;
+  readonly location: SourceLocation | null;
+}
+
+/** Shared-memory wavefronts of one instruction, over the warp accesses that were sampled. */
+export interface SharedAccesses extends Counted {
+  /** Warp accesses that were looked at. */
+  readonly samples: number;
+  /** Wavefronts they took; over `samples` it is the average of one access. */
+  readonly wavefronts: number;
+  /** Those beyond the fewest possible: bank conflicts. */
+  readonly conflicts: number;
+  /** Most wavefronts of one access. */
+  readonly worst: number;
+}
+
+/** What one blocking instruction (barrier, wait for copies, try_wait, collective) made groups of lanes wait. */
+export interface Waits extends Counted {
+  /** Times that a group of lanes has come to it. */
+  readonly executions: number;
+  /** Executions that did not pass at once. */
+  readonly blocked: number;
+  /** Times that a blocked group was asked again and had to stay: a measure of how long, in turns of the scheduler. */
+  readonly polls: number;
+}
+
 export interface Counters {
   /** Dynamic warp-instructions by opcode. */
   readonly instructions: Readonly<Record<string, number>>;
@@ -56,10 +87,17 @@ export interface Counters {
   readonly globalBytesWritten: number;
   readonly sharedBytesRead: number;
   readonly sharedBytesWritten: number;
+  /** Local memory: spills and arrays of a thread. */
+  readonly localBytesRead: number;
+  readonly localBytesWritten: number;
   readonly barriers: number;
   /** Shared-memory wavefronts, and those beyond the fewest possible (bank conflicts), as sampled. */
   readonly sharedWavefronts: number;
   readonly sharedConflicts: number;
+  /** The same by instruction, in the order of the text. */
+  readonly sharedAccesses: readonly SharedAccesses[];
+  /** Blocking instructions that were executed, in the order of the text. */
+  readonly waits: readonly Waits[];
 }
 
 export interface LaunchReport {

@@ -166,7 +166,7 @@ class EmulatedDevice implements Emulator {
         : config.checks === "none"
           ? []
           : config.checks;
-    const findings = new Findings(checks);
+    const findings = new Findings(checks, config.disable);
     const race = (findings.wants("race") || findings.wants("async")) && usesShared(program, config);
     const shape = { ...this.#shape(program, config), arithmetic };
     const area = this.#place(program, shape);

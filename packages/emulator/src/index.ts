@@ -10,6 +10,8 @@ export type {
   LaunchReport,
   LoadedModule,
   Order,
+  SharedAccesses,
+  Waits,
 } from "./api.ts";
 export { type RuleId, rules } from "./checkers/rules.ts";
 export { createEmulator, type EmulatorOptions } from "./emulator.ts";

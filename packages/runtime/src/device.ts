@@ -2,7 +2,7 @@
  * One interface over the CUDA driver and the emulator.
  * Nothing here throws for an expected reason: a full GPU, a faulting kernel and a freed buffer are all diagnostics.
  */
-import type { CheckName, Counters, Finding, Order } from "@tilewright/emulator";
+import type { CheckName, Counters, Finding, Order, RuleId } from "@tilewright/emulator";
 import type { Checked } from "@tilewright/ir";
 
 export type DeviceKind = "cuda" | "emulator";
@@ -45,6 +45,8 @@ export interface LaunchRequest {
   readonly order?: Order;
   readonly seed?: number;
   readonly checks?: "all" | "none" | readonly CheckName[];
+  /** Single rules that report nothing. */
+  readonly disable?: readonly RuleId[];
   readonly fuel?: number;
 }
 

@@ -220,21 +220,41 @@ test("counters add up, and null is none", () => {
     globalBytesWritten: 5,
     sharedBytesRead: 6,
     sharedBytesWritten: 7,
+    localBytesRead: 11,
+    localBytesWritten: 12,
     barriers: 8,
     sharedWavefronts: 9,
     sharedConflicts: 10,
+    sharedAccesses: [
+      { instruction: "ld.shared", location: null, samples: 4, wavefronts: 9, conflicts: 5, worst: 3 },
+    ],
+    waits: [{ instruction: "bar.sync", location: null, executions: 8, blocked: 2, polls: 3 }],
+  };
+  const other = {
+    ...one,
+    instructions: { mul: 1, ret: 1 },
+    sharedAccesses: [
+      { instruction: "ld.shared", location: null, samples: 1, wavefronts: 4, conflicts: 3, worst: 4 },
+    ],
+    waits: [{ instruction: "mbarrier.try_wait", location: null, executions: 1, blocked: 0, polls: 0 }],
   };
   expect(addCounters(one, null)).toBe(one);
   expect(addCounters(null, null)).toBeNull();
-  expect(addCounters(one, { ...one, instructions: { mul: 1, ret: 1 } })).toEqual({
+  expect(addCounters(one, other)).toEqual({
     instructions: { add: 1, mul: 3, ret: 1 },
     warpInstructions: 6,
     globalBytesRead: 8,
     globalBytesWritten: 10,
     sharedBytesRead: 12,
     sharedBytesWritten: 14,
+    localBytesRead: 22,
+    localBytesWritten: 24,
     barriers: 16,
     sharedWavefronts: 18,
     sharedConflicts: 20,
+    sharedAccesses: [
+      { instruction: "ld.shared", location: null, samples: 5, wavefronts: 13, conflicts: 8, worst: 4 },
+    ],
+    waits: [...one.waits, ...other.waits],
   });
 });

@@ -34,9 +34,12 @@ export class LaunchStopped extends Error {
 export class Findings {
   readonly #found = new Map<string, { finding: Omit<Finding, "count">; count: number }>();
   readonly #checks: ReadonlySet<string>;
+  readonly #disabled: ReadonlySet<RuleId>;
 
-  constructor(checks: readonly CheckName[]) {
+  /** @param disabled rules that report nothing although their check runs. */
+  constructor(checks: readonly CheckName[], disabled: readonly RuleId[] = []) {
     this.#checks = new Set<string>([...checks, "deadlock", "fuel", "trap"]);
+    this.#disabled = new Set(disabled);
   }
 
   /** Whether findings of `check` are wanted. */
@@ -47,7 +50,7 @@ export class Findings {
   /** Record a finding. `message` completes the rule's sentence with what was seen; the first one met is kept. */
   add(rule: RuleId, site: Site | null, place: Place, message: () => string): void {
     const row = rules[rule];
-    if (!this.#checks.has(row.check)) return;
+    if (!this.#checks.has(row.check) || this.#disabled.has(rule)) return;
     const key = `${rule}/${site?.index ?? -1}`;
     const known = this.#found.get(key);
     if (known !== undefined) {

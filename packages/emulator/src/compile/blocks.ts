@@ -56,8 +56,8 @@ export function basicBlocks(kernel: Kernel): readonly Block[] {
       successors: successorsOf(terminator, id, starts.length, blockAt),
     };
   });
-  // Loops that write nothing: those of the graph without the blocks that write.
-  const writes = raw.map((b) => b.run.some((i) => (i.traffic?.written ?? 0) > 0 && !rereads(i)));
+  // Loops that write nothing that others see: those of the graph without the blocks that write.
+  const writes = raw.map((b) => b.run.some((i) => publishes(i) && !rereads(i)));
   const loops = loopBlocks(
     raw.map((b) => (writes[b.id] === true ? [] : b.successors.filter((s) => writes[s] !== true))),
   );
@@ -69,6 +69,9 @@ export function basicBlocks(kernel: Kernel): readonly Block[] {
     return { id, first, pieces: pieces(body), terminator, successors, polls };
   });
 }
+
+const publishes = ({ traffic }: Instruction): boolean =>
+  traffic !== null && traffic.written > 0 && traffic.space !== "local";
 
 /** Atomics that leave memory as it is when they come again: the reads of spin locks and of compare-and-swap loops. */
 const rereads = (instruction: Instruction): boolean =>

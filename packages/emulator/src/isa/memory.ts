@@ -121,7 +121,7 @@ const load: Row = (d) => {
   // .param of a kernel is its parameter window; variables declared .param in a body live in local memory.
   const from: Space =
     space === "param" && base.kind === "symbol" && base.variable.space === "local" ? "local" : space;
-  if (from === "global" || from === "shared") d.traffic(from, size, 0);
+  if (from === "global" || from === "shared" || from === "local") d.traffic(from, size, 0);
   if (from === "generic") d.traffic("global", size, 0);
   if (strong !== 0 && (from === "global" || from === "generic")) d.strongRead();
   return lane((e) => {
@@ -143,7 +143,7 @@ const store: Row = (d) => {
   const to: Space =
     space === "param" && base.kind === "symbol" && base.variable.space === "local" ? "local" : space;
   if (to === "param" || to === "const") d.refuse(`.${to} memory cannot be written`);
-  if (to === "global" || to === "shared") d.traffic(to, 0, size);
+  if (to === "global" || to === "shared" || to === "local") d.traffic(to, 0, size);
   if (to === "generic") d.traffic("global", 0, size);
   return lane((e) => {
     const { code, offset } = emitAccess(e, to, address, size, "write", strong);

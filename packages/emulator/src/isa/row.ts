@@ -32,7 +32,7 @@ export interface Decoder {
   /** Note that `from` is copied to `to` bit for bit. */
   link(to: Operand, from: Operand): void;
   /** Bytes moved by one lane. */
-  traffic(space: "global" | "shared", read: number, written: number): void;
+  traffic(space: "global" | "shared" | "local", read: number, written: number): void;
   /** Mark the access as a strong read: it may be part of a spin loop. */
   strongRead(): void;
   /** Label operand, for branches. */

@@ -103,7 +103,7 @@ class InstructionDecoder implements Decoder {
     if (to.kind === "register" && from.kind === "register") this.links.push([to.register, from.register]);
   }
 
-  traffic(space: "global" | "shared", read: number, written: number): void {
+  traffic(space: Traffic["space"], read: number, written: number): void {
     this.traffics = { space, read, written };
   }
 

@@ -141,7 +141,7 @@ export interface Instruction extends Site {
 }
 
 export interface Traffic {
-  readonly space: "global" | "shared";
+  readonly space: "global" | "shared" | "local";
   readonly read: number;
   readonly written: number;
 }

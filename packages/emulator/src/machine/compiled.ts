@@ -27,6 +27,9 @@ export interface RunnableBlock {
   readonly target: number;
   readonly targets: readonly number[];
   terminations: number;
+  /** Executions of a wait that did not pass at once, and all times that it was asked and did not let pass. */
+  blocked: number;
+  polls: number;
 }
 
 /** Bind a compiled kernel to a launch. */
@@ -63,14 +66,36 @@ export function bindBlocks(
     });
     const { terminator } = basic;
     const operation = terminator?.operation ?? null;
-    return {
+    const block: RunnableBlock = {
       basic,
       steps,
       terminator,
-      wait: terminator !== null && operation?.kind === "wait" ? operation.bind(machine, terminator) : null,
+      wait:
+        terminator !== null && operation?.kind === "wait"
+          ? counted(operation.bind(machine, terminator), () => block)
+          : null,
       target: operation?.kind === "branch" ? at(operation.target) : 0,
       targets: operation?.kind === "indexed-branch" ? operation.targets.map(at) : [],
       terminations: 0,
+      blocked: 0,
+      polls: 0,
     };
+    return block;
   });
+}
+
+type Wait = NonNullable<RunnableBlock["wait"]>;
+
+/** A wait that counts how often it holds groups back. A group that has not been asked before has no state of its own yet. */
+function counted(wait: Wait, block: () => RunnableBlock): Wait {
+  return (warp, group, mask) => {
+    const first = group.wait === null;
+    const passed = wait(warp, group, mask);
+    if (!passed) {
+      const counts = block();
+      counts.polls += 1;
+      if (first) counts.blocked += 1;
+    }
+    return passed;
+  };
 }

@@ -1,24 +1,38 @@
 /** What a launch did: instructions, bytes, barriers, and the bank conflicts of sampled accesses. */
-import type { Counters } from "../api.ts";
+import type { Counters, SharedAccesses, Waits } from "../api.ts";
 import { countWavefronts } from "../checkers/banks.ts";
 import type { Scratch } from "../compile/environment.ts";
-import type { Instruction } from "../load/types.ts";
+import type { Instruction, Traffic } from "../load/types.ts";
 import type { RunnableBlock } from "./compiled.ts";
 import type { Warp } from "./state.ts";
 
 /** Executions of a region by the sampled block whose shared accesses are recorded. */
 const sampledExecutions = 4;
 
+interface Bytes {
+  read: number;
+  written: number;
+}
+
+/** What sampling has seen of one instruction. */
+interface Sample {
+  samples: number;
+  wavefronts: number;
+  conflicts: number;
+  worst: number;
+}
+
 export class Tally {
   readonly #scratch: Scratch;
   /** Lanes that moved data, by instruction, as the compiled regions count them. */
   readonly #lanes: Float64Array;
-  /** Executions of instructions that count their own conflicts. */
-  readonly #sampled = new Map<Instruction, number>();
-  readonly #extra = { globalRead: 0, globalWritten: 0, sharedRead: 0, sharedWritten: 0 };
+  readonly #samples = new Map<Instruction, Sample>();
+  readonly #extra: Record<Traffic["space"], Bytes> = {
+    global: { read: 0, written: 0 },
+    shared: { read: 0, written: 0 },
+    local: { read: 0, written: 0 },
+  };
   #barriers = 0;
-  #wavefronts = 0;
-  #conflicts = 0;
 
   constructor(scratch: Scratch, lanes: Float64Array) {
     this.#scratch = scratch;
@@ -38,24 +52,31 @@ export class Tally {
     warp.bank = 0;
     step.run(warp, mask);
     warp.bank = -1;
-    step.sampled.forEach(({ bytes }, k) => {
-      this.#wavesOf(bank, k * 32, bytes);
+    step.sampled.forEach(({ index: at, bytes }, k) => {
+      const instruction = step.instructions.find((i) => i.index === at);
+      if (instruction !== undefined) this.#wavesOf(instruction, bank, k * 32, bytes);
     });
   }
 
   /** Count the wavefronts of an instruction that is no part of a region, from its lanes' addresses. */
   banks(warp: Warp, instruction: Instruction, addresses: Int32Array, bytes: number): void {
-    if (!warp.sampling) return;
-    const seen = this.#sampled.get(instruction) ?? 0;
-    if (seen >= sampledExecutions) return;
-    this.#sampled.set(instruction, seen + 1);
-    this.#wavesOf(addresses, 0, bytes);
+    if (!warp.sampling || (this.#samples.get(instruction)?.samples ?? 0) >= sampledExecutions) return;
+    this.#wavesOf(instruction, addresses, 0, bytes);
   }
 
-  #wavesOf(addresses: Int32Array, first: number, bytes: number): void {
+  #wavesOf(instruction: Instruction, addresses: Int32Array, first: number, bytes: number): void {
     const { taken, least } = countWavefronts(addresses, first, bytes);
-    this.#wavefronts += taken;
-    this.#conflicts += taken - least;
+    // No lane took part: the guard excluded all of them.
+    if (taken === 0) return;
+    let sample = this.#samples.get(instruction);
+    if (sample === undefined) {
+      sample = { samples: 0, wavefronts: 0, conflicts: 0, worst: 0 };
+      this.#samples.set(instruction, sample);
+    }
+    sample.samples += 1;
+    sample.wavefronts += taken;
+    sample.conflicts += taken - least;
+    sample.worst = Math.max(sample.worst, taken);
   }
 
   barrier(): void {
@@ -64,19 +85,15 @@ export class Tally {
 
   /** Bytes moved by something other than a counted instruction: an asynchronous copy, a matrix load. */
   traffic(space: "global" | "shared", read: number, written: number): void {
-    if (space === "global") {
-      this.#extra.globalRead += read;
-      this.#extra.globalWritten += written;
-    } else {
-      this.#extra.sharedRead += read;
-      this.#extra.sharedWritten += written;
-    }
+    this.#extra[space].read += read;
+    this.#extra[space].written += written;
   }
 
   counters(blocks: readonly RunnableBlock[]): Counters {
     const instructions: Record<string, number> = {};
     let warpInstructions = 0;
-    const bytes = { ...this.#extra };
+    const { global, shared, local } = this.#extra;
+    const bytes = { global: { ...global }, shared: { ...shared }, local: { ...local } };
     const count = (instruction: Instruction, executions: number, lanes: number): void => {
       if (executions === 0) return;
       instructions[instruction.mnemonic] = (instructions[instruction.mnemonic] ?? 0) + executions;
@@ -84,29 +101,43 @@ export class Tally {
       const { traffic } = instruction;
       if (traffic === null) return;
       const moved = instruction.guard === null ? lanes : (this.#lanes[instruction.index] ?? 0);
-      if (traffic.space === "global") {
-        bytes.globalRead += traffic.read * moved;
-        bytes.globalWritten += traffic.written * moved;
-      } else {
-        bytes.sharedRead += traffic.read * moved;
-        bytes.sharedWritten += traffic.written * moved;
-      }
+      bytes[traffic.space].read += traffic.read * moved;
+      bytes[traffic.space].written += traffic.written * moved;
     };
     for (const block of blocks) {
       for (const step of block.steps)
         for (const i of step.instructions) count(i, step.executions, step.lanes);
       if (block.terminator !== null) count(block.terminator, block.terminations, 0);
     }
+    const sharedAccesses = this.#sharedAccesses();
     return {
       instructions,
       warpInstructions,
-      globalBytesRead: bytes.globalRead,
-      globalBytesWritten: bytes.globalWritten,
-      sharedBytesRead: bytes.sharedRead,
-      sharedBytesWritten: bytes.sharedWritten,
+      globalBytesRead: bytes.global.read,
+      globalBytesWritten: bytes.global.written,
+      sharedBytesRead: bytes.shared.read,
+      sharedBytesWritten: bytes.shared.written,
+      localBytesRead: bytes.local.read,
+      localBytesWritten: bytes.local.written,
       barriers: this.#barriers,
-      sharedWavefronts: this.#wavefronts,
-      sharedConflicts: this.#conflicts,
+      sharedWavefronts: sharedAccesses.reduce((sum, { wavefronts }) => sum + wavefronts, 0),
+      sharedConflicts: sharedAccesses.reduce((sum, { conflicts }) => sum + conflicts, 0),
+      sharedAccesses,
+      waits: waitsOf(blocks),
     };
   }
+
+  #sharedAccesses(): readonly SharedAccesses[] {
+    return [...this.#samples]
+      .sort(([a], [b]) => a.index - b.index)
+      .map(([{ text, location }, sample]) => ({ instruction: text, location, ...sample }));
+  }
+}
+
+function waitsOf(blocks: readonly RunnableBlock[]): readonly Waits[] {
+  return blocks.flatMap(({ terminator, terminations, blocked, polls }) => {
+    if (terminator?.operation.kind !== "wait" || terminations === 0) return [];
+    const { text, location } = terminator;
+    return [{ instruction: text, location, executions: terminations, blocked, polls }];
+  });
 }

@@ -273,6 +273,7 @@ class EmulatorKernel implements Kernel {
       ...(request.order === undefined ? {} : { order: request.order }),
       ...(request.seed === undefined ? {} : { seed: request.seed }),
       ...(request.checks === undefined ? {} : { checks: request.checks }),
+      ...(request.disable === undefined ? {} : { disable: request.disable }),
       ...(request.fuel === undefined ? {} : { fuel: request.fuel }),
     };
     const report = emulator.launch(this.#module, this.entry, config);
