@@ -47,10 +47,15 @@ export class Findings {
     return this.#checks.has(check);
   }
 
+  /** Whether findings of `rule` are reported: its check runs, and the rule itself is not switched off. */
+  shows(rule: RuleId): boolean {
+    return this.#checks.has(rules[rule].check) && !this.#disabled.has(rule);
+  }
+
   /** Record a finding. `message` completes the rule's sentence with what was seen; the first one met is kept. */
   add(rule: RuleId, site: Site | null, place: Place, message: () => string): void {
+    if (!this.shows(rule)) return;
     const row = rules[rule];
-    if (!this.#checks.has(row.check) || this.#disabled.has(rule)) return;
     const key = `${rule}/${site?.index ?? -1}`;
     const known = this.#found.get(key);
     if (known !== undefined) {

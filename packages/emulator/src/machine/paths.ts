@@ -50,7 +50,7 @@ export class MemoryPaths implements SlowPaths {
   /** An access that hardware would fault on: ends the launch, or is skipped when its check is off. */
   #fault(rule: "H001" | "H002" | "H003" | "H004", w: Warp, index: number, message: () => string): number {
     this.#report(rule, w, index, message);
-    if (this.#findings.wants(rule === "H004" ? "alignment" : "bounds")) this.#stop();
+    if (this.#findings.shows(rule)) this.#stop();
     return this.#sink();
   }
 

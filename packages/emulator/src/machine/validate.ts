@@ -1,6 +1,7 @@
 /** What has to hold before a launch can start; every reason at once. */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, didYouMean, err, ok } from "@tilewright/ir";
 import type { LaunchConfig } from "../api.ts";
+import { rules } from "../checkers/rules.ts";
 import type { Kernel } from "../load/types.ts";
 import { arithmeticOf } from "../numerics/tensorcore.ts";
 
@@ -58,6 +59,16 @@ export function validateLaunch(kernel: Kernel, config: LaunchConfig): Checked<tr
     found.push(invalid("TW5026", "fuel", `${config.fuel} is no number of instructions`));
   if (config.seed !== undefined && !Number.isInteger(config.seed))
     found.push(invalid("TW5026", "seed", `${config.seed} is no integer`));
+  for (const rule of config.disable ?? [])
+    if (!Object.hasOwn(rules, rule))
+      found.push(
+        invalid(
+          "TW5026",
+          "disable",
+          `there is no rule ${rule}`,
+          didYouMean(rule, Object.keys(rules), "docs/hazards/README.md lists the rules"),
+        ),
+      );
   if (config.arithmetic !== undefined && arithmeticOf(config.arithmetic) === null)
     found.push(
       invalid(
