@@ -22,6 +22,14 @@ export interface CudaDeviceInfo {
   /** Bytes of shared memory that a block has without opt-in. */
   readonly defaultSmemPerBlock: number;
   readonly limits: LaunchLimits;
+  /** Threads that a multiprocessor holds at once; 0 where the driver does not say, as below. */
+  readonly maxThreadsPerSm: number;
+  /** Bytes of L2 that persisting accesses may hold, and of one access-policy window. */
+  readonly maxPersistingL2: number;
+  readonly maxAccessWindow: number;
+  readonly cooperativeLaunch: boolean;
+  /** Whether kernels may use tensor maps (TMA). */
+  readonly tensorMaps: boolean;
   /** 1000 * major + 10 * minor of the driver's CUDA. */
   readonly driverVersion: number;
 }
@@ -96,6 +104,11 @@ export function describeDevice(
         maxSmemPerBlock: values.maxSmemPerBlock,
         maxClusterSize: values.clusterLaunch === 1 ? largestCluster : 1,
       },
+      maxThreadsPerSm: values.maxThreadsPerSm,
+      maxPersistingL2: values.maxPersistingL2,
+      maxAccessWindow: values.maxAccessWindow,
+      cooperativeLaunch: values.cooperativeLaunch === 1,
+      tensorMaps: values.tensorMaps === 1,
       driverVersion: version,
     },
   });
@@ -124,4 +137,8 @@ const optional = [
   "l2Bytes",
   "cooperativeLaunch",
   "clusterLaunch",
+  "maxThreadsPerSm",
+  "maxPersistingL2",
+  "maxAccessWindow",
+  "tensorMaps",
 ] as const satisfies readonly DeviceAttribute[];

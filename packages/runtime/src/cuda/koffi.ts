@@ -6,24 +6,50 @@ import { type Checked, err, ok } from "@tilewright/ir";
 import { fail } from "../diagnostics.ts";
 import {
   type CudaDriver,
+  type CudaLaunchConfig,
+  type CudaLink,
   type CudaLoad,
+  type CudaPreparedLaunch,
   type CudaResult,
+  type CudaTensorMap,
+  captureMode,
   deviceAttribute,
   functionAttribute,
 } from "./driver.ts";
-import { packAttributes, packConfig, packJitOptions, textOf } from "./layout.ts";
-import { type PrototypeName, prototypes } from "./prototypes.ts";
+import { packAttributes, packConfig, packJitOptions, packU32, packU64, textOf } from "./layout.ts";
+import {
+  type OptionalPrototypeName,
+  optionalPrototypes,
+  type PrototypeName,
+  prototypes,
+} from "./prototypes.ts";
 
 /** The part of koffi that is used; declared here so that neither types nor bundles need it. */
 interface Koffi {
   readonly version: string;
   load(path: string): KoffiLibrary;
   address(value: Uint8Array): bigint;
+  view(address: bigint, size: number): ArrayBuffer;
 }
 interface KoffiLibrary {
   func(prototype: string): (...args: readonly unknown[]) => unknown;
 }
-type Functions = Readonly<Record<PrototypeName, (...args: readonly unknown[]) => number>>;
+type Call = (...args: readonly unknown[]) => number;
+type Functions = Readonly<Record<PrototypeName | OptionalPrototypeName, Call>>;
+
+/** `CU_LIMIT_PERSISTING_L2_CACHE_SIZE`. */
+const persistingL2Limit = 6;
+/** `CU_STREAM_NON_BLOCKING`. */
+const nonBlocking = 1;
+/** `CU_JIT_INPUT_PTX`. */
+const inputPtx = 1;
+/** A CUtensorMap: 128 bytes, aligned to 64. */
+const tensorMapBytes = 128;
+const tensorMapAlign = 64n;
+/** CUDA_ERROR_NOT_READY: an answer of a query and no failure. */
+const notReady = 600;
+/** CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER. */
+const needsNewerDriver = 36;
 
 /** Bytes of each JIT log buffer; the driver cuts what is longer. */
 const logBytes = 64 * 1024;
@@ -92,7 +118,7 @@ export async function openKoffiDriver(options: KoffiDriverOptions = {}): Promise
 
 /** Look up every function of the table; all that are missing in one diagnostic. */
 function bind(koffi: Koffi, library: KoffiLibrary, name: string): Checked<CudaDriver> {
-  const found: Partial<Record<PrototypeName, (...args: readonly unknown[]) => number>> = {};
+  const found: Partial<Record<PrototypeName | OptionalPrototypeName, Call>> = {};
   const missing: string[] = [];
   for (const [key, candidates] of Object.entries(prototypes) as [PrototypeName, readonly string[]][]) {
     const fn = firstExported(library, candidates);
@@ -106,16 +132,19 @@ function bind(koffi: Koffi, library: KoffiLibrary, name: string): Checked<CudaDr
       `the CUDA driver library ${name} is too old: it has no ${missing.join(", ")}`,
     );
   }
+  for (const [key, candidates] of Object.entries(optionalPrototypes) as [
+    OptionalPrototypeName,
+    readonly string[],
+  ][]) {
+    found[key] = firstExported(library, candidates) ?? (() => needsNewerDriver);
+  }
   return ok(new KoffiDriver(koffi, found as Functions, name));
 }
 
-function firstExported(
-  library: KoffiLibrary,
-  candidates: readonly string[],
-): ((...args: readonly unknown[]) => number) | null {
+function firstExported(library: KoffiLibrary, candidates: readonly string[]): Call | null {
   for (const candidate of candidates) {
     try {
-      return library.func(candidate) as (...args: readonly unknown[]) => number;
+      return library.func(candidate) as Call;
     } catch {
       // Not exported under this name: the next, older one.
     }
@@ -163,6 +192,53 @@ class KoffiDriver implements CudaDriver {
     this.#done(this.#fn.memcpyDtoH(target, source, target.byteLength));
   memsetD8 = (address: bigint, byte: number, size: number) =>
     this.#done(this.#fn.memsetD8(address, byte, size));
+  memcpyDtoD = (target: bigint, source: bigint, size: number) =>
+    this.#done(this.#fn.memcpyDtoD(target, source, size));
+  memHostRegister = (bytes: Uint8Array) => this.#done(this.#fn.memHostRegister(bytes, bytes.byteLength, 0));
+  memHostUnregister = (bytes: Uint8Array) => this.#done(this.#fn.memHostUnregister(bytes));
+  memcpyHtoDAsync = (target: bigint, source: Uint8Array, stream: bigint) =>
+    this.#done(this.#fn.memcpyHtoDAsync(target, source, source.byteLength, stream));
+  memcpyDtoHAsync = (target: Uint8Array, source: bigint, stream: bigint) =>
+    this.#done(this.#fn.memcpyDtoHAsync(target, source, target.byteLength, stream));
+  memcpyDtoDAsync = (target: bigint, source: bigint, size: number, stream: bigint) =>
+    this.#done(this.#fn.memcpyDtoDAsync(target, source, size, stream));
+  memcpyPeerAsync: CudaDriver["memcpyPeerAsync"] = (target, source, size, stream) =>
+    this.#done(
+      this.#fn.memcpyPeerAsync(target.address, target.context, source.address, source.context, size, stream),
+    );
+  memsetD8Async = (address: bigint, byte: number, size: number, stream: bigint) =>
+    this.#done(this.#fn.memsetD8Async(address, byte, size, stream));
+  deviceCanAccessPeer = (device: number, peer: number): CudaResult<boolean> => {
+    const can = this.#int((out) => this.#fn.deviceCanAccessPeer(out, device, peer));
+    return can.ok ? ok(can.value === 1) : can;
+  };
+  ctxEnablePeerAccess = (peer: bigint) => this.#done(this.#fn.ctxEnablePeerAccess(peer, 0));
+  ctxSetPersistingL2 = (bytes: number) => this.#done(this.#fn.ctxSetLimit(persistingL2Limit, bytes));
+  ctxResetPersistingL2 = () => this.#done(this.#fn.ctxResetPersistingL2());
+  streamPriorities: CudaDriver["streamPriorities"] = () => {
+    const least: unknown[] = [0];
+    const greatest: unknown[] = [0];
+    const status = this.#fn.streamPriorities(least, greatest);
+    return status === 0 ? ok([Number(least[0]), Number(greatest[0])]) : err(status);
+  };
+  streamCreateWithPriority = (blocking: boolean, priority: number) =>
+    this.#handle((out) => this.#fn.streamCreateWithPriority(out, blocking ? 0 : nonBlocking, priority));
+  streamQuery = (stream: bigint) => this.#query(this.#fn.streamQuery(stream));
+  streamWaitEvent = (stream: bigint, event: bigint) => this.#done(this.#fn.streamWaitEvent(stream, event, 0));
+  streamBeginCapture: CudaDriver["streamBeginCapture"] = (stream, mode) =>
+    this.#done(this.#fn.streamBeginCapture(stream, captureMode[mode]));
+  streamEndCapture = (stream: bigint) => this.#handle((out) => this.#fn.streamEndCapture(stream, out));
+  graphNodeCount = (graph: bigint) => this.#int((out) => this.#fn.graphGetNodes(graph, null, out));
+  graphInstantiate = (graph: bigint) => this.#handle((out) => this.#fn.graphInstantiate(out, graph, 0));
+  graphLaunch = (exec: bigint, stream: bigint) => this.#done(this.#fn.graphLaunch(exec, stream));
+  graphExecUpdate = (exec: bigint, graph: bigint) =>
+    // CUgraphExecUpdateResultInfo: result (4), padding (4), two nodes (16).
+    this.#done(this.#fn.graphExecUpdate(exec, graph, new Uint8Array(24)));
+  graphExecDestroy = (exec: bigint) => this.#done(this.#fn.graphExecDestroy(exec));
+  graphDestroy = (graph: bigint) => this.#done(this.#fn.graphDestroy(graph));
+  eventQuery = (event: bigint) => this.#query(this.#fn.eventQuery(event));
+  occupancyBlocks = (fn: bigint, blockSize: number, dynamicSmem: number) =>
+    this.#int((out) => this.#fn.occupancyBlocks(out, fn, blockSize, dynamicSmem));
   streamCreate = () => this.#handle((out) => this.#fn.streamCreate(out, 0));
   streamDestroy = (stream: bigint) => this.#done(this.#fn.streamDestroy(stream));
   streamSynchronize = (stream: bigint) => this.#done(this.#fn.streamSynchronize(stream));
@@ -209,6 +285,111 @@ class KoffiDriver implements CudaDriver {
     return this.#done(status);
   };
 
+  prepareLaunch(config: CudaLaunchConfig, fn: bigint, params: readonly Uint8Array[]): CudaPreparedLaunch {
+    const address = (bytes: Uint8Array): bigint => this.#koffi.address(bytes);
+    const attributes = packAttributes(config);
+    const packed = packConfig(config, address(attributes.bytes), attributes.count);
+    // Memory of their own: an array of under 64 bytes may lie inside V8's heap and move.
+    const values = params.map((bytes) => {
+      const copy = new Uint8Array(new ArrayBuffer(bytes.byteLength));
+      copy.set(bytes);
+      return copy;
+    });
+    const pointers = new BigUint64Array(new ArrayBuffer(8 * Math.max(1, values.length)));
+    values.forEach((value, index) => {
+      pointers[index] = address(value);
+    });
+    const call = this.#fn.launchPrepared;
+    // Numbers convert faster than bigints; host addresses and handles are below 2^53 (47 bits of user space).
+    const [at, to, list] = [
+      Number(address(packed)),
+      Number(fn),
+      Number(address(new Uint8Array(pointers.buffer))),
+    ];
+    // The closure holds what the raw addresses point to.
+    const alive = [attributes.bytes, packed, pointers];
+    return {
+      params: values,
+      launch: () => (alive.length > 0 ? call(at, to, list, 0) : needsNewerDriver),
+    };
+  }
+
+  occupancyClusters(fn: bigint, config: CudaLaunchConfig): CudaResult<number> {
+    const attributes = packAttributes(config);
+    const packed = packConfig(config, this.#koffi.address(attributes.bytes), attributes.count);
+    this.#held.add(attributes.bytes);
+    const count = this.#int((out) => this.#fn.occupancyClusters(out, fn, packed));
+    this.#held.clear();
+    return count;
+  }
+
+  tensorMapEncodeTiled(map: CudaTensorMap): CudaResult<Uint8Array> {
+    const room = new Uint8Array(new ArrayBuffer(tensorMapBytes + Number(tensorMapAlign)));
+    const start = this.#koffi.address(room);
+    const offset = Number((tensorMapAlign - (start % tensorMapAlign)) % tensorMapAlign);
+    this.#held.add(room);
+    const status = this.#fn.tensorMapEncodeTiled(
+      start + BigInt(offset),
+      map.dataType,
+      map.dims.length,
+      map.address,
+      packU64(map.dims),
+      packU64(map.strides),
+      packU32(map.box),
+      packU32(map.elementStrides),
+      map.interleave,
+      map.swizzle,
+      map.l2,
+      map.oob,
+    );
+    this.#held.clear();
+    return status === 0 ? ok(room.slice(offset, offset + tensorMapBytes)) : err(status);
+  }
+
+  linkPtx(text: Uint8Array): CudaLink {
+    const infoLog = new Uint8Array(new ArrayBuffer(logBytes));
+    const errorLog = new Uint8Array(new ArrayBuffer(logBytes));
+    const options = packJitOptions(this.#koffi.address(infoLog), this.#koffi.address(errorLog), logBytes);
+    // The linker writes the logs until it is destroyed, and reads the options' values meanwhile.
+    this.#held.add(infoLog).add(errorLog).add(options.ids).add(options.values);
+    const result = this.#link(text, options);
+    this.#held.clear();
+    return { result, infoLog: textOf(infoLog), errorLog: textOf(errorLog) };
+  }
+
+  #link(
+    text: Uint8Array,
+    options: { readonly count: number; readonly ids: Uint8Array; readonly values: Uint8Array },
+  ): CudaResult<Uint8Array> {
+    const state = this.#handle((out) => this.#fn.linkCreate(options.count, options.ids, options.values, out));
+    if (!state.ok) return state;
+    try {
+      const added = this.#fn.linkAddData(
+        state.value,
+        inputPtx,
+        text,
+        text.byteLength,
+        "tilewright.ptx",
+        0,
+        null,
+        null,
+      );
+      if (added !== 0) return err(added);
+      const image: unknown[] = [0];
+      const size: unknown[] = [0];
+      const done = this.#fn.linkComplete(state.value, image, size);
+      if (done !== 0) return err(done);
+      // The image belongs to the linker and dies with it: a copy.
+      const view = this.#koffi.view(BigInt(image[0] as number | bigint), Number(size[0]));
+      return ok(new Uint8Array(view).slice());
+    } finally {
+      this.#fn.linkDestroy(state.value);
+    }
+  }
+
+  #query(status: number): CudaResult<boolean> {
+    return status === 0 ? ok(true) : status === notReady ? ok(false) : err(status);
+  }
   #done(status: number): CudaResult<true> {
     return status === 0 ? ok(true) : err(status);
   }

@@ -2,11 +2,17 @@
  * C structures of the driver API as bytes (x86-64 and AArch64: little-endian, natural alignment), from cuda.h.
  * Pointers inside them are raw addresses: whoever packs one keeps what it points to alive until the call has returned.
  */
-import type { CudaLaunchConfig } from "./driver.ts";
+import { accessProperty, type CudaAccessWindow, type CudaLaunchConfig } from "./driver.ts";
 
 /** `CUlaunchAttributeID`. */
-const cooperativeAttribute = 2;
-const clusterAttribute = 4;
+const launchAttribute = {
+  accessPolicyWindow: 1,
+  cooperative: 2,
+  clusterDimension: 4,
+  programmaticStreamSerialization: 6,
+  priority: 8,
+  preferredClusterDimension: 11,
+} as const;
 
 /** `CUlaunchAttribute`: id (4), padding (4), a union of 64 bytes. */
 const attributeBytes = 72;
@@ -15,27 +21,50 @@ const valueOffset = 8;
 /** `CUlaunchConfig`: seven u32 (28), padding (4), hStream (8), attrs (8), numAttrs (4), padding (4). */
 const configBytes = 56;
 
+type WriteValue = (view: DataView, at: number) => void;
+
+const dimension =
+  (dim: readonly [number, number, number]): WriteValue =>
+  (view, at) =>
+    dim.forEach((extent, axis) => {
+      view.setUint32(at + 4 * axis, extent, true);
+    });
+const word =
+  (value: number): WriteValue =>
+  (view, at) =>
+    view.setInt32(at, value, true);
+/** `CUaccessPolicyWindow`: base_ptr (8), num_bytes (8), hitRatio (4), hitProp (4), missProp (4). */
+const accessWindow =
+  (window: CudaAccessWindow): WriteValue =>
+  (view, at) => {
+    view.setBigUint64(at, window.address, true);
+    view.setBigUint64(at + 8, BigInt(window.bytes), true);
+    view.setFloat32(at + 16, window.hitRatio, true);
+    view.setInt32(at + 20, accessProperty[window.hit], true);
+    view.setInt32(at + 24, accessProperty[window.miss], true);
+  };
+
 /** The launch attributes of a config, and how many they are. */
 export function packAttributes(config: CudaLaunchConfig): {
   readonly bytes: Uint8Array;
   readonly count: number;
 } {
-  const bytes = new Uint8Array(2 * attributeBytes);
-  const view = new DataView(bytes.buffer);
-  let count = 0;
-  if (config.cluster !== null) {
-    const at = attributeBytes * count++;
-    view.setUint32(at, clusterAttribute, true);
-    config.cluster.forEach((extent, axis) => {
-      view.setUint32(at + valueOffset + 4 * axis, extent, true);
-    });
-  }
-  if (config.cooperative) {
-    const at = attributeBytes * count++;
-    view.setUint32(at, cooperativeAttribute, true);
-    view.setInt32(at + valueOffset, 1, true);
-  }
-  return { bytes, count };
+  const { cluster, preferredCluster = null, accessWindow: window = null, priority = null } = config;
+  const values: (readonly [id: number, write: WriteValue])[] = [];
+  if (cluster !== null) values.push([launchAttribute.clusterDimension, dimension(cluster)]);
+  if (preferredCluster !== null)
+    values.push([launchAttribute.preferredClusterDimension, dimension(preferredCluster)]);
+  if (config.cooperative) values.push([launchAttribute.cooperative, word(1)]);
+  if (config.programmatic === true) values.push([launchAttribute.programmaticStreamSerialization, word(1)]);
+  if (priority !== null) values.push([launchAttribute.priority, word(priority)]);
+  if (window !== null) values.push([launchAttribute.accessPolicyWindow, accessWindow(window)]);
+  // Never empty: its address is taken.
+  const view = new DataView(new ArrayBuffer(attributeBytes * Math.max(1, values.length)));
+  values.forEach(([id, write], index) => {
+    view.setUint32(attributeBytes * index, id, true);
+    write(view, attributeBytes * index + valueOffset);
+  });
+  return { bytes: new Uint8Array(view.buffer), count: values.length };
 }
 
 /** `CUlaunchConfig` with its attributes at address `attributes`. */
@@ -74,6 +103,16 @@ export function packJitOptions(
     values.setBigUint64(8 * index, value, true);
   });
   return { count: options.length, ids: new Uint8Array(ids.buffer), values: new Uint8Array(values.buffer) };
+}
+
+/** 64-bit words, as C reads an array of `cuuint64_t`. At least one, because a pointer to it is passed. */
+export function packU64(values: readonly number[]): Uint8Array {
+  return new Uint8Array(BigUint64Array.from(values.length === 0 ? [0n] : values.map(BigInt)).buffer);
+}
+
+/** 32-bit words. */
+export function packU32(values: readonly number[]): Uint8Array {
+  return new Uint8Array(Uint32Array.from(values).buffer);
 }
 
 /** Text up to the first NUL byte. */

@@ -12,7 +12,10 @@ export interface FakeDevice {
 function device(
   name: string,
   cc: ComputeCapability,
-  own: Pick<FakeDevice["attributes"], "multiprocessors" | "maxSmemPerBlock" | "clusterLaunch" | "l2Bytes">,
+  own: Pick<
+    FakeDevice["attributes"],
+    "multiprocessors" | "maxSmemPerBlock" | "clusterLaunch" | "l2Bytes" | "maxPersistingL2"
+  >,
 ): FakeDevice {
   return {
     name,
@@ -32,6 +35,9 @@ function device(
       capabilityMajor: cc[0],
       capabilityMinor: cc[1],
       cooperativeLaunch: 1,
+      maxThreadsPerSm: 2048,
+      maxAccessWindow: 134_213_632,
+      tensorMaps: cc[0] >= 9 ? 1 : 0,
       ...own,
     },
   };
@@ -42,6 +48,7 @@ export const fakeH200 = device("NVIDIA H200", [9, 0], {
   maxSmemPerBlock: 232_448,
   clusterLaunch: 1,
   l2Bytes: 62_914_560,
+  maxPersistingL2: 39_321_600,
 });
 
 export const fakeA100 = device("NVIDIA A100-SXM4-40GB", [8, 0], {
@@ -49,6 +56,7 @@ export const fakeA100 = device("NVIDIA A100-SXM4-40GB", [8, 0], {
   maxSmemPerBlock: 166_912,
   clusterLaunch: 0,
   l2Bytes: 41_943_040,
+  maxPersistingL2: 31_457_280,
 });
 
 export const fakeV100 = device("Tesla V100-SXM2-16GB", [7, 0], {
@@ -56,4 +64,5 @@ export const fakeV100 = device("Tesla V100-SXM2-16GB", [7, 0], {
   maxSmemPerBlock: 98_304,
   clusterLaunch: 0,
   l2Bytes: 6_291_456,
+  maxPersistingL2: 0,
 });

@@ -1,231 +1,189 @@
 /**
  * A model of the CUDA driver for tests without a GPU.
- * It keeps the rules that the runtime relies on: handles must be alive and belong to the current context, limits hold, a fault surfaces at the
- * next synchronisation and then sticks. It records every call, can be told to fail any of them, and says what was never given back.
+ * It keeps the rules that the runtime relies on: handles must be alive and belong to the current context, limits hold, work on streams runs
+ * late, a fault surfaces at the next synchronisation and then sticks. It records every call, can be told to fail any of them, notes every
+ * misuse, and says what was never given back.
  * What the real driver cannot notice but would crash on (PTX without its NUL, parameters of the wrong size) throws: that is a bug of the runtime.
  */
 import { err, ok } from "@tilewright/ir";
-import { type ParamInfo, readEntries } from "../../ptx-header.ts";
+import { readEntries } from "../../ptx-header.ts";
 import type {
   CudaDriver,
   CudaLaunchConfig,
+  CudaLink,
   CudaLoad,
+  CudaPreparedLaunch,
   CudaResult,
   CudaStatus,
   FunctionAttribute,
 } from "../driver.ts";
 import { cudaErrors } from "../errors.ts";
-import { type FakeDevice, fakeH200 } from "./devices.ts";
-import { FakeMemory } from "./memory.ts";
-import { assertParams, compileRefusal, functionDefaults, launchRefusal, status } from "./rules.ts";
+import { type FakeCallName, type FakeModule, firstDevice } from "./core.ts";
+import {
+  assertParams,
+  compileRefusal,
+  cubinOf,
+  functionDefaults,
+  launchRefusal,
+  ptxOfCubin,
+  residentBlocks,
+  status,
+} from "./rules.ts";
+import { FakeStreams } from "./streams.ts";
+import { encodeFakeTensorMap, tensorMapRefusal } from "./tensor-map.ts";
 
-/** What a launch sees. */
-export interface FakeLaunch {
-  readonly config: CudaLaunchConfig;
-  readonly params: readonly Uint8Array[];
-  /** Live view of device bytes; throws where nothing is allocated. */
-  memory(address: bigint, size: number): Uint8Array;
-}
-
-/** The effect of a kernel, by entry; a returned status is a fault, reported at the next synchronisation. */
-export type FakeKernel = (launch: FakeLaunch) => CudaStatus | undefined;
-
-export interface FakeDriverOptions {
-  /** One H200 unless given. */
-  readonly devices?: readonly FakeDevice[];
-  /** 13000 (CUDA 13.0) unless given. */
-  readonly driverVersion?: number;
-  /** Entries without one do nothing. */
-  readonly kernels?: Readonly<Record<string, FakeKernel>>;
-  /** Entries of any cubin. */
-  readonly binaryEntries?: readonly string[];
-  /** What every launch takes, in milliseconds. */
-  readonly launchMs?: number;
-  readonly staticSmem?: number;
-}
-
-export type FakeCallName = Exclude<
-  keyof CudaDriver,
-  "library" | "binding" | "getErrorName" | "getErrorString"
->;
-
-export interface FakeCall {
-  readonly name: FakeCallName;
-  readonly args: readonly unknown[];
-}
-
-interface FakeModule {
-  readonly entries: ReadonlyMap<string, readonly ParamInfo[] | null>;
-}
-interface FakeFunction {
-  readonly module: bigint;
-  readonly entry: string;
-  readonly params: readonly ParamInfo[] | null;
-  readonly set: Map<FunctionAttribute, number>;
-}
-interface FakeEvent {
-  state: "new" | "recorded" | "done";
-  at: number;
-}
-type Kind = "module" | "function" | "stream" | "event";
-interface Handle {
-  readonly kind: Kind;
-  readonly context: bigint;
-  readonly value: FakeModule | FakeFunction | FakeEvent | null;
-}
-
-/** Device handles are not indices, so that mixing them up fails. */
-const firstDevice = 100;
-
-export class FakeDriver implements CudaDriver {
+export class FakeDriver extends FakeStreams implements CudaDriver {
   readonly library = "fake";
   readonly binding = "fake";
-  /** Every call in order, the failed ones included. */
-  readonly calls: FakeCall[] = [];
-  readonly #options: FakeDriverOptions;
-  readonly #devices: readonly FakeDevice[];
-  readonly #version: number;
-  readonly #memory = new FakeMemory();
-  readonly #handles = new Map<bigint, Handle>();
-  readonly #retained = new Map<bigint, number>();
-  readonly #scripted = new Map<FakeCallName, { status: CudaStatus; skip: number; times: number }>();
-  #initialised = false;
-  #current = 0n;
-  #next = 0x5000n;
-  #clock = 0;
-  #fault: CudaStatus | null = null;
-  #sticky: CudaStatus | null = null;
-
-  constructor(options: FakeDriverOptions = {}) {
-    this.#options = options;
-    this.#devices = options.devices ?? [fakeH200];
-    this.#version = options.driverVersion ?? 13_000;
-  }
-
-  /** Make `name` fail with `code`: after `skip` calls that work, `times` times. */
-  failCall(name: FakeCallName, code: CudaStatus, { skip = 0, times = Number.POSITIVE_INFINITY } = {}): void {
-    this.#scripted.set(name, { status: code, skip, times });
-  }
-
-  /** What was never given back: contexts, buffers, modules, streams, events. */
-  alive(): readonly string[] {
-    return [
-      ...[...this.#retained.values()].flatMap((count) => Array<string>(count).fill("context")),
-      ...this.#memory.alive(),
-      ...[...this.#handles.values()].flatMap(({ kind }) => (kind === "function" ? [] : [kind])),
-    ];
-  }
-
-  /** Calls of one name. */
-  callsOf(name: FakeCallName): readonly FakeCall[] {
-    return this.calls.filter((call) => call.name === name);
-  }
 
   init = () =>
-    this.#record("init", [], () => {
-      this.#initialised = true;
+    this.record("init", [], () => {
+      this.initialised = true;
       return ok(true as const);
     });
-  driverGetVersion = () => this.#record("driverGetVersion", [], () => ok(this.#version));
-  deviceGetCount = () => this.#started("deviceGetCount", [], () => ok(this.#devices.length));
+  driverGetVersion = () => this.record("driverGetVersion", [], () => ok(this.version));
+  deviceGetCount = () => this.started("deviceGetCount", [], () => ok(this.devices.length));
   deviceGet = (ordinal: number) =>
-    this.#started("deviceGet", [ordinal], () =>
-      ordinal in this.#devices ? ok(firstDevice + ordinal) : err(status.invalidDevice),
+    this.started("deviceGet", [ordinal], () =>
+      ordinal in this.devices ? ok(firstDevice + ordinal) : err(status.invalidDevice),
     );
   deviceGetName = (device: number) =>
-    this.#onDevice("deviceGetName", [device], device, ({ name }) => ok(name));
+    this.onDevice("deviceGetName", [device], device, ({ name }) => ok(name));
   deviceTotalMem = (device: number) =>
-    this.#onDevice("deviceTotalMem", [device], device, ({ memory }) => ok(memory));
+    this.onDevice("deviceTotalMem", [device], device, ({ memory }) => ok(memory));
   deviceGetAttribute: CudaDriver["deviceGetAttribute"] = (attribute, device) =>
-    this.#onDevice("deviceGetAttribute", [attribute, device], device, ({ attributes }) =>
+    this.onDevice("deviceGetAttribute", [attribute, device], device, ({ attributes }) =>
       ok(attributes[attribute]),
     );
+  deviceCanAccessPeer = (device: number, peer: number) =>
+    this.onDevice("deviceCanAccessPeer", [device, peer], device, () => ok(device !== peer));
 
   primaryCtxRetain = (device: number) =>
-    this.#onDevice("primaryCtxRetain", [device], device, () => {
+    this.onDevice("primaryCtxRetain", [device], device, () => {
       const context = BigInt(device) << 16n;
-      this.#retained.set(context, (this.#retained.get(context) ?? 0) + 1);
+      this.retained.set(context, (this.retained.get(context) ?? 0) + 1);
       return ok(context);
     });
   primaryCtxRelease = (device: number) =>
-    this.#onDevice("primaryCtxRelease", [device], device, () => {
+    this.onDevice("primaryCtxRelease", [device], device, () => {
       const context = BigInt(device) << 16n;
-      const count = this.#retained.get(context) ?? 0;
-      if (count === 0) return err(status.invalidContext);
+      const count = this.retained.get(context) ?? 0;
+      if (count === 0) {
+        this.misuse.push("a context is released more often than it was retained");
+        return err(status.invalidContext);
+      }
       // What is still alive in a released context stays visible to `alive`: that is the leak to be found.
-      if (count > 1) this.#retained.set(context, count - 1);
-      else this.#retained.delete(context);
+      if (count > 1) this.retained.set(context, count - 1);
+      else this.retained.delete(context);
       return ok(true as const);
     });
   ctxSetCurrent = (context: bigint) =>
-    this.#started("ctxSetCurrent", [context], () => {
-      if (context !== 0n && !this.#retained.has(context)) return err(status.invalidContext);
-      this.#current = context;
+    this.started("ctxSetCurrent", [context], () => {
+      if (context !== 0n && !this.retained.has(context)) return err(status.invalidContext);
+      this.current = context;
       return ok(true as const);
     });
+  ctxEnablePeerAccess = (peer: bigint) =>
+    this.inContext("ctxEnablePeerAccess", [peer], () =>
+      this.retained.has(peer) && peer !== this.current ? ok(true as const) : err(status.invalidContext),
+    );
+  ctxSetPersistingL2 = (bytes: number) =>
+    this.inContext("ctxSetPersistingL2", [bytes], () =>
+      bytes <= this.device().attributes.maxPersistingL2 ? ok(true as const) : err(status.invalidValue),
+    );
+  ctxResetPersistingL2 = () => this.inContext("ctxResetPersistingL2", [], () => ok(true as const));
 
   moduleLoadData(image: Uint8Array): CudaLoad {
     let errorLog = "";
-    const result = this.#inContext("moduleLoadData", [image.byteLength], () => {
+    const result = this.inContext("moduleLoadData", [image.byteLength], () => {
       const isBinary = image[0] === 0x7f && image[1] === 0x45;
       if (isBinary) {
-        const entries = new Map((this.#options.binaryEntries ?? []).map((entry) => [entry, null]));
-        return ok(this.#make("module", { entries }));
+        const text = ptxOfCubin(image, this.device());
+        if (text !== null) return ok(this.make("module", { entries: readEntries(text) }));
+        const entries = new Map((this.options.binaryEntries ?? []).map((entry) => [entry, null]));
+        return ok(this.make("module", { entries }));
       }
-      if (image.at(-1) !== 0) throw new Error("fake driver: PTX text without its closing NUL byte");
-      const text = new TextDecoder().decode(image.subarray(0, -1));
-      const refusal = compileRefusal(text, this.#device(), this.#version);
+      const text = this.#text(image);
+      const refusal = compileRefusal(text, this.device(), this.version);
       if (refusal !== null) {
         errorLog = refusal.log;
         return err(refusal.status);
       }
-      return ok(this.#make("module", { entries: readEntries(text) }));
+      return ok(this.make("module", { entries: readEntries(text) }));
     });
     return { result, infoLog: result.ok ? "ptxas info    : 0 bytes gmem" : "", errorLog };
   }
 
-  moduleUnload = (module: bigint) => this.#destroy("moduleUnload", "module", module);
+  linkPtx(image: Uint8Array): CudaLink {
+    let errorLog = "";
+    const result = this.inContext("linkPtx", [image.byteLength], () => {
+      const text = this.#text(image);
+      const refusal = compileRefusal(text, this.device(), this.version);
+      if (refusal === null) return ok(cubinOf(text, this.device()));
+      errorLog = refusal.log;
+      return err(refusal.status);
+    });
+    return { result, infoLog: result.ok ? "ptxas info    : 0 bytes gmem" : "", errorLog };
+  }
+
+  moduleUnload = (module: bigint) => this.destroy("moduleUnload", "module", module);
   moduleGetFunction = (module: bigint, name: string) =>
-    this.#inContext("moduleGetFunction", [module, name], () => {
-      const found = this.#get("module", module);
+    this.inContext("moduleGetFunction", [module, name], () => {
+      const found = this.get("module", module);
       if (found === null) return err(status.invalidHandle);
       const { entries } = found.value as FakeModule;
       if (!entries.has(name)) return err(status.notFound);
       return ok(
-        this.#make("function", { module, entry: name, params: entries.get(name) ?? null, set: new Map() }),
+        this.make("function", { module, entry: name, params: entries.get(name) ?? null, set: new Map() }),
       );
     });
   funcGetAttribute: CudaDriver["funcGetAttribute"] = (attribute, fn) =>
-    this.#inContext("funcGetAttribute", [attribute, fn], () => {
-      const found = this.#function(fn);
+    this.inContext("funcGetAttribute", [attribute, fn], () => {
+      const found = this.function(fn);
       if (found === null) return err(status.invalidHandle);
       return ok(found.set.get(attribute) ?? this.#functionDefaults()[attribute]);
     });
   funcSetAttribute: CudaDriver["funcSetAttribute"] = (fn, attribute, value) =>
-    this.#inContext("funcSetAttribute", [fn, attribute, value], () => {
-      const found = this.#function(fn);
+    this.inContext("funcSetAttribute", [fn, attribute, value], () => {
+      const found = this.function(fn);
       if (found === null) return err(status.invalidHandle);
-      const { maxSmemPerBlock } = this.#device().attributes;
+      const { maxSmemPerBlock } = this.device().attributes;
       if (attribute === "maxDynamicSmem" && value > maxSmemPerBlock) return err(status.invalidValue);
       found.set.set(attribute, value);
       return ok(true as const);
     });
 
   memGetInfo = () =>
-    this.#inContext("memGetInfo", [], () => {
-      const { memory } = this.#device();
-      return ok([memory - this.#memory.used(), memory] as const);
+    this.inContext("memGetInfo", [], () => {
+      const { memory } = this.device();
+      return ok([memory - this.memory.used(), memory] as const);
     });
   memAlloc = (size: number) =>
-    this.#inContext("memAlloc", [size], () => {
+    this.inContext("memAlloc", [size], () => {
+      if (this.capturing()) return err(status.captureUnsupported);
       if (size <= 0) return err(status.invalidValue);
-      if (size > this.#device().memory - this.#memory.used()) return err(status.outOfMemory);
-      return ok(this.#memory.alloc(size));
+      if (size > this.device().memory - this.memory.used()) return err(status.outOfMemory);
+      return ok(this.memory.alloc(size));
     });
   memFree = (address: bigint) =>
-    this.#inContext("memFree", [address], () =>
-      this.#memory.free(address) ? ok(true as const) : err(status.invalidValue),
+    this.inContext("memFree", [address], () => {
+      // As cuMemFree does: what is queued may still use it.
+      this.flush();
+      if (this.memory.free(address)) return ok(true as const);
+      this.misuse.push(`memory at ${address} is freed, and nothing is allocated there`);
+      return err(status.invalidValue);
+    });
+  memHostRegister = (bytes: Uint8Array) =>
+    this.inContext("memHostRegister", [bytes.byteLength], () =>
+      this.host.register(bytes) ? ok(true as const) : err(status.hostRegistered),
     );
+  memHostUnregister = (bytes: Uint8Array) =>
+    this.inContext("memHostUnregister", [bytes.byteLength], () => {
+      if (this.inFlight(bytes)) this.misuse.push("host memory is unregistered while a copy is in flight");
+      if (this.host.unregister(bytes)) return ok(true as const);
+      this.misuse.push("host memory is unregistered that was not registered");
+      return err(status.hostNotRegistered);
+    });
   memcpyHtoD = (target: bigint, source: Uint8Array) =>
     this.#transfer("memcpyHtoD", [target, source.byteLength], target, source.byteLength, (bytes) =>
       bytes.set(source),
@@ -234,76 +192,79 @@ export class FakeDriver implements CudaDriver {
     this.#transfer("memcpyDtoH", [target.byteLength, source], source, target.byteLength, (bytes) =>
       target.set(bytes),
     );
+  memcpyDtoD = (target: bigint, source: bigint, size: number) =>
+    this.#transfer("memcpyDtoD", [target, source, size], target, size, (bytes) => {
+      const from = this.memory.at(source, size);
+      if (from !== null) bytes.set(from);
+    });
   memsetD8 = (address: bigint, byte: number, size: number) =>
     this.#transfer("memsetD8", [address, byte, size], address, size, (bytes) => bytes.fill(byte));
 
-  streamCreate = () => this.#inContext("streamCreate", [], () => ok(this.#make("stream", null)));
-  streamDestroy = (stream: bigint) => this.#destroy("streamDestroy", "stream", stream);
-  streamSynchronize = (stream: bigint) =>
-    this.#inContext("streamSynchronize", [stream], () =>
-      this.#get("stream", stream) === null ? err(status.invalidHandle) : this.#surface(),
-    );
-  eventCreate = () =>
-    this.#inContext("eventCreate", [], () => ok(this.#make("event", { state: "new", at: 0 })));
-  eventDestroy = (event: bigint) => this.#destroy("eventDestroy", "event", event);
-  eventRecord = (event: bigint, stream: bigint) =>
-    this.#inContext("eventRecord", [event, stream], () => {
-      const found = this.#event(event);
-      if (found === null || this.#get("stream", stream) === null) return err(status.invalidHandle);
-      found.state = "recorded";
-      found.at = this.#clock;
-      return ok(true as const);
-    });
-  eventSynchronize = (event: bigint) =>
-    this.#inContext("eventSynchronize", [event], () => {
-      if (this.#event(event) === null) return err(status.invalidHandle);
-      for (const { value, kind } of this.#handles.values()) {
-        if (kind === "event" && (value as FakeEvent).state === "recorded")
-          (value as FakeEvent).state = "done";
-      }
-      return this.#surface();
-    });
-  eventElapsedTime = (start: bigint, end: bigint) =>
-    this.#inContext("eventElapsedTime", [start, end], () => {
-      const from = this.#event(start);
-      const to = this.#event(end);
-      if (from === null || to === null || from.state === "new" || to.state === "new")
-        return err(status.invalidHandle);
-      return from.state === "done" && to.state === "done" ? ok(to.at - from.at) : err(status.notReady);
-    });
-
   launchKernel: CudaDriver["launchKernel"] = (config, fn, params) =>
-    this.#inContext("launchKernel", [config, fn, params], () => {
-      const found = this.#function(fn);
-      if (found === null || this.#get("stream", config.stream) === null) return err(status.invalidHandle);
-      const refusal = launchRefusal(config, this.#device(), this.#functionDefaults(), found.set);
+    this.inContext("launchKernel", [config, fn, params], () => {
+      const found = this.function(fn);
+      if (found === null || this.stream(config.stream) === null) return err(status.invalidHandle);
+      const refusal = launchRefusal(config, this.device(), this.#functionDefaults(), found.set);
       if (refusal !== null) return err(refusal);
       assertParams(found.entry, found.params, params);
-      this.#clock += this.#options.launchMs ?? 0.125;
-      const kernel = this.#options.kernels?.[found.entry];
+      const kernel = this.options.kernels?.[found.entry];
+      const { entry } = found;
       const memory = (address: bigint, size: number): Uint8Array => {
-        const bytes = this.#memory.at(address, size);
-        if (bytes === null) throw new Error(`fake driver: ${found.entry} touches ${size} B at ${address}`);
+        const bytes = this.memory.at(address, size);
+        if (bytes === null) throw new Error(`fake driver: ${entry} touches ${size} B at ${address}`);
         return bytes;
       };
-      this.#fault = kernel?.({ config, params, memory }) ?? this.#fault;
-      return ok(true as const);
+      // The driver copies parameters before the call returns.
+      const copies = params.map((bytes) => bytes.slice());
+      return this.enqueue(config.stream, {
+        what: `${entry} ${config.grid} ${config.block}`,
+        run: () => {
+          this.clock += this.options.launchMs ?? 0.125;
+          this.fault = kernel?.({ config, params: copies, memory }) ?? this.fault;
+        },
+      });
     });
+  prepareLaunch(config: CudaLaunchConfig, fn: bigint, params: readonly Uint8Array[]): CudaPreparedLaunch {
+    this.calls.push({ name: "prepareLaunch", args: [config, fn] });
+    const own = params.map((bytes) => bytes.slice());
+    return {
+      params: own,
+      launch: () => {
+        const done = this.launchKernel(config, fn, own);
+        return done.ok ? 0 : done.error;
+      },
+    };
+  }
+  occupancyBlocks = (fn: bigint, blockSize: number, dynamicSmem: number) =>
+    this.inContext("occupancyBlocks", [fn, blockSize, dynamicSmem], () => {
+      if (this.function(fn) === null) return err(status.invalidHandle);
+      return ok(residentBlocks(this.device(), blockSize, dynamicSmem + (this.options.staticSmem ?? 0)));
+    });
+  occupancyClusters: CudaDriver["occupancyClusters"] = (fn, config) =>
+    this.inContext("occupancyClusters", [fn, config], () => {
+      if (this.function(fn) === null) return err(status.invalidHandle);
+      const { attributes } = this.device();
+      if (attributes.clusterLaunch !== 1) return err(status.invalidCluster);
+      const threads = config.block[0] * config.block[1] * config.block[2];
+      const blocks = residentBlocks(this.device(), threads, config.dynamicSmem);
+      const [x, y, z] = config.cluster ?? [1, 1, 1];
+      return ok(Math.floor((blocks * attributes.multiprocessors) / (x * y * z)));
+    });
+  tensorMapEncodeTiled: CudaDriver["tensorMapEncodeTiled"] = (map) =>
+    this.inContext("tensorMapEncodeTiled", [map], () =>
+      tensorMapRefusal(map) ? err(status.invalidValue) : ok(encodeFakeTensorMap(map)),
+    );
 
   getErrorName = (code: CudaStatus) => cudaErrors.get(code)?.name ?? null;
   getErrorString = (code: CudaStatus) => cudaErrors.get(code)?.meaning ?? null;
 
-  // The rules behind the calls.
-
   #functionDefaults(): Record<FunctionAttribute, number> {
-    return functionDefaults(this.#device(), this.#options.staticSmem ?? 0);
+    return functionDefaults(this.device(), this.options.staticSmem ?? 0);
   }
 
-  /** A fault of an earlier launch comes out at a synchronisation and stays. */
-  #surface(): CudaResult<true> {
-    if (this.#fault === null) return ok(true);
-    this.#sticky = this.#fault;
-    return err(this.#fault);
+  #text(image: Uint8Array): string {
+    if (image.at(-1) !== 0) throw new Error("fake driver: PTX text without its closing NUL byte");
+    return new TextDecoder().decode(image.subarray(0, -1));
   }
 
   #transfer(
@@ -313,92 +274,16 @@ export class FakeDriver implements CudaDriver {
     size: number,
     run: (bytes: Uint8Array) => void,
   ): CudaResult<true> {
-    return this.#inContext(name, args, () => {
-      const surfaced = this.#surface();
+    return this.inContext(name, args, () => {
+      const surfaced = this.surface();
       if (!surfaced.ok) return surfaced;
-      const bytes = this.#memory.at(address, size);
-      if (bytes === null) return err(status.invalidValue);
+      const bytes = this.memory.at(address, size);
+      if (bytes === null) {
+        this.misuse.push(`${name} of ${size} B at ${address}, which is not allocated`);
+        return err(status.invalidValue);
+      }
       run(bytes);
       return ok(true as const);
-    });
-  }
-
-  #make(kind: Kind, value: Handle["value"]): bigint {
-    const handle = this.#next;
-    this.#next += 0x10n;
-    this.#handles.set(handle, { kind, context: this.#current, value });
-    return handle;
-  }
-
-  #get(kind: Kind, handle: bigint): Handle | null {
-    const found = this.#handles.get(handle);
-    return found !== undefined && found.kind === kind && found.context === this.#current ? found : null;
-  }
-
-  /** A function dies with its module. */
-  #function(handle: bigint): FakeFunction | null {
-    const found = this.#get("function", handle);
-    const fn = found === null ? null : (found.value as FakeFunction);
-    return fn !== null && this.#handles.has(fn.module) ? fn : null;
-  }
-
-  #event(handle: bigint): FakeEvent | null {
-    const found = this.#get("event", handle);
-    return found === null ? null : (found.value as FakeEvent);
-  }
-
-  #destroy(name: FakeCallName, kind: Kind, handle: bigint): CudaResult<true> {
-    return this.#inContext(name, [handle], () => {
-      if (this.#get(kind, handle) === null) return err(status.invalidHandle);
-      this.#handles.delete(handle);
-      return ok(true as const);
-    });
-  }
-
-  #device(): FakeDevice {
-    const device = this.#devices[Number(this.#current >> 16n) - firstDevice];
-    if (device === undefined) throw new Error("fake driver: no device behind the current context");
-    return device;
-  }
-
-  // The layers every call goes through: record and script, then started, then in a context.
-
-  #record<T>(name: FakeCallName, args: readonly unknown[], run: () => CudaResult<T>): CudaResult<T> {
-    this.calls.push({ name, args });
-    const script = this.#scripted.get(name);
-    if (script !== undefined) {
-      if (script.skip > 0) script.skip--;
-      else if (script.times-- > 0) {
-        if (cudaErrors.get(script.status)?.sticky === true) this.#sticky = script.status;
-        return err(script.status);
-      }
-    }
-    return run();
-  }
-
-  #started<T>(name: FakeCallName, args: readonly unknown[], run: () => CudaResult<T>): CudaResult<T> {
-    return this.#record(name, args, () => (this.#initialised ? run() : err(status.notInitialized)));
-  }
-
-  #onDevice<T>(
-    name: FakeCallName,
-    args: readonly unknown[],
-    handle: number,
-    run: (device: FakeDevice) => CudaResult<T>,
-  ): CudaResult<T> {
-    return this.#started(name, args, () => {
-      const device = this.#devices[handle - firstDevice];
-      return device === undefined ? err(status.invalidDevice) : run(device);
-    });
-  }
-
-  #inContext<T>(name: FakeCallName, args: readonly unknown[], run: () => CudaResult<T>): CudaResult<T> {
-    return this.#started(name, args, () => {
-      if (this.#current === 0n) return err(status.invalidContext);
-      // Giving back works also after a fault, as far as bookkeeping goes.
-      const gives = name === "memFree" || name === "moduleUnload" || name.endsWith("Destroy");
-      if (this.#sticky !== null && !gives) return err(this.#sticky);
-      return run();
     });
   }
 }

@@ -1,15 +1,11 @@
 /** The fake driver. */
-import { FakeDriver, type FakeDriverOptions } from "./driver.ts";
+import type { FakeDriverOptions } from "./core.ts";
+import { FakeDriver } from "./driver.ts";
 
+export type { FakeCall, FakeCallName, FakeDriverOptions, FakeKernel, FakeLaunch } from "./core.ts";
 export { type FakeDevice, fakeA100, fakeH200, fakeV100 } from "./devices.ts";
-export {
-  type FakeCall,
-  type FakeCallName,
-  FakeDriver,
-  type FakeDriverOptions,
-  type FakeKernel,
-  type FakeLaunch,
-} from "./driver.ts";
+export { FakeDriver } from "./driver.ts";
+export { readFakeTensorMap } from "./tensor-map.ts";
 
 /** A driver over GPUs that exist only in memory. */
 export const createFakeDriver = (options: FakeDriverOptions = {}): FakeDriver => new FakeDriver(options);

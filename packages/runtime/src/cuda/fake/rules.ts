@@ -17,8 +17,14 @@ export const status = {
   invalidPtx: 218,
   unsupportedPtxVersion: 222,
   invalidHandle: 400,
+  illegalState: 401,
   notFound: 500,
   notReady: 600,
+  hostRegistered: 712,
+  hostNotRegistered: 713,
+  cooperativeTooLarge: 720,
+  captureUnsupported: 900,
+  graphUpdateFailed: 910,
   invalidCluster: 912,
 } as const;
 
@@ -44,12 +50,37 @@ export function compileRefusal(
   return { status: status.invalidPtx, log: `${where} Not a name of any known instruction: 'not'` };
 }
 
+const elf = [0x7f, 0x45, 0x4c, 0x46];
+const mark = "tilewright fake cubin";
+
+/** What this driver's linker makes: an ELF in name only, for one capability, with the text inside. */
+export function cubinOf(text: string, { attributes }: FakeDevice): Uint8Array {
+  const head = `${mark} ${attributes.capabilityMajor}.${attributes.capabilityMinor}\n`;
+  return new Uint8Array([...elf, ...new TextEncoder().encode(head + text)]);
+}
+
+/** The text in a cubin of {@link cubinOf} for this device; null for any other. */
+export function ptxOfCubin(image: Uint8Array, { attributes }: FakeDevice): string | null {
+  const text = new TextDecoder().decode(image.subarray(elf.length));
+  const head = `${mark} ${attributes.capabilityMajor}.${attributes.capabilityMinor}\n`;
+  return text.startsWith(head) ? text.slice(head.length) : null;
+}
+
+/** Blocks that one multiprocessor holds, by threads and by shared memory (1 KB of each block is the system's). */
+export function residentBlocks({ attributes }: FakeDevice, threads: number, smem: number): number {
+  const warps = Math.ceil(threads / 32);
+  const byThreads = Math.floor(attributes.maxThreadsPerSm / (32 * warps));
+  const bySmem = Math.floor((attributes.maxSmemPerBlock + 1024) / (smem + 1024));
+  return Math.max(0, Math.min(byThreads, bySmem, 32));
+}
+
 /** Attributes of a function that nothing was set on. */
 export function functionDefaults(device: FakeDevice, staticSmem: number): Record<FunctionAttribute, number> {
   const { capabilityMajor, capabilityMinor, maxThreadsPerBlock, defaultSmemPerBlock } = device.attributes;
   return {
     maxThreadsPerBlock,
     staticSmem,
+    constBytes: 0,
     localBytes: 0,
     registers: 32,
     ptxVersion: 80,
@@ -65,10 +96,11 @@ const within = (value: number, most: number): boolean =>
 /** Status of a launch beyond the device's limits, or beyond what the function opted in to; null when it can start. */
 export function launchRefusal(
   config: CudaLaunchConfig,
-  { attributes }: FakeDevice,
+  device: FakeDevice,
   defaults: Readonly<Record<FunctionAttribute, number>>,
   set: ReadonlyMap<FunctionAttribute, number>,
 ): CudaStatus | null {
+  const { attributes } = device;
   const of = (attribute: FunctionAttribute): number => set.get(attribute) ?? defaults[attribute];
   const [x, y, z] = config.block;
   const [gridX, gridY, gridZ] = config.grid;
@@ -83,7 +115,16 @@ export function launchRefusal(
   if (!fits) return status.invalidValue;
   if (config.dynamicSmem > of("maxDynamicSmem")) return status.invalidValue;
   if (config.dynamicSmem + of("staticSmem") > attributes.maxSmemPerBlock) return status.invalidValue;
-  if (config.cluster === null) return null;
+  const { accessWindow = null, preferredCluster = null } = config;
+  if (accessWindow !== null && accessWindow.bytes > attributes.maxAccessWindow) return status.invalidValue;
+  if (config.cooperative) {
+    const resident = residentBlocks(device, x * y * z, config.dynamicSmem + of("staticSmem"));
+    if (gridX * gridY * gridZ > resident * attributes.multiprocessors) return status.cooperativeTooLarge;
+  }
+  if (config.cluster === null) return preferredCluster === null ? null : status.invalidValue;
+  const { cluster } = config;
+  const multiple = (preferredCluster ?? cluster).every((extent, axis) => extent % (cluster[axis] ?? 0) === 0);
+  if (!multiple) return status.invalidCluster;
   const blocks = config.cluster[0] * config.cluster[1] * config.cluster[2];
   const most = of("nonPortableCluster") === 1 ? 16 : 8;
   const divides = config.cluster.every((extent, axis) => (config.grid[axis] ?? 0) % extent === 0);
