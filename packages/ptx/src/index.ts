@@ -1,6 +1,7 @@
 export type * from "./ast.ts";
 export * from "./builder.ts";
 export { bindInstruction, checkModule } from "./check.ts";
+export * from "./descriptors/index.ts";
 export { type DirectiveRow, functionDirectives } from "./directives.ts";
 export { type FlatFunction, type FlatStatement, flattenFunction } from "./flatten.ts";
 export type { Access, Argument, Form, ImmediateRange, OperandSpec, ScalarSpec } from "./form.ts";

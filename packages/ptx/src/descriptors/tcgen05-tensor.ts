@@ -1,0 +1,80 @@
+/**
+ * Where the matrices of tcgen05.mma lie in tensor memory. The ISA shows these layouts as figures (9.0, 9.7.16.10.5 and
+ * 9.7.16.10.7); in numbers they are those of CuTe's tensor-memory fragments for sm_100.
+ */
+import type { Tcgen05ScaleVector } from "./tcgen05-kinds.ts";
+
+/**
+ * Layout of D. A block holds `rows` rows. N is cut into `parts` equal parts that lie side by side in lanes, each in its own
+ * `partLanes` lanes and all in the same columns.
+ */
+export interface AccumulatorLayout {
+  /** The ISA's letter. */
+  readonly id: "A" | "B" | "D" | "E" | "F" | "G";
+  readonly rows: 32 | 64 | 128;
+  readonly parts: 1 | 2 | 4;
+  readonly partLanes: number;
+  /** Only 16 lanes of each 32 are used; the address may choose the upper ones. */
+  readonly halfLanes: boolean;
+}
+
+const layouts = {
+  A: { id: "A", rows: 128, parts: 1, partLanes: 128, halfLanes: false },
+  B: { id: "B", rows: 64, parts: 2, partLanes: 64, halfLanes: false },
+  D: { id: "D", rows: 128, parts: 1, partLanes: 128, halfLanes: false },
+  E: { id: "E", rows: 64, parts: 2, partLanes: 64, halfLanes: false },
+  F: { id: "F", rows: 64, parts: 1, partLanes: 128, halfLanes: true },
+  G: { id: "G", rows: 32, parts: 4, partLanes: 32, halfLanes: false },
+} as const satisfies Record<string, AccumulatorLayout>;
+
+/** The layout of an M; null for an M that the form does not have. */
+export function accumulatorLayout(
+  m: number,
+  group: 1 | 2,
+  weightStationary: boolean,
+): AccumulatorLayout | null {
+  if (group === 2) return m === 256 ? layouts.A : m === 128 ? layouts.B : null;
+  if (m === 128) return layouts.D;
+  if (weightStationary) return m === 64 ? layouts.E : m === 32 ? layouts.G : null;
+  return m === 64 ? layouts.F : null;
+}
+
+/** Columns of tensor memory that D with N columns takes: one word per element, whatever its type. */
+export const accumulatorColumns = ({ parts }: AccumulatorLayout, n: number): number => n / parts;
+
+/** Lane and column, from D's address, of element (row, column) in the block that holds the row. */
+export function accumulatorPlace(
+  { parts, partLanes, halfLanes }: AccumulatorLayout,
+  n: number,
+  row: number,
+  column: number,
+): { readonly lane: number; readonly column: number } {
+  const width = n / parts;
+  const part = Math.floor(column / width);
+  const lane = halfLanes ? (row >> 4) * 32 + (row & 15) : row;
+  return { lane: part * partLanes + lane, column: column % width };
+}
+
+/**
+ * Columns that A takes in tensor memory: 32 bytes of K. Row r of A lies in the lane of row r of D; where D has several parts,
+ * each part reads A from its own lanes, so A has to be there in each.
+ */
+export const tensorOperandColumns = 8;
+
+/**
+ * Where the scale factors of row `row` lie, from their address: the word's lane (of 32) and column, and the byte of factor `j`.
+ * The 32 lanes are repeated in all four quarters of the lanes; of B in layout B each half of the lanes holds the half of N that
+ * it multiplies.
+ */
+export const scalePlace = (
+  row: number,
+  j: number,
+  id: number,
+): { readonly lane: number; readonly column: number; readonly byte: number } => ({
+  lane: row & 31,
+  column: row >> 5,
+  byte: id + j,
+});
+
+/** Elements of K under one factor. */
+export const scaleBlock = (k: number, vector: Tcgen05ScaleVector): number => k / vector;
