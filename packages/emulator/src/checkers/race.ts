@@ -1,196 +1,86 @@
 /**
- * Happens-before for shared memory. Agents are the warps of a block (later: of a cluster) and each warp's copy engine;
- * each has a vector clock of what it knows to be finished of every other. Barriers, fences with strong accesses and waits
- * carry clocks; an access whose predecessor is not covered by the accessor's clock is a race.
- *
- * Beside each shared word stand its last writer and each warp's last read. An entry packs a clock with the bytes touched
- * and the lane, so that halves of one word written by two lanes do not collide, and so that lanes of one warp that talk
- * without bar.warp.sync are found: there, both accesses carry the same clock of the same warp but different lanes.
+ * Happens-before for the shared memory of a cluster. Barriers, mbarriers, fences with strong accesses and waits carry clocks
+ * (clocks.ts); an access whose predecessor in the shadow (shadow.ts) is not covered by the accessor's clock is a race.
+ * Accesses of asynchronous engines are recorded and checked when issued: what they may conflict with before is what the
+ * issuing warp has not ordered, and everybody conflicts with them until they know the operation's clock.
  */
-import { strength } from "../compile/access.ts";
-import type { Warp } from "../machine/state.ts";
-import type { RuleId } from "./rules.ts";
+import type { Instruction } from "../load/types.ts";
+import type { Block, Warp } from "../machine/state.ts";
+import { Clocks } from "./clocks.ts";
+import { type RaceReport, RaceReports } from "./race-reports.ts";
+import { clockShift, Shadow, severalLanes, wholeWord, writeKind } from "./shadow.ts";
 
-/** Entry: clock * 1024 + bytes * 64 + lane. 63 stands for several lanes. 2^21 clocks are 2 M synchronisations of one warp. */
-const clockShift = 10;
-const severalLanes = 63;
+export { Carried, Clocks, type EngineTraits } from "./clocks.ts";
+export type { RaceReport } from "./race-reports.ts";
 
-/** How the last write of a word was made. */
-const writeKind = { plain: 0, async: 1, strong: 2 } as const;
-
-export type RaceReport = (
-  rule: RuleId,
-  warp: Warp,
-  instruction: number,
-  other: number,
-  message: () => string,
-) => void;
-
-/** Clocks of all agents that can synchronise with one another through barriers. */
-export class Clocks {
-  readonly agents: number;
-  readonly warps: number;
-  /** Row a: what agent a knows. */
-  readonly known: Int32Array;
-  /** Per warp: how far its own copy engine's work had been waited for when the warp last synchronised. */
-  readonly published: Int32Array;
-  readonly #fenced: (Int32Array | null)[];
-  readonly #pending: (Int32Array | null)[];
-  /** Clock that the last strong write to an address carries. */
-  readonly #flags = new Map<number, Int32Array>();
-
-  constructor(warps: number) {
-    this.warps = warps;
-    this.agents = 2 * warps;
-    this.known = new Int32Array(this.agents * this.agents);
-    for (let a = 0; a < this.agents; a++) this.known[a * this.agents + a] = 1;
-    this.published = new Int32Array(warps);
-    this.#fenced = new Array<Int32Array | null>(warps).fill(null);
-    this.#pending = new Array<Int32Array | null>(warps).fill(null);
-  }
-
-  /** The agent that stands for a warp's copy engine. */
-  engineOf(warp: number): number {
-    return this.warps + warp;
-  }
-
-  /** A copy of what an agent knows. */
-  snapshot(agent: number): Int32Array {
-    return this.known.slice(agent * this.agents, (agent + 1) * this.agents);
-  }
-
-  /** Add what `warp` knows to `into`, and start a new clock: what it does from here on is not covered. */
-  release(warp: number, into: Int32Array): void {
-    const base = warp * this.agents;
-    for (let a = 0; a < this.agents; a++) {
-      const value = this.known[base + a] ?? 0;
-      if (value > (into[a] ?? 0)) into[a] = value;
-    }
-    this.step(warp);
-  }
-
-  /** A new clock for `warp`, with nothing handed over: synchronisation among its own lanes. */
-  step(warp: number): void {
-    const base = warp * this.agents;
-    this.known[base + warp] = (this.known[base + warp] ?? 0) + 1;
-    this.published[warp] = this.known[base + this.engineOf(warp)] ?? 0;
-  }
-
-  acquire(warp: number, from: Int32Array): void {
-    const base = warp * this.agents;
-    for (let a = 0; a < this.agents; a++) {
-      const value = from[a] ?? 0;
-      if (value > (this.known[base + a] ?? 0)) this.known[base + a] = value;
-    }
-  }
-
-  empty(): Int32Array {
-    return new Int32Array(this.agents);
-  }
-
-  /** The warp has waited for its engine's work up to `clock`. */
-  waited(warp: number, clock: number): void {
-    const index = warp * this.agents + this.engineOf(warp);
-    if (clock > (this.known[index] ?? 0)) this.known[index] = clock;
-  }
-
-  /** fence and membar: earlier strong reads take effect, and later strong writes carry what is known now. */
-  fence(warp: number): void {
-    const pending = this.#pending[warp] ?? null;
-    if (pending !== null) this.acquire(warp, pending);
-    this.#pending[warp] = null;
-    this.#fenced[warp] = this.snapshot(warp);
-    this.step(warp);
-  }
-
-  /** A strong access at arena offset `at`: `bits` of `strength`, `mode` as in compile/access.ts. */
-  strong(warp: number, at: number, mode: number, bits: number): void {
-    const flag = this.#flags.get(at);
-    if (mode !== 1 && flag !== undefined) {
-      if ((bits & strength.acquire) !== 0) this.acquire(warp, flag);
-      else {
-        let pending = this.#pending[warp] ?? null;
-        if (pending === null) {
-          pending = this.empty();
-          this.#pending[warp] = pending;
-        }
-        for (let a = 0; a < this.agents; a++) pending[a] = Math.max(pending[a] ?? 0, flag[a] ?? 0);
-      }
-    }
-    if (mode === 0) return;
-    // A read-modify-write hands on what was there before; a store replaces it.
-    const carried = mode === 2 && flag !== undefined ? flag : this.empty();
-    if ((bits & strength.release) !== 0) this.release(warp, carried);
-    else {
-      const fenced = this.#fenced[warp] ?? null;
-      if (fenced !== null)
-        for (let a = 0; a < this.agents; a++) carried[a] = Math.max(carried[a] ?? 0, fenced[a] ?? 0);
-    }
-    this.#flags.set(at, carried);
-  }
+/** An operation of an engine, begun by a warp. */
+export interface AsyncOp {
+  readonly engine: number;
+  readonly clock: number;
+  readonly warp: Warp;
+  readonly lane: number;
+  readonly instruction: Instruction;
 }
 
-/** The shadow of one block's shared window. */
+export interface RaceFields {
+  /** Arena offset of the first block's window. */
+  readonly base: number;
+  /** Bytes from one block's window to the next's. */
+  readonly stride: number;
+  readonly blocks: number;
+  readonly warpsPerBlock: number;
+  readonly report: RaceReport;
+}
+
+/** The shadow of the shared windows of a cluster. */
 export class Race {
   clocks: Clocks;
-  readonly #base: number;
-  readonly #words: number;
-  readonly #report: RaceReport;
-  /** Last writer, plus one; 0 for none. */
-  readonly #writer: Int16Array;
-  readonly #written: Int32Array;
-  readonly #writeSite: Int32Array;
-  readonly #kind: Uint8Array;
-  /** One plane of words per warp, so that a vector's words lie side by side. */
-  readonly #read: Int32Array;
-  readonly #hasReads: Uint8Array;
-  readonly #readSite: Int32Array;
+  readonly #fields: RaceFields;
+  readonly #warps: number;
+  readonly #shadow: Shadow;
+  readonly #reports: RaceReports;
+  /** Clock and instruction of each agent's last access to each block's window, other than by its own warps. */
+  #remote: Map<number, { clock: number; site: number }>[] = [];
 
-  /** @param base arena offset of the window. @param size its bytes. */
-  constructor(clocks: Clocks, base: number, size: number, report: RaceReport) {
-    const words = (size + 3) >> 2;
-    this.clocks = clocks;
-    this.#base = base;
-    this.#words = words;
-    this.#report = report;
-    this.#writer = new Int16Array(words);
-    this.#written = new Int32Array(words);
-    this.#writeSite = new Int32Array(words);
-    this.#kind = new Uint8Array(words);
-    this.#read = new Int32Array(words * clocks.warps);
-    this.#hasReads = new Uint8Array(words);
-    this.#readSite = new Int32Array(words);
+  constructor(fields: RaceFields) {
+    this.#fields = fields;
+    this.#warps = fields.blocks * fields.warpsPerBlock;
+    this.#shadow = new Shadow(fields.base, fields.blocks * fields.stride);
+    this.#reports = new RaceReports(this.#shadow, fields.stride, fields.warpsPerBlock, fields.report);
+    this.clocks = new Clocks(this.#warps);
+    for (let w = 0; w < this.#warps; w++) this.#shadow.plane(w);
+    this.#remote = Array.from({ length: fields.blocks }, () => new Map());
   }
 
-  /** Forget everything: another block comes to the window. */
-  reset(clocks: Clocks): void {
-    this.clocks = clocks;
-    this.#writer.fill(0);
-    this.#hasReads.fill(0);
-    this.#read.fill(0);
-    this.#kind.fill(0);
+  /** Forget everything: other blocks come to the windows. */
+  reset(): void {
+    this.clocks = new Clocks(this.#warps);
+    this.#shadow.reset(this.#warps);
+    for (const accesses of this.#remote) accesses.clear();
   }
+
+  // ---------------------------------------------------------------- accesses of warps
 
   /** A weak read of `size` bytes at arena offset `x`. */
   read(w: Warp, lane: number, x: number, size: number, site: number): void {
     const me = w.agent;
-    const { known, agents } = this.clocks;
-    const clock = known[me * agents + me] as number;
+    const { clocks } = this;
+    const shadow = this.#shadow;
+    const clock = clocks.known[me * clocks.stride + me] as number;
     const bytes = size >= 4 ? 15 : ((1 << size) - 1) << (x & 3);
     const entry = (clock << clockShift) | (bytes << 6) | lane;
-    const first = (x - this.#base) >> 2;
+    const first = (x - shadow.base) >> 2;
     const end = first + ((size + 3) >> 2);
-    if (first < 0 || end > this.#words) return;
-    const reads = this.#read;
-    const plane = me * this.#words;
+    if (first < 0 || end > shadow.words) return;
+    const reads = shadow.planes[me] as Int32Array;
     for (let q = first; q < end; q++) {
       // The usual case: these bytes were read, and looked into, in the same clock and not written since. Another lane's
       // read adds nothing unless the warp itself wrote the word: then which lane reads matters.
-      const old = reads[plane + q] as number;
+      const old = reads[q] as number;
       if (old >> 6 === entry >> 6) {
         if (old === entry || (old & 63) === severalLanes) continue;
-        if (this.#writer[q] !== me + 1) {
-          reads[plane + q] = old | severalLanes;
+        if (shadow.writer[q] !== me + 1) {
+          reads[q] = old | severalLanes;
           continue;
         }
       }
@@ -208,236 +98,287 @@ export class Race {
     site: number,
   ): void {
     const me = w.agent;
-    const { known, agents, warps } = this.clocks;
-    const writer = (this.#writer[q] as number) - 1;
+    const { clocks } = this;
+    const shadow = this.#shadow;
+    const writer = (shadow.writer[q] as number) - 1;
     if (writer >= 0) {
-      const written = this.#written[q] as number;
+      const written = shadow.written[q] as number;
       if ((written & (bytes << 6)) !== 0) {
         if (writer === me) {
           if (
             written >> clockShift === clock &&
             (written & 63) !== lane &&
             (written & 63) !== severalLanes &&
-            this.#kind[q] !== writeKind.strong
+            shadow.kind[q] !== writeKind.strong
           )
-            this.#lanes(w, q, lane, site, written & 63, "reads", "wrote", this.#writeSite[q] as number);
-        } else if (written >> clockShift > (known[me * agents + writer] as number))
-          this.#unordered(w, q, site, false);
-        else if (this.#kind[q] === writeKind.async && writer === warps + me)
-          this.#unpublished(w, q, lane, site);
+            this.#reports.lanes(
+              w,
+              q,
+              lane,
+              site,
+              written & 63,
+              "reads",
+              "wrote",
+              shadow.writeSite[q] as number,
+            );
+        } else if (written >> clockShift > (clocks.known[me * clocks.stride + writer] as number))
+          this.#reports.unordered(clocks, w, q, site, false, "warp");
+        else if (writer === w.copyEngine) this.#unpublished(w, q, lane, site);
       }
     }
     // Within one clock keep all bytes read; two lanes become "several".
-    const place = me * this.#words + q;
-    const old = this.#read[place] as number;
-    this.#read[place] =
+    const reads = shadow.planes[me] as Int32Array;
+    const old = reads[q] as number;
+    reads[q] =
       old >> clockShift === clock && old !== 0
         ? ((old | entry) & ~63) | ((old & 63) === lane ? lane : severalLanes)
         : entry;
-    this.#hasReads[q] = 1;
-    this.#readSite[q] = site;
+    shadow.readers[q] = (shadow.readers[q] as number) | shadow.bit(me);
+    shadow.readSite[q] = site;
   }
 
   /** A weak write. */
   write(w: Warp, lane: number, x: number, size: number, site: number): void {
-    const clock = this.clocks.known[w.agent * this.clocks.agents + w.agent] as number;
-    this.#store(w, lane, x, size, site, w.agent, clock, writeKind.plain);
+    this.#store(w, lane, x, size, site, writeKind.plain);
   }
 
-  /** A copy engine's write, at issue: its clock is covered only by a wait. */
-  asyncWrite(w: Warp, lane: number, x: number, size: number, site: number): void {
-    this.#store(w, lane, x, size, site, this.clocks.engineOf(w.agent), w.copyClock, writeKind.async);
-  }
-
-  #store(
-    w: Warp,
-    lane: number,
-    x: number,
-    size: number,
-    site: number,
-    agent: number,
-    agentClock: number,
-    kind: number,
-  ): void {
+  #store(w: Warp, lane: number, x: number, size: number, site: number, kind: number): void {
     const me = w.agent;
-    const { known, agents, warps } = this.clocks;
-    const row = me * agents;
+    const { clocks } = this;
+    const { known, stride } = clocks;
+    const shadow = this.#shadow;
+    const row = me * stride;
     const clock = known[row + me] as number;
     const bytes = size >= 4 ? 15 : ((1 << size) - 1) << (x & 3);
-    const entry = (agentClock << clockShift) | (bytes << 6) | lane;
-    const first = (x - this.#base) >> 2;
+    const entry = (clock << clockShift) | (bytes << 6) | lane;
+    const first = (x - shadow.base) >> 2;
     const end = first + ((size + 3) >> 2);
-    if (first < 0 || end > this.#words) return;
+    if (first < 0 || end > shadow.words) return;
     for (let q = first; q < end; q++) {
-      const writer = (this.#writer[q] as number) - 1;
+      const writer = (shadow.writer[q] as number) - 1;
       let merged = entry;
       if (writer >= 0) {
-        const written = this.#written[q] as number;
-        if (writer === agent && written >> clockShift === agentClock) {
+        const written = shadow.written[q] as number;
+        if (writer === me && written >> clockShift === clock) {
           // Two lanes writing the same bytes by one instruction leave one of the values; by two, either order may win.
           if (
             kind === writeKind.plain &&
             (written & (bytes << 6)) !== 0 &&
             (written & 63) !== lane &&
             (written & 63) !== severalLanes &&
-            this.#writeSite[q] !== site
+            shadow.writeSite[q] !== site
           )
-            this.#lanes(w, q, lane, site, written & 63, "writes", "wrote", this.#writeSite[q] as number);
+            this.#reports.lanes(
+              w,
+              q,
+              lane,
+              site,
+              written & 63,
+              "writes",
+              "wrote",
+              shadow.writeSite[q] as number,
+            );
           if (bytes !== 15)
             merged = ((written | entry) & ~63) | ((written & 63) === lane ? lane : severalLanes);
         } else if ((written & (bytes << 6)) !== 0) {
           if (writer !== me && written >> clockShift > (known[row + writer] as number))
-            this.#unordered(w, q, site, true);
-          else if (this.#kind[q] === writeKind.async && writer === warps + me)
-            this.#unpublished(w, q, lane, site);
+            this.#reports.unordered(clocks, w, q, site, true, "warp");
+          else if (writer === w.copyEngine) this.#unpublished(w, q, lane, site);
         }
       }
-      if (this.#hasReads[q] !== 0) {
-        for (let a = 0; a < warps; a++) {
-          const place = a * this.#words + q;
-          const read = this.#read[place] as number;
-          if ((read & (bytes << 6)) === 0) continue;
-          // The next read has to look at this write: its entry must not look like a repetition.
-          this.#read[place] = bytes === 15 ? 0 : read & ~(bytes << 6);
-          if (a === me) {
-            if (read >> clockShift === clock && (read & 63) !== lane && kind === writeKind.plain)
-              this.#lanes(w, q, lane, site, read & 63, "writes", "read", this.#readSite[q] as number);
-          } else if (read >> clockShift > (known[row + a] as number))
-            this.#report(
-              "H010",
-              w,
-              site,
-              this.#readSite[q] as number,
-              () =>
-                `shared address ${address(q)} is overwritten by warp ${w.id} while warp ${a} may still read it`,
-            );
-        }
-        if (bytes === 15) this.#hasReads[q] = 0;
-      }
-      this.#writer[q] = agent + 1;
-      this.#written[q] = merged;
-      this.#writeSite[q] = site;
-      this.#kind[q] = kind;
+      if (shadow.readers[q] !== 0) this.#overReads(w, lane, q, bytes, clock, site, kind);
+      shadow.writer[q] = me + 1;
+      shadow.written[q] = merged;
+      shadow.writeSite[q] = site;
+      shadow.kind[q] = kind;
     }
+  }
+
+  /** Reads of word q that a warp's write comes after. */
+  #overReads(
+    w: Warp,
+    lane: number,
+    q: number,
+    bytes: number,
+    clock: number,
+    site: number,
+    kind: number,
+  ): void {
+    const me = w.agent;
+    const { clocks } = this;
+    const { known, stride } = clocks;
+    const shadow = this.#shadow;
+    shadow.visitReaders(shadow.readers[q] as number, (a) => {
+      const plane = shadow.planes[a] as Int32Array;
+      const read = plane[q] as number;
+      if ((read & (bytes << 6)) === 0) return;
+      // The next read has to look at this write: its entry must not look like a repetition.
+      plane[q] = bytes === 15 ? 0 : read & ~(bytes << 6);
+      if (a === me) {
+        if (read >> clockShift === clock && (read & 63) !== lane && kind === writeKind.plain)
+          this.#reports.lanes(w, q, lane, site, read & 63, "writes", "read", shadow.readSite[q] as number);
+      } else if (read >> clockShift > (known[me * stride + a] as number))
+        this.#reports.overwritten(clocks, w, q, site, a, "warp");
+    });
+    if (bytes === 15) shadow.readers[q] = 0;
   }
 
   /** An atomic or a volatile, relaxed, acquire or release access: no race among themselves, and they carry clocks. */
   strong(w: Warp, lane: number, x: number, size: number, site: number, mode: number, bits: number): void {
+    const shadow = this.#shadow;
+    const { clocks } = this;
     const words = (size + 3) >> 2;
-    const first = (x - this.#base) >> 2;
-    if (first < 0 || first + words > this.#words) return;
+    const first = (x - shadow.base) >> 2;
+    if (first < 0 || first + words > shadow.words) return;
     let allStrong = true;
-    for (let q = first; q < first + words; q++) if (this.#kind[q] !== writeKind.strong) allStrong = false;
+    for (let q = first; q < first + words; q++) if (shadow.kind[q] !== writeKind.strong) allStrong = false;
     if (mode === 0) {
       if (!allStrong) this.#strongRead(w, first, words, site);
     } else {
-      const clock = this.clocks.known[w.agent * this.clocks.agents + w.agent] as number;
+      const clock = clocks.known[w.agent * clocks.stride + w.agent] as number;
       if (allStrong)
         for (let q = first; q < first + words; q++) {
-          this.#writer[q] = w.agent + 1;
-          this.#written[q] = (clock << clockShift) | (15 << 6) | lane;
-          this.#writeSite[q] = site;
+          shadow.writer[q] = w.agent + 1;
+          shadow.written[q] = (clock << clockShift) | wholeWord | lane;
+          shadow.writeSite[q] = site;
         }
       // A plain write that the same warp has not released yet stays on record: strong accesses of others may still race with it.
-      else if (!this.#freshPlain(w, first, clock))
-        this.#store(w, lane, x, size, site, w.agent, clock, writeKind.strong);
+      else if (!this.#freshPlain(w, first, clock)) this.#store(w, lane, x, size, site, writeKind.strong);
     }
-    this.clocks.strong(w.agent, x, mode, bits);
+    clocks.strong(w.agent, x, mode, bits);
   }
 
   #freshPlain(w: Warp, q: number, clock: number): boolean {
+    const shadow = this.#shadow;
     return (
-      this.#kind[q] === writeKind.plain &&
-      this.#writer[q] === w.agent + 1 &&
-      (this.#written[q] as number) >> clockShift === clock
+      shadow.kind[q] === writeKind.plain &&
+      shadow.writer[q] === w.agent + 1 &&
+      (shadow.written[q] as number) >> clockShift === clock
     );
   }
 
   #strongRead(w: Warp, first: number, words: number, site: number): void {
-    const { known, agents } = this.clocks;
+    const shadow = this.#shadow;
     for (let q = first; q < first + words; q++) {
-      const writer = (this.#writer[q] as number) - 1;
-      if (writer < 0 || writer === w.agent || this.#kind[q] === writeKind.strong) continue;
-      if ((this.#written[q] as number) >> clockShift > (known[w.agent * agents + writer] as number))
-        this.#unordered(w, q, site, false);
+      const writer = (shadow.writer[q] as number) - 1;
+      if (writer < 0 || writer === w.agent || shadow.kind[q] === writeKind.strong) continue;
+      if (!this.clocks.knows(w.agent, writer, (shadow.written[q] as number) >> clockShift))
+        this.#reports.unordered(this.clocks, w, q, site, false, "warp");
     }
   }
 
-  /** The last writer of word q is not covered by w's clock. */
-  #unordered(w: Warp, q: number, site: number, write: boolean): void {
-    const writer = (this.#writer[q] as number) - 1;
-    const other = this.#writeSite[q] as number;
-    const { known, agents, warps } = this.clocks;
-    const verb = write ? "overwritten" : "read";
-    if (this.#kind[q] !== writeKind.async) {
-      this.#report(
-        write ? "H011" : "H009",
-        w,
-        site,
-        other,
-        () =>
-          `shared address ${address(q)} is ${verb} by warp ${w.id} with no synchronisation after the write by warp ${writer}`,
-      );
-      return;
-    }
-    const issuer = writer - warps;
-    const clock = (this.#written[q] as number) >> clockShift;
-    const issuerWaited = (known[issuer * agents + writer] as number) >= clock;
-    if (issuerWaited)
-      this.#report(
-        "H015",
-        w,
-        site,
-        other,
-        () =>
-          `shared address ${address(q)} is ${verb} by warp ${w.id} with no barrier after warp ${issuer}'s wait for the copy that wrote it`,
-      );
-    else
-      this.#report(
-        write ? "H014" : "H013",
-        w,
-        site,
-        other,
-        () =>
-          `shared address ${address(q)} is ${verb} by warp ${w.id} while a copy issued by warp ${issuer} is still in flight`,
-      );
-  }
-
-  /** Another lane of the same warp issued the copy; its wait has to be published by bar.warp.sync or a barrier. */
   #unpublished(w: Warp, q: number, lane: number, site: number): void {
-    const written = this.#written[q] as number;
-    if ((written & 63) === lane || written >> clockShift <= (this.clocks.published[w.agent] as number))
-      return;
-    this.#report(
-      "H015",
-      w,
-      site,
-      this.#writeSite[q] as number,
-      () =>
-        `shared address ${address(q)} was copied by lane ${written & 63} of warp ${w.id} and is used by lane ${lane} with no bar.warp.sync or barrier after the wait`,
-    );
+    const written = this.#shadow.written[q] as number;
+    if ((written & 63) === lane) return;
+    if (written >> clockShift > this.clocks.publishedAt(w.agent, w.copyEngine))
+      this.#reports.unpublished(w, q, lane, site);
   }
 
-  #lanes(
-    w: Warp,
-    q: number,
-    lane: number,
-    site: number,
-    otherLane: number,
-    verb: string,
-    did: string,
-    other: number,
-  ): void {
-    const who = otherLane === severalLanes ? "other lanes" : `lane ${otherLane}`;
-    this.#report(
-      "H012",
-      w,
-      site,
-      other,
-      () =>
-        `lane ${lane} of warp ${w.id} ${verb} shared address ${address(q)}, which ${who} ${did} with no bar.warp.sync between`,
-    );
+  // ---------------------------------------------------------------- accesses of engines
+
+  /** Begin an operation of an engine, issued by a lane of a warp. */
+  begin(warp: Warp, lane: number, engine: number, instruction: Instruction): AsyncOp {
+    return { engine, clock: this.clocks.tick(engine), warp, lane, instruction };
+  }
+
+  /** The operation reads `bytes` bytes at arena offset `at`, in whole words, of any window of the cluster. */
+  asyncRead(op: AsyncOp, at: number, bytes: number): void {
+    const shadow = this.#shadow;
+    const first = (at - shadow.base) >> 2;
+    const end = first + ((bytes + 3) >> 2);
+    if (first < 0 || end > shadow.words) return;
+    const plane = shadow.plane(op.engine);
+    const bit = shadow.bit(op.engine);
+    const site = op.instruction.index;
+    const entry = (op.clock << clockShift) | wholeWord | op.lane;
+    const check = this.#writeCheck(op);
+    for (let q = first; q < end; q++) {
+      if (shadow.writer[q] !== 0) check(q, false);
+      plane[q] = entry;
+      shadow.readers[q] = (shadow.readers[q] as number) | bit;
+      shadow.readSite[q] = site;
+    }
+    this.#noteRemote(op, at);
+  }
+
+  /** The operation writes `bytes` bytes at arena offset `at`, in whole words, of any window of the cluster. */
+  asyncWrite(op: AsyncOp, at: number, bytes: number): void {
+    const shadow = this.#shadow;
+    const first = (at - shadow.base) >> 2;
+    const end = first + ((bytes + 3) >> 2);
+    if (first < 0 || end > shadow.words) return;
+    const { clocks } = this;
+    const me = op.warp.agent;
+    const row = me * clocks.stride;
+    const site = op.instruction.index;
+    const inOrder = clocks.traits(op.engine).inOrder === true;
+    const entry = (op.clock << clockShift) | wholeWord | op.lane;
+    const check = this.#writeCheck(op);
+    for (let q = first; q < end; q++) {
+      if (shadow.writer[q] !== 0) check(q, true);
+      if (shadow.readers[q] !== 0) {
+        shadow.visitReaders(shadow.readers[q] as number, (a) => {
+          const reads = shadow.planes[a] as Int32Array;
+          const read = reads[q] as number;
+          if (read === 0) return;
+          reads[q] = 0;
+          if (a === me || (a === op.engine && inOrder)) return;
+          if (read >> clockShift > (clocks.known[row + a] as number))
+            this.#reports.overwritten(clocks, op.warp, q, site, a, "operation");
+        });
+        shadow.readers[q] = 0;
+      }
+      shadow.writer[q] = op.engine + 1;
+      shadow.written[q] = entry;
+      shadow.writeSite[q] = site;
+      shadow.kind[q] = writeKind.async;
+    }
+    this.#noteRemote(op, at);
+  }
+
+  /** Looks at the last write of word q on behalf of an operation: ordered before its issue, and visible to its proxy. */
+  #writeCheck(op: AsyncOp): (q: number, write: boolean) => void {
+    const { clocks } = this;
+    const shadow = this.#shadow;
+    const { inOrder, proxy } = clocks.traits(op.engine);
+    const me = op.warp.agent;
+    const row = me * clocks.stride;
+    const site = op.instruction.index;
+    return (q, write) => {
+      const writer = (shadow.writer[q] as number) - 1;
+      if (writer === op.engine && inOrder === true) return;
+      const clock = (shadow.written[q] as number) >> clockShift;
+      if (writer !== me && clock > (clocks.known[row + writer] as number)) {
+        // Copies of one group of cp.async are unordered but each writes its own bytes; overlap within an instruction is a layout.
+        if (writer !== op.engine || clock !== op.clock)
+          this.#reports.unordered(clocks, op.warp, q, site, write, "operation");
+      } else if (proxy !== "generic" && !clocks.knowsProxied(me, writer, clock))
+        this.#reports.unfenced(op.warp, q, site, write);
+    };
+  }
+
+  // ---------------------------------------------------------------- blocks that exit
+
+  /** A warp accesses the window of another block of its cluster, at instruction `site`. */
+  remote(warp: Warp, block: Block, site: number): void {
+    const clock = this.clocks.known[warp.agent * this.clocks.stride + warp.agent] ?? 0;
+    this.#remote[block.rank]?.set(warp.agent, { clock, site });
+  }
+
+  #noteRemote(op: AsyncOp, at: number): void {
+    if (this.#fields.blocks === 1) return;
+    const rank = Math.floor((at - this.#fields.base) / this.#fields.stride);
+    if (rank !== op.warp.block.rank)
+      this.#remote[rank]?.set(op.engine, { clock: op.clock, site: op.instruction.index });
+  }
+
+  /** All warps of a block have exited: accesses to its window that none of them has waited for may come too late. */
+  exited(block: Block): void {
+    const [first] = block.warps;
+    if (first === undefined) return;
+    for (const [agent, { clock, site }] of this.#remote[block.rank] ?? []) {
+      if (block.warps.some((w) => this.clocks.knowsExecuted(w.agent, agent, clock))) continue;
+      this.#reports.exited(first, site, agent, this.clocks);
+    }
   }
 }
-
-const address = (word: number): string => `0x${(word * 4).toString(16)}`;

@@ -1,9 +1,10 @@
 /** cp.async: copies from global to shared memory that a warp's copy engine makes. PTX ISA 9.0, chapter 9.7.9.25.3. */
+import type { AsyncOp, Race } from "../checkers/race.ts";
 import type { Instruction, Operand, Operation } from "../load/types.ts";
 import type { AsyncEvent } from "../machine/events.ts";
 import type { AsyncCopy, Machine, Warp } from "../machine/state.ts";
 import type { Row, Table } from "./row.ts";
-import { lanesOf } from "./warp.ts";
+import { firstLane, lanesOf } from "./warp.ts";
 
 const hints = ["L2::64B", "L2::128B", "L2::256B"] as const;
 
@@ -48,7 +49,8 @@ const copy: Row = (d) => {
 function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp: Warp, mask: number): void {
   const { arena } = machine;
   const { bytes } = form;
-  const race = warp.block.race;
+  const { race } = warp.block;
+  const op = race === null ? null : begin(race, instruction, warp, mask);
   const moves: { readonly to: number; readonly from: number; readonly size: number }[] = [];
   for (const l of lanesOf(mask)) {
     let size = bytes;
@@ -61,12 +63,12 @@ function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp:
       const high = machine.lane(warp, form.source.base, l, 1);
       from = machine.global(warp, l, instruction, low, high, size, 0, bytes);
     }
-    race?.asyncWrite(warp, l, to, bytes, instruction.index);
+    if (race !== null && op !== null) race.asyncWrite({ ...op, lane: l }, to, bytes);
     moves.push({ to, from, size });
     machine.countTraffic("global", size, 0);
     machine.countTraffic("shared", 0, bytes);
   }
-  const state: AsyncCopy = { done: false, lanes: mask, instruction };
+  const state: AsyncCopy = { done: false, lanes: mask, instruction, op };
   warp.openCopies.push(state);
   const event: AsyncEvent = {
     ready: () => true,
@@ -81,16 +83,24 @@ function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp:
   machine.events.post(event);
 }
 
-const commit: Row = () => ({
-  kind: "warp",
-  bind: () => (warp, mask) => {
-    const copies = warp.openCopies.filter((c) => (c.lanes & mask) !== 0);
-    warp.committed.push({ lanes: mask, copies, clock: warp.copyClock });
-    for (const c of copies) c.lanes &= ~mask;
-    warp.openCopies = warp.openCopies.filter((c) => c.lanes !== 0);
-    warp.copyClock += 1;
-  },
-});
+/** One operation of the warp's copy engine. Its data is of the generic proxy, and copies complete in any order. */
+function begin(race: Race, instruction: Instruction, warp: Warp, mask: number): AsyncOp {
+  if (warp.copyEngine < 0) {
+    warp.copyEngine = race.clocks.engine(`cp.async:${warp.agent}`, { proxy: "generic", owner: warp.agent });
+    race.clocks.publish(warp.agent, warp.copyEngine);
+  }
+  return race.begin(warp, firstLane(mask), warp.copyEngine, instruction);
+}
+
+/** The lanes' open copies become a group. */
+function commitGroup(warp: Warp, mask: number): void {
+  const copies = warp.openCopies.filter((c) => (c.lanes & mask) !== 0);
+  warp.committed.push({ lanes: mask, copies });
+  for (const c of copies) c.lanes &= ~mask;
+  warp.openCopies = warp.openCopies.filter((c) => c.lanes !== 0);
+}
+
+const commit: Row = () => ({ kind: "warp", bind: () => commitGroup });
 
 /** Groups that have to be complete so that each lane of `mask` has at most `newest` outstanding, and the rest. */
 function groupsBefore(warp: Warp, mask: number, newest: number): { readonly needed: Set<number> } {
@@ -115,11 +125,7 @@ function waiting(newest: number | "all"): Operation {
     bind: () => (warp, group, mask) => {
       if (newest === "all" && warp.openCopies.some((c) => (c.lanes & mask) !== 0)) {
         // wait_all is commit_group followed by wait_group 0.
-        const copies = warp.openCopies.filter((c) => (c.lanes & mask) !== 0);
-        warp.committed.push({ lanes: mask, copies, clock: warp.copyClock });
-        for (const c of copies) c.lanes &= ~mask;
-        warp.openCopies = warp.openCopies.filter((c) => c.lanes !== 0);
-        warp.copyClock += 1;
+        commitGroup(warp, mask);
       }
       const { needed } = groupsBefore(warp, mask, newest === "all" ? 0 : newest);
       const done = [...needed].every((k) => warp.committed[k]?.copies.every((c) => c.done) ?? true);
@@ -132,11 +138,11 @@ function waiting(newest: number | "all"): Operation {
       for (const k of needed) {
         const entry = warp.committed[k];
         if (entry === undefined) continue;
-        clock = Math.max(clock, entry.clock);
+        for (const { op } of entry.copies) clock = Math.max(clock, op?.clock ?? 0);
         entry.lanes &= ~mask;
       }
       warp.committed = warp.committed.filter((entry) => entry.lanes !== 0);
-      warp.block.race?.clocks.waited(warp.agent, clock);
+      if (clock > 0) warp.block.race?.clocks.waited(warp.agent, warp.copyEngine, clock);
       return true;
     },
   };

@@ -1,4 +1,5 @@
 /** Block barriers 0 to 15: arrivals per thread, generations, and the clocks they carry. PTX ISA 9.0, chapter 9.7.13.1. */
+import type { Carried } from "../checkers/race.ts";
 import type { Block, Warp } from "./state.ts";
 import { popcount } from "./state.ts";
 
@@ -10,8 +11,8 @@ export interface Barrier {
   readonly arrived: Map<Warp, number>;
   generation: number;
   /** Clocks of those who arrived, and of the last completed generation. */
-  clock: Int32Array | null;
-  completedClock: Int32Array | null;
+  clock: Carried | null;
+  completedClock: Carried | null;
   /** Predicates gathered by bar.red: threads, and those whose predicate was true. */
   trueCount: number;
   votes: number;

@@ -1,18 +1,11 @@
 /** Places for blocks: their windows in the arena, and the fresh blocks and warps that come to them. */
-import { Clocks, Race } from "../checkers/race.ts";
+import { Race } from "../checkers/race.ts";
 import { lineOf } from "../load/types.ts";
 import type { LaunchShape, RunFields, Vector } from "./run.ts";
-import { type Block, placeOf, Warp } from "./state.ts";
+import { type Block, type ClusterState, placeOf, Warp } from "./state.ts";
 
 /** Register file and shared memory start as this: a NaN as floating point, and no small integer. */
 const poison = 0x7fc0dead;
-
-/** Blocks that run together; a launch without clusters has one block in each. */
-export interface Cluster {
-  readonly index: number;
-  readonly slot: number;
-  readonly blocks: readonly Block[];
-}
 
 /** Clusters along each axis of the grid. */
 export const clusterCounts = ({ grid, cluster }: LaunchShape): Vector => [
@@ -30,7 +23,7 @@ export class Places {
   }
 
   /** Cluster number `index`, in the windows of `slot`; `sampled`: its first block's shared accesses are counted. */
-  start(index: number, slot: number, sampled: boolean): Cluster {
+  start(index: number, slot: number, sampled: boolean): ClusterState {
     const { shape, area, program, arena, race } = this.#fields;
     const counts = clusterCounts(shape);
     const clusterIndex: Vector = [
@@ -42,8 +35,16 @@ export class Places {
     const ranks = cx * cy * cz;
     const threads = shape.block[0] * shape.block[1] * shape.block[2];
     const warpCount = Math.ceil(threads / 32);
-    const clocks = race ? new Clocks(warpCount * ranks) : null;
     const blocks: Block[] = [];
+    const cluster: ClusterState = {
+      index,
+      slot,
+      blocks,
+      race: race ? this.#race(slot, ranks, warpCount) : null,
+      mbarriers: new Map(),
+      barrier: { arrived: new Map(), generation: 0, carried: null, completed: null },
+      engines: new Map(),
+    };
     for (let rank = 0; rank < ranks; rank++) {
       const inCluster: Vector = [rank % cx, Math.floor(rank / cx) % cy, Math.floor(rank / (cx * cy))];
       const place = slot * ranks + rank;
@@ -64,8 +65,12 @@ export class Places {
         dynamicShared: shape.dynamicShared,
         warps: [],
         barriers: new Map(),
+        cluster,
+        sharedBase,
+        sharedSize: shape.sharedBytes,
         live: warpCount,
-        race: clocks === null ? null : this.#race(place, clocks, sharedBase),
+        exited: false,
+        race: cluster.race,
       };
       this.#clear(place);
       for (let id = 0; id < warpCount; id++) {
@@ -90,28 +95,30 @@ export class Places {
       }
       blocks.push(block);
     }
-    return { index, slot, blocks };
+    return cluster;
   }
 
-  /** The race shadow of a place is made once and used by all blocks that come to it. */
-  #race(place: number, clocks: Clocks, base: number): Race {
-    const known = this.#races[place];
+  /** The race shadow of a slot is made once and used by all clusters that come to it. */
+  #race(slot: number, blocks: number, warpsPerBlock: number): Race {
+    const known = this.#races[slot];
     if (known !== undefined) {
-      known.reset(clocks);
+      known.reset();
       return known;
     }
-    const instructions = this.#fields.program.kernel.instructions;
-    const race = new Race(
-      clocks,
-      base,
-      this.#fields.shape.sharedBytes,
-      (rule, warp, site, other, message) => {
+    const { area, program, findings } = this.#fields;
+    const { instructions } = program.kernel;
+    const race = new Race({
+      base: area.shared + slot * blocks * area.sharedStride,
+      stride: area.sharedStride,
+      blocks,
+      warpsPerBlock,
+      report: (rule, warp, site, other, message) => {
         const where = instructions[other];
         const seen = where === undefined ? "" : `; the other access is ${where.text}${lineOf(where)}`;
-        this.#fields.findings.add(rule, instructions[site] ?? null, placeOf(warp), () => message() + seen);
+        findings.add(rule, instructions[site] ?? null, placeOf(warp), () => message() + seen);
       },
-    );
-    this.#races[place] = race;
+    });
+    this.#races[slot] = race;
     return race;
   }
 

@@ -14,12 +14,21 @@ import { bindBlocks, type RunnableBlock } from "./compiled.ts";
 import { reportDeadlock } from "./deadlock.ts";
 import { EventQueue } from "./events.ts";
 import type { MemoryPaths } from "./paths.ts";
-import { type Cluster, clusterCounts, Places } from "./places.ts";
+import { clusterCounts, Places } from "./places.ts";
 import { Random } from "./random.ts";
 import { specialLane } from "./special.ts";
-import { type Block, type Machine, placeOf, registerWord, type Warp } from "./state.ts";
+import {
+  type Block,
+  type ClusterState,
+  type Machine,
+  placeOf,
+  registerWord,
+  type SharedPlace,
+  type Warp,
+} from "./state.ts";
 import { Stepper } from "./step.ts";
 import { Tally } from "./tally.ts";
+import { resolveWindow } from "./window.ts";
 
 export type Vector = readonly [number, number, number];
 
@@ -55,6 +64,11 @@ export interface LaunchArea {
 
 /** Polls per live warp with nothing else happening after which the launch counts as stuck. */
 const pollLimit = 256;
+/** Polls per live warp after which an event is run in spite of warps that move. */
+const pollsBeforeEvent = 8;
+/** Times that all bounded waits run out in vain before the launch counts as stuck. */
+const stallLimit = 16;
+
 export interface RunFields {
   readonly arena: Arena;
   readonly program: KernelProgram;
@@ -81,6 +95,9 @@ export class LaunchRun implements Machine {
   #paths: MemoryPaths | null = null;
   #fuel: number;
   #polls = 0;
+  #expired = 0;
+  /** Times that bounded waits have run out since anything that others wait for changed. */
+  #stalls = 0;
   readonly #tally: Tally;
 
   constructor(fields: RunFields) {
@@ -140,9 +157,9 @@ export class LaunchRun implements Machine {
     const shuffle = shape.order === "random" && (shape.resident === 1 || shape.resident >= total);
     const sequence = shuffle ? this.#random.permutation(total) : Array.from({ length: total }, (_, k) => k);
     if (shape.order === "lazy" && shape.resident === 1) sequence.reverse();
-    const resident: (Cluster | null)[] = new Array<Cluster | null>(Math.min(shape.resident, total)).fill(
-      null,
-    );
+    const resident: (ClusterState | null)[] = new Array<ClusterState | null>(
+      Math.min(shape.resident, total),
+    ).fill(null);
     let next = 0;
     let turn = 0;
     for (;;) {
@@ -167,7 +184,9 @@ export class LaunchRun implements Machine {
         }
         break;
       }
-      if (!moved && !this.events.force()) this.#deadlock(active);
+      if (moved && this.events.size > 0) this.#relieve(active);
+      if (!moved && this.events.force()) this.touch();
+      else if (!moved && !this.#expire()) this.#deadlock(active);
       if (
         this.#polls > pollLimit * 32 &&
         this.events.size === 0 &&
@@ -178,12 +197,25 @@ export class LaunchRun implements Machine {
     while (this.events.force());
   }
 
-  #liveWarps(clusters: readonly Cluster[]): number {
+  /** Warps that only poll count as blocked: what they poll for may have to be completed first. */
+  #relieve(active: readonly ClusterState[]): void {
+    if (this.#polls > pollsBeforeEvent * this.#liveWarps(active) && this.events.force()) this.touch();
+  }
+
+  /** Nothing can move: let bounded waits (try_wait) run into their limit, unless that has led nowhere before. */
+  #expire(): boolean {
+    if (this.#stalls >= stallLimit) return false;
+    this.#stalls += 1;
+    this.#expired += 1;
+    return true;
+  }
+
+  #liveWarps(clusters: readonly ClusterState[]): number {
     return clusters.reduce((n, c) => n + c.blocks.reduce((m, b) => m + b.live, 0), 0);
   }
 
   /** Let one warp of the cluster run; returns whether one moved. */
-  #turn(cluster: Cluster): boolean {
+  #turn(cluster: ClusterState): boolean {
     const { order } = this;
     for (const block of cluster.blocks) {
       const { warps } = block;
@@ -202,7 +234,7 @@ export class LaunchRun implements Machine {
   }
   readonly #nextWarp = new WeakMap<Block, number>();
 
-  #finish(cluster: Cluster): void {
+  #finish(cluster: ClusterState): void {
     // What is still in flight belongs to the block's memory, which the next block is about to take.
     while (this.events.force());
     for (const block of cluster.blocks)
@@ -223,7 +255,7 @@ export class LaunchRun implements Machine {
     throw new LaunchStopped("fuel");
   }
 
-  #deadlock(active: readonly Cluster[]): never {
+  #deadlock(active: readonly ClusterState[]): never {
     reportDeadlock(
       active.flatMap((cluster) => cluster.blocks),
       this.#blocks,
@@ -267,12 +299,12 @@ export class LaunchRun implements Machine {
     }
   }
 
-  setLane(warp: Warp, operand: Operand, lane: number, value: number): void {
+  setLane(warp: Warp, operand: Operand, lane: number, value: number, high = 0): void {
     if (operand.kind !== "register") return;
     const { register } = operand;
     const { words } = this.arena;
     words[registerWord(warp, register, lane, 0)] = value;
-    if (register.bits === 64) words[registerWord(warp, register, lane, 1)] = 0;
+    if (register.bits === 64) words[registerWord(warp, register, lane, 1)] = high;
     if (register.written !== null) words[registerWord(warp, register.written, lane, 0)] = 1;
   }
 
@@ -329,6 +361,23 @@ export class LaunchRun implements Machine {
       return this.#paths.sharedFault(w, lane, instruction.index, address, 0, size);
     if (this.#usual(w.sharedBase + offset, size, size)) return w.sharedBase + offset;
     return this.#paths.shared(w, lane, instruction.index, w.sharedBase + offset, size, mode);
+  }
+
+  window(warp: Warp, instruction: Instruction, address: number, size: number, align = 1): SharedPlace | null {
+    return resolveWindow(this, this.#fields.findings, warp, instruction, address, size, align);
+  }
+
+  random(): number {
+    return this.#random.next();
+  }
+
+  touch(): void {
+    this.#stalls = 0;
+    this.#polls = 0;
+  }
+
+  get expired(): number {
+    return this.#expired;
   }
 
   /** Aligned whole words, allocated and initialised: nothing to look into. */

@@ -1,12 +1,13 @@
 /** What a running launch consists of: blocks, warps and their groups of lanes. The scheduler moves them (schedule.ts). */
 import type { Place } from "../checkers/findings.ts";
-import type { Race } from "../checkers/race.ts";
+import type { AsyncOp, Carried, Race } from "../checkers/race.ts";
 import type { RuleId } from "../checkers/rules.ts";
 import type { Instruction, Operand, Register } from "../load/types.ts";
 import type { Arena } from "../memory/arena.ts";
 import type { TensorArithmetic } from "../numerics/tensorcore.ts";
 import type { Barrier } from "./barriers.ts";
 import type { EventQueue } from "./events.ts";
+import type { Mbarrier } from "./mbarriers.ts";
 
 /** Lanes of a warp that are at the same place. */
 export interface Group {
@@ -33,14 +34,14 @@ export interface AsyncCopy {
   done: boolean;
   lanes: number;
   readonly instruction: Instruction;
+  /** One operation of the warp's copy engine per lane of the instruction; null where races are not checked. */
+  readonly op: AsyncOp | null;
 }
 
 /** A committed group; `lanes` are those that have not waited for it yet. */
 export interface AsyncGroup {
   lanes: number;
   readonly copies: readonly AsyncCopy[];
-  /** Clock of the warp's copy engine that its completion stands for. */
-  readonly clock: number;
 }
 
 export class Warp {
@@ -78,8 +79,10 @@ export class Warp {
   /** Copies not committed yet, and committed groups not waited for, oldest first. */
   openCopies: AsyncCopy[] = [];
   committed: AsyncGroup[] = [];
-  /** Clock of the copies being issued; a commit starts the next. */
-  copyClock = 1;
+  /** Agent of the warp's cp.async engine in the race checker; -1 before its first copy. */
+  copyEngine = -1;
+  /** Per lane: generation of the cluster barrier in which it has arrived without waiting yet, plus one; 0 for none. */
+  readonly clusterArrivals = new Int32Array(32);
 
   constructor(fields: WarpFields) {
     this.block = fields.block;
@@ -138,9 +141,49 @@ export interface Block {
   readonly dynamicShared: number;
   readonly warps: Warp[];
   readonly barriers: Map<number, Barrier>;
+  readonly cluster: ClusterState;
+  /** Arena offset of its shared window. */
+  readonly sharedBase: number;
+  readonly sharedSize: number;
+  /** Warps that have not exited. */
   live: number;
-  /** Race checker of the block's shared window, null when the check is off. */
+  /** All its threads have exited: nobody may touch its shared memory any more. */
+  exited: boolean;
+  /** The cluster's race checker, null when the check is off. */
   readonly race: Race | null;
+}
+
+/** Blocks that run together; a launch without clusters has one block in each. */
+export interface ClusterState {
+  readonly index: number;
+  /** Place among the resident clusters. */
+  readonly slot: number;
+  /** By rank. */
+  readonly blocks: readonly Block[];
+  /** One checker for all windows of the cluster, null when the check is off. */
+  readonly race: Race | null;
+  /** Valid mbarriers by arena offset. */
+  readonly mbarriers: Map<number, Mbarrier>;
+  readonly barrier: ClusterBarrier;
+  /** What engines keep for the cluster, by their own names: tensor memories, for instance. */
+  readonly engines: Map<string, unknown>;
+}
+
+/** The barrier of a cluster (barrier.cluster). */
+export interface ClusterBarrier {
+  /** Lanes of each warp that have arrived in this generation. */
+  readonly arrived: Map<Warp, number>;
+  generation: number;
+  /** What those who arrived hand on, and what the last completed generation handed on. */
+  carried: Carried | null;
+  completed: Carried | null;
+}
+
+/** A place in the shared windows of a cluster. */
+export interface SharedPlace {
+  readonly block: Block;
+  /** Arena offset. */
+  readonly at: number;
 }
 
 /** What instructions bound to a launch may use. */
@@ -153,7 +196,8 @@ export interface Machine {
   readonly arithmetic: TensorArithmetic;
   /** 32-bit word of `operand` in one lane; `part` 1 is the high word of a 64-bit value. */
   lane(warp: Warp, operand: Operand, lane: number, part?: 0 | 1): number;
-  setLane(warp: Warp, operand: Operand, lane: number, value: number): void;
+  /** Write a register in one lane; `high` is the high word of a 64-bit register. */
+  setLane(warp: Warp, operand: Operand, lane: number, value: number, high?: number): void;
   /** Low word of an address operand in one lane, offset added. */
   address(warp: Warp, operand: Operand & { readonly kind: "address" }, lane: number): number;
   report(rule: RuleId, instruction: Instruction | null, place: Warp | Place, message: () => string): void;
@@ -179,6 +223,24 @@ export interface Machine {
     size: number,
     mode: number,
   ): number;
+  /**
+   * Resolve a shared::cluster or shared::cta address: the block whose window it names (the top byte is its rank) and the
+   * arena offset of `size` bytes there. An address outside the windows, in a block that has exited or no multiple of `align`
+   * is reported and ends the launch; null when its check is off and the access is to be left out.
+   */
+  window(
+    warp: Warp,
+    instruction: Instruction,
+    address: number,
+    size: number,
+    align?: number,
+  ): SharedPlace | null;
+  /** Number from 0 to 1 of the launch's random sequence. */
+  random(): number;
+  /** State that others wait for has changed: what is blocked may go on. */
+  touch(): void;
+  /** Rises when nothing could move and bounded waits (try_wait) ran into their limit. */
+  readonly expired: number;
   countBarrier(): void;
   /** Note the bank conflicts of a shared access by all lanes of a sampled warp: `bytes` at each address, -1 for lanes left out. */
   countBanks(warp: Warp, instruction: Instruction, addresses: Int32Array, bytes: number): void;

@@ -1,0 +1,329 @@
+/**
+ * Who knows what of whom. Agents are the warps of a cluster and asynchronous engines, which come into being when first
+ * named. Each warp has vector clocks with an entry per agent:
+ *
+ * V  what happens before the warp's next instruction;
+ * P  what of that is visible to the async proxy as well (`fence.proxy.async`);
+ * T  what of that is ordered for tcgen05 (`tcgen05.fence::after_thread_sync`);
+ * X  what has run before it whether memory is ordered or not (`.relaxed` arrivals carry only this): what an exit waits for.
+ *
+ * An engine has no knowledge of its own: its work starts with what the issuing warp knows, and its end is known to those whom
+ * a completion (mbarrier, commit, wait_group) reaches.
+ */
+import { strength } from "../compile/access.ts";
+
+/** How an engine's operations relate to one another and to memory. */
+export interface EngineTraits {
+  /** Operations complete in the order of issue, so that a later one sees and may overwrite what an earlier one does. */
+  readonly inOrder?: boolean;
+  /** `generic` for cp.async, whose data needs a proxy fence before the async proxy may use it. */
+  readonly proxy?: "async" | "generic";
+  /** Agent of the warp whose engine it is, for messages. */
+  readonly owner?: number;
+}
+
+/** `array`, or a longer copy of it where it has fewer than `size` entries. */
+function atLeast(array: Int32Array, size: number): Int32Array {
+  if (array.length >= size) return array;
+  const wider = new Int32Array(Math.max(size, 2 * array.length));
+  wider.set(array);
+  return wider;
+}
+
+/** Raise entries of `into` to those of `from`. */
+function raise(into: Int32Array, from: Int32Array, at: number, size: number): void {
+  for (let a = 0; a < size; a++) {
+    const value = from[at + a] as number;
+    if (value > (into[a] as number)) into[a] = value;
+  }
+}
+
+/** What a barrier, an mbarrier's phase or a flag hands on: clocks V, P and X. */
+export class Carried {
+  v: Int32Array = new Int32Array(0);
+  p: Int32Array = new Int32Array(0);
+  x: Int32Array = new Int32Array(0);
+
+  /** Make room for `size` agents. */
+  fit(size: number): void {
+    if (this.v.length >= size) return;
+    this.v = atLeast(this.v, size);
+    this.p = atLeast(this.p, size);
+    this.x = atLeast(this.x, size);
+  }
+
+  join(other: Carried): void {
+    const size = other.v.length;
+    this.fit(size);
+    raise(this.v, other.v, 0, size);
+    raise(this.p, other.p, 0, size);
+    raise(this.x, other.x, 0, size);
+  }
+}
+
+/** Agents that rows have room for at first, beyond the warps. */
+const spareAgents = 8;
+
+export class Clocks {
+  readonly warps: number;
+  /** Warps and engines so far. */
+  agents: number;
+  /** Entries of a row; row w of each table is what warp w knows. */
+  stride: number;
+  known: Int32Array;
+  #proxied: Int32Array;
+  #tensor: Int32Array;
+  #executed: Int32Array;
+  /** Per warp: clock at which its lanes last synchronised among themselves or with others; see `publishedAt`. */
+  readonly #published: Map<number, number>[];
+  readonly #names = new Map<string, number>();
+  readonly #engines: { readonly name: string; readonly traits: EngineTraits; clock: number }[] = [];
+  readonly #fenced: (Carried | null)[];
+  readonly #pending: (Carried | null)[];
+  /** What the last strong write to an address carries. */
+  readonly #flags = new Map<number, Carried>();
+
+  constructor(warps: number) {
+    this.warps = warps;
+    this.agents = warps;
+    this.stride = warps + spareAgents;
+    const size = warps * this.stride;
+    this.known = new Int32Array(size);
+    this.#proxied = new Int32Array(size);
+    this.#tensor = new Int32Array(size);
+    this.#executed = new Int32Array(size);
+    for (let w = 0; w < warps; w++) this.known[w * this.stride + w] = 1;
+    this.#published = Array.from({ length: warps }, () => new Map());
+    this.#fenced = new Array<Carried | null>(warps).fill(null);
+    this.#pending = new Array<Carried | null>(warps).fill(null);
+  }
+
+  // ---------------------------------------------------------------- engines
+
+  /** The agent of an engine: the same name is the same agent for the life of the cluster. Traits count at the first call. */
+  engine(name: string, traits: EngineTraits = {}): number {
+    const found = this.#names.get(name);
+    if (found !== undefined) return found;
+    const agent = this.agents;
+    this.agents += 1;
+    if (this.agents > this.stride) this.#widen();
+    this.#names.set(name, agent);
+    this.#engines.push({ name, traits, clock: 0 });
+    return agent;
+  }
+
+  #widen(): void {
+    const stride = 2 * this.stride;
+    const wider = (table: Int32Array): Int32Array => {
+      const out = new Int32Array(this.warps * stride);
+      for (let w = 0; w < this.warps; w++)
+        out.set(table.subarray(w * this.stride, (w + 1) * this.stride), w * stride);
+      return out;
+    };
+    this.known = wider(this.known);
+    this.#proxied = wider(this.#proxied);
+    this.#tensor = wider(this.#tensor);
+    this.#executed = wider(this.#executed);
+    this.stride = stride;
+  }
+
+  /** Begin an operation of an engine: its clock. */
+  tick(engine: number): number {
+    const entry = this.#engines[engine - this.warps];
+    if (entry === undefined) return 0;
+    entry.clock += 1;
+    return entry.clock;
+  }
+
+  /** Clock of the engine's newest operation; 0 before the first. */
+  newest(engine: number): number {
+    return this.#engines[engine - this.warps]?.clock ?? 0;
+  }
+
+  traits(agent: number): EngineTraits {
+    return this.#engines[agent - this.warps]?.traits ?? {};
+  }
+
+  engineName(agent: number): string {
+    return this.#engines[agent - this.warps]?.name ?? "";
+  }
+
+  /** Hand the completion of an engine's operations up to `clock` to `into`. */
+  complete(engine: number, clock: number, into: Carried): void {
+    into.fit(this.agents);
+    if (clock > (into.v[engine] ?? 0)) into.v[engine] = clock;
+    if (clock > (into.x[engine] ?? 0)) into.x[engine] = clock;
+    if (this.traits(engine).proxy !== "generic" && clock > (into.p[engine] ?? 0)) into.p[engine] = clock;
+  }
+
+  /** The warp itself has waited for the engine's operations up to `clock` (wait_group). */
+  waited(warp: number, engine: number, clock: number): void {
+    const index = warp * this.stride + engine;
+    if (clock > (this.known[index] ?? 0)) this.known[index] = clock;
+    if (clock > (this.#executed[index] ?? 0)) this.#executed[index] = clock;
+    if (this.traits(engine).proxy !== "generic" && clock > (this.#proxied[index] ?? 0))
+      this.#proxied[index] = clock;
+  }
+
+  // ---------------------------------------------------------------- handing on
+
+  empty(): Carried {
+    const carried = new Carried();
+    carried.fit(this.agents);
+    return carried;
+  }
+
+  #copyTo(warp: number, into: Carried): void {
+    const { agents } = this;
+    const base = warp * this.stride;
+    into.fit(agents);
+    raise(into.v, this.known, base, agents);
+    raise(into.p, this.#proxied, base, agents);
+    raise(into.x, this.#executed, base, agents);
+    // What the warp knows in memory has run.
+    raise(into.x, this.known, base, agents);
+  }
+
+  /** Add what `warp` knows to `into`, and start a new clock: what it does from here on is not covered. */
+  release(warp: number, into: Carried): void {
+    this.#copyTo(warp, into);
+    this.step(warp);
+  }
+
+  /** A `.relaxed` arrival: hands on that it has run, and of memory only what a fence before it covers. */
+  releaseRelaxed(warp: number, into: Carried): void {
+    const { agents } = this;
+    const base = warp * this.stride;
+    into.fit(agents);
+    raise(into.x, this.#executed, base, agents);
+    raise(into.x, this.known, base, agents);
+    const fenced = this.#fenced[warp] ?? null;
+    if (fenced !== null) into.join(fenced);
+    this.step(warp);
+  }
+
+  acquire(warp: number, from: Carried): void {
+    const base = warp * this.stride;
+    const size = Math.min(from.v.length, this.agents);
+    for (let a = 0; a < size; a++) {
+      const v = from.v[a] as number;
+      if (v > (this.known[base + a] as number)) this.known[base + a] = v;
+      const p = from.p[a] as number;
+      if (p > (this.#proxied[base + a] as number)) this.#proxied[base + a] = p;
+      const x = from.x[a] as number;
+      if (x > (this.#executed[base + a] as number)) this.#executed[base + a] = x;
+    }
+  }
+
+  /** A `.relaxed` wait: that those who arrived have run is known now, their memory after the next fence. */
+  acquireRelaxed(warp: number, from: Carried): void {
+    const base = warp * this.stride;
+    const size = Math.min(from.x.length, this.agents);
+    for (let a = 0; a < size; a++) {
+      const x = from.x[a] as number;
+      if (x > (this.#executed[base + a] as number)) this.#executed[base + a] = x;
+    }
+    this.#defer(warp, from);
+  }
+
+  #defer(warp: number, from: Carried): void {
+    let pending = this.#pending[warp] ?? null;
+    if (pending === null) {
+      pending = this.empty();
+      this.#pending[warp] = pending;
+    }
+    pending.join(from);
+  }
+
+  /** A new clock for `warp`, with nothing handed over: synchronisation among its own lanes. */
+  step(warp: number): void {
+    const index = warp * this.stride + warp;
+    this.known[index] = (this.known[index] as number) + 1;
+    for (const engine of this.#published[warp]?.keys() ?? [])
+      this.#published[warp]?.set(engine, this.known[warp * this.stride + engine] ?? 0);
+  }
+
+  /** How far an engine of the warp's own lanes had been waited for when those lanes last synchronised. */
+  publishedAt(warp: number, engine: number): number {
+    return this.#published[warp]?.get(engine) ?? 0;
+  }
+
+  /** Keep `publishedAt` for an engine of the warp. */
+  publish(warp: number, engine: number): void {
+    this.#published[warp]?.set(engine, 0);
+  }
+
+  // ---------------------------------------------------------------- fences and flags
+
+  /** `fence.proxy.async`: what the warp knows is visible to the async proxy from here on. */
+  proxyFence(warp: number): void {
+    const base = warp * this.stride;
+    for (let a = 0; a < this.agents; a++) {
+      const v = this.known[base + a] as number;
+      if (v > (this.#proxied[base + a] as number)) this.#proxied[base + a] = v;
+    }
+    // What the warp writes after the fence is not covered by it.
+    this.step(warp);
+  }
+
+  /** `tcgen05.fence::after_thread_sync`. */
+  tensorFenceAfter(warp: number): void {
+    const base = warp * this.stride;
+    for (let a = 0; a < this.agents; a++) {
+      const v = this.known[base + a] as number;
+      if (v > (this.#tensor[base + a] as number)) this.#tensor[base + a] = v;
+    }
+  }
+
+  /** fence and membar: earlier strong reads take effect, and later strong writes carry what is known now. */
+  fence(warp: number): void {
+    const pending = this.#pending[warp] ?? null;
+    if (pending !== null) this.acquire(warp, pending);
+    this.#pending[warp] = null;
+    const fenced = this.empty();
+    this.#copyTo(warp, fenced);
+    this.#fenced[warp] = fenced;
+    this.step(warp);
+  }
+
+  /** A strong access at arena offset `at`: `bits` of `strength`, `mode` as in compile/access.ts. */
+  strong(warp: number, at: number, mode: number, bits: number): void {
+    const flag = this.#flags.get(at);
+    if (mode !== 1 && flag !== undefined) {
+      if ((bits & strength.acquire) !== 0) this.acquire(warp, flag);
+      else this.acquireRelaxed(warp, flag);
+    }
+    if (mode === 0) return;
+    // A read-modify-write hands on what was there before; a store replaces it.
+    const carried = mode === 2 && flag !== undefined ? flag : this.empty();
+    if ((bits & strength.release) !== 0) this.release(warp, carried);
+    else {
+      const fenced = this.#fenced[warp] ?? null;
+      if (fenced !== null) carried.join(fenced);
+    }
+    this.#flags.set(at, carried);
+  }
+
+  // ---------------------------------------------------------------- questions
+
+  /** Whether what `agent` did at `clock` happens before the warp's next instruction. */
+  knows(warp: number, agent: number, clock: number): boolean {
+    return (this.known[warp * this.stride + agent] ?? 0) >= clock;
+  }
+
+  /** And is visible to the async proxy. */
+  knowsProxied(warp: number, agent: number, clock: number): boolean {
+    return (this.#proxied[warp * this.stride + agent] ?? 0) >= clock;
+  }
+
+  /** And is ordered for tcgen05. */
+  knowsTensor(warp: number, agent: number, clock: number): boolean {
+    return (this.#tensor[warp * this.stride + agent] ?? 0) >= clock;
+  }
+
+  /** Whether it has run before the warp's next instruction, memory ordered or not. */
+  knowsExecuted(warp: number, agent: number, clock: number): boolean {
+    const index = warp * this.stride + agent;
+    return (this.#executed[index] ?? 0) >= clock || (this.known[index] ?? 0) >= clock;
+  }
+}

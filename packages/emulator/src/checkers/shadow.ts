@@ -1,0 +1,92 @@
+/**
+ * Beside each shared word of a cluster's windows: its last writer, and the last read of every agent. An entry packs a clock
+ * with the bytes touched and the lane, so that halves of one word written by two lanes do not collide, and so that lanes of
+ * one warp that talk without bar.warp.sync are found: there, both accesses carry the same clock but different lanes.
+ */
+
+/** Entry: clock * 1024 + bytes * 64 + lane. 63 stands for several lanes. 2^21 clocks are 2 M synchronisations of one warp. */
+export const clockShift = 10;
+export const severalLanes = 63;
+/** All four bytes, in place. */
+export const wholeWord = 15 << 6;
+
+/** How the last write of a word was made. */
+export const writeKind = { plain: 0, async: 1, strong: 2 } as const;
+
+/** Bit of the readers that are the 32nd or later. */
+const lastBit = 31;
+
+export class Shadow {
+  readonly base: number;
+  readonly words: number;
+  /** Last writer, plus one; 0 for none. */
+  readonly writer: Int16Array;
+  readonly written: Int32Array;
+  readonly writeSite: Int32Array;
+  readonly kind: Uint8Array;
+  /** Bit per plane that may hold a read of the word. */
+  readonly readers: Int32Array;
+  readonly readSite: Int32Array;
+  /** Reads by agent, one plane of words each, so that a vector's words lie side by side. */
+  readonly planes: (Int32Array | undefined)[] = [];
+  /** Agent of each plane in the order of their making, which numbers the bits of `readers`. */
+  readonly order: number[] = [];
+  readonly #bits: number[] = [];
+
+  /** @param base arena offset of the first window. @param size bytes of all of them. */
+  constructor(base: number, size: number) {
+    this.base = base;
+    this.words = (size + 3) >> 2;
+    this.writer = new Int16Array(this.words);
+    this.written = new Int32Array(this.words);
+    this.writeSite = new Int32Array(this.words);
+    this.kind = new Uint8Array(this.words);
+    this.readers = new Int32Array(this.words);
+    this.readSite = new Int32Array(this.words);
+  }
+
+  /** The agent's plane. */
+  plane(agent: number): Int32Array {
+    let plane = this.planes[agent];
+    if (plane === undefined) {
+      plane = new Int32Array(this.words);
+      this.planes[agent] = plane;
+      this.#bits[agent] = 1 << Math.min(this.order.length, lastBit);
+      this.order.push(agent);
+    }
+    return plane;
+  }
+
+  /** The agent's bit in `readers`. */
+  bit(agent: number): number {
+    return this.#bits[agent] ?? 0;
+  }
+
+  /** Call `visit` with each agent whose bit is set. */
+  visitReaders(bits: number, visit: (agent: number) => void): void {
+    for (let rest = bits; rest !== 0; ) {
+      const k = 31 - Math.clz32(rest & -rest);
+      rest &= rest - 1;
+      const last = k === lastBit ? this.order.length - 1 : k;
+      for (let j = k; j <= last; j++) visit(this.order[j] as number);
+    }
+  }
+
+  /** Forget everything: other blocks come to the windows. Planes of warps are kept, those of engines made anew. */
+  reset(warps: number): void {
+    this.writer.fill(0);
+    this.readers.fill(0);
+    this.kind.fill(0);
+    for (const agent of this.order) {
+      if (agent < warps) this.planes[agent]?.fill(0);
+      else this.planes[agent] = undefined;
+    }
+    const kept = this.order.filter((agent) => agent < warps);
+    this.order.length = 0;
+    this.#bits.length = 0;
+    for (const agent of kept) {
+      this.#bits[agent] = 1 << Math.min(this.order.length, lastBit);
+      this.order.push(agent);
+    }
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * mbarriers: phases that end when all expected arrivals and all bytes have come. PTX ISA 9.0, chapter 9.7.13.15.
+ * Their eight bytes in shared memory are kept as never written, so that every plain access takes the slow path and is found.
+ */
+import type { AsyncOp, Carried } from "../checkers/race.ts";
+import type { Instruction } from "../load/types.ts";
+import { type Block, type ClusterState, hex, type Machine, type SharedPlace, type Warp } from "./state.ts";
+
+/** Limits of the ISA: expected arrivals 1 to 2^20 - 1, tx-count within +-(2^20 - 1). */
+export const largestCount = 2 ** 20 - 1;
+/** Bytes of an mbarrier object, and its alignment. */
+export const mbarrierBytes = 8;
+
+export interface Mbarrier {
+  readonly block: Block;
+  /** Arena offset. */
+  readonly at: number;
+  /** shared::cluster address, for messages. */
+  readonly address: number;
+  /** Completed phases. */
+  phase: number;
+  /** Arrivals that the current phase still misses. */
+  pending: number;
+  /** Arrivals that the next phase will begin with. */
+  expected: number;
+  /** Bytes that the current phase still misses. */
+  tx: number;
+  /** What the arrivals of the current phase hand on. */
+  carried: Carried | null;
+  /** What the completed phases have handed on. */
+  completed: Carried | null;
+  /** Who initialised it, and at which clock: others have to know. */
+  readonly initialiser: Warp;
+  readonly initialised: number;
+  /** A fence after the initialisation has made it visible to the cluster and to the async proxy. */
+  fenced: boolean;
+}
+
+/** For messages: phase, arrivals and bytes. */
+export const describeMbarrier = (barrier: Mbarrier): string =>
+  `mbarrier ${hex(barrier.address)} in phase ${barrier.phase}, ${barrier.pending} of ${barrier.expected} arrivals pending, tx-count ${barrier.tx}`;
+
+/** The valid mbarrier that bytes [at, at+size) overlap, if any. */
+export function mbarrierIn(cluster: ClusterState, at: number, size: number): Mbarrier | null {
+  for (let k = (at & ~7) >>> 0; k < at + size; k += 8) {
+    const found = cluster.mbarriers.get(k);
+    if (found !== undefined) return found;
+  }
+  return null;
+}
+
+/** The barrier at a resolved place; reports H040 where there is none and H046 where its initialisation is not known. */
+export function mbarrierAt(
+  machine: Machine,
+  warp: Warp,
+  instruction: Instruction,
+  place: SharedPlace,
+): Mbarrier | null {
+  const barrier = place.block.cluster.mbarriers.get(place.at);
+  const address = place.block.rank * 2 ** 24 + place.at - place.block.sharedBase;
+  if (barrier === undefined) {
+    machine.report("H040", instruction, warp, () => `there is no mbarrier at shared address ${hex(address)}`);
+    return null;
+  }
+  const { race } = warp.block;
+  if (race === null) return barrier;
+  if (place.block !== warp.block) race.remote(warp, place.block, instruction.index);
+  const { agent } = barrier.initialiser;
+  const known =
+    agent === warp.agent ||
+    race.clocks.knows(warp.agent, agent, barrier.initialised) ||
+    (barrier.fenced && race.clocks.knowsExecuted(warp.agent, agent, barrier.initialised));
+  if (!known)
+    machine.report(
+      "H046",
+      instruction,
+      warp,
+      () =>
+        `warp ${warp.id} uses mbarrier ${hex(address)} with no synchronisation after its initialisation by warp ${barrier.initialiser.id}`,
+    );
+  return barrier;
+}
+
+/** Arrive `count` times, handing on `carried`. */
+export function arrive(
+  machine: Machine,
+  warp: Warp | null,
+  instruction: Instruction,
+  barrier: Mbarrier,
+  count: number,
+  carried: Carried | null,
+): void {
+  let taken = count;
+  if (count > barrier.pending) {
+    machine.report(
+      "H041",
+      instruction,
+      warp ?? { block: barrier.block.index, warp: barrier.initialiser.id },
+      () => `${count} arrivals on ${describeMbarrier(barrier)}`,
+    );
+    taken = barrier.pending;
+  }
+  barrier.pending -= taken;
+  if (carried !== null) handOver(barrier, carried);
+  settle(machine, barrier);
+}
+
+function handOver(barrier: Mbarrier, carried: Carried): void {
+  if (barrier.carried === null) barrier.carried = carried;
+  else barrier.carried.join(carried);
+}
+
+/** Complete the phase if nothing is missing. */
+function settle(machine: Machine, barrier: Mbarrier): void {
+  machine.touch();
+  if (barrier.pending !== 0 || barrier.tx !== 0) return;
+  barrier.phase += 1;
+  barrier.pending = barrier.expected;
+  if (barrier.carried !== null) {
+    if (barrier.completed === null) barrier.completed = barrier.carried;
+    else barrier.completed.join(barrier.carried);
+  }
+  barrier.carried = null;
+}
+
+function checkTx(machine: Machine, warp: Warp, instruction: Instruction, barrier: Mbarrier): void {
+  if (Math.abs(barrier.tx) <= largestCount) return;
+  machine.report(
+    "H044",
+    instruction,
+    warp,
+    () => `${describeMbarrier(barrier)}; the tx-count stays within ${largestCount} of zero`,
+  );
+}
+
+/** Expect `bytes` more in the current phase. */
+export function expectTx(
+  machine: Machine,
+  warp: Warp,
+  instruction: Instruction,
+  barrier: Mbarrier,
+  bytes: number,
+): void {
+  barrier.tx += bytes;
+  checkTx(machine, warp, instruction, barrier);
+  settle(machine, barrier);
+}
+
+/** An engine delivers `bytes`; the clock of its operation (null when races are not checked) goes into the phase. */
+export function completeTx(
+  machine: Machine,
+  instruction: Instruction,
+  barrier: Mbarrier,
+  bytes: number,
+  op: AsyncOp | null,
+): void {
+  barrier.tx -= bytes;
+  const { race } = barrier.block;
+  if (race !== null && op !== null) {
+    const carried = race.clocks.empty();
+    race.clocks.complete(op.engine, op.clock, carried);
+    handOver(barrier, carried);
+    if (!barrier.fenced)
+      machine.report(
+        "H046",
+        instruction,
+        op.warp,
+        () =>
+          `mbarrier ${hex(barrier.address)} is used by the async proxy with no fence.mbarrier_init or fence.proxy.async after its initialisation`,
+      );
+  }
+  checkTx(machine, op?.warp ?? barrier.initialiser, instruction, barrier);
+  settle(machine, barrier);
+}
+
+/** The arrival of a commit or of a copy's completion: count 1, with the clocks of the operations that it stands for. */
+export function engineArrive(
+  machine: Machine,
+  instruction: Instruction,
+  barrier: Mbarrier,
+  ops: readonly AsyncOp[] | Carried | null,
+): void {
+  const { race } = barrier.block;
+  if (race === null || ops === null) {
+    arrive(machine, null, instruction, barrier, 1, null);
+    return;
+  }
+  if (!Array.isArray(ops)) {
+    const carried = race.clocks.empty();
+    carried.join(ops as Carried);
+    arrive(machine, null, instruction, barrier, 1, carried);
+    return;
+  }
+  const carried = race.clocks.empty();
+  for (const op of ops as readonly AsyncOp[]) race.clocks.complete(op.engine, op.clock, carried);
+  arrive(machine, null, instruction, barrier, 1, carried);
+}

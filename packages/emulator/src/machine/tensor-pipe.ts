@@ -1,0 +1,148 @@
+/**
+ * The tensor core's own instructions in flight: tcgen05.mma, cp, shift and commit. Those of one block (of one pair, for
+ * cta_group::2) run in the order of issue, which is more than the ISA promises: what its pipelines leave open is found by the
+ * clocks instead, an engine per issuing thread. PTX ISA 9.0, chapters 9.7.16.5 and 9.7.16.6.
+ */
+import type { AsyncOp, Carried, Clocks } from "../checkers/race.ts";
+import type { Instruction } from "../load/types.ts";
+import type { TensorAccess } from "../memory/tensor-memory.ts";
+import { type Block, hex, type Machine, popcount, type Warp } from "./state.ts";
+
+/** An instruction that one thread issues. */
+export interface TensorIssue {
+  readonly warp: Warp;
+  readonly lane: number;
+  readonly instruction: Instruction;
+  readonly group: 1 | 2;
+  /** For the checks of shared memory; null when order is not checked. */
+  readonly op: AsyncOp | null;
+  /** For the checks of tensor memory: the same operation. */
+  readonly access: TensorAccess;
+}
+
+/** The other block of the pair, whose rank differs in the last bit; null where the cluster has none. */
+export const peerOf = (block: Block): Block | null => block.cluster.blocks[block.rank ^ 1] ?? null;
+
+/** The blocks whose tensor memory and shared memory an instruction touches, the even one first. */
+export function blocksOf(block: Block, group: 1 | 2): readonly Block[] {
+  const peer = group === 2 ? peerOf(block) : null;
+  if (peer === null) return [block];
+  return block.rank % 2 === 0 ? [block, peer] : [peer, block];
+}
+
+/** The engine of a thread's mma, cp and shift, which are ordered among themselves. */
+export const tensorEngine = (clocks: Clocks, warp: Warp, lane: number): number =>
+  clocks.engine(`tcgen05:${warp.agent}:${lane}`, { inOrder: true, owner: warp.agent });
+
+/** Advanced by tcgen05.fence::before_thread_sync: what of an engine the fence hands to other threads' tcgen05. */
+export const fencedEngine = (clocks: Clocks, engine: number): number =>
+  clocks.engine(`before:${clocks.engineName(engine)}`);
+
+interface Queue {
+  /** Instructions issued and run. */
+  issued: number;
+  run: number;
+}
+
+function queueOf(block: Block, group: 1 | 2): Queue {
+  const { engines } = block.cluster;
+  const name = `tcgen05 queue ${group === 2 ? block.rank >> 1 : `of ${block.rank}`}`;
+  const known = engines.get(name) as Queue | undefined;
+  if (known !== undefined) return known;
+  const queue: Queue = { issued: 0, run: 0 };
+  engines.set(name, queue);
+  return queue;
+}
+
+const groupName = "tcgen05 cta_group";
+
+/** All tcgen05 instructions of a kernel name one cta_group, and a pair has two blocks that live (H087, H088). */
+export function checkGroup(machine: Machine, warp: Warp, instruction: Instruction, group: 1 | 2): boolean {
+  const { cluster } = warp.block;
+  const known = cluster.engines.get(groupName) as 1 | 2 | undefined;
+  if (known === undefined) cluster.engines.set(groupName, group);
+  else if (known !== group)
+    machine.report(
+      "H087",
+      instruction,
+      warp,
+      () => `cta_group::${group} here, while the kernel has used cta_group::${known} before`,
+    );
+  if (group === 1) return true;
+  const peer = peerOf(warp.block);
+  if (peer === null) {
+    machine.report(
+      "H087",
+      instruction,
+      warp,
+      () =>
+        `cta_group::2 in block rank ${warp.block.rank} of a cluster of ${cluster.blocks.length}: it has no peer`,
+    );
+    return false;
+  }
+  if (!peer.exited) return true;
+  machine.report("H088", instruction, warp, () => `the peer, block rank ${peer.rank}, has exited`);
+  return false;
+}
+
+/**
+ * Begin an instruction of the tensor core: one thread issues it (H023). Null when it cannot be carried out.
+ * Check the memories it touches with `op` and `access` at once, then hand the work to `issueTensor`.
+ */
+export function beginTensor(
+  machine: Machine,
+  warp: Warp,
+  mask: number,
+  instruction: Instruction,
+  group: 1 | 2,
+): TensorIssue | null {
+  const lane = 31 - Math.clz32(mask & -mask);
+  if (popcount(mask) !== 1)
+    machine.report(
+      "H023",
+      instruction,
+      warp,
+      () => `issued by lanes ${hex(mask)} of warp ${warp.id}; one thread issues it`,
+    );
+  if (!checkGroup(machine, warp, instruction, group)) return null;
+  const { race } = warp.block;
+  if (race === null) {
+    const access = { warp, instruction, op: null, clocks: null, inOrder: true, before: null };
+    return { warp, lane, instruction, group, op: null, access };
+  }
+  const { clocks } = race;
+  const engine = tensorEngine(clocks, warp, lane);
+  const op = race.begin(warp, lane, engine, instruction);
+  const access = { warp, instruction, op, clocks, inOrder: true, before: fencedEngine(clocks, engine) };
+  return { warp, lane, instruction, group, op, access };
+}
+
+/** Queue the work of an instruction: `run` is called after that of all instructions issued before it. */
+export function issueTensor(machine: Machine, issue: TensorIssue, run: () => void): void {
+  const queue = queueOf(issue.warp.block, issue.group);
+  const turn = queue.issued;
+  queue.issued += 1;
+  machine.events.post({
+    ready: () => queue.run === turn,
+    run: () => {
+      queue.run += 1;
+      run();
+    },
+  });
+}
+
+/**
+ * What a commit hands on: the completion of the thread's own operations, and of every engine's operations that the thread
+ * knows, since its own began after them. What its warp did itself is not handed on.
+ */
+export function committed(clocks: Clocks, warp: Warp, lane: number): Carried {
+  const carried = clocks.empty();
+  const row = warp.agent * clocks.stride;
+  for (let agent = clocks.warps; agent < clocks.agents; agent++) {
+    const known = clocks.known[row + agent] ?? 0;
+    if (known > 0) clocks.complete(agent, known, carried);
+  }
+  const engine = tensorEngine(clocks, warp, lane);
+  clocks.complete(engine, clocks.newest(engine), carried);
+  return carried;
+}
