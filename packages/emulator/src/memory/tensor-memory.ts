@@ -8,7 +8,7 @@
  */
 import type { Instruction } from "../load/types.ts";
 import { lineOf } from "../load/types.ts";
-import { type Block, hex, type Machine, type Warp } from "../machine/state.ts";
+import { type Block, type ClusterState, hex, type Machine, type Warp } from "../machine/state.ts";
 
 export const tensorLanes = 128;
 export const tensorColumns = 512;
@@ -36,7 +36,8 @@ export interface TensorAllocation {
 
 /** What tensor memory asks of the race checker's clocks. */
 export interface TensorClocks {
-  knows(warp: number, agent: number, clock: number): boolean;
+  /** Relaxed barriers order tensor memory as well as others do: its fences do the rest. */
+  knowsExecuted(warp: number, agent: number, clock: number): boolean;
   knowsTensor(warp: number, agent: number, clock: number): boolean;
 }
 
@@ -47,9 +48,9 @@ export interface TensorAccess {
   /** The asynchronous operation; null when order is not checked. Operations of one engine run in the order they were begun in. */
   readonly op: { readonly engine: number; readonly clock: number } | null;
   readonly clocks: TensorClocks | null;
-  /** False for loads and stores of a warp, which are not ordered among themselves. */
+  /** mma, cp and shift run in the order of issue; loads and stores of a warp do not. */
   readonly inOrder: boolean;
-  /** Engine whose clock the issuing warp advances by tcgen05.fence::before_thread_sync; null where completion implies it. */
+  /** Engine whose clock the issuing warp advances by tcgen05.fence::before_thread_sync; null when order is not checked. */
   readonly before: number | null;
 }
 
@@ -174,7 +175,7 @@ export class TensorMemory {
       }
       if (
         owner.warp !== who.warp &&
-        who.clocks?.knows(who.warp.agent, owner.warp.agent, owner.clock) === false
+        who.clocks?.knowsExecuted(who.warp.agent, owner.warp.agent, owner.clock) === false
       )
         machine.report(
           "H083",
@@ -199,22 +200,29 @@ export class TensorMemory {
   ): void {
     const { op, clocks, warp } = who;
     if (op === null || clocks === null || other.op === null || other === who) return;
-    if (other.inOrder && other.op.engine === op.engine) return;
     const { engine, clock } = other.op;
+    if (other.inOrder && engine === op.engine) return;
     const where = (): string =>
       `column ${cell % tensorColumns} of lanes ${Math.floor(cell / tensorColumns) * cellLanes} and up`;
     const by = (): string => `${other.instruction.text.split(" ")[0]}${lineOf(other.instruction)}`;
     const report = (rule: "H083" | "H084" | "H085", message: () => string): void =>
       machine.report(rule, who.instruction, warp, message);
-    if (!clocks.knows(warp.agent, engine, clock))
+    if (!clocks.knowsExecuted(warp.agent, engine, clock)) {
+      // Between threads, mma, cp and shift need no completion: fences on both sides of a barrier order them.
+      const piped = who.inOrder && other.inOrder && other.before !== null;
+      if (piped && clocks.knowsTensor(warp.agent, other.before, clock)) return;
       report("H083", () => `${where()} is ${verb} while ${by()} still ${did} it`);
-    else if (other.warp === warp) return;
+    } else if (other.warp === warp && !other.inOrder) return;
     else if (!clocks.knowsTensor(warp.agent, engine, clock))
       report(
         "H084",
         () => `${where()} is ${verb} after ${by()} with no tcgen05.fence::after_thread_sync in this warp`,
       );
-    else if (other.before !== null && !clocks.knows(warp.agent, other.before, clock))
+    else if (
+      !other.inOrder &&
+      other.before !== null &&
+      !clocks.knowsExecuted(warp.agent, other.before, clock)
+    )
       report(
         "H085",
         () =>
@@ -229,7 +237,8 @@ export class TensorMemory {
       for (let c = column; c < column + columns; c++) {
         const cell = row * tensorColumns + c;
         for (const other of [this.#writer[cell] ?? null, ...(this.#readers[cell] ?? [])])
-          if (other?.op && !clocks.knows(warp.agent, other.op.engine, other.op.clock)) found.add(other);
+          if (other?.op && !clocks.knowsExecuted(warp.agent, other.op.engine, other.op.clock))
+            found.add(other);
       }
     return [...found];
   }
@@ -239,14 +248,18 @@ export class TensorMemory {
 export const describeTensorAddress = (address: number): string =>
   `${hex(address)} (lane ${laneOf(address)}, column ${columnOf(address)})`;
 
-const memories = new WeakMap<Block, TensorMemory>();
-
 /** The tensor memory of a block, made when it is first asked for. */
 export function tensorMemory(block: Block): TensorMemory {
-  let memory = memories.get(block);
-  if (memory === undefined) {
-    memory = new TensorMemory(block);
-    memories.set(block, memory);
-  }
+  const { engines } = block.cluster;
+  const name = `tensor memory ${block.rank}`;
+  const known = engines.get(name) as TensorMemory | undefined;
+  if (known !== undefined) return known;
+  const memory = new TensorMemory(block);
+  engines.set(name, memory);
   return memory;
+}
+
+/** The tensor memories of a cluster that have come into being. */
+export function tensorMemories(cluster: ClusterState): readonly TensorMemory[] {
+  return [...cluster.engines.values()].filter((engine) => engine instanceof TensorMemory);
 }
