@@ -1,0 +1,77 @@
+/**
+ * The part of NVML that a benchmark needs, typed. Signatures and enumerators are those of nvml.h (NVML API reference, "Device Queries").
+ * Two implementations: `koffi.ts` (the library of the driver) and `fake.ts`.
+ */
+import type { Result } from "@tilewright/ir";
+
+/** `nvmlReturn_t` without 0, which is success. */
+export type NvmlStatus = number;
+export type NvmlResult<T> = Result<T, NvmlStatus>;
+
+/** `nvmlClockType_t`. */
+export const clockType = { graphics: 0, sm: 1, memory: 2 } as const;
+
+/** Bits of `nvmlDeviceGetCurrentClocksEventReasons` (throttle reasons, in older headers). */
+export const clockReasons = {
+  idle: 0x1n,
+  applicationsClocks: 0x2n,
+  powerCap: 0x4n,
+  hardwareSlowdown: 0x8n,
+  syncBoost: 0x10n,
+  softwareThermal: 0x20n,
+  hardwareThermal: 0x40n,
+  powerBrake: 0x80n,
+  displayClocks: 0x100n,
+} as const;
+export type ClockReason = keyof typeof clockReasons;
+
+export interface Nvml {
+  /** What was loaded. */
+  readonly library: string;
+  init(): NvmlResult<true>;
+  shutdown(): NvmlResult<true>;
+  /** `580.159.04`. */
+  driverVersion(): NvmlResult<string>;
+  /** `busId`: `0000:17:00.0`, as cuDeviceGetPCIBusId writes it; NVML numbers devices in another order than CUDA. */
+  deviceByBusId(busId: string): NvmlResult<bigint>;
+  deviceByIndex(index: number): NvmlResult<bigint>;
+  name(device: bigint): NvmlResult<string>;
+  uuid(device: bigint): NvmlResult<string>;
+  /** MHz, now. */
+  clock(device: bigint, type: keyof typeof clockType): NvmlResult<number>;
+  /** MHz, the highest that the device can reach. */
+  maxClock(device: bigint, type: keyof typeof clockType): NvmlResult<number>;
+  /** Milliwatts; on recent GPUs the mean of the last second. */
+  power(device: bigint): NvmlResult<number>;
+  /** Milliwatts. */
+  powerLimit(device: bigint): NvmlResult<number>;
+  /** Degrees Celsius. */
+  temperature(device: bigint): NvmlResult<number>;
+  /** Bits of `clockReasons`. */
+  reasons(device: bigint): NvmlResult<bigint>;
+  errorString(status: NvmlStatus): string;
+}
+
+export const nvmlPrototypes = {
+  init: ["unsigned int nvmlInit_v2()"],
+  shutdown: ["unsigned int nvmlShutdown()"],
+  driverVersion: ["unsigned int nvmlSystemGetDriverVersion(void *text, unsigned int length)"],
+  deviceByBusId: ["unsigned int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, _Out_ uint64_t *device)"],
+  deviceByIndex: ["unsigned int nvmlDeviceGetHandleByIndex_v2(unsigned int index, _Out_ uint64_t *device)"],
+  name: ["unsigned int nvmlDeviceGetName(uint64_t device, void *text, unsigned int length)"],
+  uuid: ["unsigned int nvmlDeviceGetUUID(uint64_t device, void *text, unsigned int length)"],
+  clock: ["unsigned int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *mhz)"],
+  maxClock: ["unsigned int nvmlDeviceGetMaxClockInfo(uint64_t device, int type, _Out_ uint32_t *mhz)"],
+  power: ["unsigned int nvmlDeviceGetPowerUsage(uint64_t device, _Out_ uint32_t *mw)"],
+  powerLimit: ["unsigned int nvmlDeviceGetEnforcedPowerLimit(uint64_t device, _Out_ uint32_t *mw)"],
+  temperature: [
+    "unsigned int nvmlDeviceGetTemperature(uint64_t device, int sensor, _Out_ uint32_t *celsius)",
+  ],
+  // The name from driver 535 on, then the older one.
+  reasons: [
+    "unsigned int nvmlDeviceGetCurrentClocksEventReasons(uint64_t device, _Out_ uint64_t *bits)",
+    "unsigned int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *bits)",
+  ],
+  errorString: ["const char *nvmlErrorString(unsigned int status)"],
+} as const satisfies Record<string, readonly string[]>;
+export type NvmlFunction = keyof typeof nvmlPrototypes;
