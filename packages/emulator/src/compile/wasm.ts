@@ -1,6 +1,6 @@
 /**
- * A minimal WebAssembly encoder: modules of functions (i32) -> () over one imported memory, with the SIMD instructions that
- * vector runs need. Numbers are from the WebAssembly core specification 2.0, chapter 5 (binary format).
+ * A minimal WebAssembly encoder: modules of functions (i32, ...) -> () over one imported memory, with the SIMD instructions
+ * that vector runs and tensor products need. Numbers are from the WebAssembly core specification 2.0, chapter 5 (binary format).
  */
 
 const i32Type = 0x7f;
@@ -35,15 +35,27 @@ function sleb(value: number): number[] {
 
 const simd = (code: number): number[] => [0xfd, ...leb(code)];
 
-/** The body of one function: parameter 0 is an i32, the locals behind it are v128. */
+/** The body of one function: its parameters are i32, its locals v128 or i32. */
 export class FunctionCode {
+  readonly parameters: number;
   readonly #bytes: number[] = [];
-  #vectors = 0;
+  readonly #locals: number[] = [];
+
+  constructor(parameters = 1) {
+    this.parameters = parameters;
+  }
 
   /** A new v128 local; returns its index. */
   local(): number {
-    this.#vectors += 1;
-    return this.#vectors;
+    return this.#local(v128Type);
+  }
+  /** A new i32 local; returns its index. */
+  counter(): number {
+    return this.#local(i32Type);
+  }
+  #local(type: number): number {
+    this.#locals.push(type);
+    return this.parameters + this.#locals.length - 1;
   }
   #put(...bytes: number[]): this {
     for (const byte of bytes) this.#bytes.push(byte);
@@ -64,8 +76,23 @@ export class FunctionCode {
   i32Add(): this {
     return this.#put(0x6a);
   }
+  i32Sub(): this {
+    return this.#put(0x6b);
+  }
   i32And(): this {
     return this.#put(0x71);
+  }
+  /** Unsigned. */
+  i32ShiftRight(): this {
+    return this.#put(0x76);
+  }
+  /** Unsigned less than. */
+  i32Below(): this {
+    return this.#put(0x49);
+  }
+  /** Address and value are on the stack. */
+  i32Store(): this {
+    return this.#put(0x36, 2, 0);
   }
   loop(): this {
     return this.#put(0x03, 0x40);
@@ -78,6 +105,40 @@ export class FunctionCode {
   }
   branchIf(depth: number): this {
     return this.#put(0x0d, ...leb(depth));
+  }
+  block(): this {
+    return this.#put(0x02, 0x40);
+  }
+  branch(depth: number): this {
+    return this.#put(0x0c, ...leb(depth));
+  }
+  /** 16 bytes; the address is on the stack. */
+  load(offset = 0): this {
+    return this.#put(...simd(0x00), 2, ...leb(offset));
+  }
+  /** One 32-bit word in all four lanes. */
+  loadSplat32(offset: number): this {
+    return this.#put(...simd(0x09), 2, ...leb(offset));
+  }
+  /** One 16-bit word in all eight lanes. */
+  loadSplat16(offset: number): this {
+    return this.#put(...simd(0x08), 1, ...leb(offset));
+  }
+  /** 16 bytes; address and vector are on the stack. */
+  store(offset = 0): this {
+    return this.#put(...simd(0x0b), 2, ...leb(offset));
+  }
+  /** A constant of four words. */
+  words(a: number, b: number, c: number, d: number): this {
+    return this.#put(...simd(0x0c), ...new Uint8Array(Int32Array.of(a, b, c, d).buffer));
+  }
+  /** A constant of four equal words. */
+  wordSplat(value: number): this {
+    return this.words(value, value, value, value);
+  }
+  /** Words of two vectors: 0 to 3 of the first, 4 to 7 of the second. */
+  shuffleWords(...words: readonly [number, number, number, number]): this {
+    return this.#put(...simd(0x0d), ...words.flatMap((w) => [4 * w, 4 * w + 1, 4 * w + 2, 4 * w + 3]));
   }
   /** v128.load64_zero: two f32 into the low half. The address is on the stack. */
   load64(offset: number): this {
@@ -109,13 +170,36 @@ export class FunctionCode {
 
   /** The function's entry in the code section. */
   encode(): number[] {
-    const locals = this.#vectors === 0 ? [0] : [1, ...leb(this.#vectors), v128Type];
+    const locals = [...leb(this.#locals.length), ...this.#locals.flatMap((type) => [1, type])];
     const body = [...locals, ...this.#bytes, 0x0b];
     return [...leb(body.length), ...body];
   }
 }
 
 export const simdCodes = {
+  "i32x4.eq": 0x37,
+  "i32x4.lt_s": 0x39,
+  "i32x4.gt_s": 0x3b,
+  "f64x2.ge": 0x4c,
+  "v128.xor": 0x51,
+  "i16x8.add": 0x8e,
+  "i16x8.max_s": 0x98,
+  "i32x4.extend_low_s": 0xa7,
+  "i32x4.extend_high_s": 0xa8,
+  "i32x4.shl": 0xab,
+  "i32x4.shr_s": 0xac,
+  "i32x4.shr_u": 0xad,
+  "i32x4.add": 0xae,
+  "i32x4.sub": 0xb1,
+  "i32x4.max_s": 0xb8,
+  "i32x4.dot_i16x8_s": 0xba,
+  "i64x2.extend_low_s": 0xc7,
+  "i64x2.extend_high_s": 0xc8,
+  "i64x2.shl": 0xcb,
+  "f32x4.mul": 0xe6,
+  "f64x2.max": 0xf5,
+  "i32x4.trunc_sat_s": 0xf8,
+  "f64x2.convert_low_s": 0xfe,
   "v128.and": 0x4e,
   "v128.or": 0x50,
   "v128.bitselect": 0x52,
@@ -142,9 +226,17 @@ export function encodeModule(functions: readonly FunctionCode[]): Uint8Array {
   const each = (item: (k: number) => number[]): number[] => functions.flatMap((_, k) => item(k));
   const bytes = [
     ...[0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00],
-    ...section(1, [1, 0x60, 1, i32Type, 0]),
+    ...section(1, [
+      ...leb(count),
+      ...functions.flatMap(({ parameters }) => [
+        0x60,
+        ...leb(parameters),
+        ...new Array<number>(parameters).fill(i32Type),
+        0,
+      ]),
+    ]),
     ...section(2, [1, ...text("e"), ...text("m"), 0x02, 0x00, 0]),
-    ...section(3, [...leb(count), ...each(() => [0])]),
+    ...section(3, [...leb(count), ...each(leb)]),
     ...section(7, [...leb(count), ...each((k) => [...text(`f${k}`), 0x00, ...leb(k)])]),
   ];
   // Code is large: append without spreading it through a call.
@@ -164,13 +256,16 @@ export interface WasmMemory {
   grow(pages: number): number;
 }
 
+/** Takes as many numbers as its code has parameters. */
+export type WasmFunction = (...parameters: readonly number[]) => void;
+
 interface WasmHost {
   readonly Memory: new (options: { initial: number; maximum: number }) => WasmMemory;
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Instance: new (
     module: object,
     imports: { readonly e: { readonly m: WasmMemory } },
-  ) => { readonly exports: Readonly<Record<string, (base: number) => void>> };
+  ) => { readonly exports: Readonly<Record<string, WasmFunction>> };
 }
 
 const findHost = (): WasmHost | null =>
@@ -192,7 +287,7 @@ export function createMemory(initial: number, maximum: number): WasmMemory | nul
 export function instantiate(
   functions: readonly FunctionCode[],
   memory: WasmMemory,
-): readonly ((base: number) => void)[] | null {
+): readonly WasmFunction[] | null {
   const host = findHost();
   if (host === null) return null;
   try {
