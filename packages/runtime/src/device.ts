@@ -31,6 +31,19 @@ export interface DeviceBuffer extends Disposable {
  */
 export type LaunchArgument = bigint | number | Uint8Array | DeviceBuffer;
 
+/** How accesses of a launch to the first bytes of a buffer are kept in L2. */
+export interface AccessWindow {
+  readonly buffer: DeviceBuffer;
+  /** All of the buffer unless given; cut to what the device allows. */
+  readonly bytes?: number;
+  /** Share of the accesses that get `hit`, 0 to 1; 1 unless given. */
+  readonly hitRatio?: number;
+  /** `persisting` unless given. */
+  readonly hit?: "normal" | "streaming" | "persisting";
+  /** `streaming` unless given. */
+  readonly miss?: "normal" | "streaming";
+}
+
 export interface LaunchRequest {
   readonly grid: Dim3;
   readonly block: Dim3;
@@ -40,6 +53,17 @@ export interface LaunchRequest {
   readonly dynamicSmem?: number;
   /** All blocks must be resident at once (grid-wide barriers). Ignored by the emulator, which never starves a block. */
   readonly cooperative?: boolean;
+  /**
+   * The kernel may start while the one before it in the stream still runs, and waits for it with griddepcontrol.wait
+   * (programmatic dependent launch). Like what follows, it has no effect on results and none on the emulator.
+   */
+  readonly programmatic?: boolean;
+  /** Lower numbers go first; clamped to what the device has. */
+  readonly priority?: number;
+  /** The cluster to take where it fits, a multiple of `cluster`, which is then the fallback (sm_100 and later). */
+  readonly preferredCluster?: Dim3;
+  /** Which part of L2 accesses to a buffer take; `device.persistL2` sets room aside for the persisting ones. */
+  readonly accessWindow?: AccessWindow;
   readonly args: readonly LaunchArgument[];
   /** Emulator only; ignored by a GPU. */
   readonly order?: Order;
@@ -48,6 +72,8 @@ export interface LaunchRequest {
   /** Single rules that report nothing. */
   readonly disable?: readonly RuleId[];
   readonly fuel?: number;
+  /** Architecture whose tensor cores compute; the module's target unless given. */
+  readonly arithmetic?: string;
 }
 
 export interface LaunchResult {
@@ -69,6 +95,8 @@ export interface KernelAttributes {
   readonly localBytes: number | null;
   /** Bytes. */
   readonly staticSmem: number;
+  /** Bytes of constant memory that the kernel declares. */
+  readonly constBytes: number | null;
   /** Largest block that the kernel can be launched with. */
   readonly maxThreads: number | null;
   /** PTX version and machine code the driver chose, e.g. 80 and 90. */

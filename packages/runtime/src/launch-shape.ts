@@ -69,6 +69,27 @@ export function checkLaunchShape(
       );
     }
   });
+  const preferred = request.preferredCluster;
+  if (preferred !== undefined) {
+    axes.forEach((axis, index) => {
+      const extent = preferred[index] ?? 0;
+      const least = cluster[index] ?? 1;
+      const grid = request.grid[index] ?? 1;
+      if (Number.isInteger(extent) && extent >= 1 && extent % least === 0 && grid % extent === 0) return;
+      report(
+        `preferredCluster.${axis}`,
+        `${extent} is no multiple of the cluster's ${least} that divides the grid's ${grid}`,
+        `take a multiple of ${least}, and a grid that it divides`,
+      );
+    });
+    if (product(preferred) > limits.maxClusterSize) {
+      report(
+        "preferredCluster",
+        `${preferred.join(" x ")} is ${product(preferred)} blocks`,
+        `a cluster has at most ${limits.maxClusterSize} here`,
+      );
+    }
+  }
   const dynamic = request.dynamicSmem ?? 0;
   if (!Number.isInteger(dynamic) || dynamic < 0) {
     report("dynamicSmem", `${dynamic} is no byte count`, "take an integer of at least 0");

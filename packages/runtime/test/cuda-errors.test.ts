@@ -1,9 +1,12 @@
 /** Every driver call fails with every CUDA error: nothing throws, every failure is explained, nothing is left behind. */
-import { formatDiagnostic } from "@tilewright/ir";
+import { type Checked, formatDiagnostic, ok } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
-import { openCudaDevice } from "../src/cuda/device.ts";
+import type { CudaBuffer } from "../src/cuda/buffer.ts";
+import { type CudaDevice, openCudaDevice } from "../src/cuda/device.ts";
 import { cudaErrors } from "../src/cuda/errors.ts";
 import { createFakeDriver, type FakeCallName } from "../src/cuda/fake/index.ts";
+import type { CudaGraph } from "../src/cuda/graph.ts";
+import type { CudaKernel } from "../src/cuda/kernel.ts";
 import { rows } from "../src/diagnostics.ts";
 import { runGemm } from "../src/gemm.ts";
 import { gemmArtifact, integers } from "./artifact.ts";
@@ -41,8 +44,38 @@ const calls: Readonly<Record<FakeCallName, "open" | "run" | "release" | "unused"
   streamDestroy: "release",
   eventDestroy: "release",
   primaryCtxRelease: "release",
-  // Only asked once something else has failed.
-  memGetInfo: "unused",
+  memGetInfo: "run",
+  memcpyDtoD: "unused",
+  memHostRegister: "run",
+  memHostUnregister: "release",
+  memcpyHtoDAsync: "run",
+  memcpyDtoHAsync: "run",
+  memcpyDtoDAsync: "run",
+  memcpyPeerAsync: "unused",
+  memsetD8Async: "run",
+  deviceCanAccessPeer: "unused",
+  ctxEnablePeerAccess: "unused",
+  ctxSetPersistingL2: "run",
+  ctxResetPersistingL2: "run",
+  streamPriorities: "run",
+  streamCreateWithPriority: "run",
+  streamQuery: "run",
+  streamWaitEvent: "run",
+  streamBeginCapture: "run",
+  streamEndCapture: "run",
+  graphNodeCount: "run",
+  graphInstantiate: "run",
+  graphLaunch: "run",
+  graphExecUpdate: "run",
+  graphExecDestroy: "release",
+  graphDestroy: "release",
+  eventQuery: "run",
+  // Gives no status of its own; its launches are those of launchKernel.
+  prepareLaunch: "unused",
+  occupancyBlocks: "run",
+  occupancyClusters: "run",
+  tensorMapEncodeTiled: "unused",
+  linkPtx: "unused",
 };
 
 /** Everything the runtime does with a GPU, once. */
@@ -60,7 +93,53 @@ function session(driver: ReturnType<typeof createFakeDriver>) {
     { ...artifact, manifest: { ...artifact.manifest, kernels: large } },
     { a: bytesOf(integers(6, 1)), b: bytesOf(integers(8, 2)) },
   );
-  return result.ok ? device.synchronize() : result;
+  return result.ok ? queueSession(device) : result;
+}
+
+/** The same of streams, events, pinned memory, graphs and occupancy. The first failure ends it. */
+function queueSession(device: CudaDevice): Checked<unknown> {
+  const module = device.load(axpyPtx);
+  const loaded = module.ok ? module.value.kernel("axpy") : module;
+  const allocated = device.alloc(64);
+  for (const outcome of [loaded, allocated]) if (!outcome.ok) return outcome;
+  const kernel = must(loaded) as CudaKernel;
+  using buffer = must(allocated) as CudaBuffer;
+  const made = { stream: device.stream({ priority: -1 }), pinned: device.pinned(64), event: device.event() };
+  for (const outcome of Object.values(made)) if (!outcome.ok) return outcome;
+  using stream = must(made.stream);
+  using pinned = must(made.pinned);
+  using event = must(made.event);
+  const request = { grid: [1, 1, 1], block: [32, 1, 1], args: [buffer, 0, 1] } as const;
+  const graphs: CudaGraph[] = [];
+  const steps: readonly (() => Checked<unknown>)[] = [
+    () => stream.upload(buffer, pinned),
+    () => stream.copy(buffer, buffer, { targetOffset: 32, size: 32 }),
+    () => stream.fill(buffer, 1),
+    () => stream.download(pinned, buffer),
+    () => stream.record(event),
+    () => stream.wait(event),
+    () => event.done(),
+    () => stream.done(),
+    () => {
+      const graph = stream.capture(() => stream.launch(kernel, request));
+      if (graph.ok) graphs.push(graph.value);
+      return graph;
+    },
+    () => stream.replay(graphs[0] as CudaGraph),
+    () => (graphs[0] as CudaGraph).update(stream, () => stream.launch(kernel, request)),
+    () => stream.synchronize(),
+    () => kernel.occupancy(128),
+    () => kernel.activeClusters({ ...request, cluster: [1, 1, 1] }),
+    () => device.memory(),
+    () => device.priorities(),
+    () => device.persistL2(0),
+    () => device.synchronize(),
+  ];
+  for (const step of steps) {
+    const outcome = step();
+    if (!outcome.ok) return outcome;
+  }
+  return ok(true);
 }
 
 const names = Object.keys(calls) as FakeCallName[];
@@ -71,7 +150,10 @@ describe("every call, every error", () => {
     const driver = createFakeDriver({ kernels: { gemm } });
     must(session(driver));
     const called = new Set(driver.calls.map(({ name }) => name));
-    expect(names.filter((name) => !called.has(name))).toEqual(["memGetInfo"]);
+    expect(names.filter((name) => !called.has(name))).toEqual(
+      names.filter((name) => calls[name] === "unused"),
+    );
+    expect(driver.misuse).toEqual([]);
     expect(driver.alive()).toEqual([]);
   });
 
@@ -84,7 +166,7 @@ describe("every call, every error", () => {
       if (calls[name] === "release" || calls[name] === "unused") {
         // A fault that first shows when memory is given back is told by the next call; nothing else is worth telling.
         expect(outcome.ok).toBe(
-          !(cudaErrors.get(code)?.sticky === true && ["memFree", "moduleUnload"].includes(name)),
+          !(cudaErrors.get(code)?.sticky === true && ["memFree", "moduleUnload", "graphDestroy"].includes(name)),
         );
         continue;
       }

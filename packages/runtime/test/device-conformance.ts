@@ -155,7 +155,7 @@ export function deviceConformance(name: string, open: () => Promise<Device>): vo
       const device = await start();
       const outcome = must(device.load(axpyPtx)).kernel("saxpy");
       expect(codesOf(outcome)).toEqual(["TW6012"]);
-      expect(outcome.ok ? "" : outcome.error[0]?.hint).toBe("it has axpy");
+      expect(outcome.ok ? "" : outcome.error[0]?.hint).toContain("axpy");
     });
 
     test("an image that is neither PTX nor machine code is refused", async () => {

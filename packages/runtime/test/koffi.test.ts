@@ -6,8 +6,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { formatDiagnostic } from "@tilewright/ir";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { CudaBuffer } from "../src/cuda/buffer.ts";
 import { openCudaDevice } from "../src/cuda/device.ts";
+import type { CudaResult } from "../src/cuda/driver.ts";
+import type { CudaKernel } from "../src/cuda/kernel.ts";
 import { loadKoffi, openKoffiDriver } from "../src/cuda/koffi.ts";
+import { textOf } from "../src/cuda/layout.ts";
 import { bytesOf, codesOf, floatsOf, must } from "./device-conformance.ts";
 import { axpyPtx } from "./kernels.ts";
 
@@ -17,6 +21,12 @@ const include = ["/usr/local/cuda/include", "/usr/local/cuda-13.0/include"].find
 const hasCompiler = spawnSync("gcc", ["--version"]).status === 0;
 const hasKoffi = (await loadKoffi()).ok;
 const canRun = include !== undefined && hasCompiler && hasKoffi && process.platform === "linux";
+
+/** What a driver call gave. */
+function value<T>(result: CudaResult<T>): T {
+  if (!result.ok) throw new Error(`error ${result.error}`);
+  return result.value;
+}
 
 describe.skipIf(!canRun)("koffi on a driver in C", () => {
   const folder = mkdtempSync(join(tmpdir(), "tilewright-driver-"));
@@ -67,6 +77,7 @@ describe.skipIf(!canRun)("koffi on a driver in C", () => {
       registers: 8,
       localBytes: 0,
       staticSmem: 16,
+      constBytes: 24,
       maxThreads: 1024,
       ptxVersion: 80,
       binaryVersion: 90,
@@ -79,6 +90,110 @@ describe.skipIf(!canRun)("koffi on a driver in C", () => {
     );
     expect(result.timeMs).toBe(1.5);
     expect(floatsOf(must(buffer.read()))).toEqual([...Array<number>(n).fill(0.25), 7]);
+  });
+
+  test("every launch attribute reaches the driver", async () => {
+    using device = await open();
+    const kernel = must(must(device.load(axpyPtx)).kernel("axpy"));
+    using buffer = must(device.alloc(400));
+    must(buffer.fill(0));
+    const request = {
+      grid: [2, 3, 1],
+      block: [32, 2, 1],
+      cluster: [2, 3, 1],
+      preferredCluster: [2, 3, 1],
+      programmatic: true,
+      priority: -3,
+      accessWindow: { buffer, bytes: 64, hitRatio: 0.5 },
+      args: [buffer, 100, 2],
+    } as const;
+    must(kernel.launch(request));
+    const prepared = must((kernel as CudaKernel).prepare(request));
+    for (let i = 0; i < 3; i++) must(prepared.launch());
+    must(prepared.set(2, 0.5));
+    must(prepared.launch());
+    expect(floatsOf(must(buffer.read()))).toEqual(Array<number>(100).fill(8.5));
+    expect(codesOf(prepared.set(3, 1))).toEqual(["TW6015"]);
+  });
+
+  test("pinned memory, streams and graphs arrive whole", async () => {
+    using device = await open();
+    using stream = must(device.stream({ priority: -2, blocking: false }));
+    using pinned = must(device.pinned(5000));
+    using first = must(device.alloc(5000)) as CudaBuffer;
+    using second = must(device.alloc(5000)) as CudaBuffer;
+    pinned.bytes.set([1, 2, 3], 4990);
+    must(stream.upload(first, pinned));
+    must(stream.copy(second, first, { targetOffset: 0, sourceOffset: 4990, size: 10 }));
+    must(stream.download(pinned, second, { targetOffset: 100, size: 3 }));
+    expect(must(stream.done())).toBe(false);
+    expect(must(stream.done())).toBe(true);
+    expect([...pinned.bytes.subarray(100, 104)]).toEqual([1, 2, 3, 0]);
+    must(stream.fill(first, 9));
+    expect(must(first.read(4999))).toEqual(new Uint8Array([9]));
+    using event = must(device.event());
+    must(stream.record(event));
+    must(stream.wait(event));
+    expect(must(event.done())).toBe(true);
+    expect(must(device.priorities())).toEqual([0, -5]);
+    expect(must(device.persistL2(1e6))).toBe(3000);
+    expect(must(device.persistL2(0))).toBe(0);
+    using graph = must(stream.capture(() => stream.record(event)));
+    expect(graph.nodes).toBe(3);
+    must(stream.replay(graph));
+    must(graph.update(stream, () => stream.record(event)));
+    must(stream.replay(graph));
+    const refused = graph.update(stream, () => stream.record(event));
+    expect(refused.ok ? "" : refused.error[0]?.message).toContain("CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE");
+  });
+
+  test("occupancy, tensor maps and the linker take and give what they should", async () => {
+    const driver = must(await openKoffiDriver({ library }));
+    using device = must(openCudaDevice(driver));
+    const kernel = must(must(device.load(axpyPtx)).kernel("axpy")) as CudaKernel;
+    expect(must(kernel.occupancy(64, 1024))).toBe(16);
+    const shape = { grid: [2, 3, 1], block: [32, 2, 1], cluster: [2, 3, 1], dynamicSmem: 7 } as const;
+    expect(must(kernel.activeClusters(shape))).toBe(207);
+    const map = value(
+      driver.tensorMapEncodeTiled({
+        dataType: 9,
+        address: 0x7f00_0000_0040n,
+        dims: [64, 300, 5],
+        strides: [128, 2 ** 33],
+        box: [64, 128, 1],
+        elementStrides: [1, 2, 1],
+        interleave: 0,
+        swizzle: 3,
+        l2: 2,
+        oob: 1,
+      }),
+    );
+    expect([...new BigUint64Array(map.slice().buffer)]).toEqual([
+      0x7f00_0000_0040n,
+      9003n,
+      64064001n,
+      300128002n,
+      5001001n,
+      0n,
+      0n,
+      128n,
+      2n ** 33n,
+      0n,
+      0n,
+      0n,
+      0n,
+      0n,
+      0n,
+      321n,
+    ]);
+    const text = (source: string) => new TextEncoder().encode(`${source}\0`);
+    const linked = driver.linkPtx(text("some ptx"));
+    expect(linked.result.ok ? textOf(linked.result.value) : "").toBe("\x7fELF of 9");
+    const refused = driver.linkPtx(text("broken"));
+    expect(refused.result).toEqual({ ok: false, error: 218 });
+    expect(refused.errorLog).toBe("broken indeed");
+    expect(driver.deviceCanAccessPeer(7, 8)).toEqual({ ok: true, value: true });
+    expect(must(device.enablePeer(device))).toBe(true);
   });
 
   test("errors come back with their names and the JIT's log", async () => {

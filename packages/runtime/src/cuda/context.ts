@@ -6,7 +6,7 @@ import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
 import { diagnose, useEmulator } from "../diagnostics.ts";
 import { Resources, unwatch, watch } from "../resources.ts";
 import { statusDiagnostic } from "./call.ts";
-import type { CudaDriver, CudaResult } from "./driver.ts";
+import type { CudaDriver, CudaResult, CudaStatus } from "./driver.ts";
 import { cudaErrors } from "./errors.ts";
 import type { CudaDeviceInfo } from "./info.ts";
 
@@ -21,23 +21,33 @@ interface Handles {
 export class CudaContext {
   readonly driver: CudaDriver;
   readonly info: CudaDeviceInfo;
-  /** Buffers and modules. */
+  /** CUdevice. */
+  readonly device: number;
+  /** Buffers, modules, streams, events, graphs, pinned memory. */
   readonly resources = new Resources();
   /** All work of this device goes through this stream, in order. */
   readonly stream: bigint;
   /** Events around a launch. */
   readonly start: bigint;
   readonly end: bigint;
-  readonly #context: bigint;
+  /** CUcontext. */
+  readonly handle: bigint;
   /** Context, stream and events; apart from `resources`, because they are what remains when this object is collected. */
   readonly #roots: Resources;
   #closed = false;
   #lost: string | null = null;
 
-  private constructor(driver: CudaDriver, info: CudaDeviceInfo, handles: Handles, roots: Resources) {
+  private constructor(
+    driver: CudaDriver,
+    device: number,
+    info: CudaDeviceInfo,
+    handles: Handles,
+    roots: Resources,
+  ) {
     this.driver = driver;
+    this.device = device;
     this.info = info;
-    this.#context = handles.context;
+    this.handle = handles.context;
     this.stream = handles.stream;
     this.start = handles.start;
     this.end = handles.end;
@@ -49,7 +59,7 @@ export class CudaContext {
   static open(driver: CudaDriver, device: number, info: CudaDeviceInfo): Checked<CudaContext> {
     const roots = new Resources();
     const handles = openHandles(driver, device, roots);
-    if (handles.ok) return ok(new CudaContext(driver, info, handles.value, roots));
+    if (handles.ok) return ok(new CudaContext(driver, device, info, handles.value, roots));
     roots.releaseAll();
     return err([statusDiagnostic(driver, "device.open", handles.error)]);
   }
@@ -69,12 +79,27 @@ export class CudaContext {
   call<T>(at: string, run: (driver: CudaDriver) => CudaResult<T>, detail?: () => string): Checked<T> {
     const refusal = this.unusable(at);
     if (refusal !== null) return err([refusal]);
-    const current = this.driver.ctxSetCurrent(this.#context);
+    const current = this.driver.ctxSetCurrent(this.handle);
     const result = current.ok ? run(this.driver) : current;
-    if (result.ok) return result;
-    const row = cudaErrors.get(result.error);
+    return result.ok ? result : this.failed(at, result.error, detail);
+  }
+
+  /** A failure by its status; a sticky one makes the device lost. */
+  failed(at: string, status: CudaStatus, detail?: () => string) {
+    const row = cudaErrors.get(status);
     if (row?.sticky === true) this.#lost = `${row.meaning} (${row.name})`;
-    return err([statusDiagnostic(this.driver, at, result.error, detail?.())]);
+    return err([statusDiagnostic(this.driver, at, status, detail?.())]);
+  }
+
+  /** Make the context current; a status. For the paths where nothing may be allocated. */
+  enter(): CudaStatus {
+    const current = this.driver.ctxSetCurrent(this.handle);
+    return current.ok ? 0 : current.error;
+  }
+
+  /** Whether an earlier fault has taken the GPU from this process. */
+  get lost(): boolean {
+    return this.#lost !== null;
   }
 
   /** Why no call can be made any more, or null. */
@@ -91,7 +116,7 @@ export class CudaContext {
 
   /** A call that gives something back: never fails, because there is nothing left to do about it. */
   release(run: (driver: CudaDriver) => CudaResult<true>): void {
-    if (this.driver.ctxSetCurrent(this.#context).ok) run(this.driver);
+    if (this.driver.ctxSetCurrent(this.handle).ok) run(this.driver);
   }
 
   close(): void {

@@ -156,6 +156,8 @@ export interface CudaDriver {
   memcpyDtoH(target: Uint8Array, source: bigint): CudaResult<true>;
   memcpyDtoD(target: bigint, source: bigint, size: number): CudaResult<true>;
   memsetD8(address: bigint, byte: number, size: number): CudaResult<true>;
+  /** Where JavaScript's bytes are: valid as long as their buffer is. */
+  hostAddress(bytes: Uint8Array): bigint;
   /** Lock `bytes` into physical memory, so that copies from and to it run beside other work. */
   memHostRegister(bytes: Uint8Array): CudaResult<true>;
   memHostUnregister(bytes: Uint8Array): CudaResult<true>;

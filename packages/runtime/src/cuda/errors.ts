@@ -2,54 +2,14 @@
  * CUDA errors: what each means for someone who wanted a matrix product, and what to do next.
  * Names and numbers are those of cuda.h (CUresult); a status that is not here is shown as the driver names it.
  */
-import type { RuntimeCode } from "../diagnostics.ts";
 import { useEmulator } from "../diagnostics.ts";
+import { bug, type CudaErrorRow, callRow, driverRow, faultRow, jitRow, seeEmulator } from "./error-row.ts";
+import { queueErrors } from "./queue-errors.ts";
 
-export interface CudaErrorRow {
-  readonly name: string;
-  readonly meaning: string;
-  /** What to do next. */
-  readonly next: string;
-  /** The diagnostic that it becomes. */
-  readonly as: RuntimeCode;
-  /** True where the context is unusable afterwards: every later call in this process gives the same error. */
-  readonly sticky: boolean;
-}
+export type { CudaErrorRow } from "./error-row.ts";
 
-const driverRow = (name: string, meaning: string, next: string): CudaErrorRow => ({
-  name,
-  meaning,
-  next: `${next}; or ${useEmulator}`,
-  as: "driverStart",
-  sticky: false,
-});
-const callRow = (name: string, meaning: string, next: string): CudaErrorRow => ({
-  name,
-  meaning,
-  next,
-  as: "call",
-  sticky: false,
-});
-/** A fault of the kernel; the emulator shows the instruction, which the driver does not. */
-const faultRow = (name: string, meaning: string, next: string): CudaErrorRow => ({
-  name,
-  meaning,
-  next: `${next}; this process has lost the GPU, start a new one`,
-  as: "fault",
-  sticky: true,
-});
-const jitRow = (name: string, meaning: string, next: string): CudaErrorRow => ({
-  name,
-  meaning,
-  next,
-  as: "jit",
-  sticky: false,
-});
-
-const seeEmulator = "find the instruction with --device emulator (all checks on)";
-const bug = "this is a bug of the runtime: report the command with the output of `tilewright doctor`";
-
-export const cudaErrors: ReadonlyMap<number, CudaErrorRow> = new Map([
+export const cudaErrors: ReadonlyMap<number, CudaErrorRow> = new Map<number, CudaErrorRow>([
+  ...queueErrors,
   [1, callRow("CUDA_ERROR_INVALID_VALUE", "an argument is out of range", bug)],
   [
     2,

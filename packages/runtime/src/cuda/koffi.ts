@@ -51,6 +51,9 @@ const notReady = 600;
 /** CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER. */
 const needsNewerDriver = 36;
 
+/** One object for every success: calls on the way of a launch allocate nothing. */
+const done: CudaResult<true> = ok(true);
+
 /** Bytes of each JIT log buffer; the driver cuts what is longer. */
 const logBytes = 64 * 1024;
 
@@ -194,6 +197,7 @@ class KoffiDriver implements CudaDriver {
     this.#done(this.#fn.memsetD8(address, byte, size));
   memcpyDtoD = (target: bigint, source: bigint, size: number) =>
     this.#done(this.#fn.memcpyDtoD(target, source, size));
+  hostAddress = (bytes: Uint8Array) => this.#koffi.address(bytes);
   memHostRegister = (bytes: Uint8Array) => this.#done(this.#fn.memHostRegister(bytes, bytes.byteLength, 0));
   memHostUnregister = (bytes: Uint8Array) => this.#done(this.#fn.memHostUnregister(bytes));
   memcpyHtoDAsync = (target: bigint, source: Uint8Array, stream: bigint) =>
@@ -391,7 +395,7 @@ class KoffiDriver implements CudaDriver {
     return status === 0 ? ok(true) : status === notReady ? ok(false) : err(status);
   }
   #done(status: number): CudaResult<true> {
-    return status === 0 ? ok(true) : err(status);
+    return status === 0 ? done : err(status);
   }
   #int(call: (out: unknown[]) => number): CudaResult<number> {
     const out: unknown[] = [0];

@@ -242,6 +242,7 @@ class EmulatorKernel implements Kernel {
       registers: null,
       localBytes: null,
       staticSmem: info.staticSmem,
+      constBytes: null,
       maxThreads: info.maxThreads,
       ptxVersion: null,
       binaryVersion: null,
@@ -274,6 +275,7 @@ class EmulatorKernel implements Kernel {
       ...(request.seed === undefined ? {} : { seed: request.seed }),
       ...(request.checks === undefined ? {} : { checks: request.checks }),
       ...(request.disable === undefined ? {} : { disable: request.disable }),
+      ...(request.arithmetic === undefined ? {} : { arithmetic: request.arithmetic }),
       ...(request.fuel === undefined ? {} : { fuel: request.fuel }),
     };
     const report = emulator.launch(this.#module, this.entry, config);

@@ -38,6 +38,10 @@ CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice d) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *v = 0; return 0;
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH: *v = 1; return 0;
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: *v = 1; return 0;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *v = 2048; return 0;
+    case CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE: *v = 3000; return 0;
+    case CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE: *v = 4000; return 0;
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: *v = 1; return 0;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
@@ -75,6 +79,7 @@ CUresult cuFuncGetAttribute(int *v, CUfunction_attribute a, CUfunction f) {
   switch (a) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *v = 1024; break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *v = 16; break;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *v = 24; break;
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *v = 0; break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS: *v = 8; break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION: *v = 80; break;
@@ -132,18 +137,115 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, 
   if (c->gridDimX != 2 || c->gridDimY != 3 || c->gridDimZ != 1) return CUDA_ERROR_INVALID_VALUE;
   if (c->blockDimX != 32 || c->blockDimY != 2 || c->blockDimZ != 1) return CUDA_ERROR_INVALID_VALUE;
   if (c->sharedMemBytes > 49152 && (int)c->sharedMemBytes > dynamic_smem_limit) return CUDA_ERROR_INVALID_VALUE;
-  int cooperative = 0;
+  int cooperative = 0, programmatic = 0, priority = 0, window = 0;
   for (unsigned i = 0; i < c->numAttrs; i++) {
     const CUlaunchAttribute *a = &c->attrs[i];
     if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
       if (a->value.clusterDim.x != 2 || a->value.clusterDim.y != 3 || a->value.clusterDim.z != 1) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     } else if (a->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative = a->value.cooperative;
+    else if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) programmatic = a->value.programmaticStreamSerializationAllowed;
+    else if (a->id == CU_LAUNCH_ATTRIBUTE_PRIORITY) priority = a->value.priority;
+    else if (a->id == CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION) {
+      if (a->value.preferredClusterDim.x != 2 || a->value.preferredClusterDim.y != 3 || a->value.preferredClusterDim.z != 1) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    } else if (a->id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) {
+      const CUaccessPolicyWindow *w = &a->value.accessPolicyWindow;
+      if (w->num_bytes != 64 || w->hitRatio != 0.5f || w->hitProp != CU_ACCESS_PROPERTY_PERSISTING || w->missProp != CU_ACCESS_PROPERTY_STREAMING || w->base_ptr != *(void **)params[0]) return CUDA_ERROR_INVALID_VALUE;
+      window = 1;
+    }
     else return CUDA_ERROR_INVALID_VALUE;
   }
   float *p = *(float **)params[0];
   unsigned n = *(unsigned *)params[1];
   float x = *(float *)params[2];
   if (cooperative != (int)(n & 1)) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  // With a window, all the other attributes too.
+  if (window && (!programmatic || priority != -3)) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < n; i++) p[i] += x;
   return 0;
 }
+
+// What runs beside other work elsewhere runs at once here; sizes and places are checked by what arrives.
+CUresult cuMemcpyDtoD(CUdeviceptr t, CUdeviceptr p, size_t n) { memmove((void *)t, (void *)p, n); return 0; }
+static void *registered;
+CUresult cuMemHostRegister(void *p, size_t n, unsigned flags) {
+  if ((size_t)p % 4096 || n % 4096 || flags) return CUDA_ERROR_INVALID_VALUE;
+  if (registered) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  registered = p;
+  return 0;
+}
+CUresult cuMemHostUnregister(void *p) {
+  if (p != registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  registered = NULL;
+  return 0;
+}
+CUresult cuMemcpyHtoDAsync(CUdeviceptr p, const void *s, size_t n, CUstream q) { memcpy((void *)p, s, n); return q != STREAM; }
+CUresult cuMemcpyDtoHAsync(void *t, CUdeviceptr p, size_t n, CUstream q) { memcpy(t, (void *)p, n); return q != STREAM; }
+CUresult cuMemcpyDtoDAsync(CUdeviceptr t, CUdeviceptr p, size_t n, CUstream q) { memcpy((void *)t, (void *)p, n); return q != STREAM; }
+CUresult cuMemcpyPeerAsync(CUdeviceptr t, CUcontext tc, CUdeviceptr p, CUcontext pc, size_t n, CUstream q) {
+  memcpy((void *)t, (void *)p, n);
+  return tc != CTX || pc != CTX || q != STREAM;
+}
+CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char v, size_t n, CUstream q) { memset((void *)p, v, n); return q != STREAM; }
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice d, CUdevice peer) { *can = d == 7 && peer == 8; return 0; }
+CUresult cuCtxEnablePeerAccess(CUcontext c, unsigned flags) { return c != CTX || flags ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED; }
+CUresult cuCtxSetLimit(CUlimit l, size_t v) { return l == CU_LIMIT_PERSISTING_L2_CACHE_SIZE && v <= 3000 ? 0 : CUDA_ERROR_INVALID_VALUE; }
+CUresult cuCtxResetPersistingL2Cache(void) { return 0; }
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) { *least = 0; *greatest = -5; return 0; }
+CUresult cuStreamCreateWithPriority(CUstream *s, unsigned flags, int priority) { *s = STREAM; return flags != CU_STREAM_NON_BLOCKING || priority != -2; }
+CUresult cuStreamQuery(CUstream s) { static int asked; return s == STREAM ? (asked++ ? 0 : CUDA_ERROR_NOT_READY) : CUDA_ERROR_INVALID_HANDLE; }
+CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) { return s != STREAM || e == NULL || flags; }
+CUresult cuEventQuery(CUevent e) { return e == NULL ? CUDA_ERROR_INVALID_HANDLE : 0; }
+
+#define GRAPH ((CUgraph)&token[4])
+#define EXEC ((CUgraphExec)&token[5])
+CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode) { return s != STREAM || mode != CU_STREAM_CAPTURE_MODE_GLOBAL; }
+CUresult cuStreamEndCapture(CUstream s, CUgraph *g) { *g = GRAPH; return s != STREAM; }
+CUresult cuGraphGetNodes(CUgraph g, CUgraphNode *nodes, size_t *n) { *n = 3; return g != GRAPH || nodes != NULL; }
+CUresult cuGraphInstantiate(CUgraphExec *e, CUgraph g, unsigned long long flags) { *e = EXEC; return g != GRAPH || flags; }
+static int replays;
+CUresult cuGraphLaunch(CUgraphExec e, CUstream s) { replays++; return e != EXEC || s != STREAM; }
+CUresult cuGraphExecUpdate(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo *r) {
+  memset(r, 0, sizeof *r);
+  return e != EXEC || g != GRAPH ? 1 : replays > 1 ? CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE : 0;
+}
+CUresult cuGraphExecDestroy(CUgraphExec e) { return e != EXEC; }
+CUresult cuGraphDestroy(CUgraph g) { return g != GRAPH; }
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, CUfunction f, int threads, size_t smem) {
+  *n = (int)smem / threads;
+  return f != FUNCTION;
+}
+CUresult cuOccupancyMaxActiveClusters(int *n, CUfunction f, const CUlaunchConfig *c) {
+  if (c->numAttrs != 1 || c->attrs->id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) return CUDA_ERROR_INVALID_VALUE;
+  *n = (int)(c->attrs->value.clusterDim.x * 100 + c->sharedMemBytes);
+  return f != FUNCTION;
+}
+// The map holds a summary of everything that came, so that each argument is seen at its place.
+CUresult cuTensorMapEncodeTiled(CUtensorMap *m, CUtensorMapDataType type, cuuint32_t rank, void *address, const cuuint64_t *dims,
+                                const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps, CUtensorMapInterleave interleave,
+                                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2, CUtensorMapFloatOOBfill oob) {
+  if ((size_t)m % 64 || (size_t)address % 16) return CUDA_ERROR_INVALID_VALUE;
+  memset(m, 0, sizeof *m);
+  m->opaque[0] = (cuuint64_t)address;
+  m->opaque[1] = type * 1000 + rank;
+  for (unsigned i = 0; i < rank; i++) m->opaque[2 + i] = dims[i] * 1000000 + box[i] * 1000 + steps[i];
+  for (unsigned i = 0; i + 1 < rank; i++) m->opaque[7 + i] = strides[i];
+  m->opaque[15] = interleave * 1000 + swizzle * 100 + l2 * 10 + oob;
+  return 0;
+}
+static char *link_log;
+static char linked[64];
+CUresult cuLinkCreate(unsigned n, CUjit_option *options, void **values, CUlinkState *s) {
+  *s = (CUlinkState)&token[6];
+  for (unsigned i = 0; i < n; i++) if (options[i] == CU_JIT_ERROR_LOG_BUFFER) link_log = values[i];
+  return link_log == NULL;
+}
+CUresult cuLinkAddData(CUlinkState s, CUjitInputType type, void *data, size_t size, const char *name, unsigned n, CUjit_option *o, void **v) {
+  if (s != (CUlinkState)&token[6] || type != CU_JIT_INPUT_PTX || ((char *)data)[size - 1] || strcmp(name, "tilewright.ptx") || n || o || v)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (strstr(data, "broken")) { strcpy(link_log, "broken indeed"); return CUDA_ERROR_INVALID_PTX; }
+  snprintf(linked, sizeof linked, "\x7f" "ELF of %zu", size);
+  return 0;
+}
+CUresult cuLinkComplete(CUlinkState s, void **image, size_t *size) { *image = linked; *size = strlen(linked); return s == NULL; }
+CUresult cuLinkDestroy(CUlinkState s) { memset(linked, 0, sizeof linked); return s == NULL; }

@@ -45,7 +45,7 @@ export interface FakeDriverOptions {
 
 export type FakeCallName = Exclude<
   keyof CudaDriver,
-  "library" | "binding" | "getErrorName" | "getErrorString"
+  "library" | "binding" | "getErrorName" | "getErrorString" | "hostAddress"
 >;
 
 export interface FakeCall {

@@ -173,6 +173,8 @@ export class FakeDriver extends FakeStreams implements CudaDriver {
       this.misuse.push(`memory at ${address} is freed, and nothing is allocated there`);
       return err(status.invalidValue);
     });
+  /** Made up, and never at the beginning of a page. */
+  hostAddress = (bytes: Uint8Array) => 0x5500_0000_0010n + BigInt(bytes.byteOffset);
   memHostRegister = (bytes: Uint8Array) =>
     this.inContext("memHostRegister", [bytes.byteLength], () =>
       this.host.register(bytes) ? ok(true as const) : err(status.hostRegistered),

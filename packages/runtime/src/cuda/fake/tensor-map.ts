@@ -38,9 +38,15 @@ export function encodeFakeTensorMap(map: CudaTensorMap): Uint8Array {
   view.setBigUint64(0, map.address, true);
   view.setUint32(8, map.dataType, true);
   view.setUint32(12, map.dims.length, true);
-  map.dims.forEach((dim, index) => view.setBigUint64(16 + 8 * index, BigInt(dim), true));
-  map.strides.forEach((stride, index) => view.setBigUint64(56 + 8 * index, BigInt(stride), true));
-  map.box.forEach((extent, index) => view.setUint32(88 + 4 * index, extent, true));
+  map.dims.forEach((dim, index) => {
+    view.setBigUint64(16 + 8 * index, BigInt(dim), true);
+  });
+  map.strides.forEach((stride, index) => {
+    view.setBigUint64(56 + 8 * index, BigInt(stride), true);
+  });
+  map.box.forEach((extent, index) => {
+    view.setUint32(88 + 4 * index, extent, true);
+  });
   bytes.set([map.interleave, map.swizzle, map.l2, map.oob], 108);
   return bytes;
 }
