@@ -243,6 +243,63 @@ export const rules = {
     severity: "error",
     sentence: "A thread executes barrier.cluster.arrive and wait out of turn.",
   },
+  H070: {
+    name: "tcgen05-instruction-descriptor",
+    check: "async",
+    severity: "error",
+    sentence: "An instruction descriptor of tcgen05.mma has reserved bits set, or codes that mean nothing.",
+  },
+  H071: {
+    name: "tcgen05-shared-descriptor",
+    check: "async",
+    severity: "error",
+    sentence:
+      "A shared-memory descriptor of tcgen05 has wrong fixed bits, or a swizzle that the operand cannot have.",
+  },
+  H072: {
+    name: "tcgen05-shape",
+    check: "async",
+    severity: "error",
+    sentence: "A tcgen05.mma asks for types, extents or majors that its kind does not have.",
+  },
+  H073: {
+    name: "tcgen05-operand-window",
+    check: "bounds",
+    severity: "error",
+    sentence:
+      "An operand that a shared-memory descriptor describes reaches beyond the block's shared memory.",
+  },
+  H074: {
+    name: "tcgen05-tensor-place",
+    check: "async",
+    severity: "error",
+    sentence:
+      "A matrix of tcgen05.mma starts in a lane that its layout does not allow, or overlaps another one.",
+  },
+  H075: {
+    name: "tcgen05-group",
+    check: "async",
+    severity: "error",
+    sentence: "A tcgen05.mma uses tensor memory that was allocated for the other cta_group.",
+  },
+  H076: {
+    name: "tcgen05-issuer",
+    check: "async",
+    severity: "error",
+    sentence: "A tcgen05.mma for a pair of blocks is issued by the odd one.",
+  },
+  H077: {
+    name: "tcgen05-scale-copies",
+    check: "async",
+    severity: "error",
+    sentence: "Scale factors in tensor memory differ between the quarters of the lanes.",
+  },
+  H078: {
+    name: "tcgen05-collector",
+    check: "async",
+    severity: "error",
+    sentence: "A collector buffer is used that has not been filled with the same operand.",
+  },
   H080: {
     name: "tensor-not-allocated",
     check: "bounds",

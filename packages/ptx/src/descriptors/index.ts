@@ -1,4 +1,5 @@
 /** Descriptors and layouts that tensor instructions take as numbers in registers: one table for who writes and who reads them. */
+export { type ColumnMask, decodeColumnMask } from "./tcgen05-columns.ts";
 export {
   type DecodedInstruction,
   decodeInstructionDescriptor,

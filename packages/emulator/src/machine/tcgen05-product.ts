@@ -1,0 +1,334 @@
+/**
+ * tcgen05.mma when its turn comes: operands are read from shared and tensor memory, multiplied with the arithmetic of the
+ * architecture, and written to tensor memory. What it needs has been resolved and checked at issue (isa/tcgen05-mma.ts).
+ */
+import {
+  type AccumulatorLayout,
+  type ColumnMask,
+  type InstructionDescriptor,
+  scaleBlock,
+  scalePlace,
+  type Tcgen05Element,
+  type Tcgen05Kind,
+  type Tcgen05ScaleVector,
+  tcgen05KindRow,
+  tensorOperandColumns,
+} from "@tilewright/ptx";
+import { type TensorMemory, tensorColumns } from "../memory/tensor-memory.ts";
+import { bitsOfKind, decodeRow, type Packing } from "../numerics/decode-rows.ts";
+import { decodeFloat, fromF16, toF16 } from "../numerics/floats.ts";
+import { type ScaleFactors, tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
+import type { TensorKind } from "../numerics/tensorcore.ts";
+import { type Block, hex, type Machine } from "./state.ts";
+import { gatherRows, type OperandShape, unwrittenIn } from "./tcgen05-operands.ts";
+import type { TensorIssue } from "./tensor-pipe.ts";
+
+/** What one block contributes and receives: its rows of A and D, and its part of B's columns. */
+export interface BlockShare {
+  readonly block: Block;
+  readonly memory: TensorMemory;
+  /** Pieces of A in the block's window; null for A in tensor memory. */
+  readonly a: Int32Array | null;
+  readonly b: Int32Array;
+  /** Disabled lanes of D, a bit each in four words; null for none. */
+  readonly disabled: Int32Array | null;
+}
+
+export interface Product {
+  readonly issue: TensorIssue;
+  readonly kind: Tcgen05Kind;
+  readonly descriptor: InstructionDescriptor;
+  readonly layout: AccumulatorLayout;
+  readonly shares: readonly BlockShare[];
+  readonly aShape: OperandShape;
+  readonly bShape: OperandShape;
+  /** Lane and column of D, of A in tensor memory, and columns of the factors. */
+  readonly lane: number;
+  readonly column: number;
+  readonly aColumn: number;
+  readonly scales: {
+    readonly vector: Tcgen05ScaleVector;
+    readonly a: number;
+    readonly b: number;
+  } | null;
+  readonly accumulate: boolean;
+  /** D is multiplied by 2^-scaleD before. */
+  readonly scaleD: number;
+  /** Rows of A in tensor memory come from one lane further up. */
+  readonly shifted: boolean;
+  readonly columns: ColumnMask | null;
+}
+
+const codeValues = new Map<string, Float32Array>();
+
+/** Values of the 8-bit containers in which elements below 8 bits lie in tensor memory: four bits in the middle, or six at the bottom. */
+function containerValues(element: "e2m1" | "e2m3" | "e3m2"): Float32Array {
+  const known = codeValues.get(element);
+  if (known !== undefined) return known;
+  const values = Float32Array.from({ length: 256 }, (_, byte) =>
+    decodeFloat(element, element === "e2m1" ? (byte >> 2) & 15 : byte & 63),
+  );
+  codeValues.set(element, values);
+  return values;
+}
+
+const isInteger = (element: Tcgen05Element): element is "u8" | "s8" => element === "u8" || element === "s8";
+/** Only the types of kind i8 are integers; what is asked for here is not of that kind. */
+const floatKind = (element: Tcgen05Element): TensorKind => (isInteger(element) ? "e4m3" : element);
+
+/** Scratch of the largest product in one block: M 128, N 256 and columns that a shift adds, K 64. */
+const aValues = new Float32Array(128 * 64);
+const bValues = new Float32Array((256 + 64) * 64);
+const aIntegers = new Int16Array(128 * 32);
+const bIntegers = new Int16Array((256 + 64) * 32);
+const accumulators = new Float32Array(128 * 256);
+const accumulatorWords = new Int32Array(accumulators.buffer);
+const tensorRows = new Int32Array(128 * tensorOperandColumns);
+const tensorBytes = new Uint8Array(tensorRows.buffer);
+
+/** Decode `count` elements from byte 0 on. */
+function decodeFloats(
+  kind: Tcgen05Kind,
+  element: TensorKind,
+  bytes: Uint8Array,
+  count: number,
+  negate: boolean,
+  to: Float32Array,
+  at: number,
+): void {
+  const packing: Packing = kind === "f8f6f4" || kind === "mxf8f6f4" ? "padded" : "dense";
+  decodeRow(element, bytes, 0, count, to, at, packing);
+  if (negate) for (let i = at; i < at + count; i++) to[i] = -(to[i] as number);
+}
+
+function decodeIntegers(
+  element: Tcgen05Element,
+  bytes: Uint8Array,
+  count: number,
+  to: Int16Array,
+  at: number,
+): void {
+  if (element === "s8") for (let i = 0; i < count; i++) to[at + i] = ((bytes[i] as number) << 24) >> 24;
+  else for (let i = 0; i < count; i++) to[at + i] = bytes[i] as number;
+}
+
+/** Bits of an element that fits 8. */
+const bitsOf = (element: Tcgen05Element): number => (isInteger(element) ? 8 : bitsOfKind(floatKind(element)));
+
+/** Bytes of a share's operand, with a report where nobody has written them. */
+function sharedRows(
+  machine: Machine,
+  { issue, kind }: Product,
+  block: Block,
+  pieces: Int32Array,
+  shape: OperandShape,
+  element: Tcgen05Element,
+  name: string,
+): Uint8Array {
+  // Sixteen elements below 8 bits leave the rest of their 16 bytes unused.
+  const padded = kind === "f8f6f4" || kind === "mxf8f6f4";
+  const words = padded ? bitsOf(element) / 2 : 4;
+  const at = unwrittenIn(machine.arena, block.sharedBase, pieces, words);
+  if (at !== null)
+    machine.report(
+      "H006",
+      issue.instruction,
+      issue.warp,
+      () =>
+        `operand ${name} takes in shared address ${hex(block.rank * 2 ** 24 + at)}, which nothing has written`,
+    );
+  return gatherRows(machine.arena, block.sharedBase, pieces, shape);
+}
+
+/** Lane of a row of D in a part of N. */
+function laneOfRow({ layout, lane }: Product, row: number, part: number): number {
+  return (layout.halfLanes ? lane + (row >> 4) * 32 + (row & 15) : row) + part * layout.partLanes;
+}
+
+/** A of one part of N from tensor memory, decoded. */
+function tensorOperand(product: Product, { memory }: BlockShare, part: number): void {
+  const { layout, descriptor, kind, aColumn, shifted } = product;
+  const { rows } = layout;
+  const { k } = tcgen05KindRow(kind);
+  for (let row = 0; row < rows; row++) {
+    const from = shifted && row + 1 < rows ? row + 1 : row;
+    const at = laneOfRow(product, from, part) * tensorColumns + aColumn;
+    tensorRows.set(memory.words.subarray(at, at + tensorOperandColumns), row * tensorOperandColumns);
+  }
+  const { a, negateA } = descriptor;
+  if (isInteger(a)) decodeIntegers(a, tensorBytes, rows * k, aIntegers, 0);
+  else if (kind !== "mxf4" && kind !== "mxf4nvf4" && (a === "e2m1" || a === "e2m3" || a === "e3m2")) {
+    const values = containerValues(a);
+    for (let i = 0; i < rows * k; i++) {
+      const value = values[tensorBytes[i] as number] as number;
+      aValues[i] = negateA ? -value : value;
+    }
+  } else decodeFloats(kind, a, tensorBytes, rows * k, negateA, aValues, 0);
+}
+
+/** Rows of B moved and blanked as the zero-column mask says. */
+function maskColumns<T extends Float32Array | Int16Array>(
+  values: T,
+  n: number,
+  k: number,
+  { zero, shift }: ColumnMask,
+): void {
+  if (shift > 0) values.copyWithin(0, shift * k, (shift + n) * k);
+  for (let column = 0; column < n; column++)
+    if (zero[column] === 1) values.fill(0, column * k, (column + 1) * k);
+}
+
+/** All of B, from all blocks, decoded. */
+function loadB(machine: Machine, product: Product): void {
+  const { kind, descriptor, shares, bShape, columns } = product;
+  const { b, negateB, n } = descriptor;
+  const each = bShape.rows * bShape.k;
+  shares.forEach((share, s) => {
+    const bytes = sharedRows(machine, product, share.block, share.b, bShape, b, "B");
+    if (isInteger(b)) decodeIntegers(b, bytes, each, bIntegers, s * each);
+    else decodeFloats(kind, b, bytes, each, negateB, bValues, s * each);
+  });
+  if (columns === null) return;
+  if (isInteger(b)) maskColumns(bIntegers, n, bShape.k, columns);
+  else maskColumns(bValues, n, bShape.k, columns);
+}
+
+/** Factors of one matrix, [rows][vector], from the quarter of the lanes that begins at `quarter` * 32. */
+function loadScales(
+  machine: Machine,
+  { issue, descriptor }: Product,
+  memory: TensorMemory,
+  column: number,
+  rows: number,
+  id: number,
+  vector: Tcgen05ScaleVector,
+  quarters: readonly number[],
+  name: string,
+): Float32Array {
+  const bytes = new Uint8Array(rows * vector);
+  const [first = 0, ...others] = quarters;
+  for (let row = 0; row < rows; row++) {
+    const place = scalePlace(row, 0, id);
+    const wordOf = (quarter: number): number =>
+      memory.words[(quarter * 32 + place.lane) * tensorColumns + column + place.column] as number;
+    const used = (word: number): number => (word >>> (8 * place.byte)) & (2 ** (8 * vector) - 1);
+    const word = used(wordOf(first));
+    for (const quarter of others)
+      if (used(wordOf(quarter)) !== word)
+        machine.report(
+          "H077",
+          issue.instruction,
+          issue.warp,
+          () =>
+            `factors ${name} of row ${row} are ${hex(word)} in lane ${first * 32 + place.lane} and ${hex(used(wordOf(quarter)))} in lane ${quarter * 32 + place.lane} of column ${column + place.column}`,
+        );
+    for (let j = 0; j < vector; j++) bytes[row * vector + j] = (word >>> (8 * j)) & 255;
+  }
+  const values = new Float32Array(rows * vector);
+  decodeRow(descriptor.scale?.format ?? "ue8m0", bytes, 0, values.length, values, 0);
+  return values;
+}
+
+function scalesOf(
+  machine: Machine,
+  product: Product,
+  { memory }: BlockShare,
+  part: number,
+): ScaleFactors | null {
+  const { scales, descriptor, layout, kind } = product;
+  const { scale, n } = descriptor;
+  if (scales === null || scale === null) return null;
+  const { vector } = scales;
+  const block = scaleBlock(tcgen05KindRow(kind).k, vector);
+  const all = [0, 1, 2, 3];
+  // In layout B each half of the lanes has the factors of its half of N.
+  const quarters =
+    layout.parts === 1 ? all : all.filter((q) => Math.floor((q * 32) / layout.partLanes) === part);
+  const width = n / layout.parts;
+  return {
+    block: block === 16 ? 16 : 32,
+    format: scale.format,
+    a: loadScales(machine, product, memory, scales.a, layout.rows, scale.a, vector, all, "A"),
+    b: loadScales(machine, product, memory, scales.b, width, scale.b, vector, quarters, "B"),
+  };
+}
+
+/** Accumulators of a part into the scratch. */
+function loadD(product: Product, { memory }: BlockShare, part: number, width: number): void {
+  const { layout, descriptor, column, accumulate, scaleD } = product;
+  const { rows } = layout;
+  if (!accumulate) {
+    accumulatorWords.fill(0, 0, rows * width);
+    return;
+  }
+  for (let row = 0; row < rows; row++) {
+    const at = laneOfRow(product, row, part) * tensorColumns + column;
+    if (descriptor.d === "f16")
+      for (let i = 0; i < width; i++)
+        accumulators[row * width + i] = fromF16((memory.words[at + i] as number) & 0xffff);
+    else accumulatorWords.set(memory.words.subarray(at, at + width), row * width);
+  }
+  if (scaleD !== 0) {
+    const factor = 2 ** -scaleD;
+    for (let i = 0; i < rows * width; i++) accumulators[i] = (accumulators[i] as number) * factor;
+  }
+}
+
+/** And back, leaving out disabled lanes. An f16 takes the lower half of its word. */
+function storeD(product: Product, { memory, disabled }: BlockShare, part: number, width: number): void {
+  const { layout, descriptor, column } = product;
+  for (let row = 0; row < layout.rows; row++) {
+    const lane = laneOfRow(product, row, part);
+    if (disabled !== null && (((disabled[lane >> 5] as number) >>> (lane & 31)) & 1) === 1) continue;
+    const at = lane * tensorColumns + column;
+    if (descriptor.d === "f16")
+      for (let i = 0; i < width; i++) memory.words[at + i] = toF16(accumulators[row * width + i] as number);
+    else memory.words.set(accumulatorWords.subarray(row * width, (row + 1) * width), at);
+  }
+}
+
+/** Carry the instruction out. */
+export function runProduct(machine: Machine, product: Product): void {
+  const { kind, descriptor, layout, shares, aShape } = product;
+  const { rows, parts } = layout;
+  const { k } = tcgen05KindRow(kind);
+  const width = descriptor.n / parts;
+  const { a, b, d, negateA, saturate } = descriptor;
+  loadB(machine, product);
+  for (const share of shares) {
+    if (share.a !== null) {
+      const bytes = sharedRows(machine, product, share.block, share.a, aShape, a, "A");
+      if (isInteger(a)) decodeIntegers(a, bytes, rows * k, aIntegers, 0);
+      else decodeFloats(kind, a, bytes, rows * k, negateA, aValues, 0);
+    }
+    for (let part = 0; part < parts; part++) {
+      if (share.a === null) tensorOperand(product, share, part);
+      loadD(product, share, part, width);
+      if (isInteger(a)) {
+        tileDotInt(
+          { m: rows, n: width, k },
+          aIntegers,
+          bIntegers.subarray(part * width * k),
+          accumulatorWords,
+          saturate,
+        );
+      } else
+        tileDot(
+          machine.arithmetic,
+          {
+            aKind: floatKind(a),
+            bKind: floatKind(b),
+            m: rows,
+            n: width,
+            k,
+            accumulator: d === "f16" ? "f16" : "f32",
+          },
+          aValues,
+          bValues.subarray(part * width * k),
+          accumulators,
+          scalesOf(machine, product, share, part),
+        );
+      storeD(product, share, part, width);
+    }
+  }
+}
