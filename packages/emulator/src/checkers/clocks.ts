@@ -269,8 +269,9 @@ export class Clocks {
   /** `tcgen05.fence::after_thread_sync`. */
   tensorFenceAfter(warp: number): void {
     const base = warp * this.stride;
+    // Relaxed barriers will do: with this fence, that something has run is enough (PTX ISA 9.0, chapter 9.7.16.6.4).
     for (let a = 0; a < this.agents; a++) {
-      const v = this.known[base + a] as number;
+      const v = Math.max(this.known[base + a] as number, this.#executed[base + a] as number);
       if (v > (this.#tensor[base + a] as number)) this.#tensor[base + a] = v;
     }
   }

@@ -13,6 +13,7 @@ import { memoryTable } from "./memory.ts";
 import { mmaTable } from "./mma.ts";
 import { moveTable } from "./move.ts";
 import type { Table } from "./row.ts";
+import { tensorTable } from "./tensor.ts";
 import { warpTable } from "./warp.ts";
 
 export const instructionTable: Table = {
@@ -30,6 +31,7 @@ export const instructionTable: Table = {
   ...asyncTable,
   ...matrixTable,
   ...mmaTable,
+  ...tensorTable,
   ...controlTable,
 };
 

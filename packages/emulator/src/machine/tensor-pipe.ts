@@ -34,6 +34,21 @@ export function blocksOf(block: Block, group: 1 | 2): readonly Block[] {
 export const tensorEngine = (clocks: Clocks, warp: Warp, lane: number): number =>
   clocks.engine(`tcgen05:${warp.agent}:${lane}`, { inOrder: true, owner: warp.agent });
 
+const issuersName = (warp: Warp): string => `tcgen05 issuers of ${warp.agent}`;
+
+/** Engines of those lanes of `mask` that have issued something. */
+export function issuingEngines(warp: Warp, mask: number): readonly number[] {
+  const lanes = warp.block.cluster.engines.get(issuersName(warp)) as Map<number, number> | undefined;
+  return [...(lanes ?? [])].filter(([lane]) => (mask >>> lane) & 1).map(([, engine]) => engine);
+}
+
+function noteIssuer(warp: Warp, lane: number, engine: number): void {
+  const { engines } = warp.block.cluster;
+  const lanes = engines.get(issuersName(warp)) as Map<number, number> | undefined;
+  if (lanes === undefined) engines.set(issuersName(warp), new Map([[lane, engine]]));
+  else lanes.set(lane, engine);
+}
+
 /** Advanced by tcgen05.fence::before_thread_sync: what of an engine the fence hands to other threads' tcgen05. */
 export const fencedEngine = (clocks: Clocks, engine: number): number =>
   clocks.engine(`before:${clocks.engineName(engine)}`);
@@ -112,6 +127,7 @@ export function beginTensor(
   }
   const { clocks } = race;
   const engine = tensorEngine(clocks, warp, lane);
+  noteIssuer(warp, lane, engine);
   const op = race.begin(warp, lane, engine, instruction);
   const access = { warp, instruction, op, clocks, inOrder: true, before: fencedEngine(clocks, engine) };
   return { warp, lane, instruction, group, op, access };

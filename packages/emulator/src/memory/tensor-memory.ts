@@ -63,6 +63,8 @@ export class TensorMemory {
   readonly words: Int32Array = new Int32Array(tensorLanes * tensorColumns).fill(poison);
   readonly floats: Float32Array = new Float32Array(this.words.buffer);
   readonly allocations: TensorAllocation[] = [];
+  /** Columns of the smallest allocation so far; null before the first. */
+  smallest: number | null = null;
   /** The block has given up its right to allocate. */
   relinquished = false;
   /** By column unit. */
@@ -80,18 +82,18 @@ export class TensorMemory {
     this.block = block;
   }
 
-  /** The lowest column at which `columns` are free; null when there is no such place now. */
-  free(columns: number): number | null {
-    const units = columns / columnUnit;
-    for (let first = 0; first + units <= this.#owner.length; first += units)
-      if (this.#owner.slice(first, first + units).every((owner) => owner === null)) return first * columnUnit;
-    return null;
+  /** Whether no allocation holds any of these columns. */
+  isFree(column: number, columns: number): boolean {
+    return this.#owner
+      .slice(column / columnUnit, (column + columns) / columnUnit)
+      .every((owner) => owner === null);
   }
 
   /** Give out columns: their words are poisoned and count as never written. */
   allocate(allocation: TensorAllocation): void {
     const { column, columns } = allocation;
     this.allocations.push(allocation);
+    this.smallest = Math.min(this.smallest ?? columns, columns);
     this.#owner.fill(allocation, column / columnUnit, (column + columns) / columnUnit);
     for (let lane = 0; lane < tensorLanes; lane++)
       this.words.fill(poison, lane * tensorColumns + column, lane * tensorColumns + column + columns);
