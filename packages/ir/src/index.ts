@@ -35,6 +35,21 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
+export {
+  checkTensorMap,
+  type TensorMapRecipe,
+  type TensorMapSpec,
+  type TensorMapSwizzle,
+  type TensorMapType,
+  tensorMapBoxBytes,
+  tensorMapElementBytes,
+  tensorMapExtent,
+  tensorMapInterleaves,
+  tensorMapOf,
+  tensorMapPromotions,
+  tensorMapSwizzles,
+  tensorMapTypes,
+} from "./launch/tensor-map.ts";
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
 export { type AccessWidth, type BankReport, bankConflicts, type WarpAccess } from "./layout/banks.ts";
 export {
