@@ -108,13 +108,22 @@ function elementsOf(operand: Operand, count: number, d: Decoder): readonly Opera
   return operand.elements;
 }
 
+/** Type and number of what is moved; 128 bits are the four words that a register of that width is. */
+function elementType(
+  d: Decoder,
+  vector: number,
+): { readonly type: (typeof types)[number]; readonly count: number } {
+  if (vector === 1 && d.flag("b128")) return { type: "b32", count: 4 };
+  return { type: d.type(...types), count: vector };
+}
+
 const load: Row = (d) => {
   const { space, strong, vector, cachePolicy } = common(d, true);
-  const type = d.type(...types);
+  const { type, count } = elementType(d, vector);
   const bytes = bitsOf(type) / 8;
-  const size = bytes * vector;
+  const size = bytes * count;
   if (size > 32) d.refuse("accesses end at 32 bytes");
-  const to = elementsOf(d.def(0), vector, d);
+  const to = elementsOf(d.def(0), count, d);
   const address = d.address(1);
   if (cachePolicy) d.use(2, "int");
   const base = address.base;
@@ -132,12 +141,12 @@ const load: Row = (d) => {
 
 const store: Row = (d) => {
   const { space, strong, vector, cachePolicy } = common(d, false);
-  const type = d.type(...types);
+  const { type, count } = elementType(d, vector);
   const bytes = bitsOf(type) / 8;
-  const size = bytes * vector;
+  const size = bytes * count;
   if (size > 32) d.refuse("accesses end at 32 bytes");
   const address = d.address(0);
-  const from = elementsOf(d.use(1), vector, d);
+  const from = elementsOf(d.use(1), count, d);
   if (cachePolicy) d.use(2, "int");
   const base = address.base;
   const to: Space =

@@ -2,7 +2,7 @@
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { globalTag, localTag, paramTag, sharedTag } from "../memory/arena.ts";
-import { bitsOf, type Row, registersOf, type Table } from "./row.ts";
+import { bitsOf, type Decoder, type Row, registersOf, type Table } from "./row.ts";
 
 const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
 
@@ -22,11 +22,43 @@ function pack(e: LaneEmitter, elements: readonly Operand[], bits: number): reado
   return words;
 }
 
+/** Between 128-bit registers (four words) and pairs of 64-bit ones. */
+function mov128(d: Decoder, to: Operand, from: Operand): Operation {
+  if (to.kind !== "vector" || from.kind !== "vector") return d.refuse("an operand has to be 128 bits wide");
+  const [target, source] = [to.elements, from.elements];
+  return lane((e) => {
+    const words = source.length === 4 ? source.map((x) => e.int(x)) : source.flatMap((x) => e.pair(x));
+    // Read all before anything is written: the two may share registers.
+    const names = words.map(() => e.temporary());
+    const head = `const ${words.map((w, k) => `${names[k]}=${w}`).join(",")};`;
+    const name = (k: number): string => names[k] ?? "0";
+    const stores = target.map((x, k) =>
+      target.length === 4 ? e.setInt(x, name(k)) : e.setPair(x, name(2 * k), name(2 * k + 1)),
+    );
+    return head + stores.join("");
+  });
+}
+
 const mov: Row = (d) => {
-  const type = d.type("pred", "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64");
+  const type = d.type(
+    "pred",
+    "b16",
+    "b32",
+    "b64",
+    "b128",
+    "u16",
+    "u32",
+    "u64",
+    "s16",
+    "s32",
+    "s64",
+    "f32",
+    "f64",
+  );
   const bits = bitsOf(type);
   const to = d.def(0);
   const from = d.use(1);
+  if (type === "b128") return mov128(d, to, from);
   if (to.kind === "vector") {
     const each = bits / to.elements.length;
     return lane((e) => {

@@ -159,7 +159,7 @@ class InstructionDecoder implements Decoder {
   #resolve(operand: PtxOperand): Operand {
     switch (operand.kind) {
       case "register":
-        return { kind: "register", register: this.#register(operand.name), negated: false };
+        return this.#registerOperand(operand.name);
       case "not":
         return { kind: "register", register: this.#register(operand.operand.name), negated: true };
       case "special":
@@ -190,6 +190,16 @@ class InstructionDecoder implements Decoder {
         operand satisfies never;
         throw new Refusal("TW5012", `${this.mnemonic}: unknown operand`);
     }
+  }
+
+  /** A 128-bit register is seen as its four words. */
+  #registerOperand(name: string): Operand {
+    const entity = this.#scope.find(name);
+    if (entity?.kind !== "words") return { kind: "register", register: this.#register(name), negated: false };
+    const elements = entity.registers.map(
+      (register) => ({ kind: "register", register, negated: false }) as const,
+    );
+    return { kind: "vector", elements };
   }
 
   #register(name: string): Register {

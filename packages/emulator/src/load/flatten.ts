@@ -14,7 +14,7 @@ import type {
 import { bitsOf } from "../isa/row.ts";
 import { variableOf } from "./layout.ts";
 import { Refusal } from "./refusal.ts";
-import { type LabelTarget, Scope } from "./scope.ts";
+import { type Entity, type LabelTarget, Scope } from "./scope.ts";
 import type { Register, Variable } from "./types.ts";
 
 export interface FlatInstruction {
@@ -127,7 +127,7 @@ class Flattener {
       const names = count === null ? [name] : Array.from({ length: count }, (_, k) => `${name}${k}`);
       for (const each of names) {
         try {
-          scope.declare(each, { kind: "register", register: makeRegister(this.registers, each, decl.type) });
+          scope.declare(each, this.#register(each, decl.type));
         } catch (error) {
           if (!(error instanceof Refusal)) throw error;
           this.#report(error, decl.location, each);
@@ -135,6 +135,12 @@ class Flattener {
         }
       }
     }
+  }
+
+  #register(name: string, type: ScalarType): Entity {
+    if (bitsOf(type) !== 128) return { kind: "register", register: makeRegister(this.registers, name, type) };
+    const words = [0, 1, 2, 3].map((k) => makeRegister(this.registers, `${name} word ${k}`, "b32"));
+    return { kind: "words", registers: words };
   }
 
   #instruction(

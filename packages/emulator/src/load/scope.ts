@@ -9,6 +9,8 @@ export interface LabelTarget {
 
 export type Entity =
   | { readonly kind: "register"; readonly register: Register }
+  /** A 128-bit register: four words, lowest first. */
+  | { readonly kind: "words"; readonly registers: readonly Register[] }
   | { readonly kind: "variable"; readonly variable: Variable }
   | { readonly kind: "label"; readonly label: LabelTarget }
   | { readonly kind: "targets"; readonly labels: readonly string[] }
