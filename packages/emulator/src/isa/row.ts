@@ -4,7 +4,7 @@
  * module, so that a modifier can never be dropped silently.
  */
 import type { ScalarType } from "@tilewright/ptx";
-import type { Operand, Operation, Register } from "../load/types.ts";
+import type { Operand, Operation, Register, TensorOperand } from "../load/types.ts";
 
 /** How an operand's value is seen; decides the class of the register that holds it. `any` copies bits. */
 export type View = "int" | "float" | "any";
@@ -27,6 +27,8 @@ export interface Decoder {
   use(index: number, view?: View): Operand;
   /** Operand of type address. */
   address(index: number): Operand & { readonly kind: "address" };
+  /** Operand that is a tensor map's address with coordinates. */
+  tensor(index: number): TensorOperand;
   /** Operand that must be an integer literal. */
   literal(index: number): number;
   /** Note that `from` is copied to `to` bit for bit. */
@@ -69,6 +71,8 @@ export function registersOf(operand: Operand): readonly Register[] {
       return [...registersOf(operand.first), ...registersOf(operand.second)];
     case "address":
       return registersOf(operand.base);
+    case "tensor":
+      return [...registersOf(operand.base), ...operand.coordinates.flatMap(registersOf)];
     case "immediate":
     case "special":
     case "symbol":

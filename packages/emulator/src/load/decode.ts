@@ -7,7 +7,16 @@ import { instructionTable, withoutRow } from "../isa/table.ts";
 import { makeRegister } from "./flatten.ts";
 import { Refusal } from "./refusal.ts";
 import type { Scope } from "./scope.ts";
-import type { Guard, Instruction, Operand, Register, Traffic, Variable, Vote } from "./types.ts";
+import type {
+  Guard,
+  Instruction,
+  Operand,
+  Register,
+  TensorOperand,
+  Traffic,
+  Variable,
+  Vote,
+} from "./types.ts";
 
 /** What decoding one kernel gathers. */
 export interface DecodeContext {
@@ -87,6 +96,16 @@ class InstructionDecoder implements Decoder {
   address(index: number): Operand & { readonly kind: "address" } {
     const operand = this.#operand(index);
     if (operand.kind !== "address") return this.refuse(`operand ${index + 1} has to be an address`);
+    const registers = registersOf(operand);
+    this.uses.push(...registers);
+    this.#vote(registers, "int");
+    return operand;
+  }
+
+  tensor(index: number): TensorOperand {
+    const operand = this.#operand(index);
+    if (operand.kind !== "tensor")
+      return this.refuse(`operand ${index + 1} has to be a tensor map with coordinates`);
     const registers = registersOf(operand);
     this.uses.push(...registers);
     this.#vote(registers, "int");
@@ -184,6 +203,12 @@ class InstructionDecoder implements Decoder {
       case "sink":
         return { kind: "sink" };
       case "tensor":
+        return {
+          kind: "tensor",
+          base: this.#resolve(operand.base),
+          offset: Number(BigInt.asIntN(32, operand.offset)),
+          coordinates: operand.coordinates.map((x) => this.#resolve(x)),
+        };
       case "list":
         throw new Refusal("TW5012", `${this.mnemonic}: operands of this kind are not emulated`);
       default:

@@ -48,7 +48,16 @@ export type Operand =
   | { readonly kind: "vector"; readonly elements: readonly Operand[] }
   | { readonly kind: "pair"; readonly first: Operand; readonly second: Operand }
   | { readonly kind: "address"; readonly base: Operand; readonly offset: number }
+  /** A tensor map's address and the coordinates of a box. */
+  | TensorOperand
   | { readonly kind: "sink" };
+
+export interface TensorOperand {
+  readonly kind: "tensor";
+  readonly base: Operand;
+  readonly offset: number;
+  readonly coordinates: readonly Operand[];
+}
 
 export interface Guard {
   readonly register: Register;
@@ -87,6 +96,8 @@ export interface WaitOperation {
    * the live lanes of that member mask.
    */
   readonly members: "warp" | "none" | Operand;
+  /** Registers that an engine goes on reading or writing after the instruction (machine/held-registers.ts). */
+  readonly holds?: readonly Register[];
   /** The rule that is broken when the lanes never come together; H017 for `warp` and H020 for member masks unless given. */
   readonly divergence?: RuleId;
 }
@@ -165,6 +176,14 @@ export interface Kernel {
   readonly localBytes: number;
   readonly maxThreads: number | null;
   readonly requiredThreads: readonly number[] | null;
+  /** Blocks per cluster along each axis that `.reqnctapercluster` fixes. */
+  readonly requiredCluster: readonly [number, number, number] | null;
+  /** `.explicitcluster`: the launch has to name a cluster unless the kernel does. */
+  readonly explicitCluster: boolean;
+  /** `.maxclusterrank`: most blocks of a cluster. */
+  readonly maxClusterRank: number | null;
+  /** `.maxnreg`. */
+  readonly maxRegisters: number | null;
   readonly usesAsyncCopies: boolean;
 }
 
