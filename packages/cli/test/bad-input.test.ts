@@ -398,7 +398,7 @@ describe("emulate", () => {
       "emulate kernel.ptx --launch launch.json",
       2,
       [
-        "at buffers.x: random numbers need a dtype",
+        "at buffers.x.fill: numbers need a dtype",
         "at buffers.y: its size is not given",
         "at params[0]: there is no buffer 'z'",
         "at outputs.w: there is no buffer 'w'",
@@ -408,7 +408,10 @@ describe("emulate", () => {
   });
 
   test("no launch file", async () => {
-    await refused("emulate kernel.ptx", 2, ["TW7004 (invalid) at --launch: --launch is needed"]);
+    await refused("emulate kernel.ptx", 2, [
+      "TW7010 (invalid) at kernel.ptx: cannot read kernel.ptx: there is no such file",
+      "TW7004 (invalid) at --launch: --launch is needed",
+    ]);
   });
 });
 

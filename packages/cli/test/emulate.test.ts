@@ -135,7 +135,7 @@ describe("a kernel that is right", () => {
   test("as text: a table and counters", async () => {
     const { code, stdout } = await emulate({ ptx: saxpy, launch });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^order +completed +hazards +numbers +time\neager +yes +none +as expected /);
+    expect(stdout).toMatch(/^order +seed +completed +hazards +numbers +time\neager +yes +none +as expected /);
     expect(stdout).toContain("wrote out.npy");
   });
 
@@ -172,7 +172,7 @@ describe("a kernel that is wrong", () => {
     });
     expect([code, JSON.parse(stdout).ok]).toEqual([5, false]);
     expect(stderr).toContain("error TW7060 (check) at y: ");
-    expect(stderr).toContain("element 0 is 0 where 50 is expected");
+    expect(stderr).toContain("element 0 [0] is 0 where 50 is expected; the farthest, element 99 [99]");
   });
 
   test("numbers within a tolerance pass", async () => {

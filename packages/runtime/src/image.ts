@@ -1,5 +1,5 @@
 /** What a loaded image is: PTX text with its header and entries, or machine code. */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, didYouMean, ok } from "@tilewright/ir";
 import { fail } from "./diagnostics.ts";
 import { type ParamInfo, type PtxHeader, readEntries, readPtxHeader } from "./ptx-header.ts";
 
@@ -47,6 +47,8 @@ export function noEntry(entry: string, known: Iterable<string>) {
     "entry",
     "module.kernel",
     `the module has no entry ${entry}`,
-    names.length === 0 ? "the text has no .entry at all" : `it has ${names.join(", ")}`,
+    names.length === 0
+      ? "the text has no .entry at all"
+      : didYouMean(entry, names, `it has ${names.join(", ")}`),
   );
 }

@@ -1,171 +1,71 @@
 /** `tilewright emulate`: run any PTX kernel on the emulator as a launch file says. */
-import { dirname, resolve } from "node:path";
 import type { Finding } from "@tilewright/emulator";
-import {
-  type Checked,
-  type Diagnostic,
-  diagnosticsOfIssues,
-  err,
-  ok,
-  storageFromBytes,
-} from "@tilewright/ir";
-import {
-  type Device,
-  type DeviceBuffer,
-  type LaunchArgument,
-  type LaunchResult,
-  openDevice,
-} from "@tilewright/runtime";
+import type { Checked, Diagnostic } from "@tilewright/ir";
+import { ok } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { located } from "../compile/source.ts";
-import type { Context } from "../context.ts";
-import { checksOf, emulationFlags, hazardFlag, ordersOf } from "../emulation/flags.ts";
-import { counterPairs, diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
+import { renderCounters } from "../emulation/counters.ts";
+import { checksOf, emulationFlags, hazardFlag, launchFlags, runsOf } from "../emulation/flags.ts";
+import { differingBuffers, Launcher, type Run } from "../emulation/launches.ts";
+import { type Prepared, prepare } from "../emulation/prepare.ts";
+import { diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
+import { type FoundInRun, sarifOf } from "../emulation/sarif.ts";
 import { writeFiles } from "../files/atomic.ts";
-import { readJson } from "../files/json.ts";
-import { encodeNpy } from "../files/npy.ts";
-import { readText } from "../files/read.ts";
-import { countOf } from "../files/tensor.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
-import { exitCodes } from "../kit/exit.ts";
+import { exitCodeFor, exitCodes } from "../kit/exit.ts";
 import { argument, text } from "../kit/flags.ts";
-import { type HostBuffer, makeBuffers } from "../launch/buffers.ts";
-import { type BufferCheck, compareBuffer, type Expectations, loadExpectations } from "../launch/compare.ts";
-import { type Launch, launchSchema, threeOf } from "../launch/schema.ts";
-import { formatTime, plural } from "../output/format.ts";
-import { renderPairs, renderTable } from "../output/table.ts";
+import type { BufferCheck } from "../launch/compare.ts";
+import { npyOf } from "../launch/elements.ts";
+import { formatTime, plural, trim } from "../output/format.ts";
+import { toJson } from "../output/json.ts";
+import { renderTable } from "../output/table.ts";
 
 const args = z.strictObject({
   ptx: argument("PTX text of the module; - is standard input", "KERNEL.ptx"),
   launch: text("how to launch it: tilewright schema launch", { hint: "LAUNCH.json" }),
   check: hazardFlag(),
   ...emulationFlags,
+  ...launchFlags,
+  sarif: text("write what was found as SARIF 2.1.0, which editors and code hosts show", {
+    hint: "FILE",
+    group: "Output",
+  }),
 });
 type Args = z.output<typeof args>;
 
-interface Prepared {
-  readonly ptx: string;
-  readonly launch: Launch;
-  readonly buffers: readonly HostBuffer[];
-  readonly expectations: Expectations;
-  /** Files of the launch are relative to this folder. */
-  readonly folder: Context;
+/** How far a buffer is off, in a sentence. */
+function describeCheck({ failures, elements, maxAbs, maxRel, maxUlp, first, worst }: BufferCheck): string {
+  const ulp = maxUlp === null ? "" : `, ${trim(maxUlp)} ulp`;
+  const off = `off by up to ${trim(maxAbs)} (relative ${trim(maxRel)}${ulp})`;
+  const one = (what: string, difference: BufferCheck["first"]): string =>
+    difference === null
+      ? ""
+      : `; ${what} ${difference.index} [${difference.position.join(", ")}] is ${difference.actual} where ${difference.expected} is expected`;
+  const farthest = worst === null || worst.index === first?.index ? "" : one("the farthest, element", worst);
+  return `${failures} of ${plural(elements, "element")} are ${off}${one("element", first)}${farthest}`;
 }
 
-function prepare(context: Context, { ptx: ptxPath, launch: launchPath }: Args): Checked<Prepared> {
-  if (launchPath === undefined)
-    return err([
-      problemWith(codes.missing, "--launch", "--launch is needed: grid, block, buffers and parameters", {
-        hint: "tilewright schema launch describes the file",
-      }),
-    ]);
-  const ptx = readText(context, ptxPath);
-  const json = readJson(context, launchPath);
-  if (!ptx.ok || !json.ok) return err([...(ptx.ok ? [] : ptx.error), ...(json.ok ? [] : json.error)]);
-  const parsed = launchSchema.safeParse(json.value);
-  if (!parsed.success) {
-    const keys = () => Object.keys(launchSchema.shape);
-    return err(diagnosticsOfIssues(parsed.error.issues, json.value, codes.badJson.code, launchPath, keys));
-  }
-  const launch = parsed.data;
-  const folder =
-    launchPath === "-" ? context : { ...context, cwd: dirname(resolve(context.cwd, launchPath)) };
-  const buffers = makeBuffers(folder, launch);
-  if (!buffers.ok) return buffers;
-  const expectations = loadExpectations(folder, launch, buffers.value);
-  if (!expectations.ok) return expectations;
-  return ok({ ptx: ptx.value, launch, buffers: buffers.value, expectations: expectations.value, folder });
-}
+const nameOf = ({ order, seed }: Run): string =>
+  order === "random" ? `order random, seed ${seed}` : `order ${order}`;
 
-/** One launch, and what its buffers held afterwards. */
-interface Run {
-  readonly order: string;
-  readonly result: LaunchResult;
-  readonly checks: readonly BufferCheck[];
-  /** Bytes of the buffers that are written to files. */
-  readonly contents: ReadonlyMap<string, Uint8Array>;
-}
-
-function argumentsOf(launch: Launch, memory: ReadonlyMap<string, DeviceBuffer>): readonly LaunchArgument[] {
-  return launch.params.map((param): LaunchArgument => {
-    if (typeof param === "number") return param;
-    if ("int" in param) return BigInt(param.int);
-    if ("bytes" in param) return Uint8Array.from(Buffer.from(param.bytes, "hex"));
-    const buffer = memory.get(param.buffer);
-    if (buffer === undefined) throw new TypeError(`no buffer ${param.buffer}`);
-    return param.offset === 0 ? buffer : buffer.address + BigInt(param.offset);
-  });
-}
-
-/** Fresh buffers, one launch, and the contents of the buffers that matter afterwards. */
-function launchOnce(
-  device: Device,
-  prepared: Prepared,
-  args: Args,
-  order: "eager" | "lazy" | "random",
-): Checked<Run> {
-  const { launch, buffers, expectations } = prepared;
-  const memory = new Map<string, DeviceBuffer>();
-  try {
-    for (const buffer of buffers) {
-      const allocated = device.alloc(buffer.size);
-      if (!allocated.ok) return allocated;
-      memory.set(buffer.name, allocated.value);
-      const written = buffer.initial === null ? ok(true) : allocated.value.write(buffer.initial);
-      if (!written.ok) return written;
-    }
-    const module = device.load(prepared.ptx);
-    if (!module.ok) return module;
-    const kernel = module.value.kernel(launch.entry);
-    if (!kernel.ok) return kernel;
-    const result = kernel.value.launch({
-      grid: threeOf(launch.grid),
-      block: threeOf(launch.block),
-      ...(launch.cluster === undefined ? {} : { cluster: threeOf(launch.cluster) }),
-      dynamicSmem: launch.dynamicSmem,
-      args: argumentsOf(launch, memory),
-      order,
-      seed: args.seed,
-      checks: checksOf(args.check),
-      ...(launch.fuel === undefined ? {} : { fuel: launch.fuel }),
-    });
-    if (!result.ok) return result;
-    const contents = new Map<string, Uint8Array>();
-    const checks: BufferCheck[] = [];
-    for (const buffer of buffers) {
-      const bytes = memory.get(buffer.name)?.read();
-      if (bytes === undefined) continue;
-      if (!bytes.ok) return bytes;
-      if (Object.hasOwn(launch.outputs, buffer.name)) contents.set(buffer.name, bytes.value);
-      const check = compareBuffer(buffer, bytes.value, expectations);
-      if (check !== null) checks.push(check);
-    }
-    return ok({ order, result: result.value, checks, contents });
-  } finally {
-    for (const buffer of memory.values()) buffer.free();
-  }
-}
-
-/** What is wrong with the runs: hazards, launches given up, numbers. */
-function verdict(runs: readonly Run[], findings: readonly Finding[], file: string): readonly Diagnostic[] {
-  const found = hazardsOf(findings).map((finding) => diagnoseHazard(finding, file));
-  for (const { order, result, checks } of runs) {
-    if (!result.completed)
-      found.push(problemWith(codes.incomplete, order, `the launch was given up (order ${order})`));
-    for (const { buffer, failures, elements, first, maxAbs } of checks) {
-      if (failures === 0 || first === null) continue;
-      const where = `element ${first.index} is ${first.actual} where ${first.expected} is expected`;
-      found.push(
-        problemWith(
-          codes.wrongNumbers,
-          buffer,
-          `${failures} of ${plural(elements, "element")} are off by up to ${maxAbs} (order ${order}); ${where}`,
-        ),
+/** What is wrong with the runs beside hazards: launches given up, numbers. */
+function wrongRuns(runs: readonly Run[]): readonly Diagnostic[] {
+  return runs.flatMap((run) => {
+    const given = run.result.completed
+      ? []
+      : [
+          problemWith(codes.incomplete, run.order, `the launch was given up (${nameOf(run)})`, {
+            hint: "the findings say why",
+          }),
+        ];
+    const wrong = run.checks
+      .filter(({ failures }) => failures > 0)
+      .map((check) =>
+        problemWith(codes.wrongNumbers, check.buffer, `${describeCheck(check)} (${nameOf(run)})`),
       );
-    }
-  }
-  return found;
+    return [...given, ...wrong];
+  });
 }
 
 function outputFiles(prepared: Prepared, run: Run | undefined) {
@@ -173,17 +73,17 @@ function outputFiles(prepared: Prepared, run: Run | undefined) {
     const bytes = run?.contents.get(buffer.name);
     const path = prepared.launch.outputs[buffer.name];
     if (bytes === undefined || path === undefined || buffer.typed === null) return [];
-    const { dtype, shape } = buffer.typed;
-    return [{ path, data: encodeNpy(shape, dtype, storageFromBytes(dtype, bytes, countOf(shape))) }];
+    return [{ path, data: npyOf(buffer.typed.type, buffer.typed.shape, bytes) }];
   });
 }
 
 function render(session: Session, runs: readonly Run[], files: readonly string[]): string {
-  const rows = runs.map(({ order, result, checks }) => {
+  const rows = runs.map(({ order, seed, result, checks }) => {
     const hazards = hazardsOf(result.findings).length;
     const wrong = checks.reduce((sum, { failures }) => sum + failures, 0);
     return [
       order,
+      order === "random" ? String(seed) : "",
       result.completed ? "yes" : { text: "no", style: "red" as const },
       hazards === 0
         ? { text: "none", style: "green" as const }
@@ -192,72 +92,123 @@ function render(session: Session, runs: readonly Run[], files: readonly string[]
       formatTime(result.timeMs),
     ];
   });
-  const heads = ["order", "completed", "hazards", "numbers", "time"].map((head) => ({ head }));
+  const heads = ["order", "seed", "completed", "hazards", "numbers", "time"].map((head) => ({ head }));
   const counters = runs[0]?.result.counters ?? null;
-  const details = counters === null ? "" : `\n${renderPairs(counterPairs(counters))}`;
+  const details = counters === null ? "" : `\n${renderCounters(counters, session.paint)}`;
   const written = files.length === 0 ? "" : `\n${files.map((file) => `wrote ${file}\n`).join("")}`;
   return renderTable(heads, rows, session.paint) + details + written;
+}
+
+/** Findings of severity note: they do not fail a run, but are worth a line. */
+function notes(
+  session: Session,
+  findings: readonly Finding[],
+  differing: readonly string[],
+  file: string,
+): void {
+  for (const { rule, message, location } of findings.filter(({ severity }) => severity === "note"))
+    session.note(`note ${file}${location === null ? "" : `:${location.line}`}: ${rule}: ${message}`);
+  if (differing.length > 0)
+    session.note(
+      `note: ${differing.join(", ")} ${differing.length === 1 ? "differs" : "differ"} in bits between the runs; sums by floating-point atomics may, other results may not`,
+    );
+}
+
+/** All runs asked for. A launch that cannot start ends them. */
+function launchAll(session: Session, prepared: Prepared, args: Args): Checked<readonly Run[]> {
+  const launcher = new Launcher(prepared, {
+    checks: checksOf(args.check),
+    disable: args.disable ?? [],
+    fuel: args.fuel,
+  });
+  const runs: Run[] = [];
+  for (const plan of runsOf(args)) {
+    const run = session.working(`emulating ${prepared.launch.entry} (order ${plan.order})`, () =>
+      launcher.run(plan),
+    );
+    if (!run.ok) return run;
+    runs.push(run.value);
+  }
+  return ok(runs);
+}
+
+/** Write the SARIF log, where one is asked for. Returns why it could not be written. */
+function writeSarif(
+  session: Session,
+  args: Args,
+  findings: readonly FoundInRun[],
+  diagnostics: readonly Diagnostic[],
+): readonly Diagnostic[] {
+  if (args.sarif === undefined) return [];
+  const failed = [...hazardsOf(findings).map((finding) => diagnoseHazard(finding, args.ptx)), ...diagnostics];
+  const exitCode = failed.length === 0 ? exitCodes.ok : exitCodeFor(failed);
+  const log = sarifOf({ file: args.ptx, findings, diagnostics, exitCode });
+  const written = writeFiles(session.context.cwd, [{ path: args.sarif, data: toJson(log) }]);
+  return written.ok ? [] : written.error;
 }
 
 export const emulate = defineCommand({
   name: "emulate",
   summary: "run any PTX kernel on the CPU and look for hazards",
-  about: `Reads PTX text, from this compiler or any other, and a launch file with grid, block, buffers and parameters
-(tilewright schema launch). Buffers are filled with numbers by seed or from .npy and safetensors files, results are
-written to .npy files and compared with expected ones. Paths in the launch file are relative to its folder.
+  about: `Reads PTX text, from this compiler or any other, and a launch file with grid, block, buffers, tensor maps and
+parameters (tilewright schema launch). Buffers are filled with numbers by seed or from .npy and safetensors files,
+results are written to .npy files and compared with expected ones. Paths in the launch file are relative to its folder.
+Shows what the first run executed, moved and waited for; --json has every instruction's counts.
 Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch was given up.`,
   args,
   positionals: ["ptx"],
   examples: [
     { what: "run a kernel, looking for every hazard", line: "emulate kernel.ptx --launch launch.json" },
     {
-      what: "once in each completion order",
-      line: "emulate kernel.ptx --launch launch.json --order all --seed 7",
+      what: "once in each completion order, the random one by twenty seeds",
+      line: "emulate kernel.ptx --launch launch.json --order all --seeds 20",
     },
     { what: "races and barriers only", line: "emulate kernel.ptx --launch launch.json --check race,barrier" },
+    {
+      what: "all but one rule, for an editor",
+      line: "emulate kernel.ptx --launch launch.json --disable H016 --sarif found.sarif",
+    },
   ],
   async run(session, args) {
-    const prepared = prepare(session.context, args);
-    if (!prepared.ok) return session.fail(prepared.error);
-    // What the text is for; a text without it is for the loader to refuse.
-    const arch = /^\s*\.target\s+(sm_\w+)/m.exec(prepared.value.ptx)?.[1] ?? "sm_70";
-    const device = await openDevice({ kind: "emulator", arch });
-    if (!device.ok) return session.fail(device.error);
-    const runs: Run[] = [];
-    try {
-      for (const order of ordersOf(args.order)) {
-        const run = session.working(`emulating ${prepared.value.launch.entry} (order ${order})`, () =>
-          launchOnce(device.value, prepared.value, args, order),
-        );
-        if (!run.ok) return session.fail(located(run.error, args.ptx));
-        runs.push(run.value);
-      }
-    } finally {
-      device.value.close();
-    }
-    const findings = mergeFindings(runs.map(({ result }) => result.findings));
-    const wrong = verdict(runs, findings, args.ptx);
-    const files = writeFiles(prepared.value.folder.cwd, outputFiles(prepared.value, runs[0]));
-    if (!files.ok) return session.fail(files.error);
-    const summary = runs.map(({ order, result, checks }) => ({
-      order,
-      completed: result.completed,
-      timeMs: result.timeMs,
-      counters: result.counters,
-      checks,
-    }));
-    session.result(
-      {
-        ok: wrong.length === 0,
-        entry: prepared.value.launch.entry,
-        arch,
-        runs: summary,
-        findings,
-        files: files.value,
-      },
-      () => render(session, runs, files.value),
+    const fail = (found: readonly Diagnostic[]): number => {
+      const diagnostics = located(found, args.ptx);
+      return session.fail([...diagnostics, ...writeSarif(session, args, [], diagnostics)]);
+    };
+    const checked = await prepare(session.context, args);
+    if (!checked.ok) return fail(checked.error);
+    const prepared = checked.value;
+    const made = launchAll(session, prepared, args);
+    prepared.device.close();
+    if (!made.ok) return fail(made.error);
+    const runs = made.value;
+    const findings = mergeFindings(
+      runs.map(({ order, seed, result }) => result.findings.map((finding) => ({ ...finding, order, seed }))),
     );
-    if (wrong.length === 0) return exitCodes.ok;
-    return session.report(wrong);
+    const wrong = wrongRuns(runs);
+    const differing = differingBuffers(runs);
+    const files = writeFiles(prepared.folder.cwd, outputFiles(prepared, runs[0]));
+    if (!files.ok) return fail(files.error);
+    const unwritten = writeSarif(session, args, findings, wrong);
+    if (unwritten.length > 0) return session.fail(unwritten);
+    const failures = [...hazardsOf(findings).map((finding) => diagnoseHazard(finding, args.ptx)), ...wrong];
+    const result = {
+      ok: failures.length === 0,
+      entry: prepared.launch.entry,
+      arch: prepared.arch,
+      runs: runs.map(({ order, seed, result: { completed, timeMs, counters }, checks }) => ({
+        order,
+        seed,
+        completed,
+        timeMs,
+        counters,
+        checks,
+      })),
+      findings,
+      differing,
+      files: files.value,
+    };
+    session.result(result, () => render(session, runs, files.value));
+    notes(session, findings, differing, args.ptx);
+    return failures.length === 0 ? exitCodes.ok : session.report(failures);
   },
 });

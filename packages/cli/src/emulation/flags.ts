@@ -1,6 +1,7 @@
 /** Flags of everything that runs kernels on the emulator. */
 import type { CheckName, Order } from "@tilewright/emulator";
-import { choice, list, seed } from "../kit/flags.ts";
+import { choice, count, list, seed } from "../kit/flags.ts";
+import { disableFlag } from "./rules.ts";
 
 const group = "Emulation";
 
@@ -29,6 +30,40 @@ export const hazardFlag = () =>
     hint: "all|none|A,B,…",
     group,
   });
+
+/** Flags of `emulate` alone: it runs a kernel as often as it takes. */
+export const launchFlags = {
+  seeds: count("random orders of so many seeds, from --seed on; --order random unless given", 10_000, {
+    group,
+  }),
+  disable: disableFlag(group),
+  fuel: count(
+    "warp instructions after which a launch is given up as endless (default: the launch file's, else 10^9)",
+    1e12,
+    {
+      group,
+    },
+  ),
+};
+
+/** One run: completion order and, where it depends on one, seed. */
+export interface RunPlan {
+  readonly order: Order;
+  readonly seed: number;
+}
+
+/** The runs that --order, --seed and --seeds ask for: eager and lazy do not depend on a seed. */
+export function runsOf(args: {
+  readonly order?: Order | "all" | undefined;
+  readonly seed: number;
+  readonly seeds?: number | undefined;
+}): readonly RunPlan[] {
+  const { order, seed: first, seeds = 1 } = args;
+  const wanted = order ?? (args.seeds === undefined ? "eager" : "random");
+  return ordersOf(wanted).flatMap((one) =>
+    Array.from({ length: one === "random" ? seeds : 1 }, (_, k) => ({ order: one, seed: first + k })),
+  );
+}
 
 /** The runs that --order asks for. */
 export const ordersOf = (order: Order | "all" | undefined): readonly Order[] =>

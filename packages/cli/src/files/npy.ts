@@ -7,6 +7,7 @@ import {
   type DType,
   decodeArray,
   err,
+  type MatrixLayout,
   ok,
   type Storage,
   storageFromBytes,
@@ -41,6 +42,9 @@ const foreignNames: Readonly<Record<string, string>> = {
   c16: "complex128",
 };
 
+/** Codes of real numbers, integers of all widths included. */
+const numbers = new Set([...Object.values(codeOf), "i2", "u2", "u4", "i8", "u8"] as string[]);
+
 type Parsed = ReturnType<typeof parse>;
 
 /** npyjs's exceptions, told apart by the messages of the version that package.json pins. */
@@ -74,8 +78,19 @@ const wrongDtype = (descr: string, source: string) =>
     },
   );
 
-/** Read an array. Refuses what is truncated, padded, big-endian or not of numbers that both sides know. */
-export function readNpy(file: RandomAccess, source: string): Checked<Tensor> {
+/** An array as its file holds it. */
+export interface NpyArray {
+  readonly source: string;
+  readonly shape: readonly number[];
+  /** NumPy's code without the byte order: `f4`, `i8`. */
+  readonly code: string;
+  readonly layout: MatrixLayout;
+  /** All elements, little-endian. */
+  readonly bytes: Uint8Array;
+}
+
+/** Read an array of any numbers. Refuses what is truncated, padded, big-endian or not of numbers. */
+export function readNpyArray(file: RandomAccess, source: string): Checked<NpyArray> {
   let parsed: Parsed;
   try {
     const bytes = file.read(0, file.size);
@@ -84,8 +99,7 @@ export function readNpy(file: RandomAccess, source: string): Checked<Tensor> {
     return err([explain(error, source)]);
   }
   const { data, shape, fortranOrder } = parsed;
-  const dtype = byCode[parsed.dtype];
-  if (dtype === undefined) return err([wrongDtype(parsed.dtype, source)]);
+  if (!numbers.has(parsed.dtype) || !ArrayBuffer.isView(data)) return err([wrongDtype(parsed.dtype, source)]);
   if (!shape.every((extent) => Number.isSafeInteger(extent) && extent >= 0)) {
     const message = `${source} has a damaged header: its shape is no tuple of integers`;
     return err([problemWith(codes.npyMalformed, source, message)]);
@@ -97,8 +111,17 @@ export function readNpy(file: RandomAccess, source: string): Checked<Tensor> {
     return err([problemWith(codes.npyTruncated, source, held < needed ? `${what}: it is truncated` : what)]);
   }
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  const layout = fortranOrder ? "col" : "row";
-  return ok({ source, shape, dtype, layout, data: storageFromBytes(dtype, bytes, needed) });
+  return ok({ source, shape, code: parsed.dtype, layout: fortranOrder ? "col" : "row", bytes });
+}
+
+/** Read an array of a dtype that kernels are compiled for; see {@link readNpyArray}. */
+export function readNpy(file: RandomAccess, source: string): Checked<Tensor> {
+  const array = readNpyArray(file, source);
+  if (!array.ok) return array;
+  const { code, shape, layout, bytes } = array.value;
+  const dtype = byCode[code];
+  if (dtype === undefined) return err([wrongDtype(code, source)]);
+  return ok({ source, shape, dtype, layout, data: storageFromBytes(dtype, bytes, countOf(shape)) });
 }
 
 /** npyjs types its arrays as views; those that get here are typed arrays. */
@@ -112,4 +135,22 @@ export function encodeNpy(shape: readonly number[], dtype: DType, data: Storage)
   const code = codeOf[dtype];
   if (code !== undefined) return new Uint8Array(dump(data, [...shape], { dtype: code }));
   return new Uint8Array(dump(new Float32Array(decodeArray(dtype, data, countOf(shape))), [...shape]));
+}
+
+const arrays = {
+  i2: Int16Array,
+  u2: Uint16Array,
+  u4: Uint32Array,
+  i8: BigInt64Array,
+  u8: BigUint64Array,
+} as const;
+
+/** Integers that no kernel of this compiler multiplies, but other kernels compute, as the bytes of a .npy file. */
+export function encodeNpyIntegers(
+  shape: readonly number[],
+  code: keyof typeof arrays,
+  bytes: Uint8Array,
+): Uint8Array {
+  // A copy, because views of wide elements want an aligned start.
+  return new Uint8Array(dump(new arrays[code](bytes.slice().buffer), [...shape], { dtype: code }));
 }

@@ -91,6 +91,23 @@ export const seed = (summary: string, fallback: number, options: FlagOptions = {
     .default(fallback)
     .register(flagRegistry, meta(`${summary} (default ${fallback})`, "N", options));
 
+/** A positive integer, such as a count. */
+export const count = (summary: string, most: number, options: FlagOptions = {}) =>
+  z
+    .string()
+    .transform((value, context) => {
+      const number = Number(value);
+      if (integerForm.test(value) && number >= 1 && number <= most) return number;
+      context.addIssue({
+        code: "custom",
+        message: `'${value}' is not an integer from 1 to ${most}`,
+        input: value,
+      });
+      return z.NEVER;
+    })
+    .optional()
+    .register(flagRegistry, meta(summary, "N", options));
+
 /** Any finite number. */
 export const number = (summary: string, options: FlagOptions = {}) =>
   z

@@ -3,34 +3,51 @@ import {
   bytesOfStorage,
   type Checked,
   type Diagnostic,
-  type DType,
+  didYouMean,
   err,
   type InputDistribution,
-  makeStorage,
   ok,
   randomStorage,
-  storageBytes,
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
-import { loadTensor } from "../files/load.ts";
 import { countOf } from "../files/tensor.ts";
-import type { Launch, LaunchBuffer } from "./schema.ts";
+import { formatBytes } from "../output/format.ts";
+import { loadArray } from "./arrays.ts";
+import {
+  type ElementType,
+  elementBytes,
+  encodeElements,
+  integerRange,
+  isElementType,
+  isIntegral,
+  isRandomType,
+} from "./elements.ts";
+import { type Launch, type LaunchBuffer, type Scalar, scalarValue } from "./schema.ts";
 
 export interface HostBuffer {
   readonly name: string;
   /** Null for a buffer of plain bytes. */
-  readonly typed: { readonly dtype: DType; readonly shape: readonly number[] } | null;
+  readonly typed: { readonly type: ElementType; readonly shape: readonly number[] } | null;
   /** Bytes. */
   readonly size: number;
   /** Null leaves it uninitialised. */
   readonly initial: Uint8Array | null;
 }
 
-type Random = Exclude<LaunchBuffer["fill"], string | { file: string }>;
+/** Most bytes that the buffers of one launch take together: the emulator's device memory. */
+export const memoryLimit = 2 ** 30;
+
+type Random = Extract<
+  LaunchBuffer["fill"],
+  { readonly normal: object } | { readonly uniform: object } | { readonly integers: object }
+>;
 
 /** The distribution and seed that a fill names. */
-function distributionOf(fill: Random): { readonly seed: number; readonly distribution: InputDistribution } {
+function distributionOf(
+  fill: Random,
+  type: ElementType,
+): { readonly seed: number; readonly distribution: InputDistribution } {
   // Absent bounds must stay absent: the distributions have defaults of their own.
   const given = <T extends object>(bounds: T) =>
     Object.fromEntries(Object.entries(bounds).filter(([, value]) => value !== undefined));
@@ -43,62 +60,110 @@ function distributionOf(fill: Random): { readonly seed: number; readonly distrib
     return { seed, distribution: { kind: "uniform", ...given(rest) } };
   }
   const { seed, ...rest } = fill.integers;
-  return { seed, distribution: { kind: "integers", ...given(rest) } };
+  const unsigned = type.startsWith("u") ? { low: 0, high: 8 } : {};
+  return { seed, distribution: { kind: "integers", ...unsigned, ...given(rest) } };
+}
+
+/** Random elements of any type: those that are no dtype of a kernel take integers drawn as doubles. */
+function randomElements(type: ElementType, count: number, fill: Random): Uint8Array | string {
+  const { distribution, seed } = distributionOf(fill, type);
+  if (isRandomType(type)) return bytesOfStorage(randomStorage(type, count, distribution, seed));
+  if (distribution.kind !== "integers") return `${type} takes "integers", not "${distribution.kind}"`;
+  return encodeElements(type, Array.from(randomStorage("f64", count, distribution, seed)));
+}
+
+/** Why a scalar is no value of a type; null if it is one. */
+export function scalarProblem(type: ElementType, value: Scalar): string | null {
+  const number = scalarValue(value);
+  if (!isIntegral(type)) return null;
+  if (typeof number === "number" && !Number.isInteger(number)) return `${value} is no integer`;
+  const [low, high] = integerRange(type);
+  return BigInt(number) < low || BigInt(number) > high
+    ? `${value} is no ${type}, which is from ${low} to ${high}`
+    : null;
+}
+
+/** A diagnosis of one field of the launch file. */
+type Invalid = (field: string, message: string, hint: string) => Checked<never>;
+
+function fromFile(
+  context: Context,
+  name: string,
+  spec: LaunchBuffer,
+  file: string,
+  invalid: Invalid,
+): Checked<HostBuffer> {
+  const array = loadArray(context, file);
+  if (!array.ok) return array;
+  const { shape, type, bytes, layout } = array.value;
+  // bf16 and fp8 come as bits in unsigned integers, and tf32 as float32: NumPy has no types for them.
+  const wanted = spec.dtype === undefined || !isElementType(spec.dtype) ? type : spec.dtype;
+  const sameBits =
+    elementBytes(wanted, 8) === elementBytes(type, 8) &&
+    (wanted === type || type.startsWith("u") || wanted === "tf32");
+  if (!sameBits || (spec.shape !== undefined && spec.shape.join() !== shape.join()))
+    return invalid(
+      "",
+      `${file} holds ${type} of shape [${shape.join(", ")}], not ${wanted} of shape [${(spec.shape ?? shape).join(", ")}]`,
+      "leave dtype and shape to the file",
+    );
+  if (spec.bytes !== undefined && spec.bytes !== bytes.byteLength)
+    return invalid(
+      ".bytes",
+      `${file} holds ${bytes.byteLength} bytes, not ${spec.bytes}`,
+      "leave the size to the file",
+    );
+  // Memory keeps the file's order; a Fortran matrix is the transposed one in C order.
+  const typed = { type: wanted, shape: layout === "row" ? shape : [...shape].reverse() };
+  return ok({ name, typed, size: bytes.byteLength, initial: bytes });
 }
 
 function makeBuffer(context: Context, name: string, spec: LaunchBuffer): Checked<HostBuffer> {
   const at = `buffers.${name}`;
-  const invalid = (message: string, hint: string) => err([problemWith(codes.badJson, at, message, { hint })]);
+  const invalid: Invalid = (field, message, hint) =>
+    err([problemWith(codes.badJson, at + field, message, { hint })]);
   const { fill } = spec;
-  if (typeof fill === "object" && "file" in fill) {
-    const tensor = loadTensor(context, fill.file);
-    if (!tensor.ok) return tensor;
-    const { shape, dtype, data, layout } = tensor.value;
-    const clash =
-      (spec.dtype !== undefined && spec.dtype !== dtype) ||
-      (spec.shape !== undefined && spec.shape.join() !== shape.join());
-    if (clash)
-      return invalid(
-        `${fill.file} holds ${dtype} of shape [${shape.join(", ")}]`,
-        "leave dtype and shape to the file",
-      );
-    const bytes = bytesOfStorage(data);
-    if (spec.bytes !== undefined && spec.bytes !== bytes.byteLength)
-      return invalid(
-        `${fill.file} holds ${bytes.byteLength} bytes, not ${spec.bytes}`,
-        "leave the size to the file",
-      );
-    // Memory keeps the file's order; a Fortran matrix is the transposed one in C order.
-    const typed = { dtype, shape: layout === "row" ? shape : [...shape].reverse() };
-    return ok({ name, typed, size: bytes.byteLength, initial: bytes });
-  }
+  if (typeof fill === "object" && "file" in fill) return fromFile(context, name, spec, fill.file, invalid);
+  const { dtype, shape } = spec;
   const typed =
-    spec.dtype !== undefined && spec.shape !== undefined ? { dtype: spec.dtype, shape: spec.shape } : null;
-  const size = typed === null ? spec.bytes : storageBytes(typed.dtype, countOf(typed.shape));
-  if (size === undefined) return invalid("its size is not given", 'give "bytes", or "dtype" and "shape"');
+    dtype !== undefined && isElementType(dtype) && shape !== undefined ? { type: dtype, shape } : null;
+  const size = typed === null ? spec.bytes : elementBytes(typed.type, countOf(typed.shape));
+  if (size === undefined) return invalid("", "its size is not given", 'give "bytes", or "dtype" and "shape"');
   if (spec.bytes !== undefined && spec.bytes !== size)
-    return invalid(`dtype and shape need ${size} bytes, not ${spec.bytes}`, "leave bytes out");
-  if (typeof fill === "object") {
-    if (typed === null)
-      return invalid("random numbers need a dtype", 'give "dtype" and "shape" instead of "bytes"');
-    const { distribution, seed } = distributionOf(fill);
-    return ok({
-      name,
-      typed,
-      size,
-      initial: bytesOfStorage(randomStorage(typed.dtype, countOf(typed.shape), distribution, seed)),
-    });
+    return invalid(".bytes", `dtype and shape need ${size} bytes, not ${spec.bytes}`, "leave bytes out");
+  // Before anything of that size is made on the host.
+  if (size > memoryLimit) return err([tooLarge(at, size)]);
+  if (fill === "none") return ok({ name, typed, size, initial: null });
+  if (fill === "zeros") return ok({ name, typed, size, initial: new Uint8Array(size) });
+  if (typed === null)
+    return invalid(".fill", "numbers need a dtype", 'give "dtype" and "shape" instead of "bytes"');
+  const { type } = typed;
+  const count = countOf(typed.shape);
+  if ("constant" in fill || "values" in fill) {
+    const given = "constant" in fill ? [fill.constant] : fill.values;
+    const wrong = given.map((value) => scalarProblem(type, value)).find((problem) => problem !== null);
+    if (wrong !== undefined) return invalid(".fill", wrong, `take numbers that ${type} holds`);
+    if ("values" in fill && given.length !== count)
+      return invalid(
+        ".fill.values",
+        `${given.length} values for ${count} elements`,
+        "give one for each element",
+      );
+    const numbers = given.map(scalarValue);
+    const values = "values" in fill ? numbers : new Array<number | bigint>(count).fill(numbers[0] ?? 0);
+    return ok({ name, typed, size, initial: encodeElements(type, values) });
   }
-  const initial =
-    fill === "none"
-      ? null
-      : typed === null
-        ? new Uint8Array(size)
-        : bytesOfStorage(makeStorage(typed.dtype, countOf(typed.shape)));
-  return ok({ name, typed, size, initial });
+  const random = randomElements(type, count, fill);
+  if (typeof random === "string") return invalid(".fill", random, 'take "integers", "constant" or "values"');
+  return ok({ name, typed, size, initial: random });
 }
 
-/** Everything that the launch reads, checked before anything runs; all errors at once. */
+const tooLarge = (at: string, size: number) =>
+  problemWith(codes.tooLarge, at, `${formatBytes(size)}; the emulator has ${formatBytes(memoryLimit)}`, {
+    hint: "run a smaller problem",
+  });
+
+/** Everything that the launch refers to, checked before anything runs; all errors at once. */
 export function makeBuffers(context: Context, launch: Launch): Checked<readonly HostBuffer[]> {
   const found: Diagnostic[] = [];
   const buffers = Object.entries(launch.buffers).flatMap(([name, spec]) => {
@@ -107,26 +172,47 @@ export function makeBuffers(context: Context, launch: Launch): Checked<readonly 
     found.push(...made.error);
     return [];
   });
-  const known = Object.keys(launch.buffers);
-  const refer = (at: string, name: string) => {
-    if (!known.includes(name))
-      found.push(
-        problemWith(codes.badJson, at, `there is no buffer '${name}'`, {
-          hint: `buffers: ${known.join(", ") || "none"}`,
-        }),
-      );
-  };
-  for (const [i, param] of launch.params.entries())
-    if (typeof param === "object" && "buffer" in param) refer(`params[${i}]`, param.buffer);
-  for (const name of Object.keys(launch.outputs)) {
-    refer(`outputs.${name}`, name);
+  const total = buffers.reduce((sum, { size }) => sum + size, 0);
+  if (total > memoryLimit) found.push(tooLarge("buffers", total));
+  found.push(...danglingNames(launch));
+  for (const name of Object.keys(launch.outputs))
     if (buffers.some((buffer) => buffer.name === name && buffer.typed === null))
       found.push(
         problemWith(codes.badJson, `outputs.${name}`, "a .npy file needs a dtype and a shape", {
           hint: `give buffers.${name} "dtype" and "shape"`,
         }),
       );
+  for (const [i, param] of launch.params.entries()) {
+    if (typeof param !== "object" || !("value" in param) || !isElementType(param.dtype)) continue;
+    const wrong = scalarProblem(param.dtype, param.value);
+    if (wrong !== null) found.push(problemWith(codes.badJson, `params[${i}]`, wrong));
   }
-  for (const name of Object.keys(launch.expected)) refer(`expected.${name}`, name);
   return found.length > 0 ? err(found) : ok(buffers);
+}
+
+/** Buffers and tensor maps that are named where there is none of that name. */
+function danglingNames(launch: Launch): readonly Diagnostic[] {
+  const buffers = Object.keys(launch.buffers);
+  const maps = Object.keys(launch.tensorMaps);
+  const missing = (at: string, what: string, name: string, known: readonly string[]) =>
+    known.includes(name)
+      ? []
+      : [
+          problemWith(codes.badJson, at, `there is no ${what} '${name}'`, {
+            hint: didYouMean(name, known, `${what}s: ${known.join(", ") || "none"}`),
+          }),
+        ];
+  const inBuffers = (at: string, name: string) => missing(at, "buffer", name, buffers);
+  return [
+    ...launch.params.flatMap((param, i) => {
+      if (typeof param !== "object") return [];
+      if ("buffer" in param) return inBuffers(`params[${i}]`, param.buffer);
+      return "tensorMap" in param ? missing(`params[${i}]`, "tensor map", param.tensorMap, maps) : [];
+    }),
+    ...Object.entries(launch.tensorMaps).flatMap(([name, map]) =>
+      inBuffers(`tensorMaps.${name}.buffer`, map.buffer),
+    ),
+    ...Object.keys(launch.outputs).flatMap((name) => inBuffers(`outputs.${name}`, name)),
+    ...Object.keys(launch.expected).flatMap((name) => inBuffers(`expected.${name}`, name)),
+  ];
 }

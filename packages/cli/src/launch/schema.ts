@@ -1,23 +1,32 @@
 /** launch.json: how `tilewright emulate` launches any PTX kernel. Files are relative to the launch file's folder. */
-import { dtypeNames } from "@tilewright/ir";
 import { z } from "zod";
+import { elementTypes } from "./elements.ts";
+import { tensorMapSchema } from "./tensor-maps.ts";
 
 const positive = z.int().positive();
 const dim3 = z.union([positive, z.array(positive).min(1).max(3)]).describe("x, or [x], [x, y] or [x, y, z]");
 const seed = z.int().nonnegative().default(0).describe("the same seed gives the same numbers");
 const file = z.string().describe("NAME.npy, or NAME.safetensors#TENSOR");
+const elementType = z
+  .enum(elementTypes as [string, ...string[]])
+  .describe("type of an element, as PTX names it");
+
+const scalar = z
+  .union([z.number(), z.string().regex(/^(-?\d+|0x[0-9a-fA-F]+|-?inf|nan)$/)])
+  .describe("a number; as text an integer beyond 2^53, hexadecimal, inf, -inf or nan");
 
 const fill = z
   .union([
-    z.literal("none").describe("uninitialised: reading it before writing is a finding"),
-    z.literal("zeros"),
+    z.enum(["none", "zeros"]).describe("none is uninitialised: reading it before writing is a finding"),
     z.strictObject({ normal: z.strictObject({ seed, scale: z.number().positive().optional() }) }),
     z.strictObject({
       uniform: z.strictObject({ seed, low: z.number().optional(), high: z.number().optional() }),
     }),
     z
       .strictObject({ integers: z.strictObject({ seed, low: z.int().optional(), high: z.int().optional() }) })
-      .describe("integers, from -4 to 4 unless told otherwise: sums stay exact"),
+      .describe("integers, from -4 to 4 unless told otherwise (0 to 8 where unsigned): sums stay exact"),
+    z.strictObject({ constant: scalar }).describe("every element the same"),
+    z.strictObject({ values: z.array(scalar).min(1) }).describe("the elements, in memory order"),
     z.strictObject({ file }),
   ])
   .default("none");
@@ -25,7 +34,7 @@ const fill = z
 const buffer = z
   .strictObject({
     bytes: positive.optional().describe("size, for a buffer without a dtype"),
-    dtype: z.enum(dtypeNames).optional(),
+    dtype: elementType.optional(),
     shape: z
       .array(positive)
       .min(1)
@@ -47,13 +56,33 @@ const param = z.union([
       .regex(/^-?\d+$/)
       .describe("an integer beyond 2^53, in decimal"),
   }),
+  z
+    .strictObject({ value: scalar, dtype: elementType })
+    .describe("a scalar of a type that PTX declares as bits, such as f16 in .b16"),
   z.strictObject({
     bytes: z
       .string()
       .regex(/^([0-9a-fA-F]{2})*$/)
       .describe("a .b8 array, in hexadecimal"),
   }),
+  z.strictObject({ tensorMap: z.string().describe("name of a tensor map: its 128 bytes") }),
 ]);
+
+const tolerance = z
+  .strictObject({
+    file,
+    abs: z.number().nonnegative().default(0).describe("largest |actual - expected| that passes"),
+    rel: z.number().nonnegative().default(0).describe("the same, over |expected|; both are added"),
+    ulp: z
+      .int()
+      .nonnegative()
+      .default(0)
+      .describe("representable values of the buffer's dtype between actual and expected that pass as well"),
+    exact: z.boolean().default(false).describe("compare bits: -0 is not 0, and NaN has a payload"),
+  })
+  .refine(({ abs, rel, ulp, exact }) => !exact || abs + rel + ulp === 0, {
+    error: "exact leaves no room for a tolerance: leave one of them out",
+  });
 
 export const launchSchema = z
   .strictObject({
@@ -64,32 +93,60 @@ export const launchSchema = z
     cluster: dim3.optional(),
     dynamicSmem: z.int().nonnegative().default(0).describe("bytes of dynamic shared memory"),
     buffers: z.record(z.string(), buffer).default({}),
+    tensorMaps: z.record(z.string(), tensorMapSchema).default({}).describe("tensor maps, by name"),
     params: z.array(param).default([]).describe("arguments in the order of the entry's parameters"),
     outputs: z
       .record(z.string(), z.string())
       .default({})
       .describe("buffers to write after the launch: name -> NAME.npy"),
     expected: z
-      .record(
-        z.string(),
-        z.strictObject({
-          file,
-          abs: z.number().nonnegative().default(0).describe("largest |actual - expected| that passes"),
-          rel: z.number().nonnegative().default(0).describe("the same, over |expected|; both are added"),
-        }),
-      )
+      .record(z.string(), tolerance)
       .default({})
       .describe("what buffers shall hold after the launch; equal values unless a tolerance is given"),
     fuel: positive.optional().describe("warp instructions after which the launch is given up as endless"),
+    arithmetic: z
+      .string()
+      .regex(/^sm_\d+[af]?$/)
+      .optional()
+      .describe("architecture whose tensor cores compute; the module's target unless given"),
   })
   .describe("one launch of a PTX kernel on the emulator");
 
 export type Launch = z.output<typeof launchSchema>;
 export type LaunchBuffer = Launch["buffers"][string];
+export type LaunchParam = Launch["params"][number];
+export type Scalar = z.output<typeof scalar>;
 export type Dim = z.output<typeof dim3>;
 
 /** A dimension with all three extents. */
 export function threeOf(dim: Dim): readonly [number, number, number] {
   const [x = 1, y = 1, z = 1] = typeof dim === "number" ? [dim] : dim;
   return [x, y, z];
+}
+
+/** The number that a scalar is: text beyond what JSON writes. */
+export function scalarValue(value: Scalar): number | bigint {
+  if (typeof value === "number") return value;
+  switch (value) {
+    case "inf":
+      return Number.POSITIVE_INFINITY;
+    case "-inf":
+      return Number.NEGATIVE_INFINITY;
+    case "nan":
+      return Number.NaN;
+    default:
+      return BigInt(value);
+  }
+}
+
+const fieldsOf = (schema: z.ZodObject): readonly string[] => Object.keys(schema.shape);
+
+/** Known fields of the object at a path of the file, for misspelt ones. */
+export function fieldsAt(path: readonly PropertyKey[]): readonly string[] {
+  const [head] = path;
+  if (path.length === 0) return fieldsOf(launchSchema);
+  if (path.length !== 2) return [];
+  if (head === "buffers") return fieldsOf(buffer);
+  if (head === "tensorMaps") return fieldsOf(tensorMapSchema);
+  return head === "expected" ? fieldsOf(tolerance) : [];
 }

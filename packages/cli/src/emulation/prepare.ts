@@ -1,0 +1,99 @@
+/** Everything that an emulation reads, checked before anything runs: all errors at once. */
+import { dirname, resolve } from "node:path";
+import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/ir";
+import { type Device, openDevice } from "@tilewright/runtime";
+import { codes, problemWith } from "../codes.ts";
+import { located } from "../compile/source.ts";
+import type { Context } from "../context.ts";
+import { readJson } from "../files/json.ts";
+import { readText } from "../files/read.ts";
+import { type HostBuffer, makeBuffers } from "../launch/buffers.ts";
+import { type Expectations, loadExpectations } from "../launch/compare.ts";
+import { fieldsAt, type Launch, launchSchema } from "../launch/schema.ts";
+import { checkTensorMaps } from "../launch/tensor-maps.ts";
+
+export interface Prepared {
+  readonly ptx: string;
+  readonly launch: Launch;
+  readonly buffers: readonly HostBuffer[];
+  readonly expectations: Expectations;
+  /** Files of the launch are relative to this folder. */
+  readonly folder: Context;
+  /** The architecture that the text is for. */
+  readonly arch: string;
+  /** Where it runs; to be closed. */
+  readonly device: Device;
+}
+
+interface Paths {
+  readonly ptx: string;
+  readonly launch?: string | undefined;
+}
+
+/** What the launch file says, and what it refers to. */
+type Launched = Pick<Prepared, "launch" | "buffers" | "expectations" | "folder">;
+
+function readLaunch(context: Context, path: string, arch: string | null): Checked<Launched> {
+  const json = readJson(context, path);
+  if (!json.ok) return json;
+  const parsed = launchSchema.safeParse(json.value);
+  if (!parsed.success)
+    return err(diagnosticsOfIssues(parsed.error.issues, json.value, codes.badJson.code, path, fieldsAt));
+  const launch = parsed.data;
+  const folder = path === "-" ? context : { ...context, cwd: dirname(resolve(context.cwd, path)) };
+  const buffers = makeBuffers(folder, launch);
+  const expectations = loadExpectations(folder, launch, buffers.ok ? buffers.value : []);
+  const maps = checkTensorMaps(launch.tensorMaps, buffers.ok ? buffers.value : [], arch);
+  if (!buffers.ok || !expectations.ok || maps.length > 0)
+    return err([
+      ...(buffers.ok ? [] : buffers.error),
+      ...maps,
+      ...(expectations.ok ? [] : expectations.error),
+    ]);
+  return ok({ launch, buffers: buffers.value, expectations: expectations.value, folder });
+}
+
+/** What the text is for; a text without it is for the loader to refuse. */
+const archOf = (ptx: string): string => /^\s*\.target\s+(sm_\w+)/m.exec(ptx)?.[1] ?? "sm_70";
+
+/** A device for the text, on which it loads. */
+async function openFor(ptx: string, path: string): Promise<Checked<{ device: Device; arch: string }>> {
+  const arch = archOf(ptx);
+  const device = await openDevice({ kind: "emulator", arch });
+  if (!device.ok) return device;
+  const module = device.value.load(ptx);
+  if (module.ok) {
+    module.value.unload();
+    return ok({ device: device.value, arch });
+  }
+  device.value.close();
+  return err(located(module.error, path));
+}
+
+/** Read and check the PTX text, the launch file and all that it names. */
+export async function prepare(context: Context, paths: Paths): Promise<Checked<Prepared>> {
+  const ptx = readText(context, paths.ptx);
+  const opened = ptx.ok ? await openFor(ptx.value, paths.ptx) : ptx;
+  const launched: Checked<Launched> =
+    paths.launch === undefined
+      ? err([
+          problemWith(codes.missing, "--launch", "--launch is needed: grid, block, buffers and parameters", {
+            hint: "tilewright schema launch describes the file",
+          }),
+        ])
+      : paths.launch === "-" && paths.ptx === "-"
+        ? err([
+            problemWith(
+              codes.conflict,
+              "--launch",
+              "standard input cannot be both the PTX text and the launch file",
+            ),
+          ])
+        : readLaunch(context, paths.launch, ptx.ok ? archOf(ptx.value) : null);
+  if (!ptx.ok || !opened.ok || !launched.ok) {
+    const errors: Diagnostic[] = [...(opened.ok ? [] : opened.error), ...(launched.ok ? [] : launched.error)];
+    if (opened.ok) opened.value.device.close();
+    return err(errors);
+  }
+  return ok({ ptx: ptx.value, ...launched.value, ...opened.value });
+}
