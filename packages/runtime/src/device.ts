@@ -3,7 +3,7 @@
  * Nothing here throws for an expected reason: a full GPU, a faulting kernel and a freed buffer are all diagnostics.
  */
 import type { CheckName, Counters, Finding, Order, RuleId } from "@tilewright/emulator";
-import type { Checked } from "@tilewright/ir";
+import type { Checked, TensorMapSpec } from "@tilewright/ir";
 
 export type DeviceKind = "cuda" | "emulator";
 
@@ -131,6 +131,11 @@ export interface Device extends Disposable {
   load(image: string | Uint8Array): Checked<DeviceModule>;
   /** `size` bytes, aligned to at least 256. Contents are undefined (on the emulator: known to be so). */
   alloc(size: number): Checked<DeviceBuffer>;
+  /**
+   * A tensor map (CUtensorMap) as the 128 bytes to pass for its parameter. `spec.address` is an address in a buffer of this device.
+   * Errors: TW131x for each rule of the driver that the map breaks, TW6008 where the device has no TMA.
+   */
+  encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array>;
   synchronize(): Checked<true>;
   /** Frees everything that is still alive on it; a second call does nothing. */
   close(): void;

@@ -46,6 +46,10 @@ export const rows = {
   lost: { code: "TW6020", kind: "toolchain" },
   operand: { code: "TW6021", kind: "invalid" },
   parameter: { code: "TW6022", kind: "unsupported" },
+  tensorMap: { code: "TW6023", kind: "invalid" },
+  hang: { code: "TW6024", kind: "check" },
+  crash: { code: "TW6025", kind: "check" },
+  worker: { code: "TW6026", kind: "toolchain" },
 } as const satisfies Record<string, Row>;
 
 export type RuntimeCode = keyof typeof rows;

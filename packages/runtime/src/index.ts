@@ -1,9 +1,12 @@
 /** Public surface of `@tilewright/runtime`. */
 
 export { type Arch, archOf, type ComputeCapability, parseArch, unfitReason } from "./arch.ts";
-export { openCudaDevice } from "./cuda/device.ts";
+export { cacheFolder, ModuleCache, type ModuleCacheOptions } from "./cache/modules.ts";
+export { CudaBuffer } from "./cuda/buffer.ts";
+export { CudaDevice, openCudaDevice } from "./cuda/device.ts";
 export type { CudaDriver, CudaLaunchConfig, CudaLoad, CudaResult } from "./cuda/driver.ts";
 export { cudaErrors } from "./cuda/errors.ts";
+export { CudaEvent } from "./cuda/event.ts";
 export {
   createFakeDriver,
   type FakeDevice,
@@ -11,9 +14,15 @@ export {
   type FakeDriverOptions,
   fakeH200,
 } from "./cuda/fake/index.ts";
+export { CudaGraph } from "./cuda/graph.ts";
 export type { CudaDeviceInfo } from "./cuda/info.ts";
+export { CudaKernel } from "./cuda/kernel.ts";
 export { openKoffiDriver } from "./cuda/koffi.ts";
+export { PinnedMemory } from "./cuda/pinned.ts";
+export { PreparedKernel } from "./cuda/prepared.ts";
+export { type CopyRange, CudaStream, type StreamOptions } from "./cuda/stream.ts";
 export type {
+  AccessWindow,
   Device,
   DeviceBuffer,
   DeviceKind,
@@ -30,3 +39,4 @@ export { type GemmArtifact, type GemmInputs, type GemmOptions, type GemmResult, 
 export { type KernelBuffers, type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
 export { type DeviceListing, listDevices, type OpenDeviceOptions, openDevice } from "./open.ts";
 export { type DeviceOperand, deviceOperands, type OperandName } from "./operands.ts";
+export * from "./timing/index.ts";

@@ -11,6 +11,10 @@ import {
   ok,
   type ParamSpec,
   resolveLaunch,
+  type TensorMapRecipe,
+  type TensorMapSpec,
+  tensorMapOf,
+  tensorMapTypes,
 } from "@tilewright/ir";
 import type {
   Device,
@@ -46,7 +50,7 @@ export function launchKernel(
 ): Checked<LaunchResult> {
   const { constraints = [], ...knobs } = options;
   const met = evaluateConstraints(constraints, env);
-  const request = launchRequest(spec, env, buffers);
+  const request = launchRequest(spec, env, buffers, (map) => device.encodeTensorMap(map));
   if (!met.ok || !request.ok)
     return err([...(met.ok ? [] : met.error), ...(request.ok ? [] : request.error)]);
 
@@ -69,18 +73,22 @@ function launchLoaded(
   return kernel.ok ? kernel.value.launch({ ...request, ...knobs }) : kernel;
 }
 
+/** How a device makes its tensor maps: `device.encodeTensorMap`. */
+export type TensorMapEncoder = (spec: TensorMapSpec) => Checked<Uint8Array>;
+
 /** The request that a manifest amounts to for given values. */
-function launchRequest(
+export function launchRequest(
   spec: KernelSpec,
   env: LaunchEnvironment,
   buffers: KernelBuffers,
+  encode: TensorMapEncoder,
 ): Checked<LaunchRequest> {
   const geometry = resolveLaunch(spec, env);
   const problems: Diagnostic[] = geometry.ok ? [] : [...geometry.error];
   // Arguments are positional; offsets give the order, whatever order the manifest lists them in.
   const params = [...spec.params].sort((a, b) => a.offset - b.offset);
   const args = params.map((param): LaunchArgument => {
-    const argument = argumentOf(spec.entry, param, env, buffers);
+    const argument = argumentOf(spec.entry, param, env, buffers, encode);
     if (argument.ok) return argument.value;
     problems.push(...argument.error);
     return 0;
@@ -95,6 +103,7 @@ function argumentOf(
   param: ParamSpec,
   env: LaunchEnvironment,
   buffers: KernelBuffers,
+  encode: TensorMapEncoder,
 ): Checked<LaunchArgument> {
   const at = `${entry}.${param.name}`;
   switch (param.kind) {
@@ -123,13 +132,41 @@ function argumentOf(
       return wide ? ok(BigInt(value.value)) : value;
     }
     case "tensorMap":
-      return fail(
-        "parameter",
-        at,
-        "the kernel takes a tensor map, which this version of the runtime does not encode",
-        "choose a schedule without TMA",
-      );
+      return tensorMapArgument(at, param.tensorMap, env, buffers, encode);
     default:
       return param satisfies never;
   }
+}
+
+/** The 128 bytes of a recipe, over the buffer of its operand. */
+function tensorMapArgument(
+  at: string,
+  recipe: TensorMapRecipe,
+  env: LaunchEnvironment,
+  buffers: KernelBuffers,
+  encode: TensorMapEncoder,
+): Checked<LaunchArgument> {
+  const buffer = buffers[recipe.operand];
+  if (buffer === undefined) {
+    const hint = `pass buffers.${recipe.operand}`;
+    return fail("operand", at, `the kernel needs a buffer for ${recipe.operand}, for its tensor map`, hint);
+  }
+  const spec = tensorMapOf(recipe, env, buffer.address);
+  if (!spec.ok) return spec;
+  const reach = reachOf(spec.value);
+  if (reach > buffer.size) {
+    return fail(
+      "tensorMap",
+      at,
+      `the tensor map reaches over ${reach} B, and the buffer of ${recipe.operand} has ${buffer.size} B`,
+      "its dims and strides must be those of the operand",
+    );
+  }
+  return encode(spec.value);
+}
+
+/** Bytes from the first element to the end of the last one. */
+function reachOf({ dtype, dims, strides }: TensorMapSpec): number {
+  const inner = Math.ceil(((dims[0] ?? 0) * tensorMapTypes[dtype].bits) / 8);
+  return strides.reduce((sum, stride, index) => sum + ((dims[index + 1] ?? 1) - 1) * stride, inner);
 }

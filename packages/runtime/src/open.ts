@@ -10,6 +10,7 @@ import {
   targets,
 } from "@tilewright/ir";
 import { type Arch, parseArch, unfitReason } from "./arch.ts";
+import { ModuleCache, type ModuleCacheOptions } from "./cache/modules.ts";
 import { openCudaDevice } from "./cuda/device.ts";
 import type { CudaDriver } from "./cuda/driver.ts";
 import { type CudaDeviceInfo, describeDevice, startDriver } from "./cuda/info.ts";
@@ -33,6 +34,8 @@ export interface OpenDeviceOptions {
   readonly numSms?: number;
   /** Where the CUDA driver comes from; the system's unless given. */
   readonly driver?: DriverSource;
+  /** Where compiled modules are kept between processes: see `cacheFolder`; false for nowhere. */
+  readonly cache?: ModuleCacheOptions | false;
 }
 
 /**
@@ -111,7 +114,12 @@ async function openCuda(options: OpenDeviceOptions, needs: Needs): Promise<Check
     const described = describeDevice(driver.value, index, started.value);
     const unfit = described.ok ? unfitFor(described.value.info, needs) : described.error;
     if (unfit.length === 0)
-      return openCudaDevice(driver.value, index, noteFor(options, driver.value, index, needs));
+      return openCudaDevice(
+        driver.value,
+        index,
+        noteFor(options, driver.value, index, needs),
+        ModuleCache.open(options.cache),
+      );
     problems.push(...unfit);
   }
   return err(problems);

@@ -166,7 +166,10 @@ describe("every call, every error", () => {
       if (calls[name] === "release" || calls[name] === "unused") {
         // A fault that first shows when memory is given back is told by the next call; nothing else is worth telling.
         expect(outcome.ok).toBe(
-          !(cudaErrors.get(code)?.sticky === true && ["memFree", "moduleUnload", "graphDestroy"].includes(name)),
+          !(
+            cudaErrors.get(code)?.sticky === true &&
+            ["memFree", "moduleUnload", "graphDestroy"].includes(name)
+          ),
         );
         continue;
       }

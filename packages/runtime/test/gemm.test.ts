@@ -201,7 +201,7 @@ describe("on the fake driver", () => {
         constraints: [["eq", ["mod", "k", 4], 0]],
       },
     };
-    expect(codesOf(runGemm(device, wrong, inputs))).toEqual(["TW1304", "TW6022"]);
+    expect(codesOf(runGemm(device, wrong, inputs))).toEqual(["TW1304", "TW1314", "TW1315"]);
     const grouped = {
       ...artifact.manifest,
       request: { ...problem, batch: { kind: "grouped", count: 2 } as const },

@@ -3,6 +3,7 @@
  * The context is made current before each call, because another device of this process may have been used in between.
  */
 import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import type { ModuleCache } from "../cache/modules.ts";
 import { diagnose, useEmulator } from "../diagnostics.ts";
 import { Resources, unwatch, watch } from "../resources.ts";
 import { statusDiagnostic } from "./call.ts";
@@ -23,6 +24,8 @@ export class CudaContext {
   readonly info: CudaDeviceInfo;
   /** CUdevice. */
   readonly device: number;
+  /** Compiled modules of earlier processes; null for none. */
+  readonly cache: ModuleCache | null;
   /** Buffers, modules, streams, events, graphs, pinned memory. */
   readonly resources = new Resources();
   /** All work of this device goes through this stream, in order. */
@@ -41,12 +44,14 @@ export class CudaContext {
     driver: CudaDriver,
     device: number,
     info: CudaDeviceInfo,
+    cache: ModuleCache | null,
     handles: Handles,
     roots: Resources,
   ) {
     this.driver = driver;
     this.device = device;
     this.info = info;
+    this.cache = cache;
     this.handle = handles.context;
     this.stream = handles.stream;
     this.start = handles.start;
@@ -56,10 +61,15 @@ export class CudaContext {
   }
 
   /** Retain the primary context of `device` (a driver handle, not an index), and make its stream and events. */
-  static open(driver: CudaDriver, device: number, info: CudaDeviceInfo): Checked<CudaContext> {
+  static open(
+    driver: CudaDriver,
+    device: number,
+    info: CudaDeviceInfo,
+    cache: ModuleCache | null = null,
+  ): Checked<CudaContext> {
     const roots = new Resources();
     const handles = openHandles(driver, device, roots);
-    if (handles.ok) return ok(new CudaContext(driver, device, info, handles.value, roots));
+    if (handles.ok) return ok(new CudaContext(driver, device, info, cache, handles.value, roots));
     roots.releaseAll();
     return err([statusDiagnostic(driver, "device.open", handles.error)]);
   }

@@ -1,5 +1,6 @@
 /** A GPU as a `Device`. */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, ok, type TensorMapSpec } from "@tilewright/ir";
+import type { ModuleCache } from "../cache/modules.ts";
 import type { Device, DeviceBuffer, DeviceModule } from "../device.ts";
 import { disposeSymbol } from "../dispose.ts";
 import { CudaBuffer } from "./buffer.ts";
@@ -10,6 +11,7 @@ import { type CudaDeviceInfo, describeDevice, startDriver } from "./info.ts";
 import { CudaModule } from "./module.ts";
 import { PinnedMemory } from "./pinned.ts";
 import { CudaStream, type StreamOptions } from "./stream.ts";
+import { encodeTensorMap } from "./tensor-map.ts";
 
 /** CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED: the context is shared, and somebody was first. */
 const peerAccessEnabled = 704;
@@ -44,6 +46,10 @@ export class CudaDevice implements Device {
 
   alloc(size: number): Checked<DeviceBuffer> {
     return CudaBuffer.alloc(this.#context, size);
+  }
+
+  encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
+    return encodeTensorMap(this.#context, spec);
   }
 
   /** Host memory for copies that run beside other work. */
@@ -110,16 +116,20 @@ export class CudaDevice implements Device {
   }
 }
 
-/** Open GPU `index` of a loaded driver. `note`: why this one was chosen, if it was not asked for. */
+/**
+ * Open GPU `index` of a loaded driver. `note`: why this one was chosen, if it was not asked for.
+ * `cache`: where compiled modules are kept; none unless given (`openDevice` has one unless told otherwise).
+ */
 export function openCudaDevice(
   driver: CudaDriver,
   index = 0,
   note: string | null = null,
+  cache: ModuleCache | null = null,
 ): Checked<CudaDevice> {
   const started = startDriver(driver);
   if (!started.ok) return started;
   const described = describeDevice(driver, index, started.value);
   if (!described.ok) return described;
-  const context = CudaContext.open(driver, described.value.handle, described.value.info);
+  const context = CudaContext.open(driver, described.value.handle, described.value.info, cache);
   return context.ok ? ok(new CudaDevice(context.value, note)) : context;
 }

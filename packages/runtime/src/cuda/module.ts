@@ -53,7 +53,7 @@ export class CudaModule implements DeviceModule {
     );
   }
 
-  /** Compile PTX for the device, or take a cubin as it is. */
+  /** Compile PTX for the device, or take what the cache has of it; a cubin as it is. */
   static load(context: CudaContext, source: string | Uint8Array): Checked<CudaModule> {
     const image = readImage(source);
     if (!image.ok) return image;
@@ -61,8 +61,46 @@ export class CudaModule implements DeviceModule {
       const problems = textProblems(image.value.header, context.info);
       if (problems.length > 0) return err(problems);
     }
-    const bytes =
-      image.value.kind === "ptx" ? new TextEncoder().encode(`${image.value.text}\0`) : image.value.bytes;
+    const { cache } = context;
+    if (image.value.kind === "binary") return CudaModule.#fromBytes(context, image.value, image.value.bytes);
+    const text = image.value;
+    const bytes = new TextEncoder().encode(`${text.text}\0`);
+    if (cache === null) return CudaModule.#fromBytes(context, text, bytes);
+    const key = cache.key(text.text, context.info);
+    const kept = cache.get(key);
+    if (kept !== null) {
+      const loaded = CudaModule.#fromBytes(context, text, kept);
+      // Whatever is wrong with it, the text is still there; a device that is lost says so again.
+      if (loaded.ok) return loaded;
+      cache.drop(key);
+    }
+    const linked = CudaModule.#link(context, bytes);
+    if (linked === null) return CudaModule.#fromBytes(context, text, bytes);
+    const loaded = CudaModule.#fromBytes(context, text, linked.cubin, linked.log);
+    if (loaded.ok) cache.put(key, linked.cubin);
+    return loaded;
+  }
+
+  /** Machine code of a text; null where the linker cannot or will not: then the plain way says why, or does it. */
+  static #link(
+    context: CudaContext,
+    bytes: Uint8Array,
+  ): { readonly cubin: Uint8Array; readonly log: string } | null {
+    let log = "";
+    const linked = context.call("device.load", (driver) => {
+      const link = driver.linkPtx(bytes);
+      log = link.infoLog.trim();
+      return link.result;
+    });
+    return linked.ok ? { cubin: linked.value, log } : null;
+  }
+
+  static #fromBytes(
+    context: CudaContext,
+    image: Image,
+    bytes: Uint8Array,
+    log?: string,
+  ): Checked<CudaModule> {
     let info = "";
     let error = "";
     const loaded = context.call(
@@ -75,7 +113,7 @@ export class CudaModule implements DeviceModule {
       },
       () => (error === "" ? "" : `:\n${error.replace(/^/gm, "    ")}`),
     );
-    return loaded.ok ? ok(new CudaModule(context, image.value, loaded.value, info)) : loaded;
+    return loaded.ok ? ok(new CudaModule(context, image, loaded.value, log ?? info)) : loaded;
   }
 
   get unloaded(): boolean {
