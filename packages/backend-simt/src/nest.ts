@@ -19,6 +19,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const asked = readSchedule(schedule);
   // A chunk longer than k would only multiply zeros; even, because two fragments alternate.
   const s = { ...asked, tileK: Math.min(asked.tileK, problem.k + (problem.k % 2)) };
+  const { splits, chunks } = splitChunks(problem.k, s);
   const axis = (
     grid: number,
     warps: readonly [number, number],
@@ -48,7 +49,8 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
       ),
       n: axis(Math.ceil(problem.n / s.tileN), [s.warpsN, 1], [s.lanesN, s.lanesM], s.threadN, s.stripN, 1),
       k: [
-        { tier: "block", extent: Math.ceil(problem.k / s.tileK), stride: 1 },
+        ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: chunks } as const] : []),
+        { tier: "block", extent: chunks, stride: 1 },
         { tier: "register", extent: s.tileK, stride: 1 },
       ],
     },
@@ -57,6 +59,16 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atom: "fma",
     directives: directives(s),
   });
+}
+
+/** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */
+export function splitChunks(
+  k: number,
+  { tileK, split }: Pick<SimtSchedule, "tileK" | "split">,
+): { readonly splits: number; readonly chunks: number } {
+  const all = Math.ceil(k / tileK);
+  const chunks = Math.ceil(all / Math.min(split, all));
+  return { splits: Math.ceil(all / chunks), chunks };
 }
 
 /** What the passes shall do; an optimisation that is off has no directive. */

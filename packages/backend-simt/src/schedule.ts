@@ -101,6 +101,7 @@ export const scheduleModel: ScheduleModel = {
       off: "rows",
     }),
     withDefault(coreFields.raster, "grouped:8"),
+    coreFields.split,
     intField({
       name: "store",
       summary: "most elements that one store of D moves; above 1 the accumulators need consecutive registers",
@@ -139,6 +140,7 @@ export interface SimtSchedule {
   readonly smem: string;
   readonly walk: string;
   readonly raster: ReturnType<typeof rasterOf>;
+  readonly split: number;
   readonly store: number;
   readonly elideGuards: boolean;
 }
@@ -177,6 +179,7 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     smem: word("smem"),
     walk: word("walk"),
     raster: rasterOf(schedule.raster),
+    split: number("split"),
     store: number("store"),
     elideGuards: word("guards") === "on",
   };

@@ -3,7 +3,7 @@
  * Nothing in the shared code names a backend or an architecture.
  */
 import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
-import type { KernelSpec } from "./manifest.ts";
+import type { KernelSpec, Manifest } from "./manifest.ts";
 import type { Pass } from "./passes/pass.ts";
 import type { Problem } from "./problem.ts";
 import type { Schedule, ScheduleModel } from "./schedule.ts";
@@ -14,6 +14,8 @@ import type { TileProgram } from "./tile/types.ts";
 export interface LoweredKernel {
   readonly ptx: string;
   readonly kernel: KernelSpec;
+  /** What the kernel wants of its workspace before a launch; `zeroEach` unless given. */
+  readonly workspaceInit?: Manifest["workspace"]["init"];
 }
 
 export interface Backend {

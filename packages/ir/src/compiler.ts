@@ -391,6 +391,7 @@ function artifactOf(
         schedule: plan,
         ptx: lowered.ptx,
         kernels: [lowered.kernel],
+        workspaceInit: lowered.workspaceInit ?? "zeroEach",
       });
       return manifest;
     },

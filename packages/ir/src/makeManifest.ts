@@ -23,6 +23,7 @@ export interface ManifestParts {
   readonly schedule: { readonly schedule: Schedule; readonly text: string } | null;
   readonly ptx: string;
   readonly kernels: readonly KernelSpec[];
+  readonly workspaceInit: Manifest["workspace"]["init"];
 }
 
 /** cudaMalloc's alignment: workspaces hold counters and partial sums of any dtype. */
@@ -55,7 +56,7 @@ export function makeManifest(parts: ManifestParts): Manifest {
     plan: { schedule: plan.text, fields: plan.schedule },
     images: [{ format: "ptx", path: `${program.name}.ptx`, sha256: sha256(parts.ptx) }],
     kernels: parts.kernels,
-    workspace: { bytes, align: WORKSPACE_ALIGN, init: bytes === 0 ? "none" : "zeroEach" },
+    workspace: { bytes, align: WORKSPACE_ALIGN, init: bytes === 0 ? "none" : parts.workspaceInit },
     constraints: constraintsOf(problem),
     numerics: {
       acc: problem.acc,

@@ -2,6 +2,7 @@
 import type { Edge, Raster, Ring, Stmt } from "@tilewright/ir";
 import { f32imm, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
+import { lowerCombine } from "./combine.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copy.ts";
 import { lowerEpilogue } from "./epilogue.ts";
@@ -42,6 +43,9 @@ function lowerStmt(ctx: Context, stmt: Stmt): void {
       return;
     case "epilogue":
       lowerEpilogue(ctx, stmt);
+      return;
+    case "combine":
+      lowerCombine(ctx, stmt, () => lowerStmts(ctx, stmt.body));
       return;
     case "barrier":
       ctx.emit(null, "bar.sync", imm(stmt.id));
@@ -84,6 +88,7 @@ function lowerTiles(ctx: Context, stmt: Extract<Stmt, { kind: "tiles" }>): void 
   const [m, n] = rasterise(ctx, stmt.raster, tilesM, tilesN);
   ctx.tileVars.set(stmt.vars[0], { reg: m, extent: tilesM });
   ctx.tileVars.set(stmt.vars[1], { reg: n, extent: tilesN });
+  if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
   lowerStmts(ctx, stmt.body);
 }
 

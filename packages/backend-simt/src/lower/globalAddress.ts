@@ -80,7 +80,7 @@ function batchStride(ctx: Context, operand: string): number {
 }
 
 /** Which problem of the batch this block works on: the grid's second axis. Null without a batch. */
-function batchIndex(ctx: Context): Reg<"u32"> | null {
+export function batchIndex(ctx: Context): Reg<"u32"> | null {
   if (ctx.program.problem.batch.kind !== "strided") return null;
   return ctx.values.memo("ctaid.y", "batch", (d) =>
     ctx.prologue.emit(null, "mov.u32", d, special("%ctaid.y")),

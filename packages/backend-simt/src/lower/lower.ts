@@ -2,6 +2,7 @@
 import {
   type Buffer,
   type Checked,
+  childrenOf,
   type EpilogueStep,
   err,
   type KernelSpec,
@@ -14,6 +15,7 @@ import {
   type TileProgram,
 } from "@tilewright/ir";
 import { moduleBuilder, type PtxModule, printModule, type ScalarType } from "@tilewright/ptx";
+import { partialTiles, WORKSPACE, workspaceBytes } from "./combine.ts";
 import { CannotLower, Context } from "./context.ts";
 import { lowerStmts } from "./control.ts";
 import { SMEM } from "./sharedAddress.ts";
@@ -28,7 +30,13 @@ const SMEM_ALIGN = 1024;
 /** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */
 export function lower(program: TileProgram, target: Target): Checked<LoweredKernel> {
   const lowered = lowerToModule(program, target);
-  return lowered.ok ? ok({ ptx: printModule(lowered.value.module), kernel: lowered.value.kernel }) : lowered;
+  if (!lowered.ok) return lowered;
+  const { module, kernel } = lowered.value;
+  return ok({
+    ptx: printModule(module),
+    kernel,
+    ...(partialTiles(program) ? { workspaceInit: "zeroOnce" } : {}),
+  });
 }
 
 /** As `lower`, with the module as objects. */
@@ -76,7 +84,7 @@ const ptxTypes: Readonly<Record<number, ScalarType>> = { 8: "u64", 4: "f32" };
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;
 
-/** Pointers in the order A, B, C, D and epilogue steps, then the scalars that the launch supplies; naturally aligned. */
+/** Pointers in the order A, B, C, D, epilogue steps and workspace, then the scalars that the launch supplies; naturally aligned. */
 function parameters(program: TileProgram): readonly ParamSpec[] {
   const out: ParamSpec[] = [];
   let offset = 0;
@@ -97,6 +105,10 @@ function parameters(program: TileProgram): readonly ParamSpec[] {
     out.push({ kind: "pointer", name: `epilogue${index}`, offset, size: 8, align, access });
     offset += 8;
   });
+  if (partialTiles(program)) {
+    out.push({ kind: "pointer", name: WORKSPACE, offset, size: 8, align: 256, access: "readwrite" });
+    offset += 8;
+  }
   for (const name of ["alpha", "beta"] as const) {
     if (epilogue?.[name] !== "runtime") continue;
     out.push({ kind: "scalar", name, dtype: "f32", offset, size: 4, value: name });
@@ -137,7 +149,7 @@ const operandBuffer = (program: TileProgram, name: "a" | "b" | "c" | "d"): Buffe
 function findEpilogue(stmts: readonly Stmt[]): Extract<Stmt, { kind: "epilogue" }> | null {
   for (const stmt of stmts) {
     if (stmt.kind === "epilogue") return stmt;
-    const inner = stmt.kind === "tiles" || stmt.kind === "for" ? findEpilogue(stmt.body) : null;
+    const inner = findEpilogue(childrenOf(stmt));
     if (inner) return inner;
   }
   return null;
@@ -146,11 +158,12 @@ function findEpilogue(stmts: readonly Stmt[]): Extract<Stmt, { kind: "epilogue" 
 function kernelSpec(program: TileProgram, params: readonly ParamSpec[], smemBytes: number): KernelSpec {
   const tiles = program.body.find((s) => s.kind === "tiles");
   const blocks = tiles?.kind === "tiles" ? tiles.extents[0] * tiles.extents[1] : 1;
+  const splits = tiles?.kind === "tiles" ? (tiles.split?.extent ?? 1) : 1;
   return {
     entry: program.name,
     role: "main",
     launch: {
-      grid: [blocks, program.problem.batch.kind === "strided" ? program.problem.batch.count : 1, 1],
+      grid: [blocks, program.problem.batch.kind === "strided" ? program.problem.batch.count : 1, splits],
       block: [program.launch.threads, 1, 1],
       cluster: [1, 1, 1],
       dynamicSmem: smemBytes,
@@ -158,6 +171,6 @@ function kernelSpec(program: TileProgram, params: readonly ParamSpec[], smemByte
       cooperative: false,
     },
     params,
-    workspaceBytes: 0,
+    workspaceBytes: workspaceBytes(program),
   };
 }

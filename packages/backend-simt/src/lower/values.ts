@@ -46,6 +46,11 @@ export class Values {
     return this.memo("ctaid", "ctaid", (d) => this.code.emit(null, "mov.u32", d, special("%ctaid.x")));
   }
 
+  /** Which of the blocks that share a tile this is: the grid's third axis. */
+  split(): U32 {
+    return this.memo("ctaid.z", "split", (d) => this.code.emit(null, "mov.u32", d, special("%ctaid.z")));
+  }
+
   sum(a: U32, b: U32 | IntegerOperand): U32 {
     return this.memo(`${name(a)}+${name(b)}`, "v", (d) => this.code.emit(null, "add.u32", d, a, b));
   }

@@ -103,6 +103,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       raster: pick(random, ["row", "col", "grouped:2", "grouped:8"]),
       store: pick(random, [1, 2, 4]),
       guards: pick(random, ["on", "on", "off"]),
+      split: pick(random, [1, 1, 1, 2, 3, 7]),
     };
     if (checkSchedule(problem, schedule, target).length === 0) return schedule;
   }

@@ -25,6 +25,10 @@ export function emulated(
 ) => { readonly d: Float32Array; readonly report: LaunchReport } {
   const emulator = createEmulator();
   const module = unwrap(emulator.load(lowered.ptx));
+  const { entry, launch, params, workspaceBytes }: KernelSpec = lowered.kernel;
+  // Zero once: the kernel itself leaves its counters as the next launch wants them.
+  const workspace = workspaceBytes === 0 ? null : unwrap(emulator.alloc(Number(workspaceBytes)));
+  if (workspace !== null) emulator.write(workspace, new Uint8Array(Number(workspaceBytes)));
   return (data, order, seed) => {
     const put = (values: Float32Array): bigint => {
       const pointer = unwrap(emulator.alloc(values.byteLength));
@@ -38,14 +42,13 @@ export function emulated(
       d,
       ...(data.c ? { c: put(data.c) } : {}),
     };
-    const { entry, launch, params }: KernelSpec = lowered.kernel;
     const report = unwrap(
       emulator.launch(module, entry, {
         grid: launch.grid.map(Number) as [number, number, number],
         block: launch.block,
         dynamicSmem: launch.dynamicSmem,
         params: params.map((p) => {
-          if (p.kind === "pointer") return pointers[p.name] ?? 0n;
+          if (p.kind === "pointer") return (p.name === "workspace" ? workspace : pointers[p.name]) ?? 0n;
           return p.name === "alpha" ? data.alpha : data.beta;
         }),
         order,

@@ -21,6 +21,7 @@ function elide(program: TileProgram, stmts: readonly Stmt[], ranges: Ranges): re
   return stmts.map((stmt): Stmt => {
     switch (stmt.kind) {
       case "tiles":
+      case "combine":
       case "for":
       case "if":
       case "role":

@@ -1,7 +1,7 @@
 /** The program that every backend starts from: the loop nest of one GEMM, at stage `nest`. */
 import type { DType } from "../dtype.ts";
 import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
-import { lit, mul, v } from "./expr.ts";
+import { add, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
 import type { Buffer, Directive, Factor, Nest, Stmt, TileProgram, View } from "./types.ts";
 
@@ -26,29 +26,39 @@ export interface GemmNestOptions {
 
 /**
  * `for each tile: acc = 0; for each K chunk: acc += A * B; D = epilogue(acc)`, reading global memory, guarded everywhere.
- * The nest's `grid` factors of m and n and `block` factor of k must cover the problem.
+ * The nest's `grid` factors of m and n, and of k `grid` (blocks that share a tile's K loop) times `block`, must cover the problem.
  */
 export function gemmNest(options: GemmNestOptions): TileProgram {
   const { problem, nest } = options;
   const [tileM, tileN, tileK] = [tileExtent(nest.m), tileExtent(nest.n), tileExtent(nest.k)];
-  const [tilesM, tilesN, chunks] = [
-    tierExtent(nest.m, "grid"),
-    tierExtent(nest.n, "grid"),
-    tierExtent(nest.k, "block"),
-  ];
+  const [tilesM, tilesN] = [tierExtent(nest.m, "grid"), tierExtent(nest.n, "grid")];
+  const [splits, chunks] = [tierExtent(nest.k, "grid"), tierExtent(nest.k, "block")];
   const a = globalBuffer("A", problem.a, operandShape(problem, "a"));
   const b = globalBuffer("B", problem.b, operandShape(problem, "b"));
   const c = problem.c ? globalBuffer("C", problem.c, operandShape(problem, "c")) : null;
   const d = globalBuffer("D", problem.d, operandShape(problem, "d"));
   const acc = registerBuffer("acc", problem.acc, [tileM, tileN]);
 
-  const [row, col, chunk] = [mul(v("mt"), tileM), mul(v("nt"), tileN), mul(v("kt"), tileK)];
+  const [row, col] = [mul(v("mt"), tileM), mul(v("nt"), tileN)];
+  const first = splits > 1 ? mul(v("st"), chunks * tileK) : lit(0);
+  const chunk = add(first, mul(v("kt"), tileK));
   const outView = (buffer: Buffer): View => ({
     buffer: buffer.name,
     slot: lit(0),
     origin: [row, col],
     extent: [tileM, tileN],
   });
+  const epilogue: Stmt = {
+    kind: "epilogue",
+    dst: outView(d),
+    acc: wholeView(acc),
+    c: c ? outView(c) : null,
+    alpha: problem.alpha,
+    beta: problem.beta,
+    steps: problem.epilogue,
+    guard: [true, true],
+    vector: 1,
+  };
   const body: Stmt[] = [
     { kind: "fill", dst: wholeView(acc), value: 0 },
     {
@@ -68,17 +78,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         },
       ],
     },
-    {
-      kind: "epilogue",
-      dst: outView(d),
-      acc: wholeView(acc),
-      c: c ? outView(c) : null,
-      alpha: problem.alpha,
-      beta: problem.beta,
-      steps: problem.epilogue,
-      guard: [true, true],
-      vector: 1,
-    },
+    splits > 1 ? { kind: "combine", acc: wholeView(acc), body: [epilogue] } : epilogue,
   ];
   return {
     name: options.name,
@@ -90,7 +90,16 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     directives: options.directives,
     buffers: [a, b, ...(c ? [c] : []), d, acc],
     rings: [],
-    body: [{ kind: "tiles", vars: ["mt", "nt"], extents: [tilesM, tilesN], raster: { kind: "row" }, body }],
+    body: [
+      {
+        kind: "tiles",
+        vars: ["mt", "nt"],
+        extents: [tilesM, tilesN],
+        split: splits > 1 ? { var: "st", extent: splits } : null,
+        raster: { kind: "row" },
+        body,
+      },
+    ],
   };
 }
 

@@ -35,6 +35,7 @@ export function bodyOf(s: Stmt): readonly Stmt[] | null {
     case "role":
       return s.body;
     case "if":
+    case "combine":
       return s.body;
     case "fill":
     case "copy":

@@ -65,6 +65,7 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
         ...ranges,
         [stmt.vars[0], [0, stmt.extents[0] - 1]],
         [stmt.vars[1], [0, stmt.extents[1] - 1]],
+        ...(stmt.split ? [[stmt.split.var, [0, stmt.split.extent - 1]] as const] : []),
       ]);
     case "for":
       return new Map([
@@ -150,6 +151,7 @@ export function counterexample(
         ? [
             [stmt.vars[0], 0, stmt.extents[0]],
             [stmt.vars[1], 0, stmt.extents[1]],
+            ...(stmt.split ? [[stmt.split.var, 0, stmt.split.extent] as const] : []),
           ]
         : stmt.kind === "for" && needed.has(stmt.var)
           ? [[stmt.var, evaluateExpr(stmt.from, env), evaluateExpr(stmt.to, env)]]

@@ -8,6 +8,7 @@ export function childrenOf(stmt: Stmt): readonly Stmt[] {
     case "for":
     case "role":
     case "if":
+    case "combine":
       return stmt.body;
     default:
       return [];
@@ -20,6 +21,7 @@ function withChildren(stmt: Stmt, children: readonly Stmt[]): Stmt {
     case "for":
     case "role":
     case "if":
+    case "combine":
       return { ...stmt, body: children };
     default:
       return stmt;

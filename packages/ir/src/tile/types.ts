@@ -147,12 +147,22 @@ export type Raster =
 /** Order of the multiply-adds of one register tile step. `snake` reverses every other run, so that one operand is reused at each turn. */
 export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
 
+/** Blocks of one output tile: `var` counts them from 0 to `extent` - 1. */
+export interface Split {
+  readonly var: string;
+  readonly extent: number;
+}
+
 export type Stmt =
-  /** Every output tile of the grid; one tile a block. `vars` are the tile's row and column number. */
+  /**
+   * Every output tile of the grid; one tile a block. `vars` are the tile's row and column number. With a `split` each tile is
+   * worked on by that many blocks, which share its K chunks and meet in a `combine`.
+   */
   | {
       readonly kind: "tiles";
       readonly vars: readonly [string, string];
       readonly extents: readonly [number, number];
+      readonly split: Split | null;
       readonly raster: Raster;
       readonly body: readonly Stmt[];
     }
@@ -212,6 +222,11 @@ export type Stmt =
   | { readonly kind: "wait"; readonly ring: string; readonly at: Expr; readonly pending: number }
   /** Consumer: the slot of chunk `at` has been read. */
   | { readonly kind: "release"; readonly ring: string; readonly at: Expr }
+  /**
+   * The blocks of one output tile meet: each hands in `acc`. The one that comes last goes on into `body` with the sum, taken in the
+   * order of the split's number, so that the bits do not depend on who was last; the others end here.
+   */
+  | { readonly kind: "combine"; readonly acc: View; readonly body: readonly Stmt[] }
   /** All threads of the role (or block) meet at barrier `id`. */
   | { readonly kind: "barrier"; readonly id: number }
   /** dst <- steps(alpha * acc + beta * c), with the guard rules of `copy`. `c` is null iff beta is 0. */

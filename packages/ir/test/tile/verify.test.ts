@@ -425,6 +425,27 @@ const rejected: readonly Rejected[] = [
     edits: [["alpha 1 beta 2 guard", "alpha runtime beta 2 guard"]],
   },
   {
+    code: "TW3122",
+    what: "blocks of a tile that all store it",
+    stage: "nest",
+    edits: [["%nt < 2", "%nt < 2, split %st < 2"]],
+  },
+  {
+    code: "TW3122",
+    what: "combine of one block's own tile",
+    stage: "nest",
+    edits: [["    epilogue", "    combine %acc {\n    }\n    epilogue"]],
+  },
+  {
+    code: "TW3122",
+    what: "blocks that meet in every chunk",
+    stage: "nest",
+    edits: [
+      ["%nt < 2", "%nt < 2, split %st < 2"],
+      ["      mma", "      combine %acc {\n      }\n      mma"],
+    ],
+  },
+  {
     code: "TW3121",
     what: "shared tile read without a barrier",
     stage: "bound",

@@ -40,6 +40,13 @@ type Role = Extract<Stmt, { kind: "role" }>;
 export interface Hooks {
   /** What a data statement does; null: nothing that matters here. */
   data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null;
+  /** A thread hands in its part of a tile, one of `blocks` in their order; whether it is the one that goes on with the sum. */
+  combine(
+    stmt: Extract<Stmt, { kind: "combine" }>,
+    blocks: number,
+    table: CellTable,
+    at: string,
+  ): (thread: Thread) => boolean;
   /** State of a ring at the start of a block. */
   ring(ring: Ring): RingState;
   /** How a statement is named in faults. */
@@ -63,6 +70,8 @@ export class Control {
   readonly #table = new CellTable();
   readonly #ops: readonly Op[];
   #rings: ReadonlyMap<string, RingState> = new Map();
+  /** Blocks a tile of the tiles being compiled. */
+  #splits = 1;
 
   constructor(program: TileProgram, hooks: Hooks) {
     this.#program = program;
@@ -199,6 +208,14 @@ export class Control {
           if (test(thread.cells)) yield* runList(thread);
         });
       }
+      case "combine": {
+        const meet = this.#hooks.combine(stmt, this.#splits, this.#table, at);
+        const body = this.#compileList(stmt.body, inRole);
+        const runList = (thread: Thread) => this.#runList(body, thread);
+        return steps(function* (thread) {
+          if (meet(thread)) yield* runList(thread);
+        });
+      }
       case "fill":
       case "copy":
       case "mma":
@@ -222,12 +239,18 @@ export class Control {
   /** Outside roles every tile is a block of its own; inside, one persistent block visits all. */
   #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean): Op {
     const [rowCell, colCell] = [this.#table.cell(stmt.vars[0]), this.#table.cell(stmt.vars[1])];
+    const splitCell = stmt.split === null ? null : this.#table.cell(stmt.split.var);
     const [rows, cols] = stmt.extents;
-    const count = rows * cols;
+    const splits = stmt.split?.extent ?? 1;
+    const count = rows * cols * splits;
+    this.#splits = splits;
     const body = this.#compileList(stmt.body, inRole);
     const visit = (thread: Thread, index: number): Steps => {
-      thread.cells[rowCell] = Math.floor(index / cols);
-      thread.cells[colCell] = index % cols;
+      // The blocks of one tile follow each other, so that the last of them is the one that goes on after a combine.
+      const tile = Math.floor(index / splits);
+      thread.cells[rowCell] = Math.floor(tile / cols);
+      thread.cells[colCell] = tile % cols;
+      if (splitCell !== null) thread.cells[splitCell] = index % splits;
       return this.#runList(body, thread);
     };
     const begin = (thread: Thread): void => {
@@ -240,7 +263,8 @@ export class Control {
       if (!inRole) this.#endBlock([thread]);
     };
     const all = this.#hooks.tiles === "all";
-    const last = all || controlUses(stmt.body, stmt.vars) ? count : 1;
+    const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];
+    const last = all || controlUses(stmt.body, vars) ? count : 1;
     const step = all ? 1 : Math.max(1, count - 1);
     return steps(function* (thread) {
       for (let index = 0; index < last; index += step) {

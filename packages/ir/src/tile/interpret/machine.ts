@@ -2,10 +2,11 @@
 import type { EpilogueStep } from "../../problem.ts";
 import { printHead } from "../print.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
+import { putSum, takeOut } from "./combine.ts";
 import { type CellTable, compileCond } from "./compileExpr.ts";
 import { Control, consumersOf, type DataStmt, type Hooks, ringsByBuffer, type Thread } from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
-import { compileView, type Memory, type Place, resetTile } from "./memory.ts";
+import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
 import { type Flight, land, RingState } from "./rings.ts";
 import { copy, fill, multiply, Scratch } from "./tileOps.ts";
 
@@ -65,6 +66,23 @@ export class Machine implements Hooks {
 
   newBlock(): void {
     for (const memory of this.#memories.values()) if (memory.buffer.space !== "global") resetTile(memory);
+  }
+
+  combine(
+    stmt: Extract<Stmt, { kind: "combine" }>,
+    blocks: number,
+    table: CellTable,
+    at: string,
+  ): (thread: Thread) => boolean {
+    const acc = compileView(stmt.acc, this.#memories, table, at);
+    const parts: ValueArray[] = [];
+    return (thread) => {
+      const place = acc(thread.cells);
+      parts.push(takeOut(place, at));
+      if (parts.length < blocks) return false;
+      putSum(place, parts.splice(0), at);
+      return true;
+    };
   }
 
   ring(ring: Ring): RingState {

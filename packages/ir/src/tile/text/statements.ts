@@ -2,7 +2,7 @@
 import { parseProblem, printEpilogue, printProblem } from "../../problem/text.ts";
 import type { EpilogueStep } from "../../problem.ts";
 import { printCond, printExpr } from "../printExpr.ts";
-import type { Expr, Stmt, StmtKind } from "../types.ts";
+import type { Expr, Split, Stmt, StmtKind } from "../types.ts";
 import {
   type Buffers,
   type Clause,
@@ -94,11 +94,24 @@ function parseRingEvent(c: Cursor) {
   return { ring, at: parseExpr(c) };
 }
 
+const printSplit = (split: Split | null): string =>
+  split === null ? "" : `, split %${split.var} < ${split.extent}`;
+
+/** `, split %st < BLOCKS`, or nothing. */
+function parseSplit(c: Cursor): Split | null {
+  if (!c.at(",")) return null;
+  c.next();
+  c.expect("split", "after the second comma");
+  const name = c.name("the variable of the split");
+  c.expect("<", "before the number of blocks a tile");
+  return { var: name, extent: c.integer("the number of blocks a tile", 1) };
+}
+
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
-    syntax: "tiles %mt < ROWS, %nt < COLS raster R { … }",
+    syntax: "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS raster R { … }",
     print: (s, b) =>
-      `tiles %${s.vars[0]} < ${s.extents[0]}, %${s.vars[1]} < ${s.extents[1]}${printClauses(tilesClauses, s, b)}`,
+      `tiles %${s.vars[0]} < ${s.extents[0]}, %${s.vars[1]} < ${s.extents[1]}${printSplit(s.split)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
       const axis = (what: string): readonly [string, number] => {
         const name = c.name(`the variable of the tile's ${what}`);
@@ -108,8 +121,10 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const [row, rows] = axis("row");
       c.expect(",", "between tile rows and columns");
       const [col, cols] = axis("column");
+      const split = parseSplit(c);
       const clauses = parseClauses(c, tilesClauses, "tiles");
-      return { kind: "tiles", vars: [row, col], extents: [rows, cols], ...clauses, body: block([row, col]) };
+      const vars = [row, col, ...(split ? [split.var] : [])];
+      return { kind: "tiles", vars: [row, col], extents: [rows, cols], split, ...clauses, body: block(vars) };
     },
   },
   for: {
@@ -191,6 +206,11 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     syntax: "release %ring @ CHUNK",
     print: printRingEvent,
     parse: (c) => ({ kind: "release", ...parseRingEvent(c) }),
+  },
+  combine: {
+    syntax: "combine ACC { … }",
+    print: (s, b) => `combine ${printView(s.acc, b)}`,
+    parse: (c, block) => ({ kind: "combine", acc: parseView(c), body: block([]) }),
   },
   barrier: {
     syntax: "barrier ID",

@@ -75,6 +75,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
   const rebuild = (stmt: Stmt): Stmt => {
     switch (stmt.kind) {
       case "tiles":
+      case "combine":
       case "role":
         return { ...stmt, body: stmt.body.map(rebuild) };
       case "for": {

@@ -47,7 +47,7 @@ export const output: Verifier = {
     }
     const [site] = stores;
     if (stores.length > 1 || site === undefined || site.stmt.kind !== "epilogue") return;
-    const around = site.parents.filter((s) => s.kind !== "role");
+    const around = site.parents.filter((s) => s.kind !== "role" && s.kind !== "combine");
     const tiles = around[0];
     // Loops and conditions between the tiles and the epilogue: left to the interpreter.
     if (around.length !== 1 || tiles?.kind !== "tiles") return;

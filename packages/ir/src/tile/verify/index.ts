@@ -17,6 +17,7 @@ import { sharedMemory, threads } from "./resources.ts";
 import { rings } from "./rings.ts";
 import { roles } from "./roles.ts";
 import { shapes } from "./shapes.ts";
+import { splits } from "./splits.ts";
 import { stageLegality } from "./stage.ts";
 import { vectors } from "./vectors.ts";
 import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
@@ -27,7 +28,7 @@ import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
  */
 const groups: readonly (readonly Verifier[])[] = [
   [names],
-  [shapes, operands, dtypesAgree, stageLegality, layouts, threads, roles, rings],
+  [shapes, operands, dtypesAgree, stageLegality, layouts, threads, roles, rings, splits],
   [slotRange, bounds, ownership, distributions, epilogues, output, sharedMemory, featuresPresent],
   [complete, vectors, ringProtocol, sharedBarriers],
 ];

@@ -80,7 +80,8 @@ function* checkSite(subject: Subject, site: Site): Iterable<Fault> {
 
 /** Loop variables that a statement binds for its body. */
 function boundBy(stmt: Stmt): readonly string[] {
-  return stmt.kind === "tiles" ? stmt.vars : stmt.kind === "for" ? [stmt.var] : [];
+  if (stmt.kind === "tiles") return stmt.split ? [...stmt.vars, stmt.split.var] : stmt.vars;
+  return stmt.kind === "for" ? [stmt.var] : [];
 }
 
 /** The views of a statement itself, not of its body. */
@@ -88,6 +89,8 @@ export function viewsOf(stmt: Stmt): readonly View[] {
   switch (stmt.kind) {
     case "fill":
       return [stmt.dst];
+    case "combine":
+      return [stmt.acc];
     case "copy":
       return [stmt.dst, stmt.src];
     case "mma":

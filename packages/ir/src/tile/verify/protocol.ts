@@ -123,6 +123,10 @@ class DryRun implements Hooks {
     this.#accesses = new Map();
   }
 
+  combine(): () => boolean {
+    return () => true;
+  }
+
   ring(ring: Ring): RingState {
     return new RingState(ring, [], this.#consumers.get(ring.name) ?? []);
   }

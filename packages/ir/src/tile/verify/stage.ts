@@ -10,6 +10,7 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   fill: "nest",
   mma: "nest",
   epilogue: "nest",
+  combine: "nest",
   copy: "staged",
   acquire: "pipelined",
   commit: "pipelined",

@@ -96,7 +96,8 @@ function label(stmt: Stmt): string {
     case "epilogue":
       return `${stmt.kind} %${stmt.dst.buffer}`;
     case "mma":
-      return `mma %${stmt.acc.buffer}`;
+    case "combine":
+      return `${stmt.kind} %${stmt.acc.buffer}`;
     case "acquire":
     case "commit":
     case "wait":

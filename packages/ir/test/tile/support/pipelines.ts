@@ -58,6 +58,8 @@ export interface Recipe {
   readonly thread: readonly [number, number];
   readonly strip: readonly [number, number];
   readonly tileK: number;
+  /** Blocks that share the K loop of a tile, where there are chunks for so many; 1 unless given. */
+  readonly splits?: number;
   readonly directives: readonly Directive[];
 }
 
@@ -77,6 +79,8 @@ export function build(recipe: Recipe, arch = "sm_80"): TileProgram {
     { tier: "thread", extent: lanes[i], stride: laneStride },
     { tier: "register", extent: strip[i], stride: scale },
   ];
+  const chunks = Math.ceil(p.k / tileK);
+  const each = Math.ceil(chunks / (recipe.splits ?? 1));
   return gemmNest({
     name: "gemm",
     arch,
@@ -85,7 +89,10 @@ export function build(recipe: Recipe, arch = "sm_80"): TileProgram {
       m: axis(0, warps[1], 1, p.m, thread[1]),
       n: axis(1, 1, lanes[0], p.n, 1),
       k: [
-        { tier: "block", extent: Math.ceil(p.k / tileK), stride: 1 },
+        ...(each < chunks
+          ? [{ tier: "grid", extent: Math.ceil(chunks / each), stride: each } as const]
+          : []),
+        { tier: "block", extent: each, stride: 1 },
         { tier: "register", extent: tileK, stride: 1 },
       ],
     },
@@ -118,6 +125,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
       strip: strips,
       runs: fc.constantFrom([1, 1], [2, 1], [1, 2]) as fc.Arbitrary<readonly [number, number]>,
       tileK: even,
+      splits: fc.constantFrom(1, 1, 2, 3),
       operands: fc.constantFrom("ab", "a", "b", "off"),
       transport: fc.constantFrom("direct", "cp.async"),
       slots: fc.integer({ min: 1, max: 4 }),
@@ -158,6 +166,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
         thread: [r.strip[0] * r.runs[0], r.strip[1] * r.runs[1]],
         strip: r.strip,
         tileK: r.tileK,
+        splits: r.splits,
         directives: [
           ...directive("stage", { operands: r.operands, transport: r.transport }, staged),
           ...directive("fragment", { step: 1 }),

@@ -180,16 +180,17 @@ function statement(
   const body = (more: readonly string[]): fc.Arbitrary<readonly Stmt[]> =>
     fc.array(statement(buffers, rings, [...vars, ...more], depth - 1), { maxLength: 3 });
   const nested: fc.Arbitrary<Stmt>[] = [
-    fc.tuple(id, id).chain((names) =>
+    fc.tuple(id, id, fc.option(fc.record({ var: id, extent: small }))).chain(([row, col, split]) =>
       fc.record({
         kind: fc.constant("tiles"),
-        vars: fc.constant(names),
+        vars: fc.constant([row, col]),
         extents: fc.tuple(small, small),
+        split: fc.constant(split),
         raster: fc.oneof(
           fc.constantFrom({ kind: "row" }, { kind: "col" }),
           small.map((group) => ({ kind: "grouped", group })),
         ),
-        body: body(names),
+        body: body(split === null ? [row, col] : [row, col, split.var]),
       }),
     ),
     id.chain((name) =>
@@ -202,6 +203,7 @@ function statement(
         body: body([name]),
       }),
     ),
+    fc.record({ kind: fc.constant("combine"), acc: v, body: body([]) }),
     fc.record({ kind: fc.constant("if"), cond: cond(vars), body: body([]) }),
     fc.record({
       kind: fc.constant("role"),
