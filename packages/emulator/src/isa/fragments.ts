@@ -184,3 +184,28 @@ export function fragmentIndex(fragment: Fragment, number: (at: Coordinates) => n
       for (let p = 0; p < parts; p++) index[(r * 32 + lane) * parts + p] = number(fragment.at(lane, r, p));
   return index;
 }
+
+/**
+ * wgmma's registers: each warp of a warpgroup holds 16 rows of A and D, warp w those from 16 w on. D is as wide as the
+ * instruction's n: its registers are the first of these. PTX ISA 9.0, chapters 9.7.15.5.1.1 and 9.7.15.5.2.
+ */
+const warpgroupAccumulators = {
+  16: "n2 n4 m1 m2 m4 | m8 n8 n16 n32 n64 n128 | n1",
+  32: "n2 n4 m1 m2 m4 | n1 m8 n8 n16 n32 n64 n128 |",
+} as const;
+
+/** By bits of an element. */
+const warpgroupOperands = {
+  8: "k4 k8 m1 m2 m4 | m8 k16 | k1 k2",
+  16: "k2 k4 m1 m2 m4 | m8 k8 | k1",
+  32: "k1 k2 m1 m2 m4 | m8 k4 |",
+} as const;
+
+/** Accumulators of `bits` bits: D[m][n] of one warp. */
+export const warpgroupAccumulator = (bits: 16 | 32, n: number): Fragment => ({
+  ...parseLayout(warpgroupAccumulators[bits]),
+  registers: (n * bits) / 64,
+});
+
+/** A in registers: A[m][k] of one warp. */
+export const warpgroupOperand = (bits: 8 | 16 | 32): Fragment => parseLayout(warpgroupOperands[bits]);

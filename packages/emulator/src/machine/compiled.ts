@@ -3,6 +3,7 @@ import type { Block as BasicBlock, Piece } from "../compile/blocks.ts";
 import type { CompiledRegion } from "../compile/region.ts";
 import type { KernelProgram } from "../load/module.ts";
 import type { Instruction } from "../load/types.ts";
+import { registersHeld, type TouchCheck, touchCheck } from "./held-registers.ts";
 import type { Group, Machine, Warp } from "./state.ts";
 
 /** A step of a basic block: a region, or one warp instruction. Counts its executions. */
@@ -12,6 +13,8 @@ export interface Step {
   /** Instructions the step stands for. */
   readonly instructions: readonly Instruction[];
   readonly sampled: CompiledRegion["sampled"];
+  /** Called before it runs, for steps that touch registers which engines use. */
+  readonly touches: TouchCheck;
   executions: number;
   /** Lanes, summed over executions. */
   lanes: number;
@@ -23,6 +26,8 @@ export interface RunnableBlock {
   readonly terminator: Instruction | null;
   /** The wait operation of the terminator, if it is one. */
   readonly wait: ((warp: Warp, group: Group, mask: number) => boolean) | null;
+  /** As of a step, for the terminator. */
+  readonly touches: TouchCheck;
   /** Block of each branch target, by instruction index. */
   readonly target: number;
   readonly targets: readonly number[];
@@ -40,6 +45,7 @@ export function bindBlocks(
 ): readonly RunnableBlock[] {
   const blockAt = new Map(program.blocks.map((block) => [block.first, block.id] as const));
   const at = (instruction: number): number => blockAt.get(instruction) ?? 0;
+  const holdable = registersHeld(program.kernel.instructions);
   return program.blocks.map((basic): RunnableBlock => {
     const steps = basic.pieces.map((piece): Step => {
       if (piece.kind === "region") {
@@ -49,6 +55,7 @@ export function bindBlocks(
           run: region?.run ?? (() => undefined),
           instructions: piece.instructions,
           sampled: region?.sampled ?? [],
+          touches: touchCheck(machine, piece.instructions, holdable),
           executions: 0,
           lanes: 0,
         };
@@ -60,6 +67,7 @@ export function bindBlocks(
         run: operation.kind === "warp" ? operation.bind(machine, instruction) : () => undefined,
         instructions: [instruction],
         sampled: [],
+        touches: touchCheck(machine, [instruction], holdable),
         executions: 0,
         lanes: 0,
       };
@@ -74,6 +82,7 @@ export function bindBlocks(
         terminator !== null && operation?.kind === "wait"
           ? counted(operation.bind(machine, terminator), () => block)
           : null,
+      touches: terminator === null ? null : touchCheck(machine, [terminator], holdable),
       target: operation?.kind === "branch" ? at(operation.target) : 0,
       targets: operation?.kind === "indexed-branch" ? operation.targets.map(at) : [],
       terminations: 0,

@@ -1,0 +1,187 @@
+/** What a wgmma computes when it runs: operands from shared memory and registers to numbers, the product, and back. */
+import type { Operand, Register } from "../load/types.ts";
+import type { Machine, Warp } from "../machine/state.ts";
+import { gatherRows } from "../machine/tcgen05-operands.ts";
+import { decodeRow } from "../numerics/decode-rows.ts";
+import { fromF16, toF16 } from "../numerics/floats.ts";
+import { tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
+import { laneZero } from "./aligned.ts";
+import { type Fragment, fragmentIndex, warpgroupAccumulator, warpgroupOperand } from "./fragments.ts";
+
+export interface WgmmaForm {
+  readonly n: number;
+  readonly k: number;
+  readonly dType: "f32" | "f16" | "s32";
+  readonly aType: "f16" | "bf16" | "tf32" | "e4m3" | "e5m2" | "s8" | "u8";
+  readonly bType: WgmmaForm["aType"];
+  readonly saturate: boolean;
+  readonly accumulators: readonly Register[];
+  /** A in registers; empty when it is in shared memory. */
+  readonly aRegisters: readonly Register[];
+  readonly a: Operand | null;
+  readonly b: Operand;
+  readonly aSign: 1 | -1;
+  readonly bSign: 1 | -1;
+  readonly aMajor: "k" | "mn";
+  readonly bMajor: "k" | "mn";
+  /** Of an element of A and B. */
+  readonly bits: 8 | 16 | 32;
+}
+
+/** Rows of A and D, and of each warp. */
+const m = 64;
+const warpRows = 16;
+
+/** Pieces are those of the operands in shared memory; A's is null when it is in registers. */
+export type WgmmaProduct = (
+  warps: readonly Warp[],
+  accumulate: boolean,
+  a: Int32Array | null,
+  b: Int32Array,
+) => void;
+
+/** Element numbers in [rows][width] of a fragment of 16 rows. */
+const indexOf = (fragment: Fragment, width: number, column: "n" | "k"): Int32Array =>
+  fragmentIndex(fragment, (at) => at.m * width + at[column]);
+
+/** A's registers as the bytes of its rows. */
+function registerRows(machine: Machine, form: WgmmaForm): (warps: readonly Warp[]) => Uint8Array {
+  const { bits, k } = form;
+  const fragment = warpgroupOperand(bits);
+  const index = indexOf(fragment, k, "k");
+  const bytes = new Uint8Array((m * k * bits) / 8);
+  const view =
+    bits === 8 ? bytes : bits === 16 ? new Uint16Array(bytes.buffer) : new Int32Array(bytes.buffer);
+  const { parts } = fragment;
+  return (warps) => {
+    const { words } = machine.arena;
+    warps.forEach((warp, w) => {
+      const base = w * warpRows * k;
+      form.aRegisters.forEach((register, r) => {
+        const from = laneZero(warp, register);
+        for (let lane = 0; lane < 32; lane++) {
+          const word = words[from + lane] as number;
+          for (let p = 0; p < parts; p++)
+            view[base + (index[(r * 32 + lane) * parts + p] as number)] =
+              parts === 1 ? word : word >>> (p * bits);
+        }
+      });
+    });
+    return bytes;
+  };
+}
+
+/** The product of a form on a machine; buffers are its own. */
+export function wgmmaProduct(machine: Machine, form: WgmmaForm): WgmmaProduct {
+  return form.dType === "s32" ? integers(machine, form) : floats(machine, form);
+}
+
+function rowsOf(machine: Machine, form: WgmmaForm) {
+  const fromRegisters = registerRows(machine, form);
+  const shared = (warp: Warp, pieces: Int32Array, rows: number, major: "k" | "mn"): Uint8Array =>
+    gatherRows(machine.arena, warp.sharedBase, pieces, { rows, k: form.k, bits: form.bits, major });
+  return {
+    a: (warps: readonly Warp[], pieces: Int32Array | null): Uint8Array => {
+      const [warp] = warps;
+      return pieces === null || warp === undefined
+        ? fromRegisters(warps)
+        : shared(warp, pieces, m, form.aMajor);
+    },
+    b: (warp: Warp, pieces: Int32Array): Uint8Array => shared(warp, pieces, form.n, form.bMajor),
+  };
+}
+
+function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
+  const { n, k, aType, bType, dType } = form;
+  if (aType === "s8" || aType === "u8" || bType === "s8" || bType === "u8") return () => undefined;
+  const half = dType === "f16";
+  const shape = { aKind: aType, bKind: bType, m, n, k, accumulator: half ? "f16" : "f32" } as const;
+  const rows = rowsOf(machine, form);
+  const a = new Float32Array(m * k);
+  const b = new Float32Array(n * k);
+  const d = new Float32Array(m * n);
+  const bits = new Int32Array(d.buffer);
+  const index = indexOf(warpgroupAccumulator(half ? 16 : 32, n), n, "n");
+  return (warps, accumulate, aPieces, bPieces) => {
+    const [first] = warps;
+    if (first === undefined) return;
+    decodeRow(aType, rows.a(warps, aPieces), 0, m * k, a, 0);
+    decodeRow(bType, rows.b(first, bPieces), 0, n * k, b, 0);
+    if (form.aSign < 0) negate(a);
+    if (form.bSign < 0) negate(b);
+    const { words } = machine.arena;
+    if (!accumulate) d.fill(0);
+    else
+      each(warps, form, (at, base, r) => {
+        for (let lane = 0; lane < 32; lane++) {
+          const word = words[at + lane] as number;
+          if (!half) bits[base + (index[r * 32 + lane] as number)] = word;
+          else {
+            d[base + (index[(r * 32 + lane) * 2] as number)] = fromF16(word & 0xffff);
+            d[base + (index[(r * 32 + lane) * 2 + 1] as number)] = fromF16(word >>> 16);
+          }
+        }
+      });
+    tileDot(machine.arithmetic, shape, a, b, d);
+    each(warps, form, (at, base, r) => {
+      for (let lane = 0; lane < 32; lane++) {
+        if (!half) words[at + lane] = bits[base + (index[r * 32 + lane] as number)] as number;
+        else {
+          const low = toF16(d[base + (index[(r * 32 + lane) * 2] as number)] as number);
+          const high = toF16(d[base + (index[(r * 32 + lane) * 2 + 1] as number)] as number);
+          words[at + lane] = low | (high << 16);
+        }
+      }
+    });
+  };
+}
+
+function negate(values: Float32Array): void {
+  for (let i = 0; i < values.length; i++) values[i] = -(values[i] as number);
+}
+
+/** Every accumulator register of every warp: its first word, the number of the warp's first element, its number. */
+function each(
+  warps: readonly Warp[],
+  { accumulators, n }: WgmmaForm,
+  visit: (at: number, base: number, r: number) => void,
+): void {
+  warps.forEach((warp, w) => {
+    accumulators.forEach((register, r) => {
+      visit(laneZero(warp, register), w * warpRows * n, r);
+    });
+  });
+}
+
+function integers(machine: Machine, form: WgmmaForm): WgmmaProduct {
+  const { n, k } = form;
+  const rows = rowsOf(machine, form);
+  const a = new Int16Array(m * k);
+  const b = new Int16Array(n * k);
+  const d = new Int32Array(m * n);
+  const index = indexOf(warpgroupAccumulator(32, n), n, "n");
+  const extend = (from: Uint8Array, to: Int16Array, signed: boolean): void => {
+    for (let i = 0; i < to.length; i++) {
+      const byte = from[i] as number;
+      to[i] = signed ? (byte << 24) >> 24 : byte;
+    }
+  };
+  return (warps, accumulate, aPieces, bPieces) => {
+    const [first] = warps;
+    if (first === undefined) return;
+    extend(rows.a(warps, aPieces), a, form.aType === "s8");
+    extend(rows.b(first, bPieces), b, form.bType === "s8");
+    const { words } = machine.arena;
+    if (!accumulate) d.fill(0);
+    else
+      each(warps, form, (at, base, r) => {
+        for (let lane = 0; lane < 32; lane++)
+          d[base + (index[r * 32 + lane] as number)] = words[at + lane] as number;
+      });
+    tileDotInt({ m, n, k }, a, b, d, form.saturate);
+    each(warps, form, (at, base, r) => {
+      for (let lane = 0; lane < 32; lane++)
+        words[at + lane] = d[base + (index[r * 32 + lane] as number)] as number;
+    });
+  };
+}

@@ -1,0 +1,365 @@
+/** wgmma: asynchronous products of a warpgroup's registers and shared memory. PTX ISA 9.0, chapter 9.7.15. */
+import type { AsyncOp } from "../checkers/race.ts";
+import type { Instruction, Operand, Operation } from "../load/types.ts";
+import { held, heldRegisters } from "../machine/held-registers.ts";
+import { hex, type Machine, type Warp } from "../machine/state.ts";
+import { endOf, piecesOf, readPieces, unwrittenIn } from "../machine/tcgen05-operands.ts";
+import {
+  commitGroup,
+  holdRegisters,
+  issuedBy,
+  join,
+  operationsBefore,
+  release,
+  type WgmmaOperands,
+  type WgmmaOperation,
+  warpgroupOf,
+  warpsPerWarpgroup,
+} from "../machine/warpgroups.ts";
+import { aligned, checkWritten, markWritten, registersIn } from "./aligned.ts";
+import type { Decoder, Row, Table } from "./row.ts";
+import { decodeWgmmaDescriptor } from "./wgmma-descriptor.ts";
+import { type WgmmaForm, type WgmmaProduct, wgmmaProduct } from "./wgmma-product.ts";
+
+/** Operand types, by bits of an element; K of an instruction is 32 bytes. */
+const elementBits = { f16: 16, bf16: 16, tf32: 32, e4m3: 8, e5m2: 8, s8: 8, u8: 8 } as const;
+const rowBits = 256;
+
+const shapes = Array.from({ length: 32 }, (_, i) => 8 * (i + 1)).flatMap((n) =>
+  [8, 16, 32].map((k) => `m64n${n}k${k}` as const),
+);
+
+const isInteger = (type: keyof typeof elementBits): type is "s8" | "u8" => type === "s8" || type === "u8";
+
+function decodeForm(d: Decoder): WgmmaForm & { readonly accumulate: Operand } {
+  d.choice("sync");
+  d.choice("aligned");
+  if (d.flag("sp")) d.refuse("sparse operands are not modelled");
+  const shape = d.choice(...shapes);
+  const n = Number(/n(\d+)/.exec(shape)?.[1] ?? 0);
+  const k = Number(/k(\d+)/.exec(shape)?.[1] ?? 0);
+  const dType = d.type("f32", "f16", "s32");
+  const aType = d.type("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8");
+  const bType = d.type("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8");
+  const saturate = d.flag("satfinite");
+  const bits = elementBits[aType];
+  const integer = isInteger(aType);
+  const mixed = aType === bType || (bits === 8 && integer === isInteger(bType) && elementBits[bType] === 8);
+  const result = integer
+    ? dType === "s32"
+    : dType === "f32" || (dType === "f16" && aType !== "bf16" && aType !== "tf32");
+  if (!mixed || !result) d.refuse(`.${dType}.${aType}.${bType} is no form of it`);
+  if (saturate && !integer) d.refuse("only integers saturate");
+  if (k * bits !== rowBits) d.refuse(`.${shape} does not exist for .${aType}`);
+  const accumulators = registersIn(
+    d,
+    d.def(0, dType === "f32" ? "float" : "int"),
+    dType === "f16" ? n / 4 : n / 2,
+  );
+  d.use(0);
+  const a = d.use(1, "int");
+  const fromRegisters = a.kind === "vector";
+  const aRegisters = fromRegisters ? registersIn(d, a, 4) : [];
+  const b = d.use(2, "int");
+  const accumulate = d.use(3);
+  const sign = (index: number): 1 | -1 => {
+    const value = d.literal(index);
+    return value === 1 || value === -1 ? value : d.refuse("imm-scale-a and imm-scale-b are 1 or -1");
+  };
+  const [aSign, bSign] = integer ? ([1, 1] as const) : [sign(4), sign(5)];
+  const major = (index: number): "k" | "mn" => {
+    const value = d.literal(index);
+    return value === 0 ? "k" : value === 1 ? "mn" : d.refuse("imm-trans-a and imm-trans-b are 0 or 1");
+  };
+  const aMajor = bits === 16 && !fromRegisters ? major(6) : "k";
+  const bMajor = bits === 16 ? major(fromRegisters ? 6 : 7) : "k";
+  return {
+    n,
+    k,
+    dType,
+    aType,
+    bType,
+    saturate,
+    accumulators,
+    aRegisters,
+    a: fromRegisters ? null : a,
+    b,
+    accumulate,
+    aSign,
+    bSign,
+    aMajor,
+    bMajor,
+    bits,
+  };
+}
+
+/** The two words of a descriptor; lanes have to agree on it (H063). */
+function descriptorWords(
+  machine: Machine,
+  instruction: Instruction,
+  warp: Warp,
+  operand: Operand,
+): readonly [number, number] {
+  const low = machine.lane(warp, operand, 0);
+  const high = machine.lane(warp, operand, 0, 1);
+  for (let lane = 1; lane < 32; lane++)
+    if (machine.lane(warp, operand, lane) !== low || machine.lane(warp, operand, lane, 1) !== high) {
+      machine.report("H063", instruction, warp, () => `lanes 0 and ${lane} give different descriptors`);
+      break;
+    }
+  return [low, high];
+}
+
+/** One operand in shared memory: its pieces of 16 bytes in the window; null when some lie outside. */
+function operandPieces(
+  machine: Machine,
+  instruction: Instruction,
+  warp: Warp,
+  name: string,
+  words: readonly [number, number],
+  rows: number,
+  form: WgmmaForm,
+  major: "k" | "mn",
+): Int32Array | null {
+  const { descriptor, reserved } = decodeWgmmaDescriptor(words[0], words[1]);
+  if (reserved)
+    machine.report(
+      "H067",
+      instruction,
+      warp,
+      () =>
+        `the descriptor of ${name}, ${hex(words[1])}_${hex(words[0]).slice(2).padStart(8, "0")}, has bits set that mean nothing`,
+    );
+  const pieces = piecesOf(descriptor, { rows, k: form.k, bits: form.bits, major });
+  const end = endOf(pieces);
+  if (end <= warp.sharedSize) return pieces;
+  machine.report(
+    "H062",
+    instruction,
+    warp,
+    () => `${name} reaches byte ${end} of a window of ${warp.sharedSize} bytes`,
+  );
+  return null;
+}
+
+/** wgmma.fence has to come before the first wgmma and after the warp has written registers that it uses (H061). */
+function checkFence(
+  machine: Machine,
+  instruction: Instruction,
+  warp: Warp,
+  form: WgmmaForm,
+  accumulate: boolean,
+): void {
+  const registers = heldRegisters(warp);
+  const { state } = registers;
+  const used = accumulate ? [...form.accumulators, ...form.aRegisters] : form.aRegisters;
+  if (!registers.fenced) {
+    machine.report(
+      "H061",
+      instruction,
+      warp,
+      () => `warp ${warp.id} has not executed wgmma.fence before its first wgmma`,
+    );
+    return;
+  }
+  const written = used.find(({ id }) => ((state[id] ?? 0) & held.dirty) !== 0);
+  if (written !== undefined)
+    machine.report(
+      "H061",
+      instruction,
+      warp,
+      () => `warp ${warp.id} has written ${written.name} with no wgmma.fence since`,
+    );
+}
+
+/** Registers that an earlier wgmma in flight writes may be accumulated on by the same shape only (H066, H060). */
+function checkFlight(
+  machine: Machine,
+  instruction: Instruction,
+  warp: Warp,
+  form: WgmmaForm,
+  shape: string,
+): void {
+  if (!heldRegisters(warp).inFlight) return;
+  const { state } = heldRegisters(warp);
+  const busy = form.aRegisters.find(({ id }) => ((state[id] ?? 0) & held.written) !== 0);
+  if (busy !== undefined)
+    machine.report(
+      "H060",
+      instruction,
+      warp,
+      () => `${busy.name} is read as A while a wgmma in flight writes it`,
+    );
+  const overwritten = form.accumulators.find(({ id }) => ((state[id] ?? 0) & held.read) !== 0);
+  if (overwritten !== undefined)
+    machine.report(
+      "H060",
+      instruction,
+      warp,
+      () => `${overwritten.name} is an accumulator while a wgmma in flight reads it as A`,
+    );
+  const issued = issuedBy(warpgroupOf(warp), warp);
+  for (const other of [...issued.committed.flatMap((g) => g.operations), ...issued.open]) {
+    const same =
+      other.shape === shape && other.accumulators.every((register, i) => register === form.accumulators[i]);
+    if (same) continue;
+    const shared = other.accumulators.find((register) => form.accumulators.includes(register));
+    if (shared === undefined) continue;
+    machine.report(
+      "H066",
+      instruction,
+      warp,
+      () =>
+        `${shared.name} is also an accumulator of ${other.instruction.text} in flight, whose shape or registers differ`,
+    );
+    return;
+  }
+}
+
+const multiply: Row = (d) => {
+  const form = decodeForm(d);
+  const shape = `m64n${form.n}.${form.dType}`;
+  const operation = aligned((machine, instruction) => {
+    const product = wgmmaProduct(machine, form);
+    return (warp) => issue(machine, instruction, form, shape, product, warp);
+  });
+  return { ...operation, holds: [...form.accumulators, ...form.aRegisters] };
+};
+
+function issue(
+  machine: Machine,
+  instruction: Instruction,
+  form: WgmmaForm & { readonly accumulate: Operand },
+  shape: string,
+  product: WgmmaProduct,
+  warp: Warp,
+): void {
+  const accumulate = machine.lane(warp, form.accumulate, 0) !== 0;
+  const operands: WgmmaOperands = {
+    a: form.a === null ? null : descriptorWords(machine, instruction, warp, form.a),
+    b: descriptorWords(machine, instruction, warp, form.b),
+    accumulate,
+  };
+  if (accumulate) checkWritten(machine, instruction, warp, form.accumulators);
+  checkWritten(machine, instruction, warp, form.aRegisters);
+  checkFence(machine, instruction, warp, form, accumulate);
+  checkFlight(machine, instruction, warp, form, shape);
+  const pieces = (name: string, words: readonly [number, number] | null, rows: number, major: "k" | "mn") =>
+    words === null ? null : operandPieces(machine, instruction, warp, name, words, rows, form, major);
+  const a = pieces("A", operands.a, 64, form.aMajor);
+  const b = pieces("B", operands.b, form.n, form.bMajor);
+  const { race } = warp.block;
+  const begin = (): WgmmaOperation => ({
+    instruction,
+    operands,
+    shape,
+    warps: [],
+    accumulators: form.accumulators,
+    aRegisters: form.aRegisters,
+    op: race === null ? null : beginOp(warp, instruction),
+    joined: 0,
+    done: false,
+  });
+  const operation = join(machine, warp, instruction, operands, begin, ({ warps, operands: agreed }) => {
+    if (b === null || (operands.a !== null && a === null)) return;
+    for (const [name, read] of [
+      ["A", a],
+      ["B", b],
+    ] as const) {
+      if (read === null) continue;
+      const missing = unwrittenIn(machine.arena, warp.sharedBase, read, 4);
+      if (missing !== null)
+        machine.report(
+          "H006",
+          instruction,
+          warp,
+          () => `${name} has bytes at shared address ${hex(missing)} that nobody has written`,
+        );
+    }
+    product(warps, agreed.accumulate, a, b);
+  });
+  // Each warp has to have ordered what the operation reads: it may be the one to begin it.
+  if (race !== null && operation.op !== null) {
+    const op: AsyncOp = { ...operation.op, warp };
+    if (a !== null) readPieces(race, op, warp.sharedBase, a);
+    if (b !== null) readPieces(race, op, warp.sharedBase, b);
+  }
+  holdRegisters(warp, operation);
+  markWritten(machine, warp, form.accumulators);
+  const bytes = 32 * (form.n + (operands.a === null ? 0 : 64));
+  machine.countTraffic("shared", bytes / warpsPerWarpgroup, 0);
+}
+
+function beginOp(warp: Warp, instruction: Instruction): AsyncOp | null {
+  const { race } = warp.block;
+  if (race === null) return null;
+  const engine = race.clocks.engine(warpgroupOf(warp).name, { inOrder: true, owner: warp.agent });
+  return race.begin(warp, 0, engine, instruction);
+}
+
+/** Registers written before are ordered for the warp's wgmma. */
+const fence: Row = (d) => {
+  d.choice("sync");
+  d.choice("aligned");
+  return aligned(() => (warp) => {
+    const registers = heldRegisters(warp);
+    registers.fenced = true;
+    const { state } = registers;
+    for (let id = 0; id < state.length; id++) state[id] = (state[id] ?? 0) & ~held.dirty;
+  });
+};
+
+const commit: Row = (d) => {
+  d.choice("sync");
+  d.choice("aligned");
+  return aligned(() => commitGroup);
+};
+
+const wait: Row = (d) => {
+  d.choice("sync");
+  d.choice("aligned");
+  const newest = d.literal(0);
+  return waiting(newest);
+};
+
+const waiting = (newest: number): Operation => ({
+  kind: "wait",
+  members: "warp",
+  divergence: "H023",
+  bind: (machine, instruction) => (warp, group) => {
+    const issued = issuedBy(warpgroupOf(warp), warp);
+    const open = operationsBefore(issued, newest).filter((o) => !o.done);
+    const [first] = open;
+    if (first !== undefined) {
+      group.wait ??= {
+        generation: 0,
+        describe: () =>
+          first.joined < warpsPerWarpgroup
+            ? `wgmma that ${first.joined} of the warpgroup's ${warpsPerWarpgroup} warps have issued`
+            : `${open.length} wgmma in flight`,
+      };
+      return false;
+    }
+    group.wait = null;
+    if (issued.open.length > 0 && issued.committed.length === 0)
+      machine.report(
+        "H064",
+        instruction,
+        warp,
+        () =>
+          `${issued.open.length} wgmma of warp ${warp.id} belong to no group, and no group is open: nothing waits for them`,
+      );
+    release(warp, newest);
+    return true;
+  },
+});
+
+const wgmma: Row = (d) => {
+  if (d.flag("fence")) return fence(d);
+  if (d.flag("commit_group")) return commit(d);
+  if (d.flag("wait_group")) return wait(d);
+  d.choice("mma_async");
+  return multiply(d);
+};
+
+export const wgmmaTable: Table = { wgmma };
