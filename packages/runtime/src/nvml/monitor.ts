@@ -47,10 +47,10 @@ export class GpuMonitor {
   private constructor(nvml: Nvml, device: bigint) {
     this.#nvml = nvml;
     this.#device = device;
-    this.driverVersion = valueOf(nvml.driverVersion());
-    this.uuid = valueOf(nvml.uuid(device));
-    this.maxSmMHz = valueOf(nvml.maxClock(device, "sm"));
-    const limit = valueOf(nvml.powerLimit(device));
+    this.driverVersion = valueOrNull(nvml.driverVersion());
+    this.uuid = valueOrNull(nvml.uuid(device));
+    this.maxSmMHz = valueOrNull(nvml.maxClock(device, "sm"));
+    const limit = valueOrNull(nvml.powerLimit(device));
     this.powerLimitWatts = limit === null ? null : limit / 1000;
   }
 
@@ -68,16 +68,16 @@ export class GpuMonitor {
   }
 
   read(): GpuReading {
-    const milliwatts = valueOf(this.#nvml.power(this.#device));
-    const bits = valueOf(this.#nvml.reasons(this.#device)) ?? 0n;
+    const milliwatts = valueOrNull(this.#nvml.power(this.#device));
+    const bits = valueOrNull(this.#nvml.reasons(this.#device)) ?? 0n;
     const reasons = (Object.keys(clockReasons) as ClockReason[]).filter(
       (reason) => (bits & clockReasons[reason]) !== 0n && !quiet.has(reason),
     );
     return {
-      smMHz: valueOf(this.#nvml.clock(this.#device, "sm")),
-      memoryMHz: valueOf(this.#nvml.clock(this.#device, "memory")),
+      smMHz: valueOrNull(this.#nvml.clock(this.#device, "sm")),
+      memoryMHz: valueOrNull(this.#nvml.clock(this.#device, "memory")),
       watts: milliwatts === null ? null : milliwatts / 1000,
-      celsius: valueOf(this.#nvml.temperature(this.#device)),
+      celsius: valueOrNull(this.#nvml.temperature(this.#device)),
       reasons,
     };
   }
@@ -112,7 +112,7 @@ export class GpuMonitor {
   }
 }
 
-const valueOf = <T>(result: NvmlResult<T>): T | null => (result.ok ? result.value : null);
+const valueOrNull = <T>(result: NvmlResult<T>): T | null => (result.ok ? result.value : null);
 
 /** `NVML_ERROR_NOT_FOUND`: several devices and no address to tell them apart. */
 const notFound = 6;

@@ -14,6 +14,8 @@ const rows = {
   nvml: { code: "TW6044", kind: "toolchain" },
   starved: { code: "TW6045", kind: "toolchain" },
   impossible: { code: "TW6046", kind: "check" },
+  unmeasurable: { code: "TW6047", kind: "unsupported" },
+  wrongNumbers: { code: "TW6048", kind: "check" },
 } as const satisfies Record<string, Row>;
 
 /** A diagnostic of the row `what`. */

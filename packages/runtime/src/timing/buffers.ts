@@ -1,0 +1,135 @@
+/** The buffer sets that launches walk through: so many that their sum is at least twice the L2, all of one seed. */
+import { type Checked, type Diagnostic, type DType, dtypes, err, ok, type Problem } from "@tilewright/ir";
+import { CudaBuffer } from "../cuda/buffer.ts";
+import type { CudaContext } from "../cuda/context.ts";
+import { type DeviceOperand, deviceOperands, type OperandName } from "../operands.ts";
+import { measuringProblem } from "./diagnostics.ts";
+import { type InputKind, InputPool } from "./inputs.ts";
+
+/** More sets than this change nothing but the time to make them. */
+const mostSets = 512;
+/** Of the free memory; the rest is for workspaces and for peers. */
+const memoryShare = 0.7;
+
+/** Element type of an operand. */
+export function operandDType(problem: Problem, name: OperandName): DType {
+  switch (name) {
+    case "a":
+      return problem.a.dtype;
+    case "b":
+      return problem.b.dtype;
+    case "c":
+    case "d":
+      return problem.d.dtype;
+    default: {
+      const step = problem.epilogue[Number(name.slice("epilogue".length))];
+      if (step !== undefined && "dtype" in step) return step.dtype;
+      return step !== undefined && "operand" in step ? step.operand.dtype : "f32";
+    }
+  }
+}
+
+/** What `bench` cannot feed or check. */
+export function unmeasurable(problem: Problem): readonly Diagnostic[] {
+  const found: Diagnostic[] = [];
+  const refuse = (at: string, message: string): number =>
+    found.push(measuringProblem("unmeasurable", at, message, "measure the product without it"));
+  if (problem.batch.kind === "grouped") refuse("problem.batch", "a grouped batch has no shape to fill");
+  problem.epilogue.forEach((step, index) => {
+    if (step.kind === "reduce")
+      refuse(`problem.epilogue[${index}]`, "a reduction needs its target zeroed before each launch");
+  });
+  for (const name of deviceOperands(problem).map((operand) => operand.name))
+    if (dtypes[operandDType(problem, name)].kind === "scaled")
+      refuse(`problem.${name}`, `block-scaled ${operandDType(problem, name)} needs its scales beside it`);
+  return found;
+}
+
+/** Number of sets for one set of `bytes` bytes. At least 1; fewer than wanted where memory is short. */
+export function setCount(bytes: number, l2Bytes: number, freeBytes: number): number {
+  const wanted = Math.ceil((2 * l2Bytes) / bytes);
+  const room = Math.floor((memoryShare * freeBytes) / bytes);
+  return Math.max(1, Math.min(wanted, room, mostSets));
+}
+
+export type BufferSet = Readonly<Record<string, CudaBuffer>> & { readonly d: CudaBuffer };
+
+export class BenchBuffers {
+  readonly sets: readonly BufferSet[];
+  /** Bytes of one set, and of all. */
+  readonly setBytes: number;
+  readonly kind: InputKind;
+  readonly #pools: ReadonlyMap<DType, InputPool>;
+  readonly #operands: readonly DeviceOperand[];
+
+  private constructor(
+    sets: readonly BufferSet[],
+    setBytes: number,
+    kind: InputKind,
+    pools: ReadonlyMap<DType, InputPool>,
+    operands: readonly DeviceOperand[],
+  ) {
+    this.sets = sets;
+    this.setBytes = setBytes;
+    this.kind = kind;
+    this.#pools = pools;
+    this.#operands = operands;
+  }
+
+  get rotatedBytes(): number {
+    return this.sets.length * this.setBytes;
+  }
+
+  /** Allocate and fill. What is made on the way is freed on failure. `pools` is used again by later calls of one seed. */
+  static make(
+    context: CudaContext,
+    problem: Problem,
+    kind: InputKind,
+    pools: Map<DType, InputPool>,
+    seed: number,
+  ): Checked<BenchBuffers> {
+    const operands = deviceOperands(problem);
+    const setBytes = operands.reduce((sum, { bytes }) => sum + bytes, 0);
+    const memory = context.call("bench.memory", (driver) => driver.memGetInfo());
+    if (!memory.ok) return memory;
+    const count = setCount(setBytes, context.info.l2Bytes, memory.value[0]);
+    const sets: BufferSet[] = [];
+    const made: CudaBuffer[] = [];
+    for (let set = 0; set < count; set++) {
+      const buffers: Record<string, CudaBuffer> = {};
+      for (const [index, operand] of operands.entries()) {
+        const buffer = CudaBuffer.alloc(context, operand.bytes);
+        const filled = buffer.ok ? fill(buffer.value, operand, set * operands.length + index) : buffer;
+        if (buffer.ok) made.push(buffer.value);
+        if (!filled.ok) {
+          for (const one of made) one.free();
+          return err(filled.error);
+        }
+        if (buffer.ok) buffers[operand.name] = buffer.value;
+      }
+      sets.push(buffers as BufferSet);
+    }
+    return ok(new BenchBuffers(sets, setBytes, kind, pools, operands));
+
+    function fill(buffer: CudaBuffer, operand: DeviceOperand, stream: number): Checked<true> {
+      if (operand.direction !== "in") return buffer.fill(0xff);
+      const dtype = operandDType(problem, operand.name);
+      let pool = pools.get(dtype);
+      if (pool === undefined) {
+        pool = InputPool.make(dtype, kind, seed);
+        pools.set(dtype, pool);
+      }
+      return pool.fill(buffer, stream);
+    }
+  }
+
+  /** Element `index` of an operand in set 0, in elements from its start. */
+  valueOf(problem: Problem, name: OperandName, index: number): number {
+    const stream = this.#operands.findIndex((operand) => operand.name === name);
+    return this.#pools.get(operandDType(problem, name))?.value(stream, index) ?? 0;
+  }
+
+  free(): void {
+    for (const set of this.sets) for (const buffer of Object.values(set)) buffer.free();
+  }
+}

@@ -1,0 +1,238 @@
+/**
+ * Numbers before the clock starts: a kernel that is fast and wrong is not fast. Every element of D is looked at for the poison that it was
+ * filled with, and a lattice of sampled rows and columns is compared with the float64 reference, epilogue included.
+ */
+import {
+  type Checked,
+  compareWithBound,
+  createRandom,
+  dtypes,
+  type EpilogueStep,
+  makeStorage,
+  type Operand,
+  ok,
+  operandStrides,
+  type Problem,
+  packedStride,
+  readElement,
+  referenceGemm,
+  sizeOf,
+  storageFromBytes,
+  writeElement,
+} from "@tilewright/ir";
+import type { DeviceBuffer } from "../device.ts";
+import type { BenchBuffers } from "./buffers.ts";
+
+export interface NumbersCheck {
+  /** How it was checked, for the record. */
+  readonly against: "float64 on a lattice of elements";
+  /** Elements compared with the reference. */
+  readonly sampled: number;
+  readonly maxAbs: number;
+  /** Largest error over its bound; at most 1 passes. */
+  readonly boundRatio: number;
+  /** Elements of D that still hold the poison; null for integers, where every pattern is a number. */
+  readonly unwritten: number | null;
+}
+
+/** Rows and columns of the lattice: 1024 elements, spread over all tiles of a large D. */
+const latticeSide = 32;
+/** Bytes read back at once. */
+const chunkBytes = 16 * 2 ** 20;
+
+/** First, last, and one at random from each equal part between: ascending, each once. */
+export function sampleIndices(extent: number, count: number, seed: number): readonly number[] {
+  if (extent <= count) return Array.from({ length: extent }, (_, index) => index);
+  const random = createRandom(seed);
+  const part = extent / count;
+  const inner = Array.from({ length: count }, (_, index) =>
+    Math.min(extent - 1, Math.floor((index + random.uniform()) * part)),
+  );
+  return [...new Set([0, ...inner.slice(1, -1), extent - 1])];
+}
+
+/** The problem that only the lattice's rows and columns make. */
+function latticeProblem(problem: Problem, rows: number, columns: number): Problem {
+  const dense = (operand: Operand, width: number): Operand => ({ ...operand, layout: "row", ld: width });
+  return {
+    ...problem,
+    m: rows,
+    n: columns,
+    a: dense(problem.a, problem.k),
+    b: dense(problem.b, columns),
+    c: problem.c === null ? null : dense(problem.c, columns),
+    d: dense(problem.d, columns),
+    batch: { kind: "none" },
+    epilogue: problem.epilogue.map(
+      (step): EpilogueStep => ("operand" in step ? { ...step, operand: dense(step.operand, columns) } : step),
+    ),
+  };
+}
+
+/** Check D of set 0, as the launch that just ended left it. `scalars`: what launches passed for alpha and beta. */
+export function checkNumbers(
+  problem: Problem,
+  buffers: BenchBuffers,
+  seed: number,
+  scalars: { readonly alpha: number; readonly beta: number; readonly steps: readonly (number | null)[] },
+): Checked<NumbersCheck> {
+  const [set] = buffers.sets;
+  if (set === undefined) throw new RangeError("there is no buffer set");
+  const unwritten = countPoison(problem, set.d);
+  if (!unwritten.ok) return unwritten;
+  const count = problem.batch.kind === "strided" ? problem.batch.count : 1;
+  let maxAbs = 0;
+  let boundRatio = 0;
+  let sampled = 0;
+  // The first and the last problem of a batch.
+  for (const item of new Set([0, count - 1])) {
+    const rows = sampleIndices(problem.m, latticeSide, seed);
+    const columns = sampleIndices(problem.n, latticeSide, seed + 1);
+    const small = latticeProblem(problem, rows.length, columns.length);
+    const reference = referenceGemm(small, latticeInputs(problem, buffers, item, rows, columns, scalars));
+    const actual = readLattice(problem, set.d, item, rows, columns);
+    if (!actual.ok) return actual;
+    const found = compareWithBound(small, actual.value, reference);
+    maxAbs = Math.max(maxAbs, found.maxAbs);
+    boundRatio = Math.max(boundRatio, found.boundRatio);
+    sampled += rows.length * columns.length;
+  }
+  return ok({
+    against: "float64 on a lattice of elements",
+    sampled,
+    maxAbs,
+    boundRatio,
+    unwritten: unwritten.value,
+  });
+}
+
+function latticeInputs(
+  problem: Problem,
+  buffers: BenchBuffers,
+  item: number,
+  rows: readonly number[],
+  columns: readonly number[],
+  scalars: { readonly alpha: number; readonly beta: number; readonly steps: readonly (number | null)[] },
+) {
+  const { k, m, n, batch } = problem;
+  const strides = batch.kind === "strided" ? batch : { strideA: 0, strideB: 0, strideC: 0 };
+  const all = Array.from({ length: k }, (_, index) => index);
+  const gather = (
+    name: Parameters<BenchBuffers["valueOf"]>[1],
+    operand: Operand,
+    base: number,
+    at: readonly number[],
+    along: readonly number[],
+  ): Float64Array => {
+    const [rowStride, columnStride] = operandStrides(operand);
+    const dense = new Float64Array(at.length * along.length);
+    let next = 0;
+    for (const row of at)
+      for (const column of along)
+        dense[next++] = buffers.valueOf(problem, name, base + row * rowStride + column * columnStride);
+    return dense;
+  };
+  const steps = problem.epilogue.map((step, index) => {
+    const name = `epilogue${index}` as const;
+    const vector = (at: readonly number[]): Float64Array =>
+      Float64Array.from(at, (position) => buffers.valueOf(problem, name, position));
+    switch (step.kind) {
+      case "bias":
+        return vector(step.along === "m" ? rows : columns);
+      case "scale":
+        if (step.by === "scalar") return scalars.steps[index] ?? 1;
+        return vector(step.by === "m" ? rows : step.by === "n" ? columns : [0]);
+      case "residual":
+      case "gate":
+        return gather(name, step.operand, item * packedStride(step.operand, m, n), rows, columns);
+      case "activation":
+      case "clamp":
+      case "cast":
+      case "output":
+      case "reduce":
+        return null;
+      default:
+        return step satisfies never;
+    }
+  });
+  return {
+    a: gather("a", problem.a, item * strides.strideA, rows, all),
+    b: gather("b", problem.b, item * strides.strideB, all, columns),
+    c: problem.c === null ? null : gather("c", problem.c, item * strides.strideC, rows, columns),
+    alpha: scalars.alpha,
+    beta: scalars.beta,
+    steps,
+  };
+}
+
+/** The lattice's elements of D, dense. */
+function readLattice(
+  problem: Problem,
+  d: DeviceBuffer,
+  item: number,
+  rows: readonly number[],
+  columns: readonly number[],
+) {
+  const { dtype } = problem.d;
+  const size = sizeOf(dtype);
+  const base = item * (problem.batch.kind === "strided" ? problem.batch.strideD : 0);
+  const [rowStride, columnStride] = operandStrides(problem.d);
+  const dense = makeStorage(dtype, rows.length * columns.length);
+  let next = 0;
+  for (const row of rows)
+    for (const column of columns) {
+      const bytes = d.read((base + row * rowStride + column * columnStride) * size, size);
+      if (!bytes.ok) return bytes;
+      writeElement(dtype, dense, next++, readElement(dtype, storageFromBytes(dtype, bytes.value, 1), 0));
+    }
+  return ok(dense);
+}
+
+/** Elements of D whose bytes are all 0xff: NaN in every float type. Padding between lines is not looked at. */
+function countPoison(problem: Problem, d: DeviceBuffer): Checked<number | null> {
+  const { dtype, layout, ld } = problem.d;
+  if (dtypes[dtype].kind === "int") return ok(null);
+  const size = sizeOf(dtype);
+  const [extent, lines] = layout === "row" ? [problem.n, problem.m] : [problem.m, problem.n];
+  const { batch } = problem;
+  const bases =
+    batch.kind === "strided" ? Array.from({ length: batch.count }, (_, item) => item * batch.strideD) : [0];
+  const perChunk = Math.max(1, Math.floor(chunkBytes / (ld * size)));
+  let unwritten = 0;
+  for (const base of bases)
+    for (let line = 0; line < lines; line += perChunk) {
+      const count = Math.min(perChunk, lines - line);
+      const bytes = d.read((base + line * ld) * size, ((count - 1) * ld + extent) * size);
+      if (!bytes.ok) return bytes;
+      unwritten += poisonIn(bytes.value, size, ld, extent, count);
+    }
+  return ok(unwritten);
+}
+
+function poisonIn(bytes: Uint8Array, size: number, ld: number, extent: number, lines: number): number {
+  const words = wordsOf(bytes, size);
+  const poison = size === 8 ? 2n ** 64n - 1n : 2 ** (8 * size) - 1;
+  let found = 0;
+  for (let line = 0; line < lines; line++) {
+    const part = words.subarray(line * ld, line * ld + extent) as ArrayLike<number | bigint> & {
+      indexOf(value: number | bigint, from: number): number;
+    };
+    for (let at = part.indexOf(poison, 0); at >= 0; at = part.indexOf(poison, at + 1)) found++;
+  }
+  return found;
+}
+
+/** Bytes as unsigned words of an element's size; `read` gives memory of its own, which is aligned. */
+function wordsOf(bytes: Uint8Array, size: number) {
+  const { buffer, byteOffset, byteLength } = bytes;
+  switch (size) {
+    case 8:
+      return new BigUint64Array(buffer, byteOffset, byteLength / 8);
+    case 4:
+      return new Uint32Array(buffer, byteOffset, byteLength / 4);
+    case 2:
+      return new Uint16Array(buffer, byteOffset, byteLength / 2);
+    default:
+      return bytes;
+  }
+}

@@ -1,0 +1,55 @@
+/** What the package exports of measuring. */
+
+export { FakeCublasLt, type FakeCublasOptions, type FakeMatmul } from "../cublaslt/fake.ts";
+export { cublasCandidates, cublasVariable, type FindOptions } from "../cublaslt/find.ts";
+export { openKoffiCublasLt, versionProblem } from "../cublaslt/koffi.ts";
+export type { CublasLt, MatmulCall } from "../cublaslt/library.ts";
+export { CublasPeer, type PeerAlgorithm, type PeerBuffers, peerWorkspaceBytes } from "../cublaslt/peer.ts";
+export { type MatmulPlan, planMatmul } from "../cublaslt/plan.ts";
+export { FakeNvml, type FakeNvmlOptions } from "../nvml/fake.ts";
+export { openKoffiNvml } from "../nvml/koffi.ts";
+export { GpuMonitor, type GpuReading, type GpuState, type Span } from "../nvml/monitor.ts";
+export type { Nvml } from "../nvml/nvml.ts";
+export { pciBusId } from "./bus.ts";
+export type { NumbersCheck } from "./check.ts";
+export { CudaTimingStream } from "./cuda-stream.ts";
+export {
+  type Floor,
+  floorOf,
+  flopsPerClock,
+  gpuByDeviceName,
+  type MeasuredGpu,
+  peakAtClock,
+} from "./floors.ts";
+export { type InputKind, inputKinds } from "./inputs.ts";
+export {
+  defaultMeasure,
+  Measurement,
+  type MeasureOptions,
+  type Regime,
+  regimes,
+  type Samples,
+} from "./measure.ts";
+export {
+  type BenchCandidate,
+  type BenchContender,
+  type BenchGpu,
+  type BenchJob,
+  type BenchMachine,
+  type BenchOutcome,
+  type BenchRatio,
+  type BenchRegime,
+  BenchSession,
+  type BenchTime,
+  smallKernelUs,
+} from "./session.ts";
+export {
+  type Estimate,
+  median,
+  medianEstimate,
+  quantile,
+  ratioEstimate,
+  type Summary,
+  summarise,
+} from "./statistics.ts";
+export type { Contender, Replay, TimingStream } from "./stream.ts";

@@ -1,0 +1,543 @@
+/**
+ * A benchmark's GPU: one context in which jobs are measured, one after the other. Jobs and results are plain data, so that a session can
+ * live in a child process.
+ */
+import { type Checked, type Diagnostic, type DType, err, ok, type Problem, sha256 } from "@tilewright/ir";
+import type { CublasLt } from "../cublaslt/library.ts";
+import { CublasPeer, type PeerBuffers, peerWorkspaceBytes } from "../cublaslt/peer.ts";
+import { CudaBuffer } from "../cuda/buffer.ts";
+import { CudaContext } from "../cuda/context.ts";
+import type { CudaDriver } from "../cuda/driver.ts";
+import { describeDevice, startDriver } from "../cuda/info.ts";
+import type { GemmArtifact } from "../gemm.ts";
+import { GpuMonitor, type GpuState } from "../nvml/monitor.ts";
+import type { Nvml } from "../nvml/nvml.ts";
+import { BenchBuffers, unmeasurable } from "./buffers.ts";
+import { checkNumbers, type NumbersCheck } from "./check.ts";
+import { CudaTimingStream } from "./cuda-stream.ts";
+import { measuringFailure, measuringProblem } from "./diagnostics.ts";
+import { type Floor, floorOf, gpuByDeviceName, type MeasuredGpu, peakAtClock } from "./floors.ts";
+import type { InputKind, InputPool } from "./inputs.ts";
+import { launchScalars, loadKernel } from "./kernels.ts";
+import { defaultMeasure, Measurement, type MeasureOptions, type Regime, type Samples } from "./measure.ts";
+import {
+  type Estimate,
+  median,
+  medianEstimate,
+  ratioEstimate,
+  type Summary,
+  summarise,
+} from "./statistics.ts";
+import type { Contender, TimingStream } from "./stream.ts";
+
+export interface BenchCandidate {
+  readonly name: string;
+  readonly artifact: GemmArtifact;
+}
+
+export interface BenchJob {
+  readonly problem: Problem;
+  readonly candidates: readonly BenchCandidate[];
+  /** How many algorithms of cuBLASLt to try; null leaves it out. */
+  readonly cublas: { readonly algorithms: number } | null;
+  readonly regimes: readonly Regime[];
+  readonly inputs: InputKind;
+  readonly seed: number;
+  readonly measure?: Partial<Omit<MeasureOptions, "sets" | "observe" | "seed">>;
+}
+
+/** What a session measures with. */
+export interface BenchMachine {
+  readonly driver: CudaDriver;
+  /** Which GPU, among those that the driver shows; 0 unless given. */
+  readonly index?: number;
+  /** Null: clocks and power stay unknown. */
+  readonly nvml: Nvml | null;
+  /** PCI address of the GPU, for NVML. */
+  readonly busId?: string | null;
+  readonly cublas: CublasLt | null;
+  /** The stream to measure on, for tests; CUDA events on the context's stream unless given. */
+  readonly stream?: (context: CudaContext) => Checked<TimingStream & { close(): void }>;
+}
+
+export interface BenchGpu extends MeasuredGpu {
+  readonly arch: string;
+  readonly memoryBytes: number;
+  /** 13000 for CUDA 13.0. */
+  readonly cuda: number;
+  /** `580.159.04`; null without NVML. */
+  readonly driver: string | null;
+  readonly uuid: string | null;
+  readonly powerLimitWatts: number | null;
+}
+
+export interface BenchContender {
+  readonly name: string;
+  readonly role: "candidate" | "peer";
+  /** Registers of a kernel, algorithm of a library. */
+  readonly detail: string;
+  /** Of the PTX text, and of the machine code that the driver makes of it; null for peers, and where it does not say. */
+  readonly ptxSha256: string | null;
+  readonly cubinSha256: string | null;
+  readonly check: NumbersCheck;
+}
+
+export interface BenchTime {
+  readonly name: string;
+  /** Microseconds. */
+  readonly us: Summary;
+  /** Of the median, 95 %. */
+  readonly spreadUs: readonly [low: number, high: number];
+  readonly tflops: number;
+  /** Of the datasheet's peak; null where the table has none. */
+  readonly percentOfPeak: number | null;
+  /** Of the peak at the median clock of the run. */
+  readonly percentAtClock: number | null;
+  /** Rounds left out because somebody's time was below the floor. */
+  readonly impossible: number;
+}
+
+export interface BenchRatio {
+  readonly candidate: string;
+  readonly peer: string;
+  /** Peer's median over the candidate's: above 1 the candidate is faster. */
+  readonly ratio: Estimate;
+}
+
+export interface BenchRegime {
+  readonly regime: Regime;
+  readonly pauseUs: readonly number[];
+  readonly state: GpuState | null;
+  readonly times: readonly BenchTime[];
+  readonly ratios: readonly BenchRatio[];
+}
+
+/** Of short kernels: the time of one launch among many in a graph, beside that between events. */
+export interface BenchReplay {
+  readonly name: string;
+  readonly us: Summary;
+}
+
+export interface BenchOutcome {
+  readonly gpu: BenchGpu;
+  readonly sets: number;
+  readonly rotatedBytes: number;
+  readonly floor: Floor;
+  readonly contenders: readonly BenchContender[];
+  readonly regimes: readonly BenchRegime[];
+  /** Empty unless some contender takes less than 20 us. */
+  readonly graph: readonly BenchReplay[];
+  readonly graphRatios: readonly BenchRatio[];
+  /** Version of cuBLASLt; null when it took no part. */
+  readonly cublasVersion: number | null;
+  /** Why a peer is missing, and the like. */
+  readonly notes: readonly Diagnostic[];
+}
+
+/** Below this an event on each side is no longer small against the kernel. */
+export const smallKernelUs = 20;
+/** Graphs of this length make one replay's overhead small against their launches. */
+const graphUs = 2000;
+const replays = 20;
+/** Time for choosing among a library's algorithms. */
+const tryoutMs = 60;
+
+interface Entry {
+  readonly contender: Contender;
+  readonly about: Omit<BenchContender, "check">;
+}
+
+export class BenchSession {
+  readonly gpu: BenchGpu;
+  /** What the session cannot tell, e.g. clocks. */
+  readonly notes: readonly Diagnostic[];
+  readonly #context: CudaContext;
+  readonly #monitor: GpuMonitor | null;
+  readonly #machine: BenchMachine;
+  readonly #pools = new Map<string, Map<DType, InputPool>>();
+
+  private constructor(
+    context: CudaContext,
+    monitor: GpuMonitor | null,
+    machine: BenchMachine,
+    notes: readonly Diagnostic[],
+  ) {
+    this.#context = context;
+    this.#monitor = monitor;
+    this.#machine = machine;
+    this.notes = notes;
+    const { info } = context;
+    this.gpu = {
+      name: info.name,
+      arch: info.arch,
+      numSms: info.numSms,
+      l2Bytes: info.l2Bytes,
+      memoryBytes: info.memoryBytes,
+      memoryGBs: info.memoryGBs,
+      maxClockMHz: monitor?.maxSmMHz ?? info.clockMHz,
+      cuda: info.driverVersion,
+      driver: monitor?.driverVersion ?? null,
+      uuid: monitor?.uuid ?? null,
+      powerLimitWatts: monitor?.powerLimitWatts ?? null,
+    };
+  }
+
+  /** Errors: what opening a GPU may say (TW600x). A missing NVML is a note. */
+  static open(machine: BenchMachine): Checked<BenchSession> {
+    const started = startDriver(machine.driver);
+    if (!started.ok) return started;
+    const described = describeDevice(machine.driver, machine.index ?? 0, started.value);
+    if (!described.ok) return described;
+    const context = CudaContext.open(machine.driver, described.value.handle, described.value.info);
+    if (!context.ok) return context;
+    const monitor = machine.nvml === null ? null : GpuMonitor.open(machine.nvml, machine.busId ?? null);
+    const notes = monitor === null || monitor.ok ? [] : monitor.error;
+    return ok(new BenchSession(context.value, monitor?.ok === true ? monitor.value : null, machine, notes));
+  }
+
+  close(): void {
+    this.#monitor?.close();
+    this.#context.close();
+  }
+
+  /** Measure one problem. Errors: what does not load, launch or fit; TW6048 for wrong numbers; TW6046 for impossible times. */
+  run(job: BenchJob): Checked<BenchOutcome> {
+    const refused = unmeasurable(job.problem);
+    if (refused.length > 0) return err(refused);
+    const undo: (() => void)[] = [];
+    try {
+      return this.#run(job, undo);
+    } finally {
+      for (const release of undo.reverse()) release();
+    }
+  }
+
+  #run(job: BenchJob, undo: (() => void)[]): Checked<BenchOutcome> {
+    const context = this.#context;
+    const { problem } = job;
+    const buffers = BenchBuffers.make(context, problem, job.inputs, this.#poolsOf(job), job.seed);
+    if (!buffers.ok) return buffers;
+    undo.push(() => buffers.value.free());
+    const opened = (this.#machine.stream ?? ((of) => CudaTimingStream.open(of)))(context);
+    if (!opened.ok) return opened;
+    const stream = opened.value;
+    undo.push(() => stream.close());
+
+    const entries = this.#candidates(job, buffers.value, undo);
+    if (!entries.ok) return entries;
+    const notes: Diagnostic[] = [...this.notes];
+    const peers = this.#peers(job, buffers.value, stream, notes, undo);
+    if (!peers.ok) return peers;
+    const all = [...entries.value, ...peers.value];
+
+    const contenders: BenchContender[] = [];
+    for (const entry of all) {
+      const check = this.#check(job, entry, buffers.value, stream);
+      if (!check.ok) return check;
+      contenders.push({ ...entry.about, check: check.value });
+    }
+    const floor = floorOf(problem, this.gpu, buffers.value.rotatedBytes);
+    const measurement = new Measurement(
+      stream,
+      all.map(({ contender }) => contender),
+      {
+        ...defaultMeasure,
+        ...job.measure,
+        seed: job.seed,
+        sets: buffers.value.sets.length,
+        observe: () => this.#monitor?.observe(),
+      },
+    );
+    const warm = measurement.warmUp();
+    if (!warm.ok) return warm;
+    const regimes: BenchRegime[] = [];
+    for (const regime of job.regimes) {
+      this.#monitor?.take();
+      const samples = measurement.measure(regime);
+      if (!samples.ok) return samples;
+      const state = this.#monitor?.take() ?? null;
+      const told = this.#report(problem, contenders, samples.value, state, floor);
+      if (!told.ok) return told;
+      regimes.push(told.value);
+    }
+    const graph = this.#replay(measurement, contenders);
+    if (!graph.ok) return graph;
+    return ok({
+      gpu: this.gpu,
+      sets: buffers.value.sets.length,
+      rotatedBytes: buffers.value.rotatedBytes,
+      floor,
+      contenders,
+      regimes,
+      ...graph.value,
+      cublasVersion: peers.value.length > 0 ? (this.#machine.cublas?.version() ?? null) : null,
+      notes,
+    });
+  }
+
+  #poolsOf({ inputs, seed }: BenchJob): Map<DType, InputPool> {
+    const key = `${inputs} ${seed}`;
+    const known = this.#pools.get(key) ?? new Map<DType, InputPool>();
+    this.#pools.set(key, known);
+    return known;
+  }
+
+  #candidates(job: BenchJob, buffers: BenchBuffers, undo: (() => void)[]): Checked<readonly Entry[]> {
+    const entries: Entry[] = [];
+    for (const { name, artifact } of job.candidates) {
+      const kernel = loadKernel(this.#context, name, artifact, buffers.sets);
+      if (!kernel.ok) return kernel;
+      undo.push(() => kernel.value.free());
+      const { registers, localBytes } = kernel.value.attributes;
+      const { ptx } = artifact;
+      entries.push({
+        contender: kernel.value.contender,
+        about: {
+          name,
+          role: "candidate",
+          detail: `${registers ?? "?"} registers${localBytes ? `, ${localBytes} B of local memory` : ""}`,
+          ptxSha256: typeof ptx === "string" ? sha256(ptx) : null,
+          cubinSha256: this.#cubinHash(ptx),
+        },
+      });
+    }
+    return ok(entries);
+  }
+
+  /** Hash of the machine code; the driver's linker makes what its loader makes. */
+  #cubinHash(image: string | Uint8Array): string | null {
+    if (typeof image !== "string") return sha256(image);
+    const linked = this.#context.call("bench.cubin", (driver) =>
+      ok(driver.linkPtx(new TextEncoder().encode(`${image}\0`)).result),
+    );
+    return linked.ok && linked.value.ok ? sha256(linked.value.value) : null;
+  }
+
+  /** cuBLASLt's first choice, and the fastest of the others that it proposes. Not being able to is a note, never an error. */
+  #peers(
+    job: BenchJob,
+    buffers: BenchBuffers,
+    stream: TimingStream,
+    notes: Diagnostic[],
+    undo: (() => void)[],
+  ): Checked<readonly Entry[]> {
+    const library = this.#machine.cublas;
+    if (job.cublas === null || library === null) return ok([]);
+    const workspace = CudaBuffer.alloc(this.#context, peerWorkspaceBytes);
+    if (!workspace.ok) return workspace;
+    undo.push(() => workspace.value.free());
+    const sets = buffers.sets.map((set): PeerBuffers => {
+      const address = (name: string): bigint => set[name]?.address ?? 0n;
+      return {
+        a: address("a"),
+        b: address("b"),
+        c: job.problem.c === null ? null : address("c"),
+        d: set.d.address,
+        steps: new Map(job.problem.epilogue.map((_, index) => [index, address(`epilogue${index}`)])),
+      };
+    });
+    const opened = CublasPeer.open(library, job.problem, sets, {
+      stream: this.#context.stream,
+      workspace: workspace.value.address,
+      workspaceBytes: peerWorkspaceBytes,
+      algorithms: job.cublas.algorithms,
+    });
+    if (!opened.ok) {
+      notes.push(...opened.error);
+      return ok([]);
+    }
+    const peer = opened.value;
+    undo.push(() => peer.close());
+    const tried = fastest(stream, peer, buffers.sets.length, job.seed);
+    if (!tried.ok) return tried;
+    const { best, usable, failed } = tried.value;
+    notes.push(...failed);
+    const [first] = usable;
+    if (first === undefined) return ok([]);
+    const entryOf = (index: number, name: string): readonly Entry[] => {
+      const algorithm = peer.algorithms[index];
+      if (algorithm === undefined) return [];
+      return [
+        {
+          contender: { name, launch: algorithm.contender.launch },
+          about: {
+            name,
+            role: "peer",
+            detail: `${algorithm.label}, ${index === best ? "the fastest" : `choice ${index + 1}`} of ${usable.length}`,
+            ptxSha256: null,
+            cubinSha256: null,
+          },
+        },
+      ];
+    };
+    return ok([...entryOf(first, "cublas"), ...(best === first ? [] : entryOf(best, "cublas-best"))]);
+  }
+
+  #check(job: BenchJob, entry: Entry, buffers: BenchBuffers, stream: TimingStream): Checked<NumbersCheck> {
+    const { contender } = entry;
+    const [set] = buffers.sets;
+    const spoilt = set === undefined ? ok(true as const) : set.d.fill(0xff);
+    if (!spoilt.ok) return spoilt;
+    const launched = contender.launch(0);
+    if (!launched.ok) return launched;
+    const waited = stream.wait();
+    if (!waited.ok) return waited;
+    const check = checkNumbers(job.problem, buffers, job.seed, {
+      alpha: launchScalars.alpha,
+      beta: launchScalars.beta,
+      steps: job.problem.epilogue.map(() => launchScalars.step),
+    });
+    if (!check.ok) return check;
+    const { boundRatio, unwritten, maxAbs } = check.value;
+    if (boundRatio <= 1 && !unwritten) return check;
+    const what =
+      boundRatio <= 1
+        ? `${unwritten} elements of D were not written`
+        : `errors of up to ${boundRatio.toPrecision(3)} times their bound (${maxAbs.toPrecision(3)})`;
+    return measuringFailure(
+      "wrongNumbers",
+      contender.name,
+      `${contender.name} computes wrong numbers: ${what}`,
+      "it is not timed",
+    );
+  }
+
+  #report(
+    problem: Problem,
+    contenders: readonly BenchContender[],
+    samples: Samples,
+    state: GpuState | null,
+    floor: Floor,
+  ): Checked<BenchRegime> {
+    const possible = possibleRounds(contenders, samples, floor);
+    if (!possible.ok) return possible;
+    const { times, dropped } = possible.value;
+    const table = gpuByDeviceName(this.gpu.name);
+    const peak = table?.peakTflops[problem.a.dtype] ?? null;
+    const clock = state?.smMHz?.median ?? null;
+    const atClock = clock === null ? null : peakAtClock(this.gpu, problem.a.dtype, clock);
+    return ok({
+      regime: samples.regime,
+      pauseUs: samples.pauseUs,
+      state,
+      times: contenders.map(({ name }, index): BenchTime => {
+        const own = times[index] ?? [];
+        const us = summarise(own);
+        const spread = medianEstimate(own);
+        const tflops = floor.flops / (us.median * 1e6);
+        return {
+          name,
+          us,
+          spreadUs: [spread.low, spread.high],
+          tflops,
+          percentOfPeak: peak === null ? null : (100 * tflops) / peak,
+          percentAtClock: atClock === null ? null : (100 * tflops) / atClock,
+          impossible: dropped,
+        };
+      }),
+      ratios: ratiosOf(contenders, times),
+    });
+  }
+
+  #replay(
+    measurement: Measurement,
+    contenders: readonly BenchContender[],
+  ): Checked<Pick<BenchOutcome, "graph" | "graphRatios">> {
+    const typical = measurement.typicalUs;
+    if (!typical.some((us) => us < smallKernelUs)) return ok({ graph: [], graphRatios: [] });
+    const graph: BenchReplay[] = [];
+    const times: (readonly number[])[] = [];
+    for (const [index, { name }] of contenders.entries()) {
+      const count = Math.max(20, Math.min(400, Math.round(graphUs / Math.max(1, typical[index] ?? 1))));
+      const replayed = measurement.replayed(index, count, replays);
+      if (!replayed.ok) return replayed;
+      if (replayed.value === null) return ok({ graph: [], graphRatios: [] });
+      graph.push({ name, us: summarise(replayed.value) });
+      times.push(replayed.value);
+    }
+    return ok({ graph, graphRatios: ratiosOf(contenders, times) });
+  }
+}
+
+function ratiosOf(
+  contenders: readonly BenchContender[],
+  times: readonly (readonly number[])[],
+): readonly BenchRatio[] {
+  const of = (role: BenchContender["role"]) =>
+    contenders.flatMap((one, index) =>
+      one.role === role ? [{ name: one.name, times: times[index] ?? [] }] : [],
+    );
+  return of("candidate").flatMap((candidate) =>
+    of("peer").map((peer) => ({
+      candidate: candidate.name,
+      peer: peer.name,
+      ratio: ratioEstimate(peer.times, candidate.times),
+    })),
+  );
+}
+
+/** Rounds in which nobody was faster than is possible. Half of them or more being impossible means that the measurement itself is wrong. */
+function possibleRounds(
+  contenders: readonly BenchContender[],
+  samples: Samples,
+  floor: Floor,
+): Checked<{ readonly times: readonly (readonly number[])[]; readonly dropped: number }> {
+  const fast = contenders.find((_, index) => median(samples.times[index] ?? []) < floor.us);
+  if (fast !== undefined) {
+    const us = median(samples.times[contenders.indexOf(fast)] ?? []);
+    return measuringFailure(
+      "impossible",
+      fast.name,
+      `${fast.name} measured ${us.toPrecision(4)} us (${samples.regime}), below the floor of ${floor.us.toPrecision(4)} us: it cannot have done this problem in that time`,
+      "the floor is the larger of FLOP over peak and bytes over bandwidth; report it with the JSON line",
+    );
+  }
+  const rounds = samples.times[0]?.length ?? 0;
+  const kept = [...Array(rounds).keys()].filter((round) =>
+    samples.times.every((times) => (times[round] ?? 0) >= floor.us),
+  );
+  return ok({
+    times: samples.times.map((times) => kept.map((round) => times[round] ?? Number.NaN)),
+    dropped: rounds - kept.length,
+  });
+}
+
+/** Which proposal of the heuristic is the fastest, each run a few times; those that fail are left out and told. */
+function fastest(
+  stream: TimingStream,
+  peer: CublasPeer,
+  sets: number,
+  seed: number,
+): Checked<{
+  readonly usable: readonly number[];
+  readonly best: number;
+  readonly failed: readonly Diagnostic[];
+}> {
+  const failed: Diagnostic[] = [];
+  const usable: number[] = [];
+  for (const [index, { contender, label }] of peer.algorithms.entries()) {
+    const launched = contender.launch(0);
+    if (launched.ok) usable.push(index);
+    else
+      failed.push(
+        measuringProblem(
+          "cublasCall",
+          "cublaslt",
+          `choice ${index + 1} (${label}) does not run: ${launched.error.map((one) => one.message).join("; ")}`,
+        ),
+      );
+  }
+  const waited = stream.wait();
+  if (!waited.ok) return waited;
+  if (usable.length < 2) return ok({ usable, best: usable[0] ?? 0, failed });
+  const tryout = new Measurement(
+    stream,
+    usable.flatMap((index) => peer.algorithms[index]?.contender ?? []),
+    { ...defaultMeasure, warmupMs: tryoutMs, sets, seed },
+  );
+  const warm = tryout.warmUp();
+  if (!warm.ok) return warm;
+  const times = tryout.typicalUs;
+  const best = times.indexOf(Math.min(...times));
+  return ok({ usable, best: usable[best] ?? 0, failed });
+}
