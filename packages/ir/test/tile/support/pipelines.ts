@@ -89,9 +89,7 @@ export function build(recipe: Recipe, arch = "sm_80"): TileProgram {
       m: axis(0, warps[1], 1, p.m, thread[1]),
       n: axis(1, 1, lanes[0], p.n, 1),
       k: [
-        ...(each < chunks
-          ? [{ tier: "grid", extent: Math.ceil(chunks / each), stride: each } as const]
-          : []),
+        ...(each < chunks ? [{ tier: "grid", extent: Math.ceil(chunks / each), stride: each } as const] : []),
         { tier: "block", extent: each, stride: 1 },
         { tier: "register", extent: tileK, stride: 1 },
       ],
