@@ -19,6 +19,11 @@ export interface LaunchConfig {
   /** The kernel's parameters in order: pointers and 64-bit integers as bigint, the rest as number, or raw bytes of a `.b8` array. */
   readonly params: readonly (bigint | number | Uint8Array)[];
   readonly order?: Order;
+  /**
+   * Clusters (blocks, without clusters) that are resident together; the next starts when one ends. With cluster launch control
+   * those that have not started can be taken over; then the default is 1 to 3, by order and seed.
+   */
+  readonly residentClusters?: number;
   /** Reproduces a run exactly; only `random` depends on it. */
   readonly seed?: number;
   /** Rules to run: all unless given. */
@@ -30,6 +35,11 @@ export interface LaunchConfig {
    * text for an older target runs on newer devices. Default: the module's target.
    */
   readonly arithmetic?: string;
+  /**
+   * Registers per thread that the driver gives at the start (`ptxas -v` says how many), which setmaxnreg moves between
+   * warpgroups. Default: `.maxnreg`, else a whole SM's registers shared by the threads of `.reqntid` or `.maxntid`.
+   */
+  readonly registersPerThread?: number;
   /** Warp-instructions after which a launch is given up as endless. */
   readonly fuel?: number;
 }

@@ -1,8 +1,8 @@
 /** The emulated device: memory, modules and launches. */
 import { type Checked, err, InternalError, ok } from "@tilewright/ir";
-import type { DevicePointer, Emulator, LaunchConfig, LaunchReport, LoadedModule } from "./api.ts";
+import type { DevicePointer, Emulator, LaunchConfig, LaunchReport, LoadedModule, Order } from "./api.ts";
 import { allChecks, Findings, LaunchStopped } from "./checkers/findings.ts";
-import type { Piece } from "./compile/blocks.ts";
+import type { Block, Piece } from "./compile/blocks.ts";
 import {
   createEnvironment,
   createScratch,
@@ -17,6 +17,7 @@ import { alignUp } from "./load/layout.ts";
 import { type KernelProgram, loadProgram, type Program } from "./load/module.ts";
 import { Refusal } from "./load/refusal.ts";
 import { MemoryPaths } from "./machine/paths.ts";
+import { defaultRegisters } from "./machine/registers.ts";
 import { type LaunchArea, LaunchRun, type LaunchShape } from "./machine/run.ts";
 import { encodeParameters, validateLaunch } from "./machine/validate.ts";
 import { Arena, globalTag } from "./memory/arena.ts";
@@ -36,6 +37,9 @@ const defaultMemory = 2 ** 30;
 const defaultResident = 512;
 /** Three times what a GEMM of 2048 cubed takes, and a minute or two of time. */
 const defaultFuel = 1e9;
+/** Clusters that a kernel with cluster launch control starts with: few, so that most of the work is taken over by them. */
+const startedClusters = (order: Order, seed: number): number =>
+  order === "random" ? 1 + (Math.abs(seed) % 3) : order === "eager" ? 2 : 1;
 /** Launch state (registers, shared memory) that co-resident blocks may take together. */
 const residentBytes = 2 ** 28;
 
@@ -214,7 +218,7 @@ class EmulatedDevice implements Emulator {
   #shape(program: KernelProgram, config: LaunchConfig): Omit<LaunchShape, "arithmetic"> {
     const { kernel } = program;
     const dynamicShared = config.dynamicSmem ?? 0;
-    const cluster = config.cluster ?? [1, 1, 1];
+    const cluster = config.cluster ?? kernel.requiredCluster ?? [1, 1, 1];
     const sharedBytes =
       dynamicShared > 0 || kernel.dynamicSharedOffset > alignUp(kernel.staticShared, 16)
         ? kernel.dynamicSharedOffset + dynamicShared
@@ -222,22 +226,30 @@ class EmulatedDevice implements Emulator {
     const ranks = cluster[0] * cluster[1] * cluster[2];
     const clusters = (config.grid[0] * config.grid[1] * config.grid[2]) / ranks;
     const perBlock = this.#bytesPerBlock(program, config.block, sharedBytes);
-    const polls = program.blocks.some((b) => b.polls);
+    const polls = program.blocks.some((b) => b.polls && pollsMemory(b));
     const order = config.order ?? "eager";
     // Blocks that wait for one another have to be there; in random order a few at a time exercise their interleaving.
     const wanted = this.#resident ?? (polls ? defaultResident : order === "random" ? 4 : 1);
+    const taking = kernel.instructions.some((i) => i.mnemonic.startsWith("clusterlaunchcontrol.try_cancel"));
+    const started =
+      config.residentClusters ??
+      (taking ? startedClusters(order, config.seed ?? 1) : Math.ceil(wanted / ranks));
     const fitting = Math.max(1, Math.floor(residentBytes / Math.max(1, perBlock * ranks)));
     return {
       grid: config.grid,
       block: config.block,
       cluster,
-      explicitCluster: config.cluster !== undefined,
+      explicitCluster: config.cluster !== undefined || kernel.requiredCluster !== null,
       dynamicShared,
       sharedBytes,
       order,
       seed: config.seed ?? 1,
       fuel: config.fuel ?? defaultFuel,
-      resident: Math.max(1, Math.min(Math.ceil(wanted / ranks), fitting, clusters)),
+      registersPerThread:
+        config.registersPerThread ??
+        kernel.maxRegisters ??
+        defaultRegisters(kernel.maxThreads ?? config.block[0] * config.block[1] * config.block[2]),
+      resident: Math.max(1, Math.min(started, fitting, clusters)),
     };
   }
 
@@ -321,6 +333,14 @@ const offsetOf = (pointer: DevicePointer): number =>
 
 const isProgram = (module: LoadedModule): module is Program => "programs" in module;
 
+/** Whether a block reads memory that other thread blocks may write: an mbarrier.test_wait only asks its own cluster. */
+const pollsMemory = (block: Block): boolean =>
+  block.pieces.some((piece) =>
+    (piece.kind === "region" ? piece.instructions : [piece.instruction]).some(
+      (i) => i.strongRead && !i.mnemonic.startsWith("mbarrier."),
+    ),
+  );
+
 const usesShared = (program: KernelProgram, config: LaunchConfig): boolean =>
   program.kernel.staticShared > 0 || (config.dynamicSmem ?? 0) > 0;
 
@@ -366,6 +386,7 @@ const idlePaths = {
   generic: notRunning,
   shared: notRunning,
   sharedFault: notRunning,
+  cluster: notRunning,
   local: notRunning,
   windowFault: notRunning,
   wrongWindow: notRunning,

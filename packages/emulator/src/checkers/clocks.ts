@@ -18,7 +18,7 @@ export interface EngineTraits {
   readonly inOrder?: boolean;
   /** `generic` for cp.async, whose data needs a proxy fence before the async proxy may use it. */
   readonly proxy?: "async" | "generic";
-  /** Agent of the warp whose engine it is, for messages. */
+  /** cp.async: agent of the warp that issues to it and waits for it with cp.async.wait_group. */
   readonly owner?: number;
 }
 
@@ -239,8 +239,14 @@ export class Clocks {
   step(warp: number): void {
     const index = warp * this.stride + warp;
     this.known[index] = (this.known[index] as number) + 1;
-    for (const engine of this.#published[warp]?.keys() ?? [])
-      this.#published[warp]?.set(engine, this.known[warp * this.stride + engine] ?? 0);
+    this.republish(warp);
+  }
+
+  /** All lanes of the warp have waited: what its engines have been waited for is known to each of them. */
+  republish(warp: number): void {
+    const published = this.#published[warp];
+    for (const engine of published?.keys() ?? [])
+      published?.set(engine, this.known[warp * this.stride + engine] ?? 0);
   }
 
   /** How far an engine of the warp's own lanes had been waited for when those lanes last synchronised. */

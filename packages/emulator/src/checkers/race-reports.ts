@@ -61,8 +61,9 @@ export class RaceReports {
       );
       return;
     }
-    const { proxy, owner } = clocks.traits(writer);
-    if (proxy !== "generic") {
+    const { owner } = clocks.traits(writer);
+    // cp.async has an owner whose wait counts; everything else is waited for at an mbarrier or a group.
+    if (owner === undefined) {
       this.#report(
         write ? "H014" : "H034",
         w,
@@ -74,7 +75,7 @@ export class RaceReports {
       return;
     }
     const clock = (this.#shadow.written[q] as number) >> clockShift;
-    const issuer = owner ?? 0;
+    const issuer = owner;
     if (clocks.knows(issuer, writer, clock))
       this.#report(
         "H015",
@@ -120,10 +121,10 @@ export class RaceReports {
   }
 
   /** A write in the generic proxy is ordered before an operation of the async proxy but has not been made visible to it. */
-  unfenced(w: Warp, q: number, site: number, write: boolean): void {
+  unfenced(clocks: Clocks, w: Warp, q: number, site: number, write: boolean): void {
     const writer = (this.#shadow.writer[q] as number) - 1;
     this.#report("H033", w, site, this.#shadow.writeSite[q] as number, () => {
-      const by = writer < this.#warpsPerBlock * 16 ? ` by ${this.warp(writer, w)}` : "";
+      const by = writer < clocks.warps ? ` by ${this.warp(writer, w)}` : "";
       return `shared address ${this.address(q)} is ${write ? "overwritten" : "read"} by an operation of the async proxy with no fence.proxy.async after the write${by}`;
     });
   }

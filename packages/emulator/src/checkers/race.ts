@@ -353,7 +353,7 @@ export class Race {
         if (writer !== op.engine || clock !== op.clock)
           this.#reports.unordered(clocks, op.warp, q, site, write, "operation");
       } else if (proxy !== "generic" && !clocks.knowsProxied(me, writer, clock))
-        this.#reports.unfenced(op.warp, q, site, write);
+        this.#reports.unfenced(clocks, op.warp, q, site, write);
     };
   }
 

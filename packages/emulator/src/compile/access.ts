@@ -7,7 +7,7 @@ import type { Operand } from "../load/types.ts";
 import { globalTag } from "../memory/arena.ts";
 import type { LaneEmitter } from "./emitter.ts";
 
-export type Space = "global" | "shared" | "local" | "param" | "const" | "generic";
+export type Space = "global" | "shared" | "cluster" | "local" | "param" | "const" | "generic";
 /** `atomic` reads and writes. */
 export type AccessMode = "read" | "write" | "atomic";
 
@@ -55,13 +55,18 @@ export function emitAccess(
   const add = address.offset === 0 ? "" : `+${address.offset}`;
   const misaligned = size === 1 ? "" : `(${x}&${size - 1})!==0||`;
   switch (space) {
-    case "shared": {
+    case "shared":
+    case "cluster": {
       const [low, high] = e.pair(address.base);
       const a = e.temporary();
       const stray = high === "0" ? "" : `||${high}!==0`;
       // The window's base carries the block's rank in its top byte, so another block's address falls outside.
       let code = `const ${a}=(${low}${add})|0;let ${x}=(${a}-ab)|0;`;
-      code += `if(${misaligned}(${x}>>>0)>sl-${size}${stray})${x}=sharedFault(w,l,${index},${a},${high},${size});`;
+      const fault =
+        space === "shared"
+          ? `sharedFault(w,l,${index},${a},${high},${size})`
+          : `slowCluster(w,l,${index},${a},${high},${size},${kind})`;
+      code += `if(${misaligned}(${x}>>>0)>sl-${size}${stray})${x}=${fault};`;
       code += `else{${x}+=sb;if(${shadowFails(x, size)})${x}=slowShared(w,l,${index},${x},${size},${kind});}`;
       if (e.options.race) {
         code +=

@@ -22,6 +22,15 @@ export interface SlowPaths {
   ): number;
   shared(w: Warp, lane: number, index: number, at: number, size: number, mode: number): number;
   sharedFault(w: Warp, lane: number, index: number, address: number, high: number, size: number): number;
+  cluster(
+    w: Warp,
+    lane: number,
+    index: number,
+    address: number,
+    high: number,
+    size: number,
+    mode: number,
+  ): number;
   local(w: Warp, lane: number, index: number, at: number, size: number, mode: number): number;
   windowFault(
     w: Warp,
@@ -126,6 +135,8 @@ export function createEnvironment(
       host.paths.shared(w, l, i, at, size, mode),
     sharedFault: (w: Warp, l: number, i: number, address: number, high: number, size: number) =>
       host.paths.sharedFault(w, l, i, address, high, size),
+    slowCluster: (w: Warp, l: number, i: number, address: number, high: number, size: number, mode: number) =>
+      host.paths.cluster(w, l, i, address, high, size, mode),
     slowLocal: (w: Warp, l: number, i: number, at: number, size: number, mode: number) =>
       host.paths.local(w, l, i, at, size, mode),
     windowFault: (w: Warp, l: number, i: number, address: number, size: number, window: "local" | "param") =>

@@ -2,8 +2,10 @@
 import type { AsyncOp, Race } from "../checkers/race.ts";
 import type { Instruction, Operand, Operation } from "../load/types.ts";
 import type { AsyncEvent } from "../machine/events.ts";
+import { engineArrive, mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
 import type { AsyncCopy, Machine, Warp } from "../machine/state.ts";
 import type { Row, Table } from "./row.ts";
+import { sharedPlace, sharedSpace } from "./shared-address.ts";
 import { firstLane, lanesOf } from "./warp.ts";
 
 const hints = ["L2::64B", "L2::128B", "L2::256B"] as const;
@@ -68,7 +70,7 @@ function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp:
     machine.countTraffic("global", size, 0);
     machine.countTraffic("shared", 0, bytes);
   }
-  const state: AsyncCopy = { done: false, lanes: mask, instruction, op };
+  const state: AsyncCopy = { done: false, lanes: mask, issued: mask, tracked: false, instruction, op };
   warp.openCopies.push(state);
   const event: AsyncEvent = {
     ready: () => true,
@@ -148,8 +150,38 @@ function waiting(newest: number | "all"): Operation {
   };
 }
 
+/** cp.async.mbarrier.arrive: arrives, for each lane, when the copies that it has issued so far are complete. */
+const arriveAfterCopies: Row = (d) => {
+  d.choice("arrive");
+  const counted = d.flag("noinc");
+  const space = sharedSpace(d.option("shared", "shared::cta"));
+  d.type("b64");
+  const address = d.address(0);
+  return {
+    kind: "warp",
+    bind: (machine, instruction) => (warp, mask) => {
+      const all = new Set([...warp.openCopies, ...warp.committed.flatMap((g) => g.copies)]);
+      for (const lane of lanesOf(mask)) {
+        const place = sharedPlace(machine, warp, instruction, address, lane, space, mbarrierBytes);
+        const barrier = place === null ? null : mbarrierAt(machine, warp, instruction, place);
+        if (barrier === null) continue;
+        // Without .noinc the arrival is one that the phase does not count on yet.
+        if (!counted) barrier.pending += 1;
+        const copies = [...all].filter((c) => ((c.issued >>> lane) & 1) !== 0);
+        for (const c of copies) c.tracked = true;
+        const ops = copies.flatMap((c) => (c.op === null ? [] : [c.op]));
+        machine.events.post({
+          ready: () => copies.every((c) => c.done),
+          run: () => engineArrive(machine, instruction, barrier, ops),
+        });
+      }
+    },
+  };
+};
+
 const cpAsync: Row = (d) => {
   d.choice("async");
+  if (d.flag("mbarrier")) return arriveAfterCopies(d);
   if (d.flag("commit_group")) return commit(d);
   if (d.flag("wait_group")) return waiting(d.literal(0));
   if (d.flag("wait_all")) return waiting("all");

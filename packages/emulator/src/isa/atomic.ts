@@ -4,6 +4,7 @@ import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { spaceOf } from "./memory.ts";
 import { bitsOf, type Decoder, isSigned, type Table } from "./row.ts";
+import { reduceAsync } from "./store-async.ts";
 
 const types = [
   "b16",
@@ -96,8 +97,9 @@ function atomic(d: Decoder, returns: boolean): Operation {
   let strong: number = strength.strong | strength.atomic;
   if (order === "acquire" || order === "acq_rel") strong |= strength.acquire;
   if (order === "release" || order === "acq_rel") strong |= strength.release;
-  d.traffic(space === "shared" ? "shared" : "global", returns ? bytes * count : 0, bytes * count);
-  if (space !== "shared") d.strongRead();
+  const near = space === "shared" || space === "cluster";
+  d.traffic(near ? "shared" : "global", returns ? bytes * count : 0, bytes * count);
+  if (!near) d.strongRead();
   const elements = (operand: Operand): readonly Operand[] => {
     if (count === 1) return [operand];
     if (operand.kind !== "vector" || operand.elements.length !== count)
@@ -171,5 +173,5 @@ function one(
 
 export const atomicTable: Table = {
   atom: (d) => atomic(d, true),
-  red: (d) => atomic(d, false),
+  red: (d) => (d.flag("async") ? reduceAsync(d) : atomic(d, false)),
 };

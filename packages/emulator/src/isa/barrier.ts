@@ -1,7 +1,9 @@
-/** Barriers and fences: PTX ISA 9.0, chapters 9.7.13.1 to 9.7.13.4. */
+/** Barriers of a block and of a warp: PTX ISA 9.0, chapters 9.7.13.1 to 9.7.13.3. */
 import type { Instruction, Operand, Operation, WaitOperation } from "../load/types.ts";
 import { barrierOf, describeBarrier, tryComplete } from "../machine/barriers.ts";
 import type { Group, Machine, Warp } from "../machine/state.ts";
+import { clusterBarrier, setmaxnreg } from "./cluster.ts";
+import { fence, membar } from "./fence.ts";
 import type { Decoder, Row, Table } from "./row.ts";
 import { collective, firstLane, lanesOf } from "./warp.ts";
 
@@ -135,33 +137,10 @@ const warpSync: Row = (d) => {
   });
 };
 
-const fenceOperation: Operation = {
-  kind: "warp",
-  bind: () => (warp) => {
-    warp.block.race?.clocks.fence(warp.agent);
-  },
-};
-
-const membar: Row = (d) => {
-  d.choice("cta", "gl", "sys");
-  return fenceOperation;
-};
-
-const fence: Row = (d) => {
-  if (d.flag("proxy")) {
-    // All data here is in the generic proxy: a proxy fence adds nothing to it.
-    d.choice("alias", "async", "async.global", "async.shared::cta");
-    d.option("global", "shared::cta", "shared::cluster");
-    return { kind: "lane", emit: () => "" };
-  }
-  d.option("sc", "acq_rel", "acquire", "release");
-  d.choice("cta", "cluster", "gpu", "sys");
-  return fenceOperation;
-};
-
 export const barrierTable: Table = {
+  setmaxnreg,
   bar: (d) => (d.flag("warp") ? warpSync(d) : decodeBarrier(d, true)),
-  barrier: (d) => decodeBarrier(d, false),
+  barrier: (d) => (d.flag("cluster") ? clusterBarrier(d) : decodeBarrier(d, false)),
   membar,
   fence,
 };

@@ -3,6 +3,7 @@ import { emitAccess, emitLoadElement, emitStoreElement, type Space, strength } f
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { bitsOf, type Decoder, type Row, type Table } from "./row.ts";
+import { storeAsync } from "./store-async.ts";
 
 const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
 const nothing: Operation = { kind: "lane", emit: () => "" };
@@ -52,6 +53,7 @@ const cacheHints = [
 
 export const spaceOf = (name: (typeof spaces)[number] | null): Space => {
   if (name === null) return "generic";
+  if (name === "shared::cluster") return "cluster";
   const [head] = name.split("::");
   switch (head) {
     case "param":
@@ -131,6 +133,7 @@ const load: Row = (d) => {
   const from: Space =
     space === "param" && base.kind === "symbol" && base.variable.space === "local" ? "local" : space;
   if (from === "global" || from === "shared" || from === "local") d.traffic(from, size, 0);
+  if (from === "cluster") d.traffic("shared", size, 0);
   if (from === "generic") d.traffic("global", size, 0);
   if (strong !== 0 && (from === "global" || from === "generic")) d.strongRead();
   return lane((e) => {
@@ -153,6 +156,7 @@ const store: Row = (d) => {
     space === "param" && base.kind === "symbol" && base.variable.space === "local" ? "local" : space;
   if (to === "param" || to === "const") d.refuse(`.${to} memory cannot be written`);
   if (to === "global" || to === "shared" || to === "local") d.traffic(to, 0, size);
+  if (to === "cluster") d.traffic("shared", 0, size);
   if (to === "generic") d.traffic("global", 0, size);
   return lane((e) => {
     const { code, offset } = emitAccess(e, to, address, size, "write", strong);
@@ -195,7 +199,7 @@ const nanosleep: Row = (d) => {
 export const memoryTable: Table = {
   ld: load,
   ldu: load,
-  st: store,
+  st: (d) => (d.flag("async") ? storeAsync(d) : store(d)),
   prefetch,
   prefetchu: prefetch,
   discard: cacheControl,

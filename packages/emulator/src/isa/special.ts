@@ -33,6 +33,10 @@ export const specialRegisters: Readonly<Record<string, SpecialRegister>> = Objec
   ...perAxis("cluster_nctaid", (k) => `G[${geometryIndex.clusterCtas + k}]`),
   ...perAxis("clusterid", (k) => `w.block.clusterIndex[${k}]`),
   ...perAxis("nclusterid", (k) => `G[${geometryIndex.clusters + k}]`),
+  ...[
+    ...["tid", "ntid", "ctaid", "nctaid"],
+    ...["cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid"],
+  ].map((name) => [`%${name}.w`, word("0")] as const),
   ["%laneid", word("l")],
   ["%warpid", word("w.id")],
   ["%nwarpid", word("32")],
@@ -60,4 +64,5 @@ export const specialRegisters: Readonly<Record<string, SpecialRegister>> = Objec
   ["%globaltimer_hi", word("0")],
   ["%dynamic_smem_size", word("w.block.dynamicShared")],
   ["%total_smem_size", word("w.sharedSize")],
+  ["%aggr_smem_size", word("w.sharedSize")],
 ]);

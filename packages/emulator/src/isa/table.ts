@@ -7,14 +7,17 @@ import { controlTable } from "./control.ts";
 import { convertTable } from "./convert.ts";
 import { floatTable } from "./float.ts";
 import { integerTable } from "./integer.ts";
+import { launchControlTable } from "./launch-control.ts";
 import { logicTable } from "./logic.ts";
 import { matrixTable } from "./matrix.ts";
+import { mbarrierTable } from "./mbarrier.ts";
 import { memoryTable } from "./memory.ts";
 import { mmaTable } from "./mma.ts";
 import { moveTable } from "./move.ts";
 import type { Table } from "./row.ts";
 import { tensorTable } from "./tensor.ts";
 import { warpTable } from "./warp.ts";
+import { wgmmaTable } from "./wgmma.ts";
 
 export const instructionTable: Table = {
   ...integerTable,
@@ -29,28 +32,25 @@ export const instructionTable: Table = {
   ...warpTable,
   ...barrierTable,
   ...asyncTable,
+  ...mbarrierTable,
   ...matrixTable,
   ...mmaTable,
   ...tensorTable,
+  ...wgmmaTable,
+  ...launchControlTable,
   ...controlTable,
 };
 
 /** Instructions without a row whose first word has one: refused by their own name rather than by a modifier. */
 export const withoutRow: ReadonlySet<string> = new Set([
-  "barrier.cluster.arrive",
-  "barrier.cluster.wait",
   "cp.async.bulk",
   "cp.async.bulk.commit_group",
   "cp.async.bulk.prefetch",
   "cp.async.bulk.prefetch.tensor",
   "cp.async.bulk.tensor",
   "cp.async.bulk.wait_group",
-  "cp.async.mbarrier.arrive",
   "cp.reduce.async.bulk",
   "cp.reduce.async.bulk.tensor",
   "createpolicy.cvt",
   "createpolicy.range",
-  "fence.mbarrier_init",
-  "red.async",
-  "st.async",
 ]);

@@ -149,6 +149,8 @@ function loadKernel(
     localBytes,
     maxThreads: threadsOf(fn, "maxntid"),
     requiredThreads: fn.directives.find((d) => d.name === "reqntid")?.values ?? null,
+    ...clusterDirectives(fn),
+    maxRegisters: directiveOf(fn, "maxnreg"),
     usesAsyncCopies: instructions.some((i) => i.mnemonic.startsWith("cp.async")),
   };
   chooseClasses(kernel);
@@ -162,6 +164,21 @@ function threadsOf(fn: PtxFunction, name: "maxntid"): number | null {
   const directive =
     fn.directives.find((d) => d.name === "reqntid") ?? fn.directives.find((d) => d.name === name);
   return directive === undefined ? null : directive.values.reduce((n, x) => n * x, 1);
+}
+
+/** The number that a directive with one value gives; null without it. */
+const directiveOf = (fn: PtxFunction, name: string): number | null =>
+  fn.directives.find((d) => d.name === name)?.values[0] ?? null;
+
+function clusterDirectives(
+  fn: PtxFunction,
+): Pick<Kernel, "requiredCluster" | "explicitCluster" | "maxClusterRank"> {
+  const required = fn.directives.find((d) => d.name === "reqnctapercluster")?.values;
+  return {
+    requiredCluster: required === undefined ? null : [required[0] ?? 1, required[1] ?? 1, required[2] ?? 1],
+    explicitCluster: fn.directives.some((d) => d.name === "explicitcluster"),
+    maxClusterRank: directiveOf(fn, "maxclusterrank"),
+  };
 }
 
 function resolveLabels(instruction: Instruction, indexOf: (label: string) => number): void {

@@ -1,6 +1,6 @@
 /** Block barriers 0 to 15: arrivals per thread, generations, and the clocks they carry. PTX ISA 9.0, chapter 9.7.13.1. */
 import type { Carried } from "../checkers/race.ts";
-import type { Block, Warp } from "./state.ts";
+import type { Block, ClusterState, Warp } from "./state.ts";
 import { popcount } from "./state.ts";
 
 export interface Barrier {
@@ -72,4 +72,25 @@ export function tryComplete(block: Block, barrier: Barrier): boolean {
   barrier.trueCount = 0;
   barrier.votes = 0;
   return true;
+}
+
+/** Complete the cluster's barrier if all its threads that have not exited have arrived. */
+export function tryCompleteCluster(cluster: ClusterState): void {
+  const { barrier } = cluster;
+  if (barrier.arrived.size === 0) return;
+  for (const block of cluster.blocks)
+    for (const warp of block.warps)
+      if (!warp.done && ((barrier.arrived.get(warp) ?? 0) & warp.live) !== warp.live) return;
+  barrier.arrived.clear();
+  barrier.generation += 1;
+  barrier.completed = barrier.carried;
+  barrier.carried = null;
+}
+
+/** For deadlock reports: who is missing at the cluster's barrier. */
+export function describeClusterBarrier(cluster: ClusterState): string {
+  const { arrived } = cluster.barrier;
+  const warps = cluster.blocks.flatMap((block) => block.warps).filter((w) => !w.done);
+  const here = warps.filter((w) => ((arrived.get(w) ?? 0) & w.live) === w.live).length;
+  return `the cluster barrier, ${here} of ${warps.length} warps have arrived`;
 }

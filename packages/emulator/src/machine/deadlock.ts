@@ -2,10 +2,13 @@
 import type { RuleId } from "../checkers/rules.ts";
 import { type Instruction, lineOf } from "../load/types.ts";
 import type { RunnableBlock } from "./compiled.ts";
+import { describeMbarrier } from "./mbarriers.ts";
 import type { Block, Machine, Warp } from "./state.ts";
 
 /** Warps that a deadlock report lists. */
 const listedWarps = 8;
+/** mbarriers that it lists: the rings of two blocks. */
+const listedMbarriers = 64;
 
 type Report = Machine["report"];
 
@@ -43,13 +46,24 @@ export function reportDeadlock(
         lines.push(`block (${block.index.join(",")}) warp ${warp.id}${lanes} at ${at}: ${why}`);
       }
     }
+  const mbarriers = describeMbarriers(active);
   const more = total > lines.length ? `; ${total} warps in all` : "";
   report(
     "H030",
     first?.instruction ?? null,
     first?.warp ?? { block: [0, 0, 0], warp: 0 },
-    () => lines.join("; ") + more,
+    () => lines.join("; ") + more + mbarriers,
   );
+}
+
+/** The state of every mbarrier of the clusters: what a waiting warp waits for stands there. */
+function describeMbarriers(active: readonly Block[]): string {
+  const clusters = new Set(active.map((block) => block.cluster));
+  const all = [...clusters].flatMap((cluster) => [...cluster.mbarriers.values()]);
+  if (all.length === 0) return "";
+  const shown = all.slice(0, listedMbarriers).map(describeMbarrier);
+  const rest = all.length > shown.length ? `; ${all.length} mbarriers in all` : "";
+  return `; ${shown.join("; ")}${rest}`;
 }
 
 const hex = (mask: number): string => `0x${(mask >>> 0).toString(16)}`;

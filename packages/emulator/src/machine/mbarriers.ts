@@ -2,7 +2,7 @@
  * mbarriers: phases that end when all expected arrivals and all bytes have come. PTX ISA 9.0, chapter 9.7.13.15.
  * Their eight bytes in shared memory are kept as never written, so that every plain access takes the slow path and is found.
  */
-import type { AsyncOp, Carried } from "../checkers/race.ts";
+import { type AsyncOp, Carried } from "../checkers/race.ts";
 import type { Instruction } from "../load/types.ts";
 import { type Block, type ClusterState, hex, type Machine, type SharedPlace, type Warp } from "./state.ts";
 
@@ -81,6 +81,63 @@ export function mbarrierAt(
   return barrier;
 }
 
+/** mbarrier.init by one lane: a valid barrier that expects `count` arrivals. */
+export function initialise(
+  machine: Machine,
+  warp: Warp,
+  lane: number,
+  instruction: Instruction,
+  place: SharedPlace,
+  count: number,
+): void {
+  const { block, at } = place;
+  const { race, cluster } = block;
+  const known = mbarrierIn(cluster, at, mbarrierBytes);
+  if (known !== null) machine.report("H045", instruction, warp, () => describeMbarrier(known));
+  const clock = race === null ? 0 : (race.clocks.known[warp.agent * race.clocks.stride + warp.agent] ?? 0);
+  race?.write(warp, lane, at, mbarrierBytes, instruction.index);
+  machine.arena.clearShadow(at, mbarrierBytes);
+  machine.arena.markAllocated(at, mbarrierBytes);
+  cluster.mbarriers.set(at, {
+    block,
+    at,
+    address: block.rank * 2 ** 24 + at - block.sharedBase,
+    phase: 0,
+    pending: count,
+    expected: count,
+    tx: 0,
+    carried: null,
+    completed: null,
+    initialiser: warp,
+    initialised: clock,
+    fenced: false,
+  });
+}
+
+/** mbarrier.inval: the bytes may be used for something else, with nothing in them. */
+export function invalidate(
+  machine: Machine,
+  warp: Warp,
+  lane: number,
+  instruction: Instruction,
+  barrier: Mbarrier,
+): void {
+  const { block, at } = barrier;
+  block.race?.write(warp, lane, at, mbarrierBytes, instruction.index);
+  block.cluster.mbarriers.delete(at);
+  machine.touch();
+}
+
+/** A fence that makes the initialisations that the warp knows of visible to the cluster and to the async proxy. */
+export function fenceInitialisations(warp: Warp): void {
+  const { race } = warp.block;
+  for (const barrier of warp.block.cluster.mbarriers.values()) {
+    const { agent } = barrier.initialiser;
+    if (race === null || agent === warp.agent || race.clocks.knows(warp.agent, agent, barrier.initialised))
+      barrier.fenced = true;
+  }
+}
+
 /** Arrive `count` times, handing on `carried`. */
 export function arrive(
   machine: Machine,
@@ -105,9 +162,10 @@ export function arrive(
   settle(machine, barrier);
 }
 
+/** `carried` may be handed to several barriers, so each keeps its own copy. */
 function handOver(barrier: Mbarrier, carried: Carried): void {
-  if (barrier.carried === null) barrier.carried = carried;
-  else barrier.carried.join(carried);
+  barrier.carried ??= new Carried();
+  barrier.carried.join(carried);
 }
 
 /** Complete the phase if nothing is missing. */
@@ -117,8 +175,9 @@ function settle(machine: Machine, barrier: Mbarrier): void {
   barrier.phase += 1;
   barrier.pending = barrier.expected;
   if (barrier.carried !== null) {
-    if (barrier.completed === null) barrier.completed = barrier.carried;
-    else barrier.completed.join(barrier.carried);
+    // Whoever sees this phase complete comes after the earlier ones too.
+    barrier.completed ??= new Carried();
+    barrier.completed.join(barrier.carried);
   }
   barrier.carried = null;
 }

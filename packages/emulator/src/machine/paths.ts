@@ -4,6 +4,7 @@ import type { RuleId } from "../checkers/rules.ts";
 import type { SlowPaths } from "../compile/environment.ts";
 import type { Instruction, Register } from "../load/types.ts";
 import { type Arena, globalTag, localTag, paramTag, sharedTag, sinkOffset } from "../memory/arena.ts";
+import { describeMbarrier, mbarrierIn } from "./mbarriers.ts";
 import { hex, placeOf, type Warp } from "./state.ts";
 
 const windowNames: Readonly<Record<number, string>> = {
@@ -48,7 +49,12 @@ export class MemoryPaths implements SlowPaths {
   }
 
   /** An access that hardware would fault on: ends the launch, or is skipped when its check is off. */
-  #fault(rule: "H001" | "H002" | "H003" | "H004", w: Warp, index: number, message: () => string): number {
+  #fault(
+    rule: "H001" | "H002" | "H003" | "H004" | "H043",
+    w: Warp,
+    index: number,
+    message: () => string,
+  ): number {
     this.#report(rule, w, index, message);
     if (this.#findings.shows(rule)) this.#stop();
     return this.#sink();
@@ -138,9 +144,11 @@ export class MemoryPaths implements SlowPaths {
     switch (high) {
       case sharedTag: {
         const offset = (low - w.sharedAddress) | 0;
-        if ((offset & (size - 1)) !== 0 || offset >>> 0 > w.sharedSize - size)
-          return this.sharedFault(w, lane, index, low, 0, size);
-        const at = this.shared(w, lane, index, w.sharedBase + offset, size, mode);
+        const own = (offset & (size - 1)) === 0 && offset >>> 0 <= w.sharedSize - size;
+        const at = own
+          ? this.shared(w, lane, index, w.sharedBase + offset, size, mode)
+          : this.cluster(w, lane, index, low, 0, size, mode);
+        if (at === sinkOffset) return at;
         const { race } = w.block;
         if (race !== null) {
           if (strong !== 0) race.strong(w, lane, at, size, index, mode, strong);
@@ -175,6 +183,35 @@ export class MemoryPaths implements SlowPaths {
     return this.#window(w, lane, index, at, size, mode, "H006", "shared", at - w.sharedBase);
   }
 
+  /** A shared::cluster access outside the block's own window: another block's, or a fault. */
+  cluster(
+    w: Warp,
+    lane: number,
+    index: number,
+    address: number,
+    high: number,
+    size: number,
+    mode: number,
+  ): number {
+    const rank = address >>> 24;
+    const offset = address & 0xffffff;
+    const { blocks } = w.block.cluster;
+    const block = blocks[rank];
+    if (high !== 0 || block === w.block) return this.sharedFault(w, lane, index, address, high, size);
+    const what = (): string =>
+      `lane ${lane} ${verbs[mode]} ${size} bytes at shared::cluster address ${hex(address)}`;
+    if (block === undefined)
+      return this.#fault("H001", w, index, () => `${what()}; the cluster has ${blocks.length} blocks`);
+    if ((offset & (size - 1)) !== 0)
+      return this.#fault("H004", w, index, () => `${what()}, which is no multiple of ${size}`);
+    if (offset > block.sharedSize - size)
+      return this.#fault("H001", w, index, () => `${what()}; a block has ${block.sharedSize} bytes`);
+    if (block.exited)
+      return this.#fault("H043", w, index, () => `${what()}; block ${rank} of the cluster has exited`);
+    w.block.race?.remote(w, block, index);
+    return this.#window(w, lane, index, block.sharedBase + offset, size, mode, "H006", "shared", address);
+  }
+
   local(w: Warp, lane: number, index: number, at: number, size: number, mode: number): number {
     return this.#window(
       w,
@@ -201,6 +238,11 @@ export class MemoryPaths implements SlowPaths {
     space: string,
     shown: number,
   ): number {
+    const barrier = rule === "H006" ? mbarrierIn(w.block.cluster, at, size) : null;
+    if (barrier !== null) {
+      this.#report("H042", w, index, () => `lane ${lane} ${verbs[mode]} ${describeMbarrier(barrier)}`);
+      return at;
+    }
     if (mode !== 1)
       for (let k = at; k < at + size; k++) {
         if (this.#arena.isInitialised(k)) continue;

@@ -14,6 +14,12 @@ export const clusterCounts = ({ grid, cluster }: LaunchShape): Vector => [
   grid[2] / cluster[2],
 ];
 
+/** Where cluster number `index` stands among the clusters, x fastest. */
+export function clusterPosition(shape: LaunchShape, index: number): Vector {
+  const [x, y] = clusterCounts(shape);
+  return [index % x, Math.floor(index / x) % y, Math.floor(index / (x * y))];
+}
+
 export class Places {
   readonly #fields: RunFields;
   readonly #races: Race[] = [];
@@ -25,12 +31,7 @@ export class Places {
   /** Cluster number `index`, in the windows of `slot`; `sampled`: its first block's shared accesses are counted. */
   start(index: number, slot: number, sampled: boolean): ClusterState {
     const { shape, area, program, arena, race } = this.#fields;
-    const counts = clusterCounts(shape);
-    const clusterIndex: Vector = [
-      index % counts[0],
-      Math.floor(index / counts[0]) % counts[1],
-      Math.floor(index / (counts[0] * counts[1])),
-    ];
+    const clusterIndex = clusterPosition(shape, index);
     const [cx, cy, cz] = shape.cluster;
     const ranks = cx * cy * cz;
     const threads = shape.block[0] * shape.block[1] * shape.block[2];
@@ -65,6 +66,7 @@ export class Places {
         dynamicShared: shape.dynamicShared,
         warps: [],
         barriers: new Map(),
+        pool: { free: 0 },
         cluster,
         sharedBase,
         sharedSize: shape.sharedBytes,
@@ -88,6 +90,7 @@ export class Places {
           paramSize: program.kernel.parameterBytes,
           globalTop: arena.heapTop,
           agent: rank * warpCount + id,
+          registerCount: shape.registersPerThread,
           lanes: lanes >= 32 ? -1 : (1 << lanes) - 1,
         });
         warp.sampling = sampled && rank === 0;

@@ -14,8 +14,10 @@ import { bindBlocks, type RunnableBlock } from "./compiled.ts";
 import { reportDeadlock } from "./deadlock.ts";
 import { EventQueue } from "./events.ts";
 import type { MemoryPaths } from "./paths.ts";
-import { clusterCounts, Places } from "./places.ts";
+import { PendingClusters } from "./pending.ts";
+import { clusterCounts, clusterPosition, Places } from "./places.ts";
 import { Random } from "./random.ts";
+import { checkWarpgroups } from "./registers.ts";
 import { specialLane } from "./special.ts";
 import {
   type Block,
@@ -28,6 +30,7 @@ import {
 } from "./state.ts";
 import { Stepper } from "./step.ts";
 import { Tally } from "./tally.ts";
+import { checkExit } from "./warpgroups.ts";
 import { resolveWindow } from "./window.ts";
 
 export type Vector = readonly [number, number, number];
@@ -46,6 +49,8 @@ export interface LaunchShape {
   readonly fuel: number;
   /** Clusters resident at a time. */
   readonly resident: number;
+  /** Registers per thread at the start, for setmaxnreg. */
+  readonly registersPerThread: number;
   /** Whose tensor cores compute. */
   readonly arithmetic: TensorArithmetic;
 }
@@ -93,6 +98,7 @@ export class LaunchRun implements Machine {
   readonly #stepper: Stepper;
   readonly #places: Places;
   #paths: MemoryPaths | null = null;
+  #pending: PendingClusters | null = null;
   #fuel: number;
   #polls = 0;
   #expired = 0;
@@ -122,6 +128,14 @@ export class LaunchRun implements Machine {
       },
       polled: () => {
         this.#polls += 1;
+      },
+      exited: (warp) => {
+        const { block } = warp;
+        this.touch();
+        checkExit(this, warp);
+        if (block.live > 0) return;
+        block.exited = true;
+        block.race?.exited(block);
       },
       sample: (warp, mask, block, step) => this.#tally.sample(warp, mask, block, step),
     });
@@ -160,14 +174,16 @@ export class LaunchRun implements Machine {
     const resident: (ClusterState | null)[] = new Array<ClusterState | null>(
       Math.min(shape.resident, total),
     ).fill(null);
-    let next = 0;
+    // The random numbers of kernels that cancel nothing stay what they are.
+    const pending = new PendingClusters(sequence, shape.order === "random" ? this.#random : null);
+    this.#pending = pending;
     let turn = 0;
     for (;;) {
       for (let slot = 0; slot < resident.length; slot++) {
-        const index = sequence[next];
-        if (resident[slot] !== null || index === undefined) continue;
-        resident[slot] = this.#places.start(index, slot, next === 0);
-        next += 1;
+        if (resident[slot] !== null) continue;
+        const sampled = pending.taken === 0;
+        const index = pending.start();
+        if (index !== null) resident[slot] = this.#places.start(index, slot, sampled);
       }
       const active = resident.filter((c) => c !== null);
       if (active.length === 0) break;
@@ -237,6 +253,7 @@ export class LaunchRun implements Machine {
   #finish(cluster: ClusterState): void {
     // What is still in flight belongs to the block's memory, which the next block is about to take.
     while (this.events.force());
+    for (const block of cluster.blocks) checkWarpgroups(this, block);
     for (const block of cluster.blocks)
       for (const barrier of block.barriers.values())
         if (barrier.arrived.size > 0)
@@ -365,6 +382,14 @@ export class LaunchRun implements Machine {
 
   window(warp: Warp, instruction: Instruction, address: number, size: number, align = 1): SharedPlace | null {
     return resolveWindow(this, this.#fields.findings, warp, instruction, address, size, align);
+  }
+
+  cancelCluster(): Vector | null {
+    const index = this.#pending?.cancel() ?? null;
+    if (index === null) return null;
+    const [x, y, z] = clusterPosition(this.#fields.shape, index);
+    const [cx, cy, cz] = this.#fields.shape.cluster;
+    return [x * cx, y * cy, z * cz];
   }
 
   random(): number {

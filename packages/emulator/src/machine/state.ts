@@ -33,6 +33,10 @@ export interface WaitState {
 export interface AsyncCopy {
   done: boolean;
   lanes: number;
+  /** The lanes that issued it. */
+  readonly issued: number;
+  /** An mbarrier tracks it (cp.async.mbarrier.arrive). */
+  tracked: boolean;
   readonly instruction: Instruction;
   /** One operation of the warp's copy engine per lane of the instruction; null where races are not checked. */
   readonly op: AsyncOp | null;
@@ -81,6 +85,11 @@ export class Warp {
   committed: AsyncGroup[] = [];
   /** Agent of the warp's cp.async engine in the race checker; -1 before its first copy. */
   copyEngine = -1;
+  /** False answers in a row that mbarrier.try_wait has given the warp. */
+  spurious = 0;
+  /** Registers per thread, and the setmaxnreg instructions executed. */
+  registerCount: number;
+  readonly registerSteps: Instruction[] = [];
   /** Per lane: generation of the cluster barrier in which it has arrived without waiting yet, plus one; 0 for none. */
   readonly clusterArrivals = new Int32Array(32);
 
@@ -99,6 +108,7 @@ export class Warp {
     this.firstThread = fields.id * 32;
     this.agent = fields.agent;
     this.lanes = fields.lanes;
+    this.registerCount = fields.registerCount;
     this.groups = [{ at: 0, mask: fields.lanes, atTerminator: false, wait: null }];
   }
 
@@ -124,6 +134,7 @@ export interface WarpFields {
   readonly globalTop: number;
   readonly agent: number;
   readonly lanes: number;
+  readonly registerCount: number;
 }
 
 /** A thread block (CTA) that is resident. */
@@ -141,6 +152,8 @@ export interface Block {
   readonly dynamicShared: number;
   readonly warps: Warp[];
   readonly barriers: Map<number, Barrier>;
+  /** Registers per thread of one warp that setmaxnreg.inc may take. */
+  readonly pool: { free: number };
   readonly cluster: ClusterState;
   /** Arena offset of its shared window. */
   readonly sharedBase: number;
@@ -235,6 +248,8 @@ export interface Machine {
     size: number,
     align?: number,
   ): SharedPlace | null;
+  /** Cancel the launch of a cluster that has not started: index of its first block, null when there is none to be had. */
+  cancelCluster(): readonly [number, number, number] | null;
   /** Number from 0 to 1 of the launch's random sequence. */
   random(): number;
   /** State that others wait for has changed: what is blocked may go on. */

@@ -6,7 +6,7 @@ import type { Findings } from "../checkers/findings.ts";
 import { LaunchStopped } from "../checkers/findings.ts";
 import type { Guard, Instruction, Operand } from "../load/types.ts";
 import type { Arena } from "../memory/arena.ts";
-import { tryComplete } from "./barriers.ts";
+import { tryComplete, tryCompleteCluster } from "./barriers.ts";
 import type { RunnableBlock } from "./compiled.ts";
 import { type Group, hex, placeOf, popcount, registerWord, type Warp } from "./state.ts";
 
@@ -23,6 +23,8 @@ export interface StepHooks {
   burn(count: number, warp: Warp, at: Instruction | null): void;
   /** Something other than polling happened. */
   progress(): void;
+  /** All lanes of a warp have exited. */
+  exited(warp: Warp): void;
   /** A warp ran a block that only polls. */
   polled(): void;
   /** Called before and after a region of a sampled warp. */
@@ -86,6 +88,7 @@ export class Stepper {
       step.executions += 1;
       step.lanes += mask === -1 ? 32 : popcount(mask);
       if (mask === 0) continue;
+      if (step.touches !== null) step.touches(warp);
       if (warp.sampling && step.sampled.length > 0) hooks.sample(warp, mask, block, k);
       else step.run(warp, mask);
     }
@@ -207,8 +210,10 @@ export class Stepper {
     if (warp.groups.length === 0) {
       warp.done = true;
       block.live -= 1;
+      this.#hooks.exited(warp);
       // A group that was committed empty has nothing to wait for: rings commit past their last chunk to keep the count fixed.
-      const open = warp.openCopies.length + warp.committed.filter((g) => g.copies.length > 0).length;
+      const untracked = warp.openCopies.filter((c) => !c.tracked);
+      const open = untracked.length + warp.committed.filter((g) => g.copies.some((c) => !c.tracked)).length;
       if (open > 0)
         this.#hooks.findings.add(
           "H016",
@@ -218,6 +223,7 @@ export class Stepper {
         );
     }
     for (const barrier of block.barriers.values()) tryComplete(block, barrier);
+    tryCompleteCluster(block.cluster);
   }
 
   #lastCopy(warp: Warp): Instruction | null {
@@ -245,6 +251,7 @@ export class Stepper {
       if ((required & ~group.mask) !== 0) return false;
       block.terminations += 1;
       this.#hooks.burn(1, warp, instruction);
+      if (block.touches !== null) block.touches(warp);
     }
     if (!block.wait(warp, group, group.mask)) return false;
     this.#hooks.progress();

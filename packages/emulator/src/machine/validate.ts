@@ -39,7 +39,14 @@ export function validateLaunch(kernel: Kernel, config: LaunchConfig): Checked<tr
       ),
     );
   directives(kernel, config, threads, found);
-  if (config.cluster !== undefined) cluster(config.cluster, config.grid, found);
+  const shape = config.cluster ?? kernel.requiredCluster;
+  if (shape !== null) cluster(shape, config.grid, found);
+  clusterDirectives(kernel, config, found);
+  const registers = config.registersPerThread;
+  if (registers !== undefined && !(Number.isInteger(registers) && registers >= 1 && registers <= 255))
+    found.push(
+      invalid("TW5026", "registersPerThread", `${registers} is no number of registers from 1 to 255`),
+    );
   parameters(kernel, config.params, found);
   const dynamic = config.dynamicSmem ?? 0;
   if (!Number.isInteger(dynamic) || dynamic < 0)
@@ -57,6 +64,10 @@ export function validateLaunch(kernel: Kernel, config: LaunchConfig): Checked<tr
   }
   if (config.fuel !== undefined && !(config.fuel > 0))
     found.push(invalid("TW5026", "fuel", `${config.fuel} is no number of instructions`));
+  if (config.residentClusters !== undefined && !(config.residentClusters >= 1))
+    found.push(
+      invalid("TW5026", "residentClusters", `${config.residentClusters} is no positive number of clusters`),
+    );
   if (config.seed !== undefined && !Number.isInteger(config.seed))
     found.push(invalid("TW5026", "seed", `${config.seed} is no integer`));
   for (const rule of config.disable ?? [])
@@ -139,6 +150,42 @@ function cluster(value: readonly number[], grid: readonly number[], found: Diagn
       if ((grid[k] ?? 1) % (value[k] ?? 1) !== 0)
         found.push(invalid("TW5022", `cluster.${axis}`, `${value[k]} does not divide the grid's ${grid[k]}`));
     });
+}
+
+/** What .reqnctapercluster, .explicitcluster and .maxclusterrank ask of a launch. */
+function clusterDirectives(kernel: Kernel, config: LaunchConfig, found: Diagnostic[]): void {
+  const { requiredCluster: required, maxClusterRank: most } = kernel;
+  const given = config.cluster;
+  if (given === undefined) {
+    if (kernel.explicitCluster && required === null)
+      found.push(
+        invalid(
+          "TW5022",
+          "cluster",
+          `${kernel.name} has .explicitcluster, the launch names no cluster`,
+          "give the launch a cluster",
+        ),
+      );
+    return;
+  }
+  if (required?.some((n, k) => n !== given[k]) === true)
+    found.push(
+      invalid(
+        "TW5022",
+        "cluster",
+        `${kernel.name} has .reqnctapercluster ${required.join(", ")}, the launch a cluster of ${given.join("x")}`,
+        "leave the launch's cluster out",
+      ),
+    );
+  const blocks = given[0] * given[1] * given[2];
+  if (most !== null && blocks > most)
+    found.push(
+      invalid(
+        "TW5022",
+        "cluster",
+        `${kernel.name} has .maxclusterrank ${most}, the cluster ${blocks} blocks`,
+      ),
+    );
 }
 
 function parameters(kernel: Kernel, values: LaunchConfig["params"], found: Diagnostic[]): void {

@@ -1,0 +1,105 @@
+/** Barriers of a cluster, and registers handed between warpgroups. PTX ISA 9.0, chapters 9.7.13.4 and 9.7.19.5. */
+import type { Instruction, Operation } from "../load/types.ts";
+import { describeClusterBarrier, tryCompleteCluster } from "../machine/barriers.ts";
+import { takeRegisters } from "../machine/registers.ts";
+import type { Machine, Warp } from "../machine/state.ts";
+import type { Decoder, Row } from "./row.ts";
+import { lanesOf } from "./warp.ts";
+
+/** barrier.cluster.arrive and wait: the words up to `cluster` have been read. */
+export function clusterBarrier(d: Decoder): Operation {
+  const kind = d.choice("arrive", "wait");
+  const aligned = d.flag("aligned");
+  const members = aligned ? "warp" : "none";
+  if (kind === "wait") {
+    d.flag("acquire");
+    return {
+      kind: "wait",
+      members,
+      bind: (machine, instruction) => (warp, group, mask) => {
+        const { barrier } = warp.block.cluster;
+        if (group.wait === null) {
+          checkArrived(machine, instruction, warp, mask);
+          group.wait = {
+            generation: 0,
+            describe: () => describeClusterBarrier(warp.block.cluster),
+          };
+        }
+        const blocked = lanesOf(mask).some((l) => (warp.clusterArrivals[l] ?? 0) > barrier.generation);
+        if (blocked) return false;
+        group.wait = null;
+        for (const l of lanesOf(mask)) warp.clusterArrivals[l] = 0;
+        if (barrier.completed !== null) warp.block.race?.clocks.acquire(warp.agent, barrier.completed);
+        return true;
+      },
+    };
+  }
+  const relaxed = d.option("release", "relaxed") === "relaxed";
+  return {
+    kind: "wait",
+    members,
+    bind: (machine, instruction) => (warp, _group, mask) => {
+      arriveAtCluster(machine, instruction, warp, mask, relaxed);
+      return true;
+    },
+  };
+}
+
+function checkArrived(machine: Machine, instruction: Instruction, warp: Warp, mask: number): void {
+  const lane = lanesOf(mask).find((l) => warp.clusterArrivals[l] === 0);
+  if (lane !== undefined)
+    machine.report(
+      "H049",
+      instruction,
+      warp,
+      () => `lane ${lane} of warp ${warp.id} waits at the cluster barrier and has not arrived at it`,
+    );
+}
+
+function arriveAtCluster(
+  machine: Machine,
+  instruction: Instruction,
+  warp: Warp,
+  mask: number,
+  relaxed: boolean,
+): void {
+  const { cluster, race } = warp.block;
+  const { barrier } = cluster;
+  for (const l of lanesOf(mask)) {
+    if (warp.clusterArrivals[l] !== 0)
+      machine.report(
+        "H049",
+        instruction,
+        warp,
+        () => `lane ${l} of warp ${warp.id} arrives at the cluster barrier again with no wait in between`,
+      );
+    warp.clusterArrivals[l] = barrier.generation + 1;
+  }
+  barrier.arrived.set(warp, (barrier.arrived.get(warp) ?? 0) | mask);
+  if (race !== null) {
+    barrier.carried ??= race.clocks.empty();
+    if (relaxed) race.clocks.releaseRelaxed(warp.agent, barrier.carried);
+    else race.clocks.release(warp.agent, barrier.carried);
+  }
+  machine.countBarrier();
+  machine.touch();
+  tryCompleteCluster(cluster);
+}
+
+/** setmaxnreg: registers of a warpgroup's warps to and from the block's pool (machine/registers.ts). */
+export const setmaxnreg: Row = (d) => {
+  const kind = d.choice("inc", "dec");
+  d.choice("sync");
+  d.choice("aligned");
+  d.type("u32");
+  const count = d.literal(0);
+  if (count < 24 || count > 256 || count % 8 !== 0)
+    d.refuse(`${count} registers; it has to be a multiple of 8 from 24 to 256`);
+  return {
+    kind: "wait",
+    members: "warp",
+    divergence: "H023",
+    bind: (machine, instruction) => (warp, group) =>
+      takeRegisters(machine, instruction, warp, group, kind, count),
+  };
+};

@@ -1,0 +1,357 @@
+/** mbarrier in all forms: PTX ISA 9.0, chapter 9.7.13.15. */
+import type { Instruction, Operand, Operation } from "../load/types.ts";
+import {
+  arrive,
+  completeTx,
+  describeMbarrier,
+  expectTx,
+  initialise,
+  invalidate,
+  largestCount,
+  type Mbarrier,
+  mbarrierAt,
+  mbarrierBytes,
+} from "../machine/mbarriers.ts";
+import type { Group, Machine, SharedPlace, Warp } from "../machine/state.ts";
+import type { Decoder, Row, Table } from "./row.ts";
+import { type SharedSpace, sharedPlace, sharedSpace } from "./shared-address.ts";
+import { lanesOf } from "./warp.ts";
+
+type Address = Operand & { readonly kind: "address" };
+
+/** False answers that try_wait gives one warp in a row in random order, though it could wait on. */
+const spuriousLimit = 3;
+
+const spaceOf = (d: Decoder): SharedSpace =>
+  sharedSpace(d.option("shared", "shared::cta", "shared::cluster"));
+
+/** Semantics (with a scope) of arrivals and waits; true when `.relaxed`. */
+function relaxedOf(d: Decoder): boolean {
+  const order = d.option("release", "acquire", "relaxed");
+  d.option("cta", "cluster");
+  return order === "relaxed";
+}
+
+/** Report an operation that only the barrier's own block may make. Returns whether it is one of another block. */
+function remote(
+  machine: Machine,
+  warp: Warp,
+  instruction: Instruction,
+  place: SharedPlace,
+  what: string,
+): boolean {
+  if (place.block === warp.block) return false;
+  machine.report(
+    "H047",
+    instruction,
+    warp,
+    () => `block ${warp.block.rank} of the cluster ${what} an mbarrier of block ${place.block.rank}`,
+  );
+  return true;
+}
+
+/** Each lane's barrier in turn; what goes wrong has been reported. */
+function eachPlace(
+  address: Address,
+  space: SharedSpace,
+  act: (machine: Machine, warp: Warp, instruction: Instruction, lane: number, place: SharedPlace) => void,
+): Operation {
+  return {
+    kind: "warp",
+    bind: (machine, instruction) => (warp, mask) => {
+      for (const lane of lanesOf(mask)) {
+        const place = sharedPlace(machine, warp, instruction, address, lane, space, mbarrierBytes);
+        if (place !== null) act(machine, warp, instruction, lane, place);
+      }
+    },
+  };
+}
+
+function checkCount(machine: Machine, warp: Warp, instruction: Instruction, count: number): boolean {
+  if (count >= 1 && count <= largestCount) return true;
+  machine.report(
+    "H044",
+    instruction,
+    warp,
+    () => `a count of ${count}; it lies between 1 and ${largestCount}`,
+  );
+  return false;
+}
+
+const init: Row = (d) => {
+  const space = spaceOf(d);
+  d.type("b64");
+  const address = d.address(0);
+  const count = d.use(1, "int");
+  return eachPlace(address, space, (machine, warp, instruction, lane, place) => {
+    if (remote(machine, warp, instruction, place, "initialises")) return;
+    const n = machine.lane(warp, count, lane) >>> 0;
+    if (checkCount(machine, warp, instruction, n)) initialise(machine, warp, lane, instruction, place, n);
+  });
+};
+
+const inval: Row = (d) => {
+  const space = spaceOf(d);
+  d.type("b64");
+  const address = d.address(0);
+  return eachPlace(address, space, (machine, warp, instruction, lane, place) => {
+    if (remote(machine, warp, instruction, place, "invalidates")) return;
+    const barrier = mbarrierAt(machine, warp, instruction, place);
+    if (barrier !== null) invalidate(machine, warp, lane, instruction, barrier);
+  });
+};
+
+const transaction =
+  (complete: boolean): Row =>
+  (d) => {
+    relaxedOf(d);
+    const space = spaceOf(d);
+    d.type("b64");
+    const address = d.address(0);
+    const bytes = d.use(1, "int");
+    return eachPlace(address, space, (machine, warp, instruction, lane, place) => {
+      const barrier = mbarrierAt(machine, warp, instruction, place);
+      if (barrier === null) return;
+      const n = machine.lane(warp, bytes, lane) >>> 0;
+      if (complete) completeTx(machine, instruction, barrier, n, null);
+      else expectTx(machine, warp, instruction, barrier, n);
+    });
+  };
+
+/** arrive and arrive_drop. The state, in a 64-bit register: pending arrivals in the low word, phase in the high one. */
+const arrival =
+  (drop: boolean): Row =>
+  (d) => {
+    const expects = d.flag("expect_tx");
+    const noComplete = d.flag("noComplete");
+    const relaxed = relaxedOf(d);
+    const space = spaceOf(d);
+    d.type("b64");
+    const to = d.def(0, "int");
+    const address = d.address(1);
+    const third = d.operandCount > 2 ? d.use(2, "int") : null;
+    return {
+      kind: "warp",
+      bind: (machine, instruction) => (warp, mask) => {
+        const { race } = warp.block;
+        const carried = race?.clocks.empty() ?? null;
+        let handed: Mbarrier | null = null;
+        let phase = 0;
+        let released = false;
+        for (const lane of lanesOf(mask)) {
+          const place = sharedPlace(machine, warp, instruction, address, lane, space, mbarrierBytes);
+          const barrier = place === null ? null : mbarrierAt(machine, warp, instruction, place);
+          if (place === null || barrier === null) continue;
+          if (to.kind !== "sink" || noComplete)
+            remote(machine, warp, instruction, place, "takes the state of");
+          machine.setLane(warp, to, lane, barrier.pending, barrier.phase);
+          const operand = third === null ? 1 : machine.lane(warp, third, lane) >>> 0;
+          const count = expects ? 1 : operand;
+          if (!checkCount(machine, warp, instruction, count)) continue;
+          if (expects) expectTx(machine, warp, instruction, barrier, operand);
+          if (noComplete && count >= barrier.pending && barrier.tx === 0)
+            machine.report(
+              "H041",
+              instruction,
+              warp,
+              () => `${count} arrivals that may not complete the phase of ${describeMbarrier(barrier)}`,
+            );
+          if (drop) barrier.expected = Math.max(0, barrier.expected - count);
+          // What the warp hands on is the same for all its lanes: once per barrier and phase is enough.
+          const again: boolean = handed === barrier && phase === barrier.phase;
+          handed = barrier;
+          phase = barrier.phase;
+          if (carried !== null && !released) {
+            released = true;
+            if (relaxed) race?.clocks.releaseRelaxed(warp.agent, carried);
+            else race?.clocks.release(warp.agent, carried);
+          }
+          arrive(machine, warp, instruction, barrier, count, again ? null : carried);
+        }
+      },
+    };
+  };
+
+interface WaitForm {
+  readonly to: Operand;
+  readonly address: Address;
+  readonly space: SharedSpace;
+  /** A phase parity, or the state of an arrival. */
+  readonly parity: boolean;
+  readonly phase: Operand;
+  readonly relaxed: boolean;
+}
+
+function decodeWait(d: Decoder, hint: boolean): WaitForm {
+  const parity = d.flag("parity");
+  const relaxed = relaxedOf(d);
+  const space = spaceOf(d);
+  d.type("b64");
+  const form = { to: d.def(0, "int"), address: d.address(1), space, parity, phase: d.use(2, "int"), relaxed };
+  // The suspend-time hint bounds the wait by time, which there is none of here.
+  if (hint && d.operandCount > 3) d.use(3, "int");
+  return form;
+}
+
+interface Waited {
+  readonly barrier: Mbarrier;
+  readonly done: boolean;
+}
+
+/** Whether the phase that a lane asks for has completed; null when there is no barrier to ask. */
+function ask(
+  machine: Machine,
+  instruction: Instruction,
+  form: WaitForm,
+  warp: Warp,
+  lane: number,
+): Waited | null {
+  const { address, space, phase } = form;
+  const place = sharedPlace(machine, warp, instruction, address, lane, space, mbarrierBytes);
+  if (place === null || remote(machine, warp, instruction, place, "waits on")) return null;
+  const barrier = mbarrierAt(machine, warp, instruction, place);
+  if (barrier === null) return null;
+  const done = form.parity
+    ? (barrier.phase & 1) !== (machine.lane(warp, phase, lane) & 1)
+    : barrier.phase !== machine.lane(warp, phase, lane, 1);
+  return { barrier, done };
+}
+
+/** Lanes of `mask` whose phase has completed; a lane with no barrier to wait for goes on. Writes nothing. */
+function answers(
+  machine: Machine,
+  instruction: Instruction,
+  form: WaitForm,
+  warp: Warp,
+  mask: number,
+  seen: Set<Mbarrier>,
+): number {
+  let ready = 0;
+  for (const lane of lanesOf(mask)) {
+    const asked = ask(machine, instruction, form, warp, lane);
+    if (asked !== null) seen.add(asked.barrier);
+    if (asked === null || asked.done) ready |= 1 << lane;
+  }
+  return ready;
+}
+
+/** Give the answers, and take over what completed phases hand on. */
+function answer(
+  machine: Machine,
+  instruction: Instruction,
+  form: WaitForm,
+  warp: Warp,
+  mask: number,
+  ready: number,
+): void {
+  const { race } = warp.block;
+  if (race !== null && ready !== 0) {
+    const done = new Set<Mbarrier>();
+    answers(machine, instruction, form, warp, ready, done);
+    for (const { completed } of done) {
+      if (completed === null) continue;
+      if (form.relaxed) race.clocks.acquireRelaxed(warp.agent, completed);
+      else race.clocks.acquire(warp.agent, completed);
+    }
+    if (ready === warp.live) race.clocks.republish(warp.agent);
+  }
+  for (const lane of lanesOf(mask)) machine.setLane(warp, form.to, lane, (ready >>> lane) & 1);
+}
+
+const testWait: Row = (d) => {
+  const form = decodeWait(d, false);
+  d.strongRead();
+  return {
+    kind: "warp",
+    bind: (machine, instruction) => (warp, mask) => {
+      const ready = answers(machine, instruction, form, warp, mask, new Set());
+      answer(machine, instruction, form, warp, mask, ready);
+    },
+  };
+};
+
+/** Parks until every lane's phase has completed, or until nothing else can move; sometimes gives up early in random order. */
+const tryWait: Row = (d) => {
+  const form = decodeWait(d, true);
+  return {
+    kind: "wait",
+    members: "none",
+    bind: (machine, instruction) => (warp, group, mask) => {
+      const seen = new Set<Mbarrier>();
+      const ready = answers(machine, instruction, form, warp, mask, seen);
+      if (ready !== mask && !givesUp(machine, form, warp, group, mask, seen)) return false;
+      if (ready === mask) {
+        warp.spurious = 0;
+        machine.touch();
+      }
+      group.wait = null;
+      answer(machine, instruction, form, warp, mask, ready);
+      return true;
+    },
+  };
+};
+
+function givesUp(
+  machine: Machine,
+  form: WaitForm,
+  warp: Warp,
+  group: Group,
+  mask: number,
+  seen: ReadonlySet<Mbarrier>,
+): boolean {
+  if (group.wait !== null) return machine.expired > group.wait.generation;
+  if (machine.order === "random" && warp.spurious < spuriousLimit && machine.random() < 0.25) {
+    warp.spurious += 1;
+    return true;
+  }
+  const [barrier] = seen;
+  const lane = 31 - Math.clz32(mask & -mask);
+  group.wait = {
+    generation: machine.expired,
+    describe: () => {
+      const wanted = form.parity
+        ? `parity ${machine.lane(warp, form.phase, lane) & 1}`
+        : `phase ${machine.lane(warp, form.phase, lane, 1)}`;
+      return barrier === undefined
+        ? "an mbarrier"
+        : `the end of a phase with ${wanted} of ${describeMbarrier(barrier)}`;
+    },
+  };
+  return false;
+}
+
+const pendingCount: Row = (d) => {
+  d.type("b64");
+  const to = d.def(0, "int");
+  const state = d.use(1, "int");
+  return { kind: "lane", emit: (e) => e.setInt(to, e.pair(state)[0]) };
+};
+
+const rows = {
+  init,
+  inval,
+  expect_tx: transaction(false),
+  complete_tx: transaction(true),
+  arrive: arrival(false),
+  arrive_drop: arrival(true),
+  test_wait: testWait,
+  try_wait: tryWait,
+  pending_count: pendingCount,
+} as const;
+
+const mbarrier: Row = (d) => {
+  const name = d.choice(
+    "init",
+    "inval",
+    "arrive",
+    "arrive_drop",
+    "test_wait",
+    "try_wait",
+    "pending_count",
+    "expect_tx",
+    "complete_tx",
+  );
+  return rows[name](d);
+};
+
+export const mbarrierTable: Table = { mbarrier };

@@ -1,0 +1,158 @@
+/**
+ * st.async and red.async: stores and reductions in the shared memory of a cluster that signal an mbarrier beside their
+ * destination. PTX ISA 9.0, chapters 9.7.9.12 and 9.7.13.7. They belong to the generic proxy.
+ */
+import type { Instruction, Operand, Operation } from "../load/types.ts";
+import { completeTx, mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
+import type { Machine, SharedPlace, Warp } from "../machine/state.ts";
+import { bitsOf, type Decoder, type Row } from "./row.ts";
+import { type SharedSpace, sharedPlace, sharedSpace } from "./shared-address.ts";
+import { lanesOf } from "./warp.ts";
+
+type Address = Operand & { readonly kind: "address" };
+
+interface Form {
+  readonly destination: Address;
+  readonly barrier: Address;
+  readonly space: SharedSpace;
+  readonly bytes: number;
+  /** Words of the value in one lane, lowest first. */
+  readonly words: (machine: Machine, warp: Warp, lane: number) => readonly number[];
+  /** Puts the words into memory at word index `at`. */
+  readonly put: (memory: Int32Array, at: number, words: readonly number[]) => void;
+  /** What names the engine: reductions of one barrier are atomic, so they need no order among themselves. */
+  readonly engine: "st.async" | "red.async";
+}
+
+function operation(form: Form): Operation {
+  return {
+    kind: "warp",
+    bind: (machine, instruction) => (warp, mask) => {
+      for (const lane of lanesOf(mask)) issue(machine, instruction, form, warp, lane);
+    },
+  };
+}
+
+function issue(machine: Machine, instruction: Instruction, form: Form, warp: Warp, lane: number): void {
+  const { space, bytes } = form;
+  const to = sharedPlace(machine, warp, instruction, form.destination, lane, space, bytes);
+  const signal = sharedPlace(machine, warp, instruction, form.barrier, lane, space, mbarrierBytes);
+  if (to === null || signal === null || !together(machine, warp, instruction, to, signal)) return;
+  const barrier = mbarrierAt(machine, warp, instruction, signal);
+  if (barrier === null) return;
+  const words = form.words(machine, warp, lane);
+  const { race } = warp.block;
+  let op = null;
+  if (race !== null) {
+    const inOrder = form.engine === "red.async";
+    const engine = race.clocks.engine(`${form.engine}:${barrier.at}`, { proxy: "generic", inOrder });
+    op = race.begin(warp, lane, engine, instruction);
+    race.asyncWrite(op, to.at, bytes);
+  }
+  machine.countTraffic("shared", 0, bytes);
+  machine.events.post({
+    ready: () => true,
+    run: () => {
+      form.put(machine.arena.words, to.at >> 2, words);
+      machine.arena.markInitialised(to.at, bytes);
+      completeTx(machine, instruction, barrier, bytes, op);
+    },
+  });
+}
+
+function together(
+  machine: Machine,
+  warp: Warp,
+  instruction: Instruction,
+  to: SharedPlace,
+  signal: SharedPlace,
+): boolean {
+  if (to.block === signal.block) return true;
+  machine.report(
+    "H003",
+    instruction,
+    warp,
+    () =>
+      `the destination lies in block ${to.block.rank} of the cluster, its mbarrier in block ${signal.block.rank}`,
+  );
+  return false;
+}
+
+function spaceAndSignal(d: Decoder): SharedSpace {
+  const space = sharedSpace(d.option("shared::cluster"));
+  d.choice("mbarrier::complete_tx::bytes");
+  return space;
+}
+
+export const storeAsync: Row = (d) => {
+  d.flag("weak");
+  const space = spaceAndSignal(d);
+  const vector = d.option("v2", "v4");
+  const type = d.type("b32", "b64", "u32", "u64", "s32", "s64", "f32", "f64");
+  const each = bitsOf(type) / 32;
+  const destination = d.address(0);
+  const value = d.use(1);
+  const barrier = d.address(2);
+  const elements = value.kind === "vector" ? value.elements : [value];
+  const count = vector === null ? 1 : Number(vector.slice(1));
+  if (elements.length !== count) d.refuse(`needs a vector of ${count}`);
+  return operation({
+    destination,
+    barrier,
+    space,
+    bytes: elements.length * each * 4,
+    words: (machine, warp, lane) =>
+      elements.flatMap((x) =>
+        each === 1
+          ? [machine.lane(warp, x, lane)]
+          : [machine.lane(warp, x, lane), machine.lane(warp, x, lane, 1)],
+      ),
+    put: (memory, at, words) => memory.set(words, at),
+    engine: "st.async",
+  });
+};
+
+const reductions: Readonly<Record<string, (old: number, x: number) => number>> = {
+  "inc.u32": (old, x) => (old >>> 0 >= x >>> 0 ? 0 : old + 1),
+  "dec.u32": (old, x) => (old === 0 || old >>> 0 > x >>> 0 ? x : old - 1),
+  "min.u32": (old, x) => Math.min(old >>> 0, x >>> 0),
+  "max.u32": (old, x) => Math.max(old >>> 0, x >>> 0),
+  "min.s32": (old, x) => Math.min(old, x),
+  "max.s32": (old, x) => Math.max(old, x),
+  "and.b32": (old, x) => old & x,
+  "or.b32": (old, x) => old | x,
+  "xor.b32": (old, x) => old ^ x,
+  "add.u32": (old, x) => old + x,
+  "add.s32": (old, x) => old + x,
+};
+
+export const reduceAsync: Row = (d) => {
+  d.choice("relaxed");
+  d.choice("cluster");
+  const space = spaceAndSignal(d);
+  const op = d.choice("inc", "dec", "min", "max", "and", "or", "xor", "add");
+  const type = d.type("b32", "u32", "s32", "u64");
+  const wide = type === "u64";
+  const reduce = reductions[`${op}.${type}`];
+  if (wide ? op !== "add" : reduce === undefined) d.refuse(`.${op} is not defined for .${type}`);
+  const destination = d.address(0);
+  const value = d.use(1, "int");
+  const barrier = d.address(2);
+  return operation({
+    destination,
+    barrier,
+    space,
+    bytes: wide ? 8 : 4,
+    words: (machine, warp, lane) => [machine.lane(warp, value, lane), machine.lane(warp, value, lane, 1)],
+    put: (memory, at, [low = 0, high = 0]) => {
+      if (reduce !== undefined) {
+        memory[at] = reduce(memory[at] ?? 0, low);
+        return;
+      }
+      const sum = ((memory[at] ?? 0) >>> 0) + (low >>> 0);
+      memory[at] = sum;
+      memory[at + 1] = (memory[at + 1] ?? 0) + high + (sum > 0xffffffff ? 1 : 0);
+    },
+    engine: "red.async",
+  });
+};
