@@ -1,4 +1,5 @@
 /** Allocation of tensor memory, and the fences of tcgen05. PTX ISA 9.0, chapters 9.7.16.7 and 9.7.16.11. */
+import { severalLanes } from "../checkers/shadow.ts";
 import type { Instruction, Operation } from "../load/types.ts";
 import type { Block, Machine, WaitState, Warp } from "../machine/state.ts";
 import { checkGroup, fencedEngine, issuingEngines } from "../machine/tensor-pipe.ts";
@@ -230,7 +231,8 @@ export function tensorAlloc(d: Decoder): Operation {
     (machine, instruction, { warp, granted }) => {
       const address = sharedAddress(machine, instruction, warp, destination, 0, generic);
       const at = machine.shared(warp, 0, instruction, address, 4, 1);
-      warp.block.race?.write(warp, 0, at, 4, instruction.index);
+      // The whole warp may read what it has stored without more ado.
+      warp.block.race?.write(warp, severalLanes, at, 4, instruction.index);
       machine.arena.words[at >> 2] = granted ?? 0;
       machine.countTraffic("shared", 0, 4);
     },
