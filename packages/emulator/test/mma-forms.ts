@@ -161,10 +161,20 @@ export type InputClass = (typeof inputClasses)[number];
 /** Blocks per class. */
 export const casesPerClass = 4;
 
-type Bits = (count: number) => bigint;
+export type Bits = (count: number) => bigint;
+
+/** Random bits by the reproducible generator. */
+export function bitSource(seed: number): Bits {
+  const next = generator(seed);
+  return (count) => {
+    let value = 0n;
+    for (let have = 0; have < count; have += 16) value = (value << 16n) | BigInt(Math.floor(next() * 65536));
+    return value & ((1n << BigInt(count)) - 1n);
+  };
+}
 
 /** The code of one element. */
-function element(type: string, kind: InputClass, operand: "a" | "b" | "c", bits: Bits): bigint {
+export function element(type: string, kind: InputClass, operand: "a" | "b" | "c", bits: Bits): bigint {
   const field = fields[type];
   if (field === undefined) return bits(type === "s32" ? 32 : Number(type.slice(1)));
   const [e, m] = field;
@@ -220,12 +230,7 @@ function element(type: string, kind: InputClass, operand: "a" | "b" | "c", bits:
 
 /** Input registers of all cases of a class, as words in the kernel's order. */
 export function inputsOf(form: MmaForm, kind: InputClass): Readonly<Record<"a" | "b" | "c", Uint32Array>> {
-  const next = generator(inputClasses.indexOf(kind) * 1000 + form.name.length * 7 + 1);
-  const bits: Bits = (count) => {
-    let value = 0n;
-    for (let have = 0; have < count; have += 16) value = (value << 16n) | BigInt(Math.floor(next() * 65536));
-    return value & ((1n << BigInt(count)) - 1n);
-  };
+  const bits = bitSource(inputClasses.indexOf(kind) * 1000 + form.name.length * 7 + 1);
   const operand = (name: "a" | "b" | "c", type: string, registers: number): Uint32Array => {
     const width =
       type === "s32"
