@@ -163,16 +163,17 @@ function resolve(
 ): Product | null {
   const { warp, lane, instruction } = issue;
   const { kind, group } = form;
-  const report = (rule: RuleId, message: string): void =>
-    machine.report(rule, instruction, warp, () => message);
+  const report = (rule: RuleId, ...faults: readonly string[]): void => {
+    if (faults.length > 0) machine.report(rule, instruction, warp, () => faults.join("; "));
+  };
   const word = machine.lane(warp, form.descriptor, lane);
   let decoded = descriptors.get(word);
   if (decoded === undefined) {
     decoded = decodeInstructionDescriptor(word, form);
     descriptors.set(word, decoded);
   }
-  for (const fault of decoded.encoding) report("H070", fault);
-  for (const fault of decoded.meaning) report("H072", fault);
+  report("H070", ...decoded.encoding);
+  report("H072", ...decoded.meaning);
   const { descriptor } = decoded;
   if (descriptor === null || decoded.meaning.length > 0) return null;
   const { m, n } = descriptor;
@@ -190,7 +191,7 @@ function resolve(
   let columns: ColumnMask | null = null;
   if (form.columnMask !== null) {
     const found = decodeColumnMask(wide(machine, warp, form.columnMask, lane), m, n, descriptor.maxShift);
-    for (const fault of found.faults) report("H070", fault);
+    report("H070", ...found.faults);
     if (found.mask.shift > 32) return null;
     columns = found.mask;
   }
@@ -273,15 +274,11 @@ function sharedOperand(
   shape: OperandShape,
 ): Int32Array | null {
   const { descriptor, faults } = decodeSharedDescriptor(wide(machine, warp, operand, lane));
-  for (const fault of faults)
-    machine.report("H071", instruction, warp, () => `descriptor of ${name}: ${fault}`);
-  if (descriptor === null) return null;
-  const fault = swizzleFault(descriptor.swizzle, shape.major, shape.bits);
-  if (fault !== null) {
-    machine.report("H071", instruction, warp, () => `descriptor of ${name}: ${fault}`);
-    return null;
-  }
-  return piecesOf(descriptor, shape);
+  const impossible = descriptor === null ? null : swizzleFault(descriptor.swizzle, shape.major, shape.bits);
+  const all = impossible === null ? faults : [...faults, impossible];
+  if (all.length > 0)
+    machine.report("H071", instruction, warp, () => `descriptor of ${name}: ${all.join("; ")}`);
+  return descriptor === null || impossible !== null ? null : piecesOf(descriptor, shape);
 }
 
 function inWindow(
