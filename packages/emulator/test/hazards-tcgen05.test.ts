@@ -239,7 +239,7 @@ test("H006 H033 H035 operands in shared memory", () => {
     { ...base, edit: early },
     /^H035 shared address 0x0 is overwritten by warp 0 while an asynchronous operation may still read it/,
   );
-  const late = replace("bra WAIT;\n", "bra WAIT;\n@!%p0 st.shared.b32 [%r1], %t;\n");
+  const late = replace("@!%p3 bra WAIT;\n", "@!%p3 bra WAIT;\n@!%p0 st.shared.b32 [%r1], %t;\n");
   clean(runMma({ ...base, edit: late }).report);
 });
 
