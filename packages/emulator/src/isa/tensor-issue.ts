@@ -76,18 +76,23 @@ export function tensorCommit(d: Decoder): Operation {
       const clocks = warp.block.race?.clocks ?? null;
       // What the commit tracks is what has been issued before it.
       const carried = clocks === null ? null : committed(clocks, warp, issue.lane);
-      issueTensor(machine, issue, () => {
-        for (const barrier of barriers) {
-          if (barrier.block.exited)
-            machine.report(
-              "H043",
-              instruction,
-              warp,
-              () => `the commit arrives in block rank ${barrier.block.rank}, which has exited`,
-            );
-          else engineArrive(machine, instruction, barrier, carried);
-        }
-      });
+      issueTensor(
+        machine,
+        issue,
+        () => {
+          for (const barrier of barriers) {
+            if (barrier.block.exited)
+              machine.report(
+                "H043",
+                instruction,
+                warp,
+                () => `the commit arrives in block rank ${barrier.block.rank}, which has exited`,
+              );
+            else engineArrive(machine, instruction, barrier, carried);
+          }
+        },
+        false,
+      );
     },
   };
 }

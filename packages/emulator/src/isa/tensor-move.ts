@@ -1,6 +1,7 @@
 /** Moves between tensor memory and registers: tcgen05.ld, st and wait. PTX ISA 9.0, chapter 9.7.16.8. */
 import type { AsyncOp, Clocks } from "../checkers/race.ts";
 import type { Instruction, Operand, Operation, Register } from "../load/types.ts";
+import { checkLoaded, held, heldRegisters, hold } from "../machine/held-registers.ts";
 import type { Group, Machine, Warp } from "../machine/state.ts";
 import { fencedEngine } from "../machine/tensor-pipe.ts";
 import {
@@ -13,7 +14,7 @@ import {
   tensorMemory,
 } from "../memory/tensor-memory.ts";
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
-import type { Decoder } from "./row.ts";
+import { type Decoder, registersOf } from "./row.ts";
 import { tensorReduction } from "./tensor-reduction.ts";
 import { type TensorShapeName, tensorShape } from "./tensor-shapes.ts";
 
@@ -25,6 +26,8 @@ const mostRegisters = 128;
 export interface TensorMoves {
   loads: number;
   stores: number;
+  /** Registers of loads that have not been waited for. */
+  readonly held: Register[];
   /** Newest operation of each kind, for the waits; null when order is not checked. */
   load: AsyncOp | null;
   store: AsyncOp | null;
@@ -36,7 +39,7 @@ export function tensorMoves(warp: Warp): TensorMoves {
   const { engines } = warp.block.cluster;
   const known = engines.get(movesName(warp)) as TensorMoves | undefined;
   if (known !== undefined) return known;
-  const moves: TensorMoves = { loads: 0, stores: 0, load: null, store: null };
+  const moves: TensorMoves = { loads: 0, stores: 0, held: [], load: null, store: null };
   engines.set(movesName(warp), moves);
   return moves;
 }
@@ -164,9 +167,12 @@ export function tensorLoad(d: Decoder): Operation {
   const reduction = d.flag("red") ? tensorReduction(d) : null;
   const form = decodeMove(d, true, reduction !== null);
   const reduced = reduction === null ? null : registersIn(d, d.def(1), 1);
-  return aligned((machine, instruction) => (warp) => {
-    markWritten(machine, warp, form.registers);
-    if (reduced !== null) markWritten(machine, warp, reduced);
+  const addressed = registersOf(form.address);
+  const targets = [...form.registers, ...(reduced ?? [])];
+  const operation = aligned((machine, instruction) => (warp) => {
+    checkLoaded(machine, instruction, warp, targets, "written");
+    checkLoaded(machine, instruction, warp, addressed, "read");
+    markWritten(machine, warp, targets);
     const places = bases(machine, instruction, warp, form);
     if (places === null) return;
     const access = beginMove(instruction, warp, "read");
@@ -174,6 +180,12 @@ export function tensorLoad(d: Decoder): Operation {
     const moves = tensorMoves(warp);
     moves.loads += 1;
     moves.load = access.op;
+    const registers = heldRegisters(warp);
+    registers.inFlight = true;
+    for (const target of targets) {
+      hold(registers, target, held.loaded);
+      moves.held.push(target);
+    }
     const memory = tensorMemory(warp.block);
     const [lower, upper] = [wordAt(places[0]), wordAt(places[1])];
     machine.events.post({
@@ -199,6 +211,7 @@ export function tensorLoad(d: Decoder): Operation {
       },
     });
   });
+  return { ...operation, holds: targets };
 }
 
 export function tensorStore(d: Decoder): Operation {
@@ -236,6 +249,14 @@ export function tensorStore(d: Decoder): Operation {
   });
 }
 
+/** The loads are complete: their registers are the warp's again. */
+function letGo(warp: Warp, moves: TensorMoves): void {
+  const registers = heldRegisters(warp);
+  for (const { id } of moves.held) registers.state[id] = (registers.state[id] ?? 0) & ~held.loaded;
+  moves.held.length = 0;
+  registers.inFlight = false;
+}
+
 /** tcgen05.wait::ld and wait::st: the warp's own loads or stores are complete. */
 export function tensorWait(d: Decoder, which: "load" | "store"): Operation {
   d.choice("sync");
@@ -252,6 +273,7 @@ export function tensorWait(d: Decoder, which: "load" | "store"): Operation {
         return false;
       }
       group.wait = null;
+      if (which === "load") letGo(warp, moves);
       const op = which === "load" ? moves.load : moves.store;
       if (op !== null) warp.block.race?.clocks.waited(warp.agent, op.engine, op.clock);
       return true;

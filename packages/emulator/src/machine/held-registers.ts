@@ -13,6 +13,8 @@ export const held = {
   read: 2,
   /** The warp has written it since its last wgmma.fence. */
   dirty: 4,
+  /** A tcgen05.ld will write it: any use has to wait. */
+  loaded: 8,
 } as const;
 
 /** Of one warp. */
@@ -85,6 +87,8 @@ export function touchCheck(
     const { state } = registers;
     if (registers.inFlight)
       for (const { instruction, uses, defs } of touches) {
+        checkLoaded(machine, instruction, warp, uses, "read");
+        checkLoaded(machine, instruction, warp, defs, "written");
         for (const { id, name } of uses)
           if (((state[id] ?? 0) & held.written) !== 0)
             report(machine, instruction, warp, name, "read", "writes");
@@ -103,6 +107,25 @@ export function touchCheck(
       }
     for (const register of written) hold(registers, register, held.dirty);
   };
+}
+
+/** Report the first of some registers that a tcgen05.ld in flight will write. */
+export function checkLoaded(
+  machine: Machine,
+  instruction: Instruction,
+  warp: Warp,
+  registers: readonly Register[],
+  done: "read" | "written",
+): void {
+  const { state } = heldRegisters(warp);
+  const found = registers.find(({ id }) => ((state[id] ?? 0) & held.loaded) !== 0);
+  if (found !== undefined)
+    machine.report(
+      "H086",
+      instruction,
+      warp,
+      () => `${found.name} is ${done} by warp ${warp.id} while a tcgen05.ld in flight writes it`,
+    );
 }
 
 function report(

@@ -30,6 +30,7 @@ import {
 } from "./state.ts";
 import { Stepper } from "./step.ts";
 import { Tally } from "./tally.ts";
+import { checkTensorLeaks } from "./tensor-pipe.ts";
 import { checkExit } from "./warpgroups.ts";
 import { resolveWindow } from "./window.ts";
 
@@ -254,6 +255,7 @@ export class LaunchRun implements Machine {
     // What is still in flight belongs to the block's memory, which the next block is about to take.
     while (this.events.force());
     for (const block of cluster.blocks) checkWarpgroups(this, block);
+    checkTensorLeaks(this, cluster);
     for (const block of cluster.blocks)
       for (const barrier of block.barriers.values())
         if (barrier.arrived.size > 0)

@@ -5,8 +5,8 @@
  */
 import type { AsyncOp, Carried, Clocks } from "../checkers/race.ts";
 import type { Instruction } from "../load/types.ts";
-import type { TensorAccess } from "../memory/tensor-memory.ts";
-import { type Block, hex, type Machine, popcount, type Warp } from "./state.ts";
+import { type TensorAccess, tensorMemories } from "../memory/tensor-memory.ts";
+import { type Block, type ClusterState, hex, type Machine, popcount, type Warp } from "./state.ts";
 
 /** An instruction that one thread issues. */
 export interface TensorIssue {
@@ -133,8 +133,12 @@ export function beginTensor(
   return { warp, lane, instruction, group, op, access };
 }
 
-/** Queue the work of an instruction: `run` is called after that of all instructions issued before it. */
-export function issueTensor(machine: Machine, issue: TensorIssue, run: () => void): void {
+/**
+ * Queue the work of an instruction: `run` is called after that of all instructions issued before it.
+ *
+ * @param touches whether it uses memory of its blocks, which then must not have exited (H088).
+ */
+export function issueTensor(machine: Machine, issue: TensorIssue, run: () => void, touches = true): void {
   const queue = queueOf(issue.warp.block, issue.group);
   const turn = queue.issued;
   queue.issued += 1;
@@ -142,9 +146,34 @@ export function issueTensor(machine: Machine, issue: TensorIssue, run: () => voi
     ready: () => queue.run === turn,
     run: () => {
       queue.run += 1;
+      if (touches) checkAlive(machine, issue);
       run();
     },
   });
+}
+
+function checkAlive(machine: Machine, { warp, instruction, group }: TensorIssue): void {
+  const gone = blocksOf(warp.block, group).find((block) => block.exited);
+  if (gone !== undefined)
+    machine.report(
+      "H088",
+      instruction,
+      warp,
+      () => `block rank ${gone.rank} has exited before the tensor core came to this instruction`,
+    );
+}
+
+/** A cluster ends: all tensor memory has to have been given back (H088). */
+export function checkTensorLeaks(machine: Machine, cluster: ClusterState): void {
+  for (const { block, allocations } of tensorMemories(cluster))
+    for (const { column, columns, instruction, warp } of allocations)
+      machine.report(
+        "H088",
+        instruction,
+        warp,
+        () =>
+          `block rank ${block.rank} ends with columns ${column} to ${column + columns - 1} still allocated`,
+      );
 }
 
 /**
