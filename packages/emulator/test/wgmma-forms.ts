@@ -271,7 +271,7 @@ export function kernelOf(f: WgmmaForm, edit: (body: string) => string = (body) =
       "wgmma.wait_group.sync.aligned 0;",
     ].join("\n"),
   );
-  return `.version 8.0
+  return `.version 8.7
 .target sm_90a
 .address_size 64
 .visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd)

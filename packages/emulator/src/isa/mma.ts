@@ -5,8 +5,8 @@ import { bitsDouble, doubleHigh, doubleLow } from "../numerics/bits.ts";
 import { fma64 } from "../numerics/exact.ts";
 import { fromF16, toF16 } from "../numerics/floats.ts";
 import { fmaNearest } from "../numerics/fma64.ts";
-import { createTile, multiplyTile, type Tile } from "../numerics/fused-dot.ts";
-import { exponentOfBits, operandTable, tf32Mask, zeroExponent } from "../numerics/operands.ts";
+import { operandTable, tf32Mask } from "../numerics/operands.ts";
+import { stepDot, tileDotInt } from "../numerics/tensor-dot.ts";
 import { type OperandFormat, stepOf } from "../numerics/tensorcore.ts";
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
 import { type Coordinates, type Fragments, fragmentIndex, fragmentsOf } from "./fragments.ts";
@@ -189,27 +189,49 @@ function floatProduct(machine: Machine, form: Form): (warp: Warp) => void {
   const place = (at: number): number => ((at & 2) === 0 ? 0 : k / 2) + (at >> 2) * 2 + (at & 1);
   const index = unpacked ? indicesOf(fragments, place) : indicesOf(fragments);
   const arithmetic = unpacked ? { ...known, step: k / 2 } : known;
-  const tile = createTile(m, n, k, tiles);
-  const accumulators = new Float32Array(unpacked ? tile.c.length : 0);
-  const loadA = loader(machine, form.a, index.a, aType, unpacked, tile.a, tile.aExponents);
-  const loadB = loader(machine, form.b, index.b, bType, unpacked, tile.b, tile.bExponents);
   const half = dType === "f16";
+  const shape = {
+    aKind: unpacked ? "f16" : aType,
+    bKind: unpacked ? "f16" : bType,
+    m,
+    n,
+    k,
+    accumulator: half ? "f16" : "f32",
+  } as const;
+  const a = new Float32Array(m * k * tiles);
+  const b = new Float32Array(n * k * tiles);
+  const c = new Float32Array(m * n * tiles);
+  const cBits = new Int32Array(c.buffer);
+  // Tiles lie behind one another.
+  const parts = Array.from({ length: tiles }, (_, t) => ({
+    a: a.subarray(t * m * k, (t + 1) * m * k),
+    b: b.subarray(t * n * k, (t + 1) * n * k),
+    c: c.subarray(t * m * n, (t + 1) * m * n),
+  }));
+  const accumulators = new Float32Array(unpacked ? c.length : 0);
+  const loadA = loader(machine, form.a, index.a, aType, a);
+  const loadB = loader(machine, form.b, index.b, bType, b);
   return (warp) => {
     loadA(warp);
     loadB(warp);
-    loadAccumulators(machine, warp, form, index.c, tile.c, tile.cBits);
+    loadAccumulators(machine, warp, form, index.c, c, cBits);
     if (unpacked) {
-      accumulators.set(tile.c);
-      tile.c.fill(0);
+      accumulators.set(c);
+      c.fill(0);
     }
-    for (let t = 0; t < tiles; t++) multiplyTile(tile, t, arithmetic, half);
-    if (unpacked) addAccumulators(accumulators, tile, half);
-    storeAccumulators(machine, warp, form, index.d, tile.c, tile.cBits);
+    for (const part of parts) stepDot(arithmetic, shape, part.a, part.b, part.c);
+    if (unpacked) addAccumulators(accumulators, c, cBits, half);
+    storeAccumulators(machine, warp, form, index.d, c, cBits);
   };
 }
 
 /** The accumulators added to products that started from zero, each sum rounded to nearest even. */
-function addAccumulators(accumulators: Float32Array, { c, cBits }: Tile, half: boolean): void {
+function addAccumulators(
+  accumulators: Float32Array,
+  c: Float32Array,
+  cBits: Int32Array,
+  half: boolean,
+): void {
   for (let at = 0; at < c.length; at++) {
     const sum = (accumulators[at] as number) + (c[at] as number);
     if (Number.isNaN(sum)) cBits[at] = 0x7fffffff;
@@ -217,32 +239,27 @@ function addAccumulators(accumulators: Float32Array, { c, cBits }: Tile, half: b
   }
 }
 
-/** Decodes an operand's registers into values and exponents. */
+/** Decodes an operand's registers. */
 function loader(
   machine: Machine,
   registers: readonly Register[],
   index: Int32Array,
   format: OperandFormat,
-  unpacked: boolean,
-  values: Float64Array,
-  exponents: Int32Array,
+  to: Float32Array,
 ): (warp: Warp) => void {
-  if (format === "tf32")
+  if (format === "tf32") {
+    const bits = new Int32Array(to.buffer);
     return (warp) => {
-      const { words, floats } = machine.arena;
+      const { words } = machine.arena;
       registers.forEach((register, r) => {
         const base = laneZero(warp, register);
-        for (let l = 0; l < 32; l++) {
-          const word = words[base + l] as number;
-          const bits = word & tf32Mask;
-          const at = index[r * 32 + l] as number;
-          // A NaN whose bits all lie in the part that does not exist still has the exponent of an infinity.
-          values[at] = bits === word ? (floats[base + l] as number) : floatOf(bits);
-          exponents[at] = (bits & 0x7fffffff) === 0 ? zeroExponent : exponentOfBits(bits);
-        }
+        // A NaN whose bits all lie in the part that does not exist is an infinity.
+        for (let l = 0; l < 32; l++)
+          bits[index[r * 32 + l] as number] = (words[base + l] as number) & tf32Mask;
       });
     };
-  const table = operandTable(format, unpacked);
+  }
+  const { values } = operandTable(format);
   const bits = elementTypes[format].bits;
   const parts = 32 / bits;
   const mask = 2 ** bits - 1;
@@ -254,22 +271,12 @@ function loader(
       for (let l = 0; l < 32; l++) {
         const word = words[base + l] as number;
         for (let p = 0; p < parts; p++) {
-          const code = (word >>> (p * bits)) & mask;
-          const at = index[from] as number;
-          values[at] = table.values[code] as number;
-          exponents[at] = table.exponents[code] as number;
+          to[index[from] as number] = values[(word >>> (p * bits)) & mask] as number;
           from += 1;
         }
       }
     }
   };
-}
-
-const scratch = new Float32Array(1);
-const scratchBits = new Int32Array(scratch.buffer);
-function floatOf(bits: number): number {
-  scratchBits[0] = bits;
-  return scratch[0] as number;
 }
 
 function loadAccumulators(
@@ -374,16 +381,13 @@ function loadDoubles(
 
 // ---------------------------------------------------------------- integers
 
-const largest = 2 ** 31 - 1;
-const smallest = -(2 ** 31);
-
 /** Exact; beyond 32 bits the result wraps, or stops at the ends with .satfinite. */
 function integerProduct(machine: Machine, form: Form): (warp: Warp) => void {
   const { m, n, k } = form.fragments;
   const { combine, saturate } = form;
   const index = indicesOf(form.fragments);
-  const a = new Int32Array(m * k);
-  const b = new Int32Array(n * k);
+  const a = new Int16Array(m * k);
+  const b = new Int16Array(n * k);
   const c = new Int32Array(m * n);
   return (warp) => {
     loadIntegers(machine, warp, form.a, index.a, form.aType, a);
@@ -393,22 +397,33 @@ function integerProduct(machine: Machine, form: Form): (warp: Warp) => void {
       const base = laneZero(warp, register);
       for (let l = 0; l < 32; l++) c[index.c[r * 32 + l] as number] = words[base + l] as number;
     });
-    for (let row = 0; row < m; row++)
-      for (let column = 0; column < n; column++) {
-        let dot = 0;
-        for (let i = 0; i < k; i++) {
-          const x = a[row * k + i] as number;
-          const y = b[column * k + i] as number;
-          dot += combine === "multiply" ? x * y : combine === "xor" ? x ^ y : x & y;
-        }
-        const sum = (c[row * n + column] as number) + dot;
-        c[row * n + column] = saturate ? Math.min(largest, Math.max(smallest, sum)) : sum | 0;
-      }
+    if (combine === "multiply") tileDotInt(form.fragments, a, b, c, saturate);
+    else combineBits(combine, form.fragments, a, b, c);
     form.d.forEach((register, r) => {
       const base = laneZero(warp, register);
       for (let l = 0; l < 32; l++) words[base + l] = c[index.d[r * 32 + l] as number] as number;
     });
   };
+}
+
+/** Counts of the bits that .xor or .and leaves; they do not saturate. */
+function combineBits(
+  combine: "xor" | "and",
+  { m, n, k }: Fragments,
+  a: Int16Array,
+  b: Int16Array,
+  c: Int32Array,
+): void {
+  for (let row = 0; row < m; row++)
+    for (let column = 0; column < n; column++) {
+      let count = 0;
+      for (let i = 0; i < k; i++) {
+        const x = a[row * k + i] as number;
+        const y = b[column * k + i] as number;
+        count += combine === "xor" ? x ^ y : x & y;
+      }
+      c[row * n + column] = ((c[row * n + column] as number) + count) | 0;
+    }
 }
 
 function loadIntegers(
@@ -417,7 +432,7 @@ function loadIntegers(
   registers: readonly Register[],
   index: Int32Array,
   type: ElementType,
-  to: Int32Array,
+  to: Int16Array,
 ): void {
   const { words } = machine.arena;
   const { bits } = elementTypes[type];
