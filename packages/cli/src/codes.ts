@@ -96,6 +96,21 @@ export const codes = {
     kind: "check",
     meaning: "completion orders that the memory model allows give different results",
   },
+  notMeasurable: {
+    code: "TW7070",
+    kind: "unsupported",
+    meaning: "speed is asked of something that has none, such as the emulator",
+  },
+  peerFailed: {
+    code: "TW7071",
+    kind: "toolchain",
+    meaning: "the program of a peer does not start, fails, or prints something else than its times",
+  },
+  benchLost: {
+    code: "TW7072",
+    kind: "check",
+    meaning: "the process that measured hung or crashed",
+  },
 } as const satisfies Record<string, CodeRow>;
 
 /** A diagnostic of this package; its kind follows from its code. */

@@ -1,5 +1,7 @@
 /** All commands, in the order of --help. */
+import { systemPorts } from "../bench/ports.ts";
 import type { Command } from "../kit/command.ts";
+import { benchCommand } from "./bench.ts";
 import { compile } from "./compile.ts";
 import { demo } from "./demo.ts";
 import { doctor } from "./doctor.ts";
@@ -13,6 +15,7 @@ export const commands: readonly Command[] = [
   demo,
   compile,
   run,
+  benchCommand(systemPorts),
   plan,
   emulate,
   targetsCommand,

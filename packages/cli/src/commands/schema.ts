@@ -9,6 +9,8 @@ import {
 } from "@tilewright/ir";
 import { z } from "zod";
 import { backends } from "../backends.ts";
+import { benchRecordSchema } from "../bench/record.ts";
+import { shapesSchema } from "../bench/shapes.ts";
 import { codes, problemWith } from "../codes.ts";
 import { defineCommand } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
@@ -61,6 +63,11 @@ const rows: Readonly<Record<string, SchemaRow>> = {
   },
   launch: { summary: "how emulate launches a kernel", make: () => ofZod(launchSchema, "launch", "input") },
   run: { summary: "what run --json prints", make: () => ofZod(runResultSchema, "run", "output") },
+  shapes: {
+    summary: "sizes that bench reads with --shapes",
+    make: () => ofZod(shapesSchema, "shapes", "input"),
+  },
+  bench: { summary: "one line that bench writes", make: () => ofZod(benchRecordSchema, "bench", "output") },
 };
 
 export const schema = defineCommand({

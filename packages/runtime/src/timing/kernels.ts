@@ -1,6 +1,7 @@
 /** A compiled artefact as a contender: every kernel of it packed once for each buffer set. */
 import {
   type Checked,
+  evaluateConstraints,
   evaluateLaunchExpr,
   type LaunchEnvironment,
   launchEnvironment,
@@ -56,6 +57,8 @@ function load(
     ...launchEnvironment(problem, context.info, launchScalars),
     ...Object.fromEntries(problem.epilogue.map((_, index) => [`epilogue${index}`, launchScalars.step])),
   };
+  const met = evaluateConstraints(manifest.constraints ?? [], env);
+  if (!met.ok) return met;
   const workspace = makeWorkspace(context, manifest, env);
   if (!workspace.ok) return workspace;
   const shared = workspace.value;

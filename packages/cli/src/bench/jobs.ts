@@ -1,0 +1,153 @@
+/** From flags to what is to be measured: each size with its compiled candidates. */
+import {
+  type Artifact,
+  type Checked,
+  type Diagnostic,
+  err,
+  findTarget,
+  ok,
+  type Problem,
+  printProblem,
+  type Target,
+} from "@tilewright/ir";
+import type { BenchJob, InputKind, Regime } from "@tilewright/runtime";
+import { codes, problemWith } from "../codes.ts";
+import { compiler } from "../compiler.ts";
+import type { Context } from "../context.ts";
+import { sha256 } from "../files/hash.ts";
+import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
+import { readShapes, type Shape, shapeText } from "./shapes.ts";
+
+export interface Candidate {
+  readonly name: string;
+  readonly artifact: Artifact;
+}
+
+/** One size, compiled; or why it cannot be. */
+export interface Planned {
+  readonly shape: Shape;
+  readonly problem: Problem;
+  readonly candidates: readonly Candidate[];
+}
+
+export interface PlanArgs extends ProblemArgs, CompileArgs {
+  readonly shapes?: string | undefined;
+  readonly groups?: readonly string[] | undefined;
+}
+
+/** The sizes asked for: of `--shapes`, or the one of `-m -n -k`. */
+function shapesOf(context: Context, args: PlanArgs): Checked<readonly Shape[]> {
+  if (args.shapes === undefined) {
+    const { m = 1, n = 1, k = 1 } = args;
+    return ok([{ group: "given", m, n, k }]);
+  }
+  const given = (["m", "n", "k"] as const).filter((name) => args[name] !== undefined);
+  if (given.length > 0) {
+    const message = `--shapes states the sizes; ${given.map((name) => `-${name}`).join(", ")} would contradict it`;
+    return err([problemWith(codes.conflict, "--shapes", message, { hint: "keep one of them" })]);
+  }
+  return readShapes(context, args.shapes, args.groups ?? null);
+}
+
+/** The architecture where none is named: where the first backend that serves the problem is at home. */
+function usualArch(problem: Problem): string | null {
+  const serving = compiler.backends.find(({ id, showcase }) => {
+    const target = findTarget(showcase.arch);
+    return target.ok && compiler.plan(problem, target.value, { backend: id }).ok;
+  });
+  return (serving ?? compiler.backends[0])?.showcase.arch ?? null;
+}
+
+/** `a; b` are two schedules. */
+const schedulesOf = (text: string | undefined): readonly (string | undefined)[] =>
+  text === undefined ? [undefined] : text.split(";").map((one) => one.trim());
+
+/** Every size with its candidates: one for each architecture and schedule. All errors at once. */
+export function planJobs(context: Context, args: PlanArgs): Checked<readonly Planned[]> {
+  const shapes = shapesOf(context, args);
+  if (!shapes.ok) return shapes;
+  const found: Diagnostic[] = [];
+  const seen = new Set<string>();
+  const planned: Planned[] = [];
+  const { schedule, ...rest } = args;
+  for (const shape of shapes.value) {
+    const { m, n, k } = shape;
+    const sized = args.shapes === undefined ? rest : { ...rest, m, n, k };
+    const request = buildRequest(context, sized, {}, usualArch);
+    if (!request.ok) {
+      // One wrong flag is one error, not one for each size.
+      found.push(...request.error.filter((one) => !seen.has(`${one.code} ${one.at}`)));
+      for (const one of request.error) seen.add(`${one.code} ${one.at}`);
+      continue;
+    }
+    const { problem, targets, backend } = request.value;
+    const candidates: Candidate[] = [];
+    for (const target of targets)
+      for (const [index, text] of schedulesOf(schedule).entries()) {
+        const compiled = compileOne(problem, target, backend, text);
+        if (compiled.ok)
+          candidates.push({
+            name: nameOf(compiled.value, schedulesOf(schedule).length > 1 ? index : null),
+            artifact: compiled.value,
+          });
+        else
+          found.push(
+            ...compiled.error.map((one) => ({ ...one, message: `${shapeText(shape)}: ${one.message}` })),
+          );
+      }
+    planned.push({ shape, problem, candidates });
+  }
+  return found.length > 0 ? err(found) : ok(planned);
+}
+
+const compileOne = (problem: Problem, target: Target, backend: string | null, schedule: string | undefined) =>
+  compiler.compile({
+    problem,
+    target,
+    ...(backend === null ? {} : { backend }),
+    ...(schedule === undefined ? {} : { schedule }),
+  });
+
+/** `simt/sm_80`, with a number where several schedules compete. */
+const nameOf = ({ backend, target }: Artifact, index: number | null): string =>
+  `${backend}/${target.arch}${index === null ? "" : `#${index + 1}`}`;
+
+export interface Wishes {
+  readonly regimes: readonly Regime[];
+  readonly inputs: InputKind;
+  readonly seed: number;
+  readonly seconds: number;
+  readonly warmup: number;
+  readonly algorithms: number | null;
+}
+
+export function jobOf(planned: Planned, wishes: Wishes): BenchJob {
+  return {
+    problem: planned.problem,
+    candidates: planned.candidates.map(({ name, artifact }) => {
+      const { request, kernels, workspace, constraints } = artifact.manifest;
+      return {
+        name,
+        artifact: { ptx: artifact.ptx, manifest: { request, kernels, workspace, constraints } },
+      };
+    }),
+    cublas: wishes.algorithms === null ? null : { algorithms: wishes.algorithms },
+    regimes: wishes.regimes,
+    inputs: wishes.inputs,
+    seed: wishes.seed,
+    measure: { budgetMs: 1000 * wishes.seconds, warmupMs: 1000 * wishes.warmup },
+  };
+}
+
+/** What one record measures: the same words, the same key. The GPU is not part of it: a results file belongs to one. */
+export const keyOf = (planned: Planned, regime: Regime, wishes: Wishes, peers: readonly string[]): string =>
+  sha256(
+    JSON.stringify([
+      printProblem(planned.problem),
+      planned.candidates.map(({ name, artifact }) => [name, sha256(artifact.ptx)]),
+      regime,
+      wishes.inputs,
+      wishes.seed,
+      peers,
+    ]),
+  ).slice(0, 16);

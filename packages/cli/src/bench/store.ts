@@ -1,0 +1,86 @@
+/** Results files: JSON lines, written whole to a temporary file and renamed after every problem, so that a killed run leaves a good file. */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/ir";
+import { codes, problemWith } from "../codes.ts";
+import type { Context } from "../context.ts";
+import { writeFiles } from "../files/atomic.ts";
+import { readText } from "../files/read.ts";
+import { type BenchRecord, benchRecordSchema } from "./record.ts";
+
+/** The records of a file; lines that are none are reported, all of them, with their numbers. */
+export function readRecords(context: Context, path: string): Checked<readonly BenchRecord[]> {
+  const text = readText(context, path);
+  if (!text.ok) return text;
+  const found: Diagnostic[] = [];
+  const records: BenchRecord[] = [];
+  for (const [index, line] of text.value.split("\n").entries()) {
+    if (line.trim() === "") continue;
+    const at = `${path}:${index + 1}`;
+    const value = parse(line);
+    if (value === undefined) {
+      found.push(
+        problemWith(codes.badJson, at, "the line is not JSON", {
+          location: { line: index + 1, column: 1, file: path },
+        }),
+      );
+      continue;
+    }
+    const parsed = benchRecordSchema.safeParse(value);
+    if (parsed.success) records.push(parsed.data);
+    else
+      found.push(
+        ...diagnosticsOfIssues(parsed.error.issues, value, codes.badJson.code, at).map((one) => ({
+          ...one,
+          at: one.at === at ? at : `${at} ${one.at}`,
+        })),
+      );
+  }
+  return found.length > 0 ? err(found) : ok(records);
+}
+
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+export const recordLine = (record: BenchRecord): string => `${JSON.stringify(record)}\n`;
+
+export class ResultStore {
+  readonly #context: Context;
+  readonly #path: string | null;
+  readonly #records: BenchRecord[];
+
+  private constructor(context: Context, path: string | null, records: BenchRecord[]) {
+    this.#context = context;
+    this.#path = path;
+    this.#records = records;
+  }
+
+  /** `path` null: nothing is written. `resume`: go on with what the file holds; else a new file takes its place with the first result. */
+  static open(context: Context, path: string | null, resume: boolean): Checked<ResultStore> {
+    if (path === null || !resume || !existsSync(resolve(context.cwd, path)))
+      return ok(new ResultStore(context, path, []));
+    const records = readRecords(context, path);
+    return records.ok ? ok(new ResultStore(context, path, [...records.value])) : records;
+  }
+
+  get records(): readonly BenchRecord[] {
+    return this.#records;
+  }
+
+  has(key: string): boolean {
+    return this.#records.some((record) => record.key === key);
+  }
+
+  add(records: readonly BenchRecord[]): Checked<true> {
+    this.#records.push(...records);
+    if (this.#path === null) return ok(true);
+    const data = this.#records.map(recordLine).join("");
+    const written = writeFiles(this.#context.cwd, [{ path: this.#path, data }]);
+    return written.ok ? ok(true) : written;
+  }
+}

@@ -1,0 +1,388 @@
+/** `tilewright bench`: kernels beside their peers on a GPU, measured so that nobody is flattered. */
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type BenchOutcome, inputKinds, type Regime, regimes } from "@tilewright/runtime";
+import { z } from "zod";
+import { recordOf } from "../bench/assemble.ts";
+import { askProgram, type CommandTime } from "../bench/command-peer.ts";
+import { compareRecords } from "../bench/compare.ts";
+import { jobOf, keyOf, type Planned, planJobs, type Wishes } from "../bench/jobs.ts";
+import { measureApart, measureHere, type WorkOrder } from "../bench/measure.ts";
+import { renderPlot } from "../bench/plot.ts";
+import type { BenchPorts } from "../bench/ports.ts";
+import type { BenchRecord } from "../bench/record.ts";
+import { renderChanges, renderRecords, stateText } from "../bench/render.ts";
+import { shapeText } from "../bench/shapes.ts";
+import { ResultStore, readRecords, recordLine } from "../bench/store.ts";
+import { codes, problemWith } from "../codes.ts";
+import type { Context } from "../context.ts";
+import { writeFiles } from "../files/atomic.ts";
+import { readJson } from "../files/json.ts";
+import { type Command, defineCommand, type Session } from "../kit/command.ts";
+import { exitCodeFor, exitCodes } from "../kit/exit.ts";
+import { choice, list, number, optionalArgument, seed, switchOn, text, toggle } from "../kit/flags.ts";
+import { compileFlags, problemFlags } from "../request/flags.ts";
+
+const measuring = "Measuring";
+const results = "Results";
+
+const args = z.strictObject({
+  first: optionalArgument(
+    "a results file, for --compare (the older one) and for --plot without measuring",
+    "OLD.jsonl",
+  ),
+  second: optionalArgument("the newer results file, for --compare", "NEW.jsonl"),
+  ...problemFlags,
+  ...compileFlags,
+  shapes: text("sizes: a JSON file of named groups (tilewright schema shapes), or MxNxK,MxNxK", {
+    hint: "FILE|MxNxK,…",
+    group: measuring,
+  }),
+  groups: list("only these groups of the shapes file", null, { group: measuring }),
+  vs: list("peers: cublas, none, or commands that print times (default: cublas where it is found)", null, {
+    hint: "cublas[,COMMAND]",
+    group: measuring,
+  }),
+  cublaslt: text(
+    "libcublasLt to use (default: TILEWRIGHT_CUBLASLT, the loader's path, Python's nvidia wheels, the toolkit)",
+    {
+      hint: "PATH",
+      group: measuring,
+    },
+  ),
+  algorithms: number("how many algorithms of cuBLASLt to try (default 8)", { hint: "N", group: measuring }),
+  regime: choice(
+    "idle gaps between samples (default, the one to rank by), strict alternation, sustained blocks, or all",
+    [...regimes, "all"],
+    { group: measuring },
+  ),
+  inputs: choice("numbers in A and B (default normal); others draw less power and are labelled", inputKinds, {
+    group: measuring,
+  }),
+  seed: seed("of the inputs and of the order of launches", 1, { group: measuring }),
+  seconds: number("device time of each regime of each problem (default 1)", { hint: "S", group: measuring }),
+  warmup: number("device time before the first sample (default 0.2)", { hint: "S", group: measuring }),
+  device: choice("cuda or auto: a GPU; the emulator has no speed", ["auto", "cuda", "emulator"], {
+    group: measuring,
+  }),
+  gpu: number("which GPU, among those CUDA_VISIBLE_DEVICES leaves (default 0)", {
+    hint: "INDEX",
+    group: measuring,
+  }),
+  isolate: switchOn("measure each problem in a process of its own, which a hanging kernel cannot outlast", {
+    group: measuring,
+  }),
+  timeout: number("seconds after which that process is stopped (default 120)", {
+    hint: "S",
+    group: measuring,
+  }),
+  job: text("measure what this file says, in this process: how a failed measurement is repeated", {
+    hint: "FILE.json",
+    group: measuring,
+  }),
+  out: text("write results to this file, one JSON object a line", { hint: "FILE.jsonl", group: results }),
+  resume: toggle("go on with --out: leave out what it holds already", { group: results }),
+  compare: toggle("say what changed between two results files beyond their noise", { group: results }),
+  plot: text("draw speed over size as SVG, of what was measured or of a results file", {
+    hint: "FILE.svg",
+    group: results,
+  }),
+  minRatio: number("end with exit code 6 when a candidate's ratio to a peer is below this", {
+    hint: "X",
+    group: results,
+  }),
+});
+type Args = z.output<typeof args>;
+
+/** Flags that no measurement goes with. */
+function conflicts(args: Args): readonly Diagnostic[] {
+  const found: Diagnostic[] = [];
+  const conflict = (at: string, message: string, hint: string) =>
+    found.push(problemWith(codes.conflict, at, message, { hint }));
+  if (args.resume && args.out === undefined)
+    conflict("--resume", "--resume goes on with a file, and --out names none", "add --out FILE.jsonl");
+  if (args.groups !== undefined && args.shapes === undefined)
+    conflict(
+      "--groups",
+      "--groups chooses from a shapes file, and --shapes names none",
+      "add --shapes FILE.json",
+    );
+  for (const [name, value] of [
+    ["--seconds", args.seconds],
+    ["--warmup", args.warmup],
+    ["--timeout", args.timeout],
+    ["--algorithms", args.algorithms],
+  ] as const)
+    if (value !== undefined && !(value > 0))
+      found.push(problemWith(codes.badValue, name, `${value} is not above 0`));
+  if (args.device === "emulator")
+    found.push(
+      problemWith(
+        codes.notMeasurable,
+        "--device",
+        "bench measures GPUs; the emulator's time says nothing about a kernel",
+        {
+          hint: "tilewright plan estimates without a GPU, tilewright run --device emulator checks numbers and hazards",
+        },
+      ),
+    );
+  return found;
+}
+
+interface Peers {
+  /** Path of libcublasLt; null without cuBLAS. */
+  readonly cublas: string | null;
+  readonly commands: readonly string[];
+}
+
+/** The peers asked for. cuBLAS that nobody asked for and that is not there is a note. */
+async function peersOf(session: Session, args: Args, ports: BenchPorts): Promise<Checked<Peers>> {
+  const names = args.vs ?? ["cublas"];
+  const commands = names.filter((name) => name !== "cublas" && name !== "none");
+  if (names.includes("none") && names.length > 1)
+    return err([problemWith(codes.conflict, "--vs", "none stands alone", { hint: "leave it out" })]);
+  if (!names.includes("cublas")) return ok({ cublas: null, commands });
+  const found = await ports.cublas({ library: args.cublaslt, env: session.context.env });
+  if (found.ok) return ok({ cublas: found.value.library, commands });
+  if (args.vs !== undefined || args.cublaslt !== undefined) return found;
+  session.note(`without cuBLAS: ${found.error.map((one) => one.message).join("; ")}`);
+  return ok({ cublas: null, commands });
+}
+
+const regimesOf = (regime: Args["regime"]): readonly Regime[] =>
+  regime === "all" ? regimes : [regime ?? "idle"];
+
+/** A failure of the machine, not of one kernel: every other problem would end the same way. */
+const hopeless = /^TW600[1-6]$/;
+
+async function measureAll(session: Session, args: Args, ports: BenchPorts): Promise<number> {
+  const wrong = conflicts(args);
+  if (wrong.length > 0) return session.fail(wrong);
+  const planned = session.working("compiling", () => planJobs(session.context, args));
+  if (!planned.ok) return session.fail(planned.error);
+  const peers = await peersOf(session, args, ports);
+  if (!peers.ok) return session.fail(peers.error);
+  const store = ResultStore.open(session.context, args.out ?? null, args.resume);
+  if (!store.ok) return session.fail(store.error);
+
+  const failures: Diagnostic[] = [];
+  const fresh: BenchRecord[] = [];
+  for (const one of planned.value) {
+    const measured = await measureOne(session, args, ports, peers.value, store.value, one);
+    if (measured.ok) {
+      fresh.push(...measured.value);
+      show(session, measured.value);
+      const stored = store.value.add(measured.value);
+      if (!stored.ok) return session.fail(stored.error);
+      continue;
+    }
+    session.report(measured.error);
+    failures.push(...measured.error);
+    if (measured.error.some(({ code }) => hopeless.test(code))) break;
+  }
+  if (!session.json && store.value.records.length > 0)
+    session.context.stdout.write(renderRecords(store.value.records, session.paint));
+  if (session.json && failures.length > 0)
+    session.context.stdout.write(`${JSON.stringify({ ok: false, diagnostics: failures })}\n`);
+  if (args.plot !== undefined && store.value.records.length > 0) {
+    const drawn = draw(session.context, store.value.records, args.plot);
+    if (!drawn.ok) return session.fail(drawn.error);
+    session.note(`wrote ${args.plot}`);
+  }
+  if (args.out !== undefined) session.note(`${args.out}: ${store.value.records.length} records`);
+  return failures.length > 0 ? exitCodeFor(failures) : slower(session, args, fresh);
+}
+
+/** Records as they come: lines for programs, one remark for people, who get the table at the end. */
+function show(session: Session, records: readonly BenchRecord[]): void {
+  for (const record of records) {
+    if (session.json) session.context.stdout.write(recordLine(record));
+    const ratios = record.ratios.map(
+      ({ candidate, peer, value }) => `${candidate} ${value.toFixed(3)} of ${peer}`,
+    );
+    session.note(
+      `${shapeText(record.problem)} ${record.regime}: ${[...ratios, stateText(record)].join(", ")}`,
+    );
+    for (const note of record.notes) session.note(`  ${note}`);
+  }
+}
+
+function slower(session: Session, { minRatio }: Args, records: readonly BenchRecord[]): number {
+  if (minRatio === undefined) return exitCodes.ok;
+  const below = records.flatMap((record) =>
+    record.ratios
+      .filter(({ value }) => value < minRatio)
+      .map(
+        ({ candidate, peer, value }) =>
+          `${shapeText(record.problem)} ${record.regime}: ${candidate} is at ${value.toFixed(3)} of ${peer}`,
+      ),
+  );
+  for (const line of below) session.note(`below ${minRatio}: ${line}`);
+  return below.length > 0 ? exitCodes.slower : exitCodes.ok;
+}
+
+async function measureOne(
+  session: Session,
+  args: Args,
+  ports: BenchPorts,
+  peers: Peers,
+  store: ResultStore,
+  planned: Planned,
+): Promise<Checked<readonly BenchRecord[]>> {
+  const wishes: Wishes = {
+    regimes: regimesOf(args.regime),
+    inputs: args.inputs ?? "normal",
+    seed: args.seed,
+    seconds: args.seconds ?? 1,
+    warmup: args.warmup ?? 0.2,
+    algorithms: peers.cublas === null ? null : Math.round(args.algorithms ?? 8),
+  };
+  const names = [...(peers.cublas === null ? [] : ["cublas"]), ...peers.commands];
+  const keys = new Map(wishes.regimes.map((regime) => [regime, keyOf(planned, regime, wishes, names)]));
+  const missing = wishes.regimes.filter((regime) => !store.has(keys.get(regime) ?? ""));
+  if (missing.length === 0) return ok([]);
+  const order: WorkOrder = {
+    kind: "tilewright-bench-job",
+    job: jobOf(planned, { ...wishes, regimes: missing }),
+    index: args.gpu ?? 0,
+    cublas: peers.cublas,
+  };
+  const timeoutMs = 1000 * (args.timeout ?? 120);
+  const done = session.context.progress(`measuring ${shapeText(planned.shape)}`);
+  let outcome: Checked<BenchOutcome>;
+  try {
+    outcome = args.isolate
+      ? await measureApart(session.context, order, ports, timeoutMs)
+      : await measureHere(session.context, order, ports);
+  } finally {
+    done();
+  }
+  if (!outcome.ok) return outcome;
+  const records: BenchRecord[] = [];
+  for (const regime of outcome.value.regimes) {
+    const commands: CommandTime[] = [];
+    for (const command of peers.commands) {
+      const wish = {
+        regime: regime.regime,
+        inputs: wishes.inputs,
+        seed: wishes.seed,
+        seconds: wishes.seconds,
+      };
+      const time = await askProgram(command, planned.problem, wish, ports, timeoutMs);
+      if (!time.ok) return time;
+      if (time.value !== null) commands.push(time.value);
+    }
+    const key = keys.get(regime.regime) ?? "";
+    records.push(recordOf(outcome.value, regime, { planned, wishes, key, date: ports.today(), commands }));
+  }
+  return ok(records);
+}
+
+/** The plot of the first regime that the records have. */
+function draw(context: Context, records: readonly BenchRecord[], path: string): Checked<readonly string[]> {
+  const [first] = records;
+  const one = records.filter(({ regime }) => regime === first?.regime);
+  return writeFiles(context.cwd, [{ path, data: renderPlot(one) }]);
+}
+
+/** `--compare OLD NEW`. Exit code 6 when something became slower. */
+function compareFiles(session: Session, { first, second }: Args): number {
+  if (first === undefined || second === undefined)
+    return session.fail([
+      problemWith(codes.missing, "--compare", "--compare needs two results files", {
+        hint: "tilewright bench --compare old.jsonl new.jsonl",
+      }),
+    ]);
+  const old = readRecords(session.context, first);
+  const now = readRecords(session.context, second);
+  if (!old.ok || !now.ok) return session.fail([...(old.ok ? [] : old.error), ...(now.ok ? [] : now.error)]);
+  const changes = compareRecords(old.value, now.value);
+  const gpus = new Set([...old.value, ...now.value].map(({ gpu }) => gpu.name));
+  if (gpus.size > 1) session.note(`the files are of different GPUs: ${[...gpus].join(", ")}`);
+  session.result({ ok: true, changes }, () => {
+    const count = (verdict: string): number => changes.filter((change) => change.verdict === verdict).length;
+    const words = (["faster", "slower", "same", "new", "gone"] as const).map(
+      (verdict) => `${count(verdict)} ${verdict}`,
+    );
+    return `${renderChanges(changes, session.paint)}\n${words.join(", ")}\n`;
+  });
+  return changes.some(({ verdict }) => verdict === "slower") ? exitCodes.slower : exitCodes.ok;
+}
+
+/** `FILE.jsonl --plot out.svg`, without measuring. */
+function plotFile(session: Session, path: string, plot: string): number {
+  const records = readRecords(session.context, path);
+  if (!records.ok) return session.fail(records.error);
+  if (records.value.length === 0)
+    return session.fail([problemWith(codes.badJson, path, `${path} holds no results`)]);
+  const drawn = draw(session.context, records.value, plot);
+  if (!drawn.ok) return session.fail(drawn.error);
+  session.result({ ok: true, plot }, () => `wrote ${plot}\n`);
+  return exitCodes.ok;
+}
+
+/** Carry out one order in this process. With --json the answer is for the process that asked. */
+async function carryOut(session: Session, path: string, ports: BenchPorts): Promise<number> {
+  const json = readJson(session.context, path);
+  if (!json.ok) return session.fail(json.error);
+  const order = json.value as Partial<WorkOrder> | null;
+  if (typeof order !== "object" || order?.kind !== "tilewright-bench-job")
+    return session.fail([
+      problemWith(codes.badJson, path, `${path} is no job of bench`, {
+        hint: "bench writes one when a measurement fails",
+      }),
+    ]);
+  const outcome = await measureHere(session.context, order as WorkOrder, ports);
+  if (!outcome.ok) return session.fail(outcome.error);
+  session.result({ ok: true, outcome: outcome.value }, () =>
+    outcome.value.regimes
+      .flatMap(({ regime, times }) =>
+        times.map(
+          ({ name, us, tflops }) =>
+            `${regime}  ${name}  ${us.median.toFixed(2)} us  ${tflops.toFixed(1)} TFLOP/s\n`,
+        ),
+      )
+      .join(""),
+  );
+  return exitCodes.ok;
+}
+
+/** The command on these ports. */
+export const benchCommand = (ports: BenchPorts): Command =>
+  defineCommand({
+    name: "bench",
+    summary: "time kernels beside cuBLAS on a GPU, with clocks, spread and floors",
+    about: `Candidates (one for each --arch and each schedule of --schedule "A; B") and peers run interleaved in one process on the same
+buffers, which rotate over twice the L2; launches are queued ahead of the device; numbers are checked before the clock starts; times
+below the FLOP or byte floor are refused. The idle regime lets the clock recover before each sample and is the one to rank by.
+A peer COMMAND gets one JSON object on standard input ({"version":1,"problems":[...],"regime","inputs","seed","seconds"}) and prints
+{"m":M,"n":N,"k":K,"name":"...","us":[...]} for each problem it can do.
+Ends with exit code 6 when --min-ratio is not reached, and when --compare finds something slower.`,
+    args,
+    positionals: ["first", "second"],
+    examples: [
+      { what: "one size beside cuBLAS", line: "bench --arch sm_80 -m 4096 -n 4096 -k 4096" },
+      {
+        what: "many sizes, into a file that a second run completes",
+        line: "bench --arch sm_70,sm_80 --shapes shapes.json --out simt.jsonl --resume",
+      },
+      {
+        what: "two schedules against each other",
+        line: 'bench --arch sm_80 --shapes 2048x2048x2048 --schedule "stages=3; stages=4" --vs none',
+      },
+      { what: "what changed beyond noise", line: "bench --compare old.jsonl new.jsonl" },
+      { what: "a plot of results", line: "bench simt.jsonl --plot simt.svg" },
+    ],
+    run(session, args) {
+      if (args.job !== undefined) return carryOut(session, args.job, ports);
+      if (args.compare) return compareFiles(session, args);
+      if (args.first !== undefined && args.plot !== undefined && args.second === undefined)
+        return plotFile(session, args.first, args.plot);
+      if (args.first !== undefined)
+        return session.fail([
+          problemWith(codes.unexpectedArgument, args.first, `unexpected argument '${args.first}'`, {
+            hint: "results files go with --compare or --plot",
+          }),
+        ]);
+      return measureAll(session, args, ports);
+    },
+  });
