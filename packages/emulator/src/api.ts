@@ -1,5 +1,5 @@
 /** Public types of the emulator. */
-import type { Checked, SourceLocation } from "@tilewright/ir";
+import type { Checked, SourceLocation, TensorMapSpec } from "@tilewright/ir";
 import type { RuleId } from "./checkers/rules.ts";
 
 /** Completion order of everything the PTX memory model leaves open. */
@@ -145,6 +145,11 @@ export interface Emulator {
   free(pointer: DevicePointer): void;
   write(pointer: DevicePointer, data: Uint8Array): void;
   read(pointer: DevicePointer, size: number): Uint8Array;
+  /**
+   * The 128 bytes that stand for a tensor map here: a kernel's parameter, or to be written to memory at a multiple of 64. Errors:
+   * every rule of the driver that the map breaks (TW1311 to TW1318), TW5032 for maps that the emulator does not copy.
+   */
+  encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array>;
   /** Errors are launches that cannot start; what goes wrong while running is in the report. */
   launch(module: LoadedModule, entry: string, config: LaunchConfig): Checked<LaunchReport>;
 }

@@ -1,6 +1,7 @@
 /** The emulated device: memory, modules and launches. */
-import { type Checked, err, InternalError, ok } from "@tilewright/ir";
+import { type Checked, err, InternalError, ok, type TensorMapSpec } from "@tilewright/ir";
 import type { DevicePointer, Emulator, LaunchConfig, LaunchReport, LoadedModule, Order } from "./api.ts";
+import { encodeTensorMap } from "./bulk/map.ts";
 import { allChecks, Findings, LaunchStopped } from "./checkers/findings.ts";
 import type { Block, Piece } from "./compile/blocks.ts";
 import {
@@ -141,6 +142,10 @@ class EmulatedDevice implements Emulator {
     if (this.#arena.find(at, size) === undefined)
       throw new RangeError(`[0x${pointer.toString(16)}, +${size}) does not lie in one live allocation`);
     return at;
+  }
+
+  encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
+    return encodeTensorMap(spec);
   }
 
   launch(module: LoadedModule, entry: string, config: LaunchConfig): Checked<LaunchReport> {

@@ -243,6 +243,45 @@ export const rules = {
     severity: "error",
     sentence: "A thread executes barrier.cluster.arrive and wait out of turn.",
   },
+  H050: {
+    name: "tensor-map",
+    check: "bounds",
+    severity: "error",
+    sentence:
+      "A bulk tensor instruction is given something that is no tensor map, or a map that breaks the driver's rules.",
+  },
+  H051: {
+    name: "tensor-copy",
+    check: "bounds",
+    severity: "error",
+    sentence:
+      "A bulk tensor instruction does not fit its tensor map, or its coordinates are ones that TMA traps on.",
+  },
+  H052: {
+    name: "tensor-map-fence",
+    check: "async",
+    severity: "error",
+    sentence:
+      "A tensor map that the kernel has changed is used without a release and an acquire of the tensormap proxy.",
+  },
+  H053: {
+    name: "bulk-operands",
+    check: "bounds",
+    severity: "error",
+    sentence: "A bulk copy has a size, barrier or multicast mask that it cannot have.",
+  },
+  H054: {
+    name: "bulk-never-waited",
+    check: "async",
+    severity: "error",
+    sentence: "A thread exits with bulk stores whose reading of shared memory nothing has waited for.",
+  },
+  H055: {
+    name: "bulk-into-exited",
+    check: "async",
+    severity: "error",
+    sentence: "A bulk copy lands in the shared memory of a block that has exited.",
+  },
   H060: {
     name: "wgmma-registers-in-flight",
     check: "async",

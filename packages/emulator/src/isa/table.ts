@@ -2,6 +2,7 @@
 import { asyncTable } from "./async.ts";
 import { atomicTable } from "./atomic.ts";
 import { barrierTable } from "./barrier.ts";
+import { bulkTable } from "./bulk-table.ts";
 import { compareTable } from "./compare.ts";
 import { controlTable } from "./control.ts";
 import { convertTable } from "./convert.ts";
@@ -19,7 +20,7 @@ import { tensorTable } from "./tensor.ts";
 import { warpTable } from "./warp.ts";
 import { wgmmaTable } from "./wgmma.ts";
 
-export const instructionTable: Table = {
+const rows: Table = {
   ...integerTable,
   // Shares opcodes with the integer table and chooses by type.
   ...floatTable(integerTable),
@@ -41,16 +42,7 @@ export const instructionTable: Table = {
   ...controlTable,
 };
 
+export const instructionTable: Table = { ...rows, ...bulkTable(rows) };
+
 /** Instructions without a row whose first word has one: refused by their own name rather than by a modifier. */
-export const withoutRow: ReadonlySet<string> = new Set([
-  "cp.async.bulk",
-  "cp.async.bulk.commit_group",
-  "cp.async.bulk.prefetch",
-  "cp.async.bulk.prefetch.tensor",
-  "cp.async.bulk.tensor",
-  "cp.async.bulk.wait_group",
-  "cp.reduce.async.bulk",
-  "cp.reduce.async.bulk.tensor",
-  "createpolicy.cvt",
-  "createpolicy.range",
-]);
+export const withoutRow: ReadonlySet<string> = new Set(["createpolicy.cvt", "createpolicy.range"]);

@@ -2,6 +2,7 @@
  * Moves one warp: runs the bodies of basic blocks for its groups of lanes, and their terminators. The group at the lowest
  * block goes first, which lets the others catch up and merge with it at the point of reconvergence.
  */
+import { unawaitedStores } from "../bulk/groups.ts";
 import type { Findings } from "../checkers/findings.ts";
 import { LaunchStopped } from "../checkers/findings.ts";
 import type { Guard, Instruction, Operand } from "../load/types.ts";
@@ -222,8 +223,22 @@ export class Stepper {
           () => `warp ${warp.id} exits with ${open} groups of copies that it has not waited for`,
         );
     }
+    if (warp.done) this.#storesLeft(warp);
     for (const barrier of block.barriers.values()) tryComplete(block, barrier);
     tryCompleteCluster(block.cluster);
+  }
+
+  #storesLeft(warp: Warp): void {
+    const stores = unawaitedStores(warp);
+    const [first] = stores;
+    if (first === undefined) return;
+    this.#hooks.findings.add(
+      "H054",
+      first.instruction,
+      placeOf(warp),
+      () =>
+        `lane ${first.lane} of warp ${warp.id} exits with no cp.async.bulk.wait_group for ${stores.length} stores`,
+    );
   }
 
   #lastCopy(warp: Warp): Instruction | null {

@@ -1,0 +1,123 @@
+/** A box of a tensor, row by row: where each row comes from and where its words lie in shared memory. Pure functions. */
+import type { TensorMapSwizzle } from "@tilewright/ir";
+import type { MapGeometry } from "./map.ts";
+
+/** Which rows a copy moves: a tile at coordinates, or four rows of a 2-D tensor (gather4 and scatter4). */
+export type Box =
+  | { readonly kind: "tile"; readonly coordinates: readonly number[] }
+  | { readonly kind: "rows"; readonly column: number; readonly rows: readonly number[] };
+
+/** Rows of a copy. */
+export const rowsOf = (map: MapGeometry, box: Box): number =>
+  box.kind === "tile" ? map.rows : box.rows.length;
+
+/** Bytes that a copy counts on a barrier. */
+export const bytesOf = (map: MapGeometry, box: Box): number => rowsOf(map, box) * map.rowBytes;
+
+/** Bytes of shared memory from the first byte of a box to the end of its last row. */
+export const footprintOf = (map: MapGeometry, box: Box): number =>
+  (rowsOf(map, box) - 1) * map.pitch + map.pitch;
+
+/**
+ * Visit the rows in the order in which they lie in shared memory. `global` is the byte offset of the row's first element from
+ * the tensor's address (negative or past a row's end where that element is outside); bytes [from, to) of the row are inside the
+ * tensor, none where they are equal.
+ */
+export function walkBox(
+  map: MapGeometry,
+  box: Box,
+  visit: (row: number, global: number, from: number, to: number) => void,
+): void {
+  const { spec, elementBytes, extent } = map;
+  const first = box.kind === "tile" ? (box.coordinates[0] ?? 0) : box.column;
+  const length = extent[0] ?? 1;
+  const from = Math.min(length, Math.max(0, -first)) * elementBytes;
+  const to = Math.max(from / elementBytes, Math.min(length, (spec.dims[0] ?? 1) - first)) * elementBytes;
+  const inner = first * elementBytes;
+  if (box.kind === "rows") {
+    box.rows.forEach((y, row) => {
+      const inside = y >= 0 && y < (spec.dims[1] ?? 1);
+      visit(row, inner + y * (spec.strides[0] ?? 0), inside ? from : 0, inside ? to : 0);
+    });
+    return;
+  }
+  const rank = spec.dims.length;
+  const index = new Array<number>(rank).fill(0);
+  for (let row = 0; row < map.rows; row++) {
+    let global = inner;
+    let inside = true;
+    for (let k = 1; k < rank; k++) {
+      const x = (box.coordinates[k] ?? 0) + (index[k] ?? 0) * (spec.elementStrides[k] ?? 1);
+      if (x < 0 || x >= (spec.dims[k] ?? 1)) inside = false;
+      global += x * (spec.strides[k - 1] ?? 0);
+    }
+    visit(row, global, inside ? from : 0, inside ? to : 0);
+    for (let k = 1; k < rank; k++) {
+      const next = (index[k] ?? 0) + 1;
+      index[k] = next < (extent[k] ?? 1) ? next : 0;
+      if (next < (extent[k] ?? 1)) break;
+    }
+  }
+}
+
+/**
+ * What the bits of an address below 128 are XORed with in the row at shared address `address`: swizzles permute pieces of a
+ * 128-byte line by the number of the line, so all words of a row have one value. FLIP_8B changes bit 3 too.
+ */
+export function rowSwizzle(swizzle: TensorMapSwizzle, address: number): number {
+  switch (swizzle) {
+    case "none":
+      return 0;
+    case "32B":
+      return (address >> 3) & 0x10;
+    case "64B":
+      return (address >> 3) & 0x30;
+    case "128B":
+      return (address >> 3) & 0x70;
+    case "128B_ATOM_32B":
+      return (address >> 2) & 0x60;
+    case "128B_ATOM_32B_FLIP_8B":
+      return ((address >> 2) & 0x60) | ((address >> 4) & 0x08);
+    case "128B_ATOM_64B":
+      return (address >> 1) & 0x40;
+    default:
+      swizzle satisfies never;
+      return 0;
+  }
+}
+
+/**
+ * The pieces of shared memory that a box occupies, as (offset, bytes), for `base`, the address of its first byte: one piece
+ * where rows follow one another without gaps.
+ */
+export function pieces(
+  map: MapGeometry,
+  box: Box,
+  base: number,
+  visit: (address: number, bytes: number) => void,
+): void {
+  const rows = rowsOf(map, box);
+  if (map.pitch === map.rowBytes) {
+    // A swizzle permutes within 128-byte lines; a box that ends within one does not fill it.
+    const whole = map.spec.swizzle === "none" ? rows * map.pitch : (rows * map.pitch) & ~127;
+    if (whole > 0) visit(base, whole);
+    if (whole === rows * map.pitch) return;
+    scattered(map, base, whole / map.pitch, rows, visit);
+    return;
+  }
+  scattered(map, base, 0, rows, visit);
+}
+
+function scattered(
+  map: MapGeometry,
+  base: number,
+  from: number,
+  to: number,
+  visit: (address: number, bytes: number) => void,
+): void {
+  for (let row = from; row < to; row++) {
+    const at = base + row * map.pitch;
+    const flip = rowSwizzle(map.spec.swizzle, at) & 0x70;
+    for (let k = 0; k < map.rowBytes; k += 16) visit((at + k) ^ flip, 16);
+  }
+}

@@ -1,0 +1,388 @@
+/**
+ * The bulk engine: what cp.async.bulk, cp.reduce.async.bulk and their tensor forms move, as events. Loads write shared memory and
+ * complete on an mbarrier when their event runs; stores read shared memory in one event and write global memory in a second, so
+ * that the two kinds of wait_group differ.
+ */
+import type { TensorMapSpec } from "@tilewright/ir";
+import type { AsyncOp } from "../checkers/race.ts";
+import type { Instruction } from "../load/types.ts";
+import { completeTx, type Mbarrier } from "../machine/mbarriers.ts";
+import { hex, type Machine, type SharedPlace, type Warp } from "../machine/state.ts";
+import { type Box, bytesOf, pieces, rowSwizzle, rowsOf, walkBox } from "./box.ts";
+import { type BulkStore, openStore } from "./groups.ts";
+import type { MapGeometry } from "./map.ts";
+import { type ReduceOp, type ReduceType, reduceInto } from "./reduce.ts";
+
+/** Who executes a bulk instruction. */
+export interface Issuer {
+  readonly machine: Machine;
+  readonly warp: Warp;
+  readonly lane: number;
+  readonly instruction: Instruction;
+}
+
+/** A place in shared memory that a load fills, and the barrier that it completes on. */
+export interface Destination {
+  readonly place: SharedPlace;
+  readonly barrier: Mbarrier;
+}
+
+/** What a store does with what is in global memory: nothing, or a reduction. */
+export type Reduction = { readonly op: ReduceOp; readonly type: ReduceType } | null;
+
+const always = (): boolean => true;
+
+/** Begin an operation of the engine that completes on `barrier`. */
+function beginLoad({ warp, lane, instruction }: Issuer, barrier: Mbarrier): AsyncOp | null {
+  const { race } = warp.block;
+  if (race === null) return null;
+  return race.begin(warp, lane, race.clocks.engine(`tma:${barrier.at}`), instruction);
+}
+
+/** Begin an operation of a thread's store engine. */
+function beginStore({ warp, lane, instruction }: Issuer): AsyncOp | null {
+  const { race } = warp.block;
+  if (race === null) return null;
+  const engine = race.clocks.engine(`bulk:${warp.agent}:${lane}`, { owner: warp.agent });
+  return race.begin(warp, lane, engine, instruction);
+}
+
+/** Report a copy whose block is gone when it lands. Returns whether it is. */
+function gone({ machine, warp, instruction }: Issuer, { place }: Destination): boolean {
+  if (!place.block.exited) return false;
+  machine.report(
+    "H055",
+    instruction,
+    warp,
+    () =>
+      `a copy issued by warp ${warp.id} lands at ${hex(place.at - place.block.sharedBase)} of block ${place.block.index.join(",")}, which has exited`,
+  );
+  return true;
+}
+
+/** Whether all words of an aligned range are allocated and written. */
+function whole(machine: Machine, at: number, bytes: number): boolean {
+  const { shadow } = machine.arena;
+  for (let k = at >> 2, end = (at + bytes) >> 2; k < end; k++) if (shadow[k] !== 0xff) return false;
+  return true;
+}
+
+/** Arena offset of global bytes, after the checks that every access has. `mode`: 0 read, 1 write, 2 both. */
+function globalBytes(issuer: Issuer, low: number, high: number, bytes: number, mode: number): number {
+  const { machine, warp, lane, instruction } = issuer;
+  const at = low >>> 0;
+  if (high === globalHigh && (at & 3) === 0 && (bytes & 3) === 0 && whole(machine, at, bytes)) return at;
+  return machine.global(warp, lane, instruction, low | 0, high, bytes, mode, 1);
+}
+const globalHigh = 0x7f00;
+
+/** Report the first byte of a shared source that nothing has written. */
+function sharedSource({ machine, warp, lane, instruction }: Issuer, at: number, bytes: number): void {
+  if (whole(machine, at, bytes)) return;
+  for (let k = at; k < at + bytes; k++)
+    if (!machine.arena.isInitialised(k)) {
+      machine.report(
+        "H006",
+        instruction,
+        warp,
+        () =>
+          `lane ${lane} copies ${bytes} bytes of shared memory, byte ${k - at} of which was never written`,
+      );
+      return;
+    }
+}
+
+// ---------------------------------------------------------------- one-dimensional
+
+/** Global to shared memory, once for each destination. */
+export function loadBytes(
+  issuer: Issuer,
+  destinations: readonly Destination[],
+  source: { readonly low: number; readonly high: number },
+  bytes: number,
+): void {
+  const { machine, warp, instruction } = issuer;
+  machine.countTraffic("global", bytes, 0);
+  for (const destination of destinations) {
+    const { place, barrier } = destination;
+    const op = beginLoad(issuer, barrier);
+    if (op !== null) warp.block.race?.asyncWrite(op, place.at, bytes);
+    machine.arena.markInitialised(place.at, bytes);
+    machine.countTraffic("shared", 0, bytes);
+    machine.events.post({
+      ready: always,
+      run: () => {
+        if (gone(issuer, destination)) return;
+        const from = bytes === 0 ? 0 : globalBytes(issuer, source.low, source.high, bytes, 0);
+        machine.arena.bytes.copyWithin(place.at, from, from + bytes);
+        completeTx(machine, instruction, barrier, bytes, op);
+      },
+    });
+  }
+}
+
+/** Shared memory of this block to shared memory of any block of the cluster, copied or reduced into what is there. */
+export function moveShared(
+  issuer: Issuer,
+  destination: Destination,
+  source: SharedPlace,
+  bytes: number,
+  reduction: Reduction,
+): void {
+  const { machine, warp, instruction } = issuer;
+  const { place, barrier } = destination;
+  const op = beginLoad(issuer, barrier);
+  const { race } = warp.block;
+  if (op !== null && race !== null) {
+    race.asyncRead(op, source.at, bytes);
+    race.asyncWrite(op, place.at, bytes);
+  }
+  if (reduction === null) machine.arena.markInitialised(place.at, bytes);
+  machine.countTraffic("shared", bytes, bytes);
+  machine.events.post({
+    ready: always,
+    run: () => {
+      if (gone(issuer, destination)) return;
+      sharedSource(issuer, source.at, bytes);
+      if (reduction === null) machine.arena.bytes.copyWithin(place.at, source.at, source.at + bytes);
+      else {
+        const view = new DataView(machine.arena.bytes.buffer);
+        reduceInto(reduction.op, reduction.type, view, place.at, view, source.at, bytes);
+      }
+      completeTx(machine, instruction, barrier, bytes, op);
+    },
+  });
+}
+
+/** Shared to global memory in a bulk group; bit b of `mask` lets byte b of every 16 be written. */
+export function storeBytes(
+  issuer: Issuer,
+  source: SharedPlace,
+  target: { readonly low: number; readonly high: number },
+  bytes: number,
+  reduction: Reduction,
+  mask: number,
+): void {
+  const { machine, warp } = issuer;
+  const op = beginStore(issuer);
+  if (op !== null) warp.block.race?.asyncRead(op, source.at, bytes);
+  machine.countTraffic("shared", bytes, 0);
+  machine.countTraffic("global", reduction === null ? 0 : bytes, bytes);
+  twoSteps(issuer, op, () => {
+    sharedSource(issuer, source.at, bytes);
+    const data = machine.arena.bytes.slice(source.at, source.at + bytes);
+    return () => {
+      if (mask === 0xffff) writeGlobal(issuer, target.low, target.high, data, 0, bytes, reduction);
+      else
+        for (let k = 0; k < bytes; k++)
+          if (((mask >> (k & 15)) & 1) === 1)
+            writeGlobal(issuer, target.low + k, target.high, data, k, k + 1, null);
+    };
+  });
+}
+
+/** Post a store: `read` takes the data and returns what writes it. */
+function twoSteps(issuer: Issuer, op: AsyncOp | null, read: () => () => void): void {
+  const { machine, warp, lane, instruction } = issuer;
+  const store: BulkStore = { lane, op, instruction, read: false, written: false };
+  openStore(warp, store);
+  machine.events.post({
+    ready: always,
+    run: () => {
+      const write = read();
+      store.read = true;
+      machine.touch();
+      machine.events.post({
+        ready: always,
+        run: () => {
+          write();
+          store.written = true;
+          machine.touch();
+        },
+      });
+    },
+  });
+}
+
+/** Bytes [from, to) of `data` to global memory, the first of them at `low`. */
+function writeGlobal(
+  issuer: Issuer,
+  low: number,
+  high: number,
+  data: Uint8Array,
+  from: number,
+  to: number,
+  reduction: Reduction,
+): void {
+  if (to <= from) return;
+  const { arena } = issuer.machine;
+  const at = globalBytes(issuer, low, high, to - from, reduction === null ? 1 : 2);
+  if (reduction === null)
+    arena.bytes.set(from === 0 && to === data.length ? data : data.subarray(from, to), at);
+  else
+    reduceInto(
+      reduction.op,
+      reduction.type,
+      new DataView(arena.bytes.buffer),
+      at,
+      new DataView(data.buffer, data.byteOffset),
+      from,
+      to - from,
+    );
+}
+
+// ---------------------------------------------------------------- tensors
+
+/** What a type does to 32-bit elements on their way: tf32 maps round to nearest, ties away; `.ftz` types flush subnormals. */
+function converter(dtype: TensorMapSpec["dtype"]): ((bits: number) => number) | null {
+  switch (dtype) {
+    case "tf32":
+      return roundTf32;
+    case "tf32.ftz":
+      return (bits) => roundTf32(flushed(bits));
+    case "f32.ftz":
+      return flushed;
+    default:
+      return null;
+  }
+}
+
+const exponentBits = 0x7f800000;
+const flushed = (bits: number): number => ((bits & exponentBits) === 0 ? bits & 0x80000000 : bits);
+const roundTf32 = (bits: number): number =>
+  (bits & exponentBits) === exponentBits ? bits : (bits + 0x1000) & ~0x1fff;
+
+/** The constant that fills outside elements of maps with NaN fill, in every 16 bits. */
+const nanFill = 0x7ff7;
+
+/** A box to shared memory, once for each destination; elements outside the tensor are filled, and count in the bytes. */
+export function loadBox(
+  issuer: Issuer,
+  destinations: readonly Destination[],
+  map: MapGeometry,
+  box: Box,
+): void {
+  const { machine, warp, instruction } = issuer;
+  const bytes = bytesOf(map, box);
+  let fetched = 0;
+  walkBox(map, box, (_row, _global, from, to) => {
+    fetched += to - from;
+  });
+  machine.countTraffic("global", fetched, 0);
+  for (const destination of destinations) {
+    const { place, barrier } = destination;
+    const op = beginLoad(issuer, barrier);
+    const base = place.at - place.block.sharedBase;
+    pieces(map, box, base, (at, size) => {
+      const to = place.block.sharedBase + at;
+      if (op !== null) warp.block.race?.asyncWrite(op, to, size);
+      machine.arena.markInitialised(to, size);
+    });
+    machine.countTraffic("shared", 0, bytes);
+    machine.events.post({
+      ready: always,
+      run: () => {
+        if (gone(issuer, destination)) return;
+        fillBox(issuer, place, map, box);
+        completeTx(machine, instruction, barrier, bytes, op);
+      },
+    });
+  }
+}
+
+function fillBox(issuer: Issuer, place: SharedPlace, map: MapGeometry, box: Box): void {
+  const { arena } = issuer.machine;
+  const { spec, rowBytes, pitch, low, high } = map;
+  const { sharedBase } = place.block;
+  const base = place.at - sharedBase;
+  const count = rowBytes >> 2;
+  const convert = converter(spec.dtype);
+  const scratch = new Uint8Array(rowBytes);
+  const scratchWords = new Int32Array(scratch.buffer);
+  const fill = spec.fill === "nan" ? (nanFill << 16) | nanFill : 0;
+  walkBox(map, box, (row, global, from, to) => {
+    const address = base + row * pitch;
+    let words = arena.words;
+    let first = 0;
+    if (from === 0 && to === rowBytes && convert === null)
+      first = globalBytes(issuer, low + global, high, rowBytes, 0) >> 2;
+    else {
+      scratchWords.fill(fill);
+      if (to > from) {
+        const at = globalBytes(issuer, low + global + from, high, to - from, 0);
+        scratch.set(arena.bytes.subarray(at, at + to - from), from);
+        if (convert !== null)
+          for (let k = from >> 2; k < to >> 2; k++) scratchWords[k] = convert(scratchWords[k] ?? 0);
+      }
+      words = scratchWords;
+    }
+    const flip = rowSwizzle(spec.swizzle, address);
+    const target = arena.words;
+    if (flip === 0) {
+      const start = (sharedBase + address) >> 2;
+      if (words === target) target.copyWithin(start, first, first + count);
+      else target.set(words, start);
+      return;
+    }
+    for (let k = 0; k < count; k++)
+      target[(sharedBase + ((address + 4 * k) ^ flip)) >> 2] = words[first + k] as number;
+  });
+}
+
+/** A box from shared memory in a bulk group; elements outside the tensor are left out. */
+export function storeBox(
+  issuer: Issuer,
+  source: SharedPlace,
+  map: MapGeometry,
+  box: Box,
+  reduction: Reduction,
+): void {
+  const { machine, warp } = issuer;
+  const op = beginStore(issuer);
+  const { sharedBase } = source.block;
+  const base = source.at - sharedBase;
+  pieces(map, box, base, (at, size) => {
+    if (op !== null) warp.block.race?.asyncRead(op, sharedBase + at, size);
+  });
+  machine.countTraffic("shared", bytesOf(map, box), 0);
+  let stored = 0;
+  walkBox(map, box, (_row, _global, from, to) => {
+    stored += to - from;
+  });
+  machine.countTraffic("global", reduction === null ? 0 : stored, stored);
+  twoSteps(issuer, op, () => {
+    pieces(map, box, base, (at, size) => sharedSource(issuer, sharedBase + at, size));
+    const data = gatherBox(machine, source, map, box);
+    const { rowBytes, low, high } = map;
+    return () => {
+      walkBox(map, box, (row, global, from, to) => {
+        writeGlobal(
+          issuer,
+          low + global + from,
+          high,
+          data.subarray(row * rowBytes, (row + 1) * rowBytes),
+          from,
+          to,
+          reduction,
+        );
+      });
+    };
+  });
+}
+
+/** The box's rows without swizzle and gaps. */
+function gatherBox(machine: Machine, source: SharedPlace, map: MapGeometry, box: Box): Uint8Array {
+  const { words } = machine.arena;
+  const { sharedBase } = source.block;
+  const base = source.at - sharedBase;
+  const count = map.rowBytes >> 2;
+  const rows = rowsOf(map, box);
+  const data = new Int32Array(rows * count);
+  for (let row = 0; row < rows; row++) {
+    const address = base + row * map.pitch;
+    const flip = rowSwizzle(map.spec.swizzle, address);
+    for (let k = 0; k < count; k++)
+      data[row * count + k] = words[(sharedBase + ((address + 4 * k) ^ flip)) >> 2] as number;
+  }
+  return new Uint8Array(data.buffer);
+}

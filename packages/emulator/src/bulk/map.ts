@@ -1,0 +1,194 @@
+/**
+ * The emulator's tensor-map object: 128 bytes that kernels pass on, copy and change by `tensormap.replace`, as they do with the
+ * driver's, whose layout is secret. A mark at the front tells an object from other bytes.
+ *
+ * | bytes | field |
+ * |---|---|
+ * | 0..3 | mark |
+ * | 4..10 | type, rank, interleave, swizzle, atomicity, L2 promotion, fill: numbers as in `tensormap.replace` |
+ * | 16..23 | address |
+ * | 24..43 | dims - 1, 32 bits each |
+ * | 48..79 | strides of dimensions 1 to 4, 64 bits each |
+ * | 80..99 | box - 1, 32 bits each: replaced values are not limited until the map is used |
+ * | 100..119 | element strides - 1, 32 bits each |
+ */
+import {
+  type Checked,
+  checkTensorMap,
+  err,
+  ok,
+  type TensorMapSpec,
+  type TensorMapSwizzle,
+  type TensorMapType,
+  tensorMapBoxBytes,
+  tensorMapElementBytes,
+  tensorMapExtent,
+  tensorMapInterleaves,
+  tensorMapPromotions,
+  tensorMapSwizzles,
+  tensorMapTypes,
+} from "@tilewright/ir";
+
+export const tensorMapBytes = 128;
+/** Maps lie at multiples of this wherever they are used. */
+export const tensorMapAlign = 64;
+const mark = 0x50414d54;
+
+const types = Object.entries(tensorMapTypes)
+  .sort(([, a], [, b]) => a.ptx - b.ptx)
+  .map(([name]) => name as TensorMapType);
+
+/** Numbers of swizzle mode and atomicity. */
+const swizzleCodes: Readonly<Record<TensorMapSwizzle, readonly [mode: number, atomicity: number]>> = {
+  none: [0, 0],
+  "32B": [1, 0],
+  "64B": [2, 0],
+  "128B": [3, 0],
+  "128B_ATOM_32B": [3, 1],
+  "128B_ATOM_32B_FLIP_8B": [3, 2],
+  "128B_ATOM_64B": [3, 3],
+};
+
+/** Where `tensormap.replace` writes: byte offset, and whether the object keeps the value less one. */
+export const fieldPlaces = {
+  elemtype: { at: 4, bytes: 1, bias: 0 },
+  rank: { at: 5, bytes: 1, bias: 0 },
+  interleave_layout: { at: 6, bytes: 1, bias: 0 },
+  swizzle_mode: { at: 7, bytes: 1, bias: 0 },
+  swizzle_atomicity: { at: 8, bytes: 1, bias: 0 },
+  fill_mode: { at: 10, bytes: 1, bias: 0 },
+  global_address: { at: 16, bytes: 8, bias: 0 },
+  global_dim: { at: 24, bytes: 4, bias: 1 },
+  global_stride: { at: 48, bytes: 8, bias: 0 },
+  box_dim: { at: 80, bytes: 4, bias: 1 },
+  element_stride: { at: 100, bytes: 4, bias: 1 },
+} as const;
+
+const promotionPlace = 9;
+
+/** The object for a map. Errors: TW131x as `checkTensorMap` has them, TW5032 for what the emulator does not copy. */
+export function encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
+  const broken = checkTensorMap(spec);
+  if (broken.length > 0) return err(broken);
+  const missing = notEmulated(spec);
+  if (missing !== null)
+    return err([
+      {
+        code: "TW5032",
+        kind: "unsupported",
+        at: "tensorMap",
+        message: missing,
+        hint: "the emulator has maps without interleave, of whole bytes",
+      },
+    ]);
+  const bytes = new Uint8Array(tensorMapBytes);
+  const view = new DataView(bytes.buffer);
+  const [mode, atomicity] = swizzleCodes[spec.swizzle];
+  view.setUint32(0, mark, true);
+  bytes[fieldPlaces.elemtype.at] = tensorMapTypes[spec.dtype].ptx;
+  // PTX counts ranks from 0 in `tensormap.replace`.
+  bytes[fieldPlaces.rank.at] = spec.dims.length - 1;
+  bytes[fieldPlaces.interleave_layout.at] = tensorMapInterleaves.indexOf(spec.interleave);
+  bytes[fieldPlaces.swizzle_mode.at] = mode;
+  bytes[fieldPlaces.swizzle_atomicity.at] = atomicity;
+  bytes[promotionPlace] = tensorMapPromotions.indexOf(spec.l2);
+  bytes[fieldPlaces.fill_mode.at] = spec.fill === "nan" ? 1 : 0;
+  view.setBigUint64(fieldPlaces.global_address.at, spec.address, true);
+  spec.dims.forEach((n, k) => {
+    view.setUint32(fieldPlaces.global_dim.at + 4 * k, n - 1, true);
+  });
+  spec.strides.forEach((n, k) => {
+    view.setBigUint64(fieldPlaces.global_stride.at + 8 * k, BigInt(n), true);
+  });
+  spec.box.forEach((n, k) => {
+    view.setUint32(fieldPlaces.box_dim.at + 4 * k, n - 1, true);
+  });
+  spec.elementStrides.forEach((n, k) => {
+    view.setUint32(fieldPlaces.element_stride.at + 4 * k, n - 1, true);
+  });
+  return ok(bytes);
+}
+
+const notEmulated = (spec: TensorMapSpec): string | null => {
+  if (spec.interleave !== "none") return `interleave ${spec.interleave} is not emulated`;
+  if (tensorMapTypes[spec.dtype].bits < 8) return `tensor maps of ${spec.dtype} are not emulated`;
+  return null;
+};
+
+/** A decoded map and what every copy with it needs. */
+export interface MapGeometry {
+  readonly spec: TensorMapSpec;
+  readonly elementBytes: number;
+  /** Elements that a copy moves along each dimension. */
+  readonly extent: readonly number[];
+  /** Bytes of a box row, and bytes from one to the next in shared memory: rows of swizzled boxes lie a span apart (as on an H200). */
+  readonly rowBytes: number;
+  readonly pitch: number;
+  readonly rows: number;
+  /** Bytes that a barrier counts: rows without what lies between them. */
+  readonly boxBytes: number;
+  /** The address as the emulator has addresses: arena offset and tag. */
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Whether bytes bear the mark of a tensor map. */
+export const isTensorMap = (view: DataView, at: number): boolean => view.getUint32(at, true) === mark;
+
+/** Decode the object at byte `at`. The error says what is wrong with it, for a finding. */
+export function decodeTensorMap(view: DataView, at: number): MapGeometry | string {
+  if (!isTensorMap(view, at)) return "the 128 bytes there are no tensor map";
+  const byte = (place: { readonly at: number }): number => view.getUint8(at + place.at);
+  const rank = byte(fieldPlaces.rank) + 1;
+  const dtype = types[byte(fieldPlaces.elemtype)];
+  const mode = byte(fieldPlaces.swizzle_mode);
+  const atomicity = mode === 3 ? byte(fieldPlaces.swizzle_atomicity) : 0;
+  const swizzle = (Object.keys(swizzleCodes) as TensorMapSwizzle[]).find(
+    (name) => swizzleCodes[name][0] === mode && swizzleCodes[name][1] === atomicity,
+  );
+  const interleave = tensorMapInterleaves[byte(fieldPlaces.interleave_layout)];
+  const l2 = tensorMapPromotions[view.getUint8(at + promotionPlace)];
+  const fill = (["zero", "nan"] as const)[byte(fieldPlaces.fill_mode)];
+  if (dtype === undefined) return `element type ${byte(fieldPlaces.elemtype)} is unknown`;
+  if (swizzle === undefined) return `swizzle mode ${mode} with atomicity ${atomicity} is unknown`;
+  if (interleave === undefined || l2 === undefined || fill === undefined)
+    return "interleave, promotion or fill is unknown";
+  const list = (place: { readonly at: number }, count: number): readonly number[] =>
+    Array.from({ length: Math.max(0, count) }, (_, k) => view.getUint32(at + place.at + 4 * k, true) + 1);
+  if (rank > 5) return `rank ${rank}`;
+  const spec: TensorMapSpec = {
+    dtype,
+    address: view.getBigUint64(at + fieldPlaces.global_address.at, true),
+    dims: list(fieldPlaces.global_dim, rank),
+    strides: Array.from({ length: rank - 1 }, (_, k) =>
+      Number(view.getBigUint64(at + fieldPlaces.global_stride.at + 8 * k, true)),
+    ),
+    box: list(fieldPlaces.box_dim, rank),
+    elementStrides: list(fieldPlaces.element_stride, rank),
+    interleave,
+    swizzle,
+    l2,
+    fill,
+  };
+  const broken = checkTensorMap(spec);
+  if (broken.length > 0) return broken.map((d) => `${d.message} (${d.at})`).join("; ");
+  return notEmulated(spec) ?? geometryOf(spec);
+}
+
+/** What copies need of a map that keeps the rules. */
+export function geometryOf(spec: TensorMapSpec): MapGeometry {
+  const extent = tensorMapExtent(spec);
+  const elementBytes = tensorMapElementBytes(spec.dtype);
+  const rowBytes = (extent[0] ?? 1) * elementBytes;
+  return {
+    spec,
+    elementBytes,
+    extent,
+    rowBytes,
+    pitch: tensorMapSwizzles[spec.swizzle].span ?? rowBytes,
+    rows: extent.slice(1).reduce((n, x) => n * x, 1),
+    boxBytes: tensorMapBoxBytes(spec),
+    low: Number(spec.address & 0xffffffffn),
+    high: Number((spec.address >> 32n) & 0xffffffffn),
+  };
+}

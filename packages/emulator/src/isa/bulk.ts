@@ -1,0 +1,262 @@
+/** One-dimensional bulk copies and reductions, and bulk groups: PTX ISA 9.0, chapters 9.7.9.25.4 and 9.7.9.25.5. */
+import {
+  type Destination,
+  type Issuer,
+  loadBytes,
+  moveShared,
+  type Reduction,
+  storeBytes,
+} from "../bulk/engine.ts";
+import { commitStores, waitStores } from "../bulk/groups.ts";
+import type { ReduceOp, ReduceType } from "../bulk/reduce.ts";
+import type { Operand, Operation } from "../load/types.ts";
+import { mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
+import { hex, type Machine, type SharedPlace } from "../machine/state.ts";
+import type { Decoder, Row } from "./row.ts";
+import { lanesOf } from "./warp.ts";
+
+export type Address = Operand & { readonly kind: "address" };
+
+/** Copies move multiples of this many bytes between multiples of it. */
+const unit = 16;
+
+/** Direction of a copy: the order in which its mnemonic names the spaces. */
+export type Direction = "load" | "store" | "move";
+
+export function directionOf(d: Decoder): Direction {
+  const spaces = d.mnemonic.split(".").filter((word) => word === "global" || word.startsWith("shared"));
+  const [to] = spaces;
+  d.option("global");
+  const first = d.choice("shared::cluster", "shared::cta");
+  if (to === "global") return "store";
+  if (spaces[1] === "global") return "load";
+  if (first !== "shared::cluster") d.refuse("its spaces are in another order");
+  d.choice("shared::cta");
+  return "move";
+}
+
+/** An operand that is an address operand with its base: its words in one lane. */
+export const wideAddress = (
+  { machine, warp, lane }: Issuer,
+  operand: Address,
+): { readonly low: number; readonly high: number } => ({
+  low: machine.address(warp, operand, lane),
+  high: machine.lane(warp, operand.base, lane, 1),
+});
+
+/** A place in the executing block's own window; null after H003 or what `window` reports. */
+export function ownPlace(
+  { machine, warp, instruction, lane }: Issuer,
+  address: number,
+  bytes: number,
+  align: number,
+): SharedPlace | null {
+  if (address >>> 24 !== warp.block.rank) {
+    machine.report(
+      "H003",
+      instruction,
+      warp,
+      () =>
+        `lane ${lane} uses ${hex(address)}, an address in block ${address >>> 24} of the cluster, as its own`,
+    );
+    return null;
+  }
+  return machine.window(warp, instruction, address, bytes, align);
+}
+
+/**
+ * Where a load goes, with the barrier of each place: one, or that of each block in `multicast` at the same offsets. With
+ * `pair` (`.cta_group::2`) the barrier may be in the other block of the pair; each copy then signals the one of its pair.
+ * Null after reporting.
+ */
+export function destinationsOf(
+  issuer: Issuer,
+  address: number,
+  barrier: number,
+  bytes: number,
+  align: number,
+  multicast: number | null,
+  pair: boolean,
+): readonly Destination[] | null {
+  const { machine, warp, instruction, lane } = issuer;
+  const count = warp.block.cluster.blocks.length;
+  if (multicast !== null && (multicast === 0 || multicast >= 2 ** count)) {
+    machine.report(
+      "H053",
+      instruction,
+      warp,
+      () => `lane ${lane} multicasts to blocks ${hex(multicast)} of a cluster of ${count}`,
+    );
+    return null;
+  }
+  const home = address >>> 24;
+  const target = barrier >>> 24;
+  const ranks = multicast === null ? [home] : lanesOf(multicast);
+  if (multicast === null && target !== home && !(pair && (target ^ home) === 1)) {
+    machine.report("H053", instruction, warp, () =>
+      pair
+        ? `lane ${lane} copies to block ${home} of the cluster and completes on a barrier of block ${target}, outside its pair`
+        : `lane ${lane} copies to block ${home} of the cluster and completes on a barrier of block ${target}`,
+    );
+    return null;
+  }
+  const found: Destination[] = [];
+  for (const rank of ranks) {
+    const place = machine.window(warp, instruction, within(rank, address), bytes, align);
+    const other = pair ? (rank & ~1) | (target & 1) : rank;
+    const at = machine.window(warp, instruction, within(other, barrier), mbarrierBytes, mbarrierBytes);
+    const state = at === null ? null : mbarrierAt(machine, warp, instruction, at);
+    if (place !== null && state !== null) found.push({ place, barrier: state });
+  }
+  return found;
+}
+
+/** The same offset in the window of another block. */
+const within = (rank: number, address: number): number => rank * 2 ** 24 + (address & 0xffffff);
+
+/** Run once for each lane that executes. */
+export const eachLane = (act: (issuer: Issuer) => void): Operation => ({
+  kind: "warp",
+  bind: (machine: Machine, instruction) => (warp, mask) => {
+    for (const lane of lanesOf(mask)) act({ machine, warp, lane, instruction });
+  },
+});
+
+/** The size operand in one lane; null after H053. */
+function sizeOf(issuer: Issuer, operand: Operand): number | null {
+  const { machine, warp, lane, instruction } = issuer;
+  const bytes = machine.lane(warp, operand, lane) >>> 0;
+  if (bytes % unit === 0) return bytes;
+  machine.report(
+    "H053",
+    instruction,
+    warp,
+    () => `lane ${lane} copies ${bytes} bytes; bulk copies move multiples of ${unit}`,
+  );
+  return null;
+}
+
+/** Whether a global address is a multiple of 16; H004 otherwise, which ends the launch. */
+function alignedGlobal(issuer: Issuer, low: number, high: number): boolean {
+  if (low % unit === 0) return true;
+  issuer.machine.global(issuer.warp, issuer.lane, issuer.instruction, low, high, unit, 0, unit);
+  return false;
+}
+
+const reduceOps = ["add", "min", "max", "inc", "dec", "and", "or", "xor"] as const;
+const reduceTypes = ["u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64", "b32", "b64"] as const;
+
+/** The operation of a reduction without its type. */
+export const reduceOpOf = (d: Decoder): ReduceOp => d.choice(...reduceOps);
+
+/** cp.async.bulk and cp.reduce.async.bulk. */
+export const bulkCopy: Row = (d) => {
+  const reduce = d.mnemonic.startsWith("cp.reduce");
+  d.option("reduce");
+  d.choice("async");
+  d.choice("bulk");
+  const direction = directionOf(d);
+  const masked = d.flag("cp_mask");
+  const policy = d.flag("L2::cache_hint");
+  const multicast = d.flag("multicast::cluster");
+  d.choice("mbarrier::complete_tx::bytes", "bulk_group");
+  let reduction: Reduction = null;
+  if (reduce) {
+    const op = reduceOpOf(d);
+    d.flag("noftz");
+    const type: ReduceType = d.type(...reduceTypes);
+    reduction = { op, type };
+  }
+  const to = d.address(0);
+  const from = d.address(1);
+  const size = d.use(2, "int");
+  let next = 3;
+  const barrier = direction === "store" ? null : d.address(next++);
+  const mask = multicast ? d.use(next++, "int") : null;
+  if (policy) d.use(next++, "int");
+  const bytesMask = masked ? d.use(next++, "int") : null;
+  if (direction === "store")
+    return eachLane((issuer) => {
+      const bytes = sizeOf(issuer, size);
+      if (bytes === null) return;
+      const source = ownPlace(issuer, issuer.machine.address(issuer.warp, from, issuer.lane), bytes, unit);
+      const { low, high } = wideAddress(issuer, to);
+      if (source === null || !alignedGlobal(issuer, low, high)) return;
+      const lanes =
+        bytesMask === null ? 0xffff : issuer.machine.lane(issuer.warp, bytesMask, issuer.lane) & 0xffff;
+      storeBytes(issuer, source, { low, high }, bytes, reduction, lanes);
+    });
+  if (barrier === null) return d.refuse("it needs an mbarrier");
+  return eachLane((issuer) => {
+    const { machine, warp, lane } = issuer;
+    const bytes = sizeOf(issuer, size);
+    if (bytes === null) return;
+    const destinations = destinationsOf(
+      issuer,
+      machine.address(warp, to, lane),
+      machine.address(warp, barrier, lane),
+      bytes,
+      unit,
+      mask === null ? null : machine.lane(warp, mask, lane) & 0xffff,
+      false,
+    );
+    if (destinations === null) return;
+    if (direction === "load") {
+      const { low, high } = wideAddress(issuer, from);
+      if (alignedGlobal(issuer, low, high)) loadBytes(issuer, destinations, { low, high }, bytes);
+      return;
+    }
+    const source = ownPlace(issuer, machine.address(warp, from, lane), bytes, unit);
+    const [destination] = destinations;
+    if (source !== null && destination !== undefined)
+      moveShared(issuer, destination, source, bytes, reduction);
+  });
+};
+
+/** cp.async.bulk.prefetch: a hint. */
+export const bulkPrefetch: Row = (d) => {
+  d.choice("async");
+  d.choice("bulk");
+  d.choice("prefetch");
+  d.choice("L2");
+  d.choice("global");
+  const policy = d.flag("L2::cache_hint");
+  d.address(0);
+  d.use(1, "int");
+  if (policy) d.use(2, "int");
+  return { kind: "lane", emit: () => "" };
+};
+
+export const bulkCommit: Row = (d) => {
+  d.choice("async");
+  d.choice("bulk");
+  d.choice("commit_group");
+  return { kind: "warp", bind: () => (warp, mask) => commitStores(warp, lanesOf(mask)) };
+};
+
+export const bulkWait: Row = (d) => {
+  d.choice("async");
+  d.choice("bulk");
+  d.choice("wait_group");
+  const readOnly = d.flag("read");
+  const newest = d.literal(0);
+  return {
+    kind: "wait",
+    members: "none",
+    bind: () => (warp, group, mask) => {
+      const { race } = warp.block;
+      const missing = waitStores(warp, lanesOf(mask), newest, readOnly, (op) =>
+        race?.clocks.waited(warp.agent, op.engine, op.clock),
+      );
+      if (missing === null) {
+        group.wait = null;
+        return true;
+      }
+      group.wait = {
+        generation: 0,
+        describe: () => `${readOnly ? "reads of " : ""}${missing} bulk groups`,
+      };
+      return false;
+    },
+  };
+};

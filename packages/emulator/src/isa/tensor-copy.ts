@@ -1,0 +1,178 @@
+/** Tensor copies and reductions through tensor maps: PTX ISA 9.0, chapter 9.7.9.27.1. */
+import { type Box, footprintOf } from "../bulk/box.ts";
+import { type Issuer, loadBox, type Reduction, storeBox } from "../bulk/engine.ts";
+import type { MapGeometry } from "../bulk/map.ts";
+import { tensorMapsOf } from "../bulk/maps.ts";
+import { type ReduceOp, type ReduceType, reduces } from "../bulk/reduce.ts";
+import type { TensorOperand } from "../load/types.ts";
+import { destinationsOf, directionOf, eachLane, ownPlace, reduceOpOf } from "./bulk.ts";
+import type { Decoder, Row } from "./row.ts";
+
+/** Shared memory of a tensor copy starts at multiples of this, whatever the swizzle (an H200 traps otherwise). */
+const sharedAlign = 128;
+
+const ranks = ["1d", "2d", "3d", "4d", "5d"] as const;
+
+interface Shape {
+  readonly rank: number;
+  /** gather4 or scatter4: a column and four rows. */
+  readonly four: boolean;
+}
+
+/** Dimensions and mode of a tensor instruction; im2col is refused by name. */
+function shapeOf(d: Decoder): Shape {
+  const rank = ranks.indexOf(d.choice(...ranks)) + 1;
+  for (const word of d.mnemonic.split("."))
+    if (word.startsWith("im2col")) d.refuse(`${word} copies are for convolutions; tile mode is emulated`);
+  const mode = d.option("tile", "tile::gather4", "tile::scatter4");
+  return { rank, four: mode === "tile::gather4" || mode === "tile::scatter4" };
+}
+
+/** The map that the operand names, after checking that the instruction fits it; ends the launch where it does not. */
+function mapOf(issuer: Issuer, operand: TensorOperand, shape: Shape): MapGeometry {
+  const { machine, warp, lane, instruction } = issuer;
+  const map = tensorMapsOf(machine).use(warp, lane, instruction, operand.base, operand.offset);
+  const rank = map.spec.dims.length;
+  if (rank !== shape.rank)
+    refuse(issuer, () => `a ${shape.rank}-dimensional copy with a tensor map of rank ${rank}`);
+  if (shape.four && (map.extent[1] ?? 1) !== 1)
+    refuse(
+      issuer,
+      () => `gather4 and scatter4 take boxes of one row; the map's box has ${map.extent[1]} rows`,
+    );
+  return map;
+}
+
+function refuse({ machine, warp, lane, instruction }: Issuer, message: () => string): never {
+  machine.report("H051", instruction, warp, () => `lane ${lane}: ${message()}`);
+  return machine.stop();
+}
+
+/** The box at the operand's coordinates. */
+function boxOf(issuer: Issuer, operand: TensorOperand, shape: Shape, map: MapGeometry, store: boolean): Box {
+  const { machine, warp, lane } = issuer;
+  const coordinates = operand.coordinates.map((x) => machine.lane(warp, x, lane) | 0);
+  const [first = 0] = coordinates;
+  if ((first * map.elementBytes) % 16 !== 0)
+    refuse(
+      issuer,
+      () =>
+        `coordinate 0 is ${first}, ${first * map.elementBytes} bytes into the row; TMA takes multiples of 16 bytes, here of ${16 / map.elementBytes} elements`,
+    );
+  const negative = store ? coordinates.findIndex((x) => x < 0) : -1;
+  if (negative >= 0)
+    refuse(
+      issuer,
+      () => `coordinate ${negative} is ${coordinates[negative]}; stores take none below 0, though loads do`,
+    );
+  return shape.four
+    ? { kind: "rows", column: first, rows: coordinates.slice(1) }
+    : { kind: "tile", coordinates };
+}
+
+function checkCount(d: Decoder, operand: TensorOperand, { rank, four }: Shape): void {
+  const want = four ? 5 : rank;
+  if (operand.coordinates.length !== want)
+    d.refuse(`it needs ${want} coordinates, not ${operand.coordinates.length}`);
+}
+
+/** Element types of maps as reductions see them; the bytes of the rest have none. */
+const reduceTypeOf = (map: MapGeometry): ReduceType | null => {
+  const { dtype } = map.spec;
+  switch (dtype) {
+    case "u32":
+    case "s32":
+    case "u64":
+    case "s64":
+    case "f16":
+    case "bf16":
+    case "f32":
+    case "f64":
+      return dtype;
+    case "f32.ftz":
+    case "tf32":
+    case "tf32.ftz":
+      return "f32";
+    default:
+      return null;
+  }
+};
+
+function reductionOf(issuer: Issuer, op: ReduceOp, map: MapGeometry): Reduction {
+  const type = reduceTypeOf(map);
+  if (type === null || !reduces(op, type))
+    return refuse(issuer, () => `there is no reduction ${op} of ${map.spec.dtype}`);
+  return { op, type };
+}
+
+/** cp.async.bulk.tensor and cp.reduce.async.bulk.tensor. */
+export const tensorCopy: Row = (d) => {
+  const reduce = d.mnemonic.startsWith("cp.reduce");
+  d.option("reduce");
+  d.choice("async");
+  d.choice("bulk");
+  d.choice("tensor");
+  const shape = shapeOf(d);
+  const direction = directionOf(d);
+  const policy = d.flag("L2::cache_hint");
+  const multicast = d.flag("multicast::cluster");
+  const group = d.option("cta_group::1", "cta_group::2");
+  d.choice("mbarrier::complete_tx::bytes", "bulk_group");
+  const op = reduce ? reduceOpOf(d) : null;
+  if (direction === "store") {
+    const tensor = d.tensor(0);
+    const from = d.address(1);
+    if (policy) d.use(2, "int");
+    checkCount(d, tensor, shape);
+    return eachLane((issuer) => {
+      const map = mapOf(issuer, tensor, shape);
+      const reduction = op === null ? null : reductionOf(issuer, op, map);
+      const box = boxOf(issuer, tensor, shape, map, true);
+      const address = issuer.machine.address(issuer.warp, from, issuer.lane);
+      const source = ownPlace(issuer, address, footprintOf(map, box), sharedAlign);
+      if (source !== null) storeBox(issuer, source, map, box, reduction);
+    });
+  }
+  if (direction === "move") return d.refuse("tensor copies lead to or from global memory");
+  const to = d.address(0);
+  const tensor = d.tensor(1);
+  const barrier = d.address(2);
+  let next = 3;
+  const mask = multicast ? d.use(next++, "int") : null;
+  if (policy) d.use(next++, "int");
+  checkCount(d, tensor, shape);
+  return eachLane((issuer) => {
+    const { machine, warp, lane } = issuer;
+    const map = mapOf(issuer, tensor, shape);
+    const box = boxOf(issuer, tensor, shape, map, false);
+    const destinations = destinationsOf(
+      issuer,
+      machine.address(warp, to, lane),
+      machine.address(warp, barrier, lane),
+      footprintOf(map, box),
+      sharedAlign,
+      mask === null ? null : machine.lane(warp, mask, lane) & 0xffff,
+      group === "cta_group::2",
+    );
+    if (destinations !== null) loadBox(issuer, destinations, map, box);
+  });
+};
+
+/** cp.async.bulk.prefetch.tensor: a hint, but its map and coordinates have to be right. */
+export const tensorPrefetch: Row = (d) => {
+  d.choice("async");
+  d.choice("bulk");
+  d.choice("prefetch");
+  d.choice("tensor");
+  const shape = shapeOf(d);
+  d.choice("L2");
+  d.choice("global");
+  const policy = d.flag("L2::cache_hint");
+  const tensor = d.tensor(0);
+  if (policy) d.use(1, "int");
+  checkCount(d, tensor, shape);
+  return eachLane((issuer) => {
+    const map = mapOf(issuer, tensor, shape);
+    boxOf(issuer, tensor, shape, map, false);
+  });
+};

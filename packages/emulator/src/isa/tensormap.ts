@@ -1,0 +1,125 @@
+/** Tensor maps as objects: replaced fields, copies with a fence, fences and prefetches. PTX ISA 9.0, chapters 9.7.9.28, 9.7.13.16 and 9.7.13.4. */
+import { fieldPlaces, tensorMapAlign, tensorMapBytes } from "../bulk/map.ts";
+import { tensorMapsOf } from "../bulk/maps.ts";
+import type { Instruction } from "../load/types.ts";
+import type { Machine, Warp } from "../machine/state.ts";
+import { aligned } from "./aligned.ts";
+import { type Address, eachLane, ownPlace } from "./bulk.ts";
+import type { Decoder, Row } from "./row.ts";
+import { firstLane, lanesOf } from "./warp.ts";
+
+const fields = Object.keys(fieldPlaces) as readonly (keyof typeof fieldPlaces)[];
+/** Fields with an entry for each dimension: their second operand says which. */
+const indexed: ReadonlySet<string> = new Set(["global_dim", "global_stride", "box_dim", "element_stride"]);
+
+/** Arena offset of a map in global memory, read and written. */
+function globalMap(
+  machine: Machine,
+  warp: Warp,
+  instruction: Instruction,
+  address: Address,
+  lane: number,
+): number {
+  const low = machine.address(warp, address, lane);
+  const high = machine.lane(warp, address.base, lane, 1);
+  return machine.global(warp, lane, instruction, low, high, tensorMapBytes, 2, tensorMapAlign);
+}
+
+const replace: Row = (d) => {
+  d.choice("replace");
+  d.choice("tile");
+  const field = d.choice(...fields);
+  const space = d.option("global", "shared::cta");
+  d.choice("b1024");
+  d.type("b32", "b64");
+  const address = d.address(0);
+  const index = indexed.has(field) ? d.literal(1) : 0;
+  const value = d.use(indexed.has(field) ? 2 : 1, "int");
+  const place = fieldPlaces[field];
+  return eachLane((issuer) => {
+    const { machine, warp, lane, instruction } = issuer;
+    let at: number;
+    const own = space === "shared::cta";
+    if (own) {
+      const found = ownPlace(issuer, machine.address(warp, address, lane), tensorMapBytes, tensorMapAlign);
+      if (found === null) return;
+      at = found.at;
+    } else at = globalMap(machine, warp, instruction, address, lane);
+    const maps = tensorMapsOf(machine);
+    if (!maps.check(warp, instruction, at)) return;
+    const view = new DataView(machine.arena.bytes.buffer);
+    const low = machine.lane(warp, value, lane);
+    const to = at + place.at + index * place.bytes;
+    if (place.bytes === 1) view.setUint8(to, low & 0xff);
+    else view.setInt32(to, low - place.bias, true);
+    if (place.bytes === 8) view.setInt32(to + 4, machine.lane(warp, value, lane, 1), true);
+    if (own)
+      for (let k = 0; k < tensorMapBytes; k += 16)
+        warp.block.race?.write(warp, lane, at + k, 16, instruction.index);
+    else maps.changed(at);
+  });
+};
+
+/** Copies a map from shared to global memory and releases it to the tensormap proxy. */
+const copyWithFence: Row = (d) => {
+  d.choice("cp_fenceproxy");
+  d.choice("global");
+  d.choice("shared::cta");
+  d.choice("tensormap::generic");
+  d.choice("release");
+  d.choice("cta", "cluster", "gpu", "sys");
+  d.choice("sync");
+  d.choice("aligned");
+  const to = d.address(0);
+  const from = d.address(1);
+  if (d.literal(2) !== tensorMapBytes) d.refuse(`it copies ${tensorMapBytes} bytes`);
+  return aligned((machine, instruction) => (warp, mask) => {
+    const lane = firstLane(mask);
+    const source = ownPlace(
+      { machine, warp, lane, instruction },
+      machine.address(warp, from, lane),
+      tensorMapBytes,
+      tensorMapAlign,
+    );
+    if (source === null) return;
+    const at = globalMap(machine, warp, instruction, to, lane);
+    for (let k = 0; k < tensorMapBytes; k += 16)
+      warp.block.race?.read(warp, lane, source.at + k, 16, instruction.index);
+    const maps = tensorMapsOf(machine);
+    maps.check(warp, instruction, source.at);
+    machine.arena.bytes.copyWithin(at, source.at, source.at + tensorMapBytes);
+    maps.changed(at);
+    maps.release(at);
+  });
+};
+
+/** `fence.proxy.tensormap::generic`: the other fences are in barrier.ts. */
+export const tensormapFence: Row = (d) => {
+  d.choice("proxy");
+  d.choice("tensormap::generic");
+  const acquire = d.choice("acquire", "release") === "acquire";
+  d.choice("cta", "cluster", "gpu", "sys");
+  if (!acquire) return { kind: "warp", bind: (machine) => () => tensorMapsOf(machine).release(null) };
+  const address = d.address(0);
+  if (d.literal(1) !== tensorMapBytes) d.refuse(`it acquires ${tensorMapBytes} bytes`);
+  return {
+    kind: "warp",
+    bind: (machine, instruction) => (warp, mask) => {
+      const maps = tensorMapsOf(machine);
+      for (const lane of lanesOf(mask))
+        maps.acquire(warp, maps.locate(warp, lane, instruction, address.base, address.offset));
+    },
+  };
+};
+
+/** prefetch.tensormap: a hint, but what it names has to be a map. */
+export const tensormapPrefetch: Row = (d: Decoder) => {
+  d.option("const", "param");
+  d.choice("tensormap");
+  const address = d.address(0);
+  return eachLane(({ machine, warp, lane, instruction }) => {
+    tensorMapsOf(machine).use(warp, lane, instruction, address.base, address.offset);
+  });
+};
+
+export const tensormap: Row = (d) => (d.mnemonic.startsWith("tensormap.cp_") ? copyWithFence(d) : replace(d));
