@@ -1,3 +1,3 @@
 import { defineLibrary } from "../../scripts/tsup.ts";
 
-export default defineLibrary(["src/index.ts"]);
+export default defineLibrary(["src/index.ts", "src/isolation/isolation-worker.ts"]);

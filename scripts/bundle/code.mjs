@@ -8,6 +8,8 @@ import { root } from "../lib/workspace.mjs";
 /** Output under lib/ (without .mjs) and the source it comes from. */
 const ENTRIES = {
   tilewright: "packages/cli/src/bin.ts",
+  // Forked by the runtime, which looks for it beside itself.
+  "isolation-worker": "packages/runtime/src/isolation/isolation-worker.ts",
   "self-test": "scripts/bundle/self-test.ts",
   "gpu/device": "packages/runtime/test/device.gpu.test.ts",
   "gpu/simt": "packages/backend-simt/test/simt.gpu.test.ts",

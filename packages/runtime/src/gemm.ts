@@ -98,7 +98,7 @@ export function runGemm(
 }
 
 /** Launch-time scalars of the epilogue, under the names of their steps. */
-function stepScalars(inputs: GemmInputs): LaunchEnvironment {
+export function stepScalars(inputs: GemmInputs): LaunchEnvironment {
   const scalars: Record<string, number> = {};
   (inputs.steps ?? []).forEach((value, index) => {
     if (typeof value === "number") scalars[`epilogue${index}`] = value;
@@ -107,7 +107,7 @@ function stepScalars(inputs: GemmInputs): LaunchEnvironment {
 }
 
 /** The host bytes of an operand that the kernel reads; null when none were given. */
-function inputBytes(operand: DeviceOperand, inputs: GemmInputs): Uint8Array | null {
+export function inputBytes(operand: DeviceOperand, inputs: GemmInputs): Uint8Array | null {
   switch (operand.name) {
     case "a":
     case "b":
@@ -199,7 +199,7 @@ function prepare(
 }
 
 /** The kernels of an artefact share one workspace: the largest that any of them wants. */
-function workspaceBytes(manifest: GemmArtifact["manifest"], env: LaunchEnvironment): Checked<number> {
+export function workspaceBytes(manifest: GemmArtifact["manifest"], env: LaunchEnvironment): Checked<number> {
   let most = 0;
   for (const expr of [
     manifest.workspace?.bytes ?? 0,

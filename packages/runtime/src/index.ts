@@ -36,7 +36,21 @@ export type {
 } from "./device.ts";
 export { type CudaReport, describeCuda } from "./doctor.ts";
 export { type GemmArtifact, type GemmInputs, type GemmOptions, type GemmResult, runGemm } from "./gemm.ts";
+export { IsolatedDevice, type IsolatedOptions } from "./isolation/isolated.ts";
+export type {
+  IsolatedArgument,
+  IsolatedBuffer,
+  IsolatedLaunch,
+  IsolatedLaunchResult,
+} from "./isolation/protocol.ts";
 export { type KernelBuffers, type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
-export { type DeviceListing, listDevices, type OpenDeviceOptions, openDevice } from "./open.ts";
+export {
+  type ChosenDevice,
+  chooseDevice,
+  type DeviceListing,
+  listDevices,
+  type OpenDeviceOptions,
+  openDevice,
+} from "./open.ts";
 export { type DeviceOperand, deviceOperands, type OperandName } from "./operands.ts";
 export * from "./timing/index.ts";

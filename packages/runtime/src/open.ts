@@ -57,11 +57,7 @@ function targetFor(arch: Arch): Target | undefined {
 export async function openDevice(options: OpenDeviceOptions): Promise<Checked<Device>> {
   const arch = parseArch(options.arch);
   if (arch === null) return fail("archText", "device.arch", `${options.arch} is no architecture`);
-  const needs: Needs = {
-    name: options.arch,
-    arch,
-    ptx: options.ptxVersion ?? targetFor(arch)?.minPtx ?? [6, 0],
-  };
+  const needs = needsOf(options, arch);
   switch (options.kind) {
     case "emulator":
       return openEmulator(options, arch, null);
@@ -70,15 +66,26 @@ export async function openDevice(options: OpenDeviceOptions): Promise<Checked<De
     case "auto": {
       const gpu = await openCuda(options, needs);
       if (gpu.ok) return gpu;
-      // An index that does not exist is a mistake of the request, not a reason to run elsewhere.
-      if (gpu.error.some((problem) => problem.kind === "invalid")) return gpu;
-      const why = gpu.error.map((problem) => problem.message).join("; ");
-      return openEmulator(options, arch, `on the emulator, because ${why}`);
+      const note = emulatorNote(gpu.error);
+      return note === null ? gpu : openEmulator(options, arch, note);
     }
     default:
       return options.kind satisfies never;
   }
 }
+
+/** Why the emulator serves where a GPU was asked for first; null where what is wrong is the request. */
+function emulatorNote(problems: readonly Diagnostic[]): string | null {
+  // An index that does not exist is a mistake of the request, not a reason to run elsewhere.
+  if (problems.some((problem) => problem.kind === "invalid")) return null;
+  return `on the emulator, because ${problems.map((problem) => problem.message).join("; ")}`;
+}
+
+const needsOf = (options: OpenDeviceOptions, arch: Arch): Needs => ({
+  name: options.arch,
+  arch,
+  ptx: options.ptxVersion ?? targetFor(arch)?.minPtx ?? [6, 0],
+});
 
 interface Needs {
   readonly name: string;
@@ -100,7 +107,35 @@ function openEmulator(options: OpenDeviceOptions, arch: Arch, note: string | nul
   );
 }
 
+/** A GPU that was chosen, and why; the emulator, and why; or what stands in the way. */
+export type ChosenDevice =
+  | { readonly kind: "cuda"; readonly index: number; readonly note: string | null }
+  | { readonly kind: "emulator"; readonly note: string | null };
+
+/**
+ * What `openDevice` would open, without making a context: for whoever opens the GPU in another process. Errors as there.
+ */
+export async function chooseDevice(options: OpenDeviceOptions): Promise<Checked<ChosenDevice>> {
+  const arch = parseArch(options.arch);
+  if (arch === null) return fail("archText", "device.arch", `${options.arch} is no architecture`);
+  if (options.kind === "emulator") return ok({ kind: "emulator", note: null });
+  const gpu = await chooseCuda(options, needsOf(options, arch));
+  if (gpu.ok) return ok({ kind: "cuda", index: gpu.value.index, note: gpu.value.note });
+  const emulated = options.kind === "auto" ? emulatorNote(gpu.error) : null;
+  return emulated === null ? gpu : ok({ kind: "emulator", note: emulated });
+}
+
 async function openCuda(options: OpenDeviceOptions, needs: Needs): Promise<Checked<Device>> {
+  const chosen = await chooseCuda(options, needs);
+  if (!chosen.ok) return chosen;
+  const { driver, index, note } = chosen.value;
+  return openCudaDevice(driver, index, note, ModuleCache.open(options.cache));
+}
+
+async function chooseCuda(
+  options: OpenDeviceOptions,
+  needs: Needs,
+): Promise<Checked<{ readonly driver: CudaDriver; readonly index: number; readonly note: string | null }>> {
   const driver = await (options.driver ?? openKoffiDriver)();
   if (!driver.ok) return driver;
   const started = startDriver(driver.value);
@@ -114,12 +149,7 @@ async function openCuda(options: OpenDeviceOptions, needs: Needs): Promise<Check
     const described = describeDevice(driver.value, index, started.value);
     const unfit = described.ok ? unfitFor(described.value.info, needs) : described.error;
     if (unfit.length === 0)
-      return openCudaDevice(
-        driver.value,
-        index,
-        noteFor(options, driver.value, index, needs),
-        ModuleCache.open(options.cache),
-      );
+      return ok({ driver: driver.value, index, note: noteFor(options, driver.value, index, needs) });
     problems.push(...unfit);
   }
   return err(problems);

@@ -35,6 +35,10 @@ export class CudaDevice implements Device {
   get numSms(): number {
     return this.#context.info.numSms;
   }
+  /** Whether an earlier fault has taken the GPU from this process. */
+  get lost(): boolean {
+    return this.#context.lost;
+  }
   /** Limits, clocks and sizes, as the driver gives them. */
   get info(): CudaDeviceInfo {
     return this.#context.info;

@@ -1,6 +1,6 @@
 /** The emulator as a `Device`: the same calls, with findings and counters. */
 import type { Emulator, KernelInfo, LaunchConfig, LoadedModule } from "@tilewright/emulator";
-import { type Checked, checkTensorMap, err, ok, type Target, type TensorMapSpec } from "@tilewright/ir";
+import { type Checked, err, ok, type Target, type TensorMapSpec } from "@tilewright/ir";
 import { parseArch, unfitReason } from "../arch.ts";
 import { encodeArguments, isBuffer } from "../arguments.ts";
 import type {
@@ -113,14 +113,7 @@ export class EmulatorDevice implements Device {
 
   encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
     if (this.#shared.closed) return closedProblem("device.encodeTensorMap");
-    const broken = checkTensorMap(spec);
-    if (broken.length > 0) return err(broken);
-    return fail(
-      "parameter",
-      "device.encodeTensorMap",
-      "the emulator has no tensor maps yet",
-      "choose a schedule without TMA, or run it on a GPU",
-    );
+    return this.#shared.emulator.encodeTensorMap(spec);
   }
 
   synchronize(): Checked<true> {

@@ -1,0 +1,192 @@
+/**
+ * A GPU behind a process boundary. A kernel that hangs, faults or takes its process down costs that process only: the job is reported with
+ * the kernel's identity and a replay, and the next job runs in a fresh process.
+ */
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { diagnose, fail } from "../diagnostics.ts";
+import { disposeSymbol } from "../dispose.ts";
+import type { GemmArtifact, GemmInputs, GemmOptions, GemmResult } from "../gemm.ts";
+import { type Loss, WorkerProcess } from "./process.ts";
+import type {
+  IsolatedLaunch,
+  IsolatedLaunchResult,
+  JobKind,
+  Jobs,
+  Question,
+  WorkerDevice,
+  WorkerGreeting,
+} from "./protocol.ts";
+import { gemmReplay, launchReplay, type Replay, replayFolder, writeReplay } from "./replay.ts";
+
+export interface IsolatedOptions extends WorkerDevice {
+  /** Seconds that a job may take, compiling included; 120 unless given. */
+  readonly timeout?: number;
+  /** Where replays of jobs that went wrong are written; a folder of the system's temporary one unless given, null for nowhere. */
+  readonly replays?: string | null;
+}
+
+/** Seconds for a process to start, load the driver and make a context: the first context on an idle machine takes a few. */
+const startSeconds = 60;
+
+export class IsolatedDevice implements Disposable {
+  readonly kind = "cuda";
+  readonly name: string;
+  readonly arch: string;
+  readonly numSms: number;
+  readonly #options: IsolatedOptions;
+  #worker: WorkerProcess | null;
+  #restarts = 0;
+  #closed = false;
+
+  private constructor(options: IsolatedOptions, worker: WorkerProcess, greeting: WorkerGreeting) {
+    this.#options = options;
+    this.#worker = worker;
+    this.name = greeting.name;
+    this.arch = greeting.arch;
+    this.numSms = greeting.numSms;
+  }
+
+  /** Start a process that holds GPU `options.index`. Errors: what opening the device says, or why there is no process (TW6026). */
+  static async open(options: IsolatedOptions): Promise<Checked<IsolatedDevice>> {
+    const started = await startWorker(options);
+    if (!started.ok) return started;
+    return ok(new IsolatedDevice(options, started.value.worker, started.value.greeting));
+  }
+
+  /** Processes that were lost and replaced. */
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** `runGemm` in the other process. */
+  gemm(artifact: GemmArtifact, inputs: GemmInputs, options: GemmOptions = {}): Promise<Checked<GemmResult>> {
+    // Only what the other process needs: an artefact of the compiler carries more.
+    const { request, kernels, workspace, constraints } = artifact.manifest;
+    const manifest = {
+      request,
+      kernels,
+      ...(workspace === undefined ? {} : { workspace }),
+      ...(constraints === undefined ? {} : { constraints }),
+    };
+    return this.#job("gemm", { artifact: { ptx: artifact.ptx, manifest }, inputs, options }, () =>
+      gemmReplay(artifact, inputs, options, this),
+    );
+  }
+
+  /** One launch with all that it needs, memory included. */
+  launch(ask: IsolatedLaunch): Promise<Checked<IsolatedLaunchResult>> {
+    return this.#job("launch", ask, () => launchReplay(ask));
+  }
+
+  /** End the process. */
+  close(): void {
+    this.#closed = true;
+    this.#worker?.stop();
+    this.#worker = null;
+  }
+
+  [disposeSymbol](): void {
+    this.close();
+  }
+
+  async #job<K extends JobKind>(
+    kind: K,
+    ask: Jobs[K]["ask"],
+    replay: () => Replay,
+  ): Promise<Checked<Jobs[K]["answer"]>> {
+    if (this.#closed) return fail("closed", "device", `the device ${this.name} is closed`, "open it again");
+    if (this.#worker === null || !this.#worker.alive) {
+      this.#worker?.stop();
+      const started = await startWorker(this.#options);
+      if (!started.ok) return started;
+      this.#worker = started.value.worker;
+      this.#restarts++;
+    }
+    const worker = this.#worker;
+    const outcome = await worker.ask((id) => ({ kind, id, ask }) as Question, this.#options.timeout ?? 120);
+    if (outcome.kind === "answer" && !outcome.answer.lost) {
+      // The worker's handlers give what the table of jobs says.
+      return outcome.answer.result as Checked<Jobs[K]["answer"]>;
+    }
+    worker.stop();
+    this.#worker = null;
+    const problems =
+      outcome.kind === "lost" ? [lossDiagnostic(outcome.loss)] : failuresOf(outcome.answer.result);
+    return err(this.#explain(problems, replay()));
+  }
+
+  /** The kernel's identity and the way to see it again, added to every problem. */
+  #explain(problems: readonly Diagnostic[], replay: Replay): readonly Diagnostic[] {
+    const { replays = replayFolder() } = this.#options;
+    const written = replays === null ? null : writeReplay(replays, replay);
+    const again =
+      written === null
+        ? null
+        : `see it again: tilewright emulate ${written.ptx ?? "kernel.ptx"} --launch ${written.launch}`;
+    return problems.map((problem) => ({
+      ...problem,
+      message: `${problem.message}; kernel ${replay.identity}`,
+      ...(again === null
+        ? {}
+        : { hint: [again, ...(problem.hint === undefined ? [] : [problem.hint])].join("; ") }),
+    }));
+  }
+}
+
+const failuresOf = (result: Checked<unknown>): readonly Diagnostic[] =>
+  result.ok
+    ? [diagnose("lost", "worker", "the GPU was lost after the job was done")]
+    : // The worker is thrown away, so that what it says about itself does not help.
+      result.error.map((problem) => ({
+        ...problem,
+        ...(problem.hint === undefined
+          ? {}
+          : { hint: problem.hint.replace("; this process has lost the GPU, start a new one", "") }),
+      }));
+
+async function startWorker(
+  options: IsolatedOptions,
+): Promise<Checked<{ readonly worker: WorkerProcess; readonly greeting: WorkerGreeting }>> {
+  const started = WorkerProcess.start();
+  if (!started.ok) return started;
+  const worker = started.value;
+  const { index, cache, driver } = options;
+  const device = {
+    index,
+    ...(cache === undefined ? {} : { cache }),
+    ...(driver === undefined ? {} : { driver }),
+  };
+  const outcome = await worker.ask((id) => ({ kind: "open", id, device }), startSeconds);
+  if (outcome.kind === "answer" && outcome.answer.result.ok)
+    return ok({ worker, greeting: outcome.answer.result.value as WorkerGreeting });
+  worker.stop();
+  if (outcome.kind === "answer") return err(failuresOf(outcome.answer.result));
+  return fail(
+    "worker",
+    "worker",
+    `the process that runs GPU work did not start: ${lossText(outcome.loss)}`,
+    "run without isolation (--no-isolation) to see why",
+  );
+}
+
+function lossText(loss: Loss): string {
+  if (loss.kind === "hang") return `no answer in ${loss.seconds} s`;
+  const how =
+    loss.signal !== null
+      ? `it died of ${loss.signal}`
+      : loss.code !== null
+        ? `it ended with code ${loss.code}`
+        : "it is gone";
+  return loss.stderr === "" ? how : `${how}: ${loss.stderr}`;
+}
+
+function lossDiagnostic(loss: Loss): Diagnostic {
+  return loss.kind === "hang"
+    ? diagnose(
+        "hang",
+        "kernel.launch",
+        `no end after ${loss.seconds} s: the kernel hangs, or the problem is too large for the time`,
+        "the emulator tells a deadlock from slowness; a longer --timeout, if it is only slow",
+      )
+    : diagnose("crash", "kernel.launch", `the process that ran the kernel is gone: ${lossText(loss)}`);
+}
