@@ -208,18 +208,25 @@ export class Race {
     const { clocks } = this;
     const { known, stride } = clocks;
     const shadow = this.#shadow;
-    shadow.visitReaders(shadow.readers[q] as number, (a) => {
-      const plane = shadow.planes[a] as Int32Array;
-      const read = plane[q] as number;
-      if ((read & (bytes << 6)) === 0) return;
-      // The next read has to look at this write: its entry must not look like a repetition.
-      plane[q] = bytes === 15 ? 0 : read & ~(bytes << 6);
-      if (a === me) {
-        if (read >> clockShift === clock && (read & 63) !== lane && kind === writeKind.plain)
-          this.#reports.lanes(w, q, lane, site, read & 63, "writes", "read", shadow.readSite[q] as number);
-      } else if (read >> clockShift > (known[me * stride + a] as number))
-        this.#reports.overwritten(clocks, w, q, site, a, "warp");
-    });
+    const { order, planes } = shadow;
+    // One bit per plane, the last for all planes from the 32nd on (as `visitReaders`, without a call per word).
+    for (let rest = shadow.readers[q] as number; rest !== 0; rest &= rest - 1) {
+      const k = 31 - Math.clz32(rest & -rest);
+      const last = k === 31 ? order.length - 1 : k;
+      for (let j = k; j <= last; j++) {
+        const a = order[j] as number;
+        const plane = planes[a] as Int32Array;
+        const read = plane[q] as number;
+        if ((read & (bytes << 6)) === 0) continue;
+        // The next read has to look at this write: its entry must not look like a repetition.
+        plane[q] = bytes === 15 ? 0 : read & ~(bytes << 6);
+        if (a === me) {
+          if (read >> clockShift === clock && (read & 63) !== lane && kind === writeKind.plain)
+            this.#reports.lanes(w, q, lane, site, read & 63, "writes", "read", shadow.readSite[q] as number);
+        } else if (read >> clockShift > (known[me * stride + a] as number))
+          this.#reports.overwritten(clocks, w, q, site, a, "warp");
+      }
+    }
     if (bytes === 15) shadow.readers[q] = 0;
   }
 
@@ -292,8 +299,13 @@ export class Race {
     const site = op.instruction.index;
     const entry = (op.clock << clockShift) | wholeWord | op.lane;
     const check = this.#writeCheck(op);
+    // Words of a tile mostly have one writer: what has been found right for one word need not be looked into again.
+    let [writer, written] = [0, 0];
     for (let q = first; q < end; q++) {
-      if (shadow.writer[q] !== 0) check(q, false);
+      if (shadow.writer[q] !== writer || shadow.written[q] !== written) {
+        if (shadow.writer[q] === 0 || check(q, false))
+          [writer, written] = [shadow.writer[q] as number, shadow.written[q] as number];
+      }
       plane[q] = entry;
       shadow.readers[q] = (shadow.readers[q] as number) | bit;
       shadow.readSite[q] = site;
@@ -314,18 +326,24 @@ export class Race {
     const inOrder = clocks.traits(op.engine).inOrder === true;
     const entry = (op.clock << clockShift) | wholeWord | op.lane;
     const check = this.#writeCheck(op);
-    for (let q = first; q < end; q++) {
-      if (shadow.writer[q] !== 0) check(q, true);
+    let q = first;
+    const overwrites = (a: number): void => {
+      const reads = shadow.planes[a] as Int32Array;
+      const read = reads[q] as number;
+      if (read === 0) return;
+      reads[q] = 0;
+      if (a === me || (a === op.engine && inOrder)) return;
+      if (read >> clockShift > (clocks.known[row + a] as number))
+        this.#reports.overwritten(clocks, op.warp, q, site, a, "operation");
+    };
+    let [writer, written] = [0, 0];
+    for (; q < end; q++) {
+      if (shadow.writer[q] !== writer || shadow.written[q] !== written) {
+        const [w, e] = [shadow.writer[q] as number, shadow.written[q] as number];
+        if (w === 0 || check(q, true)) [writer, written] = [w, e];
+      }
       if (shadow.readers[q] !== 0) {
-        shadow.visitReaders(shadow.readers[q] as number, (a) => {
-          const reads = shadow.planes[a] as Int32Array;
-          const read = reads[q] as number;
-          if (read === 0) return;
-          reads[q] = 0;
-          if (a === me || (a === op.engine && inOrder)) return;
-          if (read >> clockShift > (clocks.known[row + a] as number))
-            this.#reports.overwritten(clocks, op.warp, q, site, a, "operation");
-        });
+        shadow.visitReaders(shadow.readers[q] as number, overwrites);
         shadow.readers[q] = 0;
       }
       shadow.writer[q] = op.engine + 1;
@@ -336,8 +354,8 @@ export class Race {
     this.#noteRemote(op, at);
   }
 
-  /** Looks at the last write of word q on behalf of an operation: ordered before its issue, and visible to its proxy. */
-  #writeCheck(op: AsyncOp): (q: number, write: boolean) => void {
+  /** Whether the last write of word q is ordered before an operation's issue and visible to its proxy; reports it if not. */
+  #writeCheck(op: AsyncOp): (q: number, write: boolean) => boolean {
     const { clocks } = this;
     const shadow = this.#shadow;
     const { inOrder, proxy } = clocks.traits(op.engine);
@@ -346,14 +364,17 @@ export class Race {
     const site = op.instruction.index;
     return (q, write) => {
       const writer = (shadow.writer[q] as number) - 1;
-      if (writer === op.engine && inOrder === true) return;
+      if (writer === op.engine && inOrder === true) return true;
       const clock = (shadow.written[q] as number) >> clockShift;
       if (writer !== me && clock > (clocks.known[row + writer] as number)) {
-        // Copies of one group of cp.async are unordered but each writes its own bytes; overlap within an instruction is a layout.
-        if (writer !== op.engine || clock !== op.clock)
-          this.#reports.unordered(clocks, op.warp, q, site, write, "operation");
-      } else if (proxy !== "generic" && !clocks.knowsProxied(me, writer, clock))
-        this.#reports.unfenced(clocks, op.warp, q, site, write);
+        // Lanes of one instruction write their own bytes; where they overlap it is a matter of layout, not of order.
+        if (writer === op.engine && clock === op.clock) return true;
+        this.#reports.unordered(clocks, op.warp, q, site, write, "operation");
+        return false;
+      }
+      if (proxy === "generic" || clocks.knowsProxied(me, writer, clock)) return true;
+      this.#reports.unfenced(clocks, op.warp, q, site, write);
+      return false;
     };
   }
 
