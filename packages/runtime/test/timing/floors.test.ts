@@ -47,7 +47,7 @@ describe("FLOP per clock", () => {
     for (const gpu of gpus)
       for (const [dtype, peak] of Object.entries(gpu.peakTflops)) {
         const made = ((flopsPerClock(gpu, dtype) ?? 0) * gpu.sms * gpu.boostMHz) / 1e6;
-        expect(Math.abs(Math.log(made / peak)), `${gpu.name} ${dtype}`).toBeLessThan(0.22);
+        expect(Math.abs(Math.log(made / peak)), `${gpu.name} ${dtype}`).toBeLessThan(0.09);
       }
   });
 
