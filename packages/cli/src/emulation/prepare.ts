@@ -1,6 +1,7 @@
 /** Everything that an emulation reads, checked before anything runs: all errors at once. */
 import { dirname, resolve } from "node:path";
 import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/ir";
+import { checkModule, parseModule } from "@tilewright/ptx";
 import { type Device, openDevice } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { located } from "../compile/source.ts";
@@ -41,16 +42,12 @@ function readLaunch(context: Context, path: string, arch: string | null): Checke
     return err(diagnosticsOfIssues(parsed.error.issues, json.value, codes.badJson.code, path, fieldsAt));
   const launch = parsed.data;
   const folder = path === "-" ? context : { ...context, cwd: dirname(resolve(context.cwd, path)) };
-  const buffers = makeBuffers(folder, launch);
-  const expectations = loadExpectations(folder, launch, buffers.ok ? buffers.value : []);
-  const maps = checkTensorMaps(launch.tensorMaps, buffers.ok ? buffers.value : [], arch);
-  if (!buffers.ok || !expectations.ok || maps.length > 0)
-    return err([
-      ...(buffers.ok ? [] : buffers.error),
-      ...maps,
-      ...(expectations.ok ? [] : expectations.error),
-    ]);
-  return ok({ launch, buffers: buffers.value, expectations: expectations.value, folder });
+  const { buffers, problems } = makeBuffers(folder, launch);
+  const expectations = loadExpectations(folder, launch, buffers);
+  const maps = checkTensorMaps(launch.tensorMaps, buffers, arch);
+  if (!expectations.ok || problems.length > 0 || maps.length > 0)
+    return err([...problems, ...maps, ...(expectations.ok ? [] : expectations.error)]);
+  return ok({ launch, buffers, expectations: expectations.value, folder });
 }
 
 /** What the text is for; a text without it is for the loader to refuse. */
@@ -62,12 +59,17 @@ async function openFor(ptx: string, path: string): Promise<Checked<{ device: Dev
   const device = await openDevice({ kind: "emulator", arch });
   if (!device.ok) return device;
   const module = device.value.load(ptx);
-  if (module.ok) {
-    module.value.unload();
-    return ok({ device: device.value, arch });
-  }
+  if (module.ok) module.value.unload();
+  const problems = [...(module.ok ? [] : module.error), ...checkText(ptx)];
+  if (problems.length === 0) return ok({ device: device.value, arch });
   device.value.close();
-  return err(located(module.error, path));
+  return err(located(problems, path));
+}
+
+/** What ptxas would refuse although it can be run: instructions of later targets, names that nothing declares. */
+function checkText(ptx: string): readonly Diagnostic[] {
+  const parsed = parseModule(ptx);
+  return parsed.ok ? checkModule(parsed.value) : [];
 }
 
 /** Read and check the PTX text, the launch file and all that it names. */

@@ -163,8 +163,11 @@ const tooLarge = (at: string, size: number) =>
     hint: "run a smaller problem",
   });
 
-/** Everything that the launch refers to, checked before anything runs; all errors at once. */
-export function makeBuffers(context: Context, launch: Launch): Checked<readonly HostBuffer[]> {
+/** Everything that the launch refers to, checked before anything runs: all that is wrong, and the buffers that are right. */
+export function makeBuffers(
+  context: Context,
+  launch: Launch,
+): { readonly buffers: readonly HostBuffer[]; readonly problems: readonly Diagnostic[] } {
   const found: Diagnostic[] = [];
   const buffers = Object.entries(launch.buffers).flatMap(([name, spec]) => {
     const made = makeBuffer(context, name, spec);
@@ -187,7 +190,7 @@ export function makeBuffers(context: Context, launch: Launch): Checked<readonly 
     const wrong = scalarProblem(param.dtype, param.value);
     if (wrong !== null) found.push(problemWith(codes.badJson, `params[${i}]`, wrong));
   }
-  return found.length > 0 ? err(found) : ok(buffers);
+  return { buffers, problems: found };
 }
 
 /** Buffers and tensor maps that are named where there is none of that name. */
