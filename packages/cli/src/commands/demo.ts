@@ -10,7 +10,6 @@ import {
   ok,
   parseSchedule,
 } from "@tilewright/ir";
-import { openDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import { entryOf, filesOf } from "../compile/artefacts.ts";
 import { compiler } from "../compiler.ts";
@@ -21,6 +20,7 @@ import { exitCodes } from "../kit/exit.ts";
 import { text } from "../kit/flags.ts";
 import { formatTime, trim } from "../output/format.ts";
 import { type Row, renderTable } from "../output/table.ts";
+import { openRunDevice } from "../run/device.ts";
 import { type Execution, execute } from "../run/execute.ts";
 import { makeInputs } from "../run/inputs.ts";
 
@@ -70,11 +70,11 @@ async function show(session: Session, args: Args, backend: Backend): Promise<Che
     { distribution: { kind: "normal" }, seed: args.seed, checked: true },
   );
   if (!inputs.ok) return inputs;
-  const device = await openDevice({ kind: "auto", arch: artifact.target.arch });
+  const device = await openRunDevice({ kind: "auto", arch: artifact.target.arch, isolation: true });
   if (!device.ok) return device;
   try {
     const options = { orders: ordersOf(args.order), seed: args.seed, hazards: "all", check: true } as const;
-    const execution = execute(session, device.value, artifact, inputs.value, options, ptxPath);
+    const execution = await execute(session, device.value, artifact, inputs.value, options, ptxPath);
     if (!execution.ok) return execution;
     const { kind, name } = device.value;
     return ok({ artifact, device: { kind, name }, execution: execution.value, ptxPath, manifestPath });

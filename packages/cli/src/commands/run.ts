@@ -15,7 +15,6 @@ import {
   storageFromBytes,
   writeElement,
 } from "@tilewright/ir";
-import { type Device, openDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
@@ -27,11 +26,12 @@ import { sha256 } from "../files/hash.ts";
 import { encodeNpy } from "../files/npy.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { choice, switchOn, text } from "../kit/flags.ts";
+import { choice, count, switchOn, text } from "../kit/flags.ts";
 import { formatTime, trim } from "../output/format.ts";
 import { renderPairs } from "../output/table.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { buildRequest, type Request } from "../request/request.ts";
+import { openRunDevice, type RunDevice } from "../run/device.ts";
 import { type Execution, execute } from "../run/execute.ts";
 import { checkMatrices, commonDType, fitsF32, knownFrom, loadMatrices, type Matrices } from "../run/files.ts";
 import { makeInputs } from "../run/inputs.ts";
@@ -65,6 +65,13 @@ const args = z.strictObject({
   ),
   check: switchOn("compare every element with a float64 reference", { group: "Execution" }),
   hazards: hazardFlag(),
+  isolation: switchOn("run a GPU's kernels in a process of its own, which a hang or a fault cannot leave", {
+    group: "Execution",
+  }),
+  timeout: count("seconds that a GPU's kernels may take, compiling included (default 120)", 86_400, {
+    hint: "SECONDS",
+    group: "Execution",
+  }),
   ...emulationFlags,
 });
 type Args = z.output<typeof args>;
@@ -170,7 +177,11 @@ function encodeResult(problem: Problem, bytes: Uint8Array): Uint8Array {
   return encodeNpy(batch.kind === "strided" ? [count, m, n] : [m, n], d.dtype, dense);
 }
 
-function resultOf(prepared: Prepared, device: Device, execution: Execution): RunResult {
+function resultOf(
+  prepared: Prepared,
+  device: Pick<RunDevice, "kind" | "name">,
+  execution: Execution,
+): RunResult {
   const { check, hazards, timeMs, wrong } = execution;
   const { artifact } = prepared;
   return {
@@ -191,7 +202,12 @@ function resultOf(prepared: Prepared, device: Device, execution: Execution): Run
 const real = (value: number): number | "Infinity" | "NaN" =>
   Number.isFinite(value) ? value : Number.isNaN(value) ? "NaN" : "Infinity";
 
-function render(session: Session, prepared: Prepared, device: Device, execution: Execution): string {
+function render(
+  session: Session,
+  prepared: Prepared,
+  device: Pick<RunDevice, "kind" | "name">,
+  execution: Execution,
+): string {
   const { problem, target, backend, manifest } = prepared.artifact;
   const { check, hazards, timeMs, wrong } = execution;
   const verdict =
@@ -234,7 +250,12 @@ async function runPrepared(session: Session, args: Args, prepared: Prepared): Pr
     }),
   );
   if (!inputs.ok) return session.fail(inputs.error);
-  const device = await openDevice({ kind: args.device ?? "auto", arch: target.arch });
+  const device = await openRunDevice({
+    kind: args.device ?? "auto",
+    arch: target.arch,
+    isolation: args.isolation,
+    timeout: args.timeout,
+  });
   if (!device.ok) return session.fail(device.error);
   try {
     if (device.value.note !== null) session.note(device.value.note);
@@ -244,7 +265,14 @@ async function runPrepared(session: Session, args: Args, prepared: Prepared): Pr
       hazards: checksOf(args.hazards),
       check: args.check,
     };
-    const ran = execute(session, device.value, artifact, inputs.value, options, `${entryOf(artifact)}.ptx`);
+    const ran = await execute(
+      session,
+      device.value,
+      artifact,
+      inputs.value,
+      options,
+      `${entryOf(artifact)}.ptx`,
+    );
     if (!ran.ok) return session.fail(ran.error);
     const execution = ran.value;
     if (args.out !== undefined && execution.wrong.length === 0) {

@@ -28,7 +28,7 @@ export interface Session {
   result(object: unknown, text: () => string): void;
   /** A remark for people, on stderr. */
   note(text: string): void;
-  /** Run work that may take over a second, showing progress under `label`. */
+  /** Run work that may take over a second, showing progress under `label` until it is done; what it promises included. */
   working<T>(label: string, work: () => T): T;
   /** Report diagnostics on stderr, beside a result that says the same on stdout. Returns the exit code. */
   report(diagnostics: readonly Diagnostic[]): number;
@@ -57,10 +57,14 @@ export function openSession(context: Context, args: Partial<z.output<typeof comm
     },
     working(label, work) {
       const done = args.quiet ? () => {} : context.progress(label);
+      let promised = false;
       try {
-        return work();
+        const result = work();
+        promised = result instanceof Promise;
+        if (result instanceof Promise) result.then(done, done);
+        return result;
       } finally {
-        done();
+        if (!promised) done();
       }
     },
     report,

@@ -1,12 +1,13 @@
 /** Run a compiled GEMM on a device, in one or more completion orders, and check every element. */
 import type { CheckName, Finding, Order } from "@tilewright/emulator";
 import { type Checked, type Diagnostic, ok, type Problem, referenceGemm } from "@tilewright/ir";
-import { type Device, type GemmArtifact, type GemmResult, runGemm } from "@tilewright/runtime";
+import type { GemmArtifact, GemmResult } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
 import type { Session } from "../kit/command.ts";
 import { plural, trim } from "../output/format.ts";
 import { type Check, checkResult } from "./check.ts";
+import type { RunDevice } from "./device.ts";
 import type { Inputs } from "./inputs.ts";
 
 export interface ExecuteOptions {
@@ -53,21 +54,21 @@ function diagnoseNumbers(check: Check, order: string): readonly Diagnostic[] {
  * Launch, check, and gather what is wrong. Errors are runs that could not start.
  * `file`: name of the PTX text in messages.
  */
-export function execute(
+export async function execute(
   session: Session,
-  device: Device,
+  device: Pick<RunDevice, "kind" | "name" | "gemm">,
   artifact: GemmArtifact,
   inputs: Inputs,
   options: ExecuteOptions,
   file: string,
-): Checked<Execution> {
+): Promise<Checked<Execution>> {
   const problem = artifact.manifest.request;
   const orders = device.kind === "cuda" ? options.orders.slice(0, 1) : options.orders;
   const runs: { readonly order: Order; readonly result: GemmResult }[] = [];
   for (const order of orders) {
     const label = `running on ${device.name}${orders.length > 1 ? `, order ${order}` : ""} (${workOf(problem)})`;
     const knobs = { order, seed: options.seed, checks: options.hazards };
-    const result = session.working(label, () => runGemm(device, artifact, inputs.host, knobs));
+    const result = await session.working(label, () => device.gemm(artifact, inputs.host, knobs));
     if (!result.ok) return result;
     runs.push({ order, result: result.value });
   }
