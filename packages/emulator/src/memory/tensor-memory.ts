@@ -136,10 +136,13 @@ export class TensorMemory {
     const endRow = Math.min(tensorLanes / cellLanes, Math.ceil((lane + lanes) / cellLanes));
     const reads = kind !== "write";
     const writes = kind !== "read";
+    let unwritten = false;
     for (let row = firstRow; row < endRow; row++)
       for (let c = column; c < column + columns; c++) {
         const cell = row * tensorColumns + c;
-        if (reads && this.#written[cell] === 0)
+        if (reads && this.#written[cell] === 0 && !unwritten) {
+          // One report for the access: a whole accumulator may be missing.
+          unwritten = true;
           machine.report(
             "H081",
             who.instruction,
@@ -147,6 +150,7 @@ export class TensorMemory {
             () =>
               `column ${c} of lanes ${row * cellLanes} to ${row * cellLanes + cellLanes - 1} is read; nothing has written it since the allocation`,
           );
+        }
         const writer = this.#writer[cell] ?? null;
         if (writer !== null)
           this.#order(machine, who, writer, reads ? "read" : "overwritten", "writes", cell);
