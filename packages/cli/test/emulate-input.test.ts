@@ -92,16 +92,20 @@ const table: Readonly<Record<string, Readonly<Record<string, Case>>>> = {
       code: 2,
       says: ["k.ptx:17:3: TW4003 (invalid)", "k.ptx:18:3: TW4002 (unsupported)"],
     },
-    "no PTX at all": { ptx: "int main() {}\n", code: 2, says: ["TW60"] },
+    "no PTX at all": {
+      ptx: "int main() {}\n",
+      code: 2,
+      says: ["TW6011 (invalid) at device.load: the image is neither PTX text nor a cubin"],
+    },
     "an instruction of a later target": {
       ptx: kernel("  setmaxnreg.inc.sync.aligned.u32 240;", "sm_80"),
       code: 3,
-      says: ["k.ptx:11:3: TW4"],
+      says: ["k.ptx:11:3: TW4011 (unsupported)"],
     },
     "an architecture that is none": {
       ptx: good.replace("sm_90", "sm_9x"),
       code: 2,
-      says: [""],
+      says: ["TW6009 (invalid) at device.arch: sm_9x is no architecture"],
     },
     "textures: the declaration and the instruction, by name and line": {
       ptx: kernel(
