@@ -50,6 +50,21 @@ interface Form extends Tcgen05Form {
   readonly collector: { readonly buffer: string; readonly use: CollectorUse };
 }
 
+/** A decoded shared-memory descriptor, for one instruction descriptor. */
+interface SharedOperand {
+  readonly faults: readonly string[];
+  readonly pieces: Int32Array | null;
+}
+
+/** What an instruction has decoded before: its descriptors repeat with every turn of a ring. */
+interface Known {
+  readonly decoded: DecodedInstruction;
+  readonly a: Map<bigint, SharedOperand>;
+  readonly b: Map<bigint, SharedOperand>;
+}
+/** Descriptors kept per operand; a ring has a few dozen. */
+const mostKnown = 1024;
+
 type CollectorUse = "fill" | "use" | "lastuse" | "discard";
 
 const kinds = ["f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4"] as const;
@@ -111,7 +126,7 @@ export function tcgen05Mma(d: Decoder): Operation {
   return {
     kind: "warp",
     bind: (machine, instruction) => {
-      const descriptors = new Map<number, DecodedInstruction>();
+      const descriptors = new Map<number, Known>();
       return (warp, mask) => {
         const issue = beginTensor(machine, warp, mask, instruction, group);
         if (issue === null) return;
@@ -159,7 +174,7 @@ function resolve(
   machine: Machine,
   form: Form,
   issue: TensorIssue,
-  descriptors: Map<number, DecodedInstruction>,
+  descriptors: Map<number, Known>,
 ): Product | null {
   const { warp, lane, instruction } = issue;
   const { kind, group } = form;
@@ -167,11 +182,12 @@ function resolve(
     if (faults.length > 0) machine.report(rule, instruction, warp, () => faults.join("; "));
   };
   const word = machine.lane(warp, form.descriptor, lane);
-  let decoded = descriptors.get(word);
-  if (decoded === undefined) {
-    decoded = decodeInstructionDescriptor(word, form);
-    descriptors.set(word, decoded);
+  let known = descriptors.get(word);
+  if (known === undefined) {
+    known = { decoded: decodeInstructionDescriptor(word, form), a: new Map(), b: new Map() };
+    descriptors.set(word, known);
   }
+  const { decoded } = known;
   report("H070", ...decoded.encoding);
   report("H072", ...decoded.meaning);
   const { descriptor } = decoded;
@@ -212,8 +228,9 @@ function resolve(
     bits: row.bits,
     major: descriptor.bMajor,
   };
-  const a = form.aInTensor ? null : sharedOperand(machine, form.a, issue, "A", aShape);
-  const b = sharedOperand(machine, form.b, issue, "B", bShape);
+  const a = form.aInTensor ? null : sharedOperand(machine, form.a, issue, "A", aShape, known.a);
+  // Only a shift changes the extents for one descriptor.
+  const b = sharedOperand(machine, form.b, issue, "B", bShape, extra === 0 ? known.b : new Map());
   if (b === null || (a === null && !form.aInTensor)) return null;
   collect(machine, form, issue);
 
@@ -272,13 +289,28 @@ function sharedOperand(
   { warp, lane, instruction }: TensorIssue,
   name: string,
   shape: OperandShape,
+  known: Map<bigint, SharedOperand>,
 ): Int32Array | null {
-  const { descriptor, faults } = decodeSharedDescriptor(wide(machine, warp, operand, lane));
-  const impossible = descriptor === null ? null : swizzleFault(descriptor.swizzle, shape.major, shape.bits);
-  const all = impossible === null ? faults : [...faults, impossible];
-  if (all.length > 0)
-    machine.report("H071", instruction, warp, () => `descriptor of ${name}: ${all.join("; ")}`);
-  return descriptor === null || impossible !== null ? null : piecesOf(descriptor, shape);
+  const word = wide(machine, warp, operand, lane);
+  let found = known.get(word);
+  if (found === undefined) {
+    if (known.size === mostKnown) known.clear();
+    found = decodeShared(word, shape);
+    known.set(word, found);
+  }
+  const { faults, pieces } = found;
+  if (faults.length > 0)
+    machine.report("H071", instruction, warp, () => `descriptor of ${name}: ${faults.join("; ")}`);
+  return pieces;
+}
+
+function decodeShared(word: bigint, shape: OperandShape): SharedOperand {
+  const { descriptor, faults } = decodeSharedDescriptor(word);
+  if (descriptor === null) return { faults, pieces: null };
+  const impossible = swizzleFault(descriptor.swizzle, shape.major, shape.bits);
+  return impossible === null
+    ? { faults, pieces: piecesOf(descriptor, shape) }
+    : { faults: [...faults, impossible], pieces: null };
 }
 
 function inWindow(
