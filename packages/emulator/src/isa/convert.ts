@@ -1,6 +1,7 @@
 /** cvt: between all integer and floating-point types, packed pairs included. PTX ISA 9.0, chapter 9.7.9.22. */
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
+import { convertNarrow, isNarrowPair, narrowPairs } from "./convert-narrow.ts";
 import { finish } from "./float.ts";
 import { bitsOf, type Decoder, isSigned, type Row, type Table } from "./row.ts";
 
@@ -238,7 +239,7 @@ function bytePair(d: Decoder, dst: string): Operation {
 const cvt: Row = (d) => {
   if (d.flag("pack")) return convertPack(d);
   const integral = d.option(...integerRoundings);
-  const all = [...integers, ...floats, ...packedFloats, ...bytePairs, "tf32"] as const;
+  const all = [...integers, ...floats, ...packedFloats, ...bytePairs, ...narrowPairs, "tf32"] as const;
   const words = d.mnemonic.split(".").filter((word) => all.some((type) => type === word));
   const [dst, src] = words;
   if (dst === undefined || src === undefined)
@@ -246,6 +247,7 @@ const cvt: Row = (d) => {
   const take = (): void => {
     d.type(...all);
   };
+  if (isNarrowPair(dst) || isNarrowPair(src)) return convertNarrow(d, dst, src);
   if (bytePairs.some((t) => t === src) || (bytePairs.some((t) => t === dst) && src === "f16x2")) {
     take();
     return bytePair(d, dst);

@@ -1,5 +1,5 @@
 /** Moves of 8x8 matrices of 16-bit elements: ldmatrix, stmatrix, movmatrix. PTX ISA 9.0, chapters 9.7.14.5.15 to 9.7.14.5.17. */
-import type { Instruction, Operand, Register } from "../load/types.ts";
+import type { Instruction, Operand, Operation, Register } from "../load/types.ts";
 import type { Machine, Warp } from "../machine/state.ts";
 import { sharedTag } from "../memory/arena.ts";
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
@@ -109,7 +109,44 @@ const ldmatrix: Row = (d) => {
   });
 };
 
+/**
+ * Matrices of 16 rows and 8 columns of bytes, stored transposed: byte b of lane l is row g + 8 (b >> 1), column 2t + (b & 1), and
+ * the columns become rows of 16 bytes in memory.
+ */
+function storeBytes(d: Decoder): Operation {
+  d.choice("m16n8");
+  const count = { x1: 1, x2: 2, x4: 4 }[d.choice("x1", "x2", "x4")];
+  d.choice("trans");
+  const space = d.option("shared", "shared::cta");
+  d.type("b8");
+  const registers = registersIn(d, d.use(1, "int"), count);
+  const form: MoveForm = { address: d.address(0), registers, transposed: true, generic: space === null };
+  const offsets = new Int32Array(32);
+  const addresses = new Int32Array(32);
+  return aligned((machine, instruction) => (warp, mask) => {
+    checkWritten(machine, instruction, warp, form.registers);
+    rowOffsets(machine, instruction, warp, mask, form, 1, offsets, addresses);
+    const { words, bytes } = machine.arena;
+    form.registers.forEach((register, j) => {
+      const base = laneZero(warp, register);
+      for (let lane = 0; lane < 32; lane++) {
+        const [g, t] = [lane >> 2, lane & 3];
+        const word = words[base + lane] as number;
+        for (let b = 0; b < 4; b++) {
+          const row = offsets[8 * j + 2 * t + (b & 1)] as number;
+          if (row >= 0) bytes[row + g + 8 * (b >> 1)] = word >>> (8 * b);
+        }
+      }
+    });
+  });
+}
+
 const stmatrix: Row = (d) => {
+  if (d.mnemonic.includes(".m16n8")) {
+    d.choice("sync");
+    d.choice("aligned");
+    return storeBytes(d);
+  }
   const form = decodeMove(d, false);
   const offsets = new Int32Array(32);
   const addresses = new Int32Array(32);

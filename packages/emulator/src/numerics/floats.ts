@@ -137,6 +137,8 @@ export function toBf16(x: number): number {
   return (code + up) | ((high >>> 16) & 0x8000);
 }
 
+/** Scale factors: see `@tilewright/ir`. */
+export { decodeUe8m0, encodeUe8m0 } from "@tilewright/ir";
 export const encodeFloat = (format: FloatFormat, x: number, rounding: Rounding, overflow: Overflow): number =>
   encode(format, x, rounding, overflow);
 export const decodeFloat = (format: FloatFormat, code: number): number => decode(format, code);
