@@ -6,6 +6,8 @@ import { bitsOfKind, decodeRow, type RowFormat } from "../src/numerics/decode-ro
 import { dotUnit } from "../src/numerics/dot-unit.ts";
 import {
   type DotShape,
+  fragmentDot,
+  fragmentWord,
   plainDot,
   plainDotInt,
   stepDot,
@@ -98,6 +100,45 @@ describe("the WebAssembly form", () => {
         { numRuns: 250, seed: 5 },
       );
     });
+
+  test("with accumulators as registers hold them gives the same bits", () => {
+    const unit = dotUnit();
+    const arithmetic = arithmeticOf("sm_90a");
+    if (unit === null || arithmetic === null) throw new Error("no unit");
+    // Register and lane of D's elements, 16 rows to a warp (PTX ISA 9.0, chapter 9.7.15.5.1.1).
+    const wordOf = (n: number, row: number, column: number): number => {
+      const register = (row >> 4) * (n / 2) + (column >> 3) * 4 + ((row >> 3) & 1) * 2 + (column & 1);
+      return fragmentWord(register) + (row & 7) * 4 + ((column >> 1) & 3);
+    };
+    fc.assert(
+      fc.property(
+        fc.constantFrom("f16", "bf16", "tf32", "e4m3"),
+        fc.constantFrom<Data>("bits", "near", "sparse", "tiny", "huge"),
+        fc.constantFrom(8, 24),
+        fc.integer(),
+        (kind, data, n, seed) => {
+          const [m, k] = [32, 32];
+          const shape = { aKind: kind, bKind: kind, m, n, k, accumulator: "f32" } as const;
+          const pick = random(seed);
+          const a = Float32Array.from({ length: m * k }, () => element(kind, data, pick));
+          const b = Float32Array.from({ length: n * k }, () => element(kind, data, pick));
+          const want = Float32Array.from({ length: m * n }, () => accumulator("f32", pick));
+          const bits = new Int32Array(want.buffer);
+          for (let at = 0; at < m * n; at++)
+            unit.words[wordOf(n, Math.floor(at / n), at % n)] = bits[at] ?? 0;
+          const step = asyncStepOf(arithmetic, kind);
+          fragmentDot(unit, step, shape, a, b);
+          const got = Int32Array.from(
+            bits,
+            (_, at) => unit.words[wordOf(n, Math.floor(at / n), at % n)] ?? 0,
+          );
+          plainDot(step, shape, a, b, want);
+          expect([...got]).toEqual([...bits]);
+        },
+      ),
+      { numRuns: 200, seed: 8 },
+    );
+  });
 
   test("of integers wraps and saturates as the JavaScript form does", () => {
     const byte = fc.integer({ min: -128, max: 255 });

@@ -82,6 +82,9 @@ export class FunctionCode {
   i32And(): this {
     return this.#put(0x71);
   }
+  i32ShiftLeft(): this {
+    return this.#put(0x74);
+  }
   /** Unsigned. */
   i32ShiftRight(): this {
     return this.#put(0x76);

@@ -3,8 +3,10 @@ import type { Operand, Register } from "../load/types.ts";
 import type { Machine, Warp } from "../machine/state.ts";
 import { gatherRows } from "../machine/tcgen05-operands.ts";
 import { decodeRow } from "../numerics/decode-rows.ts";
+import { dotUnit } from "../numerics/dot-unit.ts";
 import { fromF16, toF16 } from "../numerics/floats.ts";
-import { tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
+import { fragmentDot, fragmentWord, tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
+import { asyncStepOf } from "../numerics/tensorcore.ts";
 import { laneZero } from "./aligned.ts";
 import { type Fragment, fragmentIndex, warpgroupAccumulator, warpgroupOperand } from "./fragments.ts";
 
@@ -102,6 +104,7 @@ function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
   const d = new Float32Array(m * n);
   const bits = new Int32Array(d.buffer);
   const index = indexOf(warpgroupAccumulator(half ? 16 : 32, n), n, "n");
+  const unit = half ? null : dotUnit();
   return (warps, accumulate, aPieces, bPieces) => {
     const [first] = warps;
     if (first === undefined) return;
@@ -110,6 +113,18 @@ function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
     if (form.aSign < 0) negate(a);
     if (form.bSign < 0) negate(b);
     const { words } = machine.arena;
+    if (unit !== null) {
+      // The code takes the accumulators as the registers have them.
+      moveAccumulators(warps, form, (at, to) => {
+        if (accumulate) unit.words.set(words.subarray(at, at + 32), to);
+        else unit.words.fill(0, to, to + 32);
+      });
+      fragmentDot(unit, asyncStepOf(machine.arithmetic, aType), shape, a, b);
+      moveAccumulators(warps, form, (at, from) => {
+        words.set(unit.words.subarray(from, from + 32), at);
+      });
+      return;
+    }
     if (!accumulate) d.fill(0);
     else
       each(warps, form, (at, base, r) => {
@@ -134,6 +149,19 @@ function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
       }
     });
   };
+}
+
+/** Every accumulator register: its first word in the arena and in the unit. */
+function moveAccumulators(
+  warps: readonly Warp[],
+  { accumulators }: WgmmaForm,
+  move: (at: number, unit: number) => void,
+): void {
+  warps.forEach((warp, w) => {
+    accumulators.forEach((register, r) => {
+      move(laneZero(warp, register), fragmentWord(w * accumulators.length + r));
+    });
+  });
 }
 
 function negate(values: Float32Array): void {

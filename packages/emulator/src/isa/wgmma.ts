@@ -278,16 +278,26 @@ function issue(
     }
     product(warps, agreed.accumulate, a, b);
   });
-  // Each warp has to have ordered what the operation reads: it may be the one to begin it.
+  // Each warp has to have ordered what the operation reads: the first is asked for every byte, the others for some.
   if (race !== null && operation.op !== null) {
     const op: AsyncOp = { ...operation.op, warp };
-    if (a !== null) readPieces(race, op, warp.sharedBase, a);
-    if (b !== null) readPieces(race, op, warp.sharedBase, b);
+    for (const read of [a, b])
+      if (read !== null)
+        readPieces(race, op, warp.sharedBase, operation.joined === 1 ? read : sample(read, warp));
   }
   holdRegisters(warp, operation);
   markWritten(machine, warp, form.accumulators);
   const bytes = 32 * (form.n + (operands.a === null ? 0 : 64));
   machine.countTraffic("shared", bytes / warpsPerWarpgroup, 0);
+}
+
+/** One piece in `sampling`, others for each warp: what a warp has not waited for are whole stages. */
+const sampling = 16;
+function sample(pieces: Int32Array, warp: Warp): Int32Array {
+  const first = warp.id % warpsPerWarpgroup;
+  const out = new Int32Array(Math.ceil((pieces.length - first) / sampling));
+  for (let i = 0; i < out.length; i++) out[i] = pieces[first + i * sampling] as number;
+  return out;
 }
 
 function beginOp(warp: Warp, instruction: Instruction): AsyncOp | null {

@@ -40,8 +40,26 @@ const floatParameters = {
 } as const;
 export const floatParameterCount = Object.keys(floatParameters).length;
 
+/**
+ * How accumulators lie: `rows` [m][n]; `fragments` as a matrix instruction's registers hold eight rows: 32 lanes after 32 lanes,
+ * four lanes a row, the even columns of eight in one register and the odd ones in the next, two registers on those of eight
+ * columns further. B's columns are then permuted: the even ones of eight first.
+ */
+export type AccumulatorLayout = "rows" | "fragments";
+
+/** Bytes between the two halves of eight columns. */
+export const halfStride = { rows: 16, fragments: 128 } as const satisfies Record<AccumulatorLayout, number>;
+/** Bytes of a row's four lanes in a register; the columns of a row that follow are `fragmentShift` bits further than in B. */
+export const fragmentRow = 16;
+const fragmentShift = 4;
+
 /** Code of one fused step for all m x n accumulators: `f(a, aExponents, aRow, b, bExponents, c, end, row, list)`. */
-export function floatStep({ fraction, step, mantissa }: StepArithmetic, half: boolean): FunctionCode {
+export function floatStep(
+  { fraction, step, mantissa }: StepArithmetic,
+  half: boolean,
+  layout: AccumulatorLayout = "rows",
+): FunctionCode {
+  const apart = halfStride[layout];
   const f = new FunctionCode(floatParameterCount);
   const p = floatParameters;
   const [b, bExponents, column, listed] = [f.counter(), f.counter(), f.counter(), f.counter()];
@@ -72,10 +90,12 @@ export function floatStep({ fraction, step, mantissa }: StepArithmetic, half: bo
     f.op("i16x8.add").op("i16x8.max_s").set(exponents);
     f.get(bExponents).get(p.row).i32(1).i32ShiftRight().i32Add().set(bExponents);
   }
-  f.get(p.c).get(column).i32Add().set(pointer);
+  f.get(p.c).get(column);
+  if (layout === "fragments") f.i32(fragmentShift).i32ShiftLeft();
+  f.i32Add().set(pointer);
   for (const s of sides) {
     f.get(pointer)
-      .load(16 * s)
+      .load(apart * s)
       .set(c[s]);
     // That of the accumulator; a zero has none.
     f.wordSplat(zeroExponent16);
@@ -163,7 +183,7 @@ export function floatStep({ fraction, step, mantissa }: StepArithmetic, half: bo
     f.get(pointer);
     f.get(totals[2 * s] as number).op("f32x4.demote");
     f.get(totals[2 * s + 1] as number).op("f32x4.demote");
-    f.shuffleWords(0, 1, 4, 5).store(16 * s);
+    f.shuffleWords(0, 1, 4, 5).store(apart * s);
   }
   f.end();
   f.get(column)
@@ -176,7 +196,10 @@ export function floatStep({ fraction, step, mantissa }: StepArithmetic, half: bo
   f.end();
   f.get(p.a).get(p.aRow).i32Add().set(p.a);
   f.get(p.aExponents).get(p.aRow).i32(1).i32ShiftRight().i32Add().set(p.aExponents);
-  f.get(p.c).get(p.row).i32Add().tee(p.c).get(p.end).i32Below().branchIf(0);
+  f.get(p.c);
+  if (layout === "rows") f.get(p.row);
+  else f.i32(fragmentRow);
+  f.i32Add().tee(p.c).get(p.end).i32Below().branchIf(0);
   f.end();
   f.get(p.list).get(listed).get(p.list).i32Sub().i32Store();
   return f;

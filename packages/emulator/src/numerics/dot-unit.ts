@@ -3,7 +3,7 @@
  * from load to result without a pause. Null where the host has no WebAssembly SIMD.
  */
 import { createMemory, instantiate, type WasmFunction, type WasmMemory } from "../compile/wasm.ts";
-import { floatStep, integerStep } from "./dot-code.ts";
+import { type AccumulatorLayout, floatStep, integerStep } from "./dot-code.ts";
 import type { StepArithmetic } from "./tensorcore.ts";
 
 /** Most rows and columns of a tile, and elements of K: tcgen05 in pairs, with 4-bit operands. */
@@ -27,7 +27,7 @@ export interface DotUnit {
   readonly words: Int32Array;
   readonly shorts: Int16Array;
   /** The fused step of dot-code.ts for an arithmetic. */
-  float(step: StepArithmetic, half: boolean): WasmFunction;
+  float(step: StepArithmetic, half: boolean, layout?: AccumulatorLayout): WasmFunction;
   /** The integer product of dot-code.ts. */
   integer(k: number, saturate: boolean): WasmFunction;
 }
@@ -46,9 +46,9 @@ class Unit implements DotUnit {
     this.shorts = new Int16Array(memory.buffer);
   }
 
-  float(step: StepArithmetic, half: boolean): WasmFunction {
-    return this.#function(`f${step.fraction}/${step.step}/${step.mantissa}/${half}`, () =>
-      floatStep(step, half),
+  float(step: StepArithmetic, half: boolean, layout: AccumulatorLayout = "rows"): WasmFunction {
+    return this.#function(`${layout}${step.fraction}/${step.step}/${step.mantissa}/${half}`, () =>
+      floatStep(step, half, layout),
     );
   }
 

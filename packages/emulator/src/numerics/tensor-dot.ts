@@ -6,7 +6,8 @@
  * its format: exponents are not normalised, subnormals have their format's least one.
  */
 import { formats } from "@tilewright/ir";
-import { columnsAtOnce, specialExponent16, zeroExponent16 } from "./dot-code.ts";
+import type { WasmFunction } from "../compile/wasm.ts";
+import { columnsAtOnce, fragmentRow, halfStride, specialExponent16, zeroExponent16 } from "./dot-code.ts";
 import { type DotUnit, dotUnit, largestTile, places } from "./dot-unit.ts";
 import { createTile, multiplyTile, type Tile } from "./fused-dot.ts";
 import { alignmentExponent, exponentOfBits, specialExponent } from "./operands.ts";
@@ -112,18 +113,14 @@ const shortExponent = (bits: number, least: number): number => {
   return exponent === specialExponent ? specialExponent16 : exponent < least ? least : exponent;
 };
 
-function fastDot(
-  unit: DotUnit,
-  arithmetic: StepArithmetic,
-  { m, n, k, aKind, bKind, accumulator }: DotShape,
+/** Puts A and B, with their exponents, where the code takes them; `permuted`: B's columns as fragments have them. */
+function loadOperands(
+  { words, floats, shorts }: DotUnit,
+  { m, n, k, aKind, bKind }: DotShape,
   a: Float32Array,
   b: Float32Array,
-  accumulators: Float32Array,
+  permuted: boolean,
 ): void {
-  const { floats, words, shorts } = unit;
-  const half = accumulator === "f16";
-  const step = Math.min(k, arithmetic.step);
-  const code = unit.float(step === arithmetic.step ? arithmetic : { ...arithmetic, step }, half);
   const aAt = places.a >> 2;
   const aShort = places.aExponents >> 1;
   floats.set(m * k === a.length ? a : a.subarray(0, m * k), aAt);
@@ -133,52 +130,140 @@ function fastDot(
   const bShort = places.bExponents >> 1;
   const bLeast = formats[bKind].minExponent;
   const bBits = new Int32Array(b.buffer, b.byteOffset, n * k);
-  for (let column = 0; column < n; column++)
+  for (let column = 0; column < n; column++) {
+    const to = permuted ? (column & ~7) | ((column & 1) << 2) | ((column >> 1) & 3) : column;
     for (let i = 0; i < k; i++) {
       const bits = bBits[column * k + i] as number;
-      const at = i * n + column;
+      const at = i * n + to;
       words[bAt + at] = bits;
       shorts[bShort + at] = shortExponent(bits, bLeast);
     }
+  }
+}
+
+function fastDot(
+  unit: DotUnit,
+  arithmetic: StepArithmetic,
+  shape: DotShape,
+  a: Float32Array,
+  b: Float32Array,
+  accumulators: Float32Array,
+): void {
+  const { words } = unit;
+  const { m, n, k } = shape;
+  const cut = cutStep(arithmetic, k);
+  const code = unit.float(cut, shape.accumulator === "f16");
+  loadOperands(unit, shape, a, b, false);
   const cAt = places.c >> 2;
   const cBits = new Int32Array(accumulators.buffer, accumulators.byteOffset, m * n);
   words.set(cBits, cAt);
-  for (let from = 0; from < k; from += step) {
-    code(
-      places.a + 4 * from,
-      places.aExponents + 2 * from,
-      4 * k,
-      places.b + 4 * n * from,
-      places.bExponents + 2 * n * from,
-      places.c,
-      places.c + 4 * m * n,
-      4 * n,
-      places.list,
-    );
-    const listed = (words[places.list >> 2] as number) >> 2;
-    for (let i = 1; i <= listed; i++) {
-      const at = ((words[(places.list >> 2) + i] as number) - places.c) >> 2;
-      repair(unit, arithmetic, step, half, { aLeast, bLeast }, at, n, k, from);
+  for (let from = 0; from < k; from += cut.step) {
+    call(code, shape, 0, from, places.c, 4 * n, m);
+    for (const c of left(unit)) {
+      const at = (c - places.c) >> 2;
+      const row = Math.floor(at / n);
+      repair(unit, cut, shape, { row, column: at - row * n, from, c, half: halfStride.rows });
     }
   }
   cBits.set(words.subarray(cAt, cAt + m * n));
 }
 
-/** One step of eight accumulators that the fast form has left: those at index `at`. */
+/** A step may be longer than K. */
+const cutStep = (arithmetic: StepArithmetic, k: number): StepArithmetic =>
+  arithmetic.step <= k ? arithmetic : { ...arithmetic, step: k };
+
+/** One step for `rows` rows of A from `first` on, whose accumulators begin at `c`. */
+function call(
+  code: WasmFunction,
+  { k, n }: DotShape,
+  first: number,
+  from: number,
+  c: number,
+  rowBytes: number,
+  rows: number,
+): void {
+  code(
+    places.a + 4 * (first * k + from),
+    places.aExponents + 2 * (first * k + from),
+    4 * k,
+    places.b + 4 * n * from,
+    places.bExponents + 2 * n * from,
+    c,
+    c + rowBytes * rows,
+    4 * n,
+    places.list,
+  );
+}
+
+/** Addresses of the accumulators, eight each, that the code has left. */
+function left({ words }: DotUnit): readonly number[] {
+  const list = places.list >> 2;
+  const count = (words[list] as number) >> 2;
+  return count === 0 ? none : Array.from(words.subarray(list + 1, list + 1 + count));
+}
+const none: readonly number[] = [];
+
+/** Rows of a warp's fragment of f32 accumulators, and of a group that lies in one register. */
+const fragmentRows = 16;
+const groupRows = 8;
+
+/**
+ * As `stepDot`, but with accumulators in place: f32, as registers of warps that hold 16 rows each lie one behind another, the
+ * first word at `fragmentWord(0)` of the unit.
+ */
+export function fragmentDot(
+  unit: DotUnit,
+  arithmetic: StepArithmetic,
+  shape: DotShape,
+  a: Float32Array,
+  b: Float32Array,
+): void {
+  const { m, n, k } = shape;
+  const cut = cutStep(arithmetic, k);
+  const code = unit.float(cut, false, "fragments");
+  loadOperands(unit, shape, a, b, true);
+  for (let from = 0; from < k; from += cut.step)
+    for (let first = 0; first < m; first += groupRows) {
+      // Rows 8 to 15 of a warp are two registers on.
+      const c = 4 * fragmentWord(Math.floor(first / fragmentRows) * (n / 2) + (first & groupRows) / 4);
+      call(code, shape, first, from, c, fragmentRow, groupRows);
+      for (const at of left(unit)) {
+        const register = Math.floor((at - c) / 128);
+        const row = first + (((at - c) >> 4) & 7);
+        repair(unit, cut, shape, {
+          row,
+          column: (register >> 2) * 8,
+          from,
+          c: at,
+          half: halfStride.fragments,
+        });
+      }
+    }
+}
+
+/** Index in the unit's words of lane 0 of accumulator register `register`; warps one behind another. */
+export const fragmentWord = (register: number): number => (places.c >> 2) + 32 * register;
+
+/** Eight accumulators of one row at byte `c`, four there and four `half` bytes on; `column` is the first in B's order. */
+interface Left {
+  readonly row: number;
+  readonly column: number;
+  readonly from: number;
+  readonly c: number;
+  readonly half: number;
+}
+
+/** One step of eight accumulators that the fast form has left. */
 function repair(
   { floats, words }: DotUnit,
   arithmetic: StepArithmetic,
-  step: number,
-  half: boolean,
-  { aLeast, bLeast }: { readonly aLeast: number; readonly bLeast: number },
-  at: number,
-  n: number,
-  k: number,
-  from: number,
+  { n, k, aKind, bKind, accumulator }: DotShape,
+  { row, column, from, c, half }: Left,
 ): void {
+  const { step } = arithmetic;
   const tile = tileOf(1, columnsAtOnce, step);
-  const row = Math.floor(at / n);
-  const column = at - row * n;
+  const aLeast = formats[aKind].minExponent;
+  const bLeast = formats[bKind].minExponent;
   for (let i = 0; i < step; i++) {
     const x = floats[(places.a >> 2) + row * k + from + i] as number;
     tile.a[i] = x;
@@ -189,69 +274,10 @@ function repair(
       tile.bExponents[q * step + i] = alignmentExponent(y, bLeast);
     }
   }
-  const c = (places.c >> 2) + at;
-  tile.cBits.set(words.subarray(c, c + columnsAtOnce));
-  multiplyTile(tile, 0, arithmetic, half);
-  words.set(tile.cBits, c);
+  const word = (q: number): number => (c + (q >> 2) * half) / 4 + (q & 3);
+  for (let q = 0; q < columnsAtOnce; q++) tile.cBits[q] = words[word(q)] as number;
+  multiplyTile(tile, 0, arithmetic, accumulator === "f16");
+  for (let q = 0; q < columnsAtOnce; q++) words[word(q)] = tile.cBits[q] as number;
 }
 
-// ---------------------------------------------------------------- integers
-
-export interface IntegerShape {
-  readonly m: number;
-  readonly n: number;
-  readonly k: number;
-}
-
-/**
- * D = A * B + C for integers of 8 bits, exact; beyond 32 bits the result wraps, or stops at the ends with `saturate`.
- *
- * @param a values [m][k], sign- or zero-extended.
- * @param b values [n][k].
- */
-export function tileDotInt(
-  shape: IntegerShape,
-  a: Int16Array,
-  b: Int16Array,
-  accumulators: Int32Array,
-  saturate: boolean,
-): void {
-  const unit = dotUnit();
-  const { m, n, k } = shape;
-  const fits = m <= largestTile.m && n <= largestTile.n && k <= largestTile.k && k % 2 === 0;
-  if (unit === null || !fits || n % columnsAtOnce !== 0) {
-    plainDotInt(shape, a, b, accumulators, saturate);
-    return;
-  }
-  const { words, shorts } = unit;
-  shorts.set(a.length === m * k ? a : a.subarray(0, m * k), places.a >> 1);
-  const bAt = places.b >> 1;
-  for (let column = 0; column < n; column++)
-    for (let i = 0; i < k; i++)
-      shorts[bAt + ((i >> 1) * n + column) * 2 + (i & 1)] = b[column * k + i] as number;
-  const cAt = places.c >> 2;
-  words.set(accumulators.length === m * n ? accumulators : accumulators.subarray(0, m * n), cAt);
-  unit.integer(k, saturate)(places.a, 2 * k, places.b, places.c, places.c + 4 * m * n, 4 * n);
-  accumulators.set(words.subarray(cAt, cAt + m * n));
-}
-
-const largest = 2 ** 31 - 1;
-const smallest = -(2 ** 31);
-
-/** The form of `tileDotInt` for any extents and any host. */
-export function plainDotInt(
-  { m, n, k }: IntegerShape,
-  a: Int16Array,
-  b: Int16Array,
-  accumulators: Int32Array,
-  saturate: boolean,
-): void {
-  for (let row = 0; row < m; row++)
-    for (let column = 0; column < n; column++) {
-      let dot = 0;
-      for (let i = 0; i < k; i++) dot += (a[row * k + i] as number) * (b[column * k + i] as number);
-      const at = row * n + column;
-      const sum = (accumulators[at] as number) + dot;
-      accumulators[at] = saturate ? Math.min(largest, Math.max(smallest, sum)) : sum | 0;
-    }
-}
+export { type IntegerShape, plainDotInt, tileDotInt } from "./integer-dot.ts";
