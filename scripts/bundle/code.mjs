@@ -12,6 +12,7 @@ const ENTRIES = {
   "isolation-worker": "packages/runtime/src/isolation/isolation-worker.ts",
   "self-test": "scripts/bundle/self-test.ts",
   "gpu/device": "packages/runtime/test/device.gpu.test.ts",
+  "gpu/launching": "packages/runtime/test/launching.gpu.test.ts",
   "gpu/simt": "packages/backend-simt/test/simt.gpu.test.ts",
 };
 
