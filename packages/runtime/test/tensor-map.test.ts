@@ -4,8 +4,10 @@ import { expect, test } from "vitest";
 import { openCudaDevice } from "../src/cuda/device.ts";
 import { createFakeDriver, type FakeKernel, fakeA100, readFakeTensorMap } from "../src/cuda/fake/index.ts";
 import { runGemm } from "../src/gemm.ts";
+import { openDevice } from "../src/open.ts";
 import { gemmProblem } from "./artifact.ts";
 import { bytesOf, codesOf, floatsOf, must } from "./device-conformance.ts";
+import { tmaPtx } from "./gpu-kernels.ts";
 import { u64 } from "./kernels.ts";
 
 const ptx = `.version 8.0
@@ -108,4 +110,33 @@ test("a GPU without TMA, a box that is too large and a driver that refuses each 
   expect(must(hopper.encodeTensorMap(map))).toHaveLength(128);
   driver.failCall("tensorMapEncodeTiled", 1);
   expect(codesOf(hopper.encodeTensorMap(map))).toEqual(["TW6016"]);
+});
+
+test("the emulator encodes its own maps and loads the box", async () => {
+  using device = must(await openDevice({ kind: "emulator", arch: "sm_90a" }));
+  const [a, out] = [must(device.alloc(4096)), must(device.alloc(1024))];
+  const tensor = Array.from({ length: 64 * 16 }, (_, i) => i);
+  must(a.write(bytesOf(tensor)));
+  const map: TensorMapSpec = {
+    dtype: "f32",
+    address: a.address,
+    dims: [64, 16],
+    strides: [256],
+    box: [32, 8],
+    elementStrides: [1, 1],
+    interleave: "none",
+    swizzle: "none",
+    l2: "none",
+    fill: "zero",
+  };
+  const kernel = must(must(device.load(tmaPtx)).kernel("tma"));
+  const launched = must(
+    kernel.launch({ grid: [1, 1, 1], block: [256, 1, 1], args: [must(device.encodeTensorMap(map)), out] }),
+  );
+  expect(launched.findings).toEqual([]);
+  const box = Array.from({ length: 256 }, (_, i) => (8 + Math.floor(i / 32)) * 64 + 32 + (i % 32));
+  expect(floatsOf(must(out.read()))).toEqual(box);
+  expect(codesOf(device.encodeTensorMap({ ...map, strides: [20] }))).toEqual(["TW1314"]);
+  device.close();
+  expect(codesOf(device.encodeTensorMap(map))).toEqual(["TW6019"]);
 });
