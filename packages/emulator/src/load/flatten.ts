@@ -184,7 +184,8 @@ class Flattener {
   #call(syntax: PtxInstruction, scope: Scope, stack: readonly string[]): void {
     const lists = syntax.operands.filter((o) => o.kind === "list");
     const target = syntax.operands.find((o) => o.kind === "symbol");
-    if (target === undefined)
+    // Of a call through a register, the symbol is the prototype's.
+    if (target === undefined || syntax.operands.some((o) => o.kind === "register"))
       throw new Refusal("TW5013", "calls through a pointer are not emulated", "call the function by name");
     const entity = this.#module.find(target.name);
     if (entity?.kind !== "function" || entity.function.body === null)
