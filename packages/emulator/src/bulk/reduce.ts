@@ -4,7 +4,18 @@ import { decode, encode } from "@tilewright/ir";
 export type ReduceOp = "add" | "min" | "max" | "inc" | "dec" | "and" | "or" | "xor";
 
 /** What an element is to a reduction. `b32` and `b64` are bits. */
-export type ReduceType = "u32" | "s32" | "u64" | "s64" | "f16" | "bf16" | "f32" | "f64" | "b32" | "b64";
+export type ReduceType =
+  | "u32"
+  | "s32"
+  | "u64"
+  | "s64"
+  | "f16"
+  | "bf16"
+  | "f32"
+  | "f32.ftz"
+  | "f64"
+  | "b32"
+  | "b64";
 
 interface Access {
   readonly bytes: number;
@@ -18,6 +29,16 @@ const half = (format: "f16" | "bf16"): Access => ({
   load: (v, at) => decode(format, v.getUint16(at, true)),
   // The machine's only NaN from arithmetic is the canonical one.
   store: (v, at, x) => v.setUint16(at, Number.isNaN(x) ? 0x7fff : encode(format, Number(x)), true),
+});
+
+/** f32, with what is done to subnormal operands and results. */
+const single = (flush: (x: number) => number): Access => ({
+  bytes: 4,
+  load: (v, at) => flush(v.getFloat32(at, true)),
+  store: (v, at, x) =>
+    Number.isNaN(x)
+      ? v.setUint32(at, 0x7fffffff, true)
+      : v.setFloat32(at, flush(Math.fround(Number(x))), true),
 });
 
 const accesses: Readonly<Record<ReduceType, Access>> = {
@@ -53,14 +74,8 @@ const accesses: Readonly<Record<ReduceType, Access>> = {
   },
   f16: half("f16"),
   bf16: half("bf16"),
-  f32: {
-    bytes: 4,
-    load: (v, at) => flush(v.getFloat32(at, true)),
-    store: (v, at, x) =>
-      Number.isNaN(x)
-        ? v.setUint32(at, 0x7fffffff, true)
-        : v.setFloat32(at, flush(Math.fround(Number(x))), true),
-  },
+  f32: single((x) => x),
+  "f32.ftz": single((x) => (Math.abs(x) < 2 ** -126 ? x * 0 : x)),
   f64: {
     bytes: 8,
     load: (v, at) => v.getFloat64(at, true),
@@ -68,9 +83,6 @@ const accesses: Readonly<Record<ReduceType, Access>> = {
       Number.isNaN(x) ? v.setBigUint64(at, 0x7fffffffffffffffn, true) : v.setFloat64(at, Number(x), true),
   },
 };
-
-/** Additions of f32 in global memory flush subnormals. */
-const flush = (x: number): number => (Math.abs(x) < 2 ** -126 ? x * 0 : x);
 
 type Combine = (old: number | bigint, value: number | bigint) => number | bigint;
 
@@ -111,14 +123,14 @@ const combines: Readonly<Record<ReduceOp, Combine>> = {
 
 /** Types that a reduction of tensors takes, by operation: those that an H200 does not trap on. */
 const allowed: Readonly<Record<ReduceOp, readonly ReduceType[]>> = {
-  add: ["u32", "s32", "u64", "f16", "bf16", "f32", "f64"],
+  add: ["u32", "s32", "u64", "f16", "bf16", "f32", "f32.ftz", "f64"],
   min: ["u32", "s32", "u64", "s64", "f16", "bf16"],
   max: ["u32", "s32", "u64", "s64", "f16", "bf16"],
   inc: ["u32"],
   dec: ["u32"],
-  and: ["b32", "b64", "u32", "s32", "u64", "s64"],
-  or: ["b32", "b64", "u32", "s32", "u64", "s64"],
-  xor: ["b32", "b64", "u32", "s32", "u64", "s64"],
+  and: ["u32", "s32", "u64"],
+  or: ["u32", "s32", "u64"],
+  xor: ["u32", "s32", "u64"],
 };
 
 /** Whether an operation exists for a type. */
@@ -141,7 +153,16 @@ export function reduceInto(
 
   const combine = combines[op];
   for (let k = 0; k < bytes; k += size) {
+    if (type === "f64" && passNaN(to, toAt + k, from, fromAt + k)) continue;
     const value = combine(load(to, toAt + k), load(from, fromAt + k));
     store(to, toAt + k, value);
   }
+}
+
+/** f64 NaN operands come through with all their bits, the old one first. Returns whether there was one. */
+function passNaN(to: DataView, toAt: number, from: DataView, fromAt: number): boolean {
+  if (Number.isNaN(to.getFloat64(toAt, true))) return true;
+  if (!Number.isNaN(from.getFloat64(fromAt, true))) return false;
+  to.setBigUint64(toAt, from.getBigUint64(fromAt, true), true);
+  return true;
 }

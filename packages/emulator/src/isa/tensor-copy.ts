@@ -89,10 +89,11 @@ const reduceTypeOf = (map: MapGeometry): ReduceType | null => {
     case "f32":
     case "f64":
       return dtype;
-    case "f32.ftz":
     case "tf32":
-    case "tf32.ftz":
       return "f32";
+    case "f32.ftz":
+    case "tf32.ftz":
+      return "f32.ftz";
     default:
       return null;
   }
