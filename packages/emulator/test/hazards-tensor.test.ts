@@ -299,6 +299,51 @@ describe("the allocator", () => {
   });
 });
 
+describe("copies and shifts", () => {
+  /** 32 rows of 16 bytes: K contiguous, no swizzle; eight rows are 128 bytes. */
+  const descriptor = (address: number, version = 1n): bigint =>
+    BigInt(address >> 4) | (8n << 16n) | (8n << 32n) | (version << 46n);
+  const fillShared =
+    "mov.u32 %r4, s; mad.lo.u32 %r4, %t, 16, %r4; mov.u32 %v0, 1; st.shared.v4.u32 [%r4], {%v0,%v0,%v0,%v0}; fence.proxy.async.shared::cta;";
+  const copy = (word: bigint, target = "%ta", prepare = fillShared): string =>
+    `${prepare} ${both(true)} mov.b64 %d3, ${word}; @!%one bra WAIT; add.u32 %r7, ${target}, 0;
+    tcgen05.cp.cta_group::1.32x128b.warpx4 [%r7], %d3; ${commit} ${wait} ${after}`;
+  test("a copy with nothing wrong", () => clean(run({ body: copy(descriptor(0)) })));
+  test("H006 of shared memory that nothing has written", () => {
+    expectFindings(
+      run({ body: copy(descriptor(2048)) }),
+      "H006 the copy takes in shared address 0x800, which nothing has written",
+    );
+  });
+  test("H033 of generic writes without a proxy fence", () => {
+    const report = run({
+      body: copy(descriptor(0), "%ta", fillShared.replace("fence.proxy.async.shared::cta;", "")),
+    });
+    expect(report.findings.map((f) => f.rule)).toEqual(["H033"]);
+  });
+  test("H070 by a descriptor of wgmma", () => {
+    const report = run({ body: copy(descriptor(0, 0n)) });
+    expect(report.findings.map((f) => f.rule)).toEqual(["H070"]);
+    expect(report.findings[0]?.message).toMatch(/bits 46 to 48 are 0b000/);
+  });
+  test("H080 and H082 to places that do not exist", () => {
+    expectFindings(
+      run({ columns: 32, body: copy(descriptor(0), "0x1e") }),
+      "H080 columns 30 to 33 of block rank 0 are used; only 0 to 31 are allocated",
+    );
+    expectFindings(
+      run({ body: copy(descriptor(0), "0x100000") }),
+      "H082 the copy to 0x100000 (lane 16, column 0) reaches beyond lane 127",
+    );
+    expectFindings(
+      run({
+        body: `${fill(8)} ${both(true)} @!%one bra WAIT; add.u32 %ta, %ta, 0x10000; ${shift} ${commit} ${wait} ${after} sub.u32 %ta, %ta, 0x10000;`,
+      }),
+      "H082 the address 0x10000 (lane 1, column 0) does not start at a quarter of the lanes",
+    );
+  });
+});
+
 describe("commit", () => {
   test("H040 onto a barrier that is not there", () => {
     const report = run({

@@ -198,7 +198,11 @@ export function tensorCopy(d: Decoder): Operation {
         prepareCopy(machine, issue, block, shape, to, source),
       );
       issueTensor(machine, issue, () => {
-        for (const copy of copies) if (copy !== null) runCopy(machine, shape, expansion, copy);
+        for (const copy of copies)
+          if (copy !== null) {
+            checkSource(machine, issue, expansion, copy);
+            runCopy(machine, shape, expansion, copy);
+          }
       });
     },
   };
@@ -273,6 +277,31 @@ function prepareCopy(
 const firstOfCells = (lanes: readonly number[]): readonly number[] => [
   ...new Set(lanes.map((lane) => lane & ~15)),
 ];
+
+/** Bytes of each 16 that the copy uses: padding of narrow elements may be anything. */
+const usedBytes = { none: 16, b4x16_p64: 8, b6x16_p32: 12 } as const satisfies Record<Expansion, number>;
+
+function checkSource(
+  machine: Machine,
+  { instruction, warp }: TensorIssue,
+  expansion: Expansion,
+  copy: Copy,
+): void {
+  const { shadow } = machine.arena;
+  const { block } = copy.memory;
+  for (const at of copy.pieces)
+    for (let word = at >> 2; word < (at + usedBytes[expansion]) >> 2; word++) {
+      if (shadow[word] === 0xff) continue;
+      const address = block.rank * 2 ** 24 + 4 * word - block.sharedBase;
+      machine.report(
+        "H006",
+        instruction,
+        warp,
+        () => `the copy takes in shared address ${hex(address)}, which nothing has written`,
+      );
+      return;
+    }
+}
 
 function runCopy(machine: Machine, shape: CopyShape, expansion: Expansion, copy: Copy): void {
   const across = shape.bytes / 16;
