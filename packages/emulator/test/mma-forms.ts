@@ -3,7 +3,7 @@
  * A block runs one case; register r of lane l of the case is word (case * registers + r) * 32 + l of its buffer, and a 64-bit
  * register takes two such rows.
  */
-import { generator } from "./support.ts";
+import { generator } from "./random.ts";
 
 export interface MmaForm {
   readonly name: string;

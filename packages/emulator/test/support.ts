@@ -5,6 +5,8 @@ import { type Checked, formatDiagnostic } from "@tilewright/ir";
 import { expect } from "vitest";
 import { createEmulator, type LaunchConfig, type LaunchReport, type Order } from "../src/index.ts";
 
+export { generator } from "./random.ts";
+
 export const orders: readonly Order[] = ["eager", "lazy", "random"];
 
 export function value<T>(checked: Checked<T>): T {
@@ -72,15 +74,6 @@ export function machine(ptx: string, options: Parameters<typeof createEmulator>[
 export function clean(report: LaunchReport): void {
   expect(report.findings).toEqual([]);
   expect(report.completed).toBe(true);
-}
-
-/** Reproducible numbers: the generator of the hardware's golden data. */
-export function generator(seed: number): () => number {
-  let g = seed;
-  return () => {
-    g = (Math.imul(g, 1103515245) + 12345) | 0;
-    return ((g >>> 8) & 0xffffff) / 2 ** 24;
-  };
 }
 
 /** A module with one kernel `k`; `params` are u64 names, the body sees %tid.x in %t. */
