@@ -217,7 +217,7 @@ function decodeSource(
   const { descriptor, faults } = decodeSharedDescriptor(word);
   if (faults.length > 0)
     machine.report(
-      "H070",
+      "H071",
       instruction,
       warp,
       () => `shared descriptor 0x${word.toString(16)}: ${faults.join("; ")}`,
