@@ -102,11 +102,15 @@ export class Measurement {
   /** Run all contenders in turn until the time is spent, and learn how long each takes. */
   warmUp(): Checked<true> {
     const seen: number[][] = this.#contenders.map(() => []);
+    const { warmupMs, maxRounds } = this.#options;
     let spentUs = 0;
-    while (spentUs < 1000 * this.#options.warmupMs || seen.some((times) => times.length < 3)) {
+    let done = 0;
+    // The number of rounds is bounded, too: an empty kernel never fills the time.
+    while ((spentUs < 1000 * warmupMs && done < maxRounds) || seen.some((times) => times.length < 3)) {
       const roundUs = this.#typical.reduce((sum, us) => sum + us, 0);
       const rounds =
-        roundUs === 0 ? 1 : this.#roundsPerBatch(roundUs, 1000 * this.#options.warmupMs - spentUs);
+        roundUs === 0 ? 1 : this.#roundsPerBatch(roundUs, 1000 * warmupMs - spentUs);
+      done += rounds;
       const steps = Array.from({ length: rounds }, () => this.#round(() => 0)).flat();
       const times = this.#batch(steps);
       if (!times.ok) return times;
