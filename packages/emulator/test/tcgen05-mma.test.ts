@@ -55,6 +55,10 @@ interface Case {
   /** Instructions before it. */
   readonly first?: string;
   readonly dLane?: number;
+  /** What the first of the two instructions counts for. */
+  readonly weight?: number;
+  /** Rows of A come from one lane further up. */
+  readonly shifted?: boolean;
   readonly seed?: number;
   readonly launch?: MmaLaunch["launch"];
 }
@@ -243,7 +247,11 @@ function run(c: Case) {
         return sign * factor * elementValue(element, code);
       }),
     );
-  const aValues = values(aCodes, a, aScales, c.negate === true ? -1 : 1);
+  const sources = aCodes.map((own, r) =>
+    c.shifted === true && (r + 1) % layout.rows !== 0 ? (aCodes[r + 1] ?? own) : own,
+  );
+  const aValues = values(sources, a, aScales, c.negate === true ? -1 : 1);
+  for (const x of aValues) for (let k = 0; k < row.k; k++) x[k] = (x[k] as number) * (c.weight ?? 1);
   const bValues = values(bCodes, b, bScales, 1);
   const expected = (r: number, column: number): { readonly value: number; readonly magnitude: number } => {
     const [x, y] = [aValues[r] as Float64Array, bValues[column] as Float64Array];
@@ -391,14 +399,17 @@ describe("modifiers and operands", () => {
         else expect(read(lane, i)).toBe(expected(lane, i).value);
   });
   test("D is scaled down by a power of two before each instruction", () => {
-    const c: Case = { kind: "f16", m: 128, n: 16, operands: "%pa, 3" };
-    const { report, read } = run(c);
-    clean(report);
-    const whole = run({ kind: "f16", m: 128, n: 16 });
     // The first instruction does not read D; the second adds to an eighth of it.
-    const half = run({ ...c, operands: "%pa, 0" });
-    expect(half.read(5, 7)).toBe(whole.read(5, 7));
-    expect(read(5, 7)).not.toBe(whole.read(5, 7));
+    for (const kind of ["f16", "tf32"] as const) {
+      check({ kind, m: 128, n: 16, operands: "%pa, 3", weight: 1 / 8 });
+      check({ kind, m: 256, n: 32, group: 2, operands: "%pa, 0" });
+    }
+  });
+  test("rows of A move down by one lane", () => {
+    for (const kind of plainKinds) {
+      check({ kind, m: 128, n: 16, aInTensor: true, modifiers: ".ashift", shifted: true });
+      check({ kind, m: 256, n: 32, group: 2, aInTensor: true, modifiers: ".ashift", shifted: true });
+    }
   });
   test("rows of M = 64 may take the upper lanes of each quarter", () => {
     check({ kind: "f16", m: 64, n: 16, dLane: 16, accumulate: true });
