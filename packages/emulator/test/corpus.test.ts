@@ -45,10 +45,7 @@ describe("the PTX corpus", () => {
     expect(refused).toEqual(JSON.parse(readFileSync(pinned, "utf8")));
   });
 
-  test("what assembles and is refused lacks an engine, and every reason names a line", () => {
-    for (const [name, why] of Object.entries(refused)) {
-      if (unassembled.has(name)) continue;
-      for (const reason of why) expect(reason, name).toMatch(/^TW501\d line [1-9]\d*: /);
-    }
+  test("what ptxas assembles loads", () => {
+    expect(Object.keys(refused).filter((name) => !unassembled.has(name))).toEqual([]);
   });
 });

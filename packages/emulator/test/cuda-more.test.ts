@@ -244,3 +244,39 @@ describe("blocks.cu", () => {
     }
   });
 });
+
+describe("pointers.cu", () => {
+  test("functions through a table of pointers, lanes apart", () => {
+    const device = machine(fixture("cuda/pointers.ptx"));
+    const steps = 7;
+    const kinds = Int32Array.from({ length: 64 }, (_, i) => (i * 5) % 3);
+    const input = Int32Array.from({ length: 64 }, (_, i) => i - 20);
+    const operations: readonly ((a: number, b: number) => number)[] = [
+      (a, b) => (a + b) | 0,
+      Math.imul,
+      (a, b) => {
+        let x = a;
+        for (let k = 0; k < (b & 7); k++) x = (Math.imul(x, 3) + k) | 0;
+        return x;
+      },
+    ];
+    const want = input.map((start, i) => {
+      let x = start;
+      for (let k = 0; k < steps; k++) x = operations[((kinds[i] ?? 0) + k) % 3]?.(x, i + k) ?? 0;
+      return x;
+    });
+    const [table, data] = [device.put(kinds), device.put(input)];
+    for (const order of orders) {
+      const out = device.blank(256);
+      clean(device.launch("chain", 1, 64, [table, data, out, steps], { order }));
+      expect(device.i32(out, 64)).toEqual(want);
+    }
+  });
+
+  test("a pointer that means no function ends the launch", () => {
+    const device = machine(fixture("cuda/pointers.ptx").replace("_Z5loopsii};", "4096};"));
+    const zeros = device.put(new Int32Array(32).fill(2));
+    const report = device.launch("chain", 1, 32, [zeros, zeros, device.blank(128), 1]);
+    expect([report.completed, report.findings.map(({ rule }) => rule)]).toEqual([false, ["H032"]]);
+  });
+});

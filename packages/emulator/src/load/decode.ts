@@ -189,8 +189,11 @@ class InstructionDecoder implements Decoder {
         return { kind: "immediate", bits: operand.value, float: null };
       case "float":
         return { kind: "immediate", bits: operand.bits, float: operand.format };
-      case "symbol":
+      case "symbol": {
+        const entity = this.#scope.find(operand.name);
+        if (entity?.kind === "function") return { kind: "immediate", bits: entity.address, float: null };
         return { kind: "symbol", variable: this.#variable(operand.name), offset: Number(operand.offset) };
+      }
       case "address": {
         const base = this.#resolve(operand.base);
         const offset = Number(BigInt.asIntN(32, operand.offset));

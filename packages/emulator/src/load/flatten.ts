@@ -1,7 +1,7 @@
 /**
  * A kernel's body as one list of instructions: scopes dissolved, calls inlined. A call binds the names of the callee's
- * parameters to the caller's variables, so parameter memory needs no copies; recursion and calls through pointers are
- * refused.
+ * parameters to the caller's variables, so parameter memory needs no copies. A call through a pointer becomes a chain of
+ * comparisons with the functions that it can mean, each inlined; recursion is refused.
  */
 import type { SourceLocation } from "@tilewright/ir";
 import type {
@@ -182,11 +182,13 @@ class Flattener {
   }
 
   #call(syntax: PtxInstruction, scope: Scope, stack: readonly string[]): void {
-    const lists = syntax.operands.filter((o) => o.kind === "list");
     const target = syntax.operands.find((o) => o.kind === "symbol");
-    // Of a call through a register, the symbol is the prototype's.
-    if (target === undefined || syntax.operands.some((o) => o.kind === "register"))
-      throw new Refusal("TW5013", "calls through a pointer are not emulated", "call the function by name");
+    const pointer = syntax.operands.find((o) => o.kind === "register");
+    if (pointer !== undefined) {
+      this.#callThrough(pointer, syntax, scope, stack);
+      return;
+    }
+    if (target === undefined) throw new Refusal("TW5013", "the call names no function");
     const entity = this.#module.find(target.name);
     if (entity?.kind !== "function" || entity.function.body === null)
       throw new Refusal(
@@ -194,7 +196,60 @@ class Flattener {
         `the function ${target.name} has no body in this module`,
         "compile with device code linked in, or inline it",
       );
-    const callee = entity.function;
+    this.#inline(entity.function, syntax, scope, stack);
+  }
+
+  /** Which function a pointer means shows when it runs: one copy of each that takes and returns as many values. */
+  #callThrough(
+    pointer: PtxInstruction["operands"][number],
+    syntax: PtxInstruction,
+    scope: Scope,
+    stack: readonly string[],
+  ): void {
+    const lists = syntax.operands.filter((o) => o.kind === "list").map((list) => list.elements.length);
+    const candidates = this.#module.functions().filter(({ function: fn }) => {
+      const shape = [...(fn.returns.length > 0 ? [fn.returns.length] : []), fn.params.length];
+      const fits = shape.length === lists.length ? shape.join() === lists.join() : fn.params.length === 0;
+      return fits && !fn.entry && fn.body !== null && !stack.includes(fn.name);
+    });
+    if (candidates.length === 0)
+      throw new Refusal("TW5013", "no function of this module fits a call through a pointer");
+    const end: LabelTarget = { index: -1 };
+    if (syntax.guard !== null) this.#branch(end, syntax, scope, true);
+    const call = { ...syntax, guard: null };
+    for (const { function: fn, address } of candidates) {
+      const next: LabelTarget = { index: -1 };
+      const inner = new Scope(scope);
+      const missed = { kind: "register", name: "$missed", type: "pred" } as const;
+      inner.declare(missed.name, {
+        kind: "register",
+        register: makeRegister(this.registers, `not ${fn.name}`, "pred"),
+      });
+      this.instructions.push({
+        syntax: {
+          ...call,
+          mnemonic: "setp.ne.u64",
+          opcode: "setp",
+          modifiers: ["ne", "u64"],
+          operands: [missed, pointer, { kind: "integer", value: address }],
+        },
+        scope: inner,
+      });
+      this.#branch(next, { ...call, guard: { register: missed, negated: false } }, inner, false);
+      this.#inline(fn, call, scope, stack);
+      this.#branch(end, call, scope, false);
+      next.index = this.instructions.length;
+    }
+    // No function of the module: the hardware would jump to nowhere.
+    this.instructions.push({
+      syntax: { ...call, mnemonic: "trap", opcode: "trap", modifiers: [], operands: [] },
+      scope,
+    });
+    end.index = this.instructions.length;
+  }
+
+  #inline(callee: PtxFunction, syntax: PtxInstruction, scope: Scope, stack: readonly string[]): void {
+    const lists = syntax.operands.filter((o) => o.kind === "list");
     if (stack.includes(callee.name))
       throw new Refusal("TW5013", `${callee.name} calls itself: calls are inlined`);
     const first = syntax.operands[0];

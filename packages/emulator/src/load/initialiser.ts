@@ -20,13 +20,14 @@ export function initialise(decl: VariableDecl, scope: Scope, bytes: Uint8Array):
   };
   const address = (name: string, offset: bigint): bigint => {
     const entity = scope.find(name);
+    if (entity?.kind === "function") return entity.address;
     if (
       entity?.kind !== "variable" ||
       (entity.variable.space !== "global" && entity.variable.space !== "const")
     )
       throw new Refusal(
         "TW5015",
-        `${decl.name} is initialised with the address of ${name}, which is no global variable`,
+        `${decl.name} is initialised with the address of ${name}, which is no global variable or function`,
       );
     return (BigInt(globalTag) << 32n) + BigInt(entity.variable.offset) + offset;
   };

@@ -50,7 +50,11 @@ export function loadProgram(text: string): Checked<Program> {
     if (item.kind === "function") {
       const known = scope.find(item.name);
       if (known?.kind !== "function" || item.body !== null)
-        scope.declare(item.name, { kind: "function", function: item });
+        scope.declare(item.name, {
+          kind: "function",
+          function: item,
+          address: known?.kind === "function" ? known.address : functionAddress(scope.functions().length),
+        });
     } else if (item.kind === "variable") {
       const space = item.space === "shared" ? "shared" : item.space === "const" ? "const" : "global";
       const variable = variableOf(item, space);
@@ -69,6 +73,9 @@ export function loadProgram(text: string): Checked<Program> {
   const kernels = [...programs.values()].map(({ kernel }) => infoOf(kernel));
   return ok({ target: module.target, kernels, programs, variables, scope });
 }
+
+/** Addresses of code: in no window of memory, 128 bytes apart. */
+const functionAddress = (index: number): bigint => (0x7ccn << 36n) + 128n * BigInt(index + 1);
 
 function diagnose(refusal: Refusal, location: SourceLocation | null, at: string): Diagnostic {
   return {

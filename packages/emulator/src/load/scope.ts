@@ -14,7 +14,12 @@ export type Entity =
   | { readonly kind: "variable"; readonly variable: Variable }
   | { readonly kind: "label"; readonly label: LabelTarget }
   | { readonly kind: "targets"; readonly labels: readonly string[] }
-  | { readonly kind: "function"; readonly function: PtxFunction };
+  | {
+      readonly kind: "function";
+      readonly function: PtxFunction;
+      /** What a pointer to it holds: no address of memory, so that an access through it faults. */
+      readonly address: bigint;
+    };
 
 export class Scope {
   readonly #parent: Scope | null;
@@ -26,6 +31,11 @@ export class Scope {
 
   declare(name: string, entity: Entity): void {
     this.#names.set(name, entity);
+  }
+
+  /** Functions declared here, in order. */
+  functions(): readonly Extract<Entity, { readonly kind: "function" }>[] {
+    return [...this.#names.values()].filter((entity) => entity.kind === "function");
   }
 
   find(name: string): Entity | null {
