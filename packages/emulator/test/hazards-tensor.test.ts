@@ -321,9 +321,9 @@ describe("copies and shifts", () => {
     });
     expect(report.findings.map((f) => f.rule)).toEqual(["H033"]);
   });
-  test("H070 by a descriptor of wgmma", () => {
+  test("H071 by a descriptor of wgmma", () => {
     const report = run({ body: copy(descriptor(0, 0n)) });
-    expect(report.findings.map((f) => f.rule)).toEqual(["H070"]);
+    expect(report.findings.map((f) => f.rule)).toEqual(["H071"]);
     expect(report.findings[0]?.message).toMatch(/bits 46 to 48 are 0b000/);
   });
   test("H080 and H082 to places that do not exist", () => {

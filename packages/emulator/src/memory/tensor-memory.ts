@@ -137,6 +137,9 @@ export class TensorMemory {
     const reads = kind !== "write";
     const writes = kind !== "read";
     let unwritten = false;
+    // Neighbouring cells mostly have the same predecessors: those found to be ordered are not looked into again.
+    let ordered: TensorAccess | null = null;
+    let read: TensorAccess | null = null;
     for (let row = firstRow; row < endRow; row++)
       for (let c = column; c < column + columns; c++) {
         const cell = row * tensorColumns + c;
@@ -152,11 +155,15 @@ export class TensorMemory {
           );
         }
         const writer = this.#writer[cell] ?? null;
-        if (writer !== null)
-          this.#order(machine, who, writer, reads ? "read" : "overwritten", "writes", cell);
+        if (writer !== null && writer !== ordered) {
+          const fine = this.#order(machine, who, writer, reads ? "read" : "overwritten", "writes", cell);
+          if (fine) ordered = writer;
+        }
         const readers = this.#readers[cell] ?? [];
         if (writes) {
-          for (const reader of readers) this.#order(machine, who, reader, "overwritten", "reads", cell);
+          for (const reader of readers)
+            if (reader !== read && this.#order(machine, who, reader, "overwritten", "reads", cell))
+              read = reader;
           if (readers.length > 0) this.#readers[cell] = [];
           this.#written[cell] = 1;
           if (who.op !== null) this.#writer[cell] = who;
@@ -195,7 +202,7 @@ export class TensorMemory {
     return true;
   }
 
-  /** `who` comes after `other`: their order has to be certain. */
+  /** `who` comes after `other`: their order has to be certain. False when it is not, which is reported. */
   #order(
     machine: Machine,
     who: TensorAccess,
@@ -203,37 +210,37 @@ export class TensorMemory {
     verb: string,
     did: string,
     cell: number,
-  ): void {
+  ): boolean {
     const { op, clocks, warp } = who;
-    if (op === null || clocks === null || other.op === null || other === who) return;
+    if (op === null || clocks === null || other.op === null || other === who) return true;
     const { engine, clock } = other.op;
-    if (other.inOrder && engine === op.engine) return;
+    const { inOrder, before } = other;
+    if (inOrder && engine === op.engine) return true;
     const where = (): string =>
       `column ${cell % tensorColumns} of lanes ${Math.floor(cell / tensorColumns) * cellLanes} and up`;
     const by = (): string => `${other.instruction.text.split(" ")[0]}${lineOf(other.instruction)}`;
-    const report = (rule: "H083" | "H084" | "H085", message: () => string): void =>
+    const report = (rule: "H083" | "H084" | "H085", message: () => string): false => {
       machine.report(rule, who.instruction, warp, message);
+      return false;
+    };
     if (!clocks.knowsExecuted(warp.agent, engine, clock)) {
       // Between threads, mma, cp and shift need no completion: fences on both sides of a barrier order them.
-      const piped = who.inOrder && other.inOrder && other.before !== null;
-      if (piped && clocks.knowsTensor(warp.agent, other.before, clock)) return;
-      report("H083", () => `${where()} is ${verb} while ${by()} still ${did} it`);
-    } else if (other.warp === warp && !other.inOrder) return;
-    else if (!clocks.knowsTensor(warp.agent, engine, clock))
-      report(
+      const piped = who.inOrder && inOrder && before !== null;
+      if (piped && clocks.knowsTensor(warp.agent, before, clock)) return true;
+      return report("H083", () => `${where()} is ${verb} while ${by()} still ${did} it`);
+    }
+    if (other.warp === warp && !inOrder) return true;
+    if (!clocks.knowsTensor(warp.agent, engine, clock))
+      return report(
         "H084",
         () => `${where()} is ${verb} after ${by()} with no tcgen05.fence::after_thread_sync in this warp`,
       );
-    else if (
-      !other.inOrder &&
-      other.before !== null &&
-      !clocks.knowsExecuted(warp.agent, other.before, clock)
-    )
-      report(
-        "H085",
-        () =>
-          `${where()} is ${verb} after ${by()} of warp ${other.warp.id}, which made no tcgen05.fence::before_thread_sync in between`,
-      );
+    if (inOrder || before === null || clocks.knowsExecuted(warp.agent, before, clock)) return true;
+    return report(
+      "H085",
+      () =>
+        `${where()} is ${verb} after ${by()} of warp ${other.warp.id}, which made no tcgen05.fence::before_thread_sync in between`,
+    );
   }
 
   /** The operations on these columns that `warp` does not know to be complete. */
