@@ -53,5 +53,5 @@ test("the driver encodes what the check passes, and nothing else", () => {
     return (checkTensorMap(spec, target.value).length === 0) !== line.endsWith("yes");
   });
   expect(wrong).toEqual([]);
-  expect(compared).toBeGreaterThan(800);
+  expect(compared).toBeGreaterThan(700);
 });
