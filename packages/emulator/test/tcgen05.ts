@@ -31,7 +31,7 @@ export interface MmaLaunch {
 }
 
 /** Text of the kernel. */
-export function mmaKernel({ group, mma, columns, target = "sm_100a" }: MmaLaunch, bytes: number): string {
+function mmaKernel({ group, mma, columns, target = "sm_100a" }: MmaLaunch, bytes: number): string {
   const g = `cta_group::${group}`;
   const allocated = Math.max(32, 2 ** Math.ceil(Math.log2(columns)));
   const everyone =
