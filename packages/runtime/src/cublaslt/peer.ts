@@ -219,9 +219,9 @@ function prepare(
     }
     return made;
   };
-  const a = layout(plan[plan.first]);
+  const a = layout(plan.a);
   if (!a.ok) return a;
-  const b = layout(plan[plan.second]);
+  const b = layout(plan.b);
   if (!b.ok) return b;
   const c = layout(plan.c);
   if (!c.ok) return c;

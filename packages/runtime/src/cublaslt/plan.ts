@@ -33,6 +33,7 @@ export interface MatmulPlan {
   readonly second: "a" | "b";
   readonly transA: number;
   readonly transB: number;
+  /** The first operand, whichever of ours it is, and the second. */
   readonly a: PlanMatrix;
   readonly b: PlanMatrix;
   /** C and D have one layout; without C it is D, read with beta 0. */

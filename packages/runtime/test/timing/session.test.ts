@@ -1,0 +1,253 @@
+/** A whole measurement on the fake driver: what is told, what is refused, and that everything is given back. */
+import { describe, expect, test } from "vitest";
+import { FakeNvml } from "../../src/nvml/fake.ts";
+import {
+  type BenchJob,
+  type BenchMachine,
+  type BenchOutcome,
+  BenchSession,
+} from "../../src/timing/session.ts";
+import { gemmProblem } from "../artifact.ts";
+import { gemm } from "../kernels.ts";
+import { type BenchDriver, benchCublas, benchDriver, benchJob, size } from "./bench-driver.ts";
+
+function outcome(job: BenchJob, machine: Omit<BenchMachine, "nvml"> & Partial<BenchMachine>) {
+  const session = BenchSession.open({ nvml: null, ...machine });
+  if (!session.ok) throw new Error(JSON.stringify(session.error));
+  const result = session.value.run(job);
+  session.value.close();
+  return result;
+}
+
+function measured(job: BenchJob, machine: Omit<BenchMachine, "nvml"> & Partial<BenchMachine>): BenchOutcome {
+  const result = outcome(job, machine);
+  if (!result.ok) throw new Error(JSON.stringify(result.error));
+  return result.value;
+}
+
+const clean = (driver: BenchDriver): void => {
+  expect(driver.alive()).toEqual([]);
+  expect(driver.misuse).toEqual([]);
+};
+
+describe("a measurement", () => {
+  test("candidate, cuBLAS's first choice and its best, with times, ratios, checks and hashes", () => {
+    const driver = benchDriver({ launchUs: 100 });
+    const cublas = benchCublas(driver, [110, 130, 90]);
+    const nvml = new FakeNvml({ smMHz: () => 1755, reasons: () => 4n });
+    const found = measured(benchJob(), { driver, cublas, nvml, busId: "0000:17:00.0" });
+    expect(found.contenders.map(({ name, role }) => [name, role])).toEqual([
+      ["ours", "candidate"],
+      ["cublas", "peer"],
+      ["cublas-best", "peer"],
+    ]);
+    const [regime] = found.regimes;
+    expect(regime?.times.map(({ us }) => us.median)).toEqual([
+      expect.closeTo(100, 6),
+      expect.closeTo(110, 6),
+      expect.closeTo(90, 6),
+    ]);
+    expect(regime?.ratios.map(({ candidate, peer, ratio }) => [candidate, peer, ratio.value])).toEqual([
+      ["ours", "cublas", expect.closeTo(1.1, 6)],
+      ["ours", "cublas-best", expect.closeTo(0.9, 6)],
+    ]);
+    for (const { check } of found.contenders) {
+      expect(check.sampled).toBe(64);
+      expect(check.boundRatio).toBeLessThanOrEqual(1);
+      expect(check.unwritten).toBe(0);
+    }
+    expect(found.contenders[0]?.ptxSha256).toMatch(/^[0-9a-f]{64}$/);
+    expect(found.contenders[0]?.cubinSha256).toMatch(/^[0-9a-f]{64}$/);
+    expect(found.contenders[0]?.cubinSha256).not.toBe(found.contenders[0]?.ptxSha256);
+    expect(found.gpu).toMatchObject({ name: "NVIDIA H200", driver: "580.159.04", powerLimitWatts: 700 });
+    expect(regime?.state?.smMHz).toEqual({ min: 1755, median: 1755, max: 1755 });
+    expect(regime?.state?.reasons).toEqual(["powerCap"]);
+    // 2048 FLOP in 100 us, of 132 * 256 FLOP at 1755 MHz.
+    const share = (2048 / 100e-6 / (132 * 256 * 1755e6)) * 100;
+    expect(regime?.times[0]?.percentAtClock).toBeCloseTo(share, 10);
+    expect(nvml.open).toBe(0);
+    expect(cublas.alive()).toEqual([]);
+    clean(driver);
+  });
+
+  test("buffer sets are at least twice the L2", () => {
+    const driver = benchDriver();
+    const found = measured(benchJob({ cublas: null }), { driver, cublas: null });
+    expect(found.rotatedBytes).toBeGreaterThanOrEqual(2 * 4096);
+    expect(found.sets).toBe(Math.ceil(8192 / (4 * (8 * 16 + 16 * 8 + 8 * 8))));
+  });
+
+  test("all three regimes, each by its name", () => {
+    const driver = benchDriver();
+    const found = measured(benchJob({ regimes: ["idle", "strict", "sustained"] }), {
+      driver,
+      cublas: benchCublas(driver, [100]),
+    });
+    expect(found.regimes.map(({ regime }) => regime)).toEqual(["idle", "strict", "sustained"]);
+    for (const { times } of found.regimes) expect(times[0]?.us.median).toBeCloseTo(100, 6);
+    clean(driver);
+  });
+
+  test("kernels under 20 us are timed in a graph, too", () => {
+    const driver = benchDriver({ launchUs: 5 });
+    const found = measured(benchJob(), { driver, cublas: benchCublas(driver, [6]) });
+    expect(found.graph.map(({ name }) => name)).toEqual(["ours", "cublas"]);
+    expect(found.graph[0]?.us.median).toBeCloseTo(5, 6);
+    expect(found.graphRatios[0]?.ratio.value).toBeCloseTo(1.2, 6);
+    expect(measured(benchJob({ cublas: null }), { driver: benchDriver(), cublas: null }).graph).toEqual([]);
+    clean(driver);
+  });
+
+  test("the host waits once a batch: far fewer synchronisations than samples", () => {
+    const driver = benchDriver({ launchUs: 20 });
+    const found = measured(
+      benchJob({ measure: { warmupMs: 2, budgetMs: 20, minRounds: 100 }, regimes: ["strict"] }),
+      { driver, cublas: benchCublas(driver, [20]) },
+    );
+    const samples = 2 * (found.regimes[0]?.times[0]?.us.samples ?? 0);
+    expect(samples).toBeGreaterThanOrEqual(200);
+    expect(driver.callsOf("streamSynchronize").length).toBeLessThan(samples / 5);
+    expect(driver.callsOf("eventSynchronize")).toEqual([]);
+  });
+
+  test("inputs of a seed are the same in every session, and differ between A and B", () => {
+    const inputs: Uint8Array[][] = [];
+    for (let i = 0; i < 2; i++) {
+      const seen: Uint8Array[] = [];
+      const driver = benchDriver({
+        kernel: (launch) => {
+          if (seen.length === 0)
+            seen.push(
+              launch
+                .memory(
+                  new DataView(launch.params[0]?.buffer ?? new ArrayBuffer(8)).getBigUint64(0, true),
+                  512,
+                )
+                .slice(),
+              launch
+                .memory(
+                  new DataView(launch.params[1]?.buffer ?? new ArrayBuffer(8)).getBigUint64(0, true),
+                  512,
+                )
+                .slice(),
+            );
+          return gemm(launch);
+        },
+      });
+      measured(benchJob({ cublas: null }), { driver, cublas: null });
+      inputs.push(seen);
+    }
+    expect(inputs[0]).toEqual(inputs[1]);
+    expect(inputs[0]?.[0]).not.toEqual(inputs[0]?.[1]);
+    const values = new Float32Array(inputs[0]?.[0]?.buffer ?? new ArrayBuffer(0));
+    const mean = values.reduce((sum, x) => sum + x, 0) / values.length;
+    expect(Math.abs(mean)).toBeLessThan(0.4);
+    expect(Math.max(...values)).toBeGreaterThan(1);
+  });
+});
+
+describe("what is refused", () => {
+  const wrong = (job: BenchJob, driver: BenchDriver, cublas = benchCublas(driver, [100])) => {
+    const result = outcome(job, { driver, cublas });
+    clean(driver);
+    expect(cublas.alive()).toEqual([]);
+    return result.ok ? [] : result.error.map(({ code, message }) => `${code} ${message}`);
+  };
+
+  test("a kernel that is off by little more than the bound", () => {
+    const driver = benchDriver({
+      kernel: (launch) => {
+        const status = gemm(launch);
+        const view = new DataView(launch.params[2]?.buffer ?? new ArrayBuffer(8));
+        const d = launch.memory(view.getBigUint64(0, true), 4);
+        const first = new DataView(d.buffer, d.byteOffset, 4);
+        first.setFloat32(0, first.getFloat32(0, true) + 1e-3, true);
+        return status;
+      },
+    });
+    expect(wrong(benchJob(), driver)).toEqual([
+      expect.stringMatching(/^TW6048 ours computes wrong numbers: errors of up to/),
+    ]);
+  });
+
+  test("a kernel that leaves elements out", () => {
+    const driver = benchDriver({ kernel: () => undefined });
+    expect(wrong(benchJob(), driver)[0]).toMatch(/^TW6048 ours computes wrong numbers/);
+  });
+
+  test("a time below the floor", () => {
+    const driver = benchDriver({ launchUs: 0.00001 });
+    expect(wrong(benchJob({ cublas: null }), driver)).toEqual([
+      expect.stringMatching(/^TW6046 ours measured .* below the floor/),
+    ]);
+  });
+
+  test("reductions and grouped batches, both at once", () => {
+    const problem = {
+      ...gemmProblem({ ...size, alpha: 1 }),
+      batch: { kind: "grouped", count: 2 } as const,
+      epilogue: [{ kind: "reduce", op: "amax", over: "all", dtype: "f32" } as const],
+    };
+    const driver = benchDriver();
+    expect(wrong(benchJob({ problem }), driver).map((text) => text.slice(0, 6))).toEqual([
+      "TW6047",
+      "TW6047",
+    ]);
+  });
+
+  test("a kernel that faults is told as a fault, and all is given back", () => {
+    const driver = benchDriver({ kernel: () => 700 });
+    expect(wrong(benchJob({ cublas: null }), driver)[0]).toMatch(/^TW6017/);
+  });
+
+  test("no GPU of that index", () => {
+    const session = BenchSession.open({ driver: benchDriver(), index: 3, nvml: null, cublas: null });
+    expect(session.ok ? [] : session.error.map(({ code }) => code)).toEqual(["TW6006"]);
+  });
+
+  test("too little memory says so and frees what was made", () => {
+    const driver = benchDriver();
+    driver.failCall("memAlloc", 2, { skip: 4 });
+    expect(wrong(benchJob(), driver)[0]).toMatch(/^TW6013/);
+  });
+});
+
+describe("what is only noted", () => {
+  test.each([
+    ["heuristic", 15, "TW6043"],
+    ["heuristic", 14, "TW6042"],
+    ["create", 1, "TW6042"],
+    ["descSet", 7, "TW6042"],
+    ["layoutCreate", 3, "TW6042"],
+    ["preferenceSet", 7, "TW6042"],
+  ] as const)("cuBLASLt's %s fails with %i", (call, status, code) => {
+    const driver = benchDriver();
+    const cublas = benchCublas(driver, [100], { failing: { [call]: status } });
+    const found = measured(benchJob(), { driver, cublas });
+    expect(found.contenders.map(({ name }) => name)).toEqual(["ours"]);
+    expect(found.notes.map((note) => note.code)).toEqual([code]);
+    expect(found.cublasVersion).toBeNull();
+    expect(cublas.alive()).toEqual([]);
+    clean(driver);
+  });
+
+  test("an algorithm that does not run is left out, the others stay", () => {
+    const driver = benchDriver();
+    const cublas = benchCublas(driver, [100, 100, 80]);
+    const { matmul } = cublas;
+    cublas.matmul = (call) =>
+      call.algorithm[0] === 0 ? { ok: false, error: 13 } : matmul.call(cublas, call);
+    const found = measured(benchJob(), { driver, cublas });
+    expect(found.contenders.map(({ name }) => name)).toEqual(["ours", "cublas", "cublas-best"]);
+    expect(found.notes.map(({ message }) => message)).toEqual([expect.stringContaining("choice 1")]);
+  });
+
+  test("NVML that does not answer: no clocks, and the reason", () => {
+    const driver = benchDriver();
+    const nvml = new FakeNvml({ failing: { init: 9 } });
+    const found = measured(benchJob({ cublas: null }), { driver, cublas: null, nvml });
+    expect(found.regimes[0]?.state).toBeNull();
+    expect(found.regimes[0]?.times[0]?.percentAtClock).toBeNull();
+    expect(found.notes.map(({ code }) => code)).toEqual(["TW6044"]);
+  });
+});
