@@ -1,6 +1,6 @@
 /**
  * tcgen05.mma when its turn comes: operands are read from shared and tensor memory, multiplied with the arithmetic of the
- * architecture, and written to tensor memory. What it needs has been resolved and checked at issue (isa/tcgen05-mma.ts).
+ * architecture, and written to tensor memory. What it needs has been resolved and checked at issue (tcgen05-issue.ts).
  */
 import {
   type AccumulatorLayout,

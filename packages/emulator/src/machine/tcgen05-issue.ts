@@ -1,0 +1,347 @@
+/**
+ * The issue of tcgen05.mma: operands read, descriptors decoded, everything checked and the accesses noted. What comes out is
+ * carried out when the tensor core comes to it (tcgen05-product.ts).
+ */
+import {
+  accumulatorColumns,
+  accumulatorLayout,
+  type ColumnMask,
+  type DecodedInstruction,
+  decodeColumnMask,
+  decodeInstructionDescriptor,
+  decodeSharedDescriptor,
+  swizzleFault,
+  type Tcgen05Form,
+  tcgen05KindRow,
+  tensorOperandColumns,
+} from "@tilewright/ptx";
+import type { RuleId } from "../checkers/rules.ts";
+import type { Operand } from "../load/types.ts";
+import {
+  columnOf,
+  laneOf,
+  type TensorAccessKind,
+  tensorLanes,
+  tensorMemory,
+} from "../memory/tensor-memory.ts";
+import type { Block, Machine, Warp } from "./state.ts";
+import { endOf, type OperandShape, piecesOf, readPieces } from "./tcgen05-operands.ts";
+import type { BlockShare, Product } from "./tcgen05-product.ts";
+import { blocksOf, type TensorIssue } from "./tensor-pipe.ts";
+
+type Address = Operand & { readonly kind: "address" };
+
+/** One instruction: its modifiers and operands. */
+export interface MmaForm extends Tcgen05Form {
+  readonly d: Address;
+  readonly a: Operand;
+  readonly b: Operand;
+  readonly descriptor: Operand;
+  readonly scaleA: Address | null;
+  readonly scaleB: Address | null;
+  /** Registers of the disable-output-lane mask. */
+  readonly disabled: readonly Operand[] | null;
+  readonly accumulate: Operand;
+  readonly scaleD: number;
+  readonly columnMask: Operand | null;
+  readonly shifted: boolean;
+  /** The buffer of the collector and what is done with it. */
+  readonly collector: { readonly buffer: string; readonly use: CollectorUse };
+}
+
+/** A decoded shared-memory descriptor, for one instruction descriptor. */
+interface SharedOperand {
+  readonly faults: readonly string[];
+  readonly pieces: Int32Array | null;
+}
+
+/** What an instruction has decoded before: its descriptors repeat with every turn of a ring. */
+export interface Known {
+  readonly decoded: DecodedInstruction;
+  readonly a: Map<bigint, SharedOperand>;
+  readonly b: Map<bigint, SharedOperand>;
+}
+/** Descriptors kept per operand; a ring has a few dozen. */
+const mostKnown = 1024;
+
+export type CollectorUse = "fill" | "use" | "lastuse" | "discard";
+
+/** Reads a 64-bit operand of one lane. */
+const wide = (machine: Machine, warp: Warp, operand: Operand, lane: number): bigint =>
+  (BigInt(machine.lane(warp, operand, lane, 1) >>> 0) << 32n) |
+  BigInt(machine.lane(warp, operand, lane, 0) >>> 0);
+
+/** Read the operands of one issue, check them and note the accesses. Null when the instruction cannot be carried out. */
+export function resolveProduct(
+  machine: Machine,
+  form: MmaForm,
+  issue: TensorIssue,
+  descriptors: Map<number, Known>,
+): Product | null {
+  const { warp, lane, instruction } = issue;
+  const { kind, group } = form;
+  const report = (rule: RuleId, ...faults: readonly string[]): void => {
+    if (faults.length > 0) machine.report(rule, instruction, warp, () => faults.join("; "));
+  };
+  const word = machine.lane(warp, form.descriptor, lane);
+  let known = descriptors.get(word);
+  if (known === undefined) {
+    known = { decoded: decodeInstructionDescriptor(word, form), a: new Map(), b: new Map() };
+    descriptors.set(word, known);
+  }
+  const { decoded } = known;
+  report("H070", ...decoded.encoding);
+  report("H072", ...decoded.meaning);
+  const { descriptor } = decoded;
+  if (descriptor === null || decoded.meaning.length > 0) return null;
+  const { m, n } = descriptor;
+  const layout = accumulatorLayout(m, group, form.weightStationary);
+  if (layout === null) return null;
+  if (form.shifted && m !== 128 && m !== 256) {
+    report("H072", `.ashift with M = ${m}: M has to be 128 or 256`);
+    return null;
+  }
+  if (group === 2 && warp.block.rank % 2 === 1)
+    report(
+      "H076",
+      `issued by block rank ${warp.block.rank}; block rank ${warp.block.rank - 1} issues for the pair`,
+    );
+  let columns: ColumnMask | null = null;
+  if (form.columnMask !== null) {
+    const found = decodeColumnMask(wide(machine, warp, form.columnMask, lane), m, n, descriptor.maxShift);
+    report("H070", ...found.faults);
+    if (found.mask.shift > 32) return null;
+    columns = found.mask;
+  }
+
+  const row = tcgen05KindRow(kind);
+  const blocks = blocksOf(warp.block, group);
+  const aShape: OperandShape = {
+    rows: m / blocks.length,
+    k: row.k,
+    bits: row.bits,
+    major: descriptor.aMajor,
+  };
+  // A shift reads columns of B past the last one, in whole pieces.
+  const extra = columns === null ? 0 : Math.ceil(columns.shift / 16) * 16;
+  const bShape: OperandShape = {
+    rows: n / blocks.length + extra,
+    k: row.k,
+    bits: row.bits,
+    major: descriptor.bMajor,
+  };
+  const a = form.aInTensor ? null : sharedOperand(machine, form.a, issue, "A", aShape, known.a);
+  // Only a shift changes the extents for one descriptor.
+  const b = sharedOperand(machine, form.b, issue, "B", bShape, extra === 0 ? known.b : new Map());
+  if (b === null || (a === null && !form.aInTensor)) return null;
+  collect(machine, form, issue);
+
+  const mask = form.disabled?.map((x) => machine.lane(warp, x, lane)) ?? null;
+  const shares: BlockShare[] = [];
+  for (const [s, block] of blocks.entries()) {
+    const share: BlockShare = {
+      block,
+      memory: tensorMemory(block),
+      a,
+      b,
+      disabled: mask === null ? null : Int32Array.from(mask.slice(4 * s, 4 * s + 4)),
+    };
+    if (!inWindow(machine, issue, block, a, "A") || !inWindow(machine, issue, block, b, "B")) return null;
+    shares.push(share);
+  }
+  const address = machine.address(warp, form.d, lane);
+  const aAddress = form.a.kind === "address" ? machine.address(warp, form.a, lane) : 0;
+  const product: Product = {
+    issue,
+    kind,
+    descriptor,
+    layout,
+    shares,
+    aShape,
+    bShape,
+    lane: laneOf(address),
+    column: columnOf(address),
+    aColumn: columnOf(aAddress),
+    scales:
+      form.scaleA === null || form.scaleB === null || form.scaleVector === null
+        ? null
+        : {
+            vector: form.scaleVector,
+            // The two top bits may repeat the scale factor ids.
+            a: columnOf(machine.address(warp, form.scaleA, lane)),
+            b: columnOf(machine.address(warp, form.scaleB, lane)),
+          },
+    accumulate: machine.lane(warp, form.accumulate, lane) !== 0,
+    scaleD: form.scaleD,
+    shifted: form.shifted,
+    columns,
+  };
+  if (!placed(product, form, laneOf(aAddress), report)) return null;
+  for (const share of shares) {
+    noteShared(machine, issue, share);
+    if (!noteTensor(machine, product, share)) return null;
+  }
+  return product;
+}
+
+/** The pieces of an operand in shared memory; null when its descriptor cannot be followed. */
+function sharedOperand(
+  machine: Machine,
+  operand: Operand,
+  { warp, lane, instruction }: TensorIssue,
+  name: string,
+  shape: OperandShape,
+  known: Map<bigint, SharedOperand>,
+): Int32Array | null {
+  const word = wide(machine, warp, operand, lane);
+  let found = known.get(word);
+  if (found === undefined) {
+    if (known.size === mostKnown) known.clear();
+    found = decodeShared(word, shape);
+    known.set(word, found);
+  }
+  const { faults, pieces } = found;
+  if (faults.length > 0)
+    machine.report("H071", instruction, warp, () => `descriptor of ${name}: ${faults.join("; ")}`);
+  return pieces;
+}
+
+function decodeShared(word: bigint, shape: OperandShape): SharedOperand {
+  const { descriptor, faults } = decodeSharedDescriptor(word);
+  if (descriptor === null) return { faults, pieces: null };
+  const impossible = swizzleFault(descriptor.swizzle, shape.major, shape.bits);
+  return impossible === null
+    ? { faults, pieces: piecesOf(descriptor, shape) }
+    : { faults: [...faults, impossible], pieces: null };
+}
+
+function inWindow(
+  machine: Machine,
+  { warp, instruction }: TensorIssue,
+  block: Block,
+  pieces: Int32Array | null,
+  name: string,
+): boolean {
+  if (pieces === null) return true;
+  const end = endOf(pieces);
+  if (end <= block.sharedSize) return true;
+  machine.report(
+    "H073",
+    instruction,
+    warp,
+    () =>
+      `operand ${name} reaches up to byte ${end} of the window of block rank ${block.rank}, which has ${block.sharedSize} bytes`,
+  );
+  return false;
+}
+
+/** Lanes and columns of the matrices in tensor memory against their layouts and one another (H074, H075). */
+function placed(
+  product: Product,
+  form: MmaForm,
+  aLane: number,
+  report: (rule: RuleId, message: string) => void,
+): boolean {
+  const { layout, lane, column, aColumn, scales, descriptor, shares } = product;
+  const allowed = layout.halfLanes ? [0, 16] : [0];
+  const where = `M = ${descriptor.m} (layout ${layout.id})`;
+  let good = true;
+  const lanes = (name: string, found: number, legal: readonly number[]): void => {
+    if (legal.includes(found)) return;
+    report("H074", `${name} starts at lane ${found}; with ${where} it starts at lane ${legal.join(" or ")}`);
+    good = false;
+  };
+  lanes("D", lane, allowed);
+  if (form.aInTensor) lanes("A", aLane, good ? [lane] : allowed);
+  const end = column + accumulatorColumns(layout, descriptor.n);
+  const apart = (name: string, from: number, count: number): void => {
+    if (from < end && from + count > column)
+      report(
+        "H074",
+        `D takes columns ${column} to ${end - 1}, ${name} ${from} to ${from + count - 1}: they overlap`,
+      );
+  };
+  if (form.aInTensor) apart("A", aColumn, tensorOperandColumns);
+  if (scales !== null) {
+    apart("the factors of A", scales.a, Math.ceil(layout.rows / 32));
+    apart("the factors of B", scales.b, Math.ceil(descriptor.n / layout.parts / 32));
+  }
+  for (const { memory, block } of shares) {
+    const owner = memory.ownerOf(column);
+    if (owner !== null && owner.group !== form.group)
+      report(
+        "H075",
+        `column ${column} of block rank ${block.rank} was allocated with cta_group::${owner.group}; this is cta_group::${form.group}`,
+      );
+  }
+  return good;
+}
+
+/** Shared memory that a block contributes is read by the async proxy, from the issue on. */
+function noteShared(machine: Machine, { op }: TensorIssue, { block, a, b }: BlockShare): void {
+  machine.countTraffic("shared", 16 * ((a?.length ?? 0) + b.length), 0);
+  if (block.race === null || op === null) return;
+  if (a !== null) readPieces(block.race, op, block.sharedBase, a);
+  readPieces(block.race, op, block.sharedBase, b);
+}
+
+/** Lanes that are touched together: half quarters in the layout that leaves the others free. */
+function spans({ layout, lane }: Product): readonly (readonly [number, number])[] {
+  if (!layout.halfLanes) return [[0, tensorLanes]];
+  return [0, 32, 64, 96].map((quarter) => [lane + quarter, 16] as const);
+}
+
+/** What a block's tensor memory sees. False when columns are not allocated. */
+function noteTensor(machine: Machine, product: Product, { memory, disabled }: BlockShare): boolean {
+  const { issue, layout, descriptor, column, aColumn, scales, shares } = product;
+  const touch = (
+    kind: TensorAccessKind,
+    [lane, lanes]: readonly [number, number],
+    from: number,
+    columns: number,
+  ): boolean => memory.access(machine, issue.access, kind, lane, lanes, from, columns);
+  let good = true;
+  if (shares[0]?.a === null)
+    for (const span of spans(product)) good = touch("read", span, aColumn, tensorOperandColumns) && good;
+  if (scales !== null) {
+    const width = descriptor.n / layout.parts;
+    for (const quarter of [0, 32, 64, 96]) {
+      good =
+        touch("read", [quarter, Math.min(32, layout.rows)], scales.a, Math.ceil(layout.rows / 32)) && good;
+      good = touch("read", [quarter, Math.min(32, width)], scales.b, Math.ceil(width / 32)) && good;
+    }
+  }
+  const columns = accumulatorColumns(layout, descriptor.n);
+  const kind = product.accumulate ? "update" : "write";
+  for (const [lane, lanes] of spans(product)) {
+    if (disabled === null) good = touch(kind, [lane, lanes], column, columns) && good;
+    else
+      for (let at = lane; at < lane + lanes; at += 16)
+        // Sixteen lanes that are all disabled are not touched.
+        if ((((disabled[at >> 5] as number) >>> (at & 16)) & 0xffff) !== 0xffff)
+          good = touch(kind, [at, 16], column, columns) && good;
+  }
+  return good;
+}
+
+/** What the collector's buffers hold, by buffer: the operand that filled it. */
+function collect(machine: Machine, form: MmaForm, { warp, lane, instruction }: TensorIssue): void {
+  const { buffer, use } = form.collector;
+  const { engines, blocks } = warp.block.cluster;
+  const rank = form.group === 2 ? warp.block.rank & ~1 : warp.block.rank;
+  const name = `collector ${buffer} of ${blocks[rank]?.rank ?? rank}`;
+  const operand = buffer === "a" ? form.a : form.b;
+  const key =
+    operand.kind === "address"
+      ? `t${machine.address(warp, operand, lane)}`
+      : `s${wide(machine, warp, operand, lane)}`;
+  const held = engines.get(name);
+  if ((use === "use" || use === "lastuse") && held !== key)
+    machine.report("H078", instruction, warp, () =>
+      held === undefined
+        ? `collector::${buffer}::${use} with nothing in the buffer`
+        : `collector::${buffer}::${use}; the buffer was filled with another operand`,
+    );
+  if (use === "fill") engines.set(name, key);
+  else if (use !== "use") engines.delete(name);
+}
