@@ -64,7 +64,7 @@ export interface Known {
 /** Descriptors kept per operand; a ring has a few dozen. */
 const mostKnown = 1024;
 
-export type CollectorUse = "fill" | "use" | "lastuse" | "discard";
+type CollectorUse = "fill" | "use" | "lastuse" | "discard";
 
 /** Reads a 64-bit operand of one lane. */
 const wide = (machine: Machine, warp: Warp, operand: Operand, lane: number): bigint =>
