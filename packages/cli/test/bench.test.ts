@@ -1,0 +1,419 @@
+/** `bench` without a GPU: what the measuring process answers is made up; what is done with it is not. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { BenchOutcome, Summary } from "@tilewright/runtime";
+import { describe, expect, test } from "vitest";
+import type { WorkOrder } from "../src/bench/measure.ts";
+import { scalesOf, seriesOf } from "../src/bench/plot.ts";
+import { type BenchPorts, type Ended, runProgram, systemPorts } from "../src/bench/ports.ts";
+import { type BenchRecord, benchRecordSchema } from "../src/bench/record.ts";
+import { benchCommand } from "../src/commands/bench.ts";
+import { contextIn, type Outcome } from "./harness.ts";
+import { scratch } from "./scratch.ts";
+
+const summary = (median: number): Summary => ({
+  samples: 20,
+  median,
+  q1: median * 0.99,
+  q3: median * 1.01,
+  min: median * 0.98,
+  max: median * 1.05,
+});
+const check = {
+  against: "float64 on a lattice of elements",
+  sampled: 1024,
+  maxAbs: 1e-6,
+  boundRatio: 0.2,
+  unwritten: 0,
+} as const;
+
+/** What a GPU might have answered: ours at 50 TFLOP/s over `speed`, cuBLAS at 50. */
+function answer({ job }: WorkOrder, speed: number): BenchOutcome {
+  const { m, n, k } = job.problem;
+  const flops = 2 * m * n * k;
+  const us = flops / 50e6;
+  const names = [...job.candidates.map(({ name }) => name), ...(job.cublas === null ? [] : ["cublas"])];
+  const medianOf = (name: string): number => (name === "cublas" ? us : us / speed);
+  return {
+    gpu: {
+      name: "NVIDIA H200",
+      arch: "sm_90",
+      numSms: 132,
+      l2Bytes: 5e7,
+      memoryBytes: 1.5e11,
+      memoryGBs: 4800,
+      maxClockMHz: 1980,
+      cuda: 13000,
+      driver: "580.159.04",
+      uuid: null,
+      powerLimitWatts: 700,
+    },
+    sets: 3,
+    rotatedBytes: 1.2e8,
+    floor: {
+      flopUs: flops / 66.9e6,
+      byteUs: 0,
+      us: flops / 66.9e6,
+      flops,
+      bytes: 4 * (m * k + k * n + m * n),
+    },
+    contenders: names.map((name) => ({
+      name,
+      role: name === "cublas" ? "peer" : "candidate",
+      detail: "d",
+      ptxSha256: null,
+      cubinSha256: null,
+      check,
+    })),
+    regimes: job.regimes.map((regime) => ({
+      regime,
+      pauseUs: names.map(() => 30),
+      state: null,
+      times: names.map((name) => ({
+        name,
+        us: summary(medianOf(name)),
+        spreadUs: [0.998 * medianOf(name), 1.002 * medianOf(name)],
+        tflops: flops / (medianOf(name) * 1e6),
+        percentOfPeak: 70,
+        percentAtClock: null,
+        impossible: 0,
+      })),
+      ratios:
+        job.cublas === null
+          ? []
+          : job.candidates.map(({ name }) => ({
+              candidate: name,
+              peer: "cublas",
+              ratio: { value: speed, low: speed * 0.999, high: speed * 1.001 },
+            })),
+    })),
+    graph: [],
+    graphRatios: [],
+    cublasVersion: job.cublas === null ? null : 130000,
+    notes: [],
+  };
+}
+
+interface Machine extends BenchPorts {
+  readonly orders: WorkOrder[];
+}
+
+function machine(
+  more: Partial<BenchPorts> & { readonly speed?: number; readonly reply?: (order: WorkOrder) => Ended } = {},
+): Machine {
+  const orders: WorkOrder[] = [];
+  return {
+    ...systemPorts,
+    cublas: async () => ({ ok: true, value: { library: "/lib/libcublasLt.so.13" } as never }),
+    today: () => new Date("2026-11-21T12:00:00Z"),
+    self: async (_argv, input) => {
+      const order = JSON.parse(input) as WorkOrder;
+      orders.push(order);
+      return (
+        more.reply?.(order) ?? {
+          kind: "exited",
+          code: 0,
+          signal: null,
+          stderr: "",
+          stdout: JSON.stringify({ ok: true, outcome: answer(order, more.speed ?? 1.05) }),
+        }
+      );
+    },
+    ...more,
+    orders,
+  };
+}
+
+async function bench(line: string, cwd: string, ports: BenchPorts = machine()): Promise<Outcome> {
+  const out = { stdout: "", stderr: "" };
+  const sink = (name: "stdout" | "stderr") => ({
+    isTTY: false,
+    write(data: string | Uint8Array) {
+      out[name] += String(data);
+    },
+  });
+  const code = await benchCommand(ports).start(
+    { ...contextIn(cwd), stdout: sink("stdout"), stderr: sink("stderr") },
+    line.split(" "),
+  );
+  return { code, ...out };
+}
+
+const recordsIn = (path: string): BenchRecord[] =>
+  readFileSync(path, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => benchRecordSchema.parse(JSON.parse(line)));
+const sizes = "--arch sm_70 --shapes 512x512x512,1024x1024x1024";
+
+describe("results", () => {
+  test("a table of shapes, times and ratios; lines of the published schema in the file", async () => {
+    using folder = scratch();
+    const { code, stdout } = await bench(`${sizes} --out r.jsonl`, folder.path);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/512x512x512 +idle +simt\/sm_70 .*1\.050 \[1\.049 1\.051\] cublas/);
+    const records = recordsIn(join(folder.path, "r.jsonl"));
+    expect(records.map(({ problem, inputs, regime }) => [problem.m, inputs, regime])).toEqual([
+      [512, "normal", "idle"],
+      [1024, "normal", "idle"],
+    ]);
+    expect(records[0]?.contenders[0]).toMatchObject({
+      name: "simt/sm_70",
+      arch: "sm_70",
+      backend: "simt",
+      schedule: expect.stringContaining("tile="),
+    });
+    expect(folder.list()).toEqual(["r.jsonl"]);
+  });
+
+  test("--json prints the same lines", async () => {
+    using folder = scratch();
+    const { stdout } = await bench(`${sizes} --json --regime all`, folder.path);
+    const lines = stdout
+      .trim()
+      .split("\n")
+      .map((line) => benchRecordSchema.parse(JSON.parse(line)));
+    expect(lines.map(({ regime }) => regime)).toEqual([
+      "idle",
+      "strict",
+      "sustained",
+      "idle",
+      "strict",
+      "sustained",
+    ]);
+  });
+
+  test("--resume measures only what the file lacks", async () => {
+    using folder = scratch();
+    await bench("--arch sm_70 --shapes 512x512x512 --out r.jsonl", folder.path);
+    const ports = machine();
+    await bench(`${sizes} --out r.jsonl --resume`, folder.path, ports);
+    expect(ports.orders.map(({ job }) => job.problem.m)).toEqual([1024]);
+    expect(recordsIn(join(folder.path, "r.jsonl"))).toHaveLength(2);
+    const other = machine();
+    await bench(`${sizes} --out r.jsonl --resume --inputs zeros`, folder.path, other);
+    expect(other.orders).toHaveLength(2);
+  });
+
+  test("schedules compete under their own names", async () => {
+    using folder = scratch();
+    const ports = machine();
+    const code = await benchCommand(ports).start(contextIn(folder.path), [
+      "--arch",
+      "sm_70",
+      "-m",
+      "512",
+      "-n",
+      "512",
+      "-k",
+      "512",
+      "--schedule",
+      "tile=128x128x8; tile=64x64x8 thread=8x8",
+    ]);
+    expect(code).toBe(0);
+    expect(ports.orders[0]?.job.candidates.map(({ name }) => name)).toEqual(["simt/sm_70#1", "simt/sm_70#2"]);
+  });
+
+  test("--min-ratio that is not reached ends with 6", async () => {
+    using folder = scratch();
+    expect((await bench(`${sizes} --min-ratio 1.04`, folder.path)).code).toBe(0);
+    const { code, stderr } = await bench(`${sizes} --min-ratio 1.06`, folder.path);
+    expect(code).toBe(6);
+    expect(stderr).toContain("below 1.06: 512x512x512 idle: simt/sm_70 is at 1.050 of cublas");
+  });
+});
+
+describe("a measuring process that is lost", () => {
+  test.each([
+    [{ kind: "hung", stdout: "", stderr: "" }, "did not end within 120 s and was stopped"],
+    [
+      { kind: "exited", code: null, signal: "SIGSEGV", stdout: "", stderr: "" },
+      "ended with SIGSEGV and no result",
+    ],
+    [
+      { kind: "exited", code: 1, signal: null, stdout: "half", stderr: "x\nout of luck\n" },
+      "ended with exit code 1 and no result: out of luck",
+    ],
+    [{ kind: "failed", reason: "ENOMEM" }, "could not start a process: ENOMEM"],
+  ] as const)("%j is reported with a file that repeats it, and work goes on", async (ended, message) => {
+    using folder = scratch();
+    const ports = machine({ reply: ({ job }) => (job.problem.m === 512 ? ended : undefined) as Ended });
+    const { code, stderr } = await bench(`${sizes} --out r.jsonl`, folder.path, ports);
+    expect(code).toBe(5);
+    expect(stderr).toContain(`TW7072 (check) at bench: measuring 512x512x512 (simt/sm_70) ${message}`);
+    expect(recordsIn(join(folder.path, "r.jsonl")).map(({ problem }) => problem.m)).toEqual([1024]);
+    const [kept = ""] = folder.list().filter((name) => name.startsWith("bench-failed-"));
+    expect(stderr).toContain(`tilewright bench --job ${kept}`);
+    expect(JSON.parse(readFileSync(join(folder.path, kept), "utf8"))).toMatchObject({
+      kind: "tilewright-bench-job",
+    });
+  });
+
+  test("no driver is said once, not for each size", async () => {
+    using folder = scratch();
+    const gone = {
+      ok: false,
+      diagnostics: [{ code: "TW6002", kind: "toolchain", at: "cuda", message: "no CUDA driver" }],
+    };
+    const ports = machine({
+      reply: () => ({ kind: "exited", code: 4, signal: null, stderr: "", stdout: JSON.stringify(gone) }),
+    });
+    const { code, stderr } = await bench(sizes, folder.path, ports);
+    expect(code).toBe(4);
+    expect(stderr.match(/TW6002/g)).toHaveLength(1);
+  });
+
+  test("a program that hangs is killed with its children", async () => {
+    const started = performance.now();
+    expect(await runProgram("/bin/sh", ["-c", "sleep 30 & sleep 30"], "", 200)).toMatchObject({
+      kind: "hung",
+    });
+    expect(performance.now() - started).toBeLessThan(5000);
+  });
+});
+
+describe("peers", () => {
+  test("a command's times stand beside ours and are told apart", async () => {
+    using folder = scratch();
+    const ports = machine({
+      program: async (_command, input) => ({
+        kind: "exited",
+        code: 0,
+        signal: null,
+        stderr: "",
+        stdout: `{"m":512,"n":512,"k":512,"name":"other","us":[${JSON.parse(input).seed},5.5,5.6]}\n`,
+      }),
+    });
+    await bench(
+      "--arch sm_70 --shapes 512x512x512 --vs cublas,./peer --seed 5 --out r.jsonl",
+      folder.path,
+      ports,
+    );
+    const [record] = recordsIn(join(folder.path, "r.jsonl"));
+    expect(record?.contenders.find(({ name }) => name === "other")).toMatchObject({
+      role: "command",
+      us: { median: 5.5 },
+      detail: expect.stringContaining("not interleaved"),
+    });
+    expect(record?.ratios.map(({ peer }) => peer)).toEqual(["cublas", "other"]);
+  });
+
+  test("a command that fails is TW7071", async () => {
+    using folder = scratch();
+    const { code, stderr } = await bench("--arch sm_70 --shapes 512x512x512 --vs exit\t3", folder.path);
+    expect(code).toBe(4);
+    expect(stderr).toContain("TW7071 (toolchain) at --vs exit\t3: the peer ended with exit code 3");
+  });
+
+  test("cuBLAS that is absent: an error when named, a remark when not", async () => {
+    using folder = scratch();
+    const absent = {
+      ok: false,
+      error: [{ code: "TW6040", kind: "toolchain", at: "cublaslt", message: "no libcublasLt was found" }],
+    } as const;
+    const ports = machine({ cublas: async () => absent });
+    expect((await bench(`${sizes} --vs cublas`, folder.path, ports)).code).toBe(4);
+    expect(ports.orders).toEqual([]);
+    const { code, stderr } = await bench(sizes, folder.path, ports);
+    expect(code).toBe(0);
+    expect(stderr).toContain("without cuBLAS: no libcublasLt was found");
+    expect(ports.orders[0]?.job.cublas).toBeNull();
+  });
+});
+
+describe("--compare and --plot", () => {
+  async function file(folder: string, name: string, speed: number): Promise<void> {
+    await bench(`${sizes} --out ${name}`, folder, machine({ speed }));
+  }
+
+  test("a change beyond noise is told, one within is not; slower ends with 6", async () => {
+    using folder = scratch();
+    await file(folder.path, "old.jsonl", 1.05);
+    await file(folder.path, "near.jsonl", 1.054);
+    await file(folder.path, "slow.jsonl", 1.0);
+    const near = await bench("--compare old.jsonl near.jsonl", folder.path);
+    expect([near.code, near.stdout]).toEqual([0, expect.stringContaining("0 faster, 0 slower, 2 same")]);
+    const slow = await bench("--compare old.jsonl slow.jsonl --json", folder.path);
+    expect(slow.code).toBe(6);
+    expect(JSON.parse(slow.stdout).changes[0]).toMatchObject({
+      verdict: "slower",
+      by: "ratio",
+      peer: "cublas",
+      change: expect.closeTo(1 / 1.05, 6),
+    });
+    const fast = await bench("--compare slow.jsonl old.jsonl", folder.path);
+    expect([fast.code, fast.stdout]).toEqual([0, expect.stringContaining("2 faster")]);
+  });
+
+  test("points of a plot lie where their numbers are", async () => {
+    using folder = scratch();
+    await file(folder.path, "r.jsonl", 1.05);
+    expect((await bench("r.jsonl --plot out.svg", folder.path)).code).toBe(0);
+    const svg = readFileSync(join(folder.path, "out.svg"), "utf8");
+    const records = recordsIn(join(folder.path, "r.jsonl"));
+    const series = seriesOf(records);
+    expect(series.map(({ name }) => name)).toEqual(["simt/sm_70", "cublas", "roofline"]);
+    const { x, y, top } = scalesOf(series);
+    expect(top).toBe(100);
+    for (const { points } of series)
+      for (const point of points)
+        expect(svg).toContain(`cx="${x(point.x).toFixed(1)}" cy="${y(point.y).toFixed(1)}"`);
+    // Faster is higher, larger is further right, and all of it inside.
+    expect(y(52.5)).toBeLessThan(y(50));
+    expect(x(2 * 1024 ** 3)).toBeGreaterThan(x(2 * 512 ** 3));
+    expect(y(100)).toBe(50);
+    expect(y(0)).toBe(480);
+  });
+});
+
+describe("bad input", () => {
+  test.each([
+    ["-m 8 -n 8 -k 8 --device emulator", 3, "TW7070 (unsupported) at --device: bench measures GPUs"],
+    ["--shapes 512x512x512 -m 4", 2, "TW7005 (invalid) at --shapes"],
+    ["--shapes none.json", 2, "TW7010 (invalid) at none.json"],
+    ["--shapes 0x4x4", 2, "TW7003 (invalid) at --shapes: 0x4x4 has a size that is none"],
+    ["--shapes 8x8x8 --resume", 2, "TW7005 (invalid) at --resume"],
+    ["--shapes 8x8x8 --seconds 0", 2, "TW7003 (invalid) at --seconds: 0 is not above 0"],
+    ["--shapes 8x8x8 --vs none,cublas", 2, "TW7005 (invalid) at --vs"],
+    ["--shapes 8x8x8 --regime hot", 2, "TW7003 (invalid) at --regime"],
+    ["--shapes 8x8x8 --arch sm_71", 2, "TW1101"],
+    ["--compare old.jsonl", 2, "TW7004 (invalid) at --compare"],
+    ["--compare old.jsonl new.jsonl", 2, "TW7010 (invalid) at old.jsonl"],
+    ["what.jsonl", 2, "TW7006 (invalid) at what.jsonl"],
+    ["--job none.json", 2, "TW7010 (invalid) at none.json"],
+  ])("%s: exit code %i, %s", async (line, code, message) => {
+    using folder = scratch();
+    const outcome = await bench(line, folder.path);
+    expect(outcome.stderr).toContain(message);
+    expect(outcome.code).toBe(code);
+    expect(folder.list()).toEqual([]);
+  });
+
+  test("a shapes file that does not validate: all of its faults", async () => {
+    using folder = scratch();
+    writeFileSync(
+      join(folder.path, "s.json"),
+      JSON.stringify({
+        square: [
+          [0, 1, 1],
+          [1, 1],
+        ],
+        llm: "big",
+      }),
+    );
+    const { code, stderr } = await bench("--shapes s.json", folder.path);
+    expect(code).toBe(2);
+    for (const at of ["square[0][0]", "square[1]", "llm"])
+      expect(stderr).toContain(`TW7012 (invalid) at ${at}`);
+  });
+
+  test("results that are none: each line by its number", async () => {
+    using folder = scratch();
+    writeFileSync(join(folder.path, "a.jsonl"), '{"kind":"other"}\nnot json\n');
+    writeFileSync(join(folder.path, "b.jsonl"), "");
+    const { code, stderr } = await bench("--compare a.jsonl b.jsonl", folder.path);
+    expect(code).toBe(2);
+    expect(stderr).toContain("a.jsonl:1");
+    expect(stderr).toContain("a.jsonl:2");
+  });
+});
