@@ -108,8 +108,7 @@ export class Measurement {
     // The number of rounds is bounded, too: an empty kernel never fills the time.
     while ((spentUs < 1000 * warmupMs && done < maxRounds) || seen.some((times) => times.length < 3)) {
       const roundUs = this.#typical.reduce((sum, us) => sum + us, 0);
-      const rounds =
-        roundUs === 0 ? 1 : this.#roundsPerBatch(roundUs, 1000 * warmupMs - spentUs);
+      const rounds = roundUs === 0 ? 1 : this.#roundsPerBatch(roundUs, 1000 * warmupMs - spentUs);
       done += rounds;
       const steps = Array.from({ length: rounds }, () => this.#round(() => 0)).flat();
       const times = this.#batch(steps);
