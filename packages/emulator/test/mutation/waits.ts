@@ -1,0 +1,196 @@
+/** Waits that are dropped, come too late or wait for too little, and parities. */
+import type { Instruction, Operand, Statement } from "@tilewright/ptx";
+import {
+  following,
+  instruction,
+  integer,
+  isInteger,
+  isRegister,
+  movedDown,
+  mutant,
+  replaced,
+  type Site,
+  withOperand,
+  without,
+} from "./edit.ts";
+import { early, type Mutator, races, tensorOrder, uneven } from "./mutator.ts";
+
+const tryWaits = [
+  "mbarrier.try_wait.parity",
+  "mbarrier.try_wait",
+  "mbarrier.test_wait.parity",
+  "mbarrier.test_wait",
+] as const;
+
+/** The branch that asks a try_wait again, behind it. */
+function loopOf(site: Site): Site | null {
+  const answer = site.instruction.operands[0];
+  return following(
+    site,
+    (i) =>
+      i.opcode === "bra" &&
+      i.guard?.negated === true &&
+      isRegister(answer) &&
+      i.guard.register.name === answer.name,
+  );
+}
+
+/** The wait without the loop around it: what comes after it no longer waits for anything. */
+function waitDropped(site: Site): readonly Statement[] | null {
+  const loop = loopOf(site);
+  return loop === null ? null : without(site.body, site.at, loop.at);
+}
+
+const parityAt = 2;
+function withParity(
+  site: Site,
+  parity: (old: Operand) => readonly [readonly Instruction[], Operand],
+): readonly Statement[] | null {
+  const old = site.instruction.operands[parityAt];
+  if (old === undefined) return null;
+  const [before, operand] = parity(old);
+  return replaced(site, ...before, withOperand(site.instruction, parityAt, operand));
+}
+
+const laxer = (site: Site): readonly Statement[] | null => {
+  const [n] = site.instruction.operands;
+  return isInteger(n) ? replaced(site, withOperand(site.instruction, 0, integer(n.value + 1n))) : null;
+};
+const dropped = (site: Site): readonly Statement[] => replaced(site);
+
+/** Instructions that tell another thread that a stage, an accumulator or a tile may be used again. */
+const releases = (i: Instruction): boolean => i.opcode === "mbarrier.arrive" || i.opcode === "tcgen05.commit";
+
+export const waits: readonly Mutator[] = [
+  {
+    fault: "the wait of an mbarrier dropped",
+    class: "dropped wait",
+    on: tryWaits,
+    edit: waitDropped,
+    // Running ahead shows as data not there yet, as a stage overwritten, or as the protocol coming apart.
+    finds: [...races, ...early, ...tensorOrder, ...uneven, "H089"],
+    most: 4,
+  },
+  {
+    fault: "cp.async.wait_group dropped",
+    class: "dropped wait",
+    on: ["cp.async.wait_group", "cp.async.wait_all"],
+    edit: dropped,
+    finds: ["H013", "H014", "H015"],
+  },
+  {
+    fault: "cp.async.wait_group leaves one group more",
+    class: "wait for too little",
+    on: ["cp.async.wait_group"],
+    edit: laxer,
+    finds: ["H013", "H014", "H015"],
+  },
+  {
+    fault: "wgmma.wait_group dropped",
+    class: "dropped wait",
+    on: ["wgmma.wait_group"],
+    edit: dropped,
+    finds: ["H035", "H060", "H065"],
+  },
+  {
+    fault: "wgmma.wait_group leaves one group more",
+    class: "wait for too little",
+    on: ["wgmma.wait_group"],
+    edit: laxer,
+    finds: ["H035", "H060", "H065"],
+  },
+  {
+    fault: "cp.async.bulk.wait_group dropped",
+    class: "dropped wait",
+    on: ["cp.async.bulk.wait_group"],
+    edit: dropped,
+    finds: ["H035", "H054"],
+    most: 6,
+  },
+  {
+    fault: "cp.async.bulk.wait_group leaves one group more",
+    class: "wait for too little",
+    on: ["cp.async.bulk.wait_group"],
+    edit: laxer,
+    finds: ["H035", "H054"],
+    most: 3,
+  },
+  {
+    fault: "tcgen05.wait::ld dropped",
+    class: "dropped wait",
+    on: ["tcgen05.wait::ld", "tcgen05.wait::st"],
+    edit: dropped,
+    finds: ["H086"],
+    most: 3,
+  },
+  {
+    fault: "bar.sync dropped",
+    class: "dropped wait",
+    on: ["bar"],
+    edit: dropped,
+    finds: [...races, ...early, ...tensorOrder, "H006", "H033", "H040", "H046", "H080", "H087"],
+    most: 4,
+  },
+  {
+    fault: "parity inverted",
+    class: "wrong parity",
+    on: ["mbarrier.try_wait.parity"],
+    edit: (site) =>
+      withParity(site, (old) =>
+        isInteger(old)
+          ? [[], integer(old.value ^ 1n)]
+          : [[instruction("xor.b32", mutant.word, old, integer(1))], mutant.word],
+      ),
+    finds: [...races, ...early, ...tensorOrder, ...uneven, "H089"],
+    most: 4,
+  },
+  {
+    fault: "parity always 0",
+    class: "wrong parity",
+    on: ["mbarrier.try_wait.parity"],
+    edit: (site) => withParity(site, (old) => (isInteger(old) ? [[], integer(old.value)] : [[], integer(0)])),
+    finds: [...races, ...early, ...tensorOrder, ...uneven, "H089"],
+    most: 3,
+  },
+  {
+    fault: "released before the wait",
+    class: "early release",
+    on: ["wgmma.wait_group", "tcgen05.wait::ld"],
+    edit: (site) => {
+      const release = following(site, releases);
+      return release === null ? null : movedDown(site.body, site.at, release.at);
+    },
+    finds: ["H035", "H060", "H083", "H085", "H086"],
+  },
+  {
+    fault: "released before the last read",
+    class: "early release",
+    on: ["ldmatrix", "ld", "tcgen05.ld"],
+    edit: (site) => {
+      const shared = site.instruction.opcode !== "ld" || site.instruction.modifiers.includes("shared");
+      const release = shared
+        ? following(site, (i) => releases(i) || (i.opcode === "bar" && i.modifiers.includes("sync")))
+        : null;
+      if (release === null) return null;
+      // Only the last read in front of the release: nothing of its kind between them.
+      const between = following(site, (i) => i.opcode === site.instruction.opcode);
+      return between !== null && between.at < release.at ? null : movedDown(site.body, site.at, release.at);
+    },
+    finds: ["H009", "H010", "H035", "H083", "H086", "H008", "numbers"],
+  },
+  {
+    fault: "committed before the last product",
+    class: "early release",
+    on: ["tcgen05.mma", "wgmma.mma_async"],
+    edit: (site) => {
+      const commit = following(
+        site,
+        (i) => i.opcode === "tcgen05.commit" || i.opcode === "wgmma.commit_group",
+      );
+      if (commit === null) return null;
+      const between = following(site, (i) => i.opcode === site.instruction.opcode);
+      return between !== null && between.at < commit.at ? null : movedDown(site.body, site.at, commit.at);
+    },
+    finds: ["H014", "H035", "H060", "H064", "H083", "H088"],
+  },
+];
