@@ -1,7 +1,16 @@
-/** Which schedule first: the candidates, by the time that the model of cost.ts gives them. */
-import { defaultSchedule, hasFeature, type Problem, type Schedule, type Target } from "@tilewright/ir";
+/** Which schedule first: what won a search on hardware, then the candidates by the time that the model of cost.ts gives them. */
+import {
+  defaultSchedule,
+  hasFeature,
+  InternalError,
+  type Problem,
+  parseSchedule,
+  type Schedule,
+  type Target,
+} from "@tilewright/ir";
 import { estimateTime } from "./cost.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
+import { winners } from "./winners.ts";
 
 type Shape = Pick<Schedule, "tile" | "thread" | "lanes" | "strip">;
 
@@ -30,7 +39,17 @@ const splits = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32] as const;
 /** Tiles up to which they may: beyond, the last round is a small share of the time, and the parts would fill memory. */
 const SPLIT_TILES = 528;
 
-/** Candidates by estimated time, best first; ties keep the order of the table. */
+/** The stored winner of this size, where the target has what it needs. */
+function winnerOf({ m, n, k }: Problem, target: Target): readonly Schedule[] {
+  const winner = winners.find((w) => w.m === m && w.n === n && w.k === k);
+  if (winner === undefined || !hasFeature(target, "cp.async")) return [];
+  const parsed = parseSchedule(scheduleModel, winner.schedule);
+  if (!parsed.ok)
+    throw new InternalError(`the stored schedule of ${m}x${n}x${k} does not parse`, parsed.error);
+  return [parsed.value];
+}
+
+/** The stored winner, then candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const base = defaultSchedule(scheduleModel);
   const candidates = shapes.flatMap((shape): Schedule[] => {
@@ -45,8 +64,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
     return transports.flatMap((schedule) => shared.map((split) => ({ ...schedule, split })));
   });
-  return candidates
+  const ranked = candidates
     .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
+  return [...winnerOf(problem, target), ...ranked];
 }

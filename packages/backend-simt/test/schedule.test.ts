@@ -1,6 +1,7 @@
 import { createRandom, parseSchedule, printSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
+import { winners } from "../src/winners.ts";
 import { scheduleOf } from "./support/build.ts";
 import { problemOf, randomProblem, randomSchedule, targetOf } from "./support/cases.ts";
 
@@ -62,6 +63,16 @@ describe("schedules()", () => {
         expect(list.length).toBeGreaterThan(0);
         for (const schedule of list) expect(simt.check(some, schedule, target)).toEqual([]);
       }
+    }
+  });
+
+  test("stored winners are legal and come first where the target has cp.async", () => {
+    for (const { m, n, k, schedule } of winners) {
+      const some = problemOf({ m, n, k, dtype: "f32" });
+      const [first] = simt.schedules(some, targetOf("sm_80"));
+      expect(first).toEqual(scheduleOf(schedule));
+      const [older] = simt.schedules(some, sm70);
+      expect(older?.copy).toBe("direct");
     }
   });
 
