@@ -13,10 +13,10 @@ const env = { ...process.env, PATH: `${dirname(node)}:${process.env.PATH}` };
 const scratch = mkdtempSync(join(tmpdir(), "tilewright-smoke-"));
 const project = join(scratch, "project");
 
-/** @type {{ name: string, dependencies?: Record<string, string> }[]} */
-const manifests = readdirSync(join(root, "packages")).map((folder) =>
-  JSON.parse(readFileSync(join(root, "packages", folder, "package.json"), "utf8")),
-);
+/** What npm would publish. @type {{ name: string, private?: boolean, dependencies?: Record<string, string> }[]} */
+const manifests = readdirSync(join(root, "packages"))
+  .map((folder) => JSON.parse(readFileSync(join(root, "packages", folder, "package.json"), "utf8")))
+  .filter((manifest) => manifest.private !== true);
 
 let passed = 0;
 let failed = 0;
@@ -52,7 +52,11 @@ try {
   mkdirSync(project);
   const packed = execFileSync(
     "npm",
-    ["pack", "--workspaces", "--json", "--ignore-scripts", "--loglevel=error", "--pack-destination", scratch],
+    [
+      "pack",
+      ...manifests.map(({ name }) => `--workspace=${name}`),
+      ...["--json", "--ignore-scripts", "--loglevel=error", "--pack-destination", scratch],
+    ],
     { cwd: root, env, encoding: "utf8" },
   );
   /** @type {{ name: string, filename: string }[]} */

@@ -14,17 +14,20 @@ const nodeVersion = spawnSync(node, ["--version"], { encoding: "utf8" }).stdout.
 interface Manifest {
   readonly name: string;
   readonly version: string;
+  readonly private?: boolean;
   readonly bin?: Readonly<Record<string, string>>;
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly peerDependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
-const packages = readdirSync(join(root, "packages")).map((folder) => {
-  const dir = join(root, "packages", folder);
-  const manifest = JSON.parse(readFileSync(join(dir, "package.json"), "utf8")) as Manifest;
-  return { folder, dir, manifest };
-});
+const packages = readdirSync(join(root, "packages"))
+  .map((folder) => {
+    const dir = join(root, "packages", folder);
+    const manifest = JSON.parse(readFileSync(join(dir, "package.json"), "utf8")) as Manifest;
+    return { folder, dir, manifest };
+  })
+  .filter(({ manifest }) => manifest.private !== true);
 
 /** Packages that also run in a browser: the same list as in .dependency-cruiser.cjs. */
 const isPortable = (folder: string) => /^(?:ir|ptx|emulator|backend-.+)$/.test(folder);
