@@ -121,7 +121,7 @@ describe("H089", () => {
   const messages = (report: LaunchReport): readonly string[] =>
     report.findings.map((f) => `${f.rule} ${f.message}`);
   test("another request after a failure has been read", () => {
-    const again = `@%p1 bra OK; ${"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 16;"}
+    const again = `@%p1 bra OK; fence.proxy.async.shared::cta; ${"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 16;"}
       clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%slot], [%bar];
       AGAIN: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%bar], %parity; @!%p2 bra AGAIN; bra DONE; OK:`;
     for (const order of orders)
@@ -161,6 +161,15 @@ describe("other rules that requests meet", () => {
       { order: "eager" },
     );
     expect(report.findings.map((f) => f.rule)).toContain("H013");
+  });
+  test("H033: a response is overwritten with no proxy fence after it was read; a fence by the one who asks will do", () => {
+    const unfenced = persistent({ fence: "" });
+    const asked = unfenced.replace("WORK:", "WORK: fence.proxy.async.shared::cta;");
+    for (const order of orders) {
+      const config = { order, residentClusters: 1 };
+      expect(run(unfenced, [4, 1, 1], config).report.findings.map((f) => f.rule)).toEqual(["H033"]);
+      clean(run(asked, [4, 1, 1], config).report);
+    }
   });
   test("a block that exits with a request in flight", () => {
     const early = persistent().replace("WAIT:", "bra DONE; WAIT:");

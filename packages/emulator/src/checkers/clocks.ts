@@ -18,6 +18,8 @@ export interface EngineTraits {
   readonly inOrder?: boolean;
   /** `generic` for cp.async, whose data needs a proxy fence before the async proxy may use it. */
   readonly proxy?: "async" | "generic";
+  /** Its writes need a proxy fence after generic reads too, as responses of cluster launch control do. */
+  readonly fencedReads?: boolean;
   /** cp.async: agent of the warp that issues to it and waits for it with cp.async.wait_group. */
   readonly owner?: number;
 }

@@ -129,6 +129,18 @@ export class RaceReports {
     });
   }
 
+  /** A read in the generic proxy is ordered before a write of the async proxy that needs a proxy fence after reads too. */
+  unfencedRead(w: Warp, q: number, site: number, agent: number): void {
+    this.#report(
+      "H033",
+      w,
+      site,
+      this.#shadow.readSite[q] as number,
+      () =>
+        `shared address ${this.address(q)} is overwritten by an operation of the async proxy with no fence.proxy.async after the read by ${this.warp(agent, w)}`,
+    );
+  }
+
   /** Another lane of the same warp issued the copy; its wait has to be published by bar.warp.sync or a barrier. */
   unpublished(w: Warp, q: number, lane: number, site: number): void {
     const written = this.#shadow.written[q] as number;

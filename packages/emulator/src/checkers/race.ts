@@ -323,7 +323,7 @@ export class Race {
     const me = op.warp.agent;
     const row = me * clocks.stride;
     const site = op.instruction.index;
-    const inOrder = clocks.traits(op.engine).inOrder === true;
+    const { inOrder = false, fencedReads = false } = clocks.traits(op.engine);
     const entry = (op.clock << clockShift) | wholeWord | op.lane;
     const check = this.#writeCheck(op);
     let q = first;
@@ -332,9 +332,12 @@ export class Race {
       const read = reads[q] as number;
       if (read === 0) return;
       reads[q] = 0;
-      if (a === me || (a === op.engine && inOrder)) return;
-      if (read >> clockShift > (clocks.known[row + a] as number))
+      if (a === op.engine && inOrder) return;
+      const when = read >> clockShift;
+      if (a !== me && when > (clocks.known[row + a] as number))
         this.#reports.overwritten(clocks, op.warp, q, site, a, "operation");
+      else if (fencedReads && a < clocks.warps && !clocks.knowsProxied(me, a, when))
+        this.#reports.unfencedRead(op.warp, q, site, a);
     };
     let [writer, written] = [0, 0];
     for (; q < end; q++) {

@@ -169,7 +169,7 @@ export const rules = {
     check: "async",
     severity: "error",
     sentence:
-      "The async proxy uses shared memory that was written in the generic proxy with no proxy fence between.",
+      "The async proxy uses shared memory that was written, or a response that was read, in the generic proxy with no proxy fence between.",
   },
   H034: {
     name: "async-result-not-observed",
@@ -268,7 +268,7 @@ export const rules = {
     name: "bulk-operands",
     check: "bounds",
     severity: "error",
-    sentence: "A bulk copy has a size, barrier or multicast mask that it cannot have.",
+    sentence: "A bulk copy or commit has a size, barrier or multicast mask that it cannot have.",
   },
   H054: {
     name: "bulk-never-waited",

@@ -85,7 +85,8 @@ function request(
     if (found !== null) targets.push({ place, barrier: found });
   }
   const { race } = cluster;
-  const engine = race?.clocks.engine(`launch control:${signal}`, { owner: warp.agent }) ?? 0;
+  const engine =
+    race?.clocks.engine(`launch control:${signal}`, { owner: warp.agent, fencedReads: true }) ?? 0;
   const op = race?.begin(warp, lane, engine, instruction) ?? null;
   if (op !== null) for (const { place } of targets) race?.asyncWrite(op, place.at, responseBytes);
   machine.events.post({

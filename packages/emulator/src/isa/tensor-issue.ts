@@ -108,7 +108,7 @@ function barriersOf(
   const { blocks } = warp.block.cluster;
   if (mask !== null && mask >>> blocks.length !== 0)
     machine.report(
-      "H087",
+      "H053",
       instruction,
       warp,
       () => `the mask ${hex(mask)} names blocks beyond the cluster's ${blocks.length}`,

@@ -254,11 +254,11 @@ const addresses: readonly Mutator[] = [
     most: 1,
   },
   {
-    fault: "an mbarrier of the next stage",
+    fault: "the mbarrier of the stage before",
     class: "address",
     on: ["mbarrier.arrive", "mbarrier.try_wait.parity", "mbarrier.arrive.expect_tx", "tcgen05.commit"],
-    edit: (site) => replacedBy(site, shifted(site.instruction, 8)),
-    finds: [...uneven, ...early, ...tensorOrder, ...races, "H040", "H089"],
+    edit: (site) => replacedBy(site, shifted(site.instruction, -8)),
+    finds: [...uneven, ...early, ...tensorOrder, ...races, "H001", "H040", "H089"],
     most: 3,
   },
   {

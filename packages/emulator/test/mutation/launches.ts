@@ -81,7 +81,11 @@ export const launchMutators: readonly LaunchMutator[] = [
     edits: (launch) => {
       const [, , k] = launch.shape;
       const at = launch.params.lastIndexOf(k);
-      return one(at < 0 ? null : { ...launch, params: launch.params.map((p, j) => (j === at ? k - 64 : p)) });
+      return one(
+        at < 0
+          ? null
+          : { ...launch, params: launch.params.map((p, j) => (j === at ? k - (k > 64 ? 64 : 8) : p)) },
+      );
     },
     finds: [...uneven, ...early, ...races, "numbers"],
   },

@@ -92,6 +92,28 @@ const fences: readonly Mutator[] = [
     most: 8,
   },
   {
+    // Where a thread waits for an accumulator and then for its operands, either wait's fence will do.
+    fault: "tcgen05.fence::after_thread_sync dropped behind two waits",
+    class: "dropped fence",
+    on: ["tcgen05.fence::after_thread_sync"],
+    edit: (site) => {
+      const again = following(site, (i) => i.opcode === site.instruction.opcode, true);
+      const between = again === null ? [] : site.body.slice(site.at, again.at);
+      const waits = between.filter(
+        (s) => s.kind === "instruction" && s.opcode.startsWith("mbarrier.try_wait"),
+      );
+      const last = again === null ? undefined : site.body[again.at - 1];
+      return again !== null &&
+        waits.length === 1 &&
+        last?.kind === "instruction" &&
+        last.opcode === "bra" &&
+        between.length < 16
+        ? without(site.body, site.at, again.at)
+        : null;
+    },
+    finds: ["H084"],
+  },
+  {
     fault: "tcgen05.fence::before_thread_sync dropped",
     class: "dropped fence",
     on: ["tcgen05.fence::before_thread_sync"],
@@ -139,14 +161,6 @@ const arrivals: readonly Mutator[] = [
     class: "dropped arrival or commit",
     on: ["cp.async.commit_group"],
     edit: dropped,
-    finds: ["H013", "H014", "H015"],
-    most: 3,
-  },
-  {
-    fault: "cp.async.commit_group doubled",
-    class: "doubled arrival or commit",
-    on: ["cp.async.commit_group"],
-    edit: doubled,
     finds: ["H013", "H014", "H015"],
     most: 3,
   },
@@ -241,7 +255,7 @@ const counts: readonly Mutator[] = [
       const half = isInteger(threads) ? threads.value / 2n : 64n;
       return replaced(site, { ...site.instruction, operands: [id, integer(half)] });
     },
-    finds: [...races, ...early, "H018", "H022", "H030", "H033", "H040", "H046"],
+    finds: [...races, ...early, "H018", "H022", "H030", "H033", "H040", "H046", "H080", "H083", "H087"],
     most: 2,
   },
   {
@@ -427,7 +441,7 @@ const threads: readonly Mutator[] = [
     on: ["mbarrier.arrive", "mbarrier.arrive.expect_tx"],
     edit: (site) =>
       site.instruction.guard === null ? null : replaced(site, { ...site.instruction, guard: null }),
-    finds: [...uneven, "H003", "H047", "H043"],
+    finds: [...uneven, "H001", "H003", "H043", "H047"],
     most: 2,
   },
   {

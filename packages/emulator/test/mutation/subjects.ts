@@ -1,4 +1,4 @@
-/** The kernels that faults are planted in: all four generations, each at the smallest shape that goes round its ring of stages. */
+/** The kernels that faults are planted in: all four generations, each at a shape that fills every stage twice. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Launch, MapRecipe } from "./launch.ts";
@@ -169,16 +169,16 @@ export const subjects: readonly Subject[] = [
     generation: "sm_90a",
     text: corpus("best_mma_ws_128x256x64"),
     launch: {
-      ...ampere("ws", 288, [128, 256, 384], "f16", 196_672),
+      ...ampere("ws", 288, [128, 256, 512], "f16", 196_672),
       params: [
         { pointer: "a" },
         { pointer: "b" },
         { pointer: "c" },
         128,
         256,
-        384,
-        { map: matrix("a", "f16", [384, 128], [64, 128]) },
-        { map: permutedRows(256, 384) },
+        512,
+        { map: matrix("a", "f16", [512, 128], [64, 128]) },
+        { map: permutedRows(256, 512) },
       ],
     },
   },
@@ -188,7 +188,7 @@ export const subjects: readonly Subject[] = [
     text: golden("wgmma_f16"),
     launch: byMaps({
       entry: "wgmma_f16",
-      shape: [128, 128, 384],
+      shape: [128, 128, 512],
       block: 384,
       boxB: 128,
       dynamicSmem: 132_224,
@@ -200,7 +200,7 @@ export const subjects: readonly Subject[] = [
     text: golden("wgmma_cluster2"),
     launch: byMaps({
       entry: "wgmma_f16",
-      shape: [256, 128, 384],
+      shape: [256, 128, 512],
       block: 384,
       boxB: 64,
       dynamicSmem: 132_224,
@@ -214,7 +214,7 @@ export const subjects: readonly Subject[] = [
     text: golden("wgmma_tmaepi"),
     launch: byMaps({
       entry: "wgmma_f16",
-      shape: [128, 128, 320],
+      shape: [128, 128, 384],
       block: 384,
       boxB: 128,
       dynamicSmem: 164_992,
@@ -225,7 +225,7 @@ export const subjects: readonly Subject[] = [
     name: "skel_sm90_wgmma_ws",
     generation: "sm_90a",
     text: corpus("skel_sm90_wgmma_ws"),
-    launch: bf16([512, 256, 192], 384, 2, 229_440, [64, 64], [2, 1, 3]),
+    launch: bf16([512, 256, 256], 384, 2, 229_440, [64, 64], [2, 1, 4]),
   },
   {
     name: "tcgen05_1cta",
@@ -233,7 +233,7 @@ export const subjects: readonly Subject[] = [
     text: corpus("tcgen05_1cta"),
     launch: byMaps({
       entry: "tcgen_f16",
-      shape: [128, 256, 384],
+      shape: [128, 256, 512],
       block: 256,
       boxB: 256,
       dynamicSmem: 197_760,
@@ -245,7 +245,7 @@ export const subjects: readonly Subject[] = [
     text: corpus("tcgen05_2cta"),
     launch: byMaps({
       entry: "tcgen_f16",
-      shape: [256, 256, 384],
+      shape: [256, 256, 512],
       block: 256,
       boxB: 128,
       dynamicSmem: 132_224,
@@ -257,7 +257,7 @@ export const subjects: readonly Subject[] = [
     name: "skel_sm100_2cta_clc",
     generation: "sm_100a",
     text: corpus("skel_sm100_2cta_clc"),
-    launch: bf16([768, 256, 192], 224, 6, 229_584, [64, 128], [3, 3]),
+    launch: bf16([1024, 256, 192], 224, 8, 229_584, [64, 128], [4, 3]),
     residentClusters: 1,
   },
 ];

@@ -46,12 +46,7 @@ const elsewhere = (site: Site, by: number): readonly Statement[] | null => {
 const accumulates = (site: Site, yes: boolean): readonly Statement[] =>
   replaced(
     site,
-    instruction(
-      yes ? "setp.eq.u32" : "setp.ne.u32",
-      mutant.yes,
-      { kind: "special", name: "%nctaid.y" },
-      { kind: "special", name: "%nctaid.y" },
-    ),
+    instruction(yes ? "setp.eq.u32" : "setp.ne.u32", mutant.yes, integer(0), integer(0)),
     withOperand(site.instruction, 4, mutant.yes),
   );
 
@@ -76,13 +71,6 @@ const memory: readonly Mutator[] = [
     on: ["tcgen05.alloc"],
     edit: (site) => columnsOf(site, (n) => n / 2n),
     finds: ["H080", "H087"],
-  },
-  {
-    fault: "columns that are no power of two",
-    class: "tensor memory",
-    on: ["tcgen05.alloc"],
-    edit: (site) => columnsOf(site, () => 96n),
-    finds: ["H087"],
   },
   {
     fault: "allocated after giving up the permit",

@@ -52,6 +52,17 @@ function withParity(
   return replaced(site, ...before, withOperand(site.instruction, parityAt, operand));
 }
 
+/** Whether the kernel comes to the site again with another parity: a loop around it other than the wait's own. */
+function repeated(site: Site): boolean {
+  const own = site.at - 1;
+  return site.body.some((s, k) => {
+    const to = s.kind === "instruction" && s.opcode === "bra" ? s.operands[0] : undefined;
+    const label =
+      to?.kind === "symbol" ? site.body.findIndex((x) => x.kind === "label" && x.name === to.name) : -1;
+    return k > site.at && label >= 0 && label < own;
+  });
+}
+
 const laxer = (site: Site): readonly Statement[] | null => {
   const [n] = site.instruction.operands;
   return isInteger(n) ? replaced(site, withOperand(site.instruction, 0, integer(n.value + 1n))) : null;
@@ -148,7 +159,7 @@ export const waits: readonly Mutator[] = [
     fault: "parity always 0",
     class: "wrong parity",
     on: ["mbarrier.try_wait.parity"],
-    edit: (site) => withParity(site, (old) => (isInteger(old) ? [[], integer(old.value)] : [[], integer(0)])),
+    edit: (site) => (repeated(site) ? withParity(site, () => [[], integer(0)]) : null),
     finds: [...races, ...early, ...tensorOrder, ...uneven, "H089"],
     most: 3,
   },
