@@ -2,9 +2,9 @@
  * The process around `main`. Commands run on a worker thread and this thread stays free: an emulation computes for seconds
  * without a pause, and Ctrl-C must end it and progress must tick meanwhile.
  */
-import { readFileSync } from "node:fs";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import type { Context, Sink } from "./context.ts";
+import { readStandardInput } from "./files/stdin.ts";
 import { createProgress, systemTimers } from "./output/progress.ts";
 
 /** What the worker tells the main thread. */
@@ -75,7 +75,7 @@ async function runWorker(port: NonNullable<typeof parentPort>, start: Start): Pr
   const context: Context = {
     stdout: sink("stdout", start.stdoutIsTTY),
     stderr: sink("stderr", start.stderrIsTTY),
-    readStdin: () => readFileSync(0, "utf8"),
+    readStdin: readStandardInput,
     env: process.env,
     cwd: process.cwd(),
     now: () => performance.now(),

@@ -43,6 +43,20 @@ test("standard input, and results too large for one write", async () => {
   expect(out.stdout.trimEnd().endsWith("}")).toBe(true);
 });
 
+test("standard input that comes late and in pieces", async () => {
+  const { child, out, exit } = start(["compile", "--request", "-", "-o", "-"]);
+  const text = JSON.stringify({ arch: "sm_70", problem: { m: 64, n: 64, k: 64 } });
+  const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+  // After the command has begun to read: a pipe between two Nodes does not block.
+  await later(1500);
+  child.stdin.write(text.slice(0, 20));
+  await later(100);
+  child.stdin.end(text.slice(20));
+  expect(await exit).toBe(0);
+  expect(out.stderr).toBe("");
+  expect(out.stdout).toContain("gemm_f32");
+});
+
 test("progress on stderr, and SIGINT ends an emulation with 130", async () => {
   const { child, out, exit } = start([
     "run",
