@@ -1,2 +1,18 @@
 /** Public surface of `@tilewright/conformance`. */
-export {};
+export { assemble, hasPtxas } from "./assemble.ts";
+export { type Case, checkCase, type Oracles } from "./check.ts";
+export { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
+export { differing, judge, type Stored } from "./judge.ts";
+export { type Run, type RunOptions, Session } from "./launch.ts";
+export {
+  type DTypes,
+  nameOf,
+  pick,
+  problemOf,
+  type RandomProblemOptions,
+  randomOperand,
+  randomProblem,
+  targetOf,
+} from "./random.ts";
+export { type ConformanceOptions, conformance, conformanceOnGpu } from "./suite.ts";
+export { problemTable, type Row } from "./table.ts";

@@ -1,0 +1,36 @@
+/** ptxas on a text, where it is installed. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export const hasPtxas = spawnSync("ptxas", ["--version"]).status === 0;
+
+/** ptxas 13 makes no sm_70 code; it assembles sm_70 text for sm_75. */
+const assemblerArch = (arch: string): string => (arch === "sm_70" ? "sm_75" : arch);
+
+/** What ptxas -v says of a text: registers a thread, and what it refuses, spills or serialises (messages C75xx), as sentences. */
+export function assemble(
+  ptx: string,
+  arch: string,
+): { readonly registers: number; readonly faults: readonly string[] } {
+  const folder = mkdtempSync(join(tmpdir(), "tilewright-"));
+  try {
+    const file = join(folder, "kernel.ptx");
+    writeFileSync(file, ptx);
+    const args = ["-v", `-arch=${assemblerArch(arch)}`, file, "-o", join(folder, "kernel.cubin")];
+    const run = spawnSync("ptxas", args, { encoding: "utf8" });
+    const log = `${run.stdout}${run.stderr}`;
+    const faults = [
+      [run.status !== 0, "ptxas refused the text"],
+      [/C75\d\d/.test(log), "ptxas serialised something"],
+      [/[1-9]\d* bytes spill/.test(log), "ptxas spilled registers"],
+    ] as const;
+    return {
+      registers: Number(/Used (\d+) registers/.exec(log)?.[1] ?? 0),
+      faults: faults.flatMap(([wrong, what]) => (wrong ? [`${what}:\n${log}`] : [])),
+    };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,126 @@
+/** One problem with one schedule through every oracle that is here: interpreter, ptxas, emulator in three orders, GPU. */
+import {
+  type Artifact,
+  type Backend,
+  createCompiler,
+  formatDiagnostic,
+  type Problem,
+  printProblem,
+  printSchedule,
+  type Schedule,
+  type Target,
+} from "@tilewright/ir";
+import type { Device } from "@tilewright/runtime";
+import { assemble, hasPtxas } from "./assemble.ts";
+import { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
+import { interpreted } from "./interpreted.ts";
+import { differing, judge } from "./judge.ts";
+import { type Run, type RunOptions, Session } from "./launch.ts";
+
+export interface Case {
+  readonly problem: Problem;
+  readonly schedule: Schedule;
+  readonly target: Target;
+  readonly seed: number;
+  /** What the inputs are; integers and normal data unless given. */
+  readonly data?: readonly DataKind[];
+  /** Values of alpha and beta where the problem leaves them to the launch. */
+  readonly scalars?: RuntimeScalars;
+  /** How the buffers lie. */
+  readonly memory?: Pick<RunOptions, "inPlace" | "withoutC">;
+}
+
+export interface Oracles {
+  readonly emulator: Device;
+  /** A GPU that runs the target's text; its bits must be the emulator's. */
+  readonly gpu?: Device;
+  /** Whether the interpreter does the kernel's arithmetic, operation by operation: then bits are compared. */
+  readonly sameArithmetic?: (problem: Problem, schedule: Schedule) => boolean;
+}
+
+const orders = ["eager", "lazy", "random"] as const;
+
+/** Everything that is wrong with a case, each sentence with where it was found; empty when it passes. */
+export function checkCase(backend: Backend, subject: Case, oracles: Oracles): readonly string[] {
+  const { problem, schedule, target } = subject;
+  const made = createCompiler({ backends: [backend] }).compile({ problem, target, schedule, verify: "each" });
+  const faults: string[] = [];
+  if (!made.ok) faults.push(...made.error.map((found) => `compile: ${formatDiagnostic(found)}`));
+  else {
+    if (hasPtxas) faults.push(...assemble(made.value.ptx, target.arch).faults);
+    faults.push(...checkRuns(made.value, subject, oracles));
+  }
+  if (faults.length === 0) return faults;
+  return [`${printProblem(problem)}\n${printSchedule(backend.schedule, schedule)}`, ...faults];
+}
+
+function checkRuns(artifact: Artifact, subject: Case, oracles: Oracles): readonly string[] {
+  const { seed, data: kinds = ["integers", "normal"], scalars = {}, memory = {} } = subject;
+  const faults: string[] = [];
+  const emulated = new Session(oracles.emulator, artifact);
+  const onGpu = oracles.gpu && new Session(oracles.gpu, artifact);
+  try {
+    for (const kind of kinds) {
+      const data = caseData(artifact.problem, kind, seed, { scalars });
+      const first = checkEmulated(artifact, emulated, data, { seed, ...memory }, faults);
+      checkInterpreted(artifact, data, first, subject, oracles, faults);
+      if (onGpu) checkGpu(artifact.problem, onGpu.run(data, memory), first, data, faults);
+    }
+  } finally {
+    emulated.close();
+    onGpu?.close();
+  }
+  return faults;
+}
+
+/** The run in the first order; the others must have its bits. */
+function checkEmulated(
+  { problem }: Artifact,
+  session: Session,
+  data: CaseData,
+  options: RunOptions,
+  faults: string[],
+): Run {
+  const runs = orders.map((order) => {
+    const run = session.run(data, { ...options, order });
+    const found = [...run.faults, ...judge(problem, data, run)];
+    faults.push(...found.map((what) => `emulator, ${data.kind}, ${order}: ${what}`));
+    return run;
+  });
+  const [first, ...others] = runs;
+  if (!first) throw new Error("there are three orders");
+  for (const [i, other] of others.entries()) {
+    const bits = differing(problem, first, other);
+    if (bits > 0)
+      faults.push(`emulator, ${data.kind}: ${bits} elements differ between eager and ${orders[i + 1]}`);
+  }
+  return first;
+}
+
+function checkInterpreted(
+  { problem, program }: Artifact,
+  data: CaseData,
+  emulated: Run,
+  { schedule, seed }: Case,
+  { sameArithmetic }: Oracles,
+  faults: string[],
+): void {
+  const order = orders[seed % orders.length] ?? "lazy";
+  const run = interpreted(program, data, { order, seed });
+  const where = `interpreter, ${data.kind}, ${order}`;
+  if (!run.ok) {
+    faults.push(...run.error.map((found) => `${where}: ${formatDiagnostic(found)}`));
+    return;
+  }
+  faults.push(...judge(problem, data, run.value).map((what) => `${where}: ${what}`));
+  if (!sameArithmetic?.(problem, schedule)) return;
+  const bits = differing(problem, emulated, run.value);
+  if (bits > 0) faults.push(`${where}: ${bits} elements differ from the emulator's`);
+}
+
+function checkGpu(problem: Problem, run: Run, emulated: Run, data: CaseData, faults: string[]): void {
+  const found = [...run.faults, ...judge(problem, data, run)];
+  faults.push(...found.map((what) => `GPU, ${data.kind}: ${what}`));
+  const bits = differing(problem, emulated, run);
+  if (bits > 0) faults.push(`GPU, ${data.kind}: ${bits} elements differ from the emulator's`);
+}

@@ -1,0 +1,171 @@
+/** Inputs of a case and what must come out of them. */
+import {
+  createRandom,
+  type DType,
+  decodeArray,
+  dtypes,
+  encodeArray,
+  type InputDistribution,
+  type Operand,
+  type OperandData,
+  operandElements,
+  operandShape,
+  operandStrides,
+  type Problem,
+  packedStride,
+  type Reference,
+  randomStorage,
+  referenceGemm,
+  sizeOf,
+} from "@tilewright/ir";
+import { deviceOperands } from "@tilewright/runtime";
+
+/**
+ * - `integers`: every result is exact;
+ * - `normal`: results lie within the derived bound;
+ * - `special`: integers with NaN and infinities among them.
+ */
+export type DataKind = "integers" | "normal" | "special";
+
+export interface CaseData {
+  readonly kind: DataKind;
+  readonly a: OperandData;
+  readonly b: OperandData;
+  readonly c: OperandData | null;
+  /** What each step of the epilogue reads, by position. */
+  readonly steps: readonly (OperandData | number | null)[];
+  readonly alpha: number;
+  readonly beta: number;
+  readonly reference: Reference;
+}
+
+/** Values of scalars that the problem leaves to the launch. */
+export interface RuntimeScalars {
+  readonly alpha?: number;
+  readonly beta?: number;
+}
+
+/** Neither is 0 or 1, so that a kernel which forgets one of them is wrong. */
+const usual = { alpha: 0.5, beta: -2 };
+
+/** Of `scale` by a launch-time scalar: products of integers stay integers. */
+const SCALE = { integers: 2, special: 2, normal: 0.75 } as const;
+
+/** Every byte 0xff is NaN in all float types and -1 in the signed ones: what lies between the rows must not be used. */
+const POISON = 0xff;
+
+/** Which elements of a buffer belong to its matrices. `stride`: elements between the matrices of a batch. */
+export function elementMask(
+  operand: Operand,
+  [rows, columns]: readonly [number, number],
+  { count, stride, length }: { readonly count: number; readonly stride: number; readonly length: number },
+): Uint8Array {
+  const mask = new Uint8Array(length);
+  const [rowStride, columnStride] = operandStrides(operand);
+  for (let item = 0; item < count; item++)
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < columns; j++) mask[item * stride + i * rowStride + j * columnStride] = 1;
+  return mask;
+}
+
+const batchCount = (problem: Problem): number => (problem.batch.kind === "none" ? 1 : problem.batch.count);
+
+/** Elements between consecutive matrices of an operand's batch; 0 without one. */
+export function batchStrideOf(problem: Problem, which: "a" | "b" | "c" | "d"): number {
+  const { batch } = problem;
+  if (batch.kind !== "strided") return 0;
+  return { a: batch.strideA, b: batch.strideB, c: batch.strideC, d: batch.strideD }[which];
+}
+
+/** The mask of A, B, C or D in its buffer. */
+export function operandMask(problem: Problem, which: "a" | "b" | "c" | "d"): Uint8Array {
+  const operand = problem[which];
+  if (operand === null) return new Uint8Array();
+  const place = {
+    count: batchCount(problem),
+    stride: batchStrideOf(problem, which),
+    length: operandElements(problem, which),
+  };
+  return elementMask(operand, operandShape(problem, which), place);
+}
+
+/** The mask of the matrices of an epilogue step, which follow each other at their packed stride. */
+export function stepMask(problem: Problem, operand: Operand, length: number): Uint8Array {
+  const { m, n } = problem;
+  return elementMask(operand, [m, n], {
+    count: batchCount(problem),
+    stride: packedStride(operand, m, n),
+    length,
+  });
+}
+
+/** Poison what no matrix covers. */
+function poisonGaps(data: OperandData, mask: Uint8Array): OperandData {
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  const size = data.BYTES_PER_ELEMENT;
+  mask.forEach((used, i) => {
+    if (used === 0) bytes.fill(POISON, i * size, (i + 1) * size);
+  });
+  return data;
+}
+
+const hasInfinity = (dtype: DType): boolean => {
+  const [infinite = 0] = decodeArray(dtype, encodeArray(dtype, [Number.POSITIVE_INFINITY]));
+  return infinite === Number.POSITIVE_INFINITY;
+};
+
+/** Whether NaN and infinity can stand in A and B, and come out of D. */
+export const takesSpecials = ({ a, b, d, acc }: Problem): boolean =>
+  [a.dtype, b.dtype, d.dtype, acc].every((dtype) => dtypes[dtype].kind === "float" && hasInfinity(dtype));
+
+/** A few of the matrix's elements become NaN or infinite: each row and column of D that they reach shows it. */
+function scatterSpecials(data: OperandData, dtype: DType, mask: Uint8Array, seed: number): void {
+  const places = [...mask.keys()].filter((i) => mask[i] === 1);
+  const random = createRandom(seed);
+  const values = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  const codes = encodeArray(dtype, values);
+  for (const i of values.keys()) {
+    const at = places[random.integer(0, places.length - 1)];
+    if (at !== undefined) data[at] = codes[i] ?? 0;
+  }
+}
+
+/** Inputs from a seed, and the reference. `rows`: compute the reference of these rows of D only. */
+export function caseData(
+  problem: Problem,
+  kind: DataKind,
+  seed: number,
+  { scalars = {}, rows }: { readonly scalars?: RuntimeScalars; readonly rows?: readonly number[] } = {},
+): CaseData {
+  const distribution: InputDistribution = kind === "normal" ? { kind } : { kind: "integers" };
+  const random = (dtype: DType, count: number, stream: number) =>
+    randomStorage(dtype, count, distribution, seed * 32 + stream);
+  const matrix = (which: "a" | "b" | "c", stream: number): OperandData => {
+    const dtype = problem[which]?.dtype ?? "f32";
+    const mask = operandMask(problem, which);
+    const data = random(dtype, mask.length, stream);
+    if (kind === "special") scatterSpecials(data, dtype, mask, seed * 32 + stream);
+    return poisonGaps(data, mask);
+  };
+  const a = matrix("a", 0);
+  const b = matrix("b", 1);
+  const c = problem.c ? matrix("c", 2) : null;
+  const read = new Map<string, number>(
+    deviceOperands(problem).flatMap(({ name, direction, bytes }) =>
+      direction === "in" ? [[name, bytes]] : [],
+    ),
+  );
+  const steps = problem.epilogue.map((step, i): OperandData | number | null => {
+    if (step.kind === "scale" && step.by === "scalar") return SCALE[kind];
+    const bytes = read.get(`epilogue${i}`);
+    if (bytes === undefined) return null;
+    const operand = "operand" in step ? step.operand : null;
+    const dtype = operand?.dtype ?? ("dtype" in step ? step.dtype : "f32");
+    const data = random(dtype, bytes / sizeOf(dtype), 3 + i);
+    return operand ? poisonGaps(data, stepMask(problem, operand, data.length)) : data;
+  });
+  const alpha = problem.alpha === "runtime" ? (scalars.alpha ?? usual.alpha) : problem.alpha;
+  const beta = problem.beta === "runtime" ? (scalars.beta ?? usual.beta) : problem.beta;
+  const reference = referenceGemm(problem, { a, b, c, steps, alpha, beta }, rows ? { rows } : {});
+  return { kind, a, b, c, steps, alpha, beta, reference };
+}

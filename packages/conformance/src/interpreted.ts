@@ -1,0 +1,60 @@
+/** A tile program on the interpreter, its results as a device would have stored them. */
+import {
+  type Checked,
+  decodeArray,
+  encodeArray,
+  interpret,
+  type OperandData,
+  ok,
+  operandSpan,
+  type Problem,
+  packedStride,
+  type TileProgram,
+} from "@tilewright/ir";
+import type { CaseData } from "./data.ts";
+import type { Stored } from "./judge.ts";
+
+type Order = "eager" | "lazy" | "random";
+
+/** Errors are the interpreter's: out of bounds, uninitialised reads, a broken protocol, elements never written. */
+export function interpreted(
+  program: TileProgram,
+  data: CaseData,
+  { order, seed }: { readonly order: Order; readonly seed: number },
+): Checked<Stored> {
+  const { problem } = program;
+  const values = (which: "a" | "b" | "c"): Float64Array =>
+    decodeArray(problem[which]?.dtype ?? "f32", data[which] ?? new Float32Array());
+  const epilogue = data.steps.map((step, i) => {
+    if (step === null || typeof step === "number") return step ?? undefined;
+    const described = problem.epilogue[i];
+    const dtype = described && "operand" in described ? described.operand.dtype : undefined;
+    return decodeArray(dtype ?? (described && "dtype" in described ? described.dtype : "f32"), step);
+  });
+  const run = interpret(
+    program,
+    { a: values("a"), b: values("b"), ...(problem.c ? { c: values("c") } : {}), epilogue },
+    { order, seed, alpha: data.alpha, beta: data.beta },
+  );
+  if (!run.ok) return run;
+  const steps = new Map<number, OperandData>();
+  problem.epilogue.forEach((step, i) => {
+    const parts = run.value.outputs.flatMap((outputs) => outputs[i] ?? []);
+    if (step.kind === "output")
+      steps.set(i, encodeArray(step.operand.dtype, batched(problem, step.operand, parts)));
+    if (step.kind === "reduce")
+      steps.set(i, encodeArray(step.dtype, Float64Array.from(parts.flatMap((part) => [...part]))));
+  });
+  return ok({ d: encodeArray(problem.d.dtype, run.value.d), steps });
+}
+
+/** Second outputs of a batch at their packed stride. */
+function batched(problem: Problem, operand: Problem["d"], parts: readonly ArrayLike<number>[]): Float64Array {
+  const { m, n } = problem;
+  const stride = packedStride(operand, m, n);
+  const all = new Float64Array((parts.length - 1) * stride + operandSpan(operand, m, n)).fill(Number.NaN);
+  parts.forEach((part, i) => {
+    all.set(Array.from(part), i * stride);
+  });
+  return all;
+}

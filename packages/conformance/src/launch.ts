@@ -1,0 +1,242 @@
+/** Running an artefact on a device, from pointers as badly aligned as the problem allows to what lies around the results. */
+import {
+  type Artifact,
+  bytesOfStorage,
+  type Checked,
+  type DType,
+  evaluateConstraints,
+  evaluateLaunchExpr,
+  formatDiagnostic,
+  type LaunchEnvironment,
+  launchEnvironment,
+  type OperandData,
+  type Problem,
+  resolveLaunch,
+  sizeOf,
+  storageFromBytes,
+  tensorMapOf,
+} from "@tilewright/ir";
+import {
+  type Device,
+  type DeviceBuffer,
+  type DeviceModule,
+  deviceOperands,
+  type LaunchArgument,
+  type LaunchRequest,
+} from "@tilewright/runtime";
+import { type CaseData, operandMask, stepMask } from "./data.ts";
+import type { Stored } from "./judge.ts";
+
+/** What lies in D and around it before a launch. NaN in every float type; what no matrix covers must still be there afterwards. */
+const SENTINEL = 0xff;
+
+export interface RunOptions {
+  readonly order?: NonNullable<LaunchRequest["order"]>;
+  readonly seed?: number;
+  /** D is C's memory. */
+  readonly inPlace?: boolean;
+  /** C is not written before the launch: a kernel that reads it is found out (on the emulator by a finding, elsewhere by NaN). */
+  readonly withoutC?: boolean;
+}
+
+export interface Run extends Stored {
+  /** Findings of the emulator, launches that did not end, bytes written outside of the matrices: as sentences. */
+  readonly faults: readonly string[];
+}
+
+/** The value, or an error with every reason: what fails here is a fault of the suite's subject. */
+export function must<T>(result: Checked<T>): T {
+  if (!result.ok) throw new Error(result.error.map(formatDiagnostic).join("\n"));
+  return result.value;
+}
+
+/** A buffer whose contents begin `offset` bytes after its start: at an address of exactly the alignment that the operand promises. */
+interface Placed {
+  readonly buffer: DeviceBuffer;
+  readonly offset: number;
+  readonly address: bigint;
+}
+
+/** Alignments from here on are what every allocation has. */
+const ALLOCATION_ALIGN = 256;
+
+/** An artefact, loaded; each call of `run` launches it on fresh buffers, but on one workspace, which the kernel must leave as it wants to find it. */
+export class Session {
+  readonly #device: Device;
+  readonly #artifact: Artifact;
+  readonly #module: DeviceModule;
+  #workspace: DeviceBuffer | null = null;
+
+  /** Throws where the device does not take the text. */
+  constructor(device: Device, artifact: Artifact) {
+    this.#device = device;
+    this.#artifact = artifact;
+    this.#module = must(device.load(artifact.ptx));
+  }
+
+  close(): void {
+    this.#workspace?.free();
+    this.#module.unload();
+  }
+
+  run(data: CaseData, options: RunOptions = {}): Run {
+    const { problem } = this.#artifact;
+    const env: LaunchEnvironment = {
+      ...launchEnvironment(problem, this.#device, { alpha: data.alpha, beta: data.beta }),
+      ...Object.fromEntries(
+        data.steps.flatMap((step, i) => (typeof step === "number" ? [[`epilogue${i}`, step]] : [])),
+      ),
+    };
+    const placed = new Map<string, Placed>();
+    try {
+      for (const operand of deviceOperands(problem)) {
+        if (operand.name === "d" && options.inPlace) continue;
+        const place = this.#place(operand.bytes, alignOf(problem, operand.name));
+        placed.set(operand.name, place);
+        const input = inputOf(data, operand.name);
+        if (operand.direction === "in" && input === null) throw new Error(`no data for ${operand.name}`);
+        if (operand.direction === "reduced") must(place.buffer.fill(0));
+        else if (operand.direction === "out") must(place.buffer.fill(SENTINEL));
+        else if (operand.name !== "c" || !options.withoutC)
+          must(place.buffer.write(bytesOfStorage(input ?? new Uint8Array()), place.offset));
+        else if (this.#device.kind === "cuda") must(place.buffer.fill(SENTINEL));
+      }
+      const c = placed.get("c");
+      if (options.inPlace && c) {
+        this.#spoilGaps(c, problem);
+        placed.set("d", c);
+      }
+      const faults = this.#launch(env, placed, options);
+      return this.#collect(placed, faults);
+    } finally {
+      for (const { buffer } of placed.values()) buffer.free();
+    }
+  }
+
+  #place(bytes: number, align: number): Placed {
+    const offset = align >= ALLOCATION_ALIGN ? 0 : align;
+    const buffer = must(this.#device.alloc(offset + bytes));
+    return { buffer, offset, address: buffer.address + BigInt(offset) };
+  }
+
+  /** C's gaps as D's are: with the sentinel, which is the poison of inputs too. */
+  #spoilGaps(place: Placed, problem: Problem): void {
+    const size = sizeOf(problem.d.dtype);
+    operandMask(problem, "d").forEach((used, i) => {
+      if (used === 0) must(place.buffer.write(new Uint8Array(size).fill(SENTINEL), place.offset + i * size));
+    });
+    if (place.offset > 0) must(place.buffer.write(new Uint8Array(place.offset).fill(SENTINEL)));
+  }
+
+  #launch(env: LaunchEnvironment, placed: ReadonlyMap<string, Placed>, options: RunOptions): string[] {
+    const faults: string[] = [];
+    const { manifest } = this.#artifact;
+    must(evaluateConstraints(manifest.constraints, env));
+    for (const kernel of manifest.kernels) {
+      const geometry = must(resolveLaunch(kernel, env));
+      const workspace = this.#workspaceOf(Math.max(geometry.workspaceBytes, this.#leastWorkspace(env)));
+      const params = [...kernel.params].sort((p, q) => p.offset - q.offset);
+      const args = params.map((param): LaunchArgument => {
+        switch (param.kind) {
+          case "pointer": {
+            if (param.name === "workspace") return workspace ?? 0n;
+            const place = placed.get(param.name);
+            if (!place) throw new Error(`${kernel.entry} wants a buffer ${param.name}`);
+            if (place.address % BigInt(param.align) !== 0n)
+              faults.push(
+                `${kernel.entry} wants ${param.name} aligned to ${param.align}, more than the problem says`,
+              );
+            return place.address;
+          }
+          case "scalar": {
+            const value = must(evaluateLaunchExpr(param.value, env));
+            return param.dtype === "u64" ? BigInt(value) : value;
+          }
+          case "tensorMap": {
+            const place = placed.get(param.tensorMap.operand);
+            if (!place) throw new Error(`${kernel.entry} wants a tensor map of ${param.tensorMap.operand}`);
+            return must(this.#device.encodeTensorMap(must(tensorMapOf(param.tensorMap, env, place.address))));
+          }
+          default:
+            return param satisfies never;
+        }
+      });
+      const { grid, block, cluster, dynamicSmem } = geometry;
+      const { order, seed } = options;
+      const result = must(
+        must(this.#module.kernel(kernel.entry)).launch({
+          grid,
+          block,
+          cluster,
+          dynamicSmem,
+          cooperative: kernel.launch.cooperative,
+          args,
+          ...(order === undefined ? {} : { order }),
+          ...(seed === undefined ? {} : { seed }),
+        }),
+      );
+      faults.push(...result.findings.map((finding) => `${finding.rule}: ${finding.message}`));
+      if (!result.completed) faults.push(`${kernel.entry} did not end`);
+    }
+    return faults;
+  }
+
+  #leastWorkspace(env: LaunchEnvironment): number {
+    return must(evaluateLaunchExpr(this.#artifact.manifest.workspace.bytes, env));
+  }
+
+  /** Filled as the manifest says, before the first launch or before each. */
+  #workspaceOf(bytes: number): DeviceBuffer | null {
+    if (bytes === 0) return null;
+    const { init } = this.#artifact.manifest.workspace;
+    const fresh = this.#workspace === null;
+    this.#workspace ??= must(this.#device.alloc(bytes));
+    if (init === "zeroEach" || (init === "zeroOnce" && fresh)) must(this.#workspace.fill(0));
+    return this.#workspace;
+  }
+
+  #collect(placed: ReadonlyMap<string, Placed>, found: readonly string[]): Run {
+    const { problem } = this.#artifact;
+    const faults = [...found];
+    const read = (name: string, dtype: DType, mask: Uint8Array | null): OperandData => {
+      const place = placed.get(name);
+      if (!place) throw new Error(`no buffer ${name}`);
+      const bytes = must(place.buffer.read());
+      const size = sizeOf(dtype);
+      const isOutside = (at: number): boolean =>
+        at < place.offset || mask?.[Math.floor((at - place.offset) / size)] === 0;
+      const stray = mask && bytes.findIndex((byte, at) => byte !== SENTINEL && isOutside(at));
+      if (stray !== null && stray >= 0)
+        faults.push(`byte ${stray - place.offset} of ${name} belongs to no matrix and was written`);
+      const contents = bytes.slice(place.offset);
+      return storageFromBytes(dtype, contents, Math.floor(contents.byteLength / size));
+    };
+    const d = read("d", problem.d.dtype, operandMask(problem, "d"));
+    const steps = new Map<number, OperandData>();
+    problem.epilogue.forEach((step, i) => {
+      const name = `epilogue${i}`;
+      if (step.kind === "reduce") steps.set(i, read(name, step.dtype, null));
+      if (step.kind !== "output") return;
+      const elements = (placed.get(name)?.buffer.size ?? 0) - (placed.get(name)?.offset ?? 0);
+      const length = Math.floor(elements / sizeOf(step.operand.dtype));
+      steps.set(i, read(name, step.operand.dtype, stepMask(problem, step.operand, length)));
+    });
+    return { d, steps, faults };
+  }
+}
+
+function alignOf(problem: Problem, name: string): number {
+  if (name === "a" || name === "b" || name === "d") return problem[name].align;
+  if (name === "c") return Math.max(problem.c?.align ?? 1, 1);
+  const step = problem.epilogue[Number(name.slice("epilogue".length))];
+  if (step === undefined) return ALLOCATION_ALIGN;
+  if ("operand" in step) return step.operand.align;
+  // A vector or a single value is aligned to its elements.
+  return "dtype" in step ? sizeOf(step.dtype) : ALLOCATION_ALIGN;
+}
+
+function inputOf(data: CaseData, name: string): OperandData | null {
+  if (name === "a" || name === "b" || name === "c") return data[name];
+  const step = data.steps[Number(name.slice("epilogue".length))] ?? null;
+  return typeof step === "number" ? null : step;
+}

@@ -1,0 +1,246 @@
+/** The suite as tests. */
+import {
+  type Backend,
+  createRandom,
+  type Diagnostic,
+  defineProblem,
+  formatDiagnostic,
+  type Problem,
+  type Random,
+  type Schedule,
+  type Target,
+} from "@tilewright/ir";
+import { type Device, describeCuda, openDevice } from "@tilewright/runtime";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { hasPtxas } from "./assemble.ts";
+import { type Case, checkCase, type Oracles } from "./check.ts";
+import { type DTypes, nameOf, pick, problemOf, randomProblem, requestTypes, targetOf } from "./random.ts";
+import { problemTable, type Row } from "./table.ts";
+
+export interface ConformanceOptions {
+  /** Architecture whose text is made, assembled and run. One a file: vitest runs files side by side. */
+  readonly arch: string;
+  /** dtypes of the operands; the whole table runs for each. */
+  readonly dtypes: readonly [DTypes, ...DTypes[]];
+  /** A legal schedule at random; one of the backend's first few unless given. */
+  readonly randomSchedule?: (random: Random, problem: Problem, target: Target) => Schedule;
+  /** Whether the interpreter does the kernel's arithmetic, operation by operation: then bits are compared. Never unless given. */
+  readonly sameArithmetic?: Oracles["sameArithmetic"];
+  /** Codes of the reasons for which the backend refuses problems of the table: each must occur, and no other. */
+  readonly refuses: readonly string[];
+  /** Random problem x schedule pairs beside the table. */
+  readonly pairs: {
+    readonly first: number;
+    readonly count: number;
+    /** Largest size in each dimension. */
+    readonly most: number;
+    /** Most multiply-adds of one problem; see `randomProblem`. */
+    readonly mostWork: number;
+  };
+}
+
+/** A row that the backend serves, with its schedule; or why it does not. */
+type Planned =
+  | { readonly row: Row; readonly subject: Case }
+  | { readonly row: Row; readonly refused: readonly Diagnostic[] };
+
+/** How many of the backend's own schedules the choice is among where the options make no random ones. */
+const FIRST_SCHEDULES = 4;
+
+/** Everything a backend must show, as vitest tests of the calling file: see the package's README. */
+export function conformance(backend: Backend, options: ConformanceOptions): void {
+  const target = targetOf(options.arch);
+  const planned = plan(backend, target, options);
+  describe(`${backend.id} on ${options.arch}`, () => {
+    const devices = openDevices(options.arch, ["emulator"]);
+    const oracles = (): Oracles => ({
+      emulator: devices.get("emulator"),
+      ...(options.sameArithmetic ? { sameArithmetic: options.sameArithmetic } : {}),
+    });
+    testRefusals(planned, options.refuses);
+    test.each(served(planned))("%s", (_name, subject) => {
+      expect(checkCase(backend, subject, oracles())).toEqual([]);
+    });
+    test.each(pairSeeds(options))("random problem and schedule %i", (seed) => {
+      expect(checkCase(backend, randomPair(backend, target, options, seed), oracles())).toEqual([]);
+    });
+    // Said, not silent: without it nothing here knows whether the texts assemble.
+    test.skipIf(!hasPtxas)("ptxas takes all of these texts", () => expect(hasPtxas).toBe(true));
+  });
+}
+
+/** The same cases on a GPU, whose bits must be the emulator's. Skipped where no GPU runs the architecture. */
+export async function conformanceOnGpu(backend: Backend, options: ConformanceOptions): Promise<void> {
+  const target = targetOf(options.arch);
+  const { devices: gpus } = await describeCuda();
+  describe.skipIf(gpus.length === 0)(`${backend.id} on a GPU, ${options.arch}`, () => {
+    const devices = openDevices(options.arch, ["emulator", "cuda"]);
+    const oracles = (): Oracles => ({ emulator: devices.get("emulator"), gpu: devices.get("cuda") });
+    test.each(served(plan(backend, target, options)))("%s", (_name, subject) => {
+      expect(checkCase(backend, subject, oracles())).toEqual([]);
+    });
+    test.each(pairSeeds(options))("random problem and schedule %i", (seed) => {
+      expect(checkCase(backend, randomPair(backend, target, options, seed), oracles())).toEqual([]);
+    });
+  });
+}
+
+/** Opens devices before the tests of the enclosing block and closes them after. */
+function openDevices(arch: string, kinds: readonly ("emulator" | "cuda")[]): { get(kind: string): Device } {
+  const opened = new Map<string, Device>();
+  beforeAll(async () => {
+    for (const kind of kinds) {
+      const device = await openDevice({ kind, arch });
+      if (!device.ok) throw new Error(device.error.map(formatDiagnostic).join("\n"));
+      opened.set(kind, device.value);
+    }
+  });
+  afterAll(() => {
+    for (const device of opened.values()) device.close();
+  });
+  return {
+    get(kind) {
+      const device = opened.get(kind);
+      if (!device) throw new Error(`no device ${kind}`);
+      return device;
+    },
+  };
+}
+
+const served = (planned: readonly Planned[]): readonly (readonly [string, Case])[] =>
+  planned.flatMap((entry) => ("subject" in entry ? [[entry.row.name, entry.subject] as const] : []));
+
+const pairSeeds = ({ pairs }: ConformanceOptions): readonly number[] =>
+  Array.from({ length: pairs.count }, (_, i) => pairs.first + i);
+
+/** The rows of the table and of the tiles' edges, each with a schedule or the reasons against it. */
+function plan(backend: Backend, target: Target, options: ConformanceOptions): readonly Planned[] {
+  return options.dtypes.flatMap((types, i): Planned[] => {
+    const seed = options.pairs.first + i;
+    const prefix = (row: Row): Row => ({ ...row, name: `${nameOf(types)}: ${row.name}` });
+    const rows = problemTable(types, seed).map(prefix);
+    return [
+      ...rows.map((row, j) => planRow(backend, target, options, row, seed * 1000 + j)),
+      ...tileEdges(backend, target, types, seed).map((entry) => ({ ...entry, row: prefix(entry.row) })),
+    ];
+  });
+}
+
+function planRow(
+  backend: Backend,
+  target: Target,
+  options: ConformanceOptions,
+  row: Row,
+  seed: number,
+): Planned {
+  const { problem, split } = row;
+  const verdict = backend.accepts(problem, target);
+  if (!verdict.ok) return { row, refused: verdict.error };
+  const random = createRandom(seed);
+  // A third with what users get, the others with anything legal.
+  const chosen =
+    options.randomSchedule === undefined || seed % 3 === 0
+      ? ownSchedule(backend, problem, target, random)
+      : options.randomSchedule(random, problem, target);
+  const schedule = split === undefined || !("split" in chosen) ? chosen : { ...chosen, split };
+  const refused = backend.check(problem, schedule, target);
+  if (refused.length > 0) return { row, refused };
+  const { data, scalars, memory } = row;
+  return {
+    row,
+    subject: {
+      problem,
+      schedule,
+      target,
+      seed,
+      ...(data ? { data } : {}),
+      ...(scalars ? { scalars } : {}),
+      ...(memory ? { memory } : {}),
+    },
+  };
+}
+
+function firstSchedules(
+  backend: Backend,
+  problem: Problem,
+  target: Target,
+  count: number,
+): readonly Schedule[] {
+  const list: Schedule[] = [];
+  for (const schedule of backend.schedules(problem, target)) {
+    list.push(schedule);
+    if (list.length === count) break;
+  }
+  return list;
+}
+
+function ownSchedule(backend: Backend, problem: Problem, target: Target, random: Random): Schedule {
+  const [first, ...others] = firstSchedules(backend, problem, target, FIRST_SCHEDULES);
+  if (!first) throw new Error("a backend that accepts a problem has a schedule for it");
+  return pick(random, [first, ...others]);
+}
+
+/** Tiles of the backend's schedules for a middling problem; sizes one less and one more than each in every dimension. */
+function tileEdges(backend: Backend, target: Target, types: DTypes, seed: number): readonly Planned[] {
+  const middling = problemOf({ ...requestTypes(types), m: 300, n: 300, k: 300 });
+  if (!backend.accepts(middling, target).ok) return [];
+  const byTile = new Map<string, Schedule>();
+  for (const schedule of firstSchedules(backend, middling, target, 64))
+    if (byTile.size < 3 && !byTile.has(String(schedule.tile))) byTile.set(String(schedule.tile), schedule);
+  return [...byTile.values()].flatMap((schedule, i): Planned[] => {
+    const [m = 1, n = 1, k = 1] = Array.isArray(schedule.tile) ? schedule.tile : [];
+    const edges = [
+      [-1, 1, 1],
+      [1, -1, -1],
+    ] as const;
+    return edges.flatMap(([dm, dn, dk], j): Planned[] => {
+      const size = { m: Math.max(1, m + dm), n: Math.max(1, n + dn), k: Math.max(1, 2 * k + dk) };
+      const problem = problemOf({ ...requestTypes(types), ...size });
+      const name = `edge of the tile ${m}x${n}x${k}: ${size.m} x ${size.n} x ${size.k}`;
+      const row = { name, problem };
+      if (backend.check(problem, schedule, target).length > 0) return [];
+      return [{ row, subject: { problem, schedule, target, seed: seed * 100 + i * 2 + j } }];
+    });
+  });
+}
+
+function randomPair(backend: Backend, target: Target, options: ConformanceOptions, seed: number): Case {
+  const random = createRandom(seed);
+  const types = options.dtypes[seed % options.dtypes.length] ?? options.dtypes[0];
+  const { most, mostWork } = options.pairs;
+  for (;;) {
+    const problem = randomProblem(random, { dtypes: types, most, mostWork });
+    if (!backend.accepts(problem, target).ok) continue;
+    const schedule = options.randomSchedule
+      ? options.randomSchedule(random, problem, target)
+      : ownSchedule(backend, problem, target, random);
+    return { problem, schedule, target, seed };
+  }
+}
+
+function testRefusals(planned: readonly Planned[], expected: readonly string[]): void {
+  const refused = planned.flatMap((entry) => ("refused" in entry ? [entry] : []));
+  const reasons = refused.flatMap((entry) => entry.refused);
+  const codes = [...new Set(reasons.map(({ code }) => code))].sort();
+  const counts = codes.map((code) => `${reasons.filter((reason) => reason.code === code).length} ${code}`);
+  test(`refuses ${refused.length} of ${planned.length} problems: ${counts.join(", ") || "none"}`, () => {
+    expect(codes).toEqual([...expected].sort());
+    for (const { code, at, message, hint } of reasons) {
+      expect(message, `${code} at ${at}`).not.toBe("");
+      expect(hint, `${code} at ${at}`).not.toBe("");
+    }
+  });
+  test("serves most of the table, or at least all sizes and layouts", () => {
+    const plain = planned.filter(
+      ({ row }) => row.problem.epilogue.length === 0 && row.problem.batch.kind === "none",
+    );
+    const sizes = plain.flatMap((entry) => ("refused" in entry ? entry.refused : []));
+    // No backend may refuse a problem only because a size does not divide.
+    expect(sizes.filter(({ at }) => /problem\.[mnk]$/.test(at))).toEqual([]);
+    expect(plain.some((entry) => "subject" in entry)).toBe(true);
+  });
+  test("a batch of none is refused before any backend sees it", () => {
+    const none = defineProblem({ m: 1, n: 1, k: 1, batch: { kind: "strided", count: 0 } });
+    expect(none.ok ? [] : none.error.map(({ code, at }) => `${code} ${at}`)).toEqual(["TW1001 batch.count"]);
+  });
+}
