@@ -180,11 +180,13 @@ export class FunctionCode {
 }
 
 export const simdCodes = {
+  "i32x4.splat": 0x11,
   "i32x4.eq": 0x37,
   "i32x4.lt_s": 0x39,
   "i32x4.gt_s": 0x3b,
   "f64x2.ge": 0x4c,
   "v128.xor": 0x51,
+  "i16x8.narrow_s": 0x85,
   "i16x8.add": 0x8e,
   "i16x8.max_s": 0x98,
   "i32x4.extend_low_s": 0xa7,
@@ -202,6 +204,8 @@ export const simdCodes = {
   "f32x4.mul": 0xe6,
   "f64x2.max": 0xf5,
   "i32x4.trunc_sat_s": 0xf8,
+  /** Relaxed SIMD (specification 3.0): as the one above where the result fits 32 bits, and one instruction of the host. */
+  "i32x4.relaxed_trunc_s": 0x101,
   "f64x2.convert_low_s": 0xfe,
   "v128.and": 0x4e,
   "v128.or": 0x50,

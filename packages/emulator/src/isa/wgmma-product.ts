@@ -3,9 +3,8 @@ import type { Operand, Register } from "../load/types.ts";
 import type { Machine, Warp } from "../machine/state.ts";
 import { gatherRows } from "../machine/tcgen05-operands.ts";
 import { decodeRow } from "../numerics/decode-rows.ts";
-import { dotUnit } from "../numerics/dot-unit.ts";
 import { fromF16, toF16 } from "../numerics/floats.ts";
-import { fragmentDot, fragmentWord, tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
+import { fragmentDot, fragmentUnit, fragmentWord, tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
 import { asyncStepOf } from "../numerics/tensorcore.ts";
 import { laneZero } from "./aligned.ts";
 import { type Fragment, fragmentIndex, warpgroupAccumulator, warpgroupOperand } from "./fragments.ts";
@@ -104,7 +103,8 @@ function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
   const d = new Float32Array(m * n);
   const bits = new Int32Array(d.buffer);
   const index = indexOf(warpgroupAccumulator(half ? 16 : 32, n), n, "n");
-  const unit = half ? null : dotUnit();
+  const step = asyncStepOf(machine.arithmetic, aType);
+  const unit = half ? null : fragmentUnit(step, k);
   return (warps, accumulate, aPieces, bPieces) => {
     const [first] = warps;
     if (first === undefined) return;
@@ -115,13 +115,13 @@ function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
     const { words } = machine.arena;
     if (unit !== null) {
       // The code takes the accumulators as the registers have them.
-      moveAccumulators(warps, form, (at, to) => {
-        if (accumulate) unit.words.set(words.subarray(at, at + 32), to);
-        else unit.words.fill(0, to, to + 32);
+      moveAccumulators(warps, form, (at, to, count) => {
+        if (accumulate) unit.words.set(words.subarray(at, at + count), to);
+        else unit.words.fill(0, to, to + count);
       });
-      fragmentDot(unit, asyncStepOf(machine.arithmetic, aType), shape, a, b);
-      moveAccumulators(warps, form, (at, from) => {
-        words.set(unit.words.subarray(from, from + 32), at);
+      fragmentDot(unit, step, shape, a, b);
+      moveAccumulators(warps, form, (at, from, count) => {
+        words.set(unit.words.subarray(from, from + count), at);
       });
       return;
     }
@@ -151,16 +151,21 @@ function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
   };
 }
 
-/** Every accumulator register: its first word in the arena and in the unit. */
+/** Accumulator registers, those that are neighbours in the register file together: first word there and in the unit, and words. */
 function moveAccumulators(
   warps: readonly Warp[],
   { accumulators }: WgmmaForm,
-  move: (at: number, unit: number) => void,
+  move: (at: number, unit: number, count: number) => void,
 ): void {
+  const { length } = accumulators;
   warps.forEach((warp, w) => {
-    accumulators.forEach((register, r) => {
-      move(laneZero(warp, register), fragmentWord(w * accumulators.length + r));
-    });
+    for (let r = 0; r < length; ) {
+      const first = accumulators[r] as Register;
+      let end = r + 1;
+      while (end < length && accumulators[end]?.slot === first.slot + end - r) end += 1;
+      move(laneZero(warp, first), fragmentWord(w * length + r), 32 * (end - r));
+      r = end;
+    }
   });
 }
 

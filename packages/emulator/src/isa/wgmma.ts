@@ -3,7 +3,7 @@ import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction, Operand, Operation } from "../load/types.ts";
 import { held, heldRegisters } from "../machine/held-registers.ts";
 import { hex, type Machine, type Warp } from "../machine/state.ts";
-import { endOf, piecesOf, readPieces, unwrittenIn } from "../machine/tcgen05-operands.ts";
+import { endOf, type OperandShape, piecesOf, readPieces, unwrittenIn } from "../machine/tcgen05-operands.ts";
 import {
   commitGroup,
   holdRegisters,
@@ -110,6 +110,28 @@ function descriptorWords(
   return [low, high];
 }
 
+interface OperandPlace {
+  readonly pieces: Int32Array;
+  readonly end: number;
+  readonly reserved: boolean;
+}
+
+/** Descriptors that have been met: a ring of stages repeats them. Bounded, since a faulty kernel may count through them all. */
+const operandPlaces = new Map<string, OperandPlace>();
+const mostPlaces = 1024;
+
+function placeOf([low, high]: readonly [number, number], shape: OperandShape): OperandPlace {
+  const key = `${low}/${high}/${shape.rows}/${shape.k}/${shape.bits}/${shape.major}`;
+  const known = operandPlaces.get(key);
+  if (known !== undefined) return known;
+  const { descriptor, reserved } = decodeWgmmaDescriptor(low, high);
+  const pieces = piecesOf(descriptor, shape);
+  const place = { pieces, end: endOf(pieces), reserved };
+  if (operandPlaces.size === mostPlaces) operandPlaces.clear();
+  operandPlaces.set(key, place);
+  return place;
+}
+
 /** One operand in shared memory: its pieces of 16 bytes in the window; null when some lie outside. */
 function operandPieces(
   machine: Machine,
@@ -121,7 +143,7 @@ function operandPieces(
   form: WgmmaForm,
   major: "k" | "mn",
 ): Int32Array | null {
-  const { descriptor, reserved } = decodeWgmmaDescriptor(words[0], words[1]);
+  const { pieces, end, reserved } = placeOf(words, { rows, k: form.k, bits: form.bits, major });
   if (reserved)
     machine.report(
       "H067",
@@ -130,8 +152,6 @@ function operandPieces(
       () =>
         `the descriptor of ${name}, ${hex(words[1])}_${hex(words[0]).slice(2).padStart(8, "0")}, has bits set that mean nothing`,
     );
-  const pieces = piecesOf(descriptor, { rows, k: form.k, bits: form.bits, major });
-  const end = endOf(pieces);
   if (end <= warp.sharedSize) return pieces;
   machine.report(
     "H062",

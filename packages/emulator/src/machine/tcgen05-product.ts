@@ -266,7 +266,7 @@ function loadD(product: Product, { memory }: BlockShare, part: number, width: nu
     if (descriptor.d === "f16")
       for (let i = 0; i < width; i++)
         accumulators[row * width + i] = fromF16((memory.words[at + i] as number) & 0xffff);
-    else for (let i = 0; i < width; i++) accumulatorWords[row * width + i] = memory.words[at + i] as number;
+    else accumulatorWords.set(memory.words.subarray(at, at + width), row * width);
   }
   if (scaleD !== 0) {
     const factor = 2 ** -scaleD;
@@ -283,7 +283,7 @@ function storeD(product: Product, { memory, disabled }: BlockShare, part: number
     const at = lane * tensorColumns + column;
     if (descriptor.d === "f16")
       for (let i = 0; i < width; i++) memory.words[at + i] = toF16(accumulators[row * width + i] as number);
-    else for (let i = 0; i < width; i++) memory.words[at + i] = accumulatorWords[row * width + i] as number;
+    else memory.words.set(accumulatorWords.subarray(row * width, row * width + width), at);
   }
 }
 

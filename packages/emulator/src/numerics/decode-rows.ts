@@ -48,6 +48,21 @@ function byteTable(format: Exclude<RowFormat, "f16" | "bf16" | "tf32">): Float32
   return table;
 }
 
+let halves: Float32Array | undefined;
+/** Values of all f16 by code. */
+function halfTable(): Float32Array {
+  halves ??= Float32Array.from({ length: 65536 }, (_, code) => fromF16(code));
+  return halves;
+}
+
+/** Codes of 16 bits from byte `from` on, which may be odd. */
+const codesOf = (bytes: Uint8Array, from: number, count: number): Uint16Array => {
+  const start = bytes.byteOffset + from;
+  return (start & 1) === 0
+    ? new Uint16Array(bytes.buffer, start, count)
+    : new Uint16Array(bytes.slice(from, from + 2 * count).buffer);
+};
+
 /**
  * Decode `count` elements that begin at byte `from` into `to`, from index `at` on. Every code is exact in an f32; a tf32 is what
  * the tensor core sees of it, without its low 13 bits.
@@ -62,17 +77,18 @@ export function decodeRow(
   packing: Packing = "dense",
 ): void {
   switch (format) {
-    case "f16":
-      for (let i = 0; i < count; i++)
-        to[at + i] = fromF16((bytes[from + 2 * i] as number) | ((bytes[from + 2 * i + 1] as number) << 8));
+    case "f16": {
+      const codes = codesOf(bytes, from, count);
+      const table = halfTable();
+      for (let i = 0; i < count; i++) to[at + i] = table[codes[i] as number] as number;
       return;
-    case "bf16":
-      for (let i = 0; i < count; i++) {
-        scratchBits[0] =
-          ((bytes[from + 2 * i] as number) << 16) | ((bytes[from + 2 * i + 1] as number) << 24);
-        to[at + i] = scratch[0] as number;
-      }
+    }
+    case "bf16": {
+      const codes = codesOf(bytes, from, count);
+      const bits = new Int32Array(to.buffer, to.byteOffset, to.length);
+      for (let i = 0; i < count; i++) bits[at + i] = (codes[i] as number) << 16;
       return;
+    }
     case "tf32":
       for (let i = 0; i < count; i++) {
         const b = from + 4 * i;

@@ -53,11 +53,22 @@ export const halfStride = { rows: 16, fragments: 128 } as const satisfies Record
 export const fragmentRow = 16;
 const fragmentShift = 4;
 
+/** How f32 are cut to integers: the relaxed form is the faster one, and the same since all of them are in range. */
+export type Truncation = "i32x4.trunc_sat_s" | "i32x4.relaxed_trunc_s";
+
+/** Code that only hosts with relaxed SIMD compile. */
+export function relaxedProbe(): FunctionCode {
+  const f = new FunctionCode(1);
+  const x = f.local();
+  return f.get(x).op("i32x4.relaxed_trunc_s").set(x);
+}
+
 /** Code of one fused step for all m x n accumulators: `f(a, aExponents, aRow, b, bExponents, c, end, row, list)`. */
 export function floatStep(
   { fraction, step, mantissa }: StepArithmetic,
   half: boolean,
   layout: AccumulatorLayout = "rows",
+  truncation: Truncation = "i32x4.trunc_sat_s",
 ): FunctionCode {
   const apart = halfStride[layout];
   const f = new FunctionCode(floatParameterCount);
@@ -121,7 +132,7 @@ export function floatStep(
       .i32(23)
       .op("i32x4.shl")
       .set(scale[s]);
-    f.get(c[s]).get(scale[s]).op("f32x4.mul").op("i32x4.trunc_sat_s").set(sums[s]);
+    f.get(c[s]).get(scale[s]).op("f32x4.mul").op(truncation).set(sums[s]);
   }
   // The accumulator joins the products' sum where that has room for it.
   const room = step * 2 ** (fraction + 2) + 2 ** (fraction + 1) < 2 ** 31;
@@ -157,7 +168,7 @@ export function floatStep(
         .op("f32x4.mul")
         .get(scale[s])
         .op("f32x4.mul");
-      f.op("i32x4.trunc_sat_s").get(sums[s]).op("i32x4.add").set(sums[s]);
+      f.op(truncation).get(sums[s]).op("i32x4.add").set(sums[s]);
     }
     f.get(b).get(p.row).i32Add().set(b);
   }

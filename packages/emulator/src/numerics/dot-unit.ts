@@ -2,8 +2,16 @@
  * Memory for the WebAssembly form of tensor products and the functions that work in it. One unit serves all: a product is made
  * from load to result without a pause. Null where the host has no WebAssembly SIMD.
  */
-import { createMemory, instantiate, type WasmFunction, type WasmMemory } from "../compile/wasm.ts";
-import { type AccumulatorLayout, floatStep, integerStep } from "./dot-code.ts";
+import { InternalError } from "@tilewright/ir";
+import {
+  createMemory,
+  type FunctionCode,
+  instantiate,
+  type WasmFunction,
+  type WasmMemory,
+} from "../compile/wasm.ts";
+import { type AccumulatorLayout, floatStep, integerStep, relaxedProbe, type Truncation } from "./dot-code.ts";
+import { exponentCode, transposeCode } from "./operand-code.ts";
 import type { StepArithmetic } from "./tensorcore.ts";
 
 /** Most rows and columns of a tile, and elements of K: tcgen05 in pairs, with 4-bit operands. */
@@ -19,51 +27,79 @@ export const places = {
   c: 12 * operandBytes,
   list: 12 * operandBytes + 4 * largestTile.m * largestTile.n,
 } as const;
-/** One word per eight accumulators, and the count. */
-const totalBytes = places.list + (largestTile.m * largestTile.n) / 2 + 64;
+/** The list has one word per eight accumulators, and the count; B's values come to the place behind it. */
+export const stagePlace = places.list + (largestTile.m * largestTile.n) / 2 + 64;
+const totalBytes = stagePlace + 4 * operandBytes;
 
 export interface DotUnit {
   readonly floats: Float32Array;
   readonly words: Int32Array;
   readonly shorts: Int16Array;
-  /** The fused step of dot-code.ts for an arithmetic. */
-  float(step: StepArithmetic, half: boolean, layout?: AccumulatorLayout): WasmFunction;
-  /** The integer product of dot-code.ts. */
-  integer(k: number, saturate: boolean): WasmFunction;
+  /** The fused step of dot-code.ts for an arithmetic; null where the host refuses to compile as much at once. */
+  float(step: StepArithmetic, half: boolean, layout?: AccumulatorLayout): WasmFunction | null;
+  /** The exponents of operand-code.ts. */
+  readonly exponents: WasmFunction;
+  /** The transposition of operand-code.ts, for this extent of K. */
+  transpose(k: number, permuted: boolean): WasmFunction;
+  /** The integer product of dot-code.ts; null likewise. */
+  integer(k: number, saturate: boolean): WasmFunction | null;
 }
 
 class Unit implements DotUnit {
   readonly floats: Float32Array;
   readonly words: Int32Array;
   readonly shorts: Int16Array;
+  readonly exponents: WasmFunction;
   readonly #memory: WasmMemory;
-  readonly #functions = new Map<string, WasmFunction>();
+  readonly #functions = new Map<string, WasmFunction | null>();
+  readonly #transpositions = new Map<number, WasmFunction>();
+  readonly #truncation: Truncation;
 
   constructor(memory: WasmMemory) {
     this.#memory = memory;
+    this.#truncation =
+      instantiate([relaxedProbe()], memory) === null ? "i32x4.trunc_sat_s" : "i32x4.relaxed_trunc_s";
     this.floats = new Float32Array(memory.buffer);
     this.words = new Int32Array(memory.buffer);
+    this.exponents = short(exponentCode(), memory);
     this.shorts = new Int16Array(memory.buffer);
   }
 
-  float(step: StepArithmetic, half: boolean, layout: AccumulatorLayout = "rows"): WasmFunction {
+  float(step: StepArithmetic, half: boolean, layout: AccumulatorLayout = "rows"): WasmFunction | null {
     return this.#function(`${layout}${step.fraction}/${step.step}/${step.mantissa}/${half}`, () =>
-      floatStep(step, half, layout),
+      floatStep(step, half, layout, this.#truncation),
     );
   }
 
-  integer(k: number, saturate: boolean): WasmFunction {
+  integer(k: number, saturate: boolean): WasmFunction | null {
     return this.#function(`i${k}/${saturate}`, () => integerStep(k, saturate));
   }
 
-  #function(key: string, code: () => ReturnType<typeof floatStep>): WasmFunction {
+  transpose(k: number, permuted: boolean): WasmFunction {
+    const key = permuted ? ~k : k;
+    let made = this.#transpositions.get(key);
+    if (made === undefined) {
+      made = short(transposeCode(k, permuted), this.#memory);
+      this.#transpositions.set(key, made);
+    }
+    return made;
+  }
+
+  #function(key: string, code: () => ReturnType<typeof floatStep>): WasmFunction | null {
     const known = this.#functions.get(key);
     if (known !== undefined) return known;
-    const [made] = instantiate([code()], this.#memory) ?? [];
-    if (made === undefined) throw new Error("WebAssembly SIMD was there when the unit was made");
+    // Main threads of some browsers compile up to 4 KB at once; a step of 32 is longer.
+    const made = instantiate([code()], this.#memory)?.[0] ?? null;
     this.#functions.set(key, made);
     return made;
   }
+}
+
+/** Code that every host with SIMD compiles at once. */
+function short(code: FunctionCode, memory: WasmMemory): WasmFunction {
+  const [made] = instantiate([code], memory) ?? [];
+  if (made === undefined) throw new InternalError("WebAssembly SIMD was there when the unit was made");
+  return made;
 }
 
 let unit: DotUnit | null | undefined;

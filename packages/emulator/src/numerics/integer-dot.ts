@@ -24,7 +24,8 @@ export function tileDotInt(
   const unit = dotUnit();
   const { m, n, k } = shape;
   const fits = m <= largestTile.m && n <= largestTile.n && k <= largestTile.k && k % 2 === 0;
-  if (unit === null || !fits || n % columnsAtOnce !== 0) {
+  const code = unit?.integer(k, saturate) ?? null;
+  if (unit === null || code === null || !fits || n % columnsAtOnce !== 0) {
     plainDotInt(shape, a, b, accumulators, saturate);
     return;
   }
@@ -36,7 +37,7 @@ export function tileDotInt(
       shorts[bAt + ((i >> 1) * n + column) * 2 + (i & 1)] = b[column * k + i] as number;
   const cAt = places.c >> 2;
   words.set(accumulators.length === m * n ? accumulators : accumulators.subarray(0, m * n), cAt);
-  unit.integer(k, saturate)(places.a, 2 * k, places.b, places.c, places.c + 4 * m * n, 4 * n);
+  code(places.a, 2 * k, places.b, places.c, places.c + 4 * m * n, 4 * n);
   accumulators.set(words.subarray(cAt, cAt + m * n));
 }
 

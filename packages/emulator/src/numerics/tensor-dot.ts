@@ -5,12 +5,13 @@
  * Operands are decoded (decode-rows.ts), row-major with K contiguous. What the hardware aligns by follows from the value and
  * its format: exponents are not normalised, subnormals have their format's least one.
  */
-import { formats } from "@tilewright/ir";
+import { formats, InternalError } from "@tilewright/ir";
 import type { WasmFunction } from "../compile/wasm.ts";
-import { columnsAtOnce, fragmentRow, halfStride, specialExponent16, zeroExponent16 } from "./dot-code.ts";
-import { type DotUnit, dotUnit, largestTile, places } from "./dot-unit.ts";
+import { columnsAtOnce, fragmentRow, halfStride } from "./dot-code.ts";
+import { type DotUnit, dotUnit, largestTile, places, stagePlace } from "./dot-unit.ts";
 import { createTile, multiplyTile, type Tile } from "./fused-dot.ts";
-import { alignmentExponent, exponentOfBits, specialExponent } from "./operands.ts";
+import { exponentsAtOnce } from "./operand-code.ts";
+import { alignmentExponent } from "./operands.ts";
 import { type ScaleFactors, scaledDot } from "./scaled-dot.ts";
 import { asyncStepOf, type StepArithmetic, type TensorArithmetic, type TensorKind } from "./tensorcore.ts";
 
@@ -65,8 +66,11 @@ export function stepDot(
 ): void {
   const unit = dotUnit();
   const { m, n, k } = shape;
-  const fits = m <= largestTile.m && n <= largestTile.n && k <= largestTile.k;
-  if (unit !== null && fits && n % columnsAtOnce === 0) fastDot(unit, step, shape, a, b, accumulators);
+  const fits = m <= largestTile.m && n <= largestTile.n && k <= largestTile.k && k % 4 === 0;
+  const whole = n % columnsAtOnce === 0 && (m * k) % exponentsAtOnce === 0;
+  const cut = cutStep(step, k);
+  const code = unit?.float(cut, shape.accumulator === "f16") ?? null;
+  if (unit !== null && code !== null && fits && whole) fastDot(unit, code, cut, shape, a, b, accumulators);
   else plainDot(step, shape, a, b, accumulators);
 }
 
@@ -106,44 +110,26 @@ export function plainDot(
 
 // ---------------------------------------------------------------- in WebAssembly
 
-/** Alignment exponent in the 16 bits of dot-code.ts. */
-const shortExponent = (bits: number, least: number): number => {
-  if ((bits & 0x7fffffff) === 0) return zeroExponent16;
-  const exponent = exponentOfBits(bits);
-  return exponent === specialExponent ? specialExponent16 : exponent < least ? least : exponent;
-};
-
 /** Puts A and B, with their exponents, where the code takes them; `permuted`: B's columns as fragments have them. */
 function loadOperands(
-  { words, floats, shorts }: DotUnit,
+  unit: DotUnit,
   { m, n, k, aKind, bKind }: DotShape,
   a: Float32Array,
   b: Float32Array,
   permuted: boolean,
 ): void {
-  const aAt = places.a >> 2;
-  const aShort = places.aExponents >> 1;
-  floats.set(m * k === a.length ? a : a.subarray(0, m * k), aAt);
-  const aLeast = formats[aKind].minExponent;
-  for (let i = 0; i < m * k; i++) shorts[aShort + i] = shortExponent(words[aAt + i] as number, aLeast);
-  const bAt = places.b >> 2;
-  const bShort = places.bExponents >> 1;
-  const bLeast = formats[bKind].minExponent;
-  const bBits = new Int32Array(b.buffer, b.byteOffset, n * k);
-  for (let column = 0; column < n; column++) {
-    const to = permuted ? (column & ~7) | ((column & 1) << 2) | ((column >> 1) & 3) : column;
-    for (let i = 0; i < k; i++) {
-      const bits = bBits[column * k + i] as number;
-      const at = i * n + to;
-      words[bAt + at] = bits;
-      shorts[bShort + at] = shortExponent(bits, bLeast);
-    }
-  }
+  const { floats } = unit;
+  floats.set(m * k === a.length ? a : a.subarray(0, m * k), places.a >> 2);
+  unit.exponents(places.a, places.aExponents, places.a + 4 * m * k, formats[aKind].minExponent);
+  floats.set(n * k === b.length ? b : b.subarray(0, n * k), stagePlace >> 2);
+  unit.transpose(k, permuted)(stagePlace, places.b, stagePlace + 4 * n * k, 4 * n);
+  unit.exponents(places.b, places.bExponents, places.b + 4 * n * k, formats[bKind].minExponent);
 }
 
 function fastDot(
   unit: DotUnit,
-  arithmetic: StepArithmetic,
+  code: WasmFunction,
+  cut: StepArithmetic,
   shape: DotShape,
   a: Float32Array,
   b: Float32Array,
@@ -151,8 +137,6 @@ function fastDot(
 ): void {
   const { words } = unit;
   const { m, n, k } = shape;
-  const cut = cutStep(arithmetic, k);
-  const code = unit.float(cut, shape.accumulator === "f16");
   loadOperands(unit, shape, a, b, false);
   const cAt = places.c >> 2;
   const cBits = new Int32Array(accumulators.buffer, accumulators.byteOffset, m * n);
@@ -207,6 +191,12 @@ const none: readonly number[] = [];
 const fragmentRows = 16;
 const groupRows = 8;
 
+/** The unit for `fragmentDot` with this arithmetic and K; null where the host has none. */
+export function fragmentUnit(arithmetic: StepArithmetic, k: number): DotUnit | null {
+  const unit = dotUnit();
+  return unit?.float(cutStep(arithmetic, k), false, "fragments") == null ? null : unit;
+}
+
 /**
  * As `stepDot`, but with accumulators in place: f32, as registers of warps that hold 16 rows each lie one behind another, the
  * first word at `fragmentWord(0)` of the unit.
@@ -221,6 +211,7 @@ export function fragmentDot(
   const { m, n, k } = shape;
   const cut = cutStep(arithmetic, k);
   const code = unit.float(cut, false, "fragments");
+  if (code === null) throw new InternalError("a unit without the code that fragmentUnit has asked for");
   loadOperands(unit, shape, a, b, true);
   for (let from = 0; from < k; from += cut.step)
     for (let first = 0; first < m; first += groupRows) {

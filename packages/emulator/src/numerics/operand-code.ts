@@ -1,0 +1,102 @@
+/**
+ * Decoded operands made ready for the products of dot-code.ts, as WebAssembly SIMD: the exponents that alignment goes by, and B
+ * from [n][k] to [k][n].
+ */
+import { FunctionCode } from "../compile/wasm.ts";
+import { specialExponent16, zeroExponent16 } from "./dot-code.ts";
+
+/** f32 whose exponents one iteration makes. */
+export const exponentsAtOnce = 8;
+
+/**
+ * Exponents of f32 as 16 bits: `f(from, to, end, least)`, of the f32 in [from, end), whose number is a multiple of eight. A zero
+ * and infinity or NaN have exponents of their own, all others at least `least`.
+ */
+export function exponentCode(): FunctionCode {
+  const f = new FunctionCode(4);
+  const [from, to, end, least] = [0, 1, 2, 3];
+  const [x, field, floor] = [f.local(), f.local(), f.local()];
+  f.get(least).op("i32x4.splat").set(floor);
+  f.loop();
+  f.get(to);
+  for (const half of [0, 1]) {
+    f.get(from)
+      .load(16 * half)
+      .tee(x)
+      .i32(23)
+      .op("i32x4.shr_u")
+      .wordSplat(255)
+      .op("v128.and")
+      .set(field);
+    f.wordSplat(zeroExponent16);
+    f.wordSplat(specialExponent16);
+    f.get(field).wordSplat(127).op("i32x4.sub").get(floor).op("i32x4.max_s");
+    f.get(field).wordSplat(255).op("i32x4.eq").op("v128.bitselect");
+    f.get(x).wordSplat(0x7fffffff).op("v128.and").wordSplat(0).op("i32x4.eq").op("v128.bitselect");
+  }
+  f.op("i16x8.narrow_s").store();
+  f.get(to)
+    .i32(2 * exponentsAtOnce)
+    .i32Add()
+    .set(to);
+  f.get(from)
+    .i32(4 * exponentsAtOnce)
+    .i32Add()
+    .tee(from)
+    .get(end)
+    .i32Below()
+    .branchIf(0);
+  return f.end();
+}
+
+/**
+ * From [n][k] to [k][n], k a multiple of four: `f(from, to, end, row)`, `end` the end of the source and `row` the bytes of n f32.
+ *
+ * @param permuted the even ones of eight columns come first, as fragments of accumulators have them.
+ */
+export function transposeCode(k: number, permuted: boolean): FunctionCode {
+  const f = new FunctionCode(4);
+  const [from, to, end, row] = [0, 1, 2, 3];
+  const [target, stop] = [f.counter(), f.counter()];
+  const rows = [0, 1, 2, 3].map(() => f.local());
+  const pairs = [0, 1, 2, 3].map(() => f.local());
+  const local = (list: readonly number[], at: number): number => list[at] ?? 0;
+  const rowBytes = 4 * k;
+  f.loop(); // eight columns
+  f.get(to).set(target);
+  f.get(from).i32(rowBytes).i32Add().set(stop);
+  f.loop(); // four elements of K
+  for (const half of [0, 1]) {
+    rows.forEach((x, i) => {
+      const column = permuted ? 2 * i + half : 4 * half + i;
+      f.get(from)
+        .load(column * rowBytes)
+        .set(x);
+    });
+    pairs.forEach((pair, i) => {
+      const [a, b] = i % 2 === 0 ? [0, 1] : [2, 3];
+      f.get(local(rows, a)).get(local(rows, b));
+      if (i < 2) f.shuffleWords(0, 4, 1, 5);
+      else f.shuffleWords(2, 6, 3, 7);
+      f.set(pair);
+    });
+    for (let i = 0; i < 4; i++) {
+      f.get(target);
+      for (let j = 0; j < i; j++) f.get(row).i32Add();
+      f.get(local(pairs, i & 2)).get(local(pairs, (i & 2) + 1));
+      if (i % 2 === 0) f.shuffleWords(0, 1, 4, 5);
+      else f.shuffleWords(2, 3, 6, 7);
+      f.store(16 * half);
+    }
+  }
+  f.get(target).get(row).i32(2).i32ShiftLeft().i32Add().set(target);
+  f.get(from).i32(16).i32Add().tee(from).get(stop).i32Below().branchIf(0);
+  f.end();
+  f.get(from)
+    .i32(7 * rowBytes)
+    .i32Add()
+    .set(from);
+  f.get(to).i32(32).i32Add().set(to);
+  f.get(from).get(end).i32Below().branchIf(0);
+  return f.end();
+}
