@@ -1,0 +1,67 @@
+/** Rows of matrices in shared memory, as ldmatrix and stmatrix address them: lane r gives row r. */
+import type { Instruction, Operand, Register } from "../load/types.ts";
+import type { Machine, Warp } from "../machine/state.ts";
+import { sharedTag } from "../memory/arena.ts";
+
+/** Bytes of a matrix row: eight elements of 16 bits. */
+export const rowBytes = 16;
+
+export interface MoveForm {
+  readonly address: Operand & { readonly kind: "address" };
+  readonly registers: readonly Register[];
+  readonly transposed: boolean;
+  /** No state space: the address is a generic one. */
+  readonly generic: boolean;
+  /** Bytes of a row that hold elements: 16, or fewer where 4- or 6-bit elements stand before padding. */
+  readonly usedBytes: number;
+}
+
+/**
+ * Arena offsets of the rows, row r of matrix j at 8j + r: lane 8j + r gives its address. Each is checked as a shared access of
+ * 16 bytes, of which `usedBytes` have to be written; -1 for lanes that do not take part.
+ */
+export function rowOffsets(
+  machine: Machine,
+  instruction: Instruction,
+  warp: Warp,
+  mask: number,
+  form: MoveForm,
+  mode: 0 | 1,
+  offsets: Int32Array,
+  addresses: Int32Array,
+): void {
+  const { race } = warp.block;
+  const { usedBytes } = form;
+  const rows = 8 * form.registers.length;
+  const wide = form.address.base.kind === "register" && form.address.base.register.bits === 64;
+  addresses.fill(-1);
+  for (let lane = 0; lane < rows; lane++) {
+    offsets[lane] = -1;
+    if (((mask >>> lane) & 1) === 0) continue;
+    const address = machine.address(warp, form.address, lane);
+    if (wide) {
+      const high = machine.lane(warp, form.address.base, lane, 1);
+      if (high !== (form.generic ? sharedTag : 0)) {
+        machine.report(
+          "H003",
+          instruction,
+          warp,
+          () =>
+            `lane ${lane} gives a 64-bit address that is no ${form.generic ? "generic address of" : "address in"} shared memory`,
+        );
+        machine.stop();
+      }
+    }
+    // A row with padding is accessed word by word: nobody need have written the padding.
+    const piece = usedBytes === rowBytes || address % rowBytes !== 0 ? rowBytes : 4;
+    const at = machine.shared(warp, lane, instruction, address, piece, mode);
+    for (let k = piece; k < usedBytes; k += piece)
+      machine.shared(warp, lane, instruction, address + k, piece, mode);
+    if (mode === 0) race?.read(warp, lane, at, usedBytes, instruction.index);
+    else race?.write(warp, lane, at, usedBytes, instruction.index);
+    offsets[lane] = at;
+    addresses[lane] = address;
+  }
+  machine.countBanks(warp, instruction, addresses, rowBytes);
+  machine.countTraffic("shared", mode === 0 ? rows * rowBytes : 0, mode === 0 ? 0 : rows * rowBytes);
+}
