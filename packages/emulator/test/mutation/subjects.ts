@@ -12,6 +12,8 @@ export interface Subject {
   readonly launch: Launch;
   /** Clusters at once, for kernels with cluster launch control: so few that the others are taken over. */
   readonly residentClusters?: number;
+  /** A run takes so long that the tests' sample leaves out what cheaper subjects show. */
+  readonly costly?: boolean;
 }
 
 const read = (path: string): string => readFileSync(fileURLToPath(new URL(path, import.meta.url)), "utf8");
@@ -160,6 +162,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     name: "best_mma_cpasync",
+    costly: true,
     generation: "sm_80",
     text: golden("best_mma_cpasync_128x256x64"),
     launch: ampere("cp_S3_once", 256, [128, 256, 320], "f16", 3 * 49152),
@@ -223,6 +226,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     name: "skel_sm90_wgmma_ws",
+    costly: true,
     generation: "sm_90a",
     text: corpus("skel_sm90_wgmma_ws"),
     launch: bf16([512, 256, 256], 384, 2, 229_440, [64, 64], [2, 1, 4]),
@@ -241,6 +245,7 @@ export const subjects: readonly Subject[] = [
   },
   {
     name: "tcgen05_2cta",
+    costly: true,
     generation: "sm_100a",
     text: corpus("tcgen05_2cta"),
     launch: byMaps({
@@ -259,5 +264,6 @@ export const subjects: readonly Subject[] = [
     text: corpus("skel_sm100_2cta_clc"),
     launch: bf16([1024, 256, 192], 224, 8, 229_584, [64, 128], [4, 3]),
     residentClusters: 1,
+    costly: true,
   },
 ];

@@ -2,6 +2,7 @@
 import type { Order } from "../../src/index.ts";
 import { data } from "./data.ts";
 import { bodyOf, parse, type Site, sitesOf, withBody } from "./edit.ts";
+import { equivalent } from "./equivalent.ts";
 import { type Launch, launcher, type Outcome } from "./launch.ts";
 import { launchMutators } from "./launches.ts";
 import type { FaultClass, Finder, Mutator } from "./mutator.ts";
@@ -15,7 +16,10 @@ export const mutators: readonly Mutator[] = [...waits, ...signals, ...data, ...t
 export interface Mutant {
   /** `wgmma_f16: wgmma.fence dropped, 169:1`. */
   readonly name: string;
+  readonly fault: string;
   readonly class: FaultClass;
+  /** The instruction's opcode; null for faults of the launch. */
+  readonly opcode: string | null;
   readonly subject: Subject;
   readonly finds: readonly Finder[];
   readonly text: () => string;
@@ -49,7 +53,9 @@ function mutantsOf(subject: Subject): readonly Mutant[] {
     return spread(fitting, mutator.most ?? 2).map(
       ({ site, body }): Mutant => ({
         name: `${subject.name}: ${mutator.fault}, ${placeOf(site)}`,
+        fault: mutator.fault,
         class: mutator.class,
+        opcode: site.instruction.opcode,
         subject,
         finds: mutator.finds,
         text: () => withBody(module, body),
@@ -61,7 +67,9 @@ function mutantsOf(subject: Subject): readonly Mutant[] {
     mutator.edits(subject.launch).map(
       ({ what, launch }): Mutant => ({
         name: `${subject.name}: ${mutator.fault}, ${what}`,
+        fault: mutator.fault,
         class: mutator.class,
+        opcode: null,
         subject,
         finds: mutator.finds,
         text: () => subject.text,
@@ -72,7 +80,39 @@ function mutantsOf(subject: Subject): readonly Mutant[] {
   return [...inText, ...inLaunch];
 }
 
-export const mutants = (): readonly Mutant[] => subjects.flatMap(mutantsOf);
+const right = new Set(equivalent.flatMap((x) => x.mutants));
+
+/** Every mutant that is a wrong kernel. Throws where `equivalent` names one that does not exist. */
+export function mutants(): readonly Mutant[] {
+  const planted = subjects.flatMap(mutantsOf);
+  const names = new Set(planted.map((m) => m.name));
+  const unknown = [...right].filter((name) => !names.has(name));
+  if (unknown.length > 0) throw new Error(`no such mutants: ${unknown.join("; ")}`);
+  return planted.filter((m) => !right.has(m.name));
+}
+
+/** A number from a text, the same everywhere. */
+const hash = (text: string): number =>
+  [...text].reduce((h, c) => (Math.imul(h, 31) + (c.codePointAt(0) ?? 0)) >>> 0, 7);
+
+/** Of every fault one mutant in each generation that it occurs in, decided by the fault's name; a costly subject's only where no other has it. */
+export function sampleOf(all: readonly Mutant[]): readonly Mutant[] {
+  const groups = new Map<string, Mutant[]>();
+  for (const m of all) {
+    const key = `${m.fault}/${m.subject.generation}`;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [m]);
+    else group.push(m);
+  }
+  const chosen = new Set(
+    [...groups].flatMap(([key, group]) => {
+      const cheap = group.filter((m) => m.subject.costly !== true);
+      const from = cheap.length > 0 ? cheap : group;
+      return from[hash(key) % from.length] ?? [];
+    }),
+  );
+  return all.filter((m) => chosen.has(m));
+}
 
 /** What one mutant came to. `by` is null for a survivor; `seen` is everything that was found, with the order. */
 export interface Verdict {
@@ -97,7 +137,8 @@ export function verdictOn(mutant: Mutant): Verdict {
     const outcome: Outcome = run(configOf(mutant.subject, order, 5));
     const found = [...outcome.rules, ...(outcome.wrong ? ["numbers"] : [])];
     seen.push(...found.map((f) => `${f} ${order}`));
-    const by = mutant.finds.find((f) => found.includes(f));
+    const allowed: readonly string[] = mutant.finds;
+    const by = mutant.finds.find((f) => f === found.find((x) => allowed.includes(x)));
     if (by !== undefined) return { by, seen };
   }
   return { by: null, seen };

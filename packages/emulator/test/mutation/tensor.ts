@@ -102,7 +102,7 @@ const memory: readonly Mutator[] = [
     class: "tensor memory",
     on: ["tcgen05.mma", "tcgen05.commit"],
     edit: otherGroup,
-    finds: ["H072", "H074", "H075", "H076", "H030", "H083", "numbers"],
+    finds: ["H030", "H072", "H074", "H075", "H076", "H083", "H087"],
     most: 2,
   },
   {

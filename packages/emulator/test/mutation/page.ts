@@ -1,0 +1,66 @@
+/** docs/hazards/mutation.md from what a full run of the suite found. */
+import { equivalent } from "./equivalent.ts";
+import { type Finder, faultClasses } from "./mutator.ts";
+import { subjects } from "./subjects.ts";
+import { type Mutant, mutators, type Verdict } from "./suite.ts";
+
+/** Mutants and found ones of each class. */
+export interface Tally {
+  readonly class: string;
+  readonly mutants: number;
+  readonly found: number;
+  readonly by: ReadonlyMap<Finder, number>;
+}
+
+export const tallies = (verdicts: ReadonlyMap<Mutant, Verdict>): readonly Tally[] =>
+  faultClasses.map((name) => {
+    const of = [...verdicts].filter(([m]) => m.class === name);
+    const by = new Map<Finder, number>();
+    for (const [, v] of of) if (v.by !== null) by.set(v.by, (by.get(v.by) ?? 0) + 1);
+    return { class: name, mutants: of.length, found: of.filter(([, v]) => v.by !== null).length, by };
+  });
+
+const finders = (by: Tally["by"]): string =>
+  [...by]
+    .sort(([p, x], [q, y]) => y - x || (p < q ? -1 : 1))
+    .map(([name, n]) => `${name} ${n}`)
+    .join(", ");
+
+/** The page's text. */
+export function pageOf(verdicts: ReadonlyMap<Mutant, Verdict>): string {
+  const rows = tallies(verdicts);
+  const sum = (of: (row: Tally) => number): number => rows.reduce((s, row) => s + of(row), 0);
+  const all = new Map<Finder, number>();
+  for (const row of rows) for (const [name, n] of row.by) all.set(name, (all.get(name) ?? 0) + n);
+  const missed = [...verdicts].filter(([, v]) => v.by === null).map(([m]) => m.name);
+  return `# Planted faults
+
+How well the [checks](README.md) find mistakes is measured by planting some. ${mutators.length} kinds of fault, each an edit of the syntax tree with its
+precondition and the rules that should find it (\`packages/emulator/test/mutation/\`), go into ${subjects.length} kernels of four generations:
+${subjects.map((s) => `\`${s.name}\` (${s.generation})`).join(", ")}.
+A fault counts as found when a rule of its own set reports in one of three orders (random, lazy, eager), or when the numbers are
+wrong and the set says that nothing but the numbers could show it. The kernels as they are give no finding in eager and lazy order
+and under twenty seeds each.
+
+Tests plant one mutant of every fault in every generation; with \`TILEWRIGHT_SLOW=1\` all of them. This page is of all of them, written by
+\`TILEWRIGHT_SLOW=1 TILEWRIGHT_UPDATE_DOCS=1 npx vitest run --project unit packages/emulator/test/mutation.test.ts\`.
+
+| class | mutants | found | by |
+|---|---:|---:|---|
+${rows.map((r) => `| ${r.class} | ${r.mutants} | ${r.found} | ${finders(r.by)} |`).join("\n")}
+| all | ${sum((r) => r.mutants)} | ${sum((r) => r.found)} | ${finders(all)} |
+
+A mutant is credited to what reported first; most are seen by several.
+
+## Not found
+
+${missed.length === 0 ? "None." : missed.map((name) => `* ${name}`).join("\n")}
+
+## Planted, but no fault
+
+These edits leave a right kernel, and are not counted. A doubled \`cp.async.commit_group\` is not planted at all: an empty group makes
+every later wait stricter. \`griddepcontrol\` has no effect in the emulator.
+
+${equivalent.map(({ reason, mutants }) => `* ${reason}\n${mutants.map((name) => `  * ${name}`).join("\n")}`).join("\n")}
+`;
+}
