@@ -152,4 +152,10 @@ export interface Emulator {
   encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array>;
   /** Errors are launches that cannot start; what goes wrong while running is in the report. */
   launch(module: LoadedModule, entry: string, config: LaunchConfig): Checked<LaunchReport>;
+  /**
+   * The same, with the same memory, findings and counters, by the threads that the device was made with. Clusters that know nothing of
+   * one another are divided among them; a launch whose clusters communicate, or that has shown a finding, is run in one
+   * piece here. Until the promise settles nothing else may be done with the device.
+   */
+  launchParallel(module: LoadedModule, entry: string, config: LaunchConfig): Promise<Checked<LaunchReport>>;
 }

@@ -1,6 +1,14 @@
 /** The emulated device: memory, modules and launches. */
 import { type Checked, err, InternalError, ok, type TensorMapSpec } from "@tilewright/ir";
-import type { DevicePointer, Emulator, LaunchConfig, LaunchReport, LoadedModule, Order } from "./api.ts";
+import type {
+  DevicePointer,
+  Emulator,
+  LaunchConfig,
+  LaunchReport,
+  LoadedModule,
+  Order,
+  Waits,
+} from "./api.ts";
 import { encodeTensorMap } from "./bulk/map.ts";
 import { allChecks, Findings, LaunchStopped } from "./checkers/findings.ts";
 import type { Block, Piece } from "./compile/blocks.ts";
@@ -19,10 +27,13 @@ import { type KernelProgram, loadProgram, type Program } from "./load/module.ts"
 import { Refusal } from "./load/refusal.ts";
 import { MemoryPaths } from "./machine/paths.ts";
 import { defaultRegisters } from "./machine/registers.ts";
-import { type LaunchArea, LaunchRun, type LaunchShape } from "./machine/run.ts";
+import { type LaunchArea, LaunchRun, type LaunchShape, type WaveRange } from "./machine/run.ts";
 import { encodeParameters, validateLaunch } from "./machine/validate.ts";
 import { Arena, globalTag } from "./memory/arena.ts";
 import { arithmeticOf, leastArithmetic, type TensorArithmetic } from "./numerics/tensorcore.ts";
+import { LaunchThreads } from "./parallel/client.ts";
+import type { LaunchPort, PartReply, PartRequest, PartResult } from "./parallel/ports.ts";
+import { isIndependent, mergeCounters, mergeMemory, wavesOf } from "./parallel/split.ts";
 
 export interface EmulatorOptions {
   /** Most bytes of device memory and launch state together. Default 1 GiB, at most 2 GiB. */
@@ -32,6 +43,8 @@ export interface EmulatorOptions {
    * reads). Default: all, up to 512 and up to what the memory limit allows. Other kernels run one block after another.
    */
   readonly residentBlocks?: number;
+  /** Threads for `launchParallel`, each of which runs `serveLaunches`. */
+  readonly threads?: readonly LaunchPort[];
 }
 
 const defaultMemory = 2 ** 30;
@@ -57,10 +70,14 @@ class EmulatedDevice implements Emulator {
   readonly #scratch: Scratch = createScratch();
   readonly #host: Host;
   readonly #compiled = new WeakMap<KernelProgram, Map<string, Compiled>>();
-  /** Modules this device has loaded: their variables lie in its memory. */
-  readonly #modules = new WeakSet<LoadedModule>();
+  /** Modules this device has loaded, with their text: their variables lie in its memory. */
+  readonly #modules = new WeakMap<LoadedModule, string>();
+  readonly #options: EmulatorOptions;
+  readonly #threads: LaunchThreads;
 
   constructor(options: EmulatorOptions) {
+    this.#options = options;
+    this.#threads = new LaunchThreads(options.threads ?? []);
     this.#arena = new Arena(options.memoryLimit ?? defaultMemory);
     this.#resident = options.residentBlocks ?? null;
     this.#host = { paths: idlePaths };
@@ -71,7 +88,7 @@ class EmulatedDevice implements Emulator {
     if (!loaded.ok) return loaded;
     const placed = this.#placeVariables(loaded.value);
     if (!placed.ok) return placed;
-    this.#modules.add(loaded.value);
+    this.#modules.set(loaded.value, ptx);
     return loaded;
   }
 
@@ -163,10 +180,69 @@ class EmulatedDevice implements Emulator {
     if (program === undefined) return err([unknownEntry(entry, [...module.programs.keys()])]);
     const valid = validateLaunch(program.kernel, config);
     if (!valid.ok) return valid;
-    return this.#launch(program, config, arithmeticOf(config.arithmetic ?? module.target) ?? leastArithmetic);
+    const ran = this.#launch(program, config, arithmeticFor(module, config));
+    return ran.ok ? ok(ran.value.report) : ran;
   }
 
-  #launch(program: KernelProgram, config: LaunchConfig, arithmetic: TensorArithmetic): Checked<LaunchReport> {
+  async launchParallel(
+    module: LoadedModule,
+    entry: string,
+    config: LaunchConfig,
+  ): Promise<Checked<LaunchReport>> {
+    const started = now();
+    const alone = (): Checked<LaunchReport> => this.launch(module, entry, config);
+    const text = this.#modules.get(module);
+    const program = isProgram(module) ? module.programs.get(entry) : undefined;
+    if (text === undefined || program === undefined || !isProgram(module)) return alone();
+    if (!validateLaunch(program.kernel, config).ok || !isIndependent(program)) return alone();
+    const parts = Math.min(this.#threads.count, this.#waves(program, config));
+    if (parts < 2) return alone();
+    const results = await this.#threads.run(parts, {
+      text,
+      entry,
+      config,
+      variables: module.variables.map(({ variable }) => variable.offset),
+      ...this.#arena.heap(),
+      residentBlocks: this.#resident,
+      memoryLimit: this.#options.memoryLimit ?? defaultMemory,
+    });
+    const [first, ...others] = results.filter((result) => result !== null);
+    if (first === undefined || others.length + 1 < parts) return alone();
+    const counters = mergeCounters(program, first, others);
+    const { fuel = defaultFuel } = config;
+    if (counters.warpInstructions > fuel || !mergeMemory(this.#arena, [first, ...others])) return alone();
+    return ok({ completed: true, findings: [], counters, timeMs: now() - started });
+  }
+
+  /** Groups of clusters that are resident together, one after another. */
+  #waves(program: KernelProgram, config: LaunchConfig): number {
+    const { grid, cluster, resident } = this.#shape(program, config);
+    const ratio = grid.reduce((n, blocks, axis) => (n * blocks) / (cluster[axis] ?? 1), 1);
+    return Math.ceil(ratio / resident);
+  }
+
+  /** A part of another device's launch, whose heap this one takes over; null when it is not clean, or cannot start at all. */
+  runPart(program: Program, request: PartRequest): PartResult | null {
+    const { entry, config, part, parts } = request;
+    const kernel = program.programs.get(entry);
+    if (kernel === undefined || !this.#arena.adopt(request.heap, request.shadow).ok) return null;
+    program.variables.forEach(({ variable }, k) => {
+      variable.offset = request.variables[k] ?? 0;
+    });
+    const [from, to] = wavesOf(this.#waves(kernel, config), part, parts);
+    const ran = this.#launch(kernel, config, arithmeticFor(program, config), { from, to });
+    if (!ran.ok) return null;
+    const { report, waits } = ran.value;
+    if (!report.completed || report.findings.length > 0) return null;
+    return { ...this.#arena.heap(), counters: report.counters, waits };
+  }
+
+  #launch(
+    program: KernelProgram,
+    config: LaunchConfig,
+    arithmetic: TensorArithmetic,
+    range: WaveRange = { from: 0, to: Number.POSITIVE_INFINITY },
+  ): Checked<{ readonly report: LaunchReport; readonly waits: readonly Waits[] }> {
     const started = now();
     const { kernel } = program;
     const checks =
@@ -177,7 +253,8 @@ class EmulatedDevice implements Emulator {
           : config.checks;
     const findings = new Findings(checks, config.disable);
     const race = (findings.wants("race") || findings.wants("async")) && usesShared(program, config);
-    const shape = { ...this.#shape(program, config), arithmetic };
+    const waves = isIndependent(program) ? range : null;
+    const shape = { ...this.#shape(program, config), arithmetic, waves };
     const area = this.#place(program, shape);
     if (!area.ok) return area;
     const parameters = encodeParameters(kernel, config.params);
@@ -212,15 +289,14 @@ class EmulatedDevice implements Emulator {
     this.#host.paths = idlePaths;
     const end = area.value.end;
     this.#arena.clearShadow(area.value.parameters, end - area.value.parameters);
-    return ok({
-      completed,
-      findings: findings.list(),
-      counters: run.counters(),
+    const report = {
+      ...{ completed, findings: findings.list(), counters: run.counters() },
       timeMs: now() - started,
-    });
+    };
+    return ok({ report, waits: run.waits() });
   }
 
-  #shape(program: KernelProgram, config: LaunchConfig): Omit<LaunchShape, "arithmetic"> {
+  #shape(program: KernelProgram, config: LaunchConfig): Omit<LaunchShape, "arithmetic" | "waves"> {
     const { kernel } = program;
     const dynamicShared = config.dynamicSmem ?? 0;
     const cluster = config.cluster ?? kernel.requiredCluster ?? [1, 1, 1];
@@ -336,6 +412,9 @@ const pointerOf = (offset: number): DevicePointer => (BigInt(globalTag) << 32n) 
 const offsetOf = (pointer: DevicePointer): number =>
   pointer >> 32n === BigInt(globalTag) ? Number(pointer & 0xffffffffn) : -1;
 
+const arithmeticFor = (module: LoadedModule, config: LaunchConfig): TensorArithmetic =>
+  arithmeticOf(config.arithmetic ?? module.target) ?? leastArithmetic;
+
 const isProgram = (module: LoadedModule): module is Program => "programs" in module;
 
 /** Whether a block reads memory that other thread blocks may write: an mbarrier.test_wait only asks its own cluster. */
@@ -399,6 +478,43 @@ const idlePaths = {
   strongGlobal: notRunning,
   clock: notRunning,
 };
+
+/** Modules that a serving thread keeps decoded and compiled. */
+const keptPrograms = 16;
+
+/**
+ * Serve a device of another thread (`createEmulator({ threads })`): what comes over the port are parts of its launches. Returns at
+ * once; the port keeps on answering.
+ */
+export function serveLaunches(port: LaunchPort): void {
+  let device: EmulatedDevice | null = null;
+  const programs = new Map<string, Program>();
+  const answer = (request: PartRequest): PartResult | null => {
+    let program = programs.get(request.text);
+    if (program === undefined) {
+      const loaded = loadProgram(request.text);
+      if (!loaded.ok) return null;
+      program = loaded.value;
+      if (programs.size === keptPrograms) programs.clear();
+      programs.set(request.text, program);
+    }
+    const { residentBlocks, memoryLimit } = request;
+    device ??= new EmulatedDevice({ memoryLimit, ...(residentBlocks === null ? {} : { residentBlocks }) });
+    return device.runPart(program, request);
+  };
+  port.onmessage = ({ data }) => {
+    const request = data as PartRequest;
+    let result: PartResult | null = null;
+    try {
+      result = answer(request);
+    } catch {
+      // A fault of the emulator's own shows again, with its text, when the launch is run in one piece.
+      device = null;
+    }
+    const moved = result === null ? [] : [result.heap.buffer, result.shadow.buffer];
+    port.postMessage({ id: request.id, result } satisfies PartReply, moved);
+  };
+}
 
 /** A device with no memory in use and no modules. Devices share nothing. */
 export function createEmulator(options: EmulatorOptions = {}): Emulator {

@@ -14,4 +14,5 @@ export type {
   Waits,
 } from "./api.ts";
 export { type RuleId, rules } from "./checkers/rules.ts";
-export { createEmulator, type EmulatorOptions } from "./emulator.ts";
+export { createEmulator, type EmulatorOptions, serveLaunches } from "./emulator.ts";
+export type { LaunchPort } from "./parallel/ports.ts";

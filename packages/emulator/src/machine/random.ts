@@ -6,6 +6,11 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
+  /** Go on as wave `wave` of a launch with this seed, whatever came before. */
+  restart(seed: number, wave: number): void {
+    this.#state = (Math.imul(seed ^ 0x5bd1e995, 0x9e3779b1) + Math.imul(wave, 0x85ebca6b)) >>> 0;
+  }
+
   /** Uniform in [0, 1). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;

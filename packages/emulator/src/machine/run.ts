@@ -1,5 +1,5 @@
 /** One launch: blocks made resident cluster by cluster, their warps scheduled, and what came of it. */
-import type { Counters, Order } from "../api.ts";
+import type { Counters, Order, Waits } from "../api.ts";
 import { type Findings, LaunchStopped } from "../checkers/findings.ts";
 import type { RuleId } from "../checkers/rules.ts";
 import type { Piece } from "../compile/blocks.ts";
@@ -36,6 +36,12 @@ import { resolveWindow } from "./window.ts";
 
 export type Vector = readonly [number, number, number];
 
+/** A stretch of the waves of a launch; `to` is Infinity for the last one. */
+export interface WaveRange {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** What a launch has been checked to be (machine/validate.ts). */
 export interface LaunchShape {
   readonly grid: Vector;
@@ -52,6 +58,11 @@ export interface LaunchShape {
   readonly resident: number;
   /** Registers per thread at the start, for setmaxnreg. */
   readonly registersPerThread: number;
+  /**
+   * Clusters that know nothing of one another run in waves, each from its own random numbers on, so that waves can be run apart:
+   * those from `from` up to `to`. Null for all others: the next cluster starts when one ends.
+   */
+  readonly waves: WaveRange | null;
   /** Whose tensor cores compute. */
   readonly arithmetic: TensorArithmetic;
 }
@@ -172,8 +183,22 @@ export class LaunchRun implements Machine {
     const shuffle = shape.order === "random" && (shape.resident === 1 || shape.resident >= total);
     const sequence = shuffle ? this.#random.permutation(total) : Array.from({ length: total }, (_, k) => k);
     if (shape.order === "lazy" && shape.resident === 1) sequence.reverse();
+    if (shape.waves === null) this.#runSequence(sequence, true);
+    else {
+      const { from, to } = shape.waves;
+      const size = shape.resident;
+      for (let wave = from; wave < to && wave * size < total; wave++) {
+        if (wave > 0) this.#random.restart(shape.seed, wave);
+        this.#runSequence(sequence.slice(wave * size, (wave + 1) * size), wave === 0);
+      }
+    }
+  }
+
+  /** Run clusters, as many together as may be resident; `sampled`: the first one's shared accesses are. */
+  #runSequence(sequence: readonly number[], sampling: boolean): void {
+    const { shape } = this.#fields;
     const resident: (ClusterState | null)[] = new Array<ClusterState | null>(
-      Math.min(shape.resident, total),
+      Math.min(shape.resident, sequence.length),
     ).fill(null);
     // The random numbers of kernels that cancel nothing stay what they are.
     const pending = new PendingClusters(sequence, shape.order === "random" ? this.#random : null);
@@ -182,7 +207,7 @@ export class LaunchRun implements Machine {
     for (;;) {
       for (let slot = 0; slot < resident.length; slot++) {
         if (resident[slot] !== null) continue;
-        const sampled = pending.taken === 0;
+        const sampled = sampling && pending.taken === 0;
         const index = pending.start();
         if (index !== null) resident[slot] = this.#places.start(index, slot, sampled);
       }
@@ -429,5 +454,10 @@ export class LaunchRun implements Machine {
 
   counters(): Counters {
     return this.#tally.counters(this.#blocks);
+  }
+
+  /** Of all blocking instructions, those that were not executed, too. */
+  waits(): readonly Waits[] {
+    return this.#tally.waits(this.#blocks);
   }
 }

@@ -89,6 +89,11 @@ export class Tally {
     this.#extra[space].written += written;
   }
 
+  /** Of all blocking instructions, executed or not, in the order of the text. */
+  waits(blocks: readonly RunnableBlock[]): readonly Waits[] {
+    return waitsOf(blocks);
+  }
+
   counters(blocks: readonly RunnableBlock[]): Counters {
     const instructions: Record<string, number> = {};
     let warpInstructions = 0;
@@ -123,7 +128,7 @@ export class Tally {
       sharedWavefronts: sharedAccesses.reduce((sum, { wavefronts }) => sum + wavefronts, 0),
       sharedConflicts: sharedAccesses.reduce((sum, { conflicts }) => sum + conflicts, 0),
       sharedAccesses,
-      waits: waitsOf(blocks),
+      waits: waitsOf(blocks).filter(({ executions }) => executions > 0),
     };
   }
 
@@ -136,7 +141,7 @@ export class Tally {
 
 function waitsOf(blocks: readonly RunnableBlock[]): readonly Waits[] {
   return blocks.flatMap(({ terminator, terminations, blocked, polls }) => {
-    if (terminator?.operation.kind !== "wait" || terminations === 0) return [];
+    if (terminator?.operation.kind !== "wait") return [];
     const { text, location } = terminator;
     return [{ instruction: text, location, executions: terminations, blocked, polls }];
   });

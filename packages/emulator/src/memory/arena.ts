@@ -161,6 +161,24 @@ export class Arena {
     return true;
   }
 
+  /** Take over another arena's heap, word for word, with its shadow. Allocations stay unknown. */
+  adopt(heap: Int32Array, shadow: Uint8Array): Checked<true> {
+    const top = heapBase + 4 * heap.length;
+    const grown = this.ensure(top);
+    if (!grown.ok) return grown;
+    this.clearShadow(heapBase, Math.max(top, this.heapTop) - heapBase);
+    this.words.set(heap, heapBase >> 2);
+    this.shadow.set(shadow, heapBase >> 2);
+    this.heapTop = top;
+    return ok(true);
+  }
+
+  /** A copy of the heap's words and of their shadow. */
+  heap(): { readonly heap: Int32Array<ArrayBuffer>; readonly shadow: Uint8Array<ArrayBuffer> } {
+    const [from, to] = [heapBase >> 2, this.heapTop >> 2];
+    return { heap: this.words.slice(from, to), shadow: this.shadow.slice(from, to) };
+  }
+
   /** The live allocation that holds all of [offset, offset+size), if any. */
   find(offset: number, size: number): Allocation | undefined {
     return this.allocations.find((a) => a.live && offset >= a.offset && offset + size <= a.offset + a.size);
