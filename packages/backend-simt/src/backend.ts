@@ -1,4 +1,4 @@
-/** The SIMT backend: fp32 multiply-adds on CUDA cores, for sm_70 and everything after it. */
+/** The SIMT backend: fp32 multiply-adds on CUDA cores, of f32, f16 and bf16 matrices, for sm_70 and everything after it. */
 import {
   type Backend,
   bindEdges,
@@ -6,6 +6,8 @@ import {
   bindOwnership,
   bindRaster,
   type Diagnostic,
+  type DType,
+  type EpilogueStep,
   elideGuards,
   err,
   loadFragments,
@@ -23,6 +25,7 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
+import { castDTypes, memoryDTypes } from "./lower/convert.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -66,6 +69,19 @@ export const simt: Backend = {
   lower,
 };
 
+/** dtypes of each step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
+const servedDTypes: Readonly<Record<EpilogueStep["kind"], readonly DType[]>> = {
+  bias: memoryDTypes,
+  scale: memoryDTypes,
+  residual: memoryDTypes,
+  gate: memoryDTypes,
+  output: memoryDTypes,
+  cast: castDTypes,
+  reduce: ["f32"],
+  activation: ["f32"],
+  clamp: ["f32"],
+};
+
 function supports(target: Target): Verdict {
   if (target.major >= MIN_MAJOR) return ok(true);
   return err([
@@ -86,12 +102,12 @@ function accepts(problem: Problem): Verdict {
   };
   const operands = { a: problem.a, b: problem.b, c: problem.c, d: problem.d };
   for (const [name, operand] of Object.entries(operands))
-    if (operand && operand.dtype !== "f32")
+    if (operand && !memoryDTypes.includes(operand.dtype))
       refuse(
         "TW1802",
         `problem.${name}.dtype`,
-        `the simt backend computes in f32; ${name.toUpperCase()} is ${operand.dtype}`,
-        "use --dtype f32",
+        `the simt backend reads and stores ${memoryDTypes.join(", ")}; ${name.toUpperCase()} is ${operand.dtype}`,
+        name === "a" || name === "b" ? "use --dtype f32" : "use --d-dtype f32",
       );
   if (problem.acc !== "f32")
     refuse(
@@ -112,14 +128,13 @@ function accepts(problem: Problem): Verdict {
     );
   problem.epilogue.forEach((step, index) => {
     const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
-    if (step.kind !== "cast" && dtype === "f32") return;
+    const served = servedDTypes[step.kind];
+    if (served.includes(dtype)) return;
     refuse(
       "TW1805",
       `problem.epilogue[${index}]`,
-      step.kind === "cast"
-        ? `casts are not served: D is f32`
-        : `${step.kind} reads or stores ${dtype}, not f32`,
-      "use f32 in every step, and no cast",
+      `${step.kind} in ${dtype} is not served by the simt backend`,
+      `use ${served.join(", ")}`,
     );
   });
   return reasons.length === 0 ? ok(true) : err(reasons);

@@ -1,5 +1,12 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { type Diagnostic, hasFeature, type Problem, type Schedule, type Target } from "@tilewright/ir";
+import {
+  type Diagnostic,
+  hasFeature,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  type Target,
+} from "@tilewright/ir";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
 
 /**
@@ -8,6 +15,9 @@ import { readSchedule, type SimtSchedule } from "./schedule.ts";
  */
 const OVERHEAD_REGISTERS = 40;
 
+/** Of one asynchronous copy (PTX ISA, cp.async: cp-size is 4, 8 or 16). */
+const ASYNC_LEAST_BYTES = 4;
+
 /** One rule: what is wrong, or null. The code is the rule's own. */
 interface Rule {
   readonly code: Diagnostic["code"];
@@ -15,15 +25,20 @@ interface Rule {
   readonly find: (
     s: SimtSchedule,
     target: Target,
+    problem: Problem,
   ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
 }
 
-/** Bytes of shared memory, without padding. */
-export const stagedBytes = (s: SimtSchedule): number => {
+/** Elements of the tiles that one stage holds in shared memory. */
+const stagedElements = (s: SimtSchedule): number => {
   const a = s.stage.includes("a") ? s.tileM * s.tileK : 0;
   const b = s.stage.includes("b") ? s.tileN * s.tileK : 0;
-  return s.stage === "off" ? 0 : (a + b) * 4 * s.stages;
+  return s.stage === "off" ? 0 : a + b;
 };
+
+/** Bytes of shared memory, without padding. Tiles keep the matrices' dtype. */
+export const stagedBytes = (s: SimtSchedule, elementBytes = 4): number =>
+  stagedElements(s) * elementBytes * s.stages;
 
 export const threadsOf = (s: SimtSchedule): number => s.warpsM * s.warpsN * 32;
 
@@ -31,7 +46,7 @@ export const threadsOf = (s: SimtSchedule): number => s.warpsM * s.warpsN * 32;
 export function estimateRegisters(s: SimtSchedule): number {
   const accumulators = s.threadM * s.threadN;
   const fragments = (s.threadM + s.threadN) * s.frag;
-  const held = s.copy === "direct" ? stagedBytes(s) / 4 / s.stages / threadsOf(s) : 0;
+  const held = s.copy === "direct" ? stagedElements(s) / threadsOf(s) : 0;
   // Fragments that come straight from global memory: ptxas moves all loads of the unrolled chunk to its start, and each guarded one
   // holds its zero beside its value.
   const early = (s.stage.includes("a") ? 0 : s.threadM) + (s.stage.includes("b") ? 0 : s.threadN);
@@ -95,13 +110,13 @@ const rules: readonly Rule[] = [
   {
     code: "TW2107",
     at: "schedule.stages",
-    find: (s, target) => {
-      const bytes = stagedBytes(s);
+    find: (s, target, problem) => {
+      const bytes = stagedBytes(s, sizeOf(problem.a.dtype));
       const most = target.limits.maxSmemPerBlock;
       if (bytes <= most) return null;
       const fit = Math.floor(most / (bytes / s.stages));
       return {
-        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} f32 need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
+        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${problem.a.dtype} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
         hint:
           fit > 0
             ? `nearest legal: stages=${fit}`
@@ -216,13 +231,24 @@ const rules: readonly Rule[] = [
           }
         : null,
   },
+  {
+    code: "TW2117",
+    at: "schedule.copy",
+    find: (s, _target, { a }) =>
+      s.copy === "cp.async" && sizeOf(a.dtype) < ASYNC_LEAST_BYTES
+        ? {
+            message: `cp.async moves ${ASYNC_LEAST_BYTES} bytes or more; an ${a.dtype} of a row that starts anywhere has ${sizeOf(a.dtype)}`,
+            hint: "nearest legal: copy=direct",
+          }
+        : null,
+  },
 ];
 
-/** Reasons why a schedule is illegal on this target; empty when it is legal. Sizes of the problem never matter. */
-export function checkSchedule(_problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
+/** Reasons why a schedule is illegal on this target; empty when it is legal. Sizes of the problem never matter, the dtype of A and B does. */
+export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
   const s = readSchedule(schedule);
   return rules.flatMap((rule): Diagnostic[] => {
-    const found = rule.find(s, target);
+    const found = rule.find(s, target, problem);
     if (!found) return [];
     const { message, hint, unsupported } = found;
     return [{ code: rule.code, kind: unsupported ? "unsupported" : "invalid", at: rule.at, message, hint }];

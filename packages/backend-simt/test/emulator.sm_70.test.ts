@@ -1,3 +1,5 @@
-import { conformance } from "./support/conformance.ts";
+import { conformance } from "@tilewright/conformance";
+import { simt } from "../src/backend.ts";
+import { optionsFor } from "./support/conformance.ts";
 
-conformance("sm_70", 0, 105);
+conformance(simt, optionsFor("sm_70", 0));

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
 import { winners } from "../src/winners.ts";
 import { scheduleOf } from "./support/build.ts";
-import { problemOf, randomProblem, randomSchedule, targetOf } from "./support/cases.ts";
+import { problemOf, randomF32, randomSchedule, targetOf } from "./support/cases.ts";
 
 const problem = problemOf({ m: 300, n: 200, k: 77, dtype: "f32" });
 const sm70 = targetOf("sm_70");
@@ -58,7 +58,7 @@ describe("schedules()", () => {
     for (const arch of ["sm_70", "sm_75", "sm_80", "sm_86", "sm_90a", "sm_100a", "sm_120a"]) {
       const target = targetOf(arch);
       for (let i = 0; i < 20; i++) {
-        const some = randomProblem(random, 5000);
+        const some = randomF32(random, 5000);
         const list = [...simt.schedules(some, target)];
         expect(list.length).toBeGreaterThan(0);
         for (const schedule of list) expect(simt.check(some, schedule, target)).toEqual([]);

@@ -1,5 +1,6 @@
 /** Where backends are composed: a new one is a line here and a dependency in package.json. */
+import { mma } from "@tilewright/backend-mma";
 import { simt } from "@tilewright/backend-simt";
 import type { Backend } from "@tilewright/ir";
 
-export const backends: readonly Backend[] = [simt];
+export const backends: readonly Backend[] = [mma, simt];

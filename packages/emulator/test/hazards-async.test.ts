@@ -120,11 +120,11 @@ describe("rings through mbarriers", () => {
     );
   });
   test.each([
-    ["H009", "the consumer does not wait", (text) => text.replace(/CW:[^;]*;\s*@!%p2 bra CW;/, "")],
+    ["H009", "the consumer does not wait", (text: string) => text.replace(/CW:[^;]*;\s*@!%p2 bra CW;/, "")],
     [
       "H030",
       "the producer does not wait: it overruns the phase that the consumer asks for",
-      (text) => text.replace(/PW:[^;]*;\s*@!%p2 bra PW;/, ""),
+      (text: string) => text.replace(/PW:[^;]*;\s*@!%p2 bra PW;/, ""),
     ],
     ["H006", "the consumer waits for the wrong parity", swapped("[%r12], %r10;", "[%r12], 1;")],
     ["H009", "the consumer waits for the other stage", swapped("[%r12], %r10;", "[bars], %r10;")],

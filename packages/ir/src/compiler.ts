@@ -232,6 +232,17 @@ function givenPlan(
   return ok([{ backend, schedule: parsed.value, text: printSchedule(backend.schedule, parsed.value) }]);
 }
 
+/** The backends that serve a problem; the reasons of all of them when none does. */
+const ableTo = (
+  backends: readonly Backend[],
+  problem: Problem,
+  target: Target,
+): Checked<readonly Backend[]> =>
+  collect(backends, true, (backend) => {
+    const verdict = verdictOf(backend, problem, target);
+    return verdict.ok ? ok([backend]) : verdict;
+  });
+
 type ProblemInput = Extract<CompileInput, { readonly problem: Problem }>;
 
 function compileProblem(
@@ -240,13 +251,14 @@ function compileProblem(
   version: string,
 ): Checked<Artifact> {
   const { problem, target, schedule } = input;
-  const planned = collect(backends, false, (backend) => {
-    const verdict = verdictOf(backend, problem, target);
-    if (!verdict.ok) return verdict;
-    return schedule === undefined
+  const able = ableTo(backends, problem, target);
+  if (!able.ok) return able;
+  // What other backends lack says nothing about the schedule.
+  const planned = collect(able.value, false, (backend) =>
+    schedule === undefined
       ? bestPlans(backend, problem, target, 1)
-      : givenPlan(backend, problem, target, schedule);
-  });
+      : givenPlan(backend, problem, target, schedule),
+  );
   if (!planned.ok) return planned;
   const [plan] = planned.value;
   if (plan === undefined) throw new InternalError("a plan was promised and not made");
@@ -275,10 +287,7 @@ function compileProgram(
       : ok({ program: from, locations: new Map<object, SourceLocation>() });
   if (!parsed.ok) return parsed;
   const { program, locations } = parsed.value;
-  const able = collect(backends, false, (backend) => {
-    const verdict = verdictOf(backend, program.problem, input.target);
-    return verdict.ok ? ok([backend]) : verdict;
-  });
+  const able = ableTo(backends, program.problem, input.target);
   if (!able.ok) return able;
   const [backend] = able.value;
   if (backend === undefined) throw new InternalError("a backend was promised and not found");

@@ -50,6 +50,7 @@ export const rows = {
   hang: { code: "TW6024", kind: "check" },
   crash: { code: "TW6025", kind: "check" },
   worker: { code: "TW6026", kind: "toolchain" },
+  pipe: { code: "TW6027", kind: "unsupported" },
 } as const satisfies Record<string, Row>;
 
 export type RuntimeCode = keyof typeof rows;

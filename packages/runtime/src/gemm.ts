@@ -98,7 +98,7 @@ export function runGemm(
 }
 
 /** Launch-time scalars of the epilogue, under the names of their steps. */
-export function stepScalars(inputs: GemmInputs): LaunchEnvironment {
+export function stepScalars(inputs: Pick<GemmInputs, "steps">): LaunchEnvironment {
   const scalars: Record<string, number> = {};
   (inputs.steps ?? []).forEach((value, index) => {
     if (typeof value === "number") scalars[`epilogue${index}`] = value;

@@ -43,6 +43,7 @@ export type {
   IsolatedLaunch,
   IsolatedLaunchResult,
 } from "./isolation/protocol.ts";
+export type { KeptReplay } from "./isolation/replay.ts";
 export { type KernelBuffers, type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
 export {
   type ChosenDevice,

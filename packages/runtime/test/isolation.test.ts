@@ -7,6 +7,7 @@ import { afterAll, expect, test } from "vitest";
 import { IsolatedDevice, type IsolatedOptions } from "../src/isolation/isolated.ts";
 import { workerFile } from "../src/isolation/process.ts";
 import type { IsolatedLaunch } from "../src/isolation/protocol.ts";
+import { keepReplay, launchReplay } from "../src/isolation/replay.ts";
 import { gemmArtifact, integers, product } from "./artifact.ts";
 import { bytesOf, codesOf, floatsOf, must } from "./device-conformance.ts";
 import { axpyPtx, gemmPtx } from "./kernels.ts";
@@ -112,6 +113,68 @@ test("a GEMM that faults has its inputs and scalars in the replay", async () => 
     d: { bytes: 16, fill: "none" },
   });
   expect(launch.params).toEqual([{ buffer: "a" }, { buffer: "b" }, { buffer: "d" }, 0.5, 2, 2]);
+});
+
+test("a GEMM of several kernels is replayed by a launch file each, every one with what the one before left", async () => {
+  using device = await open({ timeout: 1 });
+  const artifact = gemmArtifact({ m: 2, n: 2, k: 2, alpha: 1 });
+  const [first] = artifact.manifest.kernels;
+  if (first === undefined) throw new Error("no kernel");
+  const kernels = [
+    { ...first, entry: "hang", workspaceBytes: 64 },
+    { ...first, workspaceBytes: 64 },
+  ];
+  const outcome = await device.gemm(
+    {
+      ptx: `${gemmPtx}\n${gemmPtx.slice(gemmPtx.indexOf(".visible")).replace("entry gemm(", "entry hang(")}`,
+      manifest: { ...artifact.manifest, kernels },
+    },
+    { a: bytesOf([1, 2, 3, 4]), b: bytesOf([1, 0, 0, 1]) },
+  );
+  expect(codesOf(outcome)).toEqual(["TW6024"]);
+  const hint = outcome.ok ? "" : (outcome.error[0]?.hint ?? "");
+  const files = [...hint.matchAll(/--launch (\S+\.json)/g)].map(([, file = ""]) => file);
+  expect(hint).toMatch(/launch-1\.json && tilewright emulate \S+kernel\.ptx --launch \S+launch-2\.json/);
+  const [one, two] = files.map((file) => JSON.parse(readFileSync(file, "utf8")));
+  expect([one.entry, two.entry]).toEqual(["hang", "gemm"]);
+  expect(one.buffers).toEqual({
+    a: { fill: { file: "a.npy" } },
+    b: { fill: { file: "b.npy" } },
+    d: { dtype: "u8", shape: [16], fill: "none" },
+    workspace: { dtype: "u8", shape: [64], fill: "zeros" },
+  });
+  expect(one.outputs).toEqual({ d: "d-after-1.npy", workspace: "workspace-after-1.npy" });
+  expect(two.buffers.d).toEqual({ fill: { file: "d-after-1.npy" } });
+  expect(two.buffers.workspace).toEqual({ fill: { file: "workspace-after-1.npy" } });
+  expect(two.outputs).toBeUndefined();
+});
+
+test("a cubin is kept and said to be nothing for the emulator; nowhere to write is no error", () => {
+  const ask = { ...launchOf("axpy"), image: new Uint8Array([0x7f, 0x45, 0x4c, 0x46, 1, 2]) };
+  const kept = keepReplay(launchReplay(ask), replays);
+  expect(kept.identity).toMatch(/^axpy \(cubin sha256 [0-9a-f]{64}, grid 1 x 1 x 1/);
+  expect(kept.again).toMatch(/^kept in \S+, as a cubin, which the emulator does not run$/);
+  expect(keepReplay(launchReplay(ask), null).again).toBeNull();
+  expect(keepReplay(launchReplay(ask), "/proc/none").again).toBeNull();
+});
+
+test("more than a message holds is refused before it is sent, with what would work", async () => {
+  using device = await open();
+  const size = 4.4e9;
+  const outcome = await device.launch({
+    ...launchOf("axpy"),
+    buffers: { p: { size } },
+  });
+  expect(codesOf(outcome)).toEqual(["TW6027"]);
+  const text = outcome.ok ? "" : outcome.error.map(formatDiagnostic).join();
+  expect(text).toContain("4.10 GiB of results do not fit");
+  expect(text).toContain("--no-isolation");
+  // Not allocated: a view that says it is this long is enough to be refused.
+  const long = Object.defineProperty(new Uint8Array(1), "byteLength", { value: size });
+  const artifact = gemmArtifact({ m: 2, n: 2, k: 2, alpha: 1 });
+  expect(codesOf(await device.gemm(artifact, { a: long, b: bytesOf([1]) }))).toEqual(["TW6027"]);
+  await rightAgain(device);
+  expect(device.restarts).toBe(0);
 });
 
 test("a worker that does not start says why", async () => {

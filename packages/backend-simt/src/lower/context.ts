@@ -6,6 +6,7 @@ import {
   sub,
   substituteCond,
   substituteExpr,
+  type Target,
   type TileProgram,
 } from "@tilewright/ir";
 import {
@@ -47,6 +48,7 @@ export class CannotLower extends Error {
 
 export class Context {
   readonly program: TileProgram;
+  readonly target: Target;
   readonly entry: EntryBuilder;
   readonly shared: SharedMap;
   readonly root = new Code();
@@ -63,12 +65,13 @@ export class Context {
   readonly tileVars = new Map<string, { readonly reg: Reg<"u32"> | null; readonly extent: number }>();
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
-  readonly registers = new Map<string, readonly Reg<"f32">[]>();
+  readonly registers = new Map<string, readonly Reg[]>();
   readonly #invariants = new Map<string, Reg>();
   readonly #invariantNames = new Set<string>();
 
-  constructor(program: TileProgram, entry: EntryBuilder, shared: SharedMap) {
+  constructor(program: TileProgram, target: Target, entry: EntryBuilder, shared: SharedMap) {
     this.program = program;
+    this.target = target;
     this.entry = entry;
     this.shared = shared;
     this.prologue = this.root.nest();
@@ -84,6 +87,16 @@ export class Context {
   /** The same for a mnemonic that is put together at run time. */
   emitAny(guard: Pred | null, mnemonic: string, ...operands: Operand[]): void {
     this.body.emitAny(this.both(guard, this.active), mnemonic, operands);
+  }
+
+  /** Everything that `emit` emits goes into `code` rather than here, under no predicate: for values of the prologue. */
+  into(code: Code, make: () => void): void {
+    const [body, active] = [this.body, this.active];
+    this.body = code;
+    this.active = null;
+    make();
+    this.body = body;
+    this.active = active;
   }
 
   /** An expression with the constants of unrolled loops put in. */

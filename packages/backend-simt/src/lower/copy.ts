@@ -1,8 +1,9 @@
 /** Copies: global to shared (through registers or cp.async), staging registers to shared, fragments from shared or global memory. */
-import { bufferOf, type Distribution, type Stmt, sizeOf, vectorAxis } from "@tilewright/ir";
-import { f32imm, imm, type Operand, vec } from "@tilewright/ptx";
+import { bufferOf, type Distribution, type DType, type Stmt, sizeOf, vectorAxis } from "@tilewright/ir";
+import { f32imm, imm, type Operand } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
+import { accessType, type Element, elementRegister, operandOf, widen } from "./convert.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, ownedTile, ownerOf, stagedRegister } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
@@ -37,13 +38,6 @@ function distOf(copy: Copy): Distribution {
   return copy.dist;
 }
 
-const typeSuffix = (width: number): string => (width === 1 ? "f32" : `v${width}.f32`);
-const operandOf = (registers: readonly Reg<"f32">[]): Operand => {
-  const [first] = registers;
-  if (!first) throw new CannotLower("vector", "has no elements");
-  return registers.length === 1 ? first : vec(...registers);
-};
-
 /** Threads that take part at the edges of a distributed copy; null when all do. */
 function participation(ctx: Context, step: DistributedStep): Pred | null {
   return step.limits.reduce<Pred | null>((all, { coordinate, below }) => {
@@ -59,16 +53,17 @@ function participation(ctx: Context, step: DistributedStep): Pred | null {
 /** Load a vector from global memory; elements outside the matrix read 0. */
 function loadGuarded(
   ctx: Context,
-  registers: readonly Reg<"f32">[],
+  dtype: DType,
+  registers: readonly Element[],
   address: Operand,
   guard: Pred | null | "outside",
   taking: Pred | null,
 ): void {
-  if (guard !== null) zero(ctx, registers, guard, taking);
+  if (guard !== null) zero(ctx, dtype, registers, guard, taking);
   if (guard === "outside") return;
   ctx.emitAny(
     ctx.both(guard, taking),
-    `ld.global.${typeSuffix(registers.length)}`,
+    `ld.global.${accessType(dtype, registers.length)}`,
     operandOf(registers),
     address,
   );
@@ -77,17 +72,19 @@ function loadGuarded(
 /** Zeros under a guarded load. Where the guard never changes they are written once, before the loop: a load that is off stays off. */
 function zero(
   ctx: Context,
-  registers: readonly Reg<"f32">[],
+  dtype: DType,
+  registers: readonly Element[],
   guard: Pred | "outside",
   taking: Pred | null,
 ): void {
   const { loop } = ctx;
   const once = loop !== null && (guard === "outside" || ctx.isInvariant(guard));
+  const [mnemonic, nothing] = sizeOf(dtype) === 2 ? ["mov.b16", imm(0)] : ["mov.f32", f32imm(0)];
   for (const register of registers) {
-    if (!once) ctx.emit(taking, "mov.f32", register, f32imm(0));
+    if (!once) ctx.emitAny(taking, mnemonic, register, nothing);
     else if (!loop.running.has(`zero ${register.name}`)) {
       loop.running.set(`zero ${register.name}`, register);
-      loop.pre.emit(null, "mov.f32", register, f32imm(0));
+      loop.pre.emitAny(null, mnemonic, [register, nothing]);
     }
   }
 }
@@ -101,10 +98,11 @@ function loadStaged(ctx: Context, copy: Copy): void {
   });
 }
 
-function loadStep(ctx: Context, copy: Copy, step: DistributedStep, registers: readonly Reg<"f32">[]): void {
+function loadStep(ctx: Context, copy: Copy, step: DistributedStep, registers: readonly Element[]): void {
   const guard = elementGuard(ctx, copy.src, copy.guard, step.position, step.row, step.col);
   const address = globalAddress(ctx, copy.src, step.position, step.row, step.col);
-  loadGuarded(ctx, registers, address, guard, participation(ctx, step));
+  const { dtype } = bufferOf(ctx.program, copy.src.buffer);
+  loadGuarded(ctx, dtype, registers, address, guard, participation(ctx, step));
 }
 
 function storeStaged(ctx: Context, copy: Copy): void {
@@ -127,23 +125,25 @@ function storeStep(
   copy: Copy,
   dist: Distribution,
   step: DistributedStep,
-  registers: readonly Reg<"f32">[],
+  registers: readonly Element[],
 ): void {
   const width = copy.vector[1];
+  const type = accessType(bufferOf(ctx.program, copy.dst.buffer).dtype, width);
   for (let e = 0; e < registers.length; e += width) {
     const [row, col] = dist.fastest === 1 ? [step.row, step.col + e] : [step.row + e, step.col];
     const address = sharedAddress(ctx, copy.dst, step.position, row, col);
     const part = registers.slice(e, e + width);
-    ctx.emitAny(participation(ctx, step), `st.shared.${typeSuffix(width)}`, address, operandOf(part));
+    ctx.emitAny(participation(ctx, step), `st.shared.${type}`, address, operandOf(part));
   }
 }
 
 /** All loads first, then all stores, so that the loads are in flight together. */
 function copyDirect(ctx: Context, copy: Copy): void {
   const dist = distOf(copy);
+  const { dtype } = bufferOf(ctx.program, copy.src.buffer);
   const steps = distributedSteps(ctx.values, dist, copy.src.extent).map((step) => ({
     step,
-    registers: Array.from({ length: dist.vector }, () => ctx.entry.reg("f32", "t")),
+    registers: Array.from({ length: dist.vector }, () => elementRegister(ctx, dtype, "t")),
   }));
   for (const { step, registers } of steps) loadStep(ctx, copy, step, registers);
   for (const { step, registers } of steps) storeStep(ctx, copy, dist, step, registers);
@@ -182,7 +182,7 @@ function fillSize(ctx: Context, guard: Pred, bytes: number): Reg<"u32"> {
   return ctx.isInvariant(guard) ? ctx.invariant(key, make) : ctx.perIteration(key, make);
 }
 
-/** A fragment: each thread loads what it owns, in vectors along its register run. */
+/** A fragment: each thread loads what it owns, in vectors along its register run, and widens it for the arithmetic. */
 function loadOwned(ctx: Context, copy: Copy): void {
   const dst = bufferOf(ctx.program, copy.dst.buffer);
   const src = bufferOf(ctx.program, copy.src.buffer);
@@ -193,13 +193,21 @@ function loadOwned(ctx: Context, copy: Copy): void {
   for (const group of groupAlong(tile.elements, vectorAxis(own), width)) {
     const [first] = group;
     if (!first) continue;
-    const registers = group.map((e) => tile.at(e.register));
+    const fragment = group.map((e) => tile.at(e.register));
+    const half = sizeOf(src.dtype) === 2;
+    const registers = half ? fragment.map(() => elementRegister(ctx, src.dtype, "t")) : fragment;
     if (src.space === "shared") {
       const address = sharedAddress(ctx, copy.src, position, first.row, first.col);
-      ctx.emitAny(null, `ld.shared.${typeSuffix(width)}`, operandOf(registers), address);
+      ctx.emitAny(null, `ld.shared.${accessType(src.dtype, width)}`, operandOf(registers), address);
     } else {
       const guard = elementGuard(ctx, copy.src, copy.guard, position, first.row, first.col);
-      loadGuarded(ctx, registers, globalAddress(ctx, copy.src, position, first.row, first.col), guard, null);
+      const address = globalAddress(ctx, copy.src, position, first.row, first.col);
+      loadGuarded(ctx, src.dtype, registers, address, guard, null);
     }
+    if (half)
+      fragment.forEach((d, i) => {
+        const element = registers[i];
+        if (element) widen(ctx, null, src.dtype, d, element);
+      });
   }
 }

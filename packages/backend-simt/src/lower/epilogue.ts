@@ -1,8 +1,9 @@
 /** The epilogue: steps(alpha * acc + beta * C), stored where the tile lies inside D. */
-import { bufferOf, type Scalar, type Stmt } from "@tilewright/ir";
-import { type FloatOperand, f32imm, type Operand, vec } from "@tilewright/ptx";
+import { bufferOf, type DType, type Scalar, type Stmt } from "@tilewright/ir";
+import { type AddressOperand, type FloatOperand, f32imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
+import { loadWidened, storeNarrowed } from "./convert.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, ownedTile, ownerOf } from "./registers.ts";
 import { StepChain } from "./steps.ts";
@@ -28,30 +29,45 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       ctx.conjunction(a, b),
     );
     if (guard === "outside") continue;
-    const suffix = stmt.vector === 1 ? "f32" : `v${stmt.vector}.f32`;
     let values = group.map((e) => scaled(ctx, guard, stmt.alpha, acc.at(e.register)));
     if (stmt.c) {
       const c = group.map(() => ctx.entry.reg("f32", "c"));
       const source = globalAddress(ctx, stmt.c, position, first.row, first.col);
-      ctx.emitAny(guard, `ld.global.${suffix}`, operandOf(c), source);
+      loadC(ctx, guard, stmt.beta, bufferOf(ctx.program, stmt.c.buffer).dtype, c, source);
       values = values.map((value, i) => blended(ctx, guard, stmt.beta, value, c[i] ?? value));
     }
     values = values.map((value, i) => {
       const { row, col } = group[i] ?? first;
       return chain.apply(value, { row, col, guard });
     });
-    ctx.emitAny(
-      guard,
-      `st.global.${suffix}`,
-      globalAddress(ctx, stmt.dst, position, first.row, first.col),
-      operandOf(values),
-    );
+    const address = globalAddress(ctx, stmt.dst, position, first.row, first.col);
+    storeNarrowed(ctx, guard, bufferOf(ctx.program, stmt.dst.buffer).dtype, values, address);
   }
   chain.finish();
 }
 
-const operandOf = (registers: readonly Reg<"f32">[]): Operand =>
-  registers.length === 1 && registers[0] ? registers[0] : vec(...registers);
+/** C is not read where the launch's beta is 0: it may hold anything then, as BLAS has it. */
+function loadC(
+  ctx: Context,
+  guard: Pred | null,
+  beta: Scalar,
+  dtype: DType,
+  c: readonly Reg<"f32">[],
+  source: AddressOperand,
+): void {
+  if (beta !== "runtime") {
+    loadWidened(ctx, guard, dtype, c, source);
+    return;
+  }
+  const factor = scalar(ctx, "beta", beta);
+  const wanted = ctx.invariant("beta is not 0", (code) => {
+    const p = ctx.entry.reg("pred", "p");
+    code.emitAny(null, "setp.neu.f32", [p, factor, f32imm(0)]);
+    return p;
+  });
+  for (const register of c) ctx.emit(guard, "mov.f32", register, f32imm(0));
+  loadWidened(ctx, guard === null ? wanted : ctx.conjunction(guard, wanted), dtype, c, source);
+}
 
 function scaled(ctx: Context, guard: Pred | null, alpha: Scalar, value: Reg<"f32">): Reg<"f32"> {
   if (alpha === 1) return value;

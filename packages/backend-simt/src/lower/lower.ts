@@ -11,6 +11,7 @@ import {
   type ParamSpec,
   type PtxVersion,
   type Stmt,
+  sizeOf,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -72,7 +73,7 @@ function build(program: TileProgram, target: Target): { module: PtxModule; kerne
     params: params.map((p) => ({ name: `p_${p.name}`, type: ptxTypes[p.size] ?? "u64" })),
     maxntid: [program.launch.threads, 1, 1],
   });
-  const ctx = new Context(program, entry, shared);
+  const ctx = new Context(program, target, entry, shared);
   lowerStmts(ctx, program.body);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
@@ -101,7 +102,8 @@ function parameters(program: TileProgram): readonly ParamSpec[] {
   steps.forEach((step, index) => {
     const access = stepAccess(step);
     if (access === null) return;
-    const align = "operand" in step ? step.operand.align : 4;
+    // Vectors are as aligned as their elements.
+    const align = "operand" in step ? step.operand.align : "dtype" in step ? sizeOf(step.dtype) : 4;
     out.push({ kind: "pointer", name: `epilogue${index}`, offset, size: 8, align, access });
     offset += 8;
   });

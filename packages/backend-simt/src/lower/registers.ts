@@ -7,22 +7,29 @@ import {
   type Ownership,
   ownedRegisters,
   registersPerThread,
+  sizeOf,
   vectorsPerThread,
 } from "@tilewright/ir";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
+import type { Element } from "./convert.ts";
 
-/** All registers of a buffer of `count` elements a thread and slot; made on first use. */
-function registersOf(ctx: Context, buffer: Buffer, count: number): readonly Reg<"f32">[] {
+/** All registers of a buffer of `count` elements a thread and slot; made on first use. A buffer is always asked for with one type. */
+function registersOf<T extends "f32" | "b16">(
+  ctx: Context,
+  buffer: Buffer,
+  count: number,
+  type: T,
+): readonly Reg<T>[] {
   const known = ctx.registers.get(buffer.name);
-  if (known) return known;
+  if (known) return known as readonly Reg<T>[];
   // The underscore keeps buffers apart from the prefixes that lowering uses itself.
-  const made = ctx.entry.regs("f32", count * buffer.slots, `${buffer.name}_`);
+  const made = ctx.entry.regs(type, count * buffer.slots, `${buffer.name}_`);
   ctx.registers.set(buffer.name, made);
   return made;
 }
 
-function pick(registers: readonly Reg<"f32">[], index: number, buffer: Buffer): Reg<"f32"> {
+function pick<T extends Element>(registers: readonly T[], index: number, buffer: Buffer): T {
   const register = registers[index];
   if (!register) throw new CannotLower(`%${buffer.name}`, `has no register ${index}`);
   return register;
@@ -33,7 +40,7 @@ export const ownerOf = (buffer: Buffer): Ownership => {
   return buffer.own;
 };
 
-/** Access to the registers of an owned tile in one slot. */
+/** Access to the registers of an owned tile in one slot. Owned tiles feed arithmetic, so their registers are f32 whatever their dtype. */
 export function ownedTile(
   ctx: Context,
   name: string,
@@ -42,21 +49,25 @@ export function ownedTile(
   const buffer = bufferOf(ctx.program, name);
   const own = ownerOf(buffer);
   const count = registersPerThread(own);
-  const registers = registersOf(ctx, buffer, count);
+  const registers = registersOf(ctx, buffer, count, "f32");
   return {
     elements: ownedRegisters(own),
     at: (register) => pick(registers, slot * count + register, buffer),
   };
 }
 
-/** Registers of a staging tile: element `e` of the thread's vector `i`. */
+/** Registers of a staging tile, which holds elements as memory does: element `e` of the thread's vector `i`. */
 export function stagedRegister(
   ctx: Context,
   name: string,
   dist: Distribution,
-): (vector: number, element: number) => Reg<"f32"> {
+): (vector: number, element: number) => Element {
   const buffer = bufferOf(ctx.program, name);
-  const registers = registersOf(ctx, buffer, vectorsPerThread(dist, buffer.shape) * dist.vector);
+  const count = vectorsPerThread(dist, buffer.shape) * dist.vector;
+  const registers: readonly Element[] =
+    sizeOf(buffer.dtype) === 2
+      ? registersOf(ctx, buffer, count, "b16")
+      : registersOf(ctx, buffer, count, "f32");
   return (vector, element) => pick(registers, vector * dist.vector + element, buffer);
 }
 

@@ -1,9 +1,17 @@
 /** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
-import { type EpilogueStep, operandStrides, packedStride, type Stmt } from "@tilewright/ir";
-import { type AddressOperand, addr, f32imm } from "@tilewright/ptx";
+import {
+  type DType,
+  type EpilogueStep,
+  operandStrides,
+  packedStride,
+  type Stmt,
+  sizeOf,
+} from "@tilewright/ir";
+import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
+import { cast, clamped, loadWidened, storeNarrowed } from "./convert.ts";
 import { arrayAddress, axisBound, type GlobalArray, pointer } from "./globalAddress.ts";
 import type { ThreadPosition } from "./threads.ts";
 
@@ -17,12 +25,16 @@ export interface Element {
   readonly guard: Pred | null;
 }
 
-/** f32 everywhere: the backend accepts no other dtype in a step. */
+/** Reductions store f32: there is no red of f16 that rounds once. */
 const SIZE = 4;
 
-/** A thread's part of a reduction: one register per row, per column, or in all. */
+/**
+ * A thread's part of a reduction: one register per row, per column, or in all. A sum is a float; an amax is the bits of one, which order
+ * like the float where it is not negative, NaN above all others.
+ */
 interface Partial {
-  readonly register: F32;
+  readonly sum: F32;
+  readonly bits: Reg<"u32">;
   readonly row: number;
   readonly col: number;
 }
@@ -57,50 +69,43 @@ export class StepChain {
     const ctx = this.#ctx;
     switch (step.kind) {
       case "bias":
-        return this.#arithmetic("add.rn.f32", x, this.#vector(index, step.along, at), at);
+        return this.#arithmetic("add.rn.f32", x, this.#vector(index, step.along, step.dtype, at), at);
       case "scale": {
         const factor =
           step.by === "m" || step.by === "n"
-            ? this.#vector(index, step.by, at)
-            : this.#single(index, step.by);
+            ? this.#vector(index, step.by, step.dtype, at)
+            : this.#single(index, step.by, step.dtype);
         return this.#arithmetic("mul.rn.f32", x, factor, at);
       }
       case "activation":
         return lowerActivation(ctx, at.guard, step.fn, x);
-      case "clamp": {
-        const low = this.#arithmetic("max.f32", x, f32imm(step.min), at);
-        return this.#arithmetic("min.f32", low, f32imm(step.max), at);
-      }
+      case "clamp":
+        return clamped(ctx, at.guard, x, step.min, step.max);
       case "residual":
       case "gate": {
         const d = ctx.entry.reg("f32", "m");
-        ctx.emit(at.guard, "ld.global.f32", d, this.#matrix(index, step.operand, at));
+        loadWidened(ctx, at.guard, step.operand.dtype, [d], this.#matrix(index, step.operand, at));
         return this.#arithmetic(step.kind === "residual" ? "add.rn.f32" : "mul.rn.f32", x, d, at);
       }
       case "output":
-        ctx.emit(at.guard, "st.global.f32", this.#matrix(index, step.operand, at), x);
+        storeNarrowed(ctx, at.guard, step.operand.dtype, [x], this.#matrix(index, step.operand, at));
         return x;
       case "reduce":
         this.#accumulate(x, step, index, at);
         return x;
       case "cast":
-        throw new CannotLower(`epilogue[${index}]`, `a cast to ${step.dtype} is not served by this backend`);
+        return cast(ctx, at.guard, step, x);
     }
   }
 
-  #arithmetic(
-    mnemonic: "add.rn.f32" | "mul.rn.f32" | "max.f32" | "min.f32",
-    x: F32,
-    y: F32 | ReturnType<typeof f32imm>,
-    at: Element,
-  ): F32 {
+  #arithmetic(mnemonic: "add.rn.f32" | "mul.rn.f32", x: F32, y: F32, at: Element): F32 {
     const d = this.#ctx.entry.reg("f32", "e");
     this.#ctx.emit(at.guard, mnemonic, d, x, y);
     return d;
   }
 
   /** The element's value of a vector along m or n: loaded once for all elements that share it, under the bound of that axis alone. */
-  #vector(index: number, along: "m" | "n", at: Element): F32 {
+  #vector(index: number, along: "m" | "n", dtype: DType, at: Element): F32 {
     const ctx = this.#ctx;
     const [row, col] = along === "m" ? [at.row, 0] : [0, at.col];
     const key = `${index} ${row} ${col}`;
@@ -109,20 +114,20 @@ export class StepChain {
     const d = ctx.entry.reg("f32", "b");
     this.#vectors.set(key, d);
     const axis = along === "m" ? 0 : 1;
-    const array = vectorArray(index, along);
+    const array = vectorArray(index, along, sizeOf(dtype));
     const bound = this.#inside(axis, row + col);
-    ctx.emit(bound, "ld.global.f32", d, this.#place(array, row, col));
+    loadWidened(ctx, bound, dtype, [d], this.#place(array, row, col));
     return d;
   }
 
   /** A factor for all elements: a parameter, or one value in device memory. */
-  #single(index: number, by: "scalar" | "tensor"): F32 {
+  #single(index: number, by: "scalar" | "tensor", dtype: DType): F32 {
     const ctx = this.#ctx;
     const name = `epilogue${index}`;
     return ctx.invariant(`factor ${index}`, (code) => {
       const d = ctx.entry.reg("f32", "s");
       if (by === "scalar") code.emit(null, "ld.param.f32", d, ctx.param(name));
-      else code.emit(null, "ld.global.f32", d, addr(pointer(ctx, name)));
+      else ctx.into(code, () => loadWidened(ctx, null, dtype, [d], addr(pointer(ctx, name))));
       return d;
     });
   }
@@ -134,11 +139,12 @@ export class StepChain {
   ): AddressOperand {
     const { problem } = this.#ctx.program;
     const [rowStride, colStride] = operandStrides(operand);
+    const size = sizeOf(operand.dtype);
     const array = {
       name: `epilogue${index}`,
-      rowStride: rowStride * SIZE,
-      colStride: colStride * SIZE,
-      batchStride: packedStride(operand, problem.m, problem.n) * SIZE,
+      rowStride: rowStride * size,
+      colStride: colStride * size,
+      batchStride: packedStride(operand, problem.m, problem.n) * size,
     };
     return this.#place(array, at.row, at.col);
   }
@@ -163,15 +169,17 @@ export class StepChain {
     const key = `${row},${col}`;
     let part = parts.get(key);
     if (!part) {
-      part = { register: ctx.entry.reg("f32", "q"), row, col };
+      part = { sum: ctx.entry.reg("f32", "q"), bits: ctx.entry.reg("u32", "qb"), row, col };
       parts.set(key, part);
-      ctx.emit(null, "mov.f32", part.register, f32imm(0));
+      if (step.op === "sum") ctx.emit(null, "mov.f32", part.sum, f32imm(0));
+      else ctx.emit(null, "mov.u32", part.bits, imm(0));
     }
-    if (step.op === "sum") ctx.emit(at.guard, "add.rn.f32", part.register, part.register, x);
+    if (step.op === "sum") ctx.emit(at.guard, "add.rn.f32", part.sum, part.sum, x);
     else {
-      const magnitude = ctx.entry.reg("f32", "e");
-      ctx.emit(at.guard, "abs.f32", magnitude, x);
-      ctx.emit(at.guard, "max.f32", part.register, part.register, magnitude);
+      const magnitude = ctx.entry.reg("u32", "eb");
+      ctx.emit(at.guard, "mov.b32", magnitude, x);
+      ctx.emit(at.guard, "and.b32", magnitude, magnitude, imm(0x7fffffff));
+      ctx.emit(at.guard, "max.u32", part.bits, part.bits, magnitude);
     }
   }
 
@@ -187,20 +195,14 @@ export class StepChain {
     const guard =
       step.over === "n" ? this.#inside(0, part.row) : step.over === "m" ? this.#inside(1, part.col) : null;
     const address = this.#place(array, part.row, part.col);
-    if (step.op === "sum") {
-      ctx.emit(guard, "red.global.add.f32", address, part.register);
-      return;
-    }
-    // Floats that are not negative order like their bits.
-    const bits = ctx.entry.reg("u32", "qb");
-    ctx.emit(guard, "mov.b32", bits, part.register);
-    ctx.emit(guard, "red.global.max.u32", address, bits);
+    if (step.op === "sum") ctx.emit(guard, "red.global.add.f32", address, part.sum);
+    else ctx.emit(guard, "red.global.max.u32", address, part.bits);
   }
 }
 
-const vectorArray = (index: number, along: "m" | "n"): GlobalArray => ({
+const vectorArray = (index: number, along: "m" | "n", size: number): GlobalArray => ({
   name: `epilogue${index}`,
-  rowStride: along === "m" ? SIZE : 0,
-  colStride: along === "n" ? SIZE : 0,
+  rowStride: along === "m" ? size : 0,
+  colStride: along === "n" ? size : 0,
   batchStride: 0,
 });

@@ -1,17 +1,18 @@
-/** Random problems and schedules from a seed: the same seed gives the same case everywhere. */
+/** Random legal schedules from a seed, and problems to go with them. */
+import { type DTypes, pick, problemOf, randomProblem, targetOf } from "@tilewright/conformance";
 import {
   createRandom,
   defaultSchedule,
-  defineProblem,
-  findTarget,
-  formatDiagnostic,
   type Problem,
   type Random,
   type Schedule,
+  sizeOf,
   type Target,
 } from "@tilewright/ir";
 import { checkSchedule } from "../../src/check.ts";
 import { scheduleModel } from "../../src/schedule.ts";
+
+export { problemOf, targetOf };
 
 export interface Case {
   readonly seed: number;
@@ -20,53 +21,9 @@ export interface Case {
   readonly target: Target;
 }
 
-/** A target of the table. Throws on one that is not there. */
-export function targetOf(arch: string): Target {
-  const found = findTarget(arch);
-  if (!found.ok) throw new Error(found.error.map(formatDiagnostic).join("\n"));
-  return found.value;
-}
-
-/** A problem from a request. Throws on one that is refused. */
-export function problemOf(request: unknown): Problem {
-  const made = defineProblem(request);
-  if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
-  return made.value;
-}
-
-const pick = <T>(random: Random, list: readonly [T, ...T[]]): T =>
-  list[random.integer(0, list.length - 1)] ?? list[0];
-
-/** Sizes 1 to `most`, small ones and neighbours of multiples of 16 more often. */
-function randomSize(random: Random, most: number): number {
-  const kind = random.integer(0, 3);
-  if (kind === 0) return random.integer(1, Math.min(8, most));
-  if (kind === 1)
-    return Math.min(most, Math.max(1, random.integer(1, most >> 4) * 16 + random.integer(-1, 1)));
-  return random.integer(1, most);
-}
-
-export function randomProblem(random: Random, most: number): Problem {
-  const [m, n, k] = [randomSize(random, most), randomSize(random, most), randomSize(random, most)];
-  const operand = (rows: number, columns: number) => {
-    const layout = pick(random, ["row", "col"]);
-    const packed = layout === "row" ? columns : rows;
-    return { layout, ld: packed + pick(random, [0, 0, 1, 4, 7]), align: pick(random, [16, 16, 8, 4]) };
-  };
-  const beta = pick(random, [0, 0, 1, -0.5, "runtime"]);
-  return problemOf({
-    m,
-    n,
-    k,
-    dtype: "f32",
-    a: operand(m, k),
-    b: operand(k, n),
-    d: operand(m, n),
-    ...(beta === 0 ? {} : { c: operand(m, n) }),
-    alpha: pick(random, [1, 1, 2, -0.75, "runtime"]),
-    beta,
-  });
-}
+/** A problem of f32 matrices with sizes up to `most`. */
+export const randomF32 = (random: Random, most: number): Problem =>
+  randomProblem(random, { dtypes: { dtype: "f32" } satisfies DTypes, most });
 
 /** A legal schedule: any factorisation, powers of two or not, each optimisation on or off by itself. */
 export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
@@ -83,7 +40,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
     // A block tile far beyond the problem only repeats masked work.
     if (tileM > 2 * problem.m + 64 || tileN > 2 * problem.n + 64) continue;
     const stage = pick(random, ["ab", "ab", "ab", "a", "b", "off"]);
-    const copy = pick(random, ["direct", "cp.async"]);
+    const copy = sizeOf(problem.a.dtype) < 4 ? "direct" : pick(random, ["direct", "cp.async"]);
     const schedule: Schedule = {
       ...defaultSchedule(scheduleModel),
       tile: [tileM, tileN, random.integer(1, 20)],
@@ -113,6 +70,6 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
 export function randomCase(seed: number, arch: string, most = 300): Case {
   const random = createRandom(seed);
   const target = targetOf(arch);
-  const problem = randomProblem(random, most);
+  const problem = randomF32(random, most);
   return { seed, problem, schedule: randomSchedule(random, problem, target), target };
 }

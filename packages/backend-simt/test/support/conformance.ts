@@ -1,38 +1,25 @@
-/** Random problem x schedule pairs on the emulator: integers exactly, random data within the bound, three orders, no findings. */
-import { printProblem, printSchedule } from "@tilewright/ir";
-import { describe, expect, test } from "vitest";
-import { simt } from "../../src/backend.ts";
-import { assemble, build, hasPtxas } from "./build.ts";
-import { randomCase } from "./cases.ts";
-import { caseData, judge } from "./data.ts";
-import { emulated } from "./emulate.ts";
+/** What this backend asks of the conformance suite. */
+import type { ConformanceOptions } from "@tilewright/conformance";
+import { activations, type Problem } from "@tilewright/ir";
+import { randomSchedule } from "./cases.ts";
 
-const orders = ["eager", "lazy", "random"] as const;
+/** The interpreter adds products in the kernel's order; its activations are exact where the kernel's are not. */
+const sameArithmetic = (problem: Problem): boolean =>
+  !problem.epilogue.some((step) => step.kind === "activation" && activations[step.fn].approximate);
 
-/** Cases `first` to `last - 1` of an architecture, sizes 1 to 300 in each dimension. */
-export function conformance(arch: string, first: number, last: number): void {
-  const seeds = Array.from({ length: last - first }, (_, i) => first + i);
-  describe(`${arch} on the emulator`, () => {
-    test.each(seeds)("case %i", (seed) => {
-      const { problem, schedule, target } = randomCase(seed, arch);
-      const where = `${printProblem(problem)}\n${printSchedule(simt.schedule, schedule)}`;
-      const { kernel } = build(problem, schedule, target);
-      if (hasPtxas) assemble(kernel.ptx, arch);
-      const run = emulated(kernel);
-      const integers = caseData(problem, { kind: "integers" }, seed);
-      const normal = caseData(problem, { kind: "normal" }, seed);
-      const bits: (string | undefined)[] = [];
-      for (const order of orders) {
-        const exact = run(integers, order, seed);
-        expect(exact.report.findings, where).toEqual([]);
-        expect(exact.report.completed, where).toBe(true);
-        expect(judge(problem, integers, exact.d).maxAbs, `integers, ${order}\n${where}`).toBe(0);
-        const random = run(normal, order, seed);
-        expect(random.report.findings, where).toEqual([]);
-        expect(judge(problem, normal, random.d).boundRatio, `${order}\n${where}`).toBeLessThanOrEqual(1);
-        bits.push(Buffer.from(random.d.buffer, random.d.byteOffset, random.d.byteLength).toString("base64"));
-      }
-      expect(new Set(bits).size, `orders differ in bits\n${where}`).toBe(1);
-    });
-  });
-}
+/** 105 pairs an architecture; sizes 1 to 300 in each dimension, not in all at once. */
+export const optionsFor = (arch: string, first: number): ConformanceOptions => ({
+  arch,
+  dtypes: [
+    { dtype: "f32" },
+    { dtype: "f16" },
+    { dtype: "bf16" },
+    { dtype: "f16", dDType: "f32" },
+    { dtype: "f32", dDType: "bf16" },
+  ],
+  randomSchedule,
+  sameArithmetic,
+  // Grouped batches; reductions in 16 bits and casts to 8-bit floats.
+  refuses: ["TW1804", "TW1805"],
+  pairs: { first, count: 105, most: 300, mostWork: 2 ** 19 },
+});

@@ -9,7 +9,7 @@ import { renderCounters } from "../emulation/counters.ts";
 import { checksOf, emulationFlags, hazardFlag, launchFlags, runsOf } from "../emulation/flags.ts";
 import { differingBuffers, Launcher, type Run } from "../emulation/launches.ts";
 import { type Prepared, prepare } from "../emulation/prepare.ts";
-import { diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
+import { diagnoseHazard, hazardsOf, mergeFindings, showHazards } from "../emulation/report.ts";
 import { type FoundInRun, sarifOf } from "../emulation/sarif.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
@@ -190,7 +190,7 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
     if (!files.ok) return fail(files.error);
     const unwritten = writeSarif(session, args, findings, wrong);
     if (unwritten.length > 0) return session.fail(unwritten);
-    const failures = [...hazardsOf(findings).map((finding) => diagnoseHazard(finding, args.ptx)), ...wrong];
+    const failures = [...showHazards(hazardsOf(findings), args.ptx), ...wrong];
     const result = {
       ok: failures.length === 0,
       entry: prepared.launch.entry,

@@ -83,7 +83,8 @@ function conflicts({ sharedAccesses, sharedConflicts, sharedWavefronts }: Counte
 }
 
 function waits({ waits: all }: Counters, paint: Paint): string {
-  const rows = [...all]
+  const rows = all
+    .filter(({ blocked, polls }) => blocked + polls > 0)
     .sort((a, b) => b.polls - a.polls)
     .slice(0, mostRows)
     .map(({ location, instruction, executions, blocked, polls }) => [

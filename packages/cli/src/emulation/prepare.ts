@@ -6,7 +6,7 @@ import { type Device, openDevice } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { located } from "../compile/source.ts";
 import type { Context } from "../context.ts";
-import { readJson } from "../files/json.ts";
+import { readJsonFile } from "../files/json.ts";
 import { readText } from "../files/read.ts";
 import { type HostBuffer, makeBuffers } from "../launch/buffers.ts";
 import { type Expectations, loadExpectations } from "../launch/compare.ts";
@@ -35,18 +35,19 @@ interface Paths {
 type Launched = Pick<Prepared, "launch" | "buffers" | "expectations" | "folder">;
 
 function readLaunch(context: Context, path: string, arch: string | null): Checked<Launched> {
-  const json = readJson(context, path);
+  const json = readJsonFile(context, path);
   if (!json.ok) return json;
-  const parsed = launchSchema.safeParse(json.value);
+  const { value, locate } = json.value;
+  const parsed = launchSchema.safeParse(value);
   if (!parsed.success)
-    return err(diagnosticsOfIssues(parsed.error.issues, json.value, codes.badJson.code, path, fieldsAt));
+    return err(locate(diagnosticsOfIssues(parsed.error.issues, value, codes.badJson.code, path, fieldsAt)));
   const launch = parsed.data;
   const folder = path === "-" ? context : { ...context, cwd: dirname(resolve(context.cwd, path)) };
   const { buffers, problems } = makeBuffers(folder, launch);
   const expectations = loadExpectations(folder, launch, buffers);
   const maps = checkTensorMaps(launch.tensorMaps, buffers, arch);
   if (!expectations.ok || problems.length > 0 || maps.length > 0)
-    return err([...problems, ...maps, ...(expectations.ok ? [] : expectations.error)]);
+    return err(locate([...problems, ...maps, ...(expectations.ok ? [] : expectations.error)]));
   return ok({ launch, buffers, expectations: expectations.value, folder });
 }
 

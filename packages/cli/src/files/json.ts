@@ -1,16 +1,37 @@
 /** JSON files, with the place of a syntax error. */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
+import { placeAt, placesOf } from "./json-places.ts";
 import { findJsonError } from "./json-syntax.ts";
 import { readText } from "./read.ts";
 
 /** The value of a JSON file; `-` is standard input. */
 export function readJson(context: Context, path: string): Checked<unknown> {
+  const file = readJsonFile(context, path);
+  return file.ok ? ok(file.value.value) : file;
+}
+
+export interface JsonFile {
+  readonly value: unknown;
+  /** The diagnostics with the place of what their `at` names, where it names something in the file. */
+  locate(found: readonly Diagnostic[]): readonly Diagnostic[];
+}
+
+/** The value of a JSON file, and where its fields stand. */
+export function readJsonFile(context: Context, path: string): Checked<JsonFile> {
   const text = readText(context, path);
   if (!text.ok) return text;
   try {
-    return ok(JSON.parse(text.value) as unknown);
+    const value = JSON.parse(text.value) as unknown;
+    const locate = (found: readonly Diagnostic[]): readonly Diagnostic[] => {
+      const places = placesOf(text.value);
+      return found.map((problem) => {
+        const place = problem.location === undefined ? placeAt(places, problem.at) : undefined;
+        return place === undefined ? problem : { ...problem, location: { ...place, file: path } };
+      });
+    };
+    return ok({ value, locate });
   } catch (error) {
     const found = findJsonError(text.value);
     const message = error instanceof Error ? error.message : String(error);

@@ -248,6 +248,16 @@ class InstructionDecoder implements Decoder {
   }
 }
 
+/** Registers of a list that a text shows in full. */
+const shownElements = 8;
+
+/** An instruction as reports quote it: of a long list of registers, as wgmma and tcgen05.ld have, the first and the last. */
+const shortened = (text: string): string =>
+  text.replace(/\{([^{}]*)\}/g, (whole, list: string) => {
+    const elements = list.split(", ");
+    return elements.length <= shownElements ? whole : `{${elements[0]}, ..., ${elements.at(-1)}}`;
+  });
+
 /** Throws `Refusal` for what the emulator does not execute. */
 export function decodeInstruction(
   syntax: PtxInstruction,
@@ -273,7 +283,7 @@ export function decodeInstruction(
   return {
     index,
     mnemonic: syntax.mnemonic,
-    text: printInstruction(syntax),
+    text: shortened(printInstruction(syntax)),
     location: syntax.location,
     guard,
     operation,

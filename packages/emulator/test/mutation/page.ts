@@ -1,5 +1,6 @@
 /** docs/hazards/mutation.md from what a full run of the suite found. */
 import { equivalent } from "./equivalent.ts";
+import { launchMutators } from "./launches.ts";
 import { type Finder, faultClasses } from "./mutator.ts";
 import { subjects } from "./subjects.ts";
 import { type Mutant, mutators, type Verdict } from "./suite.ts";
@@ -35,11 +36,11 @@ export function pageOf(verdicts: ReadonlyMap<Mutant, Verdict>): string {
   const missed = [...verdicts].filter(([, v]) => v.by === null).map(([m]) => m.name);
   return `# Planted faults
 
-How well the [checks](README.md) find mistakes is measured by planting some. ${mutators.length} kinds of fault, each an edit of the syntax tree with its
+How well the [checks](README.md) find mistakes is measured by planting some. ${mutators.length + launchMutators.length} kinds of fault, each an edit of the syntax tree or of the launch with its
 precondition and the rules that should find it (\`packages/emulator/test/mutation/\`), go into ${subjects.length} kernels of four generations:
 ${subjects.map((s) => `\`${s.name}\` (${s.generation})`).join(", ")}.
-A fault counts as found when a rule of its own set reports in one of three orders (random, lazy, eager), or when the numbers are
-wrong and the set says that nothing but the numbers could show it. The kernels as they are give no finding in eager and lazy order
+A fault counts as found when a rule of its own set reports in one of three orders (random, lazy, eager). Wrong numbers count for
+faults in data only (a fragment, a coordinate, a descriptor), which may be a right program of something else. The kernels as they are give no finding in eager and lazy order
 and under twenty seeds each.
 
 Tests plant one mutant of every fault in every generation; with \`TILEWRIGHT_SLOW=1\` all of them. This page is of all of them, written by
@@ -59,7 +60,8 @@ ${missed.length === 0 ? "None." : missed.map((name) => `* ${name}`).join("\n")}
 ## Planted, but no fault
 
 These edits leave a right kernel, and are not counted. A doubled \`cp.async.commit_group\` is not planted at all: an empty group makes
-every later wait stricter. \`griddepcontrol\` has no effect in the emulator.
+every later wait stricter. Nor is the leading byte offset of a matrix descriptor, which swizzled operands along K do not read.
+\`griddepcontrol\` has no effect in the emulator.
 
 ${equivalent.map(({ reason, mutants }) => `* ${reason}\n${mutants.map((name) => `  * ${name}`).join("\n")}`).join("\n")}
 `;

@@ -1,15 +1,14 @@
 /** Give every shared tile its layout: the axis that fragments run along is contiguous, padded or swizzled as the bank oracle says. */
 import { sizeOf } from "../dtype.ts";
 import type { AccessWidth } from "../layout/banks.ts";
-import { chooseLayout, type TileAccess } from "../layout/choose.ts";
-import { withPadding } from "../layout/layout.ts";
-import type { Layout } from "../layout/types.ts";
+import { chooseLayout, swizzleCandidates, type TileAccess } from "../layout/choose.ts";
+import { footprint, withPadding } from "../layout/layout.ts";
+import type { Layout, Swizzle } from "../layout/types.ts";
 import type { Target } from "../target.ts";
-import { sharedAccesses } from "../tile/accesses.ts";
+import { contiguousAxis, sharedAccesses, usesAtom } from "../tile/accesses.ts";
 import { takeDirective, wordArg } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
-import { sharedContiguity } from "./vectorise.ts";
 
 /** What each mode may use against bank conflicts; `plain` is the off state. */
 const remedies: Readonly<Record<string, { readonly pad: boolean; readonly swizzle: boolean }>> = {
@@ -40,12 +39,12 @@ export const bindLayouts: Pass = {
 };
 
 function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: string): Layout {
-  const contiguous = sharedContiguity(program, buffer.name);
+  const contiguous = contiguousAxis(program, buffer.name);
   const plain = withPadding(buffer.shape, contiguous, 0);
+  const elementBytes = sizeOf(buffer.dtype);
   const remedy = remedies[mode];
   if (!remedy || mode === "plain") return plain;
-  const elementBytes = sizeOf(buffer.dtype);
-  // Every shared buffer may take its even share of the block's memory; operands are the only large ones.
+  // Every shared buffer may take its even share of the block's memory, and what it needs without padding; operands are the only large ones.
   const tiles = program.buffers.filter((b) => b.space === "shared").length;
   // A swizzle's address is a few constants away from the thread's only where tile and threads are powers of two.
   const cheap = [...buffer.shape, program.launch.threads].every(isPowerOfTwo);
@@ -54,11 +53,27 @@ function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: s
     contiguous,
     elementBytes,
     accesses: tileAccesses(program, buffer.name, elementBytes),
-    maxBytes: Math.floor(target.limits.maxSmemPerBlock / tiles / buffer.slots),
+    maxBytes: Math.max(
+      Math.floor(target.limits.maxSmemPerBlock / tiles / buffer.slots),
+      footprint(plain, elementBytes),
+    ),
     ...(remedy.pad ? {} : { paddings: [0] }),
-    ...(remedy.swizzle && (cheap || !remedy.pad) ? {} : { swizzles: [] }),
+    ...(remedy.swizzle && (cheap || !remedy.pad)
+      ? atomSwizzles(program, plain, elementBytes)
+      : { swizzles: [] }),
   });
   return choice?.layout ?? plain;
+}
+
+/** Units of 16 bytes suit vector accesses; fragments of matrix instructions that are loaded word by word want whole runs of 8 elements. */
+function atomSwizzles(
+  program: TileProgram,
+  plain: Layout,
+  elementBytes: number,
+): { readonly swizzles?: readonly Swizzle[] } {
+  if (!usesAtom(program)) return {};
+  const bytes = footprint(plain, elementBytes);
+  return { swizzles: [16, 32, 64].flatMap((unit) => swizzleCandidates(unit, bytes)) };
 }
 
 const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));

@@ -1,12 +1,14 @@
 /** Say which thread holds which element: register tiles get an owner, copies from global memory a distribution. */
+import { type Atom, findAtom } from "../atoms/atoms.ts";
+import { spreadAtom } from "../atoms/spread.ts";
 import { sizeOf } from "../dtype.ts";
-import { distribute, ownedAxis } from "../tile/ownership.ts";
+import { distribute, ownedAxis, registersPerThread } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
-import type { Buffer, Factor, Ownership, Stmt, TileProgram } from "../tile/types.ts";
+import type { Buffer, Factor, Nest, Ownership, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
- * The accumulator is owned as the nest says. A fragment of A follows m and is the same for all threads along n; B the other way round.
+ * The accumulator is owned as the nest says, with the atom's fragment in the place of tier `atom` where the multiplication is one of a warp. A fragment of A follows m and is the same for all threads along n; B the other way round.
  * Staging copies go round the block's threads in vectors of one element along the contiguous axis of global memory.
  */
 export const bindOwnership: Pass = {
@@ -24,6 +26,14 @@ function bind(program: TileProgram): TileProgram {
   const step = (extent: number): Factor[] => [{ tier: "register", extent, stride: 1 }];
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "mma") continue;
+    const atom = findAtom(stmt.atom);
+    if (atom) {
+      const { acc, a, b } = atomOwners(nest, atom);
+      owners.set(stmt.acc.buffer, acc);
+      owners.set(stmt.a.buffer, a);
+      owners.set(stmt.b.buffer, b);
+      continue;
+    }
     const n = ownedAxis(nest.n, 1);
     const width = n.reduce((size, f) => (f.tier === "register" ? size * f.extent : size), 1);
     owners.set(stmt.acc.buffer, { rows: ownedAxis(nest.m, width), cols: n });
@@ -36,12 +46,32 @@ function bind(program: TileProgram): TileProgram {
         cols: ownedAxis(nest.n, 1),
       });
   }
-  const buffers = program.buffers.map((b): Buffer => ({ ...b, own: b.own ?? owners.get(b.name) ?? null }));
+  const buffers = program.buffers.map(
+    (b): Buffer => ({ ...b, own: b.own ?? (b.space === "register" ? (owners.get(b.name) ?? null) : null) }),
+  );
   const bound = { ...program, nest: null, buffers };
   return withBody(
     bound,
     rewriteStmts(bound.body, (stmt) => share(bound, stmt)),
   );
+}
+
+/** Fragments of one K step of an atom, and the accumulator: registers of an atom stand together, tiles along n next to each other. */
+function atomOwners(
+  nest: Nest,
+  atom: Atom,
+): { readonly acc: Ownership; readonly a: Ownership; readonly b: Ownership } {
+  const { a, b, acc } = atom.fragments;
+  const perAtom = registersPerThread(acc);
+  const tilesN = nest.n.reduce((count, f) => (f.tier === "register" ? count * f.extent : count), 1);
+  return {
+    acc: {
+      rows: spreadAtom(nest.m, acc.rows, perAtom * tilesN),
+      cols: spreadAtom(nest.n, acc.cols, perAtom),
+    },
+    a: { rows: spreadAtom(nest.m, a.rows, registersPerThread(a)), cols: a.cols },
+    b: { rows: b.rows, cols: spreadAtom(nest.n, b.cols, registersPerThread(b)) },
+  };
 }
 
 function share(program: TileProgram, stmt: Stmt): Stmt {

@@ -5,6 +5,7 @@ export { bindOwnership } from "./bindOwnership.ts";
 export { bindRaster } from "./bindRaster.ts";
 export { elideGuards } from "./elideGuards.ts";
 export { loadFragments } from "./loadFragments.ts";
+export { loadMatrices } from "./loadMatrices.ts";
 export { orderWalk } from "./orderWalk.ts";
 export type { Pass } from "./pass.ts";
 export { peelDrain } from "./peelDrain.ts";

@@ -1,16 +1,17 @@
 /** Spread the copies of a chunk over the K steps, so that they do not stand in one clump in front of the arithmetic. */
+import { sizeOf } from "../dtype.ts";
+import { contiguousAxis } from "../tile/accesses.ts";
 import { cond } from "../tile/cond.ts";
 import { add, v } from "../tile/expr.ts";
 import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
-import { sharedContiguity } from "./vectorise.ts";
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
 type For = Extract<Stmt, { kind: "for" }>;
 
-/** Elements of the widest access, 16 bytes of f32: pieces are no smaller than one such access of every thread. */
-const WIDE = 4;
+/** Bytes of the widest access: pieces are no smaller than one such access of every thread. */
+const WIDE_BYTES = 16;
 
 /**
  * Directive `spread steps=N`: the block `if step == 0 { acquire; copies; commit }` of an unrolled step loop becomes one block a step for
@@ -61,7 +62,8 @@ function cut(program: TileProgram, copy: Copy): readonly Copy[] {
   const contiguous = source.layout?.stride[0] === 1 ? 0 : 1;
   const axis = contiguous === 0 ? 1 : 0;
   const extent = copy.src.extent[axis];
-  const wide = sharedContiguity(program, copy.dst.buffer) === contiguous ? WIDE : 1;
+  const wide =
+    contiguousAxis(program, copy.dst.buffer) === contiguous ? WIDE_BYTES / sizeOf(source.dtype) : 1;
   const across = copy.src.extent[contiguous];
   const fits = (n: number): boolean =>
     extent % n === 0 && (extent / n) * across >= program.launch.threads * wide;

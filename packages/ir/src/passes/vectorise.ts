@@ -1,6 +1,6 @@
 /** Widen copies and stores to vectors wherever sizes, leading dimensions, alignment and ownership allow. */
 import { sizeOf } from "../dtype.ts";
-import { operandRole, vectorAxis } from "../tile/accesses.ts";
+import { contiguousAxis, vectorAxis } from "../tile/accesses.ts";
 import { asLinear } from "../tile/expr.ts";
 import { distribute, registerRun } from "../tile/ownership.ts";
 import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
@@ -43,10 +43,6 @@ function widen(program: TileProgram, stmt: Stmt, limits: { copy: number; store: 
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
 
-/** Axis that is contiguous in a shared operand tile: the one that fragments run along (m of A, n of B). */
-export const sharedContiguity = (program: TileProgram, buffer: string): 0 | 1 =>
-  operandRole(program, buffer) === "a" ? 0 : 1;
-
 function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
   if (!copy.dist) return copy;
   const { fastest } = copy.dist;
@@ -55,12 +51,12 @@ function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
   // The second half of a split copy takes the width of the first, so that both see the same registers.
   const global = src.space === "global" ? copy.src : fillOf(program, src.name);
   if (!global) return copy;
-  const width = widths(limit, src).find(
+  const width = widths(limit, sizeOf(src.dtype)).find(
     (w) =>
       copy.dst.extent[fastest] % w === 0 && aligned(bufferOf(program, global.buffer), global, fastest, w),
   );
   if (width === undefined) return copy;
-  const sharedWide = dst.space !== "shared" || sharedContiguity(program, dst.name) === fastest;
+  const sharedWide = dst.space !== "shared" || contiguousAxis(program, dst.name) === fastest;
   if (copy.transport === "cp.async" && !sharedWide) return copy;
   const store = sharedWide ? width : 1;
   return {
@@ -83,15 +79,13 @@ function fillOf(program: TileProgram, registers: string): View | null {
 function widenFragment(program: TileProgram, copy: Copy, limit: number): Copy {
   const { own } = bufferOf(program, copy.dst.buffer);
   const src = bufferOf(program, copy.src.buffer);
-  if (!own) return copy;
+  if (!own || copy.transport === "ldmatrix") return copy;
   const axis = vectorAxis(own);
   const run = registerRun(axis === 0 ? own.rows : own.cols);
-  const width = widths(limit, src).find(
+  const width = widths(limit, sizeOf(src.dtype)).find(
     (w) =>
       run % w === 0 &&
-      (src.space === "shared"
-        ? sharedContiguity(program, src.name) === axis
-        : aligned(src, copy.src, axis, w)),
+      (src.space === "shared" ? contiguousAxis(program, src.name) === axis : aligned(src, copy.src, axis, w)),
   );
   return width === undefined ? copy : { ...copy, vector: [width, width] };
 }
@@ -107,12 +101,13 @@ function epilogueWidth(
   const run = registerRun(own.cols);
   const fits = (w: number): boolean =>
     run % w === 0 && views.every((view) => aligned(bufferOf(program, view.buffer), view, 1, w));
-  return widths(limit, bufferOf(program, stmt.dst.buffer)).find(fits) ?? 1;
+  const widest = Math.max(...views.map((view) => sizeOf(bufferOf(program, view.buffer).dtype)));
+  return widths(limit, widest).find(fits) ?? 1;
 }
 
 /** Candidate widths in elements, widest first, from the limit and 16 bytes down to 1. */
-function widths(limit: number, buffer: Buffer): readonly number[] {
-  const most = Math.min(limit, MAX_ACCESS_BYTES / sizeOf(buffer.dtype));
+function widths(limit: number, elementBytes: number): readonly number[] {
+  const most = Math.min(limit, MAX_ACCESS_BYTES / elementBytes);
   return [16, 8, 4, 2, 1].filter((w) => w <= most);
 }
 

@@ -44,8 +44,12 @@ export interface ReferenceOptions {
   readonly rows?: readonly number[];
 }
 
+/** What Ada's mma and Hopper's wgmma keep of a sum of fp8 products, whatever the accumulator's dtype says (found on an H200 and by DeepSeek-V3). */
+const fp8Unit = 2 ** -13;
+
 /** Spacing of the accumulator near 1. Integers accumulate exactly. */
-function accumulatorUnit(acc: DType): number {
+function accumulatorUnit(acc: DType, a: DType): number {
+  if (a === "e4m3" || a === "e5m2") return Math.max(fp8Unit, acc === "f16" ? epsilonOf("f16") : 0);
   if (acc === "f64") return 2 ** -52;
   if (acc === "s32") return 0;
   return acc === "f16" ? epsilonOf("f16") : epsilonOf("f32");
@@ -148,7 +152,7 @@ export function referenceGemm(
   const cValues = problem.c === null ? null : valuesOf(problem.c.dtype, inputs.c ?? missing("C"));
   const tf32Loss =
     problem.a.dtype === "tf32" && !(isTf32Exact(aValues) && isTf32Exact(bValues)) ? 2 * epsilonOf("tf32") : 0;
-  const unit = accumulatorUnit(problem.acc);
+  const unit = accumulatorUnit(problem.acc, problem.a.dtype);
   const lost = k * underflow(problem.acc);
   // An f64 problem works in f64 throughout; everything else scales and activates in f32.
   const slip: Slip =

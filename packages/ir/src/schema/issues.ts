@@ -45,6 +45,20 @@ export function diagnosticsOfIssues(
     switch (issue.code) {
       case "invalid_type":
         return [make(`expected ${issue.expected}, found ${found}`)];
+      case "too_small":
+      case "too_big": {
+        if (issue.origin !== "number" && issue.origin !== "int") return [make(issue.message)];
+        const [bound, side] =
+          issue.code === "too_small" ? [issue.minimum, "small"] : [issue.maximum, "large"];
+        const least =
+          issue.inclusive === true ? "" : issue.code === "too_small" ? "more than " : "less than ";
+        return [
+          make(
+            `${found} is too ${side}`,
+            `${least}${bound}${issue.inclusive === true ? ` at ${issue.code === "too_small" ? "least" : "most"}` : ""}`,
+          ),
+        ];
+      }
       case "invalid_value": {
         const values = issue.values.map(String);
         return [
@@ -64,7 +78,7 @@ export function diagnosticsOfIssues(
           );
         });
       case "invalid_union":
-        return [make(`${found} fits none of the forms allowed here`)];
+        return [make(found === "nothing" ? "it is missing" : `${found} fits none of the forms allowed here`)];
       default:
         return [make(issue.message)];
     }

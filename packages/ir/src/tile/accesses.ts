@@ -2,6 +2,9 @@
  * The shared-memory accesses of a program as lane coordinates: what the bank oracle, the layout choice and `plan` look at.
  * One pattern per copy and per kind of instruction; the other registers of a thread repeat it at constant offsets.
  */
+import { findAtom } from "../atoms/atoms.ts";
+import { matrixLoad } from "../atoms/matrixLoad.ts";
+import { sizeOf } from "../dtype.ts";
 import {
   distributedVector,
   factorCoordinate,
@@ -69,6 +72,7 @@ function fragmentLoad(program: TileProgram, copy: Copy): SharedAccess | null {
   const fragment = bufferOf(program, copy.dst.buffer);
   if (!fragment.own) return null;
   const { own } = fragment;
+  if (copy.transport === "ldmatrix") return matrixAccess(program, copy, own);
   return {
     label: `%${copy.dst.buffer} <- %${copy.src.buffer}`,
     direction: "load",
@@ -81,6 +85,45 @@ function fragmentLoad(program: TileProgram, copy: Copy): SharedAccess | null {
     ]),
   };
 }
+
+/** Lanes give the addresses of matrix rows; an instruction of fewer than four matrices ignores the upper lanes. */
+function matrixAccess(program: TileProgram, copy: Copy, own: Ownership): SharedAccess | null {
+  const [row, count] = copy.vector;
+  const bytes = sizeOf(bufferOf(program, copy.dst.buffer).dtype);
+  const axis = contiguousAxis(program, copy.src.buffer);
+  const load = matrixLoad(own, bytes, axis, count);
+  if (load === null) return null;
+  const { address } = load;
+  return {
+    label: `%${copy.dst.buffer} <- %${copy.src.buffer}`,
+    direction: "load",
+    vector: row,
+    axis,
+    count: registersPerThread(address) * stepsPerChunk(program, copy),
+    lanes: Array.from({ length: WARP }, (_, thread) =>
+      thread < 8 * count
+        ? [factorCoordinate(address.rows, { thread }), factorCoordinate(address.cols, { thread })]
+        : null,
+    ),
+  };
+}
+
+/**
+ * Axis that is contiguous in a shared operand tile. Multiply-adds of threads want the one that fragments run along (m of A, n of B);
+ * matrix instructions take either, so the tile keeps the order of global memory and every copy is wide.
+ */
+export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
+  const role = operandRole(program, buffer);
+  if (!usesAtom(program)) return role === "a" ? 0 : 1;
+  const operand = program.buffers.find((b) => b.space === "global" && b.name === (role === "a" ? "A" : "B"));
+  return operand?.layout?.stride[0] === 1 ? 0 : 1;
+}
+
+/** Whether a program multiplies by matrix instructions. */
+export const usesAtom = (program: TileProgram): boolean => {
+  for (const stmt of eachStmt(program.body)) if (stmt.kind === "mma") return findAtom(stmt.atom) !== null;
+  return false;
+};
 
 /** K steps of one chunk: how often a fragment load runs on one slot. */
 function stepsPerChunk(program: TileProgram, copy: Copy): number {

@@ -3,6 +3,7 @@
 export { type DiffOptions, unifiedDiff } from "../passes/diff.ts";
 export { type RunPassesOptions, runPasses, type Verification } from "../passes/runPasses.ts";
 export {
+  contiguousAxis,
   operandRole,
   type SharedAccess,
   sharedAccesses,

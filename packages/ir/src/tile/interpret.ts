@@ -4,7 +4,8 @@
  */
 import type { Checked } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
-import type { Problem } from "../problem.ts";
+import { packedStride } from "../problem/size.ts";
+import type { EpilogueStep, Problem } from "../problem.ts";
 import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
 import { Machine, type Order } from "./interpret/machine.ts";
@@ -19,7 +20,7 @@ export interface InterpretInputs {
   readonly c?: ArrayLike<number>;
   /** What D's memory holds before, for instance in the gaps of its leading dimension; NaN (0 for integers) when absent. */
   readonly d?: ArrayLike<number>;
-  /** Inputs of the epilogue's steps, by the step's position. */
+  /** Inputs of the epilogue's steps, by the step's position; matrices of a batch follow each other at `packedStride`. */
   readonly epilogue?: readonly (StepInput | undefined)[];
 }
 
@@ -100,13 +101,24 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
       random: generator((options.seed ?? 1) + batch),
       alpha: problem.alpha === "runtime" ? (options.alpha ?? 1) : problem.alpha,
       beta: problem.beta === "runtime" ? (options.beta ?? 0) : problem.beta,
-      epilogue: inputs.epilogue ?? [],
+      epilogue: problem.epilogue.map((step, i) => stepInputAt(problem, step, inputs.epilogue?.[i], batch)),
     });
     machine.run();
     for (const memory of memories.values()) if (memory.buffer.name === "D") checkComplete(memory);
     outputs.push(machine.outputs);
   }
   return { d, outputs };
+}
+
+/** A step's input of one problem of the batch: matrices follow each other at their packed stride, vectors and scalars are shared. */
+function stepInputAt(
+  { m, n }: Problem,
+  step: EpilogueStep,
+  input: StepInput | undefined,
+  batch: number,
+): StepInput | undefined {
+  if (!("operand" in step) || typeof input === "number" || batch === 0) return input;
+  return input && Array.prototype.slice.call(input, batch * packedStride(step.operand, m, n));
 }
 
 function fail(at: string, message: string, hint: string): never {

@@ -114,9 +114,10 @@ export type Edge =
 
 /**
  * What moves the data. `direct`: a load and a store through registers by the same threads. `cp.async`: asynchronous copy, complete
- * when its group is waited for. `tma`: bulk tensor copy, completes on an mbarrier.
+ * when its group is waited for. `tma`: bulk tensor copy, completes on an mbarrier. `ldmatrix`: a fragment from a shared tile, 8 x 8 matrices
+ * of a warp at once; its `vector` is the elements of a matrix row (16 bytes) and the matrices of one instruction.
  */
-export type Transport = "direct" | "cp.async" | "tma";
+export type Transport = "direct" | "cp.async" | "tma" | "ldmatrix";
 
 /** A ring of slots in one or more shared buffers. Chunks have sequence numbers 0, 1, …; chunk t lives in slot t % slots. */
 export interface Ring {

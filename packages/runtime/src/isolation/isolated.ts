@@ -6,6 +6,7 @@ import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
 import { diagnose, fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";
 import type { GemmArtifact, GemmInputs, GemmOptions, GemmResult } from "../gemm.ts";
+import { deviceOperands } from "../operands.ts";
 import { type Loss, WorkerProcess } from "./process.ts";
 import type {
   IsolatedLaunch,
@@ -16,7 +17,7 @@ import type {
   WorkerDevice,
   WorkerGreeting,
 } from "./protocol.ts";
-import { gemmReplay, launchReplay, type Replay, replayFolder, writeReplay } from "./replay.ts";
+import { gemmReplay, keepReplay, launchReplay, type Replay, replayFolder } from "./replay.ts";
 
 export interface IsolatedOptions extends WorkerDevice {
   /** Seconds that a job may take, compiling included; 120 unless given. */
@@ -27,6 +28,37 @@ export interface IsolatedOptions extends WorkerDevice {
 
 /** Seconds for a process to start, load the driver and make a context: the first context on an idle machine takes a few. */
 const startSeconds = 60;
+
+/**
+ * Bytes that one message between the processes can hold: Node writes its length into 32 bits (lib/internal/child_process/serialization.js);
+ * 4.29e9 bytes were seen to pass and 4.4e9 to break the pipe. What surrounds the arrays is far below the slack.
+ */
+const mostBytes = 2 ** 32 - 2 ** 24;
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
+/** Why inputs or results do not fit the pipe; null when they do. */
+function tooLarge(inputs: number, results: number): Checked<never> | null {
+  const most = Math.max(inputs, results);
+  if (most <= mostBytes) return null;
+  const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(2)} GiB`;
+  return fail(
+    "pipe",
+    "worker",
+    `${gib(most)} of ${inputs >= results ? "inputs" : "results"} do not fit a message to the process that holds the GPU, which takes ${gib(mostBytes)}`,
+    "run in this process (--no-isolation), or a smaller problem; tilewright bench makes its inputs in the other process",
+  );
+}
+
+/** Bytes of what a GEMM reads and of what it gives back. */
+function gemmBytes(artifact: GemmArtifact, inputs: GemmInputs): readonly [inputs: number, results: number] {
+  const arrays = [inputs.a, inputs.b, inputs.c, ...(inputs.steps ?? [])];
+  const results = deviceOperands(artifact.manifest.request).filter(({ direction }) => direction !== "in");
+  return [
+    sum(arrays.map((array) => (array instanceof Uint8Array ? array.byteLength : 0))),
+    sum(results.map(({ bytes }) => bytes)),
+  ];
+}
 
 export class IsolatedDevice implements Disposable {
   readonly kind = "cuda";
@@ -68,6 +100,8 @@ export class IsolatedDevice implements Disposable {
       ...(workspace === undefined ? {} : { workspace }),
       ...(constraints === undefined ? {} : { constraints }),
     };
+    const large = tooLarge(...gemmBytes(artifact, inputs));
+    if (large !== null) return Promise.resolve(large);
     return this.#job("gemm", { artifact: { ptx: artifact.ptx, manifest }, inputs, options }, () =>
       gemmReplay(artifact, inputs, options, this),
     );
@@ -75,6 +109,11 @@ export class IsolatedDevice implements Disposable {
 
   /** One launch with all that it needs, memory included. */
   launch(ask: IsolatedLaunch): Promise<Checked<IsolatedLaunchResult>> {
+    const large = tooLarge(
+      sum(Object.values(ask.buffers).map(({ data }) => data?.byteLength ?? 0)),
+      sum(ask.outputs.map((name) => ask.buffers[name]?.size ?? 0)),
+    );
+    if (large !== null) return Promise.resolve(large);
     return this.#job("launch", ask, () => launchReplay(ask));
   }
 
@@ -118,14 +157,10 @@ export class IsolatedDevice implements Disposable {
   /** The kernel's identity and the way to see it again, added to every problem. */
   #explain(problems: readonly Diagnostic[], replay: Replay): readonly Diagnostic[] {
     const { replays = replayFolder() } = this.#options;
-    const written = replays === null ? null : writeReplay(replays, replay);
-    const again =
-      written === null
-        ? null
-        : `see it again: tilewright emulate ${written.ptx ?? "kernel.ptx"} --launch ${written.launch}`;
+    const { identity, again } = keepReplay(replay, replays);
     return problems.map((problem) => ({
       ...problem,
-      message: `${problem.message}; kernel ${replay.identity}`,
+      message: `${problem.message}; kernel ${identity}`,
       ...(again === null
         ? {}
         : { hint: [again, ...(problem.hint === undefined ? [] : [problem.hint])].join("; ") }),

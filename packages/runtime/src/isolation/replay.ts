@@ -1,4 +1,4 @@
-/** A launch that went wrong as files that `tilewright emulate` runs: kernel.ptx, launch.json and the inputs. */
+/** Work that went wrong as files that `tilewright emulate` runs: kernel.ptx, a launch file for each kernel, and the inputs. */
 import { createHash } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,11 +22,11 @@ import {
   workspaceBytes,
 } from "../gemm.ts";
 import { readImage } from "../image.ts";
-import { deviceOperands } from "../operands.ts";
+import { type DeviceOperand, deviceOperands } from "../operands.ts";
 import type { IsolatedLaunch } from "./protocol.ts";
 
 /** A launch file of `tilewright emulate`, as far as it is written here. */
-type LaunchFile = Readonly<Record<string, unknown>>;
+export type LaunchFile = Readonly<Record<string, unknown>>;
 
 export interface Replay {
   /** Entry, text, shape: one line for messages. */
@@ -34,7 +34,8 @@ export interface Replay {
   /** Entry and hash, for the folder's name. */
   readonly label: string;
   readonly image: string | Uint8Array;
-  readonly launch: LaunchFile;
+  /** In the order of the kernels. Each but the last writes what the next one reads. */
+  readonly launches: readonly LaunchFile[];
   /** Contents of the .npy files that the launch file names. */
   readonly inputs: Readonly<Record<string, Uint8Array>>;
 }
@@ -97,49 +98,95 @@ export function launchReplay(ask: IsolatedLaunch): Replay {
     ...(Object.keys(tensorMaps).length > 0 ? { tensorMaps } : {}),
     params,
   };
-  return { ...identify(ask.entry, ask.image, ask, null), image: ask.image, launch, inputs };
+  return { ...identify(ask.entry, ask.image, ask, null), image: ask.image, launches: [launch], inputs };
 }
 
-/** The replay of a GEMM's first kernel: later ones read what it leaves. */
-export function gemmReplay(
+/** What an input holds in a replay: bytes, or a `dtype`, `shape` and `fill` that the launch file states. */
+export type InputSource = (operand: DeviceOperand) => Uint8Array | LaunchFile | null;
+
+/** The replay of a GEMM with its inputs: every kernel of it, one launch file each. */
+export const gemmReplay = (
   artifact: GemmArtifact,
   host: GemmInputs,
   options: GemmOptions,
+  device: { readonly numSms: number },
+): Replay => replayOf(artifact, (operand) => inputBytes(operand, host), { ...options, ...host }, device);
+
+/** The same with inputs from anywhere. `scalars`: what the problem leaves to the launch. */
+export function replayOf(
+  artifact: GemmArtifact,
+  source: InputSource,
+  scalars: Pick<GemmOptions, "alpha" | "beta"> & Pick<GemmInputs, "steps">,
   device: { readonly numSms: number },
 ): Replay {
   const { manifest, ptx } = artifact;
   const [kernel] = manifest.kernels;
   const schedule = (manifest as { readonly plan?: { readonly schedule?: string } }).plan?.schedule ?? null;
-  const { alpha, beta } = options;
+  const { alpha, beta } = scalars;
   const env: LaunchEnvironment = {
     ...launchEnvironment(manifest.request, device, {
       ...(alpha === undefined ? {} : { alpha }),
       ...(beta === undefined ? {} : { beta }),
     }),
-    ...stepScalars(host),
+    ...stepScalars(scalars),
   };
   const inputs: Record<string, Uint8Array> = {};
-  const buffers: Record<string, unknown> = {};
+  const buffers: Record<string, LaunchFile> = {};
+  const written: Record<string, number> = {};
   for (const operand of deviceOperands(manifest.request)) {
-    const data = operand.direction === "in" ? inputBytes(operand, host) : null;
-    if (data !== null) inputs[operand.name] = data.subarray(0, operand.bytes);
-    buffers[operand.name] =
-      data !== null
-        ? { fill: { file: fileOf(operand.name) } }
-        : { bytes: operand.bytes, fill: operand.direction === "reduced" ? "zeros" : "none" };
+    const { name, bytes, direction } = operand;
+    const data = direction === "in" ? source(operand) : null;
+    if (data instanceof Uint8Array) inputs[name] = data.subarray(0, bytes);
+    if (direction !== "in") written[name] = bytes;
+    buffers[name] =
+      data instanceof Uint8Array
+        ? { fill: { file: fileOf(name) } }
+        : (data ?? { bytes, fill: direction === "reduced" ? "zeros" : "none" });
   }
   const workspace = workspaceBytes(manifest, env);
-  if (workspace.ok && workspace.value > 0) buffers.workspace = { bytes: workspace.value, fill: "zeros" };
+  if (workspace.ok && workspace.value > 0) {
+    buffers.workspace = { bytes: workspace.value, fill: "zeros" };
+    written.workspace = workspace.value;
+  }
+  const launches = manifest.kernels.map((one, index): LaunchFile => {
+    const resolved = resolveLaunch(one, env);
+    const last = index === manifest.kernels.length - 1;
+    return {
+      entry: one.entry,
+      ...(resolved.ok ? geometry(resolved.value) : {}),
+      buffers: passed(buffers, written, index, last),
+      ...argumentsOf(one, env),
+      ...(last ? {} : { outputs: outputsAfter(written, index) }),
+    };
+  });
   const resolved = kernel === undefined ? null : resolveLaunch(kernel, env);
-  const shape = resolved?.ok === true ? resolved.value : null;
-  const entry = kernel?.entry ?? "unknown";
-  const arguments_ = kernel === undefined ? { params: [] } : argumentsOf(kernel, env);
   return {
-    ...identify(entry, ptx, shape, schedule),
+    ...identify(kernel?.entry ?? "unknown", ptx, resolved?.ok === true ? resolved.value : null, schedule),
     image: ptx,
-    launch: { entry, ...(shape === null ? {} : geometry(shape)), buffers, ...arguments_ },
+    launches,
     inputs,
   };
+}
+
+/** Where launch `index` leaves `name` for the next one. */
+const stateFile = (name: string, index: number): string => `${name}-after-${index + 1}.npy`;
+
+const outputsAfter = (written: Readonly<Record<string, number>>, index: number): LaunchFile =>
+  Object.fromEntries(Object.keys(written).map((name) => [name, stateFile(name, index)]));
+
+/** The buffers of launch `index`: those that kernels write come from the launch before, and need a type to be written as a file. */
+function passed(
+  buffers: Readonly<Record<string, LaunchFile>>,
+  written: Readonly<Record<string, number>>,
+  index: number,
+  last: boolean,
+): LaunchFile {
+  const after = Object.entries(written).map(([name, size]) => {
+    if (index > 0) return [name, { fill: { file: stateFile(name, index - 1) } }] as const;
+    const { bytes: _, ...rest } = buffers[name] ?? {};
+    return [name, last ? buffers[name] : { dtype: "u8", shape: [size], ...rest }] as const;
+  });
+  return { ...buffers, ...Object.fromEntries(after) };
 }
 
 function argumentsOf(kernel: KernelSpec, env: LaunchEnvironment): LaunchFile {
@@ -180,26 +227,41 @@ function npyOf(bytes: Uint8Array): Uint8Array {
   return Buffer.concat([head, Buffer.from(padded), bytes]);
 }
 
-/** Write a replay into a folder of its own under `root`; null where the disk does not let us. `ptx` is null for a cubin. */
-export function writeReplay(
-  root: string,
-  replay: Replay,
-): { readonly ptx: string | null; readonly launch: string } | null {
+/** A replay on disk. */
+export interface KeptReplay {
+  /** Entry, hash of the text, schedule and launch shape of the kernel: one line. */
+  readonly identity: string;
+  /** How to see it again; null where the disk does not let us keep it. */
+  readonly again: string | null;
+}
+
+/** Write a replay into a folder of its own under `root`; null for nowhere. */
+export function keepReplay(replay: Replay, root: string | null): KeptReplay {
+  const { identity, launches } = replay;
+  if (root === null) return { identity, again: null };
   const folder = join(root, replay.label.replace(/[^\w.-]/g, "_"));
   const image = readImage(replay.image);
   const text = image.ok && image.value.kind === "ptx" ? image.value.text : null;
-  const paths = {
-    ptx: text === null ? null : join(folder, "kernel.ptx"),
-    launch: join(folder, "launch.json"),
-  };
+  const file = join(folder, text === null ? "kernel.cubin" : "kernel.ptx");
+  const names = launches.map((_, index) =>
+    join(folder, launches.length === 1 ? "launch.json" : `launch-${index + 1}.json`),
+  );
   try {
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, text === null ? "kernel.cubin" : "kernel.ptx"), text ?? replay.image);
+    writeFileSync(file, text ?? replay.image);
     for (const [name, bytes] of Object.entries(replay.inputs))
       writeFileSync(join(folder, fileOf(name)), npyOf(bytes));
-    writeFileSync(paths.launch, `${JSON.stringify(replay.launch, null, 2)}\n`);
-    return paths;
+    for (const [index, launch] of launches.entries())
+      writeFileSync(names[index] ?? "", `${JSON.stringify(launch, null, 2)}\n`);
   } catch {
-    return null;
+    return { identity, again: null };
   }
+  const commands = names.map((name) => `tilewright emulate ${file} --launch ${name}`);
+  return {
+    identity,
+    again:
+      text === null
+        ? `kept in ${folder}, as a cubin, which the emulator does not run`
+        : `see it again: ${commands.join(" && ")}`,
+  };
 }

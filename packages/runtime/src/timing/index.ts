@@ -30,6 +30,7 @@ export {
   regimes,
   type Samples,
 } from "./measure.ts";
+export { keepBenchReplay } from "./replay.ts";
 export {
   type BenchCandidate,
   type BenchContender,
@@ -40,6 +41,7 @@ export {
   type BenchRatio,
   type BenchRegime,
   BenchSession,
+  type BenchStage,
   type BenchTime,
   smallKernelUs,
 } from "./session.ts";

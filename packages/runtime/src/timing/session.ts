@@ -56,8 +56,18 @@ export interface BenchMachine {
   /** PCI address of the GPU, for NVML. */
   readonly busId?: string | null;
   readonly cublas: CublasLt | null;
+  /** Called before each stage. */
+  readonly stage?: (stage: BenchStage) => void;
   /** The stream to measure on, for tests; CUDA events on the context's stream unless given. */
   readonly stream?: (context: CudaContext) => Checked<TimingStream & { close(): void }>;
+}
+
+/** What a session is about to do: told before it starts, so that whoever watches the process knows what did not end. */
+export interface BenchStage {
+  readonly doing: "loading" | "checking" | "trying out" | "measuring";
+  /** Whose work runs; null: that of all contenders, in turns. */
+  readonly name: string | null;
+  readonly numSms: number;
 }
 
 export interface BenchGpu extends MeasuredGpu {
@@ -232,6 +242,7 @@ export class BenchSession {
 
     const contenders: BenchContender[] = [];
     for (const entry of all) {
+      this.#stage("checking", entry.about.name);
       const check = this.#check(job, entry, buffers.value, stream);
       if (!check.ok) return check;
       contenders.push({ ...entry.about, check: check.value });
@@ -248,6 +259,7 @@ export class BenchSession {
         observe: () => this.#monitor?.observe(),
       },
     );
+    this.#stage("measuring", null);
     const warm = measurement.warmUp();
     if (!warm.ok) return warm;
     const regimes: BenchRegime[] = [];
@@ -275,6 +287,10 @@ export class BenchSession {
     });
   }
 
+  #stage(doing: BenchStage["doing"], name: string | null): void {
+    this.#machine.stage?.({ doing, name, numSms: this.gpu.numSms });
+  }
+
   #poolsOf({ inputs, seed }: BenchJob): Map<DType, InputPool> {
     const key = `${inputs} ${seed}`;
     const known = this.#pools.get(key) ?? new Map<DType, InputPool>();
@@ -285,6 +301,7 @@ export class BenchSession {
   #candidates(job: BenchJob, buffers: BenchBuffers, undo: (() => void)[]): Checked<readonly Entry[]> {
     const entries: Entry[] = [];
     for (const { name, artifact } of job.candidates) {
+      this.#stage("loading", name);
       const kernel = loadKernel(this.#context, name, artifact, buffers.sets);
       if (!kernel.ok) return kernel;
       undo.push(() => kernel.value.free());
@@ -348,6 +365,7 @@ export class BenchSession {
     }
     const peer = opened.value;
     undo.push(() => peer.close());
+    this.#stage("trying out", "cublas");
     const tried = fastest(stream, peer, buffers.sets.length, job.seed);
     if (!tried.ok) return tried;
     const { best, usable, failed } = tried.value;

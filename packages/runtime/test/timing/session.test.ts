@@ -1,6 +1,10 @@
 /** A whole measurement on the fake driver: what is told, what is refused, and that everything is given back. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { FakeNvml } from "../../src/nvml/fake.ts";
+import { keepBenchReplay } from "../../src/timing/replay.ts";
 import {
   type BenchJob,
   type BenchMachine,
@@ -143,6 +147,51 @@ describe("a measurement", () => {
     const mean = values.reduce((sum, x) => sum + x, 0) / values.length;
     expect(Math.abs(mean)).toBeLessThan(0.4);
     expect(Math.max(...values)).toBeGreaterThan(1);
+  });
+});
+
+describe("for whoever watches the process", () => {
+  test("every stage is told before it begins, with whose work it is", () => {
+    const driver = benchDriver({ kernel: () => 700 });
+    const stages: string[] = [];
+    const found = outcome(benchJob(), {
+      driver,
+      cublas: benchCublas(driver, [100, 90]),
+      stage: ({ doing, name, numSms }) => stages.push(`${doing} ${name} ${numSms}`),
+    });
+    expect(found.ok).toBe(false);
+    expect(stages).toEqual(["loading ours 132", "trying out cublas 132", "checking ours 132"]);
+    const good: (string | null)[] = [];
+    const other = benchDriver();
+    measured(benchJob(), {
+      driver: other,
+      cublas: benchCublas(other, [100]),
+      stage: ({ doing, name }) => good.push(`${doing} ${name}`),
+    });
+    expect(good.slice(-3)).toEqual(["checking ours", "checking cublas", "measuring null"]);
+  });
+
+  test("a candidate becomes files for the emulator; a peer does not", () => {
+    const root = mkdtempSync(join(tmpdir(), "tilewright-bench-replay-"));
+    try {
+      const kept = keepBenchReplay(benchJob(), "ours", { numSms: 132 }, root);
+      expect(kept?.identity).toMatch(/^gemm \(PTX sha256 [0-9a-f]{64}, grid 8 x 8 x 1, block 1 x 1 x 1/);
+      const path = /--launch (\S+launch\.json)$/.exec(kept?.again ?? "")?.[1] ?? "";
+      expect(JSON.parse(readFileSync(path, "utf8"))).toEqual({
+        entry: "gemm",
+        grid: [8, 8, 1],
+        block: [1, 1, 1],
+        buffers: {
+          a: { dtype: "f32", shape: [128], fill: { normal: { seed: 1 } } },
+          b: { dtype: "f32", shape: [128], fill: { normal: { seed: 2 } } },
+          d: { bytes: 256, fill: "none" },
+        },
+        params: [{ buffer: "a" }, { buffer: "b" }, { buffer: "d" }, 1, 8, 16],
+      });
+      expect(keepBenchReplay(benchJob(), "cublas", { numSms: 132 }, root)).toBeNull();
+    } finally {
+      rmSync(root, { recursive: true, force: true });
+    }
   });
 });
 

@@ -149,7 +149,7 @@ export const freeWordClause = (keyword: string): Clause<string> => ({
   parse: (c) => c.word(`a name after '${keyword}'`),
 });
 
-export const transports = ["direct", "cp.async", "tma"] as const satisfies readonly Transport[];
+export const transports = ["direct", "cp.async", "tma", "ldmatrix"] as const satisfies readonly Transport[];
 export const walks = ["rows", "cols", "snake-rows", "snake-cols"] as const satisfies readonly Walk[];
 
 /** Which axes may leave the matrix: `guard(rows, cols)`. */

@@ -7,6 +7,7 @@ const transportNeeds: Readonly<Record<Transport, Feature | null>> = {
   direct: null,
   "cp.async": "cp.async",
   tma: "tma",
+  ldmatrix: "ldmatrix",
 };
 const edgeNeeds: Readonly<Record<Edge["kind"], Feature | null>> = {
   barrier: null,

@@ -32,7 +32,8 @@ export const rings: Verifier = {
       }
     for (const site of sites) {
       const { stmt } = site;
-      if (stmt.kind !== "copy") continue;
+      // A matrix load is complete when it has been issued, like a direct copy.
+      if (stmt.kind !== "copy" || stmt.transport === "ldmatrix") continue;
       const ring = subject.rings.get(owner.get(stmt.dst.buffer) ?? "");
       const transport = ring?.transport ?? "direct";
       if (stmt.transport === transport) continue;

@@ -1,4 +1,5 @@
 /** Vector accesses are contiguous, aligned and at most 16 bytes wide. */
+import { MATRIX_ROW_BYTES, matrixLoad } from "../../atoms/matrixLoad.ts";
 import { sizeOf } from "../../dtype.ts";
 import { vectorAxis } from "../accesses.ts";
 import { asLinear, evaluateExpr } from "../expr.ts";
@@ -19,7 +20,10 @@ export const vectors: Verifier = {
   *check(subject) {
     for (const site of subject.sites) {
       const { stmt } = site;
-      if (stmt.kind === "copy") yield* checkCopy(subject, site, stmt);
+      if (stmt.kind === "copy")
+        yield* stmt.transport === "ldmatrix"
+          ? checkMatrices(subject, site, stmt)
+          : checkCopy(subject, site, stmt);
       if (stmt.kind === "epilogue" && stmt.vector > 1) {
         yield* checkRun(subject, site, stmt.acc, 1, stmt.vector);
         for (const view of [stmt.dst, ...(stmt.c === null ? [] : [stmt.c])])
@@ -55,6 +59,8 @@ function* checkCopy(subject: Subject, site: Site, copy: Copy): Iterable<Fault> {
     else yield* checkMemory(subject, site, view, axis, width, copy.guard[axis]);
   }
   if (copy.transport !== "cp.async") return;
+  // Elements of fewer than 4 bytes are copied once they are vectors.
+  if (subject.program.stage !== "bound" && src === 1 && dst === 1) return;
   const bytes = src * sizeOf(bufferAt(subject, copy.src.buffer).dtype);
   if (src !== dst || ![4, 8, 16].includes(bytes))
     yield {
@@ -62,6 +68,29 @@ function* checkCopy(subject: Subject, site: Site, copy: Copy): Iterable<Fault> {
       message: `cp.async of ${src} elements into ${dst} (${bytes} bytes)`,
       hint: "cp.async moves 4, 8 or 16 bytes, the same on both sides",
     };
+}
+
+/** ldmatrix brings rows of 16 bytes from shared memory to where the fragment's owner wants them. */
+function* checkMatrices(subject: Subject, site: Site, copy: Copy): Iterable<Fault> {
+  const [src, dst] = [bufferAt(subject, copy.src.buffer), bufferAt(subject, copy.dst.buffer)];
+  const why = (message: string): Fault => ({
+    at: site,
+    message: `ldmatrix of %${src.name} into %${dst.name}: ${message}`,
+    hint: "write transport direct; it always works",
+  });
+  if (src.space !== "shared" || dst.own === null || src.layout === null) {
+    if (src.space !== "shared" || dst.space !== "register")
+      yield why(`it loads register tiles from shared tiles, not ${dst.space} from ${src.space}`);
+    return;
+  }
+  const bytes = sizeOf(src.dtype);
+  const [row, count] = copy.vector;
+  const contiguous = src.layout.stride[0] === 1 ? 0 : 1;
+  const load = matrixLoad(dst.own, bytes, contiguous, count);
+  if (load === null) yield why("lanes and registers of its owner are not those of a matrix");
+  else if (load.count !== count || row * bytes !== MATRIX_ROW_BYTES)
+    yield why(`${count} matrices with rows of ${row} elements`);
+  else yield* checkMemory(subject, site, copy.src, contiguous, row, false);
 }
 
 /** Vectors of a register tile are runs that one thread holds. */

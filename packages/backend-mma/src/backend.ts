@@ -1,0 +1,155 @@
+/** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_80 and everything after it. */
+import {
+  type Backend,
+  bindEdges,
+  bindLayouts,
+  bindOwnership,
+  bindRaster,
+  type Diagnostic,
+  type DType,
+  type EpilogueStep,
+  elideGuards,
+  err,
+  hasAtom,
+  hasFeature,
+  loadFragments,
+  loadMatrices,
+  ok,
+  orderWalk,
+  type Problem,
+  peelDrain,
+  pipelineRing,
+  rotateFragments,
+  spreadCopies,
+  stageOperands,
+  type Target,
+  type Verdict,
+  vectorise,
+} from "@tilewright/ir";
+import { checkSchedule } from "./check.ts";
+import { rankSchedules } from "./heuristic.ts";
+import { castDTypes, servedFormats } from "./lower/elements.ts";
+import { lower } from "./lower/lower.ts";
+import { atomOf, tileProblem } from "./nest.ts";
+import { scheduleModel } from "./schedule.ts";
+
+/** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
+const MAX_BATCH = 65_535;
+
+export const mma: Backend = {
+  id: "mma",
+  summary: "tensor cores by mma.sync, ldmatrix and cp.async, sm_80 and up",
+  schedule: scheduleModel,
+  showcase: { arch: "sm_80", dtype: "f16" },
+  supports,
+  accepts,
+  *schedules(problem, target) {
+    for (const schedule of rankSchedules(problem, target))
+      if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
+  },
+  check: checkSchedule,
+  tile: tileProblem,
+  passes: [
+    stageOperands,
+    loadFragments,
+    pipelineRing,
+    // After the ring: fragments of the next chunk come out of its next slot.
+    rotateFragments,
+    spreadCopies,
+    peelDrain,
+    bindEdges,
+    bindOwnership,
+    // Before the layouts: the oracle judges the accesses as wide as they will be.
+    loadMatrices,
+    vectorise,
+    bindLayouts,
+    orderWalk,
+    bindRaster,
+    elideGuards,
+  ],
+  lower,
+};
+
+function supports(target: Target): Verdict {
+  if (hasFeature(target, "mma.bf16") && hasFeature(target, "cp.async")) return ok(true);
+  return err([
+    {
+      code: "TW1811",
+      kind: "unsupported",
+      at: "target.arch",
+      message: `the mma backend needs sm_80 or later, not ${target.arch}`,
+      hint: "use --arch sm_80, or dtype f32 on the simt backend",
+    },
+  ]);
+}
+
+type Refuse = (code: Diagnostic["code"], at: string, message: string, hint: string) => void;
+
+function accepts(problem: Problem, target: Target): Verdict {
+  const reasons: Diagnostic[] = [];
+  const refuse: Refuse = (code, at, message, hint) => {
+    reasons.push({ code, kind: "unsupported", at, message, hint });
+  };
+  refuseDTypes(problem, target, refuse);
+  const { batch } = problem;
+  if (batch.kind === "grouped")
+    refuse("TW1815", "problem.batch", "grouped batches are not served yet", "launch one problem at a time");
+  if (batch.kind === "strided" && batch.count > MAX_BATCH)
+    refuse(
+      "TW1816",
+      "problem.batch",
+      `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`,
+      `launch batches of at most ${MAX_BATCH}`,
+    );
+  refuseSteps(problem, refuse);
+  return reasons.length === 0 ? ok(true) : err(reasons);
+}
+
+function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
+  const { a, b, c, d, acc } = problem;
+  const atom = atomOf(problem);
+  if (atom === null)
+    refuse(
+      "TW1812",
+      "problem.a.dtype",
+      `no matrix instruction multiplies ${a.dtype} by ${b.dtype} into ${acc}`,
+      a.dtype === "f32"
+        ? "use --dtype tf32, which rounds the inputs, or the simt backend"
+        : "use f16, bf16, tf32, s8, u8, e4m3, e5m2 or f64 for both, with the accumulator of the dtype (f16 takes f32 or f16)",
+    );
+  else if (!hasAtom(target, atom))
+    refuse(
+      "TW1813",
+      "problem.a.dtype",
+      `${target.arch} has no ${atom.shape} of ${a.dtype}: it needs ${atom.feature}`,
+      atom.feature === "mma.e4m3" ? "use --arch sm_89 or later, or f16" : "use a later target, or f16",
+    );
+  for (const [name, operand] of [
+    ["c", c],
+    ["d", d],
+  ] as const) {
+    if (operand === null || (acc === "f64" ? operand.dtype === "f64" : servedFormats.includes(operand.dtype)))
+      continue;
+    refuse(
+      "TW1814",
+      `problem.${name}.dtype`,
+      `${name.toUpperCase()} in ${operand.dtype} beside an accumulator in ${acc} is not served yet`,
+      acc === "f64" ? "use f64" : `use one of ${servedFormats.join(", ")}`,
+    );
+  }
+}
+
+function refuseSteps(problem: Problem, refuse: Refuse): void {
+  problem.epilogue.forEach((step, index) => {
+    const at = `problem.epilogue[${index}]`;
+    const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
+    if (problem.acc === "f64")
+      refuse("TW1817", at, "epilogue steps on an f64 accumulator are not served yet", "leave the step out");
+    else if (!servedIn(step).includes(dtype))
+      refuse("TW1817", at, `${step.kind} in ${dtype} is not served yet`, `use ${servedIn(step).join(", ")}`);
+  });
+}
+
+/** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
+const servedIn = (step: EpilogueStep): readonly DType[] =>
+  step.kind === "reduce" ? ["f32"] : step.kind === "cast" ? castDTypes : servedFormats;

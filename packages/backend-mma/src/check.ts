@@ -1,0 +1,238 @@
+/** Legality of a schedule: every reason at once, each with the nearest value that would do. */
+import {
+  type Atom,
+  type Diagnostic,
+  dtypes,
+  hasFeature,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  type Target,
+} from "@tilewright/ir";
+import { copyBytes } from "./alignment.ts";
+import { atomOf, chunkK } from "./nest.ts";
+import { type MmaSchedule, readSchedule } from "./schedule.ts";
+
+/**
+ * Registers that a thread needs beside accumulators and fragments: pointers, shared addresses, counters, sizes of guarded copies.
+ * Measured with ptxas 13.0 over the conformance schedules: 20 to 50.
+ */
+const OVERHEAD_REGISTERS = 48;
+
+/** cp.async moves 4, 8 or 16 bytes (PTX ISA). */
+const LEAST_ASYNC_BYTES = 4;
+
+interface Subject {
+  readonly s: MmaSchedule;
+  readonly problem: Problem;
+  readonly atom: Atom;
+  readonly target: Target;
+}
+
+/** One rule: what is wrong, or null. The code is the rule's own. */
+interface Rule {
+  readonly code: Diagnostic["code"];
+  readonly at: string;
+  readonly find: (
+    subject: Subject,
+  ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
+}
+
+/** Bytes of shared memory, without padding. */
+export const stagedBytes = (s: MmaSchedule, atom: Atom, k = s.tileK): number =>
+  (s.tileM + s.tileN) * k * sizeOf(atom.a) * s.stages;
+
+export const threadsOf = (s: MmaSchedule): number => s.warpsM * s.warpsN * 32;
+
+/** Registers a thread needs, estimated. */
+export function estimateRegisters(s: MmaSchedule, atom: Atom): number {
+  const words = (elements: number, bits: number): number => (elements * bits) / 32 / 32;
+  const accumulators = words(s.warpM * s.warpN, dtypes[atom.acc].bits);
+  const fragments = words((s.warpM + s.warpN) * atom.k, dtypes[atom.a].bits) * s.frag;
+  return Math.ceil(accumulators + fragments) + OVERHEAD_REGISTERS;
+}
+
+/** Registers that a thread of the block may have. */
+export function mostRegisters(s: MmaSchedule, target: Target): number {
+  const threads = Math.max(32, threadsOf(s));
+  return Math.min(
+    target.limits.maxRegistersPerThread,
+    Math.floor(target.limits.registersPerBlock / threads / 8) * 8,
+  );
+}
+
+const nearestMultiple = (value: number, unit: number): number => Math.max(1, Math.round(value / unit)) * unit;
+
+const axes = [
+  { axis: "m", code: ["TW2201", "TW2203"], tile: "tileM", warp: "warpM", unit: (atom: Atom) => atom.m },
+  { axis: "n", code: ["TW2202", "TW2204"], tile: "tileN", warp: "warpN", unit: (atom: Atom) => atom.n },
+] as const;
+
+const rules: readonly Rule[] = [
+  ...axes.map(
+    ({ axis, code, warp, unit }): Rule => ({
+      code: code[0],
+      at: "schedule.warp",
+      find: ({ s, atom }) =>
+        s[warp] % unit(atom) === 0
+          ? null
+          : {
+              message: `warp ${axis} ${s[warp]} is no multiple of the ${unit(atom)} of ${atom.shape}`,
+              hint: `nearest legal: warp ${axis} ${nearestMultiple(s[warp], unit(atom))}`,
+            },
+    }),
+  ),
+  ...axes.map(
+    ({ axis, code, tile, warp }): Rule => ({
+      code: code[1],
+      at: "schedule.tile",
+      find: ({ s }) =>
+        s[tile] % s[warp] === 0
+          ? null
+          : {
+              message: `tile ${axis} ${s[tile]} is no multiple of warp ${axis} ${s[warp]}`,
+              hint: `nearest legal: tile ${axis} ${nearestMultiple(s[tile], s[warp])}`,
+            },
+    }),
+  ),
+  {
+    code: "TW2205",
+    at: "schedule.tile",
+    find({ s, atom }) {
+      const unit = atom.k * s.frag;
+      if (s.tileK % unit === 0) return null;
+      const why = s.frag > 1 ? "an even number of steps of" : "a multiple of";
+      return {
+        message: `tile k ${s.tileK} is not ${why} the ${atom.k} of ${atom.shape}`,
+        hint: `nearest legal: tile k ${nearestMultiple(s.tileK, unit)}`,
+      };
+    },
+  },
+  {
+    code: "TW2206",
+    at: "schedule.warp",
+    find({ s, target }) {
+      const threads = Math.ceil(s.warpsM) * Math.ceil(s.warpsN) * 32;
+      const most = target.limits.maxThreadsPerBlock;
+      if (threads <= most) return null;
+      return {
+        message: `${threads} threads a block; ${target.arch} allows ${most}`,
+        hint: `use larger warp tiles, or a tile of at most ${Math.floor((s.tileM * most) / threads)}x${s.tileN}`,
+      };
+    },
+  },
+  {
+    code: "TW2207",
+    at: "schedule.stages",
+    find({ s, atom, problem, target }) {
+      const bytes = stagedBytes(s, atom, chunkK(problem, s, atom));
+      const most = target.limits.maxSmemPerBlock;
+      if (bytes <= most) return null;
+      const fit = Math.floor(most / (bytes / s.stages));
+      return {
+        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${atom.a} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
+        hint:
+          fit > 0
+            ? `nearest legal: stages=${fit}`
+            : `use a tile k of at most ${Math.max(atom.k, Math.floor((s.tileK * most) / (bytes / s.stages) / atom.k) * atom.k)} with stages=1`,
+      };
+    },
+  },
+  {
+    code: "TW2208",
+    at: "schedule.warp",
+    find({ s, atom, target }) {
+      const [need, most] = [estimateRegisters(s, atom), mostRegisters(s, target)];
+      if (need <= most) return null;
+      return {
+        message: `a ${s.warpM}x${s.warpN} warp tile needs about ${need} registers a thread; ${Math.round(threadsOf(s))} threads may have ${most} each`,
+        hint: `nearest legal: ${nearestWarpTile(s, atom, most)}`,
+      };
+    },
+  },
+  {
+    code: "TW2209",
+    at: "schedule.copy",
+    find: ({ s, target }) =>
+      s.copy === "cp.async" && !hasFeature(target, "cp.async")
+        ? {
+            message: `${target.arch} has no cp.async`,
+            hint: "nearest legal: copy=direct (cp.async needs sm_80 or later)",
+            unsupported: true,
+          }
+        : null,
+  },
+  {
+    code: "TW2210",
+    at: "schedule.copy",
+    find({ s, problem }) {
+      const narrow = (["a", "b"] as const).filter((which) => copyBytes(problem, which) < LEAST_ASYNC_BYTES);
+      const [which] = narrow;
+      if (s.copy !== "cp.async" || which === undefined) return null;
+      return {
+        message: `cp.async moves 4 bytes at least, and ${narrow.map((w) => w.toUpperCase()).join(" and ")} can be copied ${copyBytes(problem, which)} at a time only: alignment, leading dimension and length of a row decide`,
+        hint: "nearest legal: copy=direct",
+      };
+    },
+  },
+  {
+    code: "TW2211",
+    at: "schedule.frag",
+    find: ({ s }) =>
+      s.frag > 1 && s.stages === 1
+        ? {
+            message: "frag=2 loads fragments of the next chunk early, which needs it in another stage",
+            hint: "nearest legal: frag=1, or stages=2",
+          }
+        : null,
+  },
+  {
+    code: "TW2212",
+    at: "schedule.spread",
+    find: ({ s }) =>
+      s.spread > 1 && (s.copy !== "cp.async" || s.frag === 1)
+        ? {
+            message:
+              "spread places asynchronous copies between the K steps, which needs copy=cp.async and frag=2",
+            hint: "nearest legal: spread=1",
+          }
+        : null,
+  },
+  {
+    code: "TW2213",
+    at: "schedule.spread",
+    find({ s, atom }) {
+      const steps = Math.floor(s.tileK / atom.k);
+      return s.spread > 1 && s.spread >= steps
+        ? {
+            message: `spread over ${s.spread} steps leaves none of ${steps} for the wait`,
+            hint: `nearest legal: spread=${Math.max(1, steps - 1)}`,
+          }
+        : null;
+    },
+  },
+];
+
+/** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
+export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
+  const atom = atomOf(problem);
+  // No instruction: `accepts` says so.
+  if (!atom) return [];
+  const s = readSchedule(schedule);
+  return rules.flatMap((rule): Diagnostic[] => {
+    const found = rule.find({ s, problem, atom, target });
+    if (!found) return [];
+    const { message, hint, unsupported } = found;
+    return [{ code: rule.code, kind: unsupported ? "unsupported" : "invalid", at: rule.at, message, hint }];
+  });
+}
+
+/** The largest halving of the warp tile that fits. */
+function nearestWarpTile(s: MmaSchedule, atom: Atom, most: number): string {
+  let [m, n] = [s.warpM, s.warpN];
+  while (m * n > atom.m * atom.n && estimateRegisters({ ...s, warpM: m, warpN: n }, atom) > most) {
+    if (m / atom.m >= n / atom.n) m = Math.max(atom.m, Math.floor(m / 2 / atom.m) * atom.m);
+    else n = Math.max(atom.n, Math.floor(n / 2 / atom.n) * atom.n);
+  }
+  return `warp=${m}x${n} (with a tile that divides by it)`;
+}

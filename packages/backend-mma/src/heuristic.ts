@@ -1,0 +1,68 @@
+/** Which schedule first: the candidates, by an estimate of their time. */
+import { defaultSchedule, type Problem, type Schedule, type Target } from "@tilewright/ir";
+import { copyBytes } from "./alignment.ts";
+import { estimateTime } from "./cost.ts";
+import { acceptedAtom } from "./nest.ts";
+import { scheduleModel } from "./schedule.ts";
+
+/** Tile and warp tile in elements, large to small; thin ones serve problems of few rows or columns. */
+const shapes: readonly {
+  readonly tile: readonly [number, number];
+  readonly warp: readonly [number, number];
+}[] = [
+  { tile: [128, 256], warp: [64, 64] },
+  { tile: [256, 128], warp: [64, 64] },
+  { tile: [128, 128], warp: [64, 64] },
+  { tile: [128, 128], warp: [64, 32] },
+  { tile: [64, 128], warp: [32, 64] },
+  { tile: [128, 64], warp: [64, 32] },
+  { tile: [64, 64], warp: [32, 32] },
+  { tile: [32, 128], warp: [32, 32] },
+  { tile: [128, 32], warp: [32, 32] },
+  { tile: [32, 64], warp: [16, 32] },
+  { tile: [64, 32], warp: [32, 16] },
+  { tile: [16, 128], warp: [16, 32] },
+  { tile: [128, 16], warp: [32, 16] },
+  { tile: [16, 64], warp: [16, 16] },
+  { tile: [64, 8], warp: [16, 8] },
+  { tile: [16, 32], warp: [16, 8] },
+];
+
+/** Bytes of K in a chunk: 128 are a whole row of banks, and measured 2 to 3 % ahead of 64 (docs of the backend, README.md). */
+const chunkBytes = [128, 64] as const;
+const stageCounts = [4, 3, 2] as const;
+
+/** Blocks that may share a tile. */
+const splits = [1, 2, 3, 4, 6, 8, 12, 16] as const;
+
+/** Tiles up to which they may: beyond, the last round is a small share of the time, and the parts would fill memory. */
+const SPLIT_TILES = 528;
+
+/** Candidates by estimated time, best first; ties keep the order of the table. */
+export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
+  const atom = acceptedAtom(problem);
+  const base = defaultSchedule(scheduleModel);
+  // Steps of K have 32 bytes in every dtype.
+  const perByte = atom.k / 32;
+  const narrow = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b")) < 4;
+  const candidates = shapes.flatMap(({ tile: [m, n], warp }): Schedule[] => {
+    const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
+    const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
+    return chunkBytes.flatMap((bytes) =>
+      stageCounts.flatMap((stages) =>
+        shared.map((split) => ({
+          ...base,
+          tile: [m, n, bytes * perByte],
+          warp,
+          stages,
+          split,
+          ...(narrow ? { copy: "direct" } : {}),
+        })),
+      ),
+    );
+  });
+  return candidates
+    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
+    .sort((x, y) => x.time - y.time)
+    .map(({ schedule }) => schedule);
+}

@@ -1,0 +1,98 @@
+/** Activations on one f32 register, from ex2.approx and rcp.approx (PTX ISA: 2^-22 and 1 ulp); the caller's predicate guards each. */
+import type { Activation } from "@tilewright/ir";
+import { f32imm } from "@tilewright/ptx";
+import type { Pred, Reg } from "./code.ts";
+import type { Context } from "./context.ts";
+
+type F32 = Reg<"f32">;
+
+/** Emits f32 instructions under one predicate, each into a fresh register. */
+class Arithmetic {
+  readonly #ctx: Context;
+  readonly #guard: Pred | null;
+
+  constructor(ctx: Context, guard: Pred | null) {
+    this.#ctx = ctx;
+    this.#guard = guard;
+  }
+
+  #make(emit: (d: F32) => void): F32 {
+    const d = this.#ctx.entry.reg("f32", "e");
+    emit(d);
+    return d;
+  }
+
+  mul = (a: F32, b: F32 | number): F32 =>
+    this.#make((d) => this.#ctx.emit(this.#guard, "mul.rn.f32", d, a, value(b)));
+  add = (a: F32, b: F32 | number): F32 =>
+    this.#make((d) => this.#ctx.emit(this.#guard, "add.rn.f32", d, a, value(b)));
+  fma = (a: F32, b: F32 | number, c: F32 | number): F32 =>
+    this.#make((d) => this.#ctx.emit(this.#guard, "fma.rn.f32", d, a, value(b), value(c)));
+  abs = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "abs.f32", d, a));
+  exp2 = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "ex2.approx.f32", d, a));
+  reciprocal = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "rcp.approx.f32", d, a));
+  withSignOf = (magnitude: F32, sign: F32): F32 =>
+    this.#make((d) => this.#ctx.emit(this.#guard, "copysign.f32", d, sign, magnitude));
+
+  /** x < limit ? then : otherwise. A NaN takes `otherwise`. */
+  selectBelow(x: F32, limit: number, then: F32 | number, otherwise: F32): F32 {
+    const p = this.#ctx.entry.reg("pred", "p");
+    this.#ctx.emit(this.#guard, "setp.lt.f32", p, x, f32imm(limit));
+    return this.#make((d) => this.#ctx.emit(this.#guard, "selp.f32", d, value(then), otherwise, p));
+  }
+}
+
+const value = (x: F32 | number) => (typeof x === "number" ? f32imm(x) : x);
+
+/** 1 / (1 + 2^(-x log2 e)); the power overflows to infinity for very negative x, and its reciprocal is 0. */
+const sigmoid = (on: Arithmetic, x: F32): F32 => on.reciprocal(on.add(on.exp2(on.mul(x, -Math.LOG2E)), 1));
+
+/** Below this |x| the quotient form of tanh cancels, and four terms of its series are exact to f32. */
+const TANH_SERIES_BELOW = 0.25;
+
+function tanh(on: Arithmetic, x: F32): F32 {
+  const magnitude = on.abs(x);
+  const square = on.mul(x, x);
+  // x - x^3/3 + 2x^5/15 - 17x^7/315 + 62x^9/2835
+  const slope = on.fma(on.fma(on.fma(square, 62 / 2835, -17 / 315), square, 2 / 15), square, -1 / 3);
+  const series = on.fma(on.mul(slope, square), x, x);
+  // 1 - 2 / (1 + e^(2|x|)): the power may overflow, the quotient is then 0.
+  const quotient = on.reciprocal(on.add(on.exp2(on.mul(magnitude, 2 * Math.LOG2E)), 1));
+  const large = on.withSignOf(on.fma(quotient, -2, 1), x);
+  return on.selectBelow(magnitude, TANH_SERIES_BELOW, series, large);
+}
+
+/** erf by Abramowitz and Stegun 7.1.26, absolute error 1.5e-7. */
+function erf(on: Arithmetic, x: F32): F32 {
+  const magnitude = on.abs(x);
+  const t = on.reciprocal(on.fma(magnitude, 0.3275911, 1));
+  const rest = [1.421413741, -0.284496736, 0.254829592].reduce(
+    (sum, coefficient) => on.fma(sum, t, coefficient),
+    on.fma(t, 1.061405429, -1.453152027),
+  );
+  const power = on.exp2(on.mul(on.mul(magnitude, magnitude), -Math.LOG2E));
+  const tail = on.mul(on.mul(rest, t), power);
+  return on.withSignOf(on.fma(tail, -1, 1), x);
+}
+
+const table: Readonly<Record<Activation, (on: Arithmetic, x: F32) => F32>> = {
+  // A comparison, not max: max.f32 would turn NaN into 0.
+  relu: (on, x) => on.selectBelow(x, 0, 0, x),
+  sigmoid,
+  silu: (on, x) => on.mul(x, sigmoid(on, x)),
+  tanh,
+  // x/2 (1 + tanh u) is x sigmoid(2u).
+  gelu_tanh(on, x) {
+    const cube = on.mul(on.mul(x, x), x);
+    const u = on.mul(on.fma(cube, 0.044715, x), 2 * Math.sqrt(2 / Math.PI));
+    return on.mul(x, sigmoid(on, u));
+  },
+  gelu(on, x) {
+    const half = on.mul(x, 0.5);
+    return on.fma(half, erf(on, on.mul(x, Math.SQRT1_2)), half);
+  },
+};
+
+/** The activation of `x` under a predicate. */
+export const lowerActivation = (ctx: Context, guard: Pred | null, fn: Activation, x: F32): F32 =>
+  table[fn](new Arithmetic(ctx, guard), x);

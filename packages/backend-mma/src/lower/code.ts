@@ -1,0 +1,82 @@
+/**
+ * Recorded instructions. Code is made out of order (a copy in the main loop needs an address computed in the prologue),
+ * so lowering fills nested lists and replays them in program order into the PTX builder at the end.
+ */
+import {
+  type EntryBuilder,
+  type LabelRef,
+  makeInstruction,
+  type Operand,
+  type OperandsOf,
+  type Reg,
+} from "@tilewright/ptx";
+
+export type { Reg };
+export type Pred = Reg<"pred">;
+
+type Item =
+  | {
+      readonly kind: "instruction";
+      readonly guard: Pred | null;
+      readonly mnemonic: string;
+      readonly operands: readonly Operand[];
+    }
+  | { readonly kind: "label"; readonly label: LabelRef }
+  | { readonly kind: "comment"; readonly text: string }
+  | { readonly kind: "nested"; readonly code: Code };
+
+export class Code {
+  readonly #items: Item[] = [];
+
+  /** Append an instruction; `guard` null runs it always. */
+  emit<const M extends string>(guard: Pred | null, mnemonic: M, ...operands: OperandsOf<M>): void {
+    this.emitAny(guard, mnemonic, operands as readonly unknown[] as readonly Operand[]);
+  }
+
+  /** The same for mnemonics that are put together at run time; the table checks them when they are replayed. */
+  emitAny(guard: Pred | null, mnemonic: string, operands: readonly Operand[]): void {
+    this.#items.push({ kind: "instruction", guard, mnemonic, operands });
+  }
+
+  label(label: LabelRef): void {
+    this.#items.push({ kind: "label", label });
+  }
+
+  comment(text: string): void {
+    this.#items.push({ kind: "comment", text });
+  }
+
+  /** A list that stands here and is filled later. */
+  nest(): Code {
+    const code = new Code();
+    this.#items.push({ kind: "nested", code });
+    return code;
+  }
+
+  replay(entry: EntryBuilder): void {
+    for (const item of this.#items) {
+      switch (item.kind) {
+        case "instruction":
+          entry.append(
+            makeInstruction(
+              item.mnemonic,
+              item.operands,
+              item.guard && { register: item.guard, negated: false },
+            ),
+          );
+          break;
+        case "label":
+          entry.place(item.label);
+          break;
+        case "comment":
+          entry.comment(item.text);
+          break;
+        case "nested":
+          item.code.replay(entry);
+          break;
+        default:
+          item satisfies never;
+      }
+    }
+  }
+}

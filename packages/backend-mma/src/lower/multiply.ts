@@ -1,0 +1,89 @@
+/** The matrix instructions of one K step over a warp tile, in the order of the walk. */
+import { type Atom, elementsPerRegister, findAtom, hasAtom, type Stmt, type Walk } from "@tilewright/ir";
+import { vec } from "@tilewright/ptx";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import { type OwnedTile, ownedTile } from "./registers.ts";
+
+type Mma = Extract<Stmt, { kind: "mma" }>;
+
+/** `outer`: axis of the runs' index; `snake`: every other run is walked backwards, so that its first operand is the last one's. */
+const orders: Readonly<Record<Walk, { readonly outer: "row" | "col"; readonly snake: boolean }>> = {
+  rows: { outer: "row", snake: false },
+  cols: { outer: "col", snake: false },
+  "snake-rows": { outer: "row", snake: true },
+  "snake-cols": { outer: "col", snake: true },
+};
+
+export function lowerMultiply(ctx: Context, mma: Mma): void {
+  const atom = findAtom(mma.atom);
+  if (!atom) throw new CannotLower("mma", `atom ${mma.atom} is no matrix instruction`);
+  if (!hasAtom(ctx.target, atom))
+    throw new CannotLower("mma", `${ctx.target.arch} has no ${mma.atom}: it needs ${atom.feature}`);
+  const acc = ownedTile(ctx, mma.acc.buffer, ctx.constant(mma.acc.slot, "slot of the accumulator"));
+  const a = ownedTile(ctx, mma.a.buffer, ctx.constant(mma.a.slot, "slot of the A fragment"));
+  const b = ownedTile(ctx, mma.b.buffer, ctx.constant(mma.b.slot, "slot of the B fragment"));
+  // tf32 is fp32 in memory: rounded here, because the instruction would drop the low bits (PTX ISA, cvt.rna.tf32).
+  for (const [tile, dtype] of [
+    [a, atom.a],
+    [b, atom.b],
+  ] as const)
+    if (dtype === "tf32")
+      for (const register of tile.registers) ctx.emitAny(null, "cvt.rna.tf32.f32", register, register);
+
+  const { fragments } = atom;
+  const [atomsA, atomsB, atomsAcc] = [
+    instances(a, elementsOf(fragments.a)),
+    instances(b, elementsOf(fragments.b)),
+    instances(acc, elementsOf(fragments.acc)),
+  ];
+  const rowsOfA = new Map(atomsA.map((x) => [x.row, x.registers]));
+  const columnsOfB = new Map(atomsB.map((x) => [x.col, x.registers]));
+  const mnemonic = `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${atom.a}.${atom.b}.${atom.acc}`;
+  for (const { row, col, registers } of walkOrder(atomsAcc, mma.walk)) {
+    const [x, y] = [rowsOfA.get(row), columnsOfB.get(col)];
+    if (!x || !y)
+      throw new CannotLower("mma", "the fragments' owners do not hold what the accumulator's owner needs");
+    const d = vec(...registers);
+    ctx.emitAny(null, mnemonic, d, vec(...x), vec(...y), d);
+  }
+}
+
+/** Elements of a fragment that one lane holds. */
+const elementsOf = (own: Atom["fragments"]["a"]): number =>
+  [...own.rows, ...own.cols].reduce((n, f) => (f.tier === "register" ? n * f.extent : n), 1);
+
+/** One atom of a warp tile: its first coordinates beside the lane's, and its registers. */
+interface Instance {
+  readonly row: number;
+  readonly col: number;
+  readonly registers: readonly Reg[];
+}
+
+/** Atoms of a register tile, whose registers stand together, rows outermost. */
+function instances(tile: OwnedTile, elements: number): readonly Instance[] {
+  const packed = elementsPerRegister(tile.dtype);
+  const each = elements / packed;
+  return tile.elements
+    .filter((e) => e.register % elements === 0)
+    .map(({ register, row, col }) => ({
+      row,
+      col,
+      registers: tile.registers.slice(register / packed, register / packed + each),
+    }));
+}
+
+/** Atoms in walking order; they come rows outermost, ascending. */
+export function walkOrder<T extends { readonly row: number; readonly col: number }>(
+  list: readonly T[],
+  walk: Walk,
+): readonly T[] {
+  const { outer, snake } = orders[walk];
+  const runs = new Map<number, T[]>();
+  for (const e of list) {
+    const run = runs.get(e[outer]) ?? [];
+    run.push(e);
+    runs.set(e[outer], run);
+  }
+  return [...runs.values()].flatMap((run, i) => (snake && i % 2 === 1 ? [...run].reverse() : run));
+}

@@ -1,0 +1,147 @@
+/** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
+import {
+  type Atom,
+  atomFor,
+  type Buffer,
+  type Directive,
+  type Factor,
+  gemmNest,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  type Target,
+  type TileProgram,
+} from "@tilewright/ir";
+import { type MmaSchedule, readSchedule } from "./schedule.ts";
+
+/** The instruction that a problem is multiplied with; null where there is none. */
+export const atomOf = (problem: Problem): Atom | null =>
+  atomFor(problem.a.dtype, problem.b.dtype, problem.acc);
+
+/** As `atomOf`, for problems that the backend has accepted. */
+export function acceptedAtom(problem: Problem): Atom {
+  const atom = atomOf(problem);
+  if (!atom) throw new TypeError(`no instruction multiplies ${problem.a.dtype} by ${problem.b.dtype}`);
+  return atom;
+}
+
+/**
+ * Atoms that take turns along n: column q of atom j is column 4q + j. A lane holds two columns of each, eight neighbours in all. (Turns of
+ * single columns, not of pairs: the rows of B that one ldmatrix reads are then four apart, which a swizzle can tell from each other.)
+ */
+const INTERLEAVED = 4;
+
+/**
+ * Whether columns of D are interleaved: a quarter of the row stores, 16 bytes each, of a 16-bit D. It needs a B whose columns need not be
+ * neighbours in shared memory, which is one that is contiguous along k (8-byte stores of 32-bit outputs fill whole sectors as they are).
+ */
+export const interleaves = (problem: Problem, s: Pick<MmaSchedule, "interleave" | "warpN">): boolean =>
+  s.interleave &&
+  problem.b.layout === "col" &&
+  problem.d.layout === "row" &&
+  sizeOf(problem.d.dtype) <= 2 &&
+  s.warpN % (8 * INTERLEAVED) === 0;
+
+/** A chunk longer than k would only multiply zeros; its steps are even in number where two fragments alternate. */
+export function chunkK(problem: Problem, s: Pick<MmaSchedule, "tileK" | "frag">, atom: Atom): number {
+  const unit = atom.k * s.frag;
+  return Math.min(s.tileK, Math.ceil(problem.k / unit) * unit);
+}
+
+/** Warps count along n first; registers of a warp tile are whole atoms. */
+export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
+  const atom = acceptedAtom(problem);
+  const asked = readSchedule(schedule);
+  const s = { ...asked, tileK: chunkK(problem, asked, atom) };
+  const { splits, chunks } = splitChunks(problem.k, s);
+  const grid = (extent: number): Factor => ({ tier: "grid", extent, stride: 1 });
+  const pieces = (count: number, atomExtent: number): Factor[] => [
+    { tier: "register", extent: count, stride: 1 },
+    { tier: "atom", extent: atomExtent, stride: 1 },
+  ];
+  const columns = interleaves(problem, s)
+    ? [
+        ...pieces(s.warpN / (atom.n * INTERLEAVED), atom.n),
+        { tier: "register", extent: INTERLEAVED, stride: 1 } as const,
+      ]
+    : pieces(s.warpN / atom.n, atom.n);
+  const program = gemmNest({
+    name: entryName(problem),
+    arch: target.arch,
+    problem,
+    nest: {
+      m: [
+        grid(Math.ceil(problem.m / s.tileM)),
+        { tier: "warp", extent: s.warpsM, stride: s.warpsN },
+        ...pieces(s.warpM / atom.m, atom.m),
+      ],
+      n: [grid(Math.ceil(problem.n / s.tileN)), { tier: "warp", extent: s.warpsN, stride: 1 }, ...columns],
+      k: [
+        ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: chunks } as const] : []),
+        { tier: "block", extent: chunks, stride: 1 },
+        ...pieces(s.tileK / atom.k, atom.k),
+      ],
+    },
+    threads: s.warpsM * s.warpsN * 32,
+    cluster: [1, 1],
+    atom: atom.name,
+    directives: directives(s, atom),
+  });
+  return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };
+}
+
+/** In a batch the alignment of a matrix is that of all of them. */
+function alignedInBatch(problem: Problem, buffer: Buffer): Buffer {
+  const { batch } = problem;
+  if (buffer.space !== "global" || batch.kind !== "strided") return buffer;
+  const strides: Readonly<Record<string, number>> = {
+    A: batch.strideA,
+    B: batch.strideB,
+    C: batch.strideC,
+    D: batch.strideD,
+  };
+  const bytes = (strides[buffer.name] ?? 0) * sizeOf(buffer.dtype);
+  let { align } = buffer;
+  while (bytes % align !== 0) align /= 2;
+  return { ...buffer, align };
+}
+
+/** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */
+export function splitChunks(
+  k: number,
+  { tileK, split }: Pick<MmaSchedule, "tileK" | "split">,
+): { readonly splits: number; readonly chunks: number } {
+  const all = Math.ceil(k / tileK);
+  const chunks = Math.ceil(all / Math.min(split, all));
+  return { splits: Math.ceil(all / chunks), chunks };
+}
+
+/** What the passes shall do; an optimisation that is off has no directive. */
+function directives(s: MmaSchedule, atom: Atom): readonly Directive[] {
+  const list: (Directive | null)[] = [
+    { name: "stage", args: { operands: "ab", transport: s.copy } },
+    { name: "fragment", args: { step: atom.k } },
+    { name: "ring", args: { slots: s.stages, prefetch: 0 } },
+    s.frag > 1 ? { name: "rotate", args: { slots: s.frag } } : null,
+    s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
+    s.drain > 0 && s.stages > 1 ? { name: "drain", args: { chunks: s.drain } } : null,
+    s.matrices > 0 ? { name: "matrices", args: { most: s.matrices } } : null,
+    { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
+    s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
+    s.walk !== "rows" ? { name: "walk", args: { order: s.walk } } : null,
+    s.raster.kind === "row"
+      ? null
+      : {
+          name: "raster",
+          args: s.raster.kind === "grouped" ? { order: "grouped", group: s.raster.group } : { order: "col" },
+        },
+    s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
+  ];
+  return list.filter((d) => d !== null);
+}
+
+/** `gemm_f16_nt_300x200x77`: dtype, transposition in BLAS terms (n: row-major, t: column-major), sizes. */
+function entryName(problem: Problem): string {
+  const letter = (layout: "row" | "col"): string => (layout === "row" ? "n" : "t");
+  return `gemm_${problem.a.dtype}_${letter(problem.a.layout)}${letter(problem.b.layout)}_${problem.m}x${problem.n}x${problem.k}`;
+}

@@ -1,0 +1,168 @@
+/** The schedule of a tensor-core kernel: its fields, and what they mean together. */
+import {
+  coreFields,
+  flagField,
+  intField,
+  rasterOf,
+  type Schedule,
+  type ScheduleModel,
+  tupleField,
+  withDefault,
+  wordField,
+} from "@tilewright/ir";
+
+/** Fields in canonical order. Each optimisation has an off value; with all of them off a warp loads its fragments word by word. */
+export const scheduleModel: ScheduleModel = {
+  fields: [
+    withDefault(coreFields.tile, [128, 256, 64]),
+    tupleField({
+      name: "warp",
+      summary: "part of the tile that one warp accumulates: multiples of the instruction's rows and columns",
+      names: ["M", "N"],
+      default: [64, 64],
+    }),
+    withDefault(coreFields.stages, 3),
+    wordField({
+      name: "copy",
+      summary: "transport of the operands to shared memory: cp.async, or load and store by the threads",
+      words: ["cp.async", "direct"],
+      default: "cp.async",
+      off: "direct",
+    }),
+    wordField({
+      name: "vec",
+      summary: "most bytes that one copy moves, where alignment allows",
+      words: ["16", "8", "4"],
+      default: "16",
+      off: "4",
+    }),
+    wordField({
+      name: "ldmatrix",
+      summary: "matrices that one ldmatrix loads; off: fragments come word by word",
+      words: ["x4", "x2", "x1", "off"],
+      default: "x4",
+      off: "off",
+    }),
+    wordField({
+      name: "smem",
+      summary: "remedy against bank conflicts, chosen by the bank oracle",
+      words: ["swizzle", "pad", "auto", "plain"],
+      default: "swizzle",
+      off: "plain",
+    }),
+    intField({
+      name: "frag",
+      summary: "register fragments in flight; 2 loads those of the next K step while this one multiplies",
+      default: 2,
+      off: 1,
+      min: 1,
+      max: 2,
+    }),
+    intField({
+      name: "spread",
+      summary: "K steps over which the asynchronous copies of a chunk are spread; 1 issues them together",
+      default: 1,
+      off: 1,
+      max: 64,
+    }),
+    intField({
+      name: "drain",
+      summary: "last K chunks taken out of the main loop, which then needs fewer conditions",
+      default: 0,
+      off: 0,
+      min: 0,
+      max: 4,
+    }),
+    wordField({
+      name: "walk",
+      summary: "order of the matrix instructions of a warp tile",
+      words: ["snake-rows", "snake-cols", "rows", "cols"],
+      default: "snake-rows",
+      off: "rows",
+    }),
+    withDefault(coreFields.raster, "grouped:8"),
+    coreFields.split,
+    flagField({
+      name: "interleave",
+      summary:
+        "columns dealt to the instructions so that a lane holds eight neighbours of D, where B's layout allows",
+      default: "on",
+    }),
+    intField({
+      name: "store",
+      summary: "most elements that one store of D moves",
+      default: 8,
+      off: 1,
+      max: 8,
+    }),
+    flagField({
+      name: "guards",
+      summary: "elide: predicates only where a tile can leave its matrix; off: everywhere",
+      default: "on",
+    }),
+  ],
+};
+
+export interface MmaSchedule {
+  readonly tileM: number;
+  readonly tileN: number;
+  readonly tileK: number;
+  readonly warpM: number;
+  readonly warpN: number;
+  /** Fractions in illegal schedules. */
+  readonly warpsM: number;
+  readonly warpsN: number;
+  readonly stages: number;
+  readonly copy: "cp.async" | "direct";
+  /** Bytes. */
+  readonly vec: number;
+  /** Matrices of one ldmatrix; 0 is off. */
+  readonly matrices: number;
+  readonly smem: string;
+  readonly frag: number;
+  readonly spread: number;
+  readonly drain: number;
+  readonly walk: string;
+  readonly raster: ReturnType<typeof rasterOf>;
+  readonly split: number;
+  readonly interleave: boolean;
+  readonly store: number;
+  readonly elideGuards: boolean;
+}
+
+const matrices: Readonly<Record<string, number>> = { x4: 4, x2: 2, x1: 1, off: 0 };
+
+/** The record as numbers with names. */
+export function readSchedule(schedule: Schedule): MmaSchedule {
+  const tuple = (name: string, index: number): number => {
+    const value = schedule[name];
+    return Array.isArray(value) ? (value[index] ?? 1) : 1;
+  };
+  const number = (name: string): number => Number(schedule[name]);
+  const word = (name: string): string => String(schedule[name]);
+  const [tileM, tileN] = [tuple("tile", 0), tuple("tile", 1)];
+  const [warpM, warpN] = [tuple("warp", 0), tuple("warp", 1)];
+  return {
+    tileM,
+    tileN,
+    tileK: tuple("tile", 2),
+    warpM,
+    warpN,
+    warpsM: tileM / warpM,
+    warpsN: tileN / warpN,
+    stages: number("stages"),
+    copy: word("copy") === "direct" ? "direct" : "cp.async",
+    vec: number("vec"),
+    matrices: matrices[word("ldmatrix")] ?? 0,
+    smem: word("smem"),
+    frag: number("frag"),
+    spread: number("spread"),
+    drain: number("drain"),
+    walk: word("walk"),
+    raster: rasterOf(schedule.raster),
+    split: number("split"),
+    interleave: word("interleave") === "on",
+    store: number("store"),
+    elideGuards: word("guards") === "on",
+  };
+}

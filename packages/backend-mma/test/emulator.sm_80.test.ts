@@ -1,0 +1,6 @@
+import { conformance } from "@tilewright/conformance";
+import { mma } from "../src/backend.ts";
+import { optionsFor } from "./support/conformance.ts";
+
+// Grouped batches; casts that saturate or go to 8 bits, reductions that are not f32.
+conformance(mma, optionsFor("sm_80", [{ dtype: "f16" }], ["TW1815", "TW1817"], { first: 1000, count: 40 }));

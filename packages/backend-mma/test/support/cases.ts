@@ -1,0 +1,45 @@
+/** Random legal schedules from a seed. */
+import { pick } from "@tilewright/conformance";
+import {
+  atomFor,
+  defaultSchedule,
+  type Problem,
+  type Random,
+  type Schedule,
+  type Target,
+} from "@tilewright/ir";
+import { checkSchedule } from "../../src/check.ts";
+import { scheduleModel } from "../../src/schedule.ts";
+
+/** A legal schedule: any number of atoms and warps each way, powers of two or not, each optimisation on or off by itself. */
+export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
+  const atom = atomFor(problem.a.dtype, problem.b.dtype, problem.acc);
+  if (!atom) throw new Error("no instruction");
+  for (;;) {
+    const [warpM, warpN] = [atom.m * random.integer(1, 3), atom.n * pick(random, [1, 2, 3, 4, 8])];
+    const [tileM, tileN] = [warpM * random.integer(1, 3), warpN * random.integer(1, 3)];
+    // A block tile far beyond the problem only repeats masked work.
+    if (tileM > 2 * problem.m + 64 || tileN > 2 * problem.n + 64) continue;
+    const frag = random.integer(1, 2);
+    const schedule: Schedule = {
+      ...defaultSchedule(scheduleModel),
+      tile: [tileM, tileN, atom.k * frag * random.integer(1, 4 / frag)],
+      warp: [warpM, warpN],
+      stages: random.integer(1, 4),
+      copy: pick(random, ["cp.async", "cp.async", "direct"]),
+      vec: pick(random, ["16", "16", "8", "4"]),
+      ldmatrix: pick(random, ["x4", "x4", "x2", "x1", "off"]),
+      smem: pick(random, ["swizzle", "swizzle", "pad", "auto", "plain"]),
+      frag,
+      spread: pick(random, [1, 1, 2, 3]),
+      drain: random.integer(0, 3),
+      walk: pick(random, ["snake-rows", "snake-cols", "rows", "cols"]),
+      raster: pick(random, ["row", "col", "grouped:2", "grouped:8"]),
+      split: pick(random, [1, 1, 1, 2, 3, 7]),
+      interleave: pick(random, ["on", "off"]),
+      store: pick(random, [1, 2, 4, 8]),
+      guards: pick(random, ["on", "on", "off"]),
+    };
+    if (checkSchedule(problem, schedule, target).length === 0) return schedule;
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * Matrix instructions of a warp as data: shape, dtypes, and which lane and register hold which element of each fragment
+ * (PTX ISA 9.0, chapter 9.7.14.5: matrix fragments for mma). Fragments are `Ownership`s of the tiers `thread` and `register`; a register
+ * counts elements, and elements of fewer than 32 bits are packed in the order of their numbers.
+ */
+import { type DType, dtypes } from "../dtype.ts";
+import { type Feature, hasFeature, type Target } from "../target.ts";
+import type { Factor, Ownership } from "../tile/types.ts";
+
+export interface Atom {
+  /** Its name in a program's text: `m16n8k16.f32.f16.f16`, accumulator before A and B. */
+  readonly name: string;
+  /** `m16n8k16`, as PTX writes it. */
+  readonly shape: string;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly a: DType;
+  readonly b: DType;
+  readonly acc: DType;
+  /** What a target needs for it. */
+  readonly feature: Feature;
+  readonly fragments: { readonly a: Ownership; readonly b: Ownership; readonly acc: Ownership };
+}
+
+const lane = (extent: number, stride: number): Factor => ({ tier: "thread", extent, stride });
+const register = (extent: number, stride: number): Factor => ({ tier: "register", extent, stride });
+
+/** Eight rows (or columns) go with lane / 4, the other axis with lane % 4, in every shape. */
+const EIGHT = lane(8, 4);
+const FOUR = lane(4, 1);
+
+/** Elements of a 32-bit register; one of a wider type. */
+export const elementsPerRegister = (dtype: DType): number => Math.max(1, 32 / dtypes[dtype].bits);
+
+/**
+ * A fragment whose K axis is `halves` times four lanes of `run` neighbours, and whose other axis is `eights` times eight. Registers: the run
+ * first, then the eights, then the halves.
+ */
+function operand(eights: number, halves: number, run: number): readonly [outer: Factor[], k: Factor[]] {
+  const some = (extent: number, stride: number): Factor[] => (extent > 1 ? [register(extent, stride)] : []);
+  return [
+    [...some(eights, run), EIGHT],
+    [...some(halves, run * eights), FOUR, ...some(run, 1)],
+  ];
+}
+
+interface AtomRow {
+  readonly m: number;
+  readonly k: number;
+  readonly acc: DType;
+  /** A and B are any two of these. */
+  readonly types: readonly DType[];
+  readonly feature: Feature;
+}
+
+/** m16n8k16 of f16 and m16n8k32 of integers came together with bf16 (PTX ISA, target ISA notes of mma). */
+const AMPERE: Feature = "mma.bf16";
+
+/** One row a shape and family of dtypes, the one to prefer first. Every shape has n = 8. */
+const rows: readonly AtomRow[] = [
+  { m: 16, k: 16, acc: "f32", types: ["f16"], feature: AMPERE },
+  { m: 16, k: 16, acc: "f32", types: ["bf16"], feature: AMPERE },
+  { m: 16, k: 16, acc: "f16", types: ["f16"], feature: AMPERE },
+  { m: 16, k: 8, acc: "f32", types: ["tf32"], feature: "mma.tf32" },
+  { m: 16, k: 32, acc: "s32", types: ["s8", "u8"], feature: AMPERE },
+  { m: 16, k: 32, acc: "f32", types: ["e4m3", "e5m2"], feature: "mma.e4m3" },
+  { m: 8, k: 4, acc: "f64", types: ["f64"], feature: "mma.f64" },
+];
+
+const N = 8;
+
+function atomOf(row: AtomRow, a: DType, b: DType): Atom {
+  const { m, k, acc, feature } = row;
+  const run = elementsPerRegister(a);
+  const halves = k / (4 * run);
+  const [rowsOfA, columnsOfA] = operand(m / 8, halves, run);
+  const [columnsOfB, rowsOfB] = operand(1, halves, run);
+  const eights = m > 8 ? [register(m / 8, 2)] : [];
+  const shape = `m${m}n${N}k${k}`;
+  return {
+    name: `${shape}.${acc}.${a}.${b}`,
+    shape,
+    m,
+    n: N,
+    k,
+    a,
+    b,
+    acc,
+    feature,
+    fragments: {
+      a: { rows: rowsOfA, cols: columnsOfA },
+      b: { rows: rowsOfB, cols: columnsOfB },
+      acc: { rows: [...eights, EIGHT], cols: [FOUR, register(2, 1)] },
+    },
+  };
+}
+
+/** Every atom, in the order of preference. */
+export const atoms: readonly Atom[] = rows.flatMap((row) =>
+  row.types.flatMap((a) => row.types.map((b) => atomOf(row, a, b))),
+);
+
+/** The atom of a name; null where there is none (`fma`, which has no fragments, included). */
+export const findAtom = (name: string): Atom | null => atoms.find((atom) => atom.name === name) ?? null;
+
+/** The preferred atom that multiplies A by B into an accumulator; null where no target has one. */
+export const atomFor = (a: DType, b: DType, acc: DType): Atom | null =>
+  atoms.find((atom) => atom.a === a && atom.b === b && atom.acc === acc) ?? null;
+
+/** Whether a target has an atom. */
+export const hasAtom = (target: Target, atom: Atom): boolean => hasFeature(target, atom.feature);

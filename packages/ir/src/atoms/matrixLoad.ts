@@ -1,0 +1,134 @@
+/**
+ * ldmatrix from ownership: which address each lane gives, so that every lane receives what the fragment's owner says.
+ *
+ * The instruction moves 8 x 8 matrices of 16-bit cells. Lane 8q + r gives the address of row r (16 bytes) of matrix q; afterwards lane l
+ * holds cells 2(l % 4) and the next of row l / 4 in register q, or with `.trans` rows 2(l % 4) and the next of column l / 4
+ * (PTX ISA 9.0, 9.7.14.5.15). A cell is one 16-bit element, or part or several of other types, which is all the same without `.trans`.
+ */
+import { weighted } from "../tile/ownership.ts";
+import type { Factor, Ownership } from "../tile/types.ts";
+
+/** Bytes of a matrix row: what one address stands for. */
+export const MATRIX_ROW_BYTES = 16;
+
+export interface MatrixLoad {
+  readonly trans: boolean;
+  /** Matrices of one instruction: 1, 2 or 4. */
+  readonly count: 1 | 2 | 4;
+  /**
+   * Where the addresses point: `thread` is the lane that gives one, `register` the number of the instruction. The coordinate is that of the
+   * row's first element.
+   */
+  readonly address: Ownership;
+}
+
+/** A factor of extent 2: a bit of a lane or register number, with the step it takes along its axis. */
+interface Digit {
+  readonly axis: 0 | 1;
+  readonly tier: Factor["tier"];
+  readonly stride: number;
+  readonly weight: number;
+}
+
+/** Factors as bits, where extents are powers of two; the odd part of a register factor stays a factor of its own. */
+function digitsOf(axis: 0 | 1, factors: readonly Factor[]): readonly (Digit & { readonly extent: number })[] {
+  return weighted(factors).flatMap((f) => {
+    const out: (Digit & { readonly extent: number })[] = [];
+    let { extent, stride, weight } = f;
+    while (extent % 2 === 0) {
+      out.push({ axis, tier: f.tier, extent: 2, stride, weight });
+      extent /= 2;
+      stride *= 2;
+      weight *= 2;
+    }
+    if (extent > 1) out.push({ axis, tier: f.tier, extent, stride, weight });
+    return out;
+  });
+}
+
+/**
+ * The load of a fragment of elements of `bytes` bytes from a tile whose axis `contiguous` is contiguous, at most `most` matrices at once;
+ * null where ldmatrix cannot deliver it: elements of other widths than 16 bits across, or rows that are not contiguous.
+ */
+export function matrixLoad(
+  own: Ownership,
+  bytes: number,
+  contiguous: 0 | 1,
+  most: number,
+): MatrixLoad | null {
+  if (bytes > 4) return null;
+  const packed = 4 / bytes;
+  const digits = [...digitsOf(0, own.rows), ...digitsOf(1, own.cols)];
+  const find = (tier: Factor["tier"], stride: number): Digit | null =>
+    digits.find((d) => d.tier === tier && d.stride === stride && d.extent === 2) ?? null;
+  const run = Array.from({ length: Math.log2(packed) }, (_, i) => find("register", 2 ** i));
+  const [lane1, lane2] = [find("thread", 1), find("thread", 2)];
+  const high = [4, 8, 16].map((stride) => find("thread", stride));
+  /** Whether digits are the lowest along the contiguous axis, in order. */
+  const alongRow = (list: readonly (Digit | null)[]): boolean =>
+    list.every((d, i) => d !== null && d.axis === contiguous && d.weight === 2 ** i);
+
+  const plain = alongRow([...run, lane1, lane2]);
+  const trans = !plain && bytes === 2 && alongRow(high);
+  if (!plain && !trans) return null;
+  /** Digits of the row number, lowest first: those that the address depends on beside the matrix. */
+  const rowDigits = plain ? high : [...run, lane1, lane2];
+  const matrixDigits = [find("register", packed), find("register", 2 * packed)];
+  let bits = 0;
+  while (2 ** (bits + 1) <= most && bits < 2 && matrixDigits[bits] !== null) bits++;
+  const chosen = matrixDigits.slice(0, bits);
+
+  const out: { axis: 0 | 1; factor: Factor; weight: number }[] = [];
+  const place = (d: Digit | null, tier: Factor["tier"], extent: number, stride: number): void => {
+    if (d !== null) out.push({ axis: d.axis, factor: { tier, extent, stride }, weight: d.weight });
+  };
+  rowDigits.forEach((d, i) => {
+    place(d, "thread", 2, 2 ** i);
+  });
+  chosen.forEach((d, i) => {
+    place(d, "thread", 2, 8 * 2 ** i);
+  });
+  const used = new Set<Digit | null>([...run, lane1, lane2, ...high, ...chosen]);
+  for (const d of digits) {
+    if (used.has(d)) continue;
+    place(d, d.tier, d.extent, d.tier === "register" ? d.stride / (packed * 2 ** bits) : d.stride);
+  }
+  const axis = (which: 0 | 1, size: number): Factor[] =>
+    joined(
+      out.filter((o) => o.axis === which),
+      size,
+    );
+  return {
+    trans,
+    count: bits === 2 ? 4 : bits === 1 ? 2 : 1,
+    address: { rows: axis(0, extentOf(own.rows)), cols: axis(1, extentOf(own.cols)) },
+  };
+}
+
+const extentOf = (factors: readonly Factor[]): number => factors.reduce((n, f) => n * f.extent, 1);
+
+/**
+ * Factors whose weights come out as given. What nobody points at (the inside of a row) becomes a factor of tier `atom`, whose index is 0;
+ * neighbours that continue each other are one factor.
+ */
+function joined(
+  parts: readonly { readonly factor: Factor; readonly weight: number }[],
+  size: number,
+): Factor[] {
+  const sorted = [...parts].sort((x, y) => x.weight - y.weight);
+  const out: Factor[] = [];
+  let reach = 1;
+  const fill = (to: number): void => {
+    if (to > reach) out.unshift({ tier: "atom", extent: to / reach, stride: 1 });
+  };
+  for (const { factor, weight } of sorted) {
+    fill(weight);
+    const inner = out[0];
+    if (inner?.tier === factor.tier && inner.stride * inner.extent === factor.stride)
+      out[0] = { ...inner, extent: inner.extent * factor.extent };
+    else out.unshift(factor);
+    reach = weight * factor.extent;
+  }
+  fill(size);
+  return out;
+}

@@ -1,0 +1,47 @@
+/** A fragment spread over a warp tile: factors of the tiles around an atom, put together with the atom's own. */
+import type { Factor } from "../tile/types.ts";
+
+/**
+ * One axis of a register tile. `factors` are the nest's, whose tier `atom` stands for the atom's elements along this axis; where it stands
+ * in several pieces, register factors may come between them (`register 2, atom 4, register 4, atom 2` interleaves four atoms in pairs of
+ * columns). `own` are the atom's factors of that axis. Registers of the tiles around the atom begin at `first`.
+ * Throws (a bug) when the pieces do not multiply to the atom.
+ */
+export function spreadAtom(
+  factors: readonly Factor[],
+  own: readonly Factor[],
+  first: number,
+): readonly Factor[] {
+  const out: Factor[] = [];
+  const rest = [...own];
+  let stride = first;
+  for (const f of [...factors].reverse()) {
+    if (f.tier === "grid" || f.tier === "block" || f.tier === "cluster") continue;
+    if (f.tier === "register") {
+      if (f.extent > 1) out.unshift({ ...f, stride });
+      stride *= f.extent;
+    } else if (f.tier === "atom") out.unshift(...take(rest, f.extent));
+    else out.unshift(f);
+  }
+  if (rest.length > 0) throw new RangeError("the nest's atom factors do not make up the atom");
+  return out;
+}
+
+/** The innermost factors that multiply to `extent`, removed from `rest`; the outermost of them may be cut. */
+function take(rest: Factor[], extent: number): Factor[] {
+  const taken: Factor[] = [];
+  let need = extent;
+  while (need > 1) {
+    const f = rest.pop();
+    if (f === undefined) throw new RangeError("the nest's atom factors exceed the atom");
+    if (f.extent <= need && need % f.extent === 0) {
+      taken.unshift(f);
+      need /= f.extent;
+    } else if (f.extent % need === 0) {
+      taken.unshift({ ...f, extent: need });
+      rest.push({ ...f, extent: f.extent / need, stride: f.stride * need });
+      need = 1;
+    } else throw new RangeError("the nest's atom factors cut the atom unevenly");
+  }
+  return taken;
+}

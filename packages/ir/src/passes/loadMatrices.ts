@@ -1,0 +1,39 @@
+/** Load fragments by ldmatrix where lanes and registers of their owners are those of 8 x 8 matrices. */
+import { MATRIX_ROW_BYTES, matrixLoad } from "../atoms/matrixLoad.ts";
+import { sizeOf } from "../dtype.ts";
+import { contiguousAxis } from "../tile/accesses.ts";
+import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import type { Stmt, TileProgram } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+/**
+ * Directive `matrices most=1|2|4`: matrices of one instruction. A fragment that cannot be loaded so (32-bit elements across the contiguous
+ * axis, 64-bit ones) stays with direct loads.
+ */
+export const loadMatrices: Pass = {
+  name: "loadMatrices",
+  summary: "Fragments come by ldmatrix where their owners allow",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "matrices");
+    if (!taken) return program;
+    const most = numberArg(taken.args, "most", 4);
+    return withBody(
+      taken.program,
+      rewriteStmts(taken.program.body, (stmt) => byMatrices(taken.program, stmt, most)),
+    );
+  },
+};
+
+function byMatrices(program: TileProgram, stmt: Stmt, most: number): Stmt {
+  if (stmt.kind !== "copy") return stmt;
+  const [src, dst] = [bufferOf(program, stmt.src.buffer), bufferOf(program, stmt.dst.buffer)];
+  if (src.space !== "shared" || dst.own === null) return stmt;
+  const bytes = sizeOf(src.dtype);
+  const contiguous = contiguousAxis(program, src.name);
+  const row = MATRIX_ROW_BYTES / bytes;
+  const load = matrixLoad(dst.own, bytes, contiguous, most);
+  if (load === null || src.shape[contiguous] % row !== 0) return stmt;
+  return { ...stmt, transport: "ldmatrix", vector: [row, load.count] };
+}
