@@ -1,6 +1,13 @@
 /** Public surface of `@tilewright/ir`: explicit re-exports, in the order of the files (README.md says what each folder owns). */
 
 export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
+export {
+  findWarpgroupAtom,
+  hasWarpgroupAtom,
+  type WarpgroupAtom,
+  warpgroupAtom,
+  warpgroupWidths,
+} from "./atoms/warpgroup.ts";
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
 export type { Backend, LoweredKernel } from "./backend.ts";
 export {
@@ -38,6 +45,15 @@ export {
   resolveLaunch,
 } from "./launch/evaluate.ts";
 export {
+  TENSOR_ALIGN,
+  type TensorCut,
+  type TensorPiece,
+  tensorAccessFault,
+  tensorCut,
+  tensorMapFor,
+  transactionBytes,
+} from "./launch/tensor-copies.ts";
+export {
   checkTensorMap,
   type TensorMapRecipe,
   type TensorMapSpec,
@@ -74,6 +90,8 @@ export {
   linearOffset,
   makeLayout,
   offsetAt,
+  panelled,
+  panelsFault,
   rowMajor,
   sizeOfLayout,
   type VectorOptions,
@@ -91,7 +109,7 @@ export {
   tensorSwizzles,
 } from "./layout/swizzle.ts";
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
-export type { Layout, Swizzle } from "./layout/types.ts";
+export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export type {
   Constraint,
   KernelSpec,
@@ -249,5 +267,6 @@ export {
   type Transport,
   tiers,
   type View,
+  type Visit,
   type Walk,
 } from "./tile/types.ts";
