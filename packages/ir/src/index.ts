@@ -1,6 +1,7 @@
 /** Public surface of `@tilewright/ir`: explicit re-exports, in the order of the files (README.md says what each folder owns). */
 
 export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
+export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
 export {
   findWarpgroupAtom,
   hasWarpgroupAtom,
@@ -8,7 +9,6 @@ export {
   warpgroupAtom,
   warpgroupWidths,
 } from "./atoms/warpgroup.ts";
-export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
 export type { Backend, LoweredKernel } from "./backend.ts";
 export {
   type Artifact,
@@ -267,6 +267,7 @@ export {
   type Transport,
   tiers,
   type View,
+  type Visit,
   type Visit,
   type Walk,
 } from "./tile/types.ts";

@@ -76,7 +76,10 @@ const letters = { A: "a", B: "b", C: "c", D: "d" } as const;
 type Letter = keyof typeof letters;
 
 /** Elements between neighbouring matrices of a strided batch; null without one. */
-function batchStride(problem: Problem, name: Letter): { readonly count: number; readonly stride: number } | null {
+function batchStride(
+  problem: Problem,
+  name: Letter,
+): { readonly count: number; readonly stride: number } | null {
   const { batch } = problem;
   if (batch.kind !== "strided") return null;
   const stride = { A: batch.strideA, B: batch.strideB, C: batch.strideC, D: batch.strideD }[name];
@@ -96,7 +99,10 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   const size = sizeOf(buffer.dtype);
   const [inner, outer] = [buffer.shape[cut.contiguous], buffer.shape[other]];
   // Of a single row the pitch is never used, and may be anything; the driver asks for a multiple of 16 all the same.
-  const pitch = outer === 1 ? Math.ceil((inner * size) / TENSOR_ALIGN) * TENSOR_ALIGN : (layout.stride[other] ?? 0) * size;
+  const pitch =
+    outer === 1
+      ? Math.ceil((inner * size) / TENSOR_ALIGN) * TENSOR_ALIGN
+      : (layout.stride[other] ?? 0) * size;
   const batch = batchStride(program.problem, name);
   const third = batch === null ? null : batch.count === 1 ? 0 : batch.stride * size;
   return {

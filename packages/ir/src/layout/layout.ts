@@ -203,7 +203,8 @@ export function vectorLength(
       at(layout.shape, axis) % length === 0 &&
       layout.stride.every((stride, i) => i === axis || layout.shape[i] === 1 || stride % length === 0) &&
       (layout.panels === undefined ||
-        (layout.panels.step % length === 0 && (layout.panels.axis !== axis || layout.panels.extent % length === 0))) &&
+        (layout.panels.step % length === 0 &&
+          (layout.panels.axis !== axis || layout.panels.extent % length === 0))) &&
       (layout.swizzle === null || 2 ** layout.swizzle.base % size === 0)
     );
   };

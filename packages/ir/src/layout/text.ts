@@ -1,8 +1,8 @@
 /** Text form of layouts: `(128,8):(1,132) swizzle<3,4,3>`, `(128,128):(64,1) panels<1,64,8192> swizzle<3,4,3>`. */
 import type { Checked } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
-import { swizzleFault } from "./swizzle.ts";
 import { panelsFault } from "./layout.ts";
+import { swizzleFault } from "./swizzle.ts";
 import type { Layout, Panels, Swizzle } from "./types.ts";
 
 export const printSwizzle = (swizzle: Swizzle): string =>

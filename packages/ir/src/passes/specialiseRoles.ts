@@ -66,12 +66,23 @@ function specialise(program: TileProgram, tiles: Tiles, roles: Roles): Tiles {
     stmt.kind === "acquire" ||
     stmt.kind === "commit" ||
     (stmt.kind === "copy" && filled.has(stmt.dst.buffer));
-  const role = (name: string, first: number, warps: number, registers: number | null, body: readonly Stmt[]) =>
-    ({ kind: "role", name, first, warps, registers, body }) as const;
+  const role = (
+    name: string,
+    first: number,
+    warps: number,
+    registers: number | null,
+    body: readonly Stmt[],
+  ) => ({ kind: "role", name, first, warps, registers, body }) as const;
   return {
     ...tiles,
     body: [
-      role(MATH, 0, roles.math, roles.registers.math, part(tiles.body, (s) => !fills(s))),
+      role(
+        MATH,
+        0,
+        roles.math,
+        roles.registers.math,
+        part(tiles.body, (s) => !fills(s)),
+      ),
       role(PRODUCER, roles.math, roles.producer, roles.registers.producer, part(tiles.body, fills)),
     ],
   };

@@ -1,7 +1,7 @@
 /** Let blocks stay and loop over tiles, so that the copies of the next tile run during the epilogue of this one. */
 import { add, mod, mul, substituteExpr, v } from "../tile/expr.ts";
 import { eachStmt, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
-import type { Expr, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Expr, Stmt, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;

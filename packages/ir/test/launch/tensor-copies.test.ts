@@ -1,18 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
+  applySwizzle,
   type Buffer,
-  bytesOfStorage,
-  checkTensorMap,
   defineProblem,
   elementOffset,
-  applySwizzle,
   isInjective,
   type Layout,
   panelled,
   parseLayout,
   printLayout,
-  sizeOf,
   tensorAccessFault,
   tensorCut,
   tensorSwizzles,
@@ -43,7 +40,8 @@ describe("tensorCut", () => {
     fc.assert(
       fc.property(shapes, ({ swizzle, axis, panels, across, parts }) => {
         const extent = spans[swizzle];
-        const shape: readonly [number, number] = axis === 1 ? [across, extent * panels] : [extent * panels, across];
+        const shape: readonly [number, number] =
+          axis === 1 ? [across, extent * panels] : [extent * panels, across];
         const layout = panelled(shape, axis, extent, tensorSwizzles[swizzle]);
         const cut = tensorCut(buffer(shape, layout), parts);
         fc.pre(cut !== null);
@@ -89,7 +87,8 @@ describe("panels", () => {
     fc.assert(
       fc.property(shapes, ({ swizzle, axis, panels, across }) => {
         const extent = spans[swizzle];
-        const shape: readonly [number, number] = axis === 1 ? [across, extent * panels] : [extent * panels, across];
+        const shape: readonly [number, number] =
+          axis === 1 ? [across, extent * panels] : [extent * panels, across];
         const layout = panelled(shape, axis, extent, tensorSwizzles[swizzle]);
         expect(parseLayout(printLayout(layout))).toEqual({ ok: true, value: layout });
         expect(isInjective(layout)).toBe(true);
@@ -113,8 +112,14 @@ describe("tensorAccessFault", () => {
     return made.value;
   };
   it.each([
-    [{ a: { dtype: "bf16", align: 8 } }, "A may begin at any multiple of 8 bytes; bulk tensor copies need multiples of 16"],
-    [{ a: { dtype: "bf16", align: 16, ld: 44 } }, "rows of A are 88 bytes apart; bulk tensor copies need multiples of 16"],
+    [
+      { a: { dtype: "bf16", align: 8 } },
+      "A may begin at any multiple of 8 bytes; bulk tensor copies need multiples of 16",
+    ],
+    [
+      { a: { dtype: "bf16", align: 16, ld: 44 } },
+      "rows of A are 88 bytes apart; bulk tensor copies need multiples of 16",
+    ],
     [{ a: { dtype: "bf16", align: 16, ld: 48 } }, undefined],
   ] as const)("%o", (given, message) => {
     const p = problem({ m: 40, n: 40, k: 40, b: { dtype: "bf16" }, d: { dtype: "bf16" }, ...given });

@@ -59,7 +59,16 @@ interface Case {
 const TILE = { m: 64, n: 16, k: 64 } as const;
 const factor = (tier: Factor["tier"], extent: number): Factor => ({ tier, extent, stride: 1 });
 
-function nestOf({ m, n, k, slots = 3, cluster = [1, 1], b = "col", groups = 1, directives = [] }: Case): TileProgram {
+function nestOf({
+  m,
+  n,
+  k,
+  slots = 3,
+  cluster = [1, 1],
+  b = "col",
+  groups = 1,
+  directives = [],
+}: Case): TileProgram {
   const problem = defineProblem({
     m,
     n,
@@ -147,7 +156,9 @@ describe("roles, bulk copies and blocks that stay", () => {
   it("the producer has what fills the ring, the math role all else", () => {
     const bound = bind(nestOf({ m: 130, n: 40, k: 136, directives: [VISIT] }));
     const kinds = bound.body.map((role) =>
-      role.kind === "role" ? [role.name, role.first, role.warps, [...new Set([...eachStmt(role.body)].map((s) => s.kind))]] : [],
+      role.kind === "role"
+        ? [role.name, role.first, role.warps, [...new Set([...eachStmt(role.body)].map((s) => s.kind))]]
+        : [],
     );
     expect(kinds).toEqual([
       ["math", 0, 4, ["tiles", "fill", "for", "wait", "mma", "release", "epilogue"]],
@@ -179,17 +190,20 @@ describe("roles, bulk copies and blocks that stay", () => {
     [[2, 1], 2],
     [[1, 4], 4],
     [[2, 2], 3],
-  ] as const)("in a cluster of %s A goes along n and B along m, and %i blocks release a slot", (cluster, peers) => {
-    const bound = bind(nestOf({ m: 512, n: 128, k: 64, cluster, directives: [SHARE] }));
-    const copies = [...eachStmt(bound.body)].filter((s) => s.kind === "copy");
-    expect(copies.map((s) => s.kind === "copy" && [s.src.buffer, s.multicast])).toEqual([
-      ["A", cluster[1] > 1 ? "n" : null],
-      ["B", cluster[0] > 1 ? "m" : null],
-    ]);
-    const [ring] = bound.rings;
-    expect(ring && multicastPeers(bound, ring)).toBe(peers);
-    expect(ring?.empty).toEqual({ kind: "mbarrier", arrivals: peers });
-  });
+  ] as const)(
+    "in a cluster of %s A goes along n and B along m, and %i blocks release a slot",
+    (cluster, peers) => {
+      const bound = bind(nestOf({ m: 512, n: 128, k: 64, cluster, directives: [SHARE] }));
+      const copies = [...eachStmt(bound.body)].filter((s) => s.kind === "copy");
+      expect(copies.map((s) => s.kind === "copy" && [s.src.buffer, s.multicast])).toEqual([
+        ["A", cluster[1] > 1 ? "n" : null],
+        ["B", cluster[0] > 1 ? "m" : null],
+      ]);
+      const [ring] = bound.rings;
+      expect(ring && multicastPeers(bound, ring)).toBe(peers);
+      expect(ring?.empty).toEqual({ kind: "mbarrier", arrivals: peers });
+    },
+  );
 
   it("without their directives the passes leave everything as it is", () => {
     const nest = nestOf({ m: 70, n: 24, k: 200 });
@@ -220,13 +234,51 @@ describe("verifiers of shared copies and visits", () => {
   };
   const clustered: Case = { m: 256, n: 32, k: 64, cluster: [2, 1], directives: [SHARE] };
   it.each([
-    ["a cluster of one block", [["cluster=2x1", "cluster=1x2"]], clustered, "TW3123: is shared along m, where the cluster has one block"],
-    ["what differs", [["multicast m", "multicast n"], ["cluster=2x1", "cluster=1x2"]], clustered, "TW3123: blocks along n want different rectangles: it depends on %nt"],
-    ["tiles that do not divide", [["cluster=2x1", "cluster=8x1"]], clustered, "TW3123: 4 tiles along m do not divide among clusters of 8, whose blocks wait for each other"],
-    ["edges without mbarriers", [["full mbarrier:1", "full barrier:1"]], clustered, "TW3123: only bulk copies into a ring whose edges are mbarriers reach other blocks"],
-    ["a turn beyond its number", [["by stride", "by stride turn 2 of 2"]], { m: 64, n: 16, k: 64, directives: [VISIT] }, "TW3124: turn 2 of 2"],
-    ["a tile of another dtype", [["shared %sD bf16", "shared %sD f16"]], { m: 64, n: 16, k: 64, directives: [STORE] }, "TW3120: goes through %sD, f16 in shared memory"],
-    ["a tile of fewer rows", [["shared %sD bf16[64, 8] layout (64,8):(8,1)", "shared %sD bf16[32, 8] layout (32,8):(8,1)"]], { m: 64, n: 16, k: 64, directives: [STORE] }, "TW3120: passes 64 x 16 through 32 x 8"],
+    [
+      "a cluster of one block",
+      [["cluster=2x1", "cluster=1x2"]],
+      clustered,
+      "TW3123: is shared along m, where the cluster has one block",
+    ],
+    [
+      "what differs",
+      [
+        ["multicast m", "multicast n"],
+        ["cluster=2x1", "cluster=1x2"],
+      ],
+      clustered,
+      "TW3123: blocks along n want different rectangles: it depends on %nt",
+    ],
+    [
+      "tiles that do not divide",
+      [["cluster=2x1", "cluster=8x1"]],
+      clustered,
+      "TW3123: 4 tiles along m do not divide among clusters of 8, whose blocks wait for each other",
+    ],
+    [
+      "edges without mbarriers",
+      [["full mbarrier:1", "full barrier:1"]],
+      clustered,
+      "TW3123: only bulk copies into a ring whose edges are mbarriers reach other blocks",
+    ],
+    [
+      "a turn beyond its number",
+      [["by stride", "by stride turn 2 of 2"]],
+      { m: 64, n: 16, k: 64, directives: [VISIT] },
+      "TW3124: turn 2 of 2",
+    ],
+    [
+      "a tile of another dtype",
+      [["shared %sD bf16", "shared %sD f16"]],
+      { m: 64, n: 16, k: 64, directives: [STORE] },
+      "TW3120: goes through %sD, f16 in shared memory",
+    ],
+    [
+      "a tile of fewer rows",
+      [["shared %sD bf16[64, 8] layout (64,8):(8,1)", "shared %sD bf16[32, 8] layout (32,8):(8,1)"]],
+      { m: 64, n: 16, k: 64, directives: [STORE] },
+      "TW3120: passes 64 x 16 through 32 x 8",
+    ],
   ] as const)("refuse %s", (_what, edits, options, message) => {
     expect(texts(edits, options)).toContain(message);
   });

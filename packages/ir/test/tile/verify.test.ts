@@ -330,7 +330,7 @@ const rejected: readonly Rejected[] = [
     code: "TW3116",
     what: "copy by another transport than the ring's",
     stage: "pipelined",
-    edits: [["transport cp.async guard(rows, cols) when %pt", "guard(rows, cols) when %pt"]],
+    edits: [["transport cp.async guard(rows) when %pt", "guard(rows, cols) when %pt"]],
   },
   {
     code: "TW3117",
@@ -444,6 +444,20 @@ const rejected: readonly Rejected[] = [
       ["%nt < 2", "%nt < 2, split %st < 2"],
       ["      mma", "      combine %acc {\n      }\n      mma"],
     ],
+  },
+  {
+    code: "TW3123",
+    what: "copy shared in a cluster that has one block and no bulk copies",
+    stage: "bound",
+    edits: [
+      ["transport cp.async guard(rows) when %pt", "transport cp.async guard(rows) multicast n when %pt"],
+    ],
+  },
+  {
+    code: "TW3124",
+    what: "block without roles that stays",
+    stage: "bound",
+    edits: [["%nt < 2 raster row", "%nt < 2 raster row visit %vt by stride"]],
   },
   {
     code: "TW3121",

@@ -233,8 +233,7 @@ export const visitClause: Clause<Visit | null> = {
   keyword: "visit",
   syntax: "%VAR by stride turn N of N",
   default: null,
-  print: (v) =>
-    v === null ? "" : `%${v.var} by ${v.by}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
+  print: (v) => (v === null ? "" : `%${v.var} by ${v.by}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`),
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");

@@ -83,7 +83,8 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
     const linear = asLinear(e);
     if (linear === null) return e;
     return [...linear.terms].reduce<Expr>(
-      (sum, [name, factor]) => add(sum, mul(v(name), visits.has(name) && factor % now === 0 ? (factor / now) * count : factor)),
+      (sum, [name, factor]) =>
+        add(sum, mul(v(name), visits.has(name) && factor % now === 0 ? (factor / now) * count : factor)),
       lit(linear.constant),
     );
   };

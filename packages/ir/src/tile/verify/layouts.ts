@@ -44,7 +44,11 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
   }
   const broken = layout.panels === undefined ? null : panelsFault(layout, layout.panels);
   if (broken !== null) {
-    yield { at: buffer, message: broken, hint: "write panels<AXIS,EXTENT,STEP>, for instance panels<1,64,8192>" };
+    yield {
+      at: buffer,
+      message: broken,
+      hint: "write panels<AXIS,EXTENT,STEP>, for instance panels<1,64,8192>",
+    };
     return;
   }
   if (!isInjective(layout))
