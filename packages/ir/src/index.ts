@@ -28,6 +28,7 @@ export {
 export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
+export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
 export {
   evaluateConstraints,
   evaluateLaunchExpr,
@@ -94,6 +95,7 @@ export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Swizzle } from "./layout/types.ts";
 export type {
   Constraint,
+  KernelResources,
   KernelSpec,
   LaunchExpr,
   Manifest,
@@ -234,6 +236,7 @@ export {
 export { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "./targets/find.ts";
 export { gpus } from "./targets/gpus.ts";
 export { type BlockUse, type Occupancy, type OccupancyLimiter, occupancy } from "./targets/occupancy.ts";
+export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";
 export { targets } from "./targets/table.ts";
 export * from "./tile/index.ts";
