@@ -25,6 +25,7 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
+import { ladders } from "./ladders.ts";
 import { castDTypes, memoryDTypes } from "./lower/convert.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem } from "./nest.ts";
@@ -41,6 +42,7 @@ export const simt: Backend = {
   summary: "fp32 FFMA on CUDA cores, sm_70 and up",
   schedule: scheduleModel,
   showcase: { arch: "sm_70", dtype: "f32" },
+  ladders,
   supports,
   accepts,
   *schedules(problem, target) {

@@ -35,6 +35,7 @@ export {
 export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
+export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
 export {
   evaluateConstraints,
   evaluateLaunchExpr,
@@ -112,6 +113,7 @@ export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export type {
   Constraint,
+  KernelResources,
   KernelSpec,
   LaunchExpr,
   Manifest,
@@ -119,6 +121,18 @@ export type {
   ManifestResources,
   ParamSpec,
 } from "./manifest.ts";
+export {
+  type Engine,
+  engines,
+  kernelOf,
+  type Machine,
+  type ModelKernel,
+  machineOf,
+  machines,
+  type Prediction,
+  plainKernel,
+  predict,
+} from "./model/index.ts";
 export { didYouMean, editDistance, nearest } from "./nearest.ts";
 export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";
 export { gemmBound, roundingBound } from "./numerics/bounds.ts";
@@ -240,6 +254,7 @@ export {
 export { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "./targets/find.ts";
 export { gpus } from "./targets/gpus.ts";
 export { type BlockUse, type Occupancy, type OccupancyLimiter, occupancy } from "./targets/occupancy.ts";
+export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";
 export { targets } from "./targets/table.ts";
 export * from "./tile/index.ts";
