@@ -330,7 +330,7 @@ const rejected: readonly Rejected[] = [
     code: "TW3116",
     what: "copy by another transport than the ring's",
     stage: "pipelined",
-    edits: [["transport cp.async guard(rows) when %pt", "guard(rows, cols) when %pt"]],
+    edits: [["transport cp.async guard(rows, cols) when %pt", "guard(rows, cols) when %pt"]],
   },
   {
     code: "TW3117",
