@@ -283,6 +283,5 @@ export {
   tiers,
   type View,
   type Visit,
-  type Visit,
   type Walk,
 } from "./tile/types.ts";
