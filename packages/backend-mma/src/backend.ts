@@ -1,4 +1,5 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_80 and everything after it. */
+import { castDTypes, servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindEdges,
@@ -28,7 +29,6 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
-import { castDTypes, servedFormats } from "./lower/elements.ts";
 import { lower } from "./lower/lower.ts";
 import { atomOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
