@@ -94,6 +94,7 @@ export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Swizzle } from "./layout/types.ts";
 export type {
   Constraint,
+  KernelResources,
   KernelSpec,
   LaunchExpr,
   Manifest,
@@ -222,6 +223,7 @@ export {
 export { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "./targets/find.ts";
 export { gpus } from "./targets/gpus.ts";
 export { type BlockUse, type Occupancy, type OccupancyLimiter, occupancy } from "./targets/occupancy.ts";
+export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";
 export { targets } from "./targets/table.ts";
 export * from "./tile/index.ts";
