@@ -110,8 +110,9 @@ function storeStep(
   for (let e = 0; e < dist.vector; e += width) {
     const [row, col] = dist.fastest === 1 ? [step.row, step.col + e] : [step.row + e, step.col];
     const address = sharedAddress(ctx, copy.dst, step.position, row, col);
-    const part = sliceRun(ctx, null, dtype, registers, e, width);
-    storeRun(ctx, participation(ctx, step), "shared", dtype, width, part, address);
+    const taking = participation(ctx, step);
+    const part = sliceRun(ctx, taking, dtype, registers, e, width);
+    storeRun(ctx, taking, "shared", dtype, width, part, address);
   }
 }
 
