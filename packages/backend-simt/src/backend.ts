@@ -26,6 +26,7 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
+import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -44,6 +45,7 @@ export const simt: Backend = {
   summary: "fp32 FFMA on CUDA cores, sm_70 and up",
   schedule: scheduleModel,
   showcase: { arch: "sm_70", dtype: "f32" },
+  ladders,
   supports,
   accepts,
   *schedules(problem, target) {

@@ -28,6 +28,7 @@ export {
 export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
+export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
 export {
   evaluateConstraints,
   evaluateLaunchExpr,
