@@ -63,7 +63,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     if (stmt.c) {
       const { dtype } = bufferOf(ctx.program, stmt.c.buffer);
       const reads = guardOfC(ctx, guard, kind, stmt.beta);
-      const c = loadElements(ctx, reads, kind, dtype, group.length, at(stmt.c));
+      const c = loadElements(ctx, reads, kind, dtype, group.length, at(stmt.c), "c");
       values = values.map((value, i) => {
         const d = valueRegister(ctx, kind);
         if (reads !== guard) ctx.emitAny(guard, `mov.${kind}`, d, value);

@@ -20,9 +20,9 @@ interface Format {
 const word = (ctx: Context): Word => ctx.entry.reg("b32", "word");
 const float = (ctx: Context): Reg<"f32"> => ctx.entry.reg("f32", "e");
 
-/** A fresh register for a value of the epilogue. */
-export const valueRegister = (ctx: Context, kind: Kind): Reg<Kind> =>
-  ctx.entry.reg(kind, kind === "f32" ? "e" : `e_${kind}_`);
+/** A fresh register for a value of the epilogue; a prefix has one type. */
+export const valueRegister = (ctx: Context, kind: Kind, prefix = "e"): Reg<Kind> =>
+  ctx.entry.reg(kind, kind === "f32" ? prefix : `${prefix}_${kind}_`);
 
 /** cvt to bf16, and to two halves at once, came with sm_80 (PTX ISA, cvt). */
 const hasPairs = (target: Target): boolean => target.major >= 8;
@@ -130,7 +130,7 @@ export function widenRun(
 
 const suffix = (count: number, type: string): string => (count === 1 ? type : `v${count}.${type}`);
 
-/** Neighbours in global memory as values of `kind`. */
+/** Neighbours in global memory as values of `kind`, in fresh registers. */
 export function loadElements(
   ctx: Context,
   guard: Pred | null,
@@ -138,16 +138,17 @@ export function loadElements(
   dtype: DType,
   count: number,
   address: Operand,
+  prefix: string,
 ): readonly Reg[] {
   // Memory holds values as the epilogue computes with them.
   if (kind === dtype) {
-    const d = Array.from({ length: count }, () => ctx.entry.reg(kind, `m_${kind}_`));
+    const d = Array.from({ length: count }, () => valueRegister(ctx, kind, prefix));
     ctx.emitAny(guard, `ld.global.${suffix(count, kind)}`, operandOf(d), address);
     return d;
   }
   const registers = freshRun(ctx, dtype, count, "mem");
   loadRun(ctx, guard, "global", dtype, count, registers, address);
-  const values = Array.from({ length: count }, () => float(ctx));
+  const values = Array.from({ length: count }, () => ctx.entry.reg("f32", prefix));
   widenRun(ctx, guard, dtype, registers, values);
   return values;
 }

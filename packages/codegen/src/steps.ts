@@ -83,7 +83,7 @@ export class StepChain {
         return clamped(ctx, at.guard, x, step.min, step.max);
       case "residual":
       case "gate": {
-        const d = this.#load(step.operand.dtype, at.guard, this.#matrix(index, step.operand, at));
+        const d = this.#load(step.operand.dtype, at.guard, this.#matrix(index, step.operand, at), "m");
         return this.#arithmetic(step.kind === "residual" ? "add.rn.f32" : "mul.rn.f32", x, d, at);
       }
       case "output":
@@ -97,8 +97,8 @@ export class StepChain {
     }
   }
 
-  #load(dtype: DType, guard: Pred | null, address: AddressOperand): F32 {
-    const [value] = loadElements(this.#ctx, guard, "f32", dtype, 1, address);
+  #load(dtype: DType, guard: Pred | null, address: AddressOperand, prefix: string): F32 {
+    const [value] = loadElements(this.#ctx, guard, "f32", dtype, 1, address, prefix);
     return value as F32;
   }
 
@@ -115,7 +115,7 @@ export class StepChain {
     const known = this.#vectors.get(key);
     if (known) return known;
     const bound = this.#inside(along === "m" ? 0 : 1, row + col);
-    const d = this.#load(dtype, bound, this.#place(vectorArray(index, along, sizeOf(dtype)), row, col));
+    const d = this.#load(dtype, bound, this.#place(vectorArray(index, along, sizeOf(dtype)), row, col), "b");
     this.#vectors.set(key, d);
     return d;
   }
@@ -125,7 +125,8 @@ export class StepChain {
     const ctx = this.#ctx;
     const name = `epilogue${index}`;
     return ctx.invariant(`factor ${index}`, (code) => {
-      if (by === "tensor") return ctx.into(code, () => this.#load(dtype, null, addr(pointer(ctx, name))));
+      if (by === "tensor")
+        return ctx.into(code, () => this.#load(dtype, null, addr(pointer(ctx, name)), "s"));
       const d = ctx.entry.reg("f32", "s");
       code.emit(null, "ld.param.f32", d, ctx.param(name));
       return d;
