@@ -1,28 +1,26 @@
-/** Registers of register tiles. Elements of fewer than 32 bits are packed, in the order of their numbers. */
+/** Registers of register tiles: those that threads own elements of, and those that hold a copy under way as memory does. */
 import {
   type Buffer,
   bufferOf,
+  type Distribution,
   type DType,
-  dtypes,
-  elementsPerRegister,
   type OwnedRegister,
   type Ownership,
   ownedRegisters,
   registersPerThread,
+  vectorsPerThread,
 } from "@tilewright/ir";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
+import type { Holding, RegisterType } from "./engine.ts";
+import { runLength } from "./words.ts";
 
-/** Type of the registers that hold a tile of a dtype; packed ones and tf32, which no arithmetic takes, are untyped. */
-export const registerType = (dtype: DType): "f32" | "f64" | "s32" | "b32" =>
-  dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
-
-/** All registers of a buffer, `count` a thread and slot; made on first use. */
-function registersOf(ctx: Context, buffer: Buffer, count: number): readonly Reg[] {
+/** All registers of a buffer, `count` a thread and slot; made on first use. A buffer is always asked for with one type. */
+function registersOf(ctx: Context, buffer: Buffer, count: number, type: RegisterType): readonly Reg[] {
   const known = ctx.registers.get(buffer.name);
   if (known) return known;
   // The underscore keeps buffers apart from the prefixes that lowering uses itself.
-  const made = ctx.entry.regs(registerType(buffer.dtype), count * buffer.slots, `${buffer.name}_`);
+  const made = ctx.entry.regs(type, count * buffer.slots, `${buffer.name}_`);
   ctx.registers.set(buffer.name, made);
   return made;
 }
@@ -33,11 +31,10 @@ export const ownerOf = (buffer: Buffer): Ownership => {
 };
 
 /** One slot of a register tile as a thread holds it. */
-export interface OwnedTile {
+export interface OwnedTile extends Holding {
   readonly dtype: DType;
-  /** Elements with their numbers and coordinates; element e is part e % `packed` of register e / `packed`. */
+  /** Elements with their numbers and coordinates. */
   readonly elements: readonly OwnedRegister[];
-  readonly packed: number;
   readonly registers: readonly Reg[];
   /** The register that holds an element. */
   at(element: number): Reg;
@@ -46,18 +43,19 @@ export interface OwnedTile {
 export function ownedTile(ctx: Context, name: string, slot: number): OwnedTile {
   const buffer = bufferOf(ctx.program, name);
   const own = ownerOf(buffer);
-  const packed = elementsPerRegister(buffer.dtype);
+  const holding = ctx.engine.holding(buffer.dtype);
+  const { packed } = holding;
   const count = registersPerThread(own) / packed;
   if (!Number.isInteger(count))
     throw new CannotLower(
       `%${name}`,
-      `its ${dtypes[buffer.dtype].bits}-bit elements fill no whole registers`,
+      `${registersPerThread(own)} elements of ${buffer.dtype} fill no whole registers`,
     );
-  const registers = registersOf(ctx, buffer, count).slice(slot * count, (slot + 1) * count);
+  const registers = registersOf(ctx, buffer, count, holding.type).slice(slot * count, (slot + 1) * count);
   return {
+    ...holding,
     dtype: buffer.dtype,
     elements: ownedRegisters(own),
-    packed,
     registers,
     at(element) {
       const register = registers[Math.floor(element / packed)];
@@ -65,6 +63,19 @@ export function ownedTile(ctx: Context, name: string, slot: number): OwnedTile {
       return register;
     },
   };
+}
+
+/** Registers of a staging tile, which holds elements as memory does: the run of the thread's vector `i`. */
+export function stagedRun(
+  ctx: Context,
+  name: string,
+  dist: Distribution,
+): (vector: number) => readonly Reg[] {
+  const buffer = bufferOf(ctx.program, name);
+  const each = runLength(buffer.dtype, dist.vector);
+  const count = vectorsPerThread(dist, buffer.shape) * each;
+  const registers = registersOf(ctx, buffer, count, buffer.dtype === "f32" ? "f32" : "b32");
+  return (vector) => registers.slice(vector * each, (vector + 1) * each);
 }
 
 /** Groups of `width` neighbours along `axis`; `width` divides the innermost register run. */

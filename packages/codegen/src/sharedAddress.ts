@@ -40,22 +40,38 @@ export function sharedAddress(
     return computedAddress(ctx, swizzle, thread.reg, fixed, slot, place.offset);
   const element = swizzled(ctx, buffer.layout, thread, fixed);
 
-  const origin = element.reg;
+  // Kept in registers, an address for each flip costs the loop nothing; recomputed, one register serves all K steps.
+  const early = ctx.engine.budget.invariants === "kept";
+  const origin = early && element.reg ? flipped(ctx, ctx.invariant, element.reg, element.flip) : element.reg;
   const base = ctx.invariant(`${buffer.name} at ${origin?.name ?? "0"}`, (code) => {
     const d = ctx.entry.reg("u32", "sb");
     code.emit(null, "mov.u32", d, sym(SMEM));
     if (origin) code.emit(null, "add.u32", d, d, origin);
     return d;
   });
-  const constant = place.offset + element.constant + slot.constant;
   const { reg } = slot;
-  if (reg === null) return addr(base, constant);
-  const moved = ctx.perIteration(`${base.name}+${reg.name}`, (code) => {
-    const d = ctx.entry.reg("u32", "sa");
-    code.emit(null, "add.u32", d, base, reg);
+  const moved =
+    reg === null
+      ? base
+      : ctx.perIteration(`${base.name}+${reg.name}`, (code) => {
+          const d = ctx.entry.reg("u32", "sa");
+          code.emit(null, "add.u32", d, base, reg);
+          return d;
+        });
+  const constant = place.offset + element.constant + slot.constant;
+  if (early) return addr(moved, constant);
+  // Slots and the block's memory begin at multiples of every swizzle's span, so that the bits to flip are the thread's own.
+  return addr(flipped(ctx, ctx.perIteration, moved, element.flip), constant);
+}
+
+/** An address part with the bits of `flip` inverted, as a value of the given scope. */
+function flipped(ctx: Context, scope: Context["invariant"], from: Reg<"u32">, flip: number): Reg<"u32"> {
+  if (flip === 0) return from;
+  return scope.call(ctx, `${from.name}^${flip}`, (code) => {
+    const d = ctx.entry.reg("u32", "sx");
+    code.emit(null, "xor.b32", d, from, imm(flip));
     return d;
-  });
-  return addr(moved, constant);
+  }) as Reg<"u32">;
 }
 
 /**
@@ -112,17 +128,17 @@ function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: Th
 
 /**
  * Swizzled `thread + fixed`, which share no bits. A XOR swizzle is linear over the bits, so
- * sw(thread + fixed) = sw(thread) ^ sw(fixed): the constant's bits outside the thread's reach stay an offset, only the others cost an XOR.
+ * sw(thread + fixed) = sw(thread) ^ sw(fixed): the constant's bits outside the thread's reach stay an offset, only the others (`flip`) cost an XOR.
  */
 function swizzled(
   ctx: Context,
   layout: Layout,
   thread: ThreadOffset,
   fixed: number,
-): { readonly reg: Reg<"u32"> | null; readonly constant: number } {
+): { readonly reg: Reg<"u32"> | null; readonly flip: number; readonly constant: number } {
   const { swizzle } = layout;
-  if (swizzle === null) return { reg: thread.reg, constant: fixed };
-  if (thread.reg === null) return { reg: null, constant: applySwizzle(swizzle, fixed) };
+  if (swizzle === null) return { reg: thread.reg, flip: 0, constant: fixed };
+  if (thread.reg === null) return { reg: null, flip: 0, constant: applySwizzle(swizzle, fixed) };
   const { reg } = thread;
   const mask = 2 ** swizzle.bits - 1;
   const permute = (from: Reg<"u32">): Reg<"u32"> =>
@@ -136,16 +152,8 @@ function swizzled(
     });
   const constant = applySwizzle(swizzle, fixed);
   const bits = thread.bits ?? 0;
-  const reach = bits | spread(swizzle.bits, swizzle.base, swizzle.shift, bits);
-  const shared = constant & reach;
-  const permuted = permute(reg);
-  if (shared === 0) return { reg: permuted, constant };
-  const flipped = ctx.invariant(`${permuted.name}^${shared}`, (code) => {
-    const d = ctx.entry.reg("u32", "sx");
-    code.emit(null, "xor.b32", d, permuted, imm(shared));
-    return d;
-  });
-  return { reg: flipped, constant: constant - shared };
+  const flip = constant & (bits | spread(swizzle.bits, swizzle.base, swizzle.shift, bits));
+  return { reg: permute(reg), flip, constant: constant - flip };
 }
 
 /** Bits that the swizzle can set given the bits of its input. */

@@ -11,7 +11,7 @@ import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
-import { cast, clamped, loadWidened, storeNarrowed } from "./convert.ts";
+import { cast, clamped, loadElements, storeElements } from "./formats.ts";
 import { arrayAddress, axisBound, type GlobalArray, pointer } from "./globalAddress.ts";
 import type { ThreadPosition } from "./threads.ts";
 
@@ -25,8 +25,8 @@ export interface Element {
   readonly guard: Pred | null;
 }
 
-/** Reductions store f32: there is no red of f16 that rounds once. */
-const SIZE = 4;
+/** Results of reductions are f32. */
+const RESULT_BYTES = 4;
 
 /**
  * A thread's part of a reduction: one register per row, per column, or in all. A sum is a float; an amax is the bits of one, which order
@@ -83,12 +83,11 @@ export class StepChain {
         return clamped(ctx, at.guard, x, step.min, step.max);
       case "residual":
       case "gate": {
-        const d = ctx.entry.reg("f32", "m");
-        loadWidened(ctx, at.guard, step.operand.dtype, [d], this.#matrix(index, step.operand, at));
+        const d = this.#load(step.operand.dtype, at.guard, this.#matrix(index, step.operand, at), "m");
         return this.#arithmetic(step.kind === "residual" ? "add.rn.f32" : "mul.rn.f32", x, d, at);
       }
       case "output":
-        storeNarrowed(ctx, at.guard, step.operand.dtype, [x], this.#matrix(index, step.operand, at));
+        storeElements(ctx, at.guard, "f32", step.operand.dtype, [x], this.#matrix(index, step.operand, at));
         return x;
       case "reduce":
         this.#accumulate(x, step, index, at);
@@ -96,6 +95,11 @@ export class StepChain {
       case "cast":
         return cast(ctx, at.guard, step, x);
     }
+  }
+
+  #load(dtype: DType, guard: Pred | null, address: AddressOperand, prefix: string): F32 {
+    const [value] = loadElements(this.#ctx, guard, "f32", dtype, 1, address, prefix);
+    return value as F32;
   }
 
   #arithmetic(mnemonic: "add.rn.f32" | "mul.rn.f32", x: F32, y: F32, at: Element): F32 {
@@ -106,17 +110,13 @@ export class StepChain {
 
   /** The element's value of a vector along m or n: loaded once for all elements that share it, under the bound of that axis alone. */
   #vector(index: number, along: "m" | "n", dtype: DType, at: Element): F32 {
-    const ctx = this.#ctx;
     const [row, col] = along === "m" ? [at.row, 0] : [0, at.col];
     const key = `${index} ${row} ${col}`;
     const known = this.#vectors.get(key);
     if (known) return known;
-    const d = ctx.entry.reg("f32", "b");
+    const bound = this.#inside(along === "m" ? 0 : 1, row + col);
+    const d = this.#load(dtype, bound, this.#place(vectorArray(index, along, sizeOf(dtype)), row, col), "b");
     this.#vectors.set(key, d);
-    const axis = along === "m" ? 0 : 1;
-    const array = vectorArray(index, along, sizeOf(dtype));
-    const bound = this.#inside(axis, row + col);
-    loadWidened(ctx, bound, dtype, [d], this.#place(array, row, col));
     return d;
   }
 
@@ -125,9 +125,10 @@ export class StepChain {
     const ctx = this.#ctx;
     const name = `epilogue${index}`;
     return ctx.invariant(`factor ${index}`, (code) => {
+      if (by === "tensor")
+        return ctx.into(code, () => this.#load(dtype, null, addr(pointer(ctx, name)), "s"));
       const d = ctx.entry.reg("f32", "s");
-      if (by === "scalar") code.emit(null, "ld.param.f32", d, ctx.param(name));
-      else ctx.into(code, () => loadWidened(ctx, null, dtype, [d], addr(pointer(ctx, name))));
+      code.emit(null, "ld.param.f32", d, ctx.param(name));
       return d;
     });
   }
@@ -139,12 +140,11 @@ export class StepChain {
   ): AddressOperand {
     const { problem } = this.#ctx.program;
     const [rowStride, colStride] = operandStrides(operand);
-    const size = sizeOf(operand.dtype);
     const array = {
       name: `epilogue${index}`,
-      rowStride: rowStride * size,
-      colStride: colStride * size,
-      batchStride: packedStride(operand, problem.m, problem.n) * size,
+      rowStride: rowStride * sizeOf(operand.dtype),
+      colStride: colStride * sizeOf(operand.dtype),
+      batchStride: packedStride(operand, problem.m, problem.n) * sizeOf(operand.dtype),
     };
     return this.#place(array, at.row, at.col);
   }
@@ -188,9 +188,9 @@ export class StepChain {
     const { m, n } = ctx.program.problem;
     const array: GlobalArray = {
       name: `epilogue${index}`,
-      rowStride: step.over === "n" ? SIZE : 0,
-      colStride: step.over === "m" ? SIZE : 0,
-      batchStride: SIZE * (step.over === "n" ? m : step.over === "m" ? n : 1),
+      rowStride: step.over === "n" ? RESULT_BYTES : 0,
+      colStride: step.over === "m" ? RESULT_BYTES : 0,
+      batchStride: RESULT_BYTES * (step.over === "n" ? m : step.over === "m" ? n : 1),
     };
     const guard =
       step.over === "n" ? this.#inside(0, part.row) : step.over === "m" ? this.#inside(1, part.col) : null;
@@ -200,9 +200,9 @@ export class StepChain {
   }
 }
 
-const vectorArray = (index: number, along: "m" | "n", size: number): GlobalArray => ({
+const vectorArray = (index: number, along: "m" | "n", bytes: number): GlobalArray => ({
   name: `epilogue${index}`,
-  rowStride: along === "m" ? size : 0,
-  colStride: along === "n" ? size : 0,
+  rowStride: along === "m" ? bytes : 0,
+  colStride: along === "n" ? bytes : 0,
   batchStride: 0,
 });

@@ -1,18 +1,30 @@
 /** Blocks that share a tile: each writes its accumulators to the workspace, the last to come adds them up and goes on. */
-import { bufferOf, eachStmt, registersPerThread, type Stmt, type TileProgram } from "@tilewright/ir";
+import { bufferOf, eachStmt, registersPerThread, type TileProgram } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
+import type { Engine, RegisterType, StmtOf } from "./engine.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
 import { ownedTile, ownerOf } from "./registers.ts";
 
-type Combine = Extract<Stmt, { kind: "combine" }>;
+type Combine = StmtOf<"combine">;
 
 /** Name of the parameter. */
 export const WORKSPACE = "workspace";
 
-/** Bytes of a counter and of an accumulator. */
+/** Bytes of a counter. */
 const WORD = 4;
+
+/** How partial sums of an accumulator's registers are added. */
+const additions: Readonly<Record<RegisterType, string>> = {
+  f32: "add.rn.f32",
+  f64: "add.rn.f64",
+  s32: "add.s32",
+  // Packed halves: the one accumulator of less than 32 bits.
+  b32: "add.rn.f16x2",
+};
+
+const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
 
 /** The counters come first; what follows them begins at a multiple of this, a line of L2. */
 const LINE = 128;
@@ -25,16 +37,18 @@ export interface PartialTiles {
   /** Output tiles of all problems of the batch. */
   readonly tiles: number;
   readonly splits: number;
-  /** Accumulators of a thread. */
+  /** Registers of a thread that hold accumulators, and their type. */
   readonly registers: number;
+  readonly type: RegisterType;
   readonly counterBytes: number;
   /** One block's accumulators: register by register, thread by thread, so that a warp's accesses are whole lines. */
   readonly partBytes: number;
 }
 
-export function partialTiles(program: TileProgram): PartialTiles | null {
+/** The workspace of a program whose register tiles the engine holds. */
+export function partialTiles(program: TileProgram, engine: Engine): PartialTiles | null {
   let combine: Combine | null = null;
-  let tiles: Extract<Stmt, { kind: "tiles" }> | null = null;
+  let tiles: StmtOf<"tiles"> | null = null;
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind === "combine") combine = stmt;
     if (stmt.kind === "tiles") tiles = stmt;
@@ -42,27 +56,29 @@ export function partialTiles(program: TileProgram): PartialTiles | null {
   if (combine === null || tiles?.split == null) return null;
   const { batch } = program.problem;
   const count = tiles.extents[0] * tiles.extents[1] * (batch.kind === "strided" ? batch.count : 1);
-  const registers = registersPerThread(ownerOf(bufferOf(program, combine.acc.buffer)));
+  const acc = bufferOf(program, combine.acc.buffer);
+  const { type, packed } = engine.holding(acc.dtype);
+  const registers = registersPerThread(ownerOf(acc)) / packed;
   return {
     tiles: count,
     splits: tiles.split.extent,
     registers,
+    type,
     counterBytes: Math.ceil((count * WORD) / LINE) * LINE,
-    partBytes: registers * program.launch.threads * WORD,
+    partBytes: registers * program.launch.threads * bytesOf(type),
   };
 }
 
-export function workspaceBytes(program: TileProgram): number {
-  const shared = partialTiles(program);
-  return shared === null ? 0 : shared.counterBytes + shared.tiles * shared.splits * shared.partBytes;
-}
+/** Bytes of a workspace. */
+export const workspaceBytes = (shared: PartialTiles | null): number =>
+  shared === null ? 0 : shared.counterBytes + shared.tiles * shared.splits * shared.partBytes;
 
 /**
  * Partial sums are published by a fence before the counter rises and read behind a fence after it (PTX ISA, memory consistency model:
  * release and acquire patterns). The counter ends at 0, where the next launch needs it. Parts are added in the order of their numbers.
  */
 export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void): void {
-  const shared = partialTiles(ctx.program);
+  const shared = partialTiles(ctx.program, ctx.engine);
   if (shared === null) {
     lowerBody();
     return;
@@ -71,10 +87,11 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
   const { entry, body } = ctx;
   const { threads } = ctx.program.launch;
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
-  const registers = acc.elements.map((e) => acc.at(e.register));
+  const { registers } = acc;
+  const unit = bytesOf(shared.type);
   const place = places(ctx, shared);
   registers.forEach((register, i) => {
-    ctx.emit(null, "st.global.f32", addr(place.own, i * threads * WORD), register);
+    ctx.emitAny(null, `st.global.${shared.type}`, addr(place.own, i * threads * unit), register);
   });
 
   ctx.emit(null, "fence.acq_rel.gpu");
@@ -94,7 +111,7 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
   ctx.emit(first, "st.global.u32", addr(place.counter), imm(0));
 
   registers.forEach((register, i) => {
-    ctx.emit(null, "ld.global.f32", register, addr(place.first, i * threads * WORD));
+    ctx.emitAny(null, `ld.global.${shared.type}`, register, addr(place.first, i * threads * unit));
   });
   addParts(ctx, shared, registers, place.first);
   lowerBody();
@@ -102,12 +119,7 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
 }
 
 /** Adds parts 1 and up to the registers, which hold part 0. */
-function addParts(
-  ctx: Context,
-  shared: PartialTiles,
-  registers: readonly Reg<"f32">[],
-  first: Reg<"u64">,
-): void {
+function addParts(ctx: Context, shared: PartialTiles, registers: readonly Reg[], first: Reg<"u64">): void {
   const { entry, body } = ctx;
   const { threads } = ctx.program.launch;
   const part = entry.reg("u64", "part");
@@ -122,13 +134,18 @@ function addParts(
   ctx.emit(null, "add.s64", part, part, imm(shared.partBytes));
   for (let from = 0; from < registers.length; from += IN_FLIGHT) {
     const group = registers.slice(from, from + IN_FLIGHT);
-    const loaded = group.map(() => entry.reg("f32", "q"));
+    const loaded = group.map(() => entry.reg(shared.type, `sum_${shared.type}_`));
     loaded.forEach((d, i) => {
-      ctx.emit(null, "ld.global.f32", d, addr(part, (from + i) * threads * WORD));
+      ctx.emitAny(
+        null,
+        `ld.global.${shared.type}`,
+        d,
+        addr(part, (from + i) * threads * bytesOf(shared.type)),
+      );
     });
     loaded.forEach((d, i) => {
       const sum = group[i] ?? d;
-      ctx.emit(null, "add.rn.f32", sum, sum, d);
+      ctx.emitAny(null, additions[shared.type], sum, sum, d);
     });
   }
   ctx.emit(null, "sub.u32", left, left, imm(1));
@@ -154,6 +171,6 @@ function places(
   };
   const parts = entry.reg("u64", "ws");
   prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
-  const first = at(at(parts, tile, shared.splits * shared.partBytes), values.thread(), WORD);
+  const first = at(at(parts, tile, shared.splits * shared.partBytes), values.thread(), bytesOf(shared.type));
   return { counter: at(base, tile, WORD), first, own: at(first, values.split(), shared.partBytes) };
 }

@@ -18,6 +18,7 @@ import {
   param,
 } from "@tilewright/ptx";
 import { Code, type Pred, type Reg } from "./code.ts";
+import type { Engine } from "./engine.ts";
 import type { SharedMap } from "./smem.ts";
 import { Values } from "./values.ts";
 
@@ -49,6 +50,7 @@ export class CannotLower extends Error {
 export class Context {
   readonly program: TileProgram;
   readonly target: Target;
+  readonly engine: Engine;
   readonly entry: EntryBuilder;
   readonly shared: SharedMap;
   readonly root = new Code();
@@ -69,9 +71,10 @@ export class Context {
   readonly #invariants = new Map<string, Reg>();
   readonly #invariantNames = new Set<string>();
 
-  constructor(program: TileProgram, target: Target, entry: EntryBuilder, shared: SharedMap) {
+  constructor(program: TileProgram, target: Target, engine: Engine, entry: EntryBuilder, shared: SharedMap) {
     this.program = program;
     this.target = target;
+    this.engine = engine;
     this.entry = entry;
     this.shared = shared;
     this.prologue = this.root.nest();
@@ -87,6 +90,17 @@ export class Context {
   /** The same for a mnemonic that is put together at run time. */
   emitAny(guard: Pred | null, mnemonic: string, ...operands: Operand[]): void {
     this.body.emitAny(this.both(guard, this.active), mnemonic, operands);
+  }
+
+  /** Everything that `emit` emits goes into `code` rather than here, under no predicate: for values of the prologue. */
+  into<T>(code: Code, make: () => T): T {
+    const [body, active] = [this.body, this.active];
+    this.body = code;
+    this.active = null;
+    const made = make();
+    this.body = body;
+    this.active = active;
+    return made;
   }
 
   /** An expression with the constants of unrolled loops put in. */
@@ -193,6 +207,18 @@ export class Context {
     };
     const fixed = this.#invariantNames.has(a.name) && this.#invariantNames.has(b.name);
     return fixed ? this.invariant(key, make) : this.perIteration(key, make);
+  }
+
+  /** A value that the open loop does not change: kept through it or computed in each chunk, as the engine's budget says. */
+  loopInvariant<T extends Reg>(key: string, make: (code: Code) => T): T {
+    return this.engine.budget.invariants === "kept"
+      ? this.invariant(key, make)
+      : this.perIteration(key, make);
+  }
+
+  /** Whether a predicate holds its value for the whole kernel. */
+  isInvariant(p: Pred): boolean {
+    return this.#invariantNames.has(p.name);
   }
 
   #rangeOf(terms: ReadonlyMap<string, number>, constant: number): readonly [number, number] | null {

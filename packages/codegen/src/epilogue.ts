@@ -3,11 +3,12 @@ import { bufferOf, type OwnedRegister, type Problem, type Scalar, type Stmt } fr
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
-import { type Kind, loadElements, shifted, storeElements, unpack } from "./elements.ts";
+import { type Kind, loadElements, storeElements, valueRegister, widened } from "./formats.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { StepChain } from "./steps.ts";
 import { ownedPosition } from "./threads.ts";
+import { shifted, type Word } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
@@ -37,8 +38,9 @@ const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: st
 };
 
 /**
- * Accumulators are read in vectors along the rows of D, as far as an owner's run of columns goes. The arithmetic runs under the guard of its
- * store: outside D there is no C to read.
+ * With alpha 1 and no C the accumulators are stored as they are, in vectors along the rows of D as far as an owner's run of columns goes.
+ * Vectors tie accumulators to consecutive registers for the whole main loop, so a schedule may ask for `vector` 1. The arithmetic runs under
+ * the guard of its store: outside D there is no C to read.
  */
 export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   ctx.restartInvariants();
@@ -61,18 +63,12 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     if (stmt.c) {
       const { dtype } = bufferOf(ctx.program, stmt.c.buffer);
       const reads = guardOfC(ctx, guard, kind, stmt.beta);
-      const c = loadElements(ctx, reads, kind, dtype, group.length, at(stmt.c));
+      const c = loadElements(ctx, reads, kind, dtype, group.length, at(stmt.c), "c");
       values = values.map((value, i) => {
-        const d = ctx.entry.reg(kind, `e_${kind}_`);
+        const d = valueRegister(ctx, kind);
         if (reads !== guard) ctx.emitAny(guard, `mov.${kind}`, d, value);
-        ctx.emitAny(
-          reads,
-          arithmetic[kind].fma,
-          d,
-          c[i] ?? value,
-          scalar(ctx, kind, "beta", stmt.beta),
-          value,
-        );
+        const beta = scalar(ctx, kind, "beta", stmt.beta);
+        ctx.emitAny(reads, arithmetic[kind].fma, d, beta, c[i] ?? value, value);
         return d;
       });
     }
@@ -101,19 +97,19 @@ function guardOfC(ctx: Context, guard: Pred | null, kind: Kind, beta: Scalar): P
 /** An accumulator in the kind of the epilogue. */
 function accumulator(ctx: Context, guard: Pred | null, kind: Kind, acc: OwnedTile, e: OwnedRegister): Reg {
   const register = acc.at(e.register);
-  if (acc.dtype === kind) return register;
+  if (acc.type === kind) return register;
   if (acc.packed > 1) {
     const bit = (e.register % acc.packed) * (32 / acc.packed);
-    return unpack(ctx, guard, acc.dtype, shifted(ctx, guard, register as Reg<"b32">, bit));
+    return widened(ctx, guard, acc.dtype, shifted(ctx, guard, register as Word, bit));
   }
-  const d = ctx.entry.reg("f32", "e");
-  ctx.emitAny(guard, `cvt.rn.f32.${acc.dtype}`, d, register);
+  const d = valueRegister(ctx, "f32");
+  ctx.emitAny(guard, `cvt.rn.f32.${acc.type}`, d, register);
   return d;
 }
 
 function scaled(ctx: Context, guard: Pred | null, kind: Kind, alpha: Scalar, value: Reg): Reg {
   if (alpha === 1) return value;
-  const d = ctx.entry.reg(kind, `e_${kind}_`);
+  const d = valueRegister(ctx, kind);
   ctx.emitAny(guard, arithmetic[kind].mul, d, value, scalar(ctx, kind, "alpha", alpha));
   return d;
 }

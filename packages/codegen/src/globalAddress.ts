@@ -156,8 +156,7 @@ export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadC
   const factor = loop ? (terms.get(loop.var) ?? 0) : 0;
   if (loop === null || factor === 0) {
     if (fixed === null) return limit > 0 ? "inside" : "outside";
-    // Computed anew in each chunk: a large tile has more bounds than there are predicate registers.
-    return ctx.perIteration(`${fixed.name}<${limit}`, (code) => {
+    return ctx.loopInvariant(`${fixed.name}<${limit}`, (code) => {
       const p = ctx.entry.reg("pred", "p");
       code.emit(null, "setp.lt.s32", p, fixed, imm(limit));
       return p;
