@@ -101,7 +101,12 @@ function accepts(problem: Problem, _target: Target): Verdict {
   for (const name of ["A", "B"] as const) {
     const fault = tensorAccessFault(problem, name);
     if (fault !== null)
-      refuse("TW1835", `problem.${name.toLowerCase()}.ld`, fault.message, `${fault.hint}, or use the mma backend`);
+      refuse(
+        "TW1835",
+        `problem.${name.toLowerCase()}.ld`,
+        fault.message,
+        `${fault.hint}, or use the mma backend`,
+      );
   }
   refuseSteps(problem, refuse);
   return reasons.length === 0 ? ok(true) : err(reasons);

@@ -82,7 +82,10 @@ const rules: readonly Rule[] = [
       const legal = legalN(subject);
       if (legal.includes(s.tileN)) return null;
       const [fault] = shapeFaults(subject, TENSOR_LANES * s.cta, s.tileN);
-      return { message: `tile n ${s.tileN}: ${fault ?? "not served"}`, hint: `nearest legal: tile n ${nearest(s.tileN, legal)}` };
+      return {
+        message: `tile n ${s.tileN}: ${fault ?? "not served"}`,
+        hint: `nearest legal: tile n ${nearest(s.tileN, legal)}`,
+      };
     },
   },
   {

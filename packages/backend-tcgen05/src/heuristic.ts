@@ -1,7 +1,7 @@
 /** Which schedule first: the candidates, by an estimate of their time. */
 import { defaultSchedule, type Problem, type Schedule, type Target } from "@tilewright/ir";
-import { OVERHEAD, estimateTime } from "./cost.ts";
 import { stageBytes } from "./check.ts";
+import { estimateTime, OVERHEAD } from "./cost.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 

@@ -16,7 +16,8 @@ export const scheduleModel: ScheduleModel = {
     withDefault(coreFields.tile, [256, 256, 64]),
     intField({
       name: "cta",
-      summary: "blocks that work on one tile: 2 is a pair, of which each holds half of A, B and the accumulators",
+      summary:
+        "blocks that work on one tile: 2 is a pair, of which each holds half of A, B and the accumulators",
       default: 2,
       off: 1,
       min: 1,
@@ -40,14 +41,16 @@ export const scheduleModel: ScheduleModel = {
     }),
     wordField({
       name: "sched",
-      summary: "one block a tile, blocks that stay and visit tiles by stride, or as cluster launch control answers",
+      summary:
+        "one block a tile, blocks that stay and visit tiles by stride, or as cluster launch control answers",
       words: ["tiles", "persistent", "clc"],
       default: "persistent",
       off: "tiles",
     }),
     intField({
       name: "ahead",
-      summary: "answers of the launch control that may wait to be read; more would take tiles long before they are begun",
+      summary:
+        "answers of the launch control that may wait to be read; more would take tiles long before they are begun",
       default: 2,
       off: 1,
       min: 1,
@@ -67,7 +70,13 @@ export const scheduleModel: ScheduleModel = {
       summary: "the accumulator is given back after its last load; off: when the tile has been stored",
       default: "on",
     }),
-    intField({ name: "store", summary: "most elements that one store of D moves", default: 8, off: 1, max: 8 }),
+    intField({
+      name: "store",
+      summary: "most elements that one store of D moves",
+      default: 8,
+      off: 1,
+      max: 8,
+    }),
     flagField({
       name: "guards",
       summary: "elide: predicates only where a tile can leave its matrix; off: everywhere",

@@ -1,8 +1,8 @@
 /** Public surface of `@tilewright/ir`: explicit re-exports, in the order of the files (README.md says what each folder owns). */
 
 export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
-export { findTensorKind, type TensorKind, tensorKindFor, tensorKinds } from "./atoms/tensorKinds.ts";
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
+export { findTensorKind, type TensorKind, tensorKindFor, tensorKinds } from "./atoms/tensorKinds.ts";
 export {
   findWarpgroupAtom,
   hasWarpgroupAtom,
@@ -70,15 +70,6 @@ export {
   tensorMapSwizzles,
   tensorMapTypes,
 } from "./launch/tensor-map.ts";
-export {
-  TENSOR_ALIGN,
-  type TensorCut,
-  type TensorPiece,
-  tensorAccessFault,
-  tensorCut,
-  tensorMapFor,
-  transactionBytes,
-} from "./launch/tensor-copies.ts";
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
 export { type AccessWidth, type BankReport, bankConflicts, type WarpAccess } from "./layout/banks.ts";
 export {

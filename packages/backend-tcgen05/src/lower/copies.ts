@@ -4,8 +4,8 @@ import {
   type Buffer,
   blockShape,
   bufferOf,
-  eachStmt,
   type Expr,
+  eachStmt,
   LANE_STRIDE,
   type ParamSpec,
   type TensorCut,
@@ -13,7 +13,7 @@ import {
   tensorCut,
   tensorMapFor,
 } from "@tilewright/ir";
-import { addr, imm, type IntegerOperand, sym, tensorAddr, vec } from "@tilewright/ptx";
+import { addr, type IntegerOperand, imm, sym, tensorAddr, vec } from "@tilewright/ptx";
 import { barrierAt, LEADER_MASK, scratch, sharedAt } from "./barriers.ts";
 import { tensorAddress } from "./multiply.ts";
 import { placeOf } from "./places.ts";
@@ -188,4 +188,3 @@ const warpLanes = (ctx: Context): Reg<"u32"> =>
     code.emit(null, "mul.lo.u32", d, warp, imm(32 * LANE_STRIDE));
     return d;
   });
-

@@ -1,8 +1,8 @@
 /** Around the roles: barriers and tensor memory before, meeting and giving back after. */
 import type { Context, Frame } from "@tilewright/codegen";
+import { SMEM } from "@tilewright/codegen";
 import { eachStmt, type KernelSpec, type TileProgram } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
-import { SMEM } from "@tilewright/codegen";
 import { meetAll, scratch } from "./barriers.ts";
 import { mapAddress, mapParameters } from "./copies.ts";
 import { arrivalsOf, clusterSize, mapBarriers, stateOf } from "./state.ts";
@@ -46,7 +46,9 @@ function open(ctx: Context): void {
 /** Matrices that bulk copies read. */
 const copied = (program: TileProgram): ReadonlySet<string> =>
   new Set(
-    [...eachStmt(program.body)].flatMap((s) => (s.kind === "copy" && s.transport === "tma" ? [s.src.buffer] : [])),
+    [...eachStmt(program.body)].flatMap((s) =>
+      s.kind === "copy" && s.transport === "tma" ? [s.src.buffer] : [],
+    ),
   );
 
 /** One warp allocates (in both blocks of a pair); the fences order that before what other threads do with the columns. */

@@ -102,7 +102,10 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
   const row = (layout.panels?.extent ?? blockShape(buffer)[contiguous] ?? 0) * size;
   const pattern = row * PATTERN_ROWS;
   const next = layout.panels ? layout.panels.step * size : UNIT;
-  const apart = swizzle === "none" && major === "mn" ? { leading: pattern, stride: next } : { leading: next, stride: pattern };
+  const apart =
+    swizzle === "none" && major === "mn"
+      ? { leading: pattern, stride: next }
+      : { leading: next, stride: pattern };
   const word = encodeSharedDescriptor({ address: 0, ...apart, baseOffset: 0, swizzle });
   const rolePlace = placeOf(roleOf(ctx, at), ring, "consumer");
   const address = sharedAt(ctx, place.offset, rolePlace.slot, place.slotStride);
@@ -130,10 +133,22 @@ function shifted(ctx: Context, tile: OperandTile, step: number): Reg<"u64"> {
   return d;
 }
 
-function descriptorOf(ctx: Context, kind: TensorKind, m: number, n: number, tiles: readonly [OperandTile, OperandTile]): number {
+function descriptorOf(
+  ctx: Context,
+  kind: TensorKind,
+  m: number,
+  n: number,
+  tiles: readonly [OperandTile, OperandTile],
+): number {
   const [a, b] = tiles;
   const { group } = stateOf(ctx);
-  const form = { kind: kind.kind, group, weightStationary: false, aInTensor: false, scaleVector: null } as const;
+  const form = {
+    kind: kind.kind,
+    group,
+    weightStationary: false,
+    aInTensor: false,
+    scaleVector: null,
+  } as const;
   const descriptor: InstructionDescriptor = {
     m,
     n,
@@ -173,7 +188,8 @@ const elements: Readonly<Partial<Record<Buffer["dtype"], Tcgen05Element>>> = {
 
 function elementOf(buffer: Buffer): Tcgen05Element {
   const element = elements[buffer.dtype];
-  if (element === undefined) throw new CannotLower(`%${buffer.name}`, `${buffer.dtype} is no element of tcgen05.mma`);
+  if (element === undefined)
+    throw new CannotLower(`%${buffer.name}`, `${buffer.dtype} is no element of tcgen05.mma`);
   return element;
 }
 

@@ -47,7 +47,9 @@ export function lowerRole(ctx: Context, role: Role): void {
 }
 
 function begin(ctx: Context, own: RoleState, role: Role, ring: Ring): void {
-  const kinds = [...eachStmt(role.body)].flatMap((s) => ("ring" in s && s.ring === ring.name ? [s.kind] : []));
+  const kinds = [...eachStmt(role.body)].flatMap((s) =>
+    "ring" in s && s.ring === ring.name ? [s.kind] : [],
+  );
   if (kinds.some((kind) => producing.has(kind))) beginPlace(ctx, own, ring, "producer");
   if (kinds.some((kind) => consuming.has(kind))) beginPlace(ctx, own, ring, "consumer");
 }

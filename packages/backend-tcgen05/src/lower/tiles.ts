@@ -1,9 +1,17 @@
 /** Which tile a block works on: one each, by stride, or as answers say. */
-import { CannotLower, type Code, type Context, lowerStmts, rasterise, type Reg, type StmtOf } from "@tilewright/codegen";
+import {
+  CannotLower,
+  type Code,
+  type Context,
+  lowerStmts,
+  type Reg,
+  rasterise,
+  type StmtOf,
+} from "@tilewright/codegen";
 import { addr, imm, sink, special } from "@tilewright/ptx";
-import { clusterSize, type RoleState, roleOf, stateOf } from "./state.ts";
 import { barrierAt, inBlock, scratch, sharedAt } from "./barriers.ts";
 import { placeOf } from "./places.ts";
+import { clusterSize, type RoleState, roleOf, stateOf } from "./state.ts";
 
 type Tiles = StmtOf<"tiles">;
 

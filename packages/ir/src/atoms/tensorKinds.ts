@@ -25,7 +25,16 @@ const int8: readonly DType[] = ["s8", "u8"];
 const halves: readonly DType[] = ["f16", "bf16"];
 
 export const tensorKinds: readonly TensorKind[] = [
-  { name: "tcgen05.f16", kind: "f16", a: halves, b: halves, acc: ["f32"], k: 16, same: true, eitherMajor: true },
+  {
+    name: "tcgen05.f16",
+    kind: "f16",
+    a: halves,
+    b: halves,
+    acc: ["f32"],
+    k: 16,
+    same: true,
+    eitherMajor: true,
+  },
   {
     name: "tcgen05.tf32",
     kind: "tf32",
@@ -36,7 +45,16 @@ export const tensorKinds: readonly TensorKind[] = [
     same: true,
     eitherMajor: false,
   },
-  { name: "tcgen05.f8f6f4", kind: "f8f6f4", a: fp8, b: fp8, acc: ["f32"], k: 32, same: false, eitherMajor: true },
+  {
+    name: "tcgen05.f8f6f4",
+    kind: "f8f6f4",
+    a: fp8,
+    b: fp8,
+    acc: ["f32"],
+    k: 32,
+    same: false,
+    eitherMajor: true,
+  },
   { name: "tcgen05.i8", kind: "i8", a: int8, b: int8, acc: ["s32"], k: 32, same: false, eitherMajor: true },
 ];
 

@@ -89,7 +89,11 @@ function following(tiles: Tiles, asks: boolean): Tiles {
   const { visit } = tiles;
   if (visit === null) return tiles;
   const at = v(visit.var);
-  const event = (kind: "acquire" | "fetch" | "commit" | "next" | "release"): Stmt => ({ kind, ring: NEXT, at });
+  const event = (kind: "acquire" | "fetch" | "commit" | "next" | "release"): Stmt => ({
+    kind,
+    ring: NEXT,
+    at,
+  });
   return {
     ...tiles,
     visit: { ...visit, by: "ring", ring: NEXT },

@@ -24,7 +24,9 @@ export const visitTiles: Pass = {
     if (!taken || wordArg(taken.args, "by", "none") !== "stride") return taken?.program ?? program;
     return withBody(
       taken.program,
-      taken.program.body.flatMap((stmt) => (stmt.kind === "tiles" ? inRoles(stmt, taken.program.rings) : [stmt])),
+      taken.program.body.flatMap((stmt) =>
+        stmt.kind === "tiles" ? inRoles(stmt, taken.program.rings) : [stmt],
+      ),
     );
   },
 };

@@ -27,7 +27,11 @@ function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
         const waited = new Set([...eachStmt(stmt.body)].flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
         const loops: For[] = [];
         for (const s of eachStmt(stmt.body))
-          if (s.kind === "for" && (consumes(s) || (produces(s) && !ringsNamed(s).some((ring) => waited.has(ring))))) loops.push(s);
+          if (
+            s.kind === "for" &&
+            (consumes(s) || (produces(s) && !ringsNamed(s).some((ring) => waited.has(ring))))
+          )
+            loops.push(s);
         lists.push(loops);
       } else {
         if (stmt.kind === "for" && consumes(stmt)) into.push(stmt);
