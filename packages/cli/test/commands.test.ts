@@ -122,7 +122,7 @@ describe("schema", () => {
       .trim()
       .split("\n")
       .map((line) => line.split(" ")[0] ?? "");
-    expect(names).toEqual(["request", "problem", "manifest", "schedule", "launch", "run", "shapes", "bench"]);
+    expect(names).toEqual(["request", "problem", "manifest", "library", "library-index", "schedule", "launch", "run", "shapes", "bench"]);
     for (const name of names) {
       const { code, stdout } = await cli(`schema ${name}`);
       expect([name, code, JSON.parse(stdout).$schema]).toEqual([
