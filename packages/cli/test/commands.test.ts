@@ -21,6 +21,7 @@ describe("plan", () => {
       "Next best",
       "Fit",
       "Roofline",
+      "Prediction",
       "Shared memory",
       "Bank conflicts",
     ])
@@ -42,6 +43,18 @@ describe("plan", () => {
     expect(plan.shared.bytes).toBeGreaterThanOrEqual(tiles);
     expect(plan.shared.bytes).toBeLessThanOrEqual(plan.shared.limit);
     expect(plan.roofline.flops).toBe(2 * 4096 * 4000 * 512);
+  });
+
+  test("a prediction by the machine model, called one", async () => {
+    const line = "plan --arch sm_80 -m 4096 -n 4096 -k 4096 --dtype f16 --gpu H200";
+    const { stdout } = await cli(line);
+    expect(stdout).toMatch(/TFLOP\/s: a prediction of docs\/perf\/model\.md, not a measurement/);
+    const [plan] = JSON.parse((await cli(`${line} --json`)).stdout).plans;
+    expect(plan.prediction.tflops).toBeLessThan(plan.roofline.attainableTflops);
+    expect(plan.prediction.timeUs).toBeGreaterThan(plan.roofline.timeUs);
+    expect(plan.prediction.watts).toBeLessThanOrEqual(700);
+    const unknown = await cli("plan --arch sm_70 -m 4096 -n 4096 -k 4096");
+    expect(unknown.stdout).toContain("the model has no numbers for this kernel on V100 SXM2");
   });
 
   test("padding takes bank conflicts away, as the oracle counts them", async () => {

@@ -103,6 +103,18 @@ export type {
   ManifestResources,
   ParamSpec,
 } from "./manifest.ts";
+export {
+  type Engine,
+  engines,
+  kernelOf,
+  type Machine,
+  type ModelKernel,
+  machineOf,
+  machines,
+  type Prediction,
+  plainKernel,
+  predict,
+} from "./model/index.ts";
 export { didYouMean, editDistance, nearest } from "./nearest.ts";
 export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";
 export { gemmBound, roundingBound } from "./numerics/bounds.ts";

@@ -11,12 +11,16 @@ import {
   findTarget,
   footprint,
   type Gpu,
+  kernelOf,
   launchEnvironment,
+  machineOf,
   type Occupancy,
   occupancy,
   ok,
+  type Prediction,
   type Problem,
   parseSchedule,
+  predict,
   printLayout,
   type Remark,
   type Roofline,
@@ -96,6 +100,8 @@ export interface Plan {
     readonly lastWave: number;
   };
   readonly roofline: Roofline;
+  /** Time by the model of the machine; null where the GPU has none, or the kernel multiplies in a way that the model does not have. */
+  readonly prediction: Prediction | null;
   readonly banks: readonly BankUse[];
 }
 
@@ -162,6 +168,13 @@ export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
   ]);
 }
 
+/** A prediction, not a measurement: docs/perf/model.md says how near it is. */
+function predictionOf({ program, problem }: Artifact, gpu: Gpu, blocksPerSm: number): Prediction | null {
+  const [machine, kernel] = [machineOf(gpu), kernelOf(program, blocksPerSm)];
+  if (machine === null || kernel === null || machine.flopsPerCycle[kernel.engine] === undefined) return null;
+  return predict(problem, kernel, machine);
+}
+
 /** The plan of a compiled kernel on a GPU. Errors: launch expressions that have no value, which is a bug of a backend. */
 export function planOf(artifact: Artifact, gpu: Gpu): Checked<Plan> {
   const { problem, target, program, kernels, backend } = artifact;
@@ -196,6 +209,7 @@ export function planOf(artifact: Artifact, gpu: Gpu): Checked<Plan> {
     occupancy: fit,
     waves: { blocks, perWave, waves: blocks / perWave, lastWave: rest === 0 ? 1 : rest / perWave },
     roofline: roofline(problem, gpu),
+    prediction: predictionOf(artifact, gpu, fit.blocksPerSm),
     banks: bankUses(program),
   });
 }
