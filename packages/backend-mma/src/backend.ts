@@ -1,4 +1,5 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_80 and everything after it. */
+import { castDTypes, servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindEdges,
@@ -30,7 +31,6 @@ import { checkSchedule } from "./check.ts";
 import { explainSchedule } from "./explain.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
-import { castDTypes, servedFormats } from "./lower/elements.ts";
 import { lower } from "./lower/lower.ts";
 import { atomOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";

@@ -1,4 +1,5 @@
 /** The SIMT backend: fp32 multiply-adds on CUDA cores, of f32, f16 and bf16 matrices, for sm_70 and everything after it. */
+import { castDTypes } from "@tilewright/codegen";
 import {
   type Backend,
   bindEdges,
@@ -26,13 +27,15 @@ import {
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
-import { castDTypes, memoryDTypes } from "./lower/convert.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 
 /** Oldest architecture: independent thread scheduling and the `.sync` forms that the texts are written for. */
 const MIN_MAJOR = 7;
+
+/** dtypes of matrices and vectors in memory that this backend reads and stores. */
+const memoryDTypes: readonly DType[] = ["f32", "f16", "bf16"];
 
 /** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
 const MAX_BATCH = 65_535;
