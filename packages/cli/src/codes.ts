@@ -111,6 +111,11 @@ export const codes = {
     kind: "check",
     meaning: "the process that measured hung or crashed",
   },
+  noLadder: {
+    code: "TW7073",
+    kind: "unsupported",
+    meaning: "no backend offers a ladder of that name, or any, on the architecture",
+  },
   libraryTwice: {
     code: "TW7080",
     kind: "invalid",

@@ -2,7 +2,14 @@
 
 export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
-export type { Backend, LoweredKernel } from "./backend.ts";
+export {
+  findWarpgroupAtom,
+  hasWarpgroupAtom,
+  type WarpgroupAtom,
+  warpgroupAtom,
+  warpgroupWidths,
+} from "./atoms/warpgroup.ts";
+export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export {
   type Artifact,
   type BackendVerdict,
@@ -28,6 +35,7 @@ export {
 export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
+export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
 export {
   evaluateConstraints,
   evaluateLaunchExpr,
@@ -37,6 +45,15 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
+export {
+  TENSOR_ALIGN,
+  type TensorCut,
+  type TensorPiece,
+  tensorAccessFault,
+  tensorCut,
+  tensorMapFor,
+  transactionBytes,
+} from "./launch/tensor-copies.ts";
 export {
   checkTensorMap,
   type TensorMapRecipe,
@@ -75,6 +92,8 @@ export {
   linearOffset,
   makeLayout,
   offsetAt,
+  panelled,
+  panelsFault,
   rowMajor,
   sizeOfLayout,
   type VectorOptions,
@@ -92,7 +111,7 @@ export {
   tensorSwizzles,
 } from "./layout/swizzle.ts";
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
-export type { Layout, Swizzle } from "./layout/types.ts";
+export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export type {
   Constraint,
   KernelResources,
@@ -103,6 +122,18 @@ export type {
   ManifestResources,
   ParamSpec,
 } from "./manifest.ts";
+export {
+  type Engine,
+  engines,
+  kernelOf,
+  type Machine,
+  type ModelKernel,
+  machineOf,
+  machines,
+  type Prediction,
+  plainKernel,
+  predict,
+} from "./model/index.ts";
 export { didYouMean, editDistance, nearest } from "./nearest.ts";
 export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";
 export { gemmBound, roundingBound } from "./numerics/bounds.ts";
@@ -262,5 +293,6 @@ export {
   type Transport,
   tiers,
   type View,
+  type Visit,
   type Walk,
 } from "./tile/types.ts";
