@@ -106,11 +106,6 @@ export const codes = {
     kind: "toolchain",
     meaning: "the program of a peer does not start, fails, or prints something else than its times",
   },
-  benchLost: {
-    code: "TW7072",
-    kind: "check",
-    meaning: "the process that measured hung or crashed",
-  },
 } as const satisfies Record<string, CodeRow>;
 
 /** A diagnostic of this package; its kind follows from its code. */
