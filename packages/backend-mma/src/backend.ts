@@ -1,4 +1,5 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_80 and everything after it. */
+import { castDTypes, servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindEdges,
@@ -28,7 +29,7 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
-import { castDTypes, servedFormats } from "./lower/elements.ts";
+import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { atomOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -41,6 +42,7 @@ export const mma: Backend = {
   summary: "tensor cores by mma.sync, ldmatrix and cp.async, sm_80 and up",
   schedule: scheduleModel,
   showcase: { arch: "sm_80", dtype: "f16" },
+  ladders,
   supports,
   accepts,
   *schedules(problem, target) {

@@ -1,15 +1,23 @@
 /** `bench` without a GPU: what the measuring process answers is made up; what is done with it is not. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+<<<<<<< HEAD
 import type { BenchFailure, BenchJob, BenchOutcome, Summary } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { scalesOf, seriesOf } from "../src/bench/plot.ts";
 import { type BenchPorts, type OpenBench, runProgram, systemPorts } from "../src/bench/ports.ts";
+=======
+import { describe, expect, test } from "vitest";
+import { scalesOf, seriesOf } from "../src/bench/plot.ts";
+import { type BenchPorts, type Ended, runProgram } from "../src/bench/ports.ts";
+>>>>>>> main
 import { type BenchRecord, benchRecordSchema } from "../src/bench/record.ts";
 import { benchCommand } from "../src/commands/bench.ts";
 import { contextIn, type Outcome } from "./harness.ts";
+import { machine, startCommand } from "./machine.ts";
 import { scratch } from "./scratch.ts";
 
+<<<<<<< HEAD
 const summary = (median: number): Summary => ({
   samples: 20,
   median,
@@ -153,6 +161,10 @@ async function bench(line: string, cwd: string, ports: BenchPorts = machine()): 
   );
   return { code, ...out };
 }
+=======
+const bench = (line: string, cwd: string, ports: BenchPorts = machine()): Promise<Outcome> =>
+  startCommand(benchCommand(ports), line, cwd);
+>>>>>>> main
 
 const recordsIn = (path: string): BenchRecord[] =>
   readFileSync(path, "utf8")

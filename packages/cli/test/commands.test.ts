@@ -21,6 +21,7 @@ describe("plan", () => {
       "Next best",
       "Fit",
       "Roofline",
+      "Prediction",
       "Shared memory",
       "Bank conflicts",
     ])
@@ -42,6 +43,18 @@ describe("plan", () => {
     expect(plan.shared.bytes).toBeGreaterThanOrEqual(tiles);
     expect(plan.shared.bytes).toBeLessThanOrEqual(plan.shared.limit);
     expect(plan.roofline.flops).toBe(2 * 4096 * 4000 * 512);
+  });
+
+  test("a prediction by the machine model, called one", async () => {
+    const line = "plan --arch sm_80 -m 4096 -n 4096 -k 4096 --dtype f16 --gpu H200";
+    const { stdout } = await cli(line);
+    expect(stdout).toMatch(/TFLOP\/s: a prediction of docs\/perf\/model\.md, not a measurement/);
+    const [plan] = JSON.parse((await cli(`${line} --json`)).stdout).plans;
+    expect(plan.prediction.tflops).toBeLessThan(plan.roofline.attainableTflops);
+    expect(plan.prediction.timeUs).toBeGreaterThan(plan.roofline.timeUs);
+    expect(plan.prediction.watts).toBeLessThanOrEqual(700);
+    const unknown = await cli("plan --arch sm_70 -m 4096 -n 4096 -k 4096");
+    expect(unknown.stdout).toContain("the model has no numbers for this kernel on V100 SXM2");
   });
 
   test("padding takes bank conflicts away, as the oracle counts them", async () => {
@@ -73,9 +86,9 @@ describe("plan", () => {
   });
 
   test("no backend: each one's reasons on stdout, exit code 3", async () => {
-    const { code, stdout } = await cli("plan --arch sm_90a -m 64 -n 64 -k 64 --dtype bf16");
+    const { code, stdout } = await cli("plan --arch sm_70 -m 64 -n 64 -k 64 --dtype e4m3");
     expect(code).toBe(3);
-    expect(stdout).toMatch(/^sm_90a\nbackend +serves +why\nsimt +no +TW1802 /);
+    expect(stdout).toMatch(/^sm_70\nbackend +serves +why\nmma +no +TW1811 .*\nsimt +no +TW1802 /);
   });
 
   test("a GPU by name, and a tile program", async () => {
@@ -111,7 +124,12 @@ describe("targets", () => {
   test("--json holds all of the table", async () => {
     const { stdout } = await cli("targets --json");
     const parsed = JSON.parse(stdout);
-    expect(parsed.targets).toEqual(targets.map((target) => ({ ...target, backends: ["simt"] })));
+    expect(parsed.targets).toEqual(
+      targets.map((target) => ({
+        ...target,
+        backends: compiler.backends.filter(({ supports }) => supports(target).ok).map(({ id }) => id),
+      })),
+    );
     expect(parsed.gpus.length).toBeGreaterThan(5);
   });
 });
@@ -122,7 +140,17 @@ describe("schema", () => {
       .trim()
       .split("\n")
       .map((line) => line.split(" ")[0] ?? "");
-    expect(names).toEqual(["request", "problem", "manifest", "schedule", "launch", "run", "shapes", "bench"]);
+    expect(names).toEqual([
+      "request",
+      "problem",
+      "manifest",
+      "schedule",
+      "launch",
+      "run",
+      "ladder",
+      "shapes",
+      "bench",
+    ]);
     for (const name of names) {
       const { code, stdout } = await cli(`schema ${name}`);
       expect([name, code, JSON.parse(stdout).$schema]).toEqual([

@@ -3,6 +3,7 @@
  * Nothing in the shared code names a backend or an architecture.
  */
 import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
+import type { Ladder } from "./ladder.ts";
 import type { KernelSpec, Manifest } from "./manifest.ts";
 import type { Pass } from "./passes/pass.ts";
 import type { Problem } from "./problem.ts";
@@ -27,6 +28,8 @@ export interface Backend {
   readonly schedule: ScheduleModel;
   /** A problem and the target for the smoke run of `npm start`: what this backend is best shown with. */
   readonly showcase: { readonly arch: string; readonly dtype: string };
+  /** Kernels built up step by step, to see what each optimisation is worth. */
+  readonly ladders?: readonly Ladder[];
   /** Whether the hardware has what this backend needs. */
   supports(target: Target): Verdict;
   /** Whether this backend serves the problem; every reason if not. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Artifact, type Diagnostic, type Stage, stages } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
-import { type EmittedFile, emitFormats, entryOf, filesOf } from "../compile/artefacts.ts";
+import { type EmitFormat, type EmittedFile, emitFormats, entryOf, filesOf } from "../compile/artefacts.ts";
 import { passReports, renderPasses } from "../compile/explain.ts";
 import { compileSource, sourceFlags } from "../compile/source.ts";
 import { writeFiles } from "../files/atomic.ts";
@@ -25,6 +25,14 @@ const args = z.strictObject({
     hint: "ptx,manifest,cubin,ir",
     group,
   }),
+  cubins: list(
+    "architectures that cubin assembles for (default: --arch); later GPUs than the text's work",
+    null,
+    {
+      hint: "sm_80,…",
+      group,
+    },
+  ),
   out: text("folder to write to (default .); - is standard output, for one text", {
     aliases: ["o"],
     hint: "DIR",
@@ -92,10 +100,15 @@ const byteLength = (data: string | Uint8Array): number =>
 
 async function emit(session: Session, args: Args, kernels: readonly Artifact[]): Promise<number> {
   // To a pipe goes the PTX, unless something else is asked for.
-  const formats = args.emit ?? (args.out === "-" ? ["ptx"] : ["ptx", "manifest"]);
+  const usual: readonly EmitFormat[] = args.out === "-" ? ["ptx"] : ["ptx", "manifest"];
+  const wished = args.emit ?? usual;
+  const formats = args.cubins === undefined ? wished : [...new Set([...wished, "cubin" as const])];
   const made = await Promise.all(
     kernels.map((artifact) =>
-      filesOf(session.context, artifact, formats, kernels.length > 1 ? `.${artifact.target.arch}` : ""),
+      filesOf(session.context, artifact, formats, {
+        stem: `${entryOf(artifact)}${kernels.length > 1 ? `.${artifact.target.arch}` : ""}`,
+        cubins: args.cubins ?? [],
+      }),
     ),
   );
   const errors: readonly Diagnostic[] = made.flatMap((each) => (each.ok ? [] : each.error));

@@ -15,6 +15,7 @@ import { codes, problemWith } from "../codes.ts";
 import { defineCommand } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
 import { optionalArgument } from "../kit/flags.ts";
+import { ladderResultSchema } from "../ladder/result.ts";
 import { launchSchema } from "../launch/schema.ts";
 import { toJson } from "../output/json.ts";
 import { renderPairs } from "../output/table.ts";
@@ -63,6 +64,7 @@ const rows: Readonly<Record<string, SchemaRow>> = {
   },
   launch: { summary: "how emulate launches a kernel", make: () => ofZod(launchSchema, "launch", "input") },
   run: { summary: "what run --json prints", make: () => ofZod(runResultSchema, "run", "output") },
+  ladder: { summary: "what ladder --json prints", make: () => ofZod(ladderResultSchema, "ladder", "output") },
   shapes: {
     summary: "sizes that bench reads with --shapes",
     make: () => ofZod(shapesSchema, "shapes", "input"),
