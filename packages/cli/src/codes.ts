@@ -106,19 +106,11 @@ export const codes = {
     kind: "toolchain",
     meaning: "the program of a peer does not start, fails, or prints something else than its times",
   },
-<<<<<<< HEAD
-=======
-  benchLost: {
-    code: "TW7072",
-    kind: "check",
-    meaning: "the process that measured hung or crashed",
-  },
   noLadder: {
     code: "TW7073",
     kind: "unsupported",
     meaning: "no backend offers a ladder of that name, or any, on the architecture",
   },
->>>>>>> main
 } as const satisfies Record<string, CodeRow>;
 
 /** A diagnostic of this package; its kind follows from its code. */

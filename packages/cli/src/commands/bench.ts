@@ -157,12 +157,13 @@ const hopeless = /^TW60(0[1-6]|26)$/;
 async function measureAll(session: Session, args: Args, ports: BenchPorts): Promise<number> {
   const wrong = conflicts(args);
   if (wrong.length > 0) return session.fail(wrong);
+  const store = ResultStore.open(session.context, args.out ?? null, args.resume);
+  if (!store.ok) return session.fail(store.error);
+  session.context.onInterrupt(interruptHint(args.out, store.value));
   const planned = session.working("compiling", () => planJobs(session.context, args));
   if (!planned.ok) return session.fail(planned.error);
   const peers = await peersOf(session, args, ports);
   if (!peers.ok) return session.fail(peers.error);
-  const store = ResultStore.open(session.context, args.out ?? null, args.resume);
-  if (!store.ok) return session.fail(store.error);
 
   const opened = await ports.open({
     index: args.gpu ?? 0,
