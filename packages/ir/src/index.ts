@@ -10,7 +10,7 @@ export {
   warpgroupAtom,
   warpgroupWidths,
 } from "./atoms/warpgroup.ts";
-export type { Backend, LoweredKernel } from "./backend.ts";
+export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export {
   type Artifact,
   type BackendVerdict,
@@ -68,6 +68,7 @@ export {
   tensorMapOf,
   tensorMapPromotions,
   tensorMapSwizzles,
+  tensorMapTypeOf,
   tensorMapTypes,
 } from "./launch/tensor-map.ts";
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
@@ -226,6 +227,16 @@ export {
 } from "./schedule/fields.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
+export {
+  type LibraryDevice,
+  type LibraryIndex,
+  type LibraryOperationRequest,
+  type LibraryRequest,
+  libraryIndexSchemaId,
+  librarySchema,
+  printLibraryIndex,
+  readLibraryIndex,
+} from "./schema/library.ts";
 export { manifestSchema, manifestSchemaId, printManifest, readManifest } from "./schema/manifest.ts";
 export {
   type OperandRequest,
