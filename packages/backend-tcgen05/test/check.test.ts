@@ -58,7 +58,6 @@ describe("what is not served", () => {
     [{ dtype: "f32" }, ["TW1832"]],
     [{ dtype: "tf32", b: { layout: "row" } }, ["TW1836"]],
     [{ k: 65 }, ["TW1835", "TW1835"]],
-    [{ d: { dtype: "f64" } }, ["TW1833"]],
     [{ epilogue: [{ kind: "reduce", op: "amax", over: "all", dtype: "f16" }] }, ["TW1837"]],
   ] as const)("%j", (request, reasons) => {
     expect(refused(request)).toEqual(reasons);
