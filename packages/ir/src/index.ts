@@ -2,7 +2,14 @@
 
 export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
-export type { Backend, LoweredKernel } from "./backend.ts";
+export {
+  findWarpgroupAtom,
+  hasWarpgroupAtom,
+  type WarpgroupAtom,
+  warpgroupAtom,
+  warpgroupWidths,
+} from "./atoms/warpgroup.ts";
+export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export {
   type Artifact,
   type BackendVerdict,
@@ -38,6 +45,15 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
+export {
+  TENSOR_ALIGN,
+  type TensorCut,
+  type TensorPiece,
+  tensorAccessFault,
+  tensorCut,
+  tensorMapFor,
+  transactionBytes,
+} from "./launch/tensor-copies.ts";
 export {
   checkTensorMap,
   type TensorMapRecipe,
@@ -75,6 +91,8 @@ export {
   linearOffset,
   makeLayout,
   offsetAt,
+  panelled,
+  panelsFault,
   rowMajor,
   sizeOfLayout,
   type VectorOptions,
@@ -92,7 +110,7 @@ export {
   tensorSwizzles,
 } from "./layout/swizzle.ts";
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
-export type { Layout, Swizzle } from "./layout/types.ts";
+export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export type {
   Constraint,
   KernelResources,
@@ -264,5 +282,6 @@ export {
   type Transport,
   tiers,
   type View,
+  type Visit,
   type Walk,
 } from "./tile/types.ts";

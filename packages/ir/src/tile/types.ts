@@ -145,6 +145,18 @@ export type Raster =
   | { readonly kind: "col" }
   | { readonly kind: "grouped"; readonly group: number };
 
+/**
+ * Blocks that stay: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of
+ * the block visits the same tiles in the same order. With `of` roles taking turns, this one takes visits `turn`, `turn + of`, …
+ * `stride`: block b takes tiles b, b + blocks, … in the order of the raster.
+ */
+export interface Visit {
+  readonly var: string;
+  readonly by: "stride";
+  readonly turn: number;
+  readonly of: number;
+}
+
 /** Order of the multiply-adds of one register tile step. `snake` reverses every other run, so that one operand is reused at each turn. */
 export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
 
@@ -165,6 +177,8 @@ export type Stmt =
       readonly extents: readonly [number, number];
       readonly split: Split | null;
       readonly raster: Raster;
+      /** Set inside roles of a block that stays and loops over tiles; null where every tile has a block of its own. */
+      readonly visit: Visit | null;
       readonly body: readonly Stmt[];
     }
   /** Serial loop `for var = from .. to` (exclusive), step 1. */
@@ -202,6 +216,11 @@ export type Stmt =
       readonly dist: Distribution | null;
       /** Elements moved by one instruction on the (source, destination) side; [1, 1] until vectorised. */
       readonly vector: readonly [src: number, dst: number];
+      /**
+       * Transport tma in a cluster: the blocks along this axis of the cluster want the same rectangle; each copies its share of it into
+       * all of them. Null: every block copies for itself.
+       */
+      readonly multicast: "m" | "n" | null;
     }
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. `atom` names a row of the backend's atom table (`fma`, …).
@@ -241,6 +260,8 @@ export type Stmt =
       readonly steps: readonly EpilogueStep[];
       readonly guard: readonly [rows: boolean, cols: boolean];
       readonly vector: number;
+      /** Shared tile through which D's elements pass on their way to memory, by bulk tensor stores; null: straight from registers. */
+      readonly via: string | null;
     };
 
 export type StmtKind = Stmt["kind"];

@@ -446,6 +446,20 @@ const rejected: readonly Rejected[] = [
     ],
   },
   {
+    code: "TW3123",
+    what: "copy shared in a cluster that has one block and no bulk copies",
+    stage: "bound",
+    edits: [
+      ["transport cp.async guard(rows) when %pt", "transport cp.async guard(rows) multicast n when %pt"],
+    ],
+  },
+  {
+    code: "TW3124",
+    what: "block without roles that stays",
+    stage: "bound",
+    edits: [["%nt < 2 raster row", "%nt < 2 raster row visit %vt by stride"]],
+  },
+  {
     code: "TW3121",
     what: "shared tile read without a barrier",
     stage: "bound",

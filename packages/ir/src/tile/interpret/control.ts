@@ -240,6 +240,8 @@ export class Control {
   #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean): Op {
     const [rowCell, colCell] = [this.#table.cell(stmt.vars[0]), this.#table.cell(stmt.vars[1])];
     const splitCell = stmt.split === null ? null : this.#table.cell(stmt.split.var);
+    const visitCell = stmt.visit === null ? null : this.#table.cell(stmt.visit.var);
+    const { turn, of } = stmt.visit ?? { turn: 0, of: 1 };
     const [rows, cols] = stmt.extents;
     const splits = stmt.split?.extent ?? 1;
     const count = rows * cols * splits;
@@ -264,11 +266,14 @@ export class Control {
     };
     const all = this.#hooks.tiles === "all";
     const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];
-    const last = all || controlUses(stmt.body, vars) ? count : 1;
+    // Blocks that stay meet the ring's state of their last tile, so at least two are looked at.
+    const last = all || stmt.visit !== null || controlUses(stmt.body, vars) ? count : 1;
     const step = all ? 1 : Math.max(1, count - 1);
     return steps(function* (thread) {
-      for (let index = 0; index < last; index += step) {
+      for (let index = 0, ordinal = 0; index < last; index += step, ordinal++) {
+        if (ordinal % of !== turn) continue;
         begin(thread);
+        if (visitCell !== null) thread.cells[visitCell] = ordinal;
         yield* visit(thread, index);
         end(thread);
       }

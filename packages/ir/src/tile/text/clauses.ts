@@ -18,6 +18,7 @@ import {
   type Transport,
   tiers,
   type View,
+  type Visit,
   type Walk,
 } from "../types.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
@@ -226,6 +227,41 @@ export const rasterClause: Clause<Raster> = {
     return { kind, group: c.integer("the group's size", 1) };
   },
 };
+
+/** `visit %vt by stride`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
+export const visitClause: Clause<Visit | null> = {
+  keyword: "visit",
+  syntax: "%VAR by stride turn N of N",
+  default: null,
+  print: (v) => (v === null ? "" : `%${v.var} by ${v.by}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`),
+  parse: (c) => {
+    const name = c.name("the variable that counts the visits");
+    c.expect("by", "behind the variable");
+    const by = c.oneOf(["stride"], "way to hand out tiles");
+    if (!c.eat("turn")) return { var: name, by, turn: 0, of: 1 };
+    const turn = c.integer("the role's turn", 0);
+    c.expect("of", "behind the turn");
+    return { var: name, by, turn, of: c.integer("the number of roles that take turns", 1) };
+  },
+};
+
+/** Cluster axis whose blocks share a copy. */
+export const multicastClause: Clause<"m" | "n" | null> = {
+  keyword: "multicast",
+  syntax: "m|n",
+  default: null,
+  print: (axis) => axis ?? "",
+  parse: (c) => c.oneOf<"m" | "n">(["m", "n"], "axis of the cluster"),
+};
+
+/** The name of a buffer, or none. */
+export const bufferClause = (keyword: string): Clause<string | null> => ({
+  keyword,
+  syntax: "%BUFFER",
+  default: null,
+  print: (name) => (name === null ? "" : `%${name}`),
+  parse: (c) => c.buffer().name,
+});
 
 export const scalarClause = (keyword: string): Clause<Scalar> => ({
   keyword,

@@ -54,6 +54,8 @@ function* needs(
     const { stmt } = site;
     const feature = stmt.kind === "copy" ? transportNeeds[stmt.transport] : null;
     if (feature !== null) yield { at: site, feature };
+    if (stmt.kind === "epilogue" && stmt.via !== null) yield { at: site, feature: "tma" };
+    if (stmt.kind === "copy" && stmt.multicast !== null) yield { at: site, feature: "cluster" };
     if (stmt.kind === "role" && stmt.registers !== null) yield { at: site, feature: "setmaxnreg" };
   }
   for (const ring of program.rings)

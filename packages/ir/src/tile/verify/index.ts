@@ -9,6 +9,7 @@ import { dtypesAgree } from "./dtypes.ts";
 import { epilogues, output } from "./epilogues.ts";
 import { featuresPresent } from "./features.ts";
 import { layouts } from "./layouts.ts";
+import { multicast, visits } from "./multicast.ts";
 import { names } from "./names.ts";
 import { operands } from "./operands.ts";
 import { ownership } from "./ownership.ts";
@@ -29,7 +30,18 @@ import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
 const groups: readonly (readonly Verifier[])[] = [
   [names],
   [shapes, operands, dtypesAgree, stageLegality, layouts, threads, roles, rings, splits],
-  [slotRange, bounds, ownership, distributions, epilogues, output, sharedMemory, featuresPresent],
+  [
+    slotRange,
+    bounds,
+    ownership,
+    distributions,
+    epilogues,
+    output,
+    sharedMemory,
+    featuresPresent,
+    multicast,
+    visits,
+  ],
   [complete, vectors, ringProtocol, sharedBarriers],
 ];
 

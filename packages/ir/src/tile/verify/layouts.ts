@@ -1,6 +1,6 @@
 /** Layouts describe their tiles and give every element its own place. */
 import { sizeOf } from "../../dtype.ts";
-import { isInjective } from "../../layout/layout.ts";
+import { isInjective, panelsFault } from "../../layout/layout.ts";
 import { swizzleFault } from "../../layout/swizzle.ts";
 import { printLayout } from "../../layout/text.ts";
 import type { Buffer } from "../types.ts";
@@ -42,6 +42,15 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
     };
     return;
   }
+  const broken = layout.panels === undefined ? null : panelsFault(layout, layout.panels);
+  if (broken !== null) {
+    yield {
+      at: buffer,
+      message: broken,
+      hint: "write panels<AXIS,EXTENT,STEP>, for instance panels<1,64,8192>",
+    };
+    return;
+  }
   if (!isInjective(layout))
     yield {
       at: buffer,
@@ -49,6 +58,8 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
       hint: `a row stride of ${cols} or more with column stride 1, or the other way round`,
     };
   const { swizzle } = layout;
+  if (space === "global" && layout.panels !== undefined)
+    yield { at: buffer, message: "panels in global memory", hint: "matrices of the caller are plain" };
   if (swizzle === null) return;
   const fault = swizzleFault(swizzle);
   if (fault !== null) yield { at: buffer, message: fault, hint: "for instance swizzle<3,4,3>" };
