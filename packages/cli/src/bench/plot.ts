@@ -8,7 +8,7 @@ export interface Series {
   readonly points: readonly Point[];
 }
 
-export interface Point {
+interface Point {
   /** FLOP of the problem. */
   readonly x: number;
   /** TFLOP/s. */
