@@ -13,22 +13,30 @@ const goldenOf = (name: string): Readonly<Record<string, Readonly<Record<string,
   JSON.parse(fixture(`golden/${name}`));
 const hashOf = (words: Uint8Array): string => createHash("sha256").update(words).digest("hex");
 
+/** The host's WebAssembly, whose type library is not there. */
+interface Wasm {
+  readonly Module: new (bytes: Uint8Array) => object;
+  readonly Memory: unknown;
+  readonly Instance: unknown;
+  readonly CompileError: new (message: string) => Error;
+}
+const { Module, Memory, Instance, CompileError } = (globalThis as unknown as { readonly WebAssembly: Wasm })
+  .WebAssembly;
+
 /** Modules that contain these bytes are refused: the opcode of i32x4.relaxed_trunc_f32x4_s. */
 const relaxedOpcode = [0xfd, 0x81, 0x02] as const;
 let refused = 0;
-const strict = new Proxy(WebAssembly.Module, {
-  construct(target, [bytes]: [Uint8Array<ArrayBuffer>]) {
+const strict = new Proxy(Module, {
+  construct(target, [bytes]: [Uint8Array]) {
     for (let at = bytes.indexOf(0xfd); at >= 0; at = bytes.indexOf(0xfd, at + 1))
       if (bytes[at + 1] === relaxedOpcode[1] && bytes[at + 2] === relaxedOpcode[2]) {
         refused += 1;
-        throw new WebAssembly.CompileError("relaxed SIMD is not there");
+        throw new CompileError("relaxed SIMD is not there");
       }
     return new target(bytes);
   },
 });
 
-/** Members of WebAssembly are not enumerable. */
-const { Memory, Instance } = WebAssembly;
 const hosts = [
   { host: "without relaxed SIMD", wasm: { Memory, Instance, Module: strict } },
   { host: "without WebAssembly", wasm: undefined },

@@ -23,7 +23,12 @@ function put(emulator: Emulator, data: Float32Array | Uint16Array): bigint {
   return pointer;
 }
 
-function launcher(emulator: Emulator, text: string, entry: string, config: Omit<LaunchConfig, "checks">): Run {
+function launcher(
+  emulator: Emulator,
+  text: string,
+  entry: string,
+  config: Omit<LaunchConfig, "checks">,
+): Run {
   const module = value(emulator.load(text));
   return (checks) => {
     const report = value(emulator.launch(module, entry, { ...config, checks }));
@@ -39,7 +44,11 @@ export function simt(size: number, text = simtText): Run {
   const data = Float32Array.from({ length: size * size }, (_, k) => ((k * 7919) % 1000) / 1000 - 0.5);
   const [a, b, c] = [put(emulator, data), put(emulator, data), value(emulator.alloc(4 * size * size))];
   const grid = [size / 128, size / 128, 1] as const;
-  return launcher(emulator, text, "simt_f32", { grid, block: [256, 1, 1], params: [a, b, c, size, size, size] });
+  return launcher(emulator, text, "simt_f32", {
+    grid,
+    block: [256, 1, 1],
+    params: [a, b, c, size, size, size],
+  });
 }
 
 /** Bits of f16 or bf16 between 1 and 2 in size, both signs. */
