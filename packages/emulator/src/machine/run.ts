@@ -103,6 +103,7 @@ export class LaunchRun implements Machine {
   readonly events: EventQueue;
   readonly order: Order;
   readonly checksRace: boolean;
+  readonly checked: boolean;
   readonly arithmetic: TensorArithmetic;
   readonly #fields: RunFields;
   readonly #random: Random;
@@ -123,6 +124,7 @@ export class LaunchRun implements Machine {
     this.arena = fields.arena;
     this.order = fields.shape.order;
     this.checksRace = fields.race;
+    this.checked = fields.findings.any;
     this.arithmetic = fields.shape.arithmetic;
     this.#random = new Random(fields.shape.seed);
     this.#places = new Places(fields);
