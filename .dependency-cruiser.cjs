@@ -10,16 +10,17 @@ const { readdirSync } = require("node:fs");
 const ALLOWED = {
   ir: [],
   ptx: ["ir"],
-  "backend-[^/]+": ["ir", "ptx"],
+  codegen: ["ir", "ptx"],
+  "backend-[^/]+": ["ir", "ptx", "codegen"],
   emulator: ["ir", "ptx"],
   runtime: ["ir", "ptx", "emulator"],
-  cli: ["ir", "ptx", "backend-[^/]+", "emulator", "runtime"],
+  cli: ["ir", "ptx", "codegen", "backend-[^/]+", "emulator", "runtime"],
   // Never published: backends call it from their tests, which this table does not bind.
   conformance: ["ir", "runtime"],
 };
 
 /** Packages that also run in a browser or a worker: nothing of Node in their sources. */
-const PORTABLE = ["ir", "ptx", "backend-[^/]+", "emulator"];
+const PORTABLE = ["ir", "ptx", "codegen", "backend-[^/]+", "emulator"];
 
 const folders = (names) => `(?:${names.join("|")})`;
 
@@ -52,7 +53,7 @@ module.exports = {
     },
     {
       name: "no-node-in-portable-packages",
-      comment: "ir, ptx, the backends and the emulator run in a browser: no node: imports.",
+      comment: "ir, ptx, codegen, the backends and the emulator run in a browser: no node: imports.",
       severity: "error",
       from: { path: `^packages/${folders(PORTABLE)}/src/` },
       to: { dependencyTypes: ["core"] },

@@ -66,7 +66,8 @@ test("the design's directions pass, and types that name each other", () => {
     "packages/ir/src/tree.ts": `import type { Leaf } from "./leaf.ts";\nexport interface Tree { leaf: Leaf }\n${index()}`,
     "packages/ir/src/leaf.ts": `import type { Tree } from "./tree.ts";\nexport interface Leaf { tree: Tree }\n`,
     "packages/ptx/src/index.ts": use("@tilewright/ir"),
-    "packages/backend-simt/src/index.ts": use("@tilewright/ptx"),
+    "packages/codegen/src/index.ts": use("@tilewright/ptx"),
+    "packages/backend-simt/src/index.ts": use("@tilewright/codegen"),
     "packages/emulator/src/index.ts": use("@tilewright/ptx"),
     "packages/runtime/src/index.ts": `import { readFileSync } from "node:fs";\nexport { readFileSync };\n${use("@tilewright/emulator")}`,
     "packages/cli/src/index.ts": use("@tilewright/runtime"),
@@ -87,6 +88,8 @@ test("each planted violation is reported, and nothing else", () => {
     // A row of the table each.
     "packages/ir/src/up.ts": use("@tilewright/ptx"),
     "packages/ptx/src/up.ts": use("@tilewright/emulator"),
+    "packages/codegen/src/index.ts": index(),
+    "packages/codegen/src/up.ts": use("@tilewright/backend-simt"),
     "packages/backend-mma/src/index.ts": use("@tilewright/backend-simt"),
     "packages/backend-simt/src/up.ts": use("@tilewright/emulator"),
     "packages/emulator/src/up.ts": use("@tilewright/runtime"),
@@ -110,6 +113,7 @@ test("each planted violation is reported, and nothing else", () => {
   expect(broken).toEqual([
     "backend-*-imports-only-its-row: backend-mma/src/index.ts",
     "backend-*-imports-only-its-row: backend-simt/src/up.ts",
+    "codegen-imports-only-its-row: codegen/src/up.ts",
     "emulator-imports-only-its-row: emulator/src/type.ts",
     "emulator-imports-only-its-row: emulator/src/up.ts",
     "ir-imports-only-its-row: ir/src/up.ts",

@@ -30,7 +30,7 @@ const packages = readdirSync(join(root, "packages"))
   .filter(({ manifest }) => manifest.private !== true);
 
 /** Packages that also run in a browser: the same list as in .dependency-cruiser.cjs. */
-const isPortable = (folder: string) => /^(?:ir|ptx|emulator|backend-.+)$/.test(folder);
+const isPortable = (folder: string) => /^(?:ir|ptx|codegen|emulator|backend-.+)$/.test(folder);
 
 /** All that the built files import from outside of themselves. */
 function importsOf(dir: string): string[] {

@@ -1,4 +1,5 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_80 and everything after it. */
+import { castDTypes, servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindEdges,
@@ -27,8 +28,9 @@ import {
   vectorise,
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
+import { explainSchedule } from "./explain.ts";
 import { rankSchedules } from "./heuristic.ts";
-import { castDTypes, servedFormats } from "./lower/elements.ts";
+import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { atomOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -41,6 +43,7 @@ export const mma: Backend = {
   summary: "tensor cores by mma.sync, ldmatrix and cp.async, sm_80 and up",
   schedule: scheduleModel,
   showcase: { arch: "sm_80", dtype: "f16" },
+  ladders,
   supports,
   accepts,
   *schedules(problem, target) {
@@ -48,6 +51,7 @@ export const mma: Backend = {
       if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
   },
   check: checkSchedule,
+  explain: explainSchedule,
   tile: tileProblem,
   passes: [
     stageOperands,

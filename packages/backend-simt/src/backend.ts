@@ -1,4 +1,5 @@
 /** The SIMT backend: fp32 multiply-adds on CUDA cores, of f32, f16 and bf16 matrices, for sm_70 and everything after it. */
+import { castDTypes } from "@tilewright/codegen";
 import {
   type Backend,
   bindEdges,
@@ -25,13 +26,16 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
-import { castDTypes, memoryDTypes } from "./lower/convert.ts";
+import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 
 /** Oldest architecture: independent thread scheduling and the `.sync` forms that the texts are written for. */
 const MIN_MAJOR = 7;
+
+/** dtypes of matrices and vectors in memory that this backend reads and stores. */
+const memoryDTypes: readonly DType[] = ["f32", "f16", "bf16"];
 
 /** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
 const MAX_BATCH = 65_535;
@@ -41,6 +45,7 @@ export const simt: Backend = {
   summary: "fp32 FFMA on CUDA cores, sm_70 and up",
   schedule: scheduleModel,
   showcase: { arch: "sm_70", dtype: "f32" },
+  ladders,
   supports,
   accepts,
   *schedules(problem, target) {

@@ -108,21 +108,20 @@ describe("what the backend cannot serve is said with what would work", () => {
     ]);
     expect(
       verdict({
-        dtype: "f16",
+        dtype: "e4m3",
         batch: { kind: "strided", count: 70_000 },
         epilogue: [
           { kind: "activation", fn: "relu" },
-          { kind: "bias", along: "n", dtype: "f16" },
-          { kind: "cast", dtype: "f16", saturate: false },
+          { kind: "reduce", op: "sum", over: "n", dtype: "f16" },
+          { kind: "cast", dtype: "e5m2", saturate: false },
         ],
       }),
     ).toEqual([
       "TW1802 unsupported problem.a.dtype: use --dtype f32",
       "TW1802 unsupported problem.b.dtype: use --dtype f32",
-      "TW1802 unsupported problem.d.dtype: use --dtype f32",
       "TW1806 unsupported problem.batch: launch batches of at most 65535",
-      "TW1805 unsupported problem.epilogue[1]: use f32 in every step, and no cast",
-      "TW1805 unsupported problem.epilogue[2]: use f32 in every step, and no cast",
+      "TW1805 unsupported problem.epilogue[1]: use f32",
+      "TW1805 unsupported problem.epilogue[2]: use f32, f16, bf16, s8, u8",
     ]);
   });
 });

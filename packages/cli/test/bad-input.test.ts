@@ -86,12 +86,12 @@ describe("architectures, dtypes, backends", () => {
   });
 
   test.each(["compile", "run"])(
-    "%s with a dtype that the backend lacks is unsupported, with what would work",
+    "%s with a dtype that no backend has is unsupported, with what would work",
     async (command) => {
-      const { stderr } = await refused(`${command} ${problem} --dtype f16`, 3, [
-        "TW1802 (unsupported) at problem.a.dtype: the simt backend computes in f32; A is f16",
-        "B is f16",
-        "D is f16",
+      const { stderr } = await refused(`${command} ${problem} --dtype e4m3`, 3, [
+        "TW1811 (unsupported) at target.arch: mma: the mma backend needs sm_80 or later, not sm_70",
+        "TW1802 (unsupported) at problem.a.dtype: simt: the simt backend reads and stores f32, f16, bf16; A is e4m3",
+        "B is e4m3",
       ]);
       expect(stderr).toContain("hint: use --dtype f32");
     },
@@ -185,7 +185,9 @@ describe("matrices", () => {
 
   test("float64, which f32 would round", async () => {
     const messages = ["TW7033 (invalid) at --a: f64.npy holds f64, and as f32 its values would be rounded"];
-    const { stderr } = await refused("run --a f64.npy -n 5 --out D.npy", 2, messages, { files: ["f64.npy"] });
+    const { stderr } = await refused("run --arch sm_70 --a f64.npy -n 5 --out D.npy", 2, messages, {
+      files: ["f64.npy"],
+    });
     expect(stderr).toContain("hint: store it as f32 first");
   });
 

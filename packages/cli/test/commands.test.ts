@@ -1,5 +1,5 @@
 /** plan, targets, schema, doctor, demo, help, and internal errors. */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { simt } from "@tilewright/backend-simt";
 import { targets } from "@tilewright/ir";
@@ -21,6 +21,7 @@ describe("plan", () => {
       "Next best",
       "Fit",
       "Roofline",
+      "Prediction",
       "Shared memory",
       "Bank conflicts",
     ])
@@ -42,6 +43,18 @@ describe("plan", () => {
     expect(plan.shared.bytes).toBeGreaterThanOrEqual(tiles);
     expect(plan.shared.bytes).toBeLessThanOrEqual(plan.shared.limit);
     expect(plan.roofline.flops).toBe(2 * 4096 * 4000 * 512);
+  });
+
+  test("a prediction by the machine model, called one", async () => {
+    const line = "plan --arch sm_80 -m 4096 -n 4096 -k 4096 --dtype f16 --gpu H200";
+    const { stdout } = await cli(line);
+    expect(stdout).toMatch(/TFLOP\/s: a prediction of docs\/perf\/model\.md, not a measurement/);
+    const [plan] = JSON.parse((await cli(`${line} --json`)).stdout).plans;
+    expect(plan.prediction.tflops).toBeLessThan(plan.roofline.attainableTflops);
+    expect(plan.prediction.timeUs).toBeGreaterThan(plan.roofline.timeUs);
+    expect(plan.prediction.watts).toBeLessThanOrEqual(700);
+    const unknown = await cli("plan --arch sm_70 -m 4096 -n 4096 -k 4096");
+    expect(unknown.stdout).toContain("the model has no numbers for this kernel on V100 SXM2");
   });
 
   test("padding takes bank conflicts away, as the oracle counts them", async () => {
@@ -73,9 +86,9 @@ describe("plan", () => {
   });
 
   test("no backend: each one's reasons on stdout, exit code 3", async () => {
-    const { code, stdout } = await cli("plan --arch sm_90a -m 64 -n 64 -k 64 --dtype bf16");
+    const { code, stdout } = await cli("plan --arch sm_70 -m 64 -n 64 -k 64 --dtype e4m3");
     expect(code).toBe(3);
-    expect(stdout).toMatch(/^sm_90a\nbackend +serves +why\nsimt +no +TW1802 /);
+    expect(stdout).toMatch(/^sm_70\nbackend +serves +why\nmma +no +TW1811 .*\nsimt +no +TW1802 /);
   });
 
   test("a GPU by name, and a tile program", async () => {
@@ -111,7 +124,12 @@ describe("targets", () => {
   test("--json holds all of the table", async () => {
     const { stdout } = await cli("targets --json");
     const parsed = JSON.parse(stdout);
-    expect(parsed.targets).toEqual(targets.map((target) => ({ ...target, backends: ["simt"] })));
+    expect(parsed.targets).toEqual(
+      targets.map((target) => ({
+        ...target,
+        backends: compiler.backends.filter(({ supports }) => supports(target).ok).map(({ id }) => id),
+      })),
+    );
     expect(parsed.gpus.length).toBeGreaterThan(5);
   });
 });
@@ -122,7 +140,19 @@ describe("schema", () => {
       .trim()
       .split("\n")
       .map((line) => line.split(" ")[0] ?? "");
-    expect(names).toEqual(["request", "problem", "manifest", "schedule", "launch", "run", "shapes", "bench"]);
+    expect(names).toEqual([
+      "request",
+      "problem",
+      "manifest",
+      "library",
+      "library-index",
+      "schedule",
+      "launch",
+      "run",
+      "ladder",
+      "shapes",
+      "bench",
+    ]);
     for (const name of names) {
       const { code, stdout } = await cli(`schema ${name}`);
       expect([name, code, JSON.parse(stdout).$schema]).toEqual([
@@ -159,7 +189,40 @@ describe("doctor", () => {
   test("--json", async () => {
     const result = JSON.parse((await cli("doctor --json")).stdout);
     expect(result).toMatchObject({ ok: true, cuda: { devices: expect.any(Array) } });
-    expect(result.findings.map(({ what }: { what: string }) => what)).toContain("CUDA driver");
+    expect(result.findings.map(({ what }: { what: string }) => what)).toEqual([
+      "tilewright",
+      "Node",
+      "backends",
+      "targets",
+      "emulator",
+      "koffi",
+      "CUDA driver",
+      "GPU",
+      "NVML",
+      "cuBLASLt",
+      "ptxas",
+      "compute-sanitizer",
+    ]);
+  });
+
+  test("what is missing says what to do; tools are looked for where the environment says", async () => {
+    using folder = scratch();
+    writeFileSync(
+      join(folder.path, "compute-sanitizer"),
+      "#!/bin/sh\necho NVIDIA Compute Sanitizer\necho Version 2025.3.1.0\n",
+      { mode: 0o755 },
+    );
+    const env = { PATH: `${folder.path}:${process.env.PATH}`, TILEWRIGHT_CUBLASLT: "/none/libcublasLt.so" };
+    const { code, stdout } = await cli("doctor", { env });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^compute-sanitizer +ok +2025\.3\.1\.0/m);
+    expect(stdout).toMatch(/^cuBLASLt +optional +\/none\/libcublasLt\.so does not load: /m);
+    expect(stdout).toMatch(/^ {2}cuBLASLt: name it with --cublaslt PATH/m);
+    const findings = JSON.parse((await cli("doctor --json")).stdout).findings as {
+      status: string;
+      hint?: string;
+    }[];
+    for (const { status, hint } of findings) if (status !== "ok") expect(hint).toMatch(/\w{4}/);
   });
 });
 

@@ -87,8 +87,55 @@ describe("files", () => {
         flags: ["-arch=sm_80"],
       }),
     ]);
-    expect(manifest.resources).toMatchObject({ spillBytes: 0, by: expect.stringMatching(/^ptxas \d+\.\d+/) });
-    expect(manifest.resources.registers).toBeGreaterThan(16);
+    expect(manifest.resources).toMatchObject({
+      by: expect.stringMatching(/^ptxas \d+\.\d+/),
+      kernels: [{ entry, arch: "sm_80", spillBytes: 0 }],
+    });
+    const [{ registers, blocksPerSm }] = manifest.resources.kernels;
+    expect(registers).toBeGreaterThan(16);
+    expect(blocksPerSm).toBeGreaterThan(0);
+  });
+
+  test.skipIf(!hasPtxas)(
+    "--cubins assembles one text for several GPUs, and the manifest tells them apart",
+    async () => {
+      using folder = scratch();
+      const argv = "compile --arch sm_80 -m 65 -n 48 -k 40 --cubins sm_80,sm_86";
+      expect((await cli(argv, { cwd: folder.path })).code).toBe(0);
+      const manifest = JSON.parse(readFileSync(join(folder.path, `${entry}.gemm.json`), "utf8"));
+      const images = manifest.images.map(({ format, arch, path }: Record<string, string>) => [
+        format,
+        arch,
+        path,
+      ]);
+      expect(images).toEqual([
+        ["ptx", "sm_80", `${entry}.ptx`],
+        ["cubin", "sm_80", `${entry}.for-sm_80.cubin`],
+        ["cubin", "sm_86", `${entry}.for-sm_86.cubin`],
+      ]);
+      for (const { path, sha256: hash } of manifest.images)
+        expect(sha256(readFileSync(join(folder.path, path)))).toBe(hash);
+      expect(manifest.resources.kernels.map(({ arch }: { arch: string }) => arch)).toEqual([
+        "sm_80",
+        "sm_86",
+      ]);
+      expect(readManifest(manifest).ok).toBe(true);
+    },
+  );
+
+  test("--cubins of GPUs that the text does not run on: all of them named, and no file", async () => {
+    using folder = scratch();
+    const { code, stderr } = await cli(
+      `compile ${problem.replace("70", "90a")} --cubins sm_80,sm_999,sm_100a`,
+      {
+        cwd: folder.path,
+      },
+    );
+    expect(code).toBe(2);
+    expect(stderr).toContain("TW7003 (invalid) at --cubins: text for sm_90a does not run on sm_80");
+    expect(stderr).toContain("sm_999");
+    expect(stderr).toContain("text for sm_90a does not run on sm_100a");
+    expect(folder.list()).toEqual([]);
   });
 
   test("without ptxas: exit code 4, how to get it, and no file", async () => {

@@ -123,7 +123,8 @@ describe("matrices from files", () => {
         cwd: folder.path,
       });
       expect([name, code, stdout]).toEqual([name, 0, expect.stringContaining("correct")]);
-      expect(readMatrix(folder.path, "D.npy")).toEqual({ rows: m, cols: n, dtype: "f32", values: expected });
+      const dtype = name.slice(0, 3);
+      expect(readMatrix(folder.path, "D.npy")).toEqual({ rows: m, cols: n, dtype, values: expected });
     }
   });
 
@@ -143,16 +144,16 @@ describe("matrices from files", () => {
     }
   });
 
-  test("narrow types are widened, and that is said", async () => {
+  test("types that no backend multiplies are widened where that is exact, and that is said", async () => {
     using folder = scratch();
-    copyFileSync(join(fixtures, "f16_c.npy"), join(folder.path, "A.npy"));
-    const { stderr } = await cli(`run ${emulated} --a A.npy -n 5`, { cwd: folder.path });
-    expect(stderr).toBe("no backend multiplies f16 on sm_70: its values are widened to f32, exactly\n");
-    const named = await cli(`run ${emulated} --a A.npy -n 5 --dtype f16`, { cwd: folder.path });
-    expect([named.code, named.stderr]).toEqual([
-      3,
-      expect.stringContaining("the simt backend computes in f32; A is f16"),
+    copyFileSync(join(fixtures, "i8.npy"), join(folder.path, "A.npy"));
+    const { code, stderr } = await cli(`run ${emulated} --a A.npy -n 5`, { cwd: folder.path });
+    expect([code, stderr]).toEqual([
+      0,
+      "no backend multiplies s8 on sm_70: its values are widened to f32, exactly\n",
     ]);
+    const named = await cli(`run ${emulated} --a A.npy -n 5 --dtype s8`, { cwd: folder.path });
+    expect([named.code, named.stderr]).toEqual([3, expect.stringContaining("A is s8")]);
   });
 
   test("C from a file", async () => {

@@ -2,7 +2,15 @@
 
 export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
-export type { Backend, LoweredKernel } from "./backend.ts";
+export { findTensorKind, type TensorKind, tensorKindFor, tensorKinds } from "./atoms/tensorKinds.ts";
+export {
+  findWarpgroupAtom,
+  hasWarpgroupAtom,
+  type WarpgroupAtom,
+  warpgroupAtom,
+  warpgroupWidths,
+} from "./atoms/warpgroup.ts";
+export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export {
   type Artifact,
   type BackendVerdict,
@@ -28,6 +36,7 @@ export {
 export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
+export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
 export {
   evaluateConstraints,
   evaluateLaunchExpr,
@@ -37,6 +46,15 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
+export {
+  TENSOR_ALIGN,
+  type TensorCut,
+  type TensorPiece,
+  tensorAccessFault,
+  tensorCut,
+  tensorMapFor,
+  transactionBytes,
+} from "./launch/tensor-copies.ts";
 export {
   checkTensorMap,
   type TensorMapRecipe,
@@ -50,6 +68,7 @@ export {
   tensorMapOf,
   tensorMapPromotions,
   tensorMapSwizzles,
+  tensorMapTypeOf,
   tensorMapTypes,
 } from "./launch/tensor-map.ts";
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
@@ -74,6 +93,8 @@ export {
   linearOffset,
   makeLayout,
   offsetAt,
+  panelled,
+  panelsFault,
   rowMajor,
   sizeOfLayout,
   type VectorOptions,
@@ -91,9 +112,10 @@ export {
   tensorSwizzles,
 } from "./layout/swizzle.ts";
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
-export type { Layout, Swizzle } from "./layout/types.ts";
+export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export type {
   Constraint,
+  KernelResources,
   KernelSpec,
   LaunchExpr,
   Manifest,
@@ -101,6 +123,18 @@ export type {
   ManifestResources,
   ParamSpec,
 } from "./manifest.ts";
+export {
+  type Engine,
+  engines,
+  kernelOf,
+  type Machine,
+  type ModelKernel,
+  machineOf,
+  machines,
+  type Prediction,
+  plainKernel,
+  predict,
+} from "./model/index.ts";
 export { didYouMean, editDistance, nearest } from "./nearest.ts";
 export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";
 export { gemmBound, roundingBound } from "./numerics/bounds.ts";
@@ -193,6 +227,16 @@ export {
 } from "./schedule/fields.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
+export {
+  type LibraryDevice,
+  type LibraryIndex,
+  type LibraryOperationRequest,
+  type LibraryRequest,
+  libraryIndexSchemaId,
+  librarySchema,
+  printLibraryIndex,
+  readLibraryIndex,
+} from "./schema/library.ts";
 export { manifestSchema, manifestSchemaId, printManifest, readManifest } from "./schema/manifest.ts";
 export {
   type OperandRequest,
@@ -222,6 +266,7 @@ export {
 export { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "./targets/find.ts";
 export { gpus } from "./targets/gpus.ts";
 export { type BlockUse, type Occupancy, type OccupancyLimiter, occupancy } from "./targets/occupancy.ts";
+export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";
 export { targets } from "./targets/table.ts";
 export * from "./tile/index.ts";
@@ -249,5 +294,6 @@ export {
   type Transport,
   tiers,
   type View,
+  type Visit,
   type Walk,
 } from "./tile/types.ts";

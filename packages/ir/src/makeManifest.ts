@@ -7,7 +7,8 @@ import { printProblem } from "./problem/text.ts";
 import type { Problem } from "./problem.ts";
 import type { Schedule } from "./schedule.ts";
 import { manifestSchemaId } from "./schema/manifest.ts";
-import type { Target } from "./target.ts";
+import type { PtxVersion, Target } from "./target.ts";
+import { firstCudaFor } from "./targets/ptxVersions.ts";
 import { printProgram } from "./tile/print.ts";
 import type { TileProgram } from "./tile/types.ts";
 import { featuresOf } from "./tile/verify/features.ts";
@@ -41,6 +42,7 @@ export function makeManifest(parts: ManifestParts): Manifest {
   const bytes = parts.kernels
     .map((k) => k.workspaceBytes)
     .reduce((a, b): LaunchExpr => (a === 0 ? b : b === 0 ? a : ["max", a, b]));
+  const ptxVersion = versionOf(parts.ptx) ?? target.minPtx;
   return {
     $schema: manifestSchemaId,
     schemaVersion: 1,
@@ -49,12 +51,13 @@ export function makeManifest(parts: ManifestParts): Manifest {
     target: {
       arch: target.arch,
       portability: target.portability,
-      minPtx: /^\s*\.version\s+(\d+\.\d+)/m.exec(parts.ptx)?.[1] ?? target.minPtx.join("."),
+      minPtx: ptxVersion.join("."),
+      minDriver: (firstCudaFor(ptxVersion)?.cuda ?? ptxVersion).join("."),
       features: featuresOf(program),
     },
     request: problem,
     plan: { schedule: plan.text, fields: plan.schedule },
-    images: [{ format: "ptx", path: `${program.name}.ptx`, sha256: sha256(parts.ptx) }],
+    images: [{ format: "ptx", arch: target.arch, path: `${program.name}.ptx`, sha256: sha256(parts.ptx) }],
     kernels: parts.kernels,
     workspace: { bytes, align: WORKSPACE_ALIGN, init: bytes === 0 ? "none" : parts.workspaceInit },
     constraints: constraintsOf(problem),
@@ -62,7 +65,7 @@ export function makeManifest(parts: ManifestParts): Manifest {
       acc: problem.acc,
       rounding: "rn",
       relativeBound: relativeBound(problem),
-      deterministic: true,
+      deterministic: !addsInAnyOrder(problem),
     },
     resources: null,
   };
@@ -73,9 +76,21 @@ function fromPlan(start: TileProgram): { readonly schedule: Schedule; readonly t
   return { schedule: { from: source }, text: `from=${source}` };
 }
 
-/** Sizes and leading dimensions are compiled in. */
+/** `.version` of a text. */
+function versionOf(ptx: string): PtxVersion | null {
+  const [, major, minor] = /^\s*\.version\s+(\d+)\.(\d+)/m.exec(ptx) ?? [];
+  return major === undefined || minor === undefined ? null : [Number(major), Number(minor)];
+}
+
+/** Sums of floats over blocks depend on who comes first; integers, and maxima, do not. */
+const addsInAnyOrder = ({ epilogue }: Problem): boolean =>
+  epilogue.some((step) => step.kind === "reduce" && step.op === "sum" && dtypes[step.dtype].kind !== "int");
+
+/** Sizes, leading dimensions, the batch and the factors that the problem fixes are compiled in. */
 function constraintsOf(problem: Problem): readonly Constraint[] {
-  const fixed: readonly (readonly [string, number | undefined])[] = [
+  const { batch, alpha, beta } = problem;
+  const strided = batch.kind === "strided" ? batch : null;
+  const fixed: readonly (readonly [string, number | "runtime" | undefined])[] = [
     ["m", problem.m],
     ["n", problem.n],
     ["k", problem.k],
@@ -83,8 +98,17 @@ function constraintsOf(problem: Problem): readonly Constraint[] {
     ["ldb", problem.b.ld],
     ["ldc", problem.c?.ld],
     ["ldd", problem.d.ld],
+    ["batch", batch.kind === "none" ? 1 : batch.count],
+    ["strideA", strided?.strideA],
+    ["strideB", strided?.strideB],
+    ["strideC", problem.c === null ? undefined : strided?.strideC],
+    ["strideD", strided?.strideD],
+    ["alpha", alpha],
+    ["beta", beta],
   ];
-  return fixed.flatMap(([name, value]): Constraint[] => (value === undefined ? [] : [["eq", name, value]]));
+  return fixed.flatMap(([name, value]): Constraint[] =>
+    value === undefined || value === "runtime" ? [] : [["eq", name, value]],
+  );
 }
 
 /** Bound of the accumulation over sum |a*b|: integers are exact, f64 has 29 bits more than f32. */

@@ -9,7 +9,7 @@ import type { Feature, Target } from "./target.ts";
 
 /**
  * Launch-time integer arithmetic as JSON: a number, the name of a dimension or attribute (`m`, `n`, `k`, `batch`, `lda`, `ldb`, `ldc`, `ldd`, `strideA` … `strideD`, `numSms`; as a parameter's value also `alpha`, `beta`),
- * or an operation on expressions. `ceilDiv` rounds up, `div` down; they and `mod` take integers only. `launch/evaluate.ts` evaluates.
+ * or an operation on expressions. `epilogueI` is the launch-time scalar of step I. `ceilDiv` rounds up, `div` down; they and `mod` take integers only. `launch/evaluate.ts` evaluates.
  */
 export type LaunchExpr =
   | number
@@ -74,6 +74,7 @@ export interface KernelSpec {
     readonly staticSmem: number;
     readonly cooperative: boolean;
   };
+  /** In the order of the entry's parameters. */
   readonly params: readonly ParamSpec[];
   readonly workspaceBytes: LaunchExpr;
 }
@@ -81,6 +82,11 @@ export interface KernelSpec {
 /** A file with code. Paths are relative to the manifest's folder. */
 export interface ManifestImage {
   readonly format: "ptx" | "cubin";
+  /**
+   * PTX: its `.target`. A cubin: what it was assembled for, which may be a later GPU than the text's; it runs there, and on later ones of the
+   * same major version.
+   */
+  readonly arch: string;
   readonly path: string;
   /** Hexadecimal SHA-256 of the file's bytes. */
   readonly sha256: string;
@@ -89,14 +95,26 @@ export interface ManifestImage {
   readonly flags?: readonly string[];
 }
 
-/** What ptxas said about a kernel; null as a whole where it was not run. */
-export interface ManifestResources {
+/** What ptxas said about one kernel, assembled for one architecture. */
+export interface KernelResources {
+  readonly entry: string;
+  /** Of the cubin. */
+  readonly arch: string;
   /** Per thread. */
   readonly registers: number;
+  /** Bytes a thread that are stored to local memory. */
   readonly spillBytes: number;
+  /** Bytes. */
   readonly staticSmem: number;
-  /** `ptxas 13.0.88`. */
+  /** Blocks that fit on a multiprocessor at once. */
+  readonly blocksPerSm: number;
+}
+
+/** What ptxas said; null as a whole where it was not run. */
+export interface ManifestResources {
+  /** `ptxas 13.0`. */
   readonly by: string;
+  readonly kernels: readonly KernelResources[];
 }
 
 /**
@@ -120,6 +138,8 @@ export interface Manifest {
     readonly portability: Target["portability"];
     /** `8.0` */
     readonly minPtx: string;
+    /** The oldest CUDA release whose driver takes that PTX, `12.0`; what `cuDriverGetVersion` must reach. */
+    readonly minDriver: string;
     /** Features that the code uses. */
     readonly features: readonly Feature[];
   };
@@ -148,7 +168,7 @@ export interface Manifest {
     readonly rounding: "rn";
     /** Error over `sum |a*b|` that the accumulation may reach; 0 for integers. */
     readonly relativeBound: number;
-    /** Same bits in every run. */
+    /** Same bits in every run; false where a float sum of the epilogue is taken in the order in which blocks finish. */
     readonly deterministic: boolean;
   };
   readonly resources: ManifestResources | null;

@@ -4,6 +4,7 @@ import {
   type CompileInput,
   coreFields,
   createCompiler,
+  type EpilogueStep,
   err,
   formatDiagnostic,
   ok,
@@ -212,15 +213,34 @@ describe("the manifest", () => {
   });
 
   it("names the code by its hash, the PTX version by the text, and fixes what is compiled in", () => {
-    expect(a.manifest.images).toEqual([{ format: "ptx", path: "gemm.ptx", sha256: sha256(a.ptx) }]);
+    expect(a.manifest.images).toEqual([
+      { format: "ptx", arch: "sm_80", path: "gemm.ptx", sha256: sha256(a.ptx) },
+    ]);
     expect(a.manifest.target).toEqual({
       arch: "sm_80",
       portability: "portable",
       minPtx: "7.1",
+      minDriver: "11.1",
       features: [],
     });
-    expect(a.manifest.constraints).toContainEqual(["eq", "lda", 21]);
+    for (const fixed of [
+      ["eq", "lda", 21],
+      ["eq", "batch", 1],
+      ["eq", "alpha", 1],
+      ["eq", "beta", 0],
+    ])
+      expect(a.manifest.constraints).toContainEqual(fixed);
     expect(a.manifest.generator).toEqual({ name: "tilewright", version: "1.2.3", backend: "first" });
+  });
+
+  it("promises the same bits only where no float sum depends on who comes first", () => {
+    const deterministic = (step: EpilogueStep): boolean =>
+      compile({ problem: problem({ m: 20, n: 24, k: 21, epilogue: [step] }), target: sm80 }).manifest.numerics
+        .deterministic;
+    const step = { kind: "reduce", over: "m", dtype: "f32" } as const;
+    expect(a.manifest.numerics.deterministic).toBe(true);
+    expect(deterministic({ ...step, op: "amax" })).toBe(true);
+    expect(deterministic({ ...step, op: "sum" })).toBe(false);
   });
 
   it("has an id that depends on request, schedule and version, and on nothing else", () => {

@@ -1,9 +1,11 @@
 /** What the CUDA device asks of the driver. */
+
+import { ptxVersions } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { openCudaDevice } from "../src/cuda/device.ts";
 import type { CudaLaunchConfig } from "../src/cuda/driver.ts";
 import { createFakeDriver, type FakeDriver, fakeA100, fakeH200, fakeV100 } from "../src/cuda/fake/index.ts";
-import { driverTooOld, ptxVersions } from "../src/cuda/versions.ts";
+import { driverTooOld } from "../src/cuda/versions.ts";
 import type { LaunchRequest } from "../src/device.ts";
 import { codesOf, must } from "./device-conformance.ts";
 import { axpyPtx } from "./kernels.ts";

@@ -1,189 +1,45 @@
-/** Bound tile program to PTX: the module, its text, and how to launch it. */
+/** What warp-level matrix instructions bring to lowering: packed fragments by ldmatrix, and `mma.sync`. */
+import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@tilewright/codegen";
 import {
-  type Buffer,
-  type Checked,
-  childrenOf,
+  type DType,
   dtypes,
-  type EpilogueStep,
-  err,
-  type KernelSpec,
-  type LoweredKernel,
-  ok,
-  type ParamSpec,
+  elementsPerRegister,
   type PtxVersion,
-  type Stmt,
-  sizeOf,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
-import { moduleBuilder, type PtxModule, printModule, type ScalarType } from "@tilewright/ptx";
-import { partialTiles, WORKSPACE, workspaceBytes } from "./combine.ts";
-import { CannotLower, Context } from "./context.ts";
-import { lowerStmts } from "./control.ts";
-import { SMEM } from "./sharedAddress.ts";
-import { mapShared } from "./smem.ts";
+import { loadElements, loadMatrices } from "./fragments.ts";
+import { lowerMultiply } from "./multiply.ts";
 
 /** Oldest PTX that the text needs: m16n8k16 and m16n8k32 came with 7.0, fp8 with 8.4 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [7, 0];
 const FP8_PTX: PtxVersion = [8, 4];
 
-/** Alignment of the block's dynamic shared memory: the period of the widest swizzle (bits 3, base 4, shift 3). */
-const SMEM_ALIGN = 1024;
-
-/** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */
-export function lower(program: TileProgram, target: Target): Checked<LoweredKernel> {
-  const lowered = lowerToModule(program, target);
-  if (!lowered.ok) return lowered;
-  const { module, kernel } = lowered.value;
-  return ok({
-    ptx: printModule(module),
-    kernel,
-    ...(partialTiles(program) ? { workspaceInit: "zeroOnce" } : {}),
-  });
-}
-
-/** As `lower`, with the module as objects. */
-export function lowerToModule(
-  program: TileProgram,
-  target: Target,
-): Checked<{ readonly module: PtxModule; readonly kernel: KernelSpec }> {
-  if (program.stage !== "bound")
-    return err([fault("program", `is at stage ${program.stage}; lowering takes a bound program`)]);
-  try {
-    return ok(build(program, target));
-  } catch (error) {
-    if (error instanceof CannotLower) return err([fault(error.at, error.message)]);
-    throw error;
-  }
-}
-
-const fault = (at: string, message: string) =>
-  ({
-    code: "TW3901",
-    kind: "unsupported",
-    at,
-    message,
-    hint: "print the program before the edit with --ir bound",
-  }) as const;
-
-function build(program: TileProgram, target: Target): { module: PtxModule; kernel: KernelSpec } {
-  const shared = mapShared(program);
-  const params = parameters(program);
-  const builder = moduleBuilder({
-    version: newer(target.minPtx, usesFp8(program) ? FP8_PTX : OLDEST_PTX),
-    target: program.arch,
-  });
-  if (shared.totalBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
-  const entry = builder.entry(program.name, {
-    params: params.map((p) => ({ name: `p_${p.name}`, type: ptxType(p) })),
-    maxntid: [program.launch.threads, 1, 1],
-  });
-  const ctx = new Context(program, target, entry, shared);
-  lowerStmts(ctx, program.body);
-  ctx.body.emit(null, "ret");
-  ctx.root.replay(entry);
-  return { module: builder.build(), kernel: kernelSpec(program, params, shared.totalBytes) };
-}
-
 const usesFp8 = (program: TileProgram): boolean =>
   dtypes[program.problem.a.dtype].bits === 8 && dtypes[program.problem.a.dtype].kind === "float";
 
-/** The type that a parameter is declared with. */
-const ptxType = (param: ParamSpec): ScalarType =>
-  param.kind === "scalar" && (param.dtype === "f32" || param.dtype === "f64") ? param.dtype : "u64";
+/** Type of the registers that hold a tile of a dtype; packed ones and tf32, which no arithmetic takes, are untyped. */
+const registerType = (dtype: DType): RegisterType =>
+  dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
 
-const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
-  a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;
+const engine: Engine = {
+  ptxVersion: (program) => (usesFp8(program) ? FP8_PTX : OLDEST_PTX),
+  // As the matrix instructions want them.
+  holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
+  // Half of what the fragments of a large warp tile leave.
+  budget: { copyRegisters: 16, invariants: "recomputed" },
+  statements: { mma: lowerMultiply },
+  copies: {
+    "shared -> register ldmatrix": loadMatrices,
+    "shared -> register direct": loadElements,
+  },
+  rings: {},
+  frame: {},
+};
 
-/** Pointers in the order A, B, C, D, epilogue steps and workspace, then the scalars that the launch supplies; naturally aligned. */
-function parameters(program: TileProgram): readonly ParamSpec[] {
-  const out: ParamSpec[] = [];
-  let offset = 0;
-  const { problem } = program;
-  const operands = ["a", "b", "c", "d"] as const;
-  for (const name of operands) {
-    const buffer = operandBuffer(program, name);
-    if (!buffer) continue;
-    const access = name === "d" ? "write" : "read";
-    out.push({ kind: "pointer", name, offset, size: 8, align: buffer.align, access });
-    offset += 8;
-  }
-  const epilogue = findEpilogue(program.body);
-  const steps = epilogue?.steps ?? [];
-  steps.forEach((step, index) => {
-    const access = stepAccess(step);
-    if (access === null) return;
-    const align = "operand" in step ? step.operand.align : "dtype" in step ? sizeOf(step.dtype) : 4;
-    out.push({ kind: "pointer", name: `epilogue${index}`, offset, size: 8, align, access });
-    offset += 8;
-  });
-  if (partialTiles(program)) {
-    out.push({ kind: "pointer", name: WORKSPACE, offset, size: 8, align: 256, access: "readwrite" });
-    offset += 8;
-  }
-  for (const name of ["alpha", "beta"] as const) {
-    if (epilogue?.[name] !== "runtime") continue;
-    const size = problem.acc === "f64" ? 8 : 4;
-    out.push({ kind: "scalar", name, dtype: size === 8 ? "f64" : "f32", offset, size, value: name });
-    offset += size;
-  }
-  steps.forEach((step, index) => {
-    if (step.kind !== "scale" || step.by !== "scalar") return;
-    const name = `epilogue${index}`;
-    out.push({ kind: "scalar", name, dtype: "f32", offset, size: 4, value: name });
-    offset += 4;
-  });
-  return out;
-}
+/** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */
+export const lower = (program: TileProgram, target: Target) => lowerWith(engine, program, target);
 
-/** What a step does with its own buffer; null for steps without one. */
-function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
-  switch (step.kind) {
-    case "bias":
-    case "residual":
-    case "gate":
-      return "read";
-    case "scale":
-      return step.by === "scalar" ? null : "read";
-    case "output":
-      return "write";
-    case "reduce":
-      return "readwrite";
-    case "activation":
-    case "clamp":
-    case "cast":
-      return null;
-  }
-}
-
-const operandBuffer = (program: TileProgram, name: "a" | "b" | "c" | "d"): Buffer | undefined =>
-  program.buffers.find((b) => b.space === "global" && b.name === name.toUpperCase());
-
-function findEpilogue(stmts: readonly Stmt[]): Extract<Stmt, { kind: "epilogue" }> | null {
-  for (const stmt of stmts) {
-    if (stmt.kind === "epilogue") return stmt;
-    const inner = findEpilogue(childrenOf(stmt));
-    if (inner) return inner;
-  }
-  return null;
-}
-
-function kernelSpec(program: TileProgram, params: readonly ParamSpec[], smemBytes: number): KernelSpec {
-  const tiles = program.body.find((s) => s.kind === "tiles");
-  const blocks = tiles?.kind === "tiles" ? tiles.extents[0] * tiles.extents[1] : 1;
-  const splits = tiles?.kind === "tiles" ? (tiles.split?.extent ?? 1) : 1;
-  return {
-    entry: program.name,
-    role: "main",
-    launch: {
-      grid: [blocks, program.problem.batch.kind === "strided" ? program.problem.batch.count : 1, splits],
-      block: [program.launch.threads, 1, 1],
-      cluster: [1, 1, 1],
-      dynamicSmem: smemBytes,
-      staticSmem: 0,
-      cooperative: false,
-    },
-    params,
-    workspaceBytes: workspaceBytes(program),
-  };
-}
+/** As `lower`, with the module as objects. */
+export const lowerToModule = (program: TileProgram, target: Target) =>
+  lowerToModuleWith(engine, program, target);

@@ -1,21 +1,17 @@
 /** The matrix instructions of one K step over a warp tile, in the order of the walk. */
-import { type Atom, elementsPerRegister, findAtom, hasAtom, type Stmt, type Walk } from "@tilewright/ir";
+import {
+  CannotLower,
+  type Context,
+  type OwnedTile,
+  ownedTile,
+  type Reg,
+  type StmtOf,
+  walkOrder,
+} from "@tilewright/codegen";
+import { type Atom, findAtom, hasAtom } from "@tilewright/ir";
 import { vec } from "@tilewright/ptx";
-import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
-import { type OwnedTile, ownedTile } from "./registers.ts";
 
-type Mma = Extract<Stmt, { kind: "mma" }>;
-
-/** `outer`: axis of the runs' index; `snake`: every other run is walked backwards, so that its first operand is the last one's. */
-const orders: Readonly<Record<Walk, { readonly outer: "row" | "col"; readonly snake: boolean }>> = {
-  rows: { outer: "row", snake: false },
-  cols: { outer: "col", snake: false },
-  "snake-rows": { outer: "row", snake: true },
-  "snake-cols": { outer: "col", snake: true },
-};
-
-export function lowerMultiply(ctx: Context, mma: Mma): void {
+export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
   const atom = findAtom(mma.atom);
   if (!atom) throw new CannotLower("mma", `atom ${mma.atom} is no matrix instruction`);
   if (!hasAtom(ctx.target, atom))
@@ -62,7 +58,7 @@ interface Instance {
 
 /** Atoms of a register tile, whose registers stand together, rows outermost. */
 function instances(tile: OwnedTile, elements: number): readonly Instance[] {
-  const packed = elementsPerRegister(tile.dtype);
+  const { packed } = tile;
   const each = elements / packed;
   return tile.elements
     .filter((e) => e.register % elements === 0)
@@ -71,19 +67,4 @@ function instances(tile: OwnedTile, elements: number): readonly Instance[] {
       col,
       registers: tile.registers.slice(register / packed, register / packed + each),
     }));
-}
-
-/** Atoms in walking order; they come rows outermost, ascending. */
-export function walkOrder<T extends { readonly row: number; readonly col: number }>(
-  list: readonly T[],
-  walk: Walk,
-): readonly T[] {
-  const { outer, snake } = orders[walk];
-  const runs = new Map<number, T[]>();
-  for (const e of list) {
-    const run = runs.get(e[outer]) ?? [];
-    run.push(e);
-    runs.set(e[outer], run);
-  }
-  return [...runs.values()].flatMap((run, i) => (snake && i % 2 === 1 ? [...run].reverse() : run));
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Artifact, type Diagnostic, type Stage, stages } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
-import { type EmittedFile, emitFormats, entryOf, filesOf } from "../compile/artefacts.ts";
+import { type EmitFormat, type EmittedFile, emitFormats, entryOf, filesOf } from "../compile/artefacts.ts";
 import { passReports, renderPasses } from "../compile/explain.ts";
 import { compileSource, sourceFlags } from "../compile/source.ts";
 import { writeFiles } from "../files/atomic.ts";
@@ -11,6 +11,7 @@ import { sha256 } from "../files/hash.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
 import { choice, list, text, toggle } from "../kit/flags.ts";
+import { compileLibrary, libraryFlags } from "../library/command.ts";
 import { formatBytes } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
@@ -25,6 +26,14 @@ const args = z.strictObject({
     hint: "ptx,manifest,cubin,ir",
     group,
   }),
+  cubins: list(
+    "architectures that cubin assembles for (default: --arch); later GPUs than the text's work",
+    null,
+    {
+      hint: "sm_80,…",
+      group,
+    },
+  ),
   out: text("folder to write to (default .); - is standard output, for one text", {
     aliases: ["o"],
     hint: "DIR",
@@ -32,6 +41,7 @@ const args = z.strictObject({
   }),
   ir: choice("print the program at the end of this stage, and write nothing", stages, { group }),
   printPasses: toggle("print what each pass changed, as unified diffs, and write nothing", { group }),
+  ...libraryFlags,
 });
 type Args = z.output<typeof args>;
 
@@ -92,10 +102,15 @@ const byteLength = (data: string | Uint8Array): number =>
 
 async function emit(session: Session, args: Args, kernels: readonly Artifact[]): Promise<number> {
   // To a pipe goes the PTX, unless something else is asked for.
-  const formats = args.emit ?? (args.out === "-" ? ["ptx"] : ["ptx", "manifest"]);
+  const usual: readonly EmitFormat[] = args.out === "-" ? ["ptx"] : ["ptx", "manifest"];
+  const wished = args.emit ?? usual;
+  const formats = args.cubins === undefined ? wished : [...new Set([...wished, "cubin" as const])];
   const made = await Promise.all(
     kernels.map((artifact) =>
-      filesOf(session.context, artifact, formats, kernels.length > 1 ? `.${artifact.target.arch}` : ""),
+      filesOf(session.context, artifact, formats, {
+        stem: `${entryOf(artifact)}${kernels.length > 1 ? `.${artifact.target.arch}` : ""}`,
+        cubins: args.cubins ?? [],
+      }),
     ),
   );
   const errors: readonly Diagnostic[] = made.flatMap((each) => (each.ok ? [] : each.error));
@@ -136,7 +151,8 @@ export const compile = defineCommand({
   summary: "a GEMM to PTX and a manifest that says how to launch it",
   about: `Writes ENTRY.ptx and ENTRY.gemm.json. The same request gives the same bytes, in any process.
 The tile program can be looked at and edited at every stage (nest, staged, pipelined, specialised, bound): --ir prints it, --print-passes
-shows what each pass does to it, and --from compiles an edited text to the edited kernel.`,
+shows what each pass does to it, and --from compiles an edited text to the edited kernel.
+--library DIR makes many kernels at once: a folder with an index, a dispatch table and launchers for C, Python, Rust and JavaScript.`,
   args,
   examples: [
     { what: "PTX and manifest into a folder", line: "compile --arch sm_70 -m 512 -n 512 -k 512 -o out" },
@@ -149,8 +165,22 @@ shows what each pass does to it, and --from compiles an edited text to the edite
       what: "edit the program, then compile what you edited",
       line: "compile --arch sm_70 -m 512 -n 512 -k 512 --ir staged > gemm.tile && tilewright compile --from gemm.tile",
     },
+    {
+      what: "a library of kernels with launchers; examples/library.json is such a file",
+      line: "compile --library out --kernels library.json",
+    },
   ],
   run(session, args) {
+    if (args.library !== undefined) return compileLibrary(session, args, args.library);
+    const orphans = (["kernels", "launchers"] as const).filter((name) => args[name] !== undefined);
+    if (orphans.length > 0)
+      return session.fail(
+        orphans.map((name) =>
+          problemWith(codes.conflict, `--${name}`, `--${name} belongs to a library`, {
+            hint: "add --library DIR",
+          }),
+        ),
+      );
     if (args.ir !== undefined && args.printPasses)
       return session.fail([
         problemWith(codes.conflict, "--ir", "--ir and --print-passes both want standard output"),

@@ -55,7 +55,7 @@ async function show(session: Session, args: Args, backend: Backend): Promise<Che
   if (!made.ok) return made;
   const artifact = made.value;
   const folder = join(args.out ?? "out", backend.id);
-  const files = await filesOf(session.context, artifact, ["ptx", "manifest"], "");
+  const files = await filesOf(session.context, artifact, ["ptx", "manifest"], { stem: entryOf(artifact) });
   if (!files.ok) return files;
   const written = writeFiles(
     session.context.cwd,

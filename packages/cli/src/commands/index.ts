@@ -1,4 +1,5 @@
 /** All commands, in the order of --help. */
+import { chooseDevice } from "@tilewright/runtime";
 import { systemPorts } from "../bench/ports.ts";
 import type { Command } from "../kit/command.ts";
 import { benchCommand } from "./bench.ts";
@@ -6,6 +7,7 @@ import { compile } from "./compile.ts";
 import { demo } from "./demo.ts";
 import { doctor } from "./doctor.ts";
 import { emulate } from "./emulate.ts";
+import { ladderCommand } from "./ladder.ts";
 import { plan } from "./plan.ts";
 import { run } from "./run.ts";
 import { schema } from "./schema.ts";
@@ -17,6 +19,7 @@ export const commands: readonly Command[] = [
   run,
   benchCommand(systemPorts),
   plan,
+  ladderCommand({ ...systemPorts, choose: chooseDevice }),
   emulate,
   targetsCommand,
   schema,

@@ -15,6 +15,7 @@ import { codes, problemWith } from "../codes.ts";
 import { defineCommand } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
 import { optionalArgument } from "../kit/flags.ts";
+import { ladderResultSchema } from "../ladder/result.ts";
 import { launchSchema } from "../launch/schema.ts";
 import { toJson } from "../output/json.ts";
 import { renderPairs } from "../output/table.ts";
@@ -48,6 +49,8 @@ const summaries: Record<SchemaName, string> = {
   request: "what compile and run read with --request",
   problem: "a complete problem, as manifests hold it",
   manifest: "how to launch a compiled kernel: *.gemm.json",
+  library: "what compile --library reads with --kernels",
+  "library-index": "index.json of a kernel library: which kernel for which arguments",
 };
 
 const rows: Readonly<Record<string, SchemaRow>> = {
@@ -63,6 +66,7 @@ const rows: Readonly<Record<string, SchemaRow>> = {
   },
   launch: { summary: "how emulate launches a kernel", make: () => ofZod(launchSchema, "launch", "input") },
   run: { summary: "what run --json prints", make: () => ofZod(runResultSchema, "run", "output") },
+  ladder: { summary: "what ladder --json prints", make: () => ofZod(ladderResultSchema, "ladder", "output") },
   shapes: {
     summary: "sizes that bench reads with --shapes",
     make: () => ofZod(shapesSchema, "shapes", "input"),

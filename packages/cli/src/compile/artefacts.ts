@@ -1,5 +1,20 @@
 /** The files of a compiled kernel: PTX, cubin, IR, and the manifest that says how to launch it. */
-import { type Artifact, type Checked, type Manifest, ok, printManifest } from "@tilewright/ir";
+import {
+  type Artifact,
+  type Checked,
+  type Diagnostic,
+  err,
+  findTarget,
+  type KernelResources,
+  type Manifest,
+  type ManifestImage,
+  occupancy,
+  ok,
+  printManifest,
+  runsOn,
+  type Target,
+} from "@tilewright/ir";
+import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { sha256 } from "../files/hash.ts";
 import { type Assembled, assemble } from "../tools/ptxas.ts";
@@ -18,58 +33,105 @@ export interface EmittedFile {
 /** The entry symbol, after which files are named. */
 export const entryOf = ({ program }: Artifact): string => program.name;
 
-/** The manifest of what is written: images that are written too, and what ptxas said. */
-function manifestOf(
-  artifact: Artifact,
-  images: readonly EmittedFile[],
-  assembled: Assembled | null,
-): Manifest {
-  const { manifest } = artifact;
-  const by = assembled === null ? null : `ptxas ${assembled.version}`;
-  return {
-    ...manifest,
-    images: images.flatMap(({ format, name, data }): Manifest["images"] => {
-      const image = { path: name, sha256: sha256(data) };
-      if (format === "ptx") return [{ format, ...image }];
-      if (format !== "cubin" || assembled === null) return [];
-      return [{ format, ...image, ptxas: assembled.version, flags: assembled.flags }];
-    }),
-    resources:
-      assembled === null || by === null || assembled.registers === null
-        ? null
-        : {
-            registers: assembled.registers,
-            spillBytes: assembled.spillBytes,
-            staticSmem: artifact.kernels[0]?.launch.staticSmem ?? 0,
-            by,
-          },
-  };
+/** A cubin, and the target that it was assembled for. */
+interface Cubin extends Assembled {
+  readonly target: Target;
 }
 
-/** The files that `formats` asks for. `tag` tells the files of several architectures apart. Errors: what ptxas says. */
+/** What ptxas said of the kernels of every cubin. */
+function resourcesOf(artifact: Artifact, cubins: readonly Cubin[]): Manifest["resources"] {
+  const [first] = cubins;
+  if (first === undefined) return null;
+  const kernels = cubins.flatMap(({ kernels, target }): KernelResources[] =>
+    artifact.kernels.flatMap(({ entry, launch }) => {
+      const found = kernels.find((kernel) => kernel.entry === entry);
+      if (found === undefined) return [];
+      const [x, y, z] = launch.block;
+      const use = {
+        threads: x * y * z,
+        registers: Math.max(1, found.registers),
+        smem: launch.dynamicSmem + found.staticSmem,
+      };
+      return [{ ...found, arch: target.arch, blocksPerSm: occupancy(use, target).blocksPerSm }];
+    }),
+  );
+  return { by: `ptxas ${first.version}`, kernels };
+}
+
+/** The targets to assemble for: those asked for, else the text's own. Errors: unknown ones, and GPUs that the text does not run on. */
+function cubinTargets(artifact: Artifact, archs: readonly string[]): Checked<readonly Target[]> {
+  if (archs.length === 0) return ok([artifact.target]);
+  const faults: Diagnostic[] = [];
+  const targets = archs.flatMap((arch) => {
+    const target = findTarget(arch);
+    if (!target.ok) {
+      faults.push(...target.error);
+      return [];
+    }
+    if (runsOn(artifact.target, target.value.major, target.value.minor)) return [target.value];
+    const message = `text for ${artifact.target.arch} does not run on ${arch}`;
+    faults.push(
+      problemWith(codes.badValue, "--cubins", message, { hint: "compile for that architecture with --arch" }),
+    );
+    return [];
+  });
+  return faults.length > 0 ? err(faults) : ok(targets);
+}
+
+async function assembleAll(context: Context, artifact: Artifact, archs: readonly string[]) {
+  const targets = cubinTargets(artifact, archs);
+  if (!targets.ok) return targets;
+  const faults: Diagnostic[] = [];
+  const cubins: Cubin[] = [];
+  for (const target of targets.value) {
+    const made = await assemble(context, artifact.ptx, target.arch);
+    if (made.ok) cubins.push({ ...made.value, target });
+    else faults.push(...made.error);
+  }
+  return faults.length > 0 ? err(faults) : ok(cubins);
+}
+
+export interface FileOptions {
+  /** Beginning of every file name. */
+  readonly stem: string;
+  /** Architectures to assemble for; the artefact's own if there are none. */
+  readonly cubins?: readonly string[];
+}
+
+/** The files that `formats` asks for. Errors: what ptxas says, for every architecture. */
 export async function filesOf(
   context: Context,
   artifact: Artifact,
   formats: readonly EmitFormat[],
-  tag: string,
+  { stem, cubins: archs = [] }: FileOptions,
 ): Promise<Checked<readonly EmittedFile[]>> {
-  const stem = `${entryOf(artifact)}${tag}`;
-  let assembled: Assembled | null = null;
-  if (formats.includes("cubin")) {
-    const made = await assemble(context, artifact.ptx, artifact.target.arch);
-    if (!made.ok) return made;
-    assembled = made.value;
-  }
   const files: EmittedFile[] = [];
-  if (formats.includes("ptx")) files.push({ format: "ptx", name: `${stem}.ptx`, data: artifact.ptx });
-  if (assembled !== null) files.push({ format: "cubin", name: `${stem}.cubin`, data: assembled.cubin });
+  const images: ManifestImage[] = [];
+  let cubins: readonly Cubin[] = [];
+  if (formats.includes("ptx")) {
+    const name = `${stem}.ptx`;
+    files.push({ format: "ptx", name, data: artifact.ptx });
+    images.push({ format: "ptx", arch: artifact.target.arch, path: name, sha256: sha256(artifact.ptx) });
+  }
+  if (formats.includes("cubin")) {
+    const made = await assembleAll(context, artifact, archs);
+    if (!made.ok) return made;
+    cubins = made.value;
+    for (const { target, cubin, version, flags } of cubins) {
+      const name = archs.length === 0 ? `${stem}.cubin` : `${stem}.for-${target.arch}.cubin`;
+      files.push({ format: "cubin", name, data: cubin });
+      images.push({
+        ...{ format: "cubin", arch: target.arch, path: name, sha256: sha256(cubin) },
+        ...{ ptxas: version, flags },
+      });
+    }
+  }
   if (formats.includes("ir"))
     for (const [stage, data] of stageTexts(artifact))
       files.push({ format: "ir", name: `${stem}.${stage}.tile`, data });
-  // Last, because it names the images beside it.
   if (formats.includes("manifest")) {
-    const data = printManifest(manifestOf(artifact, files, assembled));
-    files.push({ format: "manifest", name: `${stem}.gemm.json`, data });
+    const manifest = { ...artifact.manifest, images, resources: resourcesOf(artifact, cubins) };
+    files.push({ format: "manifest", name: `${stem}.gemm.json`, data: printManifest(manifest) });
   }
   return ok(files);
 }

@@ -11,12 +11,18 @@ import {
   findTarget,
   footprint,
   type Gpu,
+  kernelOf,
   launchEnvironment,
+  machineOf,
   type Occupancy,
   occupancy,
   ok,
+  type Prediction,
   type Problem,
+  parseSchedule,
+  predict,
   printLayout,
+  type Remark,
   type Roofline,
   registersPerThread,
   roofline,
@@ -75,6 +81,8 @@ export interface Plan {
   readonly backend: string;
   readonly entry: string;
   readonly schedule: string;
+  /** What the backend says of the schedule; empty for edited programs, which have none. */
+  readonly remarks: readonly Remark[];
   /** The schedules that come next, best first. */
   readonly alternatives: readonly string[];
   readonly grid: readonly number[];
@@ -92,6 +100,8 @@ export interface Plan {
     readonly lastWave: number;
   };
   readonly roofline: Roofline;
+  /** Time by the model of the machine; null where the GPU has none, or the kernel multiplies in a way that the model does not have. */
+  readonly prediction: Prediction | null;
   readonly banks: readonly BankUse[];
 }
 
@@ -139,6 +149,12 @@ function alternativesTo({ problem, target, backend, schedule }: Artifact): reado
   return texts.filter((text) => text !== schedule).slice(0, named);
 }
 
+function remarksOn({ problem, target, backend: id, schedule: text }: Artifact): readonly Remark[] {
+  const backend = compiler.backends.find((each) => each.id === id);
+  const schedule = backend === undefined || text === null ? null : parseSchedule(backend.schedule, text);
+  return schedule?.ok ? (backend?.explain?.(problem, schedule.value, target) ?? []) : [];
+}
+
 /** A GPU that does not run code for the target. */
 export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
   const own = findTarget(gpu.arch);
@@ -150,6 +166,13 @@ export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
       hint: `--arch ${gpu.arch}, or another GPU: tilewright targets --gpus`,
     }),
   ]);
+}
+
+/** A prediction, not a measurement: docs/perf/model.md says how near it is. */
+function predictionOf({ program, problem }: Artifact, gpu: Gpu, blocksPerSm: number): Prediction | null {
+  const [machine, kernel] = [machineOf(gpu), kernelOf(program, blocksPerSm)];
+  if (machine === null || kernel === null || machine.flopsPerCycle[kernel.engine] === undefined) return null;
+  return predict(problem, kernel, machine);
 }
 
 /** The plan of a compiled kernel on a GPU. Errors: launch expressions that have no value, which is a bug of a backend. */
@@ -176,6 +199,7 @@ export function planOf(artifact: Artifact, gpu: Gpu): Checked<Plan> {
     backend,
     entry: entryOf(artifact),
     schedule: artifact.manifest.plan.schedule,
+    remarks: remarksOn(artifact),
     alternatives: alternativesTo(artifact),
     grid,
     block: kernel.launch.block,
@@ -185,6 +209,7 @@ export function planOf(artifact: Artifact, gpu: Gpu): Checked<Plan> {
     occupancy: fit,
     waves: { blocks, perWave, waves: blocks / perWave, lastWave: rest === 0 ? 1 : rest / perWave },
     roofline: roofline(problem, gpu),
+    prediction: predictionOf(artifact, gpu, fit.blocksPerSm),
     banks: bankUses(program),
   });
 }

@@ -60,6 +60,21 @@ function renderRoofline({ roofline, gpu }: Plan): string {
   ]);
 }
 
+function renderPrediction({ prediction, gpu }: Plan): string {
+  if (prediction === null) return `none: the model has no numbers for this kernel on ${gpu.name}\n`;
+  const { timeUs, tflops, ghz, watts, bound, busy, parts } = prediction;
+  const us = (value: number): string => formatTime(value / 1000);
+  return renderPairs([
+    ["time", `${us(timeUs)}, ${trim(tflops)} TFLOP/s: a prediction of docs/perf/model.md, not a measurement`],
+    [
+      "of it",
+      `${us(parts.chunksUs)} K chunks, ${us(parts.tilesUs)} starts and epilogues, ${us(parts.launchUs)} launch`,
+    ],
+    ["limit", `${bound}; multiplying units busy for ${percent(busy)} of the time`],
+    ["clock", `${trim(ghz)} GHz at ${trim(watts)} W`],
+  ]);
+}
+
 function renderShared(plan: Plan, paint: Paint): string {
   if (plan.shared.tiles.length === 0) return "none\n";
   const columns = [
@@ -110,10 +125,14 @@ export function renderPlan(plan: Plan, problem: Problem, paint: Paint): string {
   return [
     `${printProblem(problem)}\n${plan.arch} on ${plan.gpu.name}\n`,
     section("Backends", renderVerdicts(plan.backends, paint)),
-    section("Schedule", `${plan.schedule}\n`),
+    section(
+      "Schedule",
+      `${plan.schedule}\n${renderPairs(plan.remarks.map(({ topic, text }) => [topic, text]))}`,
+    ),
     section("Next best", others),
     section("Fit", renderFit(plan)),
     section("Roofline", renderRoofline(plan)),
+    section("Prediction", renderPrediction(plan)),
     section("Shared memory", renderShared(plan, paint)),
     section("Bank conflicts", renderBanks(plan, paint)),
   ].join("\n");

@@ -1,5 +1,5 @@
 /** Run a compiled GEMM on a device, in one or more completion orders, and check every element. */
-import type { CheckName, Finding, Order } from "@tilewright/emulator";
+import type { CheckName, Counters, Finding, Order } from "@tilewright/emulator";
 import { type Checked, type Diagnostic, ok, type Problem, referenceGemm } from "@tilewright/ir";
 import type { GemmArtifact, GemmResult } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
@@ -27,6 +27,8 @@ export interface Execution {
   /** Worst of all runs; null when nothing was compared. */
   readonly check: Check | null;
   readonly hazards: readonly Finding[];
+  /** Of the first run; null on a GPU. */
+  readonly counters: Counters | null;
   /** What is wrong; empty when all is well. */
   readonly wrong: readonly Diagnostic[];
 }
@@ -101,5 +103,5 @@ export async function execute(
         }),
       );
   const timeMs = Math.max(...runs.map(({ result }) => result.timeMs));
-  return ok({ d: first.result.d, timeMs, check: worst, hazards, wrong });
+  return ok({ d: first.result.d, timeMs, check: worst, hazards, counters: first.result.counters, wrong });
 }

@@ -38,10 +38,33 @@ export interface Assembled {
   readonly flags: readonly string[];
   /** What `ptxas -v` said: registers, spills, shared memory. */
   readonly log: string;
-  /** 32-bit registers a thread; null when the log does not say. */
-  readonly registers: number | null;
-  /** Bytes that spill to local memory. */
+  /** By entry, in the log's order. */
+  readonly kernels: readonly AssembledKernel[];
+}
+
+/** What the log says of one entry. */
+export interface AssembledKernel {
+  readonly entry: string;
+  /** 32-bit registers a thread. */
+  readonly registers: number;
+  /** Bytes a thread that spill to local memory. */
   readonly spillBytes: number;
+  /** Bytes. */
+  readonly staticSmem: number;
+}
+
+/** The entries of a log of `ptxas -v`. */
+export function kernelsOfLog(log: string): readonly AssembledKernel[] {
+  const number = (text: string, form: RegExp): number => Number(form.exec(text)?.[1] ?? 0);
+  return log
+    .split(/Compiling entry function /)
+    .slice(1)
+    .map((text) => ({
+      entry: /^'([^']+)'/.exec(text)?.[1] ?? "",
+      registers: number(text, /Used (\d+) registers/),
+      spillBytes: number(text, /(\d+) bytes spill stores/),
+      staticSmem: number(text, /(\d+) bytes smem/),
+    }));
 }
 
 /** How to get an assembler. */
@@ -72,8 +95,7 @@ export async function assemble(context: Context, ptx: string, arch: string): Pro
       version: (await ptxasVersion(context)) ?? "unknown",
       flags: [`-arch=${arch}`],
       log,
-      registers: Number(/Used (\d+) registers/.exec(log)?.[1] ?? Number.NaN) || null,
-      spillBytes: Number(/(\d+) bytes spill stores/.exec(log)?.[1] ?? 0),
+      kernels: kernelsOfLog(log),
     });
   } finally {
     rmSync(folder, { recursive: true, force: true });

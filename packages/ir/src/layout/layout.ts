@@ -7,7 +7,7 @@
  */
 
 import { applySwizzle, swizzleSpan } from "./swizzle.ts";
-import type { Layout, Swizzle } from "./types.ts";
+import type { Layout, Panels, Swizzle } from "./types.ts";
 
 const at = (values: readonly number[], i: number): number => {
   const value = values[i];
@@ -58,13 +58,48 @@ export function withPadding(shape: readonly [number, number], contiguous: 0 | 1,
 
 export const withSwizzle = (layout: Layout, swizzle: Swizzle | null): Layout => ({ ...layout, swizzle });
 
+/**
+ * The same shape with `axis` cut into panels of `extent` elements, each panel dense with `axis` contiguous in it.
+ * Throws (a bug) when the panels do not divide the axis. A single panel is no cut: the layout is then dense and plain.
+ */
+export function panelled(
+  shape: readonly [number, number],
+  axis: 0 | 1,
+  extent: number,
+  swizzle: Swizzle | null,
+): Layout {
+  const across = shape[1 - axis] ?? 1;
+  if (shape[axis] % extent !== 0) throw new RangeError(`panels of ${extent} do not divide ${shape[axis]}`);
+  const dense = axis === 1 ? rowMajor([across, extent]) : colMajor([extent, across]);
+  const layout: Layout = { shape, stride: dense.stride, swizzle };
+  return shape[axis] === extent ? layout : { ...layout, panels: { axis, extent, step: extent * across } };
+}
+
+/** Why panels do not fit a layout of two axes, or null when they do: they divide their axis and do not overlap. */
+export function panelsFault(layout: Layout, panels: Panels): string | null {
+  const size = layout.shape[panels.axis] ?? 0;
+  if (panels.extent < 1 || size % panels.extent !== 0)
+    return `panels of ${panels.extent} do not divide an axis of ${size}`;
+  const one = layout.shape.map((extent, axis) => (axis === panels.axis ? panels.extent : extent));
+  const reach = cosize({ shape: one, stride: layout.stride, swizzle: null });
+  return panels.step < reach ? `panels ${panels.step} apart overlap: each reaches ${reach}` : null;
+}
+
 /** Number of coordinates. */
 export const sizeOfLayout = (layout: Layout): number =>
   layout.shape.reduce((product, extent) => product * extent, 1);
 
 /** One more than the largest linear offset, in elements. */
 export const cosize = (layout: Layout): number =>
-  layout.shape.reduce((last, extent, axis) => last + (extent - 1) * at(layout.stride, axis), 0) + 1;
+  layout.shape.reduce((last, extent, axis) => last + alongAxis(layout, axis, extent - 1), 0) + 1;
+
+/** Linear offset of coordinate `i` of one axis. */
+function alongAxis(layout: Layout, axis: number, i: number): number {
+  const stride = at(layout.stride, axis);
+  const { panels } = layout;
+  if (panels === undefined || panels.axis !== axis) return i * stride;
+  return (i % panels.extent) * stride + Math.floor(i / panels.extent) * panels.step;
+}
 
 /** Bytes that a buffer of this layout needs, swizzle included (rounded up to the block that the swizzle permutes). */
 export function footprint(layout: Layout, elementBytes: number): number {
@@ -76,7 +111,7 @@ export function footprint(layout: Layout, elementBytes: number): number {
 export function linearOffset(layout: Layout, coordinate: readonly number[]): number {
   let offset = 0;
   for (let axis = 0; axis < layout.shape.length; axis++)
-    offset += at(coordinate, axis) * at(layout.stride, axis);
+    offset += alongAxis(layout, axis, at(coordinate, axis));
   return offset;
 }
 
@@ -109,8 +144,17 @@ export const offsetAt = (layout: Layout, index: number): number =>
 
 /** Whether no two coordinates share an offset. (Swizzles are bijections, so they do not matter.) */
 export function isInjective(layout: Layout): boolean {
+  const { panels } = layout;
   const modes = layout.shape
-    .map((extent, axis) => ({ extent, stride: at(layout.stride, axis) }))
+    .flatMap((extent, axis) => {
+      const stride = at(layout.stride, axis);
+      return panels?.axis === axis
+        ? [
+            { extent: panels.extent, stride },
+            { extent: extent / panels.extent, stride: panels.step },
+          ]
+        : [{ extent, stride }];
+    })
     .filter((mode) => mode.extent > 1)
     .sort((x, y) => x.stride - y.stride);
   // Each stride beyond the reach of all smaller ones: offsets are a mixed-radix number. True of every layout used for tiles.
@@ -158,6 +202,9 @@ export function vectorLength(
       baseAlign % size === 0 &&
       at(layout.shape, axis) % length === 0 &&
       layout.stride.every((stride, i) => i === axis || layout.shape[i] === 1 || stride % length === 0) &&
+      (layout.panels === undefined ||
+        (layout.panels.step % length === 0 &&
+          (layout.panels.axis !== axis || layout.panels.extent % length === 0))) &&
       (layout.swizzle === null || 2 ** layout.swizzle.base % size === 0)
     );
   };

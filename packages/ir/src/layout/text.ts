@@ -1,21 +1,25 @@
-/** Text form of layouts: `(128,8):(1,132) swizzle<3,4,3>`. */
+/** Text form of layouts: `(128,8):(1,132) swizzle<3,4,3>`, `(128,128):(64,1) panels<1,64,8192> swizzle<3,4,3>`. */
 import type { Checked } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
+import { panelsFault } from "./layout.ts";
 import { swizzleFault } from "./swizzle.ts";
-import type { Layout, Swizzle } from "./types.ts";
+import type { Layout, Panels, Swizzle } from "./types.ts";
 
 export const printSwizzle = (swizzle: Swizzle): string =>
   `swizzle<${swizzle.bits},${swizzle.base},${swizzle.shift}>`;
 
-/** `(shape):(stride)` and, where there is one, the swizzle. */
+const printPanels = (p: Panels): string => `panels<${p.axis},${p.extent},${p.step}>`;
+
+/** `(shape):(stride)` and, where there are any, the panels (axis, extent, step) and the swizzle. */
 export function printLayout(layout: Layout): string {
-  const text = `(${layout.shape.join(",")}):(${layout.stride.join(",")})`;
+  const plain = `(${layout.shape.join(",")}):(${layout.stride.join(",")})`;
+  const text = layout.panels === undefined ? plain : `${plain} ${printPanels(layout.panels)}`;
   return layout.swizzle === null ? text : `${text} ${printSwizzle(layout.swizzle)}`;
 }
 
 const list = String.raw`\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)`;
 const pattern = new RegExp(
-  String.raw`^\s*${list}\s*:\s*${list}\s*(?:swizzle\s*<\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*$`,
+  String.raw`^\s*${list}\s*:\s*${list}\s*(?:panels\s*<\s*([01])\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*(?:swizzle\s*<\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*$`,
 );
 
 /**
@@ -23,7 +27,7 @@ const pattern = new RegExp(
  * ends. Sticky; the layout and its swizzle stand on one line.
  */
 export const layoutExtent =
-  /\([^()\n]*\)\s*:\s*\([^()\n]*\)(?:[^\S\n]*swizzle\s*(?:<[^<>()\n]*>|\([^<>()\n]*\)))?/y;
+  /\([^()\n]*\)\s*:\s*\([^()\n]*\)(?:[^\S\n]*panels\s*<[^<>()\n]*>)?(?:[^\S\n]*swizzle\s*(?:<[^<>()\n]*>|\([^<>()\n]*\)))?/y;
 
 /** The inverse of `printLayout`; spaces are free. Errors: TW1401. */
 export function parseLayout(text: string): Checked<Layout> {
@@ -41,10 +45,19 @@ export function parseLayout(text: string): Checked<Layout> {
   if (shape.length !== stride.length)
     return fail(`${shape.length} extents but ${stride.length} strides`, "give one stride for each extent");
   if (shape.includes(0)) return fail("an extent of 0", "extents are 1 or more");
-  if (match[3] === undefined) return ok({ shape, stride, swizzle: null });
-  const swizzle = { bits: Number(match[3]), base: Number(match[4]), shift: Number(match[5]) };
-  const fault = swizzleFault(swizzle);
-  return fault === null
-    ? ok({ shape, stride, swizzle })
-    : fail(fault, "the 128-byte swizzle is swizzle<3,4,3>");
+  const panels =
+    match[3] === undefined
+      ? undefined
+      : { axis: Number(match[3]) as 0 | 1, extent: Number(match[4]), step: Number(match[5]) };
+  const swizzle =
+    match[6] === undefined
+      ? null
+      : { bits: Number(match[6]), base: Number(match[7]), shift: Number(match[8]) };
+  const layout: Layout = { shape, stride, swizzle, ...(panels === undefined ? {} : { panels }) };
+  if (panels !== undefined) {
+    const fault = panelsFault(layout, panels);
+    if (fault !== null) return fail(fault, "panels<AXIS,EXTENT,STEP>, for instance panels<1,64,8192>");
+  }
+  const fault = swizzle === null ? null : swizzleFault(swizzle);
+  return fault === null ? ok(layout) : fail(fault, "the 128-byte swizzle is swizzle<3,4,3>");
 }

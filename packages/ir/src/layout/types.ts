@@ -14,10 +14,24 @@ export interface Swizzle {
   readonly shift: number;
 }
 
+/**
+ * An axis cut into panels: element i of it lies at `(i % extent) * stride[axis] + floor(i / extent) * step`. Tiles whose contiguous axis is
+ * longer than a swizzle's span are laid out so: TMA fills one panel a box, and matrix descriptors step from panel to panel.
+ */
+export interface Panels {
+  readonly axis: 0 | 1;
+  /** Elements of a panel along `axis`; divides the axis. */
+  readonly extent: number;
+  /** Distance in elements between neighbouring panels. */
+  readonly step: number;
+}
+
 export interface Layout {
   /** Extents of the tile, in elements. */
   readonly shape: readonly number[];
   /** Distance in elements between neighbours along each axis. */
   readonly stride: readonly number[];
   readonly swizzle: Swizzle | null;
+  /** Absent: no axis is cut. */
+  readonly panels?: Panels;
 }

@@ -1,6 +1,7 @@
 /** Say which thread holds which element: register tiles get an owner, copies from global memory a distribution. */
 import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { spreadAtom } from "../atoms/spread.ts";
+import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { sizeOf } from "../dtype.ts";
 import { distribute, ownedAxis, registersPerThread } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
@@ -26,6 +27,11 @@ function bind(program: TileProgram): TileProgram {
   const step = (extent: number): Factor[] => [{ tier: "register", extent, stride: 1 }];
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "mma") continue;
+    const group = findWarpgroupAtom(stmt.atom);
+    if (group) {
+      owners.set(stmt.acc.buffer, accumulatorOwner(nest, group.fragments.acc));
+      continue;
+    }
     const atom = findAtom(stmt.atom);
     if (atom) {
       const { acc, a, b } = atomOwners(nest, atom);
@@ -50,9 +56,12 @@ function bind(program: TileProgram): TileProgram {
     (b): Buffer => ({ ...b, own: b.own ?? (b.space === "register" ? (owners.get(b.name) ?? null) : null) }),
   );
   const bound = { ...program, nest: null, buffers };
+  const threads = new Map<Stmt, number>();
+  for (const role of eachStmt(program.body))
+    if (role.kind === "role") for (const stmt of eachStmt(role.body)) threads.set(stmt, role.warps * 32);
   return withBody(
     bound,
-    rewriteStmts(bound.body, (stmt) => share(bound, stmt)),
+    rewriteStmts(bound.body, (stmt) => share(bound, stmt, threads.get(stmt) ?? program.launch.threads)),
   );
 }
 
@@ -62,25 +71,30 @@ function atomOwners(
   atom: Atom,
 ): { readonly acc: Ownership; readonly a: Ownership; readonly b: Ownership } {
   const { a, b, acc } = atom.fragments;
-  const perAtom = registersPerThread(acc);
-  const tilesN = nest.n.reduce((count, f) => (f.tier === "register" ? count * f.extent : count), 1);
   return {
-    acc: {
-      rows: spreadAtom(nest.m, acc.rows, perAtom * tilesN),
-      cols: spreadAtom(nest.n, acc.cols, perAtom),
-    },
+    acc: accumulatorOwner(nest, acc),
     a: { rows: spreadAtom(nest.m, a.rows, registersPerThread(a)), cols: a.cols },
     b: { rows: b.rows, cols: spreadAtom(nest.n, b.cols, registersPerThread(b)) },
   };
 }
 
-function share(program: TileProgram, stmt: Stmt): Stmt {
-  if (stmt.kind !== "copy" || stmt.dist !== null) return stmt;
+function accumulatorOwner(nest: Nest, acc: Ownership): Ownership {
+  const perAtom = registersPerThread(acc);
+  const tilesN = nest.n.reduce((count, f) => (f.tier === "register" ? count * f.extent : count), 1);
+  return {
+    rows: spreadAtom(nest.m, acc.rows, perAtom * tilesN),
+    cols: spreadAtom(nest.n, acc.cols, perAtom),
+  };
+}
+
+/** Bulk copies are made by one thread; all others are shared out over the threads of their role. */
+function share(program: TileProgram, stmt: Stmt, threads: number): Stmt {
+  if (stmt.kind !== "copy" || stmt.dist !== null || stmt.transport === "tma") return stmt;
   const ends = [bufferOf(program, stmt.src.buffer), bufferOf(program, stmt.dst.buffer)];
   if (ends.some((b) => b.own !== null)) return stmt;
   const fastest = stagedContiguity(program, stmt.src.buffer, stmt.dst.buffer);
   const bytes = sizeOf(bufferOf(program, stmt.dst.buffer).dtype);
-  const dist = distribute(program.launch.threads, stmt.dst.extent, fastest, 1, bytes);
+  const dist = distribute(threads, stmt.dst.extent, fastest, 1, bytes);
   return { ...stmt, dist };
 }
 

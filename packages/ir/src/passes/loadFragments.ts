@@ -55,5 +55,6 @@ function load(dst: Buffer, src: View, program: TileProgram): Stmt {
     when: null,
     dist: null,
     vector: [1, 1],
+    multicast: null,
   };
 }

@@ -13,8 +13,9 @@ type For = Extract<Stmt, { kind: "for" }>;
 const RING = "ring";
 
 /**
- * Directive `ring slots=S prefetch=0|1`. One slot is the off state: fill, wait, compute, release.
- * With S slots, chunk t + S - 1 is copied while chunk t is multiplied. `prefetch` (transport `direct` only) splits that copy:
+ * Directive `ring slots=S prefetch=0|1 ahead=A`. One slot is the off state: fill, wait, compute, release.
+ * With S slots, chunk t + A is copied while chunk t is multiplied; A is S - 1 unless it is 0: then chunk t is filled, waited for and released
+ * in one turn, and roles that take the two sides apart (`specialiseRoles`) let the copies run ahead as far as the slots go. `prefetch` (transport `direct` only) splits that copy:
  * global -> registers before the arithmetic, registers -> shared after it, so that the load's latency hides behind it.
  */
 export const pipelineRing: Pass = {
@@ -29,11 +30,12 @@ export const pipelineRing: Pass = {
       input,
       taken ? numberArg(taken.args, "slots", 1) : 1,
       taken ? numberArg(taken.args, "prefetch", 0) === 1 : false,
+      taken ? numberArg(taken.args, "ahead", 1) === 0 : false,
     );
   },
 };
 
-function pipeline(input: TileProgram, slots: number, prefetch: boolean): TileProgram {
+function pipeline(input: TileProgram, slots: number, prefetch: boolean, together: boolean): TileProgram {
   const isFill = (stmt: Stmt): stmt is Copy =>
     stmt.kind === "copy" &&
     bufferOf(input, stmt.src.buffer).space === "global" &&
@@ -49,7 +51,7 @@ function pipeline(input: TileProgram, slots: number, prefetch: boolean): TilePro
     const buffers = fills.map((copy) => copy.dst.buffer);
     rings.push({ name: RING, slots, buffers, transport: first.transport, full: null, empty: null });
     const loop: RingLoop = { stmt, slots, fills, buffers, compute: stmt.body.filter((s) => !isFill(s)) };
-    if (slots === 1) return singleSlot(loop);
+    if (slots === 1 || together) return oneTurn(loop);
     if (!prefetch) return multiSlot(loop, null);
     const held = fills.map((copy) => {
       const shared = bufferOf(input, copy.dst.buffer);
@@ -82,11 +84,14 @@ interface RingLoop {
 const edge = (kind: "acquire" | "commit" | "release", at: Expr): Stmt => ({ kind, ring: RING, at });
 const wait = (at: Expr, pending: number): Stmt => ({ kind: "wait", ring: RING, at, pending });
 
-function singleSlot({ stmt, fills, compute }: RingLoop): Stmt {
+function oneTurn(loop: RingLoop): Stmt {
+  const { stmt, fills, slots } = loop;
   const at = v(stmt.var);
+  const compute = slots === 1 ? loop.compute : rewriteStmts(loop.compute, (s) => readSlot(loop, s, at));
+  const copies = slots === 1 ? fills : fills.map((copy) => chunkOf(loop, copy, at));
   return {
     ...stmt,
-    body: [edge("acquire", at), ...fills, edge("commit", at), wait(at, 0), ...compute, edge("release", at)],
+    body: [edge("acquire", at), ...copies, edge("commit", at), wait(at, 0), ...compute, edge("release", at)],
   };
 }
 

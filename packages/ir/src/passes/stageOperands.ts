@@ -56,6 +56,7 @@ function stage(input: TileProgram): TileProgram {
           when: null,
           dist: null,
           vector: [1, 1],
+          multicast: null,
         },
       ],
     };

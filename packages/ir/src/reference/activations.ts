@@ -39,8 +39,8 @@ const geluTanh = (x: number): number =>
 
 /** One row per activation. gelu is the exact one, x/2 (1 + erf(x / sqrt 2)). */
 export const activations: Readonly<Record<Activation, ActivationRow>> = {
-  // Math.max keeps NaN.
-  relu: { value: (x) => Math.max(x, 0), slope: 1, approximate: false },
+  // -0 and NaN stay what they are.
+  relu: { value: (x) => (x < 0 ? 0 : x), slope: 1, approximate: false },
   gelu: { value: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)), slope: 1.13, approximate: true },
   gelu_tanh: { value: geluTanh, slope: 1.13, approximate: true },
   silu: { value: (x) => x * sigmoid(x), slope: 1.1, approximate: true },

@@ -12,6 +12,7 @@ import { problemSchema } from "./problem.ts";
 export const manifestSchemaId = "https://tilewright.dev/schema/gemm-manifest-1.json";
 
 const count = z.int().nonnegative();
+const version = z.string().regex(/^\d+\.\d+$/);
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 const dtype = z.enum(dtypeNames);
 
@@ -33,6 +34,11 @@ const launchExprSchema: z.ZodType<LaunchExpr, LaunchExpr> = z
     id: "LaunchExpr",
     description: "integer arithmetic over the launch's names: a number, a name, or [op, left, right]",
   });
+
+/** A condition: `[op, left, right]`. */
+export const constraintSchema = z
+  .tuple([z.enum(["eq", "ne", "lt", "le", "gt", "ge"]), launchExprSchema, launchExprSchema])
+  .readonly();
 
 const triple = <T extends z.ZodType>(item: T) => z.tuple([item, item, item]).readonly();
 
@@ -101,7 +107,8 @@ export const manifestSchema = z
     target: z.object({
       arch: z.string(),
       portability: z.enum(["portable", "family", "arch"]),
-      minPtx: z.string().regex(/^\d+\.\d+$/),
+      minPtx: version.describe("PTX version of the text"),
+      minDriver: version.describe("oldest CUDA release whose driver takes it"),
       features: z.array(z.enum(features)),
     }),
     request: problemSchema,
@@ -112,6 +119,7 @@ export const manifestSchema = z
     images: z.array(
       z.object({
         format: z.enum(["ptx", "cubin"]),
+        arch: z.string().describe(".target of PTX; what a cubin was assembled for"),
         path: z.string().describe("relative to the manifest's folder"),
         sha256: hash,
         ptxas: z.string().exactOptional(),
@@ -124,9 +132,7 @@ export const manifestSchema = z
       align: count,
       init: z.enum(["none", "zeroOnce", "zeroEach"]),
     }),
-    constraints: z.array(
-      z.tuple([z.enum(["eq", "ne", "lt", "le", "gt", "ge"]), launchExprSchema, launchExprSchema]).readonly(),
-    ),
+    constraints: z.array(constraintSchema),
     numerics: z.object({
       acc: dtype,
       rounding: z.literal("rn"),
@@ -134,7 +140,19 @@ export const manifestSchema = z
       deterministic: z.boolean(),
     }),
     resources: z
-      .object({ registers: count, spillBytes: count, staticSmem: count, by: z.string() })
+      .object({
+        by: z.string().describe("the assembler and its version"),
+        kernels: z.array(
+          z.object({
+            entry: z.string(),
+            arch: z.string().describe("of the cubin"),
+            registers: count.describe("a thread"),
+            spillBytes: count.describe("a thread"),
+            staticSmem: count.describe("bytes"),
+            blocksPerSm: count,
+          }),
+        ),
+      })
       .nullable()
       .describe("what ptxas said; null where it was not run"),
   })

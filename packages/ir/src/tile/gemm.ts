@@ -58,6 +58,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     steps: problem.epilogue,
     guard: [true, true],
     vector: 1,
+    via: null,
   };
   const body: Stmt[] = [
     { kind: "fill", dst: wholeView(acc), value: 0 },
@@ -97,6 +98,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         extents: [tilesM, tilesN],
         split: splits > 1 ? { var: "st", extent: splits } : null,
         raster: { kind: "row" },
+        visit: null,
         body,
       },
     ],

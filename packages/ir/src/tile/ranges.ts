@@ -57,6 +57,10 @@ function intervalOf(e: Expr, ranges: Ranges): Range {
   }
 }
 
+/** Tiles of all blocks, parts of a split tile counted each. */
+export const tileCount = (stmt: Extract<Stmt, { kind: "tiles" }>): number =>
+  stmt.extents[0] * stmt.extents[1] * (stmt.split?.extent ?? 1);
+
 /** Ranges inside a statement's body. */
 export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
   switch (stmt.kind) {
@@ -66,6 +70,7 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
         [stmt.vars[0], [0, stmt.extents[0] - 1]],
         [stmt.vars[1], [0, stmt.extents[1] - 1]],
         ...(stmt.split ? [[stmt.split.var, [0, stmt.split.extent - 1]] as const] : []),
+        ...(stmt.visit ? [[stmt.visit.var, [0, tileCount(stmt) - 1]] as const] : []),
       ]);
     case "for":
       return new Map([
@@ -152,6 +157,7 @@ export function counterexample(
             [stmt.vars[0], 0, stmt.extents[0]],
             [stmt.vars[1], 0, stmt.extents[1]],
             ...(stmt.split ? [[stmt.split.var, 0, stmt.split.extent] as const] : []),
+            ...(stmt.visit ? [[stmt.visit.var, 0, tileCount(stmt)] as const] : []),
           ]
         : stmt.kind === "for" && needed.has(stmt.var)
           ? [[stmt.var, evaluateExpr(stmt.from, env), evaluateExpr(stmt.to, env)]]

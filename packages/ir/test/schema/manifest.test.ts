@@ -18,12 +18,25 @@ const manifest: Manifest = {
   schemaVersion: 1,
   id: `sha256:${"0123456789abcdef".repeat(4)}`,
   generator: { name: "tilewright", version: "0.1.0", backend: "simt" },
-  target: { arch: "sm_90a", portability: "arch", minPtx: "8.0", features: ["tma", "wgmma"] },
+  target: {
+    arch: "sm_90a",
+    portability: "arch",
+    minPtx: "8.0",
+    minDriver: "12.0",
+    features: ["tma", "wgmma"],
+  },
   request: defined.value,
   plan: { schedule: "tile=128x128x8 stages=2", fields: { tile: [128, 128, 8], stages: 2 } },
   images: [
-    { format: "ptx", path: "k.ptx", sha256: "a".repeat(64) },
-    { format: "cubin", path: "k.cubin", sha256: "b".repeat(64), ptxas: "13.0.88", flags: ["-O3"] },
+    { format: "ptx", arch: "sm_90a", path: "k.ptx", sha256: "a".repeat(64) },
+    {
+      format: "cubin",
+      arch: "sm_90a",
+      path: "k.cubin",
+      sha256: "b".repeat(64),
+      ptxas: "13.0.88",
+      flags: ["-O3"],
+    },
   ],
   kernels: [
     {
@@ -66,7 +79,12 @@ const manifest: Manifest = {
   workspace: { bytes: 0, align: 256, init: "none" },
   constraints: [["eq", ["mod", "k", 8], 0]],
   numerics: { acc: "f32", rounding: "rn", relativeBound: 1.5e-6, deterministic: true },
-  resources: { registers: 168, spillBytes: 0, staticSmem: 0, by: "ptxas 13.0.88" },
+  resources: {
+    by: "ptxas 13.0",
+    kernels: [
+      { entry: "gemm", arch: "sm_90a", registers: 168, spillBytes: 0, staticSmem: 0, blocksPerSm: 1 },
+    ],
+  },
 };
 
 describe("manifest", () => {

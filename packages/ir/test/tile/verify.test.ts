@@ -446,6 +446,32 @@ const rejected: readonly Rejected[] = [
     ],
   },
   {
+    code: "TW3123",
+    what: "copy shared in a cluster that has one block and no bulk copies",
+    stage: "bound",
+    edits: [
+      ["transport cp.async guard(rows) when %pt", "transport cp.async guard(rows) multicast n when %pt"],
+    ],
+  },
+  {
+    code: "TW3124",
+    what: "block without roles that stays",
+    stage: "bound",
+    edits: [["%nt < 2 raster row", "%nt < 2 raster row visit %vt by stride"]],
+  },
+  {
+    code: "TW3130",
+    what: "tensor tile with more rows than there are lanes",
+    stage: "bound",
+    edits: [["  shared %sB", "  tensor %sums f32[256, 16] layout (256,16):(65536,1)\n  shared %sB"]],
+  },
+  {
+    code: "TW3131",
+    what: "question about tiles outside a loop that follows its answers",
+    stage: "bound",
+    edits: [["    epilogue", "    fetch %ring @ 0\n    epilogue"]],
+  },
+  {
     code: "TW3121",
     what: "shared tile read without a barrier",
     stage: "bound",

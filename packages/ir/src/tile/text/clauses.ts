@@ -18,6 +18,7 @@ import {
   type Transport,
   tiers,
   type View,
+  type Visit,
   type Walk,
 } from "../types.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
@@ -108,6 +109,8 @@ function unknownClause(c: Cursor, clauses: Clauses, context: string): never {
 
 // Single clauses
 
+const axisWords = ["rows", "cols"] as const;
+
 export const integerClause = (
   keyword: string,
   min: number,
@@ -140,6 +143,15 @@ export const wordClause = <T extends string>(
   parse: (c) => c.oneOf(words, keyword),
 });
 
+/** An axis by its word, or null. */
+export const axisClause = (keyword: string): Clause<0 | 1 | null> => ({
+  keyword,
+  syntax: "rows|cols",
+  default: null,
+  print: (value) => (value === null ? "" : axisWords[value]),
+  parse: (c) => (c.oneOf(axisWords, "axis") === "rows" ? 0 : 1),
+});
+
 /** Any word, such as the name of an atom, which only the backend can check. */
 export const freeWordClause = (keyword: string): Clause<string> => ({
   keyword,
@@ -149,7 +161,15 @@ export const freeWordClause = (keyword: string): Clause<string> => ({
   parse: (c) => c.word(`a name after '${keyword}'`),
 });
 
-export const transports = ["direct", "cp.async", "tma", "ldmatrix"] as const satisfies readonly Transport[];
+export const transports = [
+  "direct",
+  "cp.async",
+  "tma",
+  "ldmatrix",
+  "tcgen05.ld",
+  "tcgen05.mma",
+  "clc",
+] as const satisfies readonly Transport[];
 export const walks = ["rows", "cols", "snake-rows", "snake-cols"] as const satisfies readonly Walk[];
 
 /** Which axes may leave the matrix: `guard(rows, cols)`. */
@@ -171,8 +191,6 @@ export const whenClause: Clause<Cond | null> = {
   print: (value) => (value === null ? "" : printCond(value)),
   parse: parseCond,
 };
-
-const axisWords = ["rows", "cols"] as const;
 
 /** `dist(threads 128, along 2, vector 4, fastest cols)` */
 export const distClause: Clause<Distribution | null> = {
@@ -226,6 +244,45 @@ export const rasterClause: Clause<Raster> = {
     return { kind, group: c.integer("the group's size", 1) };
   },
 };
+
+/** `visit %vt by stride`, `visit %vt by ring %tiles`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
+export const visitClause: Clause<Visit | null> = {
+  keyword: "visit",
+  syntax: "%VAR by stride|ring %RING turn N of N",
+  default: null,
+  print: (v) =>
+    v === null
+      ? ""
+      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
+  parse: (c) => {
+    const name = c.name("the variable that counts the visits");
+    c.expect("by", "behind the variable");
+    const by = c.oneOf(["stride", "ring"], "way to hand out tiles");
+    const ring = by === "ring" ? { ring: c.ring().name } : {};
+    if (!c.eat("turn")) return { var: name, by, ...ring, turn: 0, of: 1 };
+    const turn = c.integer("the role's turn", 0);
+    c.expect("of", "behind the turn");
+    return { var: name, by, ...ring, turn, of: c.integer("the number of roles that take turns", 1) };
+  },
+};
+
+/** Cluster axis whose blocks share a copy. */
+export const multicastClause: Clause<"m" | "n" | null> = {
+  keyword: "multicast",
+  syntax: "m|n",
+  default: null,
+  print: (axis) => axis ?? "",
+  parse: (c) => c.oneOf<"m" | "n">(["m", "n"], "axis of the cluster"),
+};
+
+/** The name of a buffer, or none. */
+export const bufferClause = (keyword: string): Clause<string | null> => ({
+  keyword,
+  syntax: "%BUFFER",
+  default: null,
+  print: (name) => (name === null ? "" : `%${name}`),
+  parse: (c) => c.buffer().name,
+});
 
 export const scalarClause = (keyword: string): Clause<Scalar> => ({
   keyword,

@@ -5,12 +5,14 @@ import { printCond, printExpr } from "../printExpr.ts";
 import type { Expr, Split, Stmt, StmtKind } from "../types.ts";
 import {
   type Buffers,
+  bufferClause,
   type Clause,
   distClause,
   flagClause,
   freeWordClause,
   guardClause,
   integerClause,
+  multicastClause,
   parseClauses,
   printClauses,
   printNumber,
@@ -19,6 +21,7 @@ import {
   transports,
   vectorPairClause,
   viewClause,
+  visitClause,
   walks,
   whenClause,
   wordClause,
@@ -40,7 +43,7 @@ export interface StatementSyntax<S extends Stmt> {
 
 type Of<K extends StmtKind> = Extract<Stmt, { readonly kind: K }>;
 
-const tilesClauses = { raster: rasterClause };
+const tilesClauses = { raster: rasterClause, visit: visitClause };
 const forClauses = { unroll: flagClause("unroll") };
 const roleClauses = {
   first: integerClause("first", 0, undefined),
@@ -49,6 +52,7 @@ const roleClauses = {
     ...integerClause("registers", 1, 0),
     default: null,
   } as Clause<number | null>,
+  leader: flagClause("leader"),
 };
 const copyClauses = {
   transport: wordClause("transport", transports, "direct"),
@@ -56,6 +60,7 @@ const copyClauses = {
   when: whenClause,
   dist: distClause,
   vector: vectorPairClause,
+  multicast: multicastClause,
 };
 const mmaClauses = { atom: freeWordClause("atom"), walk: wordClause("walk", walks, undefined) };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
@@ -82,6 +87,7 @@ const epilogueClauses = {
   steps: stepsClause,
   guard: guardClause,
   vector: integerClause("vector", 1, 1),
+  via: bufferClause("via"),
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */
@@ -109,7 +115,7 @@ function parseSplit(c: Cursor): Split | null {
 
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
-    syntax: "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS raster R { … }",
+    syntax: "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS raster R visit %v by stride|ring %ring { … }",
     print: (s, b) =>
       `tiles %${s.vars[0]} < ${s.extents[0]}, %${s.vars[1]} < ${s.extents[1]}${printSplit(s.split)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
@@ -123,7 +129,8 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const [col, cols] = axis("column");
       const split = parseSplit(c);
       const clauses = parseClauses(c, tilesClauses, "tiles");
-      const vars = [row, col, ...(split ? [split.var] : [])];
+      const visit = clauses.visit === null ? [] : [clauses.visit.var];
+      const vars = [row, col, ...(split ? [split.var] : []), ...visit];
       return { kind: "tiles", vars: [row, col], extents: [rows, cols], split, ...clauses, body: block(vars) };
     },
   },
@@ -147,11 +154,12 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     parse: (c, block) => ({ kind: "if", cond: parseCond(c), body: block([]) }),
   },
   role: {
-    syntax: "role NAME first WARP warps COUNT registers N { … }",
-    print: (s, b) => `role ${s.name}${printClauses(roleClauses, s, b)}`,
+    syntax: "role NAME first WARP warps COUNT registers N leader { … }",
+    print: (s, b) => `role ${s.name}${printClauses(roleClauses, { ...s, leader: s.leader ?? false }, b)}`,
     parse: (c, block) => {
       const name = c.word("the role's name");
-      return { kind: "role", name, ...parseClauses(c, roleClauses, "role"), body: block([]) };
+      const { leader, ...clauses } = parseClauses(c, roleClauses, "role");
+      return { kind: "role", name, ...clauses, ...(leader ? { leader } : {}), body: block([]) };
     },
   },
   fill: {
@@ -206,6 +214,16 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     syntax: "release %ring @ CHUNK",
     print: printRingEvent,
     parse: (c) => ({ kind: "release", ...parseRingEvent(c) }),
+  },
+  fetch: {
+    syntax: "fetch %ring @ CHUNK",
+    print: printRingEvent,
+    parse: (c) => ({ kind: "fetch", ...parseRingEvent(c) }),
+  },
+  next: {
+    syntax: "next %ring @ CHUNK",
+    print: printRingEvent,
+    parse: (c) => ({ kind: "next", ...parseRingEvent(c) }),
   },
   combine: {
     syntax: "combine ACC { … }",

@@ -1,7 +1,7 @@
 /** The same program for another number of K chunks: what the protocol must survive is any count, not the one at hand. */
-import { freeVars } from "../expr.ts";
+import { add, asLinear, div, freeVars, lit, mod, mul, v } from "../expr.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
-import type { Cond, Expr, Stmt, TileProgram } from "../types.ts";
+import type { Cond, Expr, Stmt, TileProgram, View } from "../types.ts";
 
 type For = Extract<Stmt, { kind: "for" }>;
 
@@ -24,10 +24,14 @@ function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
   const gather = (stmts: readonly Stmt[], into: For[]): void => {
     for (const stmt of stmts) {
       if (stmt.kind === "role") {
-        const consumer = [...eachStmt(stmt.body)].some((s) => s.kind === "wait");
+        const waited = new Set([...eachStmt(stmt.body)].flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
         const loops: For[] = [];
         for (const s of eachStmt(stmt.body))
-          if (s.kind === "for" && (consumes(s) || (!consumer && produces(s)))) loops.push(s);
+          if (
+            s.kind === "for" &&
+            (consumes(s) || (produces(s) && !ringsNamed(s).some((ring) => waited.has(ring))))
+          )
+            loops.push(s);
         lists.push(loops);
       } else {
         if (stmt.kind === "for" && consumes(stmt)) into.push(stmt);
@@ -54,7 +58,7 @@ export function chunkCount(program: TileProgram): number | null {
 
 /**
  * The program with `count` chunks: in the loops over chunks, and wherever `… < N` compares something with their number. Bounds in the
- * upper half of a peeled loop keep their distance from the end. Null when the program does not say its number of chunks in
+ * upper half of a peeled loop keep their distance from the end; chunk numbers of blocks that stay count `count` a tile. Null when the program does not say its number of chunks in
  * that form. Statements keep their order and nesting.
  */
 export function withChunkCount(program: TileProgram, count: number): TileProgram | null {
@@ -72,12 +76,40 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
     cond.op === "<" && constant(cond.rhs) === now && freeVars(cond.lhs).size > 0
       ? { ...cond, rhs: { kind: "const", value: count } }
       : cond;
+  // Blocks that stay number their chunks through: visit * chunks + chunk.
+  const visits = new Set<string>();
+  for (const stmt of eachStmt(program.body))
+    if (stmt.kind === "tiles" && stmt.visit !== null) visits.add(stmt.visit.var);
+  const renumbered = (e: Expr): Expr => {
+    if (visits.size === 0) return e;
+    if (e.kind === "mod") return mod(renumbered(e.lhs), e.divisor);
+    if (e.kind === "div") return div(renumbered(e.lhs), e.divisor);
+    const linear = asLinear(e);
+    if (linear === null) return e;
+    return [...linear.terms].reduce<Expr>(
+      (sum, [name, factor]) =>
+        add(sum, mul(v(name), visits.has(name) && factor % now === 0 ? (factor / now) * count : factor)),
+      lit(linear.constant),
+    );
+  };
+  // Other rings (of accumulators, of tiles) have one chunk a visit whatever the number of K chunks.
+  const chunked = new Set([...loops].flatMap(ringsNamed));
+  const slotted = new Set(program.rings.flatMap((r) => (chunked.has(r.name) ? r.buffers : [])));
+  const inView = (view: View): View =>
+    slotted.has(view.buffer) ? { ...view, slot: renumbered(view.slot) } : view;
   const rebuild = (stmt: Stmt): Stmt => {
     switch (stmt.kind) {
       case "tiles":
       case "combine":
       case "role":
         return { ...stmt, body: stmt.body.map(rebuild) };
+      case "acquire":
+      case "commit":
+      case "wait":
+      case "release":
+        return chunked.has(stmt.ring) ? { ...stmt, at: renumbered(stmt.at) } : stmt;
+      case "mma":
+        return { ...stmt, a: inView(stmt.a), b: inView(stmt.b) };
       case "for": {
         const body = stmt.body.map(rebuild);
         return loops.has(stmt)
@@ -87,12 +119,21 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
       case "if":
         return { ...stmt, cond: inCond(stmt.cond), body: stmt.body.map(rebuild) };
       case "copy":
-        return stmt.when === null ? stmt : { ...stmt, when: inCond(stmt.when) };
+        return {
+          ...stmt,
+          dst: inView(stmt.dst),
+          src: inView(stmt.src),
+          when: stmt.when === null ? null : inCond(stmt.when),
+        };
       default:
         return stmt;
     }
   };
   return { ...program, body: program.body.map(rebuild) };
 }
+
+/** Rings whose chunks a loop numbers by its variable. */
+const ringsNamed = (loop: For): string[] =>
+  [...eachStmt(loop.body)].flatMap((s) => ("at" in s && freeVars(s.at).has(loop.var) ? [s.ring] : []));
 
 const constant = (e: Expr): number | null => (e.kind === "const" ? e.value : null);

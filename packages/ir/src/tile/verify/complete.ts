@@ -26,7 +26,8 @@ export const complete: Verifier = {
     }
     for (const site of subject.sites) {
       const { stmt } = site;
-      if (stmt.kind === "copy" && stmt.dist === null) {
+      // One thread issues a bulk copy.
+      if (stmt.kind === "copy" && stmt.dist === null && stmt.transport !== "tma") {
         const owned = [stmt.src, stmt.dst].some((view) => bufferAt(subject, view.buffer).own !== null);
         if (!owned)
           yield {

@@ -1,15 +1,16 @@
 /** Epilogues read C exactly where beta asks for it, and the tiles cover D once. */
 import { evaluateExpr } from "../expr.ts";
 import type { Stmt } from "../types.ts";
-import type { Fault, Site, Verifier } from "./verifier.ts";
+import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 export const epilogues: Verifier = {
   name: "epilogues",
   code: "TW3120",
   property:
-    "an epilogue has C iff beta is not 0, and asks the launch only for scalars that the problem leaves to it",
+    "an epilogue has C iff beta is not 0, asks the launch only for scalars that the problem leaves to it, and passes D through a shared tile of D's dtype that divides it",
   from: "nest",
-  *check({ program, sites }) {
+  *check(subject) {
+    const { program, sites } = subject;
     for (const site of sites) {
       const { stmt } = site;
       if (stmt.kind !== "epilogue") continue;
@@ -19,6 +20,7 @@ export const epilogues: Verifier = {
           message: stmt.c === null ? `beta is ${stmt.beta} and there is no C` : "reads C although beta is 0",
           hint: stmt.c === null ? "write c VIEW, or beta 0" : "remove c, or give beta a value",
         };
+      if (stmt.via !== null) yield* through(subject, site, stmt.via, stmt.acc.extent);
       for (const name of ["alpha", "beta"] as const)
         if (stmt[name] === "runtime" && program.problem[name] !== "runtime")
           yield {
@@ -29,6 +31,30 @@ export const epilogues: Verifier = {
     }
   },
 };
+
+function* through(
+  subject: Subject,
+  site: Site,
+  name: string,
+  extent: readonly [number, number],
+): Iterable<Fault> {
+  const tile = bufferAt(subject, name);
+  const { dtype } = subject.program.problem.d;
+  if (tile.space !== "shared" || tile.dtype !== dtype)
+    yield {
+      at: site,
+      message: `goes through %${name}, ${tile.dtype} in ${tile.space} memory`,
+      hint: `declare it as shared %${name} ${dtype}[…]`,
+    };
+  else if (tile.shape[0] !== extent[0] || extent[1] % tile.shape[1] !== 0)
+    yield {
+      at: site,
+      message: `passes ${extent.join(" x ")} through ${tile.shape.join(" x ")}`,
+      hint: `all ${extent[0]} rows, and a number of columns that divides ${extent[1]}`,
+    };
+  if (subject.program.rings.some((ring) => ring.buffers.includes(name)))
+    yield { at: site, message: `goes through %${name}, which a ring manages`, hint: "a tile of its own" };
+}
 
 /** Most output tiles that coverage is counted for. */
 const TILE_LIMIT = 1_000_000;

@@ -8,6 +8,9 @@ const transportNeeds: Readonly<Record<Transport, Feature | null>> = {
   "cp.async": "cp.async",
   tma: "tma",
   ldmatrix: "ldmatrix",
+  "tcgen05.ld": "tcgen05",
+  "tcgen05.mma": "tcgen05",
+  clc: "clc",
 };
 const edgeNeeds: Readonly<Record<Edge["kind"], Feature | null>> = {
   barrier: null,
@@ -54,6 +57,8 @@ function* needs(
     const { stmt } = site;
     const feature = stmt.kind === "copy" ? transportNeeds[stmt.transport] : null;
     if (feature !== null) yield { at: site, feature };
+    if (stmt.kind === "epilogue" && stmt.via !== null) yield { at: site, feature: "tma" };
+    if (stmt.kind === "copy" && stmt.multicast !== null) yield { at: site, feature: "cluster" };
     if (stmt.kind === "role" && stmt.registers !== null) yield { at: site, feature: "setmaxnreg" };
   }
   for (const ring of program.rings)

@@ -9,16 +9,18 @@ import { dtypesAgree } from "./dtypes.ts";
 import { epilogues, output } from "./epilogues.ts";
 import { featuresPresent } from "./features.ts";
 import { layouts } from "./layouts.ts";
+import { multicast, visits } from "./multicast.ts";
 import { names } from "./names.ts";
 import { operands } from "./operands.ts";
 import { ownership } from "./ownership.ts";
 import { protocolFault, ringProtocol, sharedBarriers } from "./protocol.ts";
-import { sharedMemory, threads } from "./resources.ts";
+import { sharedMemory, tensorMemory, threads } from "./resources.ts";
 import { rings } from "./rings.ts";
 import { roles } from "./roles.ts";
 import { shapes } from "./shapes.ts";
 import { splits } from "./splits.ts";
 import { stageLegality } from "./stage.ts";
+import { tileSources } from "./tileSources.ts";
 import { vectors } from "./vectors.ts";
 import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
 
@@ -28,8 +30,20 @@ import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
  */
 const groups: readonly (readonly Verifier[])[] = [
   [names],
-  [shapes, operands, dtypesAgree, stageLegality, layouts, threads, roles, rings, splits],
-  [slotRange, bounds, ownership, distributions, epilogues, output, sharedMemory, featuresPresent],
+  [shapes, operands, dtypesAgree, stageLegality, layouts, threads, roles, rings, splits, tileSources],
+  [
+    slotRange,
+    bounds,
+    ownership,
+    distributions,
+    epilogues,
+    output,
+    sharedMemory,
+    tensorMemory,
+    featuresPresent,
+    multicast,
+    visits,
+  ],
   [complete, vectors, ringProtocol, sharedBarriers],
 ];
 

@@ -1,8 +1,9 @@
 /** Layouts describe their tiles and give every element its own place. */
 import { sizeOf } from "../../dtype.ts";
-import { isInjective } from "../../layout/layout.ts";
+import { isInjective, panelsFault } from "../../layout/layout.ts";
 import { swizzleFault } from "../../layout/swizzle.ts";
 import { printLayout } from "../../layout/text.ts";
+import { blockShape } from "../rewrite.ts";
 import type { Buffer } from "../types.ts";
 import type { Fault, Verifier } from "./verifier.ts";
 
@@ -28,7 +29,7 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
     yield { at: buffer, message: "a register tile with a layout", hint: "write own rows(…) cols(…)" };
     return;
   }
-  const [rows, cols] = buffer.shape;
+  const [rows, cols] = blockShape(buffer);
   if (
     layout.shape.length !== 2 ||
     layout.stride.length !== 2 ||
@@ -42,6 +43,15 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
     };
     return;
   }
+  const broken = layout.panels === undefined ? null : panelsFault(layout, layout.panels);
+  if (broken !== null) {
+    yield {
+      at: buffer,
+      message: broken,
+      hint: "write panels<AXIS,EXTENT,STEP>, for instance panels<1,64,8192>",
+    };
+    return;
+  }
   if (!isInjective(layout))
     yield {
       at: buffer,
@@ -49,6 +59,8 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
       hint: `a row stride of ${cols} or more with column stride 1, or the other way round`,
     };
   const { swizzle } = layout;
+  if (space === "global" && layout.panels !== undefined)
+    yield { at: buffer, message: "panels in global memory", hint: "matrices of the caller are plain" };
   if (swizzle === null) return;
   const fault = swizzleFault(swizzle);
   if (fault !== null) yield { at: buffer, message: fault, hint: "for instance swizzle<3,4,3>" };

@@ -14,6 +14,7 @@ import {
   type TileProgram,
   tiers,
   type View,
+  type Visit,
 } from "../../../src/index.ts";
 import { problem } from "./pipelines.ts";
 
@@ -115,6 +116,13 @@ const view = (buffers: readonly Buffer[], vars: readonly string[]): fc.Arbitrary
     ),
   );
 
+const visit: fc.Arbitrary<Visit> = fc.record({
+  var: id,
+  by: fc.constant("stride"),
+  turn: fc.constant(0),
+  of: fc.constantFrom(1, 2, 3),
+});
+
 const scalar = fc.oneof(fc.constant<"runtime">("runtime"), fc.double({ noNaN: true }));
 const guard = fc.tuple(fc.boolean(), fc.boolean());
 
@@ -131,20 +139,21 @@ function statement(
       kind: fc.constant("copy"),
       dst: v,
       src: v,
-      transport: fc.constantFrom("direct", "cp.async", "tma"),
+      transport: fc.constantFrom("direct", "cp.async", "tma", "tcgen05.ld"),
       guard,
       when: fc.option(cond(vars)),
       dist: fc.option(
         fc.record({ threads: small, along: small, vector: small, fastest: fc.constantFrom(0, 1) }),
       ),
       vector: fc.tuple(small, small),
+      multicast: fc.constantFrom(null, null, "m", "n"),
     }),
     fc.record({
       kind: fc.constant("mma"),
       acc: v,
       a: v,
       b: v,
-      atom: fc.constantFrom("fma", "mma.m16n8k16", "wgmma"),
+      atom: fc.constantFrom("fma", "mma.m16n8k16", "wgmma", "tcgen05.f16"),
       walk: fc.constantFrom("rows", "cols", "snake-rows", "snake-cols"),
     }),
     fc.record({ kind: fc.constant("barrier"), id: fc.nat(15) }),
@@ -158,13 +167,14 @@ function statement(
       steps: fc.constantFrom([], problem(epilogueRequest).epilogue),
       guard,
       vector: small,
+      via: fc.constantFrom(null, ...buffers.map((b) => b.name)),
     }),
   ] as fc.Arbitrary<Stmt>[];
   if (rings.length > 0) {
     const ring = fc.constantFrom(...rings).map((r) => r.name);
     leaf.push(
       fc.record({
-        kind: fc.constantFrom("acquire", "commit", "release"),
+        kind: fc.constantFrom("acquire", "commit", "release", "fetch", "next"),
         ring,
         at: expr(vars),
       }) as fc.Arbitrary<Stmt>,
@@ -180,19 +190,27 @@ function statement(
   const body = (more: readonly string[]): fc.Arbitrary<readonly Stmt[]> =>
     fc.array(statement(buffers, rings, [...vars, ...more], depth - 1), { maxLength: 3 });
   const nested: fc.Arbitrary<Stmt>[] = [
-    fc.tuple(id, id, fc.option(fc.record({ var: id, extent: small }))).chain(([row, col, split]) =>
-      fc.record({
-        kind: fc.constant("tiles"),
-        vars: fc.constant([row, col]),
-        extents: fc.tuple(small, small),
-        split: fc.constant(split),
-        raster: fc.oneof(
-          fc.constantFrom({ kind: "row" }, { kind: "col" }),
-          small.map((group) => ({ kind: "grouped", group })),
-        ),
-        body: body(split === null ? [row, col] : [row, col, split.var]),
-      }),
-    ),
+    fc
+      .tuple(id, id, fc.option(fc.record({ var: id, extent: small })), fc.option(visit))
+      .chain(([row, col, split, turns]) =>
+        fc.record({
+          kind: fc.constant("tiles"),
+          vars: fc.constant([row, col]),
+          extents: fc.tuple(small, small),
+          split: fc.constant(split),
+          raster: fc.oneof(
+            fc.constantFrom({ kind: "row" }, { kind: "col" }),
+            small.map((group) => ({ kind: "grouped", group })),
+          ),
+          visit: fc.constant(turns),
+          body: body([
+            row,
+            col,
+            ...(split === null ? [] : [split.var]),
+            ...(turns === null ? [] : [turns.var]),
+          ]),
+        }),
+      ),
     id.chain((name) =>
       fc.record({
         kind: fc.constant("for"),

@@ -1,0 +1,108 @@
+/** Tensor-core kernels, built up: from fragments loaded word by word to the pipelined kernel. */
+import type { Ladder } from "@tilewright/ir";
+
+const large = [4096, 4096, 4096] as const;
+
+export const ladders: readonly Ladder[] = [
+  {
+    name: "hgemm",
+    summary: "f16, all matrices row-major: fragments, swizzle, stages, register pipeline, raster",
+    request: { dtype: "f16" },
+    sizes: { gpu: large, emulator: [256, 256, 128] },
+    steps: [
+      {
+        name: "direct",
+        summary: "copies by the threads, fragments element by element",
+        change:
+          "tile=128x128x64 warp=64x64 stages=1 copy=direct vec=16 ldmatrix=off smem=plain frag=1 spread=1 drain=0 walk=rows raster=row interleave=off store=1",
+      },
+      {
+        name: "ldmatrix",
+        summary: "fragments by ldmatrix.x4, B transposed on the way",
+        change: "ldmatrix=x4",
+      },
+      {
+        name: "swizzle",
+        summary: "rows permuted so that no two lanes meet in a bank",
+        change: "smem=swizzle",
+      },
+      {
+        name: "multistage",
+        summary: "asynchronous copies run two chunks ahead",
+        change: "copy=cp.async stages=3",
+      },
+      {
+        name: "pipelined",
+        summary: "fragments of the next K step load while this one multiplies, across chunks too",
+        change: "frag=2",
+      },
+      { name: "spread", summary: "the copies of a chunk are spread over K steps", change: "spread=2" },
+      { name: "snake", summary: "the walk reuses one operand at each turn", change: "walk=snake-rows" },
+      { name: "stores", summary: "stores of D move a lane's two neighbours", change: "store=2" },
+      { name: "raster", summary: "16 tile rows at a time share tiles in L2", change: "raster=grouped:16" },
+    ],
+  },
+  {
+    name: "tf32",
+    summary: "tf32, all matrices row-major, tiles of 128 x 128 x 16",
+    request: { dtype: "tf32" },
+    sizes: { gpu: large, emulator: [256, 256, 64] },
+    steps: [
+      {
+        name: "direct",
+        summary: "copies by the threads, fragments element by element",
+        change:
+          "tile=128x128x16 warp=64x32 stages=1 copy=direct vec=16 ldmatrix=off smem=plain frag=1 spread=1 drain=0 walk=rows raster=row interleave=off store=1",
+      },
+      {
+        name: "ldmatrix",
+        summary: "A by ldmatrix; B has no transposing form in 32 bits and stays direct",
+        change: "ldmatrix=x4",
+      },
+      {
+        name: "swizzle",
+        summary: "rows permuted so that no two lanes meet in a bank",
+        change: "smem=swizzle",
+      },
+      {
+        name: "double-buffered",
+        summary: "asynchronous copies of the next chunk",
+        change: "copy=cp.async stages=2",
+      },
+      { name: "raster", summary: "8 tile rows at a time share tiles in L2", change: "raster=grouped:8" },
+      {
+        name: "pipelined",
+        summary: "fragments of the next K step load while this one multiplies",
+        change: "frag=2",
+      },
+      { name: "stores", summary: "stores of D move a lane's two neighbours", change: "store=2" },
+    ],
+  },
+  {
+    name: "hgemm-large",
+    summary: "f16, B column-major, tiles of 128 x 256 x 64: the large kernel, optimisation by optimisation",
+    request: { dtype: "f16", b: { layout: "col" } },
+    sizes: { gpu: large, emulator: [256, 512, 192] },
+    steps: [
+      {
+        name: "ldmatrix",
+        summary: "ldmatrix and swizzle, copies by the threads",
+        change:
+          "tile=128x256x64 warp=64x64 stages=1 copy=direct vec=16 ldmatrix=x4 smem=swizzle frag=1 spread=1 drain=0 walk=rows raster=row interleave=off store=2",
+      },
+      {
+        name: "multistage",
+        summary: "asynchronous copies, two chunks ahead",
+        change: "copy=cp.async stages=3",
+      },
+      { name: "pipelined", summary: "fragments of the next K step load early", change: "frag=2" },
+      { name: "snake", summary: "the walk reuses one operand at each turn", change: "walk=snake-rows" },
+      { name: "raster", summary: "8 tile rows at a time share tiles in L2", change: "raster=grouped:8" },
+      {
+        name: "interleave",
+        summary: "columns dealt to the instructions so that a lane stores 16 bytes of D",
+        change: "interleave=on store=8",
+      },
+    ],
+  },
+];

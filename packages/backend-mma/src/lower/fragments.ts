@@ -1,0 +1,57 @@
+/** Fragments from shared memory: by ldmatrix, or a register at a time. */
+import {
+  CannotLower,
+  type Context,
+  loadRun,
+  ownedPosition,
+  ownedTile,
+  ownerOf,
+  packElements,
+  type StmtOf,
+  sharedAddress,
+} from "@tilewright/codegen";
+import { bufferOf, matrixLoad, type OwnedRegister, ownedRegisters, sizeOf } from "@tilewright/ir";
+import { type Operand, vec } from "@tilewright/ptx";
+
+/** A fragment by ldmatrix: addresses and registers follow from the owner. */
+export function loadMatrices(ctx: Context, copy: StmtOf<"copy">): void {
+  const [src, dst] = [bufferOf(ctx.program, copy.src.buffer), bufferOf(ctx.program, copy.dst.buffer)];
+  const contiguous = src.layout?.stride[0] === 1 ? 0 : 1;
+  const load = matrixLoad(ownerOf(dst), sizeOf(src.dtype), contiguous, copy.vector[1]);
+  if (!load) throw new CannotLower(`%${dst.name} <- %${src.name}`, "ldmatrix cannot deliver this fragment");
+  const tile = ownedTile(ctx, dst.name, ctx.constant(copy.dst.slot, `slot of %${dst.name}`));
+  const position = ownedPosition(ctx.values, load.address);
+  const form = `ldmatrix.sync.aligned.m8n8.x${load.count}${load.trans ? ".trans" : ""}.shared.b16`;
+  for (const { register, row, col } of ownedRegisters(load.address)) {
+    const registers = tile.registers.slice(register * load.count, (register + 1) * load.count);
+    ctx.emitAny(null, form, vec(...registers), sharedAddress(ctx, copy.src, position, row, col));
+  }
+}
+
+/** A fragment element by element, or a register at a time where its elements are neighbours in memory. */
+export function loadElements(ctx: Context, copy: StmtOf<"copy">): void {
+  const [src, dst] = [bufferOf(ctx.program, copy.src.buffer), bufferOf(ctx.program, copy.dst.buffer)];
+  const position = ownedPosition(ctx.values, ownerOf(dst));
+  const tile = ownedTile(ctx, dst.name, ctx.constant(copy.dst.slot, `slot of %${dst.name}`));
+  const size = sizeOf(src.dtype);
+  const { packed } = tile;
+  const at = ({ row, col }: OwnedRegister): Operand => sharedAddress(ctx, copy.src, position, row, col);
+  const elements = [...tile.elements].sort((x, y) => x.register - y.register);
+  for (let i = 0; i < elements.length; i += packed) {
+    const [first, ...others] = elements.slice(i, i + packed);
+    if (!first) continue;
+    const register = tile.at(first.register);
+    if (size > 4) ctx.emitAny(null, "ld.shared.f64", register, at(first));
+    else if (copy.vector[0] % packed === 0)
+      loadRun(ctx, null, "shared", src.dtype, packed, [register], at(first));
+    else {
+      const parts = [first, ...others].map((element) => {
+        const d = ctx.entry.reg("b32", "x");
+        loadRun(ctx, null, "shared", src.dtype, 1, [d], at(element));
+        return d;
+      });
+      const [word] = packElements(ctx, null, size === 1 ? 1 : 2, parts);
+      if (word) ctx.emitAny(null, "mov.b32", register, word);
+    }
+  }
+}

@@ -1,0 +1,216 @@
+/** `tilewright ladder`: a kernel built up from schedules alone, each step beside the one before. */
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import type { chooseDevice } from "@tilewright/runtime";
+import { z } from "zod";
+import type { BenchPorts } from "../bench/ports.ts";
+import { codes, problemWith } from "../codes.ts";
+import { sha256 } from "../files/hash.ts";
+import { type Command, defineCommand, type Session } from "../kit/command.ts";
+import { exitCodes } from "../kit/exit.ts";
+import { choice, count, number, optionalArgument, seed, text } from "../kit/flags.ts";
+import { countLadder } from "../ladder/emulate.ts";
+import { measureLadder } from "../ladder/measure.ts";
+import { type PlannedLadder, planLadders, usualLadderArch } from "../ladder/plan.ts";
+import { renderLadders } from "../ladder/render.ts";
+import type { LadderOutcome, LadderResult, StepOutcome } from "../ladder/result.ts";
+import { compileFlags, problemFlags } from "../request/flags.ts";
+import { openRunDevice } from "../run/device.ts";
+
+const group = "Execution";
+
+const args = z.strictObject({
+  name: optionalArgument("which ladder (default: all of the first backend that has any)", "NAME"),
+  ...problemFlags,
+  arch: compileFlags.arch,
+  backend: compileFlags.backend,
+  device: choice(
+    "where to run: auto takes a GPU that fits, else the emulator (default auto)",
+    ["auto", "cuda", "emulator"],
+    { group },
+  ),
+  vs: choice(
+    "measure cuBLASLt beside the steps, or nothing (default: cublas where it is found)",
+    ["cublas", "none"],
+    {
+      group,
+    },
+  ),
+  seed: seed("of the inputs and of the order of launches", 1, { group }),
+  seconds: number("device time of each ladder on a GPU (default 2)", { hint: "S", group }),
+  timeout: count("seconds after which a measurement is stopped (default 300)", 86_400, {
+    hint: "SECONDS",
+    group,
+  }),
+  cublaslt: text("libcublasLt to use, as in bench", { hint: "PATH", group }),
+});
+type Args = z.output<typeof args>;
+
+/** What is printed of every ladder, before anything has run. */
+function outcomeOf({ backend, ladder, problem, steps }: PlannedLadder): LadderOutcome {
+  return {
+    name: ladder.name,
+    backend: backend.id,
+    summary: ladder.summary,
+    problem: problem as LadderOutcome["problem"],
+    peer: null,
+    steps: steps.map(({ name, summary, change, schedule, artifact, refused }): StepOutcome => {
+      const launch = artifact?.kernels[0]?.launch;
+      return {
+        name,
+        summary,
+        change,
+        schedule,
+        refused:
+          refused?.map(
+            ({ code, message, hint }) => `${code} ${message}${hint === undefined ? "" : `; ${hint}`}`,
+          ) ?? null,
+        ptxSha256: artifact === null ? null : sha256(artifact.ptx),
+        smemBytes: launch === undefined ? null : launch.dynamicSmem + launch.staticSmem,
+        counted: null,
+        timed: null,
+      };
+    }),
+  };
+}
+
+interface Climbed {
+  readonly result: LadderResult;
+  readonly wrong: readonly Diagnostic[];
+}
+
+async function onEmulator(
+  session: Session,
+  args: Args,
+  arch: string,
+  planned: readonly PlannedLadder[],
+): Promise<Checked<Climbed>> {
+  const device = await openRunDevice({ kind: "emulator", arch, isolation: false });
+  if (!device.ok) return device;
+  const wrong: Diagnostic[] = [];
+  const ladders: LadderOutcome[] = [];
+  try {
+    for (const one of planned) {
+      const counted = await countLadder(session, device.value, one, args.seed);
+      if (!counted.ok) return counted;
+      wrong.push(...counted.value.wrong);
+      const outcome = outcomeOf(one);
+      const steps = outcome.steps.map((step, i) => ({
+        ...step,
+        counted: counted.value.steps.get(i) ?? null,
+      }));
+      ladders.push({ ...outcome, steps });
+    }
+  } finally {
+    device.value.close();
+  }
+  const { name: deviceName } = device.value;
+  return ok({ wrong, result: { ok: wrong.length === 0, arch, device: "emulator", deviceName, ladders } });
+}
+
+async function onGpu(
+  session: Session,
+  args: Args,
+  arch: string,
+  planned: readonly PlannedLadder[],
+  index: number,
+  ports: BenchPorts,
+): Promise<Checked<Climbed>> {
+  const cublas = await cublasOf(session, args, ports);
+  if (!cublas.ok) return cublas;
+  const timeout = args.timeout ?? 300;
+  const opened = await ports.open({ index, cublas: cublas.value, isolation: true, timeout });
+  if (!opened.ok) return opened;
+  const bench = opened.value;
+  const wishes = { index, cublas: cublas.value, seed: args.seed, seconds: args.seconds ?? 2 };
+  const ladders: LadderOutcome[] = [];
+  const wrong: Diagnostic[] = [];
+  try {
+    for (const one of planned) {
+      const label = `measuring the ${one.steps.length} steps of ${one.ladder.name}`;
+      const measured = await session.working(label, () => measureLadder(session.context, one, wishes, bench));
+      if (!measured.ok) return measured;
+      const { peer, steps: timed, wrong: failed } = measured.value;
+      wrong.push(...failed);
+      const outcome = outcomeOf(one);
+      const steps = outcome.steps.map((step, i) => ({ ...step, timed: timed.get(i) ?? null }));
+      ladders.push({ ...outcome, steps, peer });
+    }
+  } finally {
+    bench.close();
+  }
+  return ok({
+    wrong,
+    result: { ok: wrong.length === 0, arch, device: "cuda", deviceName: bench.name, ladders },
+  });
+}
+
+/** Path of cuBLASLt; null where none is wanted, or none is there and nobody asked for it. */
+async function cublasOf(session: Session, args: Args, ports: BenchPorts): Promise<Checked<string | null>> {
+  if (args.vs === "none") return ok(null);
+  const found = await ports.cublas({ library: args.cublaslt, env: session.context.env });
+  if (found.ok) return ok(found.value.library);
+  if (args.vs !== undefined || args.cublaslt !== undefined) return found;
+  session.note(`without cuBLAS: ${found.error.map((one) => one.message).join("; ")}`);
+  return ok(null);
+}
+
+async function climb(session: Session, args: Args, ports: LadderPorts): Promise<Checked<Climbed>> {
+  const [arch = usualLadderArch(args), ...others] = args.arch ?? [];
+  if (others.length > 0)
+    return err([
+      problemWith(codes.conflict, "--arch", "a ladder takes one architecture", { hint: `--arch ${arch}` }),
+    ]);
+  const {
+    arch: _arch,
+    device: kind = "auto",
+    vs: _vs,
+    seed: _seed,
+    seconds,
+    timeout: _timeout,
+    cublaslt: _lt,
+    ...wishes
+  } = args;
+  if (seconds !== undefined && !(seconds > 0))
+    return err([problemWith(codes.badValue, "--seconds", `${seconds} is not above 0`)]);
+  // Before any device is looked for: a wrong name should say so on every machine.
+  const small = planLadders(session.context, wishes, arch, "emulator");
+  if (!small.ok) return small;
+  const device = await ports.choose({ kind, arch });
+  if (!device.ok) return device;
+  if (device.value.kind === "emulator") {
+    if (device.value.note !== null) session.note(device.value.note);
+    return onEmulator(session, args, arch, small.value);
+  }
+  const large = session.working("compiling", () => planLadders(session.context, wishes, arch, "gpu"));
+  return large.ok ? onGpu(session, args, arch, large.value, device.value.index, ports) : large;
+}
+
+/** What the command touches of the machine. */
+export interface LadderPorts extends BenchPorts {
+  choose: typeof chooseDevice;
+}
+
+/** The command on these ports. */
+export const ladderCommand = (ports: LadderPorts): Command =>
+  defineCommand({
+    name: "ladder",
+    summary: "build a kernel up from schedules alone, and see what each optimisation is worth",
+    about: `Backends name ladders: lists of schedules in which each changes a few fields of the one before. On a GPU all steps are measured
+interleaved beside cuBLASLt; without one they run on the emulator, which counts what each executed and moved, and its bank conflicts.
+Every step's numbers are checked. Sizes, types and layouts are the ladder's unless flags say otherwise; the usual sizes are small on the
+emulator. Ends with exit code 5 when a number or a hazard is wrong.`,
+    args,
+    positionals: ["name"],
+    examples: [
+      { what: "from fragments loaded word by word to the pipelined kernel", line: "ladder --arch sm_80" },
+      { what: "one ladder by name, of your size", line: "ladder sgemm --arch sm_70 -m 128 -n 128 -k 32" },
+      { what: "for a program", line: "ladder hgemm --arch sm_80 --device emulator --json" },
+    ],
+    async run(session, args) {
+      const climbed = await climb(session, args, ports);
+      if (!climbed.ok) return session.fail(climbed.error);
+      const { result, wrong } = climbed.value;
+      session.result(result, () => renderLadders(result, session.paint));
+      return wrong.length === 0 ? exitCodes.ok : session.report(wrong);
+    },
+  });

@@ -1,0 +1,62 @@
+/** Steps of a ladder on the emulator: numbers, hazards, and what each executed and moved. */
+import { type Checked, type Diagnostic, ok } from "@tilewright/ir";
+import { entryOf } from "../compile/artefacts.ts";
+import type { Session } from "../kit/command.ts";
+import type { RunDevice } from "../run/device.ts";
+import { execute } from "../run/execute.ts";
+import { makeInputs } from "../run/inputs.ts";
+import type { PlannedLadder } from "./plan.ts";
+import { realNumber, type StepOutcome } from "./result.ts";
+
+/** Opcodes that multiply matrices: `mma.sync…`, `wgmma.mma_async…`, `tcgen05.mma…`. */
+const matrixOpcode = /^(w?mma\b|wgmma\.mma_async|tcgen05\.mma)/;
+
+export interface Counted {
+  /** By the number of the step; steps that were refused have none. */
+  readonly steps: ReadonlyMap<number, NonNullable<StepOutcome["counted"]>>;
+  readonly wrong: readonly Diagnostic[];
+}
+
+/** Run every step once. Errors are runs that could not start. */
+export async function countLadder(
+  session: Session,
+  device: Pick<RunDevice, "kind" | "name" | "gemm">,
+  { ladder, problem, steps }: PlannedLadder,
+  seed: number,
+): Promise<Checked<Counted>> {
+  const inputs = makeInputs(problem, {}, { distribution: { kind: "normal" }, seed, checked: true });
+  if (!inputs.ok) return inputs;
+  const counted = new Map<number, NonNullable<StepOutcome["counted"]>>();
+  const wrong: Diagnostic[] = [];
+  for (const [index, { name, artifact }] of steps.entries()) {
+    if (artifact === null) continue;
+    const options = { orders: ["eager"], seed, hazards: "all", check: true } as const;
+    const file = `${entryOf(artifact)}.ptx`;
+    const ran = await execute(session, device, artifact, inputs.value, options, file);
+    if (!ran.ok) return ran;
+    const { counters, check, hazards } = ran.value;
+    wrong.push(
+      ...ran.value.wrong.map((one) => ({ ...one, message: `${ladder.name}, ${name}: ${one.message}` })),
+    );
+    if (counters === null) continue;
+    const { warpInstructions, barriers, sharedWavefronts, sharedConflicts } = counters;
+    const { globalBytesRead, globalBytesWritten, sharedBytesRead, sharedBytesWritten } = counters;
+    counted.set(index, {
+      warpInstructions,
+      matrixInstructions: Object.entries(counters.instructions).reduce(
+        (sum, [opcode, count]) => sum + (matrixOpcode.test(opcode) ? count : 0),
+        0,
+      ),
+      globalBytesRead,
+      globalBytesWritten,
+      sharedBytesRead,
+      sharedBytesWritten,
+      barriers,
+      sharedWavefronts,
+      sharedConflicts,
+      boundRatio: realNumber(check?.boundRatio ?? Number.NaN),
+      hazards: hazards.length,
+    });
+  }
+  return ok({ steps: counted, wrong });
+}

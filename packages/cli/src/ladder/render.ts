@@ -1,0 +1,102 @@
+/** Ladders as text. */
+import { printProblem, problemSchema } from "@tilewright/ir";
+import type { Paint } from "../output/colour.ts";
+import { trim } from "../output/format.ts";
+import { type Column, type Row, renderTable } from "../output/table.ts";
+import type { LadderOutcome, LadderResult, StepOutcome } from "./result.ts";
+
+const right = (head: string): Column => ({ head, align: "right" });
+const kib = (bytes: number): string => `${trim(bytes / 1024)} KiB`;
+const grouped = (count: number): string => count.toLocaleString("en-US");
+
+export function renderLadders({ arch, deviceName, device, ladders }: LadderResult, paint: Paint): string {
+  return ladders
+    .map((ladder) => {
+      const problem = problemSchema.parse(ladder.problem);
+      const title = `${paint("bold", `${ladder.name} (${ladder.backend}): ${ladder.summary}`)}\n`;
+      const where = `${printProblem(problem)}\n${arch} on ${deviceName}\n`;
+      const table = device === "cuda" ? timedTable(ladder, paint) : countedTable(ladder, paint);
+      const list = ladder.steps.map(({ name, change }) => `${name}: ${change}\n`).join("");
+      return `${title}${where}\n${table}\n${list}`;
+    })
+    .join("\n");
+}
+
+/** The cell of a step that did not run. */
+const refusal = ({ refused }: StepOutcome): Row => [
+  { text: `not legal here: ${refused?.join("; ") ?? "did not run"}`, style: "yellow" },
+];
+
+const firstCells = ({ name, smemBytes }: StepOutcome, index: number): Row => [
+  String(index + 1),
+  name,
+  smemBytes === null ? "" : kib(smemBytes),
+];
+
+function countedTable({ steps }: LadderOutcome, paint: Paint): string {
+  const columns: readonly Column[] = [
+    right(""),
+    { head: "step" },
+    right("shared"),
+    right("warp instr."),
+    right("mma"),
+    right("bank conflicts"),
+    right("of wavefronts"),
+    right("shared read"),
+    right("shared written"),
+    right("global read"),
+    right("barriers"),
+    right("error/bound"),
+    right("hazards"),
+  ];
+  const rows = steps.map((step, index): Row => {
+    const { counted } = step;
+    if (counted === null) return [...firstCells(step, index), ...refusal(step)];
+    const share = counted.sharedWavefronts === 0 ? 0 : counted.sharedConflicts / counted.sharedWavefronts;
+    return [
+      ...firstCells(step, index),
+      grouped(counted.warpInstructions),
+      grouped(counted.matrixInstructions),
+      { text: grouped(counted.sharedConflicts), style: counted.sharedConflicts === 0 ? "green" : "yellow" },
+      `${trim(100 * share)} %`,
+      kib(counted.sharedBytesRead),
+      kib(counted.sharedBytesWritten),
+      kib(counted.globalBytesRead),
+      grouped(counted.barriers),
+      typeof counted.boundRatio === "number" ? trim(counted.boundRatio) : counted.boundRatio,
+      { text: String(counted.hazards), style: counted.hazards === 0 ? "green" : "red" },
+    ];
+  });
+  return renderTable(columns, rows, paint);
+}
+
+function timedTable({ steps, peer }: LadderOutcome, paint: Paint): string {
+  const columns: readonly Column[] = [
+    right(""),
+    { head: "step" },
+    right("shared"),
+    right("us"),
+    right("TFLOP/s"),
+    right("gain"),
+    right("of cuBLASLt"),
+    right("error/bound"),
+  ];
+  let before: number | null = null;
+  const rows = steps.map((step, index): Row => {
+    const { timed } = step;
+    if (timed === null) return [...firstCells(step, index), ...refusal(step)];
+    const gain = before === null ? "" : `x${trim(before / timed.us)}`;
+    before = timed.us;
+    return [
+      ...firstCells(step, index),
+      timed.us.toFixed(1),
+      timed.tflops.toFixed(1),
+      gain,
+      peer === null ? "" : (peer.us / timed.us).toFixed(3),
+      typeof timed.boundRatio === "number" ? trim(timed.boundRatio) : timed.boundRatio,
+    ];
+  });
+  const peers: readonly Row[] =
+    peer === null ? [] : [["", "cuBLASLt", "", peer.us.toFixed(1), peer.tflops.toFixed(1), "", "1"]];
+  return renderTable(columns, [...rows, ...peers], paint);
+}

@@ -1,0 +1,267 @@
+/** What lowering carries along: the program, the emitted code, loop state, the active predicate, and memoised values of both scopes. */
+import {
+  asLinear,
+  type Cond,
+  type Expr,
+  sub,
+  substituteCond,
+  substituteExpr,
+  type Target,
+  type TileProgram,
+} from "@tilewright/ir";
+import {
+  type AddressOperand,
+  type EntryBuilder,
+  imm,
+  type Operand,
+  type OperandsOf,
+  param,
+} from "@tilewright/ptx";
+import { Code, type Pred, type Reg } from "./code.ts";
+import type { Engine } from "./engine.ts";
+import type { SharedMap } from "./smem.ts";
+import { Values } from "./values.ts";
+
+/** A dynamic loop being emitted. */
+export interface LoopState {
+  readonly var: string;
+  readonly counter: Reg<"u32">;
+  readonly from: number;
+  readonly to: number;
+  /** Stands before the loop's label: initial values of running registers. */
+  readonly pre: Code;
+  /** Stands at the end of each iteration: steps of running registers. */
+  readonly latch: Code;
+  /** Running registers and their kin, valid in the whole loop. */
+  readonly running: Map<string, Reg>;
+  /** Values computed in this iteration, at its top or at first use; the code list keeps them unpredicated. */
+  readonly iteration: Map<string, Reg>;
+}
+
+/** A hand-edited program that is well-formed but that this backend cannot express. Caught by `lower`, turned into a diagnostic. */
+export class CannotLower extends Error {
+  readonly at: string;
+  constructor(at: string, message: string) {
+    super(message);
+    this.at = at;
+  }
+}
+
+export class Context {
+  readonly program: TileProgram;
+  readonly target: Target;
+  readonly engine: Engine;
+  readonly entry: EntryBuilder;
+  readonly shared: SharedMap;
+  readonly root = new Code();
+  /** Where invariants go: the kernel's prologue, later the epilogue's. */
+  prologue: Code;
+  values: Values;
+  /** Where instructions go now. */
+  body: Code;
+  /** Dynamic loops, outermost first. At most one is open at a time: K chunks. */
+  loop: LoopState | null = null;
+  /** Constants of unrolled loops. */
+  readonly constants = new Map<string, number>();
+  /** Registers of tile coordinates; null for the only tile of an axis. */
+  readonly tileVars = new Map<string, { readonly reg: Reg<"u32"> | null; readonly extent: number }>();
+  /** Predicate of the enclosing `if`s; null outside. */
+  active: Pred | null = null;
+  readonly registers = new Map<string, readonly Reg[]>();
+  readonly #invariants = new Map<string, Reg>();
+  readonly #invariantNames = new Set<string>();
+
+  constructor(program: TileProgram, target: Target, engine: Engine, entry: EntryBuilder, shared: SharedMap) {
+    this.program = program;
+    this.target = target;
+    this.engine = engine;
+    this.entry = entry;
+    this.shared = shared;
+    this.prologue = this.root.nest();
+    this.body = this.root.nest();
+    this.values = new Values(entry, this.prologue, program.launch.threads / 32);
+  }
+
+  /** Emit under the active predicate, joined with another. */
+  emit<const M extends string>(guard: Pred | null, mnemonic: M, ...operands: OperandsOf<M>): void {
+    this.body.emit(this.both(guard, this.active), mnemonic, ...operands);
+  }
+
+  /** The same for a mnemonic that is put together at run time. */
+  emitAny(guard: Pred | null, mnemonic: string, ...operands: Operand[]): void {
+    this.body.emitAny(this.both(guard, this.active), mnemonic, operands);
+  }
+
+  /** Everything that `emit` emits goes into `code` rather than here, under no predicate: for values of the prologue. */
+  into<T>(code: Code, make: () => T): T {
+    const [body, active] = [this.body, this.active];
+    this.body = code;
+    this.active = null;
+    const made = make();
+    this.body = body;
+    this.active = active;
+    return made;
+  }
+
+  /** An expression with the constants of unrolled loops put in. */
+  fold(e: Expr): Expr {
+    return substituteExpr(e, this.constants);
+  }
+
+  /** Affine form of an expression over tile and loop variables. */
+  linear(e: Expr): { readonly constant: number; readonly terms: ReadonlyMap<string, number> } {
+    const form = asLinear(this.fold(e));
+    if (!form) throw new CannotLower("expression", "an index must be affine in the tile and loop variables");
+    return form;
+  }
+
+  /** The value of an expression that unrolling has made constant. */
+  constant(e: Expr, at: string): number {
+    const { constant, terms } = this.linear(e);
+    if (terms.size > 0) throw new CannotLower(at, "must be constant once loops are unrolled");
+    return constant;
+  }
+
+  /** The kernel parameter of an operand or scalar: `p_a`, `p_alpha`. */
+  param(name: string): AddressOperand {
+    return param(`p_${name.toLowerCase()}`);
+  }
+
+  /** A register computed once in the prologue, memoised. */
+  invariant<T extends Reg>(key: string, make: (code: Code) => T): T {
+    const known = this.#invariants.get(key);
+    if (known) return known as T;
+    const reg = make(this.prologue);
+    this.#invariants.set(key, reg);
+    this.#invariantNames.add(reg.name);
+    return reg;
+  }
+
+  /**
+   * Compute invariants anew from here on. Values of the prologue that the epilogue shared would hold registers
+   * through the whole main loop; recomputing them costs a few instructions once.
+   */
+  restartInvariants(): void {
+    this.prologue = this.body.nest();
+    this.values = new Values(this.entry, this.prologue, this.values.warps);
+    this.#invariants.clear();
+    this.#invariantNames.clear();
+  }
+
+  /** Conjunction in a register of its own, computed here: for predicates that are used once. */
+  conjunction(a: Pred, b: Pred): Pred {
+    const p = this.entry.reg("pred", "p");
+    this.body.emit(null, "and.pred", p, a, b);
+    return p;
+  }
+
+  /** A value of this iteration of the open loop; of the prologue when no loop is open. Emitted unpredicated at first use. */
+  perIteration<T extends Reg>(key: string, make: (code: Code) => T): T {
+    if (!this.loop) return this.invariant(key, make);
+    const known = this.loop.iteration.get(key);
+    if (known) return known as T;
+    const reg = make(this.body);
+    this.loop.iteration.set(key, reg);
+    return reg;
+  }
+
+  /** Truth of a uniform condition: known, or a predicate register. */
+  condition(c: Cond): boolean | Pred {
+    const cond = substituteCond(c, this.constants);
+    const { constant, terms } = this.linear(sub(cond.lhs, cond.rhs));
+    const range = this.#rangeOf(terms, constant);
+    const known = range && decide(cond.op, range);
+    if (known !== null && known !== undefined) return known;
+    const [term, more] = [...terms];
+    if (!term || more || term[1] !== 1)
+      throw new CannotLower(
+        "condition",
+        "a condition must compare one loop or tile variable with a constant",
+      );
+    const reg = this.variable(term[0]);
+    const key = `${reg.name}${cond.op}${-constant}`;
+    const make = (code: Code): Pred => {
+      const p = this.entry.reg("pred", "p");
+      code.emitAny(null, `setp.${comparisons[cond.op]}.s32`, [p, reg, imm(-constant)]);
+      return p;
+    };
+    return this.loop?.var === term[0] ? this.perIteration(key, make) : this.invariant(key, make);
+  }
+
+  /** Register of a tile or loop variable. */
+  variable(name: string): Reg<"u32"> {
+    const tile = this.tileVars.get(name);
+    if (tile?.reg) return tile.reg;
+    if (this.loop?.var === name) return this.loop.counter;
+    throw new CannotLower(`%${name}`, "is not in scope here");
+  }
+
+  /** Conjunction of two predicates; null is true. */
+  both(a: Pred | null, b: Pred | null): Pred | null {
+    if (a === null || b === null || a === b) return a ?? b;
+    const key = `${a.name}&${b.name}`;
+    const make = (code: Code): Pred => {
+      const p = this.entry.reg("pred", "p");
+      code.emit(null, "and.pred", p, a, b);
+      return p;
+    };
+    const fixed = this.#invariantNames.has(a.name) && this.#invariantNames.has(b.name);
+    return fixed ? this.invariant(key, make) : this.perIteration(key, make);
+  }
+
+  /** A value that the open loop does not change: kept through it or computed in each chunk, as the engine's budget says. */
+  loopInvariant<T extends Reg>(key: string, make: (code: Code) => T): T {
+    return this.engine.budget.invariants === "kept"
+      ? this.invariant(key, make)
+      : this.perIteration(key, make);
+  }
+
+  /** Whether a predicate holds its value for the whole kernel. */
+  isInvariant(p: Pred): boolean {
+    return this.#invariantNames.has(p.name);
+  }
+
+  #rangeOf(terms: ReadonlyMap<string, number>, constant: number): readonly [number, number] | null {
+    let [low, high] = [constant, constant];
+    for (const [name, factor] of terms) {
+      const tile = this.tileVars.get(name);
+      const range: readonly [number, number] | null = tile
+        ? [0, tile.extent - 1]
+        : this.loop?.var === name
+          ? [this.loop.from, this.loop.to - 1]
+          : null;
+      if (!range) return null;
+      low += Math.min(range[0] * factor, range[1] * factor);
+      high += Math.max(range[0] * factor, range[1] * factor);
+    }
+    return [low, high];
+  }
+}
+
+/** PTX names of signed comparisons. */
+const comparisons: Readonly<Record<Cond["op"], string>> = {
+  "<": "lt",
+  "<=": "le",
+  "==": "eq",
+  "!=": "ne",
+  ">=": "ge",
+  ">": "gt",
+};
+
+/** Whether `difference op 0` holds for all, none or some values of the range. */
+function decide(op: Cond["op"], [low, high]: readonly [number, number]): boolean | null {
+  switch (op) {
+    case "<":
+      return high < 0 ? true : low >= 0 ? false : null;
+    case "<=":
+      return high <= 0 ? true : low > 0 ? false : null;
+    case ">":
+      return low > 0 ? true : high <= 0 ? false : null;
+    case ">=":
+      return low >= 0 ? true : high < 0 ? false : null;
+    case "==":
+      return low === 0 && high === 0 ? true : low > 0 || high < 0 ? false : null;
+    case "!=":
+      return low > 0 || high < 0 ? true : low === 0 && high === 0 ? false : null;
+  }
+}

@@ -1,0 +1,167 @@
+/** Copies between global and shared memory by the threads of a block: through registers, or by cp.async. */
+import { bufferOf, type Distribution, type DType, sizeOf } from "@tilewright/ir";
+import { imm, type Operand } from "@tilewright/ptx";
+import type { Code, Pred, Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+import { elementGuard, globalAddress } from "./globalAddress.ts";
+import { stagedRun } from "./registers.ts";
+import { sharedAddress } from "./sharedAddress.ts";
+import { type DistributedStep, distributedSteps } from "./threads.ts";
+import { freshRun, loadRun, runLength, sliceRun, storeRun, zeroOf } from "./words.ts";
+
+type Copy = StmtOf<"copy">;
+
+/** The distribution of a copy over threads; `CannotLower` without one. */
+export function distOf(copy: Copy): Distribution {
+  if (!copy.dist)
+    throw new CannotLower(`%${copy.dst.buffer} <- %${copy.src.buffer}`, "has no distribution over threads");
+  return copy.dist;
+}
+
+/** Threads that take part at the edges of a distributed copy; null when all do. */
+export function participation(ctx: Context, step: DistributedStep): Pred | null {
+  return step.limits.reduce<Pred | null>((all, { coordinate, below }) => {
+    const inside = ctx.invariant(`${coordinate.name}<${below}`, (code) => {
+      const p = ctx.entry.reg("pred", "p");
+      code.emit(null, "setp.lt.s32", p, coordinate, imm(below));
+      return p;
+    });
+    return ctx.both(all, inside);
+  }, null);
+}
+
+/** Load a run from global memory; elements outside the matrix read 0. */
+export function loadGuarded(
+  ctx: Context,
+  dtype: DType,
+  count: number,
+  registers: readonly Reg[],
+  address: Operand,
+  guard: Pred | null | "outside",
+  taking: Pred | null,
+): void {
+  if (guard !== null) zero(ctx, dtype, registers, guard, taking);
+  if (guard === "outside") return;
+  loadRun(ctx, ctx.both(guard, taking), "global", dtype, count, registers, address);
+}
+
+/** Zeros under a guarded load. Where the guard never changes they are written once, before the loop: a load that is off stays off. */
+function zero(
+  ctx: Context,
+  dtype: DType,
+  registers: readonly Reg[],
+  guard: Pred | "outside",
+  taking: Pred | null,
+): void {
+  const { loop } = ctx;
+  const once = loop !== null && (guard === "outside" || ctx.isInvariant(guard));
+  const [mnemonic, nothing] = zeroOf(dtype);
+  for (const register of registers) {
+    if (!once) ctx.emitAny(taking, mnemonic, register, nothing);
+    else if (!loop.running.has(`zero ${register.name}`)) {
+      loop.running.set(`zero ${register.name}`, register);
+      loop.pre.emitAny(null, mnemonic, [register, nothing]);
+    }
+  }
+}
+
+/** global -> staging registers. */
+export function loadStaged(ctx: Context, copy: Copy): void {
+  const dist = distOf(copy);
+  const run = stagedRun(ctx, copy.dst.buffer, dist);
+  distributedSteps(ctx.values, dist, copy.src.extent).forEach((step, i) => {
+    loadStep(ctx, copy, dist, step, run(i));
+  });
+}
+
+function loadStep(
+  ctx: Context,
+  copy: Copy,
+  dist: Distribution,
+  step: DistributedStep,
+  registers: readonly Reg[],
+): void {
+  const guard = elementGuard(ctx, copy.src, copy.guard, step.position, step.row, step.col);
+  const address = globalAddress(ctx, copy.src, step.position, step.row, step.col);
+  const { dtype } = bufferOf(ctx.program, copy.src.buffer);
+  loadGuarded(ctx, dtype, dist.vector, registers, address, guard, participation(ctx, step));
+}
+
+/** Staging registers -> shared. */
+export function storeStaged(ctx: Context, copy: Copy): void {
+  const dist = distOf(copy);
+  const run = stagedRun(ctx, copy.src.buffer, dist);
+  distributedSteps(ctx.values, dist, copy.dst.extent).forEach((step, i) => {
+    storeStep(ctx, copy, dist, step, run(i));
+  });
+}
+
+/** Store one vector of a distributed copy to shared memory, `copy.vector[1]` elements at a time. */
+function storeStep(
+  ctx: Context,
+  copy: Copy,
+  dist: Distribution,
+  step: DistributedStep,
+  registers: readonly Reg[],
+): void {
+  const width = copy.vector[1];
+  const { dtype } = bufferOf(ctx.program, copy.dst.buffer);
+  for (let e = 0; e < dist.vector; e += width) {
+    const [row, col] = dist.fastest === 1 ? [step.row, step.col + e] : [step.row + e, step.col];
+    const address = sharedAddress(ctx, copy.dst, step.position, row, col);
+    const taking = participation(ctx, step);
+    const part = sliceRun(ctx, taking, dtype, registers, e, width);
+    storeRun(ctx, taking, "shared", dtype, width, part, address);
+  }
+}
+
+/** global -> shared through registers. Loads in batches, each followed by its stores, so that those of a batch are in flight together. */
+export function copyDirect(ctx: Context, copy: Copy): void {
+  const dist = distOf(copy);
+  const { dtype } = bufferOf(ctx.program, copy.src.buffer);
+  const steps = distributedSteps(ctx.values, dist, copy.src.extent);
+  const each = runLength(dtype, dist.vector);
+  const batch = Math.max(1, Math.floor(Math.min(ctx.engine.budget.copyRegisters / each, steps.length)));
+  for (let from = 0; from < steps.length; from += batch) {
+    const part = steps
+      .slice(from, from + batch)
+      .map((step) => ({ step, registers: freshRun(ctx, dtype, dist.vector, "t") }));
+    for (const { step, registers } of part) loadStep(ctx, copy, dist, step, registers);
+    for (const { step, registers } of part) storeStep(ctx, copy, dist, step, registers);
+  }
+}
+
+/** Bytes of one asynchronous copy -> cache operator: `.cg` (L2 only) exists for 16 bytes, `.ca` for all (PTX ISA, cp.async). */
+const asyncForms: Readonly<Record<number, string>> = {
+  4: "cp.async.ca.shared.global",
+  8: "cp.async.ca.shared.global",
+  16: "cp.async.cg.shared.global",
+};
+
+/** global -> shared by cp.async; guarded elements read 0. */
+export function copyAsync(ctx: Context, copy: Copy): void {
+  const dist = distOf(copy);
+  const bytes = dist.vector * sizeOf(bufferOf(ctx.program, copy.src.buffer).dtype);
+  const form = asyncForms[bytes];
+  if (!form) throw new CannotLower(`%${copy.dst.buffer}`, `cp.async cannot move ${bytes} bytes`);
+  for (const step of distributedSteps(ctx.values, dist, copy.src.extent)) {
+    const { position, row, col } = step;
+    const guard = elementGuard(ctx, copy.src, copy.guard, position, row, col);
+    const dst = sharedAddress(ctx, copy.dst, position, row, col);
+    const src = globalAddress(ctx, copy.src, position, row, col);
+    const size = guard === null ? [] : [guard === "outside" ? imm(0) : fillSize(ctx, guard, bytes)];
+    ctx.emitAny(participation(ctx, step), form, dst, src, imm(bytes), ...size);
+  }
+}
+
+/** Source bytes of a guarded asynchronous copy: all, or none, which fills with zeros. */
+function fillSize(ctx: Context, guard: Pred, bytes: number): Reg<"u32"> {
+  const key = `size ${guard.name} ${bytes}`;
+  const make = (code: Code): Reg<"u32"> => {
+    const d = ctx.entry.reg("u32", "n");
+    code.emit(null, "selp.b32", d, imm(bytes), imm(0), guard);
+    return d;
+  };
+  return ctx.isInvariant(guard) ? ctx.loopInvariant(key, make) : ctx.perIteration(key, make);
+}

@@ -1,0 +1,86 @@
+/**
+ * What a backend brings to lowering: the statements, copies and ring transports that it lowers itself, and how its register tiles hold
+ * elements. Everything else (`statements.ts`, `copyRoutes.ts`, `rings.ts`) is shared. Nothing here knows which backends there are.
+ */
+import type {
+  DType,
+  KernelSpec,
+  ParamSpec,
+  PtxVersion,
+  Ring,
+  Stmt,
+  StmtKind,
+  TileProgram,
+  Transport,
+} from "@tilewright/ir";
+import type { Context } from "./context.ts";
+
+export type StmtOf<K extends StmtKind> = Extract<Stmt, { kind: K }>;
+
+/** Emits the code of one statement at `ctx.body`. Throws `CannotLower` for what this backend cannot express. */
+export type Lowering<K extends StmtKind> = (ctx: Context, stmt: StmtOf<K>) => void;
+
+export type Statements = { readonly [K in StmtKind]: Lowering<K> };
+
+/** Types of the registers that hold register tiles. */
+export type RegisterType = "f32" | "f64" | "s32" | "b32";
+
+/** How the registers of a tile hold its elements: element e is part e % `packed` of register e / `packed`. */
+export interface Holding {
+  readonly type: RegisterType;
+  readonly packed: number;
+}
+
+/** The four ends of a ring for one transport. Edges (`ring.full`, `ring.empty`) say how each is realised. */
+export interface RingLowering {
+  /** Producer: until the slot is free. */
+  acquire(ctx: Context, ring: Ring, stmt: StmtOf<"acquire">): void;
+  /** Producer: all copies into the slot have been issued. */
+  commit(ctx: Context, ring: Ring, stmt: StmtOf<"commit">): void;
+  /** Consumer: until the chunk is there. */
+  wait(ctx: Context, ring: Ring, stmt: StmtOf<"wait">): void;
+  /** Consumer: the slot has been read. */
+  release(ctx: Context, ring: Ring, stmt: StmtOf<"release">): void;
+}
+
+/** What lowering may spend in the main loop. */
+export interface Budget {
+  /** Registers that copies through them may hold at once; loads stand in batches of that many. */
+  readonly copyRegisters: number;
+  /**
+   * Predicates and addresses that the main loop does not change: kept in registers through it (`kept`, fewer instructions), or computed in
+   * each chunk (`recomputed`, fewer registers; a large warp tile has more bounds than there are predicates).
+   */
+  readonly invariants: "kept" | "recomputed";
+}
+
+/** Code and facts around the statements: barriers and tensor memory to set up, tensor maps as parameters, another grid. */
+export interface Frame {
+  /** Blocks that shall fit an SM (`.minnctapersm`); null leaves ptxas to its own aim. */
+  blocksPerSm?(program: TileProgram): number | null;
+  /** Emits what stands before the program's statements. */
+  open?(ctx: Context): void;
+  /** Emits what stands after them, before the kernel returns. */
+  close?(ctx: Context): void;
+  /** Bytes of shared memory behind the program's buffers, given where those end (mbarriers, a slot for a TMEM address). */
+  sharedBytes?(program: TileProgram, buffersEnd: number): number;
+  /** Parameters behind the shared ones, given where those end (bytes). */
+  params?(program: TileProgram, offset: number): readonly ParamSpec[];
+  /** The launch, given what a grid of one block a tile would be. */
+  launch?(program: TileProgram, launch: KernelSpec["launch"]): KernelSpec["launch"];
+}
+
+export interface Engine {
+  /** Oldest PTX that the program's text needs beside what the target asks. */
+  ptxVersion(program: TileProgram): PtxVersion;
+  /** How a register tile of a dtype is held. */
+  holding(dtype: DType): Holding;
+  readonly budget: Budget;
+  /** Statements lowered by the backend; the shared lowering serves the others. No shared lowering exists for `mma` and `role`. */
+  readonly statements: Partial<Statements> & Pick<Statements, "mma">;
+  /** Copies lowered by the backend, by `routeOf` (`shared -> register ldmatrix`); tried before the shared ones. `when` is already active. */
+  readonly copies: Readonly<Record<string, Lowering<"copy">>>;
+  /** Rings lowered by the backend, by transport; `direct` and `cp.async` are shared. */
+  readonly rings: Readonly<Partial<Record<Transport, RingLowering>>>;
+  readonly frame: Frame;
+}

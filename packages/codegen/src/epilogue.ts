@@ -1,0 +1,126 @@
+/** The epilogue: steps(alpha * acc + beta * C), stored where the tile lies inside D. */
+import { bufferOf, type OwnedRegister, type Problem, type Scalar, type Stmt } from "@tilewright/ir";
+import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
+import type { Pred, Reg } from "./code.ts";
+import type { Context } from "./context.ts";
+import { type Kind, loadElements, storeElements, valueRegister, widened } from "./formats.ts";
+import { elementGuard, globalAddress } from "./globalAddress.ts";
+import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
+import { StepChain } from "./steps.ts";
+import { ownedPosition } from "./threads.ts";
+import { shifted, type Word } from "./words.ts";
+
+type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
+
+const isInteger = (scalar: Scalar): boolean => typeof scalar === "number" && Number.isSafeInteger(scalar);
+
+/**
+ * What the epilogue computes in: f64 for f64; s32 where an s32 accumulator goes to an s32 matrix with integral scalars and no steps, so
+ * that nothing is rounded; f32 for everything else.
+ */
+export function epilogueKind(problem: Problem): Kind {
+  const { acc, c, d, alpha, beta, epilogue } = problem;
+  if (acc === "f64") return "f64";
+  const exact =
+    d.dtype === "s32" &&
+    (c === null || c.dtype === "s32") &&
+    isInteger(alpha) &&
+    isInteger(beta) &&
+    epilogue.length === 0;
+  return acc === "s32" && exact ? "s32" : "f32";
+}
+
+/** Instructions of each kind. */
+const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: string }>> = {
+  f32: { mul: "mul.rn.f32", fma: "fma.rn.f32" },
+  f64: { mul: "mul.rn.f64", fma: "fma.rn.f64" },
+  s32: { mul: "mul.lo.s32", fma: "mad.lo.s32" },
+};
+
+/**
+ * With alpha 1 and no C the accumulators are stored as they are, in vectors along the rows of D as far as an owner's run of columns goes.
+ * Vectors tie accumulators to consecutive registers for the whole main loop, so a schedule may ask for `vector` 1. The arithmetic runs under
+ * the guard of its store: outside D there is no C to read.
+ */
+export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
+  ctx.restartInvariants();
+  const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
+  const acc = ownedTile(ctx, stmt.acc.buffer, 0);
+  const position = ownedPosition(ctx.values, own);
+  const chain = new StepChain(ctx, stmt, position);
+  const kind = epilogueKind(ctx.program.problem);
+  for (const group of groupAlong(acc.elements, 1, stmt.vector)) {
+    const [first] = group;
+    if (!first) continue;
+    const guard = elementGuard(ctx, stmt.dst, stmt.guard, position, first.row, first.col, (a, b) =>
+      ctx.conjunction(a, b),
+    );
+    if (guard === "outside") continue;
+    const at = (view: Epilogue["dst"]): Operand => globalAddress(ctx, view, position, first.row, first.col);
+    let values = group.map((e) =>
+      scaled(ctx, guard, kind, stmt.alpha, accumulator(ctx, guard, kind, acc, e)),
+    );
+    if (stmt.c) {
+      const { dtype } = bufferOf(ctx.program, stmt.c.buffer);
+      const reads = guardOfC(ctx, guard, kind, stmt.beta);
+      const c = loadElements(ctx, reads, kind, dtype, group.length, at(stmt.c), "c");
+      values = values.map((value, i) => {
+        const d = valueRegister(ctx, kind);
+        if (reads !== guard) ctx.emitAny(guard, `mov.${kind}`, d, value);
+        const beta = scalar(ctx, kind, "beta", stmt.beta);
+        ctx.emitAny(reads, arithmetic[kind].fma, d, beta, c[i] ?? value, value);
+        return d;
+      });
+    }
+    if (kind === "f32")
+      values = values.map((value, i) => {
+        const { row, col } = group[i] ?? first;
+        return chain.apply(value as Reg<"f32">, { row, col, guard });
+      });
+    storeElements(ctx, guard, kind, bufferOf(ctx.program, stmt.dst.buffer).dtype, values, at(stmt.dst));
+  }
+  chain.finish();
+}
+
+/** The guard of all that touches C: it is not read where the launch's beta is 0, and may hold anything then, as BLAS has it. */
+function guardOfC(ctx: Context, guard: Pred | null, kind: Kind, beta: Scalar): Pred | null {
+  if (beta !== "runtime") return guard;
+  const factor = scalar(ctx, kind, "beta", beta);
+  const wanted = ctx.invariant("beta is not 0", (code) => {
+    const p = ctx.entry.reg("pred", "p");
+    code.emitAny(null, `setp.neu.${kind}`, [p, factor, kind === "f64" ? f64imm(0) : f32imm(0)]);
+    return p;
+  });
+  return guard === null ? wanted : ctx.conjunction(guard, wanted);
+}
+
+/** An accumulator in the kind of the epilogue. */
+function accumulator(ctx: Context, guard: Pred | null, kind: Kind, acc: OwnedTile, e: OwnedRegister): Reg {
+  const register = acc.at(e.register);
+  if (acc.type === kind) return register;
+  if (acc.packed > 1) {
+    const bit = (e.register % acc.packed) * (32 / acc.packed);
+    return widened(ctx, guard, acc.dtype, shifted(ctx, guard, register as Word, bit));
+  }
+  const d = valueRegister(ctx, "f32");
+  ctx.emitAny(guard, `cvt.rn.f32.${acc.type}`, d, register);
+  return d;
+}
+
+function scaled(ctx: Context, guard: Pred | null, kind: Kind, alpha: Scalar, value: Reg): Reg {
+  if (alpha === 1) return value;
+  const d = valueRegister(ctx, kind);
+  ctx.emitAny(guard, arithmetic[kind].mul, d, value, scalar(ctx, kind, "alpha", alpha));
+  return d;
+}
+
+/** alpha or beta: a constant, or a parameter of the launch. */
+function scalar(ctx: Context, kind: Kind, name: "alpha" | "beta", value: Scalar): Operand {
+  if (value !== "runtime")
+    return kind === "f64" ? f64imm(value) : kind === "s32" ? imm(value) : f32imm(value);
+  return ctx.invariant(`scalar ${name}`, (code) => {
+    const d = ctx.entry.reg(kind, name);
+    code.emitAny(null, `ld.param.${kind}`, [d, ctx.param(name)]);
+    return d;
+  });
+}

@@ -1,0 +1,198 @@
+/** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
+import { bufferOf, sizeOf, type View } from "@tilewright/ir";
+import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
+import type { Pred, Reg } from "./code.ts";
+import type { Context } from "./context.ts";
+import type { ThreadCoord, ThreadPosition } from "./threads.ts";
+
+/** Offsets beyond this go into the base pointer: an address holds a signed 32-bit offset (PTX ISA, operands: addresses). */
+const OFFSET_GRAIN = 2 ** 30;
+
+/** Address of element (row, col) of a view, beside the thread's own position. */
+export function globalAddress(
+  ctx: Context,
+  view: View,
+  position: ThreadPosition,
+  row: number,
+  col: number,
+): AddressOperand {
+  const buffer = bufferOf(ctx.program, view.buffer);
+  const size = sizeOf(buffer.dtype);
+  const [rowStride = 0, colStride = 0] = (buffer.layout?.stride ?? []).map((s) => s * size);
+  const name = view.buffer.toLowerCase();
+  const array = { name, rowStride, colStride, batchStride: batchStride(ctx, name) * size };
+  return arrayAddress(ctx, array, view.origin, position, row, col);
+}
+
+/** An array in global memory: its parameter, and its strides in bytes (0 along an axis that it does not have). */
+export interface GlobalArray {
+  readonly name: string;
+  readonly rowStride: number;
+  readonly colStride: number;
+  /** Between the arrays of consecutive problems of a batch. */
+  readonly batchStride: number;
+}
+
+/** Address of element `origin` + the thread's position + (row, col) of an array that is indexed like D. */
+export function arrayAddress(
+  ctx: Context,
+  array: GlobalArray,
+  origin: View["origin"],
+  position: ThreadPosition,
+  row: number,
+  col: number,
+): AddressOperand {
+  const { rowStride, colStride } = array;
+  const [r, c] = [ctx.linear(origin[0]), ctx.linear(origin[1])];
+  const bytes = (r.constant + row) * rowStride + (c.constant + col) * colStride;
+  const far = Math.trunc(bytes / OFFSET_GRAIN) * OFFSET_GRAIN;
+
+  let base = advance(ctx, pointer(ctx, array.name), batchIndex(ctx), array.batchStride);
+  base = advance(ctx, base, axisIndex(ctx, r.terms, position.row), rowStride);
+  base = advance(ctx, base, axisIndex(ctx, c.terms, position.col), colStride);
+  if (far !== 0) {
+    const near = base;
+    base = ctx.invariant(`${near.name}+${far}`, (code) => {
+      const d = ctx.entry.reg("u64", "far");
+      code.emit(null, "add.s64", d, near, imm(far));
+      return d;
+    });
+  }
+  const { loop } = ctx;
+  if (loop) {
+    const step = (r.terms.get(loop.var) ?? 0) * rowStride + (c.terms.get(loop.var) ?? 0) * colStride;
+    if (step !== 0) base = runningPointer(ctx, base, step);
+  }
+  return addr(base, bytes - far);
+}
+
+/** Elements between consecutive matrices of a strided batch; 0 without one. */
+function batchStride(ctx: Context, operand: string): number {
+  const { batch } = ctx.program.problem;
+  if (batch.kind !== "strided") return 0;
+  const strides: Readonly<Record<string, number>> = {
+    a: batch.strideA,
+    b: batch.strideB,
+    c: batch.strideC,
+    d: batch.strideD,
+  };
+  return strides[operand] ?? 0;
+}
+
+/** Which problem of the batch this block works on: the grid's second axis. Null without a batch. */
+export function batchIndex(ctx: Context): Reg<"u32"> | null {
+  if (ctx.program.problem.batch.kind !== "strided") return null;
+  return ctx.values.memo("ctaid.y", "batch", (d) =>
+    ctx.prologue.emit(null, "mov.u32", d, special("%ctaid.y")),
+  );
+}
+
+/** The operand's pointer, in the global window. */
+export function pointer(ctx: Context, name: string): Reg<"u64"> {
+  return ctx.invariant(`pointer ${name}`, (code) => {
+    const d = ctx.entry.reg("u64", "ptr");
+    code.emit(null, "ld.param.u64", d, ctx.param(name));
+    code.emit(null, "cvta.to.global.u64", d, d);
+    return d;
+  });
+}
+
+/** base + index * stride (bytes); the product has 64 bits. */
+function advance(ctx: Context, base: Reg<"u64">, index: Reg<"u32"> | null, stride: number): Reg<"u64"> {
+  if (index === null || stride === 0) return base;
+  return ctx.invariant(`${base.name}+${index.name}*${stride}`, (code) => {
+    const d = ctx.entry.reg("u64", "gp");
+    if (stride < 2 ** 31) {
+      const wide = ctx.entry.reg("u64", "w");
+      code.emit(null, "mul.wide.u32", wide, index, imm(stride));
+      code.emit(null, "add.s64", d, base, wide);
+    } else {
+      const wide = ctx.entry.reg("u64", "w");
+      code.emit(null, "cvt.u64.u32", wide, index);
+      code.emit(null, "mad.lo.s64", d, wide, imm(stride), base);
+    }
+    return d;
+  });
+}
+
+/** A pointer that moves by `step` bytes each iteration of the open loop. */
+function runningPointer(ctx: Context, base: Reg<"u64">, step: number): Reg<"u64"> {
+  const { loop } = ctx;
+  if (!loop) return base;
+  const key = `${base.name}@${step}`;
+  const known = loop.running.get(key);
+  if (known) return known as Reg<"u64">;
+  const d = ctx.entry.reg("u64", "run");
+  loop.running.set(key, d);
+  if (loop.from === 0) loop.pre.emit(null, "mov.u64", d, base);
+  else loop.pre.emit(null, "add.s64", d, base, imm(loop.from * step));
+  loop.latch.emit(null, "add.s64", d, d, imm(step));
+  return d;
+}
+
+/** Invariant part of an index along one axis: tile coordinates plus the thread's part; null when it is 0. */
+function axisIndex(ctx: Context, terms: ReadonlyMap<string, number>, thread: ThreadCoord): Reg<"u32"> | null {
+  let sum: Reg<"u32"> | null = null;
+  for (const [name, factor] of terms) {
+    const tile = ctx.tileVars.get(name);
+    if (!tile?.reg) continue;
+    const term = ctx.values.scale(tile.reg, factor);
+    sum = sum === null ? term : ctx.values.sum(sum, term);
+  }
+  if (thread.reg === null) return sum;
+  return sum === null ? thread.reg : ctx.values.sum(sum, thread.reg);
+}
+
+/** Whether an index lies inside its axis: always, never, or as a predicate says. */
+export type Bound = "inside" | "outside" | Pred;
+
+/** Bound of element `offset` (beside the thread's own coordinate) of a view along one axis. */
+export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadCoord, offset: number): Bound {
+  const extent = bufferOf(ctx.program, view.buffer).shape[axis];
+  const { constant, terms } = ctx.linear(view.origin[axis]);
+  const limit = extent - constant - offset;
+  const fixed = axisIndex(ctx, terms, thread);
+  const { loop } = ctx;
+  const factor = loop ? (terms.get(loop.var) ?? 0) : 0;
+  if (loop === null || factor === 0) {
+    if (fixed === null) return limit > 0 ? "inside" : "outside";
+    return ctx.loopInvariant(`${fixed.name}<${limit}`, (code) => {
+      const p = ctx.entry.reg("pred", "p");
+      code.emit(null, "setp.lt.s32", p, fixed, imm(limit));
+      return p;
+    });
+  }
+  const index = ctx.perIteration(`${fixed?.name ?? "0"}+${loop.counter.name}*${factor}`, (code) => {
+    const d = ctx.entry.reg("u32", "idx");
+    if (fixed) code.emit(null, "mad.lo.u32", d, loop.counter, imm(factor), fixed);
+    else code.emit(null, "mul.lo.u32", d, loop.counter, imm(factor));
+    return d;
+  });
+  return ctx.perIteration(`${index.name}<${limit}`, (code) => {
+    const p = ctx.entry.reg("pred", "p");
+    code.emit(null, "setp.lt.s32", p, index, imm(limit));
+    return p;
+  });
+}
+
+/** Both guards of an element: null when it is inside for sure, "outside" when it never is. `join` makes their conjunction. */
+export function elementGuard(
+  ctx: Context,
+  view: View,
+  guard: readonly [boolean, boolean],
+  position: ThreadPosition,
+  row: number,
+  col: number,
+  join: (a: Pred, b: Pred) => Pred | null = (a, b) => ctx.both(a, b),
+): Pred | null | "outside" {
+  const bounds = [
+    guard[0] ? axisBound(ctx, view, 0, position.row, row) : "inside",
+    guard[1] ? axisBound(ctx, view, 1, position.col, col) : "inside",
+  ] as const;
+  let both: Pred | null = null;
+  for (const bound of bounds) {
+    if (bound === "outside") return "outside";
+    if (bound !== "inside") both = both === null ? bound : join(both, bound);
+  }
+  return both;
+}

@@ -1,0 +1,79 @@
+/** Public surface of `@tilewright/codegen`, from the whole to the parts. */
+export { lowerActivation } from "./activations.ts";
+export { Code, type Pred, type Reg } from "./code.ts";
+export { type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./combine.ts";
+export { CannotLower, Context, type LoopState } from "./context.ts";
+export {
+  copyAsync,
+  copyDirect,
+  distOf,
+  loadGuarded,
+  loadStaged,
+  participation,
+  storeStaged,
+} from "./copy.ts";
+export { lowerCopy, routeOf } from "./copyRoutes.ts";
+export type {
+  Budget,
+  Engine,
+  Frame,
+  Holding,
+  Lowering,
+  RegisterType,
+  RingLowering,
+  Statements,
+  StmtOf,
+} from "./engine.ts";
+export { epilogueKind, lowerEpilogue } from "./epilogue.ts";
+export {
+  cast,
+  castDTypes,
+  clamped,
+  type Kind,
+  loadElements,
+  servedFormats,
+  storeElements,
+  valueRegister,
+  widened,
+  widenRun,
+} from "./formats.ts";
+export {
+  arrayAddress,
+  axisBound,
+  type Bound,
+  batchIndex,
+  elementGuard,
+  type GlobalArray,
+  globalAddress,
+  pointer,
+} from "./globalAddress.ts";
+export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
+export { parameters } from "./params.ts";
+export { type Coordinate, rasterise } from "./raster.ts";
+export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
+export { meetAtEdge, ringOf } from "./rings.ts";
+export { SMEM, sharedAddress } from "./sharedAddress.ts";
+export { mapShared, type SharedMap, type SharedPlace } from "./smem.ts";
+export { lowerStmts } from "./statements.ts";
+export { type Element, StepChain } from "./steps.ts";
+export {
+  type DistributedStep,
+  distributedSteps,
+  ownedPosition,
+  type ThreadCoord,
+  type ThreadPosition,
+} from "./threads.ts";
+export { Values } from "./values.ts";
+export { walkOrder } from "./walk.ts";
+export {
+  freshRun,
+  loadRun,
+  operandOf,
+  packElements,
+  runLength,
+  shifted,
+  sliceRun,
+  storeRun,
+  type Word,
+  zeroOf,
+} from "./words.ts";

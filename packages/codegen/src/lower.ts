@@ -1,0 +1,147 @@
+/** Bound tile program to PTX: the module, its text, and how to launch it. */
+import {
+  type Checked,
+  eachStmt,
+  err,
+  type KernelSpec,
+  type LoweredKernel,
+  ok,
+  type ParamSpec,
+  type PtxVersion,
+  type Target,
+  type TileProgram,
+} from "@tilewright/ir";
+import { moduleBuilder, type ParamOptions, type PtxModule, printModule } from "@tilewright/ptx";
+import { partialTiles, workspaceBytes } from "./combine.ts";
+import { CannotLower, Context } from "./context.ts";
+import { withWholeDefinitions } from "./definitions.ts";
+import type { Engine } from "./engine.ts";
+import { parameters } from "./params.ts";
+import { SMEM } from "./sharedAddress.ts";
+import { mapShared } from "./smem.ts";
+import { lowerStmts } from "./statements.ts";
+
+/** Alignment of the block's dynamic shared memory: the period of the widest swizzle (bits 3, base 4, shift 3). */
+const SMEM_ALIGN = 1024;
+
+/** A lowered program as objects. */
+export interface LoweredModule {
+  readonly module: PtxModule;
+  readonly kernel: KernelSpec;
+}
+
+/** The text and the launch of a bound program, or why the engine cannot express it (hand-edited programs only). */
+export function lowerWith(engine: Engine, program: TileProgram, target: Target): Checked<LoweredKernel> {
+  const lowered = lowerToModuleWith(engine, program, target);
+  if (!lowered.ok) return lowered;
+  const { module, kernel } = lowered.value;
+  return ok({
+    ptx: printModule(module),
+    kernel,
+    ...(partialTiles(program, engine) ? { workspaceInit: "zeroOnce" } : {}),
+  });
+}
+
+/** As `lowerWith`, with the module as objects. */
+export function lowerToModuleWith(
+  engine: Engine,
+  program: TileProgram,
+  target: Target,
+): Checked<LoweredModule> {
+  if (program.stage !== "bound")
+    return err([fault("program", `is at stage ${program.stage}; lowering takes a bound program`)]);
+  try {
+    return ok(build(engine, program, target));
+  } catch (error) {
+    if (error instanceof CannotLower) return err([fault(error.at, error.message)]);
+    throw error;
+  }
+}
+
+const fault = (at: string, message: string) =>
+  ({
+    code: "TW3901",
+    kind: "unsupported",
+    at,
+    message,
+    hint: "print the program before the edit with --ir bound",
+  }) as const;
+
+function build(engine: Engine, program: TileProgram, target: Target): LoweredModule {
+  const { frame } = engine;
+  const shared = mapShared(program);
+  const parts = partialTiles(program, engine);
+  const common = parameters(program, parts !== null);
+  const end = common.reduce((most, p) => Math.max(most, p.offset + p.size), 0);
+  const params = [...common, ...(frame.params?.(program, end) ?? [])];
+  const sharedBytes = shared.totalBytes + (frame.sharedBytes?.(program, shared.totalBytes) ?? 0);
+  const [clusterM, clusterN] = program.launch.cluster;
+  const clustered = clusterM * clusterN > 1;
+  const blocks = frame.blocksPerSm?.(program) ?? null;
+
+  const builder = moduleBuilder({
+    version: newer(target.minPtx, engine.ptxVersion(program)),
+    target: program.arch,
+  });
+  if (sharedBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
+  const entry = builder.entry(program.name, {
+    params: params.map(declared),
+    maxntid: [program.launch.threads, 1, 1],
+    ...(blocks === null ? {} : { minnctapersm: blocks }),
+    ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
+  });
+  const ctx = new Context(program, target, engine, entry, shared);
+  frame.open?.(ctx);
+  lowerStmts(ctx, program.body);
+  frame.close?.(ctx);
+  ctx.body.emit(null, "ret");
+  ctx.root.replay(entry);
+  const launch = launchOf(program, sharedBytes);
+  return {
+    module: stays(program) ? withWholeDefinitions(builder.build()) : builder.build(),
+    kernel: {
+      entry: program.name,
+      role: "main",
+      launch: frame.launch?.(program, launch) ?? launch,
+      params,
+      workspaceBytes: workspaceBytes(parts),
+    },
+  };
+}
+
+/** Whether blocks loop over tiles. */
+const stays = (program: TileProgram): boolean =>
+  [...eachStmt(program.body)].some((s) => s.kind === "tiles" && s.visit !== null);
+
+/** How a parameter is declared; a tensor map is 128 bytes at a multiple of 64 (PTX ISA, tensor maps). */
+function declared(param: ParamSpec): ParamOptions {
+  const name = `p_${param.name}`;
+  switch (param.kind) {
+    case "pointer":
+      return { name, type: "u64" };
+    case "scalar":
+      return { name, type: param.dtype };
+    case "tensorMap":
+      return { name, type: "b8", length: param.size, align: 64 };
+  }
+}
+
+const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
+  a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;
+
+/** One block a tile (tiles along x, problems of a batch along y, blocks that share a tile along z); a cluster's blocks lie along x. */
+function launchOf(program: TileProgram, sharedBytes: number): KernelSpec["launch"] {
+  const tiles = program.body.find((s) => s.kind === "tiles");
+  const blocks = tiles?.kind === "tiles" ? tiles.extents[0] * tiles.extents[1] : 1;
+  const splits = tiles?.kind === "tiles" ? (tiles.split?.extent ?? 1) : 1;
+  const { batch } = program.problem;
+  const [clusterM, clusterN] = program.launch.cluster;
+  return {
+    grid: [blocks, batch.kind === "strided" ? batch.count : 1, splits],
+    block: [program.launch.threads, 1, 1],
+    cluster: [clusterM * clusterN, 1, 1],
+    dynamicSmem: sharedBytes,
+    staticSmem: 0,
+    cooperative: false,
+  };
+}

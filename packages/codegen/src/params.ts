@@ -1,0 +1,85 @@
+/** The kernel's parameters, as the manifest lists them. */
+import {
+  type Buffer,
+  childrenOf,
+  type EpilogueStep,
+  type ParamSpec,
+  type Stmt,
+  sizeOf,
+  type TileProgram,
+} from "@tilewright/ir";
+import { WORKSPACE } from "./combine.ts";
+import type { StmtOf } from "./engine.ts";
+
+/** Pointers in the order A, B, C, D, epilogue steps and workspace, then the scalars that the launch supplies; naturally aligned. */
+export function parameters(program: TileProgram, hasWorkspace: boolean): readonly ParamSpec[] {
+  const out: ParamSpec[] = [];
+  let offset = 0;
+  const { problem } = program;
+  const operands = ["a", "b", "c", "d"] as const;
+  for (const name of operands) {
+    const buffer = operandBuffer(program, name);
+    if (!buffer) continue;
+    const access = name === "d" ? "write" : "read";
+    out.push({ kind: "pointer", name, offset, size: 8, align: buffer.align, access });
+    offset += 8;
+  }
+  const epilogue = findEpilogue(program.body);
+  const steps = epilogue?.steps ?? [];
+  steps.forEach((step, index) => {
+    const access = stepAccess(step);
+    if (access === null) return;
+    const align = "operand" in step ? step.operand.align : "dtype" in step ? sizeOf(step.dtype) : 4;
+    out.push({ kind: "pointer", name: `epilogue${index}`, offset, size: 8, align, access });
+    offset += 8;
+  });
+  if (hasWorkspace) {
+    out.push({ kind: "pointer", name: WORKSPACE, offset, size: 8, align: 256, access: "readwrite" });
+    offset += 8;
+  }
+  for (const name of ["alpha", "beta"] as const) {
+    if (epilogue?.[name] !== "runtime") continue;
+    const size = problem.acc === "f64" ? 8 : 4;
+    out.push({ kind: "scalar", name, dtype: size === 8 ? "f64" : "f32", offset, size, value: name });
+    offset += size;
+  }
+  steps.forEach((step, index) => {
+    if (step.kind !== "scale" || step.by !== "scalar") return;
+    const name = `epilogue${index}`;
+    out.push({ kind: "scalar", name, dtype: "f32", offset, size: 4, value: name });
+    offset += 4;
+  });
+  return out;
+}
+
+/** What a step does with its own buffer; null for steps without one. */
+function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
+  switch (step.kind) {
+    case "bias":
+    case "residual":
+    case "gate":
+      return "read";
+    case "scale":
+      return step.by === "scalar" ? null : "read";
+    case "output":
+      return "write";
+    case "reduce":
+      return "readwrite";
+    case "activation":
+    case "clamp":
+    case "cast":
+      return null;
+  }
+}
+
+const operandBuffer = (program: TileProgram, name: "a" | "b" | "c" | "d"): Buffer | undefined =>
+  program.buffers.find((b) => b.space === "global" && b.name === name.toUpperCase());
+
+function findEpilogue(stmts: readonly Stmt[]): StmtOf<"epilogue"> | null {
+  for (const stmt of stmts) {
+    if (stmt.kind === "epilogue") return stmt;
+    const inner = findEpilogue(childrenOf(stmt));
+    if (inner) return inner;
+  }
+  return null;
+}

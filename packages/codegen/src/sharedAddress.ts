@@ -1,0 +1,191 @@
+/** Addresses of shared memory: thread part in the prologue, ring slot as one running offset, everything else constant. */
+import {
+  applySwizzle,
+  type Buffer,
+  bufferOf,
+  type Expr,
+  type Layout,
+  linearOffset,
+  type Swizzle,
+  sizeOf,
+  type View,
+} from "@tilewright/ir";
+import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { ThreadCoord, ThreadPosition } from "./threads.ts";
+
+/** Symbol of the block's dynamic shared memory. */
+export const SMEM = "smem";
+
+/** Address of element (row, col) of a view of a shared buffer, beside the thread's own position. */
+export function sharedAddress(
+  ctx: Context,
+  view: View,
+  position: ThreadPosition,
+  row: number,
+  col: number,
+): AddressOperand {
+  const buffer = bufferOf(ctx.program, view.buffer);
+  const place = ctx.shared.places.get(buffer.name);
+  if (!place || !buffer.layout) throw new CannotLower(`%${buffer.name}`, "has no layout");
+  const at = `origin of %${buffer.name}`;
+  const coordinate = [row + ctx.constant(view.origin[0], at), col + ctx.constant(view.origin[1], at)];
+  const size = sizeOf(buffer.dtype);
+  const fixed = linearOffset(buffer.layout, coordinate) * size;
+  const thread = threadOffset(ctx, buffer, buffer.layout, position);
+  const { swizzle } = buffer.layout;
+  const slot = slotOffset(ctx, view.slot, buffer.slots, place.slotStride);
+  if (swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0))
+    return computedAddress(ctx, swizzle, thread.reg, fixed, slot, place.offset);
+  const element = swizzled(ctx, buffer.layout, thread, fixed);
+
+  // Kept in registers, an address for each flip costs the loop nothing; recomputed, one register serves all K steps.
+  const early = ctx.engine.budget.invariants === "kept";
+  const origin = early && element.reg ? flipped(ctx, ctx.invariant, element.reg, element.flip) : element.reg;
+  const base = ctx.invariant(`${buffer.name} at ${origin?.name ?? "0"}`, (code) => {
+    const d = ctx.entry.reg("u32", "sb");
+    code.emit(null, "mov.u32", d, sym(SMEM));
+    if (origin) code.emit(null, "add.u32", d, d, origin);
+    return d;
+  });
+  const { reg } = slot;
+  const moved =
+    reg === null
+      ? base
+      : ctx.perIteration(`${base.name}+${reg.name}`, (code) => {
+          const d = ctx.entry.reg("u32", "sa");
+          code.emit(null, "add.u32", d, base, reg);
+          return d;
+        });
+  const constant = place.offset + element.constant + slot.constant;
+  if (early) return addr(moved, constant);
+  // Slots and the block's memory begin at multiples of every swizzle's span, so that the bits to flip are the thread's own.
+  return addr(flipped(ctx, ctx.perIteration, moved, element.flip), constant);
+}
+
+/** An address part with the bits of `flip` inverted, as a value of the given scope. */
+function flipped(ctx: Context, scope: Context["invariant"], from: Reg<"u32">, flip: number): Reg<"u32"> {
+  if (flip === 0) return from;
+  return scope.call(ctx, `${from.name}^${flip}`, (code) => {
+    const d = ctx.entry.reg("u32", "sx");
+    code.emit(null, "xor.b32", d, from, imm(flip));
+    return d;
+  }) as Reg<"u32">;
+}
+
+/**
+ * The address of an element whose swizzle has no constant part to take out (tiles that are no powers of two): computed where it is used,
+ * because a register for each such address of a kernel would be more than there are.
+ */
+function computedAddress(
+  ctx: Context,
+  swizzle: Swizzle,
+  thread: Reg<"u32">,
+  fixed: number,
+  slot: SlotOffset,
+  offset: number,
+): AddressOperand {
+  const { body } = ctx;
+  const linear = ctx.entry.reg("u32", "sl");
+  const d = ctx.entry.reg("u32", "sc");
+  const start = ctx.invariant("shared memory", (code) => {
+    const r = ctx.entry.reg("u32", "sm");
+    code.emit(null, "mov.u32", r, sym(SMEM));
+    return r;
+  });
+  body.emit(null, "add.u32", linear, thread, imm(fixed));
+  body.emit(null, "shr.u32", d, linear, imm(swizzle.base + swizzle.shift));
+  body.emit(null, "and.b32", d, d, imm(2 ** swizzle.bits - 1));
+  body.emit(null, "shl.b32", d, d, imm(swizzle.base));
+  body.emit(null, "xor.b32", d, d, linear);
+  body.emit(null, "add.u32", d, d, start);
+  if (slot.reg) body.emit(null, "add.u32", d, d, slot.reg);
+  return addr(d, offset + slot.constant);
+}
+
+/** Byte offset that depends on the thread: a register (null for 0) and the bits it can have set, where known and carry-free. */
+interface ThreadOffset {
+  readonly reg: Reg<"u32"> | null;
+  readonly bits: number | null;
+}
+
+function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: ThreadPosition): ThreadOffset {
+  const size = sizeOf(buffer.dtype);
+  const part = (coord: ThreadCoord, stride: number): ThreadOffset => {
+    const step = stride * size;
+    if (coord.reg === null || step === 0) return { reg: null, bits: 0 };
+    const exact = coord.bits !== null && Number.isInteger(Math.log2(step));
+    return { reg: ctx.values.scale(coord.reg, step), bits: exact ? (coord.bits ?? 0) * step : null };
+  };
+  const r = part(position.row, layout.stride[0] ?? 0);
+  const c = part(position.col, layout.stride[1] ?? 0);
+  if (r.reg === null) return c;
+  if (c.reg === null) return r;
+  const disjoint = r.bits !== null && c.bits !== null && (r.bits & c.bits) === 0;
+  return { reg: ctx.values.sum(r.reg, c.reg), bits: disjoint ? (r.bits ?? 0) | (c.bits ?? 0) : null };
+}
+
+/**
+ * Swizzled `thread + fixed`, which share no bits. A XOR swizzle is linear over the bits, so
+ * sw(thread + fixed) = sw(thread) ^ sw(fixed): the constant's bits outside the thread's reach stay an offset, only the others (`flip`) cost an XOR.
+ */
+function swizzled(
+  ctx: Context,
+  layout: Layout,
+  thread: ThreadOffset,
+  fixed: number,
+): { readonly reg: Reg<"u32"> | null; readonly flip: number; readonly constant: number } {
+  const { swizzle } = layout;
+  if (swizzle === null) return { reg: thread.reg, flip: 0, constant: fixed };
+  if (thread.reg === null) return { reg: null, flip: 0, constant: applySwizzle(swizzle, fixed) };
+  const { reg } = thread;
+  const mask = 2 ** swizzle.bits - 1;
+  const permute = (from: Reg<"u32">): Reg<"u32"> =>
+    ctx.invariant(`${from.name}~${swizzle.bits},${swizzle.base},${swizzle.shift}`, (code) => {
+      const d = ctx.entry.reg("u32", "sw");
+      code.emit(null, "shr.u32", d, from, imm(swizzle.base + swizzle.shift));
+      code.emit(null, "and.b32", d, d, imm(mask));
+      code.emit(null, "shl.b32", d, d, imm(swizzle.base));
+      code.emit(null, "xor.b32", d, d, from);
+      return d;
+    });
+  const constant = applySwizzle(swizzle, fixed);
+  const bits = thread.bits ?? 0;
+  const flip = constant & (bits | spread(swizzle.bits, swizzle.base, swizzle.shift, bits));
+  return { reg: permute(reg), flip, constant: constant - flip };
+}
+
+/** Bits that the swizzle can set given the bits of its input. */
+const spread = (bits: number, base: number, shift: number, input: number): number =>
+  ((input >>> (base + shift)) & (2 ** bits - 1)) << base;
+
+/** Byte offset of a ring slot: a constant, or a register that the loop rotates. */
+interface SlotOffset {
+  readonly reg: Reg<"u32"> | null;
+  readonly constant: number;
+}
+
+function slotOffset(ctx: Context, slot: Expr, slots: number, stride: number): SlotOffset {
+  const e = ctx.fold(slot);
+  if (e.kind === "const") return { reg: null, constant: e.value * stride };
+  const { loop } = ctx;
+  const chunk = e.kind === "mod" && e.divisor === slots ? ctx.linear(e.lhs) : null;
+  if (!loop || !chunk || chunk.terms.size !== 1 || chunk.terms.get(loop.var) !== 1)
+    throw new CannotLower("slot", `must be (chunk + constant) % ${slots} of the open loop`);
+  const phase = ((chunk.constant % slots) + slots) % slots;
+  const key = `slot+${phase} of ${slots}x${stride}`;
+  const known = loop.running.get(key);
+  if (known) return { reg: known as Reg<"u32">, constant: 0 };
+  const reg = ctx.entry.reg("u32", "slot");
+  loop.running.set(key, reg);
+  loop.pre.emit(null, "mov.u32", reg, imm(((loop.from + phase) % slots) * stride));
+  if (slots === 2) loop.latch.emit(null, "sub.u32", reg, imm(stride), reg);
+  else {
+    const wrapped = ctx.entry.reg("pred", "p");
+    loop.latch.emit(null, "add.u32", reg, reg, imm(stride));
+    loop.latch.emit(null, "setp.eq.u32", wrapped, reg, imm(slots * stride));
+    loop.latch.emit(null, "selp.b32", reg, imm(0), reg, wrapped);
+  }
+  return { reg, constant: 0 };
+}

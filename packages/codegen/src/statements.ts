@@ -1,0 +1,119 @@
+/** The table of statements: which lowering each kind takes. The backend's own come first. */
+import type { Stmt } from "@tilewright/ir";
+import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
+import { lowerCombine } from "./combine.ts";
+import { CannotLower, type Context, type LoopState } from "./context.ts";
+import { lowerCopy } from "./copyRoutes.ts";
+import type { RegisterType, Statements, StmtOf } from "./engine.ts";
+import { lowerEpilogue } from "./epilogue.ts";
+import { rasterise } from "./raster.ts";
+import { ownedTile } from "./registers.ts";
+import { ringStatements } from "./rings.ts";
+
+/** Lower a list at `ctx.body`, in program order. */
+export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
+  for (const stmt of stmts) lowerStmt(ctx, stmt);
+}
+
+const shared: Omit<Statements, "mma"> = {
+  tiles: lowerTiles,
+  for: lowerFor,
+  if: lowerIf,
+  fill: lowerFill,
+  copy: lowerCopy,
+  epilogue: lowerEpilogue,
+  combine: (ctx, stmt) => lowerCombine(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
+  barrier: (ctx, stmt) => ctx.emit(null, "bar.sync", imm(stmt.id)),
+  role(_ctx, stmt) {
+    throw new CannotLower(`role ${stmt.name}`, "this backend has one role: all warps copy and multiply");
+  },
+  ...ringStatements,
+  fetch: noSource,
+  next: noSource,
+};
+
+function noSource(_ctx: Context, stmt: StmtOf<"fetch" | "next">): void {
+  throw new CannotLower(`%${stmt.ring}`, "this backend has one tile a block: nothing says which one follows");
+}
+
+function lowerStmt(ctx: Context, stmt: Stmt): void {
+  const table: Statements = { ...shared, ...ctx.engine.statements };
+  // The key picks the lowering of the statement's own kind, which a union of functions cannot say.
+  (table[stmt.kind] as (ctx: Context, stmt: Stmt) => void)(ctx, stmt);
+}
+
+function lowerIf(ctx: Context, stmt: StmtOf<"if">): void {
+  const condition = ctx.condition(stmt.cond);
+  if (condition === false) return;
+  const outer = ctx.active;
+  if (condition !== true) ctx.active = ctx.both(outer, condition);
+  lowerStmts(ctx, stmt.body);
+  ctx.active = outer;
+}
+
+/** Constants of each register type. Packed elements begin with 0 only: their halves are not of one type. */
+const constants: Readonly<Record<RegisterType, (value: number) => Operand>> = {
+  f32: f32imm,
+  f64: f64imm,
+  s32: imm,
+  b32(value) {
+    if (value !== 0) throw new CannotLower("fill", "packed elements begin with 0");
+    return imm(0);
+  },
+};
+
+function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
+  const tile = ownedTile(ctx, stmt.dst.buffer, ctx.constant(stmt.dst.slot, "slot"));
+  const value = constants[tile.type](stmt.value);
+  for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, value);
+}
+
+function lowerTiles(ctx: Context, stmt: StmtOf<"tiles">): void {
+  const [tilesM, tilesN] = stmt.extents;
+  const [m, n] = rasterise(ctx, stmt.raster, tilesM, tilesN);
+  ctx.tileVars.set(stmt.vars[0], { reg: m, extent: tilesM });
+  ctx.tileVars.set(stmt.vars[1], { reg: n, extent: tilesN });
+  if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
+  lowerStmts(ctx, stmt.body);
+}
+
+function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
+  const from = ctx.constant(stmt.from, `start of loop %${stmt.var}`);
+  const to = ctx.constant(stmt.to, `end of loop %${stmt.var}`);
+  if (stmt.unroll || to - from <= 1) {
+    for (let i = from; i < to; i++) {
+      ctx.constants.set(stmt.var, i);
+      lowerStmts(ctx, stmt.body);
+    }
+    ctx.constants.delete(stmt.var);
+    return;
+  }
+  if (ctx.loop) throw new CannotLower(`loop %${stmt.var}`, "stands inside another loop that is not unrolled");
+  const outer = ctx.body;
+  const pre = outer.nest();
+  const label = ctx.entry.label(`loop_${stmt.var}`);
+  const counter = ctx.entry.reg("u32", `${stmt.var}_`);
+  pre.emit(null, "mov.u32", counter, imm(from));
+  outer.label(label);
+  const body = outer.nest();
+  const latch = outer.nest();
+  const state: LoopState = {
+    var: stmt.var,
+    counter,
+    from,
+    to,
+    pre,
+    latch,
+    running: new Map(),
+    iteration: new Map(),
+  };
+  ctx.loop = state;
+  ctx.body = body;
+  lowerStmts(ctx, stmt.body);
+  ctx.body = outer;
+  ctx.loop = null;
+  const more = ctx.entry.reg("pred", "p");
+  latch.emit(null, "add.u32", counter, counter, imm(1));
+  latch.emit(null, "setp.lt.u32", more, counter, imm(to));
+  latch.emit(more, "bra", label);
+}

@@ -1,0 +1,208 @@
+/** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
+import {
+  type DType,
+  type EpilogueStep,
+  operandStrides,
+  packedStride,
+  type Stmt,
+  sizeOf,
+} from "@tilewright/ir";
+import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
+import { lowerActivation } from "./activations.ts";
+import type { Pred, Reg } from "./code.ts";
+import type { Context } from "./context.ts";
+import { cast, clamped, loadElements, storeElements } from "./formats.ts";
+import { arrayAddress, axisBound, type GlobalArray, pointer } from "./globalAddress.ts";
+import type { ThreadPosition } from "./threads.ts";
+
+type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
+type F32 = Reg<"f32">;
+
+/** One element of the tile: its constant coordinates beside the thread's, and the predicate of its store. */
+export interface Element {
+  readonly row: number;
+  readonly col: number;
+  readonly guard: Pred | null;
+}
+
+/** Results of reductions are f32. */
+const RESULT_BYTES = 4;
+
+/**
+ * A thread's part of a reduction: one register per row, per column, or in all. A sum is a float; an amax is the bits of one, which order
+ * like the float where it is not negative, NaN above all others.
+ */
+interface Partial {
+  readonly sum: F32;
+  readonly bits: Reg<"u32">;
+  readonly row: number;
+  readonly col: number;
+}
+
+/** The steps of one epilogue. `apply` per element, in any order; `finish` once after all of them. */
+export class StepChain {
+  readonly #ctx: Context;
+  readonly #stmt: Epilogue;
+  readonly #position: ThreadPosition;
+  readonly #vectors = new Map<string, F32>();
+  readonly #partials = new Map<number, Map<string, Partial>>();
+
+  constructor(ctx: Context, stmt: Epilogue, position: ThreadPosition) {
+    this.#ctx = ctx;
+    this.#stmt = stmt;
+    this.#position = position;
+  }
+
+  apply(x: F32, at: Element): F32 {
+    return this.#stmt.steps.reduce((value, step, index) => this.#step(value, step, index, at), x);
+  }
+
+  /** Combine the thread's parts of the reductions with those of all others. */
+  finish(): void {
+    this.#stmt.steps.forEach((step, index) => {
+      if (step.kind === "reduce")
+        for (const partial of this.#partials.get(index)?.values() ?? []) this.#combine(step, index, partial);
+    });
+  }
+
+  #step(x: F32, step: EpilogueStep, index: number, at: Element): F32 {
+    const ctx = this.#ctx;
+    switch (step.kind) {
+      case "bias":
+        return this.#arithmetic("add.rn.f32", x, this.#vector(index, step.along, step.dtype, at), at);
+      case "scale": {
+        const factor =
+          step.by === "m" || step.by === "n"
+            ? this.#vector(index, step.by, step.dtype, at)
+            : this.#single(index, step.by, step.dtype);
+        return this.#arithmetic("mul.rn.f32", x, factor, at);
+      }
+      case "activation":
+        return lowerActivation(ctx, at.guard, step.fn, x);
+      case "clamp":
+        return clamped(ctx, at.guard, x, step.min, step.max);
+      case "residual":
+      case "gate": {
+        const d = this.#load(step.operand.dtype, at.guard, this.#matrix(index, step.operand, at), "m");
+        return this.#arithmetic(step.kind === "residual" ? "add.rn.f32" : "mul.rn.f32", x, d, at);
+      }
+      case "output":
+        storeElements(ctx, at.guard, "f32", step.operand.dtype, [x], this.#matrix(index, step.operand, at));
+        return x;
+      case "reduce":
+        this.#accumulate(x, step, index, at);
+        return x;
+      case "cast":
+        return cast(ctx, at.guard, step, x);
+    }
+  }
+
+  #load(dtype: DType, guard: Pred | null, address: AddressOperand, prefix: string): F32 {
+    const [value] = loadElements(this.#ctx, guard, "f32", dtype, 1, address, prefix);
+    return value as F32;
+  }
+
+  #arithmetic(mnemonic: "add.rn.f32" | "mul.rn.f32", x: F32, y: F32, at: Element): F32 {
+    const d = this.#ctx.entry.reg("f32", "e");
+    this.#ctx.emit(at.guard, mnemonic, d, x, y);
+    return d;
+  }
+
+  /** The element's value of a vector along m or n: loaded once for all elements that share it, under the bound of that axis alone. */
+  #vector(index: number, along: "m" | "n", dtype: DType, at: Element): F32 {
+    const [row, col] = along === "m" ? [at.row, 0] : [0, at.col];
+    const key = `${index} ${row} ${col}`;
+    const known = this.#vectors.get(key);
+    if (known) return known;
+    const bound = this.#inside(along === "m" ? 0 : 1, row + col);
+    const d = this.#load(dtype, bound, this.#place(vectorArray(index, along, sizeOf(dtype)), row, col), "b");
+    this.#vectors.set(key, d);
+    return d;
+  }
+
+  /** A factor for all elements: a parameter, or one value in device memory. */
+  #single(index: number, by: "scalar" | "tensor", dtype: DType): F32 {
+    const ctx = this.#ctx;
+    const name = `epilogue${index}`;
+    return ctx.invariant(`factor ${index}`, (code) => {
+      if (by === "tensor")
+        return ctx.into(code, () => this.#load(dtype, null, addr(pointer(ctx, name)), "s"));
+      const d = ctx.entry.reg("f32", "s");
+      code.emit(null, "ld.param.f32", d, ctx.param(name));
+      return d;
+    });
+  }
+
+  #matrix(
+    index: number,
+    operand: Extract<EpilogueStep, { kind: "residual" }>["operand"],
+    at: Element,
+  ): AddressOperand {
+    const { problem } = this.#ctx.program;
+    const [rowStride, colStride] = operandStrides(operand);
+    const array = {
+      name: `epilogue${index}`,
+      rowStride: rowStride * sizeOf(operand.dtype),
+      colStride: colStride * sizeOf(operand.dtype),
+      batchStride: packedStride(operand, problem.m, problem.n) * sizeOf(operand.dtype),
+    };
+    return this.#place(array, at.row, at.col);
+  }
+
+  #place(array: GlobalArray, row: number, col: number): AddressOperand {
+    return arrayAddress(this.#ctx, array, this.#stmt.dst.origin, this.#position, row, col);
+  }
+
+  /** Predicate of one axis of D; null where the tile cannot leave it. Elements that are outside for every thread are never asked for. */
+  #inside(axis: 0 | 1, offset: number): Pred | null {
+    if (!this.#stmt.guard[axis]) return null;
+    const coord = axis === 0 ? this.#position.row : this.#position.col;
+    const bound = axisBound(this.#ctx, this.#stmt.dst, axis, coord, offset);
+    return typeof bound === "string" ? null : bound;
+  }
+
+  #accumulate(x: F32, step: Extract<EpilogueStep, { kind: "reduce" }>, index: number, at: Element): void {
+    const ctx = this.#ctx;
+    const parts = this.#partials.get(index) ?? new Map<string, Partial>();
+    this.#partials.set(index, parts);
+    const [row, col] = step.over === "n" ? [at.row, 0] : step.over === "m" ? [0, at.col] : [0, 0];
+    const key = `${row},${col}`;
+    let part = parts.get(key);
+    if (!part) {
+      part = { sum: ctx.entry.reg("f32", "q"), bits: ctx.entry.reg("u32", "qb"), row, col };
+      parts.set(key, part);
+      if (step.op === "sum") ctx.emit(null, "mov.f32", part.sum, f32imm(0));
+      else ctx.emit(null, "mov.u32", part.bits, imm(0));
+    }
+    if (step.op === "sum") ctx.emit(at.guard, "add.rn.f32", part.sum, part.sum, x);
+    else {
+      const magnitude = ctx.entry.reg("u32", "eb");
+      ctx.emit(at.guard, "mov.b32", magnitude, x);
+      ctx.emit(at.guard, "and.b32", magnitude, magnitude, imm(0x7fffffff));
+      ctx.emit(at.guard, "max.u32", part.bits, part.bits, magnitude);
+    }
+  }
+
+  #combine(step: Extract<EpilogueStep, { kind: "reduce" }>, index: number, part: Partial): void {
+    const ctx = this.#ctx;
+    const { m, n } = ctx.program.problem;
+    const array: GlobalArray = {
+      name: `epilogue${index}`,
+      rowStride: step.over === "n" ? RESULT_BYTES : 0,
+      colStride: step.over === "m" ? RESULT_BYTES : 0,
+      batchStride: RESULT_BYTES * (step.over === "n" ? m : step.over === "m" ? n : 1),
+    };
+    const guard =
+      step.over === "n" ? this.#inside(0, part.row) : step.over === "m" ? this.#inside(1, part.col) : null;
+    const address = this.#place(array, part.row, part.col);
+    if (step.op === "sum") ctx.emit(guard, "red.global.add.f32", address, part.sum);
+    else ctx.emit(guard, "red.global.max.u32", address, part.bits);
+  }
+}
+
+const vectorArray = (index: number, along: "m" | "n", bytes: number): GlobalArray => ({
+  name: `epilogue${index}`,
+  rowStride: along === "m" ? bytes : 0,
+  colStride: along === "n" ? bytes : 0,
+  batchStride: 0,
+});

@@ -1,0 +1,146 @@
+/** The tables that an engine fills in: its own lowerings come first, the shared ones serve the rest, what neither knows is a diagnostic. */
+import { findTarget, type LoweredKernel, parseProgram, type TileProgram } from "@tilewright/ir";
+import { imm } from "@tilewright/ptx";
+import { expect, test } from "vitest";
+import { type Engine, lowerWith, walkOrder } from "../src/index.ts";
+
+/** One warp, one element of D a lane; A comes by cp.async through a ring of one slot and is never multiplied. */
+const TEXT = `tile.kernel @small stage bound arch sm_80 {
+  problem m=8 n=4 k=4 a=f32:row:4:16 b=f32:row:4:16 d=f32:row:4:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none
+  launch threads=32 cluster=1x1
+  global %A f32[8, 4] layout (8,4):(4,1) align 16
+  global %B f32[4, 4] layout (4,4):(4,1) align 16
+  global %D f32[8, 4] layout (8,4):(4,1) align 16
+  register %acc f32[8, 4] own rows(thread 8:4) cols(thread 4)
+  shared %sA f32[8, 4] layout (8,4):(4,1) align 16
+  register %fA f32[8, 1] own rows(thread 8:4) cols(register 1)
+  ring %ring slots 1 buffers(%sA) transport cp.async full barrier:0 empty implied
+
+  tiles %mt < 1, %nt < 1 raster row {
+    fill %acc = 0
+    acquire %ring @ 0
+    copy %sA <- %A[0 : 8, 0 : 4] transport cp.async dist(threads 32, along 1, vector 4, fastest cols) vector 4:4
+    commit %ring @ 0
+    wait %ring @ 0 pending 0
+    copy %fA <- %sA[0 : 8, 0 : 1]
+    release %ring @ 0
+    epilogue %D[0 : 8, 0 : 4] <- %acc alpha 1 beta 0
+  }
+}
+`;
+
+const none: Engine = {
+  ptxVersion: () => [7, 0],
+  holding: () => ({ type: "f32", packed: 1 }),
+  budget: { copyRegisters: 16, invariants: "kept" },
+  statements: { mma() {} },
+  copies: { "shared -> register direct"() {} },
+  rings: {},
+  frame: {},
+};
+
+const target = (() => {
+  const found = findTarget("sm_80");
+  if (!found.ok) throw new Error("sm_80 is a target");
+  return found.value;
+})();
+
+function programOf(text: string): TileProgram {
+  const parsed = parseProgram(text);
+  if (!parsed.ok) throw new Error(JSON.stringify(parsed.error));
+  return parsed.value;
+}
+
+function kernelOf(engine: Engine, text = TEXT): LoweredKernel {
+  const lowered = lowerWith(engine, programOf(text), target);
+  if (!lowered.ok) throw new Error(JSON.stringify(lowered.error));
+  return lowered.value;
+}
+
+test("the shared lowerings serve what the engine leaves out", () => {
+  const { ptx } = kernelOf(none);
+  expect(ptx).toContain("cp.async.cg.shared.global");
+  expect(ptx).toContain("cp.async.wait_group 0");
+  expect(ptx).toContain("st.global.f32");
+});
+
+test("the engine's own statements, copies and rings come first", () => {
+  const seen: string[] = [];
+  const { ptx } = kernelOf({
+    ...none,
+    statements: { mma() {}, fill: () => seen.push("fill") },
+    copies: { ...none.copies, "global -> shared cp.async": () => seen.push("copy") },
+    rings: {
+      "cp.async": {
+        acquire: () => seen.push("acquire"),
+        commit: (_ctx, ring) => seen.push(`commit ${ring.name}`),
+        wait: (_ctx, _ring, stmt) => seen.push(`wait ${stmt.pending}`),
+        release: () => seen.push("release"),
+      },
+    },
+  });
+  expect(seen).toEqual(["fill", "acquire", "copy", "commit ring", "wait 0", "release"]);
+  expect(ptx).not.toContain("cp.async");
+});
+
+test("a copy, a transport or a role that nobody lowers is a diagnostic that says which", () => {
+  const faultOf = (engine: Engine, text: string): string => {
+    const lowered = lowerWith(engine, programOf(text), target);
+    return lowered.ok ? "lowered" : lowered.error.map((d) => `${d.code} ${d.at}: ${d.message}`).join("\n");
+  };
+  expect(faultOf({ ...none, copies: {} }, TEXT)).toBe(
+    "TW3901 %fA <- %sA: no way to copy shared -> register direct",
+  );
+  expect(faultOf(none, TEXT.replace("transport cp.async full", "transport tma full"))).toBe(
+    "TW3901 %ring: rings by tma are not lowered by this backend",
+  );
+  expect(faultOf(none, TEXT.replace("full barrier:0", "full mbarrier:1"))).toMatch(/TW3901 ring: mbarrier/);
+});
+
+test("the frame adds code, shared memory, parameters and another launch", () => {
+  const { ptx, kernel } = kernelOf({
+    ...none,
+    frame: {
+      open: (ctx) => ctx.emit(null, "bar.sync", imm(7)),
+      close: (ctx) => ctx.emit(null, "bar.sync", imm(8)),
+      sharedBytes: (_program, end) => (end === 128 ? 16 : 0),
+      params: (_program, offset) => [
+        {
+          kind: "tensorMap",
+          name: "mapA",
+          offset: Math.ceil(offset / 64) * 64,
+          size: 128,
+          tensorMap: {
+            operand: "a",
+            dtype: "f32",
+            dims: [4, 8],
+            strides: [16],
+            box: [4, 8],
+            elementStrides: [1, 1],
+            interleave: "none",
+            swizzle: "none",
+            l2: "none",
+            oob: "zero",
+          },
+        },
+      ],
+      launch: (_program, launch) => ({ ...launch, grid: ["numSms", 1, 1] }),
+    },
+  });
+  expect(ptx).toMatch(/\.param \.align 64 \.b8 p_mapA\[128\]/);
+  expect(ptx.indexOf("bar.sync 7")).toBeLessThan(ptx.indexOf("cp.async"));
+  expect(ptx.indexOf("bar.sync 8")).toBeGreaterThan(ptx.indexOf("st.global"));
+  expect(kernel.launch.dynamicSmem).toBe(144);
+  expect(kernel.launch.grid).toEqual(["numSms", 1, 1]);
+  expect(kernel.params.at(-1)?.offset).toBe(64);
+});
+
+test("walks visit every element once; a snake turns at the end of each run", () => {
+  const tile = [0, 1, 2].flatMap((row) => [0, 1].map((col) => ({ row, col })));
+  const order = (walk: Parameters<typeof walkOrder>[1]) =>
+    walkOrder(tile, walk).map(({ row, col }) => `${row}${col}`);
+  expect(order("rows")).toEqual(["00", "01", "10", "11", "20", "21"]);
+  expect(order("cols")).toEqual(["00", "10", "20", "01", "11", "21"]);
+  expect(order("snake-rows")).toEqual(["00", "01", "11", "10", "20", "21"]);
+  expect(order("snake-cols")).toEqual(["00", "10", "20", "21", "11", "01"]);
+});

@@ -1,0 +1,46 @@
+/**
+ * Ladders: a kernel built up from schedules alone, each of which changes a few fields of the one before, so that the difference between
+ * two neighbours is what that change is worth. Data of a backend; the command line runs them.
+ */
+import type { Checked } from "./diagnostics.ts";
+import { ok } from "./ids.ts";
+import { parseSchedule } from "./schedule/codec.ts";
+import type { Schedule, ScheduleModel } from "./schedule.ts";
+
+export interface LadderStep {
+  /** A word or two: `ldmatrix`. */
+  readonly name: string;
+  /** What changes, in a sentence. */
+  readonly summary: string;
+  /** Fields that change, as schedule text. The first step states all that is not at its default. */
+  readonly change: string;
+}
+
+export interface Ladder {
+  /** Short name, one of its backend: `hgemm`. */
+  readonly name: string;
+  readonly summary: string;
+  /** dtypes and layouts of its problem, in the words of `defineProblem`, without the sizes. */
+  readonly request: Readonly<Record<string, unknown>>;
+  /** m, n and k for a GPU, where every step shall matter, and for the emulator, which shall need seconds. */
+  readonly sizes: {
+    readonly gpu: readonly [number, number, number];
+    readonly emulator: readonly [number, number, number];
+  };
+  readonly steps: readonly LadderStep[];
+}
+
+/** The steps' schedules, in order. Errors are those of the codec: a ladder that its model does not know. */
+export function ladderSchedules(model: ScheduleModel, ladder: Ladder): Checked<readonly Schedule[]> {
+  const fields = new Map<string, string>();
+  const schedules: Schedule[] = [];
+  for (const { change } of ladder.steps) {
+    for (const word of change.split(/\s+/).filter((part) => part !== "")) fields.set(nameOf(word), word);
+    const parsed = parseSchedule(model, [...fields.values()].join(" "));
+    if (!parsed.ok) return parsed;
+    schedules.push(parsed.value);
+  }
+  return ok(schedules);
+}
+
+const nameOf = (word: string): string => word.split("=")[0] ?? word;

@@ -1,0 +1,134 @@
+/** One K chunk on one SM: what each of its units is busy for, in cycles, and how long the chunk takes. */
+import { type DType, dtypes } from "../dtype.ts";
+import { gpus } from "../targets/gpus.ts";
+import type { ModelKernel } from "./kernel.ts";
+import type { Engine, Machine } from "./machine.ts";
+
+/** Cycles of an SM. */
+export interface ChunkCost {
+  /** Tensor cores (FFMA: issue slots). */
+  readonly multiply: number;
+  /** Operands read from shared memory. */
+  readonly shared: number;
+  /** Operands taken in from L2. */
+  readonly intake: number;
+  /** Requests of the copy engine. */
+  readonly requests: number;
+  /** A slot's way round its ring, over the slots. */
+  readonly ring: number;
+  /** What nothing hides within one block: its one role turns from loads to multiplications and back. */
+  readonly exposed: number;
+  /** Blocks of a cluster that meet: nobody begins the next chunk before. */
+  readonly meeting: number;
+  /** Bytes behind `shared` and `intake`, for the energy. */
+  readonly sharedBytes: number;
+  readonly intakeBytes: number;
+}
+
+/** The part of the tile in one SM: rows of A, rows (columns of D) of B that it loads, columns that it multiplies. */
+export interface Share {
+  readonly rows: number;
+  readonly loadedCols: number;
+  readonly cols: number;
+}
+
+/** A pair splits the rows of A and D, and each block loads half of B. */
+export const shareOf = ({ tile: [m, n], unit }: ModelKernel): Share => ({
+  rows: m / unit,
+  loadedCols: n / unit,
+  cols: n,
+});
+
+/** Instructions of a thread for each FFMA beside the FFMA itself, by what they are for. */
+const fmaOverhead = {
+  /** Instructions around a copied vector: load, store, address, predicate. */
+  copy: 4,
+  /** Of a chunk: barrier, counters, branch. */
+  loop: 28,
+} as const;
+
+/** Share of the issue slots that are FFMA: fragments are loaded by four, copies by `copyVector`. */
+function fmaShare(kernel: ModelKernel): number {
+  const [tm, tn] = kernel.instruction;
+  const [m, n, k] = kernel.tile;
+  const fma = tm * tn * k;
+  const fragments = (Math.ceil(tm / 4) + Math.ceil(tn / 4)) * k;
+  const vectors = ((m + n) * k) / kernel.threads / Math.max(1, kernel.copyVector);
+  return fma / (fma + fragments + vectors * fmaOverhead.copy + fmaOverhead.loop);
+}
+
+/** Bytes that the operands of a chunk make the multiplication read from shared memory. */
+function readBytes(kernel: ModelKernel, { rows, loadedCols, cols }: Share, kBytes: number): number {
+  const [im, instructionN] = kernel.instruction;
+  const panels = Math.ceil(rows / im);
+  const columnPanels = Math.ceil(cols / instructionN);
+  // A pair's instruction reads half of B from each SM.
+  const b = (instructionN / cols) * loadedCols;
+  const once = panels * columnPanels * (im + b) * kBytes;
+  // Lanes that ask for the same words are served together, so that a load of 512 bytes takes three of four wavefronts (seen).
+  return kernel.engine === "fma" ? once * 0.75 : once;
+}
+
+/** FLOP rate of a dtype of A and B over that of f16: as the datasheet's peaks. CUDA cores multiply f32 whatever the operands were. */
+export function dtypeSpeed(machine: Machine, dtype: DType, engine: Engine): number {
+  if (engine === "fma") return 1;
+  const peaks = gpus.find(({ name }) => name === machine.gpu)?.peakTflops ?? {};
+  // A dtype without tensor cores is multiplied as f16 would be at a quarter of the rate; no backend does it.
+  return (peaks[dtype === "f32" ? "tf32" : dtype] ?? (peaks.f16 ?? 0) / 4) / (peaks.f16 ?? 1);
+}
+
+/** Elements that share a block scale of one byte. */
+const scaled: Readonly<Partial<Record<DType, number>>> = { mxf8: 32, mxf4: 32, nvf4: 16 };
+
+/** Bytes of `count` neighbours along K, with their block scales. */
+export const bytesAlongK = (dtype: DType, count: number): number =>
+  count * (dtypes[dtype].bits / 8 + 1 / (scaled[dtype] ?? Number.POSITIVE_INFINITY));
+
+/** What a chunk of `dtype` costs at a clock of `ghz`. */
+export function chunkCost(machine: Machine, kernel: ModelKernel, dtype: DType, ghz: number): ChunkCost {
+  const share = shareOf(kernel);
+  const kBytes = bytesAlongK(dtype, kernel.tile[2]);
+  const peak = machine.flopsPerCycle[kernel.engine] ?? 0;
+  if (peak === 0) throw new RangeError(`${machine.gpu} has no ${kernel.engine}`);
+  // tcgen05 has 128 rows of tensor memory, and an instruction of 64 rows takes as long.
+  const filled = kernel.engine === "tcgen05" ? Math.min(1, share.rows / 128) : 1;
+  const rate =
+    peak * dtypeSpeed(machine, dtype, kernel.engine) * filled * (machine.sustained[kernel.engine] ?? 1);
+  const issue = kernel.engine === "fma" ? fmaShare(kernel) : 1;
+  const multiply = (2 * share.rows * share.cols * kernel.tile[2]) / (rate * issue);
+  const sharedBytes = readBytes(kernel, share, kBytes);
+  const intakeBytes = (share.rows + share.loadedCols) * kBytes;
+  const shared = sharedBytes / machine.sharedBytes;
+  const intake = intakeBytes / machine.intakeBytes;
+  const requests =
+    kernel.copyVector > 0
+      ? 0
+      : ((share.rows + share.loadedCols) * Math.ceil(kBytes / Math.min(128, kernel.boxBytes))) /
+        machine.copyRequests;
+
+  const [load, handOver, barrier] = [machine.loadNs, machine.handOverNs, machine.barrierNs].map(
+    (ns) => ns * ghz,
+  ) as [number, number, number];
+  const asynchronous = kernel.engine === "wgmma" || kernel.engine === "tcgen05";
+  const round =
+    load + Math.max(intake, requests) + Math.max(multiply, shared) + (asynchronous ? handOver : barrier);
+  // One role that issues loads and multiplications waits for the one before it starts the other.
+  const turn = kernel.specialised ? 0 : asynchronous ? handOver : barrier;
+  return {
+    multiply,
+    shared,
+    intake,
+    requests,
+    ring: round / kernel.stages,
+    exposed: turn,
+    meeting: kernel.meets ? 2 * handOver : 0,
+    sharedBytes,
+    intakeBytes,
+  };
+}
+
+/** Cycles that `residents` blocks of an SM take for a chunk each: the busiest unit of all, or one block's own chain. */
+export function chunkCycles(cost: ChunkCost, residents: number): number {
+  const busy = Math.max(cost.multiply, cost.shared, cost.intake, cost.requests);
+  return Math.max(residents * busy, busy + cost.exposed, cost.ring) + cost.meeting;
+}

@@ -1,0 +1,69 @@
+/** What the model asks of a kernel. Backends describe a schedule so; `kernelOf` reads it off a bound program. */
+import type { Raster } from "../tile/types.ts";
+import type { Engine } from "./machine.ts";
+
+export interface ModelKernel {
+  readonly engine: Engine;
+  /** Output tile and K chunk of the unit that works on one tile, in elements: a block, or a pair of blocks. */
+  readonly tile: readonly [m: number, n: number, k: number];
+  /** SMs of that unit: 2 for a CTA pair, whose operands lie half in each. */
+  readonly unit: 1 | 2;
+  /**
+   * Rows and columns that one instruction (or one warp, or thread for `fma`) multiplies: what decides how often an operand is
+   * read from shared memory. tcgen05 128 x N an SM, wgmma 64 x N, mma the warp's tile, fma the thread's tile.
+   */
+  readonly instruction: readonly [m: number, n: number];
+  /** Threads of a block; counts for `fma` only. */
+  readonly threads: number;
+  /** Chunks in shared memory at once; 1 loads and multiplies in turn. */
+  readonly stages: number;
+  /** Loads and multiplications are issued by different warps. */
+  readonly specialised: boolean;
+  /** All blocks of a cluster meet once a chunk. */
+  readonly meets: boolean;
+  /** Bytes of a copied row in shared memory: 128 where a swizzled box is loaded, 16 where eight rows of 16 bytes stand side by side. */
+  readonly boxBytes: number;
+  /** Elements that one instruction of a thread copies; 0 where an engine copies. */
+  readonly copyVector: number;
+  /** Blocks that share a load: each takes a part and multicasts it. */
+  readonly multicast: readonly [m: number, n: number];
+  /** Blocks an SM holds. */
+  readonly residents: number;
+  /** One block a tile; blocks that stay; tiles handed out by the hardware, asked for one ahead or when needed. */
+  readonly sched: "tiles" | "persistent" | "clc" | "clc-late";
+  /** Units of a persistent grid; null: as many as fit. */
+  readonly workers: number | null;
+  /** The epilogue of a tile runs beside the multiplication of the next: a second accumulator, or warpgroups in turn. */
+  readonly overlap: boolean;
+  /** Bytes that a lane stores to neighbouring addresses: below 32 a sector is written in parts. 32 also where D goes through shared memory. */
+  readonly storeBytes: number;
+  readonly raster: Raster;
+  /** Units that share the K loop of a tile. */
+  readonly split: number;
+}
+
+/** A kernel of one engine with everything off: what ladders start from. */
+export const plainKernel = (
+  engine: Engine,
+  tile: ModelKernel["tile"],
+  instruction: ModelKernel["instruction"],
+): ModelKernel => ({
+  engine,
+  tile,
+  instruction,
+  unit: 1,
+  threads: 128,
+  stages: 1,
+  specialised: false,
+  meets: false,
+  boxBytes: 128,
+  copyVector: 0,
+  multicast: [1, 1],
+  residents: 1,
+  sched: "tiles",
+  workers: null,
+  overlap: false,
+  storeBytes: 32,
+  raster: { kind: "row" },
+  split: 1,
+});

@@ -1,0 +1,74 @@
+/**
+ * What the model knows of a GPU beside its row in the table of GPUs: rates of an SM in bytes or FLOP a cycle, latencies in
+ * nanoseconds, energies. Every number says where it is from: `isa` the instruction set, `data` a datasheet, `seen` counters or timings on the
+ * hardware, `read` published by others, `derived` from those by the arithmetic in its comment. What only a Blackwell could tell and
+ * nobody published is taken over from Hopper, and marked `hopper`.
+ */
+/** What multiplies. */
+export const engines = ["fma", "mma", "wgmma", "tcgen05"] as const;
+export type Engine = (typeof engines)[number];
+
+export interface Machine {
+  /** A name of the table of GPUs. */
+  readonly gpu: string;
+  readonly sms: number;
+  /** Highest clock of the SMs, GHz. */
+  readonly boostGHz: number;
+  /** Dense FLOP (a multiplication and an addition are two) a cycle and SM of f16 operands; of FFMA for `fma`. */
+  readonly flopsPerCycle: Readonly<Partial<Record<Engine, number>>>;
+  /** Share of an engine's rate that a perfect stream of its instructions reaches. */
+  readonly sustained: Readonly<Partial<Record<Engine, number>>>;
+  /** Bytes a cycle that an SM reads from its shared memory; writes by copies have ports of their own. */
+  readonly sharedBytes: number;
+  /** Bytes a cycle that an SM takes in from L2. */
+  readonly intakeBytes: number;
+  /** Bytes a cycle that an SM stores towards L2, in whole sectors. */
+  readonly storeBytes: number;
+  /** Bulk copies: rows of a box (requests) a cycle of an SM. */
+  readonly copyRequests: number;
+  /** Bytes a cycle that the warps read from tensor memory; 0 where there is none. */
+  readonly tensorMemoryBytes: number;
+  /** From the issue of a load to its bytes in shared memory, seen by the thread that waits. */
+  readonly loadNs: number;
+  /** From the end of one role's work to the beginning of the next role's: completion, barrier, first instruction. */
+  readonly handOverNs: number;
+  /** Of a block's meeting at a barrier with warps that go on where they were. */
+  readonly barrierNs: number;
+  /** Of a launch with nothing in it, from event to event. */
+  readonly launchNs: number;
+  /** Of a block before its first load: scheduling, barriers, tensor-memory allocation, descriptors. */
+  readonly startNs: number;
+  /** One answer of cluster launch control, where nobody asked ahead. */
+  readonly fetchNs: number;
+  readonly memoryGBs: number;
+  readonly l2Bytes: number;
+  /** Clusters of each size that are resident at once; sizes that are absent fill the GPU. */
+  readonly clusters: Readonly<Record<number, number>>;
+  /** Power at which the clock gives way, watts; null: unknown, and the clock stays at boost. */
+  readonly powerCap: number | null;
+  /** Drawn whatever runs. */
+  readonly idleWatts: number;
+  /** Energies at `energyGHz`, picojoules: a FLOP of each engine, a byte read from shared memory, taken in from L2, moved to or from DRAM. */
+  readonly energy: {
+    readonly flop: Readonly<Partial<Record<Engine, number>>>;
+    readonly sharedByte: number;
+    readonly l2Byte: number;
+    readonly memoryByte: number;
+  };
+}
+
+/** Clock to which energies refer, GHz: between the clocks of the two profiles that `voltageExponent` comes from. */
+export const energyGHz = 1.6;
+
+/**
+ * Energy of an operation on the chip grows with this power of the clock. Seen on an H200 at its cap: two kernels keep the tensor pipes
+ * busy for 65.0 % and 91.0 % of the time at 1.705 and 1.595 GHz, so power = busy * f^5 is the same: ln(0.910 / 0.650) / ln(1.705 / 1.595)
+ * = 5.0; one of the five is the rate itself.
+ */
+export const voltageExponent = 4;
+
+/**
+ * Energy of a FLOP over that of f16 is the dtype's speed to this power. Seen on an H100 at its cap: cuBLAS multiplies e4m3 at 8192^3 1.87 times
+ * as fast as f16 (1419 and 761 TFLOP/s), so its clock is 0.935 of f16's, its power at one clock 0.935^-5 = 1.4 times, its energy a FLOP 0.7.
+ */
+export const narrowExponent = -0.5;

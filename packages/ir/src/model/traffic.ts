@@ -1,0 +1,48 @@
+/** Bytes between L2 and DRAM: what the units that run at one time share, and what L2 keeps for those after them. */
+import { dtypes } from "../dtype.ts";
+import type { Problem } from "../problem.ts";
+import type { ModelKernel } from "./kernel.ts";
+
+/** Share of L2 that holds operands: the rest is outputs and the copies that both halves keep. */
+const OPERAND_SHARE = 0.5;
+
+/**
+ * Bytes read from and written to DRAM by one launch. A wave is a rectangle of tiles; it reads the rows of A and the columns
+ * of B that it spans once. Between waves L2 keeps what fits.
+ */
+export function memoryBytes(problem: Problem, kernel: ModelKernel, units: number, l2Bytes: number): number {
+  const { m, n, k } = problem;
+  const [tm, tn] = kernel.tile;
+  const [rows, cols] = [Math.ceil(m / tm), Math.ceil(n / tn)];
+  const batch = problem.batch.kind === "none" ? 1 : problem.batch.count;
+  const aBytes = (m * k * dtypes[problem.a.dtype].bits) / 8;
+  const bBytes = (n * k * dtypes[problem.b.dtype].bits) / 8;
+  const outputs = ((problem.c === null ? 1 : 2) * m * n * dtypes[problem.d.dtype].bits) / 8;
+  const wave = Math.max(1, Math.min(units, rows * cols));
+  const [high, wide] = waveShape(kernel, wave, rows, cols);
+  const waveBytes = Math.min(1, high / rows) * aBytes + Math.min(1, wide / cols) * bBytes;
+  const waves = (rows * cols) / wave;
+  const compulsory = aBytes + bBytes;
+  const again = Math.max(0, waves * waveBytes - compulsory);
+  const kept = Math.min(1, (OPERAND_SHARE * l2Bytes) / compulsory);
+  return batch * (compulsory + again * (1 - kept) + outputs);
+}
+
+/** Tile rows and columns of a wave of `count` tiles. */
+function waveShape(
+  { raster }: ModelKernel,
+  count: number,
+  rows: number,
+  cols: number,
+): readonly [number, number] {
+  switch (raster.kind) {
+    case "row":
+      return count >= cols ? [count / cols, cols] : [1, count];
+    case "col":
+      return count >= rows ? [rows, count / rows] : [count, 1];
+    case "grouped": {
+      const high = Math.min(raster.group, rows);
+      return count >= high * cols ? [count / cols, cols] : [Math.min(high, count), Math.max(1, count / high)];
+    }
+  }
+}

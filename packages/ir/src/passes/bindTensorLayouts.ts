@@ -1,0 +1,67 @@
+/** Lay shared tiles out as tensor engines want them: panels as wide as the widest swizzle that divides the contiguous axis. */
+import { sizeOf } from "../dtype.ts";
+import { panelled } from "../layout/layout.ts";
+import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
+import type { Layout } from "../layout/types.ts";
+import { contiguousAxis } from "../tile/accesses.ts";
+import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
+import type { Buffer, TileProgram } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+/** Bytes of a panel's row by swizzle: its span, and 16 (a row of a core matrix) without one. */
+const spans = [
+  ["128B", 128],
+  ["64B", 64],
+  ["32B", 32],
+  ["none", 16],
+] as const satisfies readonly (readonly [TensorSwizzle, number])[];
+
+/** Bulk copies write shared memory at multiples of 128 bytes (PTX ISA, cp.async.bulk.tensor). */
+const BULK_ALIGN = 128;
+
+/**
+ * Directive `tensor swizzle=128B|64B|32B|none`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
+ * swizzle's span, or a narrower one's where the tile's contiguous axis is no multiple of it. The contiguous axis is global memory's.
+ */
+export const bindTensorLayouts: Pass = {
+  name: "bindTensorLayouts",
+  summary: "Shared tiles get the panels and swizzles of bulk tensor copies and matrix descriptors",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "tensor");
+    if (!taken) return program;
+    const widest = wordArg(taken.args, "swizzle", "128B");
+    const input = taken.program;
+    const tiles = new Set(input.rings.flatMap((ring) => (ring.transport === "tma" ? ring.buffers : [])));
+    for (const stmt of eachStmt(input.body))
+      if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via);
+    return {
+      ...input,
+      buffers: input.buffers.map((b) =>
+        tiles.has(b.name) && b.layout === null
+          ? { ...b, layout: tensorLayout(b, axisOf(input, b), widest), align: Math.max(b.align, BULK_ALIGN) }
+          : b,
+      ),
+    };
+  },
+};
+
+/** Operands keep the order of global memory; the tile of an epilogue has D's. */
+function axisOf(program: TileProgram, buffer: Buffer): 0 | 1 {
+  if (program.rings.some((ring) => ring.buffers.includes(buffer.name)))
+    return contiguousAxis(program, buffer.name);
+  const d = program.buffers.find((b) => b.name === "D");
+  return d?.layout?.stride[1] === 1 ? 1 : 0;
+}
+
+function tensorLayout(buffer: Buffer, axis: 0 | 1, widest: string): Layout {
+  const size = sizeOf(buffer.dtype);
+  const shape = blockShape(buffer);
+  const bytes = shape[axis] * size;
+  const from = spans.findIndex(([name]) => name === widest);
+  for (const [name, span] of spans.slice(Math.max(0, from)))
+    if (bytes % span === 0) return panelled(shape, axis, span / size, tensorSwizzles[name]);
+  // Shorter than a core matrix's row: no tensor engine takes it, and the backend says so.
+  return panelled(shape, axis, shape[axis], null);
+}

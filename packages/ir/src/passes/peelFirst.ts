@@ -1,0 +1,34 @@
+/** Take the first chunk out of the steady state, whose multiplications then always add to what is there. */
+import { lit } from "../tile/expr.ts";
+import { eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import type { Stmt } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+/**
+ * Directive `peel chunks=1`: `for t = 0 .. K` with multiplications becomes `for t = 0 .. 1` and `for t = 1 .. K` over the same body, so that matrix
+ * instructions which can overwrite their accumulator do so in the first without asking. Loops of one chunk stay as they are.
+ */
+export const peelFirst: Pass = {
+  name: "peelFirst",
+  summary: "The first chunk leaves the steady-state loop, whose multiplications then always accumulate",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "peel");
+    if (!taken) return program;
+    return withBody(taken.program, rewriteStmts(taken.program.body, peel));
+  },
+};
+
+function peel(stmt: Stmt): Stmt | readonly Stmt[] {
+  if (stmt.kind !== "for" || stmt.unroll || stmt.from.kind !== "const" || stmt.to.kind !== "const")
+    return stmt;
+  const chunks = [...eachStmt(stmt.body)];
+  if (!chunks.some((s) => s.kind === "mma") || !chunks.some((s) => s.kind === "wait")) return stmt;
+  if (stmt.to.value - stmt.from.value <= 1) return stmt;
+  const second = lit(stmt.from.value + 1);
+  return [
+    { ...stmt, to: second },
+    { ...stmt, from: second },
+  ];
+}

@@ -1,0 +1,90 @@
+/** Copies that the blocks of a cluster share, and tiles of blocks that stay. */
+import { freeVars } from "../expr.ts";
+import type { Stmt } from "../types.ts";
+import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
+
+type Copy = Extract<Stmt, { kind: "copy" }>;
+type Tiles = Extract<Stmt, { kind: "tiles" }>;
+
+const axes = { m: 0, n: 1 } as const;
+
+export const multicast: Verifier = {
+  name: "multicast",
+  code: "TW3123",
+  property:
+    "copies shared in a cluster are bulk copies into a ring with mbarriers, of what the blocks along that axis have in common; the tiles divide by the cluster",
+  from: "specialised",
+  *check(subject) {
+    for (const site of subject.sites) {
+      const { stmt } = site;
+      if (stmt.kind === "copy" && stmt.multicast !== null) yield* shared(subject, site, stmt, stmt.multicast);
+    }
+  },
+};
+
+function* shared(subject: Subject, site: Site, copy: Copy, axis: "m" | "n"): Iterable<Fault> {
+  const { cluster } = subject.program.launch;
+  const blocks = cluster[axes[axis]];
+  if (blocks === 1)
+    yield {
+      at: site,
+      message: `is shared along ${axis}, where the cluster has one block`,
+      hint: "remove multicast, or launch larger clusters",
+    };
+  const ring = subject.program.rings.find((r) => r.buffers.includes(copy.dst.buffer));
+  if (copy.transport !== "tma" || ring?.full?.kind !== "mbarrier" || ring.empty?.kind !== "mbarrier")
+    yield {
+      at: site,
+      message: "only bulk copies into a ring whose edges are mbarriers reach other blocks",
+      hint: "write transport tma, full mbarrier:1 and empty mbarrier:N",
+    };
+  const tiles = site.parents.find((p): p is Tiles => p.kind === "tiles");
+  if (tiles === undefined) return;
+  const used = freeVars(copy.src.origin[1], freeVars(copy.src.origin[0]));
+  if (used.has(tiles.vars[axes[axis]]))
+    yield {
+      at: site,
+      message: `blocks along ${axis} want different rectangles: it depends on %${tiles.vars[axes[axis]]}`,
+      hint: `share it along ${axis === "m" ? "n" : "m"}, or not at all`,
+    };
+  for (const i of [0, 1] as const)
+    if (tiles.extents[i] % cluster[i] !== 0)
+      yield {
+        at: site,
+        message: `${tiles.extents[i]} tiles along ${i === 0 ? "m" : "n"} do not divide among clusters of ${cluster[i]}, whose blocks wait for each other`,
+        hint: `write ${Math.ceil(tiles.extents[i] / cluster[i]) * cluster[i]}; tiles outside of D store nothing`,
+      };
+}
+
+export const visits: Verifier = {
+  name: "visits",
+  code: "TW3124",
+  property:
+    "blocks that stay loop over tiles inside roles, all roles over the same tiles in the same order, and roles that take turns take all of them",
+  from: "specialised",
+  *check(subject) {
+    const loops = subject.sites.filter(({ stmt }) => stmt.kind === "tiles" && stmt.visit !== null);
+    const [first] = loops;
+    if (first?.stmt.kind !== "tiles") return;
+    const same = first.stmt;
+    for (const site of loops) {
+      const { stmt } = site;
+      if (stmt.kind !== "tiles" || stmt.visit === null) continue;
+      const { turn, of } = stmt.visit;
+      if (!site.parents.some((p) => p.kind === "role"))
+        yield {
+          at: site,
+          message: "a block without roles has one tile",
+          hint: "remove visit, or put the tiles into roles",
+        };
+      if (turn >= of) yield { at: site, message: `turn ${turn} of ${of}`, hint: `turns are 0 to ${of - 1}` };
+      const order = (t: Tiles): string => JSON.stringify([t.extents, t.split?.extent ?? 1, t.raster]);
+      if (order(stmt) !== order(same))
+        yield {
+          at: site,
+          message: "visits other tiles, or the same in another order, than the first role",
+          hint: "give all roles the same extents, split and raster",
+        };
+    }
+  },
+};
