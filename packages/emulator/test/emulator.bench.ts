@@ -12,16 +12,16 @@ const few = { iterations: 3, time: 0, warmupIterations: 1 };
 for (const [name, make, sizes] of products)
   test(name, { timeout: 300_000 }, async ({ bench }) => {
     for (const size of sizes) {
-      const run = make(size);
-      await bench(`${size}^3, all checks`, () => run("all")).run(few);
-      await bench(`${size}^3, no checks`, () => run("none")).run(few);
+      const product = make(size);
+      await bench(`${size}^3, all checks`, () => product.launch("all")).run(few);
+      await bench(`${size}^3, no checks`, () => product.launch("none")).run(few);
     }
   });
 
 test("small runs", { timeout: 300_000 }, async ({ bench }) => {
   // A different kernel text each time, so that each is loaded and compiled anew, as tests over many schedules do.
   await bench("fifty runs at 128^3, module loaded anew, all checks", () => {
-    for (let k = 0; k < 50; k++) simt(128, `${simtText}\n// ${k}\n`)("all");
+    for (let k = 0; k < 50; k++) simt(128, [], `${simtText}\n// ${k}\n`).launch("all");
   }).run({ iterations: 1, time: 0, warmupIterations: 0 });
   await bench("load 700 instructions", () => void createEmulator().load(simtText)).run(few);
 });

@@ -5,10 +5,21 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Checked, TensorMapSpec } from "@tilewright/ir";
-import { createEmulator, type Emulator, type LaunchConfig } from "../src/index.ts";
+import {
+  createEmulator,
+  type Emulator,
+  type LaunchConfig,
+  type LaunchPort,
+  type LaunchReport,
+} from "../src/index.ts";
 
-/** One launch. */
-export type Run = (checks: NonNullable<LaunchConfig["checks"]>) => void;
+type Checks = NonNullable<LaunchConfig["checks"]>;
+
+/** One launch of a product, in one piece or by the threads of its device. */
+export interface Product {
+  launch(checks: Checks): void;
+  divided(checks: Checks): Promise<void>;
+}
 
 const textOf = (path: string): string => readFileSync(fileURLToPath(new URL(path, import.meta.url)), "utf8");
 
@@ -28,19 +39,23 @@ function launcher(
   text: string,
   entry: string,
   config: Omit<LaunchConfig, "checks">,
-): Run {
+): Product {
   const module = value(emulator.load(text));
-  return (checks) => {
-    const report = value(emulator.launch(module, entry, { ...config, checks }));
-    if (!report.completed || report.findings.length > 0) throw new Error(`${entry} is not clean`);
+  const clean = (report: Checked<LaunchReport>): void => {
+    const { completed, findings } = value(report);
+    if (!completed || findings.length > 0) throw new Error(`${entry} is not clean`);
+  };
+  return {
+    launch: (checks) => clean(emulator.launch(module, entry, { ...config, checks })),
+    divided: async (checks) => clean(await emulator.launchParallel(module, entry, { ...config, checks })),
   };
 }
 
 export const simtText = textOf("golden/simt_f32.ptx");
 
 /** `text` is the kernel's, perhaps with a comment that makes it another module. */
-export function simt(size: number, text = simtText): Run {
-  const emulator = createEmulator();
+export function simt(size: number, threads: readonly LaunchPort[] = [], text = simtText): Product {
+  const emulator = createEmulator({ threads });
   const data = Float32Array.from({ length: size * size }, (_, k) => ((k * 7919) % 1000) / 1000 - 0.5);
   const [a, b, c] = [put(emulator, data), put(emulator, data), value(emulator.alloc(4 * size * size))];
   const grid = [size / 128, size / 128, 1] as const;
@@ -55,8 +70,8 @@ export function simt(size: number, text = simtText): Run {
 const narrow = (size: number): Uint16Array =>
   Uint16Array.from({ length: size * size }, (_, k) => 0x3f80 | ((k * 7919) & 0x7f) | ((k & 1) << 15));
 
-function mma(size: number): Run {
-  const emulator = createEmulator();
+function mma(size: number, threads: readonly LaunchPort[] = []): Product {
+  const emulator = createEmulator({ threads });
   const [a, b] = [put(emulator, narrow(size)), put(emulator, narrow(size))];
   const params = [a, b, value(emulator.alloc(4 * size * size)), size, size, size];
   const grid = [size / 128, size / 128, 1] as const;
@@ -80,8 +95,8 @@ function mapOf(emulator: Emulator, dtype: "f16" | "bf16", address: bigint, size:
   return value(emulator.encodeTensorMap(spec));
 }
 
-function wgmma(size: number): Run {
-  const emulator = createEmulator();
+function wgmma(size: number, threads: readonly LaunchPort[] = []): Product {
+  const emulator = createEmulator({ threads });
   const maps = [0, 1].map(() => mapOf(emulator, "f16", put(emulator, narrow(size)), size));
   return launcher(emulator, textOf("golden/wgmma_f16.ptx"), "wgmma_f16", {
     grid: [size / 128, size / 128, 1],
@@ -91,8 +106,8 @@ function wgmma(size: number): Run {
   });
 }
 
-function tcgen05(size: number): Run {
-  const emulator = createEmulator();
+function tcgen05(size: number, threads: readonly LaunchPort[] = []): Product {
+  const emulator = createEmulator({ threads });
   const operands = [put(emulator, narrow(size)), put(emulator, narrow(size))];
   const maps = [...operands, value(emulator.alloc(2 * size * size))].map((at) =>
     mapOf(emulator, "bf16", at, size),
@@ -106,8 +121,10 @@ function tcgen05(size: number): Run {
   });
 }
 
+type Make = (size: number, threads?: readonly LaunchPort[]) => Product;
+
 /** Kernels by name, each with the cubes that are measured. */
-export const products: readonly (readonly [string, (size: number) => Run, readonly number[]])[] = [
+export const products: readonly (readonly [string, Make, readonly number[]])[] = [
   ["simt_f32", simt, [512]],
   ["mma_f16", mma, [512]],
   ["wgmma_f16", wgmma, [512, 1024]],
