@@ -31,6 +31,14 @@ export {
   swizzleFault,
 } from "./tcgen05-shared.ts";
 export {
+  decodeWgmmaDescriptor,
+  encodeWgmmaDescriptor,
+  type WgmmaDescriptor,
+  type WgmmaSwizzle,
+  wgmmaAddress,
+  wgmmaSwizzles,
+} from "./wgmma.ts";
+export {
   type AccumulatorLayout,
   accumulatorColumns,
   accumulatorLayout,
