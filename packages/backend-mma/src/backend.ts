@@ -28,6 +28,7 @@ import {
   vectorise,
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
+import { explainSchedule } from "./explain.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
@@ -50,6 +51,7 @@ export const mma: Backend = {
       if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
   },
   check: checkSchedule,
+  explain: explainSchedule,
   tile: tileProblem,
   passes: [
     stageOperands,

@@ -3,12 +3,13 @@
  * An estimate to rank by, in cycles of an SM. Its constants are an H200's (tensor pipe and copy rates measured there with mma.sync).
  */
 import { dtypes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/ir";
+import { copyBytes } from "./alignment.ts";
 import { estimateRegisters, stagedBytes, threadsOf } from "./check.ts";
 import { acceptedAtom, chunkK, interleaves, splitChunks } from "./nest.ts";
 import { type MmaSchedule, readSchedule } from "./schedule.ts";
 
 /** SMs to balance rounds for: an H100's or H200's. */
-const TYPICAL_SMS = 132;
+export const TYPICAL_SMS = 132;
 
 const machine = {
   /** Products of 16-bit elements a cycle: four tensor pipes, an m16n8k16 in 6.5 cycles each. */
@@ -17,8 +18,10 @@ const machine = {
   sharedBytes: 128,
   /** Warps of an SM that keep the tensor pipes busy: two a pipe. */
   warps: 8,
-  /** Of a chunk: barrier, first fragments. More stages hide more of it. */
-  chunk: 90,
+  /** Of a chunk: barrier, first fragments. Blocks on one SM hide it from each other. */
+  barrier: 60,
+  /** From the issue of a chunk's copies to its arrival. Later stages hide it as far as their arithmetic lasts. */
+  latency: 1000,
   /** Of a block: launch, first chunks, and the epilogue's stores for each element that a thread holds. */
   block: 2500,
   storeWide: 3,
@@ -26,13 +29,45 @@ const machine = {
   /** Of a part that is handed over, for each accumulator of a thread; of blocks that meet. */
   part: 20,
   meeting: 2000,
-  /** Bytes a cycle of the whole GPU. */
-  l2Bytes: 2800,
+  /** Bytes a cycle of the whole GPU. L2: what the large tiles drew at 4096 in the measured time, and a little more. */
+  l2Bytes: 4000,
   memoryBytes: 2400,
 } as const;
 
-/** Estimated cycles. Sizes of problem and tile in elements. */
-export function estimateTime(problem: Problem, schedule: Schedule, target: Target): number {
+/** Where the estimated cycles of a schedule go. */
+export interface Cost {
+  /** The most of `arithmetic`, `l2` and `memory`. */
+  readonly cycles: number;
+  readonly bound: "arithmetic" | "l2" | "memory";
+  /** Cycles of an SM from its first block to its last. */
+  readonly arithmetic: number;
+  readonly l2: number;
+  readonly memory: number;
+  /** Rounds of blocks on the SMs, the last one counted as far as it is filled. */
+  readonly rounds: number;
+  /** Blocks that share an SM. */
+  readonly resident: number;
+  /** Cycles of one full round. */
+  readonly round: Round;
+}
+
+/** Cycles of the blocks that run together on one SM. */
+export interface Round {
+  readonly multiply: number;
+  /** Reading fragments from shared memory, beside the arithmetic. */
+  readonly fragments: number;
+  /** Barriers, and copies that arithmetic does not hide. */
+  readonly waiting: number;
+  /** Launch, first chunks, epilogue. */
+  readonly fixed: number;
+  /** Blocks that share a tile hand over their parts. */
+  readonly meeting: number;
+}
+
+const cyclesOf = (r: Round): number => Math.max(r.multiply, r.fragments) + r.waiting + r.fixed + r.meeting;
+
+/** Estimated cost. Sizes of problem and tile in elements, results in cycles. */
+export function estimateCost(problem: Problem, schedule: Schedule, target: Target): Cost {
   const atom = acceptedAtom(problem);
   const asked = readSchedule(schedule);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
@@ -40,32 +75,46 @@ export function estimateTime(problem: Problem, schedule: Schedule, target: Targe
   const { m, n, k } = problem;
   const batch = problem.batch.kind === "strided" ? problem.batch.count : 1;
   const tiles = Math.ceil(m / s.tileM) * Math.ceil(n / s.tileN) * batch;
-  const { splits, chunks } = splitChunks(k, s);
+  const { splits } = splitChunks(k, s);
   const resident = blocksPerSm(s, problem, target);
-  const perThread = (s.warpM * s.warpN) / 32;
-  const stores =
-    perThread * (interleaves(problem, s) || sizeOf(problem.d.dtype) > 2 ? machine.storeWide : machine.store);
-  const meeting = splits > 1 ? machine.meeting + splits * perThread * machine.part : 0;
-
   const blocks = tiles * splits;
-  const round = (count: number): number => {
-    const warps = (count * threadsOf(s)) / 32;
-    const work = count * chunks * s.tileM * s.tileN * s.tileK;
-    const multiply = work / ((machine.products * 2) / size) / Math.min(1, warps / machine.warps);
-    const fragments =
-      (count * chunks * s.tileK * size * (s.warpM + s.warpN) * (threadsOf(s) / 32)) / machine.sharedBytes;
-    const waiting = (chunks * machine.chunk) / (Math.max(1, s.stages - 1) * Math.max(1, count));
-    return Math.max(multiply, fragments) + waiting + machine.block + stores + meeting;
-  };
   const full = Math.floor(blocks / (TYPICAL_SMS * resident));
   const rest = blocks - full * TYPICAL_SMS * resident;
-  const arithmetic = full * round(resident) + (rest > 0 ? round(Math.ceil(rest / TYPICAL_SMS)) : 0);
+  const roundOf = (count: number): Round => roundCost(problem, s, count);
+  const last = rest > 0 ? cyclesOf(roundOf(Math.ceil(rest / TYPICAL_SMS))) : 0;
+  const arithmetic = full * cyclesOf(roundOf(resident)) + last;
 
   const accBytes = dtypes[atom.acc].bits / 8;
   const parts = splits > 1 ? 2 * blocks * s.tileM * s.tileN * accBytes : 0;
   const l2 = (size * (s.tileM + s.tileN) * k * tiles + parts) / machine.l2Bytes;
   const memory = (batch * (size * (m * k + k * n) + sizeOf(problem.d.dtype) * m * n)) / machine.memoryBytes;
-  return Math.max(arithmetic, l2, memory);
+  const cycles = Math.max(arithmetic, l2, memory);
+  const bound = cycles === arithmetic ? "arithmetic" : cycles === l2 ? "l2" : "memory";
+  const rounds = blocks / (TYPICAL_SMS * resident);
+  return { cycles, bound, arithmetic, l2, memory, rounds, resident, round: roundOf(resident) };
+}
+
+export const estimateTime = (problem: Problem, schedule: Schedule, target: Target): number =>
+  estimateCost(problem, schedule, target).cycles;
+
+/** Cycles of `count` blocks on one SM. `s.tileK` is the chunk as it will be. */
+function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
+  const { splits, chunks } = splitChunks(problem.k, s);
+  const size = sizeOf(problem.a.dtype);
+  const perThread = (s.warpM * s.warpN) / 32;
+  const warps = (count * threadsOf(s)) / 32;
+  const work = count * s.tileM * s.tileN * s.tileK;
+  const chunk = work / ((machine.products * 2) / size) / Math.min(1, warps / machine.warps);
+  const fragments = (s.tileK * size * (s.warpM + s.warpN) * warps) / machine.sharedBytes;
+  const exposed = Math.max(0, machine.latency - (s.stages - 1) * Math.max(chunk, fragments));
+  const wide = interleaves(problem, s) || sizeOf(problem.d.dtype) > 2;
+  return {
+    multiply: chunks * chunk,
+    fragments: chunks * fragments,
+    waiting: chunks * (machine.barrier / count + exposed),
+    fixed: machine.block + perThread * (wide ? machine.storeWide : machine.store),
+    meeting: splits > 1 ? machine.meeting + splits * perThread * machine.part : 0,
+  };
 }
 
 function blocksPerSm(s: MmaSchedule, problem: Problem, target: Target): number {
@@ -83,3 +132,7 @@ function blocksPerSm(s: MmaSchedule, problem: Problem, target: Target): number {
     ),
   );
 }
+
+/** Bytes that a copy of an operand moves, as the schedule and the alignment leave it. */
+export const movedBytes = (problem: Problem, s: MmaSchedule, which: "a" | "b"): number =>
+  Math.min(s.vec, copyBytes(problem, which));

@@ -1,9 +1,17 @@
-/** Which schedule first: the candidates, by an estimate of their time. */
-import { defaultSchedule, type Problem, type Schedule, type Target } from "@tilewright/ir";
+/** Which schedule first: what measurements found best, then the candidates by an estimate of their time. */
+import {
+  defaultSchedule,
+  InternalError,
+  type Problem,
+  parseSchedule,
+  type Schedule,
+  type Target,
+} from "@tilewright/ir";
 import { copyBytes } from "./alignment.ts";
 import { estimateTime } from "./cost.ts";
 import { acceptedAtom } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
+import { winners } from "./winners.ts";
 
 /** Tile and warp tile in elements, large to small; thin ones serve problems of few rows or columns. */
 const shapes: readonly {
@@ -30,7 +38,8 @@ const shapes: readonly {
 
 /** Bytes of K in a chunk: 128 are a whole row of banks, and measured 2 to 3 % ahead of 64 (docs of the backend, README.md). */
 const chunkBytes = [128, 64] as const;
-const stageCounts = [4, 3, 2] as const;
+/** Three before four: where both hide the copies, the smaller ring leaves room for a second block. */
+const stageCounts = [3, 4, 6, 2] as const;
 
 /** Blocks that may share a tile. */
 const splits = [1, 2, 3, 4, 6, 8, 12, 16] as const;
@@ -38,7 +47,23 @@ const splits = [1, 2, 3, 4, 6, 8, 12, 16] as const;
 /** Tiles up to which they may: beyond, the last round is a small share of the time, and the parts would fill memory. */
 const SPLIT_TILES = 528;
 
-/** Candidates by estimated time, best first; ties keep the order of the table. */
+/** Stored schedules of this size, the best first. */
+function winnersOf({ m, n, k, a, b }: Problem): readonly Schedule[] {
+  return winners
+    .filter(
+      ({ sizes, dtypes }) =>
+        dtypes.includes(a.dtype) &&
+        a.dtype === b.dtype &&
+        sizes.some((s) => s[0] === m && s[1] === n && s[2] === k),
+    )
+    .map(({ schedule }) => {
+      const parsed = parseSchedule(scheduleModel, schedule);
+      if (!parsed.ok) throw new InternalError(`the stored schedule ${schedule} does not parse`, parsed.error);
+      return parsed.value;
+    });
+}
+
+/** What measurements found best, then candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const atom = acceptedAtom(problem);
   const base = defaultSchedule(scheduleModel);
@@ -61,8 +86,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       ),
     );
   });
-  return candidates
+  const ranked = candidates
     .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
+  return [...winnersOf(problem), ...ranked];
 }

@@ -19,6 +19,12 @@ export interface LoweredKernel {
   readonly workspaceInit?: Manifest["workspace"]["init"];
 }
 
+/** One thing that a backend says of a schedule, for people: `estimate`, `copies of A`. */
+export interface Remark {
+  readonly topic: string;
+  readonly text: string;
+}
+
 export interface Backend {
   /** Short name: `simt`, `mma`, `wgmma`, `tcgen05`. */
   readonly id: string;
@@ -38,6 +44,8 @@ export interface Backend {
   schedules(problem: Problem, target: Target): Iterable<Schedule>;
   /** Every reason why a schedule is illegal here, each with the nearest legal value; empty when it is legal. */
   check(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[];
+  /** Why a legal schedule is expected to do what it does, and what the problem keeps it from; for `plan`. */
+  explain?(problem: Problem, schedule: Schedule, target: Target): readonly Remark[];
   /** The program at stage `nest`. The last place that reads the schedule. The schedule must pass `check`. */
   tile(problem: Problem, schedule: Schedule, target: Target): TileProgram;
   /** Passes from `nest` to `bound`, in order. */

@@ -9,7 +9,7 @@ export {
   warpgroupAtom,
   warpgroupWidths,
 } from "./atoms/warpgroup.ts";
-export type { Backend, LoweredKernel } from "./backend.ts";
+export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export {
   type Artifact,
   type BackendVerdict,

@@ -19,8 +19,10 @@ import {
   ok,
   type Prediction,
   type Problem,
+  parseSchedule,
   predict,
   printLayout,
+  type Remark,
   type Roofline,
   registersPerThread,
   roofline,
@@ -79,6 +81,8 @@ export interface Plan {
   readonly backend: string;
   readonly entry: string;
   readonly schedule: string;
+  /** What the backend says of the schedule; empty for edited programs, which have none. */
+  readonly remarks: readonly Remark[];
   /** The schedules that come next, best first. */
   readonly alternatives: readonly string[];
   readonly grid: readonly number[];
@@ -145,6 +149,12 @@ function alternativesTo({ problem, target, backend, schedule }: Artifact): reado
   return texts.filter((text) => text !== schedule).slice(0, named);
 }
 
+function remarksOn({ problem, target, backend: id, schedule: text }: Artifact): readonly Remark[] {
+  const backend = compiler.backends.find((each) => each.id === id);
+  const schedule = backend === undefined || text === null ? null : parseSchedule(backend.schedule, text);
+  return schedule?.ok ? (backend?.explain?.(problem, schedule.value, target) ?? []) : [];
+}
+
 /** A GPU that does not run code for the target. */
 export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
   const own = findTarget(gpu.arch);
@@ -189,6 +199,7 @@ export function planOf(artifact: Artifact, gpu: Gpu): Checked<Plan> {
     backend,
     entry: entryOf(artifact),
     schedule: artifact.manifest.plan.schedule,
+    remarks: remarksOn(artifact),
     alternatives: alternativesTo(artifact),
     grid,
     block: kernel.launch.block,

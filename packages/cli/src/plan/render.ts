@@ -125,7 +125,10 @@ export function renderPlan(plan: Plan, problem: Problem, paint: Paint): string {
   return [
     `${printProblem(problem)}\n${plan.arch} on ${plan.gpu.name}\n`,
     section("Backends", renderVerdicts(plan.backends, paint)),
-    section("Schedule", `${plan.schedule}\n`),
+    section(
+      "Schedule",
+      `${plan.schedule}\n${renderPairs(plan.remarks.map(({ topic, text }) => [topic, text]))}`,
+    ),
     section("Next best", others),
     section("Fit", renderFit(plan)),
     section("Roofline", renderRoofline(plan)),

@@ -1,0 +1,84 @@
+/** Why a schedule, in words: where its time is expected to go, and what the problem's layouts and alignments keep it from. */
+import { type Problem, type Remark, type Schedule, sizeOf, type Target } from "@tilewright/ir";
+import { estimateCost, movedBytes, TYPICAL_SMS } from "./cost.ts";
+import { acceptedAtom, interleaves } from "./nest.ts";
+import { type MmaSchedule, readSchedule } from "./schedule.ts";
+
+const thousands = (cycles: number): string => `${(cycles / 1000).toFixed(1)} k`;
+
+const boundWords = {
+  arithmetic: "the SMs",
+  l2: "the bandwidth of L2",
+  memory: "the bandwidth of memory",
+} as const;
+
+/** Remarks on a legal schedule. Cycles are the model's (cost.ts), at an H200's rates. */
+export function explainSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Remark[] {
+  const s = readSchedule(schedule);
+  return [
+    ...estimateRemarks(problem, schedule, target),
+    { topic: "instruction", text: acceptedAtom(problem).name },
+    ...(["a", "b"] as const).flatMap((which) => copyRemark(problem, s, which)),
+    ...interleaveRemark(problem, s),
+  ];
+}
+
+function estimateRemarks(problem: Problem, schedule: Schedule, target: Target): readonly Remark[] {
+  const { cycles, bound, arithmetic, l2, memory, rounds, resident, round } = estimateCost(
+    problem,
+    schedule,
+    target,
+  );
+  const parts = [
+    `multiply ${thousands(round.multiply)}`,
+    `fragments beside it ${thousands(round.fragments)}`,
+    `waiting ${thousands(round.waiting)}`,
+    `start and epilogue ${thousands(round.fixed)}`,
+    ...(round.meeting > 0 ? [`adding parts ${thousands(round.meeting)}`] : []),
+  ];
+  return [
+    {
+      topic: "estimate",
+      text: `${thousands(cycles)} cycles, bound by ${boundWords[bound]} (SMs ${thousands(arithmetic)}, L2 ${thousands(l2)}, memory ${thousands(memory)}; modelled on ${TYPICAL_SMS} SMs of an H200)`,
+    },
+    {
+      topic: "a round",
+      text: `${parts.join(", ")} cycles; ${rounds.toFixed(2)} rounds of ${resident} ${resident === 1 ? "block" : "blocks"} an SM`,
+    },
+  ];
+}
+
+/** Why copies are narrower than 16 bytes: the first of what does not divide. */
+function copyRemark(problem: Problem, s: MmaSchedule, which: "a" | "b"): readonly Remark[] {
+  const bytes = movedBytes(problem, s, which);
+  if (bytes >= 16) return [];
+  const { dtype, ld, align, layout } = problem[which];
+  const size = sizeOf(dtype);
+  const along = which === "a" ? (layout === "row" ? "k" : "m") : layout === "row" ? "n" : "k";
+  const { batch } = problem;
+  const between = batch.kind === "strided" ? (which === "a" ? batch.strideA : batch.strideB) * size : 0;
+  const wide = bytes * 2;
+  const reasons = [
+    ...(s.vec <= bytes ? [`vec=${s.vec}`] : []),
+    ...(align % wide !== 0 ? [`its base is aligned to ${align} B`] : []),
+    ...((ld * size) % wide !== 0 ? [`its leading dimension is ${ld * size} B`] : []),
+    ...((problem[along] * size) % wide !== 0 ? [`${along} is ${problem[along] * size} B long`] : []),
+    ...(between % wide !== 0 ? [`the matrices of the batch are ${between} B apart`] : []),
+  ];
+  const name = which.toUpperCase();
+  return [{ topic: `copies of ${name}`, text: `${bytes} B at a time, not 16: ${reasons.join(", ")}` }];
+}
+
+/** Why a lane's columns of D are no neighbours, where they were asked to be. */
+function interleaveRemark(problem: Problem, s: MmaSchedule): readonly Remark[] {
+  if (!s.interleave || interleaves(problem, s)) return [];
+  const why =
+    sizeOf(problem.d.dtype) > 2
+      ? `stores of two neighbours fill whole sectors in ${problem.d.dtype}`
+      : problem.d.layout === "col"
+        ? "D is column-major"
+        : problem.b.layout === "row"
+          ? "ldmatrix needs neighbouring columns of a row-major B"
+          : "a warp tile needs a multiple of 32 columns for it";
+  return [{ topic: "interleave", text: `not used: ${why}` }];
+}
