@@ -106,11 +106,6 @@ export const codes = {
     kind: "toolchain",
     meaning: "the program of a peer does not start, fails, or prints something else than its times",
   },
-  benchLost: {
-    code: "TW7072",
-    kind: "check",
-    meaning: "the process that measured hung or crashed",
-  },
   noLadder: {
     code: "TW7073",
     kind: "unsupported",
