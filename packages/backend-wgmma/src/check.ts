@@ -15,7 +15,7 @@ import { mathGroups, producerWarps, readSchedule, threadsOf, type WgmmaSchedule 
  * Registers that a thread needs beside its accumulators. As launched, ptxas gives all roles what the largest needs and counts the epilogue's too; with
  * budgets the math warpgroups have theirs to themselves. Measured with ptxas 13.0: 160 accumulators spill at 224 registers, 192 fit in 240.
  */
-const OVERHEAD = { launched: 72, budgeted: 40 } as const;
+const OVERHEAD = { launched: 40, budgeted: 40 } as const;
 
 /** setmaxnreg takes multiples of 8 from 24 to 256 (PTX ISA). */
 const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
@@ -59,11 +59,12 @@ export function sharedBytes(
 export const accumulators = (s: WgmmaSchedule, problem: Problem): number =>
   (s.tileM * s.tileN * dtypes[problem.acc].bits) / 32 / (mathGroups(s) * 128);
 
-/** Registers of a thread at launch: what a block's threads share evenly, in units of 8. */
+/** Registers of a thread at launch: what a block's warpgroups, begun ones whole, share evenly, in units of 8. */
 export const launchedRegisters = (s: WgmmaSchedule, target: Target): number =>
   Math.min(
     target.limits.maxRegistersPerThread,
-    Math.floor(target.limits.registersPerBlock / Math.max(32, threadsOf(s)) / REGISTERS.unit) * REGISTERS.unit,
+    Math.floor(target.limits.registersPerBlock / (Math.ceil(threadsOf(s) / 128) * 128) / REGISTERS.unit) *
+      REGISTERS.unit,
   );
 
 const nearestMultiple = (value: number, unit: number): number => Math.max(1, Math.round(value / unit)) * unit;
@@ -180,7 +181,8 @@ const rules: readonly Rule[] = [
         });
       if (s.copy === "direct")
         out.push({
-          message: "register budgets tell a producer from the math warpgroups, and copy=direct has no producer",
+          message:
+            "register budgets tell a producer from the math warpgroups, and copy=direct has no producer",
           hint: "nearest legal: regs=none",
         });
       return out;
@@ -216,6 +218,11 @@ const rules: readonly Rule[] = [
         found.push({
           message: "tiles of a column-major D are not staged",
           hint: "nearest legal: epi=direct",
+        });
+      if (s.groupsN > 1)
+        found.push({
+          message: "warpgroups side by side do not pass their columns through one tile",
+          hint: `nearest legal: epi=direct, or groups=${s.groupsM * s.groupsN}x1`,
         });
       if (s.copy !== "tma")
         found.push({ message: "epi=tma goes with copy=tma", hint: "nearest legal: epi=direct" });
@@ -255,7 +262,8 @@ const rules: readonly Rule[] = [
         ["B", s.clusterM, s.tileN, problem.b.layout === "col"],
       ] as const) {
         const across = major ? rows : k;
-        if (blocks === 1 || !s.multicast.includes(name.toLowerCase()) || across % (8 * blocks) === 0) continue;
+        if (blocks === 1 || !s.multicast.includes(name.toLowerCase()) || across % (8 * blocks) === 0)
+          continue;
         found.push({
           message: `${blocks} blocks cannot share ${across} rows of ${name}'s tile in groups of 8`,
           hint: `nearest legal: multicast=off, or a tile with ${nearestMultiple(across, 8 * blocks)} of them`,

@@ -56,11 +56,15 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
   const rate = (PRODUCTS * 2) / sizeOf(problem.a.dtype);
   const cycles = (s.tileM * s.tileN * k) / rate;
   // Fewer slots than four leave the tensor cores waiting for memory; without a producer they wait for every chunk.
-  const waiting = s.copy === "direct" ? 2.5 : s.stages >= 4 ? 1 : s.stages === 3 ? 1.006 : s.stages === 2 ? 1.35 : 2;
+  const waiting =
+    s.copy === "direct" ? 2.5 : s.stages >= 4 ? 1 : s.stages === 3 ? 1.006 : s.stages === 2 ? 1.35 : 2;
   // Of two clusters' worth fewer are resident, and equal requests of neighbours are merged without them.
   const clustered = 1 + 0.012 * (s.clusterM * s.clusterN - 1);
   const store = s.epi === "tma" && s.persistent ? perTile : 1.5 * perTile + 0.3;
-  const bytes = batch * (sizeOf(problem.a.dtype) * (problem.m + problem.n) * problem.k + (dtypes[problem.d.dtype].bits / 8) * problem.m * problem.n);
+  const bytes =
+    batch *
+    (sizeOf(problem.a.dtype) * (problem.m + problem.n) * problem.k +
+      (dtypes[problem.d.dtype].bits / 8) * problem.m * problem.n);
   /** 4 TB/s, what an H200 reaches. */
   const memory = bytes / 4e6;
   return LAUNCH + Math.max(memory, rounds * ((perKilocycle * cycles * waiting * clustered) / 1000 + store));

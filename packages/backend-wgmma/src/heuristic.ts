@@ -48,7 +48,14 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     for (const way of ways)
       for (const stages of stageCounts) {
         const budget = regs && way.copy !== "direct" ? { regs: [...regs] } : {};
-        const schedule = { ...base, tile: [m, n, chunk], groups: [...groups], stages, ...budget, ...way } as Schedule;
+        const schedule = {
+          ...base,
+          tile: [m, n, chunk],
+          groups: [...groups],
+          stages,
+          ...budget,
+          ...way,
+        } as Schedule;
         if (legal(schedule)) return [schedule];
       }
     return [];

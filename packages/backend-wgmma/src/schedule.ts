@@ -25,7 +25,8 @@ export const scheduleModel: ScheduleModel = {
     withDefault(coreFields.stages, 4),
     wordField({
       name: "copy",
-      summary: "transport of the operands to shared memory: bulk tensor copies by a producer, or load and store by the math threads",
+      summary:
+        "transport of the operands to shared memory: bulk tensor copies by a producer, or load and store by the math threads",
       words: ["tma", "direct"],
       default: "tma",
       off: "direct",

@@ -1,6 +1,6 @@
 /** Bulk tensor copies from global into shared memory: one thread issues them, a ring's barrier counts their bytes. */
 import { bufferOf, type Expr } from "@tilewright/ir";
-import { addr, imm, type IntegerOperand, tensorAddr } from "@tilewright/ptx";
+import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
 import { fullBarrier, slotAddress } from "./bulkRings.ts";
 import { clusterPlace, multicastMask } from "./clusters.ts";
 import type { Reg } from "./code.ts";
@@ -83,10 +83,7 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const apart = first && second ? second.offset - first.offset : 0;
   // This block's share begins `place` parts further on, in the matrix and in the slot.
   const along = place === null ? null : ctx.values.scale(place, across);
-  const target =
-    place === null
-      ? base
-      : offsetBy(ctx, base, place, apart);
+  const target = place === null ? base : offsetBy(ctx, base, place, apart);
   const dims = program.problem.batch.kind === "strided" ? 3 : 2;
   const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes`;
   for (const piece of cut.pieces.slice(0, each)) {

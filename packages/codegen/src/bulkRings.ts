@@ -118,7 +118,10 @@ function advance(ctx: Context, ring: Ring, cursor: Cursor): void {
 
 function unconditional(ctx: Context, ring: Ring): void {
   if (ctx.active !== null)
-    throw new CannotLower(`%${ring.name}`, "rings by tma take no part in conditions: every role meets every chunk");
+    throw new CannotLower(
+      `%${ring.name}`,
+      "rings by tma take no part in conditions: every role meets every chunk",
+    );
 }
 
 /** The address of the slot of the chunk that a role is at, and the buffer's own offset in it: base + offset. */
@@ -132,7 +135,10 @@ export function slotAddress(
   if (ring === undefined || place === undefined) throw new CannotLower(`%${view.buffer}`, "is in no ring");
   const cursor = cursorOf(ctx, ring, side);
   if (cursor.at === null || !sameValue(ctx.fold(view.slot), ctx.fold(mod(cursor.at, ring.slots))))
-    throw new CannotLower(`%${view.buffer}`, `its slot is not that of the chunk which this role is at in %${ring.name}`);
+    throw new CannotLower(
+      `%${view.buffer}`,
+      `its slot is not that of the chunk which this role is at in %${ring.name}`,
+    );
   return {
     base: ofStage(ctx, cursor, `slot ${place.slotStride}`, place.slotStride, smemBase(ctx)),
     offset: place.offset,
@@ -204,7 +210,13 @@ export const bulkRing: RingLowering = {
     const { full, empty } = barriersOf(ctx, ring);
     spin(ctx, barrierAt(ctx, cursor, empty), cursor.parity);
     const bytes = transactionBytes(ctx.program, ring);
-    ctx.emitAny(null, "mbarrier.arrive.expect_tx.shared::cta.b64", sink, barrierAt(ctx, cursor, full), imm(bytes));
+    ctx.emitAny(
+      null,
+      "mbarrier.arrive.expect_tx.shared::cta.b64",
+      sink,
+      barrierAt(ctx, cursor, full),
+      imm(bytes),
+    );
   },
   commit(ctx, ring) {
     advance(ctx, ring, cursorOf(ctx, ring, "producer"));

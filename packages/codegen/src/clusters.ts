@@ -40,7 +40,8 @@ export function multicastMask(ctx: Context, axis: "m" | "n"): Reg<"u16"> {
   return ctx.crewValue(`multicast ${axis}`, (code) => {
     const [m, n] = ctx.program.launch.cluster;
     // Along m ranks follow each other; along n they are m apart.
-    const pattern = axis === "m" ? 2 ** m - 1 : Array.from({ length: n }, (_, j) => 2 ** (j * m)).reduce((a, b) => a + b);
+    const pattern =
+      axis === "m" ? 2 ** m - 1 : Array.from({ length: n }, (_, j) => 2 ** (j * m)).reduce((a, b) => a + b);
     const shift = axis === "m" ? clusterPlace(ctx, "n") : clusterPlace(ctx, "m");
     const mask = ctx.entry.reg("u32", "mask");
     const d = ctx.entry.reg("u16", "mask_h_");

@@ -1,7 +1,8 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
-export { copyBulk, coordinatesOf, indexValue } from "./bulkCopies.ts";
+export { coordinatesOf, copyBulk, indexValue } from "./bulkCopies.ts";
 export { bulkRing, slotAddress, spin } from "./bulkRings.ts";
+export { type StagedPass, stagedPasses } from "./bulkStores.ts";
 export { clusterPlace, clusterRank, clusterSize, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
 export { lowerCombine, type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./combine.ts";

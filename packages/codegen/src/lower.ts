@@ -7,6 +7,7 @@ import {
   ok,
   type ParamSpec,
   type PtxVersion,
+  rolesOf,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -82,6 +83,10 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const [clusterM, clusterN] = program.launch.cluster;
   const clustered = clusterM * clusterN > 1;
 
+  // ptxas follows register budgets only where it knows how many registers a thread begins with.
+  const budgeted = rolesOf(program).some((role) => role.registers !== null);
+  const block = [program.launch.threads, 1, 1] as const;
+
   const builder = moduleBuilder({
     version: newer(target.minPtx, engine.ptxVersion(program)),
     target: program.arch,
@@ -89,7 +94,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   if (sharedBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
   const entry = builder.entry(program.name, {
     params: params.map(declared),
-    maxntid: [program.launch.threads, 1, 1],
+    ...(budgeted ? { reqntid: block, minnctapersm: 1 } : { maxntid: block }),
     ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
   });
   const ctx = new Context(program, target, engine, entry, shared);

@@ -41,7 +41,8 @@ export function lowerRole(ctx: Context, stmt: StmtOf<"role">, lowerBody: () => v
   const warp = warpNumber(ctx);
   const blockWarps = ctx.program.launch.threads / 32;
   if (stmt.first === 0) ctx.emit(null, "setp.ge.u32", others, warp, imm(stmt.warps));
-  else if (stmt.first + stmt.warps === blockWarps) ctx.emit(null, "setp.lt.u32", others, warp, imm(stmt.first));
+  else if (stmt.first + stmt.warps === blockWarps)
+    ctx.emit(null, "setp.lt.u32", others, warp, imm(stmt.first));
   else {
     const within = entry.reg("u32", "warp");
     ctx.emit(null, "sub.u32", within, warp, imm(stmt.first));
@@ -49,7 +50,9 @@ export function lowerRole(ctx: Context, stmt: StmtOf<"role">, lowerBody: () => v
   }
   ctx.emit(others, "bra", end);
   if (stmt.registers !== null) {
-    const launched = Math.floor(ctx.target.limits.registersPerBlock / ctx.program.launch.threads / REGISTER_UNIT) * REGISTER_UNIT;
+    const launched =
+      Math.floor(ctx.target.limits.registersPerBlock / ctx.program.launch.threads / REGISTER_UNIT) *
+      REGISTER_UNIT;
     const way = stmt.registers < launched ? "dec" : "inc";
     ctx.emitAny(null, `setmaxnreg.${way}.sync.aligned.u32`, imm(stmt.registers));
   }

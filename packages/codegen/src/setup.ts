@@ -1,10 +1,10 @@
 /** What stands around a kernel's statements: barriers of rings made ready, blocks of a cluster met before they write to each other. */
-import { imm, addr, sym } from "@tilewright/ptx";
+import { addr, imm, sym } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Context } from "./context.ts";
 import { SMEM } from "./sharedAddress.ts";
 import { MBARRIER_BYTES } from "./smem.ts";
-import { mapAddress, usesTensorMaps } from "./tensorMaps.ts";
+import { mapAddress, storesInBulk, usesTensorMaps } from "./tensorMaps.ts";
 
 /** Thread 0 initialises the mbarriers of all rings and fetches the tensor maps; nobody goes on before that is seen. */
 export function openKernel(ctx: Context): void {
@@ -53,8 +53,9 @@ export function openKernel(ctx: Context): void {
   }
 }
 
-/** A block stays until no other copies into its shared memory or arrives at its barriers any more. */
+/** A block stays until its bulk stores have read shared memory, and until no other copies into its shared memory or arrives at its barriers any more. */
 export function closeKernel(ctx: Context): void {
+  if (storesInBulk(ctx.program)) ctx.body.emit(null, "cp.async.bulk.wait_group.read", imm(0));
   if (clusterSize(ctx.program) === 1) return;
   ctx.body.emitAny(null, "barrier.cluster.arrive.relaxed", []);
   ctx.body.emitAny(null, "barrier.cluster.wait.acquire", []);

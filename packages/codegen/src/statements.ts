@@ -65,7 +65,6 @@ function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
   for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, value);
 }
 
-
 function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   const from = ctx.constant(stmt.from, `start of loop %${stmt.var}`);
   const to = ctx.constant(stmt.to, `end of loop %${stmt.var}`);

@@ -4,9 +4,9 @@ import {
   eachStmt,
   type ParamSpec,
   type TensorCut,
+  type TileProgram,
   tensorCut,
   tensorMapFor,
-  type TileProgram,
 } from "@tilewright/ir";
 import { sym } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
@@ -60,7 +60,8 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
   const found = new Map<string, TensorCut>();
   const visit = (warps: number, stmts: TileProgram["body"]): void => {
     for (const stmt of stmts) {
-      if (stmt.kind === "copy" && stmt.transport === "tma") found.set(stmt.src.buffer, loadCut(program, stmt));
+      if (stmt.kind === "copy" && stmt.transport === "tma")
+        found.set(stmt.src.buffer, loadCut(program, stmt));
       if (stmt.kind === "epilogue" && stmt.via !== null)
         found.set(stmt.dst.buffer, storeCut(program, stmt.via, storeGroups(program, stmt, warps)));
       if ("body" in stmt) visit(stmt.kind === "role" ? stmt.warps : warps, stmt.body);
@@ -87,6 +88,12 @@ export function usesTensorMaps(program: TileProgram): boolean {
   for (const stmt of eachStmt(program.body))
     if ((stmt.kind === "copy" && stmt.transport === "tma") || (stmt.kind === "epilogue" && stmt.via !== null))
       return true;
+  return false;
+}
+
+/** Whether a program's epilogue stores in bulk. */
+export function storesInBulk(program: TileProgram): boolean {
+  for (const stmt of eachStmt(program.body)) if (stmt.kind === "epilogue" && stmt.via !== null) return true;
   return false;
 }
 

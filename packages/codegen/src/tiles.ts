@@ -33,7 +33,10 @@ function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
   const [clusterM, clusterN] = ctx.program.launch.cluster;
   const [tilesM, tilesN] = stmt.extents;
   if (tilesM % clusterM !== 0 || tilesN % clusterN !== 0)
-    throw new CannotLower("tiles", `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusterM} x ${clusterN}`);
+    throw new CannotLower(
+      "tiles",
+      `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusterM} x ${clusterN}`,
+    );
   const raster =
     stmt.raster.kind === "grouped"
       ? { ...stmt.raster, group: Math.max(1, Math.floor(stmt.raster.group / clusterM)) }
@@ -51,7 +54,8 @@ function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
 
 /** Block (or cluster) b takes numbers b, b + blocks, …; there are no more blocks than tiles, so each has one at least. */
 function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
-  if (ctx.loop !== null || ctx.active !== null) throw new CannotLower("tiles", "a loop over tiles inside another");
+  if (ctx.loop !== null || ctx.active !== null)
+    throw new CannotLower("tiles", "a loop over tiles inside another");
   if (stmt.split !== null) throw new CannotLower("tiles", "blocks that stay do not share tiles");
   const { entry } = ctx;
   const clustered = clusterSize(ctx.program) > 1;

@@ -1,6 +1,7 @@
 /** Matrix descriptors of operand tiles, from the layout of the tile. */
-import { bufferOf, type Buffer, linearOffset, sizeOf, tensorSwizzleName } from "@tilewright/ir";
+
 import { CannotLower, type Context } from "@tilewright/codegen";
+import { type Buffer, bufferOf, linearOffset, sizeOf, tensorSwizzleName } from "@tilewright/ir";
 import { encodeWgmmaDescriptor } from "@tilewright/ptx";
 
 /** A pattern of every swizzle, and a core matrix, has eight rows (PTX ISA, wgmma: strides of the canonical layouts). */
@@ -37,14 +38,24 @@ export function operandTile(ctx: Context, name: string, kAxis: 0 | 1): OperandTi
     throw new CannotLower(`%${name}`, "has a layout that matrix descriptors cannot express");
   const transposed = contiguous !== kAxis;
   if (transposed && size !== 2)
-    throw new CannotLower(`%${name}`, `${buffer.dtype} has to be contiguous along k: only 16-bit operands are transposed`);
+    throw new CannotLower(
+      `%${name}`,
+      `${buffer.dtype} has to be contiguous along k: only 16-bit operands are transposed`,
+    );
   const span = swizzle === "none" ? CORE_BYTES : Number.parseInt(swizzle, 10);
-  if (panel !== span) throw new CannotLower(`%${name}`, `rows of ${panel} bytes do not fill swizzle ${swizzle}`);
+  if (panel !== span)
+    throw new CannotLower(`%${name}`, `rows of ${panel} bytes do not fill swizzle ${swizzle}`);
   const next = (layout.panels?.step ?? 0) * size;
   const pattern = PATTERN_ROWS * span;
   // Without a swizzle the two offsets change places for transposed operands (PTX ISA, matrix descriptor).
   const [leading, stride] = transposed && swizzle === "none" ? [pattern, next] : [next, pattern];
-  const word = encodeWgmmaDescriptor({ address: 0, leading: leading || CORE_BYTES, stride, baseOffset: 0, swizzle });
+  const word = encodeWgmmaDescriptor({
+    address: 0,
+    leading: leading || CORE_BYTES,
+    stride,
+    baseOffset: 0,
+    swizzle,
+  });
   return {
     buffer,
     transposed,

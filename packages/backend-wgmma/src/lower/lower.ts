@@ -11,11 +11,20 @@ import {
   type RegisterType,
   type RingLowering,
 } from "@tilewright/codegen";
-import { type DType, elementsPerRegister, type PtxVersion, type Target, type TileProgram } from "@tilewright/ir";
+import {
+  type DType,
+  elementsPerRegister,
+  type PtxVersion,
+  type Target,
+  type TileProgram,
+} from "@tilewright/ir";
 import { lowerFill, lowerProducts, settle, settleFor } from "./products.ts";
 
 /** wgmma, mbarrier.try_wait and bulk tensor copies came with 8.0 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [8, 0];
+
+/** Signed by unsigned bytes came later (ptxas 13.0: "WGMMA with mixed integer types"). */
+const MIXED_PTX: PtxVersion = [8, 4];
 
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
@@ -29,7 +38,7 @@ const byThreads: RingLowering = {
 };
 
 const engine: Engine = {
-  ptxVersion: () => OLDEST_PTX,
+  ptxVersion: ({ problem: { a, b, acc } }) => (acc === "s32" && a.dtype !== b.dtype ? MIXED_PTX : OLDEST_PTX),
   // As the matrix instructions want them.
   holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
   budget: { copyRegisters: 16, invariants: "recomputed" },

@@ -169,7 +169,13 @@ function slotOf(ctx: Context, view: View): { readonly base: Reg<"u32">; readonly
   if (slot.kind === "const") return { base, offset: place.offset + slot.value * place.slotStride };
   const { loop } = ctx;
   const chunk = slot.kind === "mod" ? ctx.linear(slot.lhs) : null;
-  if (slot.kind !== "mod" || !loop || chunk?.terms.get(loop.var) !== 1 || chunk.terms.size !== 1 || chunk.constant !== 0)
+  if (
+    slot.kind !== "mod" ||
+    !loop ||
+    chunk?.terms.get(loop.var) !== 1 ||
+    chunk.terms.size !== 1 ||
+    chunk.constant !== 0
+  )
     throw new CannotLower(`%${view.buffer}`, "its slot must be that of the loop's chunk");
   const at = ctx.entry.reg("u32", "da");
   ctx.body.emit(null, "rem.u32", at, loop.counter, imm(slot.divisor));
@@ -178,7 +184,12 @@ function slotOf(ctx: Context, view: View): { readonly base: Reg<"u32">; readonly
 }
 
 /** Bytes to the part of a tile that is the warpgroup's own; null where all have the same. */
-function groupOffset(ctx: Context, tile: OperandTile, factors: readonly Factor[], axis: 0 | 1): Reg<"u32"> | null {
+function groupOffset(
+  ctx: Context,
+  tile: OperandTile,
+  factors: readonly Factor[],
+  axis: 0 | 1,
+): Reg<"u32"> | null {
   const own = weighted(factors).filter((f) => f.tier === "warp" && f.stride >= WARPS && f.extent > 1);
   const [factor, more] = own;
   if (!factor) return null;
@@ -204,7 +215,8 @@ function groupOffset(ctx: Context, tile: OperandTile, factors: readonly Factor[]
 
 /** The descriptor of an element of the part: addresses count in units of 16 bytes. */
 function stepped(ctx: Context, { word }: Descriptor, bytes: number): Reg<"b64"> {
-  if (bytes % 16 !== 0) throw new CannotLower("mma", "an operand's part does not begin at a multiple of 16 bytes");
+  if (bytes % 16 !== 0)
+    throw new CannotLower("mma", "an operand's part does not begin at a multiple of 16 bytes");
   if (bytes === 0) return word;
   const d = ctx.entry.reg("b64", "desc");
   ctx.body.emitAny(null, "add.s64", [d, word, imm(bytes / 16)]);

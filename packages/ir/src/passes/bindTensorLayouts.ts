@@ -42,7 +42,11 @@ export const bindTensorLayouts: Pass = {
       ...input,
       buffers: input.buffers.map((b) =>
         tiles.has(b.name) && b.layout === null
-          ? { ...b, layout: tensorLayout(b, axisOf(input, b, alongK), widest), align: Math.max(b.align, BULK_ALIGN) }
+          ? {
+              ...b,
+              layout: tensorLayout(b, axisOf(input, b, alongK), widest),
+              align: Math.max(b.align, BULK_ALIGN),
+            }
           : b,
       ),
     };
@@ -52,7 +56,11 @@ export const bindTensorLayouts: Pass = {
 /** Operands keep the order of global memory; the tile of an epilogue has D's. */
 function axisOf(program: TileProgram, buffer: Buffer, alongK: boolean): 0 | 1 {
   if (program.rings.some((ring) => ring.buffers.includes(buffer.name)))
-    return alongK ? (operandRole(program, buffer.name) === "a" ? 1 : 0) : contiguousAxis(program, buffer.name);
+    return alongK
+      ? operandRole(program, buffer.name) === "a"
+        ? 1
+        : 0
+      : contiguousAxis(program, buffer.name);
   const d = program.buffers.find((b) => b.name === "D");
   return d?.layout?.stride[1] === 1 ? 1 : 0;
 }

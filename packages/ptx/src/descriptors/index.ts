@@ -31,14 +31,6 @@ export {
   swizzleFault,
 } from "./tcgen05-shared.ts";
 export {
-  decodeWgmmaDescriptor,
-  encodeWgmmaDescriptor,
-  type WgmmaDescriptor,
-  type WgmmaSwizzle,
-  wgmmaAddress,
-  wgmmaSwizzles,
-} from "./wgmma.ts";
-export {
   type AccumulatorLayout,
   accumulatorColumns,
   accumulatorLayout,
@@ -47,3 +39,11 @@ export {
   scalePlace,
   tensorOperandColumns,
 } from "./tcgen05-tensor.ts";
+export {
+  decodeWgmmaDescriptor,
+  encodeWgmmaDescriptor,
+  type WgmmaDescriptor,
+  type WgmmaSwizzle,
+  wgmmaAddress,
+  wgmmaSwizzles,
+} from "./wgmma.ts";
