@@ -111,6 +111,16 @@ export const codes = {
     kind: "unsupported",
     meaning: "no backend offers a ladder of that name, or any, on the architecture",
   },
+  libraryTwice: {
+    code: "TW7080",
+    kind: "invalid",
+    meaning: "two operations or kernels of a library that nothing tells apart",
+  },
+  badBackend: {
+    code: "TW7081",
+    kind: "invalid",
+    meaning: "a module that is named as a backend and is none",
+  },
 } as const satisfies Record<string, CodeRow>;
 
 /** A diagnostic of this package; its kind follows from its code. */

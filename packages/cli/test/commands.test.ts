@@ -144,6 +144,8 @@ describe("schema", () => {
       "request",
       "problem",
       "manifest",
+      "library",
+      "library-index",
       "schedule",
       "launch",
       "run",

@@ -44,6 +44,8 @@ export type {
   IsolatedLaunchResult,
 } from "./isolation/protocol.ts";
 export { type KernelBuffers, type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
+export { imageDevice, imagePath, imagesInOrder } from "./library/images.ts";
+export { KernelLibrary, type LibraryArguments, type LibraryPick } from "./library/library.ts";
 export {
   type ChosenDevice,
   chooseDevice,
