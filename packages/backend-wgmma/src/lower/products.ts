@@ -12,6 +12,7 @@ import {
 } from "@tilewright/codegen";
 import {
   bufferOf,
+  eachStmt,
   type Factor,
   findWarpgroupAtom,
   hasWarpgroupAtom,
@@ -121,12 +122,19 @@ function flagsOf(atom: WarpgroupAtom, a: OperandTile, b: OperandTile): readonly 
 /** scale-d of the next products: 0 overwrites the accumulator. In a loop that begins with a fresh one its first turn does. */
 function accumulates(ctx: Context, acc: string): Operand {
   const { fresh } = stateOf(ctx);
-  if (!fresh.delete(acc)) return imm(1);
+  // Of a block's only tile the zeros of the start are added to.
+  if (!fresh.delete(acc) || !staysForTiles(ctx)) return imm(1);
   const { loop } = ctx;
   if (loop === null) return imm(0);
   const p = ctx.entry.reg("pred", "p");
   ctx.body.emit(null, "setp.ne.u32", p, loop.counter, imm(loop.from));
   return p;
+}
+
+/** Whether blocks loop over tiles. */
+function staysForTiles(ctx: Context): boolean {
+  for (const stmt of eachStmt(ctx.program.body)) if (stmt.kind === "tiles") return stmt.visit !== null;
+  return false;
 }
 
 interface Descriptor {
