@@ -1,6 +1,7 @@
 /** Bound tile program to PTX: the module, its text, and how to launch it. */
 import {
   type Checked,
+  eachStmt,
   err,
   type KernelSpec,
   type LoweredKernel,
@@ -14,6 +15,7 @@ import {
 import { moduleBuilder, type ParamOptions, type PtxModule, printModule } from "@tilewright/ptx";
 import { partialTiles, workspaceBytes } from "./combine.ts";
 import { CannotLower, Context } from "./context.ts";
+import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { parameters } from "./params.ts";
 import { closeKernel, openKernel } from "./setup.ts";
@@ -107,7 +109,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   ctx.root.replay(entry);
   const launch = launchOf(program, sharedBytes);
   return {
-    module: builder.build(),
+    module: stays(program) ? withWholeDefinitions(builder.build()) : builder.build(),
     kernel: {
       entry: program.name,
       role: "main",
@@ -117,6 +119,10 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
     },
   };
 }
+
+/** Whether blocks loop over tiles. */
+const stays = (program: TileProgram): boolean =>
+  [...eachStmt(program.body)].some((s) => s.kind === "tiles" && s.visit !== null);
 
 /** How a parameter is declared; a tensor map is 128 bytes at a multiple of 64 (PTX ISA, tensor maps). */
 function declared(param: ParamSpec): ParamOptions {

@@ -31,7 +31,13 @@ const shared: Omit<Statements, "mma"> = {
   },
   role: (ctx, stmt) => lowerRole(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
   ...ringStatements,
+  fetch: noSource,
+  next: noSource,
 };
+
+function noSource(_ctx: Context, stmt: StmtOf<"fetch" | "next">): void {
+  throw new CannotLower(`%${stmt.ring}`, "this backend has one tile a block: nothing says which one follows");
+}
 
 function lowerStmt(ctx: Context, stmt: Stmt): void {
   const table: Statements = { ...shared, ...ctx.engine.statements };

@@ -4,7 +4,7 @@ import { panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { contiguousAxis, operandRole } from "../tile/accesses.ts";
-import { eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
+import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -35,7 +35,9 @@ export const bindTensorLayouts: Pass = {
     const widest = wordArg(taken.args, "swizzle", "128B");
     const alongK = wordArg(taken.args, "major", "any") === "k";
     const input = taken.program;
-    const tiles = new Set(input.rings.flatMap((ring) => ring.buffers));
+    const operands = (names: readonly string[]): readonly string[] =>
+      names.filter((name) => operandRole(input, name) !== null);
+    const tiles = new Set(input.rings.flatMap((ring) => operands(ring.buffers)));
     for (const stmt of eachStmt(input.body))
       if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via);
     return {
@@ -67,10 +69,11 @@ function axisOf(program: TileProgram, buffer: Buffer, alongK: boolean): 0 | 1 {
 
 function tensorLayout(buffer: Buffer, axis: 0 | 1, widest: string): Layout {
   const size = sizeOf(buffer.dtype);
-  const bytes = buffer.shape[axis] * size;
+  const shape = blockShape(buffer);
+  const bytes = shape[axis] * size;
   const from = spans.findIndex(([name]) => name === widest);
   for (const [name, span] of spans.slice(Math.max(0, from)))
-    if (bytes % span === 0) return panelled(buffer.shape, axis, span / size, tensorSwizzles[name]);
+    if (bytes % span === 0) return panelled(shape, axis, span / size, tensorSwizzles[name]);
   // Shorter than a core matrix's row: no tensor engine takes it, and the backend says so.
-  return panelled(buffer.shape, axis, buffer.shape[axis], null);
+  return panelled(shape, axis, shape[axis], null);
 }

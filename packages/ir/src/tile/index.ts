@@ -64,6 +64,7 @@ export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./p
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
 export {
+  blockShape,
   bufferOf,
   childrenOf,
   eachStmt,
@@ -74,6 +75,7 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export { LANE_STRIDE, MOST_COLUMNS, TENSOR_LANES, type TensorColumns, tensorColumns } from "./tensor.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
