@@ -84,10 +84,12 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const sharedBytes = shared.totalBytes + (frame.sharedBytes?.(program, shared.totalBytes) ?? 0);
   const [clusterM, clusterN] = program.launch.cluster;
   const clustered = clusterM * clusterN > 1;
+  const blocks = frame.blocksPerSm?.(program) ?? null;
 
   // ptxas follows register budgets only where it knows how many registers a thread begins with.
   const budgeted = rolesOf(program).some((role) => role.registers !== null);
   const block = [program.launch.threads, 1, 1] as const;
+  const least = blocks ?? (budgeted ? 1 : null);
 
   const builder = moduleBuilder({
     version: newer(target.minPtx, engine.ptxVersion(program)),
@@ -96,7 +98,8 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   if (sharedBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
   const entry = builder.entry(program.name, {
     params: params.map(declared),
-    ...(budgeted ? { reqntid: block, minnctapersm: 1 } : { maxntid: block }),
+    ...(budgeted ? { reqntid: block } : { maxntid: block }),
+    ...(least === null ? {} : { minnctapersm: least }),
     ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
   });
   const ctx = new Context(program, target, engine, entry, shared);
