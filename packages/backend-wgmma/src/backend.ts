@@ -26,6 +26,7 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
+import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem, widthsOf } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -38,6 +39,7 @@ export const wgmma: Backend = {
   summary: "Hopper's warpgroup matrix instructions with bulk tensor copies and roles, sm_90a",
   schedule: scheduleModel,
   showcase: { arch: "sm_90a", dtype: "bf16" },
+  ladders,
   supports,
   accepts,
   *schedules(problem, target) {

@@ -7,7 +7,7 @@ import { scheduleModel } from "../../src/schedule.ts";
 
 /** A legal schedule: any instruction width and number of warpgroups, each optimisation on or off by itself. */
 export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
-  const widths = widthsOf(problem).filter((n) => n <= 2 * problem.n + 16);
+  const [least = 8, ...wider] = widthsOf(problem).filter((n) => n <= 2 * problem.n + 16);
   for (;;) {
     const groups = [pick(random, [1, 1, 2]), pick(random, [1, 1, 1, 2])];
     const [groupsM = 1, groupsN = 1] = groups;
@@ -16,7 +16,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       ...defaultSchedule(scheduleModel),
       tile: [
         64 * groupsM * pick(random, [1, 1, 2]),
-        pick(random, widths.length > 0 ? widths : [8]) * groupsN,
+        pick(random, [least, ...wider]) * groupsN,
         atomK(problem) * pick(random, [1, 2, 4, 4, 8]),
       ],
       groups,

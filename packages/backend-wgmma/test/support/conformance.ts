@@ -12,5 +12,7 @@ export const optionsFor = (
   dtypes,
   randomSchedule,
   refuses,
+  // Every row in some dtype.
+  sample: dtypes.length,
   pairs: { ...pairs, most: 200, mostWork: 2 ** 18 },
 });

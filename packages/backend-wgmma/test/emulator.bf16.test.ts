@@ -1,6 +1,0 @@
-import { conformance } from "@tilewright/conformance";
-import { wgmma } from "../src/backend.ts";
-import { optionsFor } from "./support/conformance.ts";
-
-// Grouped batches; casts that saturate or go to 8 bits, reductions that are not f32.
-conformance(wgmma, optionsFor([{ dtype: "bf16" }], ["TW1824", "TW1826"], { first: 3000, count: 30 }));
