@@ -4,7 +4,7 @@
  */
 import type { ProtocolAction, ProtocolPlan, ProtocolStep } from "@tilewright/ir";
 
-/** Instructions of the text by what they are; those of one kind in a row count once where `runs` says so. */
+/** Instructions of the text by what they are. */
 const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExecArray) => string])[] = [
   [/^mbarrier\.init\S* \[[^\]]*\], (\d+)/, ([, count]) => `init ${count}`],
   [/^fence\.mbarrier_init/, () => "fence init"],
@@ -21,6 +21,12 @@ const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExe
   [/^tcgen05\.relinquish_alloc_permit\.cta_group::(\d)/, ([, group]) => `relinquish group ${group}`],
   [/^barrier\.cluster\.wait/, () => "meet"],
   [/^bar\.sync 0/, () => "meet"],
+  [/^bar\.sync %/, () => "gather"],
+  [/^(st\.shared|stmatrix)/, () => "stage"],
+  [/^cp\.async\.bulk\.tensor\.\dd\.global/, () => "store"],
+  [/^cp\.async\.bulk\.wait_group/, () => "stored"],
+  [/^wgmma\.mma_async/, () => "multiply group 1"],
+  [/^wgmma\.wait_group/, () => "drain"],
   [/^mbarrier\.try_wait/, () => "wait"],
   [/^mbarrier\.arrive\.expect_tx\S* _, \[[^\]]*\], (\d+)/, ([, bytes]) => `expect ${bytes}`],
   [/^mbarrier\.arrive/, () => "arrive"],
@@ -32,9 +38,9 @@ const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExe
   [/^tcgen05\.wait::ld/, () => "loaded"],
 ];
 
-/** Copies of a chunk are cut into boxes, and a multiplication into instructions. */
+/** Copies of a chunk and stores are cut into boxes, a multiplication and a staged tile into instructions. */
 const runs = (words: readonly string[]): readonly string[] =>
-  words.filter((word, i) => !/^(copy|multiply)/.test(word) || word !== words[i - 1]);
+  words.filter((word, i) => !/^(copy|multiply|stage$|store$)/.test(word) || word !== words[i - 1]);
 
 /** The words of a PTX text, in its order. */
 export function textWords(ptx: string): readonly string[] {

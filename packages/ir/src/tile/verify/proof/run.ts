@@ -136,8 +136,9 @@ class Run {
     const first = this.#threads.find(({ block }) => block === thread.block) === thread;
     for (const action of begin) if (first || action.kind === "meet") yield* this.#act(thread, action);
     yield* this.#steps(thread, thread.role.body);
+    for (const action of end)
+      if (first || action.kind === "meet" || action.kind === "stored") yield* this.#act(thread, action);
     openEnds(thread);
-    for (const action of end) if (first || action.kind === "meet") yield* this.#act(thread, action);
   }
 
   *#steps(thread: Thread, steps: readonly Step[]): Steps {
