@@ -36,8 +36,14 @@ export function readRecords(context: Context, path: string): Checked<readonly Be
         })),
       );
   }
-  return found.length > 0 ? err(found) : ok(records);
+  if (found.length === 0) return ok(records);
+  const more = found.length - mostFaults;
+  if (more <= 0) return err(found);
+  return err([...found.slice(0, mostFaults), problemWith(codes.badJson, path, `and ${more} more of these`)]);
 }
+
+/** A file of something else has as many faults as lines; nobody reads them all. */
+const mostFaults = 10;
 
 function parse(line: string): unknown {
   try {
