@@ -1,5 +1,5 @@
 /** The epilogue: steps(alpha * acc + beta * C), stored where the tile lies inside D. */
-import { bufferOf, type OwnedRegister, type Problem, type Scalar, type Stmt } from "@tilewright/ir";
+import { bufferOf, epilogueKind, type OwnedRegister, type Scalar, type Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -11,24 +11,6 @@ import { ownedPosition } from "./threads.ts";
 import { shifted, type Word } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
-
-const isInteger = (scalar: Scalar): boolean => typeof scalar === "number" && Number.isSafeInteger(scalar);
-
-/**
- * What the epilogue computes in: f64 for f64; s32 where an s32 accumulator goes to an s32 matrix with integral scalars and no steps, so
- * that nothing is rounded; f32 for everything else.
- */
-export function epilogueKind(problem: Problem): Kind {
-  const { acc, c, d, alpha, beta, epilogue } = problem;
-  if (acc === "f64") return "f64";
-  const exact =
-    d.dtype === "s32" &&
-    (c === null || c.dtype === "s32") &&
-    isInteger(alpha) &&
-    isInteger(beta) &&
-    epilogue.length === 0;
-  return acc === "s32" && exact ? "s32" : "f32";
-}
 
 /** Instructions of each kind. */
 const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: string }>> = {

@@ -1,12 +1,12 @@
 /** Elements of a memory dtype as values that the epilogue computes with: loads with conversion, stores with rounding, casts. */
-import { type DType, sizeOf, type Target } from "@tilewright/ir";
+import { type DType, type EpilogueKind, sizeOf, type Target } from "@tilewright/ir";
 import { f32imm, imm, type Operand } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { freshRun, loadRun, operandOf, packElements, sliceRun, storeRun, type Word } from "./words.ts";
 
 /** What the epilogue computes in. */
-export type Kind = "f32" | "f64" | "s32";
+export type Kind = EpilogueKind;
 
 interface Format {
   /** `d` <- one element, in the low bits of a word. */

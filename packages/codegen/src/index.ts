@@ -24,7 +24,7 @@ export type {
   Statements,
   StmtOf,
 } from "./engine.ts";
-export { epilogueKind, lowerEpilogue } from "./epilogue.ts";
+export { lowerEpilogue } from "./epilogue.ts";
 export {
   cast,
   castDTypes,

@@ -1,7 +1,9 @@
 /** Public surface of `@tilewright/conformance`. */
 export { assemble, hasPtxas } from "./assemble.ts";
+export { build, firstOf, scheduleOf } from "./build.ts";
 export { type Case, checkCase, type Oracles } from "./check.ts";
 export { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
+export { fileCheck } from "./fileCheck.ts";
 export { differing, judge, type Stored } from "./judge.ts";
 export { type Run, type RunOptions, Session } from "./launch.ts";
 export {
