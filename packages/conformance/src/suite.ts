@@ -123,9 +123,9 @@ function plan(backend: Backend, target: Target, options: ConformanceOptions): re
     const rows = problemTable(types, seed).map(prefix);
     const every = process.env.TILEWRIGHT_SLOW === "1" ? 1 : (options.every ?? 1);
     return [
-      ...rows.flatMap((row, j) =>
-        (i + j) % every === 0 ? [planRow(backend, target, options, row, seed * 1000 + j)] : [],
-      ),
+      ...rows
+        .map((row, j) => planRow(backend, target, options, row, seed * 1000 + j))
+        .filter((entry, j) => "refused" in entry || (i + j) % every === 0),
       ...tileEdges(backend, target, types, seed).map((entry) => ({ ...entry, row: prefix(entry.row) })),
     ];
   });
