@@ -17,7 +17,7 @@ conformance(
     ],
     // Grouped batches; casts that saturate or go to 8 bits, reductions that are not f32; steps on f64.
     ["TW1815", "TW1817"],
-    { first: 1000, count: 28 },
+    { first: 1000, count: 400 },
     20,
   ),
 );

@@ -2,6 +2,7 @@
 
 export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
+export { findTensorKind, type TensorKind, tensorKindFor, tensorKinds } from "./atoms/tensorKinds.ts";
 export {
   findWarpgroupAtom,
   hasWarpgroupAtom,
@@ -67,6 +68,7 @@ export {
   tensorMapOf,
   tensorMapPromotions,
   tensorMapSwizzles,
+  tensorMapTypeOf,
   tensorMapTypes,
 } from "./launch/tensor-map.ts";
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
@@ -226,6 +228,16 @@ export {
 } from "./schedule/fields.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
+export {
+  type LibraryDevice,
+  type LibraryIndex,
+  type LibraryOperationRequest,
+  type LibraryRequest,
+  libraryIndexSchemaId,
+  librarySchema,
+  printLibraryIndex,
+  readLibraryIndex,
+} from "./schema/library.ts";
 export { manifestSchema, manifestSchemaId, printManifest, readManifest } from "./schema/manifest.ts";
 export {
   type OperandRequest,

@@ -8,11 +8,11 @@ export const optionsFor = (
   dtypes: readonly [DTypes, ...DTypes[]],
   refuses: readonly string[],
   pairs: { readonly first: number; readonly count: number },
-  every: number,
+  sample: number,
 ): ConformanceOptions => ({
   arch,
   dtypes,
-  every,
+  sample,
   randomSchedule,
   refuses,
   pairs: { ...pairs, most: 200, mostWork: 2 ** 19 },
