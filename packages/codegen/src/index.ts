@@ -27,7 +27,6 @@ export type {
 export { epilogueKind, lowerEpilogue } from "./epilogue.ts";
 export {
   cast,
-  castDTypes,
   clamped,
   type Kind,
   loadElements,

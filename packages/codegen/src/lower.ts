@@ -14,7 +14,8 @@ import { moduleBuilder, type ParamOptions, type PtxModule, printModule } from "@
 import { partialTiles, workspaceBytes } from "./combine.ts";
 import { CannotLower, Context } from "./context.ts";
 import type { Engine } from "./engine.ts";
-import { parameters } from "./params.ts";
+import { ptxOfFormats } from "./formats.ts";
+import { memoryDTypes, parameters } from "./params.ts";
 import { SMEM } from "./sharedAddress.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
@@ -77,7 +78,9 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const clustered = clusterM * clusterN > 1;
 
   const builder = moduleBuilder({
-    version: newer(target.minPtx, engine.ptxVersion(program)),
+    version: [target.minPtx, engine.ptxVersion(program), ptxOfFormats(memoryDTypes(program), target)].reduce(
+      newer,
+    ),
     target: program.arch,
   });
   if (sharedBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
