@@ -12,6 +12,7 @@ type Message =
   | { readonly kind: "write"; readonly to: "stdout" | "stderr"; readonly data: string | Uint8Array }
   | { readonly kind: "begin"; readonly label: string }
   | { readonly kind: "end" }
+  | { readonly kind: "onInterrupt"; readonly hint: string | null }
   | { readonly kind: "exit"; readonly code: number };
 
 interface Start {
@@ -34,7 +35,12 @@ function runMainThread(): void {
   const stderr: Sink = { write: (data) => void process.stderr.write(data), isTTY: start.stderrIsTTY };
   const begin = createProgress(stderr, systemTimers);
   let end: () => void = () => {};
-  process.on("SIGINT", () => process.exit(interrupted));
+  let hint: string | null = null;
+  process.on("SIGINT", () => {
+    end();
+    if (hint !== null) process.stderr.write(`${hint}\n`);
+    process.exit(interrupted);
+  });
   // A reader that has seen enough (`| head`) closes the pipe: no error of ours.
   process.stdout.on("error", (error: NodeJS.ErrnoException) =>
     process.exit(error.code === "EPIPE" ? 0 : internalError),
@@ -51,6 +57,9 @@ function runMainThread(): void {
       case "end":
         end();
         end = () => {};
+        return;
+      case "onInterrupt":
+        hint = message.hint;
         return;
       case "exit":
         process.exitCode = message.code;
@@ -83,6 +92,7 @@ async function runWorker(port: NonNullable<typeof parentPort>, start: Start): Pr
       send({ kind: "begin", label });
       return () => send({ kind: "end" });
     },
+    onInterrupt: (hint) => send({ kind: "onInterrupt", hint }),
   };
   send({ kind: "exit", code: await main(start.argv, context) });
 }

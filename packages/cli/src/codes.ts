@@ -106,15 +106,20 @@ export const codes = {
     kind: "toolchain",
     meaning: "the program of a peer does not start, fails, or prints something else than its times",
   },
-  benchLost: {
-    code: "TW7072",
-    kind: "check",
-    meaning: "the process that measured hung or crashed",
-  },
   noLadder: {
     code: "TW7073",
     kind: "unsupported",
     meaning: "no backend offers a ladder of that name, or any, on the architecture",
+  },
+  libraryTwice: {
+    code: "TW7080",
+    kind: "invalid",
+    meaning: "two operations or kernels of a library that nothing tells apart",
+  },
+  badBackend: {
+    code: "TW7081",
+    kind: "invalid",
+    meaning: "a module that is named as a backend and is none",
   },
 } as const satisfies Record<string, CodeRow>;
 

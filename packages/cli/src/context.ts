@@ -22,4 +22,6 @@ export interface Context {
    * Nothing is shown for work that is over sooner.
    */
   progress(label: string): () => void;
+  /** What to say on stderr when the user interrupts from now on; null for nothing. */
+  onInterrupt(hint: string | null): void;
 }

@@ -1,13 +1,14 @@
 /** `bench` without a GPU: what the measuring process answers is made up; what is done with it is not. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { BenchJob } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { scalesOf, seriesOf } from "../src/bench/plot.ts";
-import { type BenchPorts, type Ended, runProgram } from "../src/bench/ports.ts";
+import { type BenchPorts, runProgram } from "../src/bench/ports.ts";
 import { type BenchRecord, benchRecordSchema } from "../src/bench/record.ts";
 import { benchCommand } from "../src/commands/bench.ts";
 import { contextIn, type Outcome } from "./harness.ts";
-import { machine, startCommand } from "./machine.ts";
+import { lost, type Machine, machine, startCommand } from "./machine.ts";
 import { scratch } from "./scratch.ts";
 
 const bench = (line: string, cwd: string, ports: BenchPorts = machine()): Promise<Outcome> =>
@@ -62,11 +63,39 @@ describe("results", () => {
     await bench("--arch sm_70 --shapes 512x512x512 --out r.jsonl", folder.path);
     const ports = machine();
     await bench(`${sizes} --out r.jsonl --resume`, folder.path, ports);
-    expect(ports.orders.map(({ job }) => job.problem.m)).toEqual([1024]);
+    expect(ports.jobs.map(({ problem }) => problem.m)).toEqual([1024]);
     expect(recordsIn(join(folder.path, "r.jsonl"))).toHaveLength(2);
-    const other = machine();
-    await bench(`${sizes} --out r.jsonl --resume --inputs zeros`, folder.path, other);
-    expect(other.orders).toHaveLength(2);
+  });
+
+  test.each([
+    ["the inputs", "--inputs zeros", {}],
+    ["the time", "--seconds 2", {}],
+    ["the peers", "--vs none", {}],
+    ["the kernel", "--schedule tile=64x64x8\tthread=8x8", {}],
+    ["the GPU", "", { gpu: "NVIDIA H100" }],
+  ])("--resume measures again when %s is another", async (_, flags, gpu) => {
+    using folder = scratch();
+    await bench("--arch sm_70 --shapes 512x512x512 --out r.jsonl", folder.path);
+    const again = machine();
+    await bench("--arch sm_70 --shapes 512x512x512 --out r.jsonl --resume", folder.path, again);
+    expect(again.jobs).toHaveLength(0);
+    const other = machine(gpu);
+    const line = `--arch sm_70 --shapes 512x512x512 --out r.jsonl --resume ${flags}`;
+    expect((await bench(line.trim(), folder.path, other)).code).toBe(0);
+    expect(other.jobs).toHaveLength(1);
+    expect(recordsIn(join(folder.path, "r.jsonl"))).toHaveLength(2);
+  });
+
+  test("the GPU, the process and its time are what the flags say; every bench is closed", async () => {
+    using folder = scratch();
+    const ports = machine();
+    await bench("--arch sm_70 --shapes 512x512x512 --gpu 2 --timeout 5", folder.path, ports);
+    await bench("--arch sm_70 --shapes 512x512x512 --no-isolation --vs none", folder.path, ports);
+    expect(ports.opened).toEqual([
+      { index: 2, cublas: "/lib/libcublasLt.so.13", isolation: true, timeout: 5 },
+      { index: 0, cublas: null, isolation: false, timeout: 120 },
+    ]);
+    expect(ports.running).toBe(0);
   });
 
   test("schedules compete under their own names", async () => {
@@ -85,7 +114,7 @@ describe("results", () => {
       "tile=128x128x8; tile=64x64x8 thread=8x8",
     ]);
     expect(code).toBe(0);
-    expect(ports.orders[0]?.job.candidates.map(({ name }) => name)).toEqual(["simt/sm_70#1", "simt/sm_70#2"]);
+    expect(ports.jobs[0]?.candidates.map(({ name }) => name)).toEqual(["simt/sm_70#1", "simt/sm_70#2"]);
   });
 
   test("--min-ratio that is not reached ends with 6", async () => {
@@ -97,44 +126,84 @@ describe("results", () => {
   });
 });
 
-describe("a measuring process that is lost", () => {
-  test.each([
-    [{ kind: "hung", stdout: "", stderr: "" }, "did not end within 120 s and was stopped"],
-    [
-      { kind: "exited", code: null, signal: "SIGSEGV", stdout: "", stderr: "" },
-      "ended with SIGSEGV and no result",
-    ],
-    [
-      { kind: "exited", code: 1, signal: null, stdout: "half", stderr: "x\nout of luck\n" },
-      "ended with exit code 1 and no result: out of luck",
-    ],
-    [{ kind: "failed", reason: "ENOMEM" }, "could not start a process: ENOMEM"],
-  ] as const)("%j is reported with a file that repeats it, and work goes on", async (ended, message) => {
+describe("kernels that fail", () => {
+  const two = ["--arch", "sm_70", "-m", "512", "-n", "512", "-k", "512", "--schedule"];
+  const both = "tile=128x128x8; tile=64x64x8 thread=8x8";
+
+  test("a hang is told by its kernel, with a file that repeats it, and work goes on with the next problem", async () => {
     using folder = scratch();
-    const ports = machine({ reply: ({ job }) => (job.problem.m === 512 ? ended : undefined) as Ended });
+    const ports = machine({ reply: ({ problem }) => (problem.m === 512 ? lost("simt/sm_70") : undefined) });
     const { code, stderr } = await bench(`${sizes} --out r.jsonl`, folder.path, ports);
     expect(code).toBe(5);
-    expect(stderr).toContain(`TW7072 (check) at bench: measuring 512x512x512 (simt/sm_70) ${message}`);
+    expect(stderr).toContain(
+      "TW6024 (check) at kernel.launch: 512x512x512: no end after 120 s; kernel gemm (PTX",
+    );
+    expect(stderr).toContain("tilewright emulate /tmp/kernel.ptx");
     expect(recordsIn(join(folder.path, "r.jsonl")).map(({ problem }) => problem.m)).toEqual([1024]);
     const [kept = ""] = folder.list().filter((name) => name.startsWith("bench-failed-"));
     expect(stderr).toContain(`tilewright bench --job ${kept}`);
-    expect(JSON.parse(readFileSync(join(folder.path, kept), "utf8"))).toMatchObject({
-      kind: "tilewright-bench-job",
-    });
+    const again = machine();
+    const repeated = await bench(`--job ${kept} --json`, folder.path, again);
+    expect(again.opened).toEqual([
+      { index: 0, cublas: "/lib/libcublasLt.so.13", isolation: false, timeout: 0 },
+    ]);
+    expect(again.jobs.map(({ problem }) => problem.m)).toEqual([512]);
+    expect([repeated.code, JSON.parse(repeated.stdout).outcome.regimes[0].regime]).toEqual([0, "idle"]);
   });
 
-  test("no driver is said once, not for each size", async () => {
+  test("the other candidates are measured without the one that failed, which --resume tries again", async () => {
     using folder = scratch();
-    const gone = {
-      ok: false,
-      diagnostics: [{ code: "TW6002", kind: "toolchain", at: "cuda", message: "no CUDA driver" }],
-    };
+    const reply = ({ candidates }: BenchJob) =>
+      candidates.some(({ name }) => name === "simt/sm_70#1") ? lost("simt/sm_70#1") : undefined;
+    const ports = machine({ reply });
+    const start = (more: Machine) =>
+      benchCommand(more).start(contextIn(folder.path), [...two, both, "--out", "r.jsonl", "--resume"]);
+    expect(await start(ports)).toBe(5);
+    expect(ports.jobs.map(({ candidates }) => candidates.length)).toEqual([2, 1]);
+    const [record] = recordsIn(join(folder.path, "r.jsonl"));
+    expect(record?.contenders.map(({ name }) => name)).toEqual(["simt/sm_70#2", "cublas"]);
+    expect(record?.notes).toEqual([expect.stringContaining("TW6024")]);
+    const mended = machine();
+    expect(await start(mended)).toBe(0);
+    expect(mended.jobs.map(({ candidates }) => candidates.length)).toEqual([2]);
+  });
+
+  test("a peer that fails is left out, and told", async () => {
+    using folder = scratch();
+    const ports = machine({ reply: ({ cublas }) => (cublas === null ? undefined : lost("cublas")) });
+    const { code } = await bench("--arch sm_70 --shapes 512x512x512 --out r.jsonl", folder.path, ports);
+    expect(code).toBe(5);
+    const [record] = recordsIn(join(folder.path, "r.jsonl"));
+    expect(record?.contenders.map(({ name }) => name)).toEqual(["simt/sm_70"]);
+  });
+
+  test("no driver is said once, and nothing is measured", async () => {
+    using folder = scratch();
     const ports = machine({
-      reply: () => ({ kind: "exited", code: 4, signal: null, stderr: "", stdout: JSON.stringify(gone) }),
+      open: async () => ({
+        ok: false,
+        error: [{ code: "TW6002", kind: "toolchain", at: "cuda", message: "no CUDA driver" }],
+      }),
     });
-    const { code, stderr } = await bench(sizes, folder.path, ports);
+    const { code, stderr, stdout } = await bench(`${sizes} --json`, folder.path, ports);
     expect(code).toBe(4);
     expect(stderr.match(/TW6002/g)).toHaveLength(1);
+    expect(JSON.parse(stdout)).toMatchObject({ ok: false });
+    expect(ports.jobs).toEqual([]);
+  });
+
+  test("a machine that is gone half-way ends the run with what there is", async () => {
+    using folder = scratch();
+    const gone = { code: "TW6005", kind: "toolchain", at: "cuda", message: "no GPU" } as const;
+    const ports = machine({
+      reply: ({ problem }) => (problem.m === 512 ? undefined : { culprit: null, diagnostics: [gone] }),
+    });
+    const line = "--arch sm_70 --shapes 512x512x512,1024x1024x1024,2048x2048x2048 --out r.jsonl";
+    const { code } = await bench(line, folder.path, ports);
+    expect(code).toBe(4);
+    expect(ports.jobs.map(({ problem }) => problem.m)).toEqual([512, 1024]);
+    expect(recordsIn(join(folder.path, "r.jsonl"))).toHaveLength(1);
+    expect(ports.running).toBe(0);
   });
 
   test("a program that hangs is killed with its children", async () => {
@@ -187,11 +256,11 @@ describe("peers", () => {
     } as const;
     const ports = machine({ cublas: async () => absent });
     expect((await bench(`${sizes} --vs cublas`, folder.path, ports)).code).toBe(4);
-    expect(ports.orders).toEqual([]);
+    expect(ports.jobs).toEqual([]);
     const { code, stderr } = await bench(sizes, folder.path, ports);
     expect(code).toBe(0);
     expect(stderr).toContain("without cuBLAS: no libcublasLt was found");
-    expect(ports.orders[0]?.job.cublas).toBeNull();
+    expect(ports.jobs[0]?.cublas).toBeNull();
   });
 });
 

@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { scratch } from "./scratch.ts";
 
 const bin = fileURLToPath(new URL("../src/bin.ts", import.meta.url));
 
@@ -77,6 +78,20 @@ test("progress on stderr, and SIGINT ends an emulation with 130", async () => {
   child.kill("SIGINT");
   expect(await exit).toBe(130);
   expect(out.stdout).toBe("");
+});
+
+test("SIGINT ends bench with 130, and says how to go on", async () => {
+  using folder = scratch();
+  const shapes = Array.from({ length: 400 }, (_, i) => `${1024 + 8 * i}x4096x4096`).join(",");
+  const { child, out, exit } = start([
+    ...["bench", "--arch", "sm_70,sm_80", "--shapes", shapes],
+    ...["--vs", "none", "--out", `${folder.path}/r.jsonl`],
+  ]);
+  await until(() => out.stderr.includes("compiling …"));
+  child.kill("SIGINT");
+  expect(await exit).toBe(130);
+  expect(out.stderr).toContain("r.jsonl holds 0 records; the same command with --resume goes on with it");
+  expect(folder.list()).toEqual([]);
 });
 
 test("a reader that closes early is no error", async () => {

@@ -1,5 +1,5 @@
 /** plan, targets, schema, doctor, demo, help, and internal errors. */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { simt } from "@tilewright/backend-simt";
 import { targets } from "@tilewright/ir";
@@ -144,6 +144,8 @@ describe("schema", () => {
       "request",
       "problem",
       "manifest",
+      "library",
+      "library-index",
       "schedule",
       "launch",
       "run",
@@ -187,7 +189,40 @@ describe("doctor", () => {
   test("--json", async () => {
     const result = JSON.parse((await cli("doctor --json")).stdout);
     expect(result).toMatchObject({ ok: true, cuda: { devices: expect.any(Array) } });
-    expect(result.findings.map(({ what }: { what: string }) => what)).toContain("CUDA driver");
+    expect(result.findings.map(({ what }: { what: string }) => what)).toEqual([
+      "tilewright",
+      "Node",
+      "backends",
+      "targets",
+      "emulator",
+      "koffi",
+      "CUDA driver",
+      "GPU",
+      "NVML",
+      "cuBLASLt",
+      "ptxas",
+      "compute-sanitizer",
+    ]);
+  });
+
+  test("what is missing says what to do; tools are looked for where the environment says", async () => {
+    using folder = scratch();
+    writeFileSync(
+      join(folder.path, "compute-sanitizer"),
+      "#!/bin/sh\necho NVIDIA Compute Sanitizer\necho Version 2025.3.1.0\n",
+      { mode: 0o755 },
+    );
+    const env = { PATH: `${folder.path}:${process.env.PATH}`, TILEWRIGHT_CUBLASLT: "/none/libcublasLt.so" };
+    const { code, stdout } = await cli("doctor", { env });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^compute-sanitizer +ok +2025\.3\.1\.0/m);
+    expect(stdout).toMatch(/^cuBLASLt +optional +\/none\/libcublasLt\.so does not load: /m);
+    expect(stdout).toMatch(/^ {2}cuBLASLt: name it with --cublaslt PATH/m);
+    const findings = JSON.parse((await cli("doctor --json")).stdout).findings as {
+      status: string;
+      hint?: string;
+    }[];
+    for (const { status, hint } of findings) if (status !== "ok") expect(hint).toMatch(/\w{4}/);
   });
 });
 

@@ -25,6 +25,7 @@ export const contextIn = (cwd: string): Context => ({
   cwd,
   now: () => performance.now(),
   progress: () => () => {},
+  onInterrupt() {},
 });
 
 /** Run `tilewright ...argv`. A string is split at spaces; use an array for arguments that hold spaces. */

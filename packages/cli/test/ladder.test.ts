@@ -5,7 +5,7 @@ import { ladderCommand } from "../src/commands/ladder.ts";
 import { compiler } from "../src/compiler.ts";
 import { type LadderResult, ladderResultSchema } from "../src/ladder/result.ts";
 import { cli } from "./harness.ts";
-import { machine, startCommand } from "./machine.ts";
+import { lost, machine, startCommand } from "./machine.ts";
 import { scratch } from "./scratch.ts";
 
 const emulated = "--device emulator -m 128 -n 128 -k 64";
@@ -79,10 +79,10 @@ describe("on a GPU", () => {
     const { ports, command } = onGpu();
     const { code, stdout } = await startCommand(command, "hgemm --arch sm_80 --json", folder.path);
     expect(code).toBe(0);
-    const [order] = ports.orders;
+    const [job] = ports.jobs;
     const [ladder] = parsed(stdout).ladders;
-    expect(order?.job.candidates.length).toBe(ladder?.steps.length);
-    expect(order?.job.problem).toMatchObject({ m: 4096, n: 4096, k: 4096 });
+    expect(job?.candidates.length).toBe(ladder?.steps.length);
+    expect(job?.problem).toMatchObject({ m: 4096, n: 4096, k: 4096 });
     expect(ladder?.peer?.tflops).toBeGreaterThan(0);
     for (const step of ladder?.steps ?? []) expect(step.timed?.tflops).toBeGreaterThan(0);
   });
@@ -95,11 +95,28 @@ describe("on a GPU", () => {
     expect(stdout).toMatch(/cuBLASLt .* 1$/m);
   });
 
-  test("a measurement that is lost is an error", async () => {
+  test("a step that fails is told, and the others are measured", async () => {
     using folder = scratch();
-    const { command } = onGpu({ reply: () => ({ kind: "hung", stdout: "", stderr: "" }) });
+    const { command, ports } = onGpu({
+      reply: ({ candidates }) => (candidates[0]?.name === "1 naive" ? lost("1 naive") : undefined),
+    });
+    const { code, stdout, stderr } = await startCommand(command, "sgemm --arch sm_70 --json", folder.path);
+    expect([code, stderr.includes("TW6024")]).toEqual([5, true]);
+    const result = parsed(stdout);
+    expect(result.ok).toBe(false);
+    expect(result.ladders[0]?.steps.map(({ timed }) => timed === null).slice(0, 3)).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    expect(ports.running).toBe(0);
+  });
+
+  test("a measurement of which nothing is left is an error", async () => {
+    using folder = scratch();
+    const { command } = onGpu({ reply: () => lost(null) });
     const { code, stderr } = await startCommand(command, "sgemm --arch sm_70", folder.path);
-    expect([code, stderr.includes("TW7072")]).toEqual([5, true]);
+    expect([code, stderr.includes("TW6024")]).toEqual([5, true]);
   });
 });
 

@@ -1,7 +1,6 @@
 /** A GPU that is made up: what the process that measures answers, for tests of what is done with the answer. */
-import type { BenchOutcome, Summary } from "@tilewright/runtime";
-import type { WorkOrder } from "../src/bench/measure.ts";
-import { type BenchPorts, type Ended, systemPorts } from "../src/bench/ports.ts";
+import type { BenchFailure, BenchJob, BenchOutcome, Summary } from "@tilewright/runtime";
+import { type BenchPorts, type OpenBench, systemPorts } from "../src/bench/ports.ts";
 import type { Command } from "../src/kit/command.ts";
 import { contextIn, type Outcome } from "./harness.ts";
 
@@ -22,7 +21,7 @@ const check = {
 } as const;
 
 /** What a GPU might have answered: ours at 50 TFLOP/s over `speed`, cuBLAS at 50. */
-function answer({ job }: WorkOrder, speed: number): BenchOutcome {
+function answer(job: BenchJob, speed: number): BenchOutcome {
   const { m, n, k } = job.problem;
   const flops = 2 * m * n * k;
   const us = flops / 50e6;
@@ -89,33 +88,54 @@ function answer({ job }: WorkOrder, speed: number): BenchOutcome {
 }
 
 export interface Machine extends BenchPorts {
-  readonly orders: WorkOrder[];
+  readonly jobs: BenchJob[];
+  readonly opened: OpenBench[];
+  /** Benches that were not closed. */
+  running: number;
 }
 
-export function machine(
-  more: Partial<BenchPorts> & { readonly speed?: number; readonly reply?: (order: WorkOrder) => Ended } = {},
-): Machine {
-  const orders: WorkOrder[] = [];
-  return {
+interface MachineOptions extends Partial<BenchPorts> {
+  readonly speed?: number;
+  readonly gpu?: string;
+  readonly reply?: (job: BenchJob) => BenchFailure | undefined;
+}
+
+export function machine({
+  speed = 1.05,
+  gpu = "NVIDIA H200",
+  reply,
+  ...ports
+}: MachineOptions = {}): Machine {
+  const self: Machine = {
     ...systemPorts,
     cublas: async () => ({ ok: true, value: { library: "/lib/libcublasLt.so.13" } as never }),
     today: () => new Date("2026-11-21T12:00:00Z"),
-    self: async (_argv, input) => {
-      const order = JSON.parse(input) as WorkOrder;
-      orders.push(order);
-      return (
-        more.reply?.(order) ?? {
-          kind: "exited",
-          code: 0,
-          signal: null,
-          stderr: "",
-          stdout: JSON.stringify({ ok: true, outcome: answer(order, more.speed ?? 1.05) }),
-        }
-      );
+    open: async (options) => {
+      self.opened.push(options);
+      self.running++;
+      return {
+        ok: true,
+        value: {
+          name: gpu,
+          measure: async (job) => {
+            self.jobs.push(job);
+            const failure = reply?.(job);
+            return failure === undefined
+              ? { ok: true, value: answer(job, speed) }
+              : { ok: false, error: failure };
+          },
+          close() {
+            self.running--;
+          },
+        },
+      };
     },
-    ...more,
-    orders,
+    ...ports,
+    jobs: [],
+    opened: [],
+    running: 0,
   };
+  return self;
 }
 
 /** Run a command on ports of its own. A string is split at spaces. */
@@ -133,3 +153,17 @@ export async function startCommand(command: Command, line: string, cwd: string):
   );
   return { code, ...out };
 }
+
+/** What the runtime says of a kernel that cost it the GPU. */
+export const lost = (culprit: string | null): BenchFailure => ({
+  culprit,
+  diagnostics: [
+    {
+      code: "TW6024",
+      kind: "check",
+      at: "kernel.launch",
+      message: "no end after 120 s; kernel gemm (PTX sha256 0123)",
+      hint: "see it again: tilewright emulate /tmp/kernel.ptx --launch /tmp/launch.json",
+    },
+  ],
+});

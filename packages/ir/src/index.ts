@@ -67,6 +67,7 @@ export {
   tensorMapOf,
   tensorMapPromotions,
   tensorMapSwizzles,
+  tensorMapTypeOf,
   tensorMapTypes,
 } from "./launch/tensor-map.ts";
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
@@ -225,6 +226,16 @@ export {
 } from "./schedule/fields.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
+export {
+  type LibraryDevice,
+  type LibraryIndex,
+  type LibraryOperationRequest,
+  type LibraryRequest,
+  libraryIndexSchemaId,
+  librarySchema,
+  printLibraryIndex,
+  readLibraryIndex,
+} from "./schema/library.ts";
 export { manifestSchema, manifestSchemaId, printManifest, readManifest } from "./schema/manifest.ts";
 export {
   type OperandRequest,

@@ -51,6 +51,7 @@ export const rows = {
   crash: { code: "TW6025", kind: "check" },
   worker: { code: "TW6026", kind: "toolchain" },
   pipe: { code: "TW6027", kind: "unsupported" },
+  noKernel: { code: "TW6028", kind: "unsupported" },
 } as const satisfies Record<string, Row>;
 
 export type RuntimeCode = keyof typeof rows;

@@ -36,15 +36,16 @@ export type {
 } from "./device.ts";
 export { type CudaReport, describeCuda } from "./doctor.ts";
 export { type GemmArtifact, type GemmInputs, type GemmOptions, type GemmResult, runGemm } from "./gemm.ts";
-export { IsolatedDevice, type IsolatedOptions } from "./isolation/isolated.ts";
+export { IsolatedDevice, type IsolatedOptions, openIsolatedBench } from "./isolation/isolated.ts";
 export type {
   IsolatedArgument,
   IsolatedBuffer,
   IsolatedLaunch,
   IsolatedLaunchResult,
 } from "./isolation/protocol.ts";
-export type { KeptReplay } from "./isolation/replay.ts";
 export { type KernelBuffers, type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
+export { imageDevice, imagePath, imagesInOrder } from "./library/images.ts";
+export { KernelLibrary, type LibraryArguments, type LibraryPick } from "./library/library.ts";
 export {
   type ChosenDevice,
   chooseDevice,

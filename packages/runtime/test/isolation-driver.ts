@@ -2,6 +2,7 @@
 import { ok } from "@tilewright/ir";
 import { createFakeDriver, type FakeKernel } from "../src/cuda/fake/index.ts";
 import { axpy, gemm } from "./kernels.ts";
+import { benchDriver, onPoison } from "./timing/bench-driver.ts";
 
 const hang: FakeKernel = () => {
   for (;;) {
@@ -23,6 +24,24 @@ export const source = async () =>
       },
     }),
   );
+
+/** For benchmarks: kernels with times, and those that spoil them. */
+export const bench = async () => {
+  let launches = 0;
+  return ok(
+    benchDriver({
+      kernels: {
+        other: onPoison(gemm),
+        hang,
+        crash: () => process.abort(),
+        illegal: () => 700,
+        wrong: () => undefined,
+        /** As one that leaves its counters dirty. */
+        second: (launch) => (++launches > 1 ? hang(launch) : gemm(launch)),
+      },
+    }),
+  );
+};
 
 /** No driver at all. */
 export const broken = async () => {

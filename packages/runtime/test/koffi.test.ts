@@ -1,26 +1,20 @@
 /** The real binding against a driver of host memory in C: cuda.h checks the C side, so a wrong signature here gives wrong numbers or crashes. */
-import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { formatDiagnostic } from "@tilewright/ir";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CudaBuffer } from "../src/cuda/buffer.ts";
 import { openCudaDevice } from "../src/cuda/device.ts";
 import type { CudaResult } from "../src/cuda/driver.ts";
 import type { CudaKernel } from "../src/cuda/kernel.ts";
-import { loadKoffi, openKoffiDriver } from "../src/cuda/koffi.ts";
+import { openKoffiDriver } from "../src/cuda/koffi.ts";
 import { textOf } from "../src/cuda/layout.ts";
 import { bytesOf, codesOf, floatsOf, must } from "./device-conformance.ts";
 import { axpyPtx } from "./kernels.ts";
+import { canBind, compileLibrary, cudaInclude, hasKoffi } from "./native/compile.ts";
 
-const include = ["/usr/local/cuda/include", "/usr/local/cuda-13.0/include"].find((path) =>
-  existsSync(join(path, "cuda.h")),
-);
-const hasCompiler = spawnSync("gcc", ["--version"]).status === 0;
-const hasKoffi = (await loadKoffi()).ok;
-const canRun = include !== undefined && hasCompiler && hasKoffi && process.platform === "linux";
+const canRun = canBind && cudaInclude !== undefined;
 
 /** What a driver call gave. */
 function value<T>(result: CudaResult<T>): T {
@@ -30,24 +24,9 @@ function value<T>(result: CudaResult<T>): T {
 
 describe.skipIf(!canRun)("koffi on a driver in C", () => {
   const folder = mkdtempSync(join(tmpdir(), "tilewright-driver-"));
-  const compile = (name: string, source: string, ...flags: string[]): string => {
-    const library = join(folder, name);
-    execFileSync("gcc", [
-      "-O1",
-      "-Werror",
-      "-shared",
-      "-fPIC",
-      `-I${include}`,
-      ...flags,
-      "-o",
-      library,
-      source,
-    ]);
-    return library;
-  };
   let library = "";
   beforeAll(() => {
-    library = compile("libcuda.so", fileURLToPath(new URL("./native/libcuda.c", import.meta.url)));
+    library = compileLibrary(join(folder, "libcuda.so"), "libcuda.c");
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   const open = async () => must(openCudaDevice(must(await openKoffiDriver({ library }))));
@@ -211,7 +190,7 @@ describe.skipIf(!canRun)("koffi on a driver in C", () => {
   });
 
   test("a driver that lacks functions is too old, and says which", async () => {
-    const old = compile("libold.so", "/dev/null", "-x", "c");
+    const old = compileLibrary(join(folder, "libold.so"), "int nothing;");
     const outcome = await openKoffiDriver({ library: old });
     expect(codesOf(outcome)).toEqual(["TW6003"]);
     expect(outcome.ok ? "" : outcome.error[0]?.message).toContain("cuLaunchKernelEx");

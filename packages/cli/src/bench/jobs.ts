@@ -139,15 +139,24 @@ export function jobOf(planned: Planned, wishes: Wishes): BenchJob {
   };
 }
 
-/** What one record measures: the same words, the same key. The GPU is not part of it: a results file belongs to one. */
-export const keyOf = (planned: Planned, regime: Regime, wishes: Wishes, peers: readonly string[]): string =>
+/**
+ * What one record measures: the same GPU, kernels and settings, the same key. `peers`: names and paths. A candidate that was left out is
+ * not part of its record's key, so that --resume tries it again.
+ */
+export const keyOf = (
+  gpu: string,
+  { problem, candidates }: Pick<Planned, "problem" | "candidates">,
+  regime: Regime,
+  { inputs, seed, seconds, warmup, algorithms }: Wishes,
+  peers: readonly string[],
+): string =>
   sha256(
     JSON.stringify([
-      printProblem(planned.problem),
-      planned.candidates.map(({ name, artifact }) => [name, sha256(artifact.ptx)]),
+      gpu,
+      printProblem(problem),
+      candidates.map(({ name, artifact }) => [name, sha256(artifact.ptx)]),
       regime,
-      wishes.inputs,
-      wishes.seed,
+      { inputs, seed, seconds, warmup, algorithms },
       peers,
     ]),
   ).slice(0, 16);

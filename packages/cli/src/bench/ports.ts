@@ -2,15 +2,12 @@
 import { spawn } from "node:child_process";
 import type { Checked } from "@tilewright/ir";
 import {
-  type BenchMachine,
+  type Bench,
   type CublasLt,
-  type CudaDriver,
   type FindOptions,
-  type Nvml,
+  openBench,
+  openIsolatedBench,
   openKoffiCublasLt,
-  openKoffiDriver,
-  openKoffiNvml,
-  pciBusId,
 } from "@tilewright/runtime";
 
 /** How a program ended that was given its input. */
@@ -26,30 +23,30 @@ export type Ended =
   | { readonly kind: "hung"; readonly stdout: string; readonly stderr: string }
   | { readonly kind: "failed"; readonly reason: string };
 
+export interface OpenBench {
+  /** Which GPU. */
+  readonly index: number;
+  /** Path of libcublasLt; null without cuBLAS. */
+  readonly cublas: string | null;
+  /** In a process of its own. */
+  readonly isolation: boolean;
+  /** Seconds after which a job's process is given up. */
+  readonly timeout: number;
+}
+
 export interface BenchPorts {
-  driver(): Promise<Checked<CudaDriver>>;
-  nvml(): Promise<Checked<Nvml>>;
+  /** A GPU that measures. */
+  open(options: OpenBench): Promise<Checked<Bench>>;
   cublas(options: FindOptions): Promise<Checked<CublasLt>>;
-  busId(driver: CudaDriver, device: number): Promise<string | null>;
-  /** This program in a process of its own. */
-  self(argv: readonly string[], input: string, timeoutMs: number): Promise<Ended>;
   /** A peer's program. */
   program(command: string, input: string, timeoutMs: number): Promise<Ended>;
   today(): Date;
-  /** For tests: the stream that is measured on. */
-  readonly stream?: BenchMachine["stream"];
 }
 
 export const systemPorts: BenchPorts = {
-  driver: () => openKoffiDriver(),
-  nvml: () => openKoffiNvml(),
+  open: ({ index, cublas, isolation, timeout }) =>
+    isolation ? openIsolatedBench({ index, cublas, timeout }) : openBench({ index, cublas }),
   cublas: (options) => openKoffiCublasLt(options),
-  busId: (driver, device) => pciBusId(driver.library, device),
-  self: (argv, input, timeoutMs) => {
-    // The file that this process was started with: bin/, the bundle's one file, or the source.
-    const [, entry = ""] = process.argv;
-    return runProgram(process.execPath, [...process.execArgv, entry, ...argv], input, timeoutMs);
-  },
   program: (command, input, timeoutMs) => runProgram("/bin/sh", ["-c", command], input, timeoutMs),
   today: () => new Date(),
 };

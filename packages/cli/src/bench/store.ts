@@ -52,7 +52,7 @@ export const recordLine = (record: BenchRecord): string => `${JSON.stringify(rec
 export class ResultStore {
   readonly #context: Context;
   readonly #path: string | null;
-  readonly #records: BenchRecord[];
+  #records: BenchRecord[];
 
   private constructor(context: Context, path: string | null, records: BenchRecord[]) {
     this.#context = context;
@@ -76,8 +76,10 @@ export class ResultStore {
     return this.#records.some((record) => record.key === key);
   }
 
+  /** A record takes the place of an older one of its key. */
   add(records: readonly BenchRecord[]): Checked<true> {
-    this.#records.push(...records);
+    const fresh = new Set(records.map(({ key }) => key));
+    this.#records = [...this.#records.filter(({ key }) => !fresh.has(key)), ...records];
     if (this.#path === null) return ok(true);
     const data = this.#records.map(recordLine).join("");
     const written = writeFiles(this.#context.cwd, [{ path: this.#path, data }]);

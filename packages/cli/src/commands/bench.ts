@@ -1,12 +1,12 @@
 /** `tilewright bench`: kernels beside their peers on a GPU, measured so that nobody is flattered. */
 import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
-import { type BenchOutcome, inputKinds, type Regime, regimes } from "@tilewright/runtime";
+import { type Bench, inputKinds, type Regime, regimes } from "@tilewright/runtime";
 import { z } from "zod";
 import { recordOf } from "../bench/assemble.ts";
 import { askProgram, type CommandTime } from "../bench/command-peer.ts";
 import { compareRecords } from "../bench/compare.ts";
 import { jobOf, keyOf, type Planned, planJobs, type Wishes } from "../bench/jobs.ts";
-import { measureApart, measureHere, type WorkOrder } from "../bench/measure.ts";
+import { measureOrder, type WorkOrder } from "../bench/measure.ts";
 import { renderPlot } from "../bench/plot.ts";
 import type { BenchPorts } from "../bench/ports.ts";
 import type { BenchRecord } from "../bench/record.ts";
@@ -68,10 +68,10 @@ const args = z.strictObject({
     hint: "INDEX",
     group: measuring,
   }),
-  isolate: switchOn("measure each problem in a process of its own, which a hanging kernel cannot outlast", {
+  isolation: switchOn("measure in a process of its own, which a hang or a fault cannot leave", {
     group: measuring,
   }),
-  timeout: number("seconds after which that process is stopped (default 120)", {
+  timeout: number("seconds after which a problem's process is stopped (default 120)", {
     hint: "S",
     group: measuring,
   }),
@@ -152,32 +152,46 @@ const regimesOf = (regime: Args["regime"]): readonly Regime[] =>
   regime === "all" ? regimes : [regime ?? "idle"];
 
 /** A failure of the machine, not of one kernel: every other problem would end the same way. */
-const hopeless = /^TW600[1-6]$/;
+const hopeless = /^TW60(0[1-6]|26)$/;
 
 async function measureAll(session: Session, args: Args, ports: BenchPorts): Promise<number> {
   const wrong = conflicts(args);
   if (wrong.length > 0) return session.fail(wrong);
+  const store = ResultStore.open(session.context, args.out ?? null, args.resume);
+  if (!store.ok) return session.fail(store.error);
+  session.context.onInterrupt(interruptHint(args.out, store.value));
   const planned = session.working("compiling", () => planJobs(session.context, args));
   if (!planned.ok) return session.fail(planned.error);
   const peers = await peersOf(session, args, ports);
   if (!peers.ok) return session.fail(peers.error);
-  const store = ResultStore.open(session.context, args.out ?? null, args.resume);
-  if (!store.ok) return session.fail(store.error);
+
+  const opened = await ports.open({
+    index: args.gpu ?? 0,
+    cublas: peers.value.cublas,
+    isolation: args.isolation,
+    timeout: args.timeout ?? 120,
+  });
+  if (!opened.ok) return session.fail(opened.error);
+  const bench = opened.value;
 
   const failures: Diagnostic[] = [];
   const fresh: BenchRecord[] = [];
-  for (const one of planned.value) {
-    const measured = await measureOne(session, args, ports, peers.value, store.value, one);
-    if (measured.ok) {
-      fresh.push(...measured.value);
-      show(session, measured.value);
-      const stored = store.value.add(measured.value);
+  try {
+    for (const one of planned.value) {
+      session.context.onInterrupt(interruptHint(args.out, store.value));
+      const place = { session, args, ports, peers: peers.value, store: store.value, bench };
+      const { records, failed } = await measureOne(place, one);
+      fresh.push(...records);
+      show(session, records);
+      const stored = records.length === 0 ? ok(true) : store.value.add(records);
       if (!stored.ok) return session.fail(stored.error);
-      continue;
+      session.report(failed);
+      failures.push(...failed);
+      if (failed.some(({ code }) => hopeless.test(code))) break;
     }
-    session.report(measured.error);
-    failures.push(...measured.error);
-    if (measured.error.some(({ code }) => hopeless.test(code))) break;
+  } finally {
+    bench.close();
+    session.context.onInterrupt(null);
   }
   if (!session.json && store.value.records.length > 0)
     session.context.stdout.write(renderRecords(store.value.records, session.paint));
@@ -190,6 +204,13 @@ async function measureAll(session: Session, args: Args, ports: BenchPorts): Prom
   }
   if (args.out !== undefined) session.note(`${args.out}: ${store.value.records.length} records`);
   return failures.length > 0 ? exitCodeFor(failures) : slower(session, args, fresh);
+}
+
+/** What an interrupted run has left behind, and how to go on. */
+function interruptHint(out: string | undefined, { records }: ResultStore): string {
+  if (out === undefined)
+    return "interrupted: --out FILE.jsonl would keep what is measured, and --resume go on with it";
+  return `interrupted: ${out} holds ${records.length} records; the same command with --resume goes on with it`;
 }
 
 /** Records as they come: lines for programs, one remark for people, who get the table at the end. */
@@ -220,14 +241,22 @@ function slower(session: Session, { minRatio }: Args, records: readonly BenchRec
   return below.length > 0 ? exitCodes.slower : exitCodes.ok;
 }
 
+/** What measuring one problem takes. */
+interface Place {
+  readonly session: Session;
+  readonly args: Args;
+  readonly ports: BenchPorts;
+  readonly peers: Peers;
+  readonly store: ResultStore;
+  readonly bench: Bench;
+}
+
+/** The records that the store lacks, and what went wrong; both where some candidates failed and others did not. */
 async function measureOne(
-  session: Session,
-  args: Args,
-  ports: BenchPorts,
-  peers: Peers,
-  store: ResultStore,
+  place: Place,
   planned: Planned,
-): Promise<Checked<readonly BenchRecord[]>> {
+): Promise<{ readonly records: readonly BenchRecord[]; readonly failed: readonly Diagnostic[] }> {
+  const { session, args, ports, peers, store, bench } = place;
   const wishes: Wishes = {
     regimes: regimesOf(args.regime),
     inputs: args.inputs ?? "normal",
@@ -237,28 +266,30 @@ async function measureOne(
     algorithms: peers.cublas === null ? null : Math.round(args.algorithms ?? 8),
   };
   const names = [...(peers.cublas === null ? [] : ["cublas"]), ...peers.commands];
-  const keys = new Map(wishes.regimes.map((regime) => [regime, keyOf(planned, regime, wishes, names)]));
-  const missing = wishes.regimes.filter((regime) => !store.has(keys.get(regime) ?? ""));
-  if (missing.length === 0) return ok([]);
+  const missing = wishes.regimes.filter(
+    (regime) => !store.has(keyOf(bench.name, planned, regime, wishes, names)),
+  );
+  if (missing.length === 0) return { records: [], failed: [] };
   const order: WorkOrder = {
     kind: "tilewright-bench-job",
     job: jobOf(planned, { ...wishes, regimes: missing }),
     index: args.gpu ?? 0,
     cublas: peers.cublas,
   };
-  const timeoutMs = 1000 * (args.timeout ?? 120);
-  const done = session.context.progress(`measuring ${shapeText(planned.shape)}`);
-  let outcome: Checked<BenchOutcome>;
-  try {
-    outcome = args.isolate
-      ? await measureApart(session.context, order, ports, timeoutMs)
-      : await measureHere(session.context, order, ports);
-  } finally {
-    done();
-  }
-  if (!outcome.ok) return outcome;
+  const { outcome, failures, kept } = await session.working(`measuring ${shapeText(planned.shape)}`, () =>
+    measureOrder(session.context, bench, order),
+  );
+  if (kept !== null) session.note(`tilewright bench --job ${kept} repeats the measurement in one process`);
+  const failed = failures.map((one) => ({ ...one, message: `${shapeText(planned.shape)}: ${one.message}` }));
+  if (outcome === null) return { records: [], failed };
+
+  const present = new Set(outcome.contenders.map(({ name }) => name));
+  const left = { ...planned, candidates: planned.candidates.filter(({ name }) => present.has(name)) };
+  // What was left out is no part of the key, so that --resume tries it again.
+  const took = failures.length > 0 && outcome.cublasVersion === null ? peers.commands : names;
+  const told = { ...outcome, notes: [...outcome.notes, ...failures] };
   const records: BenchRecord[] = [];
-  for (const regime of outcome.value.regimes) {
+  for (const regime of outcome.regimes) {
     const commands: CommandTime[] = [];
     for (const command of peers.commands) {
       const wish = {
@@ -267,14 +298,14 @@ async function measureOne(
         seed: wishes.seed,
         seconds: wishes.seconds,
       };
-      const time = await askProgram(command, planned.problem, wish, ports, timeoutMs);
-      if (!time.ok) return time;
+      const time = await askProgram(command, planned.problem, wish, ports, 1000 * (args.timeout ?? 120));
+      if (!time.ok) return { records, failed: [...failed, ...time.error] };
       if (time.value !== null) commands.push(time.value);
     }
-    const key = keys.get(regime.regime) ?? "";
-    records.push(recordOf(outcome.value, regime, { planned, wishes, key, date: ports.today(), commands }));
+    const key = keyOf(bench.name, left, regime.regime, wishes, took);
+    records.push(recordOf(told, regime, { planned, wishes, key, date: ports.today(), commands }));
   }
-  return ok(records);
+  return { records, failed };
 }
 
 /** The plot of the first regime that the records have. */
@@ -320,7 +351,7 @@ function plotFile(session: Session, path: string, plot: string): number {
   return exitCodes.ok;
 }
 
-/** Carry out one order in this process. With --json the answer is for the process that asked. */
+/** Carry out one order in this process, where a debugger or a profiler can see it. */
 async function carryOut(session: Session, path: string, ports: BenchPorts): Promise<number> {
   const json = readJson(session.context, path);
   if (!json.ok) return session.fail(json.error);
@@ -331,8 +362,12 @@ async function carryOut(session: Session, path: string, ports: BenchPorts): Prom
         hint: "bench writes one when a measurement fails",
       }),
     ]);
-  const outcome = await measureHere(session.context, order as WorkOrder, ports);
-  if (!outcome.ok) return session.fail(outcome.error);
+  const { job, index = 0, cublas = null } = order as WorkOrder;
+  const opened = await ports.open({ index, cublas, isolation: false, timeout: 0 });
+  if (!opened.ok) return session.fail(opened.error);
+  const outcome = await opened.value.measure(job);
+  opened.value.close();
+  if (!outcome.ok) return session.fail(outcome.error.diagnostics);
   session.result({ ok: true, outcome: outcome.value }, () =>
     outcome.value.regimes
       .flatMap(({ regime, times }) =>

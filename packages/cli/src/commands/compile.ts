@@ -11,6 +11,7 @@ import { sha256 } from "../files/hash.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
 import { choice, list, text, toggle } from "../kit/flags.ts";
+import { compileLibrary, libraryFlags } from "../library/command.ts";
 import { formatBytes } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
@@ -40,6 +41,7 @@ const args = z.strictObject({
   }),
   ir: choice("print the program at the end of this stage, and write nothing", stages, { group }),
   printPasses: toggle("print what each pass changed, as unified diffs, and write nothing", { group }),
+  ...libraryFlags,
 });
 type Args = z.output<typeof args>;
 
@@ -149,7 +151,8 @@ export const compile = defineCommand({
   summary: "a GEMM to PTX and a manifest that says how to launch it",
   about: `Writes ENTRY.ptx and ENTRY.gemm.json. The same request gives the same bytes, in any process.
 The tile program can be looked at and edited at every stage (nest, staged, pipelined, specialised, bound): --ir prints it, --print-passes
-shows what each pass does to it, and --from compiles an edited text to the edited kernel.`,
+shows what each pass does to it, and --from compiles an edited text to the edited kernel.
+--library DIR makes many kernels at once: a folder with an index, a dispatch table and launchers for C, Python, Rust and JavaScript.`,
   args,
   examples: [
     { what: "PTX and manifest into a folder", line: "compile --arch sm_70 -m 512 -n 512 -k 512 -o out" },
@@ -162,8 +165,22 @@ shows what each pass does to it, and --from compiles an edited text to the edite
       what: "edit the program, then compile what you edited",
       line: "compile --arch sm_70 -m 512 -n 512 -k 512 --ir staged > gemm.tile && tilewright compile --from gemm.tile",
     },
+    {
+      what: "a library of kernels with launchers; examples/library.json is such a file",
+      line: "compile --library out --kernels library.json",
+    },
   ],
   run(session, args) {
+    if (args.library !== undefined) return compileLibrary(session, args, args.library);
+    const orphans = (["kernels", "launchers"] as const).filter((name) => args[name] !== undefined);
+    if (orphans.length > 0)
+      return session.fail(
+        orphans.map((name) =>
+          problemWith(codes.conflict, `--${name}`, `--${name} belongs to a library`, {
+            hint: "add --library DIR",
+          }),
+        ),
+      );
     if (args.ir !== undefined && args.printPasses)
       return session.fail([
         problemWith(codes.conflict, "--ir", "--ir and --print-passes both want standard output"),

@@ -117,26 +117,31 @@ async function onGpu(
 ): Promise<Checked<Climbed>> {
   const cublas = await cublasOf(session, args, ports);
   if (!cublas.ok) return cublas;
+  const timeout = args.timeout ?? 300;
+  const opened = await ports.open({ index, cublas: cublas.value, isolation: true, timeout });
+  if (!opened.ok) return opened;
+  const bench = opened.value;
+  const wishes = { index, cublas: cublas.value, seed: args.seed, seconds: args.seconds ?? 2 };
   const ladders: LadderOutcome[] = [];
-  let deviceName = "";
-  for (const one of planned) {
-    const wishes = {
-      index,
-      cublas: cublas.value,
-      seed: args.seed,
-      seconds: args.seconds ?? 2,
-      timeoutMs: 1000 * (args.timeout ?? 300),
-    };
-    const label = `measuring the ${one.steps.length} steps of ${one.ladder.name}`;
-    const measured = await session.working(label, () => measureLadder(session.context, one, wishes, ports));
-    if (!measured.ok) return measured;
-    deviceName = measured.value.gpu;
-    const outcome = outcomeOf(one);
-    const steps = outcome.steps.map((step, i) => ({ ...step, timed: measured.value.steps.get(i) ?? null }));
-    ladders.push({ ...outcome, steps, peer: measured.value.peer });
+  const wrong: Diagnostic[] = [];
+  try {
+    for (const one of planned) {
+      const label = `measuring the ${one.steps.length} steps of ${one.ladder.name}`;
+      const measured = await session.working(label, () => measureLadder(session.context, one, wishes, bench));
+      if (!measured.ok) return measured;
+      const { peer, steps: timed, wrong: failed } = measured.value;
+      wrong.push(...failed);
+      const outcome = outcomeOf(one);
+      const steps = outcome.steps.map((step, i) => ({ ...step, timed: timed.get(i) ?? null }));
+      ladders.push({ ...outcome, steps, peer });
+    }
+  } finally {
+    bench.close();
   }
-  // Wrong numbers end a measurement before its clock starts, so what was measured is right.
-  return ok({ wrong: [], result: { ok: true, arch, device: "cuda", deviceName, ladders } });
+  return ok({
+    wrong,
+    result: { ok: wrong.length === 0, arch, device: "cuda", deviceName: bench.name, ladders },
+  });
 }
 
 /** Path of cuBLASLt; null where none is wanted, or none is there and nobody asked for it. */

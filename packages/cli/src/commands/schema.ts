@@ -49,6 +49,8 @@ const summaries: Record<SchemaName, string> = {
   request: "what compile and run read with --request",
   problem: "a complete problem, as manifests hold it",
   manifest: "how to launch a compiled kernel: *.gemm.json",
+  library: "what compile --library reads with --kernels",
+  "library-index": "index.json of a kernel library: which kernel for which arguments",
 };
 
 const rows: Readonly<Record<string, SchemaRow>> = {

@@ -1,8 +1,8 @@
 /** Steps of a ladder on a GPU: interleaved in one process beside cuBLASLt, as `bench` measures. */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import type { Bench } from "@tilewright/runtime";
 import { jobOf } from "../bench/jobs.ts";
-import { measureApart, type WorkOrder } from "../bench/measure.ts";
-import type { BenchPorts } from "../bench/ports.ts";
+import { measureOrder, type WorkOrder } from "../bench/measure.ts";
 import type { Context } from "../context.ts";
 import type { PlannedLadder } from "./plan.ts";
 import { type LadderOutcome, realNumber } from "./result.ts";
@@ -10,10 +10,11 @@ import { type LadderOutcome, realNumber } from "./result.ts";
 type Timed = NonNullable<LadderOutcome["peer"]>;
 
 export interface Measured {
-  readonly gpu: string;
   /** By the number of the step; steps that were refused have none. */
   readonly steps: ReadonlyMap<number, Timed>;
   readonly peer: Timed | null;
+  /** What is wrong with steps that were left out. */
+  readonly wrong: readonly Diagnostic[];
 }
 
 export interface MeasureWishes {
@@ -23,7 +24,6 @@ export interface MeasureWishes {
   readonly seed: number;
   /** Device time in all, in seconds. */
   readonly seconds: number;
-  readonly timeoutMs: number;
 }
 
 /** Algorithms of cuBLASLt that are tried. */
@@ -33,7 +33,7 @@ export async function measureLadder(
   context: Context,
   { ladder, problem, steps }: PlannedLadder,
   wishes: MeasureWishes,
-  ports: BenchPorts,
+  bench: Bench,
 ): Promise<Checked<Measured>> {
   const { m, n, k } = problem;
   const nameOf = (index: number): string => `${index + 1} ${steps[index]?.name ?? ""}`;
@@ -57,9 +57,9 @@ export async function measureLadder(
     index: wishes.index,
     cublas: wishes.cublas,
   };
-  const outcome = await measureApart(context, order, ports, wishes.timeoutMs);
-  if (!outcome.ok) return outcome;
-  const { gpu, contenders, regimes } = outcome.value;
+  const { outcome, failures } = await measureOrder(context, bench, order);
+  if (outcome === null) return err(failures);
+  const { contenders, regimes } = outcome;
   const timeOf = (name: string | undefined): Timed | null => {
     const time = regimes[0]?.times.find((one) => one.name === name);
     const check = contenders.find((one) => one.name === name)?.check;
@@ -72,5 +72,5 @@ export async function measureLadder(
     if (time !== null) timed.set(index, time);
   }
   const peer = contenders.find(({ role }) => role === "peer");
-  return ok({ gpu: gpu.name, steps: timed, peer: timeOf(peer?.name) });
+  return ok({ steps: timed, peer: timeOf(peer?.name), wrong: failures });
 }

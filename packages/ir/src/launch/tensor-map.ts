@@ -327,6 +327,9 @@ const mapTypes = {
   nvf4: "u8",
 } as const satisfies Record<DType, TensorMapType>;
 
+/** The element type of the map that carries `dtype`. */
+export const tensorMapTypeOf = (dtype: DType): TensorMapType => mapTypes[dtype];
+
 /**
  * The map that a recipe describes in one launch. Errors, all at once: those of the recipe's expressions (TW1301 to TW1303) and
  * every rule of the driver that the map breaks.
@@ -346,7 +349,7 @@ export function tensorMapOf(
     return 1;
   };
   const spec: TensorMapSpec = {
-    dtype: mapTypes[recipe.dtype],
+    dtype: tensorMapTypeOf(recipe.dtype),
     address,
     dims: recipe.dims.map(value),
     strides: recipe.strides.map(value),

@@ -35,6 +35,11 @@ const launchExprSchema: z.ZodType<LaunchExpr, LaunchExpr> = z
     description: "integer arithmetic over the launch's names: a number, a name, or [op, left, right]",
   });
 
+/** A condition: `[op, left, right]`. */
+export const constraintSchema = z
+  .tuple([z.enum(["eq", "ne", "lt", "le", "gt", "ge"]), launchExprSchema, launchExprSchema])
+  .readonly();
+
 const triple = <T extends z.ZodType>(item: T) => z.tuple([item, item, item]).readonly();
 
 const paramSchema = z.discriminatedUnion("kind", [
@@ -127,9 +132,7 @@ export const manifestSchema = z
       align: count,
       init: z.enum(["none", "zeroOnce", "zeroEach"]),
     }),
-    constraints: z.array(
-      z.tuple([z.enum(["eq", "ne", "lt", "le", "gt", "ge"]), launchExprSchema, launchExprSchema]).readonly(),
-    ),
+    constraints: z.array(constraintSchema),
     numerics: z.object({
       acc: dtype,
       rounding: z.literal("rn"),

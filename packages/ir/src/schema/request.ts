@@ -1,5 +1,6 @@
 /** What to compile, as JSON; and every schema as JSON Schema. */
 import { z } from "zod";
+import { libraryIndexSchema, libraryIndexSchemaId, librarySchema } from "./library.ts";
 import { manifestSchema, manifestSchemaId } from "./manifest.ts";
 import { problemRequestSchema, problemSchema } from "./problem.ts";
 
@@ -25,6 +26,8 @@ const schemas = {
   request: { schema: requestSchema, id: "https://tilewright.dev/schema/request-1.json" },
   problem: { schema: problemSchema, id: "https://tilewright.dev/schema/problem-1.json" },
   manifest: { schema: manifestSchema, id: manifestSchemaId },
+  library: { schema: librarySchema, id: "https://tilewright.dev/schema/library-1.json" },
+  "library-index": { schema: libraryIndexSchema, id: libraryIndexSchemaId },
 } as const;
 
 export type SchemaName = keyof typeof schemas;

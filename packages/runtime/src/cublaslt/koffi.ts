@@ -39,11 +39,11 @@ export async function openKoffiCublasLt(options: FindOptions): Promise<Checked<C
       reasons.push((error instanceof Error ? error.message : String(error)).split("\n")[0] ?? path);
     }
   }
-  const [first] = options.library === undefined ? [] : reasons;
+  const named = options.library ?? options.env[cublasVariable] ?? "";
   const message =
-    first === undefined
+    named === ""
       ? `no libcublasLt was found (${candidates.length} places tried)`
-      : `${options.library} does not load: ${first}`;
+      : `${named} does not load: ${reasons[0] ?? "the loader does not say why"}`;
   return measuringFailure("cublasMissing", "cublaslt", message, howToName);
 }
 

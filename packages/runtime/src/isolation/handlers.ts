@@ -3,16 +3,45 @@ import { type Checked, ok } from "@tilewright/ir";
 import type { CudaDevice } from "../cuda/device.ts";
 import type { DeviceBuffer, LaunchArgument } from "../device.ts";
 import { fail } from "../diagnostics.ts";
+import type { DriverSource } from "../doctor.ts";
 import { runGemm } from "../gemm.ts";
+import { openBenchSession } from "../timing/open.ts";
+import type { BenchSession, BenchStage } from "../timing/session.ts";
 import type { IsolatedArgument, IsolatedLaunch, IsolatedLaunchResult, JobKind, Jobs } from "./protocol.ts";
 
+/** What the worker works with. */
+export interface Workplace {
+  readonly device: CudaDevice;
+  readonly driver: DriverSource;
+  readonly index: number;
+  /** Made by the first benchmark, and again for another cuBLASLt. */
+  bench: { readonly session: BenchSession; readonly cublas: string | null } | null;
+}
+
 type Handlers = {
-  readonly [K in JobKind]: (device: CudaDevice, ask: Jobs[K]["ask"]) => Checked<Jobs[K]["answer"]>;
+  readonly [K in JobKind]: (
+    place: Workplace,
+    ask: Jobs[K]["ask"],
+    tell: (stage: BenchStage) => void,
+  ) => Checked<Jobs[K]["answer"]> | Promise<Checked<Jobs[K]["answer"]>>;
 };
 
 export const handlers: Handlers = {
-  gemm: (device, { artifact, inputs, options }) => runGemm(device, artifact, inputs, options),
-  launch: launchOnce,
+  gemm: ({ device }, { artifact, inputs, options }) => runGemm(device, artifact, inputs, options),
+  launch: ({ device }, ask) => launchOnce(device, ask),
+  async bench(place, { job, cublas }, tell) {
+    if (place.bench?.cublas !== cublas) {
+      place.bench?.session.close();
+      place.bench = null;
+    }
+    if (place.bench === null) {
+      const { index, driver } = place;
+      const opened = await openBenchSession({ index, cublas, driver });
+      if (!opened.ok) return opened;
+      place.bench = { session: opened.value, cublas };
+    }
+    return place.bench.session.run(job, tell);
+  },
 };
 
 /** Allocate, fill, launch, read back, free. */

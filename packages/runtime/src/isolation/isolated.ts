@@ -2,11 +2,14 @@
  * A GPU behind a process boundary. A kernel that hangs, faults or takes its process down costs that process only: the job is reported with
  * the kernel's identity and a replay, and the next job runs in a fresh process.
  */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok, type Result } from "@tilewright/ir";
 import { diagnose, fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";
 import type { GemmArtifact, GemmInputs, GemmOptions, GemmResult } from "../gemm.ts";
 import { deviceOperands } from "../operands.ts";
+import { type Bench, type BenchFailure, culpritOf } from "../timing/open.ts";
+import { benchReplays } from "../timing/replay.ts";
+import type { BenchJob, BenchOutcome, BenchStage } from "../timing/session.ts";
 import { type Loss, WorkerProcess } from "./process.ts";
 import type {
   IsolatedLaunch,
@@ -102,9 +105,9 @@ export class IsolatedDevice implements Disposable {
     };
     const large = tooLarge(...gemmBytes(artifact, inputs));
     if (large !== null) return Promise.resolve(large);
-    return this.#job("gemm", { artifact: { ptx: artifact.ptx, manifest }, inputs, options }, () =>
+    return this.#job("gemm", { artifact: { ptx: artifact.ptx, manifest }, inputs, options }, () => [
       gemmReplay(artifact, inputs, options, this),
-    );
+    ]);
   }
 
   /** One launch with all that it needs, memory included. */
@@ -114,7 +117,24 @@ export class IsolatedDevice implements Disposable {
       sum(ask.outputs.map((name) => ask.buffers[name]?.size ?? 0)),
     );
     if (large !== null) return Promise.resolve(large);
-    return this.#job("launch", ask, () => launchReplay(ask));
+    return this.#job("launch", ask, () => [launchReplay(ask)]);
+  }
+
+  /**
+   * A benchmark in the other process. What loses it is told with the kernel at work, its identity and its replay; where all contenders ran
+   * in turns, with those of every candidate.
+   */
+  async bench(job: BenchJob, cublas: string | null): Promise<Result<BenchOutcome, BenchFailure>> {
+    const at: { stage: BenchStage | null } = { stage: null };
+    const result = await this.#job(
+      "bench",
+      { job, cublas },
+      () => benchReplays(job, at.stage, this),
+      (stage) => {
+        at.stage = stage;
+      },
+    );
+    return result.ok ? result : err({ diagnostics: result.error, culprit: culpritOf(at.stage) });
   }
 
   /** End the process. */
@@ -131,7 +151,8 @@ export class IsolatedDevice implements Disposable {
   async #job<K extends JobKind>(
     kind: K,
     ask: Jobs[K]["ask"],
-    replay: () => Replay,
+    replays: () => readonly Replay[],
+    onStage?: (stage: BenchStage) => void,
   ): Promise<Checked<Jobs[K]["answer"]>> {
     if (this.#closed) return fail("closed", "device", `the device ${this.name} is closed`, "open it again");
     if (this.#worker === null || !this.#worker.alive) {
@@ -142,7 +163,8 @@ export class IsolatedDevice implements Disposable {
       this.#restarts++;
     }
     const worker = this.#worker;
-    const outcome = await worker.ask((id) => ({ kind, id, ask }) as Question, this.#options.timeout ?? 120);
+    const seconds = this.#options.timeout ?? 120;
+    const outcome = await worker.ask((id) => ({ kind, id, ask }) as Question, seconds, onStage);
     if (outcome.kind === "answer" && !outcome.answer.lost) {
       // The worker's handlers give what the table of jobs says.
       return outcome.answer.result as Checked<Jobs[K]["answer"]>;
@@ -151,21 +173,38 @@ export class IsolatedDevice implements Disposable {
     this.#worker = null;
     const problems =
       outcome.kind === "lost" ? [lossDiagnostic(outcome.loss)] : failuresOf(outcome.answer.result);
-    return err(this.#explain(problems, replay()));
+    return err(this.#explain(problems, replays()));
   }
 
-  /** The kernel's identity and the way to see it again, added to every problem. */
-  #explain(problems: readonly Diagnostic[], replay: Replay): readonly Diagnostic[] {
+  /** The identity of each kernel that may have done it, and the way to see it again, added to every problem. */
+  #explain(problems: readonly Diagnostic[], suspects: readonly Replay[]): readonly Diagnostic[] {
     const { replays = replayFolder() } = this.#options;
-    const { identity, again } = keepReplay(replay, replays);
-    return problems.map((problem) => ({
-      ...problem,
-      message: `${problem.message}; kernel ${identity}`,
-      ...(again === null
-        ? {}
-        : { hint: [again, ...(problem.hint === undefined ? [] : [problem.hint])].join("; ") }),
-    }));
+    const kept = suspects.map((suspect) => keepReplay(suspect, replays));
+    const kernels = kept.map(({ identity }) => identity).join(" or ");
+    const again = kept.flatMap((one) => one.again ?? []);
+    return problems.map((problem) => {
+      const hint = [...again, ...(problem.hint === undefined ? [] : [problem.hint])].join("; ");
+      return {
+        ...problem,
+        message: kernels === "" ? problem.message : `${problem.message}; kernel ${kernels}`,
+        ...(hint === "" ? {} : { hint }),
+      };
+    });
   }
+}
+
+/** A bench in a process of its own. */
+export async function openIsolatedBench(
+  options: IsolatedOptions & { readonly cublas: string | null },
+): Promise<Checked<Bench>> {
+  const opened = await IsolatedDevice.open(options);
+  if (!opened.ok) return opened;
+  const device = opened.value;
+  return ok({
+    name: device.name,
+    measure: (job) => device.bench(job, options.cublas),
+    close: () => device.close(),
+  });
 }
 
 const failuresOf = (result: Checked<unknown>): readonly Diagnostic[] =>

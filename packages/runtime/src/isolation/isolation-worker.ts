@@ -5,12 +5,13 @@
 import { Worker } from "node:worker_threads";
 import type { Checked } from "@tilewright/ir";
 import { ModuleCache } from "../cache/modules.ts";
-import { type CudaDevice, openCudaDevice } from "../cuda/device.ts";
+import { openCudaDevice } from "../cuda/device.ts";
 import { openKoffiDriver } from "../cuda/koffi.ts";
 import { fail } from "../diagnostics.ts";
 import type { DriverSource } from "../doctor.ts";
-import { handlers } from "./handlers.ts";
-import type { Answer, Question, WorkerDevice, WorkerGreeting } from "./protocol.ts";
+import type { BenchStage } from "../timing/session.ts";
+import { handlers, type Workplace } from "./handlers.ts";
+import type { Answer, Question, StageNews, WorkerDevice, WorkerGreeting } from "./protocol.ts";
 
 /** A GPU call that never returns also keeps this process from noticing that its parent is gone; a thread of its own does notice. */
 const orphanWatch = `
@@ -18,7 +19,7 @@ const parent = process.ppid;
 setInterval(() => { if (process.ppid !== parent) process.kill(process.pid, "SIGKILL"); }, 1000);
 `;
 
-let device: CudaDevice | null = null;
+let place: Workplace | null = null;
 
 async function open({ index, cache, driver }: WorkerDevice): Promise<Checked<WorkerGreeting>> {
   const source: DriverSource =
@@ -27,18 +28,23 @@ async function open({ index, cache, driver }: WorkerDevice): Promise<Checked<Wor
   if (!loaded.ok) return loaded;
   const opened = openCudaDevice(loaded.value, index, null, ModuleCache.open(cache));
   if (!opened.ok) return opened;
-  device = opened.value;
+  place = { device: opened.value, driver: source, index, bench: null };
   const { name, arch, numSms } = opened.value;
   return { ok: true, value: { name, arch, numSms } };
 }
 
-function serve(question: Exclude<Question, { readonly kind: "open" }>): Checked<unknown> {
-  if (device === null) return fail("worker", "worker", "the worker has no device");
+async function serve(question: Exclude<Question, { readonly kind: "open" }>): Promise<Checked<unknown>> {
+  if (place === null) return fail("worker", "worker", "the worker has no device");
+  const { id } = question;
+  const tell = (stage: BenchStage): void =>
+    void process.send?.({ kind: "stage", id, stage } satisfies StageNews);
   switch (question.kind) {
     case "gemm":
-      return handlers.gemm(device, question.ask);
+      return handlers.gemm(place, question.ask, tell);
     case "launch":
-      return handlers.launch(device, question.ask);
+      return handlers.launch(place, question.ask, tell);
+    case "bench":
+      return handlers.bench(place, question.ask, tell);
     default:
       return question satisfies never;
   }
@@ -47,7 +53,7 @@ function serve(question: Exclude<Question, { readonly kind: "open" }>): Checked<
 async function answer(question: Question): Promise<void> {
   let result: Checked<unknown>;
   try {
-    result = question.kind === "open" ? await open(question.device) : serve(question);
+    result = question.kind === "open" ? await open(question.device) : await serve(question);
   } catch (error) {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
     result = fail(
@@ -57,13 +63,15 @@ async function answer(question: Question): Promise<void> {
       "this is a bug of the runtime: report it",
     );
   }
-  const reply: Answer = { id: question.id, result, lost: device?.lost ?? false };
+  const lost = place !== null && (place.device.lost || place.bench?.session.lost === true);
+  const reply: Answer = { kind: "answer", id: question.id, result, lost };
   process.send?.(reply);
 }
 
 new Worker(orphanWatch, { eval: true }).unref();
 process.on("message", (question: Question) => void answer(question));
 process.on("disconnect", () => {
-  device?.close();
+  place?.bench?.session.close();
+  place?.device.close();
   process.exit(0);
 });

@@ -4,7 +4,8 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Checked } from "@tilewright/ir";
 import { fail } from "../diagnostics.ts";
-import type { Answer, Question } from "./protocol.ts";
+import type { BenchStage } from "../timing/session.ts";
+import type { Answer, Question, StageNews } from "./protocol.ts";
 
 /** From the sources, from dist, and from the bundle, where tests lie a folder deeper. */
 const places = [
@@ -41,6 +42,7 @@ const keptStderr = 2000;
 export class WorkerProcess {
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, (outcome: Outcome) => void>();
+  readonly #stages = new Map<number, (stage: BenchStage) => void>();
   readonly #onExit: () => void;
   #stderr = "";
   #next = 0;
@@ -53,7 +55,10 @@ export class WorkerProcess {
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       this.#stderr = (this.#stderr + text).slice(-keptStderr);
     });
-    child.on("message", (answer: Answer) => this.#settle(answer.id, { kind: "answer", answer }));
+    child.on("message", (news: Answer | StageNews) => {
+      if (news.kind === "stage") this.#stages.get(news.id)?.(news.stage);
+      else this.#settle(news.id, { kind: "answer", answer: news });
+    });
     child.on("error", (error) =>
       this.#lose({ kind: "exit", code: null, signal: null, stderr: error.message }),
     );
@@ -86,10 +91,15 @@ export class WorkerProcess {
     return this.#gone === null;
   }
 
-  /** Ask, and wait at most `seconds`; then the process is killed. */
-  ask(question: (id: number) => Question, seconds: number): Promise<Outcome> {
+  /** Ask, and wait at most `seconds`; then the process is killed. `onStage` hears what the job is about to do. */
+  ask(
+    question: (id: number) => Question,
+    seconds: number,
+    onStage?: (stage: BenchStage) => void,
+  ): Promise<Outcome> {
     if (this.#gone !== null) return Promise.resolve({ kind: "lost", loss: this.#gone });
     const id = this.#next++;
+    if (onStage !== undefined) this.#stages.set(id, onStage);
     return new Promise((resolve) => {
       const watchdog = setTimeout(() => {
         this.#lose({ kind: "hang", seconds });
@@ -118,6 +128,7 @@ export class WorkerProcess {
   #settle(id: number, outcome: Outcome): void {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
+    this.#stages.delete(id);
     waiting?.(outcome);
   }
 

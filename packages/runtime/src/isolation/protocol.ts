@@ -3,6 +3,7 @@ import type { Checked, TensorMapSpec } from "@tilewright/ir";
 import type { ModuleCacheOptions } from "../cache/modules.ts";
 import type { Dim3 } from "../device.ts";
 import type { GemmArtifact, GemmInputs, GemmOptions, GemmResult } from "../gemm.ts";
+import type { BenchJob, BenchOutcome, BenchStage } from "../timing/session.ts";
 
 /** A module that exports a `DriverSource`: how tests put a fake driver into the other process. */
 export interface DriverModule {
@@ -70,6 +71,14 @@ export interface Jobs {
     readonly answer: GemmResult;
   };
   readonly launch: { readonly ask: IsolatedLaunch; readonly answer: IsolatedLaunchResult };
+  readonly bench: {
+    readonly ask: {
+      readonly job: BenchJob;
+      /** Path of libcublasLt; null: cuBLAS takes no part. */
+      readonly cublas: string | null;
+    };
+    readonly answer: BenchOutcome;
+  };
 }
 export type JobKind = keyof Jobs;
 
@@ -86,7 +95,15 @@ export interface WorkerGreeting {
   readonly numSms: number;
 }
 
+/** What a job is about to do, told while it runs: after a hang or a crash the last one is all that is known. */
+export interface StageNews {
+  readonly kind: "stage";
+  readonly id: number;
+  readonly stage: BenchStage;
+}
+
 export interface Answer {
+  readonly kind: "answer";
   readonly id: number;
   readonly result: Checked<unknown>;
   /** The GPU is lost to the worker: it cannot serve another job. */

@@ -30,7 +30,14 @@ export {
   regimes,
   type Samples,
 } from "./measure.ts";
-export { keepBenchReplay } from "./replay.ts";
+export {
+  type Bench,
+  type BenchFailure,
+  type BenchOptions,
+  measureSurvivors,
+  openBench,
+  type Survivors,
+} from "./open.ts";
 export {
   type BenchCandidate,
   type BenchContender,

@@ -1,11 +1,11 @@
 /** A candidate of a benchmark as files that `tilewright emulate` runs. */
 import { dtypes } from "@tilewright/ir";
-import { type KeptReplay, keepReplay, type LaunchFile, replayFolder, replayOf } from "../isolation/replay.ts";
+import { type LaunchFile, type Replay, replayOf } from "../isolation/replay.ts";
 import type { DeviceOperand } from "../operands.ts";
 import { operandDType } from "./buffers.ts";
 import type { InputKind } from "./inputs.ts";
 import { launchScalars } from "./kernels.ts";
-import type { BenchJob } from "./session.ts";
+import type { BenchJob, BenchStage } from "./session.ts";
 
 /** Fills of a launch file: of the same distribution as the benchmark's inputs, which are gigabytes, and not the same numbers. */
 const fills: Readonly<Record<InputKind, (seed: number) => unknown>> = {
@@ -14,16 +14,8 @@ const fills: Readonly<Record<InputKind, (seed: number) => unknown>> = {
   zeros: () => "zeros",
 };
 
-/**
- * Write candidate `name` of `job` into a folder of its own under `root`. Null: the job has no candidate of that name (a library's kernel is
- * nothing that the emulator could run).
- */
-export function keepBenchReplay(
-  job: BenchJob,
-  name: string,
-  device: { readonly numSms: number },
-  root = replayFolder(),
-): KeptReplay | null {
+/** The replay of candidate `name`; null: the job has none of that name (a library's kernel is nothing that the emulator could run). */
+function replayOfCandidate(job: BenchJob, name: string, device: { readonly numSms: number }): Replay | null {
   const candidate = job.candidates.find((one) => one.name === name);
   if (candidate === undefined) return null;
   const { alpha, beta, step } = launchScalars;
@@ -34,5 +26,16 @@ export function keepBenchReplay(
     return { dtype, shape: [elements], fill: fills[job.inputs](seed++) };
   };
   const steps = job.problem.epilogue.map(() => step);
-  return keepReplay(replayOf(candidate.artifact, source, { alpha, beta, steps }, device), root);
+  return replayOf(candidate.artifact, source, { alpha, beta, steps }, device);
+}
+
+/** Replays of those that may have been at work in `stage`: the one that it names, else every candidate; none before the first stage. */
+export function benchReplays(
+  job: BenchJob,
+  stage: BenchStage | null,
+  device: { readonly numSms: number },
+): readonly Replay[] {
+  if (stage === null) return [];
+  const names = stage.name === null ? job.candidates.map(({ name }) => name) : [stage.name];
+  return names.flatMap((name) => replayOfCandidate(job, name, device) ?? []);
 }

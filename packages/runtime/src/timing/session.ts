@@ -56,8 +56,8 @@ export interface BenchMachine {
   /** PCI address of the GPU, for NVML. */
   readonly busId?: string | null;
   readonly cublas: CublasLt | null;
-  /** Called before each stage. */
-  readonly stage?: (stage: BenchStage) => void;
+  /** What could not be had of this machine; every outcome says it. */
+  readonly notes?: readonly Diagnostic[];
   /** The stream to measure on, for tests; CUDA events on the context's stream unless given. */
   readonly stream?: (context: CudaContext) => Checked<TimingStream & { close(): void }>;
 }
@@ -149,6 +149,8 @@ export const smallKernelUs = 20;
 /** Graphs of this length make one replay's overhead small against their launches. */
 const graphUs = 2000;
 const replays = 20;
+/** Launches of each contender alone before its numbers are checked. */
+const rehearsals = 2;
 /** Time for choosing among a library's algorithms. */
 const tryoutMs = 60;
 
@@ -164,6 +166,7 @@ export class BenchSession {
   readonly #context: CudaContext;
   readonly #monitor: GpuMonitor | null;
   readonly #machine: BenchMachine;
+  #tell: (stage: BenchStage) => void = () => {};
   readonly #pools = new Map<string, Map<DType, InputPool>>();
 
   private constructor(
@@ -201,8 +204,13 @@ export class BenchSession {
     const context = CudaContext.open(machine.driver, described.value.handle, described.value.info);
     if (!context.ok) return context;
     const monitor = machine.nvml === null ? null : GpuMonitor.open(machine.nvml, machine.busId ?? null);
-    const notes = monitor === null || monitor.ok ? [] : monitor.error;
+    const notes = [...(machine.notes ?? []), ...(monitor === null || monitor.ok ? [] : monitor.error)];
     return ok(new BenchSession(context.value, monitor?.ok === true ? monitor.value : null, machine, notes));
+  }
+
+  /** Whether a fault has taken the GPU from this process. */
+  get lost(): boolean {
+    return this.#context.lost;
   }
 
   close(): void {
@@ -210,8 +218,12 @@ export class BenchSession {
     this.#context.close();
   }
 
-  /** Measure one problem. Errors: what does not load, launch or fit; TW6048 for wrong numbers; TW6046 for impossible times. */
-  run(job: BenchJob): Checked<BenchOutcome> {
+  /**
+   * Measure one problem. `tell` hears of each stage before it begins. Errors: what does not load, launch or fit; TW6048 for wrong numbers;
+   * TW6046 for impossible times.
+   */
+  run(job: BenchJob, tell: (stage: BenchStage) => void = () => {}): Checked<BenchOutcome> {
+    this.#tell = tell;
     const refused = unmeasurable(job.problem);
     if (refused.length > 0) return err(refused);
     const undo: (() => void)[] = [];
@@ -288,7 +300,7 @@ export class BenchSession {
   }
 
   #stage(doing: BenchStage["doing"], name: string | null): void {
-    this.#machine.stage?.({ doing, name, numSms: this.gpu.numSms });
+    this.#tell({ doing, name, numSms: this.gpu.numSms });
   }
 
   #poolsOf({ inputs, seed }: BenchJob): Map<DType, InputPool> {
@@ -393,6 +405,12 @@ export class BenchSession {
 
   #check(job: BenchJob, entry: Entry, buffers: BenchBuffers, stream: TimingStream): Checked<NumbersCheck> {
     const { contender } = entry;
+    // Kernels that leave something behind (counters, a workspace) hang or go wrong on a later launch only.
+    for (let launch = 0; launch < rehearsals; launch++) {
+      const rehearsed = contender.launch(launch % buffers.sets.length);
+      const waited = rehearsed.ok ? stream.wait() : rehearsed;
+      if (!waited.ok) return waited;
+    }
     const [set] = buffers.sets;
     const spoilt = set === undefined ? ok(true as const) : set.d.fill(0xff);
     if (!spoilt.ok) return spoilt;

@@ -17,6 +17,11 @@ CUresult cuDriverGetVersion(int *v) { *v = 13000; return 0; }
 CUresult cuDeviceGetCount(int *n) { *n = 1; return 0; }
 CUresult cuDeviceGet(CUdevice *d, int ordinal) { *d = 7; return ordinal == 0 ? 0 : CUDA_ERROR_INVALID_DEVICE; }
 CUresult cuDeviceGetName(char *name, int size, CUdevice d) { return snprintf(name, size, "Host H%d", d) < 0; }
+CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice d) {
+  if (size < 13 || d != 7) return CUDA_ERROR_INVALID_DEVICE;
+  strcpy(id, "0000:17:00.0");
+  return 0;
+}
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice d) { *bytes = 150000000000ull; return d != 7; }
 CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice d) {
   switch (a) {

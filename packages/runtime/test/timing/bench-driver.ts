@@ -38,17 +38,22 @@ export class BenchDriver extends FakeDriver {
 export const size = { m: 8, n: 8, k: 16 } as const;
 
 export function benchDriver(
-  options: { readonly launchUs?: number; readonly kernel?: FakeKernel } = {},
+  options: {
+    readonly launchUs?: number;
+    readonly kernel?: FakeKernel;
+    /** More kernels, by entry. */
+    readonly kernels?: Readonly<Record<string, FakeKernel>>;
+  } = {},
 ): BenchDriver {
   return new BenchDriver({
     devices: [small],
     launchMs: (options.launchUs ?? 100) / 1000,
-    kernels: { gemm: options.kernel ?? onPoison(gemm) },
+    kernels: { ...options.kernels, gemm: options.kernel ?? onPoison(gemm) },
   });
 }
 
 /** Compute only where D is poisoned: a timed launch changes nothing, and a test has no time for it. */
-const onPoison =
+export const onPoison =
   (kernel: FakeKernel): FakeKernel =>
   (launch) => {
     const d = launch.memory(u64(launch.params[2]), 4);

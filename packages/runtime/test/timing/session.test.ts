@@ -3,28 +3,38 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { keepReplay } from "../../src/isolation/replay.ts";
 import { FakeNvml } from "../../src/nvml/fake.ts";
-import { keepBenchReplay } from "../../src/timing/replay.ts";
+import { benchReplays } from "../../src/timing/replay.ts";
 import {
   type BenchJob,
   type BenchMachine,
   type BenchOutcome,
   BenchSession,
+  type BenchStage,
 } from "../../src/timing/session.ts";
 import { gemmProblem } from "../artifact.ts";
 import { gemm } from "../kernels.ts";
 import { type BenchDriver, benchCublas, benchDriver, benchJob, size } from "./bench-driver.ts";
 
-function outcome(job: BenchJob, machine: Omit<BenchMachine, "nvml"> & Partial<BenchMachine>) {
+function outcome(
+  job: BenchJob,
+  machine: Omit<BenchMachine, "nvml"> & Partial<BenchMachine>,
+  tell?: (stage: BenchStage) => void,
+) {
   const session = BenchSession.open({ nvml: null, ...machine });
   if (!session.ok) throw new Error(JSON.stringify(session.error));
-  const result = session.value.run(job);
+  const result = session.value.run(job, tell);
   session.value.close();
   return result;
 }
 
-function measured(job: BenchJob, machine: Omit<BenchMachine, "nvml"> & Partial<BenchMachine>): BenchOutcome {
-  const result = outcome(job, machine);
+function measured(
+  job: BenchJob,
+  machine: Omit<BenchMachine, "nvml"> & Partial<BenchMachine>,
+  tell?: (stage: BenchStage) => void,
+): BenchOutcome {
+  const result = outcome(job, machine, tell);
   if (!result.ok) throw new Error(JSON.stringify(result.error));
   return result.value;
 }
@@ -154,29 +164,30 @@ describe("for whoever watches the process", () => {
   test("every stage is told before it begins, with whose work it is", () => {
     const driver = benchDriver({ kernel: () => 700 });
     const stages: string[] = [];
-    const found = outcome(benchJob(), {
-      driver,
-      cublas: benchCublas(driver, [100, 90]),
-      stage: ({ doing, name, numSms }) => stages.push(`${doing} ${name} ${numSms}`),
-    });
+    const found = outcome(
+      benchJob(),
+      { driver, cublas: benchCublas(driver, [100, 90]) },
+      ({ doing, name, numSms }) => stages.push(`${doing} ${name} ${numSms}`),
+    );
     expect(found.ok).toBe(false);
     expect(stages).toEqual(["loading ours 132", "trying out cublas 132", "checking ours 132"]);
     const good: (string | null)[] = [];
     const other = benchDriver();
-    measured(benchJob(), {
-      driver: other,
-      cublas: benchCublas(other, [100]),
-      stage: ({ doing, name }) => good.push(`${doing} ${name}`),
-    });
+    measured(benchJob(), { driver: other, cublas: benchCublas(other, [100]) }, ({ doing, name }) =>
+      good.push(`${doing} ${name}`),
+    );
     expect(good.slice(-3)).toEqual(["checking ours", "checking cublas", "measuring null"]);
   });
 
   test("a candidate becomes files for the emulator; a peer does not", () => {
     const root = mkdtempSync(join(tmpdir(), "tilewright-bench-replay-"));
     try {
-      const kept = keepBenchReplay(benchJob(), "ours", { numSms: 132 }, root);
-      expect(kept?.identity).toMatch(/^gemm \(PTX sha256 [0-9a-f]{64}, grid 8 x 8 x 1, block 1 x 1 x 1/);
-      const path = /--launch (\S+launch\.json)$/.exec(kept?.again ?? "")?.[1] ?? "";
+      const numSms = 132;
+      const [replay] = benchReplays(benchJob(), { doing: "checking", name: "ours", numSms }, { numSms });
+      if (replay === undefined) throw new Error("no replay");
+      const kept = keepReplay(replay, root);
+      expect(kept.identity).toMatch(/^gemm \(PTX sha256 [0-9a-f]{64}, grid 8 x 8 x 1, block 1 x 1 x 1/);
+      const path = /--launch (\S+launch\.json)$/.exec(kept.again ?? "")?.[1] ?? "";
       expect(JSON.parse(readFileSync(path, "utf8"))).toEqual({
         entry: "gemm",
         grid: [8, 8, 1],
@@ -188,7 +199,10 @@ describe("for whoever watches the process", () => {
         },
         params: [{ buffer: "a" }, { buffer: "b" }, { buffer: "d" }, 1, 8, 16],
       });
-      expect(keepBenchReplay(benchJob(), "cublas", { numSms: 132 }, root)).toBeNull();
+      const suspects = (name: string | null) =>
+        benchReplays(benchJob(), { doing: "measuring", name, numSms }, { numSms }).length;
+      expect([suspects("cublas"), suspects(null)]).toEqual([0, 1]);
+      expect(benchReplays(benchJob(), null, { numSms })).toEqual([]);
     } finally {
       rmSync(root, { recursive: true, force: true });
     }

@@ -1,0 +1,148 @@
+/** Compiles the kernels of a library and makes its files. */
+import {
+  type Artifact,
+  type Checked,
+  type Diagnostic,
+  err,
+  type Manifest,
+  ok,
+  readManifest,
+} from "@tilewright/ir";
+import { codes, problemWith } from "../codes.ts";
+import { type EmitFormat, entryOf, filesOf } from "../compile/artefacts.ts";
+import { compileRequest } from "../compile/source.ts";
+import type { Context } from "../context.ts";
+import type { OutputFile } from "../files/atomic.ts";
+import { sha256 } from "../files/hash.ts";
+import {
+  deviceOf,
+  dispatchOrder,
+  type Library,
+  type LibraryArtefact,
+  type LibraryOperation,
+} from "./model.ts";
+import type { KernelRequest, LibraryPlan } from "./request.ts";
+
+/** Folder of images and manifests in a library. */
+const KERNELS = "kernels";
+
+/** Hexadecimal digits of its id that tell an artefact's files from others with the same entry. */
+const ID_DIGITS = 8;
+
+interface Compiled {
+  readonly request: KernelRequest;
+  readonly artifact: Artifact;
+}
+
+export interface BuiltLibrary {
+  readonly library: Library;
+  /** Images and manifests; paths relative to the library's folder. */
+  readonly files: readonly OutputFile[];
+}
+
+export interface BuildOptions {
+  readonly formats: readonly EmitFormat[];
+  /** Architectures that cubins are made for; each artefact's own if there are none. */
+  readonly cubins: readonly string[];
+}
+
+/** Compile everything. Errors: those of all kernels, each with the place that asks for it; then those of ptxas. */
+export async function buildLibrary(
+  context: Context,
+  plan: LibraryPlan,
+  options: BuildOptions,
+): Promise<Checked<BuiltLibrary>> {
+  const found: Diagnostic[] = [];
+  const compiled = plan.kernels.flatMap((request): Compiled[] => {
+    const { target } = request;
+    const made = compileRequest({ ...request, targets: [target] })[0];
+    if (made?.ok === true) return [{ request, artifact: made.value }];
+    for (const one of made?.error ?? [])
+      found.push({ ...one, message: `${request.at} on ${target.arch}: ${one.message}` });
+    return [];
+  });
+  found.push(...unreachable(compiled));
+  if (found.length > 0) return err(found);
+
+  const files: OutputFile[] = [];
+  const artefacts: LibraryArtefact[] = [];
+  for (const { artifact } of compiled) {
+    const made = await writeArtefact(context, artifact, options);
+    if (!made.ok) {
+      found.push(...made.error);
+      continue;
+    }
+    files.push(...made.value.files);
+    artefacts.push(made.value.artefact);
+  }
+  if (found.length > 0) return err(found);
+  return ok({
+    files,
+    library: { name: plan.name, artefacts, operations: operationsOf(compiled, artefacts) },
+  });
+}
+
+/** What decides whether an artefact is taken: two that agree in it would hide one another. */
+const reachOf = ({ request, artifact }: Compiled): string =>
+  JSON.stringify([request.operation, request.target.arch, artifact.manifest.constraints]);
+
+/** Kernels that another one of the same operation hides. */
+function unreachable(compiled: readonly Compiled[]): readonly Diagnostic[] {
+  const first = new Map<string, Compiled>();
+  return compiled.flatMap((each): Diagnostic[] => {
+    const reach = reachOf(each);
+    const other = first.get(reach);
+    if (other === undefined) {
+      first.set(reach, each);
+      return [];
+    }
+    const { request } = each;
+    const { m, n, k } = request.problem;
+    const message = `${request.operation} has two kernels for ${m} x ${n} x ${k} on ${request.target.arch}; the first is asked for at ${other.request.at}`;
+    return [
+      problemWith(codes.libraryTwice, request.at, message, {
+        hint: "leave one out: it would never be launched",
+      }),
+    ];
+  });
+}
+
+async function writeArtefact(context: Context, artifact: Artifact, { formats, cubins }: BuildOptions) {
+  const id = artifact.manifest.id.slice("sha256:".length).slice(0, ID_DIGITS);
+  const stem = `${entryOf(artifact)}.${artifact.target.arch}.${id}`;
+  const made = await filesOf(context, artifact, [...new Set([...formats, "manifest" as const])], {
+    stem,
+    cubins,
+  });
+  if (!made.ok) return made;
+  const written = made.value.find(({ format }) => format === "manifest");
+  const path = `${KERNELS}/${written?.name ?? ""}`;
+  const text = String(written?.data);
+  return ok({
+    files: made.value.map(({ name, data }): OutputFile => ({ path: `${KERNELS}/${name}`, data })),
+    artefact: { manifest: manifestOf(text), path, sha256: sha256(text), device: deviceOf(artifact.target) },
+  });
+}
+
+/** The manifest as it was written: its images are those that were made. */
+function manifestOf(text: string): Manifest {
+  const read = readManifest(JSON.parse(text));
+  if (!read.ok) throw new TypeError("a manifest that was just printed does not read back");
+  return read.value;
+}
+
+function operationsOf(
+  compiled: readonly Compiled[],
+  artefacts: readonly LibraryArtefact[],
+): readonly LibraryOperation[] {
+  const numbers = new Map<string, number[]>();
+  compiled.forEach(({ request }, i) => {
+    const list = numbers.get(request.operation) ?? [];
+    list.push(i);
+    numbers.set(request.operation, list);
+  });
+  return [...numbers].flatMap(([name, list]): LibraryOperation[] => {
+    const problem = compiled[list[0] ?? 0]?.request.problem;
+    return problem === undefined ? [] : [{ name, problem, dispatch: dispatchOrder(artefacts, list) }];
+  });
+}

@@ -1,0 +1,172 @@
+/** `compile --library DIR`: many kernels, an index with a dispatch table, and launchers, in one folder. */
+import { join } from "node:path";
+import { type Checked, err, ok, printLibraryIndex } from "@tilewright/ir";
+import { codes, problemWith } from "../codes.ts";
+import type { EmitFormat } from "../compile/artefacts.ts";
+import { writeFiles } from "../files/atomic.ts";
+import type { Session } from "../kit/command.ts";
+import { exitCodes } from "../kit/exit.ts";
+import { list, text } from "../kit/flags.ts";
+import { formatBytes, plural } from "../output/format.ts";
+import { renderTable } from "../output/table.ts";
+import { problemFlags } from "../request/flags.ts";
+import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
+import { type BuiltLibrary, buildLibrary } from "./build.ts";
+import { type Language, languages, launcherFiles } from "./launchers/index.ts";
+import { indexOf } from "./model.ts";
+import { type LibraryPlan, planLibrary, readLibraryRequest } from "./request.ts";
+
+const group = "Kernel library";
+
+export const libraryFlags = {
+  library: text(
+    "make a kernel library in this folder: kernels, index.json with the dispatch table, launchers",
+    {
+      hint: "DIR",
+      group,
+    },
+  ),
+  kernels: text(
+    "what it holds: operations x sizes x architectures (- is standard input; default: the problem of the flags). tilewright schema library",
+    { hint: "FILE.json", group },
+  ),
+  launchers: list(`languages to write launchers for (default ${languages.join(",")})`, languages, {
+    hint: languages.join(","),
+    group,
+  }),
+};
+
+export type LibraryArgs = ProblemArgs &
+  CompileArgs & {
+    readonly library?: string | undefined;
+    readonly kernels?: string | undefined;
+    readonly launchers?: readonly Language[] | undefined;
+    readonly emit?: readonly EmitFormat[] | undefined;
+    readonly cubins?: readonly string[] | undefined;
+    readonly out?: string | undefined;
+    readonly from?: string | undefined;
+    readonly ir?: string | undefined;
+    readonly printPasses: boolean;
+  };
+
+/** Flags of a single kernel that a library has no use for. */
+const single = ["out", "from", "ir"] as const;
+
+/** The library of the flags alone: one operation `gemm` of a library `kernels`. */
+function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
+  const request = buildRequest(session.context, args);
+  if (!request.ok) return request;
+  const { problem, targets, backend, schedule } = request.value;
+  // A file may give a schedule by field; a library's kernels name theirs by text.
+  if (schedule !== null && typeof schedule !== "string")
+    return err([
+      problemWith(codes.conflict, "--request", "a library takes schedules as text", {
+        hint: 'write "stages=2 …"',
+      }),
+    ]);
+  return ok({
+    name: "kernels",
+    kernels: targets.map((target) => ({
+      ...{ operation: "gemm", at: "the problem", problem, target },
+      backend,
+      schedule,
+    })),
+  });
+}
+
+function planOf(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
+  const clashing = [
+    ...single.filter((name) => args[name] !== undefined),
+    ...(args.printPasses ? ["printPasses"] : []),
+    ...(args.kernels === undefined
+      ? []
+      : Object.keys(problemFlags).filter((name) => args[name as keyof ProblemArgs] !== undefined)),
+  ];
+  if (clashing.length > 0)
+    return err([
+      problemWith(codes.conflict, "--library", `${clashing.join(", ")} says nothing about a library`, {
+        hint: "state problems in the file of --kernels, or by flags without it",
+      }),
+    ]);
+  if (args.kernels === undefined) return planOfFlags(session, args);
+  const request = readLibraryRequest(session.context, args.kernels);
+  if (!request.ok) return request;
+  return planLibrary(request.value, {
+    archs: args.arch ?? null,
+    backend: args.backend ?? null,
+    schedule: args.schedule ?? null,
+  });
+}
+
+function show(
+  session: Session,
+  folder: string,
+  { library, files }: BuiltLibrary,
+  launchers: readonly string[],
+): void {
+  const bytes = files.reduce((sum, { data }) => sum + Buffer.byteLength(data), 0);
+  const operations = library.operations.map(({ name, dispatch }) => ({
+    name,
+    kernels: dispatch.map((number) => {
+      const artefact = library.artefacts[number];
+      const request = artefact?.manifest.request;
+      return {
+        arch: artefact?.manifest.target.arch ?? "",
+        backend: artefact?.manifest.generator.backend ?? "",
+        schedule: artefact?.manifest.plan.schedule ?? "",
+        ...{ m: request?.m, n: request?.n, k: request?.k },
+        manifest: join(folder, artefact?.path ?? ""),
+      };
+    }),
+  }));
+  session.result(
+    { ok: true, name: library.name, index: join(folder, "index.json"), launchers, operations },
+    () => {
+      const rows = operations.flatMap(({ name, kernels }) =>
+        kernels.map(({ arch, backend, m, n, k, manifest }) => [
+          name,
+          arch,
+          backend,
+          `${m} x ${n} x ${k}`,
+          manifest,
+        ]),
+      );
+      const heads = ["operation", "arch", "backend", "size", "kernel"].map((head) => ({ head }));
+      const what = `${plural(library.artefacts.length, "kernel")}, ${formatBytes(bytes)}`;
+      return `${renderTable(heads, rows, session.paint)}${what}; launchers: ${launchers.join(", ")}\n`;
+    },
+  );
+}
+
+/** The whole command. Nothing is written unless everything compiles. */
+export async function compileLibrary(session: Session, args: LibraryArgs, folder: string): Promise<number> {
+  const plan = planOf(session, args);
+  if (!plan.ok) return session.fail(plan.error);
+  const count = plural(plan.value.kernels.length, "kernel");
+  const emit = args.emit ?? ["ptx"];
+  const built = await session.working(`compiling ${count}`, () =>
+    buildLibrary(session.context, plan.value, {
+      formats: args.cubins === undefined ? emit : [...emit, "cubin"],
+      cubins: args.cubins ?? [],
+    }),
+  );
+  if (!built.ok) return session.fail(built.error);
+  const launchers = launcherFiles(built.value.library, args.launchers ?? languages);
+  const written = writeFiles(
+    session.context.cwd,
+    [
+      ...built.value.files,
+      ...launchers,
+      // Last: who finds an index finds what it names.
+      { path: "index.json", data: printLibraryIndex(indexOf(built.value.library)) },
+    ].map(({ path, data }) => ({ path: join(folder, path), data })),
+  );
+  if (!written.ok) return session.fail(written.error);
+  show(
+    session,
+    folder,
+    built.value,
+    launchers.map(({ path }) => join(folder, path)),
+  );
+  return exitCodes.ok;
+}

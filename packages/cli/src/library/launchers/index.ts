@@ -1,0 +1,24 @@
+/** The launchers by language, and the files that each consists of. */
+import type { OutputFile } from "../../files/atomic.ts";
+import type { Library } from "../model.ts";
+import { cLauncher } from "./c.ts";
+import { esmLauncher, esmTypes } from "./esm.ts";
+import { pythonLauncher } from "./python.ts";
+import { rustLauncher } from "./rust.ts";
+
+export const languages = ["c", "python", "rust", "esm"] as const;
+export type Language = (typeof languages)[number];
+
+const writers: Readonly<Record<Language, (library: Library) => readonly OutputFile[]>> = {
+  c: (library) => [{ path: `${library.name}.h`, data: cLauncher(library) }],
+  python: (library) => [{ path: `${library.name}.py`, data: pythonLauncher(library) }],
+  rust: (library) => [{ path: `${library.name}.rs`, data: rustLauncher(library) }],
+  esm: (library) => [
+    { path: `${library.name}.js`, data: esmLauncher(library) },
+    { path: `${library.name}.d.ts`, data: esmTypes(library) },
+  ],
+};
+
+/** The launchers of a library in some languages; paths relative to its folder. */
+export const launcherFiles = (library: Library, wanted: readonly Language[]): readonly OutputFile[] =>
+  wanted.flatMap((language) => writers[language](library));

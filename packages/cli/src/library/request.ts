@@ -1,0 +1,139 @@
+/** From a library file (or the problem of the flags) to the kernels that the library shall hold. */
+import {
+  type Checked,
+  type Diagnostic,
+  defineProblem,
+  diagnosticsOfIssues,
+  err,
+  findTarget,
+  type LibraryOperationRequest,
+  type LibraryRequest,
+  librarySchema,
+  ok,
+  type Problem,
+  type Target,
+} from "@tilewright/ir";
+import { codes, problemWith } from "../codes.ts";
+import type { Context } from "../context.ts";
+import { readJsonFile } from "../files/json.ts";
+
+/** One kernel to compile. */
+export interface KernelRequest {
+  readonly operation: string;
+  /** Where the file asks for it, for messages. */
+  readonly at: string;
+  readonly problem: Problem;
+  readonly target: Target;
+  readonly backend: string | null;
+  readonly schedule: string | null;
+}
+
+export interface LibraryPlan {
+  readonly name: string;
+  readonly kernels: readonly KernelRequest[];
+}
+
+/** What the flags say for all operations; it wins over the file. */
+export interface LibraryWishes {
+  readonly archs: readonly string[] | null;
+  readonly backend: string | null;
+  readonly schedule: string | null;
+}
+
+interface Sizes {
+  readonly m?: unknown;
+  readonly n?: unknown;
+  readonly k?: unknown;
+  readonly schedule?: string | undefined;
+}
+
+const many = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]);
+
+/** Every combination of the lists of one entry, with its path. */
+function* combinations(
+  operation: LibraryOperationRequest,
+  at: string,
+): Generator<{ readonly sizes: Sizes; readonly at: string }> {
+  if (operation.sizes === undefined) {
+    yield { sizes: {}, at };
+    return;
+  }
+  for (const [i, entry] of operation.sizes.entries())
+    for (const m of many(entry.m))
+      for (const n of many(entry.n))
+        for (const k of many(entry.k))
+          yield { sizes: { m, n, k, schedule: entry.schedule }, at: `${at}.sizes[${i}]` };
+}
+
+/** A repetition is named once, however often it repeats. */
+function repeated(names: readonly string[]): readonly string[] {
+  return [...new Set(names.filter((name, i) => names.indexOf(name) !== i))];
+}
+
+/** Read a library file. Errors: JSON and schema, all at once. */
+export function readLibraryRequest(context: Context, path: string): Checked<LibraryRequest> {
+  const file = readJsonFile(context, path);
+  if (!file.ok) return file;
+  const parsed = librarySchema.safeParse(file.value.value);
+  if (parsed.success) return ok(parsed.data);
+  const found = diagnosticsOfIssues(parsed.error.issues, file.value.value, codes.badJson.code, path);
+  return err(file.value.locate(found));
+}
+
+/** Every kernel that the request asks for. Errors, all at once: problems, architectures, names given twice, missing architectures. */
+export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Checked<LibraryPlan> {
+  const found: Diagnostic[] = [];
+  for (const name of repeated(request.operations.map((operation) => operation.name)))
+    found.push(
+      problemWith(codes.libraryTwice, "operations", `there are two operations '${name}'`, {
+        hint: "give one another name; several sizes of one operation go into its sizes",
+      }),
+    );
+  const kernels = request.operations.flatMap((operation, i) => {
+    const at = `operations[${i}]`;
+    const targets = targetsOf(wishes.archs ?? operation.archs ?? request.archs ?? [], at, found);
+    return [...combinations(operation, at)].flatMap(({ sizes, at: place }): KernelRequest[] => {
+      const { schedule, ...dims } = sizes;
+      const problem = problemOf(operation, dims, place);
+      if (!problem.ok) {
+        found.push(...problem.error);
+        return [];
+      }
+      return targets.map((target) => ({
+        ...{ operation: operation.name, at: place, problem: problem.value, target },
+        backend: wishes.backend ?? operation.backend ?? null,
+        schedule: wishes.schedule ?? schedule ?? operation.schedule ?? null,
+      }));
+    });
+  });
+  return found.length > 0 ? err(found) : ok({ name: request.name, kernels });
+}
+
+/** The problem at one of the sizes. Its faults say where the file asks for it. */
+function problemOf(operation: LibraryOperationRequest, sizes: Sizes, at: string): Checked<Problem> {
+  const request: Record<string, unknown> = { ...operation.problem, ...sizes };
+  const missing = ["m", "n", "k"].filter((name) => request[name] === undefined);
+  if (missing.length > 0)
+    return err([
+      problemWith(codes.missing, at, `operation ${operation.name} has no ${missing.join(", ")}`, {
+        hint: "in problem, or as a list in sizes",
+      }),
+    ]);
+  const problem = defineProblem(request);
+  return problem.ok ? problem : err(problem.error.map((one) => ({ ...one, at: `${at}.${one.at}` })));
+}
+
+function targetsOf(archs: readonly string[], at: string, found: Diagnostic[]): readonly Target[] {
+  if (archs.length === 0)
+    found.push(
+      problemWith(codes.missing, `${at}.archs`, "no architecture is named", {
+        hint: 'in the file, "archs": ["sm_80"], or with --arch',
+      }),
+    );
+  return [...new Set(archs)].flatMap((arch) => {
+    const target = findTarget(arch);
+    if (target.ok) return [target.value];
+    found.push(...target.error.map((one) => ({ ...one, at: `${at}.archs` })));
+    return [];
+  });
+}

@@ -1,0 +1,250 @@
+/**
+ * Every launcher makes the launches that our own evaluation of the manifests asks for: random calls on several GPUs, through a libcuda
+ * that writes down what it is asked. C needs gcc, Rust rustc, Python python3; what is absent is skipped.
+ */
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { readLibraryIndex } from "@tilewright/ir";
+import { createFakeDriver, fakeH200, KernelLibrary, openCudaDevice, openDevice } from "@tilewright/runtime";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { scratch } from "../scratch.ts";
+import { type Call, type Expected, expectedOf, type Gpu, randomCalls } from "./calls.ts";
+import { mixed, mixedFiles } from "./mixed.ts";
+import { cProgram, pythonProgram, rustProgram } from "./programs.ts";
+
+const has = (command: string): boolean => spawnSync(command, ["--version"]).status === 0;
+const unix = process.platform === "linux";
+const tools = {
+  c: unix && has("gcc"),
+  rust: unix && has("rustc") && has("gcc"),
+  python: unix && has("python3") && has("gcc"),
+};
+
+const gpus: readonly Gpu[] = [
+  { cc: [7, 0], sms: 80 },
+  { cc: [8, 0], sms: 108 },
+  { cc: [9, 0], sms: 132 },
+  { cc: [12, 0], sms: 170 },
+];
+const calls: readonly Call[] = randomCalls(80, 2024);
+
+const folder = scratch();
+afterAll(() => folder[Symbol.dispose]());
+const at = (path: string): string => join(folder.path, path);
+const write = (path: string, data: string | Uint8Array): void => {
+  mkdirSync(dirname(at(path)), { recursive: true });
+  writeFileSync(at(path), data);
+};
+
+beforeAll(() => {
+  for (const { path, data } of mixedFiles) write(`mixed/${path}`, data);
+  if (!tools.c) return;
+  const stub = fileURLToPath(new URL("stub-cuda.c", import.meta.url));
+  execFileSync("gcc", ["-shared", "-fPIC", "-Wall", "-Werror", "-o", at("libcuda.so.1"), stub]);
+});
+
+interface Journal {
+  readonly call: string;
+  readonly [field: string]: unknown;
+}
+
+/** Run a program against the stub; what it prints, and the stub's journal. */
+function run(command: string, args: readonly string[], gpu: Gpu, input = "", more: NodeJS.ProcessEnv = {}) {
+  const log = at(`journal-${gpu.cc.join("")}.txt`);
+  writeFileSync(log, "");
+  const env = {
+    ...process.env,
+    ...more,
+    LD_LIBRARY_PATH: folder.path,
+    STUB_LOG: log,
+    STUB_CC: gpu.cc.join(""),
+    STUB_SMS: String(gpu.sms),
+  };
+  const { status, stdout, stderr } = spawnSync(command, args, {
+    env,
+    input,
+    encoding: "utf8",
+    cwd: at("mixed"),
+  });
+  expect([status, stderr]).toEqual([0, ""]);
+  const journal = readFileSync(log, "utf8").trim().split("\n").filter(Boolean);
+  return { lines: stdout.trim().split("\n"), journal: journal.map((line) => JSON.parse(line) as Journal) };
+}
+
+/** What concerns single calls; loads and opt-ins come once. */
+const perCall = (journal: readonly Journal[]) =>
+  journal.filter(({ call }) => ["launch", "alloc", "free", "set"].includes(call));
+
+const expected = (gpu: Gpu): readonly Expected[] => calls.map((call) => expectedOf(mixed, call, gpu));
+
+function check({ lines, journal }: ReturnType<typeof run>, gpu: Gpu): void {
+  const wanted = expected(gpu);
+  expect(lines).toEqual(wanted.map(({ status }) => status));
+  expect(perCall(journal)).toEqual(wanted.flatMap(({ events }) => events));
+}
+
+test("the calls reach every artefact, and every way to end", () => {
+  const all = gpus.flatMap(expected);
+  for (const status of ["ok", "no kernel", "bad argument"])
+    expect(all.filter((one) => one.status === status).length).toBeGreaterThan(10);
+  const text = JSON.stringify(all);
+  for (const part of ["attribute4", "attribute2", '"set"', '"free"']) expect(text).toContain(part);
+});
+
+describe.skipIf(!tools.c)("C", () => {
+  beforeAll(() => {
+    write("main.c", cProgram(calls));
+    // Every warning counts: the header goes into other people's builds.
+    const flags = ["-Wall", "-Wextra", "-Werror", "-I", at("mixed")];
+    execFileSync("gcc", ["-std=c99", ...flags, "-o", at("main"), at("main.c"), "-ldl"], { stdio: "pipe" });
+    execFileSync("gcc", ["-std=c++11", "-x", "c++", "-fsyntax-only", ...flags, at("main.c")], {
+      stdio: "pipe",
+    });
+  });
+
+  test.each(gpus)("the launches of compute capability $cc", (gpu) =>
+    check(run(at("main"), [at("mixed")], gpu), gpu),
+  );
+
+  test("kernels are loaded once, opt in to what needs it, and are given back", () => {
+    const { journal } = run(at("main"), [at("mixed")], { cc: [9, 0], sms: 132 });
+    const others = journal.filter(({ call }) => !["launch", "alloc", "free", "set"].includes(call));
+    const settings = others.filter(({ call }) => call === "attribute");
+    expect(settings).toEqual([
+      { call: "attribute", entry: "gemm_main", attribute: 8, value: 197_632 },
+      { call: "attribute", entry: "gemm_main", attribute: 14, value: 1 },
+    ]);
+    const count = (name: string) => others.filter(({ call }) => call === name).length;
+    expect(count("load")).toBe(count("unload"));
+    expect(count("release")).toBe(1);
+  });
+
+  test("a cubin is taken where it runs, and PTX where the driver refuses it", () => {
+    const gpu = { cc: [8, 6], sms: 84 } as const;
+    const loads = (more: NodeJS.ProcessEnv) => {
+      const { journal } = spawned(more);
+      return journal.filter(({ call }) => call === "load").map(({ text }) => text);
+    };
+    const spawned = (more: NodeJS.ProcessEnv) => {
+      const log = at("journal-cubin.txt");
+      writeFileSync(log, "");
+      const env = { ...process.env, ...more, LD_LIBRARY_PATH: folder.path, STUB_LOG: log, STUB_CC: "86" };
+      spawnSync(at("main"), [at("mixed")], { env });
+      const journal = readFileSync(log, "utf8").trim().split("\n");
+      return { journal: journal.map((line) => JSON.parse(line) as Journal) };
+    };
+    // The stub finds no entry in a cubin, so the launch ends there: what counts is which image was asked for.
+    expect(loads({})[0]).toBe(false);
+    check(run(at("main"), [at("mixed")], gpu, "", { STUB_REFUSE: "cubin" }), gpu);
+    expect(loads({ STUB_REFUSE: "cubin" }).slice(0, 2)).toEqual([false, true]);
+  });
+
+  test("no library, no driver, no GPU: a status and a sentence", () => {
+    const env = { ...process.env, LD_LIBRARY_PATH: at("nothing") };
+    const plain = spawnSync(at("main"), [at("mixed")], { env, encoding: "utf8" });
+    if (plain.status !== 0) expect(plain.stdout).toMatch(/no NVIDIA driver|cuInit|CUDA|stub/);
+  });
+});
+
+describe.skipIf(!tools.rust)("Rust", () => {
+  beforeAll(() => {
+    write("main.rs", rustProgram(calls, at("mixed/mixed.rs")));
+    execFileSync("rustc", ["--edition", "2021", "-D", "warnings", "-o", at("main-rust"), at("main.rs")], {
+      stdio: "pipe",
+    });
+  });
+
+  test.each(gpus)("the launches of compute capability $cc", (gpu) =>
+    check(run(at("main-rust"), [at("mixed")], gpu), gpu),
+  );
+});
+
+describe.skipIf(!tools.python)("Python", () => {
+  beforeAll(() => write("mixed/main.py", pythonProgram));
+
+  test.each(gpus)("the launches of compute capability $cc", (gpu) =>
+    check(run("python3", ["main.py"], gpu, JSON.stringify(calls), { PYTHONDONTWRITEBYTECODE: "1" }), gpu),
+  );
+});
+
+describe("JavaScript", () => {
+  const read = (path: string) => readFileSync(at(`mixed/${path}`));
+
+  const must = <T>(
+    result: { ok: true; value: T } | { ok: false; error: readonly { message: string }[] },
+  ): T => {
+    if (!result.ok) throw new Error(result.error.map(({ message }) => message).join("\n"));
+    return result.value;
+  };
+
+  test("the launches of an H200, on streams of a driver without a GPU", () => {
+    const driver = createFakeDriver({ devices: [fakeH200] });
+    using device = must(openCudaDevice(driver));
+    using library = must(KernelLibrary.open(device, JSON.parse(String(read("index.json"))), read));
+    using stream = must(device.stream());
+    const buffers = Object.fromEntries(
+      ["a", "b", "d", "epilogue0"].map((name) => [name, must(device.alloc(1 << 22))]),
+    );
+    const gpu: Gpu = { cc: [9, 0], sms: device.numSms };
+    for (const call of calls) {
+      const before = driver.callsOf("launchKernel").length;
+      const { operation, m, n, k, batch, alpha, beta, scale } = call;
+      const launched = library.launch(
+        operation,
+        { m, n, k, batch, alpha, beta, epilogue1: scale },
+        buffers,
+        stream,
+      );
+      const wanted = expectedOf(mixed, { ...call, bias: 256, workspace: 0 }, gpu);
+      const made = driver.callsOf("launchKernel").slice(before);
+      if (wanted.status === "no kernel") {
+        expect(launched).toMatchObject({ ok: false, error: [{ code: "TW6028" }] });
+        expect(made).toEqual([]);
+        continue;
+      }
+      expect(launched.ok ? [] : launched.error).toEqual([]);
+      const events = wanted.events.filter(
+        (event) => (event as Journal).call === "launch",
+      ) as readonly Journal[];
+      expect(made).toHaveLength(events.length);
+      events.forEach(({ grid, block, dynamicSmem, attribute4 = null, params }, i) => {
+        const [config, , args] = made[i]?.args ?? [];
+        expect(config).toMatchObject({
+          grid,
+          block,
+          dynamicSmem,
+          cluster: attribute4,
+          stream: stream.handle,
+        });
+        // Scalars; addresses and maps are the device's own.
+        const scalars = (list: readonly string[]) => list.filter((text) => text.length <= 8);
+        const bytes = (args as readonly Uint8Array[]).map((one) => Buffer.from(one).toString("hex"));
+        expect(scalars(bytes)).toEqual(scalars(params as readonly string[]));
+      });
+    }
+    must(stream.synchronize());
+  });
+
+  test("the index reads back", () => {
+    expect(readLibraryIndex(JSON.parse(String(read("index.json"))))).toMatchObject({
+      ok: true,
+      value: {
+        operations: [
+          { name: "variable", dispatch: [0, 1] },
+          { name: "all", dispatch: [0, 2, 1] },
+        ],
+      },
+    });
+  });
+
+  test("an unknown operation names those there are", async () => {
+    const device = must(await openDevice({ kind: "emulator", arch: "sm_80" }));
+    const library = must(KernelLibrary.open(device, JSON.parse(String(read("index.json"))), read));
+    expect(library.launch("vary", { m: 1, n: 1, k: 1 }, {})).toMatchObject({
+      ok: false,
+      error: [{ code: "TW6028", hint: "it has variable, all" }],
+    });
+  });
+});

@@ -1,0 +1,251 @@
+/** `compile --library`: what it writes and what it refuses; the clients of examples/ that need no GPU. */
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { decodeArray, encodeArray, readLibraryIndex, readManifest } from "@tilewright/ir";
+import { describe, expect, test } from "vitest";
+import { sha256 } from "../../src/files/hash.ts";
+import { cli } from "../harness.ts";
+import { scratch } from "../scratch.ts";
+
+const root = fileURLToPath(new URL("../../../..", import.meta.url));
+const examples = join(root, "examples");
+const has = (command: string): boolean =>
+  process.platform === "linux" && spawnSync(command, ["--version"]).status === 0;
+
+/** The library of examples/library.json in `out` of a folder. */
+const demo = (cwd: string) =>
+  cli(["compile", "--library", "out", "--kernels", join(examples, "library.json")], { cwd });
+
+describe("the library of examples/library.json", () => {
+  test("kernels, index and launchers; the index names files that are there, by their hashes", async () => {
+    using folder = scratch();
+    const { code, stdout, stderr } = await demo(folder.path);
+    expect([code, stderr]).toEqual([0, ""]);
+    expect(stdout).toContain("5 kernels");
+    const file = (path: string) => readFileSync(join(folder.path, "out", path));
+    const index = readLibraryIndex(JSON.parse(String(file("index.json"))));
+    if (!index.ok) throw new Error(JSON.stringify(index.error));
+    expect(index.value.operations).toEqual([
+      { name: "linear_gelu", dispatch: [0, 1, 2] },
+      // The later GPU's kernel first.
+      { name: "gemm_f32", dispatch: [4, 3] },
+    ]);
+    for (const artefact of index.value.artefacts) {
+      const text = file(artefact.manifest);
+      expect(sha256(text)).toBe(artefact.sha256);
+      const manifest = readManifest(JSON.parse(String(text)));
+      if (!manifest.ok) throw new Error(JSON.stringify(manifest.error));
+      expect(manifest.value).toMatchObject({ id: artefact.id, constraints: artefact.constraints });
+      for (const image of manifest.value.images)
+        expect(sha256(file(`kernels/${image.path}`))).toBe(image.sha256);
+    }
+    const launchers = folder.list().filter((path) => /^out\/demo\./.test(path));
+    expect(launchers).toEqual(
+      ["c", "d.ts", "h", "js", "py", "rs"].filter((x) => x !== "c").map((x) => `out/demo.${x}`),
+    );
+  });
+
+  test("the same request, the same bytes", async () => {
+    using one = scratch();
+    using two = scratch();
+    await demo(one.path);
+    await demo(two.path);
+    const files = one.list().filter((path) => /\.\w+$/.test(path));
+    expect(files.length).toBeGreaterThan(15);
+    for (const path of files)
+      expect(readFileSync(join(two.path, path)).equals(readFileSync(join(one.path, path)))).toBe(true);
+  });
+
+  test("--launchers writes those alone; a problem of the flags is a library of one operation", async () => {
+    using folder = scratch();
+    const argv = "compile --library out --launchers c --arch sm_70,sm_80 -m 16 -n 16 -k 16 --json";
+    const { code, stdout } = await cli(argv, { cwd: folder.path });
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      ...{ ok: true, name: "kernels", launchers: ["out/kernels.h"] },
+      operations: [{ name: "gemm", kernels: [{ arch: "sm_80" }, { arch: "sm_70" }] }],
+    });
+  });
+});
+
+describe("refusals: all at once, and no file", () => {
+  const refused = async (library: object | string, flags: readonly string[] = []) => {
+    using folder = scratch();
+    const stdin = typeof library === "string" ? library : JSON.stringify(library);
+    const argv = ["compile", "--library", "out", "--kernels", "-", ...flags];
+    const { code, stderr } = await cli(argv, { cwd: folder.path, stdin });
+    expect(folder.list()).toEqual([]);
+    expect(code).toBeGreaterThan(0);
+    return stderr;
+  };
+  const gemm = { name: "gemm", problem: { m: 8, n: 8, k: 8 } };
+
+  test("JSON, unknown fields, names that a language keeps for itself", async () => {
+    expect(await refused("{")).toContain("TW7012");
+    const stderr = await refused({
+      name: "Lib",
+      operations: [{ ...gemm, name: "lambda" }, { ...gemm, name: "x_workspace", problm: {} }, gemm],
+    });
+    expect(stderr).toContain("'lambda' means something else in one of the launchers' languages");
+    expect(stderr).toContain("'x_workspace' means something else");
+    expect(stderr).toContain('"Lib" is no name');
+    expect(stderr).toContain("problm");
+  });
+
+  test("missing architectures and sizes, wrong problems, operations of one name", async () => {
+    const stderr = await refused({
+      name: "lib",
+      operations: [
+        gemm,
+        { ...gemm, archs: ["sm_80", "sm_81"] },
+        { name: "other", archs: ["sm_80"], problem: { m: 3, k: -1 } },
+      ],
+    });
+    expect(stderr).toContain("TW7080 (invalid) at operations: there are two operations 'gemm'");
+    expect(stderr).toContain("TW7004 (invalid) at operations[0].archs: no architecture is named");
+    expect(stderr).toContain("operations[1].archs: there is no target 'sm_81'");
+    expect(stderr).toContain("operation other has no n");
+  });
+
+  test("kernels that hide one another, and problems that no backend serves", async () => {
+    const hidden = await refused({
+      ...{ name: "lib", archs: ["sm_80"] },
+      operations: [
+        {
+          name: "gemm",
+          problem: {},
+          sizes: [
+            { m: [8, 16], n: 8, k: 8 },
+            { m: 8, n: 8, k: 8 },
+          ],
+        },
+      ],
+    });
+    expect(hidden).toContain(
+      "TW7080 (invalid) at operations[0].sizes[1]: gemm has two kernels for 8 x 8 x 8 on sm_80",
+    );
+    const unserved = await refused(
+      { name: "lib", operations: [{ ...gemm, problem: { ...gemm.problem, dtype: "nvf4" } }] },
+      ["--arch", "sm_70"],
+    );
+    expect(unserved).toContain("operations[0] on sm_70:");
+  });
+
+  test("flags that say nothing about a library, and flags of a library without one", async () => {
+    const stderr = await refused({ name: "lib", operations: [gemm] }, ["-m", "3", "-o", "x"]);
+    expect(stderr).toContain("TW7005 (invalid) at --library: out, m says nothing about a library");
+    const { code, stderr: orphan } = await cli("compile --arch sm_70 -m 1 -n 1 -k 1 --launchers c");
+    expect(code).toBe(2);
+    expect(orphan).toContain("--launchers belongs to a library");
+  });
+});
+
+describe("clients", () => {
+  test.skipIf(!has("gcc"))("C: compiles without warnings, and launches what its sizes need", async () => {
+    using folder = scratch();
+    await demo(folder.path);
+    const at = (path: string) => join(folder.path, path);
+    const stub = fileURLToPath(new URL("stub-cuda.c", import.meta.url));
+    execFileSync("gcc", ["-shared", "-fPIC", "-o", at("libcuda.so.1"), stub]);
+    const flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-I", at("out"), "-o", at("client")];
+    execFileSync("gcc", [...flags, join(examples, "c/main.c"), "-ldl"], { stdio: "pipe" });
+    const env = { ...process.env, LD_LIBRARY_PATH: folder.path, STUB_LOG: at("journal") };
+    const { stdout } = spawnSync(at("client"), [at("out")], { env, encoding: "utf8" });
+    // The stub computes nothing: the client notices.
+    expect(stdout).toBe("D[0] = 0.0000, 65536 of 65536 elements wrong\n");
+    const launches = readFileSync(at("journal"), "utf8")
+      .split("\n")
+      .filter((line) => line.includes('"launch"'));
+    expect(launches).toHaveLength(1);
+    expect(JSON.parse(launches[0] ?? "")).toMatchObject({ entry: "gemm_f16_nt_256x256x192", stream: 0 });
+  });
+
+  test.skipIf(!has("python3"))(
+    "Python: they parse; the CuPy client's geometry is that of the manifest",
+    async () => {
+      using folder = scratch();
+      for (const path of ["pytorch/linear_gelu.py", "cupy/raw_module.py"])
+        execFileSync("python3", [
+          "-c",
+          "import ast, sys; ast.parse(open(sys.argv[1]).read())",
+          join(examples, path),
+        ]);
+      await cli("compile --arch sm_80 -m 512 -n 384 -k 256 --dtype f32 --schedule split=1 -o .", {
+        cwd: folder.path,
+      });
+      const path = folder.list().find((file) => file.endsWith(".gemm.json")) ?? "";
+      const script = `import json, sys; sys.path.insert(0, sys.argv[1]); sys.dont_write_bytecode = True
+import raw_module; print(json.dumps(list(raw_module.launches(json.load(open(sys.argv[2])), 108))))`;
+      const said = execFileSync("python3", ["-c", script, join(examples, "cupy"), join(folder.path, path)], {
+        encoding: "utf8",
+      });
+      const manifest = readManifest(JSON.parse(readFileSync(join(folder.path, path), "utf8")));
+      if (!manifest.ok) throw new Error("manifest");
+      const [kernel] = manifest.value.kernels;
+      expect(JSON.parse(said)).toEqual([
+        [
+          kernel?.entry,
+          kernel?.launch.grid,
+          kernel?.launch.block,
+          kernel?.launch.dynamicSmem,
+          ["a", "b", "d"],
+        ],
+      ]);
+    },
+  );
+
+  test("the library of the PyTorch client compiles", async () => {
+    using folder = scratch();
+    const argv = [
+      "compile",
+      "--library",
+      "out",
+      "--launchers",
+      "python",
+      "--kernels",
+      join(examples, "pytorch/library.json"),
+    ];
+    expect(await cli(argv, { cwd: folder.path })).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  test("Node: the server answers with numbers, and says what it has no kernel for", async () => {
+    using folder = scratch();
+    await demo(folder.path);
+    // The library and the server find the packages as an installed project would.
+    symlinkSync(join(root, "node_modules"), join(folder.path, "node_modules"));
+    writeFileSync(join(folder.path, "package.json"), '{"type":"module"}');
+    writeFileSync(join(folder.path, "server.mjs"), readFileSync(join(examples, "node/server.mjs")));
+    const argv = ["--conditions=@tilewright/source", "server.mjs", "out", "0"];
+    const env = { ...process.env, TILEWRIGHT_DEVICE: "emulator", CUDA_VISIBLE_DEVICES: "-1" };
+    const server = spawn(process.execPath, argv, { cwd: folder.path, env });
+    try {
+      const port = await new Promise<string>((resolve, reject) => {
+        let said = "";
+        server.stdout.on("data", (data) => {
+          said += data;
+          const found = /port (\d+)/.exec(said)?.[1];
+          if (found !== undefined) resolve(found);
+        });
+        server.stderr.on("data", (data) => reject(new Error(String(data))));
+      });
+      const ask = (rows: number) => {
+        const a = encodeArray("f16", new Float32Array(rows * 192).fill(1));
+        const body = new Uint8Array(a.buffer as ArrayBuffer);
+        return fetch(`http://localhost:${port}/linear_gelu`, { method: "POST", body });
+      };
+      const answer = await ask(128);
+      expect(answer.status).toBe(200);
+      const d = decodeArray("f16", new Uint16Array(await answer.arrayBuffer()));
+      expect(d).toHaveLength(128 * 256);
+      // gelu(192 / 64 + 0.5), and half a unit of f16 there.
+      for (const value of d) expect(Math.abs(value - 3.499186)).toBeLessThan(0.001);
+      const unserved = await ask(77);
+      expect(unserved.status).toBe(400);
+      expect(await unserved.text()).toContain("linear_gelu has no kernel for m=77 n=256 k=192");
+    } finally {
+      server.kill();
+    }
+  });
+});

@@ -1,0 +1,273 @@
+/** A kernel library (`compile --library`) on a device: picks the kernel, makes its arguments and workspace, launches on a stream. */
+import {
+  type Checked,
+  err,
+  evaluateConstraints,
+  type LaunchEnvironment,
+  type LibraryIndex,
+  launchEnvironment,
+  type Manifest,
+  ok,
+  operandShape,
+  packedStride,
+  readLibraryIndex,
+  readManifest,
+} from "@tilewright/ir";
+import { archOf, type ComputeCapability, parseArch } from "../arch.ts";
+import { CudaBuffer } from "../cuda/buffer.ts";
+import type { CudaStream } from "../cuda/stream.ts";
+import type { Device, DeviceBuffer, DeviceModule, LaunchRequest } from "../device.ts";
+import { fail } from "../diagnostics.ts";
+import { disposeSymbol } from "../dispose.ts";
+import { workspaceBytes } from "../gemm.ts";
+import { type KernelBuffers, launchRequest } from "../launch-kernel.ts";
+import { imageDevice, imagePath, imagesInOrder, runsFor } from "./images.ts";
+
+/** Names that an operation's arguments may give besides its operands; what is left out is packed, one matrix, factor as compiled. */
+const optionalNames = [
+  ...["batch", "lda", "ldb", "ldc", "ldd"],
+  ...["strideA", "strideB", "strideC", "strideD", "alpha", "beta"],
+] as const;
+
+/** Arguments of an operation: sizes, and what `optionalNames` lists, in elements. */
+export type LibraryArguments = { readonly m: number; readonly n: number; readonly k: number } & Partial<
+  Readonly<
+    Record<
+      | "batch"
+      | `ld${"a" | "b" | "c" | "d"}`
+      | `stride${"A" | "B" | "C" | "D"}`
+      | "alpha"
+      | "beta"
+      | `epilogue${number}`,
+      number
+    >
+  >
+>;
+
+export interface LibraryPick {
+  /** Number in the index. */
+  readonly artefact: number;
+  readonly manifest: Manifest;
+  readonly environment: LaunchEnvironment;
+}
+
+interface Loaded {
+  readonly manifest: Manifest;
+  readonly module: DeviceModule;
+}
+
+interface Workspace {
+  readonly buffer: DeviceBuffer;
+  readonly bytes: number;
+  /** What used it last: a kernel leaves it zero where itself looks, so another one, or other sizes, need it zeroed again. */
+  readonly user: string;
+}
+
+export class KernelLibrary {
+  readonly index: LibraryIndex;
+  readonly #device: Device;
+  readonly #capability: ComputeCapability;
+  readonly #read: (path: string) => Uint8Array;
+  readonly #manifests = new Map<number, Manifest>();
+  readonly #loaded = new Map<number, Loaded>();
+  /** By stream: launches of one stream follow each other, so they share one. */
+  readonly #workspaces = new Map<CudaStream | null, Workspace>();
+
+  private constructor(
+    device: Device,
+    capability: ComputeCapability,
+    index: LibraryIndex,
+    read: (path: string) => Uint8Array,
+  ) {
+    this.index = index;
+    this.#device = device;
+    this.#capability = capability;
+    this.#read = read;
+  }
+
+  /**
+   * A library on a device. `index` is the parsed `index.json`; `read` gives the bytes of a file by its path below the library's folder,
+   * and is called when a kernel is first needed. Errors: TW1307 for an index that is none.
+   */
+  static open(device: Device, index: unknown, read: (path: string) => Uint8Array): Checked<KernelLibrary> {
+    const checked = readLibraryIndex(index);
+    if (!checked.ok) return checked;
+    const parsed = parseArch(device.arch);
+    if (parsed === null) return fail("deviceUnfit", "device.arch", `'${device.arch}' is no architecture`);
+    return ok(new KernelLibrary(device, parsed.cc, checked.value, read));
+  }
+
+  /** The artefact that serves these arguments here, and the values of its expressions' names. Errors: there is none. */
+  pick(operation: string, given: LibraryArguments): Checked<LibraryPick> {
+    const row = this.index.operations.find(({ name }) => name === operation);
+    if (row === undefined) {
+      const names = this.index.operations.map(({ name }) => name).join(", ");
+      return fail("noKernel", "operation", `the library has no operation '${operation}'`, `it has ${names}`);
+    }
+    const [first] = row.dispatch;
+    const model =
+      first === undefined ? fail("noKernel", "operation", `'${operation}' is empty`) : this.#manifest(first);
+    if (!model.ok) return model;
+    const environment = this.#environment(model.value, given);
+    for (const artefact of row.dispatch) {
+      const entry = this.index.artefacts[artefact];
+      if (entry === undefined || !runsFor(entry.device, this.#capability)) continue;
+      if (!evaluateConstraints(entry.constraints, environment).ok) continue;
+      const manifest = this.#manifest(artefact);
+      return manifest.ok ? ok({ artefact, manifest: manifest.value, environment }) : manifest;
+    }
+    const { m, n, k } = given;
+    const message = `${operation} has no kernel for m=${m} n=${n} k=${k} batch=${environment.batch} on ${archOf(this.#capability)}`;
+    return fail("noKernel", "launch", message, "compile the library for these sizes and this GPU");
+  }
+
+  /**
+   * Launch an operation: on `stream` without waiting, or without one and waiting (which the emulator does too).
+   * `buffers`: `a`, `b`, `c`, `d`, `epilogueI`. Errors, all of one stage at once: no kernel, what does not fit, what the device says.
+   */
+  launch(
+    operation: string,
+    given: LibraryArguments,
+    buffers: KernelBuffers,
+    stream?: CudaStream,
+  ): Checked<LibraryPick> {
+    const picked = this.pick(operation, given);
+    if (!picked.ok) return picked;
+    const { artefact, manifest, environment } = picked.value;
+    const loaded = this.#load(artefact, manifest);
+    if (!loaded.ok) return loaded;
+    const all = this.#withWorkspace(picked.value, buffers, stream ?? null);
+    if (!all.ok) return all;
+    for (const spec of manifest.kernels) {
+      const request = launchRequest(spec, environment, all.value, (map) => this.#device.encodeTensorMap(map));
+      if (!request.ok) return request;
+      const started = start(loaded.value.module, spec.entry, request.value, stream);
+      if (!started.ok) return started;
+    }
+    return picked;
+  }
+
+  /** Give modules and workspaces back. */
+  close(): void {
+    for (const { buffer } of this.#workspaces.values()) buffer.free();
+    for (const { module } of this.#loaded.values()) module.unload();
+    this.#workspaces.clear();
+    this.#loaded.clear();
+  }
+
+  [disposeSymbol](): void {
+    this.close();
+  }
+
+  /** Defaults are those of the operation's problem, packed to the sizes at hand. */
+  #environment(model: Manifest, given: LibraryArguments): LaunchEnvironment {
+    const { request } = model;
+    const { m, n, k } = given;
+    const sized = { ...request, m, n, k };
+    const fitted = (which: "a" | "b" | "c" | "d") => {
+      const operand = request[which];
+      if (operand === null) return null;
+      const inner = operand.layout === "row" ? 1 : 0;
+      const packed = operand.ld === operandShape(request, which)[inner];
+      const ld = given[`ld${which}`] ?? (packed ? operandShape(sized, which)[inner] : operand.ld);
+      return { ...operand, ld };
+    };
+    const [a, b, c, d] = [
+      fitted("a") ?? request.a,
+      fitted("b") ?? request.b,
+      fitted("c"),
+      fitted("d") ?? request.d,
+    ];
+    const env: Record<string, number> = {
+      ...launchEnvironment({ ...sized, a, b, c, d, batch: { kind: "none" } }, this.#device),
+    };
+    const { batch } = request;
+    if (batch.kind !== "none") env.batch = batch.count;
+    if (batch.kind === "strided")
+      for (const [which, operand] of Object.entries({ A: "a", B: "b", C: "c", D: "d" } as const)) {
+        const name = `stride${which as "A" | "B" | "C" | "D"}` as const;
+        const original = request[operand];
+        if (original !== null && batch[name] !== packedStride(original, ...operandShape(request, operand)))
+          env[name] = batch[name];
+      }
+    if (request.alpha === "runtime") env.alpha = 1;
+    for (const name of optionalNames) {
+      const value = given[name as keyof LibraryArguments];
+      if (value !== undefined) env[name] = value;
+    }
+    for (const [name, value] of Object.entries(given))
+      if (/^epilogue\d+$/.test(name) && typeof value === "number") env[name] = value;
+    return env;
+  }
+
+  #manifest(artefact: number): Checked<Manifest> {
+    const known = this.#manifests.get(artefact);
+    if (known !== undefined) return ok(known);
+    const row = this.index.artefacts[artefact];
+    if (row === undefined) return fail("noKernel", "library", `the index has no artefact ${artefact}`);
+    const manifest = readManifest(JSON.parse(new TextDecoder().decode(this.#read(row.manifest))));
+    if (manifest.ok) this.#manifests.set(artefact, manifest.value);
+    return manifest;
+  }
+
+  /** The first image that this device runs and its driver takes; the emulator takes PTX. */
+  #load(artefact: number, manifest: Manifest): Checked<Loaded> {
+    const known = this.#loaded.get(artefact);
+    if (known !== undefined) return ok(known);
+    const path = this.index.artefacts[artefact]?.manifest ?? "";
+    let last: Checked<DeviceModule> = fail("noKernel", "library", "no image of the kernel runs on this GPU");
+    for (const image of imagesInOrder(manifest.images)) {
+      if (image.format === "cubin" && this.#device.kind !== "cuda") continue;
+      if (!runsFor(imageDevice(image), this.#capability)) continue;
+      const data = this.#read(imagePath(path, image));
+      last = this.#device.load(image.format === "ptx" ? new TextDecoder().decode(data) : data);
+      if (last.ok) {
+        const loaded = { manifest, module: last.value };
+        this.#loaded.set(artefact, loaded);
+        return ok(loaded);
+      }
+    }
+    return last.ok ? err([]) : last;
+  }
+
+  #withWorkspace(
+    { artefact, manifest, environment }: LibraryPick,
+    buffers: KernelBuffers,
+    stream: CudaStream | null,
+  ): Checked<KernelBuffers> {
+    const size = workspaceBytes(manifest, environment);
+    if (!size.ok) return size;
+    if (size.value === 0 || buffers.workspace !== undefined) return ok(buffers);
+    const user = `${artefact}:${size.value}`;
+    const last = this.#workspaces.get(stream);
+    const grown = last === undefined || last.bytes < size.value ? this.#grow(last, size.value) : ok(last);
+    if (!grown.ok) return grown;
+    const { buffer, bytes } = grown.value;
+    this.#workspaces.set(stream, { buffer, bytes, user });
+    const { init } = manifest.workspace;
+    if (init === "zeroEach" || (init === "zeroOnce" && grown.value.user !== user)) {
+      const zeroed =
+        stream !== null && buffer instanceof CudaBuffer ? stream.fill(buffer, 0) : buffer.fill(0);
+      if (!zeroed.ok) return zeroed;
+    }
+    return ok({ ...buffers, workspace: buffer });
+  }
+
+  #grow(last: Workspace | undefined, bytes: number): Checked<Workspace> {
+    const made = this.#device.alloc(bytes);
+    if (!made.ok) return made;
+    last?.buffer.free();
+    return ok({ buffer: made.value, bytes, user: "" });
+  }
+}
+
+function start(
+  module: DeviceModule,
+  entry: string,
+  request: LaunchRequest,
+  stream: CudaStream | undefined,
+): Checked<unknown> {
+  const kernel = module.kernel(entry);
+  if (!kernel.ok) return kernel;
+  return stream === undefined ? kernel.value.launch(request) : stream.launch(kernel.value, request);
+}
