@@ -12,27 +12,37 @@ import type { Word } from "./words.ts";
 interface ByteFloat {
   readonly mantissa: number;
   readonly bias: number;
-  /** Code of the largest finite value. */
+  /** Code of the largest finite value; the next one is what lies beyond it. */
   readonly largest: number;
-  /** Code of what lies beyond it. */
-  readonly beyond: number;
-  /** Magnitudes that do not round to a finite value: half a step above the largest; a tie goes to the even neighbour. */
-  readonly overflow: { readonly op: "gt" | "ge"; readonly at: number };
+  /** f32 bits of the largest magnitude that still rounds to a finite value. */
+  readonly lastInside: number;
 }
 
 const NAN_CODE = 0x7f;
 
 const rows: Readonly<Record<"e4m3" | "e5m2", ByteFloat>> = {
-  // 448 = 1.75 * 2^8 is even, so 464 still rounds to it; 0x7f is NaN.
-  e4m3: { mantissa: 3, bias: 7, largest: 0x7e, beyond: NAN_CODE, overflow: { op: "gt", at: 464 } },
-  // 57344 = 1.75 * 2^15 is odd (mantissa 3 of 3), so 61440 rounds to infinity.
-  e5m2: { mantissa: 2, bias: 15, largest: 0x7b, beyond: 0x7c, overflow: { op: "ge", at: 61_440 } },
+  // Beyond is NaN. 448 = 1.75 * 2^8 is even, so the tie at 464 = 1.8125 * 2^8 still rounds to it.
+  e4m3: { mantissa: 3, bias: 7, largest: 0x7e, lastInside: 0x43e80000 },
+  // Beyond is infinity. 57344 = 1.75 * 2^15 is odd, so the tie at 61440 = 1.875 * 2^15 does not round to it.
+  e5m2: { mantissa: 2, bias: 15, largest: 0x7b, lastInside: 0x47700000 - 1 },
 };
 
 /** cvt from and to pairs of 8-bit floats came with the products of them (PTX ISA, cvt: target ISA notes). */
 export const convertsBytes = (target: Target): boolean => hasFeature(target, "mma.e4m3");
 
 const word = (ctx: Context): Word => ctx.entry.reg("b32", "word");
+
+/**
+ * 1 where `value` is above `limit` (unsigned), else 0. Not by a predicate: the conversions of a whole tile would need more of them than there
+ * are, and ptxas spills what it keeps them in.
+ */
+function isAbove(ctx: Context, guard: Pred | null, value: Word, limit: number): Word {
+  const d = word(ctx);
+  ctx.emitAny(guard, "max.u32", d, value, imm(limit));
+  ctx.emitAny(guard, "sub.u32", d, d, imm(limit));
+  ctx.emitAny(guard, "min.u32", d, d, imm(1));
+  return d;
+}
 
 /** `d` <- the 8-bit float in the low byte of a word. */
 export function readByteFloat(
@@ -60,16 +70,17 @@ export function readByteFloat(
     return;
   }
   const [magnitude, bits, sign] = [word(ctx), word(ctx), word(ctx)];
-  const nan = ctx.entry.reg("pred", "p");
-  const { mantissa, bias } = rows.e4m3;
+  const { mantissa, bias, largest } = rows.e4m3;
   ctx.emit(guard, "and.b32", magnitude, from, imm(0x7f));
-  ctx.emitAny(guard, "setp.eq.u32", nan, magnitude, imm(NAN_CODE));
   // Exponent and mantissa where f32 has them; the product moves the bias, and makes subnormal numbers normal.
   ctx.emit(guard, "shl.b32", bits, magnitude, imm(23 - mantissa));
   ctx.emit(guard, "mov.b32", d, bits);
   ctx.emit(guard, "mul.rn.f32", d, d, f32imm(2 ** (127 - bias)));
   ctx.emit(guard, "mov.b32", bits, d);
-  ctx.emit(guard, "selp.b32", bits, imm(0x7fc00000), bits, nan);
+  // NaN: every bit of the exponent, and one below.
+  const nan = isAbove(ctx, guard, magnitude, largest);
+  ctx.emitAny(guard, "mul.lo.u32", nan, nan, imm(0x7fc00000));
+  ctx.emit(guard, "or.b32", bits, bits, nan);
   ctx.emit(guard, "shl.b32", sign, from, imm(24));
   ctx.emit(guard, "and.b32", sign, sign, imm(0x80000000));
   ctx.emit(guard, "or.b32", bits, bits, sign);
@@ -84,19 +95,21 @@ export function writeByteFloat(
   value: Reg<"f32">,
   saturate: boolean,
 ): Word {
+  const row = rows[dtype];
+  const bits = word(ctx);
+  ctx.emit(guard, "mov.b32", bits, value);
+  const magnitude = word(ctx);
+  ctx.emit(guard, "and.b32", magnitude, bits, imm(0x7fffffff));
+  const nan = isAbove(ctx, guard, magnitude, 0x7f800000);
   const code = convertsBytes(ctx.target)
     ? convertedByte(ctx, guard, dtype, value)
-    : roundedByte(ctx, guard, rows[dtype], value);
+    : roundedByte(ctx, guard, row, { bits, magnitude, nan });
   if (saturate) return code;
-  const { beyond, overflow } = rows[dtype];
-  const [magnitude, outside] = [ctx.entry.reg("f32", "e"), ctx.entry.reg("pred", "p")];
-  const [sign, d] = [word(ctx), word(ctx)];
-  ctx.emit(guard, "abs.f32", magnitude, value);
-  ctx.emitAny(guard, `setp.${overflow.op}.f32`, outside, magnitude, f32imm(overflow.at));
-  ctx.emit(guard, "and.b32", sign, code, imm(0x80));
-  ctx.emit(guard, "or.b32", sign, sign, imm(beyond));
-  ctx.emit(guard, "selp.b32", d, sign, code, outside);
-  return d;
+  // The codes of the largest value and of what lies beyond follow each other; NaN has its code already.
+  const beyond = isAbove(ctx, guard, magnitude, row.lastInside);
+  ctx.emitAny(guard, "add.u32", code, code, beyond);
+  ctx.emitAny(guard, "sub.u32", code, code, nan);
+  return code;
 }
 
 function convertedByte(ctx: Context, guard: Pred | null, dtype: "e4m3" | "e5m2", value: Reg<"f32">): Word {
@@ -108,21 +121,15 @@ function convertedByte(ctx: Context, guard: Pred | null, dtype: "e4m3" | "e5m2",
   return d;
 }
 
-function roundedByte(ctx: Context, guard: Pred | null, row: ByteFloat, value: Reg<"f32">): Word {
-  const { mantissa, bias, largest } = row;
+function roundedByte(
+  ctx: Context,
+  guard: Pred | null,
+  { mantissa, bias, largest }: ByteFloat,
+  { bits, magnitude, nan }: { readonly bits: Word; readonly magnitude: Word; readonly nan: Word },
+): Word {
   const shift = 23 - mantissa;
-  const [bits, magnitude, odd, code, small, sign] = [
-    word(ctx),
-    word(ctx),
-    word(ctx),
-    word(ctx),
-    word(ctx),
-    word(ctx),
-  ];
-  const [isSmall, isNan] = [ctx.entry.reg("pred", "p"), ctx.entry.reg("pred", "p")];
+  const [odd, code, small, sign] = [word(ctx), word(ctx), word(ctx), word(ctx)];
   const aligned = ctx.entry.reg("f32", "e");
-  ctx.emit(guard, "mov.b32", bits, value);
-  ctx.emit(guard, "and.b32", magnitude, bits, imm(0x7fffffff));
   // Half a step, and one more where the kept part is odd: ties go to even. A carry runs into the exponent, as it should.
   ctx.emitAny(guard, "bfe.u32", odd, bits, imm(shift), imm(1));
   ctx.emitAny(guard, "add.u32", code, magnitude, odd);
@@ -130,16 +137,16 @@ function roundedByte(ctx: Context, guard: Pred | null, row: ByteFloat, value: Re
   ctx.emitAny(guard, "shr.u32", code, code, imm(shift));
   ctx.emitAny(guard, "sub.u32", code, code, imm((127 - bias) << mantissa));
   // Below the normal numbers: added to a power of two whose last bit has the weight of the smallest one, the sum's bits are the code.
-  const aligner = 2 ** (23 + 1 - bias - mantissa);
+  // They never lie below what the other way gives there, and reach the first normal code at the first normal number.
+  const aligner = 23 + 1 - bias - mantissa;
   ctx.emit(guard, "mov.b32", aligned, magnitude);
-  ctx.emit(guard, "add.rn.f32", aligned, aligned, f32imm(aligner));
+  ctx.emit(guard, "add.rn.f32", aligned, aligned, f32imm(2 ** aligner));
   ctx.emit(guard, "mov.b32", small, aligned);
-  ctx.emit(guard, "and.b32", small, small, imm(0xff));
-  ctx.emitAny(guard, "setp.lt.u32", isSmall, magnitude, imm((127 + 1 - bias) << 23));
-  ctx.emit(guard, "selp.b32", code, small, code, isSmall);
+  ctx.emitAny(guard, "sub.u32", small, small, imm((127 + aligner) * 2 ** 23));
+  ctx.emitAny(guard, "min.u32", small, small, imm(2 ** mantissa));
+  ctx.emitAny(guard, "max.s32", code, code, small);
   ctx.emitAny(guard, "min.u32", code, code, imm(largest));
-  ctx.emitAny(guard, "setp.gt.u32", isNan, magnitude, imm(0x7f800000));
-  ctx.emit(guard, "selp.b32", code, imm(NAN_CODE), code, isNan);
+  ctx.emitAny(guard, "mad.lo.u32", code, nan, imm(NAN_CODE - largest), code);
   ctx.emit(guard, "shr.u32", sign, bits, imm(24));
   ctx.emit(guard, "and.b32", sign, sign, imm(0x80));
   ctx.emit(guard, "or.b32", code, code, sign);
