@@ -1,6 +1,7 @@
 /** Bound tile program to PTX: the module, its text, and how to launch it. */
 import {
   type Checked,
+  eachStmt,
   err,
   type KernelSpec,
   type LoweredKernel,
@@ -13,6 +14,7 @@ import {
 import { moduleBuilder, type ParamOptions, type PtxModule, printModule } from "@tilewright/ptx";
 import { partialTiles, workspaceBytes } from "./combine.ts";
 import { CannotLower, Context } from "./context.ts";
+import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { ptxOfFormats } from "./formats.ts";
 import { memoryDTypes, parameters } from "./params.ts";
@@ -76,6 +78,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const sharedBytes = shared.totalBytes + (frame.sharedBytes?.(program, shared.totalBytes) ?? 0);
   const [clusterM, clusterN] = program.launch.cluster;
   const clustered = clusterM * clusterN > 1;
+  const blocks = frame.blocksPerSm?.(program) ?? null;
 
   const builder = moduleBuilder({
     version: [target.minPtx, engine.ptxVersion(program), ptxOfFormats(memoryDTypes(program), target)].reduce(
@@ -87,6 +90,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const entry = builder.entry(program.name, {
     params: params.map(declared),
     maxntid: [program.launch.threads, 1, 1],
+    ...(blocks === null ? {} : { minnctapersm: blocks }),
     ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
   });
   const ctx = new Context(program, target, engine, entry, shared);
@@ -97,7 +101,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   ctx.root.replay(entry);
   const launch = launchOf(program, sharedBytes);
   return {
-    module: builder.build(),
+    module: stays(program) ? withWholeDefinitions(builder.build()) : builder.build(),
     kernel: {
       entry: program.name,
       role: "main",
@@ -107,6 +111,10 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
     },
   };
 }
+
+/** Whether blocks loop over tiles. */
+const stays = (program: TileProgram): boolean =>
+  [...eachStmt(program.body)].some((s) => s.kind === "tiles" && s.visit !== null);
 
 /** How a parameter is declared; a tensor map is 128 bytes at a multiple of 64 (PTX ISA, tensor maps). */
 function declared(param: ParamSpec): ParamOptions {

@@ -28,7 +28,13 @@ const shared: Omit<Statements, "mma"> = {
     throw new CannotLower(`role ${stmt.name}`, "this backend has one role: all warps copy and multiply");
   },
   ...ringStatements,
+  fetch: noSource,
+  next: noSource,
 };
+
+function noSource(_ctx: Context, stmt: StmtOf<"fetch" | "next">): void {
+  throw new CannotLower(`%${stmt.ring}`, "this backend has one tile a block: nothing says which one follows");
+}
 
 function lowerStmt(ctx: Context, stmt: Stmt): void {
   const table: Statements = { ...shared, ...ctx.engine.statements };

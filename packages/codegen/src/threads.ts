@@ -39,7 +39,7 @@ function factorCoord(values: Values, factors: readonly Factor[]): ThreadCoord {
   if (parts.length === 0) return ZERO;
   const key = parts.map((f) => `${f.tier}/${f.stride}%${f.extent}*${f.weight}`).join("+");
   const reg = parts.reduce<Reg<"u32"> | null>((sum, f) => {
-    const index = f.tier === "warp" ? values.warp() : values.lane();
+    const index = f.tier === "cluster" ? values.rank() : f.tier === "warp" ? values.warp() : values.lane();
     const digit = values.modulo(
       values.divide(index, f.stride),
       f.extent,
@@ -53,8 +53,10 @@ function factorCoord(values: Values, factors: readonly Factor[]): ThreadCoord {
   return { key, reg, bits };
 }
 
-const isThreadTier = (tier: Tier): boolean => tier === "warp" || tier === "thread";
-const tierSize = (values: Values, tier: Tier): number => (tier === "warp" ? values.warps : 32);
+const isThreadTier = (tier: Tier): boolean => tier === "cluster" || tier === "warp" || tier === "thread";
+/** Of a cluster's blocks as many as a digit needs: how many there are is not known here. */
+const tierSize = (values: Values, tier: Tier): number =>
+  tier === "cluster" ? Number.POSITIVE_INFINITY : tier === "warp" ? values.warps : 32;
 
 /** One vector of a distributed copy: where the thread stands, the constant part, and which threads take part. */
 export interface DistributedStep {

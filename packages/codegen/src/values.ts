@@ -42,6 +42,13 @@ export class Values {
     return this.divide(this.thread(), 32);
   }
 
+  /** Which block of its cluster this is. */
+  rank(): U32 {
+    return this.memo("ctarank", "rank", (d) =>
+      this.code.emit(null, "mov.u32", d, special("%cluster_ctarank")),
+    );
+  }
+
   block(): U32 {
     return this.memo("ctaid", "ctaid", (d) => this.code.emit(null, "mov.u32", d, special("%ctaid.x")));
   }

@@ -4,7 +4,7 @@ import { panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { contiguousAxis } from "../tile/accesses.ts";
-import { eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
+import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -33,7 +33,7 @@ export const bindTensorLayouts: Pass = {
     if (!taken) return program;
     const widest = wordArg(taken.args, "swizzle", "128B");
     const input = taken.program;
-    const tiles = new Set(input.rings.flatMap((ring) => ring.buffers));
+    const tiles = new Set(input.rings.flatMap((ring) => (ring.transport === "tma" ? ring.buffers : [])));
     for (const stmt of eachStmt(input.body))
       if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via);
     return {
@@ -57,10 +57,11 @@ function axisOf(program: TileProgram, buffer: Buffer): 0 | 1 {
 
 function tensorLayout(buffer: Buffer, axis: 0 | 1, widest: string): Layout {
   const size = sizeOf(buffer.dtype);
-  const bytes = buffer.shape[axis] * size;
+  const shape = blockShape(buffer);
+  const bytes = shape[axis] * size;
   const from = spans.findIndex(([name]) => name === widest);
   for (const [name, span] of spans.slice(Math.max(0, from)))
-    if (bytes % span === 0) return panelled(buffer.shape, axis, span / size, tensorSwizzles[name]);
+    if (bytes % span === 0) return panelled(shape, axis, span / size, tensorSwizzles[name]);
   // Shorter than a core matrix's row: no tensor engine takes it, and the backend says so.
-  return panelled(buffer.shape, axis, buffer.shape[axis], null);
+  return panelled(shape, axis, shape[axis], null);
 }

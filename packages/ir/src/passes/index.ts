@@ -1,19 +1,25 @@
 /** The shared passes, in the order in which they run from `nest` to `bound`. Backends list those they use. */
+export { accumulateInTensor } from "./accumulateInTensor.ts";
 export { bindEdges } from "./bindEdges.ts";
 export { bindLayouts, tileAccesses } from "./bindLayouts.ts";
 export { bindOwnership } from "./bindOwnership.ts";
 export { bindRaster } from "./bindRaster.ts";
 export { bindTensorLayouts } from "./bindTensorLayouts.ts";
+export { bindTensorTiles } from "./bindTensorTiles.ts";
 export { elideGuards } from "./elideGuards.ts";
+export { fetchTiles } from "./fetchTiles.ts";
 export { loadFragments } from "./loadFragments.ts";
 export { loadMatrices } from "./loadMatrices.ts";
 export { multicastCopies, multicastPeers } from "./multicastCopies.ts";
 export { orderWalk } from "./orderWalk.ts";
+export { pairBlocks } from "./pairBlocks.ts";
 export type { Pass } from "./pass.ts";
 export { peelDrain } from "./peelDrain.ts";
 export { peelFirst } from "./peelFirst.ts";
 export { pipelineRing } from "./pipelineRing.ts";
 export { rotateFragments } from "./rotateFragments.ts";
+export { slotSums } from "./slotSums.ts";
+export { specialiseEngines } from "./specialiseEngines.ts";
 export { rolesOf, specialiseRoles } from "./specialiseRoles.ts";
 export { spreadCopies } from "./spreadCopies.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";

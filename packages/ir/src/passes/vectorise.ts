@@ -79,7 +79,7 @@ function fillOf(program: TileProgram, registers: string): View | null {
 function widenFragment(program: TileProgram, copy: Copy, limit: number): Copy {
   const { own } = bufferOf(program, copy.dst.buffer);
   const src = bufferOf(program, copy.src.buffer);
-  if (!own || copy.transport === "ldmatrix") return copy;
+  if (!own || copy.transport === "ldmatrix" || copy.transport === "tcgen05.ld") return copy;
   const axis = vectorAxis(own);
   const run = registerRun(axis === 0 ? own.rows : own.cols);
   const width = widths(limit, sizeOf(src.dtype)).find(

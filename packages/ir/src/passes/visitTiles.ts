@@ -1,14 +1,14 @@
 /** Let blocks stay and loop over tiles, so that the copies of the next tile run during the epilogue of this one. */
-import { add, mod, mul, substituteExpr, v } from "../tile/expr.ts";
+import { add, freeVars, mod, mul, v } from "../tile/expr.ts";
 import { eachStmt, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
-import type { Expr, Stmt, View } from "../tile/types.ts";
+import type { Expr, Ring, Stmt, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Name of the variable that counts a block's tiles. */
-const VISIT = "vt";
+export const VISIT = "vt";
 
 /**
  * Directive `visit by=stride`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
@@ -24,40 +24,55 @@ export const visitTiles: Pass = {
     if (!taken || wordArg(taken.args, "by", "none") !== "stride") return taken?.program ?? program;
     return withBody(
       taken.program,
-      taken.program.body.flatMap((stmt) => (stmt.kind === "tiles" ? inRoles(stmt) : [stmt])),
+      taken.program.body.flatMap((stmt) =>
+        stmt.kind === "tiles" ? inRoles(stmt, taken.program.rings) : [stmt],
+      ),
     );
   },
 };
 
-function inRoles(tiles: Tiles): readonly Stmt[] {
+function inRoles(tiles: Tiles, rings: readonly Ring[]): readonly Stmt[] {
   const roles = tiles.body.filter((s): s is Role => s.kind === "role");
   if (roles.length === 0 || roles.length !== tiles.body.length) return [tiles];
   return roles.map((role): Role => {
     const visit = { var: VISIT, by: "stride", turn: 0, of: 1 } as const;
-    return { ...role, body: [{ ...tiles, visit, body: numberThrough(role.body) }] };
+    return { ...role, body: [{ ...tiles, visit, body: numberThrough(role.body, rings) }] };
   });
 }
 
-/** Chunks of a tile: where the loops that name them end. Passes make these bounds constants. */
-function chunksOf(stmts: readonly Stmt[]): number {
-  let end = 0;
-  for (const stmt of eachStmt(stmts))
-    if (stmt.kind === "for" && stmt.to.kind === "const" && [...eachStmt(stmt.body)].some((s) => "at" in s))
-      end = Math.max(end, stmt.to.value);
-  return end;
+/**
+ * Chunks of each ring at a visit: where the loops that name them end (passes make these bounds constants); one where no loop does.
+ */
+function chunksOf(stmts: readonly Stmt[]): ReadonlyMap<string, number> {
+  const chunks = new Map<string, number>();
+  const raise = (ring: string, count: number): void => {
+    chunks.set(ring, Math.max(count, chunks.get(ring) ?? 1));
+  };
+  for (const stmt of eachStmt(stmts)) {
+    if ("at" in stmt) raise(stmt.ring, 1);
+    if (stmt.kind !== "for" || stmt.to.kind !== "const") continue;
+    for (const inner of eachStmt(stmt.body))
+      if ("at" in inner && freeVars(inner.at).has(stmt.var)) raise(inner.ring, stmt.to.value);
+  }
+  return chunks;
 }
 
-function numberThrough(body: readonly Stmt[]): readonly Stmt[] {
-  const offset = mul(v(VISIT), chunksOf(body));
-  const slot = (e: Expr): Expr => (e.kind === "mod" ? mod(add(offset, e.lhs), e.divisor) : e);
-  const inView = (view: View): View => ({ ...view, slot: slot(view.slot) });
+function numberThrough(body: readonly Stmt[], rings: readonly Ring[]): readonly Stmt[] {
+  const chunks = chunksOf(body);
+  const offset = (ring: string): Expr => mul(v(VISIT), chunks.get(ring) ?? 1);
+  const ringOf = new Map(rings.flatMap((ring) => ring.buffers.map((b) => [b, ring.name] as const)));
+  const inView = (view: View): View => {
+    const ring = ringOf.get(view.buffer);
+    if (ring === undefined || view.slot.kind !== "mod") return view;
+    return { ...view, slot: mod(add(offset(ring), view.slot.lhs), view.slot.divisor) };
+  };
   return rewriteStmts(body, (stmt): Stmt => {
     switch (stmt.kind) {
       case "acquire":
       case "commit":
       case "wait":
       case "release":
-        return { ...stmt, at: add(offset, substituteExpr(stmt.at, new Map())) };
+        return { ...stmt, at: add(offset(stmt.ring), stmt.at) };
       case "copy":
         return { ...stmt, src: inView(stmt.src), dst: inView(stmt.dst) };
       case "mma":

@@ -4,6 +4,7 @@
  */
 import { findAtom } from "../atoms/atoms.ts";
 import { matrixLoad } from "../atoms/matrixLoad.ts";
+import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { sizeOf } from "../dtype.ts";
 import {
@@ -123,7 +124,12 @@ export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
 /** Whether a program multiplies by matrix instructions. */
 export const usesAtom = (program: TileProgram): boolean => {
   for (const stmt of eachStmt(program.body))
-    if (stmt.kind === "mma") return findAtom(stmt.atom) !== null || findWarpgroupAtom(stmt.atom) !== null;
+    if (stmt.kind === "mma")
+      return (
+        findAtom(stmt.atom) !== null ||
+        findTensorKind(stmt.atom) !== null ||
+        findWarpgroupAtom(stmt.atom) !== null
+      );
   return false;
 };
 

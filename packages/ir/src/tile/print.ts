@@ -44,6 +44,8 @@ export function bodyOf(s: Stmt): readonly Stmt[] | null {
     case "commit":
     case "wait":
     case "release":
+    case "fetch":
+    case "next":
     case "barrier":
     case "epilogue":
       return null;

@@ -58,7 +58,7 @@ function intervalOf(e: Expr, ranges: Ranges): Range {
 }
 
 /** Tiles of all blocks, parts of a split tile counted each. */
-const tileCount = (stmt: Extract<Stmt, { kind: "tiles" }>): number =>
+export const tileCount = (stmt: Extract<Stmt, { kind: "tiles" }>): number =>
   stmt.extents[0] * stmt.extents[1] * (stmt.split?.extent ?? 1);
 
 /** Ranges inside a statement's body. */

@@ -69,6 +69,15 @@ export function bufferOf(program: TileProgram, name: string): Buffer {
   return buffer;
 }
 
+/** Rows and columns of a slot of a tile in one block: half of a tile that a pair of blocks shares out. */
+export const blockShape = ({
+  shape,
+  halves,
+}: Pick<Buffer, "shape" | "halves">): readonly [number, number] => [
+  halves === 0 ? shape[0] / 2 : shape[0],
+  halves === 1 ? shape[1] / 2 : shape[1],
+];
+
 /** The view of all of slot 0 of a buffer. */
 export const wholeView = (buffer: Buffer): View => ({
   buffer: buffer.name,

@@ -98,12 +98,21 @@ export interface Buffer {
   readonly shape: readonly [number, number];
   /** Copies of the tile: ring slots in shared memory, double buffering in registers; 1 otherwise. */
   readonly slots: number;
-  /** Global: strides of the matrix (always set). Shared and tensor: set by the pass that binds layouts. Register: null. */
+  /**
+   * Global: strides of the matrix (always set). Shared and tensor: set by the pass that binds layouts. Register: null. Offsets of a tensor tile
+   * are addresses of tensor memory: lane times 65536 plus column, from the slot's first column.
+   */
   readonly layout: Layout | null;
   /** Register tiles: set by the pass that binds ownership. */
   readonly own: Ownership | null;
   /** Alignment of the base in bytes: of the caller's pointer for `global`, of the allocation for `shared`; 0 for registers. */
   readonly align: number;
+  /**
+   * In a program of a pair of blocks (`Launch.pair`): the axis along which the two halves of the tile lie, the first in the leading block,
+   * the second in the other. Absent: each block has a tile of its own, as where there is no pair. Says where elements lie, not what they are;
+   * the layout is that of one half.
+   */
+  readonly halves?: 0 | 1;
 }
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
@@ -115,9 +124,11 @@ export type Edge =
 /**
  * What moves the data. `direct`: a load and a store through registers by the same threads. `cp.async`: asynchronous copy, complete
  * when its group is waited for. `tma`: bulk tensor copy, completes on an mbarrier. `ldmatrix`: a fragment from a shared tile, 8 x 8 matrices
- * of a warp at once; its `vector` is the elements of a matrix row (16 bytes) and the matrices of one instruction.
+ * of a warp at once; its `vector` is the elements of a matrix row (16 bytes) and the matrices of one instruction. `tcgen05.ld`: from tensor
+ * memory into the registers of the warps whose lanes hold it. Of rings only: `tcgen05.mma`, whose slots are tensor tiles that matrix
+ * instructions fill, complete when a commit has tracked them; `clc`, whose slots are responses of the launch control.
  */
-export type Transport = "direct" | "cp.async" | "tma" | "ldmatrix";
+export type Transport = "direct" | "cp.async" | "tma" | "ldmatrix" | "tcgen05.ld" | "tcgen05.mma" | "clc";
 
 /** A ring of slots in one or more shared buffers. Chunks have sequence numbers 0, 1, …; chunk t lives in slot t % slots. */
 export interface Ring {
@@ -148,11 +159,14 @@ export type Raster =
 /**
  * Blocks that stay: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of
  * the block visits the same tiles in the same order. With `of` roles taking turns, this one takes visits `turn`, `turn + of`, …
- * `stride`: block b takes tiles b, b + blocks, … in the order of the raster.
+ * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
+ * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles.
  */
 export interface Visit {
   readonly var: string;
-  readonly by: "stride";
+  readonly by: "stride" | "ring";
+  /** Where the answers are; there iff `by` is `ring`. */
+  readonly ring?: string;
   readonly turn: number;
   readonly of: number;
 }
@@ -198,6 +212,8 @@ export type Stmt =
       readonly first: number;
       readonly warps: number;
       readonly registers: number | null;
+      /** Of a pair's blocks only the first runs it. */
+      readonly leader?: true;
       readonly body: readonly Stmt[];
     }
   | { readonly kind: "fill"; readonly dst: View; readonly value: number }
@@ -242,6 +258,10 @@ export type Stmt =
   | { readonly kind: "wait"; readonly ring: string; readonly at: Expr; readonly pending: number }
   /** Consumer: the slot of chunk `at` has been read. */
   | { readonly kind: "release"; readonly ring: string; readonly at: Expr }
+  /** Scheduler: ask for the tile after that of chunk `at`; the answer, a tile or none, lands in the slot of the chunk. */
+  | { readonly kind: "fetch"; readonly ring: string; readonly at: Expr }
+  /** Consumer of a ring of responses: read the slot of chunk `at`. The loop over tiles around it goes on with that tile, or ends. */
+  | { readonly kind: "next"; readonly ring: string; readonly at: Expr }
   /**
    * The blocks of one output tile meet: each hands in `acc`. The one that comes last goes on into `body` with the sum, taken in the
    * order of the split's number, so that the bits do not depend on who was last; the others end here.
@@ -279,6 +299,11 @@ export interface Directive {
 export interface Launch {
   readonly threads: number;
   readonly cluster: readonly [number, number];
+  /**
+   * The program is that of two neighbouring blocks of a cluster, which work on one tile: tiles with `halves` are shared out between
+   * them, a role runs in both with its own half, and one with `leader` in the first of them only.
+   */
+  readonly pair?: true;
 }
 
 export interface TileProgram {

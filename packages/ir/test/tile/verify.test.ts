@@ -460,6 +460,18 @@ const rejected: readonly Rejected[] = [
     edits: [["%nt < 2 raster row", "%nt < 2 raster row visit %vt by stride"]],
   },
   {
+    code: "TW3130",
+    what: "tensor tile with more rows than there are lanes",
+    stage: "bound",
+    edits: [["  shared %sB", "  tensor %sums f32[256, 16] layout (256,16):(65536,1)\n  shared %sB"]],
+  },
+  {
+    code: "TW3131",
+    what: "question about tiles outside a loop that follows its answers",
+    stage: "bound",
+    edits: [["    epilogue", "    fetch %ring @ 0\n    epilogue"]],
+  },
+  {
     code: "TW3121",
     what: "shared tile read without a barrier",
     stage: "bound",

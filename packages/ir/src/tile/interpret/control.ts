@@ -3,6 +3,7 @@
  * as hooks, so that the interpreter and the protocol verifier run one and the same control flow.
  */
 import { freeVars } from "../expr.ts";
+import { tileCount } from "../ranges.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
 import type { Cond, Expr, Ring, Stmt, TileProgram } from "../types.ts";
 import { type Cells, CellTable, compileCond, compileExpr } from "./compileExpr.ts";
@@ -16,6 +17,8 @@ export interface Thread {
   readonly groups: Groups;
   /** Barriers passed: what happened in different epochs is ordered for all threads of the role. */
   epoch: number;
+  /** What `next` has read in this turn of a loop over tiles: the number of the visit that follows, null for the end. */
+  following?: number | null | undefined;
 }
 
 /** Where a thread stands still; it goes on when `ready` says so. */
@@ -35,6 +38,7 @@ export type Op =
 /** Statements that touch data. */
 export type DataStmt = Extract<Stmt, { kind: "fill" | "copy" | "mma" | "epilogue" }>;
 type RingStmt = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>;
+type TileStmt = Extract<Stmt, { kind: "fetch" | "next" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
 
 export interface Hooks {
@@ -72,6 +76,10 @@ export class Control {
   #rings: ReadonlyMap<string, RingState> = new Map();
   /** Blocks a tile of the tiles being compiled. */
   #splits = 1;
+  /** Visits of the loop over tiles being compiled. */
+  #visits = 0;
+  /** Answers by ring and chunk: the visit that follows, or null. */
+  readonly #answers = new Map<string, Map<number, number | null>>();
 
   constructor(program: TileProgram, hooks: Hooks) {
     this.#program = program;
@@ -98,6 +106,7 @@ export class Control {
 
   #newBlock(): void {
     this.#hooks.newBlock();
+    this.#answers.clear();
     this.#rings = new Map(this.#program.rings.map((ring) => [ring.name, this.#hooks.ring(ring)]));
   }
 
@@ -228,6 +237,9 @@ export class Control {
       case "wait":
       case "release":
         return this.#compileRingEvent(stmt, at);
+      case "fetch":
+      case "next":
+        return run(this.#compileTileEvent(stmt, at));
       case "barrier":
         // Threads of one role move together here, so there is nobody to wait for.
         return run((thread) => {
@@ -242,10 +254,11 @@ export class Control {
     const splitCell = stmt.split === null ? null : this.#table.cell(stmt.split.var);
     const visitCell = stmt.visit === null ? null : this.#table.cell(stmt.visit.var);
     const { turn, of } = stmt.visit ?? { turn: 0, of: 1 };
-    const [rows, cols] = stmt.extents;
+    const [, cols] = stmt.extents;
     const splits = stmt.split?.extent ?? 1;
-    const count = rows * cols * splits;
+    const visits = this.#visited(stmt);
     this.#splits = splits;
+    this.#visits = visits.length;
     const body = this.#compileList(stmt.body, inRole);
     const visit = (thread: Thread, index: number): Steps => {
       // The blocks of one tile follow each other, so that the last of them is the one that goes on after a combine.
@@ -253,6 +266,7 @@ export class Control {
       thread.cells[rowCell] = Math.floor(tile / cols);
       thread.cells[colCell] = tile % cols;
       if (splitCell !== null) thread.cells[splitCell] = index % splits;
+      thread.following = undefined;
       return this.#runList(body, thread);
     };
     const begin = (thread: Thread): void => {
@@ -264,20 +278,63 @@ export class Control {
     const end = (thread: Thread): void => {
       if (!inRole) this.#endBlock([thread]);
     };
-    const all = this.#hooks.tiles === "all";
-    const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];
-    // Blocks that stay meet the ring's state of their last tile, so at least two are looked at.
-    const last = all || stmt.visit !== null || controlUses(stmt.body, vars) ? count : 1;
-    const step = all ? 1 : Math.max(1, count - 1);
+    const at = this.#hooks.at(stmt);
+    const ring = stmt.visit?.ring;
     return steps(function* (thread) {
-      for (let index = 0, ordinal = 0; index < last; index += step, ordinal++) {
-        if (ordinal % of !== turn) continue;
-        begin(thread);
-        if (visitCell !== null) thread.cells[visitCell] = ordinal;
-        yield* visit(thread, index);
-        end(thread);
+      for (let ordinal = 0; ordinal < visits.length; ) {
+        if (ordinal % of === turn) {
+          begin(thread);
+          if (visitCell !== null) thread.cells[visitCell] = ordinal;
+          yield* visit(thread, visits[ordinal] ?? 0);
+          end(thread);
+          if (ring !== undefined && thread.following === null) return;
+          if (ring !== undefined) ordinal = (thread.following ?? noAnswer(ring, at)) - 1;
+        }
+        ordinal++;
       }
     });
+  }
+
+  /** Numbers of the tiles that a loop visits, in order. */
+  #visited(stmt: Extract<Stmt, { kind: "tiles" }>): readonly number[] {
+    const count = tileCount(stmt);
+    const first = (n: number): number[] => Array.from({ length: Math.min(n, count) }, (_, i) => i);
+    if (this.#hooks.tiles === "all") return first(count);
+    const withLast = (list: number[]): number[] => (list.length < count ? [...list, count - 1] : list);
+    if (stmt.visit !== null) return withLast(first(repeatingVisits(this.#program)));
+    const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];
+    return controlUses(stmt.body, vars) ? withLast(first(1)) : first(1);
+  }
+
+  /** `fetch` answers in the order of the tiles; `next` reads the answer in the slot. */
+  #compileTileEvent(stmt: TileStmt, at: string): (thread: Thread) => void {
+    const chunkOf = compileExpr(stmt.at, this.#table);
+    const visits = this.#visits;
+    const answers = (): Map<number, number | null> => {
+      const known = this.#answers.get(stmt.ring) ?? new Map<number, number | null>();
+      this.#answers.set(stmt.ring, known);
+      return known;
+    };
+    return (thread) => {
+      const chunk = chunkOf(thread.cells);
+      const ring = this.#rings.get(stmt.ring);
+      if (ring === undefined) throw new RangeError(`unresolved ring %${stmt.ring}`);
+      const slot = chunk % ring.ring.slots;
+      if (stmt.kind === "next") {
+        ring.checkRead(slot, thread.name, at);
+        thread.following = answers().get(chunk);
+        return;
+      }
+      ring.checkWrite(slot, at);
+      if (answers().get(chunk - 1) === null)
+        throw new InterpretFailure(
+          interpretCodes.protocol,
+          at,
+          `asks %${stmt.ring} for another tile after it has answered that there is none`,
+          "end the loop with the answer: read it with `next` in the scheduler too",
+        );
+      answers().set(chunk, chunk + 1 < visits ? chunk + 1 : null);
+    };
   }
 
   #compileRingEvent(stmt: RingStmt, at: string): Op {
@@ -310,6 +367,22 @@ export class Control {
         return run((thread) => state().release(chunkOf(thread.cells), thread, at));
     }
   }
+}
+
+/**
+ * Visits after which the rings' states repeat: what a ring is in depends on its last `slots` chunks. Tiles of few chunks go through fewer
+ * slots of a ring at a visit, and need no more visits than it has slots.
+ */
+const repeatingVisits = (program: TileProgram): number =>
+  Math.max(1, ...program.rings.map((ring) => ring.slots)) + 2;
+
+function noAnswer(ring: string, at: string): never {
+  throw new InterpretFailure(
+    interpretCodes.protocol,
+    at,
+    `the body ends without having read from %${ring} which tile follows`,
+    "write `next` between wait and release of that ring",
+  );
 }
 
 /** Whether conditions, loop bounds, slots or chunk numbers depend on one of the variables. */

@@ -104,7 +104,7 @@ export class Machine implements Hooks {
         return (thread) => {
           const { cells } = thread;
           const [lhs, rhs] = [this.#read(a(cells), thread, at), this.#read(b(cells), thread, at)];
-          multiply(acc(cells), lhs, rhs, this.#scratch, at);
+          multiply(this.#written(acc(cells), at), lhs, rhs, this.#scratch, at);
         };
       }
       case "epilogue":

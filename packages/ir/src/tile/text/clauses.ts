@@ -109,6 +109,8 @@ function unknownClause(c: Cursor, clauses: Clauses, context: string): never {
 
 // Single clauses
 
+const axisWords = ["rows", "cols"] as const;
+
 export const integerClause = (
   keyword: string,
   min: number,
@@ -141,6 +143,15 @@ export const wordClause = <T extends string>(
   parse: (c) => c.oneOf(words, keyword),
 });
 
+/** An axis by its word, or null. */
+export const axisClause = (keyword: string): Clause<0 | 1 | null> => ({
+  keyword,
+  syntax: "rows|cols",
+  default: null,
+  print: (value) => (value === null ? "" : axisWords[value]),
+  parse: (c) => (c.oneOf(axisWords, "axis") === "rows" ? 0 : 1),
+});
+
 /** Any word, such as the name of an atom, which only the backend can check. */
 export const freeWordClause = (keyword: string): Clause<string> => ({
   keyword,
@@ -150,7 +161,15 @@ export const freeWordClause = (keyword: string): Clause<string> => ({
   parse: (c) => c.word(`a name after '${keyword}'`),
 });
 
-export const transports = ["direct", "cp.async", "tma", "ldmatrix"] as const satisfies readonly Transport[];
+export const transports = [
+  "direct",
+  "cp.async",
+  "tma",
+  "ldmatrix",
+  "tcgen05.ld",
+  "tcgen05.mma",
+  "clc",
+] as const satisfies readonly Transport[];
 export const walks = ["rows", "cols", "snake-rows", "snake-cols"] as const satisfies readonly Walk[];
 
 /** Which axes may leave the matrix: `guard(rows, cols)`. */
@@ -172,8 +191,6 @@ export const whenClause: Clause<Cond | null> = {
   print: (value) => (value === null ? "" : printCond(value)),
   parse: parseCond,
 };
-
-const axisWords = ["rows", "cols"] as const;
 
 /** `dist(threads 128, along 2, vector 4, fastest cols)` */
 export const distClause: Clause<Distribution | null> = {
@@ -228,20 +245,24 @@ export const rasterClause: Clause<Raster> = {
   },
 };
 
-/** `visit %vt by stride`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
+/** `visit %vt by stride`, `visit %vt by ring %tiles`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
 export const visitClause: Clause<Visit | null> = {
   keyword: "visit",
-  syntax: "%VAR by stride turn N of N",
+  syntax: "%VAR by stride|ring %RING turn N of N",
   default: null,
-  print: (v) => (v === null ? "" : `%${v.var} by ${v.by}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`),
+  print: (v) =>
+    v === null
+      ? ""
+      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
-    const by = c.oneOf(["stride"], "way to hand out tiles");
-    if (!c.eat("turn")) return { var: name, by, turn: 0, of: 1 };
+    const by = c.oneOf(["stride", "ring"], "way to hand out tiles");
+    const ring = by === "ring" ? { ring: c.ring().name } : {};
+    if (!c.eat("turn")) return { var: name, by, ...ring, turn: 0, of: 1 };
     const turn = c.integer("the role's turn", 0);
     c.expect("of", "behind the turn");
-    return { var: name, by, turn, of: c.integer("the number of roles that take turns", 1) };
+    return { var: name, by, ...ring, turn, of: c.integer("the number of roles that take turns", 1) };
   },
 };
 

@@ -4,6 +4,7 @@ import { parseProblem, printProblem } from "../../problem/text.ts";
 import type { Problem } from "../../problem.ts";
 import type { Buffer, Directive, Factor, Launch, Ring, Space, TileProgram } from "../types.ts";
 import {
+  axisClause,
   edgeClause,
   integerClause,
   layoutClause,
@@ -40,6 +41,7 @@ const bufferClauses = {
   layout: layoutClause,
   own: ownClause,
   align: integerClause("align", 0, 0),
+  halves: axisClause("halves"),
 };
 
 const ringClauses = {
@@ -53,10 +55,10 @@ const noBuffers = new Map<string, Buffer>();
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
 const printBuffer = (b: Buffer): string =>
-  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, b, noBuffers)}`;
+  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null }, noBuffers)}`;
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
-  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES`,
+  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols`,
   // The order of declarations is part of the program, across spaces: the first space's row prints them all.
   print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
@@ -68,8 +70,15 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
     c.expect(",", "between rows and columns");
     const cols = c.integer("the number of columns", 1);
     c.expect("]", "after the shape");
-    const clauses = parseClauses(c, bufferClauses, "the buffer");
-    const buffer: Buffer = { name, space, dtype, shape: [rows, cols], ...clauses };
+    const { halves, ...clauses } = parseClauses(c, bufferClauses, "the buffer");
+    const buffer: Buffer = {
+      name,
+      space,
+      dtype,
+      shape: [rows, cols],
+      ...clauses,
+      ...(halves === null ? {} : { halves }),
+    };
     if (c.buffers.has(name))
       c.fail(token, parseCodes.repeated, `two buffers are called %${name}`, "rename one");
     c.buffers.set(name, buffer);
@@ -95,8 +104,10 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
     },
   },
   launch: {
-    syntax: "launch threads=N cluster=CxR",
-    print: ({ launch }) => [`launch threads=${launch.threads} cluster=${launch.cluster.join("x")}`],
+    syntax: "launch threads=N cluster=CxR pair",
+    print: ({ launch }) => [
+      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}`,
+    ],
     parse: (c, head) => {
       c.expect("threads", "after 'launch'");
       c.expect("=", "after 'threads'");
@@ -109,7 +120,8 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       const second = /^x(\d+)$/.exec(c.word("the cluster's second extent, as in 2x1"))?.[1];
       if (second === undefined || Number(second) < 1)
         c.fail(token, parseCodes.badValue, "a cluster has two extents", "cluster=2x1");
-      head.launch = { threads, cluster: [columns, Number(second)] };
+      const pair = c.eat("pair");
+      head.launch = { threads, cluster: [columns, Number(second)], ...(pair ? { pair } : {}) };
     },
   },
   nest: {

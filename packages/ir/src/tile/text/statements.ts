@@ -52,6 +52,7 @@ const roleClauses = {
     ...integerClause("registers", 1, 0),
     default: null,
   } as Clause<number | null>,
+  leader: flagClause("leader"),
 };
 const copyClauses = {
   transport: wordClause("transport", transports, "direct"),
@@ -114,7 +115,7 @@ function parseSplit(c: Cursor): Split | null {
 
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
-    syntax: "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS raster R visit %v by stride { … }",
+    syntax: "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS raster R visit %v by stride|ring %ring { … }",
     print: (s, b) =>
       `tiles %${s.vars[0]} < ${s.extents[0]}, %${s.vars[1]} < ${s.extents[1]}${printSplit(s.split)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
@@ -153,11 +154,12 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     parse: (c, block) => ({ kind: "if", cond: parseCond(c), body: block([]) }),
   },
   role: {
-    syntax: "role NAME first WARP warps COUNT registers N { … }",
-    print: (s, b) => `role ${s.name}${printClauses(roleClauses, s, b)}`,
+    syntax: "role NAME first WARP warps COUNT registers N leader { … }",
+    print: (s, b) => `role ${s.name}${printClauses(roleClauses, { ...s, leader: s.leader ?? false }, b)}`,
     parse: (c, block) => {
       const name = c.word("the role's name");
-      return { kind: "role", name, ...parseClauses(c, roleClauses, "role"), body: block([]) };
+      const { leader, ...clauses } = parseClauses(c, roleClauses, "role");
+      return { kind: "role", name, ...clauses, ...(leader ? { leader } : {}), body: block([]) };
     },
   },
   fill: {
@@ -212,6 +214,16 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     syntax: "release %ring @ CHUNK",
     print: printRingEvent,
     parse: (c) => ({ kind: "release", ...parseRingEvent(c) }),
+  },
+  fetch: {
+    syntax: "fetch %ring @ CHUNK",
+    print: printRingEvent,
+    parse: (c) => ({ kind: "fetch", ...parseRingEvent(c) }),
+  },
+  next: {
+    syntax: "next %ring @ CHUNK",
+    print: printRingEvent,
+    parse: (c) => ({ kind: "next", ...parseRingEvent(c) }),
   },
   combine: {
     syntax: "combine ACC { … }",

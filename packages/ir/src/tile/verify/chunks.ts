@@ -24,10 +24,14 @@ function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
   const gather = (stmts: readonly Stmt[], into: For[]): void => {
     for (const stmt of stmts) {
       if (stmt.kind === "role") {
-        const consumer = [...eachStmt(stmt.body)].some((s) => s.kind === "wait");
+        const waited = new Set([...eachStmt(stmt.body)].flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
         const loops: For[] = [];
         for (const s of eachStmt(stmt.body))
-          if (s.kind === "for" && (consumes(s) || (!consumer && produces(s)))) loops.push(s);
+          if (
+            s.kind === "for" &&
+            (consumes(s) || (produces(s) && !ringsNamed(s).some((ring) => waited.has(ring))))
+          )
+            loops.push(s);
         lists.push(loops);
       } else {
         if (stmt.kind === "for" && consumes(stmt)) into.push(stmt);
@@ -88,7 +92,11 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
       lit(linear.constant),
     );
   };
-  const inView = (view: View): View => ({ ...view, slot: renumbered(view.slot) });
+  // Other rings (of accumulators, of tiles) have one chunk a visit whatever the number of K chunks.
+  const chunked = new Set([...loops].flatMap(ringsNamed));
+  const slotted = new Set(program.rings.flatMap((r) => (chunked.has(r.name) ? r.buffers : [])));
+  const inView = (view: View): View =>
+    slotted.has(view.buffer) ? { ...view, slot: renumbered(view.slot) } : view;
   const rebuild = (stmt: Stmt): Stmt => {
     switch (stmt.kind) {
       case "tiles":
@@ -99,7 +107,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
       case "commit":
       case "wait":
       case "release":
-        return { ...stmt, at: renumbered(stmt.at) };
+        return chunked.has(stmt.ring) ? { ...stmt, at: renumbered(stmt.at) } : stmt;
       case "mma":
         return { ...stmt, a: inView(stmt.a), b: inView(stmt.b) };
       case "for": {
@@ -123,5 +131,9 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
   };
   return { ...program, body: program.body.map(rebuild) };
 }
+
+/** Rings whose chunks a loop numbers by its variable. */
+const ringsNamed = (loop: For): string[] =>
+  [...eachStmt(loop.body)].flatMap((s) => ("at" in s && freeVars(s.at).has(loop.var) ? [s.ring] : []));
 
 const constant = (e: Expr): number | null => (e.kind === "const" ? e.value : null);

@@ -8,6 +8,9 @@ const transportNeeds: Readonly<Record<Transport, Feature | null>> = {
   "cp.async": "cp.async",
   tma: "tma",
   ldmatrix: "ldmatrix",
+  "tcgen05.ld": "tcgen05",
+  "tcgen05.mma": "tcgen05",
+  clc: "clc",
 };
 const edgeNeeds: Readonly<Record<Edge["kind"], Feature | null>> = {
   barrier: null,

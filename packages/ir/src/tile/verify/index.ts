@@ -14,12 +14,13 @@ import { names } from "./names.ts";
 import { operands } from "./operands.ts";
 import { ownership } from "./ownership.ts";
 import { protocolFault, ringProtocol, sharedBarriers } from "./protocol.ts";
-import { sharedMemory, threads } from "./resources.ts";
+import { sharedMemory, tensorMemory, threads } from "./resources.ts";
 import { rings } from "./rings.ts";
 import { roles } from "./roles.ts";
 import { shapes } from "./shapes.ts";
 import { splits } from "./splits.ts";
 import { stageLegality } from "./stage.ts";
+import { tileSources } from "./tileSources.ts";
 import { vectors } from "./vectors.ts";
 import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
 
@@ -29,7 +30,7 @@ import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
  */
 const groups: readonly (readonly Verifier[])[] = [
   [names],
-  [shapes, operands, dtypesAgree, stageLegality, layouts, threads, roles, rings, splits],
+  [shapes, operands, dtypesAgree, stageLegality, layouts, threads, roles, rings, splits, tileSources],
   [
     slotRange,
     bounds,
@@ -38,6 +39,7 @@ const groups: readonly (readonly Verifier[])[] = [
     epilogues,
     output,
     sharedMemory,
+    tensorMemory,
     featuresPresent,
     multicast,
     visits,

@@ -3,6 +3,7 @@ import { sizeOf } from "../../dtype.ts";
 import { isInjective, panelsFault } from "../../layout/layout.ts";
 import { swizzleFault } from "../../layout/swizzle.ts";
 import { printLayout } from "../../layout/text.ts";
+import { blockShape } from "../rewrite.ts";
 import type { Buffer } from "../types.ts";
 import type { Fault, Verifier } from "./verifier.ts";
 
@@ -28,7 +29,7 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
     yield { at: buffer, message: "a register tile with a layout", hint: "write own rows(…) cols(…)" };
     return;
   }
-  const [rows, cols] = buffer.shape;
+  const [rows, cols] = blockShape(buffer);
   if (
     layout.shape.length !== 2 ||
     layout.stride.length !== 2 ||

@@ -72,8 +72,8 @@ function* checkSite(subject: Subject, site: Site): Iterable<Fault> {
     if (!subject.buffers.has(view.buffer)) yield missing(site, "buffer", view.buffer, subject.buffers.keys());
   if (stmt.kind === "epilogue" && stmt.via !== null && !subject.buffers.has(stmt.via))
     yield missing(site, "buffer", stmt.via, subject.buffers.keys());
-  if ("ring" in stmt && !subject.rings.has(stmt.ring))
-    yield missing(site, "ring", stmt.ring, subject.rings.keys());
+  const ring = "ring" in stmt ? stmt.ring : stmt.kind === "tiles" ? stmt.visit?.ring : undefined;
+  if (ring !== undefined && !subject.rings.has(ring)) yield missing(site, "ring", ring, subject.rings.keys());
   const used = new Set<string>();
   for (const e of exprsOf(stmt)) freeVars(e, used);
   for (const c of condsOf(stmt)) for (const name of condVars(c)) used.add(name);

@@ -3,7 +3,7 @@ import type { Buffer, Factor, Tier } from "../types.ts";
 import { threadsAt } from "./distributions.ts";
 import { bufferAt, type Fault, type Verifier } from "./verifier.ts";
 
-const inside: readonly Tier[] = ["warpgroup", "warp", "thread", "register", "atom"];
+const inside: readonly Tier[] = ["cluster", "warpgroup", "warp", "thread", "register", "atom"];
 
 const product = (factors: readonly Factor[]): number => factors.reduce((n, f) => n * f.extent, 1);
 

@@ -1,6 +1,8 @@
 /** What the target can hold: shared memory, threads, cluster. */
 import { sizeOf } from "../../dtype.ts";
 import { footprint } from "../../layout/layout.ts";
+import { blockShape } from "../rewrite.ts";
+import { MOST_COLUMNS, TENSOR_LANES, tensorColumns } from "../tensor.ts";
 import type { Buffer } from "../types.ts";
 import type { Verifier } from "./verifier.ts";
 
@@ -8,7 +10,8 @@ const roundUp = (value: number, unit: number): number => Math.ceil(value / unit)
 
 /** Bytes of all slots of a shared buffer; row-major until its layout is bound. */
 function sharedBytes(buffer: Buffer): number {
-  const layout = buffer.layout ?? { shape: buffer.shape, stride: [buffer.shape[1], 1], swizzle: null };
+  const shape = blockShape(buffer);
+  const layout = buffer.layout ?? { shape, stride: [shape[1], 1], swizzle: null };
   return roundUp(footprint(layout, sizeOf(buffer.dtype)), Math.max(1, buffer.align)) * buffer.slots;
 }
 
@@ -32,6 +35,38 @@ export const sharedMemory: Verifier = {
   },
 };
 
+export const tensorMemory: Verifier = {
+  name: "tensorMemory",
+  code: "TW3130",
+  property: "the tensor tiles of a block have f32 or s32 rows of at most 128 lanes and fit its tensor memory",
+  from: "staged",
+  *check({ program, target }) {
+    const tiles = program.buffers.filter((b) => b.space === "tensor");
+    if (tiles.length === 0) return;
+    for (const tile of tiles) {
+      const [rows] = blockShape(tile);
+      if (rows > TENSOR_LANES)
+        yield {
+          at: tile,
+          message: `${rows} rows in a block, and tensor memory has ${TENSOR_LANES} lanes`,
+          hint: "a tile of 128 rows, or 256 with `halves rows` in a pair",
+        };
+      if (sizeOf(tile.dtype) !== 4)
+        yield { at: tile, message: `elements of ${tile.dtype}`, hint: "an element takes a word: f32 or s32" };
+      if (tile.halves !== undefined && program.launch.pair !== true)
+        yield { at: tile, message: "has halves, and the launch no pair", hint: "write `launch … pair`" };
+    }
+    const { columns } = tensorColumns(program);
+    const limit = target?.limits.tensorMemoryColumns ?? MOST_COLUMNS;
+    if (columns > limit)
+      yield {
+        at: "tensor",
+        message: `${columns} columns of tensor memory, and ${target?.arch ?? "a block"} has ${limit}`,
+        hint: "fewer slots or narrower tiles",
+      };
+  },
+};
+
 export const threads: Verifier = {
   name: "threads",
   code: "TW3110",
@@ -52,6 +87,12 @@ export const threads: Verifier = {
         at: "launch",
         message: `a cluster of ${size} blocks, and ${target.arch} has at most ${target.limits.maxClusterSize}`,
         hint: `cluster=${target.limits.maxClusterSize}x1`,
+      };
+    if (program.launch.pair === true && cluster[0] % 2 !== 0)
+      yield {
+        at: "launch",
+        message: `pairs in clusters of ${cluster.join(" x ")} blocks`,
+        hint: "the first extent of a cluster of pairs is even: cluster=2x1",
       };
   },
 };

@@ -1,11 +1,15 @@
 /** Rings and the buffers they manage fit together. */
+import { sizeOf } from "../../dtype.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
+
+/** clusterlaunchcontrol.try_cancel writes 16 bytes (PTX ISA). */
+const RESPONSE_BYTES = 16;
 
 export const rings: Verifier = {
   name: "rings",
   code: "TW3116",
   property:
-    "a ring's buffers are shared, have its number of slots and belong to no other ring; copies into them use its transport",
+    "a ring's buffers are shared (tensor tiles where matrix instructions fill them), have its number of slots and belong to no other ring; copies into them use its transport; responses are 16 bytes",
   from: "pipelined",
   *check(subject) {
     const { program, sites } = subject;
@@ -13,11 +17,19 @@ export const rings: Verifier = {
     for (const ring of program.rings)
       for (const name of ring.buffers) {
         const buffer = bufferAt(subject, name);
-        if (buffer.space !== "shared" && buffer.space !== "tensor")
+        const space = ring.transport === "tcgen05.mma" ? "tensor" : "shared";
+        if (buffer.space !== space)
           yield {
             at: ring,
             message: `manages %${name} in ${buffer.space} memory`,
-            hint: "rings hold shared tiles",
+            hint: `rings that ${ring.transport} fills hold ${space} tiles`,
+          };
+        const [rows, cols] = buffer.shape;
+        if (ring.transport === "clc" && rows * cols * sizeOf(buffer.dtype) !== RESPONSE_BYTES)
+          yield {
+            at: ring,
+            message: `keeps responses in slots of ${rows * cols * sizeOf(buffer.dtype)} bytes`,
+            hint: `a response of the launch control has ${RESPONSE_BYTES} bytes: s32[1, 4]`,
           };
         if (buffer.slots !== ring.slots)
           yield {
@@ -32,8 +44,8 @@ export const rings: Verifier = {
       }
     for (const site of sites) {
       const { stmt } = site;
-      // A matrix load is complete when it has been issued, like a direct copy.
-      if (stmt.kind !== "copy" || stmt.transport === "ldmatrix") continue;
+      // Loads into registers are complete when they have been issued, like a direct copy.
+      if (stmt.kind !== "copy" || stmt.transport === "ldmatrix" || stmt.transport === "tcgen05.ld") continue;
       const ring = subject.rings.get(owner.get(stmt.dst.buffer) ?? "");
       const transport = ring?.transport ?? "direct";
       if (stmt.transport === transport) continue;

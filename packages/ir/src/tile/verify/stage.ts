@@ -1,5 +1,5 @@
 /** Which statements and declarations each stage may have. */
-import { type Stage, type StmtKind, stages } from "../types.ts";
+import { type Buffer, type Stage, type StmtKind, stages } from "../types.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
 
 /** First stage of each statement. */
@@ -16,11 +16,16 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   commit: "pipelined",
   wait: "pipelined",
   release: "pipelined",
+  fetch: "specialised",
+  next: "specialised",
   role: "specialised",
   barrier: "specialised",
 };
 
 const before = (a: Stage, b: Stage): boolean => stages.indexOf(a) < stages.indexOf(b);
+
+/** Accumulators in registers are owned; in tensor memory their place follows from their layout. */
+const ownerless = ({ space, own }: Buffer): boolean => space === "register" && own === null;
 
 export const stageLegality: Verifier = {
   name: "stage",
@@ -60,7 +65,7 @@ export const stageLegality: Verifier = {
     }
     if (program.nest !== null || stage === "bound") return;
     for (const site of sites)
-      if (site.stmt.kind === "mma" && bufferAt(subject, site.stmt.acc.buffer).own === null)
+      if (site.stmt.kind === "mma" && ownerless(bufferAt(subject, site.stmt.acc.buffer)))
         yield {
           at: site,
           message: `%${site.stmt.acc.buffer} has no owner and the program no nest to derive it from`,

@@ -102,6 +102,8 @@ function label(stmt: Stmt): string {
     case "commit":
     case "wait":
     case "release":
+    case "fetch":
+    case "next":
       return `${stmt.kind} %${stmt.ring}`;
     case "barrier":
       return `barrier ${stmt.id}`;

@@ -139,7 +139,7 @@ function statement(
       kind: fc.constant("copy"),
       dst: v,
       src: v,
-      transport: fc.constantFrom("direct", "cp.async", "tma"),
+      transport: fc.constantFrom("direct", "cp.async", "tma", "tcgen05.ld"),
       guard,
       when: fc.option(cond(vars)),
       dist: fc.option(
@@ -153,7 +153,7 @@ function statement(
       acc: v,
       a: v,
       b: v,
-      atom: fc.constantFrom("fma", "mma.m16n8k16", "wgmma"),
+      atom: fc.constantFrom("fma", "mma.m16n8k16", "wgmma", "tcgen05.f16"),
       walk: fc.constantFrom("rows", "cols", "snake-rows", "snake-cols"),
     }),
     fc.record({ kind: fc.constant("barrier"), id: fc.nat(15) }),
@@ -174,7 +174,7 @@ function statement(
     const ring = fc.constantFrom(...rings).map((r) => r.name);
     leaf.push(
       fc.record({
-        kind: fc.constantFrom("acquire", "commit", "release"),
+        kind: fc.constantFrom("acquire", "commit", "release", "fetch", "next"),
         ring,
         at: expr(vars),
       }) as fc.Arbitrary<Stmt>,

@@ -1,0 +1,163 @@
+/** The tcgen05 backend: tensor memory, bulk copies, pairs of blocks and cluster launch control, for sm_100a and its kin. */
+import { castDTypes, servedFormats } from "@tilewright/codegen";
+import {
+  accumulateInTensor,
+  type Backend,
+  bindRaster,
+  bindTensorLayouts,
+  bindTensorTiles,
+  type Diagnostic,
+  type DType,
+  type EpilogueStep,
+  elideGuards,
+  err,
+  fetchTiles,
+  hasFeature,
+  ok,
+  type Problem,
+  pairBlocks,
+  pipelineRing,
+  slotSums,
+  specialiseEngines,
+  stageOperands,
+  type Target,
+  tensorAccessFault,
+  type Verdict,
+  vectorise,
+  visitTiles,
+} from "@tilewright/ir";
+import { checkSchedule } from "./check.ts";
+import { rankSchedules } from "./heuristic.ts";
+import { lower } from "./lower/lower.ts";
+import { kindOf, tileProblem } from "./nest.ts";
+import { scheduleModel } from "./schedule.ts";
+
+/** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
+const MAX_BATCH = 65_535;
+
+export const tcgen05: Backend = {
+  id: "tcgen05",
+  summary: "tensor memory, bulk copies, pairs of blocks and cluster launch control, sm_100a and its kin",
+  schedule: scheduleModel,
+  showcase: { arch: "sm_100a", dtype: "bf16" },
+  supports,
+  accepts,
+  *schedules(problem, target) {
+    for (const schedule of rankSchedules(problem, target))
+      if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
+  },
+  check: checkSchedule,
+  tile: tileProblem,
+  passes: [
+    stageOperands,
+    // Before the accumulators move: a block has lanes for its half of them only.
+    pairBlocks,
+    accumulateInTensor,
+    pipelineRing,
+    specialiseEngines,
+    visitTiles,
+    slotSums,
+    fetchTiles,
+    bindTensorLayouts,
+    vectorise,
+    bindTensorTiles,
+    bindRaster,
+    elideGuards,
+  ],
+  lower,
+};
+
+function supports(target: Target): Verdict {
+  if (hasFeature(target, "tcgen05") && hasFeature(target, "tma")) return ok(true);
+  return err([
+    {
+      code: "TW1831",
+      kind: "unsupported",
+      at: "target.arch",
+      message: `the tcgen05 backend needs tensor memory, which ${target.arch} has not`,
+      hint: "use --arch sm_100a, or another backend",
+    },
+  ]);
+}
+
+type Refuse = (code: Diagnostic["code"], at: string, message: string, hint: string) => void;
+
+function accepts(problem: Problem, _target: Target): Verdict {
+  const reasons: Diagnostic[] = [];
+  const refuse: Refuse = (code, at, message, hint) => {
+    reasons.push({ code, kind: "unsupported", at, message, hint });
+  };
+  refuseDTypes(problem, refuse);
+  const { batch } = problem;
+  if (batch.kind === "grouped")
+    refuse("TW1834", "problem.batch", "grouped batches are not served yet", "launch one problem at a time");
+  if (batch.kind === "strided" && batch.count > MAX_BATCH)
+    refuse(
+      "TW1834",
+      "problem.batch",
+      `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`,
+      `launch batches of at most ${MAX_BATCH}`,
+    );
+  for (const name of ["A", "B"] as const) {
+    const fault = tensorAccessFault(problem, name);
+    if (fault !== null)
+      refuse(
+        "TW1835",
+        `problem.${name.toLowerCase()}.ld`,
+        fault.message,
+        `${fault.hint}, or use the mma backend`,
+      );
+  }
+  refuseSteps(problem, refuse);
+  return reasons.length === 0 ? ok(true) : err(reasons);
+}
+
+function refuseDTypes(problem: Problem, refuse: Refuse): void {
+  const { a, b, c, d, acc } = problem;
+  const kind = kindOf(problem);
+  if (kind === null)
+    refuse(
+      "TW1832",
+      "problem.a.dtype",
+      `no kind of tcgen05.mma that is served multiplies ${a.dtype} by ${b.dtype} into ${acc}`,
+      a.dtype === "f32"
+        ? "use --dtype tf32, which rounds the inputs, or the simt backend"
+        : "use f16, bf16, tf32, e4m3 or e5m2 with f32, s8 or u8 with s32",
+    );
+  else if (!kind.eitherMajor && (a.layout !== "row" || b.layout !== "col"))
+    refuse(
+      "TW1836",
+      a.layout === "row" ? "problem.b.layout" : "problem.a.layout",
+      `kind::${kind.kind} is served with K contiguous in A and B`,
+      "use --a-layout row --b-layout col, or the mma backend",
+    );
+  for (const [name, operand] of [
+    ["c", c],
+    ["d", d],
+  ] as const) {
+    if (operand === null || servedFormats.includes(operand.dtype)) continue;
+    refuse(
+      "TW1833",
+      `problem.${name}.dtype`,
+      `${name.toUpperCase()} in ${operand.dtype} is not served yet`,
+      `use one of ${servedFormats.join(", ")}`,
+    );
+  }
+}
+
+function refuseSteps(problem: Problem, refuse: Refuse): void {
+  problem.epilogue.forEach((step, index) => {
+    const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
+    if (servedIn(step).includes(dtype)) return;
+    refuse(
+      "TW1837",
+      `problem.epilogue[${index}]`,
+      `${step.kind} in ${dtype} is not served yet`,
+      `use ${servedIn(step).join(", ")}`,
+    );
+  });
+}
+
+/** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
+const servedIn = (step: EpilogueStep): readonly DType[] =>
+  step.kind === "reduce" ? ["f32"] : step.kind === "cast" ? castDTypes : servedFormats;

@@ -1,0 +1,178 @@
+/** Legality of a schedule: every reason at once, each with the nearest value that would do. */
+import {
+  type Diagnostic,
+  dtypes,
+  hasFeature,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  type Target,
+  TENSOR_LANES,
+  type TensorKind,
+} from "@tilewright/ir";
+import { tcgen05ShapeFaults } from "@tilewright/ptx";
+import { acceptedKind } from "./nest.ts";
+import { readSchedule, type TensorSchedule } from "./schedule.ts";
+
+/** Shared memory beside the operands: barriers of all rings, answers, an address, and the alignment of the tiles. */
+const OVERHEAD_BYTES = 1024;
+
+interface Subject {
+  readonly s: TensorSchedule;
+  readonly problem: Problem;
+  readonly kind: TensorKind;
+  readonly target: Target;
+}
+
+/** One rule: what is wrong, or null. The code is the rule's own. */
+interface Rule {
+  readonly code: Diagnostic["code"];
+  readonly at: string;
+  readonly find: (
+    subject: Subject,
+  ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
+}
+
+/** Bytes of one stage in each block. */
+export const stageBytes = (s: TensorSchedule, problem: Problem): number =>
+  ((s.tileM + s.tileN) / s.cta) * s.tileK * sizeOf(problem.a.dtype);
+
+/** Columns of tensor memory that the accumulators take. */
+export const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
+
+const nearest = (value: number, choices: readonly number[]): number =>
+  choices.reduce((best, x) => (Math.abs(x - value) < Math.abs(best - value) ? x : best), choices[0] ?? value);
+
+/** Whether rows of A (columns of B) rather than K are contiguous. */
+const transposed = (problem: Problem, side: "a" | "b"): boolean =>
+  problem[side].layout === (side === "a" ? "col" : "row");
+
+const shapeFaults = ({ s, kind, problem }: Subject, m: number, n: number): readonly string[] =>
+  tcgen05ShapeFaults(
+    { kind: kind.kind, group: s.cta, weightStationary: false, aInTensor: false, scaleVector: null },
+    m,
+    n,
+    dtypes[problem.b.dtype].bits === 8 && transposed(problem, "b"),
+  );
+
+/** Extents of N that the instruction has with this M, ascending. */
+const legalN = (subject: Subject): readonly number[] =>
+  Array.from({ length: 32 }, (_, i) => 8 * (i + 1)).filter(
+    (n) => shapeFaults(subject, TENSOR_LANES * subject.s.cta, n).length === 0,
+  );
+
+const rules: readonly Rule[] = [
+  {
+    code: "TW2401",
+    at: "schedule.tile",
+    find({ s, kind }) {
+      const rows = TENSOR_LANES * s.cta;
+      if (s.tileM === rows) return null;
+      return {
+        message: `tile m ${s.tileM}: kind::${kind.kind} on ${s.cta === 2 ? "a pair of blocks" : "one block"} is served with ${rows} rows`,
+        hint: `nearest legal: tile m ${rows}${s.tileM === 256 && s.cta === 1 ? ", or cta=2" : s.tileM === 128 && s.cta === 2 ? ", or cta=1" : ""}`,
+      };
+    },
+  },
+  {
+    code: "TW2402",
+    at: "schedule.tile",
+    find(subject) {
+      const { s } = subject;
+      const legal = legalN(subject);
+      if (legal.includes(s.tileN)) return null;
+      const [fault] = shapeFaults(subject, TENSOR_LANES * s.cta, s.tileN);
+      return {
+        message: `tile n ${s.tileN}: ${fault ?? "not served"}`,
+        hint: `nearest legal: tile n ${nearest(s.tileN, legal)}`,
+      };
+    },
+  },
+  {
+    code: "TW2403",
+    at: "schedule.tile",
+    find({ s, kind }) {
+      if (s.tileK % kind.k === 0 && s.tileK > 0) return null;
+      return {
+        message: `tile k ${s.tileK} is no multiple of the ${kind.k} of kind::${kind.kind}`,
+        hint: `nearest legal: tile k ${Math.max(1, Math.round(s.tileK / kind.k)) * kind.k}`,
+      };
+    },
+  },
+  {
+    code: "TW2404",
+    at: "schedule.acc",
+    find({ s, target }) {
+      const columns = accumulatorColumns(s);
+      const most = target.limits.tensorMemoryColumns;
+      const rounded = 2 ** Math.ceil(Math.log2(Math.max(32, columns)));
+      if (rounded <= most) return null;
+      return {
+        message: `${s.acc} accumulators of ${s.tileN} columns take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
+        hint: `nearest legal: acc=${Math.max(1, Math.floor(most / s.tileN))}`,
+      };
+    },
+  },
+  {
+    code: "TW2405",
+    at: "schedule.stages",
+    find({ s, problem, target }) {
+      const one = stageBytes(s, problem);
+      const most = target.limits.maxSmemPerBlock;
+      if (one * s.stages + OVERHEAD_BYTES <= most) return null;
+      const fits = Math.floor((most - OVERHEAD_BYTES) / one);
+      return {
+        message: `${s.stages} stages of ${one} bytes; a block of ${target.arch} has ${most} bytes of shared memory`,
+        hint: fits > 0 ? `nearest legal: stages=${fits}` : "use a smaller tile",
+      };
+    },
+  },
+  {
+    code: "TW2406",
+    at: "schedule.sched",
+    find: ({ s, target }) =>
+      s.sched !== "clc" || hasFeature(target, "clc")
+        ? null
+        : {
+            message: `${target.arch} has no cluster launch control`,
+            hint: "nearest legal: sched=persistent",
+            unsupported: true,
+          },
+  },
+  {
+    code: "TW2407",
+    at: "schedule.sched",
+    find: ({ s, problem }) =>
+      s.sched === "clc" && problem.batch.kind === "strided" && problem.batch.count > 1
+        ? {
+            message: "the launch control hands out tiles of one problem; this is a batch",
+            hint: "nearest legal: sched=persistent",
+          }
+        : null,
+  },
+  {
+    code: "TW2408",
+    at: "schedule.load",
+    find: ({ s }) =>
+      Number.isInteger(Math.log2(s.load)) && s.tileN % s.load === 0
+        ? null
+        : {
+            message: `loads of ${s.load} columns of an accumulator with ${s.tileN}`,
+            hint: `nearest legal: load=${nearest(
+              s.load,
+              [1, 2, 4, 8, 16, 32, 64].filter((x) => s.tileN % x === 0),
+            )}`,
+          },
+  },
+];
+
+/** Every reason why a schedule is illegal for a problem that the backend accepts; empty when it is legal. */
+export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
+  const subject: Subject = { s: readSchedule(schedule), problem, kind: acceptedKind(problem), target };
+  return rules.flatMap(({ code, at, find }): Diagnostic[] => {
+    const found = find(subject);
+    if (found === null) return [];
+    const { message, hint, unsupported } = found;
+    return [{ code, kind: unsupported ? "unsupported" : "invalid", at, message, hint }];
+  });
+}

@@ -1,0 +1,44 @@
+/** Which schedule first: the candidates, by an estimate of their time. */
+import { defaultSchedule, type Problem, type Schedule, type Target } from "@tilewright/ir";
+import { stageBytes } from "./check.ts";
+import { estimateTime, OVERHEAD } from "./cost.ts";
+import { acceptedKind } from "./nest.ts";
+import { readSchedule, scheduleModel } from "./schedule.ts";
+
+/** Blocks and columns of a tile, large to small: what the fastest published kernels use, and smaller ones for small problems. */
+const shapes: readonly { readonly cta: 1 | 2; readonly n: number }[] = [
+  { cta: 2, n: 256 },
+  { cta: 2, n: 128 },
+  { cta: 1, n: 256 },
+  { cta: 1, n: 128 },
+  { cta: 2, n: 64 },
+  { cta: 1, n: 64 },
+  { cta: 1, n: 32 },
+  { cta: 1, n: 16 },
+];
+
+/** Bytes of K in a chunk: a row of the widest swizzle. */
+const CHUNK_BYTES = 128;
+/** More stages bring nothing that could be seen in the published ladders. */
+const MOST_STAGES = 8;
+
+/** Candidates by estimated time, best first; ties keep the order of the table. */
+export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
+  const kind = acceptedKind(problem);
+  const base = defaultSchedule(scheduleModel);
+  // An instruction takes 32 bytes of K.
+  const tileK = (CHUNK_BYTES / 32) * kind.k;
+  const candidates = shapes.flatMap(({ cta, n }): Schedule[] => {
+    const shape: Schedule = { ...base, tile: [128 * cta, n, tileK], cta };
+    const one = stageBytes(readSchedule(shape), problem);
+    const chunks = Math.ceil(problem.k / tileK);
+    const fits = Math.floor((target.limits.maxSmemPerBlock - OVERHEAD) / one);
+    const stages = Math.max(1, Math.min(MOST_STAGES, fits, chunks));
+    const load = Math.min(32, n);
+    return [{ ...shape, stages, load, acc: Math.min(2, Math.floor(target.limits.tensorMemoryColumns / n)) }];
+  });
+  return candidates
+    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule) }))
+    .sort((x, y) => x.time - y.time)
+    .map(({ schedule }) => schedule);
+}

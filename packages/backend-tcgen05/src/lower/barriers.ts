@@ -1,0 +1,121 @@
+/** mbarriers: addresses, waits and arrivals, in the block itself and in the pair's leader. */
+import { type Context, type Pred, type Reg, SMEM } from "@tilewright/codegen";
+import { addr, imm, pair, sink, sym } from "@tilewright/ptx";
+import { clusterSize, type RingPlace, type RoleState, stateOf } from "./state.ts";
+
+type U32 = Reg<"u32">;
+
+/** Members of a full warp. */
+const WARP_MASK = 0xffffffff;
+
+/** Clears the bit in which addresses of the two blocks of a pair differ: what is left names the leader's (PTX ISA, cta_group::2). */
+export const LEADER_MASK = 0xfeffffff;
+
+/** A register that this statement alone uses. */
+export const scratch = (ctx: Context, prefix = "t"): U32 => ctx.entry.reg("u32", prefix);
+
+/** Start of the block's shared memory. */
+const sharedBase = (ctx: Context): U32 =>
+  ctx.invariant("shared base", (code) => {
+    const d = ctx.entry.reg("u32", "smb");
+    code.emit(null, "mov.u32", d, sym(SMEM));
+    return d;
+  });
+
+/** start + offset + slot * stride, in bytes of the block's shared memory. */
+export function sharedAt(ctx: Context, offset: number, slot: U32 | null, stride: number): U32 {
+  const base = sharedBase(ctx);
+  const d = scratch(ctx);
+  if (slot === null) ctx.body.emit(null, "add.u32", d, base, imm(offset));
+  else {
+    ctx.body.emit(null, "mad.lo.u32", d, slot, imm(stride), base);
+    if (offset !== 0) ctx.body.emit(null, "add.u32", d, d, imm(offset));
+  }
+  return d;
+}
+
+/** Address of a ring's barrier for the place of the role at hand. */
+export function barrierAt(ctx: Context, ring: string, edge: "full" | "empty", place: RingPlace): U32 {
+  const offset = stateOf(ctx).barriers[edge].get(ring) ?? 0;
+  return sharedAt(ctx, offset, place.slot, 8);
+}
+
+/** Spin until the phase has completed. Arrivals of the other block of a pair are seen with cluster scope. */
+export function waitParity(ctx: Context, barrier: U32, parity: U32, remote: boolean): void {
+  const { body } = ctx;
+  const again = ctx.entry.label("wait");
+  const done = ctx.entry.reg("pred", "wait");
+  const more = ctx.entry.reg("pred", "wait");
+  body.label(again);
+  if (remote)
+    body.emit(null, "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64", done, addr(barrier), parity);
+  else body.emit(null, "mbarrier.try_wait.parity.shared::cta.b64", done, addr(barrier), parity);
+  body.emit(null, "not.pred", more, done);
+  body.emit(more, "bra", again);
+}
+
+/** The same address in the leader of the pair: in this block where there is no pair. */
+export function inLeader(ctx: Context, address: U32): U32 {
+  if (stateOf(ctx).group === 1) return address;
+  const leader = ctx.invariant("leader's rank", (code) => {
+    const rank = ctx.values.rank();
+    const d = ctx.entry.reg("u32", "lead");
+    code.emit(null, "and.b32", d, rank, imm(0xfffffffe));
+    return d;
+  });
+  return inBlock(ctx, address, leader);
+}
+
+/** The same address in the block of a rank. */
+export function inBlock(ctx: Context, address: U32, rank: U32): U32 {
+  const d = scratch(ctx);
+  ctx.body.emit(null, "mapa.shared::cluster.u32", d, address, rank);
+  return d;
+}
+
+/** True in one lane of the warp. */
+export function elect(ctx: Context): Pred {
+  const p = ctx.entry.reg("pred", "el");
+  ctx.body.emit(null, "elect.sync", pair(sink, p), imm(WARP_MASK));
+  return p;
+}
+
+export const syncWarp = (ctx: Context): void => ctx.body.emit(null, "bar.warp.sync", imm(WARP_MASK));
+
+/** One arrival of the role's thread, or of each of its warps, at a barrier of the leader. */
+export function arriveAtLeader(ctx: Context, role: RoleState, barrier: U32): void {
+  const guard = role.single ? null : electAfterWarp(ctx);
+  if (stateOf(ctx).group === 1) ctx.body.emit(guard, "mbarrier.arrive.shared::cta.b64", sink, addr(barrier));
+  else
+    ctx.body.emit(
+      guard,
+      "mbarrier.arrive.release.cluster.shared::cluster.b64",
+      sink,
+      addr(inLeader(ctx, barrier)),
+    );
+}
+
+/** All lanes of the warp have done what stands before. */
+function electAfterWarp(ctx: Context): Pred {
+  syncWarp(ctx);
+  return elect(ctx);
+}
+
+/** Whether this block leads its pair. */
+export const leads = (ctx: Context): Pred =>
+  ctx.invariant("leads", (code) => {
+    const bit = ctx.entry.reg("u32", "t");
+    const p = ctx.entry.reg("pred", "lead_p");
+    code.emit(null, "and.b32", bit, ctx.values.rank(), imm(1));
+    code.emit(null, "setp.eq.u32", p, bit, imm(0));
+    return p;
+  });
+
+/** The blocks of a cluster that have something to tell one another meet; a block by itself meets its own warps. */
+export function meetAll(ctx: Context): void {
+  const { body } = ctx;
+  if (clusterSize(ctx.program) > 1) {
+    body.emit(null, "barrier.cluster.arrive.release.aligned");
+    body.emit(null, "barrier.cluster.wait.acquire.aligned");
+  } else body.emit(null, "bar.sync", imm(0));
+}

@@ -1,0 +1,190 @@
+/** Copies of this backend: bulk tensor copies into the ring of operands, and loads of accumulators. */
+import { batchIndex, CannotLower, type Context, ownedTile, type Reg, type StmtOf } from "@tilewright/codegen";
+import {
+  type Buffer,
+  blockShape,
+  bufferOf,
+  type Expr,
+  eachStmt,
+  LANE_STRIDE,
+  type ParamSpec,
+  type TensorCut,
+  type TileProgram,
+  tensorCut,
+  tensorMapFor,
+} from "@tilewright/ir";
+import { addr, type IntegerOperand, imm, sym, tensorAddr, vec } from "@tilewright/ptx";
+import { barrierAt, LEADER_MASK, scratch, sharedAt } from "./barriers.ts";
+import { tensorAddress } from "./multiply.ts";
+import { placeOf } from "./places.ts";
+import { roleOf, stateOf } from "./state.ts";
+
+type Copy = StmtOf<"copy">;
+
+/** Bytes of a tensor map, and its alignment (PTX ISA, tensor maps). */
+const MAP = 128;
+const MAP_ALIGN = 64;
+
+const mapName = (global: string): string => `map_${global.toLowerCase()}`;
+
+/** How bulk copies cut the part of a tile that lies in one block. */
+function cutOf(tile: Buffer): TensorCut {
+  const cut = tensorCut({ ...tile, shape: blockShape(tile) });
+  if (cut === null) throw new CannotLower(`%${tile.name}`, "bulk copies cannot make its layout");
+  return cut;
+}
+
+/** A map for each global buffer that bulk copies read, behind the other parameters. */
+export function mapParameters(program: TileProgram, offset: number): readonly ParamSpec[] {
+  const maps = new Map<string, ParamSpec>();
+  let at = Math.ceil(offset / MAP_ALIGN) * MAP_ALIGN;
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "copy" || stmt.transport !== "tma" || maps.has(stmt.src.buffer)) continue;
+    const tensorMap = tensorMapFor(program, stmt.src.buffer, cutOf(bufferOf(program, stmt.dst.buffer)));
+    maps.set(stmt.src.buffer, {
+      kind: "tensorMap",
+      name: mapName(stmt.src.buffer),
+      offset: at,
+      size: MAP,
+      tensorMap,
+    });
+    at += MAP;
+  }
+  return [...maps.values()];
+}
+
+/** Address of a map among the parameters. */
+export const mapAddress = (ctx: Context, global: string): Reg<"u64"> =>
+  ctx.invariant(`map of ${global}`, (code) => {
+    const d = ctx.entry.reg("u64", "map");
+    code.emitAny(null, "mov.u64", [d, sym(`p_${mapName(global)}`)]);
+    code.emitAny(null, "cvta.param.u64", [d, d]);
+    return d;
+  });
+
+/** One thread issues a copy for each box of the tile's half (or whole) that lies in this block. */
+export function copyTensor(ctx: Context, copy: Copy): void {
+  const tile = bufferOf(ctx.program, copy.dst.buffer);
+  const at = `%${tile.name}`;
+  const role = roleOf(ctx, at);
+  const ring = ctx.program.rings.find((r) => r.buffers.includes(tile.name));
+  const place = ctx.shared.places.get(tile.name);
+  if (!role.single || ring === undefined || place === undefined)
+    throw new CannotLower(at, "is not filled in a ring by a role of one warp");
+  const { group } = stateOf(ctx);
+  const where = placeOf(role, ring, "producer");
+  const slot = sharedAt(ctx, place.offset, where.slot, place.slotStride);
+  const barrier = atLeader(ctx, barrierAt(ctx, ring.name, "full", where));
+  const cut = cutOf(tile);
+  const map = mapAddress(ctx, copy.src.buffer);
+  const origin = [0, 1].map((axis) => blockOrigin(ctx, tile, copy.src.origin[axis], axis));
+  const batch = batchIndex(ctx);
+  const dims = batch === null ? 2 : 3;
+  const form = group === 2 ? ".cta_group::2" : "";
+  for (const piece of cut.pieces) {
+    const coordinates = [
+      coordinate(ctx, origin[cut.contiguous], cut.contiguous === 0 ? piece.row : piece.col),
+      coordinate(ctx, origin[1 - cut.contiguous], cut.contiguous === 0 ? piece.col : piece.row),
+      ...(batch === null ? [] : [batch]),
+    ];
+    ctx.body.emitAny(
+      null,
+      `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${form}`,
+      [addr(slot, piece.offset), tensorAddr(map, ...coordinates), addr(barrier)],
+    );
+  }
+}
+
+/** Bytes arrive at the barrier of the pair's leader, whichever block copies. */
+function atLeader(ctx: Context, barrier: Reg<"u32">): Reg<"u32"> {
+  if (stateOf(ctx).group === 1) return barrier;
+  const d = scratch(ctx);
+  ctx.body.emit(null, "and.b32", d, barrier, imm(LEADER_MASK));
+  return d;
+}
+
+interface Origin {
+  readonly reg: Reg<"u32"> | null;
+  readonly constant: number;
+}
+
+/** Where this block's part of a tile begins in the matrix, along one axis. */
+function blockOrigin(ctx: Context, tile: Buffer, e: Expr | undefined, axis: number): Origin {
+  if (e === undefined) return { reg: null, constant: 0 };
+  const { constant, terms } = ctx.linear(e);
+  let sum: Reg<"u32"> | null = null;
+  const add = (term: Reg<"u32">): void => {
+    if (sum === null) {
+      sum = term;
+      return;
+    }
+    const d = scratch(ctx);
+    ctx.body.emit(null, "add.u32", d, sum, term);
+    sum = d;
+  };
+  const scaled = (reg: Reg<"u32">, factor: number): Reg<"u32"> => {
+    if (factor === 1) return reg;
+    const d = scratch(ctx);
+    ctx.body.emit(null, "mul.lo.u32", d, reg, imm(factor));
+    return d;
+  };
+  for (const [name, factor] of terms) {
+    const tileVar = ctx.tileVars.get(name);
+    // The only tile of an axis has no register: its number is 0.
+    if (tileVar !== undefined && tileVar.reg === null) continue;
+    add(scaled(ctx.variable(name), factor));
+  }
+  if (tile.halves === axis) add(scaled(second(ctx), blockShape(tile)[axis] ?? 0));
+  return { reg: sum, constant };
+}
+
+/** 0 in the leader of a pair, 1 in the other block. */
+const second = (ctx: Context): Reg<"u32"> =>
+  ctx.invariant("place in the pair", (code) => {
+    const d = ctx.entry.reg("u32", "half");
+    code.emit(null, "and.b32", d, ctx.values.rank(), imm(1));
+    return d;
+  });
+
+function coordinate(ctx: Context, origin: Origin | undefined, offset: number): Reg<"u32"> | IntegerOperand {
+  const constant = (origin?.constant ?? 0) + offset;
+  const reg = origin?.reg ?? null;
+  if (reg === null || constant === 0) return reg ?? imm(constant);
+  const d = scratch(ctx);
+  ctx.body.emit(null, "add.u32", d, reg, imm(constant));
+  return d;
+}
+
+/** Each warp loads the rows of its own lanes: a lane a row, a register a column. */
+export function loadTensor(ctx: Context, copy: Copy): void {
+  const at = `%${copy.dst.buffer} <- %${copy.src.buffer}`;
+  const role = roleOf(ctx, at);
+  if (role.single) throw new CannotLower(at, "tensor memory is loaded by whole warps");
+  const tile = ownedTile(ctx, copy.dst.buffer, 0);
+  const column = ctx.constant(copy.src.origin[1], at);
+  if (ctx.constant(copy.src.origin[0], at) !== 0) throw new CannotLower(at, "rows begin with lane 0");
+  const base = tensorAddress(ctx, copy.src.buffer, "consumer");
+  const d = scratch(ctx, "tm");
+  const lanes = warpLanes(ctx);
+  ctx.body.emit(null, "add.u32", d, base, lanes);
+  const words = ctx.entry.regs("b32", tile.registers.length, "row");
+  ctx.body.emitAny(null, `tcgen05.ld.sync.aligned.32x32b.x${words.length}.b32`, [
+    vec(...words),
+    addr(d, column),
+  ]);
+  ctx.body.emit(null, "tcgen05.wait::ld.sync.aligned");
+  // Words have no type; what they hold has one.
+  tile.registers.forEach((register, i) => {
+    const word = words[i];
+    if (word) ctx.body.emitAny(null, `mov.${tile.type}`, [register, word]);
+  });
+}
+
+/** Lanes 32 w and up belong to warp w modulo 4 (PTX ISA, tcgen05.ld). */
+const warpLanes = (ctx: Context): Reg<"u32"> =>
+  ctx.invariant("lanes of the warp", (code) => {
+    const d = ctx.entry.reg("u32", "lanes");
+    const warp = ctx.values.modulo(ctx.values.warp(), 4, Number.POSITIVE_INFINITY);
+    code.emit(null, "mul.lo.u32", d, warp, imm(32 * LANE_STRIDE));
+    return d;
+  });

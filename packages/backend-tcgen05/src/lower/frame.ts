@@ -1,0 +1,110 @@
+/** Around the roles: barriers and tensor memory before, meeting and giving back after. */
+import type { Context, Frame } from "@tilewright/codegen";
+import { SMEM } from "@tilewright/codegen";
+import { eachStmt, type KernelSpec, type TileProgram } from "@tilewright/ir";
+import { addr, imm, sym } from "@tilewright/ptx";
+import { meetAll, scratch } from "./barriers.ts";
+import { mapAddress, mapParameters } from "./copies.ts";
+import { arrivalsOf, clusterSize, mapBarriers, stateOf } from "./state.ts";
+
+export const frame: Frame = {
+  open,
+  close,
+  sharedBytes: (program, buffersEnd) => mapBarriers(program, buffersEnd).end - buffersEnd,
+  params: mapParameters,
+  launch: launchOf,
+};
+
+/** The warp that allocates tensor memory, and gives it back: that of the matrix instructions, which has nothing else to begin with. */
+const ALLOCATOR = 5;
+
+function open(ctx: Context): void {
+  const state = stateOf(ctx);
+  const { body, entry, program } = ctx;
+  const base = scratch(ctx, "smb");
+  body.emit(null, "mov.u32", base, sym(SMEM));
+  const ready = entry.label("barriers_ready");
+  const others = entry.reg("pred", "other");
+  body.emit(null, "setp.ne.u32", others, ctx.values.thread(), imm(0));
+  body.emit(others, "bra", ready);
+  for (const ring of program.rings)
+    for (const edge of ["full", "empty"] as const)
+      for (let slot = 0; slot < ring.slots; slot++)
+        body.emit(
+          null,
+          "mbarrier.init.shared::cta.b64",
+          addr(base, (state.barriers[edge].get(ring.name) ?? 0) + 8 * slot),
+          imm(arrivalsOf(ring, edge)),
+        );
+  body.emit(null, "fence.mbarrier_init.release.cluster");
+  for (const name of copied(program)) body.emitAny(null, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
+  body.label(ready);
+  if (state.columns.columns > 0) allocate(ctx, base);
+  ctx.restartInvariants();
+}
+
+/** Matrices that bulk copies read. */
+const copied = (program: TileProgram): ReadonlySet<string> =>
+  new Set(
+    [...eachStmt(program.body)].flatMap((s) =>
+      s.kind === "copy" && s.transport === "tma" ? [s.src.buffer] : [],
+    ),
+  );
+
+/** One warp allocates (in both blocks of a pair); the fences order that before what other threads do with the columns. */
+function allocate(ctx: Context, base: ReturnType<typeof scratch>): void {
+  const state = stateOf(ctx);
+  const { body, entry } = ctx;
+  const done = entry.label("allocated");
+  const others = entry.reg("pred", "other");
+  const group = `cta_group::${state.group}`;
+  const address = addr(base, state.barriers.tensorAddress);
+  body.emit(null, "setp.ne.u32", others, ctx.values.warp(), imm(ALLOCATOR));
+  body.emit(others, "bra", done);
+  body.emitAny(null, `tcgen05.alloc.${group}.sync.aligned.shared::cta.b32`, [
+    address,
+    imm(state.columns.columns),
+  ]);
+  body.emitAny(null, `tcgen05.relinquish_alloc_permit.${group}.sync.aligned`, []);
+  body.label(done);
+  body.emit(null, "tcgen05.fence::before_thread_sync");
+  meetAll(ctx);
+  body.emit(null, "tcgen05.fence::after_thread_sync");
+  const tensor = entry.reg("u32", "tensor");
+  body.emit(null, "ld.shared.u32", tensor, address);
+  state.tensor = tensor;
+}
+
+/** No block ends before the last access of its neighbours to it; then the warp that allocated gives back. */
+function close(ctx: Context): void {
+  const state = stateOf(ctx);
+  const { body, entry } = ctx;
+  body.emit(null, "tcgen05.fence::before_thread_sync");
+  meetAll(ctx);
+  body.emit(null, "tcgen05.fence::after_thread_sync");
+  if (state.tensor === null) return;
+  const done = entry.label("given_back");
+  const others = entry.reg("pred", "other");
+  body.emit(null, "setp.ne.u32", others, ctx.values.warp(), imm(ALLOCATOR));
+  body.emit(others, "bra", done);
+  body.emitAny(null, `tcgen05.dealloc.cta_group::${state.group}.sync.aligned.b32`, [
+    state.tensor,
+    imm(state.columns.columns),
+  ]);
+  body.label(done);
+}
+
+/** A block or pair a tile; those that stay are as many as the GPU holds. */
+function launchOf(program: TileProgram, launch: KernelSpec["launch"]): KernelSpec["launch"] {
+  const loop = [...eachStmt(program.body)].find((s) => s.kind === "tiles");
+  if (loop?.kind !== "tiles") return launch;
+  const blocks = clusterSize(program);
+  const works = program.launch.pair === true ? 2 : 1;
+  const tiles = loop.extents[0] * loop.extents[1] * works;
+  const stays = loop.visit?.by === "stride";
+  const whole = Math.ceil(tiles / blocks) * blocks;
+  const [, y, z] = launch.grid;
+  if (!stays) return { ...launch, grid: [whole, y, z] };
+  const resident = blocks === 1 ? "numSms" : (["mul", blocks, ["div", "numSms", blocks]] as const);
+  return { ...launch, grid: [["min", whole, resident], y, z] };
+}

@@ -1,0 +1,218 @@
+/** tcgen05.mma: descriptors of the tiles in shared memory, one instruction for each 32 bytes of K. */
+import { CannotLower, type Context, type Reg, type StmtOf } from "@tilewright/codegen";
+import {
+  type Buffer,
+  blockShape,
+  bufferOf,
+  findTensorKind,
+  linearOffset,
+  sizeOf,
+  type TensorKind,
+  tensorSwizzleName,
+} from "@tilewright/ir";
+import {
+  addr,
+  encodeInstructionDescriptor,
+  encodeSharedDescriptor,
+  type InstructionDescriptor,
+  imm,
+  instructionDescriptorFaults,
+  type Major,
+  type Tcgen05Accumulator,
+  type Tcgen05Element,
+} from "@tilewright/ptx";
+import { scratch, sharedAt } from "./barriers.ts";
+import { placeOf } from "./places.ts";
+import { roleOf, stateOf } from "./state.ts";
+
+/** Rows of a pattern in which a swizzle, or the matrices without one, repeat (PTX ISA, canonical layouts). */
+const PATTERN_ROWS = 8;
+/** Descriptors count in 16 bytes, of an address of 18 bits (PTX ISA, shared memory descriptor). */
+const UNIT = 16;
+const ADDRESS_MASK = 0x3ffff;
+
+/** The whole tile, K chunk by K chunk of one instruction. The first of a tile overwrites: `fill` has asked for it. */
+export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
+  const at = `%${stmt.acc.buffer}`;
+  const kind = findTensorKind(stmt.atom);
+  if (kind === null) throw new CannotLower(at, `${stmt.atom} is no instruction of tensor memory`);
+  const role = roleOf(ctx, at);
+  if (!role.single) throw new CannotLower(at, "a role of one warp multiplies");
+  const state = stateOf(ctx);
+  const [m, n] = stmt.acc.extent;
+  const k = stmt.a.extent[1];
+  if (k % kind.k !== 0) throw new CannotLower(at, `K steps of ${k} are no multiple of ${kind.k}`);
+  const [a, b] = [operand(ctx, stmt.a, "a"), operand(ctx, stmt.b, "b")];
+  const instruction = descriptorOf(ctx, kind, m, n, [a, b]);
+  const d = accumulator(ctx, stmt);
+  const always = ctx.entry.reg("pred", "acc_p");
+  const first = role.accumulate ?? always;
+  ctx.body.emit(null, "setp.eq.u32", always, d, d);
+  const target = ctx.entry.reg("b32", "acc_b");
+  ctx.body.emit(null, "mov.b32", target, d);
+  const idesc = scratch(ctx, "idesc");
+  ctx.body.emit(null, "mov.u32", idesc, imm(instruction));
+  for (let step = 0; step < k; step += kind.k) {
+    const mnemonic = `tcgen05.mma.cta_group::${state.group}.kind::${kind.kind}`;
+    ctx.body.emitAny(null, mnemonic, [
+      addr(target),
+      shifted(ctx, a, step),
+      shifted(ctx, b, step),
+      idesc,
+      step === 0 ? first : always,
+    ]);
+  }
+  if (role.accumulate) ctx.body.emit(null, "setp.eq.u32", role.accumulate, d, d);
+}
+
+/** `fill` of an accumulator with 0: the next multiplication does not read it. */
+export function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
+  const at = `%${stmt.dst.buffer}`;
+  const role = roleOf(ctx, at);
+  if (bufferOf(ctx.program, stmt.dst.buffer).space !== "tensor" || stmt.value !== 0)
+    throw new CannotLower(at, "only accumulators in tensor memory are filled, with 0");
+  role.accumulate ??= ctx.entry.reg("pred", "add_p");
+  const zero = scratch(ctx);
+  ctx.body.emit(null, "mov.u32", zero, imm(0));
+  ctx.body.emit(null, "setp.ne.u32", role.accumulate, zero, imm(0));
+}
+
+interface OperandTile {
+  readonly buffer: Buffer;
+  readonly side: "a" | "b";
+  readonly major: Major;
+  /** Low word of the descriptor of K 0, and the high word, which K does not change. */
+  readonly low: Reg<"u32">;
+  readonly high: Reg<"u32">;
+}
+
+function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): OperandTile {
+  const buffer = bufferOf(ctx.program, view.buffer);
+  const at = `%${buffer.name}`;
+  const place = ctx.shared.places.get(buffer.name);
+  const { layout } = buffer;
+  const ring = ctx.program.rings.find((r) => r.buffers.includes(buffer.name));
+  if (!place || !layout || !ring) throw new CannotLower(at, "is no shared tile of a ring with a layout");
+  const swizzle = tensorSwizzleName(layout.swizzle);
+  if (swizzle === null) throw new CannotLower(at, "has a swizzle that matrix descriptors cannot say");
+  const size = sizeOf(buffer.dtype);
+  const kAxis = side === "a" ? 1 : 0;
+  const contiguous = layout.stride[kAxis] === 1 && layout.panels?.axis !== 1 - kAxis ? kAxis : 1 - kAxis;
+  const major: Major = contiguous === kAxis ? "k" : "mn";
+  const row = (layout.panels?.extent ?? blockShape(buffer)[contiguous] ?? 0) * size;
+  const pattern = row * PATTERN_ROWS;
+  const next = layout.panels ? layout.panels.step * size : UNIT;
+  const apart =
+    swizzle === "none" && major === "mn"
+      ? { leading: pattern, stride: next }
+      : { leading: next, stride: pattern };
+  const word = encodeSharedDescriptor({ address: 0, ...apart, baseOffset: 0, swizzle });
+  const rolePlace = placeOf(roleOf(ctx, at), ring, "consumer");
+  const address = sharedAt(ctx, place.offset, rolePlace.slot, place.slotStride);
+  const low = scratch(ctx, "desc");
+  ctx.body.emit(null, "and.b32", low, address, imm(ADDRESS_MASK));
+  ctx.body.emit(null, "shr.u32", low, low, imm(Math.log2(UNIT)));
+  ctx.body.emit(null, "or.b32", low, low, imm(word & 0xffffffffn));
+  const high = scratch(ctx, "desc");
+  ctx.body.emit(null, "mov.u32", high, imm(word >> 32n));
+  return { buffer, side, major, low, high };
+}
+
+/** The descriptor of K `step`: only the address moves. */
+function shifted(ctx: Context, tile: OperandTile, step: number): Reg<"u64"> {
+  const { layout, dtype } = tile.buffer;
+  const origin = tile.side === "a" ? [0, step] : [step, 0];
+  const bytes = layout ? linearOffset(layout, origin) * sizeOf(dtype) : 0;
+  let low = tile.low;
+  if (bytes > 0) {
+    low = scratch(ctx, "desc");
+    ctx.body.emit(null, "add.u32", low, tile.low, imm(bytes / UNIT));
+  }
+  const d = ctx.entry.reg("u64", "descr");
+  ctx.body.emitAny(null, "mov.b64", [d, { kind: "vector", elements: [low, tile.high] }]);
+  return d;
+}
+
+function descriptorOf(
+  ctx: Context,
+  kind: TensorKind,
+  m: number,
+  n: number,
+  tiles: readonly [OperandTile, OperandTile],
+): number {
+  const [a, b] = tiles;
+  const { group } = stateOf(ctx);
+  const form = {
+    kind: kind.kind,
+    group,
+    weightStationary: false,
+    aInTensor: false,
+    scaleVector: null,
+  } as const;
+  const descriptor: InstructionDescriptor = {
+    m,
+    n,
+    a: elementOf(a.buffer),
+    b: elementOf(b.buffer),
+    d: accumulators[kind.kind],
+    aMajor: a.major,
+    bMajor: b.major,
+    negateA: false,
+    negateB: false,
+    saturate: false,
+    maxShift: 0,
+    scale: null,
+  };
+  const [fault] = instructionDescriptorFaults(descriptor, form);
+  if (fault !== undefined) throw new CannotLower(`%${a.buffer.name} * %${b.buffer.name}`, fault);
+  return encodeInstructionDescriptor(kind.kind, descriptor);
+}
+
+const accumulators: Readonly<Record<TensorKind["kind"], Tcgen05Accumulator>> = {
+  f16: "f32",
+  tf32: "f32",
+  f8f6f4: "f32",
+  i8: "s32",
+};
+
+const elements: Readonly<Partial<Record<Buffer["dtype"], Tcgen05Element>>> = {
+  f16: "f16",
+  bf16: "bf16",
+  tf32: "tf32",
+  f32: "tf32",
+  e4m3: "e4m3",
+  e5m2: "e5m2",
+  s8: "s8",
+  u8: "u8",
+};
+
+function elementOf(buffer: Buffer): Tcgen05Element {
+  const element = elements[buffer.dtype];
+  if (element === undefined)
+    throw new CannotLower(`%${buffer.name}`, `${buffer.dtype} is no element of tcgen05.mma`);
+  return element;
+}
+
+/** Address of the accumulator in the slot of the role's place. */
+function accumulator(ctx: Context, stmt: StmtOf<"mma">): Reg<"u32"> {
+  return tensorAddress(ctx, stmt.acc.buffer, "producer");
+}
+
+/** Address of a tensor tile's slot where the role at hand stands in its ring. */
+export function tensorAddress(ctx: Context, name: string, side: "producer" | "consumer"): Reg<"u32"> {
+  const state = stateOf(ctx);
+  const ring = ctx.program.rings.find((r) => r.buffers.includes(name));
+  const first = state.columns.first.get(name);
+  if (state.tensor === null || ring === undefined || first === undefined)
+    throw new CannotLower(`%${name}`, "is no tensor tile of a ring");
+  const { slot } = placeOf(roleOf(ctx, `%${name}`), ring, side);
+  const columns = blockShape(bufferOf(ctx.program, name))[1];
+  if (slot === null && first === 0) return state.tensor;
+  const d = scratch(ctx, "tm");
+  if (slot === null) ctx.body.emit(null, "add.u32", d, state.tensor, imm(first));
+  else {
+    ctx.body.emit(null, "mad.lo.u32", d, slot, imm(columns), state.tensor);
+    if (first !== 0) ctx.body.emit(null, "add.u32", d, d, imm(first));
+  }
+  return d;
+}

@@ -1,0 +1,111 @@
+/** The ends of the three rings: operands by bulk copies, accumulators by matrix instructions, answers about tiles. */
+import type { Context, Reg, RingLowering } from "@tilewright/codegen";
+import { type Ring, transactionBytes } from "@tilewright/ir";
+import { addr, imm, sink } from "@tilewright/ptx";
+import { arriveAtLeader, barrierAt, leads, waitParity } from "./barriers.ts";
+import { advance, openPlace, placeOf, type Side } from "./places.ts";
+import { roleOf, stateOf } from "./state.ts";
+
+/** Both blocks of a pair. */
+const BOTH = 3;
+
+/** Wait at an edge of the ring at the role's place: a producer until the slot is empty, a consumer until it is full. */
+function passEdge(ctx: Context, ring: Ring, side: Side, remote: boolean): void {
+  const place = openPlace(roleOf(ctx, `%${ring.name}`), ring, side);
+  const barrier = barrierAt(ctx, ring.name, side === "producer" ? "empty" : "full", place);
+  waitParity(ctx, barrier, place.parity, remote);
+}
+
+/** The barrier that the side signals, at its place. */
+const signalled = (ctx: Context, ring: Ring, side: Side): Reg<"u32"> => {
+  const place = placeOf(roleOf(ctx, `%${ring.name}`), ring, side);
+  return barrierAt(ctx, ring.name, side === "producer" ? "full" : "empty", place);
+};
+
+const goOn = (ctx: Context, ring: Ring, side: Side): void =>
+  advance(ctx, roleOf(ctx, `%${ring.name}`), ring, side);
+
+const paired = (ctx: Context): boolean => stateOf(ctx).group === 2;
+
+/** The matrix instructions issued so far arrive at a barrier when they are done: in both blocks of a pair. */
+function commitTo(ctx: Context, barrier: Reg<"u32">): void {
+  if (!paired(ctx))
+    ctx.body.emit(
+      null,
+      "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64",
+      addr(barrier),
+    );
+  else {
+    const mask = ctx.invariant("both blocks", (code) => {
+      const d = ctx.entry.reg("u16", "mask");
+      code.emit(null, "mov.u16", d, imm(BOTH));
+      return d;
+    });
+    ctx.body.emit(
+      null,
+      "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64",
+      addr(barrier),
+      mask,
+    );
+  }
+}
+
+/** Tensor memory is touched by instructions of other threads before and after a barrier: fences on both sides (PTX ISA, tcgen05.fence). */
+const fenceAfter = (ctx: Context): void => ctx.body.emit(null, "tcgen05.fence::after_thread_sync");
+const fenceBefore = (ctx: Context): void => ctx.body.emit(null, "tcgen05.fence::before_thread_sync");
+
+/** The leader expects the bytes of both blocks at its barrier: the other's copies arrive there too. */
+const operands: RingLowering = {
+  acquire(ctx, ring) {
+    passEdge(ctx, ring, "producer", paired(ctx));
+    ctx.body.emit(
+      paired(ctx) ? leads(ctx) : null,
+      "mbarrier.arrive.expect_tx.shared::cta.b64",
+      sink,
+      addr(signalled(ctx, ring, "producer")),
+      imm(transactionBytes(ctx.program, ring)),
+    );
+  },
+  commit: (ctx, ring) => goOn(ctx, ring, "producer"),
+  wait(ctx, ring) {
+    passEdge(ctx, ring, "consumer", paired(ctx));
+    fenceAfter(ctx);
+  },
+  release(ctx, ring) {
+    commitTo(ctx, signalled(ctx, ring, "consumer"));
+    goOn(ctx, ring, "consumer");
+  },
+};
+
+const sums: RingLowering = {
+  acquire(ctx, ring) {
+    passEdge(ctx, ring, "producer", paired(ctx));
+    fenceAfter(ctx);
+  },
+  commit(ctx, ring) {
+    commitTo(ctx, signalled(ctx, ring, "producer"));
+    goOn(ctx, ring, "producer");
+  },
+  wait(ctx, ring) {
+    passEdge(ctx, ring, "consumer", false);
+    fenceAfter(ctx);
+  },
+  release(ctx, ring) {
+    fenceBefore(ctx);
+    arriveAtLeader(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"));
+    goOn(ctx, ring, "consumer");
+  },
+};
+
+/** The answer arrives at the barriers of both blocks, which `fetch` has armed; readers tell the leader, who alone asks. */
+const answers: RingLowering = {
+  acquire: (ctx, ring) => passEdge(ctx, ring, "producer", paired(ctx)),
+  commit: (ctx, ring) => goOn(ctx, ring, "producer"),
+  wait: (ctx, ring) => passEdge(ctx, ring, "consumer", paired(ctx)),
+  release(ctx, ring) {
+    arriveAtLeader(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"));
+    goOn(ctx, ring, "consumer");
+  },
+};
+
+export const rings = { tma: operands, "tcgen05.mma": sums, clc: answers } as const;

@@ -1,0 +1,79 @@
+/** Roles: which warps run what, and what they begin with. */
+import { CannotLower, type Context, lowerStmts, type StmtOf } from "@tilewright/codegen";
+import { eachStmt, type Ring } from "@tilewright/ir";
+import { imm } from "@tilewright/ptx";
+import { elect, leads, syncWarp } from "./barriers.ts";
+import { beginPlace } from "./places.ts";
+import { type RoleState, stateOf } from "./state.ts";
+
+type Role = StmtOf<"role">;
+
+const producing: ReadonlySet<string> = new Set(["acquire", "commit", "fetch"]);
+const consuming: ReadonlySet<string> = new Set(["wait", "release", "next"]);
+
+/** A role of one warp is done by one of its threads: copies, matrix instructions and requests are all issued by one. */
+export function lowerRole(ctx: Context, role: Role): void {
+  const state = stateOf(ctx);
+  if (state.role !== null) throw new CannotLower(`role ${role.name}`, "stands in another role");
+  if (role.registers !== null)
+    throw new CannotLower(`role ${role.name}`, "register budgets are not served by this backend");
+  const { entry } = ctx;
+  const end = entry.label(`end_${role.name}`);
+  skipUnlessOurs(ctx, role, end);
+  const single = role.warps === 1;
+  ctx.restartInvariants();
+  if (single) {
+    const others = entry.reg("pred", "el");
+    ctx.body.emit(null, "not.pred", others, elect(ctx));
+    ctx.body.emit(others, "bra", end);
+  }
+  const own: RoleState = {
+    name: role.name,
+    single,
+    places: new Map(),
+    tile: null,
+    more: null,
+    accumulate: null,
+  };
+  for (const ring of ctx.program.rings) begin(ctx, own, role, ring);
+  state.role = own;
+  // What the role computes at its beginning stands behind the places, inside it.
+  ctx.restartInvariants();
+  lowerStmts(ctx, role.body);
+  state.role = null;
+  ctx.body.label(end);
+  syncWarp(ctx);
+  ctx.restartInvariants();
+}
+
+function begin(ctx: Context, own: RoleState, role: Role, ring: Ring): void {
+  const kinds = [...eachStmt(role.body)].flatMap((s) =>
+    "ring" in s && s.ring === ring.name ? [s.kind] : [],
+  );
+  if (kinds.some((kind) => producing.has(kind))) beginPlace(ctx, own, ring, "producer");
+  if (kinds.some((kind) => consuming.has(kind))) beginPlace(ctx, own, ring, "consumer");
+}
+
+function skipUnlessOurs(ctx: Context, role: Role, end: ReturnType<Context["entry"]["label"]>): void {
+  const { body, entry } = ctx;
+  const warp = uniformWarp(ctx);
+  const skip = entry.reg("pred", "skip");
+  const place = entry.reg("u32", "t");
+  body.emit(null, "sub.u32", place, warp, imm(role.first));
+  body.emit(null, "setp.ge.u32", skip, place, imm(role.warps));
+  body.emit(skip, "bra", end);
+  if (role.leader === true && stateOf(ctx).group === 2) {
+    const follows = entry.reg("pred", "skip");
+    body.emit(null, "not.pred", follows, leads(ctx));
+    body.emit(follows, "bra", end);
+  }
+}
+
+/** The warp's number by a shuffle, so that ptxas sees that it is the same in all lanes. */
+function uniformWarp(ctx: Context): ReturnType<typeof ctx.values.warp> {
+  return ctx.invariant("uniform warp", (code) => {
+    const d = ctx.entry.reg("u32", "warp");
+    code.emit(null, "shfl.sync.idx.b32", d, ctx.values.warp(), imm(0), imm(31), imm(0xffffffff));
+    return d;
+  });
+}

@@ -1,0 +1,129 @@
+/** Which tile a block works on: one each, by stride, or as answers say. */
+import {
+  CannotLower,
+  type Code,
+  type Context,
+  lowerStmts,
+  type Reg,
+  rasterise,
+  type StmtOf,
+} from "@tilewright/codegen";
+import { addr, imm, sink, special } from "@tilewright/ptx";
+import { barrierAt, inBlock, scratch, sharedAt } from "./barriers.ts";
+import { placeOf } from "./places.ts";
+import { clusterSize, type RoleState, roleOf, stateOf } from "./state.ts";
+
+type Tiles = StmtOf<"tiles">;
+
+/** Bytes of an answer of the launch control (PTX ISA, clusterlaunchcontrol.try_cancel). */
+const ANSWER = 16;
+
+/** Number of the pair (or block) of the launch, which is that of its first tile; or how many there are. */
+function ownNumber(ctx: Context, code: Code, name: "%ctaid.x" | "%nctaid.x"): Reg<"u32"> {
+  const d = scratch(ctx, "tile");
+  code.emit(null, "mov.u32", d, special(name));
+  if (stateOf(ctx).group === 2) code.emit(null, "shr.u32", d, d, imm(1));
+  return d;
+}
+
+export function lowerTiles(ctx: Context, stmt: Tiles): void {
+  if (stmt.split) throw new CannotLower("split", "blocks do not share a tile in this backend");
+  if (stmt.visit === null) {
+    enterTile(ctx, stmt, ownNumber(ctx, ctx.prologue, "%ctaid.x"));
+    lowerStmts(ctx, stmt.body);
+    return;
+  }
+  const role = roleOf(ctx, "tiles");
+  if (stmt.visit.of !== 1) throw new CannotLower("visit", "roles of this backend do not take turns");
+  const { entry } = ctx;
+  const tile = ownNumber(ctx, ctx.body, "%ctaid.x");
+  const count = stmt.extents[0] * stmt.extents[1];
+  role.tile = tile;
+  const step = stmt.visit.by === "stride" ? ownNumber(ctx, ctx.body, "%nctaid.x") : null;
+  const label = entry.label(`tiles_${role.name}`);
+  ctx.body.label(label);
+  ctx.restartInvariants();
+  enterTile(ctx, stmt, tile);
+  lowerStmts(ctx, stmt.body);
+  const { body } = ctx;
+  if (step !== null) {
+    const more = entry.reg("pred", "more");
+    body.emit(null, "add.u32", tile, tile, step);
+    body.emit(null, "setp.lt.u32", more, tile, imm(count));
+    body.emit(more, "bra", label);
+  } else {
+    if (role.more === null) throw new CannotLower("visit", "nothing reads which tile follows");
+    body.emit(role.more, "bra", label);
+  }
+}
+
+/** Bind the tile's row and column; values of the tile before are computed anew. */
+function enterTile(ctx: Context, stmt: Tiles, number: Reg<"u32">): void {
+  const [tilesM, tilesN] = stmt.extents;
+  ctx.values.memo("ctaid", "tile", (d) => ctx.prologue.emit(null, "mov.u32", d, number));
+  const [m, n] = rasterise(ctx, stmt.raster, tilesM, tilesN);
+  ctx.tileVars.set(stmt.vars[0], { reg: m, extent: tilesM });
+  ctx.tileVars.set(stmt.vars[1], { reg: n, extent: tilesN });
+}
+
+/** Both barriers of the slot are armed before the request, which every block of the cluster sees answered. */
+export function lowerFetch(ctx: Context, stmt: StmtOf<"fetch">): void {
+  const { ring, role, slot } = answer(ctx, stmt.ring, "producer");
+  const full = barrierAt(ctx, ring.name, "full", placeOf(role, ring, "producer"));
+  const { body } = ctx;
+  body.emit(null, "mbarrier.arrive.expect_tx.shared::cta.b64", sink, addr(full), imm(ANSWER));
+  if (clusterSize(ctx.program) === 1) {
+    body.emit(
+      null,
+      "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128",
+      addr(slot),
+      addr(full),
+    );
+    return;
+  }
+  for (let rank = 1; rank < clusterSize(ctx.program); rank++) {
+    const number = scratch(ctx);
+    body.emit(null, "mov.u32", number, imm(rank));
+    body.emit(
+      null,
+      "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64",
+      sink,
+      addr(inBlock(ctx, full, number)),
+      imm(ANSWER),
+    );
+  }
+  body.emit(
+    null,
+    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128",
+    addr(slot),
+    addr(full),
+  );
+}
+
+/** The answer was written by another proxy and will be again: a fence stands between this read and that write. */
+export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
+  const { role, slot } = answer(ctx, stmt.ring, "consumer");
+  if (role.tile === null) throw new CannotLower(`%${stmt.ring}`, "is read outside a loop over tiles");
+  const { body, entry } = ctx;
+  const words = entry.regs("u64", 2, "answer");
+  const whole = entry.reg("b128", "answer_q");
+  const more = entry.reg("pred", "more");
+  body.emitAny(null, "ld.shared.v2.b64", [{ kind: "vector", elements: words }, addr(slot)]);
+  body.emitAny(null, "mov.b128", [whole, { kind: "vector", elements: words }]);
+  body.emit(null, "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128", more, whole);
+  body.emit(more, "clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128", role.tile, whole);
+  if (stateOf(ctx).group === 2) body.emit(more, "shr.u32", role.tile, role.tile, imm(1));
+  body.emit(null, "fence.proxy.async.shared::cta");
+  role.more = more;
+}
+
+function answer(ctx: Context, name: string, side: "producer" | "consumer") {
+  const role: RoleState = roleOf(ctx, `%${name}`);
+  const ring = ctx.program.rings.find((r) => r.name === name);
+  const [buffer] = ring?.buffers ?? [];
+  const place = ctx.shared.places.get(buffer ?? "");
+  if (ring?.transport !== "clc" || place === undefined)
+    throw new CannotLower(`%${name}`, "is no ring of answers of the launch control");
+  const slot = sharedAt(ctx, place.offset, placeOf(role, ring, side).slot, place.slotStride);
+  return { ring, role, slot };
+}

@@ -1,0 +1,85 @@
+/** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
+import {
+  type Directive,
+  type Factor,
+  gemmNest,
+  type Problem,
+  type Schedule,
+  type Target,
+  type TensorKind,
+  type TileProgram,
+  tensorKindFor,
+} from "@tilewright/ir";
+import { readSchedule, type TensorSchedule } from "./schedule.ts";
+
+/** The kind of instruction that a problem is multiplied with; null where there is none. */
+export const kindOf = (problem: Problem): TensorKind | null =>
+  tensorKindFor(problem.a.dtype, problem.b.dtype, problem.acc);
+
+/** As `kindOf`, for problems that the backend has accepted. */
+export function acceptedKind(problem: Problem): TensorKind {
+  const kind = kindOf(problem);
+  if (!kind) throw new TypeError(`no instruction multiplies ${problem.a.dtype} by ${problem.b.dtype}`);
+  return kind;
+}
+
+/** Warps: four store, one copies, one multiplies; a scheduler is added by its pass. */
+const WARPS = 6;
+
+export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
+  const kind = acceptedKind(problem);
+  const s = readSchedule(schedule);
+  const axis = (extent: number, tile: number): readonly Factor[] => [
+    { tier: "grid", extent: Math.ceil(extent / tile), stride: 1 },
+    { tier: "atom", extent: tile, stride: 1 },
+  ];
+  const program = gemmNest({
+    name: entryName(problem),
+    arch: target.arch,
+    problem,
+    nest: {
+      m: axis(problem.m, s.tileM),
+      n: axis(problem.n, s.tileN),
+      k: [
+        { tier: "block", extent: Math.ceil(problem.k / s.tileK), stride: 1 },
+        { tier: "atom", extent: s.tileK, stride: 1 },
+      ],
+    },
+    threads: WARPS * 32,
+    cluster: [s.cta, 1],
+    atom: kind.name,
+    directives: directives(s),
+  });
+  return program;
+}
+
+/** What the passes shall do; an optimisation that is off has no directive. */
+function directives(s: TensorSchedule): readonly Directive[] {
+  const stays = s.sched !== "tiles";
+  const list: (Directive | null)[] = [
+    { name: "stage", args: { operands: "ab", transport: "tma" } },
+    { name: "accumulate", args: { columns: s.load } },
+    { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: 0 } },
+    { name: "engines", args: { early: s.early ? 1 : 0 } },
+    stays ? { name: "visit", args: { by: "stride" } } : null,
+    stays && s.acc > 1 ? { name: "sums", args: { slots: s.acc } } : null,
+    s.sched === "clc" ? { name: "fetch", args: { by: "clc", slots: s.ahead } } : null,
+    s.cta === 2 ? { name: "pair", args: { blocks: 2 } } : null,
+    { name: "tensor", args: { swizzle: s.swizzle } },
+    { name: "vector", args: { copy: 1, store: s.store } },
+    s.raster.kind === "row"
+      ? null
+      : {
+          name: "raster",
+          args: s.raster.kind === "grouped" ? { order: "grouped", group: s.raster.group } : { order: "col" },
+        },
+    s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
+  ];
+  return list.filter((d) => d !== null);
+}
+
+/** `gemm_f16_nt_300x200x77`: dtype, transposition in BLAS terms (n: row-major, t: column-major), sizes. */
+function entryName(problem: Problem): string {
+  const letter = (layout: "row" | "col"): string => (layout === "row" ? "n" : "t");
+  return `gemm_${problem.a.dtype}_${letter(problem.a.layout)}${letter(problem.b.layout)}_${problem.m}x${problem.n}x${problem.k}`;
+}

@@ -1,0 +1,129 @@
+/** The schedule of a kernel that accumulates in tensor memory: its fields, and what they mean together. */
+import {
+  coreFields,
+  flagField,
+  intField,
+  rasterOf,
+  type Schedule,
+  type ScheduleModel,
+  withDefault,
+  wordField,
+} from "@tilewright/ir";
+
+/** Fields in canonical order. Each optimisation has an off value; with all of them off a block multiplies one tile through one slot. */
+export const scheduleModel: ScheduleModel = {
+  fields: [
+    withDefault(coreFields.tile, [256, 256, 64]),
+    intField({
+      name: "cta",
+      summary:
+        "blocks that work on one tile: 2 is a pair, of which each holds half of A, B and the accumulators",
+      default: 2,
+      off: 1,
+      min: 1,
+      max: 2,
+    }),
+    withDefault(coreFields.stages, 5),
+    wordField({
+      name: "swizzle",
+      summary: "widest swizzle of the operands in shared memory",
+      words: ["128B", "64B", "32B", "none"],
+      default: "128B",
+      off: "none",
+    }),
+    intField({
+      name: "acc",
+      summary: "accumulators in tensor memory; with 2 one tile is multiplied while another is stored",
+      default: 2,
+      off: 1,
+      min: 1,
+      max: 8,
+    }),
+    wordField({
+      name: "sched",
+      summary:
+        "one block a tile, blocks that stay and visit tiles by stride, or as cluster launch control answers",
+      words: ["tiles", "persistent", "clc"],
+      default: "persistent",
+      off: "tiles",
+    }),
+    intField({
+      name: "ahead",
+      summary:
+        "answers of the launch control that may wait to be read; more would take tiles long before they are begun",
+      default: 2,
+      off: 1,
+      min: 1,
+      max: 4,
+    }),
+    withDefault(coreFields.raster, "grouped:8"),
+    intField({
+      name: "load",
+      summary: "columns of an accumulator that one load takes into registers",
+      default: 32,
+      off: 1,
+      min: 1,
+      max: 64,
+    }),
+    flagField({
+      name: "early",
+      summary: "the accumulator is given back after its last load; off: when the tile has been stored",
+      default: "on",
+    }),
+    intField({
+      name: "store",
+      summary: "most elements that one store of D moves",
+      default: 8,
+      off: 1,
+      max: 8,
+    }),
+    flagField({
+      name: "guards",
+      summary: "elide: predicates only where a tile can leave its matrix; off: everywhere",
+      default: "on",
+    }),
+  ],
+};
+
+export interface TensorSchedule {
+  readonly tileM: number;
+  readonly tileN: number;
+  readonly tileK: number;
+  readonly cta: 1 | 2;
+  readonly stages: number;
+  readonly swizzle: string;
+  readonly acc: number;
+  readonly sched: string;
+  readonly ahead: number;
+  readonly raster: ReturnType<typeof rasterOf>;
+  readonly load: number;
+  readonly early: boolean;
+  readonly store: number;
+  readonly elideGuards: boolean;
+}
+
+/** The record as numbers with names. */
+export function readSchedule(schedule: Schedule): TensorSchedule {
+  const tile = (index: number): number => {
+    const value = schedule.tile;
+    return Array.isArray(value) ? (value[index] ?? 1) : 1;
+  };
+  const number = (name: string): number => Number(schedule[name]);
+  const word = (name: string): string => String(schedule[name]);
+  return {
+    tileM: tile(0),
+    tileN: tile(1),
+    tileK: tile(2),
+    cta: number("cta") === 2 ? 2 : 1,
+    stages: number("stages"),
+    swizzle: word("swizzle"),
+    acc: number("acc"),
+    sched: word("sched"),
+    ahead: number("ahead"),
+    raster: rasterOf(schedule.raster),
+    load: number("load"),
+    early: word("early") === "on",
+    store: number("store"),
+    elideGuards: word("guards") === "on",
+  };
+}

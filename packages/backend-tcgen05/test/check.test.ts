@@ -1,0 +1,89 @@
+/** Illegal schedules get every reason with the nearest legal value; what the backend does not serve is refused with what would work. */
+import {
+  createRandom,
+  type Diagnostic,
+  findTarget,
+  parseProgram,
+  printProgram,
+  runPasses,
+} from "@tilewright/ir";
+import { describe, expect, test } from "vitest";
+import { tcgen05 } from "../src/index.ts";
+import { problem, schedule, target } from "./support/cases.ts";
+
+const sm100 = target("sm_100a");
+const square = problem({ m: 4096, n: 4096, k: 4096 });
+const found = (text: string, of = square): readonly string[] =>
+  tcgen05.check(of, schedule(text), sm100).map(({ code, hint }) => `${code} ${hint}`);
+
+describe("illegal schedules", () => {
+  test.each([
+    ["tile=128x256x64 cta=2", "TW2401 nearest legal: tile m 256, or cta=1"],
+    ["tile=256x256x64 cta=1 acc=1 stages=2", "TW2401 nearest legal: tile m 128, or cta=2"],
+    ["tile=256x264x64 acc=1", "TW2402 nearest legal: tile n 256"],
+    ["tile=128x24x64 cta=1 load=8", "TW2402 nearest legal: tile n 16"],
+    ["tile=256x256x72", "TW2403 nearest legal: tile k 80"],
+    ["tile=256x256x64 acc=3", "TW2404 nearest legal: acc=2"],
+    ["tile=256x192x64 acc=3", "TW2404 nearest legal: acc=2"],
+    ["tile=256x256x64 stages=8", "TW2405 nearest legal: stages=7"],
+    ["tile=256x48x64 load=32", "TW2408 nearest legal: load=16"],
+  ])("%s", (text, reason) => {
+    expect(found(text)).toContain(reason);
+  });
+
+  test("all reasons at once", () => {
+    const codes = found("tile=128x264x72 cta=2 acc=4 stages=60 load=5").map((line) => line.slice(0, 6));
+    expect(codes).toEqual(["TW2401", "TW2402", "TW2403", "TW2404", "TW2405", "TW2408"]);
+  });
+
+  test("bytes with N contiguous need coarser N", () => {
+    const bytes = problem({ dtype: "e4m3", b: { layout: "row" }, m: 512, n: 512, k: 512 });
+    expect(found("tile=256x48x128 load=16", bytes)).toEqual(["TW2402 nearest legal: tile n 32"]);
+  });
+
+  test("launch control hands out the tiles of one problem", () => {
+    const batch = problem({ batch: { kind: "strided", count: 2 } });
+    expect(found("tile=256x64x64 sched=clc", batch)).toEqual(["TW2407 nearest legal: sched=persistent"]);
+  });
+});
+
+const codes = (reasons: readonly Diagnostic[]): readonly string[] => reasons.map(({ code }) => code);
+const refused = (request: Record<string, unknown>): readonly string[] => {
+  const verdict = tcgen05.accepts(problem(request), sm100);
+  return verdict.ok ? [] : codes(verdict.error);
+};
+
+describe("what is not served", () => {
+  test.each([
+    [{ dtype: "f32" }, ["TW1832"]],
+    [{ dtype: "tf32", b: { layout: "row" } }, ["TW1836"]],
+    [{ k: 65 }, ["TW1835", "TW1835"]],
+    [{ epilogue: [{ kind: "reduce", op: "amax", over: "all", dtype: "f16" }] }, ["TW1837"]],
+  ] as const)("%j", (request, reasons) => {
+    expect(refused(request)).toEqual(reasons);
+  });
+
+  test("other targets", () => {
+    const hopper = findTarget("sm_90a");
+    if (!hopper.ok) throw new Error("sm_90a is a target");
+    const verdict = tcgen05.supports(hopper.value);
+    expect(verdict.ok ? [] : codes(verdict.error)).toEqual(["TW1831"]);
+  });
+});
+
+describe("the backend's own schedules", () => {
+  const random = createRandom(7);
+  const size = (): number => 1 + Math.floor(random.uniform() * 600);
+  const shapes = Array.from({ length: 12 }, () => [size(), size(), 8 * size()] as const);
+
+  test.each(shapes)("%i x %i x %i: legal, and their programs read back", (m, n, k) => {
+    const of = problem({ m, n, k });
+    const own = [...tcgen05.schedules(of, sm100)];
+    expect(own.length).toBeGreaterThan(3);
+    for (const s of own.slice(0, 2)) {
+      const bound = runPasses(tcgen05.tile(of, s, sm100), sm100, tcgen05.passes);
+      if (!bound.ok) throw new Error(JSON.stringify(bound.error));
+      expect(parseProgram(printProgram(bound.value))).toEqual({ ok: true, value: bound.value });
+    }
+  });
+});

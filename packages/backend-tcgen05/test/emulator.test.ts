@@ -1,0 +1,114 @@
+/** Every form of kernel that this backend makes, on the tile interpreter, on the emulator in three orders, and through ptxas. */
+import { formatDiagnostic } from "@tilewright/ir";
+import { type Device, openDevice } from "@tilewright/runtime";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { check } from "./support/cases.ts";
+
+const kinds = [
+  ["one slot, nothing else", "tile=128x64x64 cta=1 stages=1 sched=tiles acc=1", { m: 100, n: 70, k: 72 }],
+  ["chunks of two panels", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { m: 100, n: 72, k: 200 }],
+  [
+    "late release, guards everywhere, narrow loads and stores",
+    "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1 early=off guards=off store=1 load=16",
+    { m: 136, n: 72, k: 72 },
+  ],
+  [
+    "persistent, two accumulators",
+    "tile=128x64x64 cta=1 stages=2 sched=persistent acc=2",
+    { m: 520, n: 136, k: 136 },
+  ],
+  ["launch control", "tile=128x64x64 cta=1 stages=2 sched=clc acc=2", { m: 520, n: 136, k: 136 }],
+  ["pair", "tile=256x64x64 cta=2 stages=2 sched=tiles acc=1", { m: 300, n: 72, k: 136 }],
+  ["pair, persistent", "tile=256x64x64 cta=2 stages=3 sched=persistent acc=2", { m: 520, n: 136, k: 136 }],
+  ["pair, launch control", "tile=256x64x64 cta=2 stages=3 sched=clc acc=2", { m: 520, n: 136, k: 136 }],
+  [
+    "pair, more stages than chunks",
+    "tile=256x64x64 cta=2 stages=4 sched=clc acc=1 ahead=1",
+    { m: 520, n: 72, k: 64 },
+  ],
+] as const;
+
+const layouts = [
+  ["M and N contiguous", "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1", "col", "row"],
+  ["M and N contiguous in a pair", "tile=256x128x64 cta=2 stages=2 sched=tiles acc=1", "col", "row"],
+  [
+    "M and N contiguous, no swizzle",
+    "tile=128x32x64 cta=1 stages=2 sched=tiles acc=1 swizzle=none",
+    "col",
+    "row",
+  ],
+  ["swizzle 64B", "tile=128x32x64 cta=1 stages=2 sched=tiles acc=1 swizzle=64B", "row", "col"],
+  ["swizzle 32B", "tile=128x32x64 cta=1 stages=2 sched=tiles acc=1 swizzle=32B", "row", "col"],
+  ["no swizzle", "tile=128x32x64 cta=1 stages=2 sched=tiles acc=1 swizzle=none", "row", "col"],
+] as const;
+
+const dtypes = [
+  ["tf32", "tile=128x64x32 cta=1 stages=2 sched=tiles acc=1", { dtype: "tf32", k: 72 }],
+  ["e4m3", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "e4m3", k: 144 }],
+  [
+    "e5m2 by e4m3",
+    "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1",
+    { a: { dtype: "e5m2", layout: "row" }, b: { dtype: "e4m3", layout: "col" }, k: 144 },
+  ],
+  ["s8", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "s8", k: 144 }],
+  ["u8 in a pair", "tile=256x64x128 cta=2 stages=2 sched=clc acc=2", { dtype: "u8", k: 144 }],
+  [
+    "s8, M and N contiguous",
+    "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1",
+    { dtype: "s8", m: 144, n: 80, k: 144, a: { layout: "col" }, b: { layout: "row" } },
+  ],
+] as const;
+
+describe("tcgen05 on sm_100a", () => {
+  let emulator: Device;
+  beforeAll(async () => {
+    const device = await openDevice({ kind: "emulator", arch: "sm_100a" });
+    if (!device.ok) throw new Error(device.error.map(formatDiagnostic).join("\n"));
+    emulator = device.value;
+  });
+  afterAll(() => emulator.close());
+
+  test.each(kinds)("%s", (_name, schedule, request) => {
+    expect(check(emulator, "sm_100a", schedule, request)).toEqual([]);
+  });
+
+  test.each(layouts)("%s", (_name, schedule, a, b) => {
+    const request = { m: 136, n: 136, k: 72, a: { layout: a }, b: { layout: b } };
+    expect(check(emulator, "sm_100a", schedule, request)).toEqual([]);
+  });
+
+  test.each(dtypes)("%s", (_name, schedule, request) => {
+    expect(check(emulator, "sm_100a", schedule, { m: 136, n: 72, ...request })).toEqual([]);
+  });
+
+  test("alpha, beta, C, bias and activation", () => {
+    const request = {
+      m: 136,
+      n: 72,
+      k: 72,
+      dtype: "bf16",
+      alpha: "runtime",
+      beta: "runtime",
+      c: { dtype: "bf16" },
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "activation", fn: "relu" },
+      ],
+    };
+    const scalars = { alpha: 1.5, beta: -0.5 };
+    const text = "tile=128x64x64 cta=1 stages=2 sched=persistent acc=2";
+    expect(check(emulator, "sm_100a", text, request, { scalars })).toEqual([]);
+  });
+
+  test("D column by column in f32", () => {
+    const text = "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1";
+    const request = { m: 136, n: 72, k: 72, d: { dtype: "f32", layout: "col" } };
+    expect(check(emulator, "sm_100a", text, request)).toEqual([]);
+  });
+
+  test("batch", () => {
+    const text = "tile=256x64x64 cta=2 stages=2 sched=persistent acc=2";
+    const request = { m: 136, n: 72, k: 72, batch: { kind: "strided", count: 3 } };
+    expect(check(emulator, "sm_100a", text, request)).toEqual([]);
+  });
+});

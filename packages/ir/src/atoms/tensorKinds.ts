@@ -1,0 +1,69 @@
+/**
+ * Matrix instructions that accumulate in tensor memory, as data (PTX ISA 9.0, tcgen05.mma kinds): what they multiply. One instruction takes a whole
+ * tile of rows and columns, so that a kind has no shape but its K; which M and N are legal is said by the tables of `@tilewright/ptx`.
+ */
+import type { DType } from "../dtype.ts";
+
+export interface TensorKind {
+  /** Its name in a program's text: `tcgen05.f16`. */
+  readonly name: string;
+  /** As the instruction spells it: `kind::f16`. */
+  readonly kind: "f16" | "tf32" | "f8f6f4" | "i8";
+  readonly a: readonly DType[];
+  readonly b: readonly DType[];
+  readonly acc: readonly DType[];
+  /** Elements of K in one instruction: 32 bytes. */
+  readonly k: number;
+  /** A and B are of the same type. */
+  readonly same: boolean;
+  /** Operands whose rows (of A) or columns (of B) are contiguous are taken as they are. */
+  readonly eitherMajor: boolean;
+}
+
+const fp8: readonly DType[] = ["e4m3", "e5m2"];
+const int8: readonly DType[] = ["s8", "u8"];
+const halves: readonly DType[] = ["f16", "bf16"];
+
+export const tensorKinds: readonly TensorKind[] = [
+  {
+    name: "tcgen05.f16",
+    kind: "f16",
+    a: halves,
+    b: halves,
+    acc: ["f32"],
+    k: 16,
+    same: true,
+    eitherMajor: true,
+  },
+  {
+    name: "tcgen05.tf32",
+    kind: "tf32",
+    a: ["tf32"],
+    b: ["tf32"],
+    acc: ["f32"],
+    k: 8,
+    same: true,
+    eitherMajor: false,
+  },
+  {
+    name: "tcgen05.f8f6f4",
+    kind: "f8f6f4",
+    a: fp8,
+    b: fp8,
+    acc: ["f32"],
+    k: 32,
+    same: false,
+    eitherMajor: true,
+  },
+  { name: "tcgen05.i8", kind: "i8", a: int8, b: int8, acc: ["s32"], k: 32, same: false, eitherMajor: true },
+];
+
+/** The kind of a program's atom; null for instructions of other engines. */
+export const findTensorKind = (name: string): TensorKind | null =>
+  tensorKinds.find((row) => row.name === name) ?? null;
+
+/** The kind that multiplies these types; null where there is none. */
+export const tensorKindFor = (a: DType, b: DType, acc: DType): TensorKind | null =>
+  tensorKinds.find(
+    (row) => row.a.includes(a) && row.b.includes(b) && row.acc.includes(acc) && (!row.same || a === b),
+  ) ?? null;

@@ -1,0 +1,26 @@
+/** Say where tensor tiles lie: a row a lane, a column a column. */
+import { blockShape } from "../tile/rewrite.ts";
+import { LANE_STRIDE } from "../tile/tensor.ts";
+import type { Buffer } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+/** Tensor tiles get their layout; a program that accumulates there needs its nest no more, since no owner is derived from it. */
+export const bindTensorTiles: Pass = {
+  name: "bindTensorTiles",
+  summary: "Tensor tiles get their lanes and columns",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    if (!program.buffers.some((b) => b.space === "tensor" && b.layout === null)) return program;
+    return {
+      ...program,
+      nest: null,
+      buffers: program.buffers.map(
+        (b): Buffer =>
+          b.space === "tensor" && b.layout === null
+            ? { ...b, layout: { shape: blockShape(b), stride: [LANE_STRIDE, 1], swizzle: null } }
+            : b,
+      ),
+    };
+  },
+};

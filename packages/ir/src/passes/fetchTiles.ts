@@ -1,0 +1,108 @@
+/** Let a scheduler ask which tile follows, instead of counting on by the number of blocks. */
+import { v } from "../tile/expr.ts";
+import { numberArg, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
+import type { Buffer, Launch, Ring, Stmt, Transport } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+type Role = Extract<Stmt, { kind: "role" }>;
+type Tiles = Extract<Stmt, { kind: "tiles" }>;
+
+/** The ring of answers and its buffer. */
+export const NEXT = "next";
+const ANSWERS = "answers";
+
+/** How answers come: by the launch control, or by a counter in memory, whose value the scheduler writes into the slot itself. */
+const transports: Readonly<Record<string, Transport>> = { clc: "clc", atomic: "direct" };
+
+/**
+ * Directive `fetch by=clc|atomic slots=S`, for blocks that stay: a warp more, role `scheduler`, asks for the tile after the one at hand as soon as
+ * the answer's slot is free: S tiles ahead of the slowest role at most, so that no tile is taken long before it is begun. All roles, the scheduler too, read every answer. Off: blocks visit tiles by stride.
+ */
+export const fetchTiles: Pass = {
+  name: "fetchTiles",
+  summary: "A scheduler asks for tiles; its answers go to all roles through a ring",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "fetch");
+    if (!taken) return program;
+    const input = taken.program;
+    const transport = transports[wordArg(taken.args, "by", "clc")];
+    const roles = input.body.filter((s): s is Role => s.kind === "role");
+    const loops = roles.map((role) => role.body[0]);
+    if (transport === undefined || roles.length === 0 || !loops.every((s) => s?.kind === "tiles" && s.visit))
+      return input;
+    const slots = numberArg(taken.args, "slots", 2);
+    const answers: Buffer = {
+      name: ANSWERS,
+      space: "shared",
+      dtype: "s32",
+      shape: [1, 4],
+      slots,
+      layout: { shape: [1, 4], stride: [4, 1], swizzle: null },
+      own: null,
+      align: 16,
+    };
+    const [first] = loops;
+    if (first?.kind !== "tiles") return input;
+    const scheduler: Role = {
+      kind: "role",
+      name: "scheduler",
+      first: input.launch.threads / WARP,
+      warps: 1,
+      registers: null,
+      ...(input.launch.pair ? { leader: true as const } : {}),
+      body: [following({ ...first, body: [] }, true)],
+    };
+    const all = [...roles, scheduler];
+    const ring: Ring = {
+      name: NEXT,
+      slots,
+      buffers: [ANSWERS],
+      transport,
+      full: { kind: "mbarrier", arrivals: 1 },
+      empty: { kind: "mbarrier", arrivals: all.reduce((sum, role) => sum + readers(role, input.launch), 0) },
+    };
+    return {
+      ...withBody(input, [
+        ...input.body.map((s): Stmt => (s.kind === "role" ? { ...s, body: s.body.map(inRole) } : s)),
+        scheduler,
+      ]),
+      launch: { ...input.launch, threads: input.launch.threads + WARP },
+      rings: [...input.rings, ring],
+      buffers: [...input.buffers, answers],
+    };
+  },
+};
+
+/** Lanes of a warp. */
+const WARP = 32;
+
+/** Arrivals of a role on an answer's slot: one of each of its warps, in each of the blocks that run it. */
+const readers = (role: Role, launch: Launch): number =>
+  role.warps * (launch.pair && role.leader !== true ? launch.cluster[0] * launch.cluster[1] : 1);
+
+const inRole = (stmt: Stmt): Stmt => (stmt.kind === "tiles" ? following(stmt, false) : stmt);
+
+/** The loop with what it takes to learn which tile follows, at the end of its body; the scheduler asks first. */
+function following(tiles: Tiles, asks: boolean): Tiles {
+  const { visit } = tiles;
+  if (visit === null) return tiles;
+  const at = v(visit.var);
+  const event = (kind: "acquire" | "fetch" | "commit" | "next" | "release"): Stmt => ({
+    kind,
+    ring: NEXT,
+    at,
+  });
+  return {
+    ...tiles,
+    visit: { ...visit, by: "ring", ring: NEXT },
+    body: [
+      ...tiles.body,
+      ...(asks ? [event("acquire"), event("fetch"), event("commit")] : []),
+      { kind: "wait", ring: NEXT, at, pending: 0 },
+      event("next"),
+      event("release"),
+    ],
+  };
+}

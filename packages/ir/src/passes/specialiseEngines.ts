@@ -1,0 +1,113 @@
+/** One role an engine: bulk copies fill the operand ring, matrix instructions empty it into an accumulator ring, four warps empty that. */
+import { lit } from "../tile/expr.ts";
+import { childrenOf, numberArg, takeDirective, withBody } from "../tile/rewrite.ts";
+import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
+import { accumulatesInTensor } from "./accumulateInTensor.ts";
+import type { Pass } from "./pass.ts";
+
+type Tiles = Extract<Stmt, { kind: "tiles" }>;
+type Role = Extract<Stmt, { kind: "role" }>;
+
+/** Ring of the accumulators. */
+export const SUMS = "sums";
+
+/** Warps of the epilogue: tensor memory has 128 lanes, of which a warp may touch the 32 of its number modulo 4 (PTX ISA, tcgen05.ld). */
+const EPILOGUE_WARPS = 4;
+
+/**
+ * Directive `engines early=0|1`: `tiles` become the roles `epilogue` (warps 0 to 3), `producer` and `multiply` (a warp each, of
+ * which one thread does the work). The accumulator becomes a ring of one slot, which `multiply` fills and `epilogue` empties: right after its
+ * last load (`early=1`), or when everything is stored. Edges become mbarriers: of the operand ring one arrival each, that of the thread which
+ * issues the copies and that of the commit behind the multiplications; of the accumulators one of the commit, and one of each epilogue warp.
+ * In a pair the leading block multiplies for both, and waits for the epilogue warps of both.
+ */
+export const specialiseEngines: Pass = {
+  name: "specialiseEngines",
+  summary: "Copies, matrix instructions and epilogue become roles with rings between them",
+  from: "pipelined",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "engines");
+    const input: TileProgram = { ...(taken?.program ?? program), stage: "specialised" };
+    if (!taken || !accumulatesInTensor(input)) return input;
+    const early = numberArg(taken.args, "early", 1) === 1;
+    const sums = input.buffers.filter((b) => b.space === "tensor").map((b) => b.name);
+    return {
+      ...withBody(
+        input,
+        input.body.map((stmt) => (stmt.kind === "tiles" ? specialise(input, stmt, sums, early) : stmt)),
+      ),
+      rings: [
+        ...input.rings.map((ring): Ring => ({ ...ring, full: once, empty: once })),
+        {
+          name: SUMS,
+          slots: 1,
+          buffers: sums,
+          transport: "tcgen05.mma",
+          full: once,
+          empty: { kind: "mbarrier", arrivals: EPILOGUE_WARPS * (input.launch.pair ? 2 : 1) },
+        },
+      ],
+    };
+  },
+};
+
+const once: Edge = { kind: "mbarrier", arrivals: 1 };
+
+function specialise(program: TileProgram, tiles: Tiles, sums: readonly string[], early: boolean): Tiles {
+  const filled = new Set(program.rings.flatMap((ring) => ring.buffers));
+  const produces = (stmt: Stmt): boolean =>
+    stmt.kind === "acquire" ||
+    stmt.kind === "commit" ||
+    (stmt.kind === "copy" && filled.has(stmt.dst.buffer));
+  const multiplies = (stmt: Stmt): boolean =>
+    stmt.kind === "wait" ||
+    stmt.kind === "release" ||
+    stmt.kind === "mma" ||
+    (stmt.kind === "fill" && sums.includes(stmt.dst.buffer));
+  const stores = (stmt: Stmt): boolean => !produces(stmt) && !multiplies(stmt);
+  const role = (name: string, first: number, warps: number, body: readonly Stmt[]): Role => ({
+    kind: "role",
+    name,
+    first,
+    warps,
+    registers: null,
+    body,
+  });
+  const event = (kind: "acquire" | "commit" | "release"): Stmt => ({ kind, ring: SUMS, at: lit(0) });
+  const epilogue = part(tiles.body, stores);
+  return {
+    ...tiles,
+    body: [
+      role("epilogue", 0, EPILOGUE_WARPS, [
+        { kind: "wait", ring: SUMS, at: lit(0), pending: 0 },
+        ...(early ? withEarlyRelease(epilogue, sums, event("release")) : [...epilogue, event("release")]),
+      ]),
+      role("producer", EPILOGUE_WARPS, 1, part(tiles.body, produces)),
+      {
+        ...role("multiply", EPILOGUE_WARPS + 1, 1, [
+          event("acquire"),
+          ...part(tiles.body, multiplies),
+          event("commit"),
+        ]),
+        ...(program.launch.pair ? { leader: true as const } : {}),
+      },
+    ],
+  };
+}
+
+/** The release goes behind the last load of a tensor tile. */
+function withEarlyRelease(body: readonly Stmt[], sums: readonly string[], release: Stmt): readonly Stmt[] {
+  const loads = (stmt: Stmt): boolean => stmt.kind === "copy" && sums.includes(stmt.src.buffer);
+  const last = body.findLastIndex(loads);
+  return [...body.slice(0, last + 1), release, ...body.slice(last + 1)];
+}
+
+/** The statements that `keep` names, with the loops and conditions around them; what is left empty goes. */
+function part(stmts: readonly Stmt[], keep: (stmt: Stmt) => boolean): readonly Stmt[] {
+  return stmts.flatMap((stmt): readonly Stmt[] => {
+    if (stmt.kind !== "for" && stmt.kind !== "if") return keep(stmt) ? [stmt] : [];
+    const body = part(childrenOf(stmt), keep);
+    return body.length > 0 ? [{ ...stmt, body }] : [];
+  });
+}

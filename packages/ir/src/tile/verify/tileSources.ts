@@ -1,0 +1,61 @@
+/** Who says which tile a role works on next: one scheduler asks, every loop over tiles reads each answer once. */
+import type { Stmt } from "../types.ts";
+import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
+
+type Tiles = Extract<Stmt, { kind: "tiles" }>;
+
+export const tileSources: Verifier = {
+  name: "tileSources",
+  code: "TW3131",
+  property:
+    "loops over tiles that follow a ring stand in roles, ask it or read it once a turn outside loops and conditions, and one role asks",
+  from: "specialised",
+  *check(subject) {
+    const { sites } = subject;
+    for (const site of sites) {
+      const { stmt } = site;
+      if (stmt.kind === "fetch" || stmt.kind === "next") yield* placed(site);
+      if (stmt.kind === "tiles" && stmt.visit?.ring !== undefined) yield* followed(subject, site, stmt);
+    }
+    const asking = new Map<string, Site[]>();
+    for (const site of sites)
+      if (site.stmt.kind === "fetch")
+        asking.set(site.stmt.ring, [...(asking.get(site.stmt.ring) ?? []), site]);
+    const followedRings = new Set(
+      sites.flatMap(({ stmt }) => (stmt.kind === "tiles" && stmt.visit?.ring ? [stmt.visit.ring] : [])),
+    );
+    for (const ring of followedRings) {
+      const count = asking.get(ring)?.length ?? 0;
+      if (count !== 1)
+        yield {
+          at: `%${ring}`,
+          message: `${count} statements ask for tiles`,
+          hint: "one scheduler writes fetch between acquire and commit",
+        };
+    }
+  },
+};
+
+function* placed(site: Site): Iterable<Fault> {
+  const { stmt, parents } = site;
+  if (stmt.kind !== "fetch" && stmt.kind !== "next") return;
+  const loop = parents.at(-1);
+  if (loop?.kind !== "tiles" || loop.visit?.ring !== stmt.ring)
+    yield {
+      at: site,
+      message: `is not directly in a loop over tiles that follows %${stmt.ring}`,
+      hint: `write visit %vt by ring %${stmt.ring} behind the tiles, and the statement straight into their body`,
+    };
+}
+
+function* followed({ sites }: Subject, site: Site, stmt: Tiles): Iterable<Fault> {
+  if (!site.parents.some((p) => p.kind === "role"))
+    yield { at: site, message: "follows a ring outside roles", hint: "a block visits one tile there" };
+  const reads = sites.filter((s) => s.stmt.kind === "next" && s.parents.at(-1) === stmt).length;
+  if (reads !== 1)
+    yield {
+      at: site,
+      message: `${reads} statements read which tile follows`,
+      hint: `write next %${stmt.visit?.ring} @ %${stmt.visit?.var} once, between wait and release`,
+    };
+}
