@@ -159,5 +159,4 @@ function refuseSteps(problem: Problem, refuse: Refuse): void {
 }
 
 /** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
-const servedIn = (step: EpilogueStep): readonly DType[] =>
-  step.kind === "reduce" ? ["f32"] : servedFormats;
+const servedIn = (step: EpilogueStep): readonly DType[] => (step.kind === "reduce" ? ["f32"] : servedFormats);
