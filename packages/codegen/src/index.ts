@@ -31,7 +31,6 @@ export type {
 export { lowerEpilogue } from "./epilogue.ts";
 export {
   cast,
-  castDTypes,
   clamped,
   type Kind,
   loadElements,
