@@ -86,6 +86,7 @@ export const workspaceBytes = (shared: PartialTiles | null): number =>
  * release and acquire patterns). The counter ends at 0, where the next launch needs it. Parts are added in the order of their numbers.
  */
 export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void): void {
+  ctx.placeLate();
   const shared = partialTiles(ctx.program, ctx.engine);
   if (shared === null) {
     lowerBody();

@@ -51,6 +51,7 @@ const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: st
  * the guard of its store: outside D there is no C to read. With `via` elements go to a shared tile, some columns at a time.
  */
 export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
+  ctx.placeLate();
   ctx.restartInvariants();
   const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
