@@ -192,7 +192,8 @@ export function storeElements(
   storeRun(ctx, guard, space, dtype, values.length, words, address);
 }
 
-function roundedWords(
+/** Values as words of memory, rounded to its dtype. */
+export function roundedWords(
   ctx: Context,
   guard: Pred | null,
   dtype: DType,
