@@ -34,6 +34,8 @@ describe("every schedule keeps the rules for all numbers of K chunks", () => {
 const harmless = {
   numbers: /^copy %part .* after what follows it$|^epilogue: (read of %sums|use)( \(2\))?, left out$/,
   order: /^copy %sA .* after what follows it$/,
+  // Tensor memory is met for once more, right after the barriers.
+  begin: /^begin: meet, left out$/,
   later: /^(release|commit) %sums .* after what follows it$/,
   once: /^%sums empty edge of 5 arrivals$|^epilogue: arrive of %sums, left out$|^multiply: wait of %sums, left out$/,
 } as const;
@@ -59,7 +61,7 @@ describe("planted faults", () => {
       "actions",
     );
     expect(count).toBeGreaterThan(80);
-    expect(unseen.filter((name) => !harmless.numbers.test(name))).toEqual([]);
+    expect(unseen.filter((name) => !harmless.numbers.test(name) && !harmless.begin.test(name))).toEqual([]);
     expect(rules).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17]);
   });
 

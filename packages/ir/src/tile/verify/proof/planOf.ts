@@ -66,6 +66,7 @@ function beginning(columns: number, pair: boolean): readonly Action[] {
   if (columns === 0) return [...init, meet];
   return [
     ...init,
+    meet,
     { ...frame, kind: "alloc", columns, group },
     { ...frame, kind: "relinquish", group },
     { ...frame, kind: "fence", what: "tensor before" },

@@ -233,7 +233,7 @@ function* frame(plan: Plan): Iterable<Finding> {
 function* frameFences({ begin, end, columns }: Plan): Iterable<Finding> {
   if (columns === 0) return;
   const fenced = (list: readonly Action[], what: "tensor before" | "tensor after"): boolean => {
-    const meet = list.findIndex(({ kind }) => kind === "meet");
+    const meet = list.findLastIndex(({ kind }) => kind === "meet");
     const at = list.findIndex((a) => a.kind === "fence" && a.what === what);
     return at >= 0 && (what === "tensor before" ? at < meet : at > meet);
   };
