@@ -28,10 +28,9 @@ export type {
   Statements,
   StmtOf,
 } from "./engine.ts";
-export { epilogueKind, lowerEpilogue } from "./epilogue.ts";
+export { lowerEpilogue } from "./epilogue.ts";
 export {
   cast,
-  castDTypes,
   clamped,
   type Kind,
   loadElements,
