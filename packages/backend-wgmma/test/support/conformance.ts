@@ -1,0 +1,28 @@
+/** What this backend asks of the conformance suite. */
+import type { ConformanceOptions, DTypes } from "@tilewright/conformance";
+import { randomSchedule } from "./cases.ts";
+
+/** Every family of instructions. */
+export const dtypesServed = [
+  { dtype: "bf16" },
+  { dtype: "f16" },
+  { dtype: "f16", acc: "f16" },
+  { dtype: "tf32" },
+  { dtype: "e4m3", bDType: "e5m2" },
+  { dtype: "s8", bDType: "u8" },
+] as const satisfies readonly [DTypes, ...DTypes[]];
+
+/** Pairs of problem and schedule; sizes 1 to 200 in each dimension, not in all at once. */
+export const optionsFor = (
+  dtypes: readonly [DTypes, ...DTypes[]],
+  refuses: readonly string[],
+  pairs: { readonly first: number; readonly count: number },
+): ConformanceOptions => ({
+  arch: "sm_90a",
+  dtypes,
+  randomSchedule,
+  refuses,
+  // Every row in some dtype.
+  sample: dtypes.length,
+  pairs: { ...pairs, most: 200, mostWork: 2 ** 18 },
+});
