@@ -2,8 +2,8 @@
 import {
   bufferOf,
   type DType,
+  epilogueKind,
   type OwnedRegister,
-  type Problem,
   type Scalar,
   type Stmt,
 } from "@tilewright/ir";
@@ -19,24 +19,6 @@ import { ownedPosition } from "./threads.ts";
 import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
-
-const isInteger = (scalar: Scalar): boolean => typeof scalar === "number" && Number.isSafeInteger(scalar);
-
-/**
- * What the epilogue computes in: f64 for f64; s32 where an s32 accumulator goes to an s32 matrix with integral scalars and no steps, so
- * that nothing is rounded; f32 for everything else.
- */
-export function epilogueKind(problem: Problem): Kind {
-  const { acc, c, d, alpha, beta, epilogue } = problem;
-  if (acc === "f64") return "f64";
-  const exact =
-    d.dtype === "s32" &&
-    (c === null || c.dtype === "s32") &&
-    isInteger(alpha) &&
-    isInteger(beta) &&
-    epilogue.length === 0;
-  return acc === "s32" && exact ? "s32" : "f32";
-}
 
 /** Instructions of each kind. */
 const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: string }>> = {
