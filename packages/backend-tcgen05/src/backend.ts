@@ -28,6 +28,7 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
+import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { kindOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -40,6 +41,7 @@ export const tcgen05: Backend = {
   summary: "tensor memory, bulk copies, pairs of blocks and cluster launch control, sm_100a and its kin",
   schedule: scheduleModel,
   showcase: { arch: "sm_100a", dtype: "bf16" },
+  ladders,
   supports,
   accepts,
   *schedules(problem, target) {

@@ -15,7 +15,7 @@ import { acceptedKind } from "./nest.ts";
 import { readSchedule, type TensorSchedule } from "./schedule.ts";
 
 /** Shared memory beside the operands: barriers of all rings, answers, an address, and the alignment of the tiles. */
-const OVERHEAD_BYTES = 1024;
+export const OVERHEAD_BYTES = 1024;
 
 interface Subject {
   readonly s: TensorSchedule;
