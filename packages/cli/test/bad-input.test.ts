@@ -92,6 +92,7 @@ describe("architectures, dtypes, backends", () => {
         "TW1811 (unsupported) at target.arch: mma: the mma backend needs sm_80 or later, not sm_70",
         "TW1802 (unsupported) at problem.a.dtype: simt: the simt backend reads and stores f32, f16, bf16; A is e4m3",
         "B is e4m3",
+        "TW1831 (unsupported) at target.arch: tcgen05: the tcgen05 backend needs tensor memory, which sm_70 has not",
       ]);
       expect(stderr).toContain("hint: use --dtype f32");
     },
