@@ -32,6 +32,7 @@ export function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
   return {
     ...plain,
     unit: s.cta,
+    multicast: [s.clusterM, s.clusterN],
     stages: s.stages,
     specialised: true,
     boxBytes: rows[s.swizzle] ?? 128,

@@ -85,6 +85,9 @@ export function roleOf(ctx: Context, what: string): RoleState {
   return role;
 }
 
+/** Whether blocks tell one another anything. */
+export const clustered = (program: TileProgram): boolean => clusterSize(program) > 1;
+
 /** Blocks of a cluster. */
 export const clusterSize = ({ launch }: TileProgram): number => launch.cluster[0] * launch.cluster[1];
 
