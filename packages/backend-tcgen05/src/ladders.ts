@@ -32,7 +32,12 @@ const steps: Ladder["steps"] = [
     change: "sched=persistent acc=2 early=on",
   },
   { name: "clc", summary: "the launch control says which tile follows", change: "sched=clc ahead=2" },
-  { name: "pair", summary: "two blocks share a tile: half the copies of B", change: "tile=256x128x64 cta=2" },
+  { name: "multicast", summary: "two tiles along m share their copies of B", change: "cluster=2x1" },
+  {
+    name: "pair",
+    summary: "two blocks share a tile, and the leader multiplies for both",
+    change: "tile=256x128x64 cta=2 cluster=1x1",
+  },
   { name: "wide pair", summary: "256 columns: all of tensor memory", change: "tile=256x256x64" },
   { name: "raster", summary: "8 tile rows at a time share tiles in L2", change: "raster=grouped:8" },
 ];
