@@ -1,5 +1,13 @@
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -82,6 +90,38 @@ describe.skipIf(reason !== null)("the bundle, unpacked", () => {
       stdout: "",
       stderr: "usage: self-test [--gpu]\n",
     });
+  });
+
+  test("sanitize runs every tool over every kernel, and says what is missing", () => {
+    const tools = join(scratch, "tools");
+    const program = (name: string, text: string) =>
+      writeFileSync(join(tools, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    mkdirSync(tools);
+    const env = { COMPUTE_SANITIZER: join(tools, "sanitizer") };
+    const none = run(join(home, "sanitize"), [], { CUDA_HOME: "/none" });
+    expect([none.status, none.stderr]).toEqual([4, expect.stringContaining("no compute-sanitizer on PATH")]);
+    program("sanitizer", "exit 0");
+    const noGpu = run(join(home, "sanitize"), [], env);
+    expect([noGpu.status, noGpu.stderr]).toEqual([4, expect.stringContaining("TW6002")]);
+    // A folder whose command line says that all is well: what is tried is the script.
+    const stage = join(scratch, "stage");
+    mkdirSync(stage);
+    copyFileSync(join(home, "sanitize"), join(stage, "sanitize"));
+    writeFileSync(join(stage, "tilewright"), "#!/bin/sh\nexit 0\n", { mode: 0o755 });
+    program("sanitizer", `[ "$2" != racecheck ] || { echo "Race reported"; exit 9; }; shift 6; exec "$@"`);
+    const one = run(join(stage, "sanitize"), ["--arch", "sm_80", "-m", "8"], env);
+    expect(one.stdout).toBe(
+      [
+        "ok: memcheck: --arch sm_80 -m 8",
+        "FAILED: racecheck: --arch sm_80 -m 8",
+        "Race reported",
+        "ok: synccheck: --arch sm_80 -m 8",
+        "ok: initcheck: --arch sm_80 -m 8",
+        "3 passed, 1 failed\n",
+      ].join("\n"),
+    );
+    expect(one.status).toBe(1);
+    expect(lastLine(run(join(stage, "sanitize"), [], env).stdout)).toBe("24 passed, 8 failed");
   });
 
   test("the GPU tests load on its Node, and are skipped without a GPU", () => {

@@ -89,6 +89,7 @@ export function contents() {
   return [
     { path: "tilewright", data: read("scripts/bundle/files/tilewright"), executable: true },
     { path: "self-test", data: read("scripts/bundle/files/self-test"), executable: true },
+    { path: "sanitize", data: read("scripts/bundle/files/sanitize"), executable: true },
     { path: "README.txt", data: Buffer.from(readme) },
     { path: "LICENSE", data: read("LICENSE") },
     {

@@ -56,6 +56,8 @@ export interface Budget {
 
 /** Code and facts around the statements: barriers and tensor memory to set up, tensor maps as parameters, another grid. */
 export interface Frame {
+  /** Blocks that shall fit an SM (`.minnctapersm`); null leaves ptxas to its own aim. */
+  blocksPerSm?(program: TileProgram): number | null;
   /** Emits what stands before the program's statements. */
   open?(ctx: Context): void;
   /** Emits what stands after them, before the kernel returns. */

@@ -77,6 +77,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const sharedBytes = shared.totalBytes + (frame.sharedBytes?.(program, shared.totalBytes) ?? 0);
   const [clusterM, clusterN] = program.launch.cluster;
   const clustered = clusterM * clusterN > 1;
+  const blocks = frame.blocksPerSm?.(program) ?? null;
 
   const builder = moduleBuilder({
     version: newer(target.minPtx, engine.ptxVersion(program)),
@@ -86,6 +87,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const entry = builder.entry(program.name, {
     params: params.map(declared),
     maxntid: [program.launch.threads, 1, 1],
+    ...(blocks === null ? {} : { minnctapersm: blocks }),
     ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
   });
   const ctx = new Context(program, target, engine, entry, shared);

@@ -28,6 +28,11 @@ export interface ConformanceOptions {
   readonly sameArithmetic?: Oracles["sameArithmetic"];
   /** Codes of the reasons for which the backend refuses problems of the table: each must occur, and no other. */
   readonly refuses: readonly string[];
+  /**
+   * One row and pair of so many runs, another one for each dtype, so that as many dtypes as this still run every row once; all of them with
+   * TILEWRIGHT_SLOW=1 and on a GPU. Everything unless given. Refusals are always asked of the whole table.
+   */
+  readonly sample?: number;
   /** Random problem x schedule pairs beside the table. */
   readonly pairs: {
     readonly first: number;
@@ -40,9 +45,10 @@ export interface ConformanceOptions {
 }
 
 /** A row that the backend serves, with its schedule; or why it does not. */
-type Planned =
-  | { readonly row: Row; readonly subject: Case }
-  | { readonly row: Row; readonly refused: readonly Diagnostic[] };
+type Verdict = { readonly subject: Case } | { readonly refused: readonly Diagnostic[] };
+
+/** `turn`: when the row is in the sample; the same row has consecutive turns in consecutive dtypes. */
+type Planned = Verdict & { readonly row: Row; readonly turn: number };
 
 /** How many of the backend's own schedules the choice is among where the options make no random ones. */
 const FIRST_SCHEDULES = 4;
@@ -58,12 +64,15 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
       ...(options.sameArithmetic ? { sameArithmetic: options.sameArithmetic } : {}),
     });
     testRefusals(planned, options.refuses);
-    test.each(served(planned))("%s", (_name, subject) => {
+    test.each(served(planned, sampleOf(options)))("%s", (_name, subject) => {
       expect(checkCase(backend, subject, oracles())).toEqual([]);
     });
-    test.each(pairSeeds(options))("random problem and schedule %i", (seed) => {
-      expect(checkCase(backend, randomPair(backend, target, options, seed), oracles())).toEqual([]);
-    });
+    test.each(pairSeeds(options).filter((seed) => seed % sampleOf(options) === 0))(
+      "random problem and schedule %i",
+      (seed) => {
+        expect(checkCase(backend, randomPair(backend, target, options, seed), oracles())).toEqual([]);
+      },
+    );
     // Said, not silent: without it nothing here knows whether the texts assemble.
     test.skipIf(!hasPtxas)("ptxas takes all of these texts", () => expect(hasPtxas).toBe(true));
   });
@@ -76,7 +85,7 @@ export async function conformanceOnGpu(backend: Backend, options: ConformanceOpt
   describe.skipIf(gpus.length === 0)(`${backend.id} on a GPU, ${options.arch}`, () => {
     const devices = openDevices(options.arch, ["emulator", "cuda"]);
     const oracles = (): Oracles => ({ emulator: devices.get("emulator"), gpu: devices.get("cuda") });
-    test.each(served(plan(backend, target, options)))("%s", (_name, subject) => {
+    test.each(served(plan(backend, target, options), 1))("%s", (_name, subject) => {
       expect(checkCase(backend, subject, oracles())).toEqual([]);
     });
     test.each(pairSeeds(options))("random problem and schedule %i", (seed) => {
@@ -107,8 +116,15 @@ function openDevices(arch: string, kinds: readonly ("emulator" | "cuda")[]): { g
   };
 }
 
-const served = (planned: readonly Planned[]): readonly (readonly [string, Case])[] =>
-  planned.flatMap((entry) => ("subject" in entry ? [[entry.row.name, entry.subject] as const] : []));
+const served = (planned: readonly Planned[], sample: number): readonly (readonly [string, Case])[] =>
+  planned.flatMap((entry) =>
+    "subject" in entry && entry.turn % sample === 0 ? [[entry.row.name, entry.subject] as const] : [],
+  );
+
+const everything = process.env.TILEWRIGHT_SLOW === "1";
+
+/** One entry of so many runs. */
+const sampleOf = ({ sample = 1 }: ConformanceOptions): number => (everything ? 1 : sample);
 
 const pairSeeds = ({ pairs }: ConformanceOptions): readonly number[] =>
   Array.from({ length: pairs.count }, (_, i) => pairs.first + i);
@@ -120,9 +136,9 @@ function plan(backend: Backend, target: Target, options: ConformanceOptions): re
     const prefix = (row: Row): Row => ({ ...row, name: `${nameOf(types)}: ${row.name}` });
     const rows = problemTable(types, seed).map(prefix);
     return [
-      ...rows.map((row, j) => planRow(backend, target, options, row, seed * 1000 + j)),
-      ...tileEdges(backend, target, types, seed).map((entry) => ({ ...entry, row: prefix(entry.row) })),
-    ];
+      ...rows.map((row, j) => ({ ...planRow(backend, target, options, row, seed * 1000 + j), row })),
+      ...tileEdges(backend, target, types, seed).map(([row, subject]) => ({ row: prefix(row), subject })),
+    ].map((entry, j) => ({ ...entry, turn: seed + j }));
   });
 }
 
@@ -132,10 +148,10 @@ function planRow(
   options: ConformanceOptions,
   row: Row,
   seed: number,
-): Planned {
+): Verdict {
   const { problem, split } = row;
   const verdict = backend.accepts(problem, target);
-  if (!verdict.ok) return { row, refused: verdict.error };
+  if (!verdict.ok) return { refused: verdict.error };
   const random = createRandom(seed);
   // A third with what users get, the others with anything legal.
   const chosen =
@@ -144,10 +160,9 @@ function planRow(
       : options.randomSchedule(random, problem, target);
   const schedule = split === undefined || !("split" in chosen) ? chosen : { ...chosen, split };
   const refused = backend.check(problem, schedule, target);
-  if (refused.length > 0) return { row, refused };
+  if (refused.length > 0) return { refused };
   const { data, scalars, memory } = row;
   return {
-    row,
     subject: {
       problem,
       schedule,
@@ -181,25 +196,30 @@ function ownSchedule(backend: Backend, problem: Problem, target: Target, random:
 }
 
 /** Tiles of the backend's schedules for a middling problem; sizes one less and one more than each in every dimension. */
-function tileEdges(backend: Backend, target: Target, types: DTypes, seed: number): readonly Planned[] {
+function tileEdges(
+  backend: Backend,
+  target: Target,
+  types: DTypes,
+  seed: number,
+): readonly (readonly [Row, Case])[] {
   const middling = problemOf({ ...requestTypes(types), m: 300, n: 300, k: 300 });
   if (!backend.accepts(middling, target).ok) return [];
   const byTile = new Map<string, Schedule>();
   for (const schedule of firstSchedules(backend, middling, target, 64))
     if (byTile.size < 3 && !byTile.has(String(schedule.tile))) byTile.set(String(schedule.tile), schedule);
-  return [...byTile.values()].flatMap((schedule, i): Planned[] => {
+  return [...byTile.values()].flatMap((schedule, i): (readonly [Row, Case])[] => {
     const [m = 1, n = 1, k = 1] = Array.isArray(schedule.tile) ? schedule.tile : [];
     const edges = [
       [-1, 1, 1],
       [1, -1, -1],
     ] as const;
-    return edges.flatMap(([dm, dn, dk], j): Planned[] => {
+    return edges.flatMap(([dm, dn, dk], j): (readonly [Row, Case])[] => {
       const size = { m: Math.max(1, m + dm), n: Math.max(1, n + dn), k: Math.max(1, 2 * k + dk) };
       const problem = problemOf({ ...requestTypes(types), ...size });
       const name = `edge of the tile ${m}x${n}x${k}: ${size.m} x ${size.n} x ${size.k}`;
       const row = { name, problem };
       if (backend.check(problem, schedule, target).length > 0) return [];
-      return [{ row, subject: { problem, schedule, target, seed: seed * 100 + i * 2 + j } }];
+      return [[row, { problem, schedule, target, seed: seed * 100 + i * 2 + j }]];
     });
   });
 }

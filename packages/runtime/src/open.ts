@@ -42,7 +42,7 @@ export interface OpenDeviceOptions {
  * Few, so that persistent kernels, whose grid follows the number of multiprocessors, walk several tiles per block already on small problems;
  * that walk is what a test wants to see. Two clusters of two.
  */
-export const defaultEmulatorSms = 4;
+const defaultEmulatorSms = 4;
 
 /** The row of the target table for an architecture: its own, else the newest of its generation or before. */
 function targetFor(arch: Arch): Target | undefined {

@@ -53,8 +53,8 @@ const viewOf = (bytes: Uint8Array | undefined): DataView => {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 };
 export const u64 = (bytes: Uint8Array | undefined): bigint => viewOf(bytes).getBigUint64(0, true);
-export const u32 = (bytes: Uint8Array | undefined): number => viewOf(bytes).getUint32(0, true);
-export const f32 = (bytes: Uint8Array | undefined): number => viewOf(bytes).getFloat32(0, true);
+const u32 = (bytes: Uint8Array | undefined): number => viewOf(bytes).getUint32(0, true);
+const f32 = (bytes: Uint8Array | undefined): number => viewOf(bytes).getFloat32(0, true);
 
 /** `d[i, j] = alpha * sum_l a[i, l] * b[l, j]` in fp32, all row-major without padding, one thread an element: grid (n, m), block 1. */
 export const gemmPtx = `.version 6.0

@@ -1,8 +1,16 @@
 /** What fp32 multiply-adds on CUDA cores bring to lowering: fragments widened to f32 registers, and the walk over them. */
 import { type Engine, lowerToModuleWith, lowerWith } from "@tilewright/codegen";
-import type { Target, TileProgram } from "@tilewright/ir";
+import { type DType, sizeOf, type Target, type TileProgram } from "@tilewright/ir";
 import { loadFragment } from "./fragments.ts";
 import { lowerMultiply } from "./multiply.ts";
+
+/** What the kernel reads and stores, with repetitions. */
+const dtypesOf = ({ buffers, problem }: TileProgram): readonly DType[] => [
+  ...buffers.map(({ dtype }) => dtype),
+  ...problem.epilogue.flatMap((step) =>
+    "operand" in step ? [step.operand.dtype] : "dtype" in step ? [step.dtype] : [],
+  ),
+];
 
 const engine: Engine = {
   // 6.3 brought nothing we use, but is the oldest that current drivers are tested with for sm_70.
@@ -17,7 +25,10 @@ const engine: Engine = {
     "shared -> register direct": loadFragment,
   },
   rings: {},
-  frame: {},
+  frame: {
+    // Left alone, ptxas 13.0 lowers its register aim for kernels with 16-bit values, and meets it by spilling some.
+    blocksPerSm: (program) => (dtypesOf(program).some((dtype) => sizeOf(dtype) < 4) ? 1 : null),
+  },
 };
 
 /** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */

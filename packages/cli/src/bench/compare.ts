@@ -2,7 +2,7 @@
 import type { BenchRecord, RecordContender } from "./record.ts";
 import { shapeText } from "./shapes.ts";
 
-export type Verdict = "faster" | "slower" | "same" | "new" | "gone";
+type Verdict = "faster" | "slower" | "same" | "new" | "gone";
 
 export interface Change {
   readonly shape: string;

@@ -18,7 +18,7 @@ import { sha256 } from "../files/hash.ts";
 import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
 import { readShapes, type Shape, shapeText } from "./shapes.ts";
 
-export interface Candidate {
+interface Candidate {
   readonly name: string;
   readonly artifact: Artifact;
 }

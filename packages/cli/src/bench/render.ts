@@ -23,7 +23,7 @@ const columns: readonly Column[] = [
 
 const percent = (value: number | null): string => (value === null ? "" : value.toFixed(1));
 
-export const ratioText = ({ value, low, high }: RecordRatio): string =>
+const ratioText = ({ value, low, high }: RecordRatio): string =>
   `${value.toFixed(3)} [${low.toFixed(3)} ${high.toFixed(3)}]`;
 
 function rowOf(record: BenchRecord, contender: RecordContender, head: boolean): Row {

@@ -36,7 +36,7 @@ export interface HostBuffer {
 }
 
 /** Most bytes that the buffers of one launch take together: the emulator's device memory. */
-export const memoryLimit = 2 ** 30;
+const memoryLimit = 2 ** 30;
 
 type Random = Extract<
   LaunchBuffer["fill"],
@@ -73,7 +73,7 @@ function randomElements(type: ElementType, count: number, fill: Random): Uint8Ar
 }
 
 /** Why a scalar is no value of a type; null if it is one. */
-export function scalarProblem(type: ElementType, value: Scalar): string | null {
+function scalarProblem(type: ElementType, value: Scalar): string | null {
   const number = scalarValue(value);
   if (!isIntegral(type)) return null;
   if (typeof number === "number" && !Number.isInteger(number)) return `${value} is no integer`;

@@ -9,7 +9,7 @@ import { bitsOfElement, decodeElements, type ElementType, elementBytes } from ".
 import type { Launch } from "./schema.ts";
 
 /** One element that differs. */
-export interface Difference {
+interface Difference {
   /** Its place in memory, and by axis. */
   readonly index: number;
   readonly position: readonly number[];

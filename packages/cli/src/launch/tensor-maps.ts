@@ -39,7 +39,7 @@ export const tensorMapSchema = z
   })
   .describe("a tiled tensor map");
 
-export type LaunchTensorMap = z.output<typeof tensorMapSchema>;
+type LaunchTensorMap = z.output<typeof tensorMapSchema>;
 type Maps = Readonly<Record<string, LaunchTensorMap>>;
 
 function specOf(map: LaunchTensorMap, base: bigint): TensorMapSpec {

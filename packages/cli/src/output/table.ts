@@ -6,7 +6,7 @@ export interface Column {
   readonly align?: "left" | "right";
 }
 
-export interface Cell {
+interface Cell {
   readonly text: string;
   readonly style?: Style;
 }

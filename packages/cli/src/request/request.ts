@@ -25,7 +25,7 @@ export type CompileArgs = z.output<z.ZodObject<typeof compileFlags>>;
 const wishesSchema = requestSchema.omit({ problem: true }).partial();
 type FileWishes = z.output<typeof wishesSchema>;
 
-export interface Wishes {
+interface Wishes {
   readonly targets: readonly Target[];
   readonly backend: string | null;
   /** The user's schedule, as text or by field; null leaves the choice to the backend. */

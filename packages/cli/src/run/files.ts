@@ -21,7 +21,7 @@ import { loadMatrix } from "../files/load.ts";
 import type { Matrix } from "../files/tensor.ts";
 import type { Known } from "../request/request.ts";
 
-export type Which = "a" | "b" | "c";
+type Which = "a" | "b" | "c";
 export type Matrices = Readonly<Partial<Record<Which, Matrix>>>;
 
 /** Paths of --a, --b and --c. */

@@ -1,23 +1,38 @@
 /** The model's kernel of a bound program: what the IR says, and nothing of the schedule that it came from. */
 import { findAtom } from "../atoms/atoms.ts";
+import { findTensorKind } from "../atoms/tensorKinds.ts";
+import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { sizeOf } from "../dtype.ts";
 import { eachStmt } from "../tile/rewrite.ts";
-import type { Factor, Stmt, TileProgram } from "../tile/types.ts";
+import { TENSOR_LANES } from "../tile/tensor.ts";
+import type { Buffer, Factor, Stmt, TileProgram } from "../tile/types.ts";
 import type { ModelKernel } from "./kernel.ts";
 import type { Engine } from "./machine.ts";
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
+type Tiles = Extract<Stmt, { kind: "tiles" }>;
+
+/** Bytes of a sector: what a store fills or writes in parts. */
+const SECTOR = 32;
 
 const product = (factors: readonly Factor[], tiers: readonly Factor["tier"][]): number =>
   factors.reduce((size, { tier, extent }) => (tiers.includes(tier) ? size * extent : size), 1);
 
-/** What multiplies with an atom; null where the model does not know it. */
-function engineOf(name: string): Engine | null {
-  if (name === "fma") return "fma";
-  const feature = findAtom(name)?.feature;
-  if (feature === undefined) return null;
-  if (feature === "wgmma" || feature === "tcgen05") return feature;
-  return feature.startsWith("mma") ? "mma" : null;
+/** What multiplies with an atom, and the rows and columns that one instruction (warp, thread) takes; null where the model does not know it. */
+function engineOf(
+  name: string,
+  acc: Buffer,
+  unit: number,
+): { readonly engine: Engine; readonly instruction: ModelKernel["instruction"] } | null {
+  if (findTensorKind(name) !== null)
+    return { engine: "tcgen05", instruction: [Math.min(TENSOR_LANES, acc.shape[0] / unit), acc.shape[1]] };
+  const group = findWarpgroupAtom(name);
+  if (group !== null) return { engine: "wgmma", instruction: [group.m, group.n] };
+  if (acc.own === null) return null;
+  const engine = name === "fma" ? "fma" : findAtom(name)?.feature.startsWith("mma") === true ? "mma" : null;
+  if (engine === null) return null;
+  const tiers = engine === "fma" ? (["register"] as const) : (["thread", "register", "atom"] as const);
+  return { engine, instruction: [product(acc.own.rows, tiers), product(acc.own.cols, tiers)] };
 }
 
 /**
@@ -31,36 +46,58 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
   const [mma, tiles, epilogue] = [one("mma"), one("tiles"), one("epilogue")];
   const buffers = new Map(program.buffers.map((buffer) => [buffer.name, buffer]));
   const acc = buffers.get(mma?.acc.buffer ?? "");
-  const engine = mma === undefined ? null : engineOf(mma.atom);
-  if (mma === undefined || tiles === undefined || epilogue === undefined) return null;
-  if (acc === undefined || acc.own === null || engine === null) return null;
+  if (mma === undefined || tiles === undefined || epilogue === undefined || acc === undefined) return null;
+  const unit = program.launch.pair === true ? 2 : 1;
+  const found = engineOf(mma.atom, acc, unit);
+  if (found === null) return null;
 
-  const own = acc.own;
-  const threadTile = engine === "fma" ? (["register"] as const) : (["thread", "register", "atom"] as const);
   const load = stmts.find((stmt): stmt is Copy => stmt.kind === "copy" && stmt.src.buffer === "A");
-  const [ring] = program.rings;
-  const roles = stmts.filter((stmt) => stmt.kind === "role");
-  const persistent = roles.some((role) => [...eachStmt(role.body)].includes(tiles));
-  // Neighbouring lanes store neighbouring vectors.
-  const lanes = product(own.cols, ["thread"]);
+  const bulk = load === undefined || load.transport === "tma";
+  const ring = program.rings.find((each) => each.buffers.includes(load?.dst.buffer ?? ""));
   return {
-    engine,
+    ...found,
     tile: [acc.shape[0], acc.shape[1], load?.src.extent[1] ?? mma.a.extent[1]],
-    unit: 1,
-    instruction: [product(own.rows, threadTile), product(own.cols, threadTile)],
+    unit,
     threads: program.launch.threads,
     stages: ring?.slots ?? 1,
-    specialised: roles.length > 0,
+    specialised: stmts.some((stmt) => stmt.kind === "role"),
     meets: false,
-    boxBytes: 128,
-    copyVector: load === undefined || load.transport === "tma" ? 0 : load.vector[0],
-    multicast: program.launch.cluster,
+    boxBytes: bulk ? boxBytes(buffers.get(load?.dst.buffer ?? "")) : 128,
+    copyVector: bulk ? 0 : (load?.vector[0] ?? 1),
+    multicast: stmts.some((stmt) => stmt.kind === "copy" && stmt.multicast !== null)
+      ? program.launch.cluster
+      : [1, 1],
     residents: Math.max(1, residents),
-    sched: persistent ? "persistent" : "tiles",
+    sched: schedOf(tiles),
     workers: null,
-    overlap: acc.slots > 1,
-    storeBytes: Math.min(32, lanes * epilogue.vector * sizeOf(program.problem.d.dtype)),
+    // A second accumulator, or roles that take turns.
+    overlap: acc.slots > 1 || (tiles.visit?.of ?? 1) > 1,
+    storeBytes: epilogue.via === null ? storeBytes(program, epilogue, acc) : SECTOR,
     raster: tiles.raster,
     split: tiles.split?.extent ?? 1,
   };
+}
+
+function schedOf({ visit }: Tiles): ModelKernel["sched"] {
+  if (visit === null) return "tiles";
+  return visit.by === "ring" ? "clc" : "persistent";
+}
+
+/** Bytes of a row of a bulk copy's box: of a panel where the tile has some. */
+function boxBytes(tile: Buffer | undefined): number {
+  const layout = tile?.layout;
+  if (tile === undefined || layout === null || layout === undefined) return 128;
+  const contiguous = tile.shape[layout.stride[0] === 1 ? 0 : 1];
+  return Math.min(128, (layout.panels?.extent ?? contiguous) * sizeOf(tile.dtype));
+}
+
+/** Neighbouring lanes store neighbouring vectors, except where a lane holds a row. */
+function storeBytes(
+  program: TileProgram,
+  { acc, vector }: Extract<Stmt, { kind: "epilogue" }>,
+  sums: Buffer,
+): number {
+  const own = program.buffers.find(({ name }) => name === acc.buffer)?.own ?? sums.own;
+  const lanes = own === null ? 1 : product(own.cols, ["thread"]);
+  return Math.min(SECTOR, lanes * vector * sizeOf(program.problem.d.dtype));
 }

@@ -79,4 +79,14 @@ export {
 export { LANE_STRIDE, MOST_COLUMNS, TENSOR_LANES, type TensorColumns, tensorColumns } from "./tensor.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
+export { provePlan, proveProtocol } from "./verify/proof/index.ts";
+export type {
+  Action as ProtocolAction,
+  Plan as ProtocolPlan,
+  PlanRing as ProtocolRing,
+  PlanRole as ProtocolRole,
+  Step as ProtocolStep,
+} from "./verify/proof/plan.ts";
+export { planOf as protocolPlan } from "./verify/proof/planOf.ts";
+export { proofRules, type Rule as ProofRule } from "./verify/proof/rules.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";

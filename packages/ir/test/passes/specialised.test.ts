@@ -1,18 +1,11 @@
 import { describe, expect, it } from "vitest";
 import {
-  bindOwnership,
-  bindRaster,
   bindTensorLayouts,
   type Directive,
-  defineProblem,
   eachStmt,
-  elideGuards,
-  type Factor,
-  gemmNest,
   interpret,
   multicastCopies,
   multicastPeers,
-  type Pass,
   parseProgram,
   peelFirst,
   pipelineRing,
@@ -21,96 +14,11 @@ import {
   specialiseRoles,
   stageEpilogue,
   stageOperands,
-  type TileProgram,
   transactionBytes,
   verifyProgram,
   visitTiles,
 } from "../../src/index.ts";
-import { target } from "../tile/support/pipelines.ts";
-
-const sm90 = target("sm_90a");
-
-const passes: readonly Pass[] = [
-  stageOperands,
-  pipelineRing,
-  specialiseRoles,
-  visitTiles,
-  multicastCopies,
-  peelFirst,
-  stageEpilogue,
-  bindTensorLayouts,
-  bindOwnership,
-  bindRaster,
-  elideGuards,
-];
-
-interface Case {
-  readonly m: number;
-  readonly n: number;
-  readonly k: number;
-  readonly slots?: number;
-  readonly cluster?: readonly [number, number];
-  readonly b?: "row" | "col";
-  /** Math warpgroups, one above the other. */
-  readonly groups?: number;
-  readonly directives?: readonly Directive[];
-}
-
-const TILE = { m: 64, n: 16, k: 64 } as const;
-const factor = (tier: Factor["tier"], extent: number): Factor => ({ tier, extent, stride: 1 });
-
-function nestOf({
-  m,
-  n,
-  k,
-  slots = 3,
-  cluster = [1, 1],
-  b = "col",
-  groups = 1,
-  directives = [],
-}: Case): TileProgram {
-  const problem = defineProblem({
-    m,
-    n,
-    k,
-    a: { dtype: "bf16", align: 16 },
-    b: { dtype: "bf16", layout: b, align: 16 },
-    d: { dtype: "bf16", align: 16 },
-  });
-  if (!problem.ok) throw new Error(JSON.stringify(problem.error));
-  const tiles = (size: number, tile: number, blocks: number): number =>
-    Math.ceil(Math.ceil(size / tile) / blocks) * blocks;
-  return gemmNest({
-    name: "kernel",
-    arch: "sm_90a",
-    problem: problem.value,
-    nest: {
-      m: [
-        factor("grid", tiles(m, TILE.m * groups, cluster[0])),
-        { tier: "warp", extent: groups, stride: 4 },
-        factor("atom", 64),
-      ],
-      n: [factor("grid", tiles(n, TILE.n, cluster[1])), factor("atom", 16)],
-      k: [factor("block", Math.ceil(k / TILE.k)), factor("register", 4), factor("atom", 16)],
-    },
-    threads: 128 * groups + 32,
-    cluster,
-    atom: "m64n16k16.f32.bf16.bf16",
-    directives: [
-      { name: "stage", args: { operands: "ab", transport: "tma" } },
-      { name: "ring", args: { slots, prefetch: 0, ahead: 0 } },
-      { name: "roles", args: { producer: 1, math: 4 * groups } },
-      { name: "tensor", args: { swizzle: "128B" } },
-      ...directives,
-    ],
-  });
-}
-
-function bind(program: TileProgram): TileProgram {
-  const done = runPasses(program, sm90, passes);
-  if (!done.ok) throw new Error(JSON.stringify(done.error));
-  return done.value;
-}
+import { bind, type Case, nestOf, sm90 } from "../tile/support/specialised.ts";
 
 const VISIT: Directive = { name: "visit", args: { by: "stride" } };
 const PEEL: Directive = { name: "peel", args: { chunks: 1 } };

@@ -26,7 +26,7 @@ export interface FakeMatmul {
   readonly d: FakeLayout;
 }
 
-export interface FakeLayout {
+interface FakeLayout {
   readonly type: number;
   readonly rows: number;
   readonly columns: number;

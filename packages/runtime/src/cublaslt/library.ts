@@ -2,7 +2,7 @@
 import type { Result } from "@tilewright/ir";
 
 /** `cublasStatus_t` without 0, which is success. */
-export type CublasStatus = number;
+type CublasStatus = number;
 export type CublasResult<T> = Result<T, CublasStatus>;
 
 /** One proposal of the heuristic. */

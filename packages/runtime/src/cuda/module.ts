@@ -12,7 +12,7 @@ import { CudaKernel, readAttributes } from "./kernel.ts";
 import { driverTooOld } from "./versions.ts";
 
 /** Why a text made for `header` cannot run here: the driver's age and the device's capability, both at once. */
-export function textProblems(header: PtxHeader, info: CudaDeviceInfo): readonly Diagnostic[] {
+function textProblems(header: PtxHeader, info: CudaDeviceInfo): readonly Diagnostic[] {
   const problems: Diagnostic[] = [];
   const old = driverTooOld(header.version, info.driverVersion);
   if (old !== null) {

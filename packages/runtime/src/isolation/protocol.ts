@@ -6,7 +6,7 @@ import type { GemmArtifact, GemmInputs, GemmOptions, GemmResult } from "../gemm.
 import type { BenchJob, BenchOutcome, BenchStage } from "../timing/session.ts";
 
 /** A module that exports a `DriverSource`: how tests put a fake driver into the other process. */
-export interface DriverModule {
+interface DriverModule {
   /** URL. */
   readonly module: string;
   readonly name: string;

@@ -5,7 +5,7 @@
 import type { Result } from "@tilewright/ir";
 
 /** `nvmlReturn_t` without 0, which is success. */
-export type NvmlStatus = number;
+type NvmlStatus = number;
 export type NvmlResult<T> = Result<T, NvmlStatus>;
 
 /** `nvmlClockType_t`. */

@@ -46,7 +46,7 @@ export function unmeasurable(problem: Problem): readonly Diagnostic[] {
 }
 
 /** Number of sets for one set of `bytes` bytes. At least 1; fewer than wanted where memory is short. */
-export function setCount(bytes: number, l2Bytes: number, freeBytes: number): number {
+function setCount(bytes: number, l2Bytes: number, freeBytes: number): number {
   const wanted = Math.ceil((2 * l2Bytes) / bytes);
   const room = Math.floor((memoryShare * freeBytes) / bytes);
   return Math.max(1, Math.min(wanted, room, mostSets));

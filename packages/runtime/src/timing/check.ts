@@ -41,7 +41,7 @@ const latticeSide = 32;
 const chunkBytes = 16 * 2 ** 20;
 
 /** First, last, and one at random from each equal part between: ascending, each once. */
-export function sampleIndices(extent: number, count: number, seed: number): readonly number[] {
+function sampleIndices(extent: number, count: number, seed: number): readonly number[] {
   if (extent <= count) return Array.from({ length: extent }, (_, index) => index);
   const random = createRandom(seed);
   const part = extent / count;

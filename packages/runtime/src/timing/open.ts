@@ -87,7 +87,7 @@ export async function openBench(options: BenchOptions): Promise<Checked<Bench>> 
 export const culpritOf = (stage: BenchStage | null): string | null => stage?.name ?? null;
 
 /** What is left of a job when one that failed is taken out; null when nothing is to be measured any more. */
-export function without(job: BenchJob, culprit: string): BenchJob | null {
+function without(job: BenchJob, culprit: string): BenchJob | null {
   const candidates = job.candidates.filter(({ name }) => name !== culprit);
   if (candidates.length === job.candidates.length)
     return job.cublas === null ? null : { ...job, cublas: null };

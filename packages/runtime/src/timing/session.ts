@@ -123,7 +123,7 @@ export interface BenchRegime {
 }
 
 /** Of short kernels: the time of one launch among many in a graph, beside that between events. */
-export interface BenchReplay {
+interface BenchReplay {
   readonly name: string;
   readonly us: Summary;
 }

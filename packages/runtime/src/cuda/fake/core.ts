@@ -19,7 +19,7 @@ import { FakeMemory } from "./memory.ts";
 import { status } from "./rules.ts";
 
 /** What a launch sees. */
-export interface FakeLaunch {
+interface FakeLaunch {
   readonly config: CudaLaunchConfig;
   readonly params: readonly Uint8Array[];
   /** Live view of device bytes; throws where nothing is allocated. */

@@ -1,0 +1,86 @@
+/** The protocol proof on this backend's bound programs, and the faults that it finds in them. */
+import { boundProgram, plainProblem, plant, targetOf } from "@tilewright/conformance";
+import { proveProtocol } from "@tilewright/ir";
+import { describe, expect, it } from "vitest";
+import { tcgen05 } from "../src/index.ts";
+
+const arch = "sm_100a";
+const target = targetOf(arch);
+/** Twenty K chunks: more than any ring goes round. */
+const problem = plainProblem(1024, 512, 64 * 20, "bf16");
+const bound = (schedule: string) => boundProgram(tcgen05, arch, problem, schedule);
+
+describe("every schedule keeps the rules for all numbers of K chunks", () => {
+  it.each([
+    "cta=1 tile=128x128x64 acc=1 sched=tiles stages=1",
+    "cta=1 tile=128x128x64 acc=1 sched=tiles stages=3",
+    "cta=1 tile=128x128x64 acc=1 sched=persistent stages=2 early=off",
+    "cta=1 tile=128x128x64 acc=2 sched=persistent stages=3",
+    "cta=1 tile=128x128x64 acc=2 sched=clc stages=2 ahead=1",
+    "cta=2 acc=1 sched=tiles stages=2",
+    "cta=2 acc=2 sched=persistent stages=3",
+    "cta=2 acc=1 sched=persistent stages=1",
+    "cta=2 acc=2 sched=clc stages=2 ahead=1 early=off",
+    "cta=2 acc=2 sched=clc stages=3 ahead=2",
+  ])("%s", (schedule) => {
+    expect(proveProtocol(bound(schedule), target)).toEqual([]);
+  });
+});
+
+/**
+ * Changes that are no faults. Loads of the accumulator and the epilogue's statements: numbers, which the interpreter checks; copies in another
+ * order; releases and commits that come later than they could; edges of a ring that a block goes through once, so that nobody waits for them.
+ */
+const harmless = {
+  numbers: /^copy %part .* after what follows it$|^epilogue: (read of %sums|use)( \(2\))?, left out$/,
+  order: /^copy %sA .* after what follows it$/,
+  later: /^(release|commit) %sums .* after what follows it$/,
+  once: /^%sums empty edge of 5 arrivals$|^epilogue: arrive of %sums, left out$|^multiply: wait of %sums, left out$/,
+} as const;
+
+describe("planted faults", () => {
+  it("in the statements of a pair with launch control: none unseen", () => {
+    const { count, rules, unseen } = plant(
+      bound("cta=2 acc=2 sched=clc stages=2 ahead=2"),
+      target,
+      "statements",
+    );
+    expect(count).toBeGreaterThan(100);
+    expect(unseen.filter((name) => !harmless.numbers.test(name) && !harmless.order.test(name))).toEqual(
+      unseen.filter((name) => harmless.later.test(name)),
+    );
+    expect(rules).toEqual([1, 2, 4, 5, 7, 16, 17]);
+  });
+
+  it("in what their lowering does: none unseen", () => {
+    const { count, rules, unseen } = plant(
+      bound("cta=2 acc=2 sched=clc stages=2 ahead=2"),
+      target,
+      "actions",
+    );
+    expect(count).toBeGreaterThan(80);
+    expect(unseen.filter((name) => !harmless.numbers.test(name))).toEqual([]);
+    expect(rules).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17]);
+  });
+
+  it("in a block with one tile: none unseen", () => {
+    const program = bound("cta=1 tile=128x128x64 acc=1 sched=tiles stages=2");
+    for (const faults of ["statements", "actions"] as const) {
+      const { count, unseen } = plant(program, target, faults);
+      expect(count).toBeGreaterThan(50);
+      expect(unseen.filter((name) => !Object.values(harmless).some((each) => each.test(name)))).toEqual([]);
+    }
+  });
+
+  it("the answers' ring makes the accumulators' empty edge superfluous where it has one slot", () => {
+    // The scheduler's slot is free when the epilogue has read it, at the end of its tile: no role gets two tiles ahead.
+    const { unseen } = plant(
+      bound("cta=1 tile=128x128x64 acc=2 sched=clc stages=2 ahead=1"),
+      target,
+      "actions",
+    );
+    expect(unseen.filter((name) => !harmless.numbers.test(name))).toEqual([
+      "multiply: wait of %sums, left out",
+    ]);
+  });
+});

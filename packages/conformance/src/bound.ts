@@ -1,0 +1,38 @@
+/** A problem and a schedule's text to the bound program, for tests that look at the IR. */
+import {
+  type Backend,
+  type DType,
+  defineProblem,
+  formatDiagnostic,
+  type Problem,
+  runPasses,
+  scheduleCodec,
+  type TileProgram,
+} from "@tilewright/ir";
+import { targetOf } from "./random.ts";
+
+/** K-contiguous operands of one dtype, aligned for every copy. Throws where the problem is none. */
+export function plainProblem(m: number, n: number, k: number, dtype: DType): Problem {
+  const problem = defineProblem({
+    m,
+    n,
+    k,
+    a: { dtype, align: 16 },
+    b: { dtype, layout: "col", align: 16 },
+    d: { dtype, align: 16 },
+  });
+  if (!problem.ok) throw new TypeError(problem.error.map(formatDiagnostic).join("\n"));
+  return problem.value;
+}
+
+/** Throws with all reasons where the schedule is illegal or a pass refuses. */
+export function boundProgram(backend: Backend, arch: string, problem: Problem, text: string): TileProgram {
+  const target = targetOf(arch);
+  const schedule = scheduleCodec.parse(backend.schedule, text);
+  if (!schedule.ok) throw new TypeError(schedule.error.map(formatDiagnostic).join("\n"));
+  const faults = backend.check(problem, schedule.value, target);
+  if (faults.length > 0) throw new TypeError(faults.map(formatDiagnostic).join("\n"));
+  const bound = runPasses(backend.tile(problem, schedule.value, target), target, backend.passes);
+  if (!bound.ok) throw new TypeError(bound.error.map(formatDiagnostic).join("\n"));
+  return bound.value;
+}

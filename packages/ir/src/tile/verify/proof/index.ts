@@ -1,0 +1,62 @@
+/** The protocol proof: what a bound program with roles asks of barriers, engines and tensor memory, for every number of K chunks. */
+import type { Diagnostic } from "../../../diagnostics.ts";
+import type { Target } from "../../../target.ts";
+import type { TileProgram } from "../../types.ts";
+import type { Plan } from "./plan.ts";
+import { planOf } from "./planOf.ts";
+import { type Finding, proofRules } from "./rules.ts";
+import { actorsOf, run, type Sequence } from "./run.ts";
+import { orders, sequences } from "./sequences.ts";
+import { planFindings, programFindings } from "./statics.ts";
+
+/**
+ * Every rule that the program breaks, with its first finding; empty when all hold for every number of K chunks from 0 to slots + 2 and, where
+ * blocks stay, for sequences of tiles with different numbers. Of programs without roles (`protocolPlan` gives null) only what does not
+ * depend on rings is checked: their rings are `ringProtocol`'s. The program must pass `verifyProgram`.
+ */
+export function proveProtocol(program: TileProgram, target: Target | null = null): readonly Diagnostic[] {
+  const findings = [...programFindings(program, target)].map((finding) => [finding, null] as const);
+  const plan = planOf(program);
+  return firstOfEach([...findings, ...(plan === null ? [] : broken(plan))]);
+}
+
+/** The same for a plan by itself: what a lowering that does these actions would break. */
+export const provePlan = (plan: Plan): readonly Diagnostic[] => firstOfEach(broken(plan));
+
+type Found = readonly [Finding, Sequence | null];
+
+function firstOfEach(found: Iterable<Found>): readonly Diagnostic[] {
+  const first = new Map<string, Diagnostic>();
+  for (const [{ rule, at, message, hint }, sequence] of found) {
+    const { code, number, name } = proofRules[rule];
+    if (first.has(code)) continue;
+    const when = sequence === null ? "" : `with ${sequence.join(", ")} K chunks: `;
+    first.set(code, {
+      code,
+      kind: "invalid",
+      at,
+      message: `${when}${message} (rule ${number}, ${name})`,
+      hint,
+    });
+  }
+  return [...first.values()];
+}
+
+/** What breaks in a plan: whatever runs, and then the first finding of each sequence, shortest sequences first. */
+function* broken(plan: Plan): Iterable<Found> {
+  for (const finding of planFindings(plan)) yield [finding, null];
+  // Without a number of chunks there is nothing to count by; `programFindings` says so.
+  if (plan.chunks === 0 && plan.rings.some(({ chunked }) => chunked)) return;
+  const slots = Math.max(...plan.rings.map((ring) => ring.slots));
+  const stays = plan.roles.some(({ body }) =>
+    body.some((step) => step.kind === "tiles" && step.visit !== null),
+  );
+  const all = orders(actorsOf(plan).length);
+  for (const sequence of sequences(slots, stays))
+    for (const order of all) {
+      const finding = run(plan, sequence, order);
+      if (finding === null) continue;
+      yield [finding, sequence];
+      break;
+    }
+}

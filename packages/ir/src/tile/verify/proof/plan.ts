@@ -1,0 +1,149 @@
+/**
+ * What a bound program with roles asks of the hardware's synchronisation: every statement as the actions that its lowering stands for, with
+ * their counts, bytes, blocks and fences. This is the contract of lowerings, and what the proof runs; faults planted here are those that a
+ * lowering could have.
+ */
+import type { Cond, Expr, Stmt } from "../../types.ts";
+
+export type EdgeName = "full" | "empty";
+
+/**
+ * Blocks of a cluster that an action reaches. `leader`: the first of the pair, or the block itself where there is none. `pair`: both. `peers`: those
+ * into whose slots this block copies. `m`, `n`: those along an axis of the cluster.
+ */
+export type Reach = "own" | "leader" | "pair" | "peers" | "m" | "n";
+
+interface Common {
+  /** The statement that the action comes from; null for what stands around all of them. */
+  readonly stmt: Stmt | null;
+  /** Of a pair's blocks only the leader does it. */
+  readonly leader?: boolean;
+  /** Threads that have to execute it together: one, or whole warps (`.sync.aligned`). */
+  readonly lanes: "one" | "warps";
+}
+
+interface OnRing {
+  readonly ring: string;
+  /** Its chunk; null: the one that the role has acquired or waited for last. */
+  readonly at: Expr | null;
+}
+
+export type Action = Common &
+  /** The role comes to this statement of the ring. */
+  (
+    | ({ readonly kind: "mark"; readonly event: "acquire" | "commit" | "wait" | "release" } & OnRing)
+    /** Spin on the parity of chunk `at`'s phase; `lag`: phases before that (a producer waits for the slot's last tenant). */
+    | ({
+        readonly kind: "wait";
+        readonly edge: EdgeName;
+        readonly lag: 0 | 1;
+      } & OnRing)
+    /** One arrival at the full edge of each block in `reach`, which will not be complete before `bytes` have come. */
+    | ({ readonly kind: "expect"; readonly bytes: number; readonly reach: Reach } & OnRing)
+    /** An engine writes the slot in the blocks of `reach`, and its `bytes` count at the full edge of `signal`. */
+    | ({
+        readonly kind: "copy";
+        readonly bytes: number;
+        readonly reach: Reach;
+        readonly signal: "destination" | "leader";
+      } & OnRing)
+    | ({
+        readonly kind: "arrive";
+        readonly edge: EdgeName;
+        readonly count: number;
+        readonly reach: Reach;
+      } & OnRing)
+    /** Arrive when the matrix instructions issued so far are done. */
+    | ({
+        readonly kind: "commit";
+        readonly edge: EdgeName;
+        readonly count: number;
+        readonly reach: Reach;
+        readonly group: 1 | 2;
+      } & OnRing)
+    /** Threads read the slot. `pending`: the loads are only done at the next `loaded`. */
+    | ({ readonly kind: "read"; readonly proxy: "generic" | "tensor"; readonly pending: boolean } & OnRing)
+    /** Matrix instructions read slots of operand rings and write a slot of an accumulator ring (null: registers). */
+    | {
+        readonly kind: "multiply";
+        readonly operands: readonly OnRing[];
+        readonly sums: OnRing | null;
+        readonly group: 1 | 2;
+      }
+    /** The loads from tensor memory so far are done; the matrix instructions that read the ring up to chunk `at` are. */
+    | { readonly kind: "loaded" }
+    /** Registers that were loaded are read. */
+    | { readonly kind: "use" }
+    | ({ readonly kind: "drain" } & OnRing)
+    | { readonly kind: "fence"; readonly what: "tensor after" | "tensor before" | "async" | "init" }
+    /** Threads write a staging tile; a bulk store reads it; the stores so far have read what they store. */
+    | { readonly kind: "stage"; readonly buffer: string }
+    | { readonly kind: "store"; readonly buffer: string }
+    | { readonly kind: "stored" }
+    /** All threads of the role meet. */
+    | { readonly kind: "gather" }
+    /** All threads of all blocks of the cluster meet. */
+    | { readonly kind: "meet" }
+    | { readonly kind: "init" }
+    | { readonly kind: "alloc" | "dealloc"; readonly columns: number; readonly group: 1 | 2 }
+    | { readonly kind: "relinquish"; readonly group: 1 | 2 }
+  );
+
+export type ActionKind = Action["kind"];
+
+export type Step =
+  | { readonly kind: "do"; readonly actions: readonly Action[] }
+  | {
+      readonly kind: "tiles";
+      /** Variable that counts the tiles of a block that stays; null where a block has one. */
+      readonly visit: string | null;
+      readonly turn: number;
+      readonly of: number;
+      readonly body: readonly Step[];
+    }
+  | {
+      readonly kind: "for";
+      readonly variable: string;
+      readonly from: Expr;
+      readonly to: Expr;
+      /** Whether the bounds count K chunks: they then follow the number at hand. */
+      readonly chunks: boolean;
+      readonly body: readonly Step[];
+    }
+  | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Step[] };
+
+export interface PlanRole {
+  readonly name: string;
+  readonly warps: number;
+  /** Of a pair's blocks only the leader runs it. */
+  readonly leader: boolean;
+  readonly body: readonly Step[];
+}
+
+export interface PlanRing {
+  readonly name: string;
+  readonly slots: number;
+  /** Counts with which its barriers are initialised. */
+  readonly arrivals: Readonly<Record<EdgeName, number>>;
+  /** Whether its chunks are K chunks, numbered through over the tiles of a block that stays; else one a tile. */
+  readonly chunked: boolean;
+  /** Axes of the cluster along which blocks copy into each other's slots. */
+  readonly shared: readonly ("m" | "n")[];
+  /** Slots are written by the launch control: threads read them, and the async proxy writes them again. */
+  readonly answers: boolean;
+}
+
+export interface Plan {
+  /** Blocks of the cluster, along m and n. */
+  readonly cluster: readonly [number, number];
+  readonly pair: boolean;
+  /** K chunks of the program as it stands: what bounds and numbers in it are made of. */
+  readonly chunks: number;
+  readonly rings: readonly PlanRing[];
+  readonly roles: readonly PlanRole[];
+  /** Done by the first warp of each block before the roles begin, and after all of them have ended. */
+  readonly begin: readonly Action[];
+  readonly end: readonly Action[];
+  /** Columns of tensor memory that the tiles take. */
+  readonly columns: number;
+}

@@ -1,0 +1,386 @@
+/** The plan of a bound program: which actions its statements stand for. */
+import { sizeOf } from "../../../dtype.ts";
+import { transactionBytes } from "../../../launch/tensor-copies.ts";
+import { freeVars } from "../../expr.ts";
+import { childrenOf, eachStmt } from "../../rewrite.ts";
+import { tensorColumns } from "../../tensor.ts";
+import type { Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
+import { chunkCount } from "../chunks.ts";
+import type { Action, Plan, PlanRing, PlanRole, Reach, Step } from "./plan.ts";
+
+type Role = Extract<Stmt, { kind: "role" }>;
+type Copy = Extract<Stmt, { kind: "copy" }>;
+
+/** Warps of a warpgroup, which arrives once. */
+const WARPGROUP = 4;
+/** Bytes of an answer of the launch control (PTX ISA, clusterlaunchcontrol.try_cancel). */
+const ANSWER_BYTES = 16;
+
+/** What the actions of a program are made with. */
+interface Context {
+  readonly program: TileProgram;
+  readonly pair: boolean;
+  readonly ringOf: ReadonlyMap<string, Ring>;
+  readonly rings: ReadonlyMap<string, Ring>;
+}
+
+/**
+ * Null for programs whose rings have no mbarriers between roles: there all threads of the block meet at barriers, which `ringProtocol` proves.
+ */
+export function planOf(program: TileProgram): Plan | null {
+  const roles = [...eachStmt(program.body)].filter((stmt): stmt is Role => stmt.kind === "role");
+  const edges = program.rings.flatMap((ring) => [ring.full, ring.empty]);
+  if (roles.length === 0 || edges.length === 0 || edges.some((edge) => edge?.kind !== "mbarrier"))
+    return null;
+  const pair = program.launch.pair === true;
+  const ctx: Context = {
+    program,
+    pair,
+    rings: new Map(program.rings.map((ring) => [ring.name, ring])),
+    ringOf: new Map(program.rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const))),
+  };
+  const { columns } = tensorColumns(program);
+  const blocks = program.launch.cluster[0] * program.launch.cluster[1];
+  return {
+    cluster: program.launch.cluster,
+    pair,
+    chunks: chunkCount(program) ?? 0,
+    rings: program.rings.map((ring) => ringPlan(ctx, ring)),
+    roles: roles.map((role) => rolePlan(ctx, role)),
+    begin: beginning(columns, pair),
+    end: ending(columns, pair, blocks),
+    columns,
+  };
+}
+
+const frame = { stmt: null, lanes: "warps" } as const;
+const meet: Action = { ...frame, kind: "meet" };
+
+/** Barriers are there, and tensor memory is, before any role begins. */
+function beginning(columns: number, pair: boolean): readonly Action[] {
+  const group = pair ? 2 : 1;
+  const init: readonly Action[] = [
+    { ...frame, kind: "init", lanes: "one" },
+    { ...frame, kind: "fence", what: "init", lanes: "one" },
+  ];
+  if (columns === 0) return [...init, meet];
+  return [
+    ...init,
+    { ...frame, kind: "alloc", columns, group },
+    { ...frame, kind: "relinquish", group },
+    { ...frame, kind: "fence", what: "tensor before" },
+    meet,
+    { ...frame, kind: "fence", what: "tensor after" },
+  ];
+}
+
+/** All roles of all blocks have ended before tensor memory goes, or a block that others reach into. */
+function ending(columns: number, pair: boolean, blocks: number): readonly Action[] {
+  const group = pair ? 2 : 1;
+  const free: readonly Action[] = [
+    { ...frame, kind: "fence", what: "tensor after" },
+    { ...frame, kind: "dealloc", columns, group },
+  ];
+  if (columns > 0) return [{ ...frame, kind: "fence", what: "tensor before" }, meet, ...free];
+  return blocks > 1 ? [meet] : [];
+}
+
+function ringPlan({ program }: Context, ring: Ring): PlanRing {
+  const count = (edge: Ring["full"]): number => (edge?.kind === "mbarrier" ? edge.arrivals : 0);
+  const shared = new Set<"m" | "n">();
+  let chunked = false;
+  const walk = (stmts: readonly Stmt[], loops: readonly string[]): void => {
+    for (const stmt of stmts) {
+      if (stmt.kind === "copy" && stmt.multicast !== null && ring.buffers.includes(stmt.dst.buffer))
+        shared.add(stmt.multicast);
+      if ("at" in stmt && stmt.ring === ring.name) {
+        const used = freeVars(stmt.at);
+        chunked ||= loops.some((name) => used.has(name));
+      }
+      walk(childrenOf(stmt), stmt.kind === "for" ? [...loops, stmt.var] : loops);
+    }
+  };
+  walk(program.body, []);
+  return {
+    name: ring.name,
+    slots: ring.slots,
+    arrivals: { full: count(ring.full), empty: count(ring.empty) },
+    chunked,
+    shared: [...shared],
+    answers: ring.transport === "clc",
+  };
+}
+
+function rolePlan(ctx: Context, role: Role): PlanRole {
+  const staged = [...eachStmt(role.body)].some((s) => s.kind === "epilogue" && s.via !== null);
+  const body = stepsOf(ctx, role, role.body, []);
+  return {
+    name: role.name,
+    warps: role.warps,
+    leader: role.leader === true,
+    // A non-persistent program has its tiles around the roles: the role then has the one tile of the block.
+    body: [
+      ...(body.some(({ kind }) => kind === "tiles")
+        ? body
+        : [{ kind: "tiles", visit: null, turn: 0, of: 1, body } as const]),
+      ...(staged ? [{ kind: "do", actions: [{ ...frame, kind: "stored" }] } as const] : []),
+    ],
+  };
+}
+
+function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: readonly Stmt[]): readonly Step[] {
+  return stmts.flatMap((stmt): readonly Step[] => {
+    const inner = (): readonly Step[] => stepsOf(ctx, role, childrenOf(stmt), [...within, stmt]);
+    switch (stmt.kind) {
+      case "tiles":
+        return [
+          {
+            kind: "tiles",
+            visit: stmt.visit?.var ?? null,
+            turn: stmt.visit?.turn ?? 0,
+            of: stmt.visit?.of ?? 1,
+            body: inner(),
+          },
+        ];
+      case "for": {
+        const chunks = [...eachStmt(stmt.body)].some((s) => "at" in s && freeVars(s.at).has(stmt.var));
+        const body = inner();
+        return body.length === 0
+          ? []
+          : [{ kind: "for", variable: stmt.var, from: stmt.from, to: stmt.to, chunks, body }];
+      }
+      case "if":
+        return [{ kind: "if", cond: stmt.cond, body: inner() }];
+      case "combine":
+      case "role":
+        return inner();
+      default: {
+        const actions = actionsOf(ctx, role, stmt, within);
+        if (actions.length === 0) return [];
+        const doing: Step = { kind: "do", actions };
+        return stmt.kind === "copy" && stmt.when !== null
+          ? [{ kind: "if", cond: stmt.when, body: [doing] }]
+          : [doing];
+      }
+    }
+  });
+}
+
+/** The chunk that a view of a ring's buffer is in, as its slot says; null where there is one slot only. */
+const chunkOf = (view: View): Expr | null => (view.slot.kind === "mod" ? view.slot.lhs : null);
+
+function actionsOf(ctx: Context, role: Role, stmt: Stmt, within: readonly Stmt[]): readonly Action[] {
+  switch (stmt.kind) {
+    case "acquire":
+      return [mark(stmt), ...acquire(ctx, stmt)];
+    case "commit":
+      return [...commit(ctx, stmt), mark(stmt)];
+    case "wait":
+      return [
+        mark(stmt),
+        { stmt, lanes: "warps", kind: "wait", edge: "full", lag: 0, ring: stmt.ring, at: stmt.at },
+        ...fenceAfter(ctx, stmt, role),
+      ];
+    case "release":
+      return [...release(ctx, role, stmt), mark(stmt)];
+    case "copy":
+      return copy(ctx, stmt, within);
+    case "mma":
+      return multiply(ctx, stmt, stmt.acc, [stmt.a, stmt.b]);
+    case "fill":
+      // The first matrix instruction of a tile overwrites: to the protocol that is a write like any other.
+      return isTensor(ctx, stmt.dst.buffer) ? multiply(ctx, stmt, stmt.dst, []) : [];
+    case "fetch": {
+      const on = { stmt, ring: stmt.ring, at: stmt.at, lanes: "one" } as const;
+      const reach: Reach = ctx.pair ? "pair" : "own";
+      return [
+        { ...on, kind: "expect", bytes: ANSWER_BYTES, reach },
+        { ...on, kind: "copy", bytes: ANSWER_BYTES, reach, signal: "destination" },
+      ];
+    }
+    case "next":
+      return [
+        {
+          stmt,
+          lanes: "warps",
+          kind: "read",
+          proxy: "generic",
+          pending: false,
+          ring: stmt.ring,
+          at: stmt.at,
+        },
+        ...(ctx.rings.get(stmt.ring)?.transport === "clc"
+          ? [{ stmt, lanes: "warps", kind: "fence", what: "async" } as const]
+          : []),
+      ];
+    case "epilogue":
+      return [
+        ...(isLoaded(ctx, stmt.acc.buffer) ? [{ stmt, lanes: "warps", kind: "use" } as const] : []),
+        ...(stmt.via === null ? [] : staged(ctx, stmt, stmt.via)),
+      ];
+    default:
+      return [];
+  }
+}
+
+const mark = (stmt: Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>): Action => ({
+  stmt,
+  lanes: "warps",
+  kind: "mark",
+  event: stmt.kind,
+  ring: stmt.ring,
+  at: stmt.at,
+});
+
+const usesTensorMemory = (ctx: Context, role: Role): boolean =>
+  [...eachStmt(role.body)].some(
+    (s) =>
+      (s.kind === "mma" && isTensor(ctx, s.acc.buffer)) || (s.kind === "copy" && isTensor(ctx, s.src.buffer)),
+  );
+
+const isTensor = ({ program }: Context, buffer: string): boolean =>
+  program.buffers.some(({ name, space }) => name === buffer && space === "tensor");
+
+/** Whether a register tile is loaded from tensor memory. */
+const isLoaded = (ctx: Context, buffer: string): boolean =>
+  [...eachStmt(ctx.program.body)].some(
+    (s) => s.kind === "copy" && s.dst.buffer === buffer && isTensor(ctx, s.src.buffer),
+  );
+
+/** What comes behind a wait of a role that then touches tensor memory, or shared memory that matrix instructions read. */
+const fenceAfter = (ctx: Context, stmt: Extract<Stmt, { kind: "wait" }>, role: Role): readonly Action[] =>
+  usesTensorMemory(ctx, role) && ctx.rings.get(stmt.ring)?.transport !== "clc"
+    ? [{ stmt, lanes: "warps", kind: "fence", what: "tensor after" }]
+    : [];
+
+function acquire(ctx: Context, stmt: Extract<Stmt, { kind: "acquire" }>): readonly Action[] {
+  const ring = ctx.rings.get(stmt.ring);
+  const on = { stmt, ring: stmt.ring, at: stmt.at } as const;
+  const free: Action = { ...on, lanes: "warps", kind: "wait", edge: "empty", lag: 1 };
+  if (ring?.transport === "tcgen05.mma")
+    return [free, { stmt, lanes: "warps", kind: "fence", what: "tensor after" }];
+  if (ring?.transport !== "tma") return [free];
+  // Of a pair the leader expects the bytes of both blocks.
+  const bytes = transactionBytes(ctx.program, ring);
+  return [free, { ...on, lanes: "one", leader: true, kind: "expect", bytes, reach: "own" }];
+}
+
+function commit(ctx: Context, stmt: Extract<Stmt, { kind: "commit" }>): readonly Action[] {
+  const ring = ctx.rings.get(stmt.ring);
+  const on = { stmt, ring: stmt.ring, at: stmt.at, lanes: "one", edge: "full", count: 1 } as const;
+  switch (ring?.transport) {
+    case "tcgen05.mma":
+      return [{ ...on, kind: "commit", reach: ctx.pair ? "pair" : "own", group: ctx.pair ? 2 : 1 }];
+    case "tma":
+    case "clc":
+      return [];
+    default:
+      return [{ ...on, kind: "arrive", reach: "own" }];
+  }
+}
+
+function release(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "release" }>): readonly Action[] {
+  const ring = ctx.rings.get(stmt.ring);
+  const on = { stmt, ring: stmt.ring, at: stmt.at, edge: "empty" } as const;
+  const stmts = [...eachStmt(role.body)];
+  const reads = (space: "tensor" | "register"): boolean =>
+    stmts.some(
+      (s) =>
+        s.kind === "mma" &&
+        isTensor(ctx, s.acc.buffer) === (space === "tensor") &&
+        [s.a.buffer, s.b.buffer].some((b) => ctx.ringOf.get(b) === ring),
+    );
+  if (reads("tensor"))
+    return [
+      {
+        ...on,
+        lanes: "one",
+        kind: "commit",
+        count: 1,
+        reach: ctx.pair ? "pair" : "peers",
+        group: ctx.pair ? 2 : 1,
+      },
+    ];
+  if (ring?.transport === "tcgen05.mma")
+    return [
+      { stmt, lanes: "warps", kind: "fence", what: "tensor before" },
+      { ...on, lanes: "one", kind: "arrive", count: role.warps, reach: "leader" },
+    ];
+  if (stmts.some((s) => s.kind === "next" && s.ring === stmt.ring))
+    return [{ ...on, lanes: "one", kind: "arrive", count: role.warps, reach: "leader" }];
+  const count = Math.max(1, Math.ceil(role.warps / WARPGROUP));
+  const arrive: Action = { ...on, lanes: "one", kind: "arrive", count, reach: "peers" };
+  // Matrix instructions that accumulate in registers are waited for by their warps.
+  return reads("register")
+    ? [{ stmt, lanes: "warps", kind: "drain", ring: stmt.ring, at: stmt.at }, arrive]
+    : [arrive];
+}
+
+/** Bytes of a view that come to one block: a pair's halves go one to each. */
+function bytesOf(ctx: Context, view: View): number {
+  const buffer = ctx.program.buffers.find(({ name }) => name === view.buffer);
+  if (buffer === undefined) return 0;
+  const halves = buffer.halves === undefined ? 1 : 2;
+  return (view.extent[0] * view.extent[1] * sizeOf(buffer.dtype)) / halves;
+}
+
+function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Action[] {
+  const into = ctx.ringOf.get(stmt.dst.buffer);
+  const from = ctx.ringOf.get(stmt.src.buffer);
+  if (into !== undefined) {
+    const [m, n] = ctx.program.launch.cluster;
+    const peers = stmt.multicast === null ? 1 : stmt.multicast === "m" ? m : n;
+    const bytes = bytesOf(ctx, stmt.dst) / peers;
+    const on = { stmt, lanes: "one", ring: into.name, at: chunkOf(stmt.dst) } as const;
+    return [
+      {
+        ...on,
+        kind: "copy",
+        bytes,
+        reach: stmt.multicast ?? "own",
+        signal: ctx.pair ? "leader" : "destination",
+      },
+    ];
+  }
+  if (from === undefined) return [];
+  const tensor = isTensor(ctx, stmt.src.buffer);
+  const on = { stmt, lanes: "warps", ring: from.name, at: chunkOf(stmt.src) } as const;
+  return [
+    { ...on, kind: "read", proxy: tensor ? "tensor" : "generic", pending: tensor },
+    ...(tensor ? [{ stmt, lanes: "warps", kind: "loaded" } as const] : []),
+  ];
+}
+
+function multiply(ctx: Context, stmt: Stmt, acc: View, from: readonly View[]): readonly Action[] {
+  const operands = from.flatMap((view) => {
+    const ring = ctx.ringOf.get(view.buffer);
+    return ring === undefined ? [] : [{ ring: ring.name, at: chunkOf(view) }];
+  });
+  const sums = ctx.ringOf.get(acc.buffer);
+  if (operands.length === 0 && sums === undefined) return [];
+  return [
+    {
+      stmt,
+      lanes: sums === undefined ? "warps" : "one",
+      kind: "multiply",
+      operands,
+      sums: sums === undefined ? null : { ring: sums.name, at: chunkOf(acc) },
+      group: ctx.pair ? 2 : 1,
+    },
+  ];
+}
+
+/** D's columns go through the tile a few at a time. */
+function staged(ctx: Context, stmt: Extract<Stmt, { kind: "epilogue" }>, via: string): readonly Action[] {
+  const width = ctx.program.buffers.find(({ name }) => name === via)?.shape[1] ?? stmt.acc.extent[1];
+  const passes = Math.max(1, Math.floor(stmt.acc.extent[1] / width));
+  const all = { stmt, lanes: "warps" } as const;
+  return Array.from({ length: passes }, (): readonly Action[] => [
+    { ...all, kind: "stored" },
+    { ...all, kind: "gather" },
+    { ...all, kind: "stage", buffer: via },
+    { ...all, kind: "fence", what: "async" },
+    { ...all, kind: "gather" },
+    { stmt, lanes: "one", kind: "store", buffer: via },
+  ]).flat();
+}

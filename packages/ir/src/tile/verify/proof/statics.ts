@@ -1,0 +1,293 @@
+/** Rules that a program keeps or breaks whatever runs: allocation, swizzles, budgets, warps, splits. */
+import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
+import type { Target } from "../../../target.ts";
+import { eachStmt } from "../../rewrite.ts";
+import type { Stmt, TileProgram } from "../../types.ts";
+import { chunkCount } from "../chunks.ts";
+import { roles as rolesVerifier } from "../roles.ts";
+import { splits as splitsVerifier } from "../splits.ts";
+import { subjectOf } from "../verifier.ts";
+import type { Action, Plan } from "./plan.ts";
+import { planOf } from "./planOf.ts";
+import type { Finding } from "./rules.ts";
+
+type Role = Extract<Stmt, { kind: "role" }>;
+
+/** Columns of tensor memory in an SM, and the fewest that can be allocated (PTX ISA, tcgen05.alloc). */
+const COLUMNS = { most: 512, least: 32 } as const;
+
+/** All findings of a program beside those of its plan. */
+export function* programFindings(program: TileProgram, target: Target | null): Iterable<Finding> {
+  yield* verified(program, target);
+  yield* swizzles(program);
+  yield* namedBarriers(program);
+  yield* numbering(program);
+}
+
+/** All findings of a plan. */
+export function* planFindings(plan: Plan): Iterable<Finding> {
+  yield* groups(plan);
+  yield* frame(plan);
+  yield* frameFences(plan);
+  yield* convergence(plan);
+  yield* oneWay(plan);
+}
+
+/** Rules that verifiers of any program check already. */
+function* verified(program: TileProgram, target: Target | null): Iterable<Finding> {
+  const subject = subjectOf(program, target);
+  const text = (at: unknown): string => (typeof at === "string" ? at : "roles");
+  for (const { at, message, hint } of rolesVerifier.check(subject)) {
+    const budget = /budget|registers/.test(message);
+    const barrier = /^barrier /.test(message);
+    yield { rule: budget ? "registers" : barrier ? "namedBarriers" : "roles", at: text(at), message, hint };
+  }
+  for (const { at, message, hint } of splitsVerifier.check(subject))
+    yield { rule: "splits", at: text(at), message, hint };
+  const roles = [...eachStmt(program.body)].filter((s): s is Role => s.kind === "role");
+  const without = roles.filter(({ registers }) => registers === null);
+  if (without.length > 0 && without.length < roles.length)
+    yield {
+      rule: "registers",
+      at: `role ${without[0]?.name}`,
+      message: "has no register budget, and other roles have one",
+      hint: "give every role a budget, or none",
+    };
+}
+
+/** Bulk copies make boxes of a tile's layout; a layout that they cannot make is one that engine and copy would see differently. */
+function* swizzles(program: TileProgram): Iterable<Finding> {
+  const { cluster } = program.launch;
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind === "epilogue" && stmt.via !== null) {
+      const tile = program.buffers.find(({ name }) => name === stmt.via);
+      if (tile !== undefined && tile.layout !== null && tensorCut(tile) === null)
+        yield fault(
+          stmt.via,
+          "bulk stores cannot take it",
+          "rows as long as the swizzle's span, at most 256 elements a box",
+        );
+      continue;
+    }
+    if (stmt.kind !== "copy" || stmt.transport !== "tma") continue;
+    const tile = program.buffers.find(({ name }) => name === stmt.dst.buffer);
+    const parts = stmt.multicast === null ? 1 : cluster[stmt.multicast === "m" ? 0 : 1];
+    if (tile !== undefined && tile.layout !== null && tensorCut(tile, parts) === null)
+      yield fault(
+        tile.name,
+        `bulk copies${parts > 1 ? ` in ${parts} parts` : ""} cannot make its layout`,
+        "rows as long as the swizzle's span, at most 256 elements a box, parts of whole swizzle patterns",
+      );
+    const { buffer } = stmt.src;
+    if (buffer !== "A" && buffer !== "B") continue;
+    const reason = tensorAccessFault(program.problem, buffer);
+    if (reason !== null) yield fault(buffer, reason.message, reason.hint);
+  }
+}
+
+const fault = (at: string, message: string, hint: string): Finding => ({
+  rule: "swizzles",
+  at: `%${at}`,
+  message,
+  hint,
+});
+
+/** Roles agree on the number of chunks, and slots are numbers of chunks modulo the ring's. */
+function* numbering(program: TileProgram): Iterable<Finding> {
+  const plan = planOf(program);
+  if (plan === null) return;
+  const ringOf = new Map(program.rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const)));
+  for (const stmt of eachStmt(program.body)) {
+    const views =
+      stmt.kind === "copy" ? [stmt.dst, stmt.src] : stmt.kind === "mma" ? [stmt.acc, stmt.a, stmt.b] : [];
+    for (const { buffer, slot } of views) {
+      const ring = ringOf.get(buffer);
+      if (ring === undefined || (slot.kind === "mod" ? slot.divisor === ring.slots : ring.slots === 1))
+        continue;
+      yield {
+        rule: "phases",
+        at: `%${buffer}`,
+        message: `a slot that is no chunk modulo the ${ring.slots} of %${ring.name}`,
+        hint: `write slot … % ${ring.slots}`,
+      };
+    }
+  }
+  if (plan.rings.some(({ chunked }) => chunked) && chunkCount(program) === null)
+    yield {
+      rule: "phases",
+      at: "roles",
+      message: "roles go over different numbers of K chunks, or do not say how many as the bound of a loop",
+      hint: "write the same bounds in every role",
+    };
+}
+
+/** Two roles at one named barrier would count each other's threads. */
+function* namedBarriers(program: TileProgram): Iterable<Finding> {
+  const users = new Map<number, string>();
+  for (const role of eachStmt(program.body)) {
+    if (role.kind !== "role") continue;
+    for (const stmt of eachStmt(role.body)) {
+      if (stmt.kind !== "barrier") continue;
+      const other = users.get(stmt.id) ?? role.name;
+      users.set(stmt.id, role.name);
+      if (other !== role.name)
+        yield {
+          rule: "namedBarriers",
+          at: `role ${role.name}`,
+          message: `meets at barrier ${stmt.id}, where role ${other} meets too`,
+          hint: "give each role a barrier of its own",
+        };
+    }
+  }
+}
+
+/** Every action of a plan, in the text's order. */
+export function* actionsIn(plan: Plan): Iterable<readonly [where: string, action: Action]> {
+  for (const action of plan.begin) yield ["begin", action];
+  const walk = function* (steps: Plan["roles"][number]["body"]): Iterable<Action> {
+    for (const step of steps)
+      if (step.kind === "do") yield* step.actions;
+      else yield* walk(step.body);
+  };
+  for (const role of plan.roles) for (const action of walk(role.body)) yield [`role ${role.name}`, action];
+  for (const action of plan.end) yield ["end", action];
+}
+
+function* groups(plan: Plan): Iterable<Finding> {
+  const wanted = plan.pair ? 2 : 1;
+  for (const [where, action] of actionsIn(plan))
+    if ("group" in action && action.group !== wanted)
+      yield {
+        rule: "groups",
+        at: where,
+        message: `${action.kind} has cta_group::${action.group} in a kernel of ${plan.pair ? "pairs" : "single blocks"}`,
+        hint: `every tcgen05 instruction of a kernel has one group: ${wanted}`,
+      };
+}
+
+/** Tensor memory: one allocation, enough, given back. */
+function* frame(plan: Plan): Iterable<Finding> {
+  const all = [...actionsIn(plan)];
+  const of = (kind: Action["kind"]) => all.filter(([, action]) => action.kind === kind);
+  const broken = (at: string, message: string, hint: string): Finding => ({
+    rule: "tensorMemory",
+    at,
+    message,
+    hint,
+  });
+  const allocs = of("alloc");
+  if (plan.columns > 0 && allocs.length !== 1)
+    yield broken("begin", `${allocs.length} allocations of tensor memory`, "one, by one warp of each block");
+  for (const [where, action] of [...allocs, ...of("dealloc")]) {
+    if (action.kind !== "alloc" && action.kind !== "dealloc") continue;
+    const { columns } = action;
+    if (
+      columns < plan.columns ||
+      columns < COLUMNS.least ||
+      columns > COLUMNS.most ||
+      Math.log2(columns) % 1 !== 0
+    )
+      yield broken(
+        where,
+        `${action.kind} of ${columns} columns, and the tiles take ${plan.columns}`,
+        `a power of two from ${COLUMNS.least} to ${COLUMNS.most} that holds the tiles`,
+      );
+  }
+  const [alloc, dealloc] = [allocs[0]?.[1], of("dealloc")[0]?.[1]];
+  if (plan.columns > 0 && (dealloc === undefined || of("dealloc").length !== 1))
+    yield broken(
+      "end",
+      `${of("dealloc").length} statements free tensor memory`,
+      "free once what was allocated once",
+    );
+  if (alloc?.kind === "alloc" && dealloc?.kind === "dealloc" && alloc.columns !== dealloc.columns)
+    yield broken("end", `frees ${dealloc.columns} columns of ${alloc.columns}`, "free what was allocated");
+  if (plan.columns > 0 && of("relinquish").length === 0)
+    yield broken(
+      "begin",
+      "keeps the permit to allocate: the next kernel's blocks wait for it",
+      "relinquish it behind the allocation",
+    );
+  if (plan.rings.length > 0 && !plan.begin.some((a) => a.kind === "meet" || plan.roles.length === 0))
+    yield {
+      rule: "phases",
+      at: "begin",
+      message: "roles begin before the barriers are initialised",
+      hint: "meet behind the initialisation",
+    };
+  const [init, fence, meet] = (["init", "fence", "meet"] as const).map((kind) =>
+    plan.begin.findIndex((a) => a.kind === kind && (a.kind !== "fence" || a.what === "init")),
+  );
+  if (init === undefined || fence === undefined || meet === undefined) return;
+  if (init < 0 || fence < init || meet < fence)
+    yield {
+      rule: "phases",
+      at: "begin",
+      message:
+        "barriers are not initialised, fenced and met in this order: engines and other blocks may see them as they were",
+      hint: "mbarrier.init, fence.mbarrier_init.release.cluster, then a meeting of all threads",
+    };
+}
+
+/** The address of tensor memory, and its end, are handed from thread to thread like tensor memory itself. */
+function* frameFences({ begin, end, columns }: Plan): Iterable<Finding> {
+  if (columns === 0) return;
+  const fenced = (list: readonly Action[], what: "tensor before" | "tensor after"): boolean => {
+    const meet = list.findIndex(({ kind }) => kind === "meet");
+    const at = list.findIndex((a) => a.kind === "fence" && a.what === what);
+    return at >= 0 && (what === "tensor before" ? at < meet : at > meet);
+  };
+  for (const [where, list] of [
+    ["begin", begin],
+    ["end", end],
+  ] as const)
+    for (const what of ["tensor before", "tensor after"] as const)
+      if (!fenced(list, what))
+        yield {
+          rule: "tensorFences",
+          at: where,
+          message: `the ${where} has no fence ${what === "tensor before" ? "before" : "behind"} its meeting`,
+          hint: "tcgen05.fence on both sides of the meeting",
+        };
+}
+
+/** A role in which one thread does an engine's work has nothing that whole warps execute together. */
+function* convergence(plan: Plan): Iterable<Finding> {
+  const together = new Set<Action["kind"]>(["read", "loaded", "use", "drain", "stage", "gather"]);
+  for (const role of plan.roles) {
+    const actions = [...actionsIn({ ...plan, begin: [], end: [], roles: [role] })].map(
+      ([, action]) => action,
+    );
+    const single = actions.some(
+      ({ kind, lanes }) => lanes === "one" && (kind === "copy" || kind === "multiply" || kind === "expect"),
+    );
+    if (!single || role.warps !== 1) continue;
+    const aligned = actions.find(
+      (action) =>
+        together.has(action.kind) &&
+        action.lanes === "warps" &&
+        !(action.kind === "read" && action.proxy === "generic"),
+    );
+    if (aligned !== undefined)
+      yield {
+        rule: "convergence",
+        at: `role ${role.name}`,
+        message: `one thread issues its work, and ${aligned.kind} wants whole warps`,
+        hint: "leave it to a role whose warps move together",
+      };
+  }
+}
+
+/** A ring that is read and never given back. */
+function* oneWay(plan: Plan): Iterable<Finding> {
+  const events = (ring: string, event: string): boolean =>
+    [...actionsIn(plan)].some(([, a]) => a.kind === "mark" && a.event === event && a.ring === ring);
+  for (const { name } of plan.rings)
+    if (events(name, "wait") && !events(name, "release"))
+      yield {
+        rule: "freed",
+        at: `%${name}`,
+        message: "is read, and never given back: who fills it cannot know when",
+        hint: "release every chunk behind its last read",
+      };
+}

@@ -1,0 +1,270 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import {
+  type Directive,
+  formatDiagnostic,
+  type ProtocolAction,
+  type ProtocolPlan,
+  type ProtocolStep,
+  parseProgram,
+  printProgram,
+  proofRules,
+  protocolPlan,
+  provePlan,
+  proveProtocol,
+  type TileProgram,
+} from "../../src/index.ts";
+import { fixture, parse } from "./support/fixtures.ts";
+import { bind, type Case, nestOf, sm90 } from "./support/specialised.ts";
+
+const directive = (name: string, args: Directive["args"]): Directive => ({ name, args });
+const STAY = directive("visit", { by: "stride" });
+const SHARE = directive("multicast", { operands: "ab" });
+const PEEL = directive("peel", { chunks: 1 });
+const STORE = directive("epilogue", { way: "tma", cols: 8 });
+/** Twenty chunks: more than any ring goes round. */
+const k = 64 * 20;
+
+const shapes: readonly (readonly [name: string, options: Case])[] = [
+  ["one tile a block", { m: 64, n: 16, k }],
+  ["one slot", { m: 64, n: 16, k, slots: 1 }],
+  ["blocks that stay", { m: 130, n: 40, k, directives: [STAY] }],
+  ["blocks that stay, one slot, peeled", { m: 130, n: 40, k, slots: 1, directives: [STAY, PEEL] }],
+  ["two warpgroups, staged stores", { m: 200, n: 40, k, groups: 2, directives: [STAY, PEEL, STORE] }],
+  ["a cluster that shares B", { m: 200, n: 40, k, cluster: [2, 1], directives: [SHARE, STAY, STORE] }],
+  ["a cluster that shares both", { m: 200, n: 40, k, cluster: [2, 2], directives: [SHARE] }],
+];
+
+describe("programs that hold", () => {
+  it.each(shapes)("%s", (_name, options) => {
+    expect(proveProtocol(bind(nestOf(options)), sm90)).toEqual([]);
+  });
+
+  it("programs without roles are no matter of this proof", () => {
+    expect(protocolPlan(parse(fixture("bound")))).toBeNull();
+    expect(proveProtocol(parse(fixture("bound")))).toEqual([]);
+  });
+});
+
+const staying: Case = { m: 130, n: 40, k, directives: [STAY, STORE] };
+const sharing: Case = { m: 200, n: 40, k, cluster: [2, 1], groups: 2, directives: [SHARE, STAY] };
+
+function edited(options: Case, edits: readonly (readonly [string, string])[]): TileProgram {
+  let text = printProgram(bind(nestOf(options)));
+  for (const [from, to] of edits) {
+    expect(text).toContain(from);
+    text = text.replace(from, to);
+  }
+  const program = parseProgram(text);
+  if (!program.ok) throw new Error(program.error.map(formatDiagnostic).join("\n"));
+  return program.value;
+}
+
+const faults: readonly (readonly [
+  what: string,
+  rule: keyof typeof proofRules,
+  options: Case,
+  edits: readonly (readonly [string, string])[],
+  message: string,
+])[] = [
+  [
+    "an edge that counts one arrival too many",
+    "arrivals",
+    sharing,
+    [["empty mbarrier:4", "empty mbarrier:5"]],
+    "with 4 K chunks: deadlock: math of block 0 waits",
+  ],
+  [
+    "an edge that counts one block only",
+    "arrivals",
+    sharing,
+    [["empty mbarrier:4", "empty mbarrier:2"]],
+    "math of block 1: with 1 K chunks: arrives for chunk 0 of %ring at the empty edge of slot 0 of %ring in block 1 in its phase 1",
+  ],
+  [
+    "half of an operand",
+    "bytes",
+    { m: 64, n: 16, k },
+    [
+      ["copy %sA[slot %kt % 3] <-", "copy %sA[slot %kt % 3; 0 : 32, 0 : 64] <-"],
+      ["%A[%mt * 64 : 64,", "%A[%mt * 64 : 32,"],
+    ],
+    "0 of 1 arrivals and 4096 bytes are missing",
+  ],
+  [
+    "a slot given back before it is read",
+    "freed",
+    { m: 64, n: 16, k },
+    [["        release %ring @ %kt\n", ""]],
+    "%ring: is read, and never given back",
+  ],
+  [
+    "chunks that begin anew with every tile",
+    "order",
+    staying,
+    [
+      ["acquire %ring @ %vt * 20 + %kt", "acquire %ring @ %kt"],
+      ["commit %ring @ %vt * 20 + %kt", "commit %ring @ %kt"],
+    ],
+    "producer: with",
+  ],
+  [
+    "a slot of another chunk",
+    "order",
+    { m: 64, n: 16, k },
+    [["mma %acc += %sA[slot %kt % 3]", "mma %acc += %sA[slot (%kt + 1) % 3]"]],
+    "reads chunk 1 of %ring outside wait and release",
+  ],
+  [
+    "roles that go over different numbers of chunks",
+    "phases",
+    { m: 64, n: 16, k },
+    [
+      [
+        "role producer first 4 warps 1 {\n      for %kt = 0 .. 20",
+        "role producer first 4 warps 1 {\n      for %kt = 0 .. 19",
+      ],
+    ],
+    "roles go over different numbers of K chunks",
+  ],
+  [
+    "a swizzle that bulk copies lack",
+    "swizzles",
+    { m: 64, n: 16, k },
+    [["swizzle<3,4,3>", "swizzle<2,4,4>"]],
+    "%sA: bulk copies cannot make its layout",
+  ],
+  [
+    "a budget for one role only",
+    "registers",
+    { m: 64, n: 16, k },
+    [["role math first 0 warps 4 {", "role math first 0 warps 4 registers 232 {"]],
+    "role producer: has no register budget, and other roles have one",
+  ],
+  [
+    "two roles at one barrier",
+    "namedBarriers",
+    { m: 64, n: 16, k },
+    [
+      ["      fill %acc = 0\n", "      fill %acc = 0\n      barrier 1\n"],
+      ["role producer first 4 warps 1 {\n", "role producer first 4 warps 1 {\n      barrier 1\n"],
+    ],
+    "role producer: meets at barrier 1, where role math meets too",
+  ],
+  [
+    "a warp that no role has",
+    "roles",
+    { m: 64, n: 16, k },
+    [["role producer first 4", "role producer first 5"]],
+    "no role has warp 4",
+  ],
+];
+
+describe("planted faults: each names its rule, the role, the ring, the chunk and the numbers of chunks", () => {
+  it.each(faults)("%s: %s", (_what, rule, options, edits, message) => {
+    const found = proveProtocol(edited(options, edits), sm90);
+    const { code, number, name } = proofRules[rule];
+    const texts = found.filter((d) => d.code === code).map((d) => `${d.at}: ${d.message}`);
+    expect(texts.join("\n"), JSON.stringify(found)).toContain(message);
+    expect(texts[0]).toMatch(new RegExp(`\\(rule ${number}, ${name}\\)$`));
+  });
+
+  it("warpgroups in turn, without an order between them, come to a phase before its time", () => {
+    const [head = "", math = "", producer = ""] = printProgram(
+      bind(nestOf({ ...staying, groups: 1, directives: [STAY] })),
+    ).split(/(?= {2}role )/);
+    const turn = (i: number): string =>
+      math
+        .replace("role math first 0", `role math${i} first ${4 * i}`)
+        .replace("by stride", `by stride turn ${i} of 2`);
+    const text = `${head.replace("threads=160", "threads=288")}${turn(0)}${turn(1)}${producer.replace("first 4", "first 8")}`;
+    const program = parseProgram(text);
+    if (!program.ok) throw new Error(program.error.map(formatDiagnostic).join("\n"));
+    expect(proveProtocol(program.value, sm90).map((d) => `${d.at}: ${d.message}`)).toEqual([
+      expect.stringMatching(
+        /^math1: with 3, 1 K chunks: waits at the full edge of slot 0 of %ring for chunk 3 of %ring in phase 1 while phase 0 is open: their parities are equal/,
+      ),
+    ]);
+  });
+});
+
+describe("faults of a lowering", () => {
+  const plan = (options: Case): ProtocolPlan => {
+    const made = protocolPlan(bind(nestOf(options)));
+    if (made === null) throw new TypeError("no plan");
+    return made;
+  };
+  /** The plan with actions changed; null leaves one out. */
+  function changed(
+    from: ProtocolPlan,
+    change: (action: ProtocolAction) => ProtocolAction | null,
+  ): ProtocolPlan {
+    const list = (actions: readonly ProtocolAction[]) =>
+      actions.map(change).filter((action): action is ProtocolAction => action !== null);
+    const steps = (all: readonly ProtocolStep[]): readonly ProtocolStep[] =>
+      all.map((step) =>
+        step.kind === "do" ? { ...step, actions: list(step.actions) } : { ...step, body: steps(step.body) },
+      );
+    return {
+      ...from,
+      begin: list(from.begin),
+      end: list(from.end),
+      roles: from.roles.map((role) => ({ ...role, body: steps(role.body) })),
+    };
+  }
+  const without = (test: (action: ProtocolAction) => boolean) => (action: ProtocolAction) =>
+    test(action) ? null : action;
+  const rules = (broken: ProtocolPlan): readonly string[] =>
+    provePlan(broken).map(({ message }) => /\(rule (\d+), /.exec(message)?.[1] ?? message);
+
+  it.each([
+    ["the fence before a bulk store", staying, without((a) => a.kind === "fence" && a.what === "async"), "6"],
+    [
+      "the wait for a store before its tile is written again",
+      staying,
+      without((a) => a.kind === "stored"),
+      "6",
+    ],
+    ["the meeting before a store", staying, without((a) => a.kind === "gather"), "13"],
+    ["the wait for matrix instructions before a release", staying, without((a) => a.kind === "drain"), "4"],
+    ["the last meeting of a cluster", sharing, without((a) => a.kind === "meet" && a.stmt === null), "5"],
+    ["the wait for a free slot", staying, without((a) => a.kind === "wait" && a.edge === "empty"), "3"],
+    ["the wait for a full slot", staying, without((a) => a.kind === "wait" && a.edge === "full"), "5"],
+    ["the expected bytes", staying, without((a) => a.kind === "expect"), "2"],
+    ["an arrival", staying, without((a) => a.kind === "arrive"), "5"],
+    [
+      "arrivals in other blocks",
+      sharing,
+      (a: ProtocolAction): ProtocolAction => (a.kind === "arrive" ? { ...a, reach: "own" } : a),
+      "1",
+    ],
+    [
+      "half of the bytes",
+      sharing,
+      (a: ProtocolAction): ProtocolAction => (a.kind === "expect" ? { ...a, bytes: a.bytes / 2 } : a),
+      "2",
+    ],
+    [
+      "a producer that waits for the phase to come",
+      staying,
+      (a: ProtocolAction): ProtocolAction => (a.kind === "wait" && a.edge === "empty" ? { ...a, lag: 0 } : a),
+      "5",
+    ],
+  ] as const)("without, or with wrong, %s", (_what, options, change, rule) => {
+    expect(rules(changed(plan(options), change))).toContain(rule);
+  });
+
+  it("blocks of a cluster that end without meeting reach into memory that is gone", () => {
+    const from = plan(sharing);
+    expect(rules({ ...from, end: [] })).toEqual(["9"]);
+  });
+});
+
+it("README.md has a row for each rule, with what is checked and what is left", () => {
+  const page = readFileSync(new URL("../../src/tile/verify/README.md", import.meta.url), "utf8");
+  const rows = Object.values(proofRules).map(
+    ({ number, code, name, checked, left }) => `| ${number} | ${name} | ${code} | ${checked} | ${left} |`,
+  );
+  for (const row of rows) expect(page).toContain(row);
+  expect(rows).toHaveLength(17);
+});
