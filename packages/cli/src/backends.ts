@@ -2,6 +2,7 @@
 import { mma } from "@tilewright/backend-mma";
 import { simt } from "@tilewright/backend-simt";
 import { tcgen05 } from "@tilewright/backend-tcgen05";
+import { wgmma } from "@tilewright/backend-wgmma";
 import type { Backend } from "@tilewright/ir";
 
-export const backends: readonly Backend[] = [mma, simt, tcgen05];
+export const backends: readonly Backend[] = [wgmma, mma, simt, tcgen05];

@@ -1,5 +1,7 @@
 /** Everything a command may touch of the outside, so that commands run in tests without a process. */
 
+import type { Compiler } from "@tilewright/ir";
+
 /** Where text goes; `isTTY` decides colour and how progress is shown. */
 export interface Sink {
   write(data: string | Uint8Array): void;
@@ -15,6 +17,8 @@ export interface Context {
   readStdin(): string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+  /** The compiler to use; the one with every backend of this workspace unless given. --backend FILE adds to it. */
+  readonly compiler?: Compiler;
   /** Milliseconds of a monotonic clock. */
   now(): number;
   /**

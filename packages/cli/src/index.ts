@@ -6,5 +6,6 @@ export { backends } from "./backends.ts";
 export { compiler } from "./compiler.ts";
 export type { Context, Sink } from "./context.ts";
 export { exitCodes } from "./kit/exit.ts";
+export { loadBackend } from "./loadBackend.ts";
 export { main } from "./main.ts";
 export { version } from "./version.ts";

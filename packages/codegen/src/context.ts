@@ -20,7 +20,7 @@ import {
 import { Code, type Pred, type Reg } from "./code.ts";
 import type { Engine } from "./engine.ts";
 import type { SharedMap } from "./smem.ts";
-import { Values } from "./values.ts";
+import { type Crew, Values } from "./values.ts";
 
 /** A dynamic loop being emitted. */
 export interface LoopState {
@@ -68,8 +68,11 @@ export class Context {
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();
-  readonly #invariants = new Map<string, Reg>();
-  readonly #invariantNames = new Set<string>();
+  /** Start of the code of the role being lowered, or of the kernel: values that hold through all its tiles. */
+  crewPrologue: Code;
+  #crewValues = new Map<string, Reg>();
+  #invariants = new Map<string, Reg>();
+  #invariantNames = new Set<string>();
 
   constructor(program: TileProgram, target: Target, engine: Engine, entry: EntryBuilder, shared: SharedMap) {
     this.program = program;
@@ -77,9 +80,10 @@ export class Context {
     this.engine = engine;
     this.entry = entry;
     this.shared = shared;
+    this.crewPrologue = this.root.nest();
     this.prologue = this.root.nest();
     this.body = this.root.nest();
-    this.values = new Values(entry, this.prologue, program.launch.threads / 32);
+    this.values = new Values(entry, this.prologue, { first: 0, warps: program.launch.threads / 32 });
   }
 
   /** Emit under the active predicate, joined with another. */
@@ -143,9 +147,52 @@ export class Context {
    */
   restartInvariants(): void {
     this.prologue = this.body.nest();
-    this.values = new Values(this.entry, this.prologue, this.values.warps);
+    this.values = new Values(this.entry, this.prologue, this.values.crew);
     this.#invariants.clear();
     this.#invariantNames.clear();
+  }
+
+  /**
+   * Lower with invariants of their own: they stand at the start of the code that `make` emits, and are forgotten after it. For code that not all
+   * threads run, or that runs several times with other tile coordinates.
+   */
+  scope(make: () => void): void {
+    this.#scoped(this.values.crew, make);
+  }
+
+  /** The same for the code of a role: thread numbers count from its first warp, and values of the crew stand at its start. */
+  crewScope(crew: Crew, make: () => void): void {
+    const [prologue, values] = [this.crewPrologue, this.#crewValues];
+    this.crewPrologue = this.body.nest();
+    this.#crewValues = new Map();
+    this.#scoped(crew, make);
+    this.crewPrologue = prologue;
+    this.#crewValues = values;
+  }
+
+  #scoped(crew: Crew, make: () => void): void {
+    const { prologue, values, body } = this;
+    const [invariants, names] = [this.#invariants, this.#invariantNames];
+    this.prologue = body.nest();
+    this.body = body.nest();
+    this.values = new Values(this.entry, this.prologue, crew);
+    this.#invariants = new Map();
+    this.#invariantNames = new Set();
+    make();
+    this.prologue = prologue;
+    this.values = values;
+    this.body = body;
+    this.#invariants = invariants;
+    this.#invariantNames = names;
+  }
+
+  /** A register computed once for all tiles of the role (or of the kernel), memoised; it may be changed by who made it. */
+  crewValue<T extends Reg>(key: string, make: (code: Code) => T): T {
+    const known = this.#crewValues.get(key);
+    if (known) return known as T;
+    const reg = make(this.crewPrologue);
+    this.#crewValues.set(key, reg);
+    return reg;
   }
 
   /** Conjunction in a register of its own, computed here: for predicates that are used once. */

@@ -1,5 +1,6 @@
 /** Which lowering a copy takes: by the spaces of its ends and its transport. The backend's own routes come first. */
 import { bufferOf } from "@tilewright/ir";
+import { copyBulk } from "./bulkCopies.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { copyAsync, copyDirect, loadStaged, storeStaged } from "./copy.ts";
 import type { Lowering, StmtOf } from "./engine.ts";
@@ -7,6 +8,7 @@ import type { Lowering, StmtOf } from "./engine.ts";
 const shared: Readonly<Record<string, Lowering<"copy">>> = {
   "global -> shared direct": copyDirect,
   "global -> shared cp.async": copyAsync,
+  "global -> shared tma": copyBulk,
   "global -> register direct": loadStaged,
   "register -> shared direct": storeStaged,
 };

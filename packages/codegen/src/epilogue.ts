@@ -1,6 +1,14 @@
 /** The epilogue: steps(alpha * acc + beta * C), stored where the tile lies inside D. */
-import { bufferOf, type OwnedRegister, type Problem, type Scalar, type Stmt } from "@tilewright/ir";
+import {
+  bufferOf,
+  type DType,
+  type OwnedRegister,
+  type Problem,
+  type Scalar,
+  type Stmt,
+} from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
+import { type StagedPass, stagedPasses } from "./bulkStores.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { type Kind, loadElements, storeElements, valueRegister, widened } from "./formats.ts";
@@ -8,7 +16,7 @@ import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { StepChain } from "./steps.ts";
 import { ownedPosition } from "./threads.ts";
-import { shifted, type Word } from "./words.ts";
+import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
@@ -40,7 +48,7 @@ const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: st
 /**
  * With alpha 1 and no C the accumulators are stored as they are, in vectors along the rows of D as far as an owner's run of columns goes.
  * Vectors tie accumulators to consecutive registers for the whole main loop, so a schedule may ask for `vector` 1. The arithmetic runs under
- * the guard of its store: outside D there is no C to read.
+ * the guard of its store: outside D there is no C to read. With `via` elements go to a shared tile, some columns at a time.
  */
 export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   ctx.restartInvariants();
@@ -49,13 +57,35 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   const position = ownedPosition(ctx.values, own);
   const chain = new StepChain(ctx, stmt, position);
   const kind = epilogueKind(ctx.program.problem);
-  for (const group of groupAlong(acc.elements, 1, stmt.vector)) {
+  const passes = stmt.via === null ? null : stagedPasses(ctx, stmt, stmt.via);
+  const groups = groupAlong(acc.elements, 1, stmt.vector);
+  for (const pass of passes ?? [null]) {
+    pass?.begin();
+    for (const group of groups) if (pass === null || pass.takes(group)) lowerGroup(group, pass);
+    pass?.end();
+  }
+  chain.finish();
+
+  function lowerGroup(group: readonly OwnedRegister[], pass: StagedPass | null): void {
     const [first] = group;
-    if (!first) continue;
-    const guard = elementGuard(ctx, stmt.dst, stmt.guard, position, first.row, first.col, (a, b) =>
+    if (!first) return;
+    const bound = elementGuard(ctx, stmt.dst, stmt.guard, position, first.row, first.col, (a, b) =>
       ctx.conjunction(a, b),
     );
-    if (guard === "outside") continue;
+    const { dtype: stored } = bufferOf(ctx.program, stmt.dst.buffer);
+    // Bulk stores drop what lies outside of D, but the whole tile has to be written; without loads nothing else needs a guard.
+    const guard = pass !== null && stmt.c === null && stmt.steps.length === 0 ? null : bound;
+    if (pass !== null && guard !== null)
+      storeRun(
+        ctx,
+        null,
+        "shared",
+        stored,
+        group.length,
+        zeros(ctx, stored, group.length),
+        pass.address(position, first),
+      );
+    if (guard === "outside") return;
     const at = (view: Epilogue["dst"]): Operand => globalAddress(ctx, view, position, first.row, first.col);
     let values = group.map((e) =>
       scaled(ctx, guard, kind, stmt.alpha, accumulator(ctx, guard, kind, acc, e)),
@@ -77,9 +107,17 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
         const { row, col } = group[i] ?? first;
         return chain.apply(value as Reg<"f32">, { row, col, guard });
       });
-    storeElements(ctx, guard, kind, bufferOf(ctx.program, stmt.dst.buffer).dtype, values, at(stmt.dst));
+    if (pass === null) storeElements(ctx, guard, kind, stored, values, at(stmt.dst));
+    else storeElements(ctx, guard, kind, stored, values, pass.address(position, first), "shared");
   }
-  chain.finish();
+}
+
+/** A run of zeros. */
+function zeros(ctx: Context, dtype: DType, count: number): readonly Reg[] {
+  const [mnemonic, nothing] = zeroOf(dtype);
+  const registers = freshRun(ctx, dtype, count, "nil");
+  for (const register of registers) ctx.emitAny(null, mnemonic, register, nothing);
+  return registers;
 }
 
 /** The guard of all that touches C: it is not read where the launch's beta is 0, and may hold anything then, as BLAS has it. */

@@ -153,7 +153,7 @@ export function loadElements(
   return values;
 }
 
-/** Store neighbours to global memory, rounded to its dtype. */
+/** Store neighbours to global memory, or to shared memory that holds what will be there, rounded to its dtype. */
 export function storeElements(
   ctx: Context,
   guard: Pred | null,
@@ -161,13 +161,14 @@ export function storeElements(
   dtype: DType,
   values: readonly Reg[],
   address: Operand,
+  space: "global" | "shared" = "global",
 ): void {
   if (kind === dtype) {
-    ctx.emitAny(guard, `st.global.${suffix(values.length, kind)}`, address, operandOf(values));
+    ctx.emitAny(guard, `st.${space}.${suffix(values.length, kind)}`, address, operandOf(values));
     return;
   }
   const words = roundedWords(ctx, guard, dtype, values as readonly Reg<"f32">[]);
-  storeRun(ctx, guard, "global", dtype, values.length, words, address);
+  storeRun(ctx, guard, space, dtype, values.length, words, address);
 }
 
 function roundedWords(

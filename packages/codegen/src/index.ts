@@ -1,7 +1,11 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
+export { coordinatesOf, copyBulk, indexValue } from "./bulkCopies.ts";
+export { bulkRing, slotAddress, spin } from "./bulkRings.ts";
+export { type StagedPass, stagedPasses } from "./bulkStores.ts";
+export { clusterPlace, clusterRank, clusterSize, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
-export { type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./combine.ts";
+export { lowerCombine, type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./combine.ts";
 export { CannotLower, Context, type LoopState } from "./context.ts";
 export {
   copyAsync,
@@ -52,8 +56,15 @@ export { parameters } from "./params.ts";
 export { type Coordinate, rasterise } from "./raster.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
 export { meetAtEdge, ringOf } from "./rings.ts";
+export { firstOf, isSolo, lowerRole, placeIn } from "./roles.ts";
 export { SMEM, sharedAddress } from "./sharedAddress.ts";
-export { mapShared, type SharedMap, type SharedPlace } from "./smem.ts";
+export {
+  MBARRIER_BYTES,
+  mapShared,
+  type RingBarriers,
+  type SharedMap,
+  type SharedPlace,
+} from "./smem.ts";
 export { lowerStmts } from "./statements.ts";
 export { type Element, StepChain } from "./steps.ts";
 export {

@@ -8,6 +8,7 @@ import {
   ok,
   type ParamSpec,
   type PtxVersion,
+  rolesOf,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -17,9 +18,12 @@ import { CannotLower, Context } from "./context.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { parameters } from "./params.ts";
+import { closeKernel, openKernel } from "./setup.ts";
 import { SMEM } from "./sharedAddress.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
+import { tensorMaps } from "./tensorMaps.ts";
+import { gridOf } from "./tiles.ts";
 
 /** Alignment of the block's dynamic shared memory: the period of the widest swizzle (bits 3, base 4, shift 3). */
 const SMEM_ALIGN = 1024;
@@ -71,13 +75,21 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const { frame } = engine;
   const shared = mapShared(program);
   const parts = partialTiles(program, engine);
-  const common = parameters(program, parts !== null);
-  const end = common.reduce((most, p) => Math.max(most, p.offset + p.size), 0);
+  const plain = parameters(program, parts !== null);
+  const endOf = (list: readonly ParamSpec[]): number =>
+    list.reduce((most, p) => Math.max(most, p.offset + p.size), 0);
+  const common = [...plain, ...tensorMaps(program, endOf(plain))];
+  const end = endOf(common);
   const params = [...common, ...(frame.params?.(program, end) ?? [])];
   const sharedBytes = shared.totalBytes + (frame.sharedBytes?.(program, shared.totalBytes) ?? 0);
   const [clusterM, clusterN] = program.launch.cluster;
   const clustered = clusterM * clusterN > 1;
   const blocks = frame.blocksPerSm?.(program) ?? null;
+
+  // ptxas follows register budgets only where it knows how many registers a thread begins with.
+  const budgeted = rolesOf(program).some((role) => role.registers !== null);
+  const block = [program.launch.threads, 1, 1] as const;
+  const least = blocks ?? (budgeted ? 1 : null);
 
   const builder = moduleBuilder({
     version: newer(target.minPtx, engine.ptxVersion(program)),
@@ -86,14 +98,16 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   if (sharedBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
   const entry = builder.entry(program.name, {
     params: params.map(declared),
-    maxntid: [program.launch.threads, 1, 1],
-    ...(blocks === null ? {} : { minnctapersm: blocks }),
+    ...(budgeted ? { reqntid: block } : { maxntid: block }),
+    ...(least === null ? {} : { minnctapersm: least }),
     ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
   });
   const ctx = new Context(program, target, engine, entry, shared);
+  openKernel(ctx);
   frame.open?.(ctx);
   lowerStmts(ctx, program.body);
   frame.close?.(ctx);
+  closeKernel(ctx);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
   const launch = launchOf(program, sharedBytes);
@@ -129,15 +143,10 @@ function declared(param: ParamSpec): ParamOptions {
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;
 
-/** One block a tile (tiles along x, problems of a batch along y, blocks that share a tile along z); a cluster's blocks lie along x. */
 function launchOf(program: TileProgram, sharedBytes: number): KernelSpec["launch"] {
-  const tiles = program.body.find((s) => s.kind === "tiles");
-  const blocks = tiles?.kind === "tiles" ? tiles.extents[0] * tiles.extents[1] : 1;
-  const splits = tiles?.kind === "tiles" ? (tiles.split?.extent ?? 1) : 1;
-  const { batch } = program.problem;
   const [clusterM, clusterN] = program.launch.cluster;
   return {
-    grid: [blocks, batch.kind === "strided" ? batch.count : 1, splits],
+    grid: gridOf(program),
     block: [program.launch.threads, 1, 1],
     cluster: [clusterM * clusterN, 1, 1],
     dynamicSmem: sharedBytes,

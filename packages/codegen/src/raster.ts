@@ -7,30 +7,36 @@ import type { Context } from "./context.ts";
 /** A register, or null for 0. */
 export type Coordinate = Reg<"u32"> | null;
 
-/** Tile row and column of this block; null where there is one only. */
+/** Tile row and column of number `index` of the raster, this block's unless given; null where there is one only. */
 export function rasterise(
   ctx: Context,
   raster: Raster,
   tilesM: number,
   tilesN: number,
+  index: Reg<"u32"> = ctx.values.block(),
 ): [Coordinate, Coordinate] {
   const { values } = ctx;
-  if (tilesM === 1) return [null, tilesN === 1 ? null : values.block()];
-  if (tilesN === 1) return [values.block(), null];
+  if (tilesM === 1) return [null, tilesN === 1 ? null : index];
+  if (tilesN === 1) return [index, null];
   switch (raster.kind) {
     case "row":
-      return [values.divide(values.block(), tilesN), values.modulo(values.block(), tilesN, tilesM * tilesN)];
+      return [values.divide(index, tilesN), values.modulo(index, tilesN, tilesM * tilesN)];
     case "col":
-      return [values.modulo(values.block(), tilesM, tilesM * tilesN), values.divide(values.block(), tilesM)];
+      return [values.modulo(index, tilesM, tilesM * tilesN), values.divide(index, tilesM)];
     case "grouped":
-      return grouped(ctx, Math.min(raster.group, tilesM), tilesM, tilesN);
+      return grouped(ctx, Math.min(raster.group, tilesM), tilesM, tilesN, index);
   }
 }
 
 /** Groups of `group` tile rows, the last one shorter; rows fastest inside a group. */
-function grouped(ctx: Context, group: number, tilesM: number, tilesN: number): [Coordinate, Coordinate] {
+function grouped(
+  ctx: Context,
+  group: number,
+  tilesM: number,
+  tilesN: number,
+  block: Reg<"u32">,
+): [Coordinate, Coordinate] {
   const { values } = ctx;
-  const block = values.block();
   const index = values.divide(block, group * tilesN);
   const first = values.scale(index, group);
   const local = values.difference(block, values.scale(index, group * tilesN));

@@ -1,6 +1,7 @@
-/** The ends of rings whose edges are barriers of all threads: copies through registers, and cp.async with its groups. */
+/** The ends of rings by transport. Here those whose edges are barriers of all threads: copies through registers, and cp.async with its groups. */
 import type { Edge, Ring } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
+import { bulkRing } from "./bulkRings.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { Lowering, RingLowering } from "./engine.ts";
 
@@ -29,7 +30,11 @@ const cpAsync: RingLowering = {
   },
 };
 
-const shared: Readonly<Partial<Record<Ring["transport"], RingLowering>>> = { direct, "cp.async": cpAsync };
+const shared: Readonly<Partial<Record<Ring["transport"], RingLowering>>> = {
+  direct,
+  "cp.async": cpAsync,
+  tma: bulkRing,
+};
 
 /** The ring of a name; `CannotLower` where there is none. */
 export function ringOf(ctx: Context, name: string): Ring {

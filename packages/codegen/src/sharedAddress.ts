@@ -112,19 +112,45 @@ interface ThreadOffset {
 
 function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: ThreadPosition): ThreadOffset {
   const size = sizeOf(buffer.dtype);
-  const part = (coord: ThreadCoord, stride: number): ThreadOffset => {
-    const step = stride * size;
-    if (coord.reg === null || step === 0) return { reg: null, bits: 0 };
-    const exact = coord.bits !== null && Number.isInteger(Math.log2(step));
-    return { reg: ctx.values.scale(coord.reg, step), bits: exact ? (coord.bits ?? 0) * step : null };
+  const joined = (r: ThreadOffset, c: ThreadOffset): ThreadOffset => {
+    if (r.reg === null) return c;
+    if (c.reg === null) return r;
+    const disjoint = r.bits !== null && c.bits !== null && (r.bits & c.bits) === 0;
+    return { reg: ctx.values.sum(r.reg, c.reg), bits: disjoint ? (r.bits ?? 0) | (c.bits ?? 0) : null };
   };
-  const r = part(position.row, layout.stride[0] ?? 0);
-  const c = part(position.col, layout.stride[1] ?? 0);
-  if (r.reg === null) return c;
-  if (c.reg === null) return r;
-  const disjoint = r.bits !== null && c.bits !== null && (r.bits & c.bits) === 0;
-  return { reg: ctx.values.sum(r.reg, c.reg), bits: disjoint ? (r.bits ?? 0) | (c.bits ?? 0) : null };
+  const scaled = (reg: Reg<"u32">, bits: number | null, stride: number): ThreadOffset => {
+    const step = stride * size;
+    const exact = bits !== null && Number.isInteger(Math.log2(step));
+    return { reg: ctx.values.scale(reg, step), bits: exact ? bits * step : null };
+  };
+  const part = (coord: ThreadCoord, axis: 0 | 1): ThreadOffset => {
+    const stride = layout.stride[axis] ?? 0;
+    const { panels } = layout;
+    if (coord.reg === null || stride === 0) return { reg: null, bits: 0 };
+    if (panels?.axis !== axis || (coord.bits !== null && coord.bits < panels.extent))
+      return scaled(coord.reg, coord.bits, stride);
+    // The thread's own part goes over several panels: their number and the place in one are taken apart.
+    if (coord.bits === null || !isPowerOfTwo(panels.extent))
+      throw new CannotLower(
+        `%${buffer.name}`,
+        "its panels are not cut at a power of two, as its threads are",
+      );
+    const low = coord.bits & (panels.extent - 1);
+    const panel = scaled(
+      ctx.values.divide(coord.reg, panels.extent),
+      (coord.bits - low) / panels.extent,
+      panels.step,
+    );
+    if (low === 0) return panel;
+    return joined(
+      scaled(ctx.values.modulo(coord.reg, panels.extent, Number.POSITIVE_INFINITY), low, stride),
+      panel,
+    );
+  };
+  return joined(part(position.row, 0), part(position.col, 1));
 }
+
+const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));
 
 /**
  * Swizzled `thread + fixed`, which share no bits. A XOR swizzle is linear over the bits, so

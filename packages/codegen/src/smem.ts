@@ -1,5 +1,5 @@
 /** The shared memory map: where each buffer's slots lie. All buffers of a ring share one slot stride, so one offset moves them together. */
-import { type Buffer, footprint, sizeOf, swizzlePeriod, type TileProgram } from "@tilewright/ir";
+import { type Buffer, footprint, type Ring, sizeOf, swizzlePeriod, type TileProgram } from "@tilewright/ir";
 
 export interface SharedPlace {
   /** Bytes from the start of the block's dynamic shared memory to slot 0. */
@@ -10,8 +10,19 @@ export interface SharedPlace {
 
 export interface SharedMap {
   readonly places: ReadonlyMap<string, SharedPlace>;
+  /** Bytes from the start to the barriers of rings whose edges are mbarriers. */
+  readonly barriers: ReadonlyMap<string, RingBarriers>;
   readonly totalBytes: number;
 }
+
+/** An mbarrier for each slot and edge: those of an edge follow each other. Null for edges of another kind. */
+export interface RingBarriers {
+  readonly full: number | null;
+  readonly empty: number | null;
+}
+
+/** Bytes of an mbarrier, and what it is aligned to (PTX ISA, mbarrier). */
+export const MBARRIER_BYTES = 8;
 
 const roundUp = (value: number, align: number): number => Math.ceil(value / align) * align;
 
@@ -19,7 +30,7 @@ const roundUp = (value: number, align: number): number => Math.ceil(value / alig
 const alignOf = (buffer: Buffer): number =>
   Math.max(buffer.align, buffer.layout ? swizzlePeriod(buffer.layout.swizzle) : 1);
 
-/** Ring slots interleave their buffers: slot s is [A tile s | B tile s]. Buffers outside rings follow. Buffers need layouts. */
+/** Ring slots interleave their buffers: slot s is [A tile s | B tile s]. Buffers outside rings follow, then mbarriers. Buffers need layouts. */
 export function mapShared(program: TileProgram): SharedMap {
   const places = new Map<string, SharedPlace>();
   const shared = program.buffers.filter((b) => b.space === "shared");
@@ -46,5 +57,16 @@ export function mapShared(program: TileProgram): SharedMap {
       ring.slots,
     );
   for (const buffer of shared) if (!places.has(buffer.name)) placeGroup([buffer], buffer.slots);
-  return { places, totalBytes: top };
+  const barriers = new Map<string, RingBarriers>();
+  for (const ring of program.rings) {
+    const place = (edge: Ring["full"]): number | null => {
+      if (edge?.kind !== "mbarrier") return null;
+      const at = roundUp(top, MBARRIER_BYTES);
+      top = at + MBARRIER_BYTES * ring.slots;
+      return at;
+    };
+    const full = place(ring.full);
+    barriers.set(ring.name, { full, empty: place(ring.empty) });
+  }
+  return { places, barriers, totalBytes: top };
 }

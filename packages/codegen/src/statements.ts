@@ -6,9 +6,10 @@ import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copyRoutes.ts";
 import type { RegisterType, Statements, StmtOf } from "./engine.ts";
 import { lowerEpilogue } from "./epilogue.ts";
-import { rasterise } from "./raster.ts";
 import { ownedTile } from "./registers.ts";
 import { ringStatements } from "./rings.ts";
+import { lowerRole } from "./roles.ts";
+import { lowerTiles } from "./tiles.ts";
 
 /** Lower a list at `ctx.body`, in program order. */
 export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
@@ -16,17 +17,19 @@ export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
 }
 
 const shared: Omit<Statements, "mma"> = {
-  tiles: lowerTiles,
+  tiles: (ctx, stmt) => lowerTiles(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
   for: lowerFor,
   if: lowerIf,
   fill: lowerFill,
   copy: lowerCopy,
   epilogue: lowerEpilogue,
   combine: (ctx, stmt) => lowerCombine(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
-  barrier: (ctx, stmt) => ctx.emit(null, "bar.sync", imm(stmt.id)),
-  role(_ctx, stmt) {
-    throw new CannotLower(`role ${stmt.name}`, "this backend has one role: all warps copy and multiply");
+  barrier(ctx, stmt) {
+    const threads = ctx.values.warps * 32;
+    if (threads === ctx.program.launch.threads) ctx.emit(null, "bar.sync", imm(stmt.id));
+    else ctx.emit(null, "bar.sync", imm(stmt.id), imm(threads));
   },
+  role: (ctx, stmt) => lowerRole(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
   ...ringStatements,
   fetch: noSource,
   next: noSource,
@@ -66,15 +69,6 @@ function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
   const tile = ownedTile(ctx, stmt.dst.buffer, ctx.constant(stmt.dst.slot, "slot"));
   const value = constants[tile.type](stmt.value);
   for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, value);
-}
-
-function lowerTiles(ctx: Context, stmt: StmtOf<"tiles">): void {
-  const [tilesM, tilesN] = stmt.extents;
-  const [m, n] = rasterise(ctx, stmt.raster, tilesM, tilesN);
-  ctx.tileVars.set(stmt.vars[0], { reg: m, extent: tilesM });
-  ctx.tileVars.set(stmt.vars[1], { reg: n, extent: tilesN });
-  if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
-  lowerStmts(ctx, stmt.body);
 }
 
 function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {

@@ -7,17 +7,23 @@ import type { Code, Reg } from "./code.ts";
 
 type U32 = Reg<"u32">;
 
+/** Consecutive warps of a block. */
+export interface Crew {
+  readonly first: number;
+  readonly warps: number;
+}
+
 export class Values {
   readonly entry: EntryBuilder;
   readonly code: Code;
-  /** Warps of the block. */
-  readonly warps: number;
+  /** Warps that the code is for: those of the block, or of a role. */
+  readonly crew: Crew;
   readonly #memo = new Map<string, U32>();
 
-  constructor(entry: EntryBuilder, prologue: Code, warps: number) {
+  constructor(entry: EntryBuilder, prologue: Code, crew: Crew) {
     this.entry = entry;
     this.code = prologue;
-    this.warps = warps;
+    this.crew = crew;
   }
 
   /** The register of `key`; made by `compute` on first use. */
@@ -30,8 +36,17 @@ export class Values {
     return dst;
   }
 
+  /** Warps of the crew. */
+  get warps(): number {
+    return this.crew.warps;
+  }
+
+  /** Number of the thread among those of the crew. */
   thread(): U32 {
-    return this.memo("tid", "tid", (d) => this.code.emit(null, "mov.u32", d, special("%tid.x")));
+    return this.memo("tid", "tid", (d) => {
+      this.code.emit(null, "mov.u32", d, special("%tid.x"));
+      if (this.crew.first > 0) this.code.emit(null, "sub.u32", d, d, imm(32 * this.crew.first));
+    });
   }
 
   lane(): U32 {

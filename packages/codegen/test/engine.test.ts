@@ -92,7 +92,7 @@ test("a copy, a transport or a role that nobody lowers is a diagnostic that says
     "TW3901 %fA <- %sA: no way to copy shared -> register direct",
   );
   expect(faultOf(none, TEXT.replace("transport cp.async full", "transport tma full"))).toBe(
-    "TW3901 %ring: rings by tma are not lowered by this backend",
+    "TW3901 %ring: rings by tma need mbarriers at both edges",
   );
   expect(faultOf(none, TEXT.replace("full barrier:0", "full mbarrier:1"))).toMatch(/TW3901 ring: mbarrier/);
 });

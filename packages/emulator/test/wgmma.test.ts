@@ -1,8 +1,8 @@
 /** wgmma: every form by meaning, its layouts against CuTe's, its rules, and the bits of a GPU where they are recorded. */
 import { createHash } from "node:crypto";
 import { decode, encode } from "@tilewright/ir";
+import { decodeWgmmaDescriptor, encodeWgmmaDescriptor, wgmmaAddress } from "@tilewright/ptx";
 import { describe, expect, test } from "vitest";
-import { decodeWgmmaDescriptor, encodeWgmmaDescriptor, wgmmaAddress } from "../src/isa/wgmma-descriptor.ts";
 import { inputClasses } from "./mma-forms.ts";
 import { clean, fixture, generator, machine, orders } from "./support.ts";
 import {

@@ -2,6 +2,7 @@
 import {
   type Artifact,
   type Checked,
+  type Compiler,
   type Diagnostic,
   err,
   findTarget,
@@ -12,7 +13,7 @@ import {
 } from "@tilewright/ir";
 import type { BenchJob, InputKind, Regime } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
-import { compiler } from "../compiler.ts";
+import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { sha256 } from "../files/hash.ts";
 import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
@@ -50,13 +51,15 @@ function shapesOf(context: Context, args: PlanArgs): Checked<readonly Shape[]> {
 }
 
 /** The architecture where none is named: where the first backend that serves the problem is at home. */
-function usualArch(problem: Problem): string | null {
-  const serving = compiler.backends.find(({ id, showcase }) => {
-    const target = findTarget(showcase.arch);
-    return target.ok && compiler.plan(problem, target.value, { backend: id }).ok;
-  });
-  return (serving ?? compiler.backends[0])?.showcase.arch ?? null;
-}
+const usualArch =
+  (compiler: Compiler) =>
+  (problem: Problem): string | null => {
+    const serving = compiler.backends.find(({ id, showcase }) => {
+      const target = findTarget(showcase.arch);
+      return target.ok && compiler.plan(problem, target.value, { backend: id }).ok;
+    });
+    return (serving ?? compiler.backends[0])?.showcase.arch ?? null;
+  };
 
 /** `a; b` are two schedules. */
 const schedulesOf = (text: string | undefined): readonly (string | undefined)[] =>
@@ -64,6 +67,7 @@ const schedulesOf = (text: string | undefined): readonly (string | undefined)[] 
 
 /** Every size with its candidates: one for each architecture and schedule. All errors at once. */
 export function planJobs(context: Context, args: PlanArgs): Checked<readonly Planned[]> {
+  const compiler = compilerOf(context);
   const shapes = shapesOf(context, args);
   if (!shapes.ok) return shapes;
   const found: Diagnostic[] = [];
@@ -73,7 +77,7 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
   for (const shape of shapes.value) {
     const { m, n, k } = shape;
     const sized = args.shapes === undefined ? rest : { ...rest, m, n, k };
-    const request = buildRequest(context, sized, {}, usualArch);
+    const request = buildRequest(context, sized, {}, usualArch(compiler));
     if (!request.ok) {
       // One wrong flag is one error, not one for each size.
       found.push(...request.error.filter((one) => !seen.has(`${one.code} ${one.at}`)));
@@ -84,7 +88,7 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
     const candidates: Candidate[] = [];
     for (const target of targets)
       for (const [index, text] of schedulesOf(schedule).entries()) {
-        const compiled = compileOne(problem, target, backend, text);
+        const compiled = compileOne(compiler, problem, target, backend, text);
         if (compiled.ok)
           candidates.push({
             name: nameOf(compiled.value, schedulesOf(schedule).length > 1 ? index : null),
@@ -100,7 +104,13 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
   return found.length > 0 ? err(found) : ok(planned);
 }
 
-const compileOne = (problem: Problem, target: Target, backend: string | null, schedule: string | undefined) =>
+const compileOne = (
+  compiler: Compiler,
+  problem: Problem,
+  target: Target,
+  backend: string | null,
+  schedule: string | undefined,
+) =>
   compiler.compile({
     problem,
     target,

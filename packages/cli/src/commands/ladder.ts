@@ -4,6 +4,7 @@ import type { chooseDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import type { BenchPorts } from "../bench/ports.ts";
 import { codes, problemWith } from "../codes.ts";
+import { compilerOf } from "../compiler.ts";
 import { sha256 } from "../files/hash.ts";
 import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
@@ -155,7 +156,7 @@ async function cublasOf(session: Session, args: Args, ports: BenchPorts): Promis
 }
 
 async function climb(session: Session, args: Args, ports: LadderPorts): Promise<Checked<Climbed>> {
-  const [arch = usualLadderArch(args), ...others] = args.arch ?? [];
+  const [arch = usualLadderArch(compilerOf(session.context), args), ...others] = args.arch ?? [];
   if (others.length > 0)
     return err([
       problemWith(codes.conflict, "--arch", "a ladder takes one architecture", { hint: `--arch ${arch}` }),

@@ -1,8 +1,19 @@
 /** `tilewright plan`: why this schedule, and what to expect of it, without a GPU. */
-import { type Artifact, type Checked, err, findGpu, type Gpu, gpuFor, ok, type Target } from "@tilewright/ir";
+import {
+  type Artifact,
+  type Checked,
+  type Compiler,
+  err,
+  findGpu,
+  type Gpu,
+  gpuFor,
+  ok,
+  type Target,
+} from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";
+import { compilerOf } from "../compiler.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
 import { text } from "../kit/flags.ts";
@@ -37,15 +48,15 @@ function gpuOf(name: string | undefined, target: Target): Checked<Gpu> {
   return fits.ok ? found : fits;
 }
 
-function planned(artifact: Artifact, name: string | undefined): Checked<Plan> {
+function planned(compiler: Compiler, artifact: Artifact, name: string | undefined): Checked<Plan> {
   const gpu = gpuOf(name, artifact.target);
-  return gpu.ok ? planOf(artifact, gpu.value) : gpu;
+  return gpu.ok ? planOf(compiler, artifact, gpu.value) : gpu;
 }
 
 /** Where no backend serves the problem, the verdicts are the answer. */
 function refusal(session: Session, { problem, targets }: Request): void {
   for (const target of targets) {
-    const all = verdicts(problem, target);
+    const all = verdicts(compilerOf(session.context), problem, target);
     if (!session.json && !all.some((verdict) => verdict.ok))
       session.context.stdout.write(`${target.arch}\n${renderVerdicts(all, session.paint)}`);
   }
@@ -65,7 +76,7 @@ function show(
 function planAll(session: Session, args: Args, compiled: readonly Checked<Artifact>[]): number {
   const plans = compiled.map((each) => {
     if (!each.ok) return each;
-    const plan = planned(each.value, args.gpu);
+    const plan = planned(compilerOf(session.context), each.value, args.gpu);
     return plan.ok ? ok({ plan: plan.value, artifact: each.value }) : plan;
   });
   const errors = plans.flatMap((plan) => (plan.ok ? [] : plan.error));
@@ -97,6 +108,6 @@ the bank oracle. Registers are an estimate; everything else follows from the bou
     const request = buildRequest(session.context, args);
     if (!request.ok) return session.fail(request.error);
     refusal(session, request.value);
-    return planAll(session, args, compileRequest(request.value));
+    return planAll(session, args, compileRequest(compilerOf(session.context), request.value));
   },
 });

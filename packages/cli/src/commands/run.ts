@@ -2,6 +2,7 @@
 import {
   type Artifact,
   type Checked,
+  type Compiler,
   type Diagnostic,
   type DType,
   err,
@@ -19,7 +20,7 @@ import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
 import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";
-import { compiler } from "../compiler.ts";
+import { compilerOf } from "../compiler.ts";
 import { checksOf, emulationFlags, hazardFlag, ordersOf } from "../emulation/flags.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { sha256 } from "../files/hash.ts";
@@ -77,32 +78,40 @@ const args = z.strictObject({
 type Args = z.output<typeof args>;
 
 /** Whether some backend serves the problem on all targets asked for. */
-const served = ({ problem, targets }: Request): boolean =>
+const served = (compiler: Compiler, { problem, targets }: Request): boolean =>
   targets.every((target) => compiler.verdicts(problem, target).some(({ verdict }) => verdict.ok));
 
 /** The architecture where none is named: that of the first backend that serves the problem where it is best shown. */
-function usualArch(problem: Problem): string | null {
-  const backend = compiler.backends.find(({ id, showcase }) => {
-    const target = findTarget(showcase.arch);
-    return target.ok && compiler.plan(problem, target.value, { backend: id }).ok;
-  });
-  return (backend ?? compiler.backends[0])?.showcase.arch ?? null;
-}
+const usualArch =
+  (compiler: Compiler) =>
+  (problem: Problem): string | null => {
+    const backend = compiler.backends.find(({ id, showcase }) => {
+      const target = findTarget(showcase.arch);
+      return target.ok && compiler.plan(problem, target.value, { backend: id }).ok;
+    });
+    return (backend ?? compiler.backends[0])?.showcase.arch ?? null;
+  };
 
 /**
  * The request, with sizes, layouts and dtype from the files. Files in a type that no backend multiplies are widened to f32, if that
  * loses nothing and the user named no dtype.
  */
 function requestWithFiles(session: Session, args: Args, files: Matrices): Checked<Request> {
+  const compiler = compilerOf(session.context);
   const known = knownFrom(files, args, "flags");
   if (!known.ok) return known;
   const build = (dtype: DType | null) =>
-    buildRequest(session.context, args, dtype === null ? known.value : { ...known.value, dtype }, usualArch);
+    buildRequest(
+      session.context,
+      args,
+      dtype === null ? known.value : { ...known.value, dtype },
+      usualArch(compiler),
+    );
   const fromFiles = args.dtype === undefined ? commonDType(files) : null;
   const request = build(fromFiles);
-  if (!request.ok || fromFiles === null || served(request.value)) return request;
+  if (!request.ok || fromFiles === null || served(compiler, request.value)) return request;
   const widened = build("f32");
-  if (!widened.ok || !served(widened.value)) return request;
+  if (!widened.ok || !served(compiler, widened.value)) return request;
   // Where f32 does not hold the values, checkMatrices refuses and says so.
   if (fitsF32(files))
     session.note(
@@ -153,7 +162,7 @@ function prepare(session: Session, args: Args): Checked<Prepared> {
   if (request.value.targets.length > 1)
     found.push(problemWith(codes.conflict, "--arch", "run takes one architecture"));
   if (found.length > 0) return err(found);
-  const [artifact] = compileRequest(request.value);
+  const [artifact] = compileRequest(compilerOf(session.context), request.value);
   if (artifact === undefined) throw new TypeError("a request has a target");
   return artifact.ok ? ok({ artifact: artifact.value, files: files.value }) : artifact;
 }

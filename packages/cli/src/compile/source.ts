@@ -2,6 +2,7 @@
 import {
   type Artifact,
   type Checked,
+  type Compiler,
   type Diagnostic,
   err,
   findTarget,
@@ -9,7 +10,7 @@ import {
   parseProgram,
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
-import { compiler } from "../compiler.ts";
+import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { readText } from "../files/read.ts";
 import { text } from "../kit/flags.ts";
@@ -39,11 +40,11 @@ export function compileFrom(context: Context, path: string, args: SourceArgs): C
   }
   const source = readText(context, path);
   if (!source.ok) return source;
-  const compiled = compileText(source.value, args.backend);
+  const compiled = compileText(compilerOf(context), source.value, args.backend);
   return compiled.ok ? compiled : err(located(compiled.error, path));
 }
 
-function compileText(text: string, backend: string | undefined): Checked<Artifact> {
+function compileText(compiler: Compiler, text: string, backend: string | undefined): Checked<Artifact> {
   // The text names its target, which the compiler wants to know first.
   const program = parseProgram(text);
   if (!program.ok) return program;
@@ -57,12 +58,10 @@ function compileText(text: string, backend: string | undefined): Checked<Artifac
 }
 
 /** Compile a request for each of its targets. */
-export const compileRequest = ({
-  problem,
-  targets,
-  backend,
-  schedule,
-}: Request): readonly Checked<Artifact>[] =>
+export const compileRequest = (
+  compiler: Compiler,
+  { problem, targets, backend, schedule }: Request,
+): readonly Checked<Artifact>[] =>
   targets.map((target) =>
     compiler.compile({
       problem,
@@ -88,7 +87,7 @@ export function compileSource(context: Context, args: SourceArgs): Checked<reado
   }
   const request = buildRequest(context, args);
   if (!request.ok) return request;
-  const all = compileRequest(request.value);
+  const all = compileRequest(compilerOf(context), request.value);
   const errors = all.flatMap((compiled) => (compiled.ok ? [] : compiled.error));
   return errors.length > 0
     ? err(errors)

@@ -2,6 +2,7 @@
 import { type Diagnostic, formatDiagnostic } from "@tilewright/ir";
 import { z } from "zod";
 import type { Context } from "../context.ts";
+import { compilerWith, loadBackend, namesModule } from "../loadBackend.ts";
 import { colourModes, type Paint, painterFor } from "../output/colour.ts";
 import { toJson } from "../output/json.ts";
 import { exitCodeFor, exitCodes } from "./exit.ts";
@@ -120,7 +121,14 @@ export function defineCommand<S extends z.ZodObject>(spec: CommandSpec<S>): Comm
         context.stderr.write(`tilewright ${spec.name} -h shows examples\n`);
         return code;
       }
-      return spec.run(openSession(context, parsed.value.common), parsed.value.own);
+      const { common: shared, own } = parsed.value;
+      const named: unknown = Reflect.get(own, "backend");
+      if (typeof named !== "string" || !namesModule(named))
+        return spec.run(openSession(context, shared), own);
+      const backend = await loadBackend(context, named);
+      if (!backend.ok) return openSession(context, shared).fail(backend.error);
+      const extended = { ...context, compiler: compilerWith(context, backend.value) };
+      return spec.run(openSession(extended, shared), { ...own, backend: backend.value.id });
     },
   };
 }

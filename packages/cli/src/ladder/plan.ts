@@ -3,6 +3,7 @@ import {
   type Artifact,
   type Backend,
   type Checked,
+  type Compiler,
   type Diagnostic,
   didYouMean,
   err,
@@ -17,7 +18,7 @@ import {
   type Target,
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
-import { compiler } from "../compiler.ts";
+import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { buildRequest, type ProblemArgs } from "../request/request.ts";
 
@@ -48,7 +49,7 @@ export interface LadderWishes extends ProblemArgs {
 }
 
 /** The architecture where none is named: where the backend that offers the ladder is at home. */
-export function usualLadderArch({ name, backend }: LadderWishes): string {
+export function usualLadderArch(compiler: Compiler, { name, backend }: LadderWishes): string {
   const offers = compiler.backends.flatMap(offersOf);
   const fits = offers.find(
     (offer) =>
@@ -62,7 +63,11 @@ const offersOf = (backend: Backend): readonly Offer[] =>
   (backend.ladders ?? []).map((ladder) => ({ backend, ladder }));
 
 /** The ladders of that name; without one, those of the first backend that has any on the target. */
-function chooseLadders({ name, backend }: LadderWishes, target: Target): Checked<readonly Offer[]> {
+function chooseLadders(
+  compiler: Compiler,
+  { name, backend }: LadderWishes,
+  target: Target,
+): Checked<readonly Offer[]> {
   const able = compiler.backends
     .filter((each) => (backend ?? each.id) === each.id && each.supports(target).ok)
     .flatMap(offersOf);
@@ -97,7 +102,7 @@ export function planLadders(
 ): Checked<readonly PlannedLadder[]> {
   const target = findTarget(arch);
   if (!target.ok) return target;
-  const offers = chooseLadders(wishes, target.value);
+  const offers = chooseLadders(compilerOf(context), wishes, target.value);
   if (!offers.ok) return offers;
   const planned: PlannedLadder[] = [];
   const found: Diagnostic[] = [];
@@ -127,7 +132,7 @@ function planLadder(
   const steps = ladder.steps.map((step, i): PlannedStep => {
     const schedule: Schedule = schedules.value[i] ?? {};
     const common = { ...step, schedule: printSchedule(backend.schedule, schedule) };
-    const made = compiler.compile({ problem, target, backend: backend.id, schedule });
+    const made = compilerOf(context).compile({ problem, target, backend: backend.id, schedule });
     return made.ok
       ? { ...common, artifact: made.value, refused: null }
       : { ...common, artifact: null, refused: made.error };

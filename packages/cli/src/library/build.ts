@@ -11,6 +11,7 @@ import {
 import { codes, problemWith } from "../codes.ts";
 import { type EmitFormat, entryOf, filesOf } from "../compile/artefacts.ts";
 import { compileRequest } from "../compile/source.ts";
+import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import type { OutputFile } from "../files/atomic.ts";
 import { sha256 } from "../files/hash.ts";
@@ -55,7 +56,7 @@ export async function buildLibrary(
   const found: Diagnostic[] = [];
   const compiled = plan.kernels.flatMap((request): Compiled[] => {
     const { target } = request;
-    const made = compileRequest({ ...request, targets: [target] })[0];
+    const made = compileRequest(compilerOf(context), { ...request, targets: [target] })[0];
     if (made?.ok === true) return [{ request, artifact: made.value }];
     for (const one of made?.error ?? [])
       found.push({ ...one, message: `${request.at} on ${target.arch}: ${one.message}` });

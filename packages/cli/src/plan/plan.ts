@@ -4,6 +4,7 @@ import {
   bankConflicts,
   byteOffset,
   type Checked,
+  type Compiler,
   type Diagnostic,
   dtypes,
   err,
@@ -34,7 +35,6 @@ import {
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
-import { compiler } from "../compiler.ts";
 
 /** Whether a backend serves a problem; every reason if not. */
 export interface BackendVerdict {
@@ -44,7 +44,7 @@ export interface BackendVerdict {
   readonly reasons: readonly Diagnostic[];
 }
 
-export const verdicts = (problem: Problem, target: Target): readonly BackendVerdict[] =>
+export const verdicts = (compiler: Compiler, problem: Problem, target: Target): readonly BackendVerdict[] =>
   compiler.verdicts(problem, target).map(({ backend, verdict }) => ({
     backend: backend.id,
     summary: backend.summary,
@@ -143,13 +143,19 @@ const bankUses = (program: TileProgram): readonly BankUse[] =>
 const named = 4;
 
 /** The schedules of the same backend that come after the one taken; all of them where the user gave one. */
-function alternativesTo({ problem, target, backend, schedule }: Artifact): readonly string[] {
+function alternativesTo(
+  compiler: Compiler,
+  { problem, target, backend, schedule }: Artifact,
+): readonly string[] {
   const plans = compiler.plan(problem, target, { backend, count: named + 1 });
   const texts = plans.ok ? plans.value.map((plan) => plan.text) : [];
   return texts.filter((text) => text !== schedule).slice(0, named);
 }
 
-function remarksOn({ problem, target, backend: id, schedule: text }: Artifact): readonly Remark[] {
+function remarksOn(
+  compiler: Compiler,
+  { problem, target, backend: id, schedule: text }: Artifact,
+): readonly Remark[] {
   const backend = compiler.backends.find((each) => each.id === id);
   const schedule = backend === undefined || text === null ? null : parseSchedule(backend.schedule, text);
   return schedule?.ok ? (backend?.explain?.(problem, schedule.value, target) ?? []) : [];
@@ -176,7 +182,7 @@ function predictionOf({ program, problem }: Artifact, gpu: Gpu, blocksPerSm: num
 }
 
 /** The plan of a compiled kernel on a GPU. Errors: launch expressions that have no value, which is a bug of a backend. */
-export function planOf(artifact: Artifact, gpu: Gpu): Checked<Plan> {
+export function planOf(compiler: Compiler, artifact: Artifact, gpu: Gpu): Checked<Plan> {
   const { problem, target, program, kernels, backend } = artifact;
   const [kernel] = kernels;
   if (kernel === undefined) throw new TypeError("an artefact has a kernel");
@@ -195,12 +201,12 @@ export function planOf(artifact: Artifact, gpu: Gpu): Checked<Plan> {
   return ok({
     arch: target.arch,
     gpu,
-    backends: verdicts(problem, target),
+    backends: verdicts(compiler, problem, target),
     backend,
     entry: entryOf(artifact),
     schedule: artifact.manifest.plan.schedule,
-    remarks: remarksOn(artifact),
-    alternatives: alternativesTo(artifact),
+    remarks: remarksOn(compiler, artifact),
+    alternatives: alternativesTo(compiler, artifact),
     grid,
     block: kernel.launch.block,
     cluster: kernel.launch.cluster,

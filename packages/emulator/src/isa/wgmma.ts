@@ -1,4 +1,5 @@
 /** wgmma: asynchronous products of a warpgroup's registers and shared memory. PTX ISA 9.0, chapter 9.7.15. */
+import { decodeWgmmaDescriptor } from "@tilewright/ptx";
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction, Operand, Operation } from "../load/types.ts";
 import { held, heldRegisters } from "../machine/held-registers.ts";
@@ -18,7 +19,6 @@ import {
 } from "../machine/warpgroups.ts";
 import { aligned, checkWritten, markWritten, registersIn } from "./aligned.ts";
 import type { Decoder, Row, Table } from "./row.ts";
-import { decodeWgmmaDescriptor } from "./wgmma-descriptor.ts";
 import { type WgmmaForm, type WgmmaProduct, wgmmaProduct } from "./wgmma-product.ts";
 
 /** Operand types, by bits of an element; K of an instruction is 32 bytes. */

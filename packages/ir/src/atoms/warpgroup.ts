@@ -95,7 +95,7 @@ export function warpgroupAtom(a: DType, b: DType, acc: DType, n: number): Warpgr
       // Rows as A's; columns 8j + 2(lane % 4) + e in element 4j + 2h + e.
       acc: {
         rows: [warp(WARPS), register(2, 2), lane(8, 4)],
-        cols: [register(n / 8, 4), lane(4, 1), register(2, 1)],
+        cols: [...(n > 8 ? [register(n / 8, 4)] : []), lane(4, 1), register(2, 1)],
       },
     },
   };

@@ -3,7 +3,7 @@ import { sizeOf } from "../dtype.ts";
 import { panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
-import { contiguousAxis } from "../tile/accesses.ts";
+import { contiguousAxis, operandRole } from "../tile/accesses.ts";
 import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -20,8 +20,9 @@ const spans = [
 const BULK_ALIGN = 128;
 
 /**
- * Directive `tensor swizzle=128B|64B|32B|none`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
- * swizzle's span, or a narrower one's where the tile's contiguous axis is no multiple of it. The contiguous axis is global memory's.
+ * Directive `tensor swizzle=128B|64B|32B|none major=any|k`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
+ * swizzle's span, or a narrower one's where the tile's contiguous axis is no multiple of it. The contiguous axis is global
+ * memory's, or with `major=k` that of k, for instructions which take no other.
  */
 export const bindTensorLayouts: Pass = {
   name: "bindTensorLayouts",
@@ -32,15 +33,22 @@ export const bindTensorLayouts: Pass = {
     const taken = takeDirective(program, "tensor");
     if (!taken) return program;
     const widest = wordArg(taken.args, "swizzle", "128B");
+    const alongK = wordArg(taken.args, "major", "any") === "k";
     const input = taken.program;
-    const tiles = new Set(input.rings.flatMap((ring) => (ring.transport === "tma" ? ring.buffers : [])));
+    const operands = (names: readonly string[]): readonly string[] =>
+      names.filter((name) => operandRole(input, name) !== null);
+    const tiles = new Set(input.rings.flatMap((ring) => operands(ring.buffers)));
     for (const stmt of eachStmt(input.body))
       if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via);
     return {
       ...input,
       buffers: input.buffers.map((b) =>
         tiles.has(b.name) && b.layout === null
-          ? { ...b, layout: tensorLayout(b, axisOf(input, b), widest), align: Math.max(b.align, BULK_ALIGN) }
+          ? {
+              ...b,
+              layout: tensorLayout(b, axisOf(input, b, alongK), widest),
+              align: Math.max(b.align, BULK_ALIGN),
+            }
           : b,
       ),
     };
@@ -48,9 +56,13 @@ export const bindTensorLayouts: Pass = {
 };
 
 /** Operands keep the order of global memory; the tile of an epilogue has D's. */
-function axisOf(program: TileProgram, buffer: Buffer): 0 | 1 {
+function axisOf(program: TileProgram, buffer: Buffer, alongK: boolean): 0 | 1 {
   if (program.rings.some((ring) => ring.buffers.includes(buffer.name)))
-    return contiguousAxis(program, buffer.name);
+    return alongK
+      ? operandRole(program, buffer.name) === "a"
+        ? 1
+        : 0
+      : contiguousAxis(program, buffer.name);
   const d = program.buffers.find((b) => b.name === "D");
   return d?.layout?.stride[1] === 1 ? 1 : 0;
 }

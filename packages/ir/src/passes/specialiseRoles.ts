@@ -1,6 +1,7 @@
 /** Give copying and multiplying to different warps: one role fills the ring, the other empties it. */
 import { childrenOf, eachStmt, numberArg, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
+import { bindEdges } from "./bindEdges.ts";
 import type { Pass } from "./pass.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -19,16 +20,16 @@ const WARPGROUP = 4;
  *
  * The ring's edges become mbarriers. `full`: one arrival, that of the thread which issues the copies; with transport tma the bytes of the
  * chunk (`transactionBytes`) have to arrive too. `empty`: one arrival of each warpgroup of the math role that has read the slot
- * (`multicastCopies` raises it where neighbours write into it). Without the directive nothing happens; `bindEdges` then serves one set of threads.
+ * (`multicastCopies` raises it where neighbours write into it). Without the directive one set of threads does everything, and the edges are those of `bindEdges`.
  */
 export const specialiseRoles: Pass = {
   name: "specialiseRoles",
   summary: "Warps that copy and warps that multiply become roles; ring edges become mbarriers",
   from: "pipelined",
   to: "specialised",
-  run(program) {
+  run(program, target) {
     const taken = takeDirective(program, "roles");
-    if (!taken) return { ...program, stage: "specialised" };
+    if (!taken) return bindEdges.run(program, target);
     const input: TileProgram = { ...taken.program, stage: "specialised" };
     const math = numberArg(taken.args, "math", WARPGROUP);
     const budget = (name: string): number | null => numberArg(taken.args, name, 0) || null;

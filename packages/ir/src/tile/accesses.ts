@@ -112,9 +112,12 @@ function matrixAccess(program: TileProgram, copy: Copy, own: Ownership): SharedA
 
 /**
  * Axis that is contiguous in a shared operand tile. Multiply-adds of threads want the one that fragments run along (m of A, n of B);
- * matrix instructions take either, so the tile keeps the order of global memory and every copy is wide.
+ * matrix instructions take either, so the tile keeps the order of global memory and every copy is wide. A tile that has its layout says so itself.
  */
 export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
+  const shared = program.buffers.find((b) => b.name === buffer);
+  if (shared?.space === "shared" && shared.layout !== null)
+    return shared.layout.stride[0] === 1 && shared.layout.panels?.axis !== 1 ? 0 : 1;
   const role = operandRole(program, buffer);
   if (!usesAtom(program)) return role === "a" ? 0 : 1;
   const operand = program.buffers.find((b) => b.space === "global" && b.name === (role === "a" ? "A" : "B"));

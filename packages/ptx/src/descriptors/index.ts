@@ -39,3 +39,11 @@ export {
   scalePlace,
   tensorOperandColumns,
 } from "./tcgen05-tensor.ts";
+export {
+  decodeWgmmaDescriptor,
+  encodeWgmmaDescriptor,
+  type WgmmaDescriptor,
+  type WgmmaSwizzle,
+  wgmmaAddress,
+  wgmmaSwizzles,
+} from "./wgmma.ts";

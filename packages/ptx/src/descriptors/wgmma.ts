@@ -2,7 +2,7 @@
  * The 64-bit matrix descriptor of wgmma: where an operand lies in shared memory. PTX ISA 9.0, chapter 9.7.15.5.1; the layouts
  * are tcgen05's, under other swizzle codes. Lengths and addresses are in bytes.
  */
-import { type SharedDescriptor, type SharedSwizzle, swizzledAddress } from "@tilewright/ptx";
+import { type SharedDescriptor, type SharedSwizzle, swizzledAddress } from "./tcgen05-shared.ts";
 
 /** Bits of each field; addresses and offsets are in units of 16 bytes. */
 const layout = {

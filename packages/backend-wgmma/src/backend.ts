@@ -1,0 +1,133 @@
+/** The wgmma backend: Hopper's bulk tensor copies, mbarriers and warpgroup matrix instructions, for sm_90a. */
+import { castDTypes, servedFormats } from "@tilewright/codegen";
+import {
+  type Backend,
+  bindOwnership,
+  bindRaster,
+  bindTensorLayouts,
+  type Diagnostic,
+  type DType,
+  type EpilogueStep,
+  elideGuards,
+  err,
+  hasFeature,
+  multicastCopies,
+  ok,
+  type Problem,
+  peelFirst,
+  pipelineRing,
+  specialiseRoles,
+  stageEpilogue,
+  stageOperands,
+  type Target,
+  type Verdict,
+  vectorise,
+  visitTiles,
+} from "@tilewright/ir";
+import { checkSchedule } from "./check.ts";
+import { rankSchedules } from "./heuristic.ts";
+import { ladders } from "./ladders.ts";
+import { lower } from "./lower/lower.ts";
+import { tileProblem, widthsOf } from "./nest.ts";
+import { scheduleModel } from "./schedule.ts";
+
+/** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
+const MAX_BATCH = 65_535;
+
+export const wgmma: Backend = {
+  id: "wgmma",
+  summary: "Hopper's warpgroup matrix instructions with bulk tensor copies and roles, sm_90a",
+  schedule: scheduleModel,
+  showcase: { arch: "sm_90a", dtype: "bf16" },
+  ladders,
+  supports,
+  accepts,
+  *schedules(problem, target) {
+    yield* rankSchedules(problem, target);
+  },
+  check: checkSchedule,
+  tile: tileProblem,
+  passes: [
+    stageOperands,
+    pipelineRing,
+    specialiseRoles,
+    visitTiles,
+    multicastCopies,
+    peelFirst,
+    stageEpilogue,
+    // Before ownership and widths, which follow the tiles' contiguous axes.
+    bindTensorLayouts,
+    bindOwnership,
+    vectorise,
+    bindRaster,
+    elideGuards,
+  ],
+  lower,
+};
+
+function supports(target: Target): Verdict {
+  if (hasFeature(target, "wgmma")) return ok(true);
+  return err([
+    {
+      code: "TW1821",
+      kind: "unsupported",
+      at: "target.arch",
+      message: `the wgmma backend needs sm_90a, not ${target.arch}`,
+      hint: "use --arch sm_90a, or the mma backend, which serves sm_80 and later",
+    },
+  ]);
+}
+
+type Refuse = (code: Diagnostic["code"], at: string, message: string, hint: string) => void;
+
+function accepts(problem: Problem, _target: Target): Verdict {
+  const reasons: Diagnostic[] = [];
+  const refuse: Refuse = (code, at, message, hint) => {
+    reasons.push({ code, kind: "unsupported", at, message, hint });
+  };
+  const { a, b, c, d, acc, batch } = problem;
+  if (widthsOf(problem).length === 0)
+    refuse(
+      "TW1822",
+      "problem.a.dtype",
+      `no warpgroup instruction multiplies ${a.dtype} by ${b.dtype} into ${acc}`,
+      a.dtype === "f32"
+        ? "use --dtype tf32, which rounds the inputs, or the simt backend"
+        : "use f16, bf16, tf32, s8, u8, e4m3 or e5m2 for both, with the accumulator of the dtype (f16 and fp8 take f32 or f16)",
+    );
+  for (const [name, operand] of [
+    ["c", c],
+    ["d", d],
+  ] as const)
+    if (operand !== null && !servedFormats.includes(operand.dtype))
+      refuse(
+        "TW1823",
+        `problem.${name}.dtype`,
+        `${name.toUpperCase()} in ${operand.dtype} is not served yet`,
+        `use one of ${servedFormats.join(", ")}`,
+      );
+  if (batch.kind === "grouped")
+    refuse("TW1824", "problem.batch", "grouped batches are not served yet", "launch one problem at a time");
+  if (batch.kind === "strided" && batch.count > MAX_BATCH)
+    refuse(
+      "TW1825",
+      "problem.batch",
+      `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`,
+      `launch batches of at most ${MAX_BATCH}`,
+    );
+  problem.epilogue.forEach((step, index) => {
+    const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
+    if (!servedIn(step).includes(dtype))
+      refuse(
+        "TW1826",
+        `problem.epilogue[${index}]`,
+        `${step.kind} in ${dtype} is not served yet`,
+        `use ${servedIn(step).join(", ")}`,
+      );
+  });
+  return reasons.length === 0 ? ok(true) : err(reasons);
+}
+
+/** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
+const servedIn = (step: EpilogueStep): readonly DType[] =>
+  step.kind === "reduce" ? ["f32"] : step.kind === "cast" ? castDTypes : servedFormats;

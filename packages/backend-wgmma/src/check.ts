@@ -1,0 +1,315 @@
+/** Legality of a schedule: every reason at once, each with the nearest value that would do. */
+import {
+  type Diagnostic,
+  dtypes,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  type Target,
+  tensorAccessFault,
+} from "@tilewright/ir";
+import { ATOM_ROWS, atomK, atomOf, chunkK, isKMajor, needsKMajor, widthsOf } from "./nest.ts";
+import { mathGroups, producerWarps, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
+
+/**
+ * Registers that a thread needs beside its accumulators. As launched, ptxas gives all roles what the largest needs and counts the epilogue's too; with
+ * budgets the math warpgroups have theirs to themselves. Measured with ptxas 13.0: 160 accumulators spill at 224 registers, 192 fit in 240.
+ */
+const OVERHEAD = { launched: 40, budgeted: 40 } as const;
+
+/** setmaxnreg takes multiples of 8 from 24 to 256 (PTX ISA). */
+const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
+
+/** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
+const MAX_BLOCK_TILE = 512;
+
+/** Bytes of the barriers of a slot. */
+const BARRIER_BYTES = 16;
+
+interface Subject {
+  readonly s: WgmmaSchedule;
+  readonly problem: Problem;
+  readonly target: Target;
+}
+
+type Found = { readonly message: string; readonly hint: string; readonly unsupported?: boolean };
+
+interface Rule {
+  readonly code: Diagnostic["code"];
+  readonly at: string;
+  readonly find: (subject: Subject) => Found | readonly Found[] | null;
+}
+
+/** Columns of the tile that D passes through. */
+const stagedColumns = (problem: Problem): number => 256 / sizeOf(problem.d.dtype);
+
+/** Bytes of shared memory of a slot, and of all else. */
+export function sharedBytes(
+  s: WgmmaSchedule,
+  problem: Problem,
+): { readonly slot: number; readonly fixed: number } {
+  const k = chunkK(problem, s.tileK);
+  const slot = (s.tileM + s.tileN) * k * sizeOf(problem.a.dtype) + (s.copy === "tma" ? BARRIER_BYTES : 0);
+  const width = Math.min(s.tileN, stagedColumns(problem));
+  const columns = s.tileN % width === 0 ? width : s.tileN;
+  return { slot, fixed: s.epi === "tma" ? s.tileM * columns * sizeOf(problem.d.dtype) : 0 };
+}
+
+/** Accumulator registers of a thread. */
+export const accumulators = (s: WgmmaSchedule, problem: Problem): number =>
+  (s.tileM * s.tileN * dtypes[problem.acc].bits) / 32 / (mathGroups(s) * 128);
+
+/** Registers of a thread at launch: what a block's warpgroups, begun ones whole, share evenly, in units of 8. */
+export const launchedRegisters = (s: WgmmaSchedule, target: Target): number =>
+  Math.min(
+    target.limits.maxRegistersPerThread,
+    Math.floor(target.limits.registersPerBlock / (Math.ceil(threadsOf(s) / 128) * 128) / REGISTERS.unit) *
+      REGISTERS.unit,
+  );
+
+const nearestMultiple = (value: number, unit: number): number => Math.max(1, Math.round(value / unit)) * unit;
+
+const rules: readonly Rule[] = [
+  {
+    code: "TW2301",
+    at: "schedule.tile",
+    find: ({ s }) =>
+      s.tileM % (s.groupsM * ATOM_ROWS) === 0
+        ? null
+        : {
+            message: `tile m ${s.tileM} is no multiple of the ${ATOM_ROWS} rows of each of ${s.groupsM} warpgroups`,
+            hint: `nearest legal: tile m ${nearestMultiple(s.tileM, s.groupsM * ATOM_ROWS)}`,
+          },
+  },
+  {
+    code: "TW2302",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const columns = s.tileN / s.groupsN;
+      if (Number.isInteger(columns) && atomOf(problem, columns) !== null) return null;
+      const widths = widthsOf(problem);
+      const nearest = widths.reduce(
+        (best, n) => (Math.abs(n - columns) < Math.abs(best - columns) ? n : best),
+        widths[0] ?? 8,
+      );
+      return {
+        message: `no instruction divides the ${columns} columns of each of ${s.groupsN} warpgroups`,
+        hint: `nearest legal: tile n ${nearest * s.groupsN}`,
+      };
+    },
+  },
+  {
+    code: "TW2303",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const unit = atomK(problem);
+      return s.tileK % unit === 0
+        ? null
+        : {
+            message: `tile k ${s.tileK} is no multiple of the ${unit} of an instruction of ${problem.a.dtype}`,
+            hint: `nearest legal: tile k ${nearestMultiple(s.tileK, unit)}`,
+          };
+    },
+  },
+  {
+    code: "TW2304",
+    at: "schedule.groups",
+    find({ s, target }) {
+      const threads = threadsOf(s);
+      const most = target.limits.maxThreadsPerBlock;
+      if (threads <= most) return null;
+      const groups = Math.floor((most / 32 - producerWarps(s)) / 4);
+      return {
+        message: `${threads} threads a block; ${target.arch} allows ${most}`,
+        hint: `nearest legal: groups=${groups}x1`,
+      };
+    },
+  },
+  {
+    code: "TW2305",
+    at: "schedule.stages",
+    find({ s, problem, target }) {
+      const { slot, fixed } = sharedBytes(s, problem);
+      const most = target.limits.maxSmemPerBlock;
+      if (slot * s.stages + fixed <= most) return null;
+      const fit = Math.floor((most - fixed) / slot);
+      return {
+        message: `${s.stages} stages of ${slot} B${fixed > 0 ? ` and ${fixed} B for D` : ""} need ${slot * s.stages + fixed} B of shared memory; ${target.arch} has ${most} B a block`,
+        hint: fit > 0 ? `nearest legal: stages=${fit}` : "a smaller tile, or epi=direct",
+      };
+    },
+  },
+  {
+    code: "TW2306",
+    at: "schedule.tile",
+    find({ s, problem, target }) {
+      const held = accumulators(s, problem);
+      const most = s.regs === null ? launchedRegisters(s, target) : s.regs.math;
+      const free = most - (s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted);
+      if (held <= free) return null;
+      const columns = Math.floor((s.tileN * free) / held / (8 * s.groupsN)) * 8 * s.groupsN;
+      return {
+        message: `${held} accumulators a thread leave ${most - held} of ${most} registers; ${s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted} are needed beside them`,
+        hint:
+          s.regs === null && s.copy === "tma" && held <= 200
+            ? "nearest legal: regs=24/240"
+            : `nearest legal: tile n ${Math.max(8 * s.groupsN, columns)}, or more warpgroups`,
+      };
+    },
+  },
+  {
+    code: "TW2307",
+    at: "schedule.regs",
+    find({ s, target }) {
+      if (s.regs === null) return null;
+      const out: Found[] = [];
+      for (const [name, count] of [
+        ["the producer", s.regs.producer],
+        ["math", s.regs.math],
+      ] as const)
+        if (count % REGISTERS.unit !== 0 || count < REGISTERS.least || count > REGISTERS.most)
+          out.push({
+            message: `${count} registers for ${name}: setmaxnreg takes multiples of ${REGISTERS.unit} from ${REGISTERS.least} to ${REGISTERS.most}`,
+            hint: `nearest legal: ${Math.min(REGISTERS.most, Math.max(REGISTERS.least, nearestMultiple(count, REGISTERS.unit)))}`,
+          });
+      const total = 128 * (s.regs.producer + mathGroups(s) * s.regs.math);
+      const most = target.limits.registersPerBlock;
+      if (total > most)
+        out.push({
+          message: `budgets of ${s.regs.producer}/${s.regs.math} for 1 and ${mathGroups(s)} warpgroups add up to ${total} registers; a block has ${most}`,
+          hint: `nearest legal: regs=${s.regs.producer}/${Math.floor((most / 128 - s.regs.producer) / mathGroups(s) / REGISTERS.unit) * REGISTERS.unit}`,
+        });
+      if (s.copy === "direct")
+        out.push({
+          message:
+            "register budgets tell a producer from the math warpgroups, and copy=direct has no producer",
+          hint: "nearest legal: regs=none",
+        });
+      return out;
+    },
+  },
+  {
+    code: "TW2308",
+    at: "schedule.copy",
+    find({ s, problem }) {
+      if (s.copy !== "tma") return null;
+      const reasons = (["A", "B"] as const).flatMap((name) => tensorAccessFault(problem, name) ?? []);
+      const found: Found[] = reasons.map(({ message, hint }) => ({
+        message,
+        hint: `nearest legal: copy=direct (or ${hint})`,
+      }));
+      if (needsKMajor(problem) && !isKMajor(problem))
+        found.push({
+          message: `${problem.a.dtype} is multiplied along k only, and bulk copies keep the order of memory: A has to be row-major and B column-major`,
+          hint: "nearest legal: copy=direct, whose threads transpose",
+        });
+      return found;
+    },
+  },
+  {
+    code: "TW2309",
+    at: "schedule.epi",
+    find({ s, problem }) {
+      if (s.epi !== "tma") return null;
+      const found: Found[] = [];
+      const fault = tensorAccessFault(problem, "D");
+      if (fault) found.push({ message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` });
+      if (problem.d.layout !== "row")
+        found.push({
+          message: "tiles of a column-major D are not staged",
+          hint: "nearest legal: epi=direct",
+        });
+      if (s.groupsN > 1)
+        found.push({
+          message: "warpgroups side by side do not pass their columns through one tile",
+          hint: `nearest legal: epi=direct, or groups=${s.groupsM * s.groupsN}x1`,
+        });
+      if (s.copy !== "tma")
+        found.push({ message: "epi=tma goes with copy=tma", hint: "nearest legal: epi=direct" });
+      return found;
+    },
+  },
+  {
+    code: "TW2310",
+    at: "schedule.cluster",
+    find({ s, target }) {
+      const size = s.clusterM * s.clusterN;
+      const most = target.limits.maxClusterSize;
+      const found: Found[] = [];
+      if (size > most)
+        found.push({
+          message: `a cluster of ${size} blocks; ${target.arch} launches ${most} without opt-in`,
+          hint: `nearest legal: cluster=${Math.min(most, s.clusterM)}x${Math.max(1, Math.floor(most / Math.min(most, s.clusterM)))}`,
+        });
+      if (size > 1 && s.copy === "direct")
+        found.push({
+          message: "blocks of a cluster share bulk copies only",
+          hint: "nearest legal: cluster=1x1",
+        });
+      return found;
+    },
+  },
+  {
+    code: "TW2311",
+    at: "schedule.cluster",
+    find({ s, problem }) {
+      if (s.copy !== "tma" || s.multicast === "off") return null;
+      const found: Found[] = [];
+      const k = chunkK(problem, s.tileK);
+      // Shares are whole patterns of eight rows: along m or n of a tile that is contiguous along k, along k of others.
+      for (const [name, blocks, rows, major] of [
+        ["A", s.clusterN, s.tileM, problem.a.layout === "row"],
+        ["B", s.clusterM, s.tileN, problem.b.layout === "col"],
+      ] as const) {
+        const across = major ? rows : k;
+        if (blocks === 1 || !s.multicast.includes(name.toLowerCase()) || across % (8 * blocks) === 0)
+          continue;
+        found.push({
+          message: `${blocks} blocks cannot share ${across} rows of ${name}'s tile in groups of 8`,
+          hint: `nearest legal: multicast=off, or a tile with ${nearestMultiple(across, 8 * blocks)} of them`,
+        });
+      }
+      return found;
+    },
+  },
+  {
+    code: "TW2312",
+    at: "schedule.tile",
+    find: ({ s }) =>
+      s.tileM <= MAX_BLOCK_TILE && s.tileN <= MAX_BLOCK_TILE
+        ? null
+        : {
+            message: `a tile of ${s.tileM} x ${s.tileN}; no side may exceed ${MAX_BLOCK_TILE}`,
+            hint: `nearest legal: ${Math.min(s.tileM, MAX_BLOCK_TILE)}x${Math.min(s.tileN, MAX_BLOCK_TILE)}`,
+          },
+  },
+  {
+    code: "TW2313",
+    at: "schedule.sched",
+    find: ({ s }) =>
+      s.persistent && s.copy === "direct"
+        ? {
+            message: "blocks stay where a producer fetches the next tile, and copy=direct has none",
+            hint: "nearest legal: sched=tiles",
+          }
+        : null,
+  },
+];
+
+/** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
+export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
+  // No instruction: `accepts` says so.
+  if (widthsOf(problem).length === 0) return [];
+  const s = readSchedule(schedule);
+  return rules.flatMap(({ code, at, find }): Diagnostic[] => {
+    const found = find({ s, problem, target });
+    const list = found === null ? [] : "message" in found ? [found] : found;
+    return list.map(({ message, hint, unsupported }) => ({
+      code,
+      kind: unsupported ? "unsupported" : "invalid",
+      at,
+      message,
+      hint,
+    }));
+  });
+}

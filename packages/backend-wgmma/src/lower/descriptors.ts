@@ -1,0 +1,66 @@
+/** Matrix descriptors of operand tiles, from the layout of the tile. */
+
+import { CannotLower, type Context } from "@tilewright/codegen";
+import { type Buffer, bufferOf, linearOffset, sizeOf, tensorSwizzleName } from "@tilewright/ir";
+import { encodeWgmmaDescriptor } from "@tilewright/ptx";
+
+/** A pattern of every swizzle, and a core matrix, has eight rows (PTX ISA, wgmma: strides of the canonical layouts). */
+const PATTERN_ROWS = 8;
+
+/** Bytes of a core matrix's row: what the leading offset steps over without a swizzle. */
+const CORE_BYTES = 16;
+
+export interface OperandTile {
+  readonly buffer: Buffer;
+  /** Whether the tile is contiguous along m or n rather than along k: the instruction's transpose flag. */
+  readonly transposed: boolean;
+  /** The descriptor's words without the address. */
+  readonly low: number;
+  readonly high: number;
+  /** Bytes from the tile's start to its element (row, column). */
+  offsetOf(row: number, col: number): number;
+}
+
+/**
+ * `kAxis`: the axis of the tile along which k runs (columns of A, rows of B). K-major: rows of a panel are neighbours, eight of them a pattern, and
+ * panels (without a swizzle chunks of 16 bytes) follow each other along k. MN-major: a panel's rows run along k, and panels follow each other along m or n.
+ */
+export function operandTile(ctx: Context, name: string, kAxis: 0 | 1): OperandTile {
+  const buffer = bufferOf(ctx.program, name);
+  const { layout } = buffer;
+  if (layout === null) throw new CannotLower(`%${name}`, "has no layout");
+  const size = sizeOf(buffer.dtype);
+  const swizzle = tensorSwizzleName(layout.swizzle);
+  const contiguous = layout.stride[0] === 1 && layout.panels?.axis !== 1 ? 0 : 1;
+  const panel = (layout.panels?.extent ?? buffer.shape[contiguous]) * size;
+  const across = layout.stride[contiguous === 0 ? 1 : 0] ?? 0;
+  if (swizzle === null || across * size !== panel)
+    throw new CannotLower(`%${name}`, "has a layout that matrix descriptors cannot express");
+  const transposed = contiguous !== kAxis;
+  if (transposed && size !== 2)
+    throw new CannotLower(
+      `%${name}`,
+      `${buffer.dtype} has to be contiguous along k: only 16-bit operands are transposed`,
+    );
+  const span = swizzle === "none" ? CORE_BYTES : Number.parseInt(swizzle, 10);
+  if (panel !== span)
+    throw new CannotLower(`%${name}`, `rows of ${panel} bytes do not fill swizzle ${swizzle}`);
+  const next = (layout.panels?.step ?? 0) * size;
+  const pattern = PATTERN_ROWS * span;
+  // Without a swizzle the two offsets change places for transposed operands (PTX ISA, matrix descriptor).
+  const [leading, stride] = transposed && swizzle === "none" ? [pattern, next] : [next, pattern];
+  const word = encodeWgmmaDescriptor({
+    address: 0,
+    leading: leading || CORE_BYTES,
+    stride,
+    baseOffset: 0,
+    swizzle,
+  });
+  return {
+    buffer,
+    transposed,
+    low: Number(word & 0xffffffffn),
+    high: Number(word >> 32n),
+    offsetOf: (row, col) => linearOffset(layout, [row, col]) * size,
+  };
+}

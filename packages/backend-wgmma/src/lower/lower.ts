@@ -1,0 +1,77 @@
+/** What warpgroup matrix instructions bring to lowering: products from descriptors, and waits for them where slots are given back. */
+import {
+  bulkRing,
+  type Engine,
+  lowerCombine,
+  lowerEpilogue,
+  lowerStmts,
+  lowerToModuleWith,
+  lowerWith,
+  meetAtEdge,
+  type RegisterType,
+  type RingLowering,
+} from "@tilewright/codegen";
+import {
+  type DType,
+  elementsPerRegister,
+  type PtxVersion,
+  type Target,
+  type TileProgram,
+} from "@tilewright/ir";
+import { lowerFill, lowerProducts, settle, settleFor } from "./products.ts";
+
+/** wgmma, mbarrier.try_wait and bulk tensor copies came with 8.0 (PTX ISA, release notes). */
+const OLDEST_PTX: PtxVersion = [8, 0];
+
+/** Signed by unsigned bytes came later (ptxas 13.0: "WGMMA with mixed integer types"). */
+const MIXED_PTX: PtxVersion = [8, 4];
+
+const registerType = (dtype: DType): RegisterType =>
+  dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
+
+/** All math threads fill the ring: what they stored has to reach the asynchronous proxy before the others may multiply it. */
+const byThreads: RingLowering = {
+  acquire: (ctx, ring) => meetAtEdge(ctx, ring.empty),
+  commit: (ctx) => ctx.body.emit(null, "fence.proxy.async.shared::cta"),
+  wait: (ctx, ring) => meetAtEdge(ctx, ring.full),
+  release: (ctx) => settle(ctx),
+};
+
+const engine: Engine = {
+  ptxVersion: ({ problem: { a, b, acc } }) => (acc === "s32" && a.dtype !== b.dtype ? MIXED_PTX : OLDEST_PTX),
+  // As the matrix instructions want them.
+  holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
+  budget: { copyRegisters: 16, invariants: "recomputed" },
+  statements: {
+    mma: lowerProducts,
+    fill: lowerFill,
+    epilogue(ctx, stmt) {
+      settleFor(ctx, stmt.acc.buffer);
+      lowerEpilogue(ctx, stmt);
+    },
+    combine(ctx, stmt) {
+      settleFor(ctx, stmt.acc.buffer);
+      lowerCombine(ctx, stmt, () => lowerStmts(ctx, stmt.body));
+    },
+  },
+  copies: {},
+  rings: {
+    direct: byThreads,
+    // A slot is given back when the products that read it are done.
+    tma: {
+      ...bulkRing,
+      release(ctx, ring, stmt) {
+        settle(ctx);
+        bulkRing.release(ctx, ring, stmt);
+      },
+    },
+  },
+  frame: {},
+};
+
+/** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */
+export const lower = (program: TileProgram, target: Target) => lowerWith(engine, program, target);
+
+/** As `lower`, with the module as objects. */
+export const lowerToModule = (program: TileProgram, target: Target) =>
+  lowerToModuleWith(engine, program, target);

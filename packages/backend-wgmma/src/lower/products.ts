@@ -1,0 +1,251 @@
+/** The products of a chunk: asynchronous matrix instructions of each math warpgroup, from descriptors. */
+import {
+  CannotLower,
+  type Context,
+  type OwnedTile,
+  ownedTile,
+  ownerOf,
+  type Reg,
+  SMEM,
+  type StmtOf,
+  slotAddress,
+} from "@tilewright/codegen";
+import {
+  bufferOf,
+  eachStmt,
+  type Factor,
+  findWarpgroupAtom,
+  hasWarpgroupAtom,
+  registersPerThread,
+  type View,
+  type WarpgroupAtom,
+  weighted,
+} from "@tilewright/ir";
+import { f32imm, imm, type Operand, special, sym, vec } from "@tilewright/ptx";
+import { type OperandTile, operandTile } from "./descriptors.ts";
+
+/** Warps of a warpgroup. */
+const WARPS = 4;
+
+/** Bits of an address that a descriptor holds, in units of 16 bytes. Of a cluster's shared memory they leave the block's rank out. */
+const ADDRESS_MASK = 0x3fff;
+
+interface State {
+  /** Accumulators that have been filled with 0 and not multiplied into since: the next product overwrites them. */
+  readonly fresh: Set<string>;
+  /** Whether products have been issued that nobody has waited for. */
+  pending: boolean;
+}
+
+const states = new WeakMap<Context, State>();
+
+function stateOf(ctx: Context): State {
+  const known = states.get(ctx);
+  if (known) return known;
+  const made: State = { fresh: new Set(), pending: false };
+  states.set(ctx, made);
+  return made;
+}
+
+/** Zeros are not written: the first products overwrite what is there. */
+export function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
+  if (stmt.value !== 0) throw new CannotLower("fill", "accumulators of this backend begin with 0");
+  // Once, so that no register is read before it was written, if only to be multiplied by nothing.
+  const tile = ownedTile(ctx, stmt.dst.buffer, 0);
+  ctx.crewValue(`zeros of ${stmt.dst.buffer}`, (code) => {
+    for (const register of tile.registers)
+      code.emitAny(null, `mov.${tile.type}`, [register, tile.type === "f32" ? f32imm(0) : imm(0)]);
+    return tile.at(0);
+  });
+  stateOf(ctx).fresh.add(stmt.dst.buffer);
+}
+
+/** Wait until all products are done: their operands may be overwritten and their accumulators read. */
+export function settle(ctx: Context): void {
+  const state = stateOf(ctx);
+  if (!state.pending) return;
+  ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(0));
+  state.pending = false;
+}
+
+/** Accumulators are read from here on; where no chunk was multiplied they are zeros. */
+export function settleFor(ctx: Context, acc: string): void {
+  settle(ctx);
+  const { fresh } = stateOf(ctx);
+  if (!fresh.delete(acc)) return;
+  const tile = ownedTile(ctx, acc, 0);
+  for (const register of tile.registers)
+    ctx.emitAny(null, `mov.${tile.type}`, register, tile.type === "f32" ? f32imm(0) : imm(0));
+}
+
+export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
+  const atom = findWarpgroupAtom(mma.atom);
+  if (!atom) throw new CannotLower("mma", `atom ${mma.atom} is no matrix instruction of a warpgroup`);
+  if (!hasWarpgroupAtom(ctx.target, atom))
+    throw new CannotLower("mma", `${ctx.target.arch} has no ${mma.atom}: it needs ${atom.feature}`);
+  if (ctx.active !== null) throw new CannotLower("mma", "products of a warpgroup take no part in conditions");
+  const acc = ownedTile(ctx, mma.acc.buffer, 0);
+  const own = ownerOf(bufferOf(ctx.program, mma.acc.buffer));
+  const [a, b] = [operandTile(ctx, mma.a.buffer, 1), operandTile(ctx, mma.b.buffer, 0)];
+  const descA = descriptorBase(ctx, a, mma.a, own.rows, 0);
+  const descB = descriptorBase(ctx, b, mma.b, own.cols, 1);
+  const scale = accumulates(ctx, mma.acc.buffer);
+  const flags = flagsOf(atom, a, b);
+  const form = `wgmma.mma_async.sync.aligned.${atom.shape}.${atom.acc}.${atom.a}.${atom.b}`;
+
+  const { body } = ctx;
+  body.emit(null, "wgmma.fence.sync.aligned");
+  const chunk = mma.a.extent[1];
+  const list = instances(acc, atom);
+  for (let k = 0; k < chunk; k += atom.k)
+    for (const { row, col, registers } of list) {
+      const first = k === 0;
+      body.emitAny(null, form, [
+        vec(...registers),
+        stepped(ctx, descA, a.offsetOf(row, k)),
+        stepped(ctx, descB, b.offsetOf(k, col)),
+        first ? scale : imm(1),
+        ...flags,
+      ]);
+    }
+  body.emit(null, "wgmma.commit_group.sync.aligned");
+  stateOf(ctx).pending = true;
+}
+
+/** Signs of A and B, then transposition, as far as the instruction has them. */
+function flagsOf(atom: WarpgroupAtom, a: OperandTile, b: OperandTile): readonly Operand[] {
+  if (atom.acc === "s32") return [];
+  const signs = [imm(1), imm(1)];
+  return atom.transposes ? [...signs, imm(a.transposed ? 1 : 0), imm(b.transposed ? 1 : 0)] : signs;
+}
+
+/** scale-d of the next products: 0 overwrites the accumulator. In a loop that begins with a fresh one its first turn does. */
+function accumulates(ctx: Context, acc: string): Operand {
+  const { fresh } = stateOf(ctx);
+  // Of a block's only tile the zeros of the start are added to.
+  if (!fresh.delete(acc) || !staysForTiles(ctx)) return imm(1);
+  const { loop } = ctx;
+  if (loop === null) return imm(0);
+  const p = ctx.entry.reg("pred", "p");
+  ctx.body.emit(null, "setp.ne.u32", p, loop.counter, imm(loop.from));
+  return p;
+}
+
+/** Whether blocks loop over tiles. */
+function staysForTiles(ctx: Context): boolean {
+  for (const stmt of eachStmt(ctx.program.body)) if (stmt.kind === "tiles") return stmt.visit !== null;
+  return false;
+}
+
+interface Descriptor {
+  /** Address and leading offset, in units of 16 bytes. */
+  readonly word: Reg<"b64">;
+}
+
+/** A chunk's descriptor of the warpgroup's own part of a tile, without the constant part of the position in it. */
+function descriptorBase(
+  ctx: Context,
+  tile: OperandTile,
+  view: View,
+  factors: readonly Factor[],
+  axis: 0 | 1,
+): Descriptor {
+  const { entry, body } = ctx;
+  const { base, offset } = slotOf(ctx, view);
+  const group = groupOffset(ctx, tile, factors, axis);
+  const [address, low, high] = [entry.reg("u32", "da"), entry.reg("b32", "dl"), entry.reg("b32", "dh")];
+  const word = entry.reg("b64", "desc");
+  body.emit(null, "add.u32", address, base, group ?? imm(offset));
+  if (group !== null && offset !== 0) body.emit(null, "add.u32", address, address, imm(offset));
+  body.emit(null, "shr.u32", address, address, imm(4));
+  body.emit(null, "and.b32", address, address, imm(ADDRESS_MASK));
+  body.emitAny(null, "or.b32", [low, address, imm(tile.low)]);
+  body.emit(null, "mov.b32", high, imm(tile.high));
+  body.emitAny(null, "mov.b64", [word, vec(low, high)]);
+  return { word };
+}
+
+/** Start of the chunk's slot: of the ring's position, or in rings that all threads fill by the loop's counter. */
+function slotOf(ctx: Context, view: View): { readonly base: Reg<"u32">; readonly offset: number } {
+  const ring = ctx.program.rings.find((r) => r.buffers.includes(view.buffer));
+  if (ring?.transport === "tma") return slotAddress(ctx, view, "consumer");
+  const place = ctx.shared.places.get(view.buffer);
+  if (!place) throw new CannotLower(`%${view.buffer}`, "is in no shared memory");
+  const base = ctx.entry.reg("u32", "da");
+  ctx.body.emit(null, "mov.u32", base, sym(SMEM));
+  const slot = ctx.fold(view.slot);
+  if (slot.kind === "const") return { base, offset: place.offset + slot.value * place.slotStride };
+  const { loop } = ctx;
+  const chunk = slot.kind === "mod" ? ctx.linear(slot.lhs) : null;
+  if (
+    slot.kind !== "mod" ||
+    !loop ||
+    chunk?.terms.get(loop.var) !== 1 ||
+    chunk.terms.size !== 1 ||
+    chunk.constant !== 0
+  )
+    throw new CannotLower(`%${view.buffer}`, "its slot must be that of the loop's chunk");
+  const at = ctx.entry.reg("u32", "da");
+  ctx.body.emit(null, "rem.u32", at, loop.counter, imm(slot.divisor));
+  ctx.body.emit(null, "mad.lo.u32", base, at, imm(place.slotStride), base);
+  return { base, offset: place.offset };
+}
+
+/** Bytes to the part of a tile that is the warpgroup's own; null where all have the same. */
+function groupOffset(
+  ctx: Context,
+  tile: OperandTile,
+  factors: readonly Factor[],
+  axis: 0 | 1,
+): Reg<"u32"> | null {
+  const own = weighted(factors).filter((f) => f.tier === "warp" && f.stride >= WARPS && f.extent > 1);
+  const [factor, more] = own;
+  if (!factor) return null;
+  const step = axis === 0 ? tile.offsetOf(factor.weight, 0) : tile.offsetOf(0, factor.weight);
+  const last = factor.weight * (factor.extent - 1);
+  const reach = axis === 0 ? tile.offsetOf(last, 0) : tile.offsetOf(0, last);
+  if (more || reach !== step * (factor.extent - 1))
+    throw new CannotLower(`%${tile.buffer.name}`, "the warpgroups' parts are not evenly apart");
+  return ctx.crewValue(`group of ${tile.buffer.name}`, (code) => {
+    const d = ctx.entry.reg("u32", "wg");
+    const { first } = ctx.values.crew;
+    code.emit(null, "mov.u32", d, special("%tid.x"));
+    if (first > 0) code.emit(null, "sub.u32", d, d, imm(32 * first));
+    code.emit(null, "shr.u32", d, d, imm(Math.log2(32 * factor.stride)));
+    if (32 * factor.stride * factor.extent < 32 * ctx.values.warps)
+      code.emit(null, "and.b32", d, d, imm(factor.extent - 1));
+    // The same for the whole warpgroup, and known to be.
+    code.emit(null, "shfl.sync.idx.b32", d, d, imm(0), imm(31), imm(0xffffffff));
+    code.emit(null, "mul.lo.u32", d, d, imm(step));
+    return d;
+  });
+}
+
+/** The descriptor of an element of the part: addresses count in units of 16 bytes. */
+function stepped(ctx: Context, { word }: Descriptor, bytes: number): Reg<"b64"> {
+  if (bytes % 16 !== 0)
+    throw new CannotLower("mma", "an operand's part does not begin at a multiple of 16 bytes");
+  if (bytes === 0) return word;
+  const d = ctx.entry.reg("b64", "desc");
+  ctx.body.emitAny(null, "add.s64", [d, word, imm(bytes / 16)]);
+  return d;
+}
+
+/** One instruction's part of a warpgroup's accumulators: its first coordinates beside the warpgroup's, and its registers. */
+interface Instance {
+  readonly row: number;
+  readonly col: number;
+  readonly registers: readonly Reg[];
+}
+
+function instances(acc: OwnedTile, atom: WarpgroupAtom): readonly Instance[] {
+  const elements = registersPerThread(atom.fragments.acc);
+  const each = elements / acc.packed;
+  return acc.elements
+    .filter((e) => e.register % elements === 0)
+    .map(({ register, row, col }) => ({
+      row,
+      col,
+      registers: acc.registers.slice(register / acc.packed, register / acc.packed + each),
+    }));
+}

@@ -1,0 +1,150 @@
+/** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
+import {
+  type Buffer,
+  type Directive,
+  type Factor,
+  gemmNest,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  type Target,
+  type TileProgram,
+  type WarpgroupAtom,
+  warpgroupAtom,
+  warpgroupWidths,
+} from "@tilewright/ir";
+import { mathGroups, producerWarps, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
+
+/** Rows of every instruction. */
+export const ATOM_ROWS = 64;
+
+/** Widths of the instructions that multiply A by B of a problem; empty where there are none. */
+export const widthsOf = (problem: Problem): readonly number[] =>
+  warpgroupWidths(problem.a.dtype, problem.b.dtype, problem.acc);
+
+/** The widest instruction that divides a warpgroup's columns; null where none does. */
+export function atomOf(problem: Problem, columns: number): WarpgroupAtom | null {
+  const width = widthsOf(problem).findLast((n) => columns % n === 0);
+  return width === undefined ? null : warpgroupAtom(problem.a.dtype, problem.b.dtype, problem.acc, width);
+}
+
+/** Elements of k of one instruction: 32 bytes. */
+export const atomK = (problem: Problem): number => 32 / sizeOf(problem.a.dtype);
+
+/** A chunk longer than k would only multiply zeros. */
+export const chunkK = (problem: Problem, tileK: number): number =>
+  Math.min(tileK, Math.ceil(problem.k / atomK(problem)) * atomK(problem));
+
+/** The operands that have to lie along k in shared memory, whatever they do in global memory: all but those of 16 bits (PTX ISA, wgmma). */
+export const needsKMajor = (problem: Problem): boolean => sizeOf(problem.a.dtype) !== 2;
+
+/** Whether A and B are contiguous along k in global memory. */
+export const isKMajor = (problem: Problem): boolean =>
+  problem.a.layout === "row" && problem.b.layout === "col";
+
+/** Blocks along an axis: enough for the matrix, and whole clusters of them; tiles that lie outside store nothing. */
+const tilesAlong = (size: number, tile: number, cluster: number): number =>
+  Math.ceil(Math.ceil(size / tile) / cluster) * cluster;
+
+export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
+  const asked = readSchedule(schedule);
+  const s = { ...asked, tileK: chunkK(problem, asked.tileK) };
+  const atom = atomOf(problem, s.tileN / s.groupsN);
+  if (!atom) throw new TypeError(`no instruction for a tile of ${s.tileN} columns`);
+  const grid = (extent: number): Factor => ({ tier: "grid", extent, stride: 1 });
+  const groups = (extent: number, stride: number): Factor[] =>
+    extent > 1 ? [{ tier: "warp", extent, stride }] : [];
+  const pieces = (count: number, extent: number): Factor[] => [
+    { tier: "register", extent: count, stride: 1 },
+    { tier: "atom", extent, stride: 1 },
+  ];
+  const program = gemmNest({
+    name: entryName(problem),
+    arch: target.arch,
+    problem,
+    nest: {
+      m: [
+        grid(tilesAlong(problem.m, s.tileM, s.clusterM)),
+        // Warpgroups count along n first.
+        ...groups(s.groupsM, 4 * s.groupsN),
+        ...pieces(s.tileM / s.groupsM / ATOM_ROWS, ATOM_ROWS),
+      ],
+      n: [
+        grid(tilesAlong(problem.n, s.tileN, s.clusterN)),
+        ...groups(s.groupsN, 4),
+        ...pieces(s.tileN / s.groupsN / atom.n, atom.n),
+      ],
+      k: [
+        { tier: "block", extent: Math.ceil(problem.k / s.tileK), stride: 1 },
+        ...pieces(s.tileK / atom.k, atom.k),
+      ],
+    },
+    threads: threadsOf(s),
+    cluster: [s.clusterM, s.clusterN],
+    atom: atom.name,
+    directives: directives(s, problem),
+  });
+  return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };
+}
+
+/** In a batch the alignment of a matrix is that of all of them. */
+function alignedInBatch(problem: Problem, buffer: Buffer): Buffer {
+  const { batch } = problem;
+  if (buffer.space !== "global" || batch.kind !== "strided") return buffer;
+  const strides: Readonly<Record<string, number>> = {
+    A: batch.strideA,
+    B: batch.strideB,
+    C: batch.strideC,
+    D: batch.strideD,
+  };
+  const bytes = (strides[buffer.name] ?? 0) * sizeOf(buffer.dtype);
+  let { align } = buffer;
+  while (bytes % align !== 0) align /= 2;
+  return { ...buffer, align };
+}
+
+/** Bytes of a row of the tile that D passes through: a swizzle's span. */
+const STAGED_ROW_BYTES = 128;
+
+/** What the passes shall do; an optimisation that is off has no directive. */
+function directives(s: WgmmaSchedule, problem: Problem): readonly Directive[] {
+  const bulk = s.copy === "tma";
+  const list: (Directive | null)[] = [
+    { name: "stage", args: { operands: "ab", transport: s.copy } },
+    { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: bulk ? 0 : 1 } },
+    bulk
+      ? {
+          name: "roles",
+          args: {
+            producer: producerWarps(s),
+            math: 4 * mathGroups(s),
+            ...(s.regs ? { registersP: s.regs.producer, registersM: s.regs.math } : {}),
+          },
+        }
+      : null,
+    bulk && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
+    bulk && s.multicast !== "off" && s.clusterM * s.clusterN > 1
+      ? { name: "multicast", args: { operands: s.multicast } }
+      : null,
+    s.peel && bulk ? { name: "peel", args: { chunks: 1 } } : null,
+    s.epi === "tma"
+      ? { name: "epilogue", args: { way: "tma", cols: 2 * (STAGED_ROW_BYTES / sizeOf(problem.d.dtype)) } }
+      : null,
+    { name: "tensor", args: { swizzle: s.swizzle, major: needsKMajor(problem) ? "k" : "any" } },
+    { name: "vector", args: { copy: bulk ? 1 : 16, store: s.store } },
+    s.raster.kind === "row"
+      ? null
+      : {
+          name: "raster",
+          args: s.raster.kind === "grouped" ? { order: "grouped", group: s.raster.group } : { order: "col" },
+        },
+    s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
+  ];
+  return list.filter((d) => d !== null);
+}
+
+/** `gemm_bf16_nt_300x200x77`: dtype, transposition in BLAS terms (n: row-major, t: column-major), sizes. */
+function entryName(problem: Problem): string {
+  const letter = (layout: "row" | "col"): string => (layout === "row" ? "n" : "t");
+  return `gemm_${problem.a.dtype}_${letter(problem.a.layout)}${letter(problem.b.layout)}_${problem.m}x${problem.n}x${problem.k}`;
+}

@@ -1,0 +1,151 @@
+/** The schedule of a Hopper kernel: its fields, and what they mean together. */
+import {
+  coreFields,
+  flagField,
+  intField,
+  rasterOf,
+  type Schedule,
+  type ScheduleModel,
+  tupleField,
+  withDefault,
+  wordField,
+} from "@tilewright/ir";
+
+/** Fields in canonical order. With all optimisations off, all warps copy, meet at barriers and multiply, one tile a block. */
+export const scheduleModel: ScheduleModel = {
+  fields: [
+    withDefault(coreFields.tile, [128, 256, 64]),
+    tupleField({
+      name: "groups",
+      summary: "math warpgroups of a tile along M and N",
+      names: ["M", "N"],
+      default: [2, 1],
+      off: [1, 1],
+    }),
+    withDefault(coreFields.stages, 4),
+    wordField({
+      name: "copy",
+      summary:
+        "transport of the operands to shared memory: bulk tensor copies by a producer, or load and store by the math threads",
+      words: ["tma", "direct"],
+      default: "tma",
+      off: "direct",
+    }),
+    withDefault(coreFields.regs, "none"),
+    wordField({
+      name: "swizzle",
+      summary: "widest swizzle of the operands' tiles; narrower where a tile is no multiple of it",
+      words: ["128B", "64B", "32B", "none"],
+      default: "128B",
+      off: "none",
+    }),
+    coreFields.cluster,
+    wordField({
+      name: "multicast",
+      summary: "operands whose copies the blocks of a cluster share",
+      words: ["ab", "a", "b", "off"],
+      default: "ab",
+      off: "off",
+    }),
+    withDefault(coreFields.raster, "grouped:16"),
+    wordField({
+      name: "sched",
+      summary: "one block a tile, or blocks that stay and loop over tiles",
+      words: ["persistent", "tiles"],
+      default: "persistent",
+      off: "tiles",
+    }),
+    flagField({
+      name: "peel",
+      summary: "first K chunk taken out of the loop, whose products then always accumulate",
+      default: "on",
+    }),
+    wordField({
+      name: "epi",
+      summary: "way of D to memory: bulk tensor stores out of shared memory, or stores by the threads",
+      words: ["tma", "direct"],
+      default: "tma",
+      off: "direct",
+    }),
+    intField({
+      name: "store",
+      summary: "most elements that one store by a thread moves",
+      default: 2,
+      off: 1,
+      max: 2,
+    }),
+    flagField({
+      name: "guards",
+      summary: "elide: predicates only where a tile can leave its matrix; off: everywhere",
+      default: "on",
+    }),
+  ],
+};
+
+export interface WgmmaSchedule {
+  readonly tileM: number;
+  readonly tileN: number;
+  readonly tileK: number;
+  readonly groupsM: number;
+  readonly groupsN: number;
+  readonly stages: number;
+  readonly copy: "tma" | "direct";
+  /** Registers of a thread of the producer's and of the math warpgroups; null: as launched. */
+  readonly regs: { readonly producer: number; readonly math: number } | null;
+  readonly swizzle: "128B" | "64B" | "32B" | "none";
+  readonly clusterM: number;
+  readonly clusterN: number;
+  readonly multicast: "ab" | "a" | "b" | "off";
+  readonly raster: ReturnType<typeof rasterOf>;
+  readonly persistent: boolean;
+  readonly peel: boolean;
+  readonly epi: "tma" | "direct";
+  readonly store: number;
+  readonly elideGuards: boolean;
+}
+
+/** The schedule as numbers and words. Fields must be well formed (the codec sees to that), not legal. */
+export function readSchedule(schedule: Schedule): WgmmaSchedule {
+  const tuple = (name: string): readonly number[] => {
+    const value = schedule[name];
+    return Array.isArray(value) ? value.map(Number) : [];
+  };
+  const [tileM = 0, tileN = 0, tileK = 0] = tuple("tile");
+  const [groupsM = 1, groupsN = 1] = tuple("groups");
+  const [clusterM = 1, clusterN = 1] = tuple("cluster");
+  const [producer, math] = tuple("regs");
+  return {
+    tileM,
+    tileN,
+    tileK,
+    groupsM,
+    groupsN,
+    stages: Number(schedule.stages),
+    copy: schedule.copy === "direct" ? "direct" : "tma",
+    regs: producer === undefined || math === undefined ? null : { producer, math },
+    swizzle: word(schedule.swizzle, ["128B", "64B", "32B", "none"]),
+    clusterM,
+    clusterN,
+    multicast: word(schedule.multicast, ["ab", "a", "b", "off"]),
+    raster: rasterOf(String(schedule.raster)),
+    persistent: schedule.sched === "persistent",
+    peel: schedule.peel === "on",
+    epi: schedule.epi === "direct" ? "direct" : "tma",
+    store: Number(schedule.store),
+    elideGuards: schedule.guards === "on",
+  };
+}
+
+function word<const T extends string>(value: unknown, words: readonly [T, ...T[]]): T {
+  return words.find((w) => w === value) ?? words[0];
+}
+
+/** Math warpgroups of a block. */
+export const mathGroups = (s: WgmmaSchedule): number => s.groupsM * s.groupsN;
+
+/** Warps that only copy: one, or a whole warpgroup where register budgets are given; none where the math warps copy. */
+export const producerWarps = (s: WgmmaSchedule): number =>
+  s.copy === "direct" ? 0 : s.regs === null ? 1 : 4;
+
+/** Threads of a block. */
+export const threadsOf = (s: WgmmaSchedule): number => (4 * mathGroups(s) + producerWarps(s)) * 32;

@@ -1,0 +1,204 @@
+/** Schedules: what is refused, with every reason and the nearest legal value; what comes first; that ptxas takes them as they are meant. */
+import { assemble, hasPtxas, problemOf, targetOf } from "@tilewright/conformance";
+import {
+  createRandom,
+  defaultSchedule,
+  type Problem,
+  parseSchedule,
+  printSchedule,
+  runPasses,
+  type Schedule,
+} from "@tilewright/ir";
+import { describe, expect, test } from "vitest";
+import { wgmma } from "../src/backend.ts";
+import { estimateTime } from "../src/cost.ts";
+import { scheduleModel } from "../src/schedule.ts";
+import { randomSchedule } from "./support/cases.ts";
+
+const target = targetOf("sm_90a");
+const square = (size: number, more: object = {}): Problem =>
+  problemOf({ m: size, n: size, k: size, dtype: "bf16", b: { layout: "col" }, ...more });
+const large = square(4096);
+const base = defaultSchedule(scheduleModel);
+
+const faults = (schedule: Partial<Schedule>, problem = large): readonly string[] =>
+  wgmma
+    .check(problem, { ...base, ...schedule } as Schedule, target)
+    .map((d) => `${d.code} ${d.message} / ${d.hint}`);
+
+describe("what check refuses", () => {
+  test("the default is legal", () => {
+    expect(faults({})).toEqual([]);
+  });
+
+  test.each([
+    [
+      { tile: [96, 256, 64] },
+      "TW2301 tile m 96 is no multiple of the 64 rows of each of 2 warpgroups / nearest legal: tile m 128",
+    ],
+    [
+      { tile: [128, 252, 64] },
+      "TW2302 no instruction divides the 252 columns of each of 1 warpgroups / nearest legal: tile n 248",
+    ],
+    [
+      { tile: [128, 256, 40] },
+      "TW2303 tile k 40 is no multiple of the 16 of an instruction of bf16 / nearest legal: tile k 48",
+    ],
+    [
+      { tile: [1024, 8, 64], groups: [16, 1] },
+      "TW2304 2080 threads a block; sm_90a allows 1024 / nearest legal: groups=7x1",
+    ],
+    [
+      { stages: 6 },
+      "TW2305 6 stages of 49168 B and 32768 B for D need 327776 B of shared memory; sm_90a has 232448 B a block / nearest legal: stages=4",
+    ],
+    [
+      { tile: [256, 192, 64], stages: 2 },
+      "TW2306 192 accumulators a thread leave -24 of 168 registers; 40 are needed beside them / nearest legal: regs=24/240",
+    ],
+    [
+      { regs: [24, 250] },
+      "TW2307 250 registers for math: setmaxnreg takes multiples of 8 from 24 to 256 / nearest legal: 248",
+    ],
+    [
+      { regs: [40, 256] },
+      "TW2307 budgets of 40/256 for 1 and 2 warpgroups add up to 70656 registers; a block has 65536 / nearest legal: regs=40/232",
+    ],
+    [
+      { cluster: [4, 4] },
+      "TW2310 a cluster of 16 blocks; sm_90a launches 8 without opt-in / nearest legal: cluster=4x2",
+    ],
+    [
+      { cluster: [1, 3], tile: [64, 64, 64], groups: [1, 1] },
+      "TW2311 3 blocks cannot share 64 rows of A's tile in groups of 8",
+    ],
+    [
+      { tile: [128, 1024, 64], groups: [1, 4], epi: "direct" },
+      "TW2312 a tile of 128 x 1024; no side may exceed 512 / nearest legal: 128x512",
+    ],
+    [
+      { copy: "direct", epi: "direct", multicast: "off" },
+      "TW2313 blocks stay where a producer fetches the next tile, and copy=direct has none / nearest legal: sched=tiles",
+    ],
+    [
+      { tile: [128, 256, 64], groups: [1, 2] },
+      "TW2309 warpgroups side by side do not pass their columns through one tile / nearest legal: epi=direct, or groups=2x1",
+    ],
+  ] as const)("%o", (schedule, message) => {
+    const [first] = faults(schedule as Partial<Schedule>).filter((f) => f.startsWith(message));
+    expect(first ?? faults(schedule as Partial<Schedule>)).toContain(message);
+  });
+
+  test("operands that bulk copies cannot take: pitch, alignment, layout", () => {
+    const odd = problemOf({ m: 64, n: 64, k: 60, dtype: "bf16", b: { layout: "col" } });
+    expect(faults({}, odd).filter((f) => f.startsWith("TW2308"))).toEqual([
+      "TW2308 rows of A are 120 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: copy=direct (or a leading dimension of 64)",
+      "TW2308 rows of B are 120 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: copy=direct (or a leading dimension of 64)",
+    ]);
+    const across = problemOf({ m: 64, n: 64, k: 64, dtype: "e4m3" });
+    expect(faults({}, across).filter((f) => f.startsWith("TW2308"))[0]).toMatch(
+      /e4m3 is multiplied along k only/,
+    );
+  });
+
+  test("all reasons come at once", () => {
+    const codes = wgmma
+      .check(
+        large,
+        { ...base, tile: [96, 256, 40], stages: 9, regs: [20, 300], cluster: [4, 4] } as Schedule,
+        target,
+      )
+      .map((d) => d.code);
+    expect(new Set(codes)).toEqual(new Set(["TW2301", "TW2303", "TW2305", "TW2307", "TW2310"]));
+  });
+
+  test("the text of a schedule gives the schedule", () => {
+    for (const schedule of wgmma.schedules(large, target)) {
+      const parsed = parseSchedule(scheduleModel, printSchedule(scheduleModel, schedule));
+      expect(parsed).toEqual({ ok: true, value: schedule });
+    }
+  });
+});
+
+describe("what comes first", () => {
+  const first = (problem: Problem): Schedule => {
+    const [schedule] = wgmma.schedules(problem, target);
+    if (!schedule) throw new Error("no schedule");
+    return schedule;
+  };
+
+  test.each([
+    [4096, [128, 256, 64]],
+    [8192, [128, 256, 64]],
+    // Two warpgroups of m64n64 each, as the measured 64x128 has, and bulk stores.
+    [1024, [128, 64, 64]],
+  ] as const)("%i: the tile that measured best", (size, tile) => {
+    expect(first(square(size)).tile).toEqual(tile);
+  });
+
+  test("every problem has a schedule: bulk copies where they can be, threads where not", () => {
+    expect(first(square(512)).copy).toBe("tma");
+    expect(first(square(511)).copy).toBe("direct");
+    expect(first(square(512, { dtype: "s8", b: { layout: "row" } })).copy).toBe("direct");
+    expect(first(square(512, { d: { layout: "col" } })).epi).toBe("direct");
+  });
+
+  test("the estimate grows with the work", () => {
+    const times = [512, 1024, 2048, 4096].map((size) =>
+      estimateTime(square(size), first(square(size)), target),
+    );
+    expect(times).toEqual([...times].sort((a, b) => a - b));
+  });
+});
+
+/** The text of a problem with a schedule. */
+function textOf(problem: Problem, schedule: Schedule): string {
+  const bound = runPasses(wgmma.tile(problem, schedule, target), target, wgmma.passes, { verify: "ends" });
+  if (!bound.ok) throw new Error(JSON.stringify(bound.error));
+  const lowered = wgmma.lower(bound.value, target);
+  if (!lowered.ok) throw new Error(JSON.stringify(lowered.error));
+  return lowered.value.ptx;
+}
+
+const SLOW = process.env.TILEWRIGHT_SLOW === "1";
+
+describe.skipIf(!hasPtxas)("ptxas", () => {
+  test.each(["bf16", "tf32", "e4m3", "s8"] as const)(
+    "takes the first schedules of large %s problems without spills or C75xx",
+    (dtype) => {
+      const list = [4096, 1024].flatMap((size) => {
+        const problem = square(size, { dtype });
+        return [...wgmma.schedules(problem, target)]
+          .slice(0, SLOW ? 14 : 2)
+          .map((schedule) => ({ problem, schedule }));
+      });
+      for (const { problem, schedule } of list) {
+        const { faults: found } = assemble(textOf(problem, schedule), "sm_90a");
+        expect([printSchedule(scheduleModel, schedule), ...found]).toEqual([
+          printSchedule(scheduleModel, schedule),
+        ]);
+      }
+    },
+  );
+
+  test("takes legal schedules drawn at random: 200 when slow", () => {
+    const random = createRandom(17);
+    const problem = square(1000, { k: 1024 });
+    for (let i = 0; i < (SLOW ? 200 : 8); i++) {
+      const schedule = randomSchedule(random, problem, target);
+      const { faults: found } = assemble(textOf(problem, schedule), "sm_90a");
+      expect([printSchedule(scheduleModel, schedule), ...found]).toEqual([
+        printSchedule(scheduleModel, schedule),
+      ]);
+    }
+  });
+});
+
+describe("sm_90a alone", () => {
+  test("other targets are refused with what would work", () => {
+    const verdict = wgmma.supports(targetOf("sm_100a"));
+    expect(verdict.ok ? [] : verdict.error.map((d) => d.code)).toEqual(["TW1821"]);
+    const f64 = wgmma.accepts(problemOf({ m: 8, n: 8, k: 8, dtype: "f64" }), target);
+    expect(f64.ok ? [] : f64.error.map((d) => d.code)).toEqual(["TW1822", "TW1823"]);
+  });
+});

@@ -1,0 +1,46 @@
+/** Random legal schedules from a seed. */
+import { pick } from "@tilewright/conformance";
+import { defaultSchedule, type Problem, type Random, type Schedule, type Target } from "@tilewright/ir";
+import { checkSchedule } from "../../src/check.ts";
+import { atomK, widthsOf } from "../../src/nest.ts";
+import { scheduleModel } from "../../src/schedule.ts";
+
+/** A legal schedule: any instruction width and number of warpgroups, each optimisation on or off by itself. */
+export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
+  const [least = 8, ...wider] = widthsOf(problem).filter((n) => n <= 2 * problem.n + 16);
+  for (;;) {
+    const groups = [pick(random, [1, 1, 2]), pick(random, [1, 1, 1, 2])];
+    const [groupsM = 1, groupsN = 1] = groups;
+    const copy = pick(random, ["tma", "tma", "tma", "direct"]);
+    const schedule: Schedule = {
+      ...defaultSchedule(scheduleModel),
+      tile: [
+        64 * groupsM * pick(random, [1, 1, 2]),
+        pick(random, [least, ...wider]) * groupsN,
+        atomK(problem) * pick(random, [1, 2, 4, 4, 8]),
+      ],
+      groups,
+      stages: random.integer(1, 5),
+      copy,
+      regs: pick(random, ["none", "none", [24, 240], [40, 232]]),
+      swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),
+      cluster: pick(random, [
+        [1, 1],
+        [1, 1],
+        [1, 1],
+        [2, 1],
+        [1, 2],
+        [2, 2],
+        [4, 1],
+      ]),
+      multicast: pick(random, ["ab", "ab", "a", "b", "off"]),
+      raster: pick(random, ["row", "col", "grouped:2", "grouped:16"]),
+      sched: pick(random, ["persistent", "persistent", "tiles"]),
+      peel: pick(random, ["on", "off"]),
+      epi: pick(random, ["tma", "tma", "direct"]),
+      store: random.integer(1, 2),
+      guards: pick(random, ["on", "on", "off"]),
+    };
+    if (checkSchedule(problem, schedule, target).length === 0) return schedule;
+  }
+}

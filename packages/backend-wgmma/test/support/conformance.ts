@@ -1,0 +1,18 @@
+/** What this backend asks of the conformance suite. */
+import type { ConformanceOptions, DTypes } from "@tilewright/conformance";
+import { randomSchedule } from "./cases.ts";
+
+/** Pairs of problem and schedule; sizes 1 to 200 in each dimension, not in all at once. */
+export const optionsFor = (
+  dtypes: readonly [DTypes, ...DTypes[]],
+  refuses: readonly string[],
+  pairs: { readonly first: number; readonly count: number },
+): ConformanceOptions => ({
+  arch: "sm_90a",
+  dtypes,
+  randomSchedule,
+  refuses,
+  // Every row in some dtype.
+  sample: dtypes.length,
+  pairs: { ...pairs, most: 200, mostWork: 2 ** 18 },
+});

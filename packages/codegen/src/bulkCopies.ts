@@ -1,0 +1,103 @@
+/** Bulk tensor copies from global into shared memory: one thread issues them, a ring's barrier counts their bytes. */
+import { bufferOf, type Expr } from "@tilewright/ir";
+import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
+import { fullBarrier, slotAddress } from "./bulkRings.ts";
+import { clusterPlace, multicastMask } from "./clusters.ts";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+import { batchIndex } from "./globalAddress.ts";
+import { ringOf } from "./rings.ts";
+import { loadCut, mapAddress } from "./tensorMaps.ts";
+
+type U32 = Reg<"u32">;
+/** What a tensor coordinate may be. */
+export type Coordinates = readonly (U32 | IntegerOperand)[];
+
+/** An index as a register or a constant: tile variables, the open loop's counter, a constant. */
+export function indexValue(ctx: Context, e: Expr, extra = 0): U32 | IntegerOperand {
+  const { constant, terms } = ctx.linear(e);
+  const fixed = constant + extra;
+  let sum: U32 | null = null;
+  const { loop } = ctx;
+  for (const [name, factor] of terms) {
+    if (loop?.var === name) continue;
+    const tile = ctx.tileVars.get(name);
+    if (!tile) throw new CannotLower(`%${name}`, "is not in scope here");
+    if (tile.reg === null) continue;
+    const term = ctx.values.scale(tile.reg, factor);
+    sum = sum === null ? term : ctx.values.sum(sum, term);
+  }
+  const base: U32 | IntegerOperand =
+    sum === null ? imm(fixed) : fixed === 0 ? sum : ctx.values.sum(sum, imm(fixed));
+  const factor = loop === null ? 0 : (terms.get(loop.var) ?? 0);
+  if (loop === null || factor === 0) return base;
+  const key = `${base.kind === "register" ? base.name : fixed}+${loop.counter.name}*${factor}`;
+  return ctx.perIteration(key, (code) => {
+    const d = ctx.entry.reg("u32", "at");
+    code.emit(null, "mad.lo.u32", d, loop.counter, imm(factor), base);
+    return d;
+  });
+}
+
+/** base + by. */
+function moved(ctx: Context, base: U32 | IntegerOperand, by: U32 | null): U32 | IntegerOperand {
+  if (by === null) return base;
+  if (base.kind === "register") return ctx.values.sum(by, base);
+  return base.value === 0n ? by : ctx.values.sum(by, base);
+}
+
+/** Innermost coordinate first, the batch's last. */
+export function coordinatesOf(
+  ctx: Context,
+  contiguous: 0 | 1,
+  row: U32 | IntegerOperand,
+  col: U32 | IntegerOperand,
+): Coordinates {
+  const batch = batchIndex(ctx);
+  const [inner, outer] = contiguous === 1 ? [col, row] : [row, col];
+  return [inner, outer, ...(batch === null ? [] : [batch])];
+}
+
+function offsetBy(ctx: Context, base: U32, index: U32, bytes: number): U32 {
+  const d = ctx.entry.reg("u32", "st");
+  ctx.body.emit(null, "mad.lo.u32", d, index, imm(bytes), base);
+  return d;
+}
+
+/** The boxes of a copy, or this block's share of them where the blocks along an axis of the cluster want the same. */
+export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
+  const ring = ctx.program.rings.find((r) => r.buffers.includes(copy.dst.buffer));
+  if (ring === undefined) throw new CannotLower(`%${copy.dst.buffer}`, "bulk copies go into rings");
+  const { program } = ctx;
+  const cut = loadCut(program, copy);
+  const { multicast } = copy;
+  const [m, n] = program.launch.cluster;
+  const parts = multicast === null ? 1 : multicast === "m" ? m : n;
+  const place = multicast === null ? null : clusterPlace(ctx, multicast);
+  const each = cut.pieces.length / parts;
+  const across = bufferOf(program, copy.dst.buffer).shape[cut.contiguous === 1 ? 0 : 1] / parts;
+  const { base, offset } = slotAddress(ctx, copy.dst, "producer");
+  const barrier = fullBarrier(ctx, ringOf(ctx, ring.name));
+  const [first, second] = [cut.pieces[0], cut.pieces[each]];
+  const apart = first && second ? second.offset - first.offset : 0;
+  // This block's share begins `place` parts further on, in the matrix and in the slot.
+  const along = place === null ? null : ctx.values.scale(place, across);
+  const target = place === null ? base : offsetBy(ctx, base, place, apart);
+  const dims = program.problem.batch.kind === "strided" ? 3 : 2;
+  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes`;
+  for (const piece of cut.pieces.slice(0, each)) {
+    const [row, col] = [
+      indexValue(ctx, copy.src.origin[0], piece.row),
+      indexValue(ctx, copy.src.origin[1], piece.col),
+    ];
+    const at =
+      cut.contiguous === 1
+        ? coordinatesOf(ctx, 1, moved(ctx, row, along), col)
+        : coordinatesOf(ctx, 0, row, moved(ctx, col, along));
+    const map = tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
+    const dst = addr(target, offset + piece.offset);
+    if (multicast === null) ctx.emitAny(null, form, dst, map, barrier);
+    else ctx.emitAny(null, `${form}.multicast::cluster`, dst, map, barrier, multicastMask(ctx, multicast));
+  }
+}

@@ -1,0 +1,237 @@
+/**
+ * Rings that bulk copies fill: mbarriers at both edges. A role keeps the slot and the parity of the chunk that it is at in registers; chunks go by in order, so
+ * nothing else of their numbers is needed.
+ */
+import {
+  type Expr,
+  mod,
+  multicastPeers,
+  type Ring,
+  sameValue,
+  transactionBytes,
+  type View,
+} from "@tilewright/ir";
+import { type AddressOperand, addr, imm, sink, sym } from "@tilewright/ptx";
+import { peerRank } from "./clusters.ts";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { RingLowering, StmtOf } from "./engine.ts";
+import { firstOf, placeIn } from "./roles.ts";
+import { SMEM } from "./sharedAddress.ts";
+import { MBARRIER_BYTES, type RingBarriers } from "./smem.ts";
+
+type U32 = Reg<"u32">;
+
+/** Threads of a warp and of a warpgroup. */
+const WARP = 32;
+const WARPGROUP = 128;
+
+/** Where a role is in a ring. */
+interface Cursor {
+  readonly stage: U32;
+  /** Parity of the phase that the role waits for next. */
+  readonly parity: U32;
+  /** Number of the chunk, as the statement that was lowered last has it. */
+  at: Expr | null;
+  /** Values of the stage that are at hand. */
+  readonly known: Map<string, U32>;
+}
+
+const cursors = new WeakMap<U32, Cursor>();
+
+/** A barrier that nobody has arrived at is in phase 0, so that waiting for parity 1 goes on at once: the first slots are free (PTX ISA, mbarrier). */
+function cursorOf(ctx: Context, ring: Ring, side: "producer" | "consumer"): Cursor {
+  const key = `${side} of ${ring.name}`;
+  const parity = ctx.crewValue(`parity, ${key}`, (code) => {
+    const d = ctx.entry.reg("u32", "parity");
+    code.emit(null, "mov.u32", d, imm(side === "producer" ? 1 : 0));
+    return d;
+  });
+  const stage = ctx.crewValue(`stage, ${key}`, (code) => {
+    const d = ctx.entry.reg("u32", "stage");
+    code.emit(null, "mov.u32", d, imm(0));
+    cursors.set(d, { stage: d, parity, at: null, known: new Map() });
+    return d;
+  });
+  const cursor = cursors.get(stage);
+  if (!cursor) throw new CannotLower(`%${ring.name}`, "has no position here");
+  return cursor;
+}
+
+function barriersOf(ctx: Context, ring: Ring): { readonly full: number; readonly empty: number } {
+  const at: RingBarriers | undefined = ctx.shared.barriers.get(ring.name);
+  if (at === undefined || at.full === null || at.empty === null)
+    throw new CannotLower(`%${ring.name}`, "rings by tma need mbarriers at both edges");
+  return { full: at.full, empty: at.empty };
+}
+
+const smemBase = (ctx: Context): U32 =>
+  ctx.crewValue("shared memory", (code) => {
+    const d = ctx.entry.reg("u32", "sm");
+    code.emit(null, "mov.u32", d, sym(SMEM));
+    return d;
+  });
+
+/** A value that follows from the cursor's stage, computed once a chunk. */
+function ofStage(ctx: Context, cursor: Cursor, key: string, factor: number, base: U32): U32 {
+  const known = cursor.known.get(key);
+  if (known) return known;
+  const d = ctx.entry.reg("u32", "st");
+  ctx.body.emit(null, "mad.lo.u32", d, cursor.stage, imm(factor), base);
+  cursor.known.set(key, d);
+  return d;
+}
+
+const barrierAt = (ctx: Context, cursor: Cursor, offset: number): AddressOperand =>
+  addr(ofStage(ctx, cursor, "barrier", MBARRIER_BYTES, smemBase(ctx)), offset);
+
+/** Wait until the phase of that parity is over. */
+export function spin(ctx: Context, barrier: AddressOperand, parity: U32): void {
+  const { entry, body } = ctx;
+  const [done, again] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
+  const label = entry.label("wait");
+  body.label(label);
+  body.emitAny(null, "mbarrier.try_wait.parity.shared::cta.b64", [done, barrier, parity]);
+  body.emit(null, "not.pred", again, done);
+  body.emit(again, "bra", label);
+}
+
+/** Begin with a chunk: what was known of the last one is not true of this. */
+function begin(cursor: Cursor, at: Expr): void {
+  cursor.known.clear();
+  cursor.at = at;
+}
+
+function advance(ctx: Context, ring: Ring, cursor: Cursor): void {
+  const { body, entry } = ctx;
+  cursor.known.clear();
+  if (ring.slots === 1) {
+    body.emit(null, "xor.b32", cursor.parity, cursor.parity, imm(1));
+    return;
+  }
+  const wrapped = entry.reg("pred", "p");
+  body.emit(null, "add.u32", cursor.stage, cursor.stage, imm(1));
+  body.emit(null, "setp.eq.u32", wrapped, cursor.stage, imm(ring.slots));
+  body.emit(null, "selp.b32", cursor.stage, imm(0), cursor.stage, wrapped);
+  body.emit(wrapped, "xor.b32", cursor.parity, cursor.parity, imm(1));
+}
+
+function unconditional(ctx: Context, ring: Ring): void {
+  if (ctx.active !== null)
+    throw new CannotLower(
+      `%${ring.name}`,
+      "rings by tma take no part in conditions: every role meets every chunk",
+    );
+}
+
+/** The address of the slot of the chunk that a role is at, and the buffer's own offset in it: base + offset. */
+export function slotAddress(
+  ctx: Context,
+  view: View,
+  side: "producer" | "consumer",
+): { readonly base: U32; readonly offset: number } {
+  const ring = ctx.program.rings.find((r) => r.buffers.includes(view.buffer));
+  const place = ctx.shared.places.get(view.buffer);
+  if (ring === undefined || place === undefined) throw new CannotLower(`%${view.buffer}`, "is in no ring");
+  const cursor = cursorOf(ctx, ring, side);
+  if (cursor.at === null || !sameValue(ctx.fold(view.slot), ctx.fold(mod(cursor.at, ring.slots))))
+    throw new CannotLower(
+      `%${view.buffer}`,
+      `its slot is not that of the chunk which this role is at in %${ring.name}`,
+    );
+  return {
+    base: ofStage(ctx, cursor, `slot ${place.slotStride}`, place.slotStride, smemBase(ctx)),
+    offset: place.offset,
+  };
+}
+
+/** The barrier on which a role's copies into the chunk that it is at arrive. */
+export const fullBarrier = (ctx: Context, ring: Ring): AddressOperand =>
+  barrierAt(ctx, cursorOf(ctx, ring, "producer"), barriersOf(ctx, ring).full);
+
+/** Tell a slot's producers that it has been read: as many threads as the edge counts, in this block or in all that copy into it. */
+function arrive(ctx: Context, ring: Ring, cursor: Cursor): void {
+  const { empty } = ring;
+  if (empty?.kind !== "mbarrier") throw new CannotLower(`%${ring.name}`, "its empty edge is no mbarrier");
+  const peers = multicastPeers(ctx.program, ring);
+  const threads = ctx.values.crew.warps * WARP;
+  const group = [WARPGROUP, WARP, 1].find((size) => (threads / size) * peers === empty.arrivals);
+  const { empty: offset } = barriersOf(ctx, ring);
+  if (group === undefined || (peers > 1 && group < peers))
+    throw new CannotLower(
+      `%${ring.name}`,
+      `its empty edge counts ${empty.arrivals} arrivals; ${threads} threads arrive by warpgroup, by warp or each${peers > 1 ? ` at ${peers} blocks` : ""}`,
+    );
+  if (peers === 1) {
+    const who = group === 1 ? null : firstOf(ctx, group);
+    ctx.emitAny(who, "mbarrier.arrive.shared::cta.b64", sink, barrierAt(ctx, cursor, offset));
+    return;
+  }
+  const place = placeIn(ctx, group);
+  const telling = ctx.crewValue(`first ${peers} of ${group}`, (code) => {
+    const p = ctx.entry.reg("pred", "p");
+    code.emit(null, "setp.lt.u32", p, place, imm(peers));
+    return p;
+  });
+  const axes = sharedAxes(ctx, ring);
+  const peer = peerRank(ctx, place, axes);
+  const remote = ctx.crewValue("shared memory of the peer", (code) => {
+    const d = ctx.entry.reg("u32", "sm");
+    code.emit(null, "mapa.shared::cluster.u32", d, smemBase(ctx), peer);
+    return d;
+  });
+  // Without `.release.cluster`, which costs a fence of the whole GPU: what is ordered are reads by the asynchronous proxy, which are over.
+  ctx.emitAny(
+    telling,
+    "mbarrier.arrive.shared::cluster.b64",
+    sink,
+    addr(ofStage(ctx, cursor, "peer's barrier", MBARRIER_BYTES, remote), offset),
+  );
+}
+
+function sharedAxes(ctx: Context, ring: Ring): ReadonlySet<"m" | "n"> {
+  const axes = new Set<"m" | "n">();
+  const visit = (stmts: Context["program"]["body"]): void => {
+    for (const stmt of stmts) {
+      if (stmt.kind === "copy" && stmt.multicast !== null && ring.buffers.includes(stmt.dst.buffer))
+        axes.add(stmt.multicast);
+      if ("body" in stmt) visit(stmt.body);
+    }
+  };
+  visit(ctx.program.body);
+  return axes;
+}
+
+export const bulkRing: RingLowering = {
+  acquire(ctx, ring, stmt) {
+    unconditional(ctx, ring);
+    const cursor = cursorOf(ctx, ring, "producer");
+    begin(cursor, stmt.at);
+    const { full, empty } = barriersOf(ctx, ring);
+    spin(ctx, barrierAt(ctx, cursor, empty), cursor.parity);
+    const bytes = transactionBytes(ctx.program, ring);
+    ctx.emitAny(
+      null,
+      "mbarrier.arrive.expect_tx.shared::cta.b64",
+      sink,
+      barrierAt(ctx, cursor, full),
+      imm(bytes),
+    );
+  },
+  commit(ctx, ring) {
+    advance(ctx, ring, cursorOf(ctx, ring, "producer"));
+  },
+  wait(ctx, ring, stmt) {
+    unconditional(ctx, ring);
+    const cursor = cursorOf(ctx, ring, "consumer");
+    begin(cursor, stmt.at);
+    spin(ctx, barrierAt(ctx, cursor, barriersOf(ctx, ring).full), cursor.parity);
+  },
+  release(ctx, ring, stmt: StmtOf<"release">) {
+    const cursor = cursorOf(ctx, ring, "consumer");
+    if (cursor.at === null || !sameValue(ctx.fold(cursor.at), ctx.fold(stmt.at)))
+      throw new CannotLower(`%${ring.name}`, "a chunk is released before the next one is waited for");
+    arrive(ctx, ring, cursor);
+    advance(ctx, ring, cursor);
+  },
+};

@@ -1,0 +1,119 @@
+/**
+ * D through shared memory: the threads that own rows put them into a tile, one of them has bulk copies take it to global memory while the others go on.
+ * The tile has some of the columns; it is filled as often as that takes.
+ */
+import { bufferOf, lit, type OwnedRegister, wholeView } from "@tilewright/ir";
+import { type AddressOperand, addr, imm, special, sym, tensorAddr } from "@tilewright/ptx";
+import { coordinatesOf, indexValue } from "./bulkCopies.ts";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+import { firstOf } from "./roles.ts";
+import { SMEM, sharedAddress } from "./sharedAddress.ts";
+import { mapAddress, storeCut, storeGroups } from "./tensorMaps.ts";
+import type { ThreadPosition } from "./threads.ts";
+
+type U32 = Reg<"u32">;
+
+/** Some columns of D, from registers into the tile and on. */
+export interface StagedPass {
+  /** Whether these elements are among the columns. */
+  takes(group: readonly OwnedRegister[]): boolean;
+  /** Where they go. */
+  address(position: ThreadPosition, element: OwnedRegister): AddressOperand;
+  /** Before the first: the tile's last contents have been read. */
+  begin(): void;
+  /** After the last: have it stored. */
+  end(): void;
+}
+
+/** Named barriers beside 0, one for each group of rows. */
+const FIRST_BARRIER = 1;
+
+/** The passes of an epilogue through the shared tile `via`. */
+export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, via: string): readonly StagedPass[] {
+  const { program } = ctx;
+  const tile = bufferOf(program, via);
+  const place = ctx.shared.places.get(via);
+  if (!place) throw new CannotLower(`%${via}`, "is in no shared memory");
+  const own = bufferOf(program, stmt.acc.buffer).own;
+  if (own?.cols.some((f) => f.tier === "warp" && f.extent > 1))
+    throw new CannotLower(`%${via}`, "warps that share rows cannot pass them through one tile");
+  const [rows, cols] = tile.shape;
+  const { warps } = ctx.values.crew;
+  const groups = storeGroups(program, stmt, warps);
+  const threads = (warps * 32) / groups;
+  const cut = storeCut(program, via, groups);
+  const each = cut.pieces.slice(0, cut.pieces.length / groups);
+  const [first, second] = [cut.pieces[0], cut.pieces[each.length]];
+  const apart = first && second ? second.offset - first.offset : 0;
+  const group = groups === 1 ? null : groupNumber(ctx, threads);
+  const barrier = ctx.crewValue("barrier of the group", (code) => {
+    const d = ctx.entry.reg("u32", "bar");
+    if (group === null) code.emit(null, "mov.u32", d, imm(FIRST_BARRIER));
+    else code.emit(null, "add.u32", d, group, imm(FIRST_BARRIER));
+    return d;
+  });
+  const meet = (): void => ctx.emit(null, "bar.sync", barrier, imm(threads));
+  const storing = firstOf(ctx, isPowerOfTwo(threads) ? threads : refuse(via));
+  const base = tileBase(ctx, group, apart);
+  const dims = program.problem.batch.kind === "strided" ? 3 : 2;
+  const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group`;
+
+  return Array.from({ length: stmt.acc.extent[1] / cols }, (_, pass): StagedPass => {
+    const from = pass * cols;
+    return {
+      takes: (elements) => elements.every((e) => e.col >= from && e.col < from + cols),
+      address: (position, e) =>
+        sharedAddress(ctx, { ...wholeView(tile), slot: lit(0) }, position, e.row, e.col - from),
+      begin() {
+        ctx.emit(storing, "cp.async.bulk.wait_group.read", imm(0));
+        meet();
+      },
+      end() {
+        // What the threads wrote, to the proxy that copies it.
+        ctx.emit(null, "fence.proxy.async.shared::cta");
+        meet();
+        for (const piece of each) {
+          const row = indexValue(ctx, stmt.dst.origin[0], piece.row);
+          const col = indexValue(ctx, stmt.dst.origin[1], from + piece.col);
+          const down = group === null ? null : ctx.values.scale(group, rows / groups);
+          const at = coordinatesOf(ctx, cut.contiguous, down === null ? row : shifted(ctx, down, row), col);
+          const map = tensorAddr(mapAddress(ctx, stmt.dst.buffer), ...at);
+          ctx.emitAny(storing, form, map, addr(base, place.offset + piece.offset));
+        }
+        ctx.emit(storing, "cp.async.bulk.commit_group");
+      },
+    };
+  });
+}
+
+const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));
+
+function refuse(via: string): never {
+  throw new CannotLower(`%${via}`, "groups of threads that store together are powers of two");
+}
+
+const shifted = (ctx: Context, by: U32, row: ReturnType<typeof indexValue>): U32 =>
+  row.kind === "integer" && row.value === 0n ? by : ctx.values.sum(by, row);
+
+/** Which group of the crew a thread belongs to, the same for the whole warp and known to be. */
+const groupNumber = (ctx: Context, threads: number): U32 =>
+  ctx.crewValue(`group of ${threads}`, (code) => {
+    const d = ctx.entry.reg("u32", "group");
+    const { first } = ctx.values.crew;
+    code.emit(null, "mov.u32", d, special("%tid.x"));
+    if (first > 0) code.emit(null, "sub.u32", d, d, imm(32 * first));
+    code.emit(null, "shr.u32", d, d, imm(Math.log2(threads)));
+    code.emit(null, "shfl.sync.idx.b32", d, d, imm(0), imm(31), imm(0xffffffff));
+    return d;
+  });
+
+/** Start of shared memory, moved on to the group's rows of the tile. */
+const tileBase = (ctx: Context, group: U32 | null, apart: number): U32 =>
+  ctx.crewValue("start of the group's rows", (code) => {
+    const d = ctx.entry.reg("u32", "sm");
+    code.emit(null, "mov.u32", d, sym(SMEM));
+    if (group !== null) code.emit(null, "mad.lo.u32", d, group, imm(apart), d);
+    return d;
+  });

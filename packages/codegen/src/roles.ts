@@ -1,0 +1,89 @@
+/** Roles: which warps run what, with what registers. */
+import { childrenOf, type Stmt } from "@tilewright/ir";
+import { imm, pair, sink, special } from "@tilewright/ptx";
+import type { Pred, Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+
+/** Registers of a thread are given out in units of 8 (PTX ISA, setmaxnreg). */
+const REGISTER_UNIT = 8;
+
+/** Number of the warp in its block, as a value that is the same for all its lanes and known to be. */
+const warpNumber = (ctx: Context): Reg<"u32"> =>
+  ctx.invariant("warp of the block", (code) => {
+    const d = ctx.entry.reg("u32", "warp");
+    code.emit(null, "mov.u32", d, special("%tid.x"));
+    code.emit(null, "shr.u32", d, d, imm(5));
+    code.emit(null, "shfl.sync.idx.b32", d, d, imm(0), imm(31), imm(0xffffffff));
+    return d;
+  });
+
+/** Whether nothing in a list needs more than one thread: bulk copies and the ends of rings that they fill. */
+export function isSolo(ctx: Context, stmts: readonly Stmt[]): boolean {
+  return stmts.every((stmt) => {
+    if (stmt.kind === "copy") return stmt.transport === "tma";
+    if (stmt.kind === "acquire" || stmt.kind === "commit")
+      return ctx.program.rings.find((r) => r.name === stmt.ring)?.transport === "tma";
+    const structure = stmt.kind === "tiles" || stmt.kind === "for" || stmt.kind === "if";
+    return structure && isSolo(ctx, childrenOf(stmt));
+  });
+}
+
+/**
+ * The role's warps run its code, the others go round it. What one thread can do is done by one thread: the first warp elects it, so that the others
+ * of the role are done at once.
+ */
+export function lowerRole(ctx: Context, stmt: StmtOf<"role">, lowerBody: () => void): void {
+  if (ctx.active !== null) throw new CannotLower(`role ${stmt.name}`, "stands in a condition");
+  const { entry } = ctx;
+  const end = entry.label(`end_${stmt.name}`);
+  const others = entry.reg("pred", "p");
+  const warp = warpNumber(ctx);
+  const blockWarps = ctx.program.launch.threads / 32;
+  if (stmt.first === 0) ctx.emit(null, "setp.ge.u32", others, warp, imm(stmt.warps));
+  else if (stmt.first + stmt.warps === blockWarps)
+    ctx.emit(null, "setp.lt.u32", others, warp, imm(stmt.first));
+  else {
+    const within = entry.reg("u32", "warp");
+    ctx.emit(null, "sub.u32", within, warp, imm(stmt.first));
+    ctx.emit(null, "setp.ge.u32", others, within, imm(stmt.warps));
+  }
+  ctx.emit(others, "bra", end);
+  if (stmt.registers !== null) {
+    const launched =
+      Math.floor(ctx.target.limits.registersPerBlock / ctx.program.launch.threads / REGISTER_UNIT) *
+      REGISTER_UNIT;
+    const way = stmt.registers < launched ? "dec" : "inc";
+    ctx.emitAny(null, `setmaxnreg.${way}.sync.aligned.u32`, imm(stmt.registers));
+  }
+  if (isSolo(ctx, stmt.body)) {
+    if (stmt.warps > 1) {
+      const idle = entry.reg("pred", "p");
+      ctx.emit(null, "setp.ne.u32", idle, warp, imm(stmt.first));
+      ctx.emit(idle, "bra", end);
+    }
+    const [elected, rest] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
+    ctx.emitAny(null, "elect.sync", pair(sink, elected), imm(0xffffffff));
+    ctx.emit(null, "not.pred", rest, elected);
+    ctx.emit(rest, "bra", end);
+  }
+  ctx.crewScope({ first: stmt.first, warps: stmt.warps }, lowerBody);
+  ctx.body.label(end);
+}
+
+/** The first thread of each group of `threads` of the crew. */
+export const firstOf = (ctx: Context, threads: number): Pred =>
+  ctx.crewValue(`first of ${threads}`, (code) => {
+    const p = ctx.entry.reg("pred", "p");
+    code.emit(null, "setp.eq.u32", p, placeIn(ctx, threads), imm(0));
+    return p;
+  });
+
+/** Number of a thread in its group of `threads` (a power of two) of the crew; groups begin at warpgroups of the block. */
+export const placeIn = (ctx: Context, threads: number): Reg<"u32"> =>
+  ctx.crewValue(`place in ${threads}`, (code) => {
+    const d = ctx.entry.reg("u32", "place");
+    code.emit(null, "mov.u32", d, special("%tid.x"));
+    code.emit(null, "and.b32", d, d, imm(threads - 1));
+    return d;
+  });

@@ -1,0 +1,69 @@
+/** What stands around a kernel's statements: barriers of rings made ready, blocks of a cluster met before they write to each other. */
+import { addr, imm, sym } from "@tilewright/ptx";
+import { clusterSize } from "./clusters.ts";
+import type { Context } from "./context.ts";
+import { SMEM } from "./sharedAddress.ts";
+import { MBARRIER_BYTES } from "./smem.ts";
+import { mapAddress, storesInBulk, usesTensorMaps } from "./tensorMaps.ts";
+
+/** Thread 0 initialises the mbarriers of all rings and fetches the tensor maps; nobody goes on before that is seen. */
+export function openKernel(ctx: Context): void {
+  const { program, entry, body } = ctx;
+  const rings = program.rings.filter((ring) => {
+    const at = ctx.shared.barriers.get(ring.name);
+    return at !== undefined && (at.full !== null || at.empty !== null);
+  });
+  if (usesTensorMaps(program)) {
+    const maps = new Set<string>();
+    const visit = (stmts: typeof program.body): void => {
+      for (const stmt of stmts) {
+        if (stmt.kind === "copy" && stmt.transport === "tma") maps.add(stmt.src.buffer);
+        if (stmt.kind === "epilogue" && stmt.via !== null) maps.add(stmt.dst.buffer);
+        if ("body" in stmt) visit(stmt.body);
+      }
+    };
+    visit(program.body);
+    const first = firstThread(ctx);
+    for (const name of maps) body.emitAny(first, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
+  }
+  if (rings.length === 0) return;
+  const first = firstThread(ctx);
+  const base = entry.reg("u32", "sm");
+  body.emit(null, "mov.u32", base, sym(SMEM));
+  for (const ring of rings) {
+    const at = ctx.shared.barriers.get(ring.name);
+    for (const [offset, edge] of [
+      [at?.full ?? null, ring.full],
+      [at?.empty ?? null, ring.empty],
+    ] as const) {
+      if (offset === null || edge?.kind !== "mbarrier") continue;
+      for (let slot = 0; slot < ring.slots; slot++)
+        body.emitAny(first, "mbarrier.init.shared::cta.b64", [
+          addr(base, offset + MBARRIER_BYTES * slot),
+          imm(edge.arrivals),
+        ]);
+    }
+  }
+  // Seen by the asynchronous proxy and by the cluster's other blocks (PTX ISA, fence.mbarrier_init).
+  body.emit(first, "fence.mbarrier_init.release.cluster");
+  if (clusterSize(program) === 1) body.emit(null, "bar.sync", imm(0));
+  else {
+    body.emitAny(null, "barrier.cluster.arrive.relaxed.aligned", []);
+    body.emitAny(null, "barrier.cluster.wait.acquire.aligned", []);
+  }
+}
+
+/** A block stays until its bulk stores have read shared memory, and until no other copies into its shared memory or arrives at its barriers any more. */
+export function closeKernel(ctx: Context): void {
+  if (storesInBulk(ctx.program)) ctx.body.emit(null, "cp.async.bulk.wait_group.read", imm(0));
+  if (clusterSize(ctx.program) === 1) return;
+  ctx.body.emitAny(null, "barrier.cluster.arrive.relaxed", []);
+  ctx.body.emitAny(null, "barrier.cluster.wait.acquire", []);
+}
+
+const firstThread = (ctx: Context) =>
+  ctx.invariant("thread 0", (code) => {
+    const p = ctx.entry.reg("pred", "p");
+    code.emit(null, "setp.eq.u32", p, ctx.values.thread(), imm(0));
+    return p;
+  });

@@ -1,0 +1,107 @@
+/** Tensor maps: parameters of the kernel, made from the copies that use them. */
+import {
+  bufferOf,
+  eachStmt,
+  type ParamSpec,
+  type TensorCut,
+  type TileProgram,
+  tensorCut,
+  tensorMapFor,
+} from "@tilewright/ir";
+import { sym } from "@tilewright/ptx";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+
+/** A tensor map lies at a multiple of 64 bytes (PTX ISA, tensor maps), and has 128. */
+const MAP_ALIGN = 64;
+const MAP_BYTES = 128;
+
+/** Warps of a warpgroup. */
+const WARPGROUP = 4;
+
+/** The boxes of a bulk copy into shared memory; blocks that share it take a part each. */
+export function loadCut(program: TileProgram, copy: StmtOf<"copy">): TensorCut {
+  const [m, n] = program.launch.cluster;
+  const parts = copy.multicast === null ? 1 : copy.multicast === "m" ? m : n;
+  return cutOf(program, copy.dst.buffer, parts);
+}
+
+/** The boxes of an epilogue's bulk stores: a part for each of `parts` groups of rows. */
+export const storeCut = (program: TileProgram, via: string, parts: number): TensorCut =>
+  cutOf(program, via, parts);
+
+function cutOf(program: TileProgram, tile: string, parts: number): TensorCut {
+  const cut = tensorCut(bufferOf(program, tile), parts);
+  if (cut === null) throw new CannotLower(`%${tile}`, "has a layout that bulk tensor copies cannot make");
+  return cut;
+}
+
+/** Groups of warps that store their rows of an epilogue's tile by themselves: warpgroups where rows go to them in order, else all together. */
+export function storeGroups(program: TileProgram, stmt: StmtOf<"epilogue">, warps: number): number {
+  const own = bufferOf(program, stmt.acc.buffer).own;
+  const tile = stmt.via === null ? null : bufferOf(program, stmt.via);
+  const groups = warps / WARPGROUP;
+  const [outermost] = own?.rows.filter((f) => f.extent > 1) ?? [];
+  if (!Number.isInteger(groups) || groups === 1) return 1;
+  const inOrder =
+    outermost?.tier === "warp" &&
+    (outermost.extent === groups * WARPGROUP
+      ? outermost.stride === 1
+      : outermost.extent === groups && outermost.stride === WARPGROUP);
+  return inOrder && tile !== null && tensorCut(tile, groups) !== null ? groups : 1;
+}
+
+/** `tma_a`: the map through which bulk copies see an operand. */
+export const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
+
+/** One map for each matrix that bulk copies read or write, behind the parameters that end at `offset`. */
+export function tensorMaps(program: TileProgram, offset: number): readonly ParamSpec[] {
+  const found = new Map<string, TensorCut>();
+  const visit = (warps: number, stmts: TileProgram["body"]): void => {
+    for (const stmt of stmts) {
+      if (stmt.kind === "copy" && stmt.transport === "tma")
+        found.set(stmt.src.buffer, loadCut(program, stmt));
+      if (stmt.kind === "epilogue" && stmt.via !== null)
+        found.set(stmt.dst.buffer, storeCut(program, stmt.via, storeGroups(program, stmt, warps)));
+      if ("body" in stmt) visit(stmt.kind === "role" ? stmt.warps : warps, stmt.body);
+    }
+  };
+  visit(program.launch.threads / 32, program.body);
+  let at = offset;
+  return [...found].map(([global, cut]): ParamSpec => {
+    at = Math.ceil(at / MAP_ALIGN) * MAP_ALIGN;
+    const spec: ParamSpec = {
+      kind: "tensorMap",
+      name: mapName(global),
+      offset: at,
+      size: MAP_BYTES,
+      tensorMap: tensorMapFor(program, global, cut),
+    };
+    at += MAP_BYTES;
+    return spec;
+  });
+}
+
+/** Whether a program has bulk tensor copies. */
+export function usesTensorMaps(program: TileProgram): boolean {
+  for (const stmt of eachStmt(program.body))
+    if ((stmt.kind === "copy" && stmt.transport === "tma") || (stmt.kind === "epilogue" && stmt.via !== null))
+      return true;
+  return false;
+}
+
+/** Whether a program's epilogue stores in bulk. */
+export function storesInBulk(program: TileProgram): boolean {
+  for (const stmt of eachStmt(program.body)) if (stmt.kind === "epilogue" && stmt.via !== null) return true;
+  return false;
+}
+
+/** Address of an operand's map. */
+export const mapAddress = (ctx: Context, global: string): Reg<"u64"> =>
+  ctx.crewValue(mapName(global), (code) => {
+    const d = ctx.entry.reg("u64", "map");
+    code.emitAny(null, "mov.b64", [d, sym(`p_${mapName(global)}`)]);
+    code.emit(null, "cvta.param.u64", d, d);
+    return d;
+  });

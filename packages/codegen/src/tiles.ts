@@ -1,0 +1,98 @@
+/** Tiles: one a block, or a loop over those that a block gets; and the grid that goes with it. */
+import { eachStmt, type LaunchExpr, type TileProgram } from "@tilewright/ir";
+import { imm, special } from "@tilewright/ptx";
+import { clusterPlace, clusterSize } from "./clusters.ts";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+import { type Coordinate, rasterise } from "./raster.ts";
+
+type Tiles = StmtOf<"tiles">;
+type U32 = Reg<"u32">;
+
+export function lowerTiles(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
+  if (stmt.visit === null) {
+    place(ctx, stmt, clusterSize(ctx.program) === 1 ? undefined : clusterNumber(ctx));
+    lowerBody();
+    return;
+  }
+  if (stmt.visit.of > 1) throw new CannotLower("tiles", "roles that take turns are not lowered yet");
+  visitAll(ctx, stmt, lowerBody);
+}
+
+/** Number of this block's cluster along x of the grid. */
+const clusterNumber = (ctx: Context): U32 =>
+  ctx.crewValue("cluster number", (code) => {
+    const d = ctx.entry.reg("u32", "cluster");
+    code.emit(null, "mov.u32", d, special("%clusterid.x"));
+    return d;
+  });
+
+/** Tile coordinates from the number of a tile, or of a cluster's rectangle of tiles, in the raster. */
+function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
+  const [clusterM, clusterN] = ctx.program.launch.cluster;
+  const [tilesM, tilesN] = stmt.extents;
+  if (tilesM % clusterM !== 0 || tilesN % clusterN !== 0)
+    throw new CannotLower(
+      "tiles",
+      `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusterM} x ${clusterN}`,
+    );
+  const raster =
+    stmt.raster.kind === "grouped"
+      ? { ...stmt.raster, group: Math.max(1, Math.floor(stmt.raster.group / clusterM)) }
+      : stmt.raster;
+  const [m, n] = rasterise(ctx, raster, tilesM / clusterM, tilesN / clusterN, index);
+  const within = (at: Coordinate, blocks: number, axis: "m" | "n"): Coordinate => {
+    const rank = clusterPlace(ctx, axis);
+    if (rank === null) return at;
+    return at === null ? rank : ctx.values.sum(ctx.values.scale(at, blocks), rank);
+  };
+  ctx.tileVars.set(stmt.vars[0], { reg: within(m, clusterM, "m"), extent: tilesM });
+  ctx.tileVars.set(stmt.vars[1], { reg: within(n, clusterN, "n"), extent: tilesN });
+  if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
+}
+
+/** Block (or cluster) b takes numbers b, b + blocks, …; there are no more blocks than tiles, so each has one at least. */
+function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
+  if (ctx.loop !== null || ctx.active !== null)
+    throw new CannotLower("tiles", "a loop over tiles inside another");
+  if (stmt.split !== null) throw new CannotLower("tiles", "blocks that stay do not share tiles");
+  const { entry } = ctx;
+  const clustered = clusterSize(ctx.program) > 1;
+  const count = (stmt.extents[0] * stmt.extents[1]) / clusterSize(ctx.program);
+  const tile = entry.reg("u32", "tile");
+  const step = entry.reg("u32", "tile");
+  ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
+  ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
+  const again = entry.label("tiles");
+  ctx.body.label(again);
+  ctx.scope(() => {
+    place(ctx, stmt, tile);
+    lowerBody();
+  });
+  const more = entry.reg("pred", "p");
+  ctx.body.emit(null, "add.u32", tile, tile, step);
+  ctx.body.emit(null, "setp.lt.u32", more, tile, imm(count));
+  ctx.body.emit(more, "bra", again);
+}
+
+/**
+ * Blocks along x for tiles, along y for the problems of a batch, along z for blocks that share a tile. Where blocks stay, as few as take the same number of
+ * rounds as one on every SM would, so that all have the same number of tiles but for the last round.
+ */
+export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, LaunchExpr] {
+  const { batch } = program.problem;
+  const problems = batch.kind === "strided" ? batch.count : 1;
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "tiles") continue;
+    const tiles = stmt.extents[0] * stmt.extents[1];
+    if (stmt.visit === null) return [tiles, problems, stmt.split?.extent ?? 1];
+    const size = clusterSize(program);
+    const clusters = tiles / size;
+    const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
+    const rounds: LaunchExpr = ["ceilDiv", clusters * Math.max(1, problems), resident];
+    const blocks: LaunchExpr = ["ceilDiv", clusters, rounds];
+    return [size === 1 ? blocks : ["mul", blocks, size], problems, 1];
+  }
+  return [1, problems, 1];
+}
