@@ -44,7 +44,7 @@ const steps: Ladder["steps"] = [
 
 export const ladders: readonly Ladder[] = [
   {
-    name: "hgemm",
+    name: "hgemm-k",
     summary: "f16, K contiguous in A and B: what each step of a Blackwell kernel is worth",
     request: { dtype: "f16", b: { layout: "col" } },
     sizes: { gpu: large, emulator: [512, 256, 192] },
