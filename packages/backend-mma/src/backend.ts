@@ -1,5 +1,5 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_80 and everything after it. */
-import { castDTypes, servedFormats } from "@tilewright/codegen";
+import { servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindEdges,
@@ -155,5 +155,4 @@ function refuseSteps(problem: Problem, refuse: Refuse): void {
 }
 
 /** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
-const servedIn = (step: EpilogueStep): readonly DType[] =>
-  step.kind === "reduce" ? ["f32"] : step.kind === "cast" ? castDTypes : servedFormats;
+const servedIn = (step: EpilogueStep): readonly DType[] => (step.kind === "reduce" ? ["f32"] : servedFormats);

@@ -1,5 +1,5 @@
 /** The SIMT backend: fp32 multiply-adds on CUDA cores, of f32, f16 and bf16 matrices, for sm_70 and everything after it. */
-import { castDTypes } from "@tilewright/codegen";
+import { servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindEdges,
@@ -34,8 +34,8 @@ import { scheduleModel } from "./schedule.ts";
 /** Oldest architecture: independent thread scheduling and the `.sync` forms that the texts are written for. */
 const MIN_MAJOR = 7;
 
-/** dtypes of matrices and vectors in memory that this backend reads and stores. */
-const memoryDTypes: readonly DType[] = ["f32", "f16", "bf16"];
+/** dtypes of A and B. */
+const inputDTypes: readonly DType[] = ["f32", "f16", "bf16"];
 
 /** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
 const MAX_BATCH = 65_535;
@@ -76,12 +76,12 @@ export const simt: Backend = {
 
 /** dtypes of each step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
 const servedDTypes: Readonly<Record<EpilogueStep["kind"], readonly DType[]>> = {
-  bias: memoryDTypes,
-  scale: memoryDTypes,
-  residual: memoryDTypes,
-  gate: memoryDTypes,
-  output: memoryDTypes,
-  cast: castDTypes,
+  bias: servedFormats,
+  scale: servedFormats,
+  residual: servedFormats,
+  gate: servedFormats,
+  output: servedFormats,
+  cast: servedFormats,
   reduce: ["f32"],
   activation: ["f32"],
   clamp: ["f32"],
@@ -106,14 +106,17 @@ function accepts(problem: Problem): Verdict {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
   const operands = { a: problem.a, b: problem.b, c: problem.c, d: problem.d };
-  for (const [name, operand] of Object.entries(operands))
-    if (operand && !memoryDTypes.includes(operand.dtype))
+  for (const [name, operand] of Object.entries(operands)) {
+    const isInput = name === "a" || name === "b";
+    const served = isInput ? inputDTypes : servedFormats;
+    if (operand && !served.includes(operand.dtype))
       refuse(
         "TW1802",
         `problem.${name}.dtype`,
-        `the simt backend reads and stores ${memoryDTypes.join(", ")}; ${name.toUpperCase()} is ${operand.dtype}`,
-        name === "a" || name === "b" ? "use --dtype f32" : "use --d-dtype f32",
+        `${name.toUpperCase()} of the simt backend is ${served.join(", ")}, not ${operand.dtype}`,
+        isInput ? "use --dtype f32" : "use --d-dtype f32",
       );
+  }
   if (problem.acc !== "f32")
     refuse(
       "TW1803",

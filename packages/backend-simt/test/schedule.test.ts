@@ -113,7 +113,7 @@ describe("what the backend cannot serve is said with what would work", () => {
         epilogue: [
           { kind: "activation", fn: "relu" },
           { kind: "reduce", op: "sum", over: "n", dtype: "f16" },
-          { kind: "cast", dtype: "e5m2", saturate: false },
+          { kind: "cast", dtype: "tf32", saturate: false },
         ],
       }),
     ).toEqual([
@@ -121,7 +121,7 @@ describe("what the backend cannot serve is said with what would work", () => {
       "TW1802 unsupported problem.b.dtype: use --dtype f32",
       "TW1806 unsupported problem.batch: launch batches of at most 65535",
       "TW1805 unsupported problem.epilogue[1]: use f32",
-      "TW1805 unsupported problem.epilogue[2]: use f32, f16, bf16, s8, u8",
+      "TW1805 unsupported problem.epilogue[2]: use f32, f16, bf16, s32, s8, u8, e4m3, e5m2",
     ]);
   });
 });

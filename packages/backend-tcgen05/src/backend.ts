@@ -1,5 +1,5 @@
 /** The tcgen05 backend: tensor memory, bulk copies, pairs of blocks and cluster launch control, for sm_100a and its kin. */
-import { castDTypes, servedFormats } from "@tilewright/codegen";
+import { servedFormats } from "@tilewright/codegen";
 import {
   accumulateInTensor,
   type Backend,
@@ -170,5 +170,4 @@ function refuseSteps(problem: Problem, refuse: Refuse): void {
 }
 
 /** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
-const servedIn = (step: EpilogueStep): readonly DType[] =>
-  step.kind === "reduce" ? ["f32"] : step.kind === "cast" ? castDTypes : servedFormats;
+const servedIn = (step: EpilogueStep): readonly DType[] => (step.kind === "reduce" ? ["f32"] : servedFormats);

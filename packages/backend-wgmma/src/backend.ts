@@ -1,5 +1,5 @@
 /** The wgmma backend: Hopper's bulk tensor copies, mbarriers and warpgroup matrix instructions, for sm_90a. */
-import { castDTypes, servedFormats } from "@tilewright/codegen";
+import { servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindOwnership,
@@ -129,5 +129,4 @@ function accepts(problem: Problem, _target: Target): Verdict {
 }
 
 /** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
-const servedIn = (step: EpilogueStep): readonly DType[] =>
-  step.kind === "reduce" ? ["f32"] : step.kind === "cast" ? castDTypes : servedFormats;
+const servedIn = (step: EpilogueStep): readonly DType[] => (step.kind === "reduce" ? ["f32"] : servedFormats);

@@ -95,7 +95,7 @@ const table: Readonly<Record<string, Readonly<Record<string, Case>>>> = {
     "no PTX at all": {
       ptx: "int main() {}\n",
       code: 2,
-      says: ["TW6011 (invalid) at device.load: the image is neither PTX text nor a cubin"],
+      says: ["k.ptx:1:1: TW4001 (invalid) at line 1: a PTX module starts with .version, found int"],
     },
     "an instruction of a later target": {
       ptx: kernel("  setmaxnreg.inc.sync.aligned.u32 240;", "sm_80"),
@@ -104,8 +104,8 @@ const table: Readonly<Record<string, Readonly<Record<string, Case>>>> = {
     },
     "an architecture that is none": {
       ptx: good.replace("sm_90", "sm_9x"),
-      code: 2,
-      says: ["TW6009 (invalid) at device.arch: sm_9x is no architecture"],
+      code: 3,
+      says: ["k.ptx:2:9: TW4008 (unsupported) at line 2: no target sm_9x"],
     },
     "textures: the declaration and the instruction, by name and line": {
       ptx: kernel(
@@ -147,6 +147,7 @@ const table: Readonly<Record<string, Readonly<Record<string, Case>>>> = {
       launch: { params: [{ bufer: "x" }, 1, 2] },
       code: 2,
       says: ["TW7012 (invalid) at params[0]"],
+      hint: 'one of {"buffer": ...}, a number, {"int": ...}, {"value": ...}, {"bytes": ...}, {"tensorMap": ...}',
     },
   },
   "launches beyond limits": {
@@ -246,6 +247,19 @@ const table: Readonly<Record<string, Readonly<Record<string, Case>>>> = {
       launch: { buffers: { x: { dtype: "f32", shape: [4], fill: "ones" } } },
       code: 2,
       says: ["at buffers.x.fill"],
+      hint: "one of none, zeros, an object",
+    },
+    "a known fill with mistakes, and a grid of none": {
+      launch: {
+        grid: 0,
+        buffers: { x: { dtype: "f32", shape: [4], fill: { uniform: { sede: 1, low: "x" } } } },
+      },
+      code: 2,
+      says: [
+        "at grid: 0 is too small",
+        'at buffers.x.fill.uniform.low: expected number, found "x"',
+        "at buffers.x.fill.uniform.sede: there is no field 'sede'",
+      ],
     },
     "values that do not suit": {
       launch: {

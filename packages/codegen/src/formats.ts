@@ -1,6 +1,7 @@
 /** Elements of a memory dtype as values that the epilogue computes with: loads with conversion, stores with rounding, casts. */
-import { type DType, sizeOf, type Target } from "@tilewright/ir";
+import { type DType, type PtxVersion, sizeOf, type Target } from "@tilewright/ir";
 import { f32imm, imm, type Operand } from "@tilewright/ptx";
+import { convertsBytes, readByteFloat, writeByteFloat } from "./bytes.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { freshRun, loadRun, operandOf, packElements, sliceRun, storeRun, type Word } from "./words.ts";
@@ -11,8 +12,11 @@ export type Kind = "f32" | "f64" | "s32";
 interface Format {
   /** `d` <- one element, in the low bits of a word. */
   read(ctx: Context, guard: Pred | null, word: Word, d: Reg<"f32">): void;
-  /** An f32 value rounded (nearest even) to the dtype, in the low bits of a word. */
-  write(ctx: Context, guard: Pred | null, value: Reg<"f32">): Word;
+  /**
+   * An f32 value rounded (nearest even) to the dtype, in the low bits of a word. Integers end at the ends of their range in any case,
+   * floats only where they `saturate`.
+   */
+  write(ctx: Context, guard: Pred | null, value: Reg<"f32">, saturate: boolean): Word;
   /** Instruction that puts two values in one word; null where the target has none. */
   writePair(target: Target): string | null;
 }
@@ -33,7 +37,8 @@ const f16: Format = {
     ctx.emitAny(guard, "cvt.u16.u32", narrow, from);
     ctx.emitAny(guard, "cvt.f32.f16", d, narrow);
   },
-  write: (ctx, guard, value) => roundedHalf(ctx, guard, "f16", value),
+  write: (ctx, guard, value, saturate) =>
+    roundedHalf(ctx, guard, "f16", saturate ? finite(ctx, guard, "f16", value) : value),
   writePair: (target) => (hasPairs(target) ? "cvt.rn.f16x2.f32" : null),
 };
 
@@ -51,8 +56,12 @@ const bf16: Format = {
     ctx.emit(guard, "shl.b32", high, from, imm(16));
     ctx.emit(guard, "mov.b32", d, high);
   },
-  write: (ctx, guard, value) =>
-    hasPairs(ctx.target) ? roundedHalf(ctx, guard, "bf16", value) : roundedUpperHalf(ctx, guard, value),
+  write(ctx, guard, value, saturate) {
+    const inside = saturate ? finite(ctx, guard, "bf16", value) : value;
+    return hasPairs(ctx.target)
+      ? roundedHalf(ctx, guard, "bf16", inside)
+      : roundedUpperHalf(ctx, guard, inside);
+  },
   writePair: (target) => (hasPairs(target) ? "cvt.rn.bf16x2.f32" : null),
 };
 
@@ -81,12 +90,18 @@ const integer = (dtype: "s32" | "s8" | "u8"): Format => ({
   writePair: () => null,
 });
 
+const byteFloat = (dtype: "e4m3" | "e5m2"): Format => ({
+  read: (ctx, guard, from, d) => readByteFloat(ctx, guard, dtype, from, d),
+  write: (ctx, guard, value, saturate) => writeByteFloat(ctx, guard, dtype, value, saturate),
+  writePair: () => null,
+});
+
 const formats: Readonly<Partial<Record<DType, Format>>> = {
   f32: {
     read: (ctx, guard, from, d) => ctx.emit(guard, "mov.b32", d, from),
-    write(ctx, guard, value) {
+    write(ctx, guard, value, saturate) {
       const d = word(ctx);
-      ctx.emit(guard, "mov.b32", d, value);
+      ctx.emit(guard, "mov.b32", d, saturate ? finite(ctx, guard, "f32", value) : value);
       return d;
     },
     writePair: () => null,
@@ -96,10 +111,16 @@ const formats: Readonly<Partial<Record<DType, Format>>> = {
   s32: integer("s32"),
   s8: integer("s8"),
   u8: integer("u8"),
+  e4m3: byteFloat("e4m3"),
+  e5m2: byteFloat("e5m2"),
 };
 
-/** dtypes that the epilogue reads and stores as f32 values, beside f64 and s32 in their own arithmetic. */
+/** dtypes that the epilogue reads, stores and casts to as f32 values, beside f64 and s32 in their own arithmetic. */
 export const servedFormats = Object.keys(formats) as readonly DType[];
+
+/** PTX that the conversions between f32 and some dtypes need on a target (PTX ISA, cvt). */
+export const ptxOfFormats = (dtypes: readonly DType[], target: Target): PtxVersion =>
+  convertsBytes(target) && dtypes.some((dtype) => dtype === "e4m3" || dtype === "e5m2") ? [8, 1] : [1, 0];
 
 function formatOf(dtype: DType): Format {
   const format = formats[dtype];
@@ -181,7 +202,7 @@ function roundedWords(
   const bytes = sizeOf(dtype);
   const pair = format.writePair(ctx.target);
   if (pair === null || values.length === 1) {
-    const parts = values.map((value) => format.write(ctx, guard, value));
+    const parts = values.map((value) => format.write(ctx, guard, value, false));
     return bytes === 4 ? parts : packElements(ctx, guard, bytes === 1 ? 1 : 2, parts);
   }
   const out: Word[] = [];
@@ -199,20 +220,22 @@ function roundedWords(
 /** Largest finite values (IEEE 754: binary16; bf16 is the upper half of f32's). */
 const LARGEST = { f16: 65_504, bf16: 2 ** 127 * (2 - 2 ** -7), f32: 2 ** 127 * (2 - 2 ** -23) } as const;
 
-/** dtypes that a cast of the epilogue may round to. */
-export const castDTypes: readonly DType[] = ["f32", "f16", "bf16", "s8", "u8"];
+const finite = (
+  ctx: Context,
+  guard: Pred | null,
+  dtype: keyof typeof LARGEST,
+  value: Reg<"f32">,
+): Reg<"f32"> => clamped(ctx, guard, value, -LARGEST[dtype], LARGEST[dtype]);
 
-/** A value rounded to another dtype and back. Integers clamp in any case, as cvt.sat does; floats become infinite unless they saturate. */
+/** A value rounded to another dtype and back. Integers clamp in any case, as cvt.sat does; floats overflow unless they saturate. */
 export function cast(
   ctx: Context,
   guard: Pred | null,
   { dtype, saturate }: { readonly dtype: DType; readonly saturate: boolean },
   x: Reg<"f32">,
 ): Reg<"f32"> {
-  const isFloat = dtype === "f32" || dtype === "f16" || dtype === "bf16";
-  const inside = saturate && isFloat ? clamped(ctx, guard, x, -LARGEST[dtype], LARGEST[dtype]) : x;
-  if (dtype === "f32") return inside;
-  return widened(ctx, guard, dtype, formatOf(dtype).write(ctx, guard, inside));
+  if (dtype === "f32") return saturate ? finite(ctx, guard, dtype, x) : x;
+  return widened(ctx, guard, dtype, formatOf(dtype).write(ctx, guard, x, saturate));
 }
 
 /** x between two bounds. By comparisons: max.f32 and min.f32 would turn NaN into a bound. */

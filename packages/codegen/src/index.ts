@@ -31,7 +31,6 @@ export type {
 export { epilogueKind, lowerEpilogue } from "./epilogue.ts";
 export {
   cast,
-  castDTypes,
   clamped,
   type Kind,
   loadElements,

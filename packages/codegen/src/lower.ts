@@ -17,7 +17,8 @@ import { partialTiles, workspaceBytes } from "./combine.ts";
 import { CannotLower, Context } from "./context.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
-import { parameters } from "./params.ts";
+import { ptxOfFormats } from "./formats.ts";
+import { memoryDTypes, parameters } from "./params.ts";
 import { closeKernel, openKernel } from "./setup.ts";
 import { SMEM } from "./sharedAddress.ts";
 import { mapShared } from "./smem.ts";
@@ -92,7 +93,9 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const least = blocks ?? (budgeted ? 1 : null);
 
   const builder = moduleBuilder({
-    version: newer(target.minPtx, engine.ptxVersion(program)),
+    version: [target.minPtx, engine.ptxVersion(program), ptxOfFormats(memoryDTypes(program), target)].reduce(
+      newer,
+    ),
     target: program.arch,
   });
   if (sharedBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });

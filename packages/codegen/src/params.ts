@@ -2,6 +2,7 @@
 import {
   type Buffer,
   childrenOf,
+  type DType,
   type EpilogueStep,
   type ParamSpec,
   type Stmt,
@@ -50,6 +51,15 @@ export function parameters(program: TileProgram, hasWorkspace: boolean): readonl
     offset += 4;
   });
   return out;
+}
+
+/** dtypes that the epilogue reads, stores or casts to. */
+export function memoryDTypes(program: TileProgram): readonly DType[] {
+  const { c, d } = program.problem;
+  const steps = findEpilogue(program.body)?.steps ?? [];
+  const ofStep = (step: EpilogueStep): DType =>
+    "operand" in step ? step.operand.dtype : "dtype" in step ? step.dtype : "f32";
+  return [d.dtype, ...(c ? [c.dtype] : []), ...steps.map(ofStep)];
 }
 
 /** What a step does with its own buffer; null for steps without one. */

@@ -16,5 +16,6 @@ export {
   randomProblem,
   targetOf,
 } from "./random.ts";
+export { type SpaceOptions, scheduleSpace } from "./space.ts";
 export { type ConformanceOptions, conformance, conformanceOnGpu } from "./suite.ts";
 export { problemTable, type Row } from "./table.ts";

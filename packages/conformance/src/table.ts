@@ -55,6 +55,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addSteps(table);
   addChains(table);
   addSpecials(table);
+  addNarrowSteps(table);
   return table.rows;
 }
 
@@ -209,6 +210,21 @@ function addSteps(table: Table): void {
     table.add(name, pick(table.random, ragged), { epilogue: [step] });
     if (i % 2 === 0) table.add(`${name}, even`, pick(table.random, even), { epilogue: [step] });
   });
+}
+
+/** Steps whose data has 8 bits. */
+function addNarrowSteps(table: Table): void {
+  for (const dtype of ["s8", "u8", "e4m3", "e5m2"]) {
+    const operand = { dtype, layout: pick(table.random, layouts) };
+    for (const step of [
+      { kind: "bias", along: pick(table.random, ["m", "n"]), dtype },
+      { kind: "scale", by: pick(table.random, ["m", "n", "tensor"]), dtype },
+      { kind: "residual", operand },
+      { kind: "gate", operand },
+      { kind: "output", operand },
+    ])
+      table.add(JSON.stringify(step).replaceAll('"', ""), pick(table.random, ragged), { epilogue: [step] });
+  }
 }
 
 const CHAINS = 20;

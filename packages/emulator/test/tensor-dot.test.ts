@@ -1,9 +1,9 @@
 /** Tile products: the WebAssembly form against the JavaScript form, bit for bit, and rows as they lie in memory. */
-import { encode } from "@tilewright/ir";
+import { encode, f32Bits } from "@tilewright/ir";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bitsOfKind, decodeRow, type RowFormat } from "../src/numerics/decode-rows.ts";
-import { dotUnit } from "../src/numerics/dot-unit.ts";
+import { dotUnit, places } from "../src/numerics/dot-unit.ts";
 import {
   type DotShape,
   fragmentDot,
@@ -138,6 +138,26 @@ describe("the WebAssembly form", () => {
       ),
       { numRuns: 200, seed: 8 },
     );
+  });
+
+  test("decodes every f16 and bf16 to the f32 of the same value", () => {
+    const unit = dotUnit();
+    if (unit === null) throw new Error("no unit");
+    const codes = Uint16Array.from({ length: 65536 }, (_, code) => code);
+    for (const kind of ["f16", "bf16"] as const) {
+      // As many at a time as an operand has at most.
+      for (let from = 0; from < 65536; from += 16384) {
+        const bytes = new Uint8Array(codes.slice(from, from + 16384).buffer);
+        const want = new Float32Array(16384);
+        decodeRow(kind, bytes, 0, 16384, want, 0);
+        unit.decode(kind, bytes, 16384, places.a);
+        // Which NaN it is does not matter: results have one of their own.
+        const plain = (values: Float32Array): number[] =>
+          Array.from(values, (x) => (Number.isNaN(x) ? 7 : f32Bits(x)));
+        const got = unit.floats.subarray(places.a >> 2, (places.a >> 2) + 16384);
+        expect(plain(got), `${kind} from ${from}`).toEqual(plain(want));
+      }
+    }
   });
 
   test("of integers wraps and saturates as the JavaScript form does", () => {

@@ -24,7 +24,7 @@ import { closest } from "./distance.ts";
 import type { Form } from "./form.ts";
 import { bindOperands, explainOperands, selectForm } from "./match.ts";
 import { printInstruction } from "./print.ts";
-import { type PtxTarget, parseTarget, unmet } from "./requirement.ts";
+import { noTarget, type PtxTarget, parseTarget, unmet, versionOfTarget } from "./requirement.ts";
 import { resolveMnemonic } from "./resolve.ts";
 import { RegisterScope } from "./scope.ts";
 import { specialRegisters } from "./special.ts";
@@ -52,8 +52,7 @@ export function checkModule(module: PtxModule): Diagnostic[] {
         code: "TW4008",
         kind: "invalid",
         at: module.target,
-        message: `no target ${module.target}`,
-        hint: "a target is sm_70, sm_80, sm_90a, sm_100a and the like",
+        ...noTarget(module.target),
       },
     ];
   }
@@ -75,6 +74,7 @@ class Checker {
   }
 
   run(): void {
+    this.checkVersion();
     const globals: Symbols = new Map();
     for (const item of this.module.items) {
       if (item.kind === "variable") this.declareVariable(globals, item);
@@ -89,6 +89,21 @@ class Checker {
       if (item.kind === "function") this.checkFunction(item, globals);
       else if (item.kind === "variable") this.checkInitialiser(item.initialiser, globals, item.location);
     }
+  }
+
+  private checkVersion(): void {
+    const { version, target } = this.module;
+    const since = versionOfTarget(target);
+    if (since === null || version[0] > since[0] || (version[0] === since[0] && version[1] >= since[1]))
+      return;
+    const needed = since.join(".");
+    this.report(
+      "TW4010",
+      `.version ${version.join(".")}`,
+      `.target ${target} needs .version ${needed}, the module has ${version.join(".")}`,
+      `write .version ${needed}`,
+      null,
+    );
   }
 
   private report(

@@ -16,6 +16,7 @@ import { directiveRow, functionDirectives } from "./directives.ts";
 import { closest } from "./distance.ts";
 import { parseBody, parseStrings, recover } from "./parse-body.ts";
 import { isLinkage, isStateSpace, parseParams, parseVariables } from "./parse-declaration.ts";
+import { noTarget, parseTarget } from "./requirement.ts";
 import { Fault, Scanner } from "./scanner.ts";
 import { RegisterScope } from "./scope.ts";
 
@@ -92,6 +93,8 @@ function parseHeader(scanner: Scanner): Header {
 
   if (scanner.peek() !== "." || scanner.dotted() !== "target")
     throw scanner.unexpected(".target is due after .version");
+  scanner.skip();
+  const targetAt = scanner.pos;
   const names: string[] = [];
   do {
     const name = scanner.name();
@@ -99,13 +102,9 @@ function parseHeader(scanner: Scanner): Header {
     names.push(name);
   } while (scanner.take(","));
   const [target, ...targetOptions] = names;
-  if (target === undefined || !/^sm_\d+[af]?$/.test(target)) {
-    throw new Fault(
-      "TW4008",
-      versionAt,
-      `no target ${target}`,
-      "a target is sm_70, sm_80, sm_90a, sm_100a and the like",
-    );
+  if (target === undefined || parseTarget(target) === null) {
+    const { message, hint } = noTarget(target ?? "");
+    throw new Fault("TW4008", targetAt, message, hint);
   }
 
   if (scanner.peekDotted() === "address_size") {

@@ -136,6 +136,7 @@ describe("the parser refuses by name and line", () => {
     ["another language", "int main() {}", "a PTX module starts with .version, found int"],
     ["no target", ".version 8.0\n.entry k() {}", ".target is due after .version"],
     ["an unknown target", ".version 8.0\n.target compute_90\n", "no target compute_90"],
+    ["a target that no architecture has", ".version 8.0\n.target sm_99a\n", "no target sm_99a"],
     [
       "32-bit addresses",
       ".version 8.0\n.target sm_80\n.address_size 32\n",
@@ -190,9 +191,15 @@ describe("the checks", () => {
     ],
     [
       "an instruction that the version lacks",
-      ".version 6.3\n.target sm_80\n.address_size 64\n",
-      "cp.async.wait_all;",
-      "k.ptx:7:1: TW4010 (unsupported) at cp.async.wait_all;: cp.async.wait_all needs PTX 7.0, the module has .version 6.3\n  hint: use .version 7.0 or later",
+      ".version 7.3\n.target sm_80\n.address_size 64\n",
+      "ld.global.L2::128B.u32 %r0, [%rd0];",
+      "k.ptx:7:1: TW4010 (unsupported) at ld.global.L2::128B.u32 %r0, [%rd0];: .L2::128B of ld needs PTX 7.4, the module has .version 7.3\n  hint: use .version 7.4 or later",
+    ],
+    [
+      "a target that the version lacks",
+      ".version 6.5\n.target sm_80\n.address_size 64\n",
+      "ret;",
+      "TW4010 (unsupported) at .version 6.5: .target sm_80 needs .version 7.0, the module has 6.5\n  hint: write .version 7.0",
     ],
     [
       "a modifier that the target lacks",

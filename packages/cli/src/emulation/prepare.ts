@@ -56,21 +56,18 @@ const archOf = (ptx: string): string => /^\s*\.target\s+(sm_\w+)/m.exec(ptx)?.[1
 
 /** A device for the text, on which it loads. */
 async function openFor(ptx: string, path: string): Promise<Checked<{ device: Device; arch: string }>> {
-  const arch = archOf(ptx);
+  const parsed = parseModule(ptx);
+  if (!parsed.ok) return err(located(parsed.error, path));
+  const arch = parsed.value.target;
   const device = await openDevice({ kind: "emulator", arch });
   if (!device.ok) return device;
   const module = device.value.load(ptx);
   if (module.ok) module.value.unload();
-  const problems = [...(module.ok ? [] : module.error), ...checkText(ptx)];
+  // What ptxas would refuse although it can be run: instructions of later targets, names that nothing declares.
+  const problems = [...(module.ok ? [] : module.error), ...checkModule(parsed.value)];
   if (problems.length === 0) return ok({ device: device.value, arch });
   device.value.close();
   return err(located(problems, path));
-}
-
-/** What ptxas would refuse although it can be run: instructions of later targets, names that nothing declares. */
-function checkText(ptx: string): readonly Diagnostic[] {
-  const parsed = parseModule(ptx);
-  return parsed.ok ? checkModule(parsed.value) : [];
 }
 
 /** Read and check the PTX text, the launch file and all that it names. */

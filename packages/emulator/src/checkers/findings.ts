@@ -47,6 +47,11 @@ export class Findings {
     return this.#checks.has(check);
   }
 
+  /** Whether any check runs. Deadlocks, fuel and traps always show. */
+  get any(): boolean {
+    return allChecks.some((check) => this.wants(check));
+  }
+
   /** Whether findings of `rule` are reported: its check runs, and the rule itself is not switched off. */
   shows(rule: RuleId): boolean {
     return this.#checks.has(rules[rule].check) && !this.#disabled.has(rule);

@@ -108,10 +108,6 @@ function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
   return (warps, accumulate, aPieces, bPieces) => {
     const [first] = warps;
     if (first === undefined) return;
-    decodeRow(aType, rows.a(warps, aPieces), 0, m * k, a, 0);
-    decodeRow(bType, rows.b(first, bPieces), 0, n * k, b, 0);
-    if (form.aSign < 0) negate(a);
-    if (form.bSign < 0) negate(b);
     const { words } = machine.arena;
     if (unit !== null) {
       // The code takes the accumulators as the registers have them.
@@ -119,12 +115,22 @@ function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
         if (accumulate) unit.words.set(words.subarray(at, at + count), to);
         else unit.words.fill(0, to, to + count);
       });
-      fragmentDot(unit, step, shape, a, b);
+      fragmentDot(
+        unit,
+        step,
+        shape,
+        { bytes: () => rows.a(warps, aPieces), negated: form.aSign < 0 },
+        { bytes: () => rows.b(first, bPieces), negated: form.bSign < 0 },
+      );
       moveAccumulators(warps, form, (at, from, count) => {
         words.set(unit.words.subarray(from, from + count), at);
       });
       return;
     }
+    decodeRow(aType, rows.a(warps, aPieces), 0, m * k, a, 0);
+    decodeRow(bType, rows.b(first, bPieces), 0, n * k, b, 0);
+    if (form.aSign < 0) negate(a);
+    if (form.bSign < 0) negate(b);
     if (!accumulate) d.fill(0);
     else
       each(warps, form, (at, base, r) => {

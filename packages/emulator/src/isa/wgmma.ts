@@ -102,6 +102,7 @@ function descriptorWords(
 ): readonly [number, number] {
   const low = machine.lane(warp, operand, 0);
   const high = machine.lane(warp, operand, 0, 1);
+  if (!machine.checked) return [low, high];
   for (let lane = 1; lane < 32; lane++)
     if (machine.lane(warp, operand, lane) !== low || machine.lane(warp, operand, lane, 1) !== high) {
       machine.report("H063", instruction, warp, () => `lanes 0 and ${lane} give different descriptors`);
@@ -111,25 +112,39 @@ function descriptorWords(
 }
 
 interface OperandPlace {
+  readonly high: number;
   readonly pieces: Int32Array;
   readonly end: number;
   readonly reserved: boolean;
 }
 
-/** Descriptors that have been met: a ring of stages repeats them. Bounded, since a faulty kernel may count through them all. */
-const operandPlaces = new Map<string, OperandPlace>();
+/**
+ * Descriptors that an operand of an instruction has met, by the low word: a ring of stages repeats them. Bounded, since a faulty kernel may
+ * count through them all.
+ */
+type OperandPlaces = Map<number, OperandPlace>;
 const mostPlaces = 1024;
 
-function placeOf([low, high]: readonly [number, number], shape: OperandShape): OperandPlace {
-  const key = `${low}/${high}/${shape.rows}/${shape.k}/${shape.bits}/${shape.major}`;
-  const known = operandPlaces.get(key);
-  if (known !== undefined) return known;
+function placeOf(
+  operandPlaces: OperandPlaces,
+  [low, high]: readonly [number, number],
+  shape: OperandShape,
+): OperandPlace {
+  const known = operandPlaces.get(low);
+  if (known !== undefined && known.high === high) return known;
   const { descriptor, reserved } = decodeWgmmaDescriptor(low, high);
   const pieces = piecesOf(descriptor, shape);
-  const place = { pieces, end: endOf(pieces), reserved };
+  const place = { high, pieces, end: endOf(pieces), reserved };
   if (operandPlaces.size === mostPlaces) operandPlaces.clear();
-  operandPlaces.set(key, place);
+  operandPlaces.set(low, place);
   return place;
+}
+
+/** An operand in shared memory. */
+interface SharedOperand {
+  readonly name: "A" | "B";
+  readonly shape: OperandShape;
+  readonly places: OperandPlaces;
 }
 
 /** One operand in shared memory: its pieces of 16 bytes in the window; null when some lie outside. */
@@ -137,13 +152,10 @@ function operandPieces(
   machine: Machine,
   instruction: Instruction,
   warp: Warp,
-  name: string,
   words: readonly [number, number],
-  rows: number,
-  form: WgmmaForm,
-  major: "k" | "mn",
+  { name, shape, places }: SharedOperand,
 ): Int32Array | null {
-  const { pieces, end, reserved } = placeOf(words, { rows, k: form.k, bits: form.bits, major });
+  const { pieces, end, reserved } = placeOf(places, words, shape);
   if (reserved)
     machine.report(
       "H067",
@@ -241,7 +253,13 @@ const multiply: Row = (d) => {
   const shape = `m64n${form.n}.${form.dType}`;
   const operation = aligned((machine, instruction) => {
     const product = wgmmaProduct(machine, form);
-    return (warp) => issue(machine, instruction, form, shape, product, warp);
+    const shared = (name: "A" | "B", rows: number, major: "k" | "mn"): SharedOperand => ({
+      name,
+      shape: { rows, k: form.k, bits: form.bits, major },
+      places: new Map(),
+    });
+    const operands = { a: shared("A", 64, form.aMajor), b: shared("B", form.n, form.bMajor) };
+    return (warp) => issue(machine, instruction, form, shape, operands, product, warp);
   });
   return { ...operation, holds: [...form.accumulators, ...form.aRegisters] };
 };
@@ -251,6 +269,7 @@ function issue(
   instruction: Instruction,
   form: WgmmaForm & { readonly accumulate: Operand },
   shape: string,
+  shared: { readonly a: SharedOperand; readonly b: SharedOperand },
   product: WgmmaProduct,
   warp: Warp,
 ): void {
@@ -260,14 +279,14 @@ function issue(
     b: descriptorWords(machine, instruction, warp, form.b),
     accumulate,
   };
-  if (accumulate) checkWritten(machine, instruction, warp, form.accumulators);
-  checkWritten(machine, instruction, warp, form.aRegisters);
-  checkFence(machine, instruction, warp, form, accumulate);
-  checkFlight(machine, instruction, warp, form, shape);
-  const pieces = (name: string, words: readonly [number, number] | null, rows: number, major: "k" | "mn") =>
-    words === null ? null : operandPieces(machine, instruction, warp, name, words, rows, form, major);
-  const a = pieces("A", operands.a, 64, form.aMajor);
-  const b = pieces("B", operands.b, form.n, form.bMajor);
+  if (machine.checked) {
+    if (accumulate) checkWritten(machine, instruction, warp, form.accumulators);
+    checkWritten(machine, instruction, warp, form.aRegisters);
+    checkFence(machine, instruction, warp, form, accumulate);
+    checkFlight(machine, instruction, warp, form, shape);
+  }
+  const a = operands.a === null ? null : operandPieces(machine, instruction, warp, operands.a, shared.a);
+  const b = operandPieces(machine, instruction, warp, operands.b, shared.b);
   const { race } = warp.block;
   const begin = (): WgmmaOperation => ({
     instruction,
@@ -286,7 +305,7 @@ function issue(
       ["A", a],
       ["B", b],
     ] as const) {
-      if (read === null) continue;
+      if (read === null || !machine.checked) continue;
       const missing = unwrittenIn(machine.arena, warp.sharedBase, read, 4);
       if (missing !== null)
         machine.report(
@@ -305,7 +324,7 @@ function issue(
       if (read !== null)
         readPieces(race, op, warp.sharedBase, operation.joined === 1 ? read : sample(read, warp));
   }
-  holdRegisters(warp, operation);
+  if (machine.checked) holdRegisters(warp, operation);
   markWritten(machine, warp, form.accumulators);
   const bytes = 32 * (form.n + (operands.a === null ? 0 : 64));
   machine.countTraffic("shared", bytes / warpsPerWarpgroup, 0);
@@ -331,7 +350,8 @@ function beginOp(warp: Warp, instruction: Instruction): AsyncOp | null {
 const fence: Row = (d) => {
   d.choice("sync");
   d.choice("aligned");
-  return aligned(() => (warp) => {
+  return aligned((machine) => (warp) => {
+    if (!machine.checked) return;
     const registers = heldRegisters(warp);
     registers.fenced = true;
     const { state } = registers;
@@ -379,7 +399,7 @@ const waiting = (newest: number): Operation => ({
         () =>
           `${issued.open.length} wgmma of warp ${warp.id} belong to no group, and no group is open: nothing waits for them`,
       );
-    release(warp, newest);
+    release(machine, warp, newest);
     return true;
   },
 });

@@ -71,7 +71,7 @@ export function touchCheck(
   instructions: readonly Instruction[],
   holdable: ReadonlySet<Register>,
 ): TouchCheck {
-  if (holdable.size === 0) return null;
+  if (holdable.size === 0 || !machine.checked) return null;
   const touches: Touch[] = [];
   for (const instruction of instructions) {
     const { operation } = instruction;

@@ -102,7 +102,7 @@ export class LaunchRun implements Machine {
   readonly arena: Arena;
   readonly events: EventQueue;
   readonly order: Order;
-  readonly checksRace: boolean;
+  readonly checked: boolean;
   readonly arithmetic: TensorArithmetic;
   readonly #fields: RunFields;
   readonly #random: Random;
@@ -122,7 +122,7 @@ export class LaunchRun implements Machine {
     this.#fields = fields;
     this.arena = fields.arena;
     this.order = fields.shape.order;
-    this.checksRace = fields.race;
+    this.checked = fields.findings.any;
     this.arithmetic = fields.shape.arithmetic;
     this.#random = new Random(fields.shape.seed);
     this.#places = new Places(fields);

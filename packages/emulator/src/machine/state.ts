@@ -204,7 +204,8 @@ export interface Machine {
   readonly arena: Arena;
   readonly events: EventQueue;
   readonly order: "eager" | "lazy" | "random";
-  readonly checksRace: boolean;
+  /** Some check runs: without one, nothing has to be looked into that only a finding would tell. */
+  readonly checked: boolean;
   /** How tensor cores compute: those of the launch's architecture. */
   readonly arithmetic: TensorArithmetic;
   /** 32-bit word of `operand` in one lane; `part` 1 is the high word of a 64-bit value. */

@@ -39,10 +39,15 @@ export function piecesOf(descriptor: SharedDescriptor, shape: OperandShape): Int
   return pieces;
 }
 
+const ends = new WeakMap<Int32Array, number>();
+
 /** The first byte past the last piece. */
 export function endOf(pieces: Int32Array): number {
+  const known = ends.get(pieces);
+  if (known !== undefined) return known;
   let end = 0;
   for (const piece of pieces) if (piece + 16 > end) end = piece + 16;
+  ends.set(pieces, end);
   return end;
 }
 

@@ -17,8 +17,8 @@ import {
 import { type TensorMemory, tensorColumns } from "../memory/tensor-memory.ts";
 import { bitsOfKind, decodeRow, type Packing } from "../numerics/decode-rows.ts";
 import { decodeFloat, fromF16, toF16 } from "../numerics/floats.ts";
-import { type ScaleFactors, tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
-import type { TensorKind } from "../numerics/tensorcore.ts";
+import { rowDot, rowUnit, rowWord, type ScaleFactors, tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
+import { asyncStepOf, type TensorKind } from "../numerics/tensorcore.ts";
 import { type Block, hex, type Machine } from "./state.ts";
 import { gatherRows, type OperandShape, unwrittenIn } from "./tcgen05-operands.ts";
 import type { TensorIssue } from "./tensor-pipe.ts";
@@ -83,6 +83,8 @@ const aIntegers = new Int16Array(128 * 32);
 const bIntegers = new Int16Array((256 + 64) * 32);
 const accumulators = new Float32Array(128 * 256);
 const accumulatorWords = new Int32Array(accumulators.buffer);
+/** B of two blocks, 32 bytes a row. */
+const operandBytes = new Uint8Array(2 * 256 * 32);
 const tensorRows = new Int32Array(128 * tensorOperandColumns);
 const tensorBytes = new Uint8Array(tensorRows.buffer);
 
@@ -128,7 +130,7 @@ function sharedRows(
   // Sixteen elements below 8 bits leave the rest of their 16 bytes unused.
   const padded = kind === "f8f6f4" || kind === "mxf8f6f4";
   const words = padded ? bitsOf(element) / 2 : 4;
-  const at = unwrittenIn(machine.arena, block.sharedBase, pieces, words);
+  const at = machine.checked ? unwrittenIn(machine.arena, block.sharedBase, pieces, words) : null;
   if (at !== null)
     machine.report(
       "H006",
@@ -253,6 +255,11 @@ function scalesOf(
   };
 }
 
+/** Not `set` of a part: that makes an object for every row. */
+function moveRow(from: Int32Array, at: number, to: Int32Array, place: number, count: number): void {
+  for (let i = 0; i < count; i++) to[place + i] = from[at + i] as number;
+}
+
 /** Accumulators of a part into the scratch. */
 function loadD(product: Product, { memory }: BlockShare, part: number, width: number): void {
   const { layout, descriptor, column, accumulate, scaleD } = product;
@@ -266,7 +273,7 @@ function loadD(product: Product, { memory }: BlockShare, part: number, width: nu
     if (descriptor.d === "f16")
       for (let i = 0; i < width; i++)
         accumulators[row * width + i] = fromF16((memory.words[at + i] as number) & 0xffff);
-    else accumulatorWords.set(memory.words.subarray(at, at + width), row * width);
+    else moveRow(memory.words, at, accumulatorWords, row * width, width);
   }
   if (scaleD !== 0) {
     const factor = 2 ** -scaleD;
@@ -283,8 +290,62 @@ function storeD(product: Product, { memory, disabled }: BlockShare, part: number
     const at = lane * tensorColumns + column;
     if (descriptor.d === "f16")
       for (let i = 0; i < width; i++) memory.words[at + i] = toF16(accumulators[row * width + i] as number);
-    else memory.words.set(accumulatorWords.subarray(row * width, row * width + width), at);
+    else moveRow(accumulatorWords, row * width, memory.words, at, width);
   }
+}
+
+/**
+ * The usual case, operands without padding or factors and f32 accumulators without a factor, with nothing copied that need not be: false for
+ * any other, which is left to be done.
+ */
+function runDirectly(machine: Machine, product: Product): boolean {
+  const { descriptor, layout, shares, aShape, bShape, accumulate, scaleD, scales, columns, kind } = product;
+  const { a, b, d, n, negateA, negateB } = descriptor;
+  if (kind !== "f16" && kind !== "tf32") return false;
+  if (d !== "f32" || layout.parts !== 1 || scales !== null || columns !== null || scaleD !== 0) return false;
+  if (shares.some((share) => share.a === null)) return false;
+  const shape = {
+    ...{ aKind: floatKind(a), bKind: floatKind(b), m: layout.rows, n, k: aShape.k },
+    accumulator: "f32",
+  } as const;
+  const step = asyncStepOf(machine.arithmetic, shape.aKind);
+  const unit = rowUnit(step, shape);
+  if (unit === null) return false;
+  const rows = bShape.rows * 32;
+  const bytesOfB = (): Uint8Array => {
+    shares.forEach(({ block, b: pieces }, s) => {
+      operandBytes.set(
+        sharedRows(machine, product, block, pieces, bShape, b, "B").subarray(0, rows),
+        s * rows,
+      );
+    });
+    return operandBytes.subarray(0, shares.length * rows);
+  };
+  const { words } = unit;
+  shares.forEach((share, s) => {
+    const pieces = share.a;
+    if (pieces === null) return;
+    const { memory, block, disabled } = share;
+    const eachRow = (move: (at: number, place: number) => void): void => {
+      for (let row = 0; row < layout.rows; row++)
+        move(laneOfRow(product, row, 0) * tensorColumns + product.column, rowWord + row * n);
+    };
+    if (accumulate) eachRow((at, place) => moveRow(memory.words, at, words, place, n));
+    else words.fill(0, rowWord, rowWord + layout.rows * n);
+    rowDot(
+      unit,
+      step,
+      shape,
+      { bytes: () => sharedRows(machine, product, block, pieces, aShape, a, "A"), negated: negateA },
+      s === 0 ? { bytes: bytesOfB, negated: negateB } : null,
+    );
+    eachRow((at, place) => {
+      const lane = Math.floor(at / tensorColumns);
+      if (disabled === null || (((disabled[lane >> 5] as number) >>> (lane & 31)) & 1) === 0)
+        moveRow(words, place, memory.words, at, n);
+    });
+  });
+  return true;
 }
 
 /** Carry the instruction out. */
@@ -294,6 +355,7 @@ export function runProduct(machine: Machine, product: Product): void {
   const { k } = tcgen05KindRow(kind);
   const width = descriptor.n / parts;
   const { a, b, d, negateA, saturate } = descriptor;
+  if (runDirectly(machine, product)) return;
   loadB(machine, product);
   for (const share of shares) {
     if (share.a !== null) {

@@ -94,7 +94,7 @@ export function join(
   if (operation === undefined) {
     operation = begin();
     warpgroup.queue.push(operation);
-  } else disagreement(machine, warp, instruction, operands, operation);
+  } else if (machine.checked) disagreement(machine, warp, instruction, operands, operation);
   operation.warps[warp.id % warpsPerWarpgroup] = warp;
   operation.joined += 1;
   issued.open.push(operation);
@@ -155,7 +155,7 @@ export const operationsBefore = (issued: Issued, newest: number): readonly Wgmma
   issued.committed.slice(0, Math.max(0, issued.committed.length - newest)).flatMap((g) => g.operations);
 
 /** All but the newest groups are complete: their registers are the warp's again. */
-export function release(warp: Warp, newest: number): void {
+export function release(machine: Machine, warp: Warp, newest: number): void {
   const issued = issuedBy(warpgroupOf(warp), warp);
   const gone = Math.max(0, issued.committed.length - newest);
   let clock = 0;
@@ -164,6 +164,7 @@ export function release(warp: Warp, newest: number): void {
     if (op !== null && op.clock > clock) ({ clock, engine } = op);
   issued.committed.splice(0, gone);
   if (engine >= 0) warp.block.race?.clocks.waited(warp.agent, engine, clock);
+  if (!machine.checked) return;
   const registers = heldRegisters(warp);
   for (let id = 0; id < registers.state.length; id++)
     registers.state[id] = (registers.state[id] ?? 0) & ~(held.written | held.read);

@@ -53,7 +53,12 @@ export const halfStride = { rows: 16, fragments: 128 } as const satisfies Record
 export const fragmentRow = 16;
 const fragmentShift = 4;
 
-/** How f32 are cut to integers: the relaxed form is the faster one, and the same since all of them are in range. */
+/**
+ * How f32 are cut to integers. The relaxed form is the faster one; it leaves open only what NaN and numbers outside 32 bits give, and
+ * neither comes to it: with e the largest exponent of a column's terms, between `least` and `most` (else the eight columns are left),
+ * each operand of a product has exponent ea or eb, ea + eb <= e, so |a b| < 2^(e + 2) and |c| < 2^(e + 1), and what is cut is that times
+ * 2^(fraction - e): below 2^27. Infinity and NaN have exponents that put e above `most`.
+ */
 export type Truncation = "i32x4.trunc_sat_s" | "i32x4.relaxed_trunc_s";
 
 /** Code that only hosts with relaxed SIMD compile. */

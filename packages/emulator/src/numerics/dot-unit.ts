@@ -11,7 +11,7 @@ import {
   type WasmMemory,
 } from "../compile/wasm.ts";
 import { type AccumulatorLayout, floatStep, integerStep, relaxedProbe, type Truncation } from "./dot-code.ts";
-import { exponentCode, transposeCode } from "./operand-code.ts";
+import { decodeCode, exponentCode, transposeCode } from "./operand-code.ts";
 import type { StepArithmetic } from "./tensorcore.ts";
 
 /** Most rows and columns of a tile, and elements of K: tcgen05 in pairs, with 4-bit operands. */
@@ -29,7 +29,9 @@ export const places = {
 } as const;
 /** The list has one word per eight accumulators, and the count; B's values come to the place behind it. */
 export const stagePlace = places.list + (largestTile.m * largestTile.n) / 2 + 64;
-const totalBytes = stagePlace + 4 * operandBytes;
+/** An operand of 16-bit elements as it lies in memory. */
+const codesPlace = stagePlace + 4 * operandBytes;
+const totalBytes = codesPlace + 2 * operandBytes;
 
 export interface DotUnit {
   readonly floats: Float32Array;
@@ -39,6 +41,8 @@ export interface DotUnit {
   float(step: StepArithmetic, half: boolean, layout?: AccumulatorLayout): WasmFunction | null;
   /** The exponents of operand-code.ts. */
   readonly exponents: WasmFunction;
+  /** Put `count` f16 or bf16, a multiple of eight, at a place as f32. */
+  decode(kind: "f16" | "bf16", codes: Uint8Array, count: number, to: number): void;
   /** The transposition of operand-code.ts, for this extent of K. */
   transpose(k: number, permuted: boolean): WasmFunction;
   /** The integer product of dot-code.ts; null likewise. */
@@ -54,6 +58,8 @@ class Unit implements DotUnit {
   readonly #functions = new Map<string, WasmFunction | null>();
   readonly #transpositions = new Map<number, WasmFunction>();
   readonly #truncation: Truncation;
+  readonly #bytes: Uint8Array;
+  readonly #decoders: Readonly<Record<"f16" | "bf16", WasmFunction>>;
 
   constructor(memory: WasmMemory) {
     this.#memory = memory;
@@ -63,6 +69,13 @@ class Unit implements DotUnit {
     this.words = new Int32Array(memory.buffer);
     this.exponents = short(exponentCode(), memory);
     this.shorts = new Int16Array(memory.buffer);
+    this.#bytes = new Uint8Array(memory.buffer);
+    this.#decoders = { f16: short(decodeCode("f16"), memory), bf16: short(decodeCode("bf16"), memory) };
+  }
+
+  decode(kind: "f16" | "bf16", codes: Uint8Array, count: number, to: number): void {
+    this.#bytes.set(codes.length === 2 * count ? codes : codes.subarray(0, 2 * count), codesPlace);
+    this.#decoders[kind](codesPlace, to, codesPlace + 2 * count);
   }
 
   float(step: StepArithmetic, half: boolean, layout: AccumulatorLayout = "rows"): WasmFunction | null {

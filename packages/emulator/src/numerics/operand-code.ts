@@ -2,6 +2,7 @@
  * Decoded operands made ready for the products of dot-code.ts, as WebAssembly SIMD: the exponents that alignment goes by, and B
  * from [n][k] to [k][n].
  */
+import { f32Bits } from "@tilewright/ir";
 import { FunctionCode } from "../compile/wasm.ts";
 import { specialExponent16, zeroExponent16 } from "./dot-code.ts";
 
@@ -41,6 +42,52 @@ export function exponentCode(): FunctionCode {
     .set(to);
   f.get(from)
     .i32(4 * exponentsAtOnce)
+    .i32Add()
+    .tee(from)
+    .get(end)
+    .i32Below()
+    .branchIf(0);
+  return f.end();
+}
+
+/** f16 or bf16 that one iteration decodes. */
+export const decodedAtOnce = 8;
+
+/**
+ * f16 or bf16 to the f32 of the same value: `f(from, to, end)`, `end` the end of the source, of a multiple of eight elements. Infinity and
+ * NaN stay what they are.
+ */
+export function decodeCode(kind: "f16" | "bf16"): FunctionCode {
+  const f = new FunctionCode(3);
+  const [from, to, end] = [0, 1, 2];
+  const [codes, x, size] = [f.local(), f.local(), f.local()];
+  f.loop();
+  f.get(from).load().set(codes);
+  (["i32x4.extend_low_s", "i32x4.extend_high_s"] as const).forEach((extend, half) => {
+    f.get(codes).op(extend).set(x);
+    f.get(to);
+    if (kind === "bf16") f.get(x).i32(16).op("i32x4.shl");
+    else {
+      // The fields in the places of f32's, times the difference of the exponents' biases: subnormals come out right, too.
+      f.get(x).wordSplat(0x7fff).op("v128.and").tee(size);
+      f.i32(13)
+        .op("i32x4.shl")
+        .wordSplat(f32Bits(2 ** 112))
+        .op("f32x4.mul");
+      f.get(size).wordSplat(0x7bff).op("i32x4.gt_s").wordSplat(0x7f800000).op("v128.and").op("v128.or");
+      f.get(x)
+        .wordSplat(0x80000000 | 0)
+        .op("v128.and")
+        .op("v128.or");
+    }
+    f.store(16 * half);
+  });
+  f.get(to)
+    .i32(4 * decodedAtOnce)
+    .i32Add()
+    .set(to);
+  f.get(from)
+    .i32(2 * decodedAtOnce)
     .i32Add()
     .tee(from)
     .get(end)

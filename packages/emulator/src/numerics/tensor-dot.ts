@@ -7,10 +7,11 @@
  */
 import { formats, InternalError } from "@tilewright/ir";
 import type { WasmFunction } from "../compile/wasm.ts";
+import { decodeRow } from "./decode-rows.ts";
 import { columnsAtOnce, fragmentRow, halfStride } from "./dot-code.ts";
 import { type DotUnit, dotUnit, largestTile, places, stagePlace } from "./dot-unit.ts";
 import { createTile, multiplyTile, type Tile } from "./fused-dot.ts";
-import { exponentsAtOnce } from "./operand-code.ts";
+import { decodedAtOnce, exponentsAtOnce } from "./operand-code.ts";
 import { alignmentExponent } from "./operands.ts";
 import { type ScaleFactors, scaledDot } from "./scaled-dot.ts";
 import { asyncStepOf, type StepArithmetic, type TensorArithmetic, type TensorKind } from "./tensorcore.ts";
@@ -64,14 +65,16 @@ export function stepDot(
   b: Float32Array,
   accumulators: Float32Array,
 ): void {
-  const unit = dotUnit();
-  const { m, n, k } = shape;
-  const fits = m <= largestTile.m && n <= largestTile.n && k <= largestTile.k && k % 4 === 0;
-  const whole = n % columnsAtOnce === 0 && (m * k) % exponentsAtOnce === 0;
-  const cut = cutStep(step, k);
-  const code = unit?.float(cut, shape.accumulator === "f16") ?? null;
-  if (unit !== null && code !== null && fits && whole) fastDot(unit, code, cut, shape, a, b, accumulators);
-  else plainDot(step, shape, a, b, accumulators);
+  const unit = rowUnit(step, shape);
+  if (unit === null) {
+    plainDot(step, shape, a, b, accumulators);
+    return;
+  }
+  const count = shape.m * shape.n;
+  const bits = new Int32Array(accumulators.buffer, accumulators.byteOffset, count);
+  unit.words.set(bits, rowWord);
+  rowDot(unit, step, shape, a, b);
+  bits.set(unit.words.subarray(rowWord, rowWord + count));
 }
 
 // ---------------------------------------------------------------- in JavaScript
@@ -110,37 +113,69 @@ export function plainDot(
 
 // ---------------------------------------------------------------- in WebAssembly
 
+/** An operand's elements, row after row with K contiguous: as they lie in memory, or decoded. */
+export type Elements = Float32Array | ElementBytes;
+
+/** Elements as they lie in memory, without gaps. They are asked for when their turn comes: A's may lie in a scratch that B's overwrite. */
+interface ElementBytes {
+  readonly bytes: () => Uint8Array;
+  readonly negated: boolean;
+}
+
+function loadElements(unit: DotUnit, kind: TensorKind, elements: Elements, count: number, to: number): void {
+  const { floats } = unit;
+  const at = to >> 2;
+  if (elements instanceof Float32Array) {
+    floats.set(count === elements.length ? elements : elements.subarray(0, count), at);
+    return;
+  }
+  const { bytes, negated } = elements;
+  if ((kind === "f16" || kind === "bf16") && count % decodedAtOnce === 0)
+    unit.decode(kind, bytes(), count, to);
+  else decodeRow(kind, bytes(), 0, count, floats, at);
+  if (negated) for (let i = at; i < at + count; i++) floats[i] = -(floats[i] as number);
+}
+
 /** Puts A and B, with their exponents, where the code takes them; `permuted`: B's columns as fragments have them. */
 function loadOperands(
   unit: DotUnit,
   { m, n, k, aKind, bKind }: DotShape,
-  a: Float32Array,
-  b: Float32Array,
+  a: Elements,
+  b: Elements | null,
   permuted: boolean,
 ): void {
-  const { floats } = unit;
-  floats.set(m * k === a.length ? a : a.subarray(0, m * k), places.a >> 2);
+  loadElements(unit, aKind, a, m * k, places.a);
   unit.exponents(places.a, places.aExponents, places.a + 4 * m * k, formats[aKind].minExponent);
-  floats.set(n * k === b.length ? b : b.subarray(0, n * k), stagePlace >> 2);
+  if (b === null) return;
+  loadElements(unit, bKind, b, n * k, stagePlace);
   unit.transpose(k, permuted)(stagePlace, places.b, stagePlace + 4 * n * k, 4 * n);
   unit.exponents(places.b, places.bExponents, places.b + 4 * n * k, formats[bKind].minExponent);
 }
 
-function fastDot(
+/** The unit for `rowDot` with this arithmetic and shape; null where the host has none, or the shape does not fit it. */
+export function rowUnit(arithmetic: StepArithmetic, { m, n, k, accumulator }: DotShape): DotUnit | null {
+  const fits = m <= largestTile.m && n <= largestTile.n && k <= largestTile.k && k % 4 === 0;
+  const whole = n % columnsAtOnce === 0 && (m * k) % exponentsAtOnce === 0;
+  const unit = fits && whole ? dotUnit() : null;
+  return unit?.float(cutStep(arithmetic, k), accumulator === "f16") == null ? null : unit;
+}
+
+/** Index in the unit's words of the first accumulator of `rowDot`. */
+export const rowWord = places.c >> 2;
+
+/** As `stepDot`, but with accumulators in place, [m][n] from `rowWord` of the unit on. `b` null: that of the call before. */
+export function rowDot(
   unit: DotUnit,
-  code: WasmFunction,
-  cut: StepArithmetic,
+  arithmetic: StepArithmetic,
   shape: DotShape,
-  a: Float32Array,
-  b: Float32Array,
-  accumulators: Float32Array,
+  a: Elements,
+  b: Elements | null,
 ): void {
-  const { words } = unit;
   const { m, n, k } = shape;
+  const cut = cutStep(arithmetic, k);
+  const code = unit.float(cut, shape.accumulator === "f16");
+  if (code === null) throw new InternalError("a unit without the code that rowUnit has asked for");
   loadOperands(unit, shape, a, b, false);
-  const cAt = places.c >> 2;
-  const cBits = new Int32Array(accumulators.buffer, accumulators.byteOffset, m * n);
-  words.set(cBits, cAt);
   for (let from = 0; from < k; from += cut.step) {
     call(code, shape, 0, from, places.c, 4 * n, m);
     for (const c of left(unit)) {
@@ -149,7 +184,6 @@ function fastDot(
       repair(unit, cut, shape, { row, column: at - row * n, from, c, half: halfStride.rows });
     }
   }
-  cBits.set(words.subarray(cAt, cAt + m * n));
 }
 
 /** A step may be longer than K. */
@@ -205,8 +239,8 @@ export function fragmentDot(
   unit: DotUnit,
   arithmetic: StepArithmetic,
   shape: DotShape,
-  a: Float32Array,
-  b: Float32Array,
+  a: Elements,
+  b: Elements,
 ): void {
   const { m, n, k } = shape;
   const cut = cutStep(arithmetic, k);

@@ -1,4 +1,5 @@
 /** Actual against expected values. */
+import { type DType, dtypes } from "../dtype.ts";
 import { roundTo } from "../numerics/storage.ts";
 import { type Operand, operandStrides, type Problem } from "../problem.ts";
 import type { Expectation, Reference } from "./gemm.ts";
@@ -46,6 +47,13 @@ function ratioOf(operand: Operand, actual: number, expected: number, bound: numb
   return error === 0 ? 0 : error / bound;
 }
 
+/** Integers end at the ends of their range, and so does what is expected of them: that makes no error larger. */
+function withinRange(dtype: DType, expected: number): number {
+  if (dtypes[dtype].kind !== "int") return expected;
+  const [least, most] = [roundTo(dtype, Number.NEGATIVE_INFINITY), roundTo(dtype, Number.POSITIVE_INFINITY)];
+  return Math.min(most, Math.max(least, expected));
+}
+
 /** Compare a matrix in memory with its expected rows. `stride`: elements between the matrices of a batch. */
 export function compareMatrix(
   operand: Operand,
@@ -67,7 +75,7 @@ export function compareMatrix(
     const row = rows[Math.floor((i % size) / columns)] ?? 0;
     const column = i % columns;
     const actual = actuals[batch * stride + row * rowStride + column * columnStride] ?? Number.NaN;
-    const expected = expectation.values[i] ?? 0;
+    const expected = withinRange(operand.dtype, expectation.values[i] ?? 0);
     const bound = expectation.bounds[i] ?? 0;
     const ratio = ratioOf(operand, actual, expected, bound);
     const error = ratio === 0 && !Number.isFinite(actual - expected) ? 0 : Math.abs(actual - expected);

@@ -23,6 +23,53 @@ const printPath = (path: readonly PropertyKey[]): string =>
     "",
   );
 
+type Union = Extract<z.core.$ZodIssue, { readonly code: "invalid_union" }>;
+
+/** A key that a form of a union must have, and that the value has not. */
+const missingKey = (issue: z.core.$ZodIssue, value: unknown): string | null =>
+  issue.path.length === 1 && valueAt(value, issue.path) === undefined ? String(issue.path[0]) : null;
+
+/** What is wrong with a value in the one form of a union that it can be meant as, by its type and keys; null where that is open. */
+function ofMeantForm(
+  union: Union,
+  input: unknown,
+  code: Diagnostic["code"],
+  root: string,
+  keys: (path: readonly PropertyKey[]) => readonly string[],
+): readonly Diagnostic[] | null {
+  const value = valueAt(input, union.path);
+  const meant = union.errors.filter((issues) =>
+    issues.every(
+      (issue) =>
+        missingKey(issue, value) === null &&
+        (issue.path.length > 0 || !["invalid_type", "invalid_value"].includes(issue.code)),
+    ),
+  );
+  const [form] = meant;
+  if (form === undefined || meant.length > 1) return null;
+  const inPlace = form.map((issue): z.core.$ZodIssue => ({ ...issue, path: [...union.path, ...issue.path] }));
+  return diagnosticsOfIssues(inPlace, input, code, root, keys);
+}
+
+/** The forms of a union, as far as what was found tells: `none, zeros, {"normal": ...}`. */
+function formsOf(union: Union): string | undefined {
+  const forms = union.errors.flatMap((issues): readonly string[] => {
+    const [first] = issues;
+    if (first?.code === "invalid_value") return first.values.map(String);
+    if (first?.code === "invalid_type" && first.path.length === 0)
+      return first.expected === "object"
+        ? []
+        : [/^[aeiou]/.test(first.expected) ? `an ${first.expected}` : `a ${first.expected}`];
+    const [key] = first?.path ?? [];
+    return key === undefined ? [] : [`{"${String(key)}": ...}`];
+  });
+  const objects = union.errors.some(
+    ([first]) => first?.code === "invalid_type" && first.expected === "object",
+  );
+  const all = [...new Set(forms), ...(objects ? ["an object"] : [])];
+  return all.length === 0 ? undefined : `one of ${all.join(", ")}`;
+}
+
 /**
  * One diagnostic (kind `invalid`) per zod issue, `at` its path below `root`, with what was found and what would fit.
  * `input` is what was parsed; `keys` gives the known keys of the object at a path, for misspelt ones.
@@ -78,7 +125,12 @@ export function diagnosticsOfIssues(
           );
         });
       case "invalid_union":
-        return [make(found === "nothing" ? "it is missing" : `${found} fits none of the forms allowed here`)];
+        if (found === "nothing") return [make("it is missing")];
+        return (
+          ofMeantForm(issue, input, code, root, keys) ?? [
+            make(`${found} fits none of the forms allowed here`, formsOf(issue)),
+          ]
+        );
       default:
         return [make(issue.message)];
     }

@@ -122,7 +122,7 @@ describe("manifest", () => {
     ).toEqual([
       expect.stringMatching(/^TW1307 \(invalid\) at id: /),
       expect.stringMatching(/^TW1307 \(invalid\) at kernels: /),
-      expect.stringMatching(/^TW1307 \(invalid\) at workspace.bytes: \["pow","m",2\] fits none of the forms/),
+      'TW1307 (invalid) at workspace.bytes[0]: "pow" is not one of add, sub, mul, div, ceilDiv, mod, min, max\n  hint: did you mean mod?',
       'TW1307 (invalid) at workspace.init: "never" is not one of none, zeroOnce, zeroEach\n  hint: use none',
     ]);
     expect(readManifest("text").ok).toBe(false);

@@ -49,12 +49,13 @@ export const dtypesAgree: Verifier = {
       if (
         stmt.kind === "epilogue" &&
         stmt.c !== null &&
-        dtypes[dtype(stmt.acc.buffer)].kind !== dtypes[dtype(stmt.c.buffer)].kind
+        dtypes[dtype(stmt.acc.buffer)].kind === "int" &&
+        dtypes[dtype(stmt.c.buffer)].kind !== "int"
       )
         yield {
           at: site,
           message: `adds C in ${dtype(stmt.c.buffer)} to an accumulator in ${dtype(stmt.acc.buffer)}`,
-          hint: "both are integers or both are floating point",
+          hint: "an integer accumulator takes a C of integers; a float one takes any",
         };
     }
   },
