@@ -1,9 +1,12 @@
 /** mbarriers: addresses, waits and arrivals, in the block itself and in the pair's leader. */
-import { type Context, type Pred, type Reg, SMEM } from "@tilewright/codegen";
+import { CannotLower, type Context, type Pred, type Reg, SMEM } from "@tilewright/codegen";
 import { addr, imm, pair, sink, sym } from "@tilewright/ptx";
 import { clusterSize, type RingPlace, type RoleState, stateOf } from "./state.ts";
 
 type U32 = Reg<"u32">;
+
+/** Bytes of an mbarrier (PTX ISA). */
+const MBARRIER = 8;
 
 /** Members of a full warp. */
 const WARP_MASK = 0xffffffff;
@@ -36,8 +39,9 @@ export function sharedAt(ctx: Context, offset: number, slot: U32 | null, stride:
 
 /** Address of a ring's barrier for the place of the role at hand. */
 export function barrierAt(ctx: Context, ring: string, edge: "full" | "empty", place: RingPlace): U32 {
-  const offset = stateOf(ctx).barriers[edge].get(ring) ?? 0;
-  return sharedAt(ctx, offset, place.slot, 8);
+  const offset = ctx.shared.barriers.get(ring)?.[edge] ?? null;
+  if (offset === null) throw new CannotLower(`%${ring}`, `edge ${edge} has to be an mbarrier here`);
+  return sharedAt(ctx, offset, place.slot, MBARRIER);
 }
 
 /** Spin until the phase has completed. Arrivals of the other block of a pair are seen with cluster scope. */

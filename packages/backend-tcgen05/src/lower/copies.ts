@@ -1,21 +1,17 @@
 /** Copies of this backend: bulk tensor copies into the ring of operands, and loads of accumulators. */
-import { batchIndex, CannotLower, type Context, ownedTile, type Reg, type StmtOf } from "@tilewright/codegen";
 import {
-  type Buffer,
-  blockShape,
-  bufferOf,
-  clusterUnits,
-  type Expr,
-  eachStmt,
-  LANE_STRIDE,
-  type ParamSpec,
-  sizeOf,
-  type TensorCut,
-  type TileProgram,
-  tensorCut,
-  tensorMapFor,
-} from "@tilewright/ir";
-import { addr, type IntegerOperand, imm, sym, tensorAddr, vec } from "@tilewright/ptx";
+  batchIndex,
+  CannotLower,
+  type Context,
+  loadCut,
+  mapAddress,
+  ownedTile,
+  type Reg,
+  type StmtOf,
+  sharersOf,
+} from "@tilewright/codegen";
+import { type Buffer, blockShape, bufferOf, type Expr, LANE_STRIDE, sizeOf } from "@tilewright/ir";
+import { addr, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";
 import { barrierAt, LEADER_MASK, scratch, sharedAt } from "./barriers.ts";
 import { tensorAddress } from "./multiply.ts";
 import { placeOf } from "./places.ts";
@@ -23,57 +19,6 @@ import { roleOf, stateOf } from "./state.ts";
 import { copyMask, unitAlong } from "./units.ts";
 
 type Copy = StmtOf<"copy">;
-
-/** Bytes of a tensor map, and its alignment (PTX ISA, tensor maps). */
-const MAP = 128;
-const MAP_ALIGN = 64;
-
-const mapName = (global: string): string => `map_${global.toLowerCase()}`;
-
-/** How bulk copies cut the part of a tile that lies in one block. */
-function cutOf(tile: Buffer, parts: number): TensorCut {
-  const cut = tensorCut({ ...tile, shape: blockShape(tile) }, parts);
-  if (cut === null) throw new CannotLower(`%${tile.name}`, "bulk copies cannot make its layout");
-  return cut;
-}
-
-/** Units of the cluster that share a copy: each brings a part of the tile to all of them. */
-const partsOf = (program: TileProgram, { multicast }: Copy): number => {
-  const [m, n] = clusterUnits(program.launch);
-  return multicast === null ? 1 : multicast === "m" ? m : n;
-};
-
-/** A map for each global buffer that bulk copies read, behind the other parameters. */
-export function mapParameters(program: TileProgram, offset: number): readonly ParamSpec[] {
-  const maps = new Map<string, ParamSpec>();
-  let at = Math.ceil(offset / MAP_ALIGN) * MAP_ALIGN;
-  for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind !== "copy" || stmt.transport !== "tma" || maps.has(stmt.src.buffer)) continue;
-    const tensorMap = tensorMapFor(
-      program,
-      stmt.src.buffer,
-      cutOf(bufferOf(program, stmt.dst.buffer), partsOf(program, stmt)),
-    );
-    maps.set(stmt.src.buffer, {
-      kind: "tensorMap",
-      name: mapName(stmt.src.buffer),
-      offset: at,
-      size: MAP,
-      tensorMap,
-    });
-    at += MAP;
-  }
-  return [...maps.values()];
-}
-
-/** Address of a map among the parameters. */
-export const mapAddress = (ctx: Context, global: string): Reg<"u64"> =>
-  ctx.invariant(`map of ${global}`, (code) => {
-    const d = ctx.entry.reg("u64", "map");
-    code.emitAny(null, "mov.u64", [d, sym(`p_${mapName(global)}`)]);
-    code.emitAny(null, "cvta.param.u64", [d, d]);
-    return d;
-  });
 
 /** One thread issues a copy for each box of the tile's half (or whole) that lies in this block. */
 export function copyTensor(ctx: Context, copy: Copy): void {
@@ -88,8 +33,8 @@ export function copyTensor(ctx: Context, copy: Copy): void {
   const where = placeOf(role, ring, "producer");
   const slot = sharedAt(ctx, place.offset, where.slot, place.slotStride);
   const barrier = atLeader(ctx, barrierAt(ctx, ring.name, "full", where));
-  const parts = partsOf(ctx.program, copy);
-  const cut = cutOf(tile, parts);
+  const parts = sharersOf(ctx.program, copy);
+  const cut = loadCut(ctx.program, copy);
   const map = mapAddress(ctx, copy.src.buffer);
   const across = 1 - cut.contiguous;
   const step = (blockShape(tile)[across] ?? 0) / parts;
