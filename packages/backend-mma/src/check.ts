@@ -42,7 +42,8 @@ interface Rule {
 export const stagedBytes = (s: MmaSchedule, atom: Atom, k = s.tileK): number =>
   (s.tileM + s.tileN) * k * sizeOf(atom.a) * s.stages;
 
-export const threadsOf = (s: MmaSchedule): number => s.warpsM * s.warpsN * 32;
+/** Threads of a block. */
+export const threadsOf = (s: MmaSchedule): number => Math.ceil(s.warpsM) * Math.ceil(s.warpsN) * 32;
 
 /** Registers a thread needs, estimated. */
 export function estimateRegisters(s: MmaSchedule, atom: Atom): number {
@@ -112,12 +113,12 @@ const rules: readonly Rule[] = [
     code: "TW2206",
     at: "schedule.warp",
     find({ s, target }) {
-      const threads = Math.ceil(s.warpsM) * Math.ceil(s.warpsN) * 32;
+      const threads = threadsOf(s);
       const most = target.limits.maxThreadsPerBlock;
       if (threads <= most) return null;
       return {
         message: `${threads} threads a block; ${target.arch} allows ${most}`,
-        hint: `use larger warp tiles, or a tile of at most ${Math.floor((s.tileM * most) / threads)}x${s.tileN}`,
+        hint: `use larger warp tiles, or a tile of at most ${nearestTile(s, most)}`,
       };
     },
   },
@@ -145,7 +146,7 @@ const rules: readonly Rule[] = [
       const [need, most] = [estimateRegisters(s, atom), mostRegisters(s, target)];
       if (need <= most) return null;
       return {
-        message: `a ${s.warpM}x${s.warpN} warp tile needs about ${need} registers a thread; ${Math.round(threadsOf(s))} threads may have ${most} each`,
+        message: `a ${s.warpM}x${s.warpN} warp tile needs about ${need} registers a thread; ${threadsOf(s)} threads may have ${most} each`,
         hint: `nearest legal: ${nearestWarpTile(s, atom, most)}`,
       };
     },
@@ -225,6 +226,14 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
     const { message, hint, unsupported } = found;
     return [{ code: rule.code, kind: unsupported ? "unsupported" : "invalid", at: rule.at, message, hint }];
   });
+}
+
+/** The largest tile of whole warp tiles, fewer along m first. */
+function nearestTile(s: MmaSchedule, mostThreads: number): string {
+  const warps = mostThreads / 32;
+  const n = Math.min(Math.ceil(s.warpsN), warps);
+  const m = Math.max(1, Math.floor(warps / n));
+  return `${m * s.warpM}x${n * s.warpN}`;
 }
 
 /** The largest halving of the warp tile that fits. */

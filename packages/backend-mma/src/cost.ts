@@ -94,9 +94,6 @@ export function estimateCost(problem: Problem, schedule: Schedule, target: Targe
   return { cycles, bound, arithmetic, l2, memory, rounds, resident, round: roundOf(resident) };
 }
 
-export const estimateTime = (problem: Problem, schedule: Schedule, target: Target): number =>
-  estimateCost(problem, schedule, target).cycles;
-
 /** Cycles of `count` blocks on one SM. `s.tileK` is the chunk as it will be. */
 function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
   const { splits, chunks } = splitChunks(problem.k, s);

@@ -8,9 +8,10 @@ import {
   type Target,
 } from "@tilewright/ir";
 import { copyBytes } from "./alignment.ts";
-import { estimateTime } from "./cost.ts";
+import { threadsOf } from "./check.ts";
+import { estimateCost } from "./cost.ts";
 import { acceptedAtom } from "./nest.ts";
-import { scheduleModel } from "./schedule.ts";
+import { readSchedule, scheduleModel } from "./schedule.ts";
 import { winners } from "./winners.ts";
 
 /** Tile and warp tile in elements, large to small; thin ones serve problems of few rows or columns. */
@@ -47,6 +48,17 @@ const splits = [1, 2, 3, 4, 6, 8, 12, 16] as const;
 /** Tiles up to which they may: beyond, the last round is a small share of the time, and the parts would fill memory. */
 const SPLIT_TILES = 528;
 
+/**
+ * Copies of a thread and chunk: each has an address, and where tiles leave the matrix a predicate; more of them than this spill
+ * (ptxas 13.0 on tiles of 128 x 256 x 128 bytes, copied byte by byte).
+ */
+const MOST_COPIES = 48;
+
+function copiesPerThread(schedule: Schedule, perByte: number, bytes: number): number {
+  const s = readSchedule(schedule);
+  return ((s.tileM + s.tileN) * (s.tileK / perByte)) / bytes / threadsOf(s);
+}
+
 /** Stored schedules of this size, the best first. */
 function winnersOf({ m, n, k, a, b }: Problem): readonly Schedule[] {
   return winners
@@ -69,7 +81,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const base = defaultSchedule(scheduleModel);
   // Steps of K have 32 bytes in every dtype.
   const perByte = atom.k / 32;
-  const narrow = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b")) < 4;
+  const least = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
+  const narrow = least < 4;
   const candidates = shapes.flatMap(({ tile: [m, n], warp }): Schedule[] => {
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
@@ -87,8 +100,10 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     );
   });
   const ranked = candidates
-    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
-    .sort((x, y) => x.time - y.time)
+    .filter((schedule) => copiesPerThread(schedule, perByte, least) <= MOST_COPIES)
+    .map((schedule) => ({ schedule, cost: estimateCost(problem, schedule, target) }))
+    // Where memory decides, the one that leaves the SMs the least to do: the two never overlap to the last cycle.
+    .sort((x, y) => x.cost.cycles - y.cost.cycles || x.cost.arithmetic - y.cost.arithmetic)
     .map(({ schedule }) => schedule);
   return [...winnersOf(problem), ...ranked];
 }

@@ -42,6 +42,24 @@ export const interleaves = (problem: Problem, s: Pick<MmaSchedule, "interleave" 
   sizeOf(problem.d.dtype) <= 2 &&
   s.warpN % (8 * INTERLEAVED) === 0;
 
+/**
+ * Neighbours along an axis that belong to two atoms in turn, so that bytes across the contiguous axis of shared memory come by ldmatrix: its
+ * cells are two bytes wide, and a lane keeps both. Needs matrices in pairs, and a warp tile of whole pairs of atoms.
+ */
+const PAIR = 2;
+
+/** Whether rows of A, or columns of B, are dealt so. */
+export function pairs(
+  problem: Problem,
+  s: Pick<MmaSchedule, "matrices" | "warpM" | "warpN">,
+  which: "a" | "b",
+): boolean {
+  const { dtype, layout } = problem[which];
+  const across = which === "a" ? layout === "col" : layout === "row";
+  const [warp, atom] = which === "a" ? [s.warpM, 16] : [s.warpN, 8];
+  return sizeOf(dtype) === 1 && across && s.matrices >= PAIR && warp % (atom * PAIR) === 0;
+}
+
 /** A chunk longer than k would only multiply zeros; its steps are even in number where two fragments alternate. */
 export function chunkK(problem: Problem, s: Pick<MmaSchedule, "tileK" | "frag">, atom: Atom): number {
   const unit = atom.k * s.frag;
@@ -59,12 +77,14 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     { tier: "register", extent: count, stride: 1 },
     { tier: "atom", extent: atomExtent, stride: 1 },
   ];
-  const columns = interleaves(problem, s)
-    ? [
-        ...pieces(s.warpN / (atom.n * INTERLEAVED), atom.n),
-        { tier: "register", extent: INTERLEAVED, stride: 1 } as const,
-      ]
-    : pieces(s.warpN / atom.n, atom.n);
+  /** Atoms of a warp tile along an axis, `turns` of which take turns. */
+  const dealt = (extent: number, atomExtent: number, turns: number): Factor[] => [
+    ...pieces(extent / (atomExtent * turns), atomExtent),
+    ...(turns > 1 ? [{ tier: "register", extent: turns, stride: 1 } as const] : []),
+  ];
+  const rows = dealt(s.warpM, atom.m, pairs(problem, s, "a") ? PAIR : 1);
+  const turns = interleaves(problem, s) ? INTERLEAVED : pairs(problem, s, "b") ? PAIR : 1;
+  const columns = dealt(s.warpN, atom.n, turns);
   const program = gemmNest({
     name: entryName(problem),
     arch: target.arch,
@@ -73,7 +93,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
       m: [
         grid(Math.ceil(problem.m / s.tileM)),
         { tier: "warp", extent: s.warpsM, stride: s.warpsN },
-        ...pieces(s.warpM / atom.m, atom.m),
+        ...rows,
       ],
       n: [grid(Math.ceil(problem.n / s.tileN)), { tier: "warp", extent: s.warpsN, stride: 1 }, ...columns],
       k: [

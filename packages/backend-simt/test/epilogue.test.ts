@@ -1,4 +1,6 @@
 /** Epilogue chains and strided batches on the emulator, every output against float64. */
+
+import { fileCheck } from "@tilewright/conformance";
 import {
   type Activation,
   bytesOfStorage,
@@ -22,7 +24,6 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
 import { assemble, hasPtxas } from "./support/build.ts";
 import { problemOf, randomSchedule, targetOf } from "./support/cases.ts";
-import { fileCheck } from "./support/fileCheck.ts";
 
 const target = targetOf("sm_70");
 const compiler = createCompiler({ backends: [simt] });

@@ -1,4 +1,6 @@
 /** The ladder of optimisations: each rung changes what the one before lacks, and shows in the text. */
+
+import { fileCheck } from "@tilewright/conformance";
 import {
   bankConflicts,
   byteOffset,
@@ -13,7 +15,6 @@ import { ladders } from "../src/ladders.ts";
 import { scheduleModel } from "../src/schedule.ts";
 import { assemble, build, hasPtxas, scheduleOf } from "./support/build.ts";
 import { problemOf, targetOf } from "./support/cases.ts";
-import { fileCheck } from "./support/fileCheck.ts";
 
 const problem = problemOf({ m: 256, n: 256, k: 64, dtype: "f32" });
 const [ladder] = ladders;

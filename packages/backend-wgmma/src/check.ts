@@ -8,7 +8,17 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { ATOM_ROWS, atomK, atomOf, chunkK, isKMajor, needsKMajor, widthsOf } from "./nest.ts";
+import {
+  ATOM_ROWS,
+  atomK,
+  atomOf,
+  chunkK,
+  isKMajor,
+  needsKMajor,
+  slotBytes,
+  stagedColumns,
+  widthsOf,
+} from "./nest.ts";
 import { mathGroups, producerWarps, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
 
 /**
@@ -22,9 +32,6 @@ const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
 
 /** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
 const MAX_BLOCK_TILE = 512;
-
-/** Bytes of the barriers of a slot. */
-const BARRIER_BYTES = 16;
 
 interface Subject {
   readonly s: WgmmaSchedule;
@@ -40,20 +47,18 @@ interface Rule {
   readonly find: (subject: Subject) => Found | readonly Found[] | null;
 }
 
-/** Columns of the tile that D passes through. */
-const stagedColumns = (problem: Problem): number => 256 / sizeOf(problem.d.dtype);
-
 /** Bytes of shared memory of a slot, and of all else. */
-export function sharedBytes(
+export const sharedBytes = (
   s: WgmmaSchedule,
   problem: Problem,
-): { readonly slot: number; readonly fixed: number } {
-  const k = chunkK(problem, s.tileK);
-  const slot = (s.tileM + s.tileN) * k * sizeOf(problem.a.dtype) + (s.copy === "tma" ? BARRIER_BYTES : 0);
-  const width = Math.min(s.tileN, stagedColumns(problem));
-  const columns = s.tileN % width === 0 ? width : s.tileN;
-  return { slot, fixed: s.epi === "tma" ? s.tileM * columns * sizeOf(problem.d.dtype) : 0 };
-}
+  target: Target,
+): { readonly slot: number; readonly fixed: number } => ({
+  slot: slotBytes(problem, s),
+  fixed:
+    s.epi === "tma"
+      ? s.tileM * stagedColumns(problem, s, target.limits.maxSmemPerBlock) * sizeOf(problem.d.dtype)
+      : 0,
+});
 
 /** Accumulator registers of a thread. */
 export const accumulators = (s: WgmmaSchedule, problem: Problem): number =>
@@ -129,7 +134,7 @@ const rules: readonly Rule[] = [
     code: "TW2305",
     at: "schedule.stages",
     find({ s, problem, target }) {
-      const { slot, fixed } = sharedBytes(s, problem);
+      const { slot, fixed } = sharedBytes(s, problem, target);
       const most = target.limits.maxSmemPerBlock;
       if (slot * s.stages + fixed <= most) return null;
       const fit = Math.floor((most - fixed) / slot);
@@ -291,6 +296,17 @@ const rules: readonly Rule[] = [
         ? {
             message: "blocks stay where a producer fetches the next tile, and copy=direct has none",
             hint: "nearest legal: sched=tiles",
+          }
+        : null,
+  },
+  {
+    code: "TW2314",
+    at: "schedule.split",
+    find: ({ s }) =>
+      s.split > 1 && s.persistent
+        ? {
+            message: "blocks that share a tile meet and end, and sched=persistent has them stay",
+            hint: "nearest legal: sched=tiles, or split=1",
           }
         : null,
   },

@@ -3,7 +3,7 @@
  * measurements of eleven tiles and fourteen shapes in bf16 (docs/perf/wgmma.md); an estimate to rank by, in microseconds there.
  */
 import { dtypes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/ir";
-import { chunkK } from "./nest.ts";
+import { chunkK, splitChunks } from "./nest.ts";
 import { mathGroups, readSchedule, type WgmmaSchedule } from "./schedule.ts";
 
 /** SMs to balance rounds for: an H100's or H200's. */
@@ -11,6 +11,10 @@ const SMS = 132;
 
 /** Of a launch: event to event, first loads, last store. */
 const LAUNCH = 4.5;
+
+/** Blocks that meet: microseconds for the counter, and bytes of parts that one block moves in one. An estimate, nothing of it is measured. */
+const MEETING = 1.5;
+const PART_BYTES = 60_000;
 
 /** Products of 16-bit elements that an SM's tensor cores finish a cycle (m64n256k16 in 128 cycles). */
 const PRODUCTS = 2048;
@@ -52,12 +56,14 @@ function fitOf(s: WgmmaSchedule): Fit {
 export function estimateTime(problem: Problem, schedule: Schedule, _target: Target): number {
   const s = readSchedule(schedule);
   const batch = problem.batch.kind === "strided" ? Math.max(1, problem.batch.count) : 1;
-  const k = Math.ceil(problem.k / chunkK(problem, s.tileK)) * chunkK(problem, s.tileK);
+  const tileK = chunkK(problem, s.tileK);
+  const { splits, chunks } = splitChunks(problem.k, { tileK, split: s.split });
+  const k = chunks * tileK;
   const along = (size: number, tile: number, cluster: number): number =>
     Math.ceil(Math.ceil(size / tile) / cluster) * cluster;
   const tiles = along(problem.m, s.tileM, s.clusterM) * along(problem.n, s.tileN, s.clusterN) * batch;
   const resident = blocksPerSm(s, problem);
-  const busy = tiles / (SMS * resident);
+  const busy = (tiles * splits) / (SMS * resident);
   const rounds = ((1 - SHARED_POWER) * Math.ceil(busy) + SHARED_POWER * Math.max(1, busy)) * resident;
   const { perKilocycle, perTile } = fitOf(s);
   const rate = (PRODUCTS * 2) / sizeOf(problem.a.dtype);
@@ -67,7 +73,9 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
     s.copy === "direct" ? 2.5 : s.stages >= 4 ? 1 : s.stages === 3 ? 1.006 : s.stages === 2 ? 1.35 : 2;
   // Of two clusters' worth fewer are resident, and equal requests of neighbours are merged without them.
   const clustered = 1 + 0.012 * (s.clusterM * s.clusterN - 1);
-  const store = s.epi === "tma" && s.persistent ? perTile : 1.5 * perTile + 0.3;
+  // A part is written and read once, by all blocks of a tile at about the same time.
+  const meeting = splits > 1 ? MEETING + (splits * s.tileM * s.tileN * 4) / PART_BYTES : 0;
+  const store = (s.epi === "tma" && s.persistent ? perTile : 1.5 * perTile + 0.3) + meeting;
   const bytes =
     batch *
     (sizeOf(problem.a.dtype) * (problem.m + problem.n) * problem.k +

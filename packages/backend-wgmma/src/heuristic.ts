@@ -28,6 +28,11 @@ const shapes: readonly {
 
 const stageCounts = [8, 6, 5, 4, 3, 2, 1] as const;
 
+/** Blocks that may share a tile, where there are fewer tiles than SMs, and the least k that each has. */
+const splits = [2, 3, 4, 6, 8, 12, 16] as const;
+const SPLIT_TILES = 100;
+const MIN_SPLIT_K = 512;
+
 /** Bytes of K in a chunk: a row of the widest swizzle. */
 const CHUNK_BYTES = 128;
 
@@ -45,6 +50,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     { copy: "direct", epi: "direct", sched: "tiles" },
   ];
   const candidates = shapes.flatMap(({ tile: [m, n], groups, regs }): Schedule[] => {
+    const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
+    const found: Schedule[] = [];
     for (const way of ways)
       for (const stages of stageCounts) {
         const budget = regs && way.copy !== "direct" ? { regs: [...regs] } : {};
@@ -56,9 +63,17 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
           ...budget,
           ...way,
         } as Schedule;
-        if (legal(schedule)) return [schedule];
+        if (!legal(schedule)) continue;
+        found.push(schedule);
+        // Few tiles of a long K: blocks share them.
+        if (tiles <= SPLIT_TILES)
+          for (const split of splits) {
+            const shared = { ...schedule, sched: "tiles", split };
+            if (problem.k >= split * MIN_SPLIT_K && legal(shared)) found.push(shared);
+          }
+        return found;
       }
-    return [];
+    return found;
   });
   return candidates
     .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))

@@ -51,6 +51,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const s = { ...asked, tileK: chunkK(problem, asked.tileK) };
   const atom = atomOf(problem, s.tileN / s.groupsN);
   if (!atom) throw new TypeError(`no instruction for a tile of ${s.tileN} columns`);
+  const { splits, chunks } = splitChunks(problem.k, s);
   const grid = (extent: number): Factor => ({ tier: "grid", extent, stride: 1 });
   const groups = (extent: number, stride: number): Factor[] =>
     extent > 1 ? [{ tier: "warp", extent, stride }] : [];
@@ -75,16 +76,27 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
         ...pieces(s.tileN / s.groupsN / atom.n, atom.n),
       ],
       k: [
-        { tier: "block", extent: Math.ceil(problem.k / s.tileK), stride: 1 },
+        ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: chunks } as const] : []),
+        { tier: "block", extent: chunks, stride: 1 },
         ...pieces(s.tileK / atom.k, atom.k),
       ],
     },
     threads: threadsOf(s),
     cluster: [s.clusterM, s.clusterN],
     atom: atom.name,
-    directives: directives(s, problem),
+    directives: directives(s, problem, target),
   });
   return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };
+}
+
+/** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */
+export function splitChunks(
+  k: number,
+  { tileK, split }: Pick<WgmmaSchedule, "tileK" | "split">,
+): { readonly splits: number; readonly chunks: number } {
+  const all = Math.ceil(k / tileK);
+  const chunks = Math.ceil(all / Math.min(split, all));
+  return { splits: Math.ceil(all / chunks), chunks };
 }
 
 /** In a batch the alignment of a matrix is that of all of them. */
@@ -103,11 +115,31 @@ function alignedInBatch(problem: Problem, buffer: Buffer): Buffer {
   return { ...buffer, align };
 }
 
-/** Bytes of a row of the tile that D passes through: a swizzle's span. */
+/** Bytes of a row of a panel of the tile that D passes through: the widest swizzle's span. */
 const STAGED_ROW_BYTES = 128;
 
+/** Bytes of the barriers of a slot. */
+const BARRIER_BYTES = 16;
+
+/** Bytes of a slot of the ring: both tiles of a chunk, and its barriers where a producer fills it. */
+export const slotBytes = (problem: Problem, s: WgmmaSchedule): number =>
+  (s.tileM + s.tileN) * chunkK(problem, s.tileK) * sizeOf(problem.a.dtype) +
+  (s.copy === "tma" ? BARRIER_BYTES : 0);
+
+/**
+ * Columns of the tile that D passes through: two panels, one or half of one, the most that divides tile n and fits beside the ring into `most` bytes; the
+ * fewest that divides where none fits, and all columns where none divides.
+ */
+export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
+  const panel = STAGED_ROW_BYTES / sizeOf(problem.d.dtype);
+  const dividing = [2 * panel, panel, panel / 2].filter((columns) => s.tileN % columns === 0);
+  const free = most - s.stages * slotBytes(problem, s);
+  const fits = (columns: number): boolean => s.tileM * columns * sizeOf(problem.d.dtype) <= free;
+  return dividing.find(fits) ?? dividing.at(-1) ?? s.tileN;
+}
+
 /** What the passes shall do; an optimisation that is off has no directive. */
-function directives(s: WgmmaSchedule, problem: Problem): readonly Directive[] {
+function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonly Directive[] {
   const bulk = s.copy === "tma";
   const list: (Directive | null)[] = [
     { name: "stage", args: { operands: "ab", transport: s.copy } },
@@ -128,7 +160,10 @@ function directives(s: WgmmaSchedule, problem: Problem): readonly Directive[] {
       : null,
     s.peel && bulk ? { name: "peel", args: { chunks: 1 } } : null,
     s.epi === "tma"
-      ? { name: "epilogue", args: { way: "tma", cols: 2 * (STAGED_ROW_BYTES / sizeOf(problem.d.dtype)) } }
+      ? {
+          name: "epilogue",
+          args: { way: "tma", cols: stagedColumns(problem, s, target.limits.maxSmemPerBlock) },
+        }
       : null,
     { name: "tensor", args: { swizzle: s.swizzle, major: needsKMajor(problem) ? "k" : "any" } },
     { name: "vector", args: { copy: bulk ? 1 : 16, store: s.store } },

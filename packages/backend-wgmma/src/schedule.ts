@@ -55,6 +55,7 @@ export const scheduleModel: ScheduleModel = {
       default: "persistent",
       off: "tiles",
     }),
+    coreFields.split,
     flagField({
       name: "peel",
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
@@ -98,6 +99,8 @@ export interface WgmmaSchedule {
   readonly multicast: "ab" | "a" | "b" | "off";
   readonly raster: ReturnType<typeof rasterOf>;
   readonly persistent: boolean;
+  /** Blocks that share the K loop of a tile. */
+  readonly split: number;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
   readonly store: number;
@@ -129,6 +132,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     multicast: word(schedule.multicast, ["ab", "a", "b", "off"]),
     raster: rasterOf(String(schedule.raster)),
     persistent: schedule.sched === "persistent",
+    split: Number(schedule.split),
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
     store: Number(schedule.store),

@@ -182,12 +182,21 @@ describe("kernels that fail", () => {
     const ports = machine({
       open: async () => ({
         ok: false,
-        error: [{ code: "TW6002", kind: "toolchain", at: "cuda", message: "no CUDA driver" }],
+        error: [
+          {
+            code: "TW6002",
+            kind: "toolchain",
+            at: "cuda",
+            message: "no CUDA driver",
+            hint: "install it; or run it on the emulator: --device emulator",
+          },
+        ],
       }),
     });
     const { code, stderr, stdout } = await bench(`${sizes} --json`, folder.path, ports);
     expect(code).toBe(4);
     expect(stderr.match(/TW6002/g)).toHaveLength(1);
+    expect(stderr).toContain("hint: install it; tilewright plan estimates without a GPU");
     expect(JSON.parse(stdout)).toMatchObject({ ok: false });
     expect(ports.jobs).toEqual([]);
   });
@@ -318,6 +327,9 @@ describe("bad input", () => {
     ["--shapes 512x512x512 -m 4", 2, "TW7005 (invalid) at --shapes"],
     ["--shapes none.json", 2, "TW7010 (invalid) at none.json"],
     ["--shapes 0x4x4", 2, "TW7003 (invalid) at --shapes: 0x4x4 has a size that is none"],
+    ["--shapes 64x64", 2, "TW7003 (invalid) at --shapes: 64x64 is neither a file nor a list of sizes"],
+    ["--shapes 8x8x8 --gpu -1", 2, "TW7003 (invalid) at --gpu: -1 is no index"],
+    ["--shapes 8x8x8 --gpu 0.5", 2, "TW7003 (invalid) at --gpu: 0.5 is no index"],
     ["--shapes 8x8x8 --resume", 2, "TW7005 (invalid) at --resume"],
     ["--shapes 8x8x8 --seconds 0", 2, "TW7003 (invalid) at --seconds: 0 is not above 0"],
     ["--shapes 8x8x8 --vs none,cublas", 2, "TW7005 (invalid) at --vs"],
@@ -361,5 +373,9 @@ describe("bad input", () => {
     expect(code).toBe(2);
     expect(stderr).toContain("a.jsonl:1");
     expect(stderr).toContain("a.jsonl:2");
+    writeFileSync(join(folder.path, "a.jsonl"), "text\n".repeat(500));
+    const long = await bench("--compare a.jsonl b.jsonl", folder.path);
+    expect(long.stderr).toContain("490 more lines are no results");
+    expect(long.stderr).not.toContain("a.jsonl:11");
   });
 });

@@ -88,7 +88,9 @@ describe("plan", () => {
   test("no backend: each one's reasons on stdout, exit code 3", async () => {
     const { code, stdout } = await cli("plan --arch sm_70 -m 64 -n 64 -k 64 --dtype e4m3");
     expect(code).toBe(3);
-    expect(stdout).toMatch(/^sm_70\nbackend +serves +why\nmma +no +TW1811 .*\nsimt +no +TW1802 /);
+    expect(stdout).toMatch(
+      /^sm_70\nbackend +serves +why\nwgmma +no +TW1821 .*\nmma +no +TW1811 .*\nsimt +no +TW1802 /,
+    );
   });
 
   test("a GPU by name, and a tile program", async () => {

@@ -2,8 +2,17 @@
  * D through shared memory: the threads that own rows put them into a tile, one of them has bulk copies take it to global memory while the others go on.
  * The tile has some of the columns; it is filled as often as that takes.
  */
-import { bufferOf, lit, type OwnedRegister, wholeView } from "@tilewright/ir";
-import { type AddressOperand, addr, imm, special, sym, tensorAddr } from "@tilewright/ptx";
+import {
+  bufferOf,
+  hasFeature,
+  lit,
+  matrixLoad,
+  type OwnedRegister,
+  ownedRegisters,
+  sizeOf,
+  wholeView,
+} from "@tilewright/ir";
+import { type AddressOperand, addr, imm, special, sym, tensorAddr, vec } from "@tilewright/ptx";
 import { coordinatesOf, indexValue } from "./bulkCopies.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -11,7 +20,7 @@ import type { StmtOf } from "./engine.ts";
 import { firstOf } from "./roles.ts";
 import { SMEM, sharedAddress } from "./sharedAddress.ts";
 import { mapAddress, storeCut, storeGroups } from "./tensorMaps.ts";
-import type { ThreadPosition } from "./threads.ts";
+import { ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type U32 = Reg<"u32">;
 
@@ -86,6 +95,42 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, via: string
       },
     };
   });
+}
+
+/** One stmatrix: four matrices of 8 x 8 elements of 16 bits, a word of two neighbours from every lane for each. */
+export interface MatrixStore {
+  /** Whether a pair of neighbours is one of its words; they come in the order of the matrices. */
+  takes(group: readonly OwnedRegister[]): boolean;
+  emit(pass: StagedPass, words: readonly Reg[]): void;
+}
+
+/** Matrices of one instruction. */
+const MATRICES = 4;
+
+/**
+ * The instructions that put an accumulator's fragment into the staged tile, in the order of their registers; null where stmatrix does not fit: other
+ * than 16 bits, rows that are not contiguous, another fragment, or a target without it. Lanes give addresses as for ldmatrix.
+ */
+export function matrixStores(ctx: Context, stmt: StmtOf<"epilogue">): readonly MatrixStore[] | null {
+  const tile = bufferOf(ctx.program, stmt.via ?? "");
+  const own = bufferOf(ctx.program, stmt.acc.buffer).own;
+  if (own === null || sizeOf(tile.dtype) !== 2 || tile.layout?.stride[1] !== 1) return null;
+  if (!hasFeature(ctx.target, "stmatrix")) return null;
+  const load = matrixLoad(own, 2, 1, MATRICES);
+  if (load === null || load.trans || load.count !== MATRICES) return null;
+  const position = ownedPosition(ctx.values, load.address);
+  return ownedRegisters(load.address).map(
+    (at): MatrixStore => ({
+      takes: ([first]) => first !== undefined && Math.floor(first.register / (2 * MATRICES)) === at.register,
+      emit: (pass, words) =>
+        ctx.emitAny(
+          null,
+          "stmatrix.sync.aligned.m8n8.x4.shared.b16",
+          pass.address(position, at),
+          vec(...words),
+        ),
+    }),
+  );
 }
 
 const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));

@@ -53,6 +53,11 @@ export class Code {
     return code;
   }
 
+  /** Code that was recorded elsewhere, to stand here. */
+  adopt(code: Code): void {
+    this.#items.push({ kind: "nested", code });
+  }
+
   replay(entry: EntryBuilder): void {
     for (const item of this.#items) {
       switch (item.kind) {

@@ -65,8 +65,16 @@ export function partialTiles(program: TileProgram, engine: Engine): PartialTiles
     registers,
     type,
     counterBytes: Math.ceil((count * WORD) / LINE) * LINE,
-    partBytes: registers * program.launch.threads * bytesOf(type),
+    partBytes: registers * combiningThreads(program) * bytesOf(type),
   };
+}
+
+/** Threads that hold the accumulators which meet: those of the role around the combine, or of the block. */
+function combiningThreads(program: TileProgram): number {
+  for (const stmt of eachStmt(program.body))
+    if (stmt.kind === "role")
+      for (const inner of eachStmt(stmt.body)) if (inner.kind === "combine") return stmt.warps * 32;
+  return program.launch.threads;
 }
 
 /** Bytes of a workspace. */
@@ -78,6 +86,7 @@ export const workspaceBytes = (shared: PartialTiles | null): number =>
  * release and acquire patterns). The counter ends at 0, where the next launch needs it. Parts are added in the order of their numbers.
  */
 export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void): void {
+  ctx.placeLate();
   const shared = partialTiles(ctx.program, ctx.engine);
   if (shared === null) {
     lowerBody();
@@ -85,7 +94,9 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
   }
   ctx.restartInvariants();
   const { entry, body } = ctx;
-  const { threads } = ctx.program.launch;
+  const threads = ctx.values.warps * 32;
+  // Of a block with roles only those meet that hold accumulators.
+  const meeting = threads === ctx.program.launch.threads ? [imm(0)] : [imm(0), imm(threads)];
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
   const { registers } = acc;
   const unit = bytesOf(shared.type);
@@ -95,7 +106,7 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
   });
 
   ctx.emit(null, "fence.acq_rel.gpu");
-  ctx.emit(null, "bar.sync", imm(0));
+  ctx.emitAny(null, "bar.sync", ...meeting);
   const first = entry.reg("pred", "p");
   const earlier = entry.reg("u32", "came");
   const [waits, leave] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
@@ -104,7 +115,7 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
   ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), imm(1));
   ctx.emit(null, "setp.ne.u32", waits, earlier, imm(shared.splits - 1));
   // Only thread 0 knows: all threads leave unless it has seen all others come.
-  ctx.emit(null, "bar.red.and.pred", leave, imm(0), waits);
+  ctx.emitAny(null, "bar.red.and.pred", leave, ...meeting, waits);
   const end = entry.label("parts_end");
   ctx.emit(leave, "bra", end);
   ctx.emit(null, "fence.acq_rel.gpu");
@@ -121,7 +132,7 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
 /** Adds parts 1 and up to the registers, which hold part 0. */
 function addParts(ctx: Context, shared: PartialTiles, registers: readonly Reg[], first: Reg<"u64">): void {
   const { entry, body } = ctx;
-  const { threads } = ctx.program.launch;
+  const threads = ctx.values.warps * 32;
   const part = entry.reg("u64", "part");
   const left = entry.reg("u32", "left");
   const more = entry.reg("pred", "p");

@@ -195,6 +195,29 @@ export class Context {
     return reg;
   }
 
+  /** Arithmetic that waits for its place: recorded now, emitted by `placeLate`. */
+  #late: Code | null = null;
+
+  /** Record what `make` computes, for a place that is found later: where it hides behind something slow, at the latest where its values are first used. */
+  recordLate(make: () => void): void {
+    const { prologue, values, body } = this;
+    const late = new Code();
+    this.prologue = late;
+    this.body = late;
+    this.values = new Values(this.entry, late, values.crew);
+    make();
+    this.prologue = prologue;
+    this.values = values;
+    this.body = body;
+    this.#late = late;
+  }
+
+  /** What was recorded stands here, unless it stands somewhere already. */
+  placeLate(): void {
+    if (this.#late !== null) this.body.adopt(this.#late);
+    this.#late = null;
+  }
+
   /** Conjunction in a register of its own, computed here: for predicates that are used once. */
   conjunction(a: Pred, b: Pred): Pred {
     const p = this.entry.reg("pred", "p");

@@ -71,6 +71,11 @@ export interface Frame {
 }
 
 export interface Engine {
+  /**
+   * Roles of blocks that stay which copy nothing get the coordinates of their tile late: where the engine's own lowering calls `ctx.placeLate` (behind
+   * its first asynchronous products), or at the epilogue.
+   */
+  readonly lateTiles?: boolean;
   /** Oldest PTX that the program's text needs beside what the target asks. */
   ptxVersion(program: TileProgram): PtxVersion;
   /** How a register tile of a dtype is held. */

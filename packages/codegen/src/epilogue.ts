@@ -2,16 +2,16 @@
 import {
   bufferOf,
   type DType,
+  epilogueKind,
   type OwnedRegister,
-  type Problem,
   type Scalar,
   type Stmt,
 } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
-import { type StagedPass, stagedPasses } from "./bulkStores.ts";
+import { matrixStores, type StagedPass, stagedPasses } from "./bulkStores.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
-import { type Kind, loadElements, storeElements, valueRegister, widened } from "./formats.ts";
+import { type Kind, loadElements, roundedWords, storeElements, valueRegister, widened } from "./formats.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { StepChain } from "./steps.ts";
@@ -19,24 +19,6 @@ import { ownedPosition } from "./threads.ts";
 import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
-
-const isInteger = (scalar: Scalar): boolean => typeof scalar === "number" && Number.isSafeInteger(scalar);
-
-/**
- * What the epilogue computes in: f64 for f64; s32 where an s32 accumulator goes to an s32 matrix with integral scalars and no steps, so
- * that nothing is rounded; f32 for everything else.
- */
-export function epilogueKind(problem: Problem): Kind {
-  const { acc, c, d, alpha, beta, epilogue } = problem;
-  if (acc === "f64") return "f64";
-  const exact =
-    d.dtype === "s32" &&
-    (c === null || c.dtype === "s32") &&
-    isInteger(alpha) &&
-    isInteger(beta) &&
-    epilogue.length === 0;
-  return acc === "s32" && exact ? "s32" : "f32";
-}
 
 /** Instructions of each kind. */
 const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: string }>> = {
@@ -51,6 +33,7 @@ const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: st
  * the guard of its store: outside D there is no C to read. With `via` elements go to a shared tile, some columns at a time.
  */
 export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
+  ctx.placeLate();
   ctx.restartInvariants();
   const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
@@ -59,22 +42,51 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   const kind = epilogueKind(ctx.program.problem);
   const passes = stmt.via === null ? null : stagedPasses(ctx, stmt, stmt.via);
   const groups = groupAlong(acc.elements, 1, stmt.vector);
+  const matrices = passes === null || stmt.vector !== 2 ? null : matrixStores(ctx, stmt);
   for (const pass of passes ?? [null]) {
     pass?.begin();
-    for (const group of groups) if (pass === null || pass.takes(group)) lowerGroup(group, pass);
+    const taken = groups.filter((group) => pass === null || pass.takes(group));
+    if (pass !== null && matrices !== null)
+      for (const store of matrices) {
+        const words = taken
+          .filter((group) => store.takes(group))
+          .sort((x, y) => (x[0]?.register ?? 0) - (y[0]?.register ?? 0))
+          .map((group) => lowerWord(group));
+        if (words.length > 0) store.emit(pass, words);
+      }
+    else for (const group of taken) lowerGroup(group, pass);
     pass?.end();
   }
   chain.finish();
 
+  /** The guard of a group's stores; of a staged one only what reads memory needs it. */
+  function guardOf(first: OwnedRegister, staged: boolean): Pred | null | "outside" {
+    if (staged && stmt.c === null && stmt.steps.length === 0) return null;
+    return elementGuard(ctx, stmt.dst, stmt.guard, position, first.row, first.col, (a, b) =>
+      ctx.conjunction(a, b),
+    );
+  }
+
+  /** Two neighbours as a word of D; 0 where they are outside. */
+  function lowerWord(group: readonly OwnedRegister[]): Reg {
+    const word = ctx.entry.reg("b32", "out");
+    const [first] = group;
+    const guard = first === undefined ? "outside" : guardOf(first, true);
+    if (guard !== null) ctx.emitAny(null, "mov.b32", word, imm(0));
+    if (first === undefined || guard === "outside") return word;
+    const values = valuesOf(group, first, guard) as readonly Reg<"f32">[];
+    const [made] = roundedWords(ctx, guard, bufferOf(ctx.program, stmt.dst.buffer).dtype, values);
+    if (made && guard === null) return made;
+    if (made) ctx.emitAny(guard, "mov.b32", word, made);
+    return word;
+  }
+
   function lowerGroup(group: readonly OwnedRegister[], pass: StagedPass | null): void {
     const [first] = group;
     if (!first) return;
-    const bound = elementGuard(ctx, stmt.dst, stmt.guard, position, first.row, first.col, (a, b) =>
-      ctx.conjunction(a, b),
-    );
     const { dtype: stored } = bufferOf(ctx.program, stmt.dst.buffer);
-    // Bulk stores drop what lies outside of D, but the whole tile has to be written; without loads nothing else needs a guard.
-    const guard = pass !== null && stmt.c === null && stmt.steps.length === 0 ? null : bound;
+    // Bulk stores drop what lies outside of D, but the whole tile has to be written.
+    const guard = guardOf(first, pass !== null);
     if (pass !== null && guard !== null)
       storeRun(
         ctx,
@@ -86,6 +98,25 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
         pass.address(position, first),
       );
     if (guard === "outside") return;
+    const values = valuesOf(group, first, guard);
+    if (pass === null)
+      storeElements(
+        ctx,
+        guard,
+        kind,
+        stored,
+        values,
+        globalAddress(ctx, stmt.dst, position, first.row, first.col),
+      );
+    else storeElements(ctx, guard, kind, stored, values, pass.address(position, first), "shared");
+  }
+
+  /** alpha * acc + beta * C through the steps. */
+  function valuesOf(
+    group: readonly OwnedRegister[],
+    first: OwnedRegister,
+    guard: Pred | null,
+  ): readonly Reg[] {
     const at = (view: Epilogue["dst"]): Operand => globalAddress(ctx, view, position, first.row, first.col);
     let values = group.map((e) =>
       scaled(ctx, guard, kind, stmt.alpha, accumulator(ctx, guard, kind, acc, e)),
@@ -107,8 +138,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
         const { row, col } = group[i] ?? first;
         return chain.apply(value as Reg<"f32">, { row, col, guard });
       });
-    if (pass === null) storeElements(ctx, guard, kind, stored, values, at(stmt.dst));
-    else storeElements(ctx, guard, kind, stored, values, pass.address(position, first), "shared");
+    return values;
   }
 }
 

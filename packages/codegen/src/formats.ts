@@ -1,5 +1,5 @@
 /** Elements of a memory dtype as values that the epilogue computes with: loads with conversion, stores with rounding, casts. */
-import { type DType, type PtxVersion, sizeOf, type Target } from "@tilewright/ir";
+import { type DType, type EpilogueKind, type PtxVersion, sizeOf, type Target } from "@tilewright/ir";
 import { f32imm, imm, type Operand } from "@tilewright/ptx";
 import { convertsBytes, readByteFloat, writeByteFloat } from "./bytes.ts";
 import type { Pred, Reg } from "./code.ts";
@@ -7,7 +7,7 @@ import { CannotLower, type Context } from "./context.ts";
 import { freshRun, loadRun, operandOf, packElements, sliceRun, storeRun, type Word } from "./words.ts";
 
 /** What the epilogue computes in. */
-export type Kind = "f32" | "f64" | "s32";
+export type Kind = EpilogueKind;
 
 interface Format {
   /** `d` <- one element, in the low bits of a word. */
@@ -192,7 +192,8 @@ export function storeElements(
   storeRun(ctx, guard, space, dtype, values.length, words, address);
 }
 
-function roundedWords(
+/** Values as words of memory, rounded to its dtype. */
+export function roundedWords(
   ctx: Context,
   guard: Pred | null,
   dtype: DType,

@@ -67,13 +67,20 @@ function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
   const again = entry.label("tiles");
   ctx.body.label(again);
   ctx.scope(() => {
-    place(ctx, stmt, tile);
+    if (ctx.engine.lateTiles === true && !copies(stmt)) ctx.recordLate(() => place(ctx, stmt, tile));
+    else place(ctx, stmt, tile);
     lowerBody();
   });
   const more = entry.reg("pred", "p");
   ctx.body.emit(null, "add.u32", tile, tile, step);
   ctx.body.emit(null, "setp.lt.u32", more, tile, imm(count));
   ctx.body.emit(more, "bra", again);
+}
+
+/** Whether a role needs its tile's coordinates at once: it copies from matrices. */
+function copies(stmt: Tiles): boolean {
+  for (const inner of eachStmt(stmt.body)) if (inner.kind === "copy") return true;
+  return false;
 }
 
 /**

@@ -24,7 +24,8 @@ export function assemble(
     const faults = [
       [run.status !== 0, "ptxas refused the text"],
       [/C75\d\d/.test(log), "ptxas serialised something"],
-      [/[1-9]\d* bytes spill/.test(log), "ptxas spilled registers"],
+      // Stores decide: for kernels of many predicates ptxas now and then counts loads of a slot that nothing is stored to.
+      [/[1-9]\d* bytes spill stores/.test(log), "ptxas spilled registers"],
     ] as const;
     return {
       registers: Number(/Used (\d+) registers/.exec(log)?.[1] ?? 0),

@@ -1,9 +1,11 @@
 /** Public surface of `@tilewright/conformance`. */
 export { assemble, hasPtxas } from "./assemble.ts";
 export { boundProgram, plainProblem } from "./bound.ts";
+export { build, firstOf, scheduleOf } from "./build.ts";
 export { type Case, checkCase, type Oracles } from "./check.ts";
 export { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
 export { type Fault, type Planted, planFaults, plant, programFaults } from "./faults.ts";
+export { fileCheck } from "./fileCheck.ts";
 export { differing, judge, type Stored } from "./judge.ts";
 export { type Run, type RunOptions, Session } from "./launch.ts";
 export {

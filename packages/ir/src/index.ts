@@ -176,6 +176,7 @@ export {
 export * from "./passes/index.ts";
 export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
+export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
 export {
   parseEpilogue,

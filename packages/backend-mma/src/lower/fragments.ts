@@ -7,11 +7,12 @@ import {
   ownedTile,
   ownerOf,
   packElements,
+  type Reg,
   type StmtOf,
   sharedAddress,
 } from "@tilewright/codegen";
 import { bufferOf, matrixLoad, type OwnedRegister, ownedRegisters, sizeOf } from "@tilewright/ir";
-import { type Operand, vec } from "@tilewright/ptx";
+import { imm, type Operand, vec } from "@tilewright/ptx";
 
 /** A fragment by ldmatrix: addresses and registers follow from the owner. */
 export function loadMatrices(ctx: Context, copy: StmtOf<"copy">): void {
@@ -23,9 +24,32 @@ export function loadMatrices(ctx: Context, copy: StmtOf<"copy">): void {
   const position = ownedPosition(ctx.values, load.address);
   const form = `ldmatrix.sync.aligned.m8n8.x${load.count}${load.trans ? ".trans" : ""}.shared.b16`;
   for (const { register, row, col } of ownedRegisters(load.address)) {
-    const registers = tile.registers.slice(register * load.count, (register + 1) * load.count);
-    ctx.emitAny(null, form, vec(...registers), sharedAddress(ctx, copy.src, position, row, col));
+    const first = load.registers[register] ?? 0;
+    const address = sharedAddress(ctx, copy.src, position, row, col);
+    if (load.pair === null) {
+      ctx.emitAny(null, form, vec(...tile.registers.slice(first, first + load.count)), address);
+      continue;
+    }
+    const cells = Array.from({ length: load.count }, () => ctx.entry.reg("b32", "cell"));
+    ctx.emitAny(null, form, vec(...cells), address);
+    for (let i = 0; i < load.count / 2; i++)
+      splitCells(ctx, cells.slice(2 * i, 2 * i + 2), [
+        tile.registers[first + i],
+        tile.registers[first + i + load.pair],
+      ]);
   }
+}
+
+/** Even bytes of two registers in turn, and odd ones (PTX ISA, prmt: each digit picks a byte of b:a). */
+const pickColumns = [0x6240, 0x7351] as const;
+
+/** Two registers of cells, each of two columns of bytes, to one register for each column. */
+function splitCells(ctx: Context, cells: readonly Reg[], columns: readonly (Reg | undefined)[]): void {
+  const [even, odd] = cells;
+  columns.forEach((column, i) => {
+    if (!even || !odd || !column) throw new CannotLower("ldmatrix", "bytes across come in pairs of matrices");
+    ctx.emitAny(null, "prmt.b32", column, even, odd, imm(pickColumns[i] ?? 0));
+  });
 }
 
 /** A fragment element by element, or a register at a time where its elements are neighbours in memory. */

@@ -2,15 +2,17 @@
 import type { ConformanceOptions, DTypes } from "@tilewright/conformance";
 import { randomSchedule } from "./cases.ts";
 
-/** Pairs of problem and schedule of an architecture; sizes 1 to 200 in each dimension, not in all at once. */
+/** All dtypes of an architecture; sizes 1 to 200 in each dimension, not in all at once. */
 export const optionsFor = (
   arch: string,
   dtypes: readonly [DTypes, ...DTypes[]],
   refuses: readonly string[],
   pairs: { readonly first: number; readonly count: number },
+  sample: number,
 ): ConformanceOptions => ({
   arch,
   dtypes,
+  sample,
   randomSchedule,
   refuses,
   pairs: { ...pairs, most: 200, mostWork: 2 ** 19 },

@@ -109,6 +109,8 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
       ]);
     }
   body.emit(null, "wgmma.commit_group.sync.aligned");
+  // The tile's divisions hide behind the products of its first chunk.
+  if (ctx.loop === null) ctx.placeLate();
   stateOf(ctx).pending = true;
 }
 

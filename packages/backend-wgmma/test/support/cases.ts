@@ -36,6 +36,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       multicast: pick(random, ["ab", "ab", "a", "b", "off"]),
       raster: pick(random, ["row", "col", "grouped:2", "grouped:16"]),
       sched: pick(random, ["persistent", "persistent", "tiles"]),
+      split: pick(random, [1, 1, 1, 2, 3]),
       peel: pick(random, ["on", "off"]),
       epi: pick(random, ["tma", "tma", "direct"]),
       store: random.integer(1, 2),

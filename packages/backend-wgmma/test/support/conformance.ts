@@ -2,6 +2,16 @@
 import type { ConformanceOptions, DTypes } from "@tilewright/conformance";
 import { randomSchedule } from "./cases.ts";
 
+/** Every family of instructions. */
+export const dtypesServed = [
+  { dtype: "bf16" },
+  { dtype: "f16" },
+  { dtype: "f16", acc: "f16" },
+  { dtype: "tf32" },
+  { dtype: "e4m3", bDType: "e5m2" },
+  { dtype: "s8", bDType: "u8" },
+] as const satisfies readonly [DTypes, ...DTypes[]];
+
 /** Pairs of problem and schedule; sizes 1 to 200 in each dimension, not in all at once. */
 export const optionsFor = (
   dtypes: readonly [DTypes, ...DTypes[]],

@@ -25,6 +25,8 @@ export interface Shape {
 }
 
 const inline = /^\d+x\d+x\d+(,\d+x\d+x\d+)*$/;
+/** No file is called so. */
+const almostInline = /^[\dx,]+$/;
 const notGroups: ReadonlySet<string> = new Set(["$schema", "about"]);
 
 /** `4096x4096x4096,512x512x32768`, or a file. `groups`: only these of the file; null for all. Errors: TW7003, TW7010, TW7012, all at once. */
@@ -34,6 +36,12 @@ export function readShapes(
   groups: readonly string[] | null,
 ): Checked<readonly Shape[]> {
   if (inline.test(source)) return readList(source);
+  if (almostInline.test(source))
+    return err([
+      problemWith(codes.badValue, "--shapes", `${source} is neither a file nor a list of sizes`, {
+        hint: "sizes are MxNxK,MxNxK",
+      }),
+    ]);
   const json = readJson(context, source);
   if (!json.ok) return json;
   const parsed = shapesSchema.safeParse(json.value);

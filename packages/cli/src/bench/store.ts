@@ -8,35 +8,45 @@ import { writeFiles } from "../files/atomic.ts";
 import { readText } from "../files/read.ts";
 import { type BenchRecord, benchRecordSchema } from "./record.ts";
 
-/** The records of a file; lines that are none are reported, all of them, with their numbers. */
+/** A file of something else has as many faults as lines, and a record of something else as many as fields; nobody reads them all. */
+const mostFaults = { lines: 10, inLine: 3 } as const;
+
+/** The records of a file; lines that are none are reported with their numbers, the first few of them and of what is wrong in each. */
 export function readRecords(context: Context, path: string): Checked<readonly BenchRecord[]> {
   const text = readText(context, path);
   if (!text.ok) return text;
-  const found: Diagnostic[] = [];
+  const faulty: (readonly Diagnostic[])[] = [];
   const records: BenchRecord[] = [];
   for (const [index, line] of text.value.split("\n").entries()) {
     if (line.trim() === "") continue;
-    const at = `${path}:${index + 1}`;
-    const value = parse(line);
-    if (value === undefined) {
-      found.push(
-        problemWith(codes.badJson, at, "the line is not JSON", {
-          location: { line: index + 1, column: 1, file: path },
-        }),
-      );
-      continue;
-    }
-    const parsed = benchRecordSchema.safeParse(value);
-    if (parsed.success) records.push(parsed.data);
-    else
-      found.push(
-        ...diagnosticsOfIssues(parsed.error.issues, value, codes.badJson.code, at).map((one) => ({
-          ...one,
-          at: one.at === at ? at : `${at} ${one.at}`,
-        })),
-      );
+    const record = readRecord(line, path, index + 1);
+    if (record.ok) records.push(record.value);
+    else faulty.push(record.error);
   }
-  return found.length > 0 ? err(found) : ok(records);
+  if (faulty.length === 0) return ok(records);
+  const shown = faulty.slice(0, mostFaults.lines).flatMap((found) => found.slice(0, mostFaults.inLine));
+  const more = faulty.length - mostFaults.lines;
+  if (more <= 0) return err(shown);
+  return err([...shown, problemWith(codes.badJson, path, `${more} more lines are no results`)]);
+}
+
+function readRecord(line: string, path: string, number: number): Checked<BenchRecord> {
+  const at = `${path}:${number}`;
+  const value = parse(line);
+  if (value === undefined)
+    return err([
+      problemWith(codes.badJson, at, "the line is not JSON", {
+        location: { line: number, column: 1, file: path },
+      }),
+    ]);
+  const parsed = benchRecordSchema.safeParse(value);
+  if (parsed.success) return ok(parsed.data);
+  return err(
+    diagnosticsOfIssues(parsed.error.issues, value, codes.badJson.code, at).map((one) => ({
+      ...one,
+      at: one.at === at ? at : `${at} ${one.at}`,
+    })),
+  );
 }
 
 function parse(line: string): unknown {

@@ -114,6 +114,8 @@ function conflicts(args: Args): readonly Diagnostic[] {
   ] as const)
     if (value !== undefined && !(value > 0))
       found.push(problemWith(codes.badValue, name, `${value} is not above 0`));
+  if (args.gpu !== undefined && !(Number.isInteger(args.gpu) && args.gpu >= 0))
+    found.push(problemWith(codes.badValue, "--gpu", `${args.gpu} is no index; the first GPU is 0`));
   if (args.device === "emulator")
     found.push(
       problemWith(
@@ -154,6 +156,13 @@ const regimesOf = (regime: Args["regime"]): readonly Regime[] =>
 /** A failure of the machine, not of one kernel: every other problem would end the same way. */
 const hopeless = /^TW60(0[1-6]|26)$/;
 
+/** The runtime's hints name the emulator as the way on, and there is no speed to be had there. */
+const withoutEmulator = (problem: Diagnostic): Diagnostic => {
+  const { hint = "", ...rest } = problem;
+  const kept = hint.split("; ").filter((part) => !part.includes("--device emulator"));
+  return { ...rest, hint: [...kept, "tilewright plan estimates without a GPU"].join("; ") };
+};
+
 async function measureAll(session: Session, args: Args, ports: BenchPorts): Promise<number> {
   const wrong = conflicts(args);
   if (wrong.length > 0) return session.fail(wrong);
@@ -171,7 +180,7 @@ async function measureAll(session: Session, args: Args, ports: BenchPorts): Prom
     isolation: args.isolation,
     timeout: args.timeout ?? 120,
   });
-  if (!opened.ok) return session.fail(opened.error);
+  if (!opened.ok) return session.fail(opened.error.map(withoutEmulator));
   const bench = opened.value;
 
   const failures: Diagnostic[] = [];
@@ -364,7 +373,7 @@ async function carryOut(session: Session, path: string, ports: BenchPorts): Prom
     ]);
   const { job, index = 0, cublas = null } = order as WorkOrder;
   const opened = await ports.open({ index, cublas, isolation: false, timeout: 0 });
-  if (!opened.ok) return session.fail(opened.error);
+  if (!opened.ok) return session.fail(opened.error.map(withoutEmulator));
   const outcome = await opened.value.measure(job);
   opened.value.close();
   if (!outcome.ok) return session.fail(outcome.error.diagnostics);

@@ -13,6 +13,11 @@ export const MATRIX_ROW_BYTES = 16;
 
 export interface MatrixLoad {
   readonly trans: boolean;
+  /**
+   * Bytes across the contiguous axis: a transposed cell is two neighbours of it, one row of K each, so that two matrices and two `prmt`
+   * make two registers, `pair` registers apart in the fragment. Null where matrices arrive as the fragment wants them.
+   */
+  readonly pair: number | null;
   /** Matrices of one instruction: 1, 2 or 4. */
   readonly count: 1 | 2 | 4;
   /**
@@ -20,6 +25,8 @@ export interface MatrixLoad {
    * row's first element.
    */
   readonly address: Ownership;
+  /** The fragment's first 32-bit register of each instruction, by its number. */
+  readonly registers: readonly number[];
 }
 
 /** A factor of extent 2: a bit of a lane or register number, with the step it takes along its axis. */
@@ -30,10 +37,12 @@ interface Digit {
   readonly weight: number;
 }
 
+type FactorDigit = Digit & { readonly extent: number };
+
 /** Factors as bits, where extents are powers of two; the odd part of a register factor stays a factor of its own. */
-function digitsOf(axis: 0 | 1, factors: readonly Factor[]): readonly (Digit & { readonly extent: number })[] {
+function digitsOf(axis: 0 | 1, factors: readonly Factor[]): readonly FactorDigit[] {
   return weighted(factors).flatMap((f) => {
-    const out: (Digit & { readonly extent: number })[] = [];
+    const out: FactorDigit[] = [];
     let { extent, stride, weight } = f;
     while (extent % 2 === 0) {
       out.push({ axis, tier: f.tier, extent: 2, stride, weight });
@@ -48,7 +57,7 @@ function digitsOf(axis: 0 | 1, factors: readonly Factor[]): readonly (Digit & { 
 
 /**
  * The load of a fragment of elements of `bytes` bytes from a tile whose axis `contiguous` is contiguous, at most `most` matrices at once;
- * null where ldmatrix cannot deliver it: elements of other widths than 16 bits across, or rows that are not contiguous.
+ * null where ldmatrix cannot deliver it: elements of 32 bits across, bytes across whose owner has no pairs, or rows that are not contiguous.
  */
 export function matrixLoad(
   own: Ownership,
@@ -59,7 +68,7 @@ export function matrixLoad(
   if (bytes > 4) return null;
   const packed = 4 / bytes;
   const digits = [...digitsOf(0, own.rows), ...digitsOf(1, own.cols)];
-  const find = (tier: Factor["tier"], stride: number): Digit | null =>
+  const find = (tier: Factor["tier"], stride: number): FactorDigit | null =>
     digits.find((d) => d.tier === tier && d.stride === stride && d.extent === 2) ?? null;
   const run = Array.from({ length: Math.log2(packed) }, (_, i) => find("register", 2 ** i));
   const [lane1, lane2] = [find("thread", 1), find("thread", 2)];
@@ -70,12 +79,23 @@ export function matrixLoad(
 
   const plain = alongRow([...run, lane1, lane2]);
   const trans = !plain && bytes === 2 && alongRow(high);
-  if (!plain && !trans) return null;
+  const pair = plain || trans || bytes !== 1 ? null : pairDigit(digits, contiguous, high);
+  if (!plain && !trans && pair === null) return null;
+  const [byte0 = null, byte1 = null] = run;
+  // Of a pair of matrices the first has the even bytes of each register and the second the odd ones: the rows of one are then two
+  // apart, and their numbers differ in three neighbouring bits, which a swizzle can tell from each other.
   /** Digits of the row number, lowest first: those that the address depends on beside the matrix. */
-  const rowDigits = plain ? high : [...run, lane1, lane2];
-  const matrixDigits = [find("register", packed), find("register", 2 * packed)];
+  const rowDigits = plain ? high : pair === null ? [...run, lane1, lane2] : [byte1, lane1, lane2];
+  const words = digits
+    .filter((d) => d.tier === "register" && d.extent === 2 && d !== pair && d.stride >= packed)
+    .sort((x, y) => x.stride - y.stride);
+  const [first = null, second = null] = words;
+  const next = (d: Digit | null, stride: number): Digit | null => (d?.stride === stride ? d : null);
+  const matrixDigits =
+    pair === null ? [next(first, packed), next(second, 2 * packed)] : [byte0, next(first, packed)];
   let bits = 0;
   while (2 ** (bits + 1) <= most && bits < 2 && matrixDigits[bits] !== null) bits++;
+  if (pair !== null && bits === 0) return null;
   const chosen = matrixDigits.slice(0, bits);
 
   const out: { axis: 0 | 1; factor: Factor; weight: number }[] = [];
@@ -88,10 +108,17 @@ export function matrixLoad(
   chosen.forEach((d, i) => {
     place(d, "thread", 2, 8 * 2 ** i);
   });
-  const used = new Set<Digit | null>([...run, lane1, lane2, ...high, ...chosen]);
-  for (const d of digits) {
-    if (used.has(d)) continue;
-    place(d, d.tier, d.extent, d.tier === "register" ? d.stride / (packed * 2 ** bits) : d.stride);
+  const used = new Set<Digit | null>([...run, lane1, lane2, ...high, ...chosen, pair]);
+  const rest = digits.filter((d) => !used.has(d));
+  for (const d of rest) if (d.tier !== "register") place(d, d.tier, d.extent, d.stride);
+  // What is left of the registers counts the instructions.
+  let registers = [0];
+  for (const d of rest.filter(({ tier }) => tier === "register").sort((x, y) => x.stride - y.stride)) {
+    place(d, "register", d.extent, registers.length);
+    const before = registers;
+    registers = Array.from({ length: d.extent }, (_, i) =>
+      before.map((base) => base + (i * d.stride) / packed),
+    ).flat();
   }
   const axis = (which: 0 | 1, size: number): Factor[] =>
     joined(
@@ -99,10 +126,25 @@ export function matrixLoad(
       size,
     );
   return {
-    trans,
+    trans: trans || pair !== null,
+    pair: pair === null ? null : pair.stride / packed,
     count: bits === 2 ? 4 : bits === 1 ? 2 : 1,
     address: { rows: axis(0, extentOf(own.rows)), cols: axis(1, extentOf(own.cols)) },
+    registers,
   };
+}
+
+/** The register digit that tells two neighbours along the contiguous axis apart, where the lanes go on from it; null where there is none. */
+function pairDigit(
+  digits: readonly FactorDigit[],
+  contiguous: 0 | 1,
+  high: readonly (Digit | null)[],
+): FactorDigit | null {
+  const goesOn = high.every((d, i) => d !== null && d.axis === contiguous && d.weight === 2 ** (i + 1));
+  const pair = digits.find(
+    (d) => d.tier === "register" && d.axis === contiguous && d.weight === 1 && d.extent === 2,
+  );
+  return goesOn ? (pair ?? null) : null;
 }
 
 const extentOf = (factors: readonly Factor[]): number => factors.reduce((n, f) => n * f.extent, 1);

@@ -1,7 +1,7 @@
 /** dst <- steps(alpha * acc + beta * c), element by element. */
-import { type DType, dtypes } from "../../dtype.ts";
 import { fmaF32 } from "../../numerics/fma.ts";
 import { roundTo } from "../../numerics/storage.ts";
+import { type EpilogueKind, epilogueKind } from "../../problem/epilogueKind.ts";
 import type { EpilogueStep, Problem } from "../../problem.ts";
 import { activations } from "../../reference/activations.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
@@ -19,7 +19,7 @@ import { storeOf } from "./tileOps.ts";
 /** One input of a step: a vector, a matrix in its own memory layout, or a scalar. */
 export type StepInput = ArrayLike<number> | number;
 
-/** Arithmetic of the accumulator's dtype: every operation rounds once. */
+/** Arithmetic of one kind: every operation rounds once. */
 interface Arithmetic {
   readonly mul: (a: number, b: number) => number;
   readonly add: (a: number, b: number) => number;
@@ -47,8 +47,7 @@ const s32: Arithmetic = {
   round: (x) => roundTo("s32", x),
 };
 
-const arithmeticOf = (acc: DType): Arithmetic =>
-  acc === "f64" ? f64 : dtypes[acc].kind === "int" ? s32 : f32;
+const arithmetics: Readonly<Record<EpilogueKind, Arithmetic>> = { f32, f64, s32 };
 
 /** Additional results by step number: matrices of `output`, vectors or one value of `reduce`. */
 export type StepOutputs = (ValueArray | undefined)[];
@@ -74,10 +73,10 @@ function vectorInput(
 export class EpilogueChain {
   readonly outputs: StepOutputs;
   readonly #applies: readonly Apply[];
-  readonly #arithmetic: Arithmetic;
+  readonly arithmetic: Arithmetic;
 
   constructor(problem: Problem, steps: readonly EpilogueStep[], inputs: readonly (StepInput | undefined)[]) {
-    this.#arithmetic = arithmeticOf(problem.acc);
+    this.arithmetic = arithmetics[epilogueKind(problem)];
     this.outputs = steps.map(() => undefined);
     this.#applies = steps.map((step, i) => this.#compile(problem, step, inputs[i], i));
   }
@@ -89,7 +88,7 @@ export class EpilogueChain {
   }
 
   #compile(problem: Problem, step: EpilogueStep, input: StepInput | undefined, i: number): Apply {
-    const { add, mul, round } = this.#arithmetic;
+    const { add, mul, round } = this.arithmetic;
     switch (step.kind) {
       case "bias": {
         const alongM = step.along === "m";
@@ -154,7 +153,7 @@ export interface EpiloguePlaces {
 }
 
 /**
- * One output tile. alpha = 1 multiplies nothing; with beta the value is fma(beta, c, alpha * acc); f16, bf16 and fp8 values
+ * One output tile, in the arithmetic of `epilogueKind`. alpha = 1 multiplies nothing; with beta the value is fma(beta, c, alpha * acc); f16, bf16 and fp8 values
  * of C widen exactly; the result is rounded to D's dtype last (nearest even).
  */
 export function runEpilogue(
@@ -172,13 +171,13 @@ export function runEpilogue(
   const { dtype } = dst.memory.buffer;
   const stored = (x: number): number =>
     dtype === "tf32" || dtype === "f32" ? Math.fround(x) : roundTo(dtype, x);
-  const { mul, fma } = arithmeticOf(acc.memory.buffer.dtype);
+  const { mul, fma, round } = chain.arithmetic;
   if (c !== null) requireWritten(c, box, at);
   for (let r = box.row0; r < box.row1; r++)
     for (let col = box.col0; col < box.col1; col++) {
-      const sum = values[offsetOf(acc, r, col)] ?? 0;
+      const sum = round(values[offsetOf(acc, r, col)] ?? 0);
       const scaled = alpha === 1 ? sum : mul(alpha, sum);
-      const value = c === null ? scaled : fma(beta, c.memory.data[offsetOf(c, r, col)] ?? 0, scaled);
+      const value = c === null ? scaled : fma(beta, round(c.memory.data[offsetOf(c, r, col)] ?? 0), scaled);
       out[offsetOf(dst, r, col)] = stored(chain.apply(value, dst.row + r, dst.col + col));
     }
   markWritten(dst, box);

@@ -1,0 +1,159 @@
+/** The ladders: each rung changes what the one before lacks, and shows in the text. And every field by itself does something. */
+import {
+  assemble,
+  build,
+  fileCheck,
+  hasPtxas,
+  problemOf,
+  scheduleOf,
+  targetOf,
+} from "@tilewright/conformance";
+import { defaultSchedule, defineProblem, ladderSchedules, type Problem, type Schedule } from "@tilewright/ir";
+import { describe, expect, test } from "vitest";
+import { mma } from "../src/backend.ts";
+import { ladders } from "../src/ladders.ts";
+
+const target = targetOf("sm_80");
+
+/** Chosen lines of the rungs of `hgemm`. */
+const lines: Readonly<Record<string, string>> = {
+  direct: `
+    NOT: ldmatrix
+    CHECK: loop_kt:
+    CHECK: ld.global.v4.b32
+    CHECK: st.shared.v4.b32
+    CHECK: bar.sync 0;
+    CHECK: ld.shared.b32
+    CHECK: ld.shared.u16
+    CHECK: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+    CHECK: bra loop_kt;
+    CHECK: st.global.u16`,
+  ldmatrix: `
+    CHECK: loop_kt:
+    CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%fA_0
+    CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%fB_0
+    NOT: ld.shared
+    CHECK: bra loop_kt;`,
+  swizzle: `
+    CHECK: xor.b32
+    CHECK: loop_kt:
+    CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16`,
+  multistage: `
+    CHECK: cp.async.commit_group;
+    CHECK: cp.async.commit_group;
+    CHECK: loop_kt:
+    CHECK: cp.async.wait_group 1;
+    NEXT: bar.sync 0;
+    NOT: st.shared
+    CHECK: bra loop_kt;`,
+  pipelined: `
+    CHECK: cp.async.wait_group 1;
+    CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%fA_0
+    CHECK: loop_kt:
+    CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%fA_16
+    CHECK: mma.sync.aligned
+    CHECK: cp.async.wait_group 1;
+    CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%fA_0
+    CHECK: mma.sync.aligned
+    CHECK: bra loop_kt;`,
+  spread: `
+    CHECK: loop_kt:
+    CHECK: cp.async.cg.shared.global
+    CHECK: mma.sync.aligned
+    CHECK: cp.async.cg.shared.global
+    CHECK: cp.async.commit_group;
+    CHECK: mma.sync.aligned
+    CHECK: bra loop_kt;`,
+  snake: `
+    CHECK: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%acc_28
+    NEXT: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%acc_60`,
+  stores: `
+    CHECK: bra loop_kt;
+    CHECK: cvt.rn.f16x2.f32
+    NOT: st.global.u16
+    COUNT-64: st.global.b32`,
+  raster: `
+    CHECK: %ctaid.x
+    CHECK: loop_kt:`,
+};
+
+const problemFor = (request: object, [m, n, k]: readonly [number, number, number]): Problem => {
+  const made = defineProblem({ ...request, m, n, k });
+  if (!made.ok) throw new Error("no problem");
+  return made.value;
+};
+
+describe.each(ladders.map((ladder) => [ladder.name, ladder] as const))("%s", (name, ladder) => {
+  const schedules = ladderSchedules(mma.schedule, ladder);
+  const rungs = schedules.ok
+    ? ladder.steps.map((step, i) => ({ ...step, schedule: schedules.value[i] ?? {} }))
+    : [];
+  test.each(rungs)("$name", ({ name: rung, schedule }) => {
+    const large = problemFor(ladder.request, ladder.sizes.gpu);
+    expect(mma.check(large, schedule, target)).toEqual([]);
+    const problem = problemFor(ladder.request, ladder.sizes.emulator);
+    expect(mma.check(problem, schedule, target)).toEqual([]);
+    const { kernel } = build(mma, problem, target, schedule);
+    if (name === "hgemm")
+      fileCheck(
+        build(mma, large, target, schedule).kernel.ptx,
+        lines[rung] ?? "CHECK: no lines for this rung",
+      );
+    if (hasPtxas) expect(assemble(kernel.ptx, target.arch).faults).toEqual([]);
+  });
+
+  test("each rung changes the kernel", () => {
+    const problem = problemFor(ladder.request, ladder.sizes.gpu);
+    const texts = rungs.map(({ schedule }) => build(mma, problem, target, schedule).kernel.ptx);
+    expect(new Set(texts).size).toBe(texts.length);
+  });
+});
+
+describe("every optimisation is switchable by itself", () => {
+  const problem = problemOf({ m: 4096, n: 4096, k: 4096, dtype: "f16", b: { layout: "col" } });
+  const base = defaultSchedule(mma.schedule);
+  const text = (schedule: Schedule): string => build(mma, problem, target, schedule).kernel.ptx;
+  /** A setting other than the default, for fields whose default is off. */
+  const on: Readonly<Record<string, string>> = { spread: "spread=2", drain: "drain=1", split: "split=2" };
+  const off: Readonly<Record<string, string>> = Object.fromEntries(
+    mma.schedule.fields.flatMap((field) =>
+      field.off === null ? [] : [[field.name, `${field.name}=${field.print(field.off)}`]],
+    ),
+  );
+  // A single stage has nothing to load fragments ahead from.
+  const with_: Readonly<Record<string, string>> = { stages: "stages=1 frag=1" };
+  test.each(Object.keys(off))("%s", (name) => {
+    const setting = on[name] ?? with_[name] ?? off[name] ?? "";
+    const other = scheduleOf(mma, setting);
+    expect(other[name]).not.toEqual(base[name]);
+    expect(mma.check(problem, other, target)).toEqual([]);
+    // Predicates that can be elided need a tile that may leave its matrix.
+    if (name !== "guards") expect(text(other)).not.toBe(text(base));
+    else expect(text(other)).toContain("setp");
+  });
+});
+
+test("bytes across come by ldmatrix and are taken apart, in all layouts", () => {
+  for (const a of ["row", "col"])
+    for (const b of ["row", "col"]) {
+      const problem = problemOf({
+        m: 2048,
+        n: 2048,
+        k: 2048,
+        dtype: "s8",
+        a: { layout: a },
+        b: { layout: b },
+      });
+      const { ptx } = build(mma, problem, target).kernel;
+      expect(ptx).not.toContain("ld.shared");
+      expect(ptx.includes(".trans")).toBe(a === "col" || b === "row");
+      expect(ptx.includes("prmt.b32")).toBe(a === "col" || b === "row");
+    }
+});
+
+test("the text does not depend on what was compiled before", () => {
+  const problem = problemOf({ m: 256, n: 256, k: 128, dtype: "f16" });
+  const first = build(mma, problem, target).kernel.ptx;
+  build(mma, problem, target, scheduleOf(mma, "ldmatrix=off"));
+  expect(build(mma, problem, target).kernel.ptx).toBe(first);
+});

@@ -1,0 +1,6 @@
+/** The conformance table on a real GPU: right against float64, and the bits of the emulator. Skipped where there is no sm_90 GPU. */
+import { conformanceOnGpu } from "@tilewright/conformance";
+import { wgmma } from "../src/backend.ts";
+import { dtypesServed, optionsFor } from "./support/conformance.ts";
+
+await conformanceOnGpu(wgmma, optionsFor(dtypesServed, ["TW1824", "TW1826"], { first: 3000, count: 60 }));
