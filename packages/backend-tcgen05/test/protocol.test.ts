@@ -34,8 +34,8 @@ describe("every schedule keeps the rules for all numbers of K chunks", () => {
 const harmless = {
   numbers: /^copy %part .* after what follows it$|^epilogue: (read of %sums|use)( \(2\))?, left out$/,
   order: /^copy %sA .* after what follows it$/,
-  // Tensor memory is met for once more, right after the barriers.
-  begin: /^begin: meet, left out$/,
+  // All meet twice: behind the barriers and for tensor memory; before it goes, and before a block ends.
+  begin: /^(begin|end): meet( \(2\))?, left out$/,
   later: /^(release|commit) %sums .* after what follows it$/,
   once: /^%sums empty edge of 5 arrivals$|^epilogue: arrive of %sums, left out$|^multiply: wait of %sums, left out$/,
 } as const;
@@ -54,6 +54,7 @@ describe("planted faults", () => {
     expect(rules).toEqual([1, 2, 4, 5, 7, 16, 17]);
   });
 
+  // Rule 9 needs two faults here: a meeting stands before tensor memory goes and another before blocks end.
   it("in what their lowering does: none unseen", () => {
     const { count, rules, unseen } = plant(
       bound("cta=2 acc=2 sched=clc stages=2 ahead=2"),
@@ -62,7 +63,7 @@ describe("planted faults", () => {
     );
     expect(count).toBeGreaterThan(80);
     expect(unseen.filter((name) => !harmless.numbers.test(name) && !harmless.begin.test(name))).toEqual([]);
-    expect(rules).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17]);
+    expect(rules).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 10, 17]);
   });
 
   it("in a block with one tile: none unseen", () => {

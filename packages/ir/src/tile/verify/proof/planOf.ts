@@ -79,12 +79,14 @@ function beginning(columns: number, pair: boolean): readonly Action[] {
 function ending(columns: number, pair: boolean, blocks: number, staged: boolean): readonly Action[] {
   const group = pair ? 2 : 1;
   const stored: readonly Action[] = staged ? [{ ...frame, kind: "stored" }] : [];
+  const last: readonly Action[] = blocks > 1 ? [meet] : [];
   const free: readonly Action[] = [
     { ...frame, kind: "fence", what: "tensor after" },
     { ...frame, kind: "dealloc", columns, group },
   ];
-  if (columns > 0) return [...stored, { ...frame, kind: "fence", what: "tensor before" }, meet, ...free];
-  return blocks > 1 ? [...stored, meet] : stored;
+  if (columns > 0)
+    return [...stored, { ...frame, kind: "fence", what: "tensor before" }, meet, ...free, ...last];
+  return [...stored, ...last];
 }
 
 /** Whether D goes to memory by bulk stores, which read shared memory when the roles have ended. */

@@ -232,23 +232,22 @@ function* frame(plan: Plan): Iterable<Finding> {
 /** The address of tensor memory, and its end, are handed from thread to thread like tensor memory itself. */
 function* frameFences({ begin, end, columns }: Plan): Iterable<Finding> {
   if (columns === 0) return;
-  const fenced = (list: readonly Action[], what: "tensor before" | "tensor after"): boolean => {
-    const meet = list.findLastIndex(({ kind }) => kind === "meet");
-    const at = list.findIndex((a) => a.kind === "fence" && a.what === what);
-    return at >= 0 && (what === "tensor before" ? at < meet : at > meet);
-  };
   for (const [where, list] of [
     ["begin", begin],
     ["end", end],
-  ] as const)
-    for (const what of ["tensor before", "tensor after"] as const)
-      if (!fenced(list, what))
-        yield {
-          rule: "tensorFences",
-          at: where,
-          message: `the ${where} has no fence ${what === "tensor before" ? "before" : "behind"} its meeting`,
-          hint: "tcgen05.fence on both sides of the meeting",
-        };
+  ] as const) {
+    const at = (what: "tensor before" | "tensor after"): number =>
+      list.findIndex((a) => a.kind === "fence" && a.what === what);
+    const [before, after] = [at("tensor before"), at("tensor after")];
+    if (before >= 0 && list.slice(before, Math.max(before, after)).some(({ kind }) => kind === "meet"))
+      continue;
+    yield {
+      rule: "tensorFences",
+      at: where,
+      message: `the ${where} has no meeting between two fences of tensor memory`,
+      hint: "tcgen05.fence::before_thread_sync, the meeting, tcgen05.fence::after_thread_sync",
+    };
+  }
 }
 
 /** A role in which one thread does an engine's work has nothing that whole warps execute together. */

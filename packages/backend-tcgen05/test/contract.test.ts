@@ -1,0 +1,24 @@
+/** The lowering does what the plan says that its statements stand for: what is proven of the one holds for the other. */
+import { boundProgram, plainProblem, planWords, targetOf, textWords } from "@tilewright/conformance";
+import { type DType, protocolPlan } from "@tilewright/ir";
+import { expect, it } from "vitest";
+import { tcgen05 } from "../src/index.ts";
+
+const arch = "sm_100a";
+
+it.each([
+  ["bf16", "cta=1 tile=128x128x64 acc=1 sched=tiles stages=1"],
+  ["bf16", "cta=1 tile=128x64x64 acc=2 sched=persistent stages=3 load=8"],
+  ["bf16", "cta=1 tile=128x256x64 acc=2 sched=clc stages=3 ahead=1"],
+  ["bf16", "cta=2 acc=1 sched=tiles stages=2"],
+  ["tf32", "cta=2 tile=256x128x32 acc=2 sched=persistent stages=4 early=off"],
+  ["e4m3", "cta=2 tile=256x256x128 acc=2 sched=clc stages=5 ahead=2"],
+] as const satisfies readonly (readonly [DType, string])[])("%s %s", (dtype, schedule) => {
+  const program = boundProgram(tcgen05, arch, plainProblem(1024, 512, 64 * 40, dtype), schedule);
+  const plan = protocolPlan(program);
+  const lowered = tcgen05.lower(program, targetOf(arch));
+  if (plan === null || !lowered.ok) throw new TypeError("not lowered");
+  const words = textWords(lowered.value.ptx);
+  expect(words.length).toBeGreaterThan(20);
+  expect(words).toEqual(planWords(plan));
+});
