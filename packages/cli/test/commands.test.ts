@@ -6,6 +6,7 @@ import { targets } from "@tilewright/ir";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { commands } from "../src/commands/index.ts";
 import { compiler } from "../src/compiler.ts";
+import { bankMapsSvg } from "../src/plan/svg.ts";
 import { cli, traceLines } from "./harness.ts";
 import { scratch } from "./scratch.ts";
 
@@ -83,6 +84,26 @@ describe("plan", () => {
     const [plain, padded] = [await excess("plain"), await excess("pad")];
     expect(plain).toBeGreaterThan(0);
     expect(padded).toBeLessThan(plain);
+  });
+
+  test("the maps of lanes by banks show what padding does, as text, as data and as a picture", async () => {
+    const line = "plan --arch sm_70 -m 4096 -n 4096 -k 4096 --smem";
+    const { stdout } = await cli(line);
+    expect(stdout).toContain("Bank maps");
+    expect(stdout).toMatch(/^before {2}\(.*-way conflict$/m);
+    expect(stdout).toMatch(/^ {3}0 {2}[.\w]{32} {2}[.\w]{32}$/m);
+    const [plan] = JSON.parse((await cli(`${line} --json`)).stdout).plans;
+    expect(plan.maps.map(({ after }: { after: object }) => after)).toMatchObject(
+      plan.banks.map(({ wavefronts, ideal, ways }: Record<string, number>) => ({ wavefronts, ideal, ways })),
+    );
+    const svg = bankMapsSvg(plan.maps);
+    const cells = plan.maps.reduce(
+      (sum: number, { before, after }: Record<"before" | "after", { cells: unknown[] }>) =>
+        sum + before.cells.length + after.cells.length,
+      0,
+    );
+    expect(svg.match(/<title>/g)?.length).toBe(cells);
+    expect(svg).not.toMatch(/<-/);
   });
 
   test("no backend: each one's reasons on stdout, exit code 3", async () => {

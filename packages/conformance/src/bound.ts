@@ -3,6 +3,7 @@ import {
   type Backend,
   type DType,
   defineProblem,
+  dtypes,
   formatDiagnostic,
   type Problem,
   runPasses,
@@ -11,7 +12,7 @@ import {
 } from "@tilewright/ir";
 import { targetOf } from "./random.ts";
 
-/** K-contiguous operands of one dtype, aligned for every copy. Throws where the problem is none. */
+/** K-contiguous operands of one dtype and the usual D, aligned for every copy. Throws where the problem is none. */
 export function plainProblem(m: number, n: number, k: number, dtype: DType): Problem {
   const problem = defineProblem({
     m,
@@ -19,7 +20,7 @@ export function plainProblem(m: number, n: number, k: number, dtype: DType): Pro
     k,
     a: { dtype, align: 16 },
     b: { dtype, layout: "col", align: 16 },
-    d: { dtype, align: 16 },
+    d: { dtype: dtypes[dtype].out, align: 16 },
   });
   if (!problem.ok) throw new TypeError(problem.error.map(formatDiagnostic).join("\n"));
   return problem.value;

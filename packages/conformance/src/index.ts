@@ -3,6 +3,7 @@ export { assemble, hasPtxas } from "./assemble.ts";
 export { boundProgram, plainProblem } from "./bound.ts";
 export { build, firstOf, scheduleOf } from "./build.ts";
 export { type Case, checkCase, type Oracles } from "./check.ts";
+export { planWords, textWords } from "./contract.ts";
 export { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
 export { type Fault, type Planted, planFaults, plant, programFaults } from "./faults.ts";
 export { fileCheck } from "./fileCheck.ts";

@@ -72,7 +72,14 @@ export {
   tensorMapTypes,
 } from "./launch/tensor-map.ts";
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
-export { type AccessWidth, type BankReport, bankConflicts, type WarpAccess } from "./layout/banks.ts";
+export {
+  type AccessWidth,
+  type BankCell,
+  type BankReport,
+  bankCells,
+  bankConflicts,
+  type WarpAccess,
+} from "./layout/banks.ts";
 export {
   chooseLayout,
   type LayoutChoice,

@@ -14,11 +14,15 @@ import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
+import { writeFiles } from "../files/atomic.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { text } from "../kit/flags.ts";
+import { text, toggle } from "../kit/flags.ts";
+import { bankMaps } from "../plan/bankMaps.ts";
 import { checkGpu, type Plan, planOf, verdicts } from "../plan/plan.ts";
 import { renderPlan, renderVerdicts } from "../plan/render.ts";
+import { renderBankMaps } from "../plan/renderBankMaps.ts";
+import { bankMapsSvg } from "../plan/svg.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { buildRequest, type Request } from "../request/request.ts";
 
@@ -30,6 +34,13 @@ const args = z.strictObject({
     hint: "NAME",
     group: "Planning",
   }),
+  smem: toggle(
+    "map each shared-memory access of a warp, lanes by banks, without and with its padding or swizzle",
+    {
+      group: "Planning",
+    },
+  ),
+  svg: text("draw the maps of --smem into a file", { hint: "FILE", group: "Planning" }),
 });
 type Args = z.output<typeof args>;
 
@@ -64,11 +75,34 @@ function refusal(session: Session, { problem, targets }: Request): void {
 
 function show(
   session: Session,
+  args: Args,
   plans: readonly { readonly plan: Plan; readonly artifact: Artifact }[],
 ): number {
+  const mapped = args.smem || args.svg !== undefined;
+  const shown = plans.map((entry) => ({ ...entry, maps: mapped ? bankMaps(entry.artifact.program) : [] }));
+  if (args.svg !== undefined) {
+    const data = bankMapsSvg(shown.flatMap(({ maps }) => maps));
+    const written = writeFiles(session.context.cwd, [{ path: args.svg, data }]);
+    if (!written.ok) return session.fail(written.error);
+    session.note(`wrote ${args.svg}`);
+  }
   session.result(
-    { ok: true, plans: plans.map(({ plan, artifact }) => ({ problem: artifact.problem, ...plan })) },
-    () => plans.map(({ plan, artifact }) => renderPlan(plan, artifact.problem, session.paint)).join("\n"),
+    {
+      ok: true,
+      plans: shown.map(({ plan, artifact, maps }) => ({
+        problem: artifact.problem,
+        ...plan,
+        ...(args.smem ? { maps } : {}),
+      })),
+    },
+    () =>
+      shown
+        .map(
+          ({ plan, artifact, maps }) =>
+            renderPlan(plan, artifact.problem, session.paint) +
+            (args.smem ? renderBankMaps(maps, session.paint) : ""),
+        )
+        .join("\n"),
   );
   return exitCodes.ok;
 }
@@ -83,6 +117,7 @@ function planAll(session: Session, args: Args, compiled: readonly Checked<Artifa
   if (errors.length > 0) return session.fail(errors);
   return show(
     session,
+    args,
     plans.flatMap((plan) => (plan.ok ? [plan.value] : [])),
   );
 }
@@ -100,6 +135,10 @@ the bank oracle. Registers are an estimate; everything else follows from the bou
     {
       what: "a schedule of your own, padding off",
       line: 'plan --arch sm_70 -m 4096 -n 4096 -k 4096 --schedule "smem=plain"',
+    },
+    {
+      what: "what padding or a swizzle does to the banks, as text and as a picture",
+      line: "plan --arch sm_80 -m 4096 -n 4096 -k 4096 --dtype f16 --smem --svg banks.svg",
     },
   ],
   run(session, args) {

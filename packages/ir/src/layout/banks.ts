@@ -54,3 +54,41 @@ export function bankConflicts(access: WarpAccess): BankReport {
   }
   return { wavefronts, ideal, excess: wavefronts - ideal, ways };
 }
+
+/** A lane's part of an access that falls into one bank. */
+export interface BankCell {
+  readonly lane: number;
+  readonly bank: number;
+  /** 4-byte word of shared memory. */
+  readonly word: number;
+  /** Wavefront of the access that serves it, from 0; those of one group of lanes follow those of the group before. */
+  readonly wavefront: number;
+}
+
+/**
+ * Where each lane's bytes lie: the map of lanes by banks, with the wavefront of each cell. Words of one bank are served in the order of the
+ * lanes that want them first; hardware may choose another, of the same number. Throws (a bug) on an address that is not aligned.
+ */
+export function bankCells({ width, addresses }: WarpAccess): readonly BankCell[] {
+  const words = Math.max(1, width / wordBytes);
+  const group = 32 / words;
+  const cells: BankCell[] = [];
+  let served = 0;
+  for (let first = 0; first < addresses.length; first += group) {
+    const wanted = Array.from({ length: banks }, () => new Map<number, number>());
+    addresses.slice(first, first + group).forEach((address, i) => {
+      if (address === null) return;
+      if (address % width !== 0) throw new RangeError(`address ${address} is not aligned to ${width} bytes`);
+      for (let w = 0; w < words; w++) {
+        const word = Math.floor(address / wordBytes) + w;
+        const bank = word % banks;
+        const turns = wanted[bank];
+        const turn = turns?.get(word) ?? turns?.size ?? 0;
+        turns?.set(word, turn);
+        cells.push({ lane: first + i, bank, word, wavefront: served + turn });
+      }
+    });
+    served += wanted.reduce((most, turns) => Math.max(most, turns.size), 0);
+  }
+  return cells;
+}

@@ -47,9 +47,10 @@ function ratioOf(operand: Operand, actual: number, expected: number, bound: numb
   return error === 0 ? 0 : error / bound;
 }
 
-/** Integers end at the ends of their range, NaN at 0 (PTX ISA, cvt), and so does what is expected of them: that makes no error larger. */
+/** Integers end at the ends of their range, and so does what is expected of them: that makes no error larger. */
 function withinRange(dtype: DType, expected: number): number {
   if (dtypes[dtype].kind !== "int") return expected;
+  // What a conversion makes of it (PTX ISA, cvt: NaN becomes 0).
   if (Number.isNaN(expected)) return 0;
   const [least, most] = [roundTo(dtype, Number.NEGATIVE_INFINITY), roundTo(dtype, Number.POSITIVE_INFINITY)];
   return Math.min(most, Math.max(least, expected));

@@ -1,6 +1,6 @@
 import { fc, test as property } from "@fast-check/vitest";
 import { describe, expect, test } from "vitest";
-import { type AccessWidth, bankConflicts } from "../../src/layout/banks.ts";
+import { type AccessWidth, bankCells, bankConflicts } from "../../src/layout/banks.ts";
 import { chooseLayout, rankLayouts, swizzleCandidates, type TileAccess } from "../../src/layout/choose.ts";
 import { byteOffset, isInjective, rowMajor, withPadding, withSwizzle } from "../../src/layout/layout.ts";
 
@@ -189,3 +189,26 @@ test("swizzle candidates stay within a row of banks and within the tile", () => 
   }
   expect(withSwizzle(rowMajor([2, 2]), null)).toEqual(withPadding([2, 2], 1, 0));
 });
+
+property.prop([
+  fc.constantFrom<AccessWidth>(1, 2, 4, 8, 16),
+  fc.array(fc.option(fc.integer({ min: 0, max: 511 })), { minLength: 32, maxLength: 32 }),
+])(
+  "the map of lanes by banks takes as many wavefronts as the oracle counts, and no bank serves two words in one",
+  (width, units) => {
+    const addresses = units.map((unit) => (unit === null ? null : unit * width));
+    const cells = bankCells({ width, addresses });
+    const active = addresses.filter((address) => address !== null).length;
+    expect(cells.length).toBe(active * Math.max(1, width / 4));
+    expect(new Set(cells.map((cell) => cell.wavefront)).size).toBe(
+      bankConflicts({ width, addresses }).wavefronts,
+    );
+    const served = new Map<string, number>();
+    for (const { bank, word, wavefront } of cells) {
+      const place = `${wavefront} ${bank}`;
+      expect(served.get(place) ?? word).toBe(word);
+      served.set(place, word);
+      expect(word % 32).toBe(bank);
+    }
+  },
+);

@@ -225,6 +225,7 @@ describe("faults of a lowering", () => {
       without((a) => a.kind === "stored"),
       "6",
     ],
+    ["the wait for stores at the end", staying, without((a) => a.kind === "stored" && a.stmt === null), "6"],
     ["the meeting before a store", staying, without((a) => a.kind === "gather"), "13"],
     ["the wait for matrix instructions before a release", staying, without((a) => a.kind === "drain"), "4"],
     ["the last meeting of a cluster", sharing, without((a) => a.kind === "meet" && a.stmt === null), "5"],

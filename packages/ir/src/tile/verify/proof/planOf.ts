@@ -48,7 +48,7 @@ export function planOf(program: TileProgram): Plan | null {
     rings: program.rings.map((ring) => ringPlan(ctx, ring)),
     roles: roles.map((role) => rolePlan(ctx, role)),
     begin: beginning(columns, pair),
-    end: ending(columns, pair, blocks),
+    end: ending(columns, pair, blocks, stages(program)),
     columns,
   };
 }
@@ -74,16 +74,21 @@ function beginning(columns: number, pair: boolean): readonly Action[] {
   ];
 }
 
-/** All roles of all blocks have ended before tensor memory goes, or a block that others reach into. */
-function ending(columns: number, pair: boolean, blocks: number): readonly Action[] {
+/** All stores have read shared memory; all roles of all blocks have ended before tensor memory goes, or a block that others reach into. */
+function ending(columns: number, pair: boolean, blocks: number, staged: boolean): readonly Action[] {
   const group = pair ? 2 : 1;
+  const stored: readonly Action[] = staged ? [{ ...frame, kind: "stored" }] : [];
   const free: readonly Action[] = [
     { ...frame, kind: "fence", what: "tensor after" },
     { ...frame, kind: "dealloc", columns, group },
   ];
-  if (columns > 0) return [{ ...frame, kind: "fence", what: "tensor before" }, meet, ...free];
-  return blocks > 1 ? [meet] : [];
+  if (columns > 0) return [...stored, { ...frame, kind: "fence", what: "tensor before" }, meet, ...free];
+  return blocks > 1 ? [...stored, meet] : stored;
 }
+
+/** Whether D goes to memory by bulk stores, which read shared memory when the roles have ended. */
+const stages = (program: TileProgram): boolean =>
+  [...eachStmt(program.body)].some((s) => s.kind === "epilogue" && s.via !== null);
 
 function ringPlan({ program }: Context, ring: Ring): PlanRing {
   const count = (edge: Ring["full"]): number => (edge?.kind === "mbarrier" ? edge.arrivals : 0);
@@ -112,19 +117,15 @@ function ringPlan({ program }: Context, ring: Ring): PlanRing {
 }
 
 function rolePlan(ctx: Context, role: Role): PlanRole {
-  const staged = [...eachStmt(role.body)].some((s) => s.kind === "epilogue" && s.via !== null);
   const body = stepsOf(ctx, role, role.body, []);
   return {
     name: role.name,
     warps: role.warps,
     leader: role.leader === true,
     // A non-persistent program has its tiles around the roles: the role then has the one tile of the block.
-    body: [
-      ...(body.some(({ kind }) => kind === "tiles")
-        ? body
-        : [{ kind: "tiles", visit: null, turn: 0, of: 1, body } as const]),
-      ...(staged ? [{ kind: "do", actions: [{ ...frame, kind: "stored" }] } as const] : []),
-    ],
+    body: body.some(({ kind }) => kind === "tiles")
+      ? body
+      : [{ kind: "tiles", visit: null, turn: 0, of: 1, body }],
   };
 }
 

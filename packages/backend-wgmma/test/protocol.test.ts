@@ -1,0 +1,45 @@
+/** The protocol proof on this backend's bound programs, that their text does what was proven, and the faults that the proof finds. */
+import { boundProgram, plainProblem, plant, planWords, targetOf, textWords } from "@tilewright/conformance";
+import { protocolPlan, proveProtocol } from "@tilewright/ir";
+import { describe, expect, it } from "vitest";
+import { wgmma } from "../src/index.ts";
+
+const arch = "sm_90a";
+const target = targetOf(arch);
+/** Forty K chunks: more than any ring goes round. */
+const bound = (schedule: string) =>
+  boundProgram(wgmma, arch, plainProblem(1024, 1024, 64 * 40, "bf16"), schedule);
+
+describe("proven for all numbers of K chunks, and the text is what was proven", () => {
+  it.each([
+    "tile=64x128x64 groups=1x1 stages=2 sched=tiles epi=direct",
+    "tile=64x128x64 groups=1x1 stages=1",
+    "tile=128x128x64 stages=3 peel=off regs=24/240",
+    "tile=128x256x64 stages=4",
+    "tile=128x128x64 stages=2 cluster=1x2",
+    "tile=128x128x64 stages=3 cluster=2x1 sched=tiles",
+    "tile=128x128x64 stages=2 cluster=2x2 multicast=ab sched=tiles",
+  ])("%s", (schedule) => {
+    const program = bound(schedule);
+    expect(proveProtocol(program, target)).toEqual([]);
+    const plan = protocolPlan(program);
+    const lowered = wgmma.lower(program, target);
+    if (plan === null || !lowered.ok) throw new TypeError("not lowered");
+    expect(textWords(lowered.value.ptx)).toEqual(planWords(plan));
+  });
+});
+
+/** Two copies into one slot may stand in either order. */
+const harmless = /^copy %sA .* after what follows it$/;
+
+it("planted faults, in the statements and in what lowering does: none unseen", () => {
+  const program = bound("tile=128x128x64 stages=2 cluster=2x1");
+  const statements = plant(program, target, "statements");
+  expect(statements.count).toBeGreaterThan(40);
+  expect(statements.unseen.filter((name) => !harmless.test(name))).toEqual([]);
+  expect(statements.rules).toEqual([1, 2, 4, 5, 16, 17]);
+  const actions = plant(program, target, "actions");
+  expect(actions.count).toBeGreaterThan(30);
+  expect(actions.unseen).toEqual([]);
+  expect(actions.rules).toEqual([1, 2, 3, 4, 5, 6, 8, 9, 13, 17]);
+});

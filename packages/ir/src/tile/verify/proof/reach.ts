@@ -1,0 +1,73 @@
+/** Which blocks of a cluster an action reaches, and that none of them has ended before. */
+import { Broken, ended } from "./machine.ts";
+import type { Plan, PlanRing, Reach } from "./plan.ts";
+import type { Thread } from "./thread.ts";
+
+/** Ranks of the blocks that an action of block `own` reaches. Ranks count along m first; neighbours along m are a pair. */
+export function blocksOf(
+  { cluster, pair }: Plan,
+  own: number,
+  reach: Reach,
+  ring: PlanRing | null = null,
+): readonly number[] {
+  const [m, n] = cluster;
+  const along = (axis: "m" | "n"): number[] =>
+    axis === "m"
+      ? Array.from({ length: m }, (_, i) => i + m * Math.floor(own / m))
+      : Array.from({ length: n }, (_, i) => (own % m) + m * i);
+  switch (reach) {
+    case "own":
+      return [own];
+    case "leader":
+      return [pair ? own - (own % 2) : own];
+    case "pair":
+      return pair ? [own - (own % 2), own - (own % 2) + 1] : [own];
+    case "m":
+    case "n":
+      return along(reach);
+    case "peers":
+      return [...new Set([own, ...(ring?.shared ?? []).flatMap(along)])];
+  }
+}
+
+/** A step of a thread in another block that reached into this one. */
+export interface Reached {
+  readonly block: number;
+  readonly who: string;
+  readonly thread: number;
+  readonly step: number;
+}
+
+const hint = "let all blocks of the cluster meet before they end";
+
+/** When all threads have ended: each knew that nobody would reach into its block any more, and its tensor memory is free. */
+export function checkEnds(plan: Plan, threads: readonly Thread[], reached: readonly Reached[]): void {
+  const blocks = plan.cluster[0] * plan.cluster[1];
+  const issued = threads.flatMap((thread) => thread.issued);
+  for (const thread of threads) {
+    const { block, clock, label } = thread;
+    for (const each of reached)
+      if (each.block === block && (clock[each.thread] ?? 0) < each.step)
+        throw new Broken(
+          "exits",
+          label,
+          `may end before ${each.who} reaches into it for the last time`,
+          hint,
+        );
+    for (const { block: where, access } of issued)
+      if (blocks > 1 && where === block && !ended(access, clock))
+        throw new Broken(
+          "exits",
+          label,
+          `may end before the matrix instructions of ${access.who} have read its memory for chunk ${access.chunk}`,
+          hint,
+        );
+    if (thread.columns !== null)
+      throw new Broken(
+        "tensorMemory",
+        label,
+        "ends with its tensor memory allocated",
+        "free it in the warp that allocated it",
+      );
+  }
+}

@@ -1,0 +1,306 @@
+/** A role in one block: where it stands, and the rules that it can keep or break by itself. */
+import { type Access, type Actor, Broken, type End } from "./machine.ts";
+import type { Action, PlanRing, PlanRole } from "./plan.ts";
+
+/** What a matrix instruction reads or writes, in one block. */
+export interface Engine {
+  readonly block: number;
+  readonly access: Access;
+  readonly writes: boolean;
+}
+
+/** Where a role stands in a ring, as producer and as consumer. */
+interface Place {
+  readonly filling: Set<number>;
+  readonly reading: Set<number>;
+  /** Of the chunks being read, those that have been. */
+  readonly seen: Set<number>;
+  readonly highest: { fill: number; read: number };
+  last: number;
+}
+
+export interface Thread extends Actor {
+  readonly role: PlanRole;
+  readonly values: Map<string, number>;
+  /** K chunks of the tile at hand, and of those before it. */
+  count: number;
+  before: number;
+  /** Since the last wait a fence has made tensor memory usable. */
+  fencedAfter: boolean;
+  /** Loads from tensor memory since the last fence before. */
+  unfenced: boolean;
+  /** Chunks of each ring between acquire and commit, and between wait and release; the last one opened. */
+  readonly places: Map<string, Place>;
+  /** Reads whose end is still to come, by what ends them. */
+  loads: { readonly ends: End[] }[];
+  matrix: { readonly ring: PlanRing; readonly chunk: number; readonly ends: End[] }[];
+  /** Every matrix instruction that accumulates in tensor memory, and the commits, each of which tracks all before it. */
+  readonly issued: Engine[];
+  readonly commits: End[];
+  /** An answer was read, and no async-proxy fence followed. */
+  unproxied: boolean;
+  /** Staging tiles: what has been done since they were written. */
+  readonly staging: Map<string, { fenced: boolean; met: boolean; stored: boolean; read: boolean }>;
+  /** Tensor memory of the block. */
+  columns: { readonly columns: number; readonly group: 1 | 2 } | null;
+}
+
+/** A role that has done nothing yet. */
+export const newThread = (
+  index: number,
+  block: number,
+  label: string,
+  role: PlanRole,
+  clockSize: number,
+): Thread => ({
+  index,
+  block,
+  role,
+  label,
+  clock: new Int32Array(clockSize),
+  values: new Map(),
+  count: 0,
+  before: 0,
+  fencedAfter: true,
+  unfenced: false,
+  places: new Map(),
+  loads: [],
+  matrix: [],
+  issued: [],
+  commits: [],
+  unproxied: false,
+  staging: new Map(),
+  columns: null,
+});
+
+/** A chunk as messages say it. */
+export function chunkName(chunk: number, ring: PlanRing): string {
+  return `chunk ${chunk} of %${ring.name}`;
+}
+
+/** The role comes to a statement of a ring. */
+export function mark(
+  thread: Thread,
+  ring: PlanRing,
+  chunk: number,
+  event: Extract<Action, { kind: "mark" }>["event"],
+): void {
+  const place = thread.places.get(ring.name) ?? {
+    filling: new Set(),
+    reading: new Set(),
+    seen: new Set(),
+    highest: { fill: -1, read: -1 },
+    last: -1,
+  };
+  thread.places.set(ring.name, place);
+  const name = chunkName(chunk, ring);
+  const broken = (what: string): never => {
+    throw new Broken(
+      "order",
+      thread.label,
+      what,
+      "each chunk once, in order: acquire, fill, commit; wait, read, release",
+    );
+  };
+  const side = event === "acquire" || event === "commit" ? "fill" : "read";
+  const open = side === "fill" ? place.filling : place.reading;
+  if (event === "acquire" || event === "wait") {
+    if (chunk <= place.highest[side]) broken(`comes to ${event} ${name} behind chunk ${place.highest[side]}`);
+    place.highest[side] = chunk;
+    open.add(chunk);
+    place.last = chunk;
+    return;
+  }
+  if (!open.delete(chunk))
+    broken(`${event}s ${name}, which it did not ${event === "commit" ? "acquire" : "wait for"}`);
+  if (event === "release" && !place.seen.delete(chunk)) broken(`releases ${name} without having read it`);
+}
+
+/** Slots are filled between acquire and commit, and read between wait and release. */
+export function within(thread: Thread, ring: PlanRing, chunk: number, what: "fill" | "read"): void {
+  const place = thread.places.get(ring.name);
+  const open = what === "fill" ? place?.filling : place?.reading;
+  if (open?.has(chunk) !== true)
+    throw new Broken(
+      "order",
+      thread.label,
+      `${what}s ${chunkName(chunk, ring)} outside ${what === "fill" ? "acquire and commit" : "wait and release"}`,
+      "each chunk once, in order: acquire, fill, commit; wait, read, release",
+    );
+  if (what === "read") place?.seen.add(chunk);
+}
+
+export function fence(thread: Thread, what: "tensor after" | "tensor before" | "async" | "init"): void {
+  switch (what) {
+    case "tensor after":
+      thread.fencedAfter = true;
+      return;
+    case "tensor before":
+      thread.unfenced = false;
+      return;
+    case "async":
+      thread.unproxied = false;
+      for (const state of thread.staging.values()) state.fenced = true;
+      return;
+    case "init":
+  }
+}
+
+export function tensorUse(thread: Thread, what: string): void {
+  if (!thread.fencedAfter)
+    throw new Broken(
+      "tensorFences",
+      thread.label,
+      `${what} without tcgen05.fence::after_thread_sync behind its last wait`,
+      "fence between the wait and tensor memory",
+    );
+  if (thread.columns === null)
+    throw new Broken(
+      "tensorMemory",
+      thread.label,
+      `${what} without tensor memory`,
+      "allocate it before the roles begin",
+    );
+}
+
+/** A staging tile: written by all, fenced by all, met, stored by one, read by the engine, met, written again. */
+export function stage(
+  thread: Thread,
+  action: Extract<Action, { kind: "stage" | "store" | "stored" | "gather" }>,
+): void {
+  switch (action.kind) {
+    case "gather":
+      for (const state of thread.staging.values()) state.met = true;
+      return;
+    case "stored":
+      for (const state of thread.staging.values())
+        if (state.stored) {
+          state.read = true;
+          state.met = false;
+        }
+      return;
+    case "stage": {
+      const old = thread.staging.get(action.buffer);
+      if (old?.stored === true && !old.read)
+        throw new Broken(
+          "proxies",
+          thread.label,
+          `writes %${action.buffer} again while the store before may still read it`,
+          "wait until the stores have read (cp.async.bulk.wait_group.read)",
+        );
+      if (old?.stored === true && !old.met)
+        throw new Broken(
+          "convergence",
+          thread.label,
+          `writes %${action.buffer} again before its threads have met the one that waited for the store`,
+          "meet behind the wait",
+        );
+      if (old !== undefined && !old.stored) unstored(thread, action.buffer);
+      thread.staging.set(action.buffer, { fenced: false, met: false, stored: false, read: false });
+      return;
+    }
+    case "store": {
+      const state = thread.staging.get(action.buffer);
+      if (state === undefined || state.stored)
+        throw new Broken(
+          "order",
+          thread.label,
+          `stores %${action.buffer}, which nobody has written since the store before`,
+          "write, fence, meet, store",
+        );
+      if (!state.fenced)
+        throw new Broken(
+          "proxies",
+          thread.label,
+          `stores %${action.buffer} by the async proxy without a fence behind its threads' writes`,
+          "fence.proxy.async by every writing thread",
+        );
+      if (!state.met)
+        throw new Broken(
+          "convergence",
+          thread.label,
+          `stores %${action.buffer} before its threads have met`,
+          "meet between the writes and the store",
+        );
+      state.stored = true;
+      state.met = false;
+    }
+  }
+}
+
+function unstored(thread: Thread, buffer: string): never {
+  throw new Broken(
+    "order",
+    thread.label,
+    `has written %${buffer} and never stored it`,
+    "write, fence, meet, store",
+  );
+}
+
+/** A role that ends has waited for its own loads and stores, and leaves no chunk open. */
+export function openEnds(thread: Thread): void {
+  for (const [name, { filling, reading }] of thread.places)
+    for (const [open, verb] of [
+      [filling, "commit"],
+      [reading, "release"],
+    ] as const)
+      for (const chunk of open)
+        throw new Broken(
+          "order",
+          thread.label,
+          `ends without having ${verb === "commit" ? "committed" : "released"} chunk ${chunk} of %${name}`,
+          `${verb} every chunk once`,
+        );
+  if (thread.loads.length > 0)
+    throw new Broken(
+      "tensorFences",
+      thread.label,
+      "ends while its loads from tensor memory are under way",
+      "wait for the loads",
+    );
+  for (const [name, { stored, read }] of thread.staging)
+    if (!stored) unstored(thread, name);
+    else if (!read)
+      throw new Broken(
+        "proxies",
+        thread.label,
+        `ends while a store may still read %${name}`,
+        "wait until the stores have read before the block ends",
+      );
+}
+
+/** Nothing of the role is under way that whoever waits for its arrival could meet. */
+export function handOver(thread: Thread, what: string): void {
+  if (thread.unfenced)
+    throw new Broken(
+      "tensorFences",
+      thread.label,
+      `arrives for ${what} without tcgen05.fence::before_thread_sync behind its loads from tensor memory`,
+      "fence before the arrival",
+    );
+  if (thread.loads.length > 0)
+    throw new Broken(
+      "tensorFences",
+      thread.label,
+      `arrives for ${what} while its loads from tensor memory are under way`,
+      "wait for the loads before the arrival",
+    );
+  if (thread.unproxied)
+    throw new Broken(
+      "proxies",
+      thread.label,
+      `gives back ${what}, whose slot it has read, without an async-proxy fence: the next answer may overtake the read`,
+      "fence.proxy.async before the arrival",
+    );
+}
+
+/** Registers are read. */
+export function useLoaded(thread: Thread): void {
+  if (thread.loads.length > 0)
+    throw new Broken(
+      "tensorFences",
+      thread.label,
+      "uses registers while the loads into them are under way",
+      "wait for the loads first",
+    );
+}
