@@ -1,4 +1,4 @@
-// Installs the packages as npm would publish them into an empty folder, and uses them there on the user's Node:
+// Installs the packages as npm would publish them into an empty folder, and uses them there on the user's Node and on 20, 22 and 24:
 // what works only inside the workspace (undeclared dependencies, files left out of a package, newer Node) fails here.
 // Needs the build; run by .ci/run after `npm test`. The last line is `N passed, N failed`.
 
@@ -8,10 +8,14 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { root, systemNode } from "./lib/workspace.mjs";
 
-const node = systemNode();
-const env = { ...process.env, PATH: `${dirname(node)}:${process.env.PATH}` };
+/** Majors of Node that the packages are used on, besides the user's own: the floor, and what is maintained. */
+const MAJORS = [20, 22, 24];
+
 const scratch = mkdtempSync(join(tmpdir(), "tilewright-smoke-"));
 const project = join(scratch, "project");
+const own = systemNode();
+/** For npm, which is to run on the user's Node. */
+const env = { ...process.env, PATH: `${dirname(own)}:${process.env.PATH}` };
 
 /** What npm would publish. @type {{ name: string, private?: boolean, dependencies?: Record<string, string> }[]} */
 const manifests = readdirSync(join(root, "packages"))
@@ -20,6 +24,7 @@ const manifests = readdirSync(join(root, "packages"))
 
 let passed = 0;
 let failed = 0;
+let skipped = 0;
 
 /** @param {string} name @param {() => void} body throws when the check fails */
 function check(name, body) {
@@ -33,11 +38,45 @@ function check(name, body) {
   }
 }
 
-/** Runs Node in the project and returns its stdout; anything on stderr or another exit code is an error. @param {string[]} args */
-function run(...args) {
-  const { status, stdout, stderr } = spawnSync(node, args, { cwd: project, env, encoding: "utf8" });
+/**
+ * Runs Node in the project and returns its stdout; anything but exit code 0 is an error.
+ * @param {string} node @param {string[]} args
+ */
+function run(node, ...args) {
+  const paths = { ...process.env, PATH: `${dirname(node)}:${process.env.PATH}` };
+  const { status, stdout, stderr } = spawnSync(node, args, { cwd: project, env: paths, encoding: "utf8" });
   if (status !== 0) throw new Error(`exit code ${status}\n${stdout}${stderr}`);
   return stdout;
+}
+
+/** @param {string} node its version: `v20.20.2` */
+const versionOf = (node) => execFileSync(node, ["--version"], { encoding: "utf8" }).trim();
+
+/**
+ * The Nodes to try: the user's, and one of each major, from the npm registry where it is not the user's already.
+ * What cannot be had is said and left out. @returns {string[]} paths
+ */
+function nodes() {
+  const found = [own];
+  for (const major of MAJORS) {
+    if (versionOf(own).startsWith(`v${major}.`)) continue;
+    const folder = join(scratch, `node-${major}`);
+    const name = `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`;
+    mkdirSync(folder);
+    writeFileSync(join(folder, "package.json"), '{"private":true}');
+    const got = spawnSync(
+      "npm",
+      ["install", `${name}@${major}`, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
+      { cwd: folder, env, encoding: "utf8", shell: process.platform === "win32", timeout: 120_000 },
+    );
+    const node = join(folder, "node_modules", name, "bin", "node");
+    if (got.status === 0 && spawnSync(node, ["--version"]).status === 0) found.push(node);
+    else {
+      skipped += 1;
+      console.log(`skipped: Node ${major}, which the npm registry did not give (${name}@${major})`);
+    }
+  }
+  return found;
 }
 
 /** @param {unknown} holds @param {string} text */
@@ -45,10 +84,57 @@ function expect(holds, text) {
   if (!holds) throw new Error(text);
 }
 
-try {
-  console.log(
-    `smoke test of the packed packages on Node ${execFileSync(node, ["--version"], { encoding: "utf8" }).trim()}`,
+/** All that the packages are used for, on one Node. @param {string} node */
+function useOn(node) {
+  const version = versionOf(node);
+  for (const { name } of manifests) {
+    check(`${version}: import ${name}`, () => {
+      const count = run(
+        node,
+        "--input-type=module",
+        "-e",
+        `console.log(Object.keys(await import("${name}")).length)`,
+      );
+      expect(Number(count) > 0, "exports nothing");
+    });
+  }
+  const bin = "node_modules/tilewright/dist/bin.js";
+  const size = ["-m", "33", "-n", "17", "-k", "9", "--dtype", "f32"];
+  check(`${version}: tilewright --version`, () =>
+    expect(/^\D*\d+\.\d+\.\d+/.test(run(node, bin, "--version")), "no version"),
   );
+  check(`${version}: tilewright targets --json`, () =>
+    expect(run(node, bin, "targets", "--json").includes("sm_70"), "no sm_70"),
+  );
+  check(`${version}: tilewright run, on the emulator`, () => {
+    const text = run(node, bin, "run", "--arch", "sm_70", ...size, "--device", "emulator", "--json");
+    const result = JSON.parse(text);
+    expect(result.ok === true && result.error.boundRatio <= 1 && result.hazards.length === 0, text);
+  });
+  check(`${version}: a kernel library, and its launcher on the emulator`, () => {
+    run(node, bin, "compile", "--library", "library", "--arch", "sm_70", ...size);
+    writeFileSync(join(project, "launch.mjs"), LAUNCH);
+    expect(run(node, "launch.mjs") === "27\n", "wrong numbers");
+  });
+}
+
+/** D of ones (A) and threes (B), through the generated module: 9 x 3 everywhere. */
+const LAUNCH = `
+import { openDevice } from "@tilewright/runtime";
+import { gemm, open } from "./library/kernels.js";
+const must = (result) => { if (!result.ok) throw new Error(JSON.stringify(result.error)); return result.value; };
+const device = must(await openDevice({ kind: "emulator", arch: "sm_70" }));
+const upload = (length, value) => {
+  const buffer = must(device.alloc(4 * length));
+  must(buffer.write(new Uint8Array(new Float32Array(length).fill(value).buffer)));
+  return buffer;
+};
+const [a, b, d] = [upload(33 * 9, 1), upload(9 * 17, 3), must(device.alloc(4 * 33 * 17))];
+must(gemm(must(open(device)), { m: 33, n: 17, k: 9 }, { a, b, d }));
+console.log([...new Set(new Float32Array(must(d.read()).buffer))].join(" "));
+`;
+
+try {
   mkdirSync(project);
   const packed = execFileSync(
     "npm",
@@ -77,38 +163,7 @@ try {
       stdio: "pipe",
     });
   });
-  for (const { name } of manifests) {
-    check(`import ${name}`, () => {
-      const count = run(
-        "--input-type=module",
-        "-e",
-        `console.log(Object.keys(await import("${name}")).length)`,
-      );
-      expect(Number(count) > 0, "exports nothing");
-    });
-  }
-  const bin = "node_modules/tilewright/dist/bin.js";
-  check("tilewright --version", () => expect(/^\D*\d+\.\d+\.\d+/.test(run(bin, "--version")), "no version"));
-  check("tilewright targets --json", () =>
-    expect(run(bin, "targets", "--json").includes("sm_70"), "no sm_70"),
-  );
-  check("tilewright run, on the emulator", () => {
-    const size = ["-m", "33", "-n", "17", "-k", "9"];
-    const text = run(
-      bin,
-      "run",
-      "--arch",
-      "sm_70",
-      ...size,
-      "--dtype",
-      "f32",
-      "--device",
-      "emulator",
-      "--json",
-    );
-    const result = JSON.parse(text);
-    expect(result.ok === true && result.error.boundRatio <= 1 && result.hazards.length === 0, text);
-  });
+  for (const node of nodes()) useOn(node);
 } catch (error) {
   failed += 1;
   console.log(`FAILED: preparation\n${error instanceof Error ? error.message : error}`);
@@ -116,5 +171,5 @@ try {
   rmSync(scratch, { recursive: true, force: true });
 }
 
-console.log(`${passed} passed, ${failed} failed`);
+console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
 process.exitCode = failed > 0 ? 1 : 0;

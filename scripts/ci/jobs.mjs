@@ -56,7 +56,7 @@ function summary(text) {
 /** @type {Readonly<Record<string, Job>>} */
 export const JOBS = {
   check: {
-    about: "all that `npm test` checks, then the packed packages on your own Node",
+    about: "all that `npm test` checks, then the packed packages on your own Node and on 20, 22 and 24",
     perArch: false,
     run: () => show(join(root, ".ci/run")),
   },
@@ -116,5 +116,10 @@ export const JOBS = {
     about: "the portable bundle for GPU machines, with its self-test",
     perArch: false,
     run: () => show(toolNode(), join(root, "scripts/bundle.mjs")),
+  },
+  docs: {
+    about: "the site of documentation, in out/docs",
+    perArch: false,
+    run: () => show(toolNode(), join(root, "scripts/docs.mjs")),
   },
 };

@@ -23,7 +23,7 @@ const PRODUCTS = 2048;
  * Good kernels run into the board's power limit, so that SMs which have nothing to do in the last round leave clock to the others: this share of a
  * round that is not full costs nothing.
  */
-const SHARED_POWER = 0.5;
+const SHARED_POWER = 0.25;
 
 /** A microsecond per thousand cycles at the clock that a full load leaves, and the epilogue's microseconds, by tile. */
 interface Fit {
@@ -33,13 +33,13 @@ interface Fit {
 
 /** By tile and warpgroups: `128x256/2`. Of others the nearest accumulator count counts. */
 const fits: Readonly<Record<string, Fit>> = {
-  "128x256": { perKilocycle: 0.611, perTile: 1.2 },
-  "128x320": { perKilocycle: 0.598, perTile: 1.9 },
-  "256x192": { perKilocycle: 0.594, perTile: 1.9 },
-  "128x224": { perKilocycle: 0.611, perTile: 1.3 },
-  "128x192": { perKilocycle: 0.614, perTile: 1.2 },
-  "128x128": { perKilocycle: 0.649, perTile: 0.4 },
-  "64x128": { perKilocycle: 0.858, perTile: 0 },
+  "128x256": { perKilocycle: 0.62, perTile: 1.18 },
+  "128x320": { perKilocycle: 0.611, perTile: 1.71 },
+  "256x192": { perKilocycle: 0.607, perTile: 1.74 },
+  "128x224": { perKilocycle: 0.629, perTile: 1.19 },
+  "128x192": { perKilocycle: 0.631, perTile: 1.09 },
+  "128x128": { perKilocycle: 0.653, perTile: 0.58 },
+  "64x128": { perKilocycle: 0.8, perTile: 0 },
 };
 
 /** Smaller tiles read more shared memory a product; below 64 columns the pipes wait for it. */

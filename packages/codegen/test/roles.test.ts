@@ -51,7 +51,10 @@ const engine: Engine = {
   frame: {},
 };
 
-function lower(edits: readonly (readonly [string, string])[] = []): LoweredKernel | string {
+function lower(
+  edits: readonly (readonly [string, string])[] = [],
+  by: Engine = engine,
+): LoweredKernel | string {
   const target = findTarget("sm_90a");
   if (!target.ok) throw new Error("sm_90a is a target");
   let text = TEXT;
@@ -61,12 +64,12 @@ function lower(edits: readonly (readonly [string, string])[] = []): LoweredKerne
   }
   const program = parseProgram(text);
   if (!program.ok) throw new Error(JSON.stringify(program.error));
-  const lowered = lowerWith(engine, program.value, target.value);
+  const lowered = lowerWith(by, program.value, target.value);
   return lowered.ok ? lowered.value : lowered.error.map((d) => `${d.code} ${d.at}: ${d.message}`).join("\n");
 }
 
-function kernel(edits: readonly (readonly [string, string])[] = []): LoweredKernel {
-  const made = lower(edits);
+function kernel(edits: readonly (readonly [string, string])[] = [], by: Engine = engine): LoweredKernel {
+  const made = lower(edits, by);
   if (typeof made === "string") throw new Error(made);
   return made;
 }
@@ -127,13 +130,42 @@ describe("roles and bulk copies", () => {
   test("bulk stores wait for the threads, and the threads for the last stores", () => {
     const order = [
       "cp.async.bulk.wait_group.read 0",
-      "st.shared",
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16",
       "fence.proxy.async.shared::cta",
       "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
       "cp.async.bulk.commit_group",
     ].map((what) => ptx.indexOf(what));
     expect(order).toEqual([...order].sort((a, b) => a - b));
     expect(order[0]).toBeGreaterThan(0);
+  });
+
+  test("16-bit fragments go by stmatrix, four matrices each; others by the threads' own stores", () => {
+    // 32 accumulators of a thread are 16 words.
+    expect(count(ptx, /stmatrix/g)).toBe(4);
+    expect(ptx).not.toContain("st.shared");
+    const wide = kernel([
+      ["d=bf16:row:64:16", "d=f32:row:64:16"],
+      ["global %D bf16", "global %D f32"],
+      ["shared %sD bf16[64, 64] layout (64,64):(64,1)", "shared %sD f32[64, 32] layout (64,32):(32,1)"],
+    ]).ptx;
+    expect(wide).not.toContain("stmatrix");
+    expect(count(wide, /st\.shared\.v2\.f32/g)).toBe(16);
+    expect(count(wide, /bulk_group \[/g)).toBe(2);
+  });
+
+  test("the tile's divisions stand where the engine puts them, or before the epilogue", () => {
+    const raster: readonly (readonly [string, string])[] = [
+      ["%nt < 1", "%nt < 3"],
+      ["n=64", "n=192"],
+      ["col:256:16 d=bf16:row:64", "col:256:16 d=bf16:row:192"],
+      ["%B bf16[256, 64] layout (256,64)", "%B bf16[256, 192] layout (256,192)"],
+      ["%D bf16[200, 64] layout (200,64):(64,1)", "%D bf16[200, 192] layout (200,192):(192,1)"],
+    ];
+    const math = (text: string): string => text.slice(0, text.indexOf("elect.sync"));
+    const at = (text: string): boolean =>
+      math(text).indexOf("div.u32") < math(text).indexOf("mbarrier.try_wait");
+    expect(at(kernel(raster).ptx)).toBe(true);
+    expect(at(kernel(raster, { ...engine, lateTiles: true }).ptx)).toBe(false);
   });
 
   test("register budgets become setmaxnreg, for whole warpgroups and with the launch that ptxas needs to follow them", () => {

@@ -6,7 +6,7 @@ import { formatDiagnostic } from "@tilewright/ir";
 import { afterAll, expect, test } from "vitest";
 import { openIsolatedBench } from "../src/isolation/isolated.ts";
 import { measureSurvivors } from "../src/timing/open.ts";
-import type { BenchCandidate, BenchJob } from "../src/timing/session.ts";
+import type { BenchCandidate, BenchJob } from "../src/timing/outcome.ts";
 import { gemmArtifact } from "./artifact.ts";
 import { must } from "./device-conformance.ts";
 import { gemmPtx } from "./kernels.ts";

@@ -16,6 +16,7 @@ import {
 } from "@tilewright/ptx";
 import { type TensorMemory, tensorColumns } from "../memory/tensor-memory.ts";
 import { bitsOfKind, decodeRow, type Packing } from "../numerics/decode-rows.ts";
+import { type DotUnit, largestTile } from "../numerics/dot-unit.ts";
 import { decodeFloat, fromF16, toF16 } from "../numerics/floats.ts";
 import { rowDot, rowUnit, rowWord, type ScaleFactors, tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
 import { asyncStepOf, type TensorKind } from "../numerics/tensorcore.ts";
@@ -83,6 +84,7 @@ const aIntegers = new Int16Array(128 * 32);
 const bIntegers = new Int16Array((256 + 64) * 32);
 const accumulators = new Float32Array(128 * 256);
 const accumulatorWords = new Int32Array(accumulators.buffer);
+const none = new Int32Array(0);
 /** B of two blocks, 32 bytes a row. */
 const operandBytes = new Uint8Array(2 * 256 * 32);
 const tensorRows = new Int32Array(128 * tensorOperandColumns);
@@ -255,9 +257,24 @@ function scalesOf(
   };
 }
 
-/** Not `set` of a part: that makes an object for every row. */
-function moveRow(from: Int32Array, at: number, to: Int32Array, place: number, count: number): void {
-  for (let i = 0; i < count; i++) to[place + i] = from[at + i] as number;
+const unitRows = new WeakMap<DotUnit, Map<number, readonly Int32Array[]>>();
+
+/** Views of the unit's rows of `n` accumulators: made once, since a product of 128 rows takes no longer than making them. */
+function rowsOfUnit(unit: DotUnit, n: number): readonly Int32Array[] {
+  let byWidth = unitRows.get(unit);
+  if (byWidth === undefined) {
+    byWidth = new Map();
+    unitRows.set(unit, byWidth);
+  }
+  let rows = byWidth.get(n);
+  if (rows === undefined) {
+    rows = Array.from({ length: largestTile.m }, (_, row) => {
+      const at = rowWord + row * n;
+      return unit.words.subarray(at, at + n);
+    });
+    byWidth.set(n, rows);
+  }
+  return rows;
 }
 
 /** Accumulators of a part into the scratch. */
@@ -273,7 +290,7 @@ function loadD(product: Product, { memory }: BlockShare, part: number, width: nu
     if (descriptor.d === "f16")
       for (let i = 0; i < width; i++)
         accumulators[row * width + i] = fromF16((memory.words[at + i] as number) & 0xffff);
-    else moveRow(memory.words, at, accumulatorWords, row * width, width);
+    else accumulatorWords.set(memory.words.subarray(at, at + width), row * width);
   }
   if (scaleD !== 0) {
     const factor = 2 ** -scaleD;
@@ -290,7 +307,7 @@ function storeD(product: Product, { memory, disabled }: BlockShare, part: number
     const at = lane * tensorColumns + column;
     if (descriptor.d === "f16")
       for (let i = 0; i < width; i++) memory.words[at + i] = toF16(accumulators[row * width + i] as number);
-    else moveRow(accumulatorWords, row * width, memory.words, at, width);
+    else memory.words.set(accumulatorWords.subarray(row * width, row * width + width), at);
   }
 }
 
@@ -321,17 +338,16 @@ function runDirectly(machine: Machine, product: Product): boolean {
     });
     return operandBytes.subarray(0, shares.length * rows);
   };
-  const { words } = unit;
+  const unitRow = rowsOfUnit(unit, n);
   shares.forEach((share, s) => {
     const pieces = share.a;
     if (pieces === null) return;
     const { memory, block, disabled } = share;
-    const eachRow = (move: (at: number, place: number) => void): void => {
+    const lanes = memory.lanes(product.column, n);
+    if (accumulate)
       for (let row = 0; row < layout.rows; row++)
-        move(laneOfRow(product, row, 0) * tensorColumns + product.column, rowWord + row * n);
-    };
-    if (accumulate) eachRow((at, place) => moveRow(memory.words, at, words, place, n));
-    else words.fill(0, rowWord, rowWord + layout.rows * n);
+        unitRow[row]?.set(lanes[laneOfRow(product, row, 0)] ?? none);
+    else unit.words.fill(0, rowWord, rowWord + layout.rows * n);
     rowDot(
       unit,
       step,
@@ -339,11 +355,11 @@ function runDirectly(machine: Machine, product: Product): boolean {
       { bytes: () => sharedRows(machine, product, block, pieces, aShape, a, "A"), negated: negateA },
       s === 0 ? { bytes: bytesOfB, negated: negateB } : null,
     );
-    eachRow((at, place) => {
-      const lane = Math.floor(at / tensorColumns);
+    for (let row = 0; row < layout.rows; row++) {
+      const lane = laneOfRow(product, row, 0);
       if (disabled === null || (((disabled[lane >> 5] as number) >>> (lane & 31)) & 1) === 0)
-        moveRow(words, place, memory.words, at, n);
-    });
+        lanes[lane]?.set(unitRow[row] ?? none);
+    }
   });
   return true;
 }

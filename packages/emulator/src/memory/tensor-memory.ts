@@ -78,6 +78,8 @@ export class TensorMemory {
     this.#written.length,
   ).fill([]);
 
+  readonly #lanes = new Map<number, readonly Int32Array[]>();
+
   constructor(block: Block) {
     this.block = block;
   }
@@ -110,6 +112,20 @@ export class TensorMemory {
     const { column, columns } = allocation;
     this.allocations.splice(this.allocations.indexOf(allocation), 1);
     this.#owner.fill(null, column / columnUnit, (column + columns) / columnUnit);
+  }
+
+  /** Views of columns [column, column + columns) of all lanes, kept: products come back to the same accumulators. */
+  lanes(column: number, columns: number): readonly Int32Array[] {
+    const key = column * 1024 + columns;
+    let views = this.#lanes.get(key);
+    if (views === undefined) {
+      views = Array.from({ length: tensorLanes }, (_, lane) => {
+        const at = lane * tensorColumns + column;
+        return this.words.subarray(at, at + columns);
+      });
+      this.#lanes.set(key, views);
+    }
+    return views;
   }
 
   /** The allocation that holds a column. */

@@ -6,7 +6,8 @@ import { fail } from "../diagnostics.ts";
 import type { DriverSource } from "../doctor.ts";
 import { runGemm } from "../gemm.ts";
 import { openBenchSession } from "../timing/open.ts";
-import type { BenchSession, BenchStage } from "../timing/session.ts";
+import type { BenchStage } from "../timing/outcome.ts";
+import type { BenchSession } from "../timing/session.ts";
 import type { IsolatedArgument, IsolatedLaunch, IsolatedLaunchResult, JobKind, Jobs } from "./protocol.ts";
 
 /** What the worker works with. */

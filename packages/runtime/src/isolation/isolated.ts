@@ -8,8 +8,8 @@ import { disposeSymbol } from "../dispose.ts";
 import type { GemmArtifact, GemmInputs, GemmOptions, GemmResult } from "../gemm.ts";
 import { deviceOperands } from "../operands.ts";
 import { type Bench, type BenchFailure, culpritOf } from "../timing/open.ts";
+import type { BenchJob, BenchOutcome, BenchStage } from "../timing/outcome.ts";
 import { benchReplays } from "../timing/replay.ts";
-import type { BenchJob, BenchOutcome, BenchStage } from "../timing/session.ts";
 import { type Loss, WorkerProcess } from "./process.ts";
 import type {
   IsolatedLaunch,

@@ -9,7 +9,7 @@ import { openCudaDevice } from "../cuda/device.ts";
 import { openKoffiDriver } from "../cuda/koffi.ts";
 import { fail } from "../diagnostics.ts";
 import type { DriverSource } from "../doctor.ts";
-import type { BenchStage } from "../timing/session.ts";
+import type { BenchStage } from "../timing/outcome.ts";
 import { handlers, type Workplace } from "./handlers.ts";
 import type { Answer, Question, StageNews, WorkerDevice, WorkerGreeting } from "./protocol.ts";
 

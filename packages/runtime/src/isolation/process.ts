@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Checked } from "@tilewright/ir";
 import { fail } from "../diagnostics.ts";
-import type { BenchStage } from "../timing/session.ts";
+import type { BenchStage } from "../timing/outcome.ts";
 import type { Answer, Question, StageNews } from "./protocol.ts";
 
 /** From the sources, from dist, and from the bundle, where tests lie a folder deeper. */

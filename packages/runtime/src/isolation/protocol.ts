@@ -3,7 +3,7 @@ import type { Checked, TensorMapSpec } from "@tilewright/ir";
 import type { ModuleCacheOptions } from "../cache/modules.ts";
 import type { Dim3 } from "../device.ts";
 import type { GemmArtifact, GemmInputs, GemmOptions, GemmResult } from "../gemm.ts";
-import type { BenchJob, BenchOutcome, BenchStage } from "../timing/session.ts";
+import type { BenchJob, BenchOutcome, BenchStage } from "../timing/outcome.ts";
 
 /** A module that exports a `DriverSource`: how tests put a fake driver into the other process. */
 interface DriverModule {

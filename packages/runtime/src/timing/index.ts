@@ -38,20 +38,18 @@ export {
   openBench,
   type Survivors,
 } from "./open.ts";
-export {
-  type BenchCandidate,
-  type BenchContender,
-  type BenchGpu,
-  type BenchJob,
-  type BenchMachine,
-  type BenchOutcome,
-  type BenchRatio,
-  type BenchRegime,
-  BenchSession,
-  type BenchStage,
-  type BenchTime,
-  smallKernelUs,
-} from "./session.ts";
+export type {
+  BenchCandidate,
+  BenchContender,
+  BenchGpu,
+  BenchJob,
+  BenchOutcome,
+  BenchRatio,
+  BenchRegime,
+  BenchStage,
+  BenchTime,
+} from "./outcome.ts";
+export { type BenchMachine, BenchSession, smallKernelUs } from "./session.ts";
 export {
   type Estimate,
   median,

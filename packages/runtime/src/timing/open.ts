@@ -6,13 +6,8 @@ import { openKoffiDriver } from "../cuda/koffi.ts";
 import type { DriverSource } from "../doctor.ts";
 import { openKoffiNvml } from "../nvml/koffi.ts";
 import { pciBusId } from "./bus.ts";
-import {
-  type BenchJob,
-  type BenchMachine,
-  type BenchOutcome,
-  BenchSession,
-  type BenchStage,
-} from "./session.ts";
+import type { BenchJob, BenchOutcome, BenchStage } from "./outcome.ts";
+import { type BenchMachine, BenchSession } from "./session.ts";
 
 export interface BenchOptions {
   /** Which GPU, among those that the driver shows. */

@@ -5,7 +5,7 @@ import type { DeviceOperand } from "../operands.ts";
 import { operandDType } from "./buffers.ts";
 import type { InputKind } from "./inputs.ts";
 import { launchScalars } from "./kernels.ts";
-import type { BenchJob, BenchStage } from "./session.ts";
+import type { BenchJob, BenchStage } from "./outcome.ts";
 
 /** Fills of a launch file: of the same distribution as the benchmark's inputs, which are gigabytes, and not the same numbers. */
 const fills: Readonly<Record<InputKind, (seed: number) => unknown>> = {

@@ -9,42 +9,30 @@ import { CudaBuffer } from "../cuda/buffer.ts";
 import { CudaContext } from "../cuda/context.ts";
 import type { CudaDriver } from "../cuda/driver.ts";
 import { describeDevice, startDriver } from "../cuda/info.ts";
-import type { GemmArtifact } from "../gemm.ts";
 import { GpuMonitor, type GpuState } from "../nvml/monitor.ts";
 import type { Nvml } from "../nvml/nvml.ts";
 import { BenchBuffers, unmeasurable } from "./buffers.ts";
 import { checkNumbers, type NumbersCheck } from "./check.ts";
+import { fastest } from "./choose.ts";
 import { CudaTimingStream } from "./cuda-stream.ts";
-import { measuringFailure, measuringProblem } from "./diagnostics.ts";
-import { type Floor, floorOf, gpuByDeviceName, type MeasuredGpu, peakAtClock } from "./floors.ts";
-import type { InputKind, InputPool } from "./inputs.ts";
+import { measuringFailure } from "./diagnostics.ts";
+import { type Floor, floorOf, gpuByDeviceName, peakAtClock } from "./floors.ts";
+import type { InputPool } from "./inputs.ts";
 import { launchScalars, loadKernel } from "./kernels.ts";
-import { defaultMeasure, Measurement, type MeasureOptions, type Regime, type Samples } from "./measure.ts";
-import {
-  type Estimate,
-  median,
-  medianEstimate,
-  ratioEstimate,
-  type Summary,
-  summarise,
-} from "./statistics.ts";
+import { defaultMeasure, Measurement, type Samples } from "./measure.ts";
+import type {
+  BenchContender,
+  BenchGpu,
+  BenchJob,
+  BenchOutcome,
+  BenchRegime,
+  BenchReplay,
+  BenchStage,
+  BenchTime,
+} from "./outcome.ts";
+import { possibleRounds, ratiosOf } from "./rounds.ts";
+import { medianEstimate, summarise } from "./statistics.ts";
 import type { Contender, TimingStream } from "./stream.ts";
-
-export interface BenchCandidate {
-  readonly name: string;
-  readonly artifact: GemmArtifact;
-}
-
-export interface BenchJob {
-  readonly problem: Problem;
-  readonly candidates: readonly BenchCandidate[];
-  /** How many algorithms of cuBLASLt to try; null leaves it out. */
-  readonly cublas: { readonly algorithms: number } | null;
-  readonly regimes: readonly Regime[];
-  readonly inputs: InputKind;
-  readonly seed: number;
-  readonly measure?: Partial<Omit<MeasureOptions, "sets" | "observe" | "seed">>;
-}
 
 /** What a session measures with. */
 export interface BenchMachine {
@@ -62,88 +50,6 @@ export interface BenchMachine {
   readonly stream?: (context: CudaContext) => Checked<TimingStream & { close(): void }>;
 }
 
-/** What a session is about to do: told before it starts, so that whoever watches the process knows what did not end. */
-export interface BenchStage {
-  readonly doing: "loading" | "checking" | "trying out" | "measuring";
-  /** Whose work runs; null: that of all contenders, in turns. */
-  readonly name: string | null;
-  readonly numSms: number;
-}
-
-export interface BenchGpu extends MeasuredGpu {
-  readonly arch: string;
-  readonly memoryBytes: number;
-  /** 13000 for CUDA 13.0. */
-  readonly cuda: number;
-  /** `580.159.04`; null without NVML. */
-  readonly driver: string | null;
-  readonly uuid: string | null;
-  readonly powerLimitWatts: number | null;
-}
-
-export interface BenchContender {
-  readonly name: string;
-  readonly role: "candidate" | "peer";
-  /** Registers of a kernel, algorithm of a library. */
-  readonly detail: string;
-  /** Of the PTX text, and of the machine code that the driver makes of it; null for peers, and where it does not say. */
-  readonly ptxSha256: string | null;
-  readonly cubinSha256: string | null;
-  readonly check: NumbersCheck;
-}
-
-export interface BenchTime {
-  readonly name: string;
-  /** Microseconds. */
-  readonly us: Summary;
-  /** Of the median, 95 %. */
-  readonly spreadUs: readonly [low: number, high: number];
-  readonly tflops: number;
-  /** Of the datasheet's peak; null where the table has none. */
-  readonly percentOfPeak: number | null;
-  /** Of the peak at the median clock of the run. */
-  readonly percentAtClock: number | null;
-  /** Rounds left out because somebody's time was below the floor. */
-  readonly impossible: number;
-}
-
-export interface BenchRatio {
-  readonly candidate: string;
-  readonly peer: string;
-  /** Peer's median over the candidate's: above 1 the candidate is faster. */
-  readonly ratio: Estimate;
-}
-
-export interface BenchRegime {
-  readonly regime: Regime;
-  readonly pauseUs: readonly number[];
-  readonly state: GpuState | null;
-  readonly times: readonly BenchTime[];
-  readonly ratios: readonly BenchRatio[];
-}
-
-/** Of short kernels: the time of one launch among many in a graph, beside that between events. */
-interface BenchReplay {
-  readonly name: string;
-  readonly us: Summary;
-}
-
-export interface BenchOutcome {
-  readonly gpu: BenchGpu;
-  readonly sets: number;
-  readonly rotatedBytes: number;
-  readonly floor: Floor;
-  readonly contenders: readonly BenchContender[];
-  readonly regimes: readonly BenchRegime[];
-  /** Empty unless some contender takes less than 20 us. */
-  readonly graph: readonly BenchReplay[];
-  readonly graphRatios: readonly BenchRatio[];
-  /** Version of cuBLASLt; null when it took no part. */
-  readonly cublasVersion: number | null;
-  /** Why a peer is missing, and the like. */
-  readonly notes: readonly Diagnostic[];
-}
-
 /** Below this an event on each side is no longer small against the kernel. */
 export const smallKernelUs = 20;
 /** Graphs of this length make one replay's overhead small against their launches. */
@@ -151,8 +57,6 @@ const graphUs = 2000;
 const replays = 20;
 /** Launches of each contender alone before its numbers are checked. */
 const rehearsals = 2;
-/** Time for choosing among a library's algorithms. */
-const tryoutMs = 60;
 
 interface Entry {
   readonly contender: Contender;
@@ -493,87 +397,4 @@ export class BenchSession {
     }
     return ok({ graph, graphRatios: ratiosOf(contenders, times) });
   }
-}
-
-function ratiosOf(
-  contenders: readonly BenchContender[],
-  times: readonly (readonly number[])[],
-): readonly BenchRatio[] {
-  const of = (role: BenchContender["role"]) =>
-    contenders.flatMap((one, index) =>
-      one.role === role ? [{ name: one.name, times: times[index] ?? [] }] : [],
-    );
-  return of("candidate").flatMap((candidate) =>
-    of("peer").map((peer) => ({
-      candidate: candidate.name,
-      peer: peer.name,
-      ratio: ratioEstimate(peer.times, candidate.times),
-    })),
-  );
-}
-
-/** Rounds in which nobody was faster than is possible. Half of them or more being impossible means that the measurement itself is wrong. */
-function possibleRounds(
-  contenders: readonly BenchContender[],
-  samples: Samples,
-  floor: Floor,
-): Checked<{ readonly times: readonly (readonly number[])[]; readonly dropped: number }> {
-  const fast = contenders.find((_, index) => median(samples.times[index] ?? []) < floor.us);
-  if (fast !== undefined) {
-    const us = median(samples.times[contenders.indexOf(fast)] ?? []);
-    return measuringFailure(
-      "impossible",
-      fast.name,
-      `${fast.name} measured ${us.toPrecision(4)} us (${samples.regime}), below the floor of ${floor.us.toPrecision(4)} us: it cannot have done this problem in that time`,
-      "the floor is the larger of FLOP over peak and bytes over bandwidth; report it with the JSON line",
-    );
-  }
-  const rounds = samples.times[0]?.length ?? 0;
-  const kept = [...Array(rounds).keys()].filter((round) =>
-    samples.times.every((times) => (times[round] ?? 0) >= floor.us),
-  );
-  return ok({
-    times: samples.times.map((times) => kept.map((round) => times[round] ?? Number.NaN)),
-    dropped: rounds - kept.length,
-  });
-}
-
-/** Which proposal of the heuristic is the fastest, each run a few times; those that fail are left out and told. */
-function fastest(
-  stream: TimingStream,
-  peer: CublasPeer,
-  sets: number,
-  seed: number,
-): Checked<{
-  readonly usable: readonly number[];
-  readonly best: number;
-  readonly failed: readonly Diagnostic[];
-}> {
-  const failed: Diagnostic[] = [];
-  const usable: number[] = [];
-  for (const [index, { contender, label }] of peer.algorithms.entries()) {
-    const launched = contender.launch(0);
-    if (launched.ok) usable.push(index);
-    else
-      failed.push(
-        measuringProblem(
-          "cublasCall",
-          "cublaslt",
-          `choice ${index + 1} (${label}) does not run: ${launched.error.map((one) => one.message).join("; ")}`,
-        ),
-      );
-  }
-  const waited = stream.wait();
-  if (!waited.ok) return waited;
-  if (usable.length < 2) return ok({ usable, best: usable[0] ?? 0, failed });
-  const tryout = new Measurement(
-    stream,
-    usable.flatMap((index) => peer.algorithms[index]?.contender ?? []),
-    { ...defaultMeasure, warmupMs: tryoutMs, sets, seed },
-  );
-  const warm = tryout.warmUp();
-  if (!warm.ok) return warm;
-  const times = tryout.typicalUs;
-  const best = times.indexOf(Math.min(...times));
-  return ok({ usable, best: usable[best] ?? 0, failed });
 }

@@ -3,7 +3,7 @@
 import { FakeCublasLt, type FakeCublasOptions } from "../../src/cublaslt/fake.ts";
 import type { FakeKernel } from "../../src/cuda/fake/index.ts";
 import { FakeDriver, fakeH200 } from "../../src/cuda/fake/index.ts";
-import type { BenchJob } from "../../src/timing/session.ts";
+import type { BenchJob } from "../../src/timing/outcome.ts";
 import { gemmArtifact, gemmProblem } from "../artifact.ts";
 import { gemm, u64 } from "../kernels.ts";
 

@@ -5,14 +5,9 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { keepReplay } from "../../src/isolation/replay.ts";
 import { FakeNvml } from "../../src/nvml/fake.ts";
+import type { BenchJob, BenchOutcome, BenchStage } from "../../src/timing/outcome.ts";
 import { benchReplays } from "../../src/timing/replay.ts";
-import {
-  type BenchJob,
-  type BenchMachine,
-  type BenchOutcome,
-  BenchSession,
-  type BenchStage,
-} from "../../src/timing/session.ts";
+import { type BenchMachine, BenchSession } from "../../src/timing/session.ts";
 import { gemmProblem } from "../artifact.ts";
 import { gemm } from "../kernels.ts";
 import { type BenchDriver, benchCublas, benchDriver, benchJob, size } from "./bench-driver.ts";

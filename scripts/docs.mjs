@@ -1,0 +1,112 @@
+// npm run docs: the site, in out/docs/site/.vitepress/dist. Its tools come from the npm registry into out/docs/tools, so that nobody who
+// only works on the compiler installs them. The pages of docs/ are joined by those that follow from the code (docs/pages.ts) and the API.
+
+import { spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import { install, progress, root, runMain, Stop, toolEnv, toolNode } from "./lib/workspace.mjs";
+
+/** The last stable line of vitepress, and the typedoc that goes with TypeScript 6. */
+const TOOLS = {
+  vitepress: "1.6.4",
+  typedoc: "0.28.20",
+  "typedoc-plugin-markdown": "4.14.1",
+  typescript: "6.0.3",
+};
+
+const out = join(root, "out/docs");
+const tools = join(out, "tools");
+const site = join(out, "site");
+const blob = "https://github.com/tilewright/tilewright/blob/main";
+
+/** Runs a program to its end; its output is shown when it fails. @param {string} what @param {string} command @param {string[]} args @param {string} cwd */
+function must(what, command, args, cwd) {
+  const { status, stdout, stderr } = spawnSync(command, args, {
+    cwd,
+    env: toolEnv({ NODE_OPTIONS: "--max-old-space-size=3072" }),
+    encoding: "utf8",
+    shell: process.platform === "win32",
+  });
+  if (status !== 0) throw new Stop(`${what} failed:\n${stdout}${stderr}`);
+}
+
+function installTools() {
+  mkdirSync(tools, { recursive: true });
+  const manifest = `${JSON.stringify({ private: true, type: "module", dependencies: TOOLS })}\n`;
+  const file = join(tools, "package.json");
+  if (existsSync(file) && readFileSync(file, "utf8") === manifest && existsSync(join(tools, "node_modules")))
+    return;
+  writeFileSync(file, manifest);
+  progress("installing vitepress and typedoc");
+  must(
+    "npm install",
+    "npm",
+    ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
+    tools,
+  );
+}
+
+/** Links of docs/ that lead out of it point at the repository; README.md of a folder is its index. @param {string} folder */
+function adapt(folder) {
+  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
+    if (!entry.isFile() || !entry.name.endsWith(".md")) continue;
+    const path = join(entry.parentPath, entry.name);
+    const depth = relative(site, path).split(/[\\/]/).length - 1;
+    const up = "../".repeat(depth + 1);
+    const text = readFileSync(path, "utf8")
+      .replaceAll(`](${up}`, `](${blob}/`)
+      .replaceAll("README.md", "index.md");
+    const target = entry.name === "README.md" ? join(entry.parentPath, "index.md") : path;
+    if (target !== path) rmSync(path);
+    writeFileSync(target, text);
+  }
+}
+
+/** Reference of every exported name, from the sources. */
+function makeApi() {
+  const entries = ["ir", "ptx", "codegen", "emulator", "runtime", "cli"].map(
+    (name) => `packages/${name}/src/index.ts`,
+  );
+  must(
+    "typedoc",
+    toolNode(),
+    [
+      join(tools, "node_modules/typedoc/bin/typedoc"),
+      ...["--plugin", join(tools, "node_modules/typedoc-plugin-markdown/dist/index.js")],
+      ...[
+        "--out",
+        join(site, "api"),
+        "--tsconfig",
+        "tsconfig.json",
+        "--skipErrorChecking",
+        "--readme",
+        "none",
+      ],
+      ...["--entryFileName", "index", "--disableSources", "--logLevel", "Error", "--router", "module"],
+      ...entries.flatMap((entry) => ["--entryPoints", entry]),
+    ],
+    root,
+  );
+}
+
+runMain(() => {
+  install("npm run docs");
+  installTools();
+  rmSync(site, { recursive: true, force: true });
+  cpSync(join(root, "docs"), site, { recursive: true });
+  progress("pages that follow from the code");
+  must("the generator", toolNode(), ["--conditions=@tilewright/source", "scripts/docs/write.ts", site], root);
+  adapt(site);
+  cpSync(join(root, "scripts/docs/index.md"), join(site, "index.md"));
+  if (!process.argv.includes("--no-api")) {
+    progress("typedoc");
+    makeApi();
+  }
+  mkdirSync(join(site, ".vitepress"));
+  cpSync(join(root, "scripts/docs/config.mjs"), join(site, ".vitepress/config.mjs"));
+  progress("vitepress");
+  // A link that leads nowhere is an error of vitepress.
+  must("vitepress", toolNode(), [join(tools, "node_modules/vitepress/bin/vitepress.js"), "build", "."], site);
+  console.log(relative(process.cwd(), join(site, ".vitepress/dist")));
+  return 0;
+});

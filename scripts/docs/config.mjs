@@ -1,0 +1,64 @@
+// Configuration of the site; copied into the folder that build.mjs makes.
+
+import { existsSync, readdirSync } from "node:fs";
+
+/** @param {string} folder */
+const under = (folder) =>
+  readdirSync(folder)
+    .filter((name) => name.endsWith(".md") && name !== "index.md" && name !== "README.md")
+    .sort()
+    .map((name) => ({ text: name.replace(".md", ""), link: `/${folder}/${name.replace(".md", "")}` }));
+
+/** @param {string} text @param {string} link */
+const page = (text, link) => ({ text, link });
+
+export default {
+  title: "Tilewright",
+  description: "GEMM compiler: problem and GPU target in, PTX and launch manifest out",
+  cleanUrls: true,
+  themeConfig: {
+    search: { provider: "local" },
+    nav: [page("Tutorial", "/tutorial"), page("Command line", "/reference/cli"), page("API", "/api/")],
+    sidebar: [
+      {
+        text: "Start",
+        items: [
+          page("Tutorial", "/tutorial"),
+          page("Support matrix", "/reference/support"),
+          page("Command line", "/reference/cli"),
+        ],
+      },
+      {
+        text: "How it works",
+        items: [
+          page("Architecture", "/architecture"),
+          page("Tile IR", "/tile-ir"),
+          page("Glossary", "/glossary"),
+          page("Decisions", "/adr/"),
+        ],
+      },
+      { text: "Passes", link: "/reference/passes/", collapsed: true, items: under("reference/passes") },
+      {
+        text: "Schedule fields",
+        link: "/reference/schedule/",
+        collapsed: true,
+        items: under("reference/schedule"),
+      },
+      { text: "When something is wrong", items: [page("Errors", "/errors"), page("Hazards", "/hazards/")] },
+      { text: "Measurements", link: "/perf/", collapsed: true, items: under("perf") },
+      {
+        text: "Add",
+        items: [
+          page("a backend", "/add-a-backend"),
+          page("an instruction", "/add-an-instruction"),
+          page("a pass", "/add-a-pass"),
+          page("a dtype", "/add-a-dtype"),
+        ],
+      },
+      {
+        text: "Packages",
+        items: [page("Sizes", "/packages"), ...(existsSync("api") ? [page("API", "/api/")] : [])],
+      },
+    ],
+  },
+};

@@ -1,0 +1,74 @@
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { dtypeNames } from "@tilewright/ir";
+import { backends } from "tilewright";
+import { beforeAll, expect, test } from "vitest";
+import { filesUnder, root } from "../lib/files.ts";
+import { generatedPages, type Pages } from "./pages.ts";
+
+// The generated half of the site: complete, and without a link into nowhere. `npm run docs` builds the whole.
+
+let pages: Pages;
+beforeAll(async () => {
+  pages = await generatedPages();
+});
+
+test("a page for every pass of every backend, with a diff where the pass has work", () => {
+  const names = new Set(backends.flatMap(({ passes }) => passes.map(({ name }) => name)));
+  expect(names.size).toBeGreaterThan(10);
+  for (const name of names) expect([...pages.keys()]).toContain(`reference/passes/${name}.md`);
+  const withDiff = [...pages.values()].filter((text) => text.includes("```diff\n"));
+  expect(withDiff.length).toBeGreaterThan(names.size / 2);
+});
+
+test("a page for every field of every schedule, naming the backends that have it", () => {
+  for (const { id, schedule } of backends)
+    for (const { name } of schedule.fields)
+      expect(pages.get(`reference/schedule/${name}.md`)).toContain(`| ${id} | `);
+});
+
+test("the support matrix has every dtype, and every backend serves something", () => {
+  const text = pages.get("reference/support.md") ?? "";
+  for (const dtype of dtypeNames) expect(text).toContain(`| ${dtype} |`);
+  for (const { id } of backends) expect(text).toMatch(new RegExp(`\\| (?:[a-z0-9]+, )*${id}\\b`));
+});
+
+test("the command line's page has the flags of every command", () => {
+  const text = pages.get("reference/cli.md") ?? "";
+  for (const part of ["## compile", "## run", "## plan", "## doctor", "--library DIR", "--order"])
+    expect(text).toContain(part);
+});
+
+test("links lead to generated pages or to files of docs/", () => {
+  const known = new Set([
+    ...pages.keys(),
+    ...filesUnder("docs", ".md").map((path) => path.slice("docs/".length)),
+  ]);
+  const broken: string[] = [];
+  for (const [path, text] of pages)
+    for (const [, target = ""] of text.replace(/^```.*?^```/gms, "").matchAll(/\]\(([^)#\s]+)\)/g))
+      if (!known.has(join(dirname(path), target))) broken.push(`${path}: ${target}`);
+  expect(broken).toEqual([]);
+});
+
+test("links of docs/ into the generated half lead to pages of it", () => {
+  const links = filesUnder("docs", ".md").flatMap((path) =>
+    [...readFileSync(join(root, path), "utf8").matchAll(/\]\((reference\/[^)#\s]+)\)/g)].map(
+      ([, target = ""]) => target,
+    ),
+  );
+  expect(links.length).toBeGreaterThan(4);
+  for (const target of links) expect([...pages.keys()]).toContain(target);
+});
+
+test("the site's own pages are there", () => {
+  for (const path of [
+    "tutorial",
+    "add-a-backend",
+    "add-an-instruction",
+    "add-a-pass",
+    "add-a-dtype",
+    "architecture",
+  ])
+    expect(existsSync(join(root, `docs/${path}.md`)), path).toBe(true);
+});

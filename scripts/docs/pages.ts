@@ -1,0 +1,219 @@
+/** Pages that follow from the code: passes with their diffs, schedule fields, the support matrix, the command line. Made when the site is built. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type Artifact,
+  type Backend,
+  type DType,
+  defineProblem,
+  dtypeNames,
+  findTarget,
+  printSchedule,
+  targets,
+  unifiedDiff,
+} from "@tilewright/ir";
+import { backends, type Context, compiler, main } from "tilewright";
+import { root } from "../lib/files.ts";
+
+/** Text of a page by its path in the site. */
+export type Pages = ReadonlyMap<string, string>;
+
+/** Small enough that a diff can be read, with a size that does not divide. */
+const size = { m: 300, n: 192, k: 128 };
+
+const must = <T>(result: { ok: true; value: T } | { ok: false; error: unknown }): T => {
+  if (!result.ok) throw new Error(JSON.stringify(result.error));
+  return result.value;
+};
+
+/** The kernel that a backend is best shown with. */
+function showcase({ id, showcase: { arch, dtype } }: Backend): Artifact {
+  const problem = must(defineProblem({ ...size, dtype: dtype as DType, b: { layout: "col" } }));
+  return must(compiler.compile({ problem, target: must(findTarget(arch)), backend: id }));
+}
+
+interface PassUse {
+  readonly summary: string;
+  readonly uses: readonly {
+    readonly backend: string;
+    readonly arch: string;
+    readonly stages: string;
+    readonly diff: string;
+  }[];
+}
+
+/** Every pass of every backend, in the order in which they first run. */
+function passes(): ReadonlyMap<string, PassUse> {
+  const found = new Map<string, PassUse>();
+  for (const backend of backends) {
+    const { trace } = showcase(backend);
+    trace.forEach(({ pass, summary, changed, program, text }, i) => {
+      const before = trace[i - 1];
+      if (before === undefined) return;
+      const diff = changed ? unifiedDiff(before.text(), text()) : "";
+      const from = before.program.stage;
+      const stages = from === program.stage ? from : `${from} to ${program.stage}`;
+      const use = { backend: backend.id, arch: backend.showcase.arch, stages, diff };
+      found.set(pass, { summary, uses: [...(found.get(pass)?.uses ?? []), use] });
+    });
+  }
+  return found;
+}
+
+/** Angle brackets and bars mean something to Markdown outside of code. */
+const escaped = (text: string): string => text.replace(/[<>|{}]/g, (c) => `&#${c.charCodeAt(0)};`);
+
+function passPage(name: string, { summary, uses }: PassUse): string {
+  const sections = uses.map(({ backend, arch, stages, diff }) =>
+    diff === ""
+      ? `## ${backend}\n\nStage ${stages}. Nothing to do for the kernel shown here: ${size.m} x ${size.n} x ${size.k} on ${arch}.\n`
+      : `## ${backend}\n\nStage ${stages}, ${size.m} x ${size.n} x ${size.k} on ${arch}.\n\n\`\`\`diff\n${diff.trimEnd()}\n\`\`\`\n`,
+  );
+  return `# ${name}\n\n${escaped(summary)}.\n\nThe diffs are those of \`tilewright compile --print-passes\`.\n\n${sections.join("\n")}`;
+}
+
+/** Pages of measurements that speak of a field, as `field=` or in code. */
+function measuredIn(field: string): readonly string[] {
+  const folder = join(root, "docs/perf");
+  return readdirSync(folder).filter((name) => {
+    const text = name.endsWith(".md") ? readFileSync(join(folder, name), "utf8") : "";
+    return new RegExp(`\\b${field}=|\`${field}\``).test(text);
+  });
+}
+
+function fieldPage(field: string): string {
+  const users = backends.flatMap((backend) => {
+    const found = backend.schedule.fields.find(({ name }) => name === field);
+    return found === undefined ? [] : [{ backend, field: found }];
+  });
+  const rows = users.map(
+    ({ backend, field: { summary, syntax, default: value, off, print } }) =>
+      `| ${backend.id} | \`${syntax.replaceAll("|", "\\|")}\` | \`${print(value)}\` | ${off === null ? "" : `\`${print(off)}\``} | ${escaped(summary)} |`,
+  );
+  const steps = backends.flatMap((backend) =>
+    (backend.ladders ?? []).flatMap((ladder) =>
+      ladder.steps
+        .filter(({ change }) => change.split(/\s+/).some((word) => word.startsWith(`${field}=`)))
+        .map(
+          ({ name, summary, change }) =>
+            `| ${backend.id} | ${ladder.name} | ${escaped(name)} | \`${change.replaceAll("|", "\\|")}\` | ${escaped(summary)} |`,
+        ),
+    ),
+  );
+  const measured = measuredIn(field).map((page) => `[${page.replace(".md", "")}](../../perf/${page})`);
+  return [
+    `# ${field}`,
+    "",
+    "| backend | syntax | default | off | what it does |",
+    "|---|---|---|---|---|",
+    ...rows,
+    "",
+    "## What it is worth",
+    "",
+    steps.length > 0
+      ? "Steps of ladders that set it; `tilewright ladder NAME` runs one and shows what each step changes.\n\n| backend | ladder | step | change | meaning |\n|---|---|---|---|---|"
+      : "No ladder has a step of its own for it.",
+    ...steps,
+    "",
+    measured.length > 0
+      ? `Measurements that speak of it: ${measured.join(", ")}.`
+      : "No page of measurements speaks of it.",
+    "",
+  ].join("\n");
+}
+
+/** Which backend serves which dtype on which target, by the backends' own verdicts; the first is the one that is taken. */
+function supportPage(): string {
+  const cell = (arch: string, dtype: DType): string => {
+    const problem = defineProblem({ ...size, dtype, b: { layout: "col" } });
+    if (!problem.ok) return "";
+    const target = must(findTarget(arch));
+    return compiler
+      .verdicts(problem.value, target)
+      .flatMap(({ backend, verdict }) => (verdict.ok ? [backend.id] : []))
+      .join(", ");
+  };
+  const head = `| dtype of A and B | ${targets.map(({ arch }) => arch).join(" | ")} |`;
+  const rows = dtypeNames.map(
+    (dtype) => `| ${dtype} | ${targets.map(({ arch }) => cell(arch, dtype) || "-").join(" | ")} |`,
+  );
+  return [
+    "# Support matrix",
+    "",
+    "What the backends say themselves, of row-major A and column-major B with the usual accumulator and output; the first named is taken.",
+    "`tilewright plan` gives the reasons of those that refuse.",
+    "",
+    head,
+    `|---|${targets.map(() => "---|").join("")}`,
+    ...rows,
+    "",
+  ].join("\n");
+}
+
+/** What `--help` prints, without a process. */
+async function help(words: readonly string[]): Promise<string> {
+  let said = "";
+  const write = (data: string | Uint8Array): void => {
+    said += String(data);
+  };
+  const context: Context = {
+    stdout: { write, isTTY: false },
+    stderr: { write() {}, isTTY: false },
+    readStdin: () => "",
+    env: {},
+    cwd: root,
+    now: () => 0,
+    progress: () => () => {},
+    onInterrupt() {},
+  };
+  await main(words, context);
+  return said;
+}
+
+async function cliPage(): Promise<string> {
+  const overview = await help(["--help"]);
+  const names = [...(overview.split("Commands\n")[1]?.matchAll(/^ {2}(\w+) /gm) ?? [])].map(
+    ([, name = ""]) => name,
+  );
+  const sections: string[] = [];
+  for (const name of names)
+    sections.push(`## ${name}\n\n\`\`\`text\n${(await help([name, "--help"])).trimEnd()}\n\`\`\`\n`);
+  return `# Command line\n\n\`\`\`text\n${overview.trimEnd()}\n\`\`\`\n\n${sections.join("\n")}`;
+}
+
+const list = (
+  title: string,
+  about: string,
+  rows: readonly (readonly [name: string, text: string])[],
+): string =>
+  `# ${title}\n\n${about}\n\n${rows.map(([name, text]) => `* [${name}](./${name}.md): ${escaped(text)}`).join("\n")}\n`;
+
+/** Every generated page. */
+export async function generatedPages(): Promise<Pages> {
+  const pages = new Map<string, string>();
+  const found = passes();
+  for (const [name, use] of found) pages.set(`reference/passes/${name}.md`, passPage(name, use));
+  pages.set(
+    "reference/passes/index.md",
+    list(
+      "Passes",
+      "In the order in which they first run.",
+      [...found].map(([name, { summary }]) => [name, summary] as const),
+    ),
+  );
+  const fields = new Map(
+    backends.flatMap(({ schedule }) => schedule.fields.map(({ name, summary }) => [name, summary] as const)),
+  );
+  for (const name of fields.keys()) pages.set(`reference/schedule/${name}.md`, fieldPage(name));
+  const best = backends.map(
+    (backend) =>
+      `* ${backend.id}: \`${printSchedule(backend.schedule, Object.fromEntries(backend.schedule.fields.map((field) => [field.name, field.default])))}\``,
+  );
+  pages.set(
+    "reference/schedule/index.md",
+    `${list("Schedule fields", "A schedule is a line of them; what is left out takes its default. Each backend has its own:", [...fields])}\n## Defaults\n\n${best.join("\n")}\n`,
+  );
+  pages.set("reference/support.md", supportPage());
+  pages.set("reference/cli.md", await cliPage());
+  return pages;
+}
