@@ -13,6 +13,7 @@ import {
   err,
   fetchTiles,
   hasFeature,
+  multicastCopies,
   ok,
   type Problem,
   pairBlocks,
@@ -28,6 +29,7 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
+import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { kindOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -40,6 +42,7 @@ export const tcgen05: Backend = {
   summary: "tensor memory, bulk copies, pairs of blocks and cluster launch control, sm_100a and its kin",
   schedule: scheduleModel,
   showcase: { arch: "sm_100a", dtype: "bf16" },
+  ladders,
   supports,
   accepts,
   *schedules(problem, target) {
@@ -58,6 +61,7 @@ export const tcgen05: Backend = {
     visitTiles,
     slotSums,
     fetchTiles,
+    multicastCopies,
     bindTensorLayouts,
     vectorise,
     bindTensorTiles,
@@ -82,12 +86,12 @@ function supports(target: Target): Verdict {
 
 type Refuse = (code: Diagnostic["code"], at: string, message: string, hint: string) => void;
 
-function accepts(problem: Problem, _target: Target): Verdict {
+function accepts(problem: Problem, target: Target): Verdict {
   const reasons: Diagnostic[] = [];
   const refuse: Refuse = (code, at, message, hint) => {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
-  refuseDTypes(problem, refuse);
+  refuseDTypes(problem, target, refuse);
   const { batch } = problem;
   if (batch.kind === "grouped")
     refuse("TW1834", "problem.batch", "grouped batches are not served yet", "launch one problem at a time");
@@ -112,7 +116,7 @@ function accepts(problem: Problem, _target: Target): Verdict {
   return reasons.length === 0 ? ok(true) : err(reasons);
 }
 
-function refuseDTypes(problem: Problem, refuse: Refuse): void {
+function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
   const { a, b, c, d, acc } = problem;
   const kind = kindOf(problem);
   if (kind === null)
@@ -123,6 +127,13 @@ function refuseDTypes(problem: Problem, refuse: Refuse): void {
       a.dtype === "f32"
         ? "use --dtype tf32, which rounds the inputs, or the simt backend"
         : "use f16, bf16, tf32, e4m3 or e5m2 with f32, s8 or u8 with s32",
+    );
+  else if (!hasFeature(target, kind.feature))
+    refuse(
+      "TW1838",
+      "problem.a.dtype",
+      `${target.arch} has no kind::${kind.kind}: it needs ${kind.feature}`,
+      "use --arch sm_100a, or the mma backend",
     );
   else if (!kind.eitherMajor && (a.layout !== "row" || b.layout !== "col"))
     refuse(

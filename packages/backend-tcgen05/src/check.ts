@@ -15,7 +15,7 @@ import { acceptedKind } from "./nest.ts";
 import { readSchedule, type TensorSchedule } from "./schedule.ts";
 
 /** Shared memory beside the operands: barriers of all rings, answers, an address, and the alignment of the tiles. */
-const OVERHEAD_BYTES = 1024;
+export const OVERHEAD_BYTES = 1024;
 
 interface Subject {
   readonly s: TensorSchedule;
@@ -39,6 +39,9 @@ export const stageBytes = (s: TensorSchedule, problem: Problem): number =>
 
 /** Columns of tensor memory that the accumulators take. */
 export const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
+
+/** Rows in which swizzles and matrices of descriptors repeat. */
+const PATTERN_ROWS = 8;
 
 const nearest = (value: number, choices: readonly number[]): number =>
   choices.reduce((best, x) => (Math.abs(x - value) < Math.abs(best - value) ? x : best), choices[0] ?? value);
@@ -163,6 +166,37 @@ const rules: readonly Rule[] = [
               [1, 2, 4, 8, 16, 32, 64].filter((x) => s.tileN % x === 0),
             )}`,
           },
+  },
+  {
+    code: "TW2409",
+    at: "schedule.cluster",
+    find({ s, target }) {
+      const blocks = s.cta * s.clusterM * s.clusterN;
+      const most = target.limits.maxClusterSize;
+      if (blocks <= most) return null;
+      return {
+        message: `clusters of ${blocks} blocks; ${target.arch} schedules ${most}`,
+        hint: `nearest legal: cluster=${Math.max(1, Math.floor(most / s.cta / s.clusterN))}x${Math.min(s.clusterN, most / s.cta)}`,
+      };
+    },
+  },
+  {
+    code: "TW2410",
+    at: "schedule.cluster",
+    find({ s, problem }) {
+      // Parts lie one behind the other across the contiguous axis.
+      const uneven = (side: "a" | "b", extent: number, parts: number): boolean =>
+        (transposed(problem, side) ? s.tileK : extent) % (parts * PATTERN_ROWS) !== 0;
+      const wrong = [
+        ...(s.clusterN > 1 && uneven("a", s.tileM / s.cta, s.clusterN) ? ["A"] : []),
+        ...(s.clusterM > 1 && uneven("b", s.tileN / s.cta, s.clusterM) ? ["B"] : []),
+      ];
+      if (wrong.length === 0) return null;
+      return {
+        message: `cluster ${s.clusterM}x${s.clusterN} cuts a block's part of ${wrong.join(" and ")} into pieces that are no multiples of ${PATTERN_ROWS} rows`,
+        hint: "nearest legal: cluster=1x1, or a larger tile",
+      };
+    },
   },
 ];
 

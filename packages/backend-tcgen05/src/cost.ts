@@ -1,36 +1,48 @@
-/**
- * What a schedule costs: rounds of tiles on the SMs. A prediction to rank by, in cycles of an SM, from rates that NVIDIA publishes for a B200;
- * nothing of it was measured by this project.
- */
-import { dtypes, type Problem, type Schedule } from "@tilewright/ir";
-import { readSchedule } from "./schedule.ts";
+/** What a schedule is predicted to take: the analytic model of `@tilewright/ir`. Nothing of it was measured by this project on a Blackwell. */
+import {
+  gpuFor,
+  type Machine,
+  type ModelKernel,
+  machineOf,
+  machines,
+  type Problem,
+  plainKernel,
+  predict,
+  type Schedule,
+  sizeOf,
+  type Target,
+} from "@tilewright/ir";
+import { readSchedule, type TensorSchedule } from "./schedule.ts";
 
-/** Shared memory beside the operands, in bytes. */
-export const OVERHEAD = 1024;
+/** Bytes of a row of each swizzle in shared memory. */
+const rows: Readonly<Record<string, number>> = { "128B": 128, "64B": 64, "32B": 32, none: 16 };
 
-/** SMs to balance rounds for: a B200's. */
-const TYPICAL_SMS = 148;
-
-const machine = {
-  /** Products of 16-bit elements a cycle and SM: an M 128, N 256, K 16 takes 128 cycles. */
-  products: (128 * 256 * 16) / 128,
-  /** Bytes of L2 that an SM reads a cycle. */
-  l2Bytes: 64,
-  /** Of a tile: what does not hide behind another's multiplications; of a chunk: barrier and issue. */
-  tile: 600,
-  chunk: 16,
-} as const;
-
-/** Estimated cycles. Sizes of problem and tile in elements. */
-export function estimateTime(problem: Problem, schedule: Schedule): number {
-  const s = readSchedule(schedule);
-  const size = dtypes[problem.a.dtype].bits / 8;
-  const batch = problem.batch.kind === "strided" ? problem.batch.count : 1;
-  const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN) * batch;
-  const chunks = Math.ceil(problem.k / s.tileK);
-  const rounds = Math.ceil(tiles / Math.floor(TYPICAL_SMS / s.cta));
-  const work = (s.tileM * s.tileN * s.tileK) / s.cta / (machine.products * (2 / size));
-  const bytes = ((s.tileM + s.tileN) / s.cta) * s.tileK * size;
-  const chunk = Math.max(work, bytes / machine.l2Bytes) + machine.chunk;
-  return rounds * (chunks * chunk + machine.tile);
+/** The machine that a target's text runs on; kin of one that has a description are taken for it. */
+function machineFor(target: Target): Machine {
+  const gpu = gpuFor(target.arch);
+  const machine = (gpu && machineOf(gpu)) ?? machines.find((m) => m.flopsPerCycle.tcgen05 !== undefined);
+  if (!machine) throw new RangeError("the model has no machine with tensor memory");
+  return machine;
 }
+
+/** The schedule as the model sees it. */
+export function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
+  const plain = plainKernel("tcgen05", [s.tileM, s.tileN, s.tileK], [s.tileM / s.cta, s.tileN]);
+  const stays = s.sched !== "tiles";
+  return {
+    ...plain,
+    unit: s.cta,
+    multicast: [s.clusterM, s.clusterN],
+    stages: s.stages,
+    specialised: true,
+    boxBytes: rows[s.swizzle] ?? 128,
+    sched: s.sched === "clc" ? "clc" : stays ? "persistent" : "tiles",
+    overlap: stays && s.acc > 1,
+    storeBytes: Math.min(32, s.store * sizeOf(problem.d.dtype)),
+    raster: s.raster,
+  };
+}
+
+/** Predicted time in microseconds. */
+export const estimateTime = (problem: Problem, schedule: Schedule, target: Target): number =>
+  predict(problem, modelKernel(problem, readSchedule(schedule)), machineFor(target)).timeUs;

@@ -1,7 +1,7 @@
 /** Which schedule first: the candidates, by an estimate of their time. */
 import { defaultSchedule, type Problem, type Schedule, type Target } from "@tilewright/ir";
-import { stageBytes } from "./check.ts";
-import { estimateTime, OVERHEAD } from "./cost.ts";
+import { OVERHEAD_BYTES, stageBytes } from "./check.ts";
+import { estimateTime } from "./cost.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 
@@ -22,6 +22,9 @@ const CHUNK_BYTES = 128;
 /** More stages bring nothing that could be seen in the published ladders. */
 const MOST_STAGES = 8;
 
+/** Tile rows at a time that share columns of B in L2. */
+const orders = ["grouped:8", "grouped:2", "row"] as const;
+
 /** Candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const kind = acceptedKind(problem);
@@ -32,13 +35,14 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     const shape: Schedule = { ...base, tile: [128 * cta, n, tileK], cta };
     const one = stageBytes(readSchedule(shape), problem);
     const chunks = Math.ceil(problem.k / tileK);
-    const fits = Math.floor((target.limits.maxSmemPerBlock - OVERHEAD) / one);
+    const fits = Math.floor((target.limits.maxSmemPerBlock - OVERHEAD_BYTES) / one);
     const stages = Math.max(1, Math.min(MOST_STAGES, fits, chunks));
     const load = Math.min(32, n);
-    return [{ ...shape, stages, load, acc: Math.min(2, Math.floor(target.limits.tensorMemoryColumns / n)) }];
+    const acc = Math.min(2, Math.floor(target.limits.tensorMemoryColumns / n));
+    return orders.map((raster) => ({ ...shape, stages, load, acc, raster }));
   });
   return candidates
-    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule) }))
+    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
 }

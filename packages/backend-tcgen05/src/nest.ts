@@ -29,8 +29,9 @@ const WARPS = 6;
 export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
   const kind = acceptedKind(problem);
   const s = readSchedule(schedule);
-  const axis = (extent: number, tile: number): readonly Factor[] => [
-    { tier: "grid", extent: Math.ceil(extent / tile), stride: 1 },
+  // Clusters are whole: tiles outside of D store nothing.
+  const axis = (extent: number, tile: number, units: number): readonly Factor[] => [
+    { tier: "grid", extent: Math.ceil(extent / tile / units) * units, stride: 1 },
     { tier: "atom", extent: tile, stride: 1 },
   ];
   const program = gemmNest({
@@ -38,15 +39,15 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     arch: target.arch,
     problem,
     nest: {
-      m: axis(problem.m, s.tileM),
-      n: axis(problem.n, s.tileN),
+      m: axis(problem.m, s.tileM, s.clusterM),
+      n: axis(problem.n, s.tileN, s.clusterN),
       k: [
         { tier: "block", extent: Math.ceil(problem.k / s.tileK), stride: 1 },
         { tier: "atom", extent: s.tileK, stride: 1 },
       ],
     },
     threads: WARPS * 32,
-    cluster: [s.cta, 1],
+    cluster: [s.cta * s.clusterM, s.clusterN],
     atom: kind.name,
     directives: directives(s),
   });
@@ -65,6 +66,7 @@ function directives(s: TensorSchedule): readonly Directive[] {
     stays && s.acc > 1 ? { name: "sums", args: { slots: s.acc } } : null,
     s.sched === "clc" ? { name: "fetch", args: { by: "clc", slots: s.ahead } } : null,
     s.cta === 2 ? { name: "pair", args: { blocks: 2 } } : null,
+    s.clusterM * s.clusterN > 1 ? { name: "multicast", args: { operands: "ab" } } : null,
     { name: "tensor", args: { swizzle: s.swizzle } },
     { name: "vector", args: { copy: 1, store: s.store } },
     s.raster.kind === "row"

@@ -23,6 +23,10 @@ export const scheduleModel: ScheduleModel = {
       min: 1,
       max: 2,
     }),
+    {
+      ...coreFields.cluster,
+      summary: "tiles along M and N whose blocks (or pairs) form a cluster and share their copies",
+    },
     withDefault(coreFields.stages, 5),
     wordField({
       name: "swizzle",
@@ -90,6 +94,9 @@ export interface TensorSchedule {
   readonly tileN: number;
   readonly tileK: number;
   readonly cta: 1 | 2;
+  /** Units, each with a tile of its own, along M and N. */
+  readonly clusterM: number;
+  readonly clusterN: number;
   readonly stages: number;
   readonly swizzle: string;
   readonly acc: number;
@@ -104,10 +111,11 @@ export interface TensorSchedule {
 
 /** The record as numbers with names. */
 export function readSchedule(schedule: Schedule): TensorSchedule {
-  const tile = (index: number): number => {
-    const value = schedule.tile;
+  const tuple = (name: string, index: number): number => {
+    const value = schedule[name];
     return Array.isArray(value) ? (value[index] ?? 1) : 1;
   };
+  const tile = (index: number): number => tuple("tile", index);
   const number = (name: string): number => Number(schedule[name]);
   const word = (name: string): string => String(schedule[name]);
   return {
@@ -115,6 +123,8 @@ export function readSchedule(schedule: Schedule): TensorSchedule {
     tileN: tile(1),
     tileK: tile(2),
     cta: number("cta") === 2 ? 2 : 1,
+    clusterM: tuple("cluster", 0),
+    clusterN: tuple("cluster", 1),
     stages: number("stages"),
     swizzle: word("swizzle"),
     acc: number("acc"),

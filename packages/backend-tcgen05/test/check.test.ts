@@ -27,6 +27,8 @@ describe("illegal schedules", () => {
     ["tile=256x192x64 acc=3", "TW2404 nearest legal: acc=2"],
     ["tile=256x256x64 stages=8", "TW2405 nearest legal: stages=7"],
     ["tile=256x48x64 load=32", "TW2408 nearest legal: load=16"],
+    ["tile=256x256x64 cluster=4x2", "TW2409 nearest legal: cluster=2x2"],
+    ["tile=128x32x64 cta=1 cluster=8x1 load=16", "TW2410 nearest legal: cluster=1x1, or a larger tile"],
   ])("%s", (text, reason) => {
     expect(found(text)).toContain(reason);
   });

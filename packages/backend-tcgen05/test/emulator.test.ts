@@ -22,6 +22,26 @@ const kinds = [
   ["pair, persistent", "tile=256x64x64 cta=2 stages=3 sched=persistent acc=2", { m: 520, n: 136, k: 136 }],
   ["pair, launch control", "tile=256x64x64 cta=2 stages=3 sched=clc acc=2", { m: 520, n: 136, k: 136 }],
   [
+    "B shared along m",
+    "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1 cluster=2x1",
+    { m: 300, n: 72, k: 136 },
+  ],
+  [
+    "A and B shared, launch control",
+    "tile=128x64x64 cta=1 stages=2 sched=clc acc=2 cluster=2x2",
+    { m: 300, n: 200, k: 136 },
+  ],
+  [
+    "pairs that share A",
+    "tile=256x64x64 cta=2 stages=2 sched=tiles acc=1 cluster=1x2",
+    { m: 300, n: 136, k: 72 },
+  ],
+  [
+    "pairs that share B, persistent",
+    "tile=256x64x64 cta=2 stages=2 sched=persistent acc=2 cluster=2x1",
+    { m: 700, n: 72, k: 72 },
+  ],
+  [
     "pair, more stages than chunks",
     "tile=256x64x64 cta=2 stages=4 sched=clc acc=1 ahead=1",
     { m: 520, n: 72, k: 64 },

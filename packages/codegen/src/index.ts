@@ -66,6 +66,7 @@ export {
 } from "./smem.ts";
 export { lowerStmts } from "./statements.ts";
 export { type Element, StepChain } from "./steps.ts";
+export { loadCut, mapAddress, sharersOf } from "./tensorMaps.ts";
 export {
   type DistributedStep,
   distributedSteps,

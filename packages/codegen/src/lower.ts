@@ -126,8 +126,12 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   };
 }
 
-/** Whether blocks loop over tiles. */
+/**
+ * Whether what comes before the epilogue's arithmetic may run more than once, or beside it: blocks loop over tiles, or roles wait in loops
+ * for accumulators that no register holds.
+ */
 const stays = (program: TileProgram): boolean =>
+  program.buffers.some((b) => b.space === "tensor") ||
   [...eachStmt(program.body)].some((s) => s.kind === "tiles" && s.visit !== null);
 
 /** How a parameter is declared; a tensor map is 128 bytes at a multiple of 64 (PTX ISA, tensor maps). */

@@ -1,6 +1,8 @@
 /** Tensor maps: parameters of the kernel, made from the copies that use them. */
 import {
+  blockShape,
   bufferOf,
+  clusterUnits,
   eachStmt,
   type ParamSpec,
   type TensorCut,
@@ -22,9 +24,13 @@ const WARPGROUP = 4;
 
 /** The boxes of a bulk copy into shared memory; blocks that share it take a part each. */
 export function loadCut(program: TileProgram, copy: StmtOf<"copy">): TensorCut {
-  const [m, n] = program.launch.cluster;
-  const parts = copy.multicast === null ? 1 : copy.multicast === "m" ? m : n;
-  return cutOf(program, copy.dst.buffer, parts);
+  return cutOf(program, copy.dst.buffer, sharersOf(program, copy));
+}
+
+/** Units of a cluster (blocks, or pairs) that share a bulk copy. */
+export function sharersOf({ launch }: TileProgram, { multicast }: StmtOf<"copy">): number {
+  const [m, n] = clusterUnits(launch);
+  return multicast === null ? 1 : multicast === "m" ? m : n;
 }
 
 /** The boxes of an epilogue's bulk stores: a part for each of `parts` groups of rows. */
@@ -32,7 +38,8 @@ export const storeCut = (program: TileProgram, via: string, parts: number): Tens
   cutOf(program, via, parts);
 
 function cutOf(program: TileProgram, tile: string, parts: number): TensorCut {
-  const cut = tensorCut(bufferOf(program, tile), parts);
+  const buffer = bufferOf(program, tile);
+  const cut = tensorCut({ ...buffer, shape: blockShape(buffer) }, parts);
   if (cut === null) throw new CannotLower(`%${tile}`, "has a layout that bulk tensor copies cannot make");
   return cut;
 }

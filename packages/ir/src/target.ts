@@ -20,6 +20,7 @@ export const features = [
   "wgmma",
   "setmaxnreg",
   "tcgen05",
+  "tcgen05.i8",
   "clc",
   "pdl",
   "f32x2",

@@ -1,9 +1,12 @@
 /** mbarriers: addresses, waits and arrivals, in the block itself and in the pair's leader. */
-import { type Context, type Pred, type Reg, SMEM } from "@tilewright/codegen";
+import { CannotLower, type Context, type Pred, type Reg, SMEM } from "@tilewright/codegen";
 import { addr, imm, pair, sink, sym } from "@tilewright/ptx";
 import { clusterSize, type RingPlace, type RoleState, stateOf } from "./state.ts";
 
 type U32 = Reg<"u32">;
+
+/** Bytes of an mbarrier (PTX ISA). */
+const MBARRIER = 8;
 
 /** Members of a full warp. */
 const WARP_MASK = 0xffffffff;
@@ -36,8 +39,9 @@ export function sharedAt(ctx: Context, offset: number, slot: U32 | null, stride:
 
 /** Address of a ring's barrier for the place of the role at hand. */
 export function barrierAt(ctx: Context, ring: string, edge: "full" | "empty", place: RingPlace): U32 {
-  const offset = stateOf(ctx).barriers[edge].get(ring) ?? 0;
-  return sharedAt(ctx, offset, place.slot, 8);
+  const offset = ctx.shared.barriers.get(ring)?.[edge] ?? null;
+  if (offset === null) throw new CannotLower(`%${ring}`, `edge ${edge} has to be an mbarrier here`);
+  return sharedAt(ctx, offset, place.slot, MBARRIER);
 }
 
 /** Spin until the phase has completed. Arrivals of the other block of a pair are seen with cluster scope. */
@@ -54,16 +58,21 @@ export function waitParity(ctx: Context, barrier: U32, parity: U32, remote: bool
   body.emit(more, "bra", again);
 }
 
-/** The same address in the leader of the pair: in this block where there is no pair. */
-export function inLeader(ctx: Context, address: U32): U32 {
-  if (stateOf(ctx).group === 1) return address;
-  const leader = ctx.invariant("leader's rank", (code) => {
-    const rank = ctx.values.rank();
+/** Who waits for the arrivals of several blocks: the leader of the pair, or of the whole cluster. */
+export type Leader = "pair" | "cluster";
+
+/** Whether that may be another block. */
+export const remoteLeader = (ctx: Context, leader: Leader): boolean =>
+  leader === "pair" ? stateOf(ctx).group === 2 : clusterSize(ctx.program) > 1;
+
+/** The same address in the leading block. */
+function inLeader(ctx: Context, address: U32, leader: Leader): U32 {
+  const rank = ctx.invariant(`rank of the ${leader}'s leader`, (code) => {
     const d = ctx.entry.reg("u32", "lead");
-    code.emit(null, "and.b32", d, rank, imm(0xfffffffe));
+    code.emit(null, "and.b32", d, ctx.values.rank(), imm(leader === "pair" ? 0xfffffffe : 0));
     return d;
   });
-  return inBlock(ctx, address, leader);
+  return inBlock(ctx, address, rank);
 }
 
 /** The same address in the block of a rank. */
@@ -83,15 +92,16 @@ export function elect(ctx: Context): Pred {
 export const syncWarp = (ctx: Context): void => ctx.body.emit(null, "bar.warp.sync", imm(WARP_MASK));
 
 /** One arrival of the role's thread, or of each of its warps, at a barrier of the leader. */
-export function arriveAtLeader(ctx: Context, role: RoleState, barrier: U32): void {
+export function arriveAtLeader(ctx: Context, role: RoleState, barrier: U32, leader: Leader): void {
   const guard = role.single ? null : electAfterWarp(ctx);
-  if (stateOf(ctx).group === 1) ctx.body.emit(guard, "mbarrier.arrive.shared::cta.b64", sink, addr(barrier));
+  if (!remoteLeader(ctx, leader))
+    ctx.body.emit(guard, "mbarrier.arrive.shared::cta.b64", sink, addr(barrier));
   else
     ctx.body.emit(
       guard,
       "mbarrier.arrive.release.cluster.shared::cluster.b64",
       sink,
-      addr(inLeader(ctx, barrier)),
+      addr(inLeader(ctx, barrier, leader)),
     );
 }
 
@@ -101,12 +111,12 @@ function electAfterWarp(ctx: Context): Pred {
   return elect(ctx);
 }
 
-/** Whether this block leads its pair. */
-export const leads = (ctx: Context): Pred =>
-  ctx.invariant("leads", (code) => {
+/** Whether this block leads its pair, or its cluster. */
+export const leads = (ctx: Context, leader: Leader = "pair"): Pred =>
+  ctx.invariant(`leads its ${leader}`, (code) => {
     const bit = ctx.entry.reg("u32", "t");
     const p = ctx.entry.reg("pred", "lead_p");
-    code.emit(null, "and.b32", bit, ctx.values.rank(), imm(1));
+    code.emit(null, "and.b32", bit, ctx.values.rank(), imm(leader === "pair" ? 1 : 0xffffffff));
     code.emit(null, "setp.eq.u32", p, bit, imm(0));
     return p;
   });

@@ -1,66 +1,24 @@
 /** Copies of this backend: bulk tensor copies into the ring of operands, and loads of accumulators. */
-import { batchIndex, CannotLower, type Context, ownedTile, type Reg, type StmtOf } from "@tilewright/codegen";
 import {
-  type Buffer,
-  blockShape,
-  bufferOf,
-  type Expr,
-  eachStmt,
-  LANE_STRIDE,
-  type ParamSpec,
-  type TensorCut,
-  type TileProgram,
-  tensorCut,
-  tensorMapFor,
-} from "@tilewright/ir";
-import { addr, type IntegerOperand, imm, sym, tensorAddr, vec } from "@tilewright/ptx";
+  batchIndex,
+  CannotLower,
+  type Context,
+  loadCut,
+  mapAddress,
+  ownedTile,
+  type Reg,
+  type StmtOf,
+  sharersOf,
+} from "@tilewright/codegen";
+import { type Buffer, blockShape, bufferOf, type Expr, LANE_STRIDE, sizeOf } from "@tilewright/ir";
+import { addr, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";
 import { barrierAt, LEADER_MASK, scratch, sharedAt } from "./barriers.ts";
 import { tensorAddress } from "./multiply.ts";
 import { placeOf } from "./places.ts";
 import { roleOf, stateOf } from "./state.ts";
+import { copyMask, unitAlong } from "./units.ts";
 
 type Copy = StmtOf<"copy">;
-
-/** Bytes of a tensor map, and its alignment (PTX ISA, tensor maps). */
-const MAP = 128;
-const MAP_ALIGN = 64;
-
-const mapName = (global: string): string => `map_${global.toLowerCase()}`;
-
-/** How bulk copies cut the part of a tile that lies in one block. */
-function cutOf(tile: Buffer): TensorCut {
-  const cut = tensorCut({ ...tile, shape: blockShape(tile) });
-  if (cut === null) throw new CannotLower(`%${tile.name}`, "bulk copies cannot make its layout");
-  return cut;
-}
-
-/** A map for each global buffer that bulk copies read, behind the other parameters. */
-export function mapParameters(program: TileProgram, offset: number): readonly ParamSpec[] {
-  const maps = new Map<string, ParamSpec>();
-  let at = Math.ceil(offset / MAP_ALIGN) * MAP_ALIGN;
-  for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind !== "copy" || stmt.transport !== "tma" || maps.has(stmt.src.buffer)) continue;
-    const tensorMap = tensorMapFor(program, stmt.src.buffer, cutOf(bufferOf(program, stmt.dst.buffer)));
-    maps.set(stmt.src.buffer, {
-      kind: "tensorMap",
-      name: mapName(stmt.src.buffer),
-      offset: at,
-      size: MAP,
-      tensorMap,
-    });
-    at += MAP;
-  }
-  return [...maps.values()];
-}
-
-/** Address of a map among the parameters. */
-export const mapAddress = (ctx: Context, global: string): Reg<"u64"> =>
-  ctx.invariant(`map of ${global}`, (code) => {
-    const d = ctx.entry.reg("u64", "map");
-    code.emitAny(null, "mov.u64", [d, sym(`p_${mapName(global)}`)]);
-    code.emitAny(null, "cvta.param.u64", [d, d]);
-    return d;
-  });
 
 /** One thread issues a copy for each box of the tile's half (or whole) that lies in this block. */
 export function copyTensor(ctx: Context, copy: Copy): void {
@@ -75,22 +33,38 @@ export function copyTensor(ctx: Context, copy: Copy): void {
   const where = placeOf(role, ring, "producer");
   const slot = sharedAt(ctx, place.offset, where.slot, place.slotStride);
   const barrier = atLeader(ctx, barrierAt(ctx, ring.name, "full", where));
-  const cut = cutOf(tile);
+  const parts = sharersOf(ctx.program, copy);
+  const cut = loadCut(ctx.program, copy);
   const map = mapAddress(ctx, copy.src.buffer);
-  const origin = [0, 1].map((axis) => blockOrigin(ctx, tile, copy.src.origin[axis], axis));
+  const across = 1 - cut.contiguous;
+  const step = (blockShape(tile)[across] ?? 0) / parts;
+  // Parts lie one behind the other across the contiguous axis, in every panel.
+  const part = copy.multicast === null ? null : unitAlong(ctx, copy.multicast);
+  const origin = [0, 1].map((axis) =>
+    blockOrigin(
+      ctx,
+      tile,
+      copy.src.origin[axis],
+      axis,
+      part && axis === across ? scaledBy(ctx, part, step) : null,
+    ),
+  );
+  const dst =
+    part === null ? slot : plus(ctx, slot, scaledBy(ctx, part, step * cut.box[0] * sizeOf(tile.dtype)));
   const batch = batchIndex(ctx);
   const dims = batch === null ? 2 : 3;
-  const form = group === 2 ? ".cta_group::2" : "";
-  for (const piece of cut.pieces) {
+  const form = `${part === null ? "" : ".multicast::cluster"}${group === 2 ? ".cta_group::2" : ""}`;
+  const mask = copy.multicast === null ? [] : [copyMask(ctx, copy.multicast)];
+  for (const piece of cut.pieces.slice(0, cut.pieces.length / parts)) {
     const coordinates = [
       coordinate(ctx, origin[cut.contiguous], cut.contiguous === 0 ? piece.row : piece.col),
-      coordinate(ctx, origin[1 - cut.contiguous], cut.contiguous === 0 ? piece.col : piece.row),
+      coordinate(ctx, origin[across], cut.contiguous === 0 ? piece.col : piece.row),
       ...(batch === null ? [] : [batch]),
     ];
     ctx.body.emitAny(
       null,
       `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${form}`,
-      [addr(slot, piece.offset), tensorAddr(map, ...coordinates), addr(barrier)],
+      [addr(dst, piece.offset), tensorAddr(map, ...coordinates), addr(barrier), ...mask],
     );
   }
 }
@@ -109,33 +83,40 @@ interface Origin {
 }
 
 /** Where this block's part of a tile begins in the matrix, along one axis. */
-function blockOrigin(ctx: Context, tile: Buffer, e: Expr | undefined, axis: number): Origin {
+function blockOrigin(
+  ctx: Context,
+  tile: Buffer,
+  e: Expr | undefined,
+  axis: number,
+  part: Reg<"u32"> | null,
+): Origin {
   if (e === undefined) return { reg: null, constant: 0 };
   const { constant, terms } = ctx.linear(e);
-  let sum: Reg<"u32"> | null = null;
+  let sum: Reg<"u32"> | null = part;
   const add = (term: Reg<"u32">): void => {
-    if (sum === null) {
-      sum = term;
-      return;
-    }
-    const d = scratch(ctx);
-    ctx.body.emit(null, "add.u32", d, sum, term);
-    sum = d;
-  };
-  const scaled = (reg: Reg<"u32">, factor: number): Reg<"u32"> => {
-    if (factor === 1) return reg;
-    const d = scratch(ctx);
-    ctx.body.emit(null, "mul.lo.u32", d, reg, imm(factor));
-    return d;
+    sum = sum === null ? term : plus(ctx, sum, term);
   };
   for (const [name, factor] of terms) {
     const tileVar = ctx.tileVars.get(name);
     // The only tile of an axis has no register: its number is 0.
     if (tileVar !== undefined && tileVar.reg === null) continue;
-    add(scaled(ctx.variable(name), factor));
+    add(scaledBy(ctx, ctx.variable(name), factor));
   }
-  if (tile.halves === axis) add(scaled(second(ctx), blockShape(tile)[axis] ?? 0));
+  if (tile.halves === axis) add(scaledBy(ctx, second(ctx), blockShape(tile)[axis] ?? 0));
   return { reg: sum, constant };
+}
+
+function plus(ctx: Context, a: Reg<"u32">, b: Reg<"u32">): Reg<"u32"> {
+  const d = scratch(ctx);
+  ctx.body.emit(null, "add.u32", d, a, b);
+  return d;
+}
+
+function scaledBy(ctx: Context, reg: Reg<"u32">, factor: number): Reg<"u32"> {
+  if (factor === 1) return reg;
+  const d = scratch(ctx);
+  ctx.body.emit(null, "mul.lo.u32", d, reg, imm(factor));
+  return d;
 }
 
 /** 0 in the leader of a pair, 1 in the other block. */

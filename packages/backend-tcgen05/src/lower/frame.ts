@@ -4,52 +4,28 @@ import { SMEM } from "@tilewright/codegen";
 import { eachStmt, type KernelSpec, type TileProgram } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { meetAll, scratch } from "./barriers.ts";
-import { mapAddress, mapParameters } from "./copies.ts";
-import { arrivalsOf, clusterSize, mapBarriers, stateOf } from "./state.ts";
+import { addressWord, clusterSize, stateOf } from "./state.ts";
 
 export const frame: Frame = {
   open,
   close,
-  sharedBytes: (program, buffersEnd) => mapBarriers(program, buffersEnd).end - buffersEnd,
-  params: mapParameters,
+  sharedBytes: (_program, end) => addressWord(end).bytes,
+  // Without it ptxas keeps to 64 registers in clusters, and spills.
+  blocksPerSm: () => 1,
   launch: launchOf,
 };
 
 /** The warp that allocates tensor memory, and gives it back: that of the matrix instructions, which has nothing else to begin with. */
 const ALLOCATOR = 5;
 
+/** Barriers have been made ready before this. */
 function open(ctx: Context): void {
-  const state = stateOf(ctx);
-  const { body, entry, program } = ctx;
+  if (stateOf(ctx).columns.columns === 0) return;
   const base = scratch(ctx, "smb");
-  body.emit(null, "mov.u32", base, sym(SMEM));
-  const ready = entry.label("barriers_ready");
-  const others = entry.reg("pred", "other");
-  body.emit(null, "setp.ne.u32", others, ctx.values.thread(), imm(0));
-  body.emit(others, "bra", ready);
-  for (const ring of program.rings)
-    for (const edge of ["full", "empty"] as const)
-      for (let slot = 0; slot < ring.slots; slot++)
-        body.emit(
-          null,
-          "mbarrier.init.shared::cta.b64",
-          addr(base, (state.barriers[edge].get(ring.name) ?? 0) + 8 * slot),
-          imm(arrivalsOf(ring, edge)),
-        );
-  body.emit(null, "fence.mbarrier_init.release.cluster");
-  for (const name of copied(program)) body.emitAny(null, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
-  body.label(ready);
-  if (state.columns.columns > 0) allocate(ctx, base);
+  ctx.body.emit(null, "mov.u32", base, sym(SMEM));
+  allocate(ctx, base);
   ctx.restartInvariants();
 }
-
-/** Matrices that bulk copies read. */
-const copied = (program: TileProgram): ReadonlySet<string> =>
-  new Set(
-    [...eachStmt(program.body)].flatMap((s) =>
-      s.kind === "copy" && s.transport === "tma" ? [s.src.buffer] : [],
-    ),
-  );
 
 /** One warp allocates (in both blocks of a pair); the fences order that before what other threads do with the columns. */
 function allocate(ctx: Context, base: ReturnType<typeof scratch>): void {
@@ -58,7 +34,7 @@ function allocate(ctx: Context, base: ReturnType<typeof scratch>): void {
   const done = entry.label("allocated");
   const others = entry.reg("pred", "other");
   const group = `cta_group::${state.group}`;
-  const address = addr(base, state.barriers.tensorAddress);
+  const address = addr(base, addressWord(ctx.shared.totalBytes).offset);
   body.emit(null, "setp.ne.u32", others, ctx.values.warp(), imm(ALLOCATOR));
   body.emit(others, "bra", done);
   body.emitAny(null, `tcgen05.alloc.${group}.sync.aligned.shared::cta.b32`, [

@@ -1,13 +1,11 @@
 /** The ends of the three rings: operands by bulk copies, accumulators by matrix instructions, answers about tiles. */
 import type { Context, Reg, RingLowering } from "@tilewright/codegen";
-import { type Ring, transactionBytes } from "@tilewright/ir";
+import { eachStmt, type Ring, transactionBytes } from "@tilewright/ir";
 import { addr, imm, sink } from "@tilewright/ptx";
 import { arriveAtLeader, barrierAt, leads, waitParity } from "./barriers.ts";
 import { advance, openPlace, placeOf, type Side } from "./places.ts";
-import { roleOf, stateOf } from "./state.ts";
-
-/** Both blocks of a pair. */
-const BOTH = 3;
+import { clustered, roleOf, stateOf } from "./state.ts";
+import { unitMask, writersMask } from "./units.ts";
 
 /** Wait at an edge of the ring at the role's place: a producer until the slot is empty, a consumer until it is full. */
 function passEdge(ctx: Context, ring: Ring, side: Side, remote: boolean): void {
@@ -27,27 +25,20 @@ const goOn = (ctx: Context, ring: Ring, side: Side): void =>
 
 const paired = (ctx: Context): boolean => stateOf(ctx).group === 2;
 
-/** The matrix instructions issued so far arrive at a barrier when they are done: in both blocks of a pair. */
-function commitTo(ctx: Context, barrier: Reg<"u32">): void {
-  if (!paired(ctx))
-    ctx.body.emit(
-      null,
-      "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64",
-      addr(barrier),
-    );
-  else {
-    const mask = ctx.invariant("both blocks", (code) => {
-      const d = ctx.entry.reg("u16", "mask");
-      code.emit(null, "mov.u16", d, imm(BOTH));
-      return d;
-    });
-    ctx.body.emit(
-      null,
-      "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64",
-      addr(barrier),
-      mask,
-    );
-  }
+/** The matrix instructions issued so far arrive at a barrier when they are done: in this block, or in those of the mask. */
+function commitTo(ctx: Context, barrier: Reg<"u32">, mask: Reg<"u16"> | null): void {
+  const form = `tcgen05.commit.cta_group::${stateOf(ctx).group}.mbarrier::arrive::one.shared::cluster`;
+  if (mask === null) ctx.body.emitAny(null, `${form}.b64`, [addr(barrier)]);
+  else ctx.body.emitAny(null, `${form}.multicast::cluster.b64`, [addr(barrier), mask]);
+}
+
+/** Axes of the cluster along which copies into a ring are shared. */
+function sharedAxes(ctx: Context, ring: Ring): ReadonlySet<"m" | "n"> {
+  const axes = new Set<"m" | "n">();
+  for (const stmt of eachStmt(ctx.program.body))
+    if (stmt.kind === "copy" && stmt.multicast !== null && ring.buffers.includes(stmt.dst.buffer))
+      axes.add(stmt.multicast);
+  return axes;
 }
 
 /** Tensor memory is touched by instructions of other threads before and after a barrier: fences on both sides (PTX ISA, tcgen05.fence). */
@@ -57,7 +48,7 @@ const fenceBefore = (ctx: Context): void => ctx.body.emit(null, "tcgen05.fence::
 /** The leader expects the bytes of both blocks at its barrier: the other's copies arrive there too. */
 const operands: RingLowering = {
   acquire(ctx, ring) {
-    passEdge(ctx, ring, "producer", paired(ctx));
+    passEdge(ctx, ring, "producer", clustered(ctx.program));
     ctx.body.emit(
       paired(ctx) ? leads(ctx) : null,
       "mbarrier.arrive.expect_tx.shared::cta.b64",
@@ -68,11 +59,13 @@ const operands: RingLowering = {
   },
   commit: (ctx, ring) => goOn(ctx, ring, "producer"),
   wait(ctx, ring) {
-    passEdge(ctx, ring, "consumer", paired(ctx));
+    passEdge(ctx, ring, "consumer", clustered(ctx.program));
     fenceAfter(ctx);
   },
   release(ctx, ring) {
-    commitTo(ctx, signalled(ctx, ring, "consumer"));
+    const axes = sharedAxes(ctx, ring);
+    const alone = !paired(ctx) && axes.size === 0;
+    commitTo(ctx, signalled(ctx, ring, "consumer"), alone ? null : writersMask(ctx, axes));
     goOn(ctx, ring, "consumer");
   },
 };
@@ -83,7 +76,7 @@ const sums: RingLowering = {
     fenceAfter(ctx);
   },
   commit(ctx, ring) {
-    commitTo(ctx, signalled(ctx, ring, "producer"));
+    commitTo(ctx, signalled(ctx, ring, "producer"), paired(ctx) ? unitMask(ctx) : null);
     goOn(ctx, ring, "producer");
   },
   wait(ctx, ring) {
@@ -92,18 +85,18 @@ const sums: RingLowering = {
   },
   release(ctx, ring) {
     fenceBefore(ctx);
-    arriveAtLeader(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"));
+    arriveAtLeader(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"), "pair");
     goOn(ctx, ring, "consumer");
   },
 };
 
-/** The answer arrives at the barriers of both blocks, which `fetch` has armed; readers tell the leader, who alone asks. */
+/** The answer arrives at the barriers of all blocks, which `fetch` has armed; readers tell the leader, who alone asks. */
 const answers: RingLowering = {
-  acquire: (ctx, ring) => passEdge(ctx, ring, "producer", paired(ctx)),
+  acquire: (ctx, ring) => passEdge(ctx, ring, "producer", clustered(ctx.program)),
   commit: (ctx, ring) => goOn(ctx, ring, "producer"),
-  wait: (ctx, ring) => passEdge(ctx, ring, "consumer", paired(ctx)),
+  wait: (ctx, ring) => passEdge(ctx, ring, "consumer", clustered(ctx.program)),
   release(ctx, ring) {
-    arriveAtLeader(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"));
+    arriveAtLeader(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"), "cluster");
     goOn(ctx, ring, "consumer");
   },
 };

@@ -2,7 +2,7 @@
 import { CannotLower, type Context, lowerStmts, type StmtOf } from "@tilewright/codegen";
 import { eachStmt, type Ring } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
-import { elect, leads, syncWarp } from "./barriers.ts";
+import { elect, leads, remoteLeader, syncWarp } from "./barriers.ts";
 import { beginPlace } from "./places.ts";
 import { type RoleState, stateOf } from "./state.ts";
 
@@ -62,9 +62,10 @@ function skipUnlessOurs(ctx: Context, role: Role, end: ReturnType<Context["entry
   body.emit(null, "sub.u32", place, warp, imm(role.first));
   body.emit(null, "setp.ge.u32", skip, place, imm(role.warps));
   body.emit(skip, "bra", end);
-  if (role.leader === true && stateOf(ctx).group === 2) {
+  const leader = [...eachStmt(role.body)].some((s) => s.kind === "fetch") ? "cluster" : "pair";
+  if (role.leader === true && remoteLeader(ctx, leader)) {
     const follows = entry.reg("pred", "skip");
-    body.emit(null, "not.pred", follows, leads(ctx));
+    body.emit(null, "not.pred", follows, leads(ctx, leader));
     body.emit(follows, "bra", end);
   }
 }

@@ -1,32 +1,15 @@
 /** What lowering of one kernel carries along beside the context: where barriers lie, and the role being emitted. */
 import { CannotLower, type Context, type Pred, type Reg } from "@tilewright/codegen";
-import { type Ring, type TensorColumns, type TileProgram, tensorColumns } from "@tilewright/ir";
+import { type TensorColumns, type TileProgram, tensorColumns } from "@tilewright/ir";
 
-/** Bytes of an mbarrier (PTX ISA). */
-const BARRIER = 8;
 /** Bytes of the word into which an allocation writes its address. */
 const ADDRESS = 4;
 
-/** Shared memory behind the tiles: the full and empty barriers of each ring's slots, then the address of tensor memory. */
-export interface BarrierMap {
-  /** Bytes from the start of the block's shared memory to the barrier of slot 0, by ring. */
-  readonly full: ReadonlyMap<string, number>;
-  readonly empty: ReadonlyMap<string, number>;
-  readonly tensorAddress: number;
-  readonly end: number;
-}
-
-export function mapBarriers(program: TileProgram, buffersEnd: number): BarrierMap {
-  let top = Math.ceil(buffersEnd / BARRIER) * BARRIER;
-  const full = new Map<string, number>();
-  const empty = new Map<string, number>();
-  for (const { name, slots } of program.rings)
-    for (const map of [full, empty]) {
-      map.set(name, top);
-      top += slots * BARRIER;
-    }
-  return { full, empty, tensorAddress: top, end: top + ADDRESS };
-}
+/** Where that word lies behind the tiles and barriers, which end at `end`, and what it adds, in bytes of shared memory. */
+export const addressWord = (end: number): { readonly offset: number; readonly bytes: number } => {
+  const offset = Math.ceil(end / ADDRESS) * ADDRESS;
+  return { offset, bytes: offset + ADDRESS - end };
+};
 
 /** A role's place in a ring: the slot of its next chunk and the parity of its next wait. */
 export interface RingPlace {
@@ -52,7 +35,6 @@ export interface RoleState {
 }
 
 export interface KernelState {
-  readonly barriers: BarrierMap;
   readonly columns: TensorColumns;
   /** Blocks that work on one tile. */
   readonly group: 1 | 2;
@@ -68,7 +50,6 @@ export function stateOf(ctx: Context): KernelState {
   const known = states.get(ctx);
   if (known) return known;
   const made: KernelState = {
-    barriers: mapBarriers(ctx.program, ctx.shared.totalBytes),
     columns: tensorColumns(ctx.program),
     group: ctx.program.launch.pair === true ? 2 : 1,
     tensor: null,
@@ -85,13 +66,8 @@ export function roleOf(ctx: Context, what: string): RoleState {
   return role;
 }
 
+/** Whether blocks tell one another anything. */
+export const clustered = (program: TileProgram): boolean => clusterSize(program) > 1;
+
 /** Blocks of a cluster. */
 export const clusterSize = ({ launch }: TileProgram): number => launch.cluster[0] * launch.cluster[1];
-
-/** Barriers of rings whose edge is an mbarrier; others belong to other engines. */
-export function arrivalsOf(ring: Ring, edge: "full" | "empty"): number {
-  const found = ring[edge];
-  if (found?.kind !== "mbarrier")
-    throw new CannotLower(`%${ring.name}`, `edge ${edge} has to be an mbarrier here`);
-  return found.arrivals;
-}

@@ -3,26 +3,30 @@ import {
   CannotLower,
   type Code,
   type Context,
+  type Coordinate,
   lowerStmts,
   type Reg,
   rasterise,
   type StmtOf,
 } from "@tilewright/codegen";
+import { clusterUnits } from "@tilewright/ir";
 import { addr, imm, sink, special } from "@tilewright/ptx";
 import { barrierAt, inBlock, scratch, sharedAt } from "./barriers.ts";
 import { placeOf } from "./places.ts";
-import { clusterSize, type RoleState, roleOf, stateOf } from "./state.ts";
+import { clusterSize, type RoleState, roleOf } from "./state.ts";
+import { unitAlong } from "./units.ts";
 
 type Tiles = StmtOf<"tiles">;
 
 /** Bytes of an answer of the launch control (PTX ISA, clusterlaunchcontrol.try_cancel). */
 const ANSWER = 16;
 
-/** Number of the pair (or block) of the launch, which is that of its first tile; or how many there are. */
+/** Number of the cluster in the launch, which is that of its first tile, or of the first tiles of its units; or how many there are. */
 function ownNumber(ctx: Context, code: Code, name: "%ctaid.x" | "%nctaid.x"): Reg<"u32"> {
   const d = scratch(ctx, "tile");
   code.emit(null, "mov.u32", d, special(name));
-  if (stateOf(ctx).group === 2) code.emit(null, "shr.u32", d, d, imm(1));
+  const blocks = clusterSize(ctx.program);
+  if (blocks > 1) code.emit(null, "div.u32", d, d, imm(blocks));
   return d;
 }
 
@@ -37,7 +41,8 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   if (stmt.visit.of !== 1) throw new CannotLower("visit", "roles of this backend do not take turns");
   const { entry } = ctx;
   const tile = ownNumber(ctx, ctx.body, "%ctaid.x");
-  const count = stmt.extents[0] * stmt.extents[1];
+  const [m, n] = clusterUnits(ctx.program.launch);
+  const count = (stmt.extents[0] * stmt.extents[1]) / (m * n);
   role.tile = tile;
   const step = stmt.visit.by === "stride" ? ownNumber(ctx, ctx.body, "%nctaid.x") : null;
   const label = entry.label(`tiles_${role.name}`);
@@ -60,10 +65,18 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
 /** Bind the tile's row and column; values of the tile before are computed anew. */
 function enterTile(ctx: Context, stmt: Tiles, number: Reg<"u32">): void {
   const [tilesM, tilesN] = stmt.extents;
+  const [unitsM, unitsN] = clusterUnits(ctx.program.launch);
+  if (tilesM % unitsM !== 0 || tilesN % unitsN !== 0)
+    throw new CannotLower("tiles", `do not divide by the ${unitsM} x ${unitsN} units of a cluster`);
   ctx.values.memo("ctaid", "tile", (d) => ctx.prologue.emit(null, "mov.u32", d, number));
-  const [m, n] = rasterise(ctx, stmt.raster, tilesM, tilesN);
-  ctx.tileVars.set(stmt.vars[0], { reg: m, extent: tilesM });
-  ctx.tileVars.set(stmt.vars[1], { reg: n, extent: tilesN });
+  const [m, n] = rasterise(ctx, stmt.raster, tilesM / unitsM, tilesN / unitsN);
+  const within = (first: Coordinate, units: number, axis: "m" | "n"): Coordinate => {
+    if (units === 1) return first;
+    const unit = unitAlong(ctx, axis);
+    return first === null ? unit : ctx.values.sum(ctx.values.scale(first, units), unit);
+  };
+  ctx.tileVars.set(stmt.vars[0], { reg: within(m, unitsM, "m"), extent: tilesM });
+  ctx.tileVars.set(stmt.vars[1], { reg: within(n, unitsN, "n"), extent: tilesN });
 }
 
 /** Both barriers of the slot are armed before the request, which every block of the cluster sees answered. */
@@ -112,7 +125,8 @@ export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
   body.emitAny(null, "mov.b128", [whole, { kind: "vector", elements: words }]);
   body.emit(null, "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128", more, whole);
   body.emit(more, "clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128", role.tile, whole);
-  if (stateOf(ctx).group === 2) body.emit(more, "shr.u32", role.tile, role.tile, imm(1));
+  const blocks = clusterSize(ctx.program);
+  if (blocks > 1) body.emit(more, "div.u32", role.tile, role.tile, imm(blocks));
   body.emit(null, "fence.proxy.async.shared::cta");
   role.more = more;
 }

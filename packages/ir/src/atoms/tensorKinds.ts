@@ -3,6 +3,7 @@
  * tile of rows and columns, so that a kind has no shape but its K; which M and N are legal is said by the tables of `@tilewright/ptx`.
  */
 import type { DType } from "../dtype.ts";
+import type { Feature } from "../target.ts";
 
 export interface TensorKind {
   /** Its name in a program's text: `tcgen05.f16`. */
@@ -14,6 +15,7 @@ export interface TensorKind {
   readonly acc: readonly DType[];
   /** Elements of K in one instruction: 32 bytes. */
   readonly k: number;
+  readonly feature: Feature;
   /** A and B are of the same type. */
   readonly same: boolean;
   /** Operands whose rows (of A) or columns (of B) are contiguous are taken as they are. */
@@ -32,6 +34,7 @@ export const tensorKinds: readonly TensorKind[] = [
     b: halves,
     acc: ["f32"],
     k: 16,
+    feature: "tcgen05",
     same: true,
     eitherMajor: true,
   },
@@ -42,6 +45,7 @@ export const tensorKinds: readonly TensorKind[] = [
     b: ["tf32"],
     acc: ["f32"],
     k: 8,
+    feature: "tcgen05",
     same: true,
     eitherMajor: false,
   },
@@ -52,10 +56,21 @@ export const tensorKinds: readonly TensorKind[] = [
     b: fp8,
     acc: ["f32"],
     k: 32,
+    feature: "tcgen05",
     same: false,
     eitherMajor: true,
   },
-  { name: "tcgen05.i8", kind: "i8", a: int8, b: int8, acc: ["s32"], k: 32, same: false, eitherMajor: true },
+  {
+    name: "tcgen05.i8",
+    kind: "i8",
+    a: int8,
+    b: int8,
+    acc: ["s32"],
+    k: 32,
+    feature: "tcgen05.i8",
+    same: false,
+    eitherMajor: true,
+  },
 ];
 
 /** The kind of a program's atom; null for instructions of other engines. */

@@ -10,6 +10,8 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
 /** The ring of answers and its buffer. */
 export const NEXT = "next";
 const ANSWERS = "answers";
+/** The role that asks, in one block of a cluster. */
+const SCHEDULER = "scheduler";
 
 /** How answers come: by the launch control, or by a counter in memory, whose value the scheduler writes into the slot itself. */
 const transports: Readonly<Record<string, Transport>> = { clc: "clc", atomic: "direct" };
@@ -47,11 +49,11 @@ export const fetchTiles: Pass = {
     if (first?.kind !== "tiles") return input;
     const scheduler: Role = {
       kind: "role",
-      name: "scheduler",
+      name: SCHEDULER,
       first: input.launch.threads / WARP,
       warps: 1,
       registers: null,
-      ...(input.launch.pair ? { leader: true as const } : {}),
+      ...(blocksOf(input.launch) > 1 ? { leader: true as const } : {}),
       body: [following({ ...first, body: [] }, true)],
     };
     const all = [...roles, scheduler];
@@ -79,8 +81,12 @@ export const fetchTiles: Pass = {
 const WARP = 32;
 
 /** Arrivals of a role on an answer's slot: one of each of its warps, in each of the blocks that run it. */
-const readers = (role: Role, launch: Launch): number =>
-  role.warps * (launch.pair && role.leader !== true ? launch.cluster[0] * launch.cluster[1] : 1);
+function readers({ name, warps, leader }: Role, launch: Launch): number {
+  if (name === SCHEDULER) return warps;
+  return (warps * blocksOf(launch)) / (leader ? 2 : 1);
+}
+
+const blocksOf = ({ cluster }: Launch): number => cluster[0] * cluster[1];
 
 const inRole = (stmt: Stmt): Stmt => (stmt.kind === "tiles" ? following(stmt, false) : stmt);
 

@@ -1,6 +1,6 @@
 /** Let the blocks of a cluster that want the same rectangle copy a share of it each, into all of them. */
 import { freeVars } from "../tile/expr.ts";
-import { rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
+import { clusterUnits, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
 import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -32,7 +32,7 @@ export const multicastCopies: Pass = {
 };
 
 function share(tiles: Tiles, program: TileProgram, operands: string): Tiles {
-  const [m, n] = program.launch.cluster;
+  const [m, n] = clusterUnits(program.launch);
   const axisOf = (copy: Copy): Copy["multicast"] => {
     const vars = freeVars(copy.src.origin[1], freeVars(copy.src.origin[0]));
     if (copy.transport !== "tma" || !operands.includes(copy.src.buffer.toLowerCase())) return null;
@@ -49,7 +49,7 @@ function share(tiles: Tiles, program: TileProgram, operands: string): Tiles {
 
 /** Blocks of the cluster, this one included, into whose slots of a ring a block copies (and that, the axes being symmetric, copy into its own). */
 export function multicastPeers(program: TileProgram, ring: Ring): number {
-  const [m, n] = program.launch.cluster;
+  const [m, n] = clusterUnits(program.launch);
   const axes = new Set<"m" | "n">();
   rewriteStmts(program.body, (stmt) => {
     if (stmt.kind === "copy" && stmt.multicast !== null && ring.buffers.includes(stmt.dst.buffer))

@@ -67,6 +67,7 @@ export {
   blockShape,
   bufferOf,
   childrenOf,
+  clusterUnits,
   eachStmt,
   numberArg,
   rewriteStmts,

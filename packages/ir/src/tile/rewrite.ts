@@ -1,5 +1,5 @@
 /** Walking and rebuilding statement lists: what every pass needs, in one place. */
-import type { Buffer, Directive, Stmt, TileProgram, View } from "./types.ts";
+import type { Buffer, Directive, Launch, Stmt, TileProgram, View } from "./types.ts";
 
 /** The statement's nested lists, or none. */
 export function childrenOf(stmt: Stmt): readonly Stmt[] {
@@ -68,6 +68,12 @@ export function bufferOf(program: TileProgram, name: string): Buffer {
   if (!buffer) throw new RangeError(`no buffer %${name}`);
   return buffer;
 }
+
+/** Units of a cluster along m and n that work on a tile each: its blocks, or pairs of neighbours along m. */
+export const clusterUnits = ({ cluster, pair }: Launch): readonly [m: number, n: number] => [
+  cluster[0] / (pair ? 2 : 1),
+  cluster[1],
+];
 
 /** Rows and columns of a slot of a tile in one block: half of a tile that a pair of blocks shares out. */
 export const blockShape = ({

@@ -212,7 +212,7 @@ export type Stmt =
       readonly first: number;
       readonly warps: number;
       readonly registers: number | null;
-      /** Of a pair's blocks only the first runs it. */
+      /** Only the leading block runs it: the first of a pair; of a whole cluster where the role asks for tiles. */
       readonly leader?: true;
       readonly body: readonly Stmt[];
     }

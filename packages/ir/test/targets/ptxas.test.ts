@@ -34,6 +34,8 @@ const samples: Readonly<Record<Feature, string>> = {
   cluster: "barrier.cluster.arrive.aligned;",
   wgmma: "wgmma.fence.sync.aligned;",
   setmaxnreg: "setmaxnreg.inc.sync.aligned.u32 232;",
+  "tcgen05.i8":
+    "{ .reg .pred p; setp.eq.b32 p, %r0, %r1; tcgen05.mma.cta_group::1.kind::i8 [%r0], %rd0, %rd1, %r1, p; }",
   tcgen05: "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 128;",
   clc: "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];",
   pdl: "griddepcontrol.wait;",

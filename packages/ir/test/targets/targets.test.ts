@@ -24,7 +24,7 @@ const gpu = (name: string) => {
 const refusal = (result: ReturnType<typeof findTarget> | ReturnType<typeof findGpu>): string =>
   result.ok ? "" : result.error.map(formatDiagnostic).join("\n");
 
-test("the ten targets, in order", () => {
+test("the eleven targets, in order", () => {
   expect(targets.map((row) => row.arch)).toEqual([
     "sm_70",
     "sm_75",
@@ -33,6 +33,7 @@ test("the ten targets, in order", () => {
     "sm_87",
     "sm_89",
     "sm_90a",
+    "sm_100f",
     "sm_100a",
     "sm_103a",
     "sm_120a",
@@ -50,7 +51,9 @@ describe.each(targets.map((row) => ({ arch: row.arch, row })))("$arch is consist
     expect(limits.maxClusterSize > 1).toBe(hasFeature(row, "cluster"));
     expect(limits.tensorMemoryColumns > 0).toBe(hasFeature(row, "tcgen05"));
     expect(`sm_${row.major}${row.minor}`).toBe(row.arch.replace(/[af]$/, ""));
-    expect(row.portability).toBe(row.arch.endsWith("a") ? "arch" : "portable");
+    expect(row.portability).toBe(
+      row.arch.endsWith("a") ? "arch" : row.arch.endsWith("f") ? "family" : "portable",
+    );
   });
 
   test("features come with what they build on", () => {
@@ -62,6 +65,7 @@ describe.each(targets.map((row) => ({ arch: row.arch, row })))("$arch is consist
       ["tma", ["mbarrier", "cluster", "cp.async"]],
       ["wgmma", ["tma", "setmaxnreg"]],
       ["tcgen05", ["tma", "clc"]],
+      ["tcgen05.i8", ["tcgen05"]],
       ["clc", ["cluster", "mbarrier"]],
       ["pdl", ["cp.async"]],
     ];
@@ -74,14 +78,15 @@ describe.each(targets.map((row) => ({ arch: row.arch, row })))("$arch is consist
 test("every feature has a target, and only one generation has wgmma", () => {
   for (const feature of features) expect(targetsSupporting(feature).length).toBeGreaterThan(0);
   expect(targetsSupporting("wgmma").map((row) => row.arch)).toEqual(["sm_90a"]);
-  expect(targetsSupporting("tcgen05").map((row) => row.arch)).toEqual(["sm_100a", "sm_103a"]);
+  expect(targetsSupporting("tcgen05").map((row) => row.arch)).toEqual(["sm_100f", "sm_100a", "sm_103a"]);
+  expect(targetsSupporting("tcgen05.i8").map((row) => row.arch)).toEqual(["sm_100a"]);
   expect(targetsSupporting("cp.async")[0]?.arch).toBe("sm_80");
 });
 
 describe("look-up", () => {
   test.each([
     ["sm_90", "did you mean sm_90a?"],
-    ["sm_100", "did you mean sm_100a?"],
+    ["sm_100", "did you mean sm_100f or sm_100a?"],
     ["120", "did you mean sm_120a?"],
     ["compute_80", "did you mean sm_80?"],
     ["SM_75", "did you mean sm_75?"],

@@ -1,5 +1,6 @@
 /** Copies that the blocks of a cluster share, and tiles of blocks that stay. */
 import { freeVars } from "../expr.ts";
+import { clusterUnits } from "../rewrite.ts";
 import type { Stmt } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
 
@@ -23,7 +24,7 @@ export const multicast: Verifier = {
 };
 
 function* shared(subject: Subject, site: Site, copy: Copy, axis: "m" | "n"): Iterable<Fault> {
-  const { cluster } = subject.program.launch;
+  const cluster = clusterUnits(subject.program.launch);
   const blocks = cluster[axes[axis]];
   if (blocks === 1)
     yield {

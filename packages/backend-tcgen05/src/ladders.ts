@@ -1,0 +1,60 @@
+/** Kernels in tensor memory, built up: from one slot without swizzle to wide pairs that ask the launch control for tiles. */
+import type { Ladder } from "@tilewright/ir";
+
+const large = [4096, 4096, 4096] as const;
+
+/** The steps that published Blackwell kernels took; copies, matrix instructions and epilogue are roles of their own from the first on. */
+const steps: Ladder["steps"] = [
+  {
+    name: "tiled",
+    summary: "one chunk at a time, operands without a swizzle in boxes of 16 bytes a row",
+    change:
+      "tile=128x128x64 cta=1 stages=1 swizzle=none acc=1 sched=tiles raster=row load=8 early=off store=2 guards=off",
+  },
+  {
+    name: "swizzled",
+    summary: "rows of 128 bytes: a box an operand, no bank conflicts",
+    change: "swizzle=128B",
+  },
+  {
+    name: "pipelined",
+    summary: "copies run four chunks ahead of the matrix instructions",
+    change: "stages=4",
+  },
+  {
+    name: "stores",
+    summary: "accumulators 32 columns a load, D 16 bytes a store, no predicates inside",
+    change: "load=32 store=8 guards=on",
+  },
+  {
+    name: "persistent",
+    summary: "blocks stay; two accumulators, each given back after its last load",
+    change: "sched=persistent acc=2 early=on",
+  },
+  { name: "clc", summary: "the launch control says which tile follows", change: "sched=clc ahead=2" },
+  { name: "multicast", summary: "two tiles along m share their copies of B", change: "cluster=2x1" },
+  {
+    name: "pair",
+    summary: "two blocks share a tile, and the leader multiplies for both",
+    change: "tile=256x128x64 cta=2 cluster=1x1",
+  },
+  { name: "wide pair", summary: "256 columns: all of tensor memory", change: "tile=256x256x64" },
+  { name: "raster", summary: "8 tile rows at a time share tiles in L2", change: "raster=grouped:8" },
+];
+
+export const ladders: readonly Ladder[] = [
+  {
+    name: "hgemm-k",
+    summary: "f16, K contiguous in A and B: what each step of a Blackwell kernel is worth",
+    request: { dtype: "f16", b: { layout: "col" } },
+    sizes: { gpu: large, emulator: [512, 256, 192] },
+    steps,
+  },
+  {
+    name: "bf16-nn",
+    summary: "bf16, all matrices row-major: N contiguous in B",
+    request: { dtype: "bf16" },
+    sizes: { gpu: large, emulator: [512, 256, 128] },
+    steps,
+  },
+];
