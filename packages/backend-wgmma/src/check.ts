@@ -48,7 +48,7 @@ interface Rule {
 }
 
 /** Bytes of shared memory of a slot, and of all else. */
-export const sharedBytes = (
+const sharedBytes = (
   s: WgmmaSchedule,
   problem: Problem,
   target: Target,
@@ -61,11 +61,11 @@ export const sharedBytes = (
 });
 
 /** Accumulator registers of a thread. */
-export const accumulators = (s: WgmmaSchedule, problem: Problem): number =>
+const accumulators = (s: WgmmaSchedule, problem: Problem): number =>
   (s.tileM * s.tileN * dtypes[problem.acc].bits) / 32 / (mathGroups(s) * 128);
 
 /** Registers of a thread at launch: what a block's warpgroups, begun ones whole, share evenly, in units of 8. */
-export const launchedRegisters = (s: WgmmaSchedule, target: Target): number =>
+const launchedRegisters = (s: WgmmaSchedule, target: Target): number =>
   Math.min(
     target.limits.maxRegistersPerThread,
     Math.floor(target.limits.registersPerBlock / (Math.ceil(threadsOf(s) / 128) * 128) / REGISTERS.unit) *
@@ -309,6 +309,19 @@ const rules: readonly Rule[] = [
             hint: "nearest legal: sched=tiles, or split=1",
           }
         : null,
+  },
+  {
+    code: "TW2315",
+    at: "schedule.groups",
+    find({ s }) {
+      const groups = mathGroups(s);
+      return s.copy === "direct" && !Number.isInteger(Math.log2(groups))
+        ? {
+            message: `the threads of ${groups} warpgroups do not share a copy: their number is no power of two`,
+            hint: `nearest legal: groups=${2 ** Math.round(Math.log2(groups))}x1, or copy=tma`,
+          }
+        : null;
+    },
   },
 ];
 

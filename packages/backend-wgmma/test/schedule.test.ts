@@ -78,6 +78,10 @@ describe("what check refuses", () => {
       "TW2313 blocks stay where a producer fetches the next tile, and copy=direct has none / nearest legal: sched=tiles",
     ],
     [
+      { tile: [192, 64, 64], groups: [3, 1], copy: "direct", epi: "direct", sched: "tiles" },
+      "TW2315 the threads of 3 warpgroups do not share a copy: their number is no power of two / nearest legal: groups=4x1, or copy=tma",
+    ],
+    [
       { tile: [128, 256, 64], groups: [1, 2] },
       "TW2309 warpgroups side by side do not pass their columns through one tile / nearest legal: epi=direct, or groups=2x1",
     ],

@@ -5,7 +5,6 @@ import {
   lowerCombine,
   lowerEpilogue,
   lowerStmts,
-  lowerToModuleWith,
   lowerWith,
   meetAtEdge,
   type RegisterType,
@@ -72,7 +71,3 @@ const engine: Engine = {
 
 /** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */
 export const lower = (program: TileProgram, target: Target) => lowerWith(engine, program, target);
-
-/** As `lower`, with the module as objects. */
-export const lowerToModule = (program: TileProgram, target: Target) =>
-  lowerToModuleWith(engine, program, target);

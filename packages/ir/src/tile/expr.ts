@@ -256,7 +256,8 @@ function addTerm(atom: Expr, coefficient: number, sum: Sum): void {
 }
 
 /** Division and modulus of a sum: multiples of the divisor leave the operation (exact for floor semantics of either sign). */
-function divideSum(kind: "div" | "mod", sum: Sum, divisor: number): Expr {
+function divideSum(kind: "div" | "mod", whole: Sum, divisor: number): Expr {
+  const sum = kind === "mod" ? withoutModuli(whole, divisor) : whole;
   const outside: Sum = { constant: Math.floor(sum.constant / divisor), terms: new Map() };
   const inside: Sum = { constant: floorMod(sum.constant, divisor), terms: new Map() };
   for (const [key, term] of sum.terms) {
@@ -266,6 +267,19 @@ function divideSum(kind: "div" | "mod", sum: Sum, divisor: number): Expr {
   }
   const rest = fromSum(inside);
   return kind === "div" ? add(div(rest, divisor), fromSum(outside)) : mod(rest, divisor);
+}
+
+/** A congruent sum: `c * (x % d)` counts as `c * x` where the divisor divides `c * d`. */
+function withoutModuli(sum: Sum, divisor: number): Sum {
+  const congruent: Sum = { constant: sum.constant, terms: new Map() };
+  let found = false;
+  for (const { atom, coefficient } of sum.terms.values()) {
+    if (atom.kind === "mod" && (coefficient * atom.divisor) % divisor === 0) {
+      accumulate(atom.lhs, coefficient, congruent);
+      found = true;
+    } else addTerm(atom, coefficient, congruent);
+  }
+  return found ? withoutModuli(congruent, divisor) : sum;
 }
 
 function fromSum(sum: Sum): Expr {

@@ -86,6 +86,16 @@ describe("expressions", () => {
     );
   });
 
+  it("have one normal form: what is simplified stays", () => {
+    fc.assert(
+      fc.property(raw, (e) => {
+        const once = simplify(e);
+        expect(printExpr(simplify(once))).toBe(printExpr(once));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
   it("have an affine form exactly where no division of a variable remains", () => {
     fc.assert(
       fc.property(raw, env, (e, at) => {
