@@ -5,6 +5,7 @@ import {
   findTarget,
   parseProgram,
   printProgram,
+  proveProtocol,
   runPasses,
 } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
@@ -70,6 +71,27 @@ describe("what is not served", () => {
     if (!hopper.ok) throw new Error("sm_90a is a target");
     const verdict = tcgen05.supports(hopper.value);
     expect(verdict.ok ? [] : codes(verdict.error)).toEqual(["TW1831"]);
+  });
+});
+
+describe("the protocol is proven without running the kernel", () => {
+  test.each([
+    "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1",
+    "tile=128x64x64 cta=1 stages=2 sched=persistent acc=2",
+    "tile=256x64x64 cta=2 stages=3 sched=clc acc=2",
+  ])("%s", (text) => {
+    const of = problem({ m: 700, n: 300, k: 320 });
+    const bound = runPasses(tcgen05.tile(of, schedule(text), sm100), sm100, tcgen05.passes);
+    if (!bound.ok) throw new Error(JSON.stringify(bound.error));
+    expect(proveProtocol(bound.value, sm100)).toEqual([]);
+    // A slot of the operands that is never given back often enough.
+    const kept = {
+      ...bound.value,
+      rings: bound.value.rings.map((r) =>
+        r.transport === "tma" ? { ...r, empty: { kind: "mbarrier", arrivals: 9 } as const } : r,
+      ),
+    };
+    expect(proveProtocol(kept, sm100)).not.toEqual([]);
   });
 });
 
