@@ -32,15 +32,6 @@ export const CORPUS = {
   "s8-1024": "-m 1024 -n 1024 -k 1024 --dtype s8 --b-layout col",
 };
 
-/**
- * Bytes that a kernel of the corpus is known to spill, by architecture and name; one byte more fails. To be emptied, not to grow.
- * @type {Readonly<Record<string, number>>}
- */
-export const KNOWN_SPILLS = {
-  // The widening of bf16 inputs in a tile of fp32's size; one register too many.
-  "sm_70 bf16-4096": 8,
-};
-
 /** Exit code of a problem that nothing serves; see the README of packages/cli. */
 const UNSUPPORTED = 3;
 

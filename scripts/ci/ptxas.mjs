@@ -13,10 +13,10 @@ const program = () => process.env.TILEWRIGHT_PTXAS || "ptxas";
 export const hasPtxas = () => spawnSync(program(), ["--version"], { stdio: "ignore" }).status === 0;
 
 /**
- * @param {string} text @param {string} arch @param {number} [mostSpilled] bytes
+ * @param {string} text @param {string} arch
  * @returns {{ registers: number, problems: string[] }} problems: refused, spills, or C75xx (the tensor cores are serialised)
  */
-export function assemble(text, arch, mostSpilled = 0) {
+export function assemble(text, arch) {
   const folder = mkdtempSync(join(tmpdir(), "tilewright-ptxas-"));
   try {
     const file = join(folder, "kernel.ptx");
@@ -28,7 +28,7 @@ export function assemble(text, arch, mostSpilled = 0) {
       [...log.matchAll(pattern)].map(([, count]) => Number(count));
     const problems = status === 0 ? [] : [`ptxas refuses it:\n${log.trim()}`];
     const spilled = all(/(\d+) bytes spill stores/g).reduce((sum, bytes) => sum + bytes, 0);
-    if (spilled > mostSpilled) problems.push(`${spilled} bytes spill`);
+    if (spilled > 0) problems.push(`${spilled} bytes spill`);
     problems.push(...(log.match(/^.*\bC75\d\d\b.*$/gm) ?? []));
     return { registers: Math.max(0, ...all(/Used (\d+) registers/g)), problems };
   } finally {

@@ -6,6 +6,7 @@ import {
   type Problem,
   parseSchedule,
   type Schedule,
+  sizeOf,
   type Target,
 } from "@tilewright/ir";
 import { estimateTime } from "./cost.ts";
@@ -49,10 +50,19 @@ function winnerOf({ m, n, k }: Problem, target: Target): readonly Schedule[] {
   return [parsed.value];
 }
 
+/**
+ * Threads of 16 x 8 hold 128 sums, two fragments and what is on its way to shared memory in close to all of their 255
+ * registers; what taking 16-bit elements apart needs on top is spilled.
+ */
+const shapesFor = ({ a, b }: Problem): readonly Shape[] =>
+  sizeOf(a.dtype) === 4 && sizeOf(b.dtype) === 4
+    ? shapes
+    : shapes.filter(({ thread }) => !(Array.isArray(thread) && thread[0] === 16));
+
 /** The stored winner, then candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const base = defaultSchedule(scheduleModel);
-  const candidates = shapes.flatMap((shape): Schedule[] => {
+  const candidates = shapesFor(problem).flatMap((shape): Schedule[] => {
     const direct = { ...base, ...shape };
     // Spread copies put cp.async 3 % ahead of loads and stores in large tiles, 15 % in small ones (docs/perf/simt.md).
     const large = readSchedule(direct).threadM > 8;
