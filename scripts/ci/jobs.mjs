@@ -76,9 +76,7 @@ export const JOBS = {
         for (const { arch, name, text, error } of await compileCorpus(root, scratch, archsOf(options))) {
           if (text === null && error === null) continue;
           const { registers, problems } =
-            text === null
-              ? { registers: 0, problems: [error ?? ""] }
-              : assemble(text, arch);
+            text === null ? { registers: 0, problems: [error ?? ""] } : assemble(text, arch);
           if (problems.length === 0) passed += 1;
           else failed += 1;
           console.log(

@@ -270,7 +270,7 @@ static inline int LIB_put_map(LIB_library *lib, LIB_launch *launch, const char *
 `;
 
 /** After the tables: images, launches, dispatch. */
-export const cTail = String.raw`
+export const cTail = `
 static inline int LIB_read(LIB_library *lib, const char *path, char **data) {
   char name[1536];
   long size;

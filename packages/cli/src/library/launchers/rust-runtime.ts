@@ -1,5 +1,5 @@
 /** The part of a Rust launcher that does not depend on its kernels. */
-export const rustRuntime = String.raw`use std::ffi::{c_char, c_int, c_void, CStr, CString};
+export const rustRuntime = `use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
