@@ -226,26 +226,19 @@ test("operand types are checked at compile time", () => {
   expect(output.split("\n").filter((line) => line.startsWith("packages/ptx/"))).toEqual([]);
 });
 
-test("a kernel of 3000 instructions is built and printed in a few milliseconds", () => {
-  const build = (): string => {
-    const m = moduleBuilder({ version: [6, 3], target: "sm_70" });
-    const k = m.entry("k");
-    const f = k.regs("f32", 200);
-    const a = k.reg("u32");
-    const at = (i: number) => f[i % 200] ?? k.reg("f32");
-    for (let i = 0; i < 3000; i++) {
-      if (i % 20 === 0)
-        k.emit("ld.shared.v4.f32", vec(at(i), at(i + 1), at(i + 2), at(i + 3)), addr(a, 16 * i));
-      else k.emit("fma.rn.f32", at(i), at(i + 1), at(i + 2), at(i));
-    }
-    return printModule(m.build());
-  };
-  const times = Array.from({ length: 15 }, () => {
-    const start = performance.now();
-    build();
-    return performance.now() - start;
-  }).sort((x, y) => x - y);
-  // About 2 ms on an idle core; the rest is room for a loaded test machine.
-  expect(times[7]).toBeLessThan(20);
-  console.log(`3000 instructions built and printed: median ${times[7]?.toFixed(2)} ms`);
+test("a long kernel is printed whole, and parses back", () => {
+  const m = moduleBuilder({ version: [6, 3], target: "sm_70" });
+  const k = m.entry("k");
+  const f = k.regs("f32", 200);
+  const a = k.reg("u32");
+  const at = (i: number) => f[i % 200] ?? k.reg("f32");
+  for (let i = 0; i < 3000; i++) {
+    if (i % 20 === 0)
+      k.emit("ld.shared.v4.f32", vec(at(i), at(i + 1), at(i + 2), at(i + 3)), addr(a, 16 * i));
+    else k.emit("fma.rn.f32", at(i), at(i + 1), at(i + 2), at(i));
+  }
+  const text = printModule(m.build());
+  expect(text.match(/^ +(ld|fma)\./gm)).toHaveLength(3000);
+  const parsed = parseModule(text);
+  expect(parsed.ok && printModule(parsed.value)).toBe(text);
 });
