@@ -153,7 +153,10 @@ describe("matrices from files", () => {
       "no backend multiplies s8 on sm_70: its values are widened to f32, exactly\n",
     ]);
     const named = await cli(`run ${emulated} --a A.npy -n 5 --dtype s8`, { cwd: folder.path });
-    expect([named.code, named.stderr]).toEqual([3, expect.stringContaining("A of the simt backend is f32, f16, bf16, not s8")]);
+    expect([named.code, named.stderr]).toEqual([
+      3,
+      expect.stringContaining("A of the simt backend is f32, f16, bf16, not s8"),
+    ]);
   });
 
   test("C from a file", async () => {
