@@ -1,4 +1,17 @@
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** What runs for a minute: the backends' conformance, planted faults. */
+const long = /\/(emulator(\.sm_\w+)?|mutation)\.test\.ts$/;
+
+/** Long files first: begun last, one of them would run while the other cores have nothing left to do. */
+class LongFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isLong = ({ moduleId }: TestSpecification): boolean => long.test(moduleId);
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
 
 // Tests run on the sources (export condition @tilewright/source), so none but project "dist" needs a build.
 const conditions = ["@tilewright/source", "node", "import", "default"];
@@ -7,6 +20,7 @@ export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions } },
   test: {
+    sequence: { sequencer: LongFirst },
     projects: [
       {
         extends: true,

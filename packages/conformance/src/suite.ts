@@ -226,7 +226,9 @@ function tileEdges(
 
 function randomPair(backend: Backend, target: Target, options: ConformanceOptions, seed: number): Case {
   const random = createRandom(seed);
-  const types = options.dtypes[seed % options.dtypes.length] ?? options.dtypes[0];
+  // Not seed % length: of a sample, all would have one dtype.
+  const types =
+    options.dtypes[Math.floor(seed / sampleOf(options)) % options.dtypes.length] ?? options.dtypes[0];
   const { most, mostWork } = options.pairs;
   for (;;) {
     const problem = randomProblem(random, { dtypes: types, most, mostWork });

@@ -7,8 +7,8 @@ import { randomSchedule } from "./cases.ts";
 const sameArithmetic = (problem: Problem): boolean =>
   !problem.epilogue.some((step) => step.kind === "activation" && activations[step.fn].approximate);
 
-/** 105 pairs an architecture, one of five in every run; sizes 1 to 300 in each dimension, not in all at once. */
-export const optionsFor = (arch: string, first: number): ConformanceOptions => ({
+/** 105 pairs an architecture, one of `sample` in every run; sizes 1 to 300 in each dimension, not in all at once. */
+export const optionsFor = (arch: string, first: number, sample: number): ConformanceOptions => ({
   arch,
   dtypes: [
     { dtype: "f32" },
@@ -19,7 +19,7 @@ export const optionsFor = (arch: string, first: number): ConformanceOptions => (
   ],
   randomSchedule,
   sameArithmetic,
-  sample: 5,
+  sample,
   // Grouped batches; reductions in 16 bits and casts to 8-bit floats.
   refuses: ["TW1804", "TW1805"],
   pairs: { first, count: 105, most: 300, mostWork: 2 ** 19 },
