@@ -1,5 +1,5 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_80 and everything after it. */
-import { servedFormats } from "@tilewright/codegen";
+import { refuseBatch, refuseSteps, servedFormats, unsupported } from "@tilewright/codegen";
 import {
   type Backend,
   bindEdges,
@@ -7,8 +7,6 @@ import {
   bindOwnership,
   bindRaster,
   type Diagnostic,
-  type DType,
-  type EpilogueStep,
   elideGuards,
   err,
   hasAtom,
@@ -34,9 +32,6 @@ import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { atomOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
-
-/** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
-const MAX_BATCH = 65_535;
 
 export const mma: Backend = {
   id: "mma",
@@ -95,17 +90,8 @@ function accepts(problem: Problem, target: Target): Verdict {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
   refuseDTypes(problem, target, refuse);
-  const { batch } = problem;
-  if (batch.kind === "grouped")
-    refuse("TW1815", "problem.batch", "grouped batches are not served yet", "launch one problem at a time");
-  if (batch.kind === "strided" && batch.count > MAX_BATCH)
-    refuse(
-      "TW1816",
-      "problem.batch",
-      `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`,
-      `launch batches of at most ${MAX_BATCH}`,
-    );
-  refuseSteps(problem, refuse);
+  reasons.push(...refuseBatch(problem, { grouped: "TW1815", count: "TW1816" }));
+  reasons.push(...stepReasons(problem));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }
 
@@ -143,16 +129,14 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
   }
 }
 
-function refuseSteps(problem: Problem, refuse: Refuse): void {
-  problem.epilogue.forEach((step, index) => {
-    const at = `problem.epilogue[${index}]`;
-    const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
-    if (problem.acc === "f64")
-      refuse("TW1817", at, "epilogue steps on an f64 accumulator are not served yet", "leave the step out");
-    else if (!servedIn(step).includes(dtype))
-      refuse("TW1817", at, `${step.kind} in ${dtype} is not served yet`, `use ${servedIn(step).join(", ")}`);
-  });
-}
-
-/** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
-const servedIn = (step: EpilogueStep): readonly DType[] => (step.kind === "reduce" ? ["f32"] : servedFormats);
+const stepReasons = (problem: Problem): readonly Diagnostic[] =>
+  problem.acc === "f64"
+    ? problem.epilogue.map((_, index) =>
+        unsupported(
+          "TW1817",
+          `problem.epilogue[${index}]`,
+          "epilogue steps on an f64 accumulator are not served yet",
+          "leave the step out",
+        ),
+      )
+    : refuseSteps(problem, "TW1817");

@@ -4,9 +4,11 @@ import {
   atomFor,
   type Buffer,
   type Directive,
+  entryName,
   type Factor,
   gemmNest,
   type Problem,
+  rasterDirective,
   type Schedule,
   sizeOf,
   type Target,
@@ -149,19 +151,8 @@ function directives(s: MmaSchedule, atom: Atom): readonly Directive[] {
     { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
     s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
     s.walk !== "rows" ? { name: "walk", args: { order: s.walk } } : null,
-    s.raster.kind === "row"
-      ? null
-      : {
-          name: "raster",
-          args: s.raster.kind === "grouped" ? { order: "grouped", group: s.raster.group } : { order: "col" },
-        },
+    rasterDirective(s.raster),
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
-}
-
-/** `gemm_f16_nt_300x200x77`: dtype, transposition in BLAS terms (n: row-major, t: column-major), sizes. */
-function entryName(problem: Problem): string {
-  const letter = (layout: "row" | "col"): string => (layout === "row" ? "n" : "t");
-  return `gemm_${problem.a.dtype}_${letter(problem.a.layout)}${letter(problem.b.layout)}_${problem.m}x${problem.n}x${problem.k}`;
 }

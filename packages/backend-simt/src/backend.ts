@@ -1,5 +1,5 @@
 /** The SIMT backend: fp32 multiply-adds on CUDA cores, of f32, f16 and bf16 matrices, for sm_70 and everything after it. */
-import { servedFormats } from "@tilewright/codegen";
+import { refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindEdges,
@@ -8,7 +8,6 @@ import {
   bindRaster,
   type Diagnostic,
   type DType,
-  type EpilogueStep,
   elideGuards,
   err,
   loadFragments,
@@ -36,9 +35,6 @@ const MIN_MAJOR = 7;
 
 /** dtypes of A and B. */
 const inputDTypes: readonly DType[] = ["f32", "f16", "bf16"];
-
-/** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
-const MAX_BATCH = 65_535;
 
 export const simt: Backend = {
   id: "simt",
@@ -72,19 +68,6 @@ export const simt: Backend = {
     elideGuards,
   ],
   lower,
-};
-
-/** dtypes of each step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
-const servedDTypes: Readonly<Record<EpilogueStep["kind"], readonly DType[]>> = {
-  bias: servedFormats,
-  scale: servedFormats,
-  residual: servedFormats,
-  gate: servedFormats,
-  output: servedFormats,
-  cast: servedFormats,
-  reduce: ["f32"],
-  activation: ["f32"],
-  clamp: ["f32"],
 };
 
 function supports(target: Target): Verdict {
@@ -124,26 +107,7 @@ function accepts(problem: Problem): Verdict {
       `the simt backend accumulates in f32, not ${problem.acc}`,
       "use --acc-dtype f32",
     );
-  const { batch } = problem;
-  if (batch.kind === "grouped")
-    refuse("TW1804", "problem.batch", "grouped batches are not served yet", "launch one problem at a time");
-  if (batch.kind === "strided" && batch.count > MAX_BATCH)
-    refuse(
-      "TW1806",
-      "problem.batch",
-      `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`,
-      `launch batches of at most ${MAX_BATCH}`,
-    );
-  problem.epilogue.forEach((step, index) => {
-    const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
-    const served = servedDTypes[step.kind];
-    if (served.includes(dtype)) return;
-    refuse(
-      "TW1805",
-      `problem.epilogue[${index}]`,
-      `${step.kind} in ${dtype} is not served by the simt backend`,
-      `use ${served.join(", ")}`,
-    );
-  });
+  reasons.push(...refuseBatch(problem, { grouped: "TW1804", count: "TW1806" }));
+  reasons.push(...refuseSteps(problem, "TW1805"));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }

@@ -1,9 +1,11 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
   type Directive,
+  entryName,
   type Factor,
   gemmNest,
   type Problem,
+  rasterDirective,
   type Schedule,
   type Target,
   type TileProgram,
@@ -85,19 +87,8 @@ function directives(s: SimtSchedule): readonly Directive[] {
     s.vec > 1 || s.store > 1 ? { name: "vector", args: { copy: s.vec, store: s.store } } : null,
     s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
     s.walk !== "rows" ? { name: "walk", args: { order: s.walk } } : null,
-    s.raster.kind === "row"
-      ? null
-      : {
-          name: "raster",
-          args: s.raster.kind === "grouped" ? { order: "grouped", group: s.raster.group } : { order: "col" },
-        },
+    rasterDirective(s.raster),
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
-}
-
-/** `gemm_f32_nt_300x200x77`: dtype, transposition in BLAS terms (n: row-major, t: column-major), sizes. */
-function entryName(problem: Problem): string {
-  const letter = (layout: "row" | "col"): string => (layout === "row" ? "n" : "t");
-  return `gemm_${problem.a.dtype}_${letter(problem.a.layout)}${letter(problem.b.layout)}_${problem.m}x${problem.n}x${problem.k}`;
 }

@@ -1,5 +1,5 @@
 /** The tcgen05 backend: tensor memory, bulk copies, pairs of blocks and cluster launch control, for sm_100a and its kin. */
-import { servedFormats } from "@tilewright/codegen";
+import { refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
 import {
   accumulateInTensor,
   type Backend,
@@ -7,8 +7,6 @@ import {
   bindTensorLayouts,
   bindTensorTiles,
   type Diagnostic,
-  type DType,
-  type EpilogueStep,
   elideGuards,
   err,
   fetchTiles,
@@ -33,9 +31,6 @@ import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { kindOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
-
-/** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
-const MAX_BATCH = 65_535;
 
 export const tcgen05: Backend = {
   id: "tcgen05",
@@ -92,16 +87,7 @@ function accepts(problem: Problem, target: Target): Verdict {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
   refuseDTypes(problem, target, refuse);
-  const { batch } = problem;
-  if (batch.kind === "grouped")
-    refuse("TW1834", "problem.batch", "grouped batches are not served yet", "launch one problem at a time");
-  if (batch.kind === "strided" && batch.count > MAX_BATCH)
-    refuse(
-      "TW1834",
-      "problem.batch",
-      `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`,
-      `launch batches of at most ${MAX_BATCH}`,
-    );
+  reasons.push(...refuseBatch(problem, { grouped: "TW1834", count: "TW1834" }));
   for (const name of ["A", "B"] as const) {
     const fault = tensorAccessFault(problem, name);
     if (fault !== null)
@@ -112,7 +98,7 @@ function accepts(problem: Problem, target: Target): Verdict {
         `${fault.hint}, or use the mma backend`,
       );
   }
-  refuseSteps(problem, refuse);
+  reasons.push(...refuseSteps(problem, "TW1837"));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }
 
@@ -155,19 +141,3 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
     );
   }
 }
-
-function refuseSteps(problem: Problem, refuse: Refuse): void {
-  problem.epilogue.forEach((step, index) => {
-    const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
-    if (servedIn(step).includes(dtype)) return;
-    refuse(
-      "TW1837",
-      `problem.epilogue[${index}]`,
-      `${step.kind} in ${dtype} is not served yet`,
-      `use ${servedIn(step).join(", ")}`,
-    );
-  });
-}
-
-/** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
-const servedIn = (step: EpilogueStep): readonly DType[] => (step.kind === "reduce" ? ["f32"] : servedFormats);

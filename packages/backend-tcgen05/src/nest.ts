@@ -1,9 +1,11 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
   type Directive,
+  entryName,
   type Factor,
   gemmNest,
   type Problem,
+  rasterDirective,
   type Schedule,
   type Target,
   type TensorKind,
@@ -69,19 +71,8 @@ function directives(s: TensorSchedule): readonly Directive[] {
     s.clusterM * s.clusterN > 1 ? { name: "multicast", args: { operands: "ab" } } : null,
     { name: "tensor", args: { swizzle: s.swizzle } },
     { name: "vector", args: { copy: 1, store: s.store } },
-    s.raster.kind === "row"
-      ? null
-      : {
-          name: "raster",
-          args: s.raster.kind === "grouped" ? { order: "grouped", group: s.raster.group } : { order: "col" },
-        },
+    rasterDirective(s.raster),
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
-}
-
-/** `gemm_f16_nt_300x200x77`: dtype, transposition in BLAS terms (n: row-major, t: column-major), sizes. */
-function entryName(problem: Problem): string {
-  const letter = (layout: "row" | "col"): string => (layout === "row" ? "n" : "t");
-  return `gemm_${problem.a.dtype}_${letter(problem.a.layout)}${letter(problem.b.layout)}_${problem.m}x${problem.n}x${problem.k}`;
 }

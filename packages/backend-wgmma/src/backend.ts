@@ -1,13 +1,11 @@
 /** The wgmma backend: Hopper's bulk tensor copies, mbarriers and warpgroup matrix instructions, for sm_90a. */
-import { servedFormats } from "@tilewright/codegen";
+import { refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindOwnership,
   bindRaster,
   bindTensorLayouts,
   type Diagnostic,
-  type DType,
-  type EpilogueStep,
   elideGuards,
   err,
   hasFeature,
@@ -30,9 +28,6 @@ import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem, widthsOf } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
-
-/** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
-const MAX_BATCH = 65_535;
 
 export const wgmma: Backend = {
   id: "wgmma",
@@ -85,7 +80,7 @@ function accepts(problem: Problem, _target: Target): Verdict {
   const refuse: Refuse = (code, at, message, hint) => {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
-  const { a, b, c, d, acc, batch } = problem;
+  const { a, b, c, d, acc } = problem;
   if (widthsOf(problem).length === 0)
     refuse(
       "TW1822",
@@ -106,27 +101,7 @@ function accepts(problem: Problem, _target: Target): Verdict {
         `${name.toUpperCase()} in ${operand.dtype} is not served yet`,
         `use one of ${servedFormats.join(", ")}`,
       );
-  if (batch.kind === "grouped")
-    refuse("TW1824", "problem.batch", "grouped batches are not served yet", "launch one problem at a time");
-  if (batch.kind === "strided" && batch.count > MAX_BATCH)
-    refuse(
-      "TW1825",
-      "problem.batch",
-      `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`,
-      `launch batches of at most ${MAX_BATCH}`,
-    );
-  problem.epilogue.forEach((step, index) => {
-    const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
-    if (!servedIn(step).includes(dtype))
-      refuse(
-        "TW1826",
-        `problem.epilogue[${index}]`,
-        `${step.kind} in ${dtype} is not served yet`,
-        `use ${servedIn(step).join(", ")}`,
-      );
-  });
+  reasons.push(...refuseBatch(problem, { grouped: "TW1824", count: "TW1825" }));
+  reasons.push(...refuseSteps(problem, "TW1826"));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }
-
-/** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
-const servedIn = (step: EpilogueStep): readonly DType[] => (step.kind === "reduce" ? ["f32"] : servedFormats);

@@ -2,9 +2,11 @@
 import {
   type Buffer,
   type Directive,
+  entryName,
   type Factor,
   gemmNest,
   type Problem,
+  rasterDirective,
   type Schedule,
   sizeOf,
   type Target,
@@ -167,19 +169,8 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       : null,
     { name: "tensor", args: { swizzle: s.swizzle, major: needsKMajor(problem) ? "k" : "any" } },
     { name: "vector", args: { copy: bulk ? 1 : 16, store: s.store } },
-    s.raster.kind === "row"
-      ? null
-      : {
-          name: "raster",
-          args: s.raster.kind === "grouped" ? { order: "grouped", group: s.raster.group } : { order: "col" },
-        },
+    rasterDirective(s.raster),
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
-}
-
-/** `gemm_bf16_nt_300x200x77`: dtype, transposition in BLAS terms (n: row-major, t: column-major), sizes. */
-function entryName(problem: Problem): string {
-  const letter = (layout: "row" | "col"): string => (layout === "row" ? "n" : "t");
-  return `gemm_${problem.a.dtype}_${letter(problem.a.layout)}${letter(problem.b.layout)}_${problem.m}x${problem.n}x${problem.k}`;
 }

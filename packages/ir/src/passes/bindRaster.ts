@@ -1,7 +1,19 @@
 /** Set the order in which blocks visit the output tiles. */
 import { numberArg, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
-import type { Raster } from "../tile/types.ts";
+import type { Directive, Raster } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
+
+/** The directive that asks for a raster; none for rows, which is what a nest has. */
+export function rasterDirective(raster: Raster): Directive | null {
+  switch (raster.kind) {
+    case "row":
+      return null;
+    case "col":
+      return { name: "raster", args: { order: "col" } };
+    case "grouped":
+      return { name: "raster", args: { order: "grouped", group: raster.group } };
+  }
+}
 
 /** Directive `raster order=row|col|grouped group=G`: grouped walks G tile rows at a time, so that a wave shares rows and columns in L2. */
 export const bindRaster: Pass = {

@@ -3,7 +3,7 @@ export { accumulateInTensor } from "./accumulateInTensor.ts";
 export { bindEdges } from "./bindEdges.ts";
 export { bindLayouts, tileAccesses } from "./bindLayouts.ts";
 export { bindOwnership } from "./bindOwnership.ts";
-export { bindRaster } from "./bindRaster.ts";
+export { bindRaster, rasterDirective } from "./bindRaster.ts";
 export { bindTensorLayouts } from "./bindTensorLayouts.ts";
 export { bindTensorTiles } from "./bindTensorTiles.ts";
 export { elideGuards } from "./elideGuards.ts";

@@ -1,0 +1,42 @@
+/** What the shared lowering cannot express of any problem, as the reasons of a backend's verdict. */
+import type { Diagnostic, DType, EpilogueStep, Problem } from "@tilewright/ir";
+import { servedFormats } from "./formats.ts";
+
+/** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
+const MAX_BATCH = 65_535;
+
+/** A reason why a problem is refused, for good or until it is built. */
+export const unsupported = (
+  code: Diagnostic["code"],
+  at: string,
+  message: string,
+  hint: string,
+): Diagnostic => ({ code, kind: "unsupported", at, message, hint });
+
+/** Batches that a grid with a problem in each place of its second axis cannot hold. Each backend has codes of its own. */
+export function refuseBatch(
+  { batch }: Problem,
+  codes: { readonly grouped: Diagnostic["code"]; readonly count: Diagnostic["code"] },
+): readonly Diagnostic[] {
+  const at = "problem.batch";
+  if (batch.kind === "grouped")
+    return [
+      unsupported(codes.grouped, at, "grouped batches are not served yet", "launch one problem at a time"),
+    ];
+  if (batch.kind !== "strided" || batch.count <= MAX_BATCH) return [];
+  const message = `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`;
+  return [unsupported(codes.count, at, message, `launch batches of at most ${MAX_BATCH}`)];
+}
+
+/** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
+const servedIn = (step: EpilogueStep): readonly DType[] => (step.kind === "reduce" ? ["f32"] : servedFormats);
+
+/** Epilogue steps whose data is of a dtype that they are not lowered for. */
+export const refuseSteps = ({ epilogue }: Problem, code: Diagnostic["code"]): readonly Diagnostic[] =>
+  epilogue.flatMap((step, index) => {
+    const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
+    const served = servedIn(step);
+    if (served.includes(dtype)) return [];
+    const at = `problem.epilogue[${index}]`;
+    return [unsupported(code, at, `${step.kind} in ${dtype} is not served yet`, `use ${served.join(", ")}`)];
+  });
