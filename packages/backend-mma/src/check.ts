@@ -11,7 +11,7 @@ import {
 } from "@tilewright/ir";
 import { copyBytes } from "./alignment.ts";
 import { atomOf, chunkK } from "./nest.ts";
-import { type MmaSchedule, readSchedule } from "./schedule.ts";
+import { type MmaSchedule, readSchedule, threadsOf } from "./schedule.ts";
 
 /**
  * Registers that a thread needs beside accumulators and fragments: pointers, shared addresses, counters, sizes of guarded copies.
@@ -41,9 +41,6 @@ interface Rule {
 /** Bytes of shared memory, without padding. */
 export const stagedBytes = (s: MmaSchedule, atom: Atom, k = s.tileK): number =>
   (s.tileM + s.tileN) * k * sizeOf(atom.a) * s.stages;
-
-/** Threads of a block. */
-export const threadsOf = (s: MmaSchedule): number => Math.ceil(s.warpsM) * Math.ceil(s.warpsN) * 32;
 
 /** Registers a thread needs, estimated. */
 export function estimateRegisters(s: MmaSchedule, atom: Atom): number {

@@ -4,9 +4,9 @@
  */
 import { dtypes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/ir";
 import { copyBytes } from "./alignment.ts";
-import { estimateRegisters, stagedBytes, threadsOf } from "./check.ts";
+import { estimateRegisters, stagedBytes } from "./check.ts";
 import { acceptedAtom, chunkK, interleaves, splitChunks } from "./nest.ts";
-import { type MmaSchedule, readSchedule } from "./schedule.ts";
+import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
 
 /** SMs to balance rounds for: an H100's or H200's. */
 export const TYPICAL_SMS = 132;
@@ -99,7 +99,7 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
   const { splits, chunks } = splitChunks(problem.k, s);
   const size = sizeOf(problem.a.dtype);
   const perThread = (s.warpM * s.warpN) / 32;
-  const warps = (count * threadsOf(s)) / 32;
+  const warps = count * mathWarps(s);
   const work = count * s.tileM * s.tileN * s.tileK;
   const chunk = work / ((machine.products * 2) / size) / Math.min(1, warps / machine.warps);
   const fragments = (s.tileK * size * (s.warpM + s.warpN) * warps) / machine.sharedBytes;

@@ -8,10 +8,9 @@ import {
   type Target,
 } from "@tilewright/ir";
 import { copyBytes } from "./alignment.ts";
-import { threadsOf } from "./check.ts";
 import { estimateCost } from "./cost.ts";
 import { acceptedAtom } from "./nest.ts";
-import { readSchedule, scheduleModel } from "./schedule.ts";
+import { readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
 import { winners } from "./winners.ts";
 
 /** Tile and warp tile in elements, large to small; thin ones serve problems of few rows or columns. */

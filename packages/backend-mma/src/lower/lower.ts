@@ -14,6 +14,8 @@ import { lowerMultiply } from "./multiply.ts";
 /** Oldest PTX that the text needs: m16n8k16 and m16n8k32 came with 7.0, fp8 with 8.4 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [7, 0];
 const FP8_PTX: PtxVersion = [8, 4];
+/** Bulk tensor copies and elect.sync. */
+const BULK_PTX: PtxVersion = [8, 0];
 
 const usesFp8 = (program: TileProgram): boolean =>
   dtypes[program.problem.a.dtype].bits === 8 && dtypes[program.problem.a.dtype].kind === "float";
@@ -22,8 +24,24 @@ const usesFp8 = (program: TileProgram): boolean =>
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
 
+/**
+ * Registers of an SM belong to its four sub-partitions, which take a block's warps in turn: nine warps are three on one of them. ptxas shares out
+ * all registers of the block evenly, and such a kernel is then refused by the launch (measured on an H200: error 701). Units of 8.
+ */
+function launchableRegisters({ launch }: TileProgram, { limits }: Target): number | null {
+  const warps = launch.threads / 32;
+  const even = limits.registersPerBlock / 32 / warps;
+  const each = limits.registersPerBlock / 32 / SUB_PARTITIONS / Math.ceil(warps / SUB_PARTITIONS);
+  if (each === even || each > limits.maxRegistersPerThread) return null;
+  return Math.floor(each / 8) * 8;
+}
+
+const SUB_PARTITIONS = 4;
+
+const usesBulk = (program: TileProgram): boolean => program.rings.some((ring) => ring.transport === "tma");
+
 const engine: Engine = {
-  ptxVersion: (program) => (usesFp8(program) ? FP8_PTX : OLDEST_PTX),
+  ptxVersion: (program) => (usesFp8(program) ? FP8_PTX : usesBulk(program) ? BULK_PTX : OLDEST_PTX),
   // As the matrix instructions want them.
   holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
   // Half of what the fragments of a large warp tile leave.
@@ -34,7 +52,9 @@ const engine: Engine = {
     "shared -> register direct": loadElements,
   },
   rings: {},
-  frame: {},
+  // The coordinates of a tile hold no registers through its main loop.
+  lateTiles: true,
+  frame: { registers: launchableRegisters },
 };
 
 /** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */

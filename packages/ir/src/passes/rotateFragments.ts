@@ -12,7 +12,7 @@ type Wait = Extract<Stmt, { kind: "wait" }>;
 /**
  * Directive `rotate slots=2 store=S`. Fragment slots alternate by step, so the steps of a chunk must be even in number.
  * `store`: step before which the late half of a prefetching copy (registers -> shared) stands; it must precede the last step,
- * where the next chunk is waited for.
+ * where the next chunk is waited for. Where warps will be told apart (`roles`) this is done after that, by `rotateInRoles`.
  */
 export const rotateFragments: Pass = {
   name: "rotateFragments",
@@ -20,12 +20,17 @@ export const rotateFragments: Pass = {
   from: "pipelined",
   to: "pipelined",
   run(program) {
-    const taken = takeDirective(program, "rotate");
-    if (!taken) return program;
-    const slots = numberArg(taken.args, "slots", 2);
-    return rotate(taken.program, slots, numberArg(taken.args, "store", 0));
+    return program.directives.some((d) => d.name === "roles") ? program : rotateAll(program);
   },
 };
+
+/** What the directive asks; the program as it is without one. */
+export function rotateAll(program: TileProgram): TileProgram {
+  const taken = takeDirective(program, "rotate");
+  if (!taken) return program;
+  const slots = numberArg(taken.args, "slots", 2);
+  return rotate(taken.program, slots, numberArg(taken.args, "store", 0));
+}
 
 function rotate(input: TileProgram, slots: number, store: number): TileProgram {
   const fragments = new Set<string>();
