@@ -24,22 +24,22 @@ export const rotateFragments: Pass = {
   },
 };
 
-/** What the directive asks; the program as it is without one. */
-export function rotateAll(program: TileProgram): TileProgram {
+/** What the directive asks; the program as it is without one. `asks`: the first chunk is waited for only where there is one. */
+export function rotateAll(program: TileProgram, asks = false): TileProgram {
   const taken = takeDirective(program, "rotate");
   if (!taken) return program;
   const slots = numberArg(taken.args, "slots", 2);
-  return rotate(taken.program, slots, numberArg(taken.args, "store", 0));
+  return rotate(taken.program, slots, numberArg(taken.args, "store", 0), asks);
 }
 
-function rotate(input: TileProgram, slots: number, store: number): TileProgram {
+function rotate(input: TileProgram, slots: number, store: number, asks: boolean): TileProgram {
   const fragments = new Set<string>();
   const body = rewriteStmts(input.body, (stmt) => {
     if (stmt.kind !== "for" || stmt.unroll) return stmt;
     const parts = matchSteadyState(input, stmt);
     if (!parts) return stmt;
     for (const copy of parts.loads) fragments.add(copy.dst.buffer);
-    return rotated(parts, slots, store);
+    return rotated(parts, slots, store, asks);
   });
   return {
     ...withBody(input, body),
@@ -81,7 +81,7 @@ function matchSteadyState(program: TileProgram, loop: For): SteadyState | null {
   };
 }
 
-function rotated(parts: SteadyState, slots: number, store: number): readonly Stmt[] {
+function rotated(parts: SteadyState, slots: number, store: number, asks: boolean): readonly Stmt[] {
   const { loop, steps, loads } = parts;
   const [chunk, step] = [v(loop.var), v(steps.var)];
   const count = steps.to.kind === "const" ? steps.to.value : 0;
@@ -124,9 +124,11 @@ function rotated(parts: SteadyState, slots: number, store: number): readonly Stm
     })),
     ...parts.multiply.map((s): Stmt => (s.kind === "mma" ? { ...s, a: read(s.a), b: read(s.b) } : s)),
   ];
+  const first: Stmt = { ...parts.wait, at: loop.from };
+  const any = cond(loop.from, "<", loop.to);
   return [
-    { ...parts.wait, at: loop.from },
-    ...loads.map((copy) => loadAt(copy, start, lit(0))),
+    asks ? { kind: "if", cond: any, body: [first] } : first,
+    ...loads.map((copy) => ({ ...loadAt(copy, start, lit(0)), ...(asks ? { when: any } : {}) })),
     { ...loop, body: [{ ...steps, body }] },
   ];
 }

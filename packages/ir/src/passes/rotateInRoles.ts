@@ -14,7 +14,7 @@ export const rotateInRoles: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const rotated = rotateAll(program);
+    const rotated = rotateAll(program, true);
     return rotated === program
       ? program
       : withBody(
