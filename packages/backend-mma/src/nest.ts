@@ -37,7 +37,10 @@ const INTERLEAVED = 4;
  * Whether columns of D are interleaved: a quarter of the row stores, 16 bytes each, of a 16-bit D. It needs a B whose columns need not be
  * neighbours in shared memory, which is one that is contiguous along k (8-byte stores of 32-bit outputs fill whole sectors as they are).
  */
-export const interleaves = (problem: Problem, s: Pick<MmaSchedule, "interleave" | "warpN" | "copy">): boolean =>
+export const interleaves = (
+  problem: Problem,
+  s: Pick<MmaSchedule, "interleave" | "warpN" | "copy">,
+): boolean =>
   s.interleave &&
   s.copy !== "tma" &&
   problem.b.layout === "col" &&

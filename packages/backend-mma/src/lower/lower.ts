@@ -4,6 +4,7 @@ import {
   type DType,
   dtypes,
   elementsPerRegister,
+  launchableRegisters,
   type PtxVersion,
   type Target,
   type TileProgram,
@@ -24,19 +25,16 @@ const usesFp8 = (program: TileProgram): boolean =>
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
 
-/**
- * Registers of an SM belong to its four sub-partitions, which take a block's warps in turn: nine warps are three on one of them. ptxas shares out
- * all registers of the block evenly, and such a kernel is then refused by the launch (measured on an H200: error 701). Units of 8.
- */
-function launchableRegisters({ launch }: TileProgram, { limits }: Target): number | null {
-  const warps = launch.threads / 32;
-  const even = limits.registersPerBlock / 32 / warps;
-  const each = limits.registersPerBlock / 32 / SUB_PARTITIONS / Math.ceil(warps / SUB_PARTITIONS);
-  if (each === even || each > limits.maxRegistersPerThread) return null;
-  return Math.floor(each / 8) * 8;
+/** ptxas shares out the registers of a block evenly, and a kernel of nine warps is then refused by the launch (measured on an H200: error 701). */
+function registers({ launch }: TileProgram, target: Target): number | null {
+  const { maxRegistersPerThread, registersPerBlock } = target.limits;
+  const most = launchableRegisters(launch.threads / 32, target);
+  const shared = Math.floor(registersPerBlock / launch.threads / REGISTER_UNIT) * REGISTER_UNIT;
+  return most < Math.min(maxRegistersPerThread, shared) ? most : null;
 }
 
-const SUB_PARTITIONS = 4;
+/** Registers of a thread are given out in units of 8. */
+const REGISTER_UNIT = 8;
 
 const usesBulk = (program: TileProgram): boolean => program.rings.some((ring) => ring.transport === "tma");
 
@@ -54,7 +52,7 @@ const engine: Engine = {
   rings: {},
   // The coordinates of a tile hold no registers through its main loop.
   lateTiles: true,
-  frame: { registers: launchableRegisters },
+  frame: { registers },
 };
 
 /** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */

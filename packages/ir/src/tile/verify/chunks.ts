@@ -94,9 +94,18 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
   };
   // Other rings (of accumulators, of tiles) have one chunk a visit whatever the number of K chunks.
   const chunked = new Set([...loops].flatMap(ringsNamed));
-  const slotted = new Set(program.rings.flatMap((r) => (chunked.has(r.name) ? r.buffers : [])));
-  const inView = (view: View): View =>
-    slotted.has(view.buffer) ? { ...view, slot: renumbered(view.slot) } : view;
+  const slotted = new Map(
+    program.rings.flatMap((r) => (chunked.has(r.name) ? r.buffers.map((b) => [b, r.slots] as const) : [])),
+  );
+  const inView = (view: View): View => {
+    const slots = slotted.get(view.buffer);
+    if (slots === undefined) return view;
+    // Where a tile's chunks go round the ring a whole number of times, (visit * chunks + c) % slots was written as c % slots.
+    const [visit] = visits;
+    return view.slot.kind === "const" && visit !== undefined
+      ? { ...view, slot: mod(add(mul(v(visit), count), view.slot), slots) }
+      : { ...view, slot: renumbered(view.slot) };
+  };
   const rebuild = (stmt: Stmt): Stmt => {
     switch (stmt.kind) {
       case "tiles":
