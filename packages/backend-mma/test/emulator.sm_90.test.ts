@@ -6,9 +6,9 @@ conformance(
   mma,
   optionsFor(
     "sm_90",
-    [{ dtype: "f16" }, { dtype: "s8" }, { dtype: "tf32" }],
+    [{ dtype: "f16" }, { dtype: "s8" }],
     ["TW1815", "TW1817"],
     { first: 3000, count: 72 },
-    28,
+    48,
   ),
 );

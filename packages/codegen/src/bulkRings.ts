@@ -137,8 +137,9 @@ function isAt(
   if (same(at, wanted)) return true;
   const { loop } = ctx;
   if (loop === null || cursor.within !== null || !same(at, atTurn(wanted, loop, loop.from))) return false;
-  begin(cursor, wanted);
-  cursor.within = { loop, first: wanted };
+  const first = ctx.fold(wanted);
+  begin(cursor, first);
+  cursor.within = { loop, first };
   return true;
 }
 
@@ -259,7 +260,7 @@ export const bulkRing: RingLowering = {
   acquire(ctx, ring, stmt) {
     unconditional(ctx, ring);
     const cursor = cursorOf(ctx, ring, "producer");
-    begin(cursor, stmt.at);
+    begin(cursor, ctx.fold(stmt.at));
     const { full, empty } = barriersOf(ctx, ring);
     spin(ctx, barrierAt(ctx, cursor, empty), cursor.parity);
     const bytes = transactionBytes(ctx.program, ring);
@@ -278,7 +279,7 @@ export const bulkRing: RingLowering = {
     unconditional(ctx, ring);
     const cursor = cursorOf(ctx, ring, "consumer");
     leaveLoop(ctx, ring, cursor);
-    begin(cursor, stmt.at);
+    begin(cursor, ctx.fold(stmt.at));
     spin(ctx, barrierAt(ctx, cursor, barriersOf(ctx, ring).full), cursor.parity);
   },
   release(ctx, ring, stmt: StmtOf<"release">) {

@@ -24,7 +24,9 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
     const frag = random.integer(1, 2);
     const copy = pick(
       random,
-      hasFeature(target, "tma") ? ["tma", "tma", "tma", "cp.async", "direct"] : ["cp.async", "cp.async", "direct"],
+      hasFeature(target, "tma")
+        ? ["tma", "tma", "tma", "cp.async", "direct"]
+        : ["cp.async", "cp.async", "direct"],
     );
     const schedule: Schedule = {
       ...defaultSchedule(scheduleModel),

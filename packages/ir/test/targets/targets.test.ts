@@ -91,7 +91,7 @@ describe("look-up", () => {
     ["120", "did you mean sm_120a?"],
     ["compute_80", "did you mean sm_80?"],
     ["SM_75", "did you mean sm_75?"],
-    ["9.0", "did you mean sm_90a?"],
+    ["9.0", "did you mean sm_90 or sm_90a?"],
     ["sm_88", "did you mean sm_87 or sm_89?"],
     ["sm_60", "did you mean sm_70?"],
     ["sm_121a", "did you mean sm_120a?"],
