@@ -42,7 +42,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   // An instruction takes 32 bytes of K.
   const tileK = (CHUNK_BYTES / 32) * kind.k;
   // Bulk tensor stores where they can take D; the row of a part is one of the widest swizzle where a load's columns make one up.
-  const ways = tensorAccessFault(problem, "D") === null ? (["tma", "direct"] as const) : (["direct"] as const);
+  const ways =
+    tensorAccessFault(problem, "D") === null ? (["tma", "direct"] as const) : (["direct"] as const);
   const staged = Math.min(MOST_LOAD, Math.max(32, CHUNK_BYTES / sizeOf(problem.d.dtype)));
   const candidates = shapes.flatMap(({ cta, n }): Schedule[] =>
     ways.flatMap((epi) => {

@@ -93,8 +93,13 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
         meet();
         for (const piece of each) {
           const down = group === null ? null : ctx.values.scale(group, rows / groups);
-          const row = moved(ctx, indexValue(ctx, stmt.dst.origin[0], piece.row), [down, half?.row.reg ?? null]);
-          const col = moved(ctx, indexValue(ctx, stmt.dst.origin[1], from + piece.col), [half?.col.reg ?? null]);
+          const row = moved(ctx, indexValue(ctx, stmt.dst.origin[0], piece.row), [
+            down,
+            half?.row.reg ?? null,
+          ]);
+          const col = moved(ctx, indexValue(ctx, stmt.dst.origin[1], from + piece.col), [
+            half?.col.reg ?? null,
+          ]);
           const map = tensorAddr(
             mapAddress(ctx, stmt.dst.buffer),
             ...coordinatesOf(ctx, cut.contiguous, row, col),

@@ -79,7 +79,14 @@ function number(stmts: readonly Stmt[], first: Expr, into: Map<Epilogue, Expr>):
       const fixed = stmt.from.kind === "const" && stmt.to.kind === "const";
       number(stmt.body, add(from, mul(sub(v(stmt.var), stmt.from), once ?? 0)), into);
       const times = fixed ? stmt.to.value - stmt.from.value : null;
-      count = count === null || once === null ? null : once === 0 ? count : times === null ? null : count + times * once;
+      count =
+        count === null || once === null
+          ? null
+          : once === 0
+            ? count
+            : times === null
+              ? null
+              : count + times * once;
     } else {
       const inner = number(childrenOf(stmt), from, into);
       count = count === null || inner === null ? null : count + inner;

@@ -97,7 +97,12 @@ export function viewsOf(stmt: Stmt): readonly View[] {
     case "mma":
       return [stmt.acc, stmt.a, stmt.b];
     case "epilogue":
-      return [stmt.dst, stmt.acc, ...(stmt.c === null ? [] : [stmt.c]), ...(stmt.via === null ? [] : [stmt.via])];
+      return [
+        stmt.dst,
+        stmt.acc,
+        ...(stmt.c === null ? [] : [stmt.c]),
+        ...(stmt.via === null ? [] : [stmt.via]),
+      ];
     default:
       return [];
   }
