@@ -38,7 +38,7 @@ export const stageBytes = (s: TensorSchedule, problem: Problem): number =>
   ((s.tileM + s.tileN) / s.cta) * s.tileK * sizeOf(problem.a.dtype);
 
 /** Columns of tensor memory that the accumulators take. */
-export const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
+const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
 
 /** Rows in which swizzles and matrices of descriptors repeat. */
 const PATTERN_ROWS = 8;
