@@ -50,7 +50,7 @@ export function stagingBytes(s: TensorSchedule, problem: Problem): number {
 }
 
 /** Columns of tensor memory that the accumulators take. */
-export const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
+const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
 
 /** Rows in which swizzles and matrices of descriptors repeat. */
 const PATTERN_ROWS = 8;

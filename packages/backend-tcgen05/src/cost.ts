@@ -29,7 +29,7 @@ function machineFor(target: Target): Machine {
 }
 
 /** The schedule as the model sees it. */
-export function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
+function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
   const plain = plainKernel("tcgen05", [s.tileM, s.tileN, s.tileK], [s.tileM / s.cta, s.tileN]);
   const stays = s.sched !== "tiles";
   return {

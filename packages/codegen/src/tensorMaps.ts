@@ -60,7 +60,7 @@ export function storeGroups(program: TileProgram, stmt: StmtOf<"epilogue">, warp
 }
 
 /** `tma_a`: the map through which bulk copies see an operand. */
-export const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
+const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
 
 /** One map for each matrix that bulk copies read or write, behind the parameters that end at `offset`. */
 export function tensorMaps(program: TileProgram, offset: number): readonly ParamSpec[] {

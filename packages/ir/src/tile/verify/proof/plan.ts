@@ -88,8 +88,6 @@ export type Action = Common &
     | { readonly kind: "relinquish"; readonly group: 1 | 2 }
   );
 
-export type ActionKind = Action["kind"];
-
 export type Step =
   | { readonly kind: "do"; readonly actions: readonly Action[] }
   | {

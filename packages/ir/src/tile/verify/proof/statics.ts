@@ -142,7 +142,7 @@ function* namedBarriers(program: TileProgram): Iterable<Finding> {
 }
 
 /** Every action of a plan, in the text's order. */
-export function* actionsIn(plan: Plan): Iterable<readonly [where: string, action: Action]> {
+function* actionsIn(plan: Plan): Iterable<readonly [where: string, action: Action]> {
   for (const action of plan.begin) yield ["begin", action];
   const walk = function* (steps: Plan["roles"][number]["body"]): Iterable<Action> {
     for (const step of steps)
