@@ -227,6 +227,7 @@ export { coreFields } from "./schedule/core.ts";
 export {
   flagField,
   intField,
+  lineOrderField,
   rasterField,
   rasterOf,
   tupleField,
