@@ -1,9 +1,9 @@
 /** Lay shared tiles out as tensor engines want them: panels as wide as the widest swizzle that divides the contiguous axis. */
-import { sizeOf } from "../dtype.ts";
 import { panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { contiguousAxis, operandRole } from "../tile/accesses.ts";
+import { elementBytes } from "../tile/elementBytes.ts";
 import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -68,7 +68,7 @@ function axisOf(program: TileProgram, buffer: Buffer, alongK: boolean): 0 | 1 {
 }
 
 function tensorLayout(buffer: Buffer, axis: 0 | 1, widest: string): Layout {
-  const size = sizeOf(buffer.dtype);
+  const size = elementBytes(buffer);
   const shape = blockShape(buffer);
   const bytes = shape[axis] * size;
   const from = spans.findIndex(([name]) => name === widest);

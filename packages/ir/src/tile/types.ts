@@ -113,6 +113,11 @@ export interface Buffer {
    * the layout is that of one half.
    */
   readonly halves?: 0 | 1;
+  /**
+   * Shared tiles of elements under 8 bits: they share bytes, as in global memory. Absent: each takes a byte, as instructions that mix them with
+   * wider ones want it.
+   */
+  readonly packed?: true;
 }
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
