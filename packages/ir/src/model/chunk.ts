@@ -90,7 +90,7 @@ const sameRate: Readonly<Partial<Record<DType, DType>>> = {
 };
 
 /** Bytes of `count` neighbours along K, with their block scales of a byte each. */
-export const bytesAlongK = (dtype: DType, count: number): number =>
+const bytesAlongK = (dtype: DType, count: number): number =>
   count * (dtypes[dtype].bits / 8 + (isScaled(dtype) ? 1 / scaledTypes[dtype].block : 0));
 
 /** What a chunk of `dtype` costs at a clock of `ghz`. */

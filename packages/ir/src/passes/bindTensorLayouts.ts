@@ -39,7 +39,7 @@ export const bindTensorLayouts: Pass = {
       names.filter((name) => operandRole(input, name) !== null);
     const tiles = new Set(input.rings.flatMap((ring) => operands(ring.buffers)));
     for (const stmt of eachStmt(input.body))
-      if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via);
+      if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via.buffer);
     return {
       ...input,
       buffers: input.buffers.map((b) =>
