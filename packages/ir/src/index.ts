@@ -223,7 +223,7 @@ export {
   scheduleCodes,
   scheduleFromRecord,
 } from "./schedule/codec.ts";
-export { coreFields } from "./schedule/core.ts";
+export { combineOf, coreFields } from "./schedule/core.ts";
 export {
   flagField,
   intField,
@@ -281,7 +281,9 @@ export * from "./tile/index.ts";
 export {
   type Axis,
   type Buffer,
+  type CombineWay,
   type Cond,
+  combineWays,
   type Directive,
   type Distribution,
   type Edge,
