@@ -5,6 +5,7 @@ import {
   coreFields,
   flagField,
   intField,
+  type Raster,
   rasterOf,
   type Schedule,
   type ScheduleModel,
@@ -126,7 +127,7 @@ export interface MmaSchedule {
   readonly spread: number;
   readonly drain: number;
   readonly walk: string;
-  readonly raster: ReturnType<typeof rasterOf>;
+  readonly raster: Raster;
   readonly split: number;
   readonly combine: CombineWay;
   readonly interleave: boolean;

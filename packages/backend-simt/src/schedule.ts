@@ -5,6 +5,7 @@ import {
   coreFields,
   flagField,
   intField,
+  type Raster,
   rasterOf,
   type Schedule,
   type ScheduleModel,
@@ -142,7 +143,7 @@ export interface SimtSchedule {
   readonly vec: number;
   readonly smem: string;
   readonly walk: string;
-  readonly raster: ReturnType<typeof rasterOf>;
+  readonly raster: Raster;
   readonly split: number;
   readonly combine: CombineWay;
   readonly store: number;

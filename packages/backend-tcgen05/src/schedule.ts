@@ -3,6 +3,7 @@ import {
   coreFields,
   flagField,
   intField,
+  type Raster,
   rasterOf,
   type Schedule,
   type ScheduleModel,
@@ -102,7 +103,7 @@ export interface TensorSchedule {
   readonly acc: number;
   readonly sched: string;
   readonly ahead: number;
-  readonly raster: ReturnType<typeof rasterOf>;
+  readonly raster: Raster;
   readonly load: number;
   readonly early: boolean;
   readonly store: number;

@@ -199,8 +199,8 @@ function statement(
           extents: fc.tuple(small, small),
           split: fc.constant(split),
           raster: fc.oneof(
-            fc.constantFrom({ kind: "row" }, { kind: "col" }),
-            small.map((group) => ({ kind: "grouped", group })),
+            fc.constantFrom({ kind: "row" }, { kind: "col" }, { kind: "hilbert" }),
+            fc.record({ kind: fc.constantFrom("grouped", "snake"), group: small }),
           ),
           visit: fc.constant(turns),
           body: body([
@@ -221,7 +221,7 @@ function statement(
         body: body([name]),
       }),
     ),
-    fc.record({ kind: fc.constant("combine"), acc: v, body: body([]) }),
+    fc.record({ kind: fc.constant("combine"), acc: v, by: fc.constantFrom(...combineWays), body: body([]) }),
     fc.record({ kind: fc.constant("if"), cond: cond(vars), body: body([]) }),
     fc.record({
       kind: fc.constant("role"),
