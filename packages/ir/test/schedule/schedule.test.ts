@@ -38,6 +38,7 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   ),
   sched: fc.constantFrom("tiles", "persistent", "streamk", "clc"),
   split: fc.integer({ min: 1, max: 1024 }),
+  combine: fc.constantFrom("last", "atomics", "kernel"),
   epi: fc.constantFrom("direct", "smem", "tma"),
   snake: fc.constantFrom("on", "off"),
   pad: fc.nat(64),

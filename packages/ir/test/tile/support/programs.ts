@@ -3,6 +3,7 @@ import fc from "fast-check";
 import {
   type Buffer,
   type Cond,
+  combineWays,
   type Directive,
   dtypeNames,
   type Edge,
