@@ -115,7 +115,10 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   ctx.root.replay(entry);
   const launch = launchOf(program, sharedBytes);
   return {
-    module: stays(program) ? withWholeDefinitions(builder.build()) : builder.build(),
+    module:
+      engine.wholeDefinitions === true || stays(program)
+        ? withWholeDefinitions(builder.build())
+        : builder.build(),
     kernel: {
       entry: program.name,
       role: "main",
