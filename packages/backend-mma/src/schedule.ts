@@ -3,6 +3,7 @@ import {
   coreFields,
   flagField,
   intField,
+  type Raster,
   rasterOf,
   type Schedule,
   type ScheduleModel,
@@ -123,7 +124,7 @@ export interface MmaSchedule {
   readonly spread: number;
   readonly drain: number;
   readonly walk: string;
-  readonly raster: ReturnType<typeof rasterOf>;
+  readonly raster: Raster;
   readonly split: number;
   readonly interleave: boolean;
   readonly store: number;

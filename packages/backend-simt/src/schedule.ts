@@ -3,6 +3,7 @@ import {
   coreFields,
   flagField,
   intField,
+  type Raster,
   rasterOf,
   type Schedule,
   type ScheduleModel,
@@ -139,7 +140,7 @@ export interface SimtSchedule {
   readonly vec: number;
   readonly smem: string;
   readonly walk: string;
-  readonly raster: ReturnType<typeof rasterOf>;
+  readonly raster: Raster;
   readonly split: number;
   readonly store: number;
   readonly elideGuards: boolean;

@@ -3,6 +3,7 @@ import {
   coreFields,
   flagField,
   intField,
+  type Raster,
   rasterOf,
   type Schedule,
   type ScheduleModel,
@@ -97,7 +98,7 @@ export interface WgmmaSchedule {
   readonly clusterM: number;
   readonly clusterN: number;
   readonly multicast: "ab" | "a" | "b" | "off";
-  readonly raster: ReturnType<typeof rasterOf>;
+  readonly raster: Raster;
   readonly persistent: boolean;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;

@@ -38,7 +38,7 @@ function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
       `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusterM} x ${clusterN}`,
     );
   const raster =
-    stmt.raster.kind === "grouped"
+    "group" in stmt.raster
       ? { ...stmt.raster, group: Math.max(1, Math.floor(stmt.raster.group / clusterM)) }
       : stmt.raster;
   const [m, n] = rasterise(ctx, raster, tilesM / clusterM, tilesN / clusterN, index);

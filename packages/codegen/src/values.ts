@@ -85,6 +85,20 @@ export class Values {
     return this.memo(`min(${name(a)},${name(b)})`, "v", (d) => this.code.emit(null, "min.u32", d, a, b));
   }
 
+  /** `yes` where a < b, else `no`. */
+  choose(
+    a: U32 | IntegerOperand,
+    b: U32 | IntegerOperand,
+    yes: U32 | IntegerOperand,
+    no: U32 | IntegerOperand,
+  ): U32 {
+    return this.memo(`${name(a)}<${name(b)}?${name(yes)}:${name(no)}`, "v", (d) => {
+      const less = this.entry.reg("pred", "p");
+      this.code.emit(null, "setp.lt.u32", less, a, b);
+      this.code.emit(null, "selp.b32", d, yes, no, less);
+    });
+  }
+
   scale(a: U32, factor: number): U32 {
     if (factor === 1) return a;
     const log = Math.log2(factor);
@@ -110,7 +124,11 @@ export class Values {
   }
 
   /** a % divisor, where a < bound: a itself when the bound does not exceed the divisor. */
-  modulo(a: U32, divisor: number, bound: number): U32 {
+  modulo(a: U32, divisor: number | U32, bound: number): U32 {
+    if (typeof divisor !== "number")
+      return this.memo(`${name(a)}%${name(divisor)}`, "v", (d) =>
+        this.code.emit(null, "rem.u32", d, a, divisor),
+      );
     if (bound <= divisor) return a;
     const log = Math.log2(divisor);
     return this.memo(`${name(a)}%${divisor}`, "v", (d) =>

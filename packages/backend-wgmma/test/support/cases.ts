@@ -34,7 +34,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
         [4, 1],
       ]),
       multicast: pick(random, ["ab", "ab", "a", "b", "off"]),
-      raster: pick(random, ["row", "col", "grouped:2", "grouped:16"]),
+      raster: pick(random, ["row", "col", "grouped:2", "grouped:16", "snake:2", "hilbert"]),
       sched: pick(random, ["persistent", "persistent", "tiles"]),
       split: pick(random, [1, 1, 1, 2, 3]),
       peel: pick(random, ["on", "off"]),

@@ -40,7 +40,7 @@ export const bindTensorLayouts: Pass = {
       names.filter((name) => operandRole(input, name) !== null);
     const tiles = new Set(input.rings.flatMap((ring) => operands(ring.buffers)));
     for (const stmt of eachStmt(input.body))
-      if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via);
+      if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via.buffer);
     const layoutOf = (b: Buffer): Layout => {
       const axis = axisOf(input, b, alongK);
       return tensorLayout(b, axis, atomPart(input, b.name, axis) ?? blockShape(b)[axis], widest);

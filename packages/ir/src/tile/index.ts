@@ -64,6 +64,15 @@ export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./p
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
 export {
+  HILBERT_SIDE,
+  hilbertSide,
+  printRaster,
+  type RasterMath,
+  rasterPlace,
+  rasterSpan,
+  rasterTile,
+} from "./raster.ts";
+export {
   blockShape,
   bufferOf,
   childrenOf,

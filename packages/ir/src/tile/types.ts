@@ -150,11 +150,15 @@ export interface View {
   readonly extent: readonly [number, number];
 }
 
-/** Order in which output tiles are visited. `grouped`: `group` tile rows at a time, columns fastest between groups. */
+/**
+ * Order in which output tiles are visited (`raster.ts` says which tile is number t). `grouped`: `group` tile rows at a time, rows fastest;
+ * `snake`: the same with every other group from the last column to the first; `hilbert`: along Hilbert's curve in squares of a power of two.
+ */
 export type Raster =
   | { readonly kind: "row" }
   | { readonly kind: "col" }
-  | { readonly kind: "grouped"; readonly group: number };
+  | { readonly kind: "hilbert" }
+  | { readonly kind: "grouped" | "snake"; readonly group: number };
 
 /**
  * Blocks that stay: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of
@@ -280,8 +284,11 @@ export type Stmt =
       readonly steps: readonly EpilogueStep[];
       readonly guard: readonly [rows: boolean, cols: boolean];
       readonly vector: number;
-      /** Shared tile through which D's elements pass on their way to memory, by bulk tensor stores; null: straight from registers. */
-      readonly via: string | null;
+      /**
+       * Shared tile through which D's elements pass on their way to memory, by bulk tensor stores; null: straight from registers. It has all rows
+       * and some of the columns: the first of them go through the slot of the view, those after them through the next, and so round.
+       */
+      readonly via: View | null;
     };
 
 export type StmtKind = Stmt["kind"];

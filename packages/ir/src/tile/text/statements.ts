@@ -5,7 +5,6 @@ import { printCond, printExpr } from "../printExpr.ts";
 import type { Expr, Split, Stmt, StmtKind } from "../types.ts";
 import {
   type Buffers,
-  bufferClause,
   type Clause,
   distClause,
   flagClause,
@@ -87,7 +86,7 @@ const epilogueClauses = {
   steps: stepsClause,
   guard: guardClause,
   vector: integerClause("vector", 1, 1),
-  via: bufferClause("via"),
+  via: viewClause("via"),
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */

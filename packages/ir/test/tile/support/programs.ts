@@ -167,7 +167,7 @@ function statement(
       steps: fc.constantFrom([], problem(epilogueRequest).epilogue),
       guard,
       vector: small,
-      via: fc.constantFrom(null, ...buffers.map((b) => b.name)),
+      via: fc.option(v),
     }),
   ] as fc.Arbitrary<Stmt>[];
   if (rings.length > 0) {
@@ -199,8 +199,8 @@ function statement(
           extents: fc.tuple(small, small),
           split: fc.constant(split),
           raster: fc.oneof(
-            fc.constantFrom({ kind: "row" }, { kind: "col" }),
-            small.map((group) => ({ kind: "grouped", group })),
+            fc.constantFrom({ kind: "row" }, { kind: "col" }, { kind: "hilbert" }),
+            fc.record({ kind: fc.constantFrom("grouped", "snake"), group: small }),
           ),
           visit: fc.constant(turns),
           body: body([
