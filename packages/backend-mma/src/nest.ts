@@ -51,7 +51,7 @@ export const interleaves = (problem: Problem, s: Pick<MmaSchedule, "interleave" 
 const PAIR = 2;
 
 /** Whether rows of A, or columns of B, are dealt so. */
-export function pairs(
+function pairs(
   problem: Problem,
   s: Pick<MmaSchedule, "matrices" | "warpM" | "warpN">,
   which: "a" | "b",

@@ -59,6 +59,8 @@ function scheduleAt(rng: Random, problem: Problem, target: Target): Schedule | n
       raster: pick(rng, ["row", "col", "grouped:4", "snake:2", "hilbert"]),
       load: pick(rng, [1, 8, 16, 32, 64]),
       early: pick(rng, ["on", "off"]),
+      epi: pick(rng, ["tma", "tma", "direct"]),
+      staging: rng.integer(1, 3),
       store: pick(rng, [1, 2, 4, 8]),
       guards: pick(rng, ["on", "off"]),
     };

@@ -121,7 +121,10 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const launch = launchOf(program, sharedBytes);
   const then = parts?.by === "kernel" ? [buildSumKernel(engine, program, target, parts, builder)] : [];
   return {
-    module: stays(program) ? withWholeDefinitions(builder.build()) : builder.build(),
+    module:
+      engine.wholeDefinitions === true || stays(program)
+        ? withWholeDefinitions(builder.build())
+        : builder.build(),
     kernel: {
       entry: program.name,
       role: "main",

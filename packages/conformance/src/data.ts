@@ -55,7 +55,7 @@ const SCALE = { integers: 2, special: 2, normal: 0.75 } as const;
 const POISON = 0xff;
 
 /** Which elements of a buffer belong to its matrices. `stride`: elements between the matrices of a batch. */
-export function elementMask(
+function elementMask(
   operand: Operand,
   [rows, columns]: readonly [number, number],
   { count, stride, length }: { readonly count: number; readonly stride: number; readonly length: number },

@@ -176,7 +176,7 @@ export function decodeTensorMap(view: DataView, at: number): MapGeometry | strin
 }
 
 /** What copies need of a map that keeps the rules. */
-export function geometryOf(spec: TensorMapSpec): MapGeometry {
+function geometryOf(spec: TensorMapSpec): MapGeometry {
   const extent = tensorMapExtent(spec);
   const elementBytes = tensorMapElementBytes(spec.dtype);
   const rowBytes = (extent[0] ?? 1) * elementBytes;

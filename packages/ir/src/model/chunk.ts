@@ -81,7 +81,7 @@ export function dtypeSpeed(machine: Machine, dtype: DType, engine: Engine): numb
 const scaled: Readonly<Partial<Record<DType, number>>> = { mxf8: 32, mxf4: 32, nvf4: 16 };
 
 /** Bytes of `count` neighbours along K, with their block scales. */
-export const bytesAlongK = (dtype: DType, count: number): number =>
+const bytesAlongK = (dtype: DType, count: number): number =>
   count * (dtypes[dtype].bits / 8 + 1 / (scaled[dtype] ?? Number.POSITIVE_INFINITY));
 
 /** What a chunk of `dtype` costs at a clock of `ghz`. */

@@ -297,8 +297,11 @@ export type Stmt =
       readonly steps: readonly EpilogueStep[];
       readonly guard: readonly [rows: boolean, cols: boolean];
       readonly vector: number;
-      /** Shared tile through which D's elements pass on their way to memory, by bulk tensor stores; null: straight from registers. */
-      readonly via: string | null;
+      /**
+       * Shared tile through which D's elements pass on their way to memory, by bulk tensor stores; null: straight from registers. It has all rows
+       * and some of the columns: the first of them go through the slot of the view, those after them through the next, and so round.
+       */
+      readonly via: View | null;
     };
 
 export type StmtKind = Stmt["kind"];

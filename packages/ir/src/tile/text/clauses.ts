@@ -276,15 +276,6 @@ export const multicastClause: Clause<"m" | "n" | null> = {
   parse: (c) => c.oneOf<"m" | "n">(["m", "n"], "axis of the cluster"),
 };
 
-/** The name of a buffer, or none. */
-export const bufferClause = (keyword: string): Clause<string | null> => ({
-  keyword,
-  syntax: "%BUFFER",
-  default: null,
-  print: (name) => (name === null ? "" : `%${name}`),
-  parse: (c) => c.buffer().name,
-});
-
 export const scalarClause = (keyword: string): Clause<Scalar> => ({
   keyword,
   syntax: "NUMBER|runtime",

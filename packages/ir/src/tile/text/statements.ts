@@ -5,7 +5,6 @@ import { printCond, printExpr } from "../printExpr.ts";
 import { combineWays, type Expr, type Split, type Stmt, type StmtKind } from "../types.ts";
 import {
   type Buffers,
-  bufferClause,
   type Clause,
   distClause,
   flagClause,
@@ -88,7 +87,7 @@ const epilogueClauses = {
   steps: stepsClause,
   guard: guardClause,
   vector: integerClause("vector", 1, 1),
-  via: bufferClause("via"),
+  via: viewClause("via"),
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */

@@ -168,7 +168,7 @@ function statement(
       steps: fc.constantFrom([], problem(epilogueRequest).epilogue),
       guard,
       vector: small,
-      via: fc.constantFrom(null, ...buffers.map((b) => b.name)),
+      via: fc.option(v),
     }),
   ] as fc.Arbitrary<Stmt>[];
   if (rings.length > 0) {
