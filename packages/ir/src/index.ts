@@ -224,7 +224,7 @@ export {
   scheduleCodes,
   scheduleFromRecord,
 } from "./schedule/codec.ts";
-export { coreFields } from "./schedule/core.ts";
+export { combineOf, coreFields } from "./schedule/core.ts";
 export {
   flagField,
   intField,
@@ -282,7 +282,9 @@ export * from "./tile/index.ts";
 export {
   type Axis,
   type Buffer,
+  type CombineWay,
   type Cond,
+  combineWays,
   type Directive,
   type Distribution,
   type Edge,
