@@ -1,5 +1,7 @@
 /** The schedule of a tensor-core kernel: its fields, and what they mean together. */
 import {
+  type CombineWay,
+  combineOf,
   coreFields,
   flagField,
   intField,
@@ -91,6 +93,7 @@ export const scheduleModel: ScheduleModel = {
       off: "tiles",
     }),
     coreFields.split,
+    coreFields.combine,
     flagField({
       name: "interleave",
       summary:
@@ -138,6 +141,7 @@ export interface MmaSchedule {
   readonly persistent: boolean;
   readonly raster: Raster;
   readonly split: number;
+  readonly combine: CombineWay;
   readonly interleave: boolean;
   readonly store: number;
   readonly elideGuards: boolean;
@@ -181,6 +185,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     raster: rasterOf(schedule.raster),
     persistent: word("sched") === "persistent",
     split: number("split"),
+    combine: combineOf(schedule.combine),
     interleave: word("interleave") === "on",
     store: number("store"),
     elideGuards: word("guards") === "on",

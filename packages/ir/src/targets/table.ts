@@ -46,7 +46,7 @@ const limits = (sm: SmSize): TargetLimits => ({
 const turing: readonly Feature[] = ["ldmatrix", "mma.f16", "mma.s8"];
 const ampere: readonly Feature[] = ["cp.async", ...turing, "mma.bf16", "mma.tf32", "mma.f64", "mbarrier"];
 const ada: readonly Feature[] = [...ampere, "mma.e4m3"];
-const hopperPortable: readonly Feature[] = [...ada, "stmatrix", "tma", "cluster", "pdl"];
+const hopperPortable: readonly Feature[] = [...ada, "stmatrix", "tma", "cluster", "pdl", "red.vector"];
 const hopperShared: readonly Feature[] = [...hopperPortable, "setmaxnreg"];
 const blackwell: readonly Feature[] = [...hopperShared, "clc", "f32x2"];
 
