@@ -114,7 +114,12 @@ describe("every optimisation is switchable by itself", () => {
   const base = defaultSchedule(mma.schedule);
   const text = (schedule: Schedule, on = target): string => build(mma, problem, on, schedule).kernel.ptx;
   /** A setting other than the default, for fields whose default is off. */
-  const on: Readonly<Record<string, string>> = { spread: "spread=2", drain: "drain=1", split: "split=2" };
+  const on: Readonly<Record<string, string>> = {
+    spread: "spread=2",
+    drain: "drain=1",
+    split: "split=2",
+    combine: "split=2 combine=kernel",
+  };
   const off: Readonly<Record<string, string>> = Object.fromEntries(
     mma.schedule.fields.flatMap((field) =>
       field.off === null ? [] : [[field.name, `${field.name}=${field.print(field.off)}`]],
