@@ -36,7 +36,7 @@ export function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
     stages: s.stages,
     specialised: true,
     boxBytes: rows[s.swizzle] ?? 128,
-    sched: s.sched === "clc" ? "clc" : stays ? "persistent" : "tiles",
+    sched: s.sched === "clc" || s.sched === "atomic" ? "clc" : stays ? "persistent" : "tiles",
     overlap: stays && s.acc > 1,
     storeBytes: Math.min(32, s.store * sizeOf(problem.d.dtype)),
     raster: s.raster,

@@ -15,6 +15,7 @@ import {
 import { moduleBuilder, type ParamOptions, type PtxModule, printModule } from "@tilewright/ptx";
 import { partialTiles, workspaceBytes } from "./combine.ts";
 import { CannotLower, Context } from "./context.ts";
+import { counterBytes } from "./counter.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { ptxOfFormats } from "./formats.ts";
@@ -43,7 +44,7 @@ export function lowerWith(engine: Engine, program: TileProgram, target: Target):
   return ok({
     ptx: printModule(module),
     kernel,
-    ...(partialTiles(program, engine) ? { workspaceInit: "zeroOnce" } : {}),
+    ...(partialTiles(program, engine) || counterBytes(program) > 0 ? { workspaceInit: "zeroOnce" } : {}),
   });
 }
 
@@ -76,7 +77,8 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const { frame } = engine;
   const shared = mapShared(program);
   const parts = partialTiles(program, engine);
-  const plain = parameters(program, parts !== null);
+  const counters = counterBytes(program);
+  const plain = parameters(program, parts !== null || counters > 0);
   const endOf = (list: readonly ParamSpec[]): number =>
     list.reduce((most, p) => Math.max(most, p.offset + p.size), 0);
   const common = [...plain, ...tensorMaps(program, endOf(plain))];
@@ -121,7 +123,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       role: "main",
       launch: frame.launch?.(program, launch) ?? launch,
       params,
-      workspaceBytes: workspaceBytes(parts),
+      workspaceBytes: workspaceBytes(parts) + counters,
     },
   };
 }
