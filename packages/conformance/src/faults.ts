@@ -233,13 +233,13 @@ export function planFaults(plan: Plan): readonly Fault<Plan>[] {
     ...plan.roles.flatMap((role) => walk(role.body, role.name)),
     ...plan.end.map((a) => ["end", a] as const),
   ];
-  /** Whether what a role reaches is its own block anyhow: the leader's in a role of leaders, the first in a role of the first. */
+  /** Whether what a role reaches is its own block anyhow: the leader's in a role of leaders, the first in a role that only the first runs. */
   const reachesOwn = (role: string, reach: string): boolean =>
-    plan.roles.some(
-      ({ name, leader }) =>
-        name === role &&
-        ((leader !== null && reach === "leader") || (leader === "cluster" && reach === "first")),
-    );
+    plan.roles.some(({ name, leader }) => {
+      if (name !== role || leader === null) return false;
+      const alone = leader === "cluster" || (plan.pair && blocks === 2);
+      return reach === "leader" || (reach === "first" && alone);
+    });
   const seen = new Map<string, number>();
   for (const [where, action] of all) {
     if (action.kind === "mark") continue;
