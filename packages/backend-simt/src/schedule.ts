@@ -1,8 +1,11 @@
 /** The schedule of a SIMT kernel: its fields, and what they mean together. */
 import {
+  type CombineWay,
+  combineOf,
   coreFields,
   flagField,
   intField,
+  lineOrderField,
   type Raster,
   rasterOf,
   type Schedule,
@@ -101,8 +104,18 @@ export const scheduleModel: ScheduleModel = {
       default: "snake-rows",
       off: "rows",
     }),
+    lineOrderField({ name: "lines", summary: "order in which the walk takes its rows (or columns)" }),
+    lineOrderField({ name: "along", summary: "order of the elements in the walk's first row (or column)" }),
+    wordField({
+      name: "factors",
+      summary: "which factor a multiply-add names first; the registers that ptxas assigns depend on it",
+      words: ["ab", "ba"],
+      default: "ab",
+      off: "ab",
+    }),
     withDefault(coreFields.raster, "grouped:8"),
     coreFields.split,
+    coreFields.combine,
     intField({
       name: "store",
       summary: "most elements that one store of D moves; above 1 the accumulators need consecutive registers",
@@ -140,8 +153,12 @@ export interface SimtSchedule {
   readonly vec: number;
   readonly smem: string;
   readonly walk: string;
+  readonly lines: string;
+  readonly along: string;
+  readonly factors: string;
   readonly raster: Raster;
   readonly split: number;
+  readonly combine: CombineWay;
   readonly store: number;
   readonly elideGuards: boolean;
 }
@@ -179,8 +196,12 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     vec: number("vec"),
     smem: word("smem"),
     walk: word("walk"),
+    lines: word("lines"),
+    along: word("along"),
+    factors: word("factors"),
     raster: rasterOf(schedule.raster),
     split: number("split"),
+    combine: combineOf(schedule.combine),
     store: number("store"),
     elideGuards: word("guards") === "on",
   };

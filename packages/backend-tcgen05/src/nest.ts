@@ -71,6 +71,7 @@ function directives(s: TensorSchedule): readonly Directive[] {
       : null,
     s.cta === 2 ? { name: "pair", args: { blocks: 2 } } : null,
     s.clusterM * s.clusterN > 1 ? { name: "multicast", args: { operands: "ab" } } : null,
+    s.epi === "tma" ? { name: "epilogue", args: { way: "tma", cols: 0, slots: s.staging } } : null,
     { name: "tensor", args: { swizzle: s.swizzle } },
     { name: "vector", args: { copy: 1, store: s.store } },
     rasterDirective(s.raster),

@@ -1,5 +1,7 @@
 /** The schedule of a Hopper kernel: its fields, and what they mean together. */
 import {
+  type CombineWay,
+  combineOf,
   coreFields,
   flagField,
   intField,
@@ -67,6 +69,7 @@ export const scheduleModel: ScheduleModel = {
       max: 4,
     }),
     coreFields.split,
+    coreFields.combine,
     flagField({
       name: "peel",
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
@@ -116,6 +119,7 @@ export interface WgmmaSchedule {
   readonly ahead: number;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
+  readonly combine: CombineWay;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
   readonly store: number;
@@ -150,6 +154,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     counted: schedule.sched === "atomic",
     ahead: Number(schedule.ahead),
     split: Number(schedule.split),
+    combine: combineOf(schedule.combine),
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
     store: Number(schedule.store),

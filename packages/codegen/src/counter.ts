@@ -7,9 +7,10 @@ import { clusterUnits, eachStmt, type TileProgram } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
-import { WORKSPACE } from "./combine.ts";
+
 import { CannotLower, type Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
+import { WORKSPACE } from "./parts.ts";
 
 /** Bytes of a counter. */
 const WORD = 4;

@@ -56,7 +56,7 @@ export const verdicts = (compiler: Compiler, problem: Problem, target: Target): 
     reasons: verdict.ok ? [] : verdict.error,
   }));
 
-export interface SharedTile {
+interface SharedTile {
   readonly name: string;
   readonly dtype: string;
   readonly shape: readonly [number, number];
@@ -67,7 +67,7 @@ export interface SharedTile {
   readonly bytes: number;
 }
 
-export interface BankUse {
+interface BankUse {
   readonly buffer: string;
   readonly access: string;
   /** Bytes a lane moves. */

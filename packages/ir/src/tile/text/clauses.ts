@@ -5,6 +5,7 @@
 import { layoutExtent, parseLayout, printLayout } from "../../layout/text.ts";
 import type { Layout } from "../../layout/types.ts";
 import type { Scalar } from "../../problem.ts";
+import { type LineOrder, lineOrderKinds, lineOrderSyntax, printLineOrder } from "../lineOrder.ts";
 import { printCond } from "../printExpr.ts";
 import { printRaster } from "../raster.ts";
 import {
@@ -174,6 +175,18 @@ export const transports = [
 ] as const satisfies readonly Transport[];
 export const walks = ["rows", "cols", "snake-rows", "snake-cols"] as const satisfies readonly Walk[];
 
+/** Order of a walk's lines; ascending when nothing is said. */
+export const lineOrderClause = (keyword: string): Clause<LineOrder> => ({
+  keyword,
+  syntax: lineOrderSyntax,
+  default: { kind: "up", from: 0 },
+  print: printLineOrder,
+  parse: (c) => {
+    const kind = c.oneOf(lineOrderKinds, keyword);
+    return { kind, from: c.eat(":") ? c.integer(`the start of '${keyword}'`, 0) : 0 };
+  },
+});
+
 /** Which axes may leave the matrix: `guard(rows, cols)`. */
 export const guardClause: Clause<readonly [boolean, boolean]> = {
   keyword: "guard",
@@ -276,15 +289,6 @@ export const multicastClause: Clause<"m" | "n" | null> = {
   print: (axis) => axis ?? "",
   parse: (c) => c.oneOf<"m" | "n">(["m", "n"], "axis of the cluster"),
 };
-
-/** The name of a buffer, or none. */
-export const bufferClause = (keyword: string): Clause<string | null> => ({
-  keyword,
-  syntax: "%BUFFER",
-  default: null,
-  print: (name) => (name === null ? "" : `%${name}`),
-  parse: (c) => c.buffer().name,
-});
 
 export const scalarClause = (keyword: string): Clause<Scalar> => ({
   keyword,

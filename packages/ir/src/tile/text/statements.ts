@@ -2,16 +2,16 @@
 import { parseProblem, printEpilogue, printProblem } from "../../problem/text.ts";
 import type { EpilogueStep } from "../../problem.ts";
 import { printCond, printExpr } from "../printExpr.ts";
-import type { Expr, Split, Stmt, StmtKind } from "../types.ts";
+import { combineWays, type Expr, type Split, type Stmt, type StmtKind } from "../types.ts";
 import {
   type Buffers,
-  bufferClause,
   type Clause,
   distClause,
   flagClause,
   freeWordClause,
   guardClause,
   integerClause,
+  lineOrderClause,
   multicastClause,
   parseClauses,
   printClauses,
@@ -62,7 +62,14 @@ const copyClauses = {
   vector: vectorPairClause,
   multicast: multicastClause,
 };
-const mmaClauses = { atom: freeWordClause("atom"), walk: wordClause("walk", walks, undefined) };
+const mmaClauses = {
+  atom: freeWordClause("atom"),
+  walk: wordClause("walk", walks, undefined),
+  lines: lineOrderClause("lines"),
+  along: lineOrderClause("along"),
+  swap: flagClause("swap"),
+};
+const combineClauses = { by: wordClause("by", combineWays, "last") };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
 /** `steps bias(n,f32)|activation(relu)`: the problem's own text for the chain, checked against the problem. */
 const stepsClause: Clause<readonly EpilogueStep[]> = {
@@ -87,7 +94,7 @@ const epilogueClauses = {
   steps: stepsClause,
   guard: guardClause,
   vector: integerClause("vector", 1, 1),
-  via: bufferClause("via"),
+  via: viewClause("via"),
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */
@@ -183,7 +190,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   mma: {
-    syntax: "mma ACC += A * B atom NAME walk W",
+    syntax: "mma ACC += A * B atom NAME walk W …",
     print: (s, b) =>
       `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${printClauses(mmaClauses, s, b)}`,
     parse: (c) => {
@@ -226,9 +233,13 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     parse: (c) => ({ kind: "next", ...parseRingEvent(c) }),
   },
   combine: {
-    syntax: "combine ACC { … }",
-    print: (s, b) => `combine ${printView(s.acc, b)}`,
-    parse: (c, block) => ({ kind: "combine", acc: parseView(c), body: block([]) }),
+    syntax: "combine ACC by last|atomics|kernel { … }",
+    print: (s, b) => `combine ${printView(s.acc, b)}${printClauses(combineClauses, s, b)}`,
+    parse: (c, block) => {
+      const acc = parseView(c);
+      const clauses = parseClauses(c, combineClauses, "combine");
+      return { kind: "combine", acc, ...clauses, body: block([]) };
+    },
   },
   barrier: {
     syntax: "barrier ID",

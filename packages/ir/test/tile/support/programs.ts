@@ -3,6 +3,7 @@ import fc from "fast-check";
 import {
   type Buffer,
   type Cond,
+  combineWays,
   type Directive,
   dtypeNames,
   type Edge,
@@ -123,6 +124,7 @@ const visit: fc.Arbitrary<Visit> = fc.record({
   of: fc.constantFrom(1, 2, 3),
 });
 
+const lineOrder = fc.record({ kind: fc.constantFrom("up", "down", "flip"), from: fc.nat(15) });
 const scalar = fc.oneof(fc.constant<"runtime">("runtime"), fc.double({ noNaN: true }));
 const guard = fc.tuple(fc.boolean(), fc.boolean());
 
@@ -155,6 +157,9 @@ function statement(
       b: v,
       atom: fc.constantFrom("fma", "mma.m16n8k16", "wgmma", "tcgen05.f16"),
       walk: fc.constantFrom("rows", "cols", "snake-rows", "snake-cols"),
+      lines: lineOrder,
+      along: lineOrder,
+      swap: fc.boolean(),
     }),
     fc.record({ kind: fc.constant("barrier"), id: fc.nat(15) }),
     fc.record({
@@ -167,7 +172,7 @@ function statement(
       steps: fc.constantFrom([], problem(epilogueRequest).epilogue),
       guard,
       vector: small,
-      via: fc.constantFrom(null, ...buffers.map((b) => b.name)),
+      via: fc.option(v),
     }),
   ] as fc.Arbitrary<Stmt>[];
   if (rings.length > 0) {
@@ -221,7 +226,7 @@ function statement(
         body: body([name]),
       }),
     ),
-    fc.record({ kind: fc.constant("combine"), acc: v, body: body([]) }),
+    fc.record({ kind: fc.constant("combine"), acc: v, by: fc.constantFrom(...combineWays), body: body([]) }),
     fc.record({ kind: fc.constant("if"), cond: cond(vars), body: body([]) }),
     fc.record({
       kind: fc.constant("role"),
