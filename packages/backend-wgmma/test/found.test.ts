@@ -95,5 +95,5 @@ test("instructions of operands that do not lie along k begin at a panel, side by
     const text = printSchedule(wgmma.schedule, schedule);
     expect([text, (atom?.n ?? 1) % panel]).toEqual([text, 0]);
   }
-  expect(beside).toBeGreaterThan(5);
+  expect(beside).toBeGreaterThan(2);
 });
