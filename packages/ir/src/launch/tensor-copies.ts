@@ -172,11 +172,10 @@ export function tensorAccessFault(
       hint: `a batch stride of ${up(batch.stride)}`,
     };
   // Measured on an H200: of a row that ends within 16 bytes bulk stores write the rest of them too.
-  const along = operand.layout === "row" ? cols : rows;
-  if (name === "D" && wrong(along * size))
+  if (name === "D" && wrong(along))
     return {
-      message: `rows of D are ${along * size} bytes long, and bulk stores write multiples of ${TENSOR_ALIGN}, whatever lies behind them`,
-      hint: `${operand.layout === "row" ? "n" : "m"} of ${up(along * size) / size}`,
+      message: `rows of D are ${bytes(along)} bytes long, and bulk stores write multiples of ${align}, whatever lies behind them`,
+      hint: `${operand.layout === "row" ? "n" : "m"} of ${up(along)}`,
     };
   return null;
 }
