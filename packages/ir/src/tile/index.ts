@@ -87,6 +87,7 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export { holdsAnswers, isSolo } from "./solo.ts";
 export { LANE_STRIDE, MOST_COLUMNS, TENSOR_LANES, type TensorColumns, tensorColumns } from "./tensor.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
