@@ -10,6 +10,7 @@ import {
   TENSOR_LANES,
   type TensorKind,
   tensorAccessFault,
+  tensorPlace,
 } from "@tilewright/ir";
 import { tcgen05ShapeFaults } from "@tilewright/ptx";
 import { acceptedKind } from "./nest.ts";
@@ -38,19 +39,33 @@ interface Rule {
 export const stageBytes = (s: TensorSchedule, problem: Problem): number =>
   ((s.tileM + s.tileN) / s.cta) * s.tileK * sizeOf(problem.a.dtype);
 
-/** Columns of an accumulator that one load takes, and one part of the staging tile has. */
-export const stepColumns = (s: TensorSchedule): number => Math.min(s.load, s.tileN);
+/** The tile of the accumulators as tensor memory has it. */
+const tensorTile = (s: TensorSchedule): Parameters<typeof tensorPlace>[0] => ({
+  shape: [s.tileM, s.tileN],
+  ...(s.swap ? { lanes: 1 } : {}),
+  ...(s.cta === 2 ? { halves: s.swap ? 1 : 0 } : {}),
+});
+
+/** Columns of an accumulator that the epilogue takes at a time, and parts that it so takes. */
+export function stepsOf(s: TensorSchedule): { readonly columns: number; readonly parts: number } {
+  const place = tensorPlace(tensorTile(s));
+  const all = s.swap ? s.tileM : s.tileN;
+  const columns = place?.form === "split" ? all : Math.min(all, place?.form === "half" ? Math.max(8, s.load) : s.load);
+  return { columns, parts: all / columns };
+}
 
 /** Bytes of the tile in each block through which D goes; slots that do not go round a tile's parts are not made. */
 export function stagingBytes(s: TensorSchedule, problem: Problem): number {
   if (s.epi !== "tma") return 0;
-  const parts = s.tileN / stepColumns(s);
+  const { columns, parts } = stepsOf(s);
   const slots = Array.from({ length: s.staging }, (_, i) => s.staging - i).find((d) => parts % d === 0) ?? 1;
-  return (s.tileM / s.cta) * stepColumns(s) * sizeOf(problem.d.dtype) * slots;
+  return ((s.swap ? s.tileN : s.tileM) / s.cta) * columns * sizeOf(problem.d.dtype) * slots;
 }
 
-/** Columns of tensor memory that the accumulators take. */
-const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
+/** Columns of tensor memory that an accumulator takes, and all of them. */
+const oneAccumulator = (s: TensorSchedule): number =>
+  tensorPlace(tensorTile(s))?.width ?? (s.swap ? s.tileM : s.tileN);
+const accumulatorColumns = (s: TensorSchedule): number => oneAccumulator(s) * (s.sched === "tiles" ? 1 : s.acc);
 
 /** Rows in which swizzles and matrices of descriptors repeat. */
 const PATTERN_ROWS = 8;
@@ -67,25 +82,46 @@ const shapeFaults = ({ s, kind, problem }: Subject, m: number, n: number): reado
     { kind: kind.kind, group: s.cta, weightStationary: false, aInTensor: false, scaleVector: null },
     m,
     n,
-    dtypes[problem.b.dtype].bits === 8 && transposed(problem, "b"),
+    // The second operand of the instructions: B, or A where they have changed places.
+    dtypes[problem[s.swap ? "a" : "b"].dtype].bits === 8 && transposed(problem, s.swap ? "a" : "b"),
   );
+
+/** Extents of the tile along the lanes of tensor memory, and along its columns. */
+const axesOf = (s: TensorSchedule): { readonly lanes: "m" | "n"; readonly m: number; readonly n: number } =>
+  s.swap ? { lanes: "n", m: s.tileN, n: s.tileM } : { lanes: "m", m: s.tileM, n: s.tileN };
+
+/** Rows of one instruction: a tile of more takes several, each with columns of its own. */
+const instructionRows = (s: TensorSchedule): number => Math.min(axesOf(s).m, TENSOR_LANES * s.cta);
+
+/** Rows that a tile may have: those of an instruction, or of several with a block's full lanes. */
+function legalM(subject: Subject): readonly number[] {
+  const { s } = subject;
+  const full = TENSOR_LANES * s.cta;
+  const { n } = axesOf(s);
+  const known = (m: number): boolean => shapeFaults(subject, m, 256).every((fault) => !fault.startsWith("M ="));
+  return [full / 2, full, 2 * full].filter((m) => known(Math.min(m, full)) && (m <= full || n > 0));
+}
 
 /** Extents of N that the instruction has with this M, ascending. */
 const legalN = (subject: Subject): readonly number[] =>
   Array.from({ length: 32 }, (_, i) => 8 * (i + 1)).filter(
-    (n) => shapeFaults(subject, TENSOR_LANES * subject.s.cta, n).length === 0,
+    (n) => shapeFaults(subject, instructionRows(subject.s), n).length === 0,
   );
 
 const rules: readonly Rule[] = [
   {
     code: "TW2401",
     at: "schedule.tile",
-    find({ s, kind }) {
-      const rows = TENSOR_LANES * s.cta;
-      if (s.tileM === rows) return null;
+    find(subject) {
+      const { s, kind } = subject;
+      const { lanes, m } = axesOf(s);
+      const legal = legalM(subject);
+      if (legal.includes(m)) return null;
+      const best = nearest(m, legal);
+      const other = s.cta === 2 ? (m === TENSOR_LANES / 2 ? ", or cta=1" : "") : m === 4 * TENSOR_LANES ? ", or cta=2" : "";
       return {
-        message: `tile m ${s.tileM}: kind::${kind.kind} on ${s.cta === 2 ? "a pair of blocks" : "one block"} is served with ${rows} rows`,
-        hint: `nearest legal: tile m ${rows}${s.tileM === 256 && s.cta === 1 ? ", or cta=2" : s.tileM === 128 && s.cta === 2 ? ", or cta=1" : ""}`,
+        message: `tile ${lanes} ${m}: kind::${kind.kind} on ${s.cta === 2 ? "a pair of blocks" : "one block"} is served with ${legal.join(", ")} rows in lanes`,
+        hint: `nearest legal: tile ${lanes} ${best}${other}`,
       };
     },
   },
@@ -94,12 +130,14 @@ const rules: readonly Rule[] = [
     at: "schedule.tile",
     find(subject) {
       const { s } = subject;
+      const across = s.swap ? "m" : "n";
+      const { n } = axesOf(s);
       const legal = legalN(subject);
-      if (legal.includes(s.tileN)) return null;
-      const [fault] = shapeFaults(subject, TENSOR_LANES * s.cta, s.tileN);
+      if (legal.includes(n)) return null;
+      const fault = shapeFaults(subject, instructionRows(s), n).find((text) => text.startsWith("N ="));
       return {
-        message: `tile n ${s.tileN}: ${fault ?? "not served"}`,
-        hint: `nearest legal: tile n ${nearest(s.tileN, legal)}`,
+        message: `tile ${across} ${n}: ${fault ?? "not served"}`,
+        hint: `nearest legal: tile ${across} ${nearest(n, legal)}`,
       };
     },
   },
@@ -123,8 +161,8 @@ const rules: readonly Rule[] = [
       const rounded = 2 ** Math.ceil(Math.log2(Math.max(32, columns)));
       if (rounded <= most) return null;
       return {
-        message: `${s.acc} accumulators of ${s.tileN} columns take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
-        hint: `nearest legal: acc=${Math.max(1, Math.floor(most / s.tileN))}`,
+        message: `${s.acc} accumulators of ${oneAccumulator(s)} columns take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
+        hint: `nearest legal: acc=${Math.max(1, Math.floor(most / oneAccumulator(s)))}`,
       };
     },
   },
@@ -170,16 +208,15 @@ const rules: readonly Rule[] = [
   {
     code: "TW2408",
     at: "schedule.load",
-    find: ({ s }) =>
-      Number.isInteger(Math.log2(s.load)) && s.tileN % s.load === 0
-        ? null
-        : {
-            message: `loads of ${s.load} columns of an accumulator with ${s.tileN}`,
-            hint: `nearest legal: load=${nearest(
-              s.load,
-              [1, 2, 4, 8, 16, 32, 64].filter((x) => s.tileN % x === 0),
-            )}`,
-          },
+    find({ s }) {
+      const { n } = axesOf(s);
+      if (Number.isInteger(Math.log2(s.load)) && n % s.load === 0) return null;
+      const legal = [1, 2, 4, 8, 16, 32, 64].filter((x) => n % x === 0);
+      return {
+        message: `loads of ${s.load} columns of an accumulator with ${n}`,
+        hint: `nearest legal: load=${nearest(s.load, legal)}`,
+      };
+    },
   },
   {
     code: "TW2409",

@@ -50,9 +50,9 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   const place = ctx.shared.places.get(via);
   if (!place) throw new CannotLower(`%${via}`, "is in no shared memory");
   const own = bufferOf(program, stmt.acc.buffer).own;
-  if (own?.cols.some((f) => f.tier === "warp" && f.extent > 1))
-    throw new CannotLower(`%${via}`, "warps that share rows cannot pass them through one tile");
   const [, cols] = tile.shape;
+  if (cols < stmt.acc.extent[1] && own?.cols.some((f) => f.tier === "warp" && f.extent > 1))
+    throw new CannotLower(`%${via}`, "warps that share rows cannot pass some of their columns through a tile");
   const [rows] = blockShape(tile);
   const { warps } = ctx.values.crew;
   const groups = storeGroups(program, stmt, warps);

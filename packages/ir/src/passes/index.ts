@@ -24,5 +24,6 @@ export { rolesOf, specialiseRoles } from "./specialiseRoles.ts";
 export { spreadCopies } from "./spreadCopies.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";
+export { swapOperands } from "./swapOperands.ts";
 export { vectorise } from "./vectorise.ts";
 export { visitTiles } from "./visitTiles.ts";

@@ -113,6 +113,11 @@ export interface Buffer {
    * the layout is that of one half.
    */
   readonly halves?: 0 | 1;
+  /**
+   * Accumulators that are to lie, or lie, in tensor memory: 1 where columns rather than rows go into lanes, which makes A and B of their matrix
+   * instructions change places. Absent: rows do. Says where elements lie, not what they are.
+   */
+  readonly lanes?: 1;
 }
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
