@@ -107,6 +107,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     threads: s.warpsM * s.warpsN * 32,
     cluster: [1, 1],
     atom: atom.name,
+    combine: s.combine,
     directives: directives(s, atom),
   });
   return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };

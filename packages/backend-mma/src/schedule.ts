@@ -1,5 +1,7 @@
 /** The schedule of a tensor-core kernel: its fields, and what they mean together. */
 import {
+  type CombineWay,
+  combineOf,
   coreFields,
   flagField,
   intField,
@@ -83,6 +85,7 @@ export const scheduleModel: ScheduleModel = {
     }),
     withDefault(coreFields.raster, "grouped:8"),
     coreFields.split,
+    coreFields.combine,
     flagField({
       name: "interleave",
       summary:
@@ -126,6 +129,7 @@ export interface MmaSchedule {
   readonly walk: string;
   readonly raster: Raster;
   readonly split: number;
+  readonly combine: CombineWay;
   readonly interleave: boolean;
   readonly store: number;
   readonly elideGuards: boolean;
@@ -162,6 +166,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     walk: word("walk"),
     raster: rasterOf(schedule.raster),
     split: number("split"),
+    combine: combineOf(schedule.combine),
     interleave: word("interleave") === "on",
     store: number("store"),
     elideGuards: word("guards") === "on",

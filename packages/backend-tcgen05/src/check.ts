@@ -35,9 +35,9 @@ interface Rule {
   ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
 }
 
-/** Bytes of one stage in each block. */
-export const stageBytes = (s: TensorSchedule, problem: Problem): number =>
-  ((s.tileM + s.tileN) / s.cta) * s.tileK * sizeOf(problem.a.dtype);
+/** Bytes of one stage in each block: elements under 8 bits take a byte each. */
+export const stageBytes = (s: TensorSchedule, { a, b }: Problem): number =>
+  ((s.tileM * sizeOf(a.dtype) + s.tileN * sizeOf(b.dtype)) / s.cta) * s.tileK;
 
 /** The tile of the accumulators as tensor memory has it. */
 const tensorTile = (s: TensorSchedule): Parameters<typeof tensorPlace>[0] => ({
@@ -66,6 +66,14 @@ export function stagingBytes(s: TensorSchedule, problem: Problem): number {
 const oneAccumulator = (s: TensorSchedule): number =>
   tensorPlace(tensorTile(s))?.width ?? (s.swap ? s.tileM : s.tileN);
 const accumulatorColumns = (s: TensorSchedule): number => oneAccumulator(s) * (s.sched === "tiles" ? 1 : s.acc);
+
+/** Elements in a row of a tile whose elements under 8 bits are spread over a byte each, and the one swizzle it has (cuTensorMapEncodeTiled). */
+const SPREAD_ROW = 128;
+const SPREAD_SWIZZLE = "128B";
+
+/** Operands whose elements are spread as they are copied. */
+const spreadOperands = ({ a, b }: Problem): readonly string[] =>
+  [a, b].flatMap(({ dtype }) => (dtypes[dtype].bits < 8 ? [dtype] : []));
 
 /** Rows in which swizzles and matrices of descriptors repeat. */
 const PATTERN_ROWS = 8;
@@ -257,6 +265,30 @@ const rules: readonly Rule[] = [
       const fault = tensorAccessFault(problem, "D");
       if (fault === null) return null;
       return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
+    },
+  },
+  {
+    code: "TW2421",
+    at: "schedule.swizzle",
+    find({ s, problem }) {
+      const [dtype] = spreadOperands(problem);
+      if (dtype === undefined || s.swizzle === SPREAD_SWIZZLE) return null;
+      return {
+        message: `swizzle ${s.swizzle}: copies that spread ${dtype} over bytes have ${SPREAD_SWIZZLE}`,
+        hint: `nearest legal: swizzle=${SPREAD_SWIZZLE}`,
+      };
+    },
+  },
+  {
+    code: "TW2422",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const [dtype] = spreadOperands(problem);
+      if (dtype === undefined || (s.tileK > 0 && s.tileK % SPREAD_ROW === 0)) return null;
+      return {
+        message: `tile k ${s.tileK}: copies that spread ${dtype} over bytes take rows of ${SPREAD_ROW} elements`,
+        hint: `nearest legal: tile k ${Math.max(1, Math.round(s.tileK / SPREAD_ROW)) * SPREAD_ROW}`,
+      };
     },
   },
 ];

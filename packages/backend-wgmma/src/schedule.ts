@@ -1,5 +1,7 @@
 /** The schedule of a Hopper kernel: its fields, and what they mean together. */
 import {
+  type CombineWay,
+  combineOf,
   coreFields,
   flagField,
   intField,
@@ -57,6 +59,7 @@ export const scheduleModel: ScheduleModel = {
       off: "tiles",
     }),
     coreFields.split,
+    coreFields.combine,
     flagField({
       name: "peel",
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
@@ -102,6 +105,7 @@ export interface WgmmaSchedule {
   readonly persistent: boolean;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
+  readonly combine: CombineWay;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
   readonly store: number;
@@ -134,6 +138,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     raster: rasterOf(String(schedule.raster)),
     persistent: schedule.sched === "persistent",
     split: Number(schedule.split),
+    combine: combineOf(schedule.combine),
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
     store: Number(schedule.store),

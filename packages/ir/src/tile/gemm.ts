@@ -3,7 +3,7 @@ import type { DType } from "../dtype.ts";
 import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
-import type { Buffer, Directive, Factor, Nest, Stmt, TileProgram, View } from "./types.ts";
+import type { Buffer, CombineWay, Directive, Factor, Nest, Stmt, TileProgram, View } from "./types.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly Factor[]): number =>
@@ -28,6 +28,8 @@ export interface GemmNestOptions {
   readonly cluster: readonly [number, number];
   readonly atom: string;
   readonly directives: readonly Directive[];
+  /** Where blocks share tiles; `last` unless given. */
+  readonly combine?: CombineWay;
 }
 
 /**
@@ -85,7 +87,9 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         },
       ],
     },
-    splits > 1 ? { kind: "combine", acc: wholeView(acc), body: [epilogue] } : epilogue,
+    splits > 1
+      ? { kind: "combine", acc: wholeView(acc), by: options.combine ?? "last", body: [epilogue] }
+      : epilogue,
   ];
   return {
     name: options.name,

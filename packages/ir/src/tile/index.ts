@@ -19,6 +19,7 @@ export {
   negateCond,
   substituteCond,
 } from "./cond.ts";
+export { elementBytes } from "./elementBytes.ts";
 export {
   add,
   asLinear,

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import {
   type Buffer,
   type Cond,
+  combineWays,
   type Directive,
   dtypeNames,
   type Edge,
@@ -221,7 +222,7 @@ function statement(
         body: body([name]),
       }),
     ),
-    fc.record({ kind: fc.constant("combine"), acc: v, body: body([]) }),
+    fc.record({ kind: fc.constant("combine"), acc: v, by: fc.constantFrom(...combineWays), body: body([]) }),
     fc.record({ kind: fc.constant("if"), cond: cond(vars), body: body([]) }),
     fc.record({
       kind: fc.constant("role"),
