@@ -9,6 +9,7 @@ import {
   type Target,
   TENSOR_LANES,
   type TensorKind,
+  type TensorPlace,
   tensorAccessFault,
   tensorPlace,
 } from "@tilewright/ir";
@@ -39,18 +40,22 @@ interface Rule {
 export const stageBytes = (s: TensorSchedule, { a, b }: Problem): number =>
   ((s.tileM * sizeOf(a.dtype) + s.tileN * sizeOf(b.dtype)) / s.cta) * s.tileK;
 
-/** The tile of the accumulators as tensor memory has it. */
-const tensorTile = (s: TensorSchedule): Parameters<typeof tensorPlace>[0] => ({
-  shape: [s.tileM, s.tileN],
-  ...(s.swap ? { lanes: 1 } : {}),
-  ...(s.cta === 2 ? { halves: s.swap ? 1 : 0 } : {}),
-});
+/** How tensor memory has the tile of an accumulator: as the instructions that fill it put it, or its columns side by side where there are none such. */
+export function accumulatorOf(s: TensorSchedule): TensorPlace {
+  const lanes = s.swap ? 1 : 0;
+  const [rows, columns] = s.swap ? [s.tileN, s.tileM] : [s.tileM, s.tileN];
+  const place = tensorPlace({
+    shape: [s.tileM, s.tileN],
+    ...(s.swap ? { lanes: 1 } : {}),
+    ...(s.cta === 2 ? { halves: lanes } : {}),
+  });
+  return place ?? { form: "rows", lanes, rows: rows / s.cta, stacks: 1, columns, width: columns };
+}
 
 /** Columns of an accumulator that the epilogue takes at a time, and parts that it so takes. */
-export function stepsOf(s: TensorSchedule): { readonly columns: number; readonly parts: number } {
-  const place = tensorPlace(tensorTile(s));
-  const all = s.swap ? s.tileM : s.tileN;
-  const columns = place?.form === "split" ? all : Math.min(all, place?.form === "half" ? Math.max(8, s.load) : s.load);
+function stepsOf(s: TensorSchedule): { readonly columns: number; readonly parts: number } {
+  const { form, columns: all } = accumulatorOf(s);
+  const columns = form === "split" ? all : Math.min(all, form === "half" ? Math.max(8, s.load) : s.load);
   return { columns, parts: all / columns };
 }
 
@@ -62,10 +67,9 @@ export function stagingBytes(s: TensorSchedule, problem: Problem): number {
   return ((s.swap ? s.tileN : s.tileM) / s.cta) * columns * sizeOf(problem.d.dtype) * slots;
 }
 
-/** Columns of tensor memory that an accumulator takes, and all of them. */
-const oneAccumulator = (s: TensorSchedule): number =>
-  tensorPlace(tensorTile(s))?.width ?? (s.swap ? s.tileM : s.tileN);
-const accumulatorColumns = (s: TensorSchedule): number => oneAccumulator(s) * (s.sched === "tiles" ? 1 : s.acc);
+/** Columns of tensor memory that the accumulators take. */
+const accumulatorColumns = (s: TensorSchedule): number =>
+  accumulatorOf(s).width * (s.sched === "tiles" ? 1 : s.acc);
 
 /** Elements in a row of a tile whose elements under 8 bits are spread over a byte each, and the one swizzle it has (cuTensorMapEncodeTiled). */
 const SPREAD_ROW = 128;
@@ -106,7 +110,8 @@ function legalM(subject: Subject): readonly number[] {
   const { s } = subject;
   const full = TENSOR_LANES * s.cta;
   const { n } = axesOf(s);
-  const known = (m: number): boolean => shapeFaults(subject, m, 256).every((fault) => !fault.startsWith("M ="));
+  const known = (m: number): boolean =>
+    shapeFaults(subject, m, 256).every((fault) => !fault.startsWith("M ="));
   return [full / 2, full, 2 * full].filter((m) => known(Math.min(m, full)) && (m <= full || n > 0));
 }
 
@@ -126,7 +131,14 @@ const rules: readonly Rule[] = [
       const legal = legalM(subject);
       if (legal.includes(m)) return null;
       const best = nearest(m, legal);
-      const other = s.cta === 2 ? (m === TENSOR_LANES / 2 ? ", or cta=1" : "") : m === 4 * TENSOR_LANES ? ", or cta=2" : "";
+      const other =
+        s.cta === 2
+          ? m === TENSOR_LANES / 2
+            ? ", or cta=1"
+            : ""
+          : m === 4 * TENSOR_LANES
+            ? ", or cta=2"
+            : "";
       return {
         message: `tile ${lanes} ${m}: kind::${kind.kind} on ${s.cta === 2 ? "a pair of blocks" : "one block"} is served with ${legal.join(", ")} rows in lanes`,
         hint: `nearest legal: tile ${lanes} ${best}${other}`,
@@ -169,8 +181,8 @@ const rules: readonly Rule[] = [
       const rounded = 2 ** Math.ceil(Math.log2(Math.max(32, columns)));
       if (rounded <= most) return null;
       return {
-        message: `${s.acc} accumulators of ${oneAccumulator(s)} columns take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
-        hint: `nearest legal: acc=${Math.max(1, Math.floor(most / oneAccumulator(s)))}`,
+        message: `${s.acc} accumulators of ${accumulatorOf(s).width} columns take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
+        hint: `nearest legal: acc=${Math.max(1, Math.floor(most / accumulatorOf(s).width))}`,
       };
     },
   },
@@ -263,8 +275,16 @@ const rules: readonly Rule[] = [
     find({ s, problem }) {
       if (s.epi !== "tma") return null;
       const fault = tensorAccessFault(problem, "D");
-      if (fault === null) return null;
-      return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
+      if (fault !== null)
+        return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
+      // Two warps share a row, and each finds its half of the swizzled row by the bits of its columns.
+      const place = accumulatorOf(s);
+      const along = problem.d.layout === (s.swap ? "col" : "row");
+      if (place.form !== "split" || !along || Number.isInteger(Math.log2(place.columns))) return null;
+      return {
+        message: `the halves of ${place.columns} columns, which two warps stage side by side, are no powers of two`,
+        hint: `nearest legal: epi=direct, or tile ${axesOf(s).lanes === "m" ? "n" : "m"} ${2 ** Math.round(Math.log2(place.columns))}`,
+      };
     },
   },
   {

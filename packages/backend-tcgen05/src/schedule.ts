@@ -26,7 +26,8 @@ export const scheduleModel: ScheduleModel = {
     }),
     flagField({
       name: "swap",
-      summary: "columns of D rather than rows go into lanes: A and B of the matrix instructions change places",
+      summary:
+        "columns of D rather than rows go into lanes: A and B of the matrix instructions change places",
       default: "off",
     }),
     {

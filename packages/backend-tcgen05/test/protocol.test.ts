@@ -22,6 +22,10 @@ describe("every schedule keeps the rules for all numbers of K chunks", () => {
     "cta=2 acc=1 sched=persistent stages=1",
     "cta=2 acc=2 sched=clc stages=2 ahead=1 early=off",
     "cta=2 acc=2 sched=clc stages=3 ahead=2",
+    "cta=2 tile=512x256x64 acc=1 sched=persistent stages=3 load=32",
+    "cta=2 tile=128x256x64 acc=2 sched=clc stages=2",
+    "cta=1 tile=64x128x64 acc=2 sched=persistent stages=2 epi=direct",
+    "cta=2 tile=64x256x64 swap=on acc=2 sched=persistent stages=3",
   ])("%s", (schedule) => {
     expect(proveProtocol(bound(schedule), target)).toEqual([]);
   });

@@ -52,7 +52,10 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   const own = bufferOf(program, stmt.acc.buffer).own;
   const [, cols] = tile.shape;
   if (cols < stmt.acc.extent[1] && own?.cols.some((f) => f.tier === "warp" && f.extent > 1))
-    throw new CannotLower(`%${via}`, "warps that share rows cannot pass some of their columns through a tile");
+    throw new CannotLower(
+      `%${via}`,
+      "warps that share rows cannot pass some of their columns through a tile",
+    );
   const [rows] = blockShape(tile);
   const { warps } = ctx.values.crew;
   const groups = storeGroups(program, stmt, warps);

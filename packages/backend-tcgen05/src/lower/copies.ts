@@ -14,8 +14,8 @@ import {
   type Buffer,
   blockShape,
   bufferOf,
-  elementBytes,
   type Expr,
+  elementBytes,
   LANE_STRIDE,
   tensorPlace,
 } from "@tilewright/ir";
@@ -165,7 +165,8 @@ export function loadTensor(ctx: Context, copy: Copy): void {
   ctx.body.emit(null, "add.u32", d, base, lanes);
   const words = ctx.entry.regs("b32", tile.registers.length, "row");
   // Registers of 16 lanes hold two columns each, as four of them hold eight.
-  const [shape, unit, wide] = place.form === "half" ? (["16x256b", 4, 8] as const) : (["32x32b", 1, 1] as const);
+  const [shape, unit, wide] =
+    place.form === "half" ? (["16x256b", 4, 8] as const) : (["32x32b", 1, 1] as const);
   const each = words.length / place.stacks;
   for (let stack = 0; stack < place.stacks; stack++) {
     let done = 0;
@@ -173,7 +174,10 @@ export function loadTensor(ctx: Context, copy: Copy): void {
       const count = largestPower(Math.min(each - done, MOST_REGISTERS));
       const run = words.slice(stack * each + done, stack * each + done + count);
       const from = column + stack * place.columns + (done / unit) * wide;
-      ctx.body.emitAny(null, `tcgen05.ld.sync.aligned.${shape}.x${count / unit}.b32`, [vec(...run), addr(d, from)]);
+      ctx.body.emitAny(null, `tcgen05.ld.sync.aligned.${shape}.x${count / unit}.b32`, [
+        vec(...run),
+        addr(d, from),
+      ]);
       done += count;
     }
   }

@@ -85,7 +85,8 @@ export function panelsFault(layout: Layout, panels: Panels): string | null {
   // Panels may also stand side by side within a step of their own axis: all of them between one element and the next.
   const single = layout.shape.map((extent, axis) => (axis === panels.axis ? 1 : extent));
   const side = cosize({ shape: single, stride: layout.stride, swizzle: null });
-  const beside = panels.step * (size / panels.extent) <= (layout.stride[panels.axis] ?? 0) && panels.step >= side;
+  const beside =
+    panels.step * (size / panels.extent) <= (layout.stride[panels.axis] ?? 0) && panels.step >= side;
   return panels.step < reach && !beside ? `panels ${panels.step} apart overlap: each reaches ${reach}` : null;
 }
 

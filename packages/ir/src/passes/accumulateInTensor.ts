@@ -75,28 +75,29 @@ const factor = (tier: Factor["tier"], extent: number, stride: number): Factor =>
 function partOf(acc: Buffer, { form, lanes, stacks, rows }: TensorPlace, columns: number): Buffer {
   // The halves of a pair's tile lie one behind the other.
   const halves = acc.halves === lanes ? [factor("cluster", 2, 1)] : [];
-  const across: Readonly<Record<TensorForm, readonly [rows: readonly Factor[], columns: readonly Factor[]]>> = {
-    rows: [
-      [
-        ...(stacks > 1 ? [factor("register", stacks, columns)] : []),
-        factor("warp", WARPS, 1),
-        factor("thread", WARP, 1),
+  const across: Readonly<Record<TensorForm, readonly [rows: readonly Factor[], columns: readonly Factor[]]>> =
+    {
+      rows: [
+        [
+          ...(stacks > 1 ? [factor("register", stacks, columns)] : []),
+          factor("warp", WARPS, 1),
+          factor("thread", WARP, 1),
+        ],
+        [factor("register", columns, 1)],
       ],
-      [factor("register", columns, 1)],
-    ],
-    half: [
-      [factor("warp", WARPS, 1), factor("register", 2, 2), factor("thread", 8, 4)],
-      [
-        ...(columns > HALF_COLUMNS ? [factor("register", columns / HALF_COLUMNS, 4)] : []),
-        factor("thread", 4, 1),
-        factor("register", 2, 1),
+      half: [
+        [factor("warp", WARPS, 1), factor("register", 2, 2), factor("thread", 8, 4)],
+        [
+          ...(columns > HALF_COLUMNS ? [factor("register", columns / HALF_COLUMNS, 4)] : []),
+          factor("thread", 4, 1),
+          factor("register", 2, 1),
+        ],
       ],
-    ],
-    split: [
-      [factor("warp", rows / WARP, 1), factor("thread", WARP, 1)],
-      [factor("warp", 2, rows / WARP), factor("register", columns / 2, 1)],
-    ],
-  };
+      split: [
+        [factor("warp", rows / WARP, 1), factor("thread", WARP, 1)],
+        [factor("warp", 2, rows / WARP), factor("register", columns / 2, 1)],
+      ],
+    };
   const [inLanes, inColumns] = across[form];
   const own = [[...halves, ...inLanes], inColumns] as const;
   const shape = [acc.shape[lanes], columns] as const;

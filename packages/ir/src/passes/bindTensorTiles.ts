@@ -16,9 +16,7 @@ export const bindTensorTiles: Pass = {
       nest: null,
       buffers: program.buffers.map(
         (b): Buffer =>
-          b.space === "tensor" && b.layout === null
-            ? { ...b, layout: tensorTileLayout(b) }
-            : b,
+          b.space === "tensor" && b.layout === null ? { ...b, layout: tensorTileLayout(b) } : b,
       ),
     };
   },

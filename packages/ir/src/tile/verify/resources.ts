@@ -40,7 +40,8 @@ export const sharedMemory: Verifier = {
 export const tensorMemory: Verifier = {
   name: "tensorMemory",
   code: "TW3130",
-  property: "the tensor tiles of a block have f32 or s32 elements where matrix instructions put them, and fit its tensor memory",
+  property:
+    "the tensor tiles of a block have f32 or s32 elements where matrix instructions put them, and fit its tensor memory",
   from: "staged",
   *check({ program, target }) {
     const tiles = program.buffers.filter((b) => b.space === "tensor");
