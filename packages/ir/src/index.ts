@@ -228,6 +228,7 @@ export { combineOf, coreFields } from "./schedule/core.ts";
 export {
   flagField,
   intField,
+  lineOrderField,
   rasterField,
   rasterOf,
   tupleField,
