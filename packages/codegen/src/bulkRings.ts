@@ -27,7 +27,7 @@ const WARP = 32;
 const WARPGROUP = 128;
 
 /** Where a role is in a ring. */
-interface Cursor {
+export interface Cursor {
   readonly stage: U32;
   /** Parity of the phase that the role waits for next. */
   readonly parity: U32;
@@ -40,7 +40,7 @@ interface Cursor {
 const cursors = new WeakMap<U32, Cursor>();
 
 /** A barrier that nobody has arrived at is in phase 0, so that waiting for parity 1 goes on at once: the first slots are free (PTX ISA, mbarrier). */
-function cursorOf(ctx: Context, ring: Ring, side: "producer" | "consumer"): Cursor {
+export function cursorOf(ctx: Context, ring: Ring, side: "producer" | "consumer"): Cursor {
   const key = `${side} of ${ring.name}`;
   const parity = ctx.crewValue(`parity, ${key}`, (code) => {
     const d = ctx.entry.reg("u32", "parity");
@@ -58,14 +58,16 @@ function cursorOf(ctx: Context, ring: Ring, side: "producer" | "consumer"): Curs
   return cursor;
 }
 
-function barriersOf(ctx: Context, ring: Ring): { readonly full: number; readonly empty: number } {
+/** Offsets of a ring's barriers in shared memory. */
+export function barriersOf(ctx: Context, ring: Ring): { readonly full: number; readonly empty: number } {
   const at: RingBarriers | undefined = ctx.shared.barriers.get(ring.name);
   if (at === undefined || at.full === null || at.empty === null)
-    throw new CannotLower(`%${ring.name}`, "rings by tma need mbarriers at both edges");
+    throw new CannotLower(`%${ring.name}`, `rings by ${ring.transport} need mbarriers at both edges`);
   return { full: at.full, empty: at.empty };
 }
 
-const smemBase = (ctx: Context): U32 =>
+/** Start of the block's shared memory. */
+export const smemBase = (ctx: Context): U32 =>
   ctx.crewValue("shared memory", (code) => {
     const d = ctx.entry.reg("u32", "sm");
     code.emit(null, "mov.u32", d, sym(SMEM));
@@ -73,7 +75,7 @@ const smemBase = (ctx: Context): U32 =>
   });
 
 /** A value that follows from the cursor's stage, computed once a chunk. */
-function ofStage(ctx: Context, cursor: Cursor, key: string, factor: number, base: U32): U32 {
+export function ofStage(ctx: Context, cursor: Cursor, key: string, factor: number, base: U32): U32 {
   const known = cursor.known.get(key);
   if (known) return known;
   const d = ctx.entry.reg("u32", "st");
@@ -82,27 +84,30 @@ function ofStage(ctx: Context, cursor: Cursor, key: string, factor: number, base
   return d;
 }
 
-const barrierAt = (ctx: Context, cursor: Cursor, offset: number): AddressOperand =>
+/** A barrier of the slot that a role is at, from its offset. */
+export const barrierAt = (ctx: Context, cursor: Cursor, offset: number): AddressOperand =>
   addr(ofStage(ctx, cursor, "barrier", MBARRIER_BYTES, smemBase(ctx)), offset);
 
-/** Wait until the phase of that parity is over. */
-export function spin(ctx: Context, barrier: AddressOperand, parity: U32): void {
+/** Wait until the phase of that parity is over; `remote`: what other blocks wrote before they arrived is then seen too. */
+export function spin(ctx: Context, barrier: AddressOperand, parity: U32, remote = false): void {
   const { entry, body } = ctx;
+  const acquire = remote ? ".acquire.cluster" : "";
   const [done, again] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
   const label = entry.label("wait");
   body.label(label);
-  body.emitAny(null, "mbarrier.try_wait.parity.shared::cta.b64", [done, barrier, parity]);
+  body.emitAny(null, `mbarrier.try_wait.parity${acquire}.shared::cta.b64`, [done, barrier, parity]);
   body.emit(null, "not.pred", again, done);
   body.emit(again, "bra", label);
 }
 
 /** Begin with a chunk: what was known of the last one is not true of this. */
-function begin(cursor: Cursor, at: Expr): void {
+export function begin(cursor: Cursor, at: Expr): void {
   cursor.known.clear();
   cursor.at = at;
 }
 
-function advance(ctx: Context, ring: Ring, cursor: Cursor): void {
+/** On to the next slot, in the other phase after the last. */
+export function advance(ctx: Context, ring: Ring, cursor: Cursor): void {
   const { body, entry } = ctx;
   cursor.known.clear();
   if (ring.slots === 1) {

@@ -17,6 +17,7 @@ export {
   storeStaged,
 } from "./copy.ts";
 export { lowerCopy, routeOf } from "./copyRoutes.ts";
+export { counterBytes, inBlock, putNumber, takeNumber, tileNumbers } from "./counter.ts";
 export type {
   Budget,
   Engine,
@@ -57,7 +58,7 @@ export { type Coordinate, rasterise } from "./raster.ts";
 export { refuseBatch, refuseSteps, unsupported } from "./refusals.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
 export { meetAtEdge, ringOf } from "./rings.ts";
-export { firstOf, isSolo, lowerRole, placeIn } from "./roles.ts";
+export { firstOf, lowerRole, placeIn } from "./roles.ts";
 export { SMEM, sharedAddress } from "./sharedAddress.ts";
 export {
   MBARRIER_BYTES,

@@ -15,6 +15,7 @@ import {
 } from "@tilewright/ir";
 import { moduleBuilder, type PtxModule, printModule } from "@tilewright/ptx";
 import { CannotLower, Context } from "./context.ts";
+import { counterBytes } from "./counter.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { ptxOfFormats } from "./formats.ts";
@@ -78,7 +79,8 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const { frame } = engine;
   const shared = mapShared(program);
   const parts = partialTiles(program, engine, target);
-  const plain = parameters(program, parts !== null);
+  const counters = counterBytes(program);
+  const plain = parameters(program, parts !== null || counters > 0);
   const endOf = (list: readonly ParamSpec[]): number =>
     list.reduce((most, p) => Math.max(most, p.offset + p.size), 0);
   const common = [...plain, ...tensorMaps(program, endOf(plain))];
@@ -130,11 +132,11 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       role: "main",
       launch: frame.launch?.(program, launch) ?? launch,
       params,
-      workspaceBytes: workspaceBytes(parts),
+      workspaceBytes: workspaceBytes(parts) + counters,
     },
     then,
     // Counters, and tiles that atomics add to, end as they began: at 0.
-    workspaceInit: parts === null || parts.by === "kernel" ? "none" : "zeroOnce",
+    workspaceInit: counters === 0 && (parts === null || parts.by === "kernel") ? "none" : "zeroOnce",
   };
 }
 

@@ -130,15 +130,15 @@ function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: Th
     if (panels?.axis !== axis || (coord.bits !== null && coord.bits < panels.extent))
       return scaled(coord.reg, coord.bits, stride);
     // The thread's own part goes over several panels: their number and the place in one are taken apart.
-    if (coord.bits === null || !isPowerOfTwo(panels.extent))
+    if (!isPowerOfTwo(panels.extent))
       throw new CannotLower(
         `%${buffer.name}`,
         "its panels are not cut at a power of two, as its threads are",
       );
-    const low = coord.bits & (panels.extent - 1);
+    const low = coord.bits === null ? null : coord.bits & (panels.extent - 1);
     const panel = scaled(
       ctx.values.divide(coord.reg, panels.extent),
-      (coord.bits - low) / panels.extent,
+      coord.bits === null || low === null ? null : (coord.bits - low) / panels.extent,
       panels.step,
     );
     if (low === 0) return panel;

@@ -20,7 +20,7 @@ export { pipelineRing } from "./pipelineRing.ts";
 export { rotateFragments } from "./rotateFragments.ts";
 export { slotSums } from "./slotSums.ts";
 export { specialiseEngines } from "./specialiseEngines.ts";
-export { rolesOf, specialiseRoles } from "./specialiseRoles.ts";
+export { PRODUCER, rolesOf, specialiseRoles } from "./specialiseRoles.ts";
 export { spreadCopies } from "./spreadCopies.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";

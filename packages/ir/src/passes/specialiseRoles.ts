@@ -7,7 +7,7 @@ import type { Pass } from "./pass.ts";
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** Names of the roles. */
-const PRODUCER = "producer";
+export const PRODUCER = "producer";
 const MATH = "math";
 
 /** Warps of a warpgroup (PTX ISA, wgmma and setmaxnreg). */

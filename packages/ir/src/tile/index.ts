@@ -87,6 +87,7 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export { holdsAnswers, isSolo } from "./solo.ts";
 export {
   LANE_STRIDE,
   MOST_COLUMNS,
