@@ -52,6 +52,12 @@ function scheduleAt(rng: Random, problem: Problem, target: Target): Schedule | n
       ...defaultSchedule(tcgen05.schedule),
       tile: [128 * cta, 16 * rng.integer(1, 16), chunk * pick(rng, [1, 1, 2])],
       cta,
+      cluster: pick(rng, [
+        [1, 1],
+        [1, 1],
+        [2, 1],
+        [1, 2],
+      ]),
       stages: rng.integer(1, 7),
       swizzle: pick(rng, ["128B", "128B", "64B", "32B"]),
       acc: rng.integer(1, 2),
