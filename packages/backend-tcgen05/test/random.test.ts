@@ -55,6 +55,12 @@ function scheduleAt(rng: Random, problem: Problem, target: Target): Schedule | n
       tile: [...(swap === "on" ? [across, inLanes] : [inLanes, across]), chunk * pick(rng, [1, 1, 2])],
       cta,
       swap,
+      cluster: pick(rng, [
+        [1, 1],
+        [1, 1],
+        [2, 1],
+        [1, 2],
+      ]),
       stages: rng.integer(1, 7),
       swizzle: pick(rng, ["128B", "128B", "64B", "32B"]),
       acc: rng.integer(1, 2),

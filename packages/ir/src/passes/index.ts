@@ -18,6 +18,7 @@ export { peelDrain } from "./peelDrain.ts";
 export { peelFirst } from "./peelFirst.ts";
 export { pipelineRing } from "./pipelineRing.ts";
 export { rotateFragments } from "./rotateFragments.ts";
+export { rotateInRoles } from "./rotateInRoles.ts";
 export { slotSums } from "./slotSums.ts";
 export { specialiseEngines } from "./specialiseEngines.ts";
 export { PRODUCER, rolesOf, specialiseRoles } from "./specialiseRoles.ts";
