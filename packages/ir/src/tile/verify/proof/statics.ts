@@ -1,7 +1,7 @@
 /** Rules that a program keeps or breaks whatever runs: allocation, swizzles, budgets, warps, splits. */
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
-import { blockShape, eachStmt } from "../../rewrite.ts";
+import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
 import type { Buffer, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
@@ -60,7 +60,7 @@ const inBlock = (tile: Buffer): Buffer => ({ ...tile, shape: blockShape(tile) })
 
 /** Bulk copies make boxes of a tile's layout; a layout that they cannot make is one that engine and copy would see differently. */
 function* swizzles(program: TileProgram): Iterable<Finding> {
-  const { cluster } = program.launch;
+  const units = clusterUnits(program.launch);
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind === "epilogue" && stmt.via !== null) {
       const tile = program.buffers.find(({ name }) => name === stmt.via?.buffer);
@@ -74,7 +74,7 @@ function* swizzles(program: TileProgram): Iterable<Finding> {
     }
     if (stmt.kind !== "copy" || stmt.transport !== "tma") continue;
     const tile = program.buffers.find(({ name }) => name === stmt.dst.buffer);
-    const parts = stmt.multicast === null ? 1 : cluster[stmt.multicast === "m" ? 0 : 1];
+    const parts = stmt.multicast === null ? 1 : units[stmt.multicast === "m" ? 0 : 1];
     if (tile !== undefined && tile.layout !== null && tensorCut(inBlock(tile), parts) === null)
       yield fault(
         tile.name,
