@@ -86,6 +86,7 @@ export const scheduleModel: ScheduleModel = {
     withDefault(coreFields.raster, "grouped:8"),
     coreFields.split,
     coreFields.combine,
+    coreFields.streamk,
     flagField({
       name: "interleave",
       summary:
@@ -130,6 +131,7 @@ export interface MmaSchedule {
   readonly raster: Raster;
   readonly split: number;
   readonly combine: CombineWay;
+  readonly streamk: number;
   readonly interleave: boolean;
   readonly store: number;
   readonly elideGuards: boolean;
@@ -167,6 +169,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     raster: rasterOf(schedule.raster),
     split: number("split"),
     combine: combineOf(schedule.combine),
+    streamk: number("streamk"),
     interleave: word("interleave") === "on",
     store: number("store"),
     elideGuards: word("guards") === "on",

@@ -294,6 +294,7 @@ export {
   type Ownership,
   type Raster,
   type Ring,
+  type Share,
   type Space,
   type Stage,
   type Stmt,
