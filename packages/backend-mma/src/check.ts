@@ -6,6 +6,7 @@ import {
   hasFeature,
   type Problem,
   type Schedule,
+  sharingFaults,
   sizeOf,
   type Target,
 } from "@tilewright/ir";
@@ -220,12 +221,13 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
   // No instruction: `accepts` says so.
   if (!atom) return [];
   const s = readSchedule(schedule);
-  return rules.flatMap((rule): Diagnostic[] => {
+  const faults = rules.flatMap((rule): Diagnostic[] => {
     const found = rule.find({ s, problem, atom, target });
     if (!found) return [];
     const { message, hint, unsupported } = found;
     return [{ code: rule.code, kind: unsupported ? "unsupported" : "invalid", at: rule.at, message, hint }];
   });
+  return [...faults, ...sharingFaults(s)];
 }
 
 /** The largest tile of whole warp tiles, fewer along m first. */

@@ -233,6 +233,7 @@ export {
   withDefault,
   wordField,
 } from "./schedule/fields.ts";
+export { type Sharing, sharingFaults } from "./schedule/sharing.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
 export {

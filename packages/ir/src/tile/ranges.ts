@@ -116,6 +116,7 @@ function sumsInLoop(
 /** Ranges where a condition holds: exact when it bounds one variable with coefficient 1 or -1, unchanged otherwise. */
 export function narrow(cond: Cond, ranges: Ranges): Ranges {
   const linear = asLinear({ kind: "sub", lhs: cond.lhs, rhs: cond.rhs });
+  if (linear !== null && cond.op === "<" && linear.terms.size === 2) return narrowSums(linear, ranges);
   const [term, ...others] = linear?.terms ?? [];
   if (linear === null || term === undefined || others.length > 0 || Math.abs(term[1]) !== 1) return ranges;
   const [name, sign] = term;
@@ -139,6 +140,28 @@ export function narrow(cond: Cond, ranges: Ranges): Ranges {
     case "!=":
       return ranges;
   }
+}
+
+/** `x + constant < count`: a part's chunk x stays inside the tile, with its first chunk added as well. */
+function narrowSums(
+  { constant, terms }: { readonly constant: number; readonly terms: ReadonlyMap<string, number> },
+  ranges: Ranges,
+): Ranges {
+  const name = [...terms].find(([, factor]) => factor === 1)?.[0];
+  const count = [...terms].find(([, factor]) => factor === -1)?.[0];
+  const range = name === undefined ? undefined : ranges.get(name);
+  if (name === undefined || count === undefined || range === undefined) return ranges;
+  const ending = sumKey("", count);
+  const narrowed = new Map(ranges);
+  for (const [key, sum] of ranges) {
+    if (!key.endsWith(ending)) continue;
+    const first = key.slice(0, -ending.length);
+    const known = ranges.get(sumKey(first, name));
+    const low = known?.[0] ?? (ranges.get(first)?.[0] ?? 0) + range[0];
+    const most = sum[1] - constant - 1;
+    narrowed.set(sumKey(first, name), [low, Math.min(known?.[1] ?? most, most)]);
+  }
+  return narrowed;
 }
 
 const mirrored = { "<": ">", "<=": ">=", "==": "==", "!=": "!=", ">=": "<=", ">": "<" } as const;

@@ -58,8 +58,8 @@ export interface Hooks {
   at(stmt: Stmt): string;
   /** Shared memory and registers are fresh. */
   newBlock(): void;
-  /** Visit all tiles, or those that may differ in control flow: the first and, where conditions ask for the tile, the last. */
-  readonly tiles: "all" | "ends";
+  /** Visit all tiles; or those that may differ in control flow: the first and, where conditions ask for the tile, the last; or all parts of one. */
+  readonly tiles: "all" | "ends" | "one";
   /** Picks the next of `count` threads that can go on. */
   pick(count: number): number;
 }
@@ -316,11 +316,19 @@ export class Control {
     return share === undefined ? null : partsOf(share, extents[0] * extents[1]);
   }
 
+  /** Numbers of the parts of the first tile, or of the first that blocks have in parts. */
+  #partsOfOne(stmt: Extract<Stmt, { kind: "tiles" }>): readonly number[] {
+    const parts = this.#partsOf(stmt);
+    if (parts === null) return Array.from({ length: stmt.split?.extent ?? 1 }, (_, i) => i);
+    return parts.flatMap(({ tile }, i) => (tile === 0 ? [i] : []));
+  }
+
   /** Numbers of the tiles (or parts) that a loop visits, in order. */
   #visited(stmt: Extract<Stmt, { kind: "tiles" }>): readonly number[] {
     const count = this.#partsOf(stmt)?.length ?? tileCount(stmt);
     const first = (n: number): number[] => Array.from({ length: Math.min(n, count) }, (_, i) => i);
     if (this.#hooks.tiles === "all") return first(count);
+    if (this.#hooks.tiles === "one") return this.#partsOfOne(stmt);
     const withLast = (list: number[]): number[] => (list.length < count ? [...list, count - 1] : list);
     if (stmt.visit !== null) return withLast(first(repeatingVisits(this.#program)));
     const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];

@@ -10,7 +10,7 @@ export const splits: Verifier = {
   name: "splits",
   code: "TW3122",
   property:
-    "tiles with a split have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none",
+    "tiles with a split or a share have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, outside roles, and loops run over their chunks",
   from: "nest",
   *check({ sites }) {
     for (const site of sites) {
@@ -30,7 +30,7 @@ export const splits: Verifier = {
         if (meetings.length !== 1)
           yield {
             at: site,
-            message: `${meetings.length} combines for the ${sharers(stmt)} blocks of a tile`,
+            message: `${meetings.length} combines for ${stmt.share ? "the blocks that share" : `the ${sharers(stmt)} blocks of`} a tile`,
             hint: "write one combine around the epilogue",
           };
       }
@@ -44,9 +44,9 @@ export const splits: Verifier = {
   },
 };
 
-/** How many blocks have parts of one tile; null where each has a block. */
-const sharers = ({ split, share }: Tiles): number | string | null =>
-  share === undefined ? (split?.extent ?? null) : `${share.each} chunks each`;
+/** How many blocks may have parts of one tile; null where each has a block. */
+const sharers = ({ split, share }: Tiles): number | null =>
+  share === undefined ? (split?.extent ?? null) : Math.ceil((share.tiles * share.chunks) / share.each);
 
 const split = (site: Site): boolean =>
   site.parents.some((p): p is Tiles => p.kind === "tiles" && sharers(p) !== null);
@@ -65,6 +65,12 @@ function* shared(site: Site, tiles: Tiles, share: Share): Iterable<Fault> {
       at: site,
       message: "blocks that have shares neither split tiles nor visit them in roles",
       hint: "remove the split, or the visit",
+    };
+  if (tiles.body.some((s) => s.kind === "role"))
+    yield {
+      at: site,
+      message: "roles would carry their rings from part to part, and each part begins with fresh ones",
+      hint: "remove the share, or let all warps do everything",
     };
   const loops = [...eachStmt(tiles.body)].filter((s) => s.kind === "for" && freeVars(s.to).has(share.count));
   if (loops.length === 0)
