@@ -34,9 +34,9 @@ interface Rule {
   ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
 }
 
-/** Bytes of one stage in each block. */
-export const stageBytes = (s: TensorSchedule, problem: Problem): number =>
-  ((s.tileM + s.tileN) / s.cta) * s.tileK * sizeOf(problem.a.dtype);
+/** Bytes of one stage in each block: elements under 8 bits take a byte each. */
+export const stageBytes = (s: TensorSchedule, { a, b }: Problem): number =>
+  ((s.tileM * sizeOf(a.dtype) + s.tileN * sizeOf(b.dtype)) / s.cta) * s.tileK;
 
 /** Columns of an accumulator that one load takes, and one part of the staging tile has. */
 export const stepColumns = (s: TensorSchedule): number => Math.min(s.load, s.tileN);
@@ -51,6 +51,14 @@ export function stagingBytes(s: TensorSchedule, problem: Problem): number {
 
 /** Columns of tensor memory that the accumulators take. */
 const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
+
+/** Elements in a row of a tile whose elements under 8 bits are spread over a byte each, and the one swizzle it has (cuTensorMapEncodeTiled). */
+const SPREAD_ROW = 128;
+const SPREAD_SWIZZLE = "128B";
+
+/** Operands whose elements are spread as they are copied. */
+const spreadOperands = ({ a, b }: Problem): readonly string[] =>
+  [a, b].flatMap(({ dtype }) => (dtypes[dtype].bits < 8 ? [dtype] : []));
 
 /** Rows in which swizzles and matrices of descriptors repeat. */
 const PATTERN_ROWS = 8;
@@ -220,6 +228,30 @@ const rules: readonly Rule[] = [
       const fault = tensorAccessFault(problem, "D");
       if (fault === null) return null;
       return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
+    },
+  },
+  {
+    code: "TW2421",
+    at: "schedule.swizzle",
+    find({ s, problem }) {
+      const [dtype] = spreadOperands(problem);
+      if (dtype === undefined || s.swizzle === SPREAD_SWIZZLE) return null;
+      return {
+        message: `swizzle ${s.swizzle}: copies that spread ${dtype} over bytes have ${SPREAD_SWIZZLE}`,
+        hint: `nearest legal: swizzle=${SPREAD_SWIZZLE}`,
+      };
+    },
+  },
+  {
+    code: "TW2422",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const [dtype] = spreadOperands(problem);
+      if (dtype === undefined || (s.tileK > 0 && s.tileK % SPREAD_ROW === 0)) return null;
+      return {
+        message: `tile k ${s.tileK}: copies that spread ${dtype} over bytes take rows of ${SPREAD_ROW} elements`,
+        hint: `nearest legal: tile k ${Math.max(1, Math.round(s.tileK / SPREAD_ROW)) * SPREAD_ROW}`,
+      };
     },
   },
 ];

@@ -51,6 +51,14 @@ describe("illegal schedules", () => {
     expect([...tcgen05.schedules(odd, sm100)].every((s) => s.epi === "direct")).toBe(true);
   });
 
+  test("elements under 8 bits are spread into rows of 128 bytes", () => {
+    const narrow = problem({ dtype: "e2m3", m: 512, n: 512, k: 512 });
+    expect(found("tile=256x64x96 swizzle=64B", narrow)).toEqual([
+      "TW2421 nearest legal: swizzle=128B",
+      "TW2422 nearest legal: tile k 128",
+    ]);
+  });
+
   test("launch control hands out the tiles of one problem", () => {
     const batch = problem({ batch: { kind: "strided", count: 2 } });
     expect(found("tile=256x64x64 sched=clc", batch)).toEqual(["TW2407 nearest legal: sched=persistent"]);
@@ -67,6 +75,9 @@ describe("what is not served", () => {
   test.each([
     [{ dtype: "f32" }, ["TW1832"]],
     [{ dtype: "tf32", b: { layout: "row" } }, ["TW1836"]],
+    [{ dtype: "e2m1", b: { layout: "row" }, k: 128, n: 128 }, ["TW1836"]],
+    [{ dtype: "e3m2", k: 64 }, ["TW1835", "TW1835"]],
+    [{ dtype: "e3m2", k: 128, a: { align: 16 } }, ["TW1835"]],
     [{ k: 65 }, ["TW1835", "TW1835"]],
     [{ epilogue: [{ kind: "reduce", op: "amax", over: "all", dtype: "f16" }] }, ["TW1837"]],
   ] as const)("%j", (request, reasons) => {

@@ -79,6 +79,23 @@ const dtypes = [
     "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1",
     { a: { dtype: "e5m2", layout: "row" }, b: { dtype: "e4m3", layout: "col" }, k: 144 },
   ],
+  ["e2m1", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "e2m1", k: 256 }],
+  ["e2m3 in a pair", "tile=256x64x128 cta=2 stages=2 sched=persistent acc=2", { dtype: "e2m3", k: 384 }],
+  [
+    "e3m2, B shared",
+    "tile=128x64x128 cta=1 stages=2 cluster=2x1 sched=tiles acc=1",
+    { dtype: "e3m2", m: 300, k: 128 },
+  ],
+  [
+    "e4m3 by e2m1",
+    "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1",
+    { a: { dtype: "e4m3", layout: "row" }, b: { dtype: "e2m1", layout: "col" }, k: 256 },
+  ],
+  [
+    "e3m2 by e5m2 with N contiguous",
+    "tile=256x64x128 cta=2 stages=2 sched=clc acc=2",
+    { a: { dtype: "e3m2", layout: "row" }, b: { dtype: "e5m2", layout: "row" }, n: 80, k: 256 },
+  ],
   ["s8", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "s8", k: 144 }],
   ["u8 in a pair", "tile=256x64x128 cta=2 stages=2 sched=clc acc=2", { dtype: "u8", k: 144 }],
   [

@@ -33,7 +33,7 @@ export {
   type Verdict,
 } from "./diagnostics.ts";
 
-export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
+export { type DType, dtypeNames, dtypes, isDType, mixable, mixes, sizeOf } from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
@@ -64,6 +64,7 @@ export {
   tensorMapBoxBytes,
   tensorMapElementBytes,
   tensorMapExtent,
+  tensorMapGlobalBytes,
   tensorMapInterleaves,
   tensorMapOf,
   tensorMapPromotions,
@@ -227,6 +228,7 @@ export { combineOf, coreFields } from "./schedule/core.ts";
 export {
   flagField,
   intField,
+  lineOrderField,
   rasterField,
   rasterOf,
   tupleField,

@@ -1,10 +1,10 @@
 /** Lay shared tiles out as tensor engines want them: panels as wide as the widest swizzle that divides the contiguous axis. */
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
-import { sizeOf } from "../dtype.ts";
 import { panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { contiguousAxis, operandRole } from "../tile/accesses.ts";
+import { elementBytes } from "../tile/elementBytes.ts";
 import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -86,7 +86,7 @@ function atomPart(program: TileProgram, name: string, axis: 0 | 1): number | nul
 
 /** `part`: elements of the contiguous axis that have to be whole panels; it divides the tile. */
 function tensorLayout(buffer: Buffer, axis: 0 | 1, part: number, widest: string): Layout {
-  const size = sizeOf(buffer.dtype);
+  const size = elementBytes(buffer);
   const shape = blockShape(buffer);
   const bytes = part * size;
   const from = spans.findIndex(([name]) => name === widest);

@@ -19,6 +19,7 @@ export {
   negateCond,
   substituteCond,
 } from "./cond.ts";
+export { elementBytes } from "./elementBytes.ts";
 export {
   add,
   asLinear,
@@ -43,6 +44,7 @@ export type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
 export { type Interpreted, type InterpretInputs, type InterpretOptions, interpret } from "./interpret.ts";
+export { type LineOrder, linesInOrder } from "./lineOrder.ts";
 export {
   type DistributionGrid,
   distribute,

@@ -16,9 +16,11 @@
  *
  * The text form (print.ts, parse.ts) shows every field here; nothing else exists.
  */
+
 import type { DType } from "../dtype.ts";
 import type { Layout } from "../layout/types.ts";
 import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
+import type { LineOrder } from "./lineOrder.ts";
 
 export const stages = ["nest", "staged", "pipelined", "specialised", "bound"] as const;
 export type Stage = (typeof stages)[number];
@@ -113,6 +115,11 @@ export interface Buffer {
    * the layout is that of one half.
    */
   readonly halves?: 0 | 1;
+  /**
+   * Shared tiles of elements under 8 bits: they share bytes, as in global memory. Absent: each takes a byte, as instructions that mix them with
+   * wider ones want it.
+   */
+  readonly packed?: true;
 }
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
@@ -278,6 +285,11 @@ export type Stmt =
       readonly b: View;
       readonly atom: string;
       readonly walk: Walk;
+      /** Order of the walk's runs, and of the elements of the first one. */
+      readonly lines: LineOrder;
+      readonly along: LineOrder;
+      /** The factors change places; the product is the same, ptxas's registers are not. */
+      readonly swap: boolean;
     }
   /** Producer: wait until the slot of chunk `at` is free. */
   | { readonly kind: "acquire"; readonly ring: string; readonly at: Expr }

@@ -1,5 +1,5 @@
 /** The plan of a bound program: which actions its statements stand for. */
-import { sizeOf } from "../../../dtype.ts";
+import { dtypes } from "../../../dtype.ts";
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { add, freeVars, mod } from "../../expr.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
@@ -325,7 +325,7 @@ function bytesOf(ctx: Context, view: View): number {
   const buffer = ctx.program.buffers.find(({ name }) => name === view.buffer);
   if (buffer === undefined) return 0;
   const halves = buffer.halves === undefined ? 1 : 2;
-  return (view.extent[0] * view.extent[1] * sizeOf(buffer.dtype)) / halves;
+  return (view.extent[0] * view.extent[1] * dtypes[buffer.dtype].bits) / 8 / halves;
 }
 
 function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Action[] {
