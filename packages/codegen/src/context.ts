@@ -82,6 +82,10 @@ export class Context {
   readonly tileVars = new Map<string, TileVar>();
   /** The part of a tile that this block works on; null where blocks have whole tiles or split them. */
   part: TilePart | null = null;
+  /** The loop over tiles being emitted, where answers say which tile follows; `following` is set where one is read. */
+  tileLoop: { following: { readonly number: Reg<"u32">; readonly more: Pred } | null } | null = null;
+  /** The role being emitted is run by one thread. */
+  solo = false;
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();

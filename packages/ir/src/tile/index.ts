@@ -88,6 +88,7 @@ export {
   wordArg,
 } from "./rewrite.ts";
 export { type Part, partProgram, partsOf, sharedBlocks, shareFor, shareOf, sharers } from "./share.ts";
+export { holdsAnswers, isSolo } from "./solo.ts";
 export { LANE_STRIDE, MOST_COLUMNS, TENSOR_LANES, type TensorColumns, tensorColumns } from "./tensor.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";

@@ -171,6 +171,7 @@ export const transports = [
   "tcgen05.ld",
   "tcgen05.mma",
   "clc",
+  "atomic",
 ] as const satisfies readonly Transport[];
 export const walks = ["rows", "cols", "snake-rows", "snake-cols"] as const satisfies readonly Walk[];
 
