@@ -15,7 +15,13 @@ export interface Sharing {
 const CODE = "TW2005";
 
 /** Reasons why blocks cannot share tiles by chunks beside the other fields; none without `streamk`. */
-export function sharingFaults({ split, combine, streamk, drain = 0, producer = false }: Sharing): readonly Diagnostic[] {
+export function sharingFaults({
+  split,
+  combine,
+  streamk,
+  drain = 0,
+  producer = false,
+}: Sharing): readonly Diagnostic[] {
   if (streamk === 0) return [];
   const reasons: readonly (readonly [wrong: boolean, message: string, hint: string])[] = [
     [
