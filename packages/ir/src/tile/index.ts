@@ -87,6 +87,7 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export { type Part, partProgram, partsOf, sharedBlocks, shareFor, shareOf, sharers } from "./share.ts";
 export { holdsAnswers, isSolo } from "./solo.ts";
 export {
   LANE_STRIDE,
