@@ -26,6 +26,7 @@ export { PRODUCER, rolesOf, specialiseRoles } from "./specialiseRoles.ts";
 export { spreadCopies } from "./spreadCopies.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";
+export { swapOperands } from "./swapOperands.ts";
 export { takeTurns } from "./takeTurns.ts";
 export { vectorise } from "./vectorise.ts";
 export { visitTiles } from "./visitTiles.ts";
