@@ -91,7 +91,11 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     combine: s.combine,
     directives: directives(s, problem, target),
   });
-  return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };
+  return {
+    ...program,
+    launch: { ...program.launch, ...(s.overlap ? { overlap: true } : {}) },
+    buffers: program.buffers.map((b) => alignedInBatch(problem, b)),
+  };
 }
 
 /** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */
