@@ -21,7 +21,8 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { firstOf } from "./roles.ts";
-import { SMEM, sharedAddress } from "./sharedAddress.ts";
+import { sharedAddress } from "./sharedAddress.ts";
+import { SMEM } from "./smem.ts";
 import { mapAddress, type StoreGroups, stagedOwner, storeCut, storeGroups } from "./tensorMaps.ts";
 import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
