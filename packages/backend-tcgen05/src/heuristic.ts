@@ -7,7 +7,7 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { OVERHEAD_BYTES, stageBytes, stagingBytes } from "./check.ts";
+import { factorColumns, OVERHEAD_BYTES, stageBytes, stagingBytes } from "./check.ts";
 import { estimateTime } from "./cost.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
@@ -48,8 +48,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const candidates = shapes.flatMap(({ cta, n }): Schedule[] =>
     ways.flatMap((epi) => {
       const load = Math.min(epi === "tma" ? staged : 32, n);
-      const acc = Math.min(2, Math.floor(target.limits.tensorMemoryColumns / n));
-      const shape: Schedule = { ...base, tile: [128 * cta, n, tileK], cta, epi, load, acc };
+      const one: Schedule = { ...base, tile: [128 * cta, n, tileK], cta, epi, load, acc: 1 };
+      const columns = target.limits.tensorMemoryColumns - factorColumns(readSchedule(one), problem);
+      const shape: Schedule = { ...one, acc: Math.max(1, Math.min(2, Math.floor(columns / n))) };
       const s = readSchedule(shape);
       const chunks = Math.ceil(problem.k / tileK);
       const left = target.limits.maxSmemPerBlock - OVERHEAD_BYTES - stagingBytes(s, problem);

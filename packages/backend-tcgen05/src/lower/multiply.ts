@@ -6,7 +6,9 @@ import {
   bufferOf,
   elementBytes,
   findTensorKind,
+  isScaled,
   linearOffset,
+  scaledTypes,
   type TensorKind,
   tensorSwizzleName,
 } from "@tilewright/ir";
@@ -22,14 +24,13 @@ import {
   type Tcgen05Element,
 } from "@tilewright/ptx";
 import { scratch, sharedAt } from "./barriers.ts";
+import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
+import { type Factors, factorPlace, factorsOf } from "./factors.ts";
 import { placeOf } from "./places.ts";
 import { roleOf, stateOf } from "./state.ts";
 
 /** Rows of a pattern in which a swizzle, or the matrices without one, repeat (PTX ISA, canonical layouts). */
 const PATTERN_ROWS = 8;
-/** Descriptors count in 16 bytes, of an address of 18 bits (PTX ISA, shared memory descriptor). */
-const UNIT = 16;
-const ADDRESS_MASK = 0x3ffff;
 
 /** The whole tile, K chunk by K chunk of one instruction. The first of a tile overwrites: `fill` has asked for it. */
 export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
@@ -43,22 +44,29 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   const k = stmt.a.extent[1];
   if (k % kind.k !== 0) throw new CannotLower(at, `K steps of ${k} are no multiple of ${kind.k}`);
   const [a, b] = [operand(ctx, stmt.a, "a"), operand(ctx, stmt.b, "b")];
-  const instruction = descriptorOf(ctx, kind, m, n, [a, b]);
+  const factors = factorsOf(ctx, stmt, kind);
   const d = accumulator(ctx, stmt);
   const always = ctx.entry.reg("pred", "acc_p");
   const first = role.accumulate ?? always;
   ctx.body.emit(null, "setp.eq.u32", always, d, d);
   const target = ctx.entry.reg("b32", "acc_b");
   ctx.body.emit(null, "mov.b32", target, d);
-  const idesc = scratch(ctx, "idesc");
-  ctx.body.emit(null, "mov.u32", idesc, imm(instruction));
+  const mnemonic = `tcgen05.mma.cta_group::${state.group}.kind::${kind.kind}${factors?.suffix ?? ""}`;
+  // One for each byte of a word at which factors begin.
+  const instructions = new Map<number, Reg<"u32">>();
   for (let step = 0; step < k; step += kind.k) {
-    const mnemonic = `tcgen05.mma.cta_group::${state.group}.kind::${kind.kind}`;
+    const { block, byte } = factors === null ? { block: 0, byte: 0 } : factorPlace(factors, step / kind.k);
+    const idesc = instructions.get(byte) ?? scratch(ctx, "idesc");
+    if (!instructions.has(byte)) {
+      ctx.body.emit(null, "mov.u32", idesc, imm(descriptorOf(ctx, kind, m, n, [a, b], factors, byte)));
+      instructions.set(byte, idesc);
+    }
     ctx.body.emitAny(null, mnemonic, [
       addr(target),
       shifted(ctx, a, step),
       shifted(ctx, b, step),
       idesc,
+      ...(factors?.tiles ?? []).map(({ address, step: columns }) => addr(address, block * columns)),
       step === 0 ? first : always,
     ]);
   }
@@ -139,6 +147,8 @@ function descriptorOf(
   m: number,
   n: number,
   tiles: readonly [OperandTile, OperandTile],
+  factors: Factors | null,
+  byte: number,
 ): number {
   const [a, b] = tiles;
   const { group } = stateOf(ctx);
@@ -147,7 +157,7 @@ function descriptorOf(
     group,
     weightStationary: false,
     aInTensor: false,
-    scaleVector: null,
+    scaleVector: factors?.vector ?? null,
   } as const;
   const descriptor: InstructionDescriptor = {
     m,
@@ -161,7 +171,7 @@ function descriptorOf(
     negateB: false,
     saturate: false,
     maxShift: 0,
-    scale: null,
+    scale: factors === null ? null : { format: factors.format, a: byte, b: byte },
   };
   const [fault] = instructionDescriptorFaults(descriptor, form);
   if (fault !== undefined) throw new CannotLower(`%${a.buffer.name} * %${b.buffer.name}`, fault);
@@ -173,6 +183,9 @@ const accumulators: Readonly<Record<TensorKind["kind"], Tcgen05Accumulator>> = {
   tf32: "f32",
   f8f6f4: "f32",
   i8: "s32",
+  mxf8f6f4: "f32",
+  mxf4: "f32",
+  mxf4nvf4: "f32",
 };
 
 const elements: Readonly<Partial<Record<Buffer["dtype"], Tcgen05Element>>> = {
@@ -190,9 +203,10 @@ const elements: Readonly<Partial<Record<Buffer["dtype"], Tcgen05Element>>> = {
 };
 
 function elementOf(buffer: Buffer): Tcgen05Element {
-  const element = elements[buffer.dtype];
+  const { dtype } = buffer;
+  const element = elements[isScaled(dtype) ? scaledTypes[dtype].element : dtype];
   if (element === undefined)
-    throw new CannotLower(`%${buffer.name}`, `${buffer.dtype} is no element of tcgen05.mma`);
+    throw new CannotLower(`%${buffer.name}`, `${dtype} is no element of tcgen05.mma`);
   return element;
 }
 

@@ -168,6 +168,7 @@ export const transports = [
   "tma",
   "ldmatrix",
   "tcgen05.ld",
+  "tcgen05.cp",
   "tcgen05.mma",
   "clc",
 ] as const satisfies readonly Transport[];

@@ -2,6 +2,7 @@
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
 import { eachStmt } from "../../rewrite.ts";
+import { operandViews } from "../../scaleTiles.ts";
 import type { Stmt, TileProgram } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
@@ -99,7 +100,11 @@ function* numbering(program: TileProgram): Iterable<Finding> {
   const ringOf = new Map(program.rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const)));
   for (const stmt of eachStmt(program.body)) {
     const views =
-      stmt.kind === "copy" ? [stmt.dst, stmt.src] : stmt.kind === "mma" ? [stmt.acc, stmt.a, stmt.b] : [];
+      stmt.kind === "copy"
+        ? [stmt.dst, stmt.src]
+        : stmt.kind === "mma"
+          ? [stmt.acc, ...operandViews(stmt)]
+          : [];
     for (const { buffer, slot } of views) {
       const ring = ringOf.get(buffer);
       if (ring === undefined || (slot.kind === "mod" ? slot.divisor === ring.slots : ring.slots === 1))
