@@ -96,6 +96,14 @@ const dtypes = [
     "tile=256x64x128 cta=2 stages=2 sched=clc acc=2",
     { a: { dtype: "e3m2", layout: "row" }, b: { dtype: "e5m2", layout: "row" }, n: 80, k: 256 },
   ],
+  ["mxf8", "tile=128x128x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "mxf8", n: 136, k: 160 }],
+  ["mxf4", "tile=128x128x256 cta=1 stages=2 sched=tiles acc=1", { dtype: "mxf4", n: 136, k: 288 }],
+  ["nvf4", "tile=128x128x256 cta=1 stages=2 sched=tiles acc=1", { dtype: "nvf4", n: 136, k: 288 }],
+  [
+    "nvf4 in a pair",
+    "tile=256x256x256 cta=2 stages=2 sched=persistent acc=1",
+    { dtype: "nvf4", m: 300, n: 136, k: 288 },
+  ],
   ["s8", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "s8", k: 144 }],
   ["u8 in a pair", "tile=256x64x128 cta=2 stages=2 sched=clc acc=2", { dtype: "u8", k: 144 }],
   [
