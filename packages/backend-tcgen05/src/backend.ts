@@ -101,7 +101,7 @@ function accepts(problem: Problem, target: Target): Verdict {
         "TW1835",
         `problem.${name.toLowerCase()}.ld`,
         fault.message,
-        `${fault.hint}, or use the mma backend`,
+        `${fault.hint}${dtypes[problem[name === "A" ? "a" : "b"].dtype].bits < 8 || isScaled(problem.a.dtype) ? "" : ", or use the mma backend"}`,
       );
   }
   reasons.push(...refuseSteps(problem, "TW1837"));

@@ -12,6 +12,8 @@ it.each([
   ["bf16", "cta=1 tile=128x256x64 acc=2 sched=clc stages=3 ahead=1"],
   ["bf16", "cta=2 acc=1 sched=tiles stages=2"],
   ["tf32", "cta=2 tile=256x128x32 acc=2 sched=persistent stages=4 early=off"],
+  ["nvf4", "cta=2 tile=256x128x256 acc=1 sched=clc stages=3 ahead=2"],
+  ["mxf8", "cta=1 tile=128x256x128 acc=1 sched=persistent stages=3"],
   ["e4m3", "cta=2 tile=256x256x128 acc=2 sched=clc stages=5 ahead=2"],
 ] as const satisfies readonly (readonly [DType, string])[])("%s %s", (dtype, schedule) => {
   const program = boundProgram(tcgen05, arch, plainProblem(1024, 512, 64 * 40, dtype), schedule);

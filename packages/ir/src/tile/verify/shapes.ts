@@ -23,7 +23,8 @@ const movesBlocks = ({ dst, src }: Extract<Stmt, { kind: "copy" }>): boolean => 
 export const shapes: Verifier = {
   name: "shapes",
   code: "TW3102",
-  property: "copy and epilogue move equal rectangles; mma multiplies m x k by k x n into m x n",
+  property:
+    "copy and epilogue move equal rectangles; mma multiplies m x k by k x n into m x n; block-scaled operands have whole blocks of factors, others none",
   from: "nest",
   *check(subject) {
     for (const site of subject.sites) {

@@ -81,7 +81,8 @@ function* swizzles(program: TileProgram): Iterable<Finding> {
       );
     const { buffer } = stmt.src;
     if (buffer !== "A" && buffer !== "B") continue;
-    const reason = tensorAccessFault(program.problem, buffer);
+    const packed = program.buffers.some(({ name, packed }) => name === stmt.dst.buffer && packed === true);
+    const reason = tensorAccessFault(program.problem, buffer, packed);
     if (reason !== null) yield fault(buffer, reason.message, reason.hint);
   }
 }
