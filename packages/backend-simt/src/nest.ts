@@ -7,6 +7,7 @@ import {
   type Problem,
   rasterDirective,
   type Schedule,
+  shareFor,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -22,6 +23,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   // A chunk longer than k would only multiply zeros; even, because two fragments alternate.
   const s = { ...asked, tileK: Math.min(asked.tileK, problem.k + (problem.k % 2)) };
   const { splits, chunks } = splitChunks(problem.k, s);
+  const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const axis = (
     grid: number,
     warps: readonly [number, number],
@@ -60,6 +62,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: "fma",
     combine: s.combine,
+    share: shareFor(tiles, chunks, s.streamk),
     directives: directives(s),
   });
 }
@@ -72,6 +75,17 @@ export function splitChunks(
   const all = Math.ceil(k / tileK);
   const chunks = Math.ceil(all / Math.min(split, all));
   return { splits: Math.ceil(all / chunks), chunks };
+}
+
+/** Null where everything ascends, row by row. */
+function walkDirective({ walk, lines, along, factors }: SimtSchedule): Directive | null {
+  const args = {
+    ...(walk === "rows" ? {} : { order: walk }),
+    ...(lines === "up" ? {} : { lines }),
+    ...(along === "up" ? {} : { along }),
+    ...(factors === "ab" ? {} : { swap: 1 }),
+  };
+  return Object.keys(args).length === 0 ? null : { name: "walk", args };
 }
 
 /** What the passes shall do; an optimisation that is off has no directive. */
@@ -87,7 +101,7 @@ function directives(s: SimtSchedule): readonly Directive[] {
     s.drain > 0 && s.stages > 1 ? { name: "drain", args: { chunks: s.drain } } : null,
     s.vec > 1 || s.store > 1 ? { name: "vector", args: { copy: s.vec, store: s.store } } : null,
     s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
-    s.walk !== "rows" ? { name: "walk", args: { order: s.walk } } : null,
+    walkDirective(s),
     rasterDirective(s.raster),
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
   ];

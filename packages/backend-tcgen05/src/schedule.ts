@@ -24,6 +24,12 @@ export const scheduleModel: ScheduleModel = {
       min: 1,
       max: 2,
     }),
+    flagField({
+      name: "swap",
+      summary:
+        "columns of D rather than rows go into lanes: A and B of the matrix instructions change places",
+      default: "off",
+    }),
     {
       ...coreFields.cluster,
       summary: "tiles along M and N whose blocks (or pairs) form a cluster and share their copies",
@@ -47,15 +53,15 @@ export const scheduleModel: ScheduleModel = {
     wordField({
       name: "sched",
       summary:
-        "one block a tile, blocks that stay and visit tiles by stride, or as cluster launch control answers",
-      words: ["tiles", "persistent", "clc"],
+        "one block a tile, or blocks that stay: they visit tiles by stride, as an atomic counter tells them, or as cluster launch control answers",
+      words: ["tiles", "persistent", "atomic", "clc"],
       default: "persistent",
       off: "tiles",
     }),
     intField({
       name: "ahead",
       summary:
-        "answers of the launch control that may wait to be read; more would take tiles long before they are begun",
+        "answers of the counter or the launch control that may wait to be read; more would take tiles long before they are begun",
       default: 2,
       off: 1,
       min: 1,
@@ -110,6 +116,8 @@ export interface TensorSchedule {
   readonly tileN: number;
   readonly tileK: number;
   readonly cta: 1 | 2;
+  /** Columns of D lie in lanes. */
+  readonly swap: boolean;
   /** Units, each with a tile of its own, along M and N. */
   readonly clusterM: number;
   readonly clusterN: number;
@@ -141,6 +149,7 @@ export function readSchedule(schedule: Schedule): TensorSchedule {
     tileN: tile(1),
     tileK: tile(2),
     cta: number("cta") === 2 ? 2 : 1,
+    swap: word("swap") === "on",
     clusterM: tuple("cluster", 0),
     clusterN: tuple("cluster", 1),
     stages: number("stages"),

@@ -1,5 +1,12 @@
 /** Tiles: one a block, or a loop over those that a block gets; and the grid that goes with it. */
-import { eachStmt, type LaunchExpr, type TileProgram } from "@tilewright/ir";
+import {
+  eachStmt,
+  type LaunchExpr,
+  type Share,
+  sharedBlocks,
+  sharers,
+  type TileProgram,
+} from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
@@ -11,6 +18,10 @@ type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
+  if (stmt.share !== undefined) {
+    shareOut(ctx, stmt, stmt.share, lowerBody);
+    return;
+  }
   if (stmt.visit === null) {
     placeTile(ctx, stmt);
     lowerBody();
@@ -48,7 +59,7 @@ function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
   if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
 }
 
-/** Block (or cluster) b takes numbers b, b + blocks, …; there are no more blocks than tiles, so each has one at least. */
+/** Block (or cluster) b takes numbers b, b + blocks, …, or b and then those that it is told; there are no more blocks than tiles, so each has one at least. */
 function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
   if (ctx.loop !== null || ctx.active !== null)
     throw new CannotLower("tiles", "a loop over tiles inside another");
@@ -56,10 +67,12 @@ function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
   const { entry } = ctx;
   const clustered = clusterSize(ctx.program) > 1;
   const count = (stmt.extents[0] * stmt.extents[1]) / clusterSize(ctx.program);
+  const asks = stmt.visit?.by === "ring";
   const tile = entry.reg("u32", "tile");
   const step = entry.reg("u32", "tile");
   ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
-  ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
+  if (!asks) ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
+  ctx.tileLoop = { following: null };
   const again = entry.label("tiles");
   ctx.body.label(again);
   ctx.scope(() => {
@@ -67,10 +80,76 @@ function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
     else place(ctx, stmt, tile);
     lowerBody();
   });
+  const { following } = ctx.tileLoop;
+  ctx.tileLoop = null;
+  if (asks) {
+    if (following === null) throw new CannotLower("tiles", "nothing reads which tile follows");
+    ctx.body.emit(null, "mov.u32", tile, following.number);
+    ctx.body.emit(following.more, "bra", again);
+    return;
+  }
   const more = entry.reg("pred", "p");
   ctx.body.emit(null, "add.u32", tile, tile, step);
   ctx.body.emit(null, "setp.lt.u32", more, tile, imm(count));
   ctx.body.emit(more, "bra", again);
+}
+
+/**
+ * The parts of this block's share, or its whole tile, one after the other. Chunks are counted along the line of all shared tiles; a tile beyond them
+ * stands there as if it followed. Between parts the block meets: what one leaves in shared memory, the next overwrites.
+ */
+function shareOut(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => void): void {
+  if (ctx.loop !== null || ctx.active !== null) throw new CannotLower("tiles", "shares inside a loop");
+  if (clusterSize(ctx.program) > 1) throw new CannotLower("tiles", "blocks of a cluster have no shares");
+  const { entry, body, values } = ctx;
+  const { chunks, each, tiles } = share;
+  const line = tiles * chunks;
+  const blocks = sharers(share);
+  const [at, end] = [entry.reg("u32", "at"), entry.reg("u32", "at")];
+  const block = values.block();
+  body.emit(null, "mul.lo.u32", at, block, imm(each));
+  body.emit(null, "add.u32", end, at, imm(each));
+  body.emit(null, "min.u32", end, end, imm(line));
+  if (stmt.extents[0] * stmt.extents[1] > tiles) {
+    const whole = entry.reg("pred", "p");
+    body.emit(null, "setp.ge.u32", whole, block, imm(blocks));
+    body.emit(whole, "sub.u32", at, block, imm(blocks - tiles));
+    body.emit(whole, "mul.lo.u32", at, at, imm(chunks));
+    body.emit(whole, "add.u32", end, at, imm(chunks));
+  }
+  const again = entry.label("shares");
+  body.label(again);
+  ctx.scope(() => {
+    const { prologue } = ctx;
+    const quotient = ctx.values.divide(at, chunks);
+    const tile = entry.reg("u32", "tile");
+    const [first, count, rest] = [
+      entry.reg("u32", "first"),
+      entry.reg("u32", "count"),
+      entry.reg("u32", "rest"),
+    ];
+    prologue.emit(null, "mov.u32", tile, quotient);
+    prologue.emit(null, "mul.lo.u32", first, tile, imm(chunks));
+    prologue.emit(null, "sub.u32", first, at, first);
+    prologue.emit(null, "sub.u32", count, end, at);
+    prologue.emit(null, "sub.u32", rest, imm(chunks), first);
+    prologue.emit(null, "min.u32", count, count, rest);
+    // The next part begins where this one ends.
+    prologue.emit(null, "add.u32", at, at, count);
+    place(ctx, stmt, tile);
+    ctx.tileVars.set(share.first, { reg: first, extent: chunks });
+    ctx.tileVars.set(share.count, { reg: count, extent: chunks + 1, least: 1 });
+    ctx.part = { tile, first, count };
+    lowerBody();
+    ctx.part = null;
+  });
+  const more = entry.reg("pred", "p");
+  ctx.body.emit(null, "setp.ge.u32", more, at, end);
+  const done = entry.label("shared");
+  ctx.body.emit(more, "bra", done);
+  ctx.body.emit(null, "bar.sync", imm(0));
+  ctx.body.emit(null, "bra", again);
+  ctx.body.label(done);
 }
 
 /** Whether a role needs its tile's coordinates at once: it copies from matrices. */
@@ -81,7 +160,7 @@ function copies(stmt: Tiles): boolean {
 
 /**
  * Blocks along x for tiles, along y for the problems of a batch, along z for blocks that share a tile. Where blocks stay, as few as take the same number of
- * rounds as one on every SM would, so that all have the same number of tiles but for the last round.
+ * rounds as one on every SM would, so that all have the same number of tiles but for the last round; where they ask for tiles, as many as there are SMs.
  */
 export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, LaunchExpr] {
   const { batch } = program.problem;
@@ -89,10 +168,15 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "tiles") continue;
     const tiles = stmt.extents[0] * stmt.extents[1];
+    if (stmt.share !== undefined) return [sharedBlocks(stmt.share, tiles), problems, 1];
     if (stmt.visit === null) return [tiles, problems, stmt.split?.extent ?? 1];
     const size = clusterSize(program);
     const clusters = tiles / size;
     const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
+    if (stmt.visit.by === "ring") {
+      const asking: LaunchExpr = ["min", clusters, resident];
+      return [size === 1 ? asking : ["mul", asking, size], problems, 1];
+    }
     const rounds: LaunchExpr = ["ceilDiv", clusters * Math.max(1, problems), resident];
     const blocks: LaunchExpr = ["ceilDiv", clusters, rounds];
     return [size === 1 ? blocks : ["mul", blocks, size], problems, 1];

@@ -112,7 +112,7 @@ export function factorsOf(ctx: Context, stmt: StmtOf<"mma">, kind: TensorKind): 
   };
 }
 
-/** Factors of instruction `index` of a chunk: their first column behind the tile's, and the byte of the word. */
+/** Where the factors of instruction `index` of a chunk begin: the 4 along K that they are of, and the byte of the word. */
 export const factorPlace = (
   { vector }: Factors,
   index: number,
@@ -120,3 +120,13 @@ export const factorPlace = (
   block: Math.floor((index * vector) / SCALE_FACTORS),
   byte: (index * vector) % SCALE_FACTORS,
 });
+
+/** Addresses of the factors of A and B for those 4; instructions of more rows of A have the blocks behind the first. */
+export const factorAddresses = (
+  { tiles: [a, b] }: Factors,
+  block: number,
+  stack: number,
+): readonly ReturnType<typeof addr>[] => [
+  addr(a.address, block * a.step + stack * SCALE_COLUMNS),
+  addr(b.address, block * b.step),
+];

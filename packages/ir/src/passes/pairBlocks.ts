@@ -5,7 +5,7 @@ import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
- * Directive `pair blocks=2`: A and the accumulators are halved along their rows, B along its columns, as matrix instructions of pairs want them. Scale
+ * Directive `pair blocks=2`: A is halved along its rows, B along its columns, and the accumulators along what goes into lanes, as matrix instructions of pairs want them. Scale
  * factors of A go with its rows; those of B both blocks have in full (PTX ISA 9.0, tcgen05.mma scale factor layouts).
  * The passes that follow give the halves their places, and what only one of the blocks may do to the leading one. Without the directive every
  * block works for itself.
@@ -51,7 +51,7 @@ function halvedAxes(program: TileProgram): ReadonlyMap<string, 0 | 1> {
   const axes = new Map<string, 0 | 1>();
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "mma") continue;
-    axes.set(stmt.acc.buffer, 0);
+    axes.set(stmt.acc.buffer, bufferOf(program, stmt.acc.buffer).lanes ?? 0);
     axes.set(stmt.a.buffer, 0);
     axes.set(stmt.b.buffer, 1);
     for (const name of stmt.scales === undefined ? [] : sourcesOf(program, stmt.scales.a.buffer))

@@ -48,8 +48,8 @@ export const coreFields = {
   sched: wordField({
     name: "sched",
     summary:
-      "one block a tile, blocks that stay and loop over tiles, stream-K, or tiles handed out by cluster launch control",
-    words: ["tiles", "persistent", "streamk", "clc"],
+      "one block a tile, blocks that stay and loop over tiles, stream-K, or tiles handed out by an atomic counter or by cluster launch control",
+    words: ["tiles", "persistent", "streamk", "atomic", "clc"],
     default: "tiles",
     off: "tiles",
   }),
@@ -67,6 +67,15 @@ export const coreFields = {
     words: combineWays,
     default: "last",
     off: "last",
+  }),
+  streamk: intField({
+    name: "streamk",
+    summary:
+      "stream-K: so many blocks share the tiles that fill no whole wave of them, by equal numbers of K chunks; 0: blocks have tiles",
+    default: 0,
+    off: 0,
+    min: 0,
+    max: 4096,
   }),
   epi: wordField({
     name: "epi",

@@ -5,7 +5,7 @@ import { type Operand, operandShape, operandStrides, type Problem } from "../pro
 import { add, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
 import { scaleWords } from "./scaleTiles.ts";
-import type { Buffer, CombineWay, Directive, Factor, Nest, Stmt, TileProgram, View } from "./types.ts";
+import type { Buffer, CombineWay, Directive, Factor, Nest, Share, Stmt, TileProgram, View } from "./types.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly Factor[]): number =>
@@ -32,6 +32,8 @@ export interface GemmNestOptions {
   readonly directives: readonly Directive[];
   /** Where blocks share tiles; `last` unless given. */
   readonly combine?: CombineWay;
+  /** Stream-K with shares of `each` chunks of the first `tiles` tiles, instead of `grid` factors of k; none unless given. */
+  readonly share?: { readonly each: number; readonly tiles: number } | null;
 }
 
 /**
@@ -52,7 +54,8 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const [sfa, sfb] = [factorBuffer(problem, "a"), factorBuffer(problem, "b")];
 
   const [row, col] = [mul(v("mt"), tileM), mul(v("nt"), tileN)];
-  const first = splits > 1 ? mul(v("st"), chunks * tileK) : lit(0);
+  const share: Share | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
+  const first = share ? mul(v("k0"), tileK) : splits > 1 ? mul(v("st"), chunks * tileK) : lit(0);
   const chunk = add(first, mul(v("kt"), tileK));
   const outView = (buffer: Buffer): View => ({
     buffer: buffer.name,
@@ -88,7 +91,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
       kind: "for",
       var: "kt",
       from: lit(0),
-      to: lit(chunks),
+      to: share ? v(share.count) : lit(chunks),
       unroll: false,
       body: [
         {
@@ -99,10 +102,13 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
           ...scales,
           atom: options.atom,
           walk: "rows",
+          lines: { kind: "up", from: 0 },
+          along: { kind: "up", from: 0 },
+          swap: false,
         },
       ],
     },
-    splits > 1
+    splits > 1 || share
       ? { kind: "combine", acc: wholeView(acc), by: options.combine ?? "last", body: [epilogue] }
       : epilogue,
   ];
@@ -122,6 +128,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         vars: ["mt", "nt"],
         extents: [tilesM, tilesN],
         split: splits > 1 ? { var: "st", extent: splits } : null,
+        ...(share ? { share } : {}),
         raster: { kind: "row" },
         visit: null,
         body,

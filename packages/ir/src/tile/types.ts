@@ -16,9 +16,11 @@
  *
  * The text form (print.ts, parse.ts) shows every field here; nothing else exists.
  */
+
 import type { DType } from "../dtype.ts";
 import type { Layout } from "../layout/types.ts";
 import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
+import type { LineOrder } from "./lineOrder.ts";
 
 export const stages = ["nest", "staged", "pipelined", "specialised", "bound"] as const;
 export type Stage = (typeof stages)[number];
@@ -114,6 +116,11 @@ export interface Buffer {
    */
   readonly halves?: 0 | 1;
   /**
+   * Accumulators that are to lie, or lie, in tensor memory: 1 where columns rather than rows go into lanes, which makes A and B of their matrix
+   * instructions change places. Absent: rows do. Says where elements lie, not what they are.
+   */
+  readonly lanes?: 1;
+  /**
    * Shared tiles of elements under 8 bits: they share bytes, as in global memory. Absent: each takes a byte, as instructions that mix them with
    * wider ones want it.
    */
@@ -131,8 +138,10 @@ export type Edge =
  * when its group is waited for. `tma`: bulk tensor copy, completes on an mbarrier. `ldmatrix`: a fragment from a shared tile, 8 x 8 matrices
  * of a warp at once; its `vector` is the elements of a matrix row (16 bytes) and the matrices of one instruction. `tcgen05.ld`: from tensor
  * memory into the registers of the warps whose lanes hold it. `tcgen05.cp`: scale factors from shared to tensor memory, in order with the matrix
- * instructions of the same thread; blocks keep their words, and the extents of both sides are those of their layouts (`scaleTiles.ts`). Of rings only: `tcgen05.mma`, whose slots are tensor tiles that matrix
- * instructions fill, complete when a commit has tracked them; `clc`, whose slots are responses of the launch control.
+ * instructions of the same thread; blocks keep their words, and the extents of both sides are those of their layouts (`scaleTiles.ts`). Of rings
+ * only: `tcgen05.mma`, whose slots are tensor tiles that matrix
+ * instructions fill, complete when a commit has tracked them; and rings of answers about tiles: `clc`, whose slots are responses of the launch
+ * control, and `atomic`, whose slots hold numbers that a counter in memory has given.
  */
 export type Transport =
   | "direct"
@@ -142,7 +151,8 @@ export type Transport =
   | "tcgen05.ld"
   | "tcgen05.cp"
   | "tcgen05.mma"
-  | "clc";
+  | "clc"
+  | "atomic";
 
 /** A ring of slots in one or more shared buffers. Chunks have sequence numbers 0, 1, …; chunk t lives in slot t % slots. */
 export interface Ring {
@@ -206,16 +216,33 @@ export interface Split {
   readonly extent: number;
 }
 
+/**
+ * Stream-K: blocks get equal shares of the K chunks of tiles, not tiles. The chunks of the first `tiles` tiles (in the order of the raster),
+ * `chunks` of each, stand in one line, which blocks cut into shares of `each`; the last may get fewer. A block works on the parts of tiles that its
+ * share meets, one after the other, each as if it were a block's only one: chunks `first` to `first` + `count` - 1 of the tile. The tiles after those
+ * have a block each, which does all of their chunks.
+ */
+export interface Share {
+  /** Variables: the number of a part's first chunk, and how many chunks it has (at least one). */
+  readonly first: string;
+  readonly count: string;
+  readonly chunks: number;
+  readonly each: number;
+  readonly tiles: number;
+}
+
 export type Stmt =
   /**
    * Every output tile of the grid; one tile a block. `vars` are the tile's row and column number. With a `split` each tile is
-   * worked on by that many blocks, which share its K chunks and meet in a `combine`.
+   * worked on by that many blocks, which share its K chunks and meet in a `combine`; with a `share`, by those whose shares meet it.
    */
   | {
       readonly kind: "tiles";
       readonly vars: readonly [string, string];
       readonly extents: readonly [number, number];
       readonly split: Split | null;
+      /** Blocks of tiles share them by chunks; not beside a `split`. Absent: each tile has its block, or its split. */
+      readonly share?: Share;
       readonly raster: Raster;
       /** Set inside roles of a block that stays and loops over tiles; null where every tile has a block of its own. */
       readonly visit: Visit | null;
@@ -277,6 +304,11 @@ export type Stmt =
       readonly scales?: { readonly a: View; readonly b: View };
       readonly atom: string;
       readonly walk: Walk;
+      /** Order of the walk's runs, and of the elements of the first one. */
+      readonly lines: LineOrder;
+      readonly along: LineOrder;
+      /** The factors change places; the product is the same, ptxas's registers are not. */
+      readonly swap: boolean;
     }
   /** Producer: wait until the slot of chunk `at` is free. */
   | { readonly kind: "acquire"; readonly ring: string; readonly at: Expr }
@@ -286,13 +318,16 @@ export type Stmt =
   | { readonly kind: "wait"; readonly ring: string; readonly at: Expr; readonly pending: number }
   /** Consumer: the slot of chunk `at` has been read. */
   | { readonly kind: "release"; readonly ring: string; readonly at: Expr }
-  /** Scheduler: ask for the tile after that of chunk `at`; the answer, a tile or none, lands in the slot of the chunk. */
+  /**
+   * Ask for the tile after that of chunk `at`; the answer, a tile or none, lands in the slot of the chunk, in all blocks of the cluster. Acquire, fetch and
+   * commit of a ring of answers are those of the cluster's leading block; in the others, where they stand in a role that these run too, they do nothing.
+   */
   | { readonly kind: "fetch"; readonly ring: string; readonly at: Expr }
   /** Consumer of a ring of responses: read the slot of chunk `at`. The loop over tiles around it goes on with that tile, or ends. */
   | { readonly kind: "next"; readonly ring: string; readonly at: Expr }
   /**
    * The blocks of one output tile meet: each hands in `acc`. One of them, or a block of a second kernel, goes on into `body` with the sum;
-   * the others end here. But for `atomics` the sum is taken in the order of the split's number, so that its bits depend on nothing else.
+   * the others end here. A part that is the whole tile goes on as it is. But for `atomics` the sum is taken in the order of the split's number, so that its bits depend on nothing else.
    */
   | {
       readonly kind: "combine";

@@ -129,6 +129,7 @@ const visit: fc.Arbitrary<Visit> = fc.record({
   of: fc.constantFrom(1, 2, 3),
 });
 
+const lineOrder = fc.record({ kind: fc.constantFrom("up", "down", "flip"), from: fc.nat(15) });
 const scalar = fc.oneof(fc.constant<"runtime">("runtime"), fc.double({ noNaN: true }));
 const guard = fc.tuple(fc.boolean(), fc.boolean());
 
@@ -163,8 +164,11 @@ function statement(
         scales: fc.record({ a: v, b: v }),
         atom: fc.constantFrom("fma", "mma.m16n8k16", "wgmma", "tcgen05.f16"),
         walk: fc.constantFrom("rows", "cols", "snake-rows", "snake-cols"),
+        lines: lineOrder,
+        along: lineOrder,
+        swap: fc.boolean(),
       },
-      { requiredKeys: ["kind", "acc", "a", "b", "atom", "walk"] },
+      { requiredKeys: ["kind", "acc", "a", "b", "atom", "walk", "lines", "along", "swap"] },
     ),
     fc.record({ kind: fc.constant("barrier"), id: fc.nat(15) }),
     fc.record({
@@ -201,13 +205,21 @@ function statement(
     fc.array(statement(buffers, rings, [...vars, ...more], depth - 1), { maxLength: 3 });
   const nested: fc.Arbitrary<Stmt>[] = [
     fc
-      .tuple(id, id, fc.option(fc.record({ var: id, extent: small })), fc.option(visit))
-      .chain(([row, col, split, turns]) =>
+      .tuple(
+        id,
+        id,
+        fc.option(fc.record({ var: id, extent: small })),
+        fc.option(fc.record({ first: id, count: id, chunks: small, each: small, tiles: small })),
+        fc.option(visit),
+      )
+      .chain(([row, col, split, share, turns]) =>
         fc.record({
           kind: fc.constant("tiles"),
           vars: fc.constant([row, col]),
           extents: fc.tuple(small, small),
           split: fc.constant(split),
+          // One or the other stands behind the second comma.
+          ...(share === null || split !== null ? {} : { share: fc.constant(share) }),
           raster: fc.oneof(
             fc.constantFrom({ kind: "row" }, { kind: "col" }, { kind: "hilbert" }),
             fc.record({ kind: fc.constantFrom("grouped", "snake"), group: small }),
@@ -217,6 +229,7 @@ function statement(
             row,
             col,
             ...(split === null ? [] : [split.var]),
+            ...(share === null || split !== null ? [] : [share.first, share.count]),
             ...(turns === null ? [] : [turns.var]),
           ]),
         }),
