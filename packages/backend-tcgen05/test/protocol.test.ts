@@ -70,8 +70,12 @@ const harmless = {
   once: /^%sums empty edge of [59] arrivals$|^epilogue: arrive of %sums, (left out|in its own block only)$|^multiply: wait of %sums, left out$/,
 } as const;
 
-/** Which factors an instruction finds is a number: the interpreter checks it, and that they are there before they are used. */
-const ofFactors = /^copy %(tSF[AB]|s\w+) .* after what follows it$/;
+/**
+ * Which factors an instruction finds is a number: the interpreter checks it, and that they are there before they are used. Of three that read a slot
+ * each is one too many to the protocol; that the text has all of them is the contract's.
+ */
+const ofFactors =
+  /^copy %(tSF[AB]|s\w+) .* after what follows it$|^multiply: (factors|multiply)( \(2\))?, left out$/;
 
 const factors = boundProgram(
   tcgen05,
