@@ -7,6 +7,7 @@ import {
   type Problem,
   rasterDirective,
   type Schedule,
+  sizeMost,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -20,7 +21,8 @@ import { readSchedule, type SimtSchedule } from "./schedule.ts";
 export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
   const asked = readSchedule(schedule);
   // A chunk longer than k would only multiply zeros; even, because two fragments alternate.
-  const s = { ...asked, tileK: Math.min(asked.tileK, problem.k + (problem.k % 2)) };
+  const longest = sizeMost(problem, "k");
+  const s = { ...asked, tileK: Math.min(asked.tileK, longest + (longest % 2)) };
   const { splits, chunks } = splitChunks(problem.k, s);
   const axis = (
     grid: number,

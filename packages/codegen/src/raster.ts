@@ -3,6 +3,7 @@ import type { Raster } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
+import type { Count } from "./sizes.ts";
 
 /** A register, or null for 0. */
 export type Coordinate = Reg<"u32"> | null;
@@ -11,8 +12,8 @@ export type Coordinate = Reg<"u32"> | null;
 export function rasterise(
   ctx: Context,
   raster: Raster,
-  tilesM: number,
-  tilesN: number,
+  tilesM: Count,
+  tilesN: Count,
   index: Reg<"u32"> = ctx.values.block(),
 ): [Coordinate, Coordinate] {
   const { values } = ctx;
@@ -20,29 +21,39 @@ export function rasterise(
   if (tilesN === 1) return [index, null];
   switch (raster.kind) {
     case "row":
-      return [values.divide(index, tilesN), values.modulo(index, tilesN, tilesM * tilesN)];
+      return [values.divide(index, tilesN), values.modulo(index, tilesN, most(tilesM, tilesN))];
     case "col":
-      return [values.modulo(index, tilesM, tilesM * tilesN), values.divide(index, tilesM)];
+      return [values.modulo(index, tilesM, most(tilesM, tilesN)), values.divide(index, tilesM)];
     case "grouped":
-      return grouped(ctx, Math.min(raster.group, tilesM), tilesM, tilesN, index);
+      return typeof tilesM === "number"
+        ? grouped(ctx, Math.min(raster.group, tilesM), tilesM, tilesN, index)
+        : grouped(ctx, raster.group, tilesM, tilesN, index);
   }
 }
+
+/** Tiles, where their number is known. */
+const most = (tilesM: Count, tilesN: Count): number =>
+  typeof tilesM === "number" && typeof tilesN === "number" ? tilesM * tilesN : Number.POSITIVE_INFINITY;
 
 /** Groups of `group` tile rows, the last one shorter; rows fastest inside a group. */
 function grouped(
   ctx: Context,
   group: number,
-  tilesM: number,
-  tilesN: number,
+  tilesM: Count,
+  tilesN: Count,
   block: Reg<"u32">,
 ): [Coordinate, Coordinate] {
   const { values } = ctx;
-  const index = values.divide(block, group * tilesN);
+  const inGroup = typeof tilesN === "number" ? group * tilesN : values.scale(tilesN, group);
+  const index = values.divide(block, inGroup);
   const first = values.scale(index, group);
-  const local = values.difference(block, values.scale(index, group * tilesN));
-  if (tilesM % group === 0)
-    return [values.sum(first, values.modulo(local, group, group * tilesN)), values.divide(local, group)];
-  const size = values.least(values.difference(imm(tilesM), first), imm(group));
+  const before =
+    typeof inGroup === "number" ? values.scale(index, inGroup) : values.product(index, inGroup);
+  const local = values.difference(block, before);
+  if (typeof tilesM === "number" && typeof inGroup === "number" && tilesM % group === 0)
+    return [values.sum(first, values.modulo(local, group, inGroup)), values.divide(local, group)];
+  const rows = typeof tilesM === "number" ? imm(tilesM) : tilesM;
+  const size = values.least(values.difference(rows, first), imm(group));
   const column = values.divide(local, size);
   const row = values.memo(`${local.name}%${size.name}`, "v", (d) => {
     ctx.prologue.emit(null, "rem.u32", d, local, size);

@@ -1,5 +1,5 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
-import type { Stmt } from "@tilewright/ir";
+import { rangeOf, type Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { lowerCombine } from "./combine.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
@@ -9,6 +9,7 @@ import { lowerEpilogue } from "./epilogue.ts";
 import { ownedTile } from "./registers.ts";
 import { ringStatements } from "./rings.ts";
 import { lowerRole } from "./roles.ts";
+import { countOf } from "./sizes.ts";
 import { lowerTiles } from "./tiles.ts";
 
 /** Lower a list at `ctx.body`, in program order. */
@@ -73,7 +74,12 @@ function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
 
 function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   const from = ctx.constant(stmt.from, `start of loop %${stmt.var}`);
-  const to = ctx.constant(stmt.to, `end of loop %${stmt.var}`);
+  const end = countOf(ctx, stmt.to);
+  if (typeof end !== "number" && stmt.unroll)
+    throw new CannotLower(`loop %${stmt.var}`, "is unrolled, but only the launch knows its end");
+  const [least, to] = typeof end === "number" ? [end, end] : rangeOf(ctx.fold(stmt.to), ctx.sizes);
+  if (least <= from && typeof end !== "number")
+    throw new CannotLower(`loop %${stmt.var}`, "may have no turn at all in some launch");
   if (stmt.unroll || to - from <= 1) {
     for (let i = from; i < to; i++) {
       ctx.constants.set(stmt.var, i);
@@ -96,6 +102,7 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
     counter,
     from,
     to,
+    end: typeof end === "number" ? null : ctx.fold(stmt.to),
     pre,
     latch,
     running: new Map(),
@@ -108,6 +115,6 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   ctx.loop = null;
   const more = ctx.entry.reg("pred", "p");
   latch.emit(null, "add.u32", counter, counter, imm(1));
-  latch.emit(null, "setp.lt.u32", more, counter, imm(to));
+  latch.emit(null, "setp.lt.u32", more, counter, typeof end === "number" ? imm(end) : end);
   latch.emit(more, "bra", label);
 }

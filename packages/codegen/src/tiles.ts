@@ -1,11 +1,12 @@
 /** Tiles: one a block, or a loop over those that a block gets; and the grid that goes with it. */
-import { eachStmt, type LaunchExpr, type TileProgram } from "@tilewright/ir";
+import { eachStmt, type LaunchExpr, launchExprOf, rangeOf, type TileProgram } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import { clusterPlace, clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { type Coordinate, rasterise } from "./raster.ts";
+import { type Count, countOf } from "./sizes.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
@@ -37,19 +38,35 @@ function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
       "tiles",
       `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusterM} x ${clusterN}`,
     );
+  const [unitsM, unitsN] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
   const raster =
     stmt.raster.kind === "grouped"
       ? { ...stmt.raster, group: Math.max(1, Math.floor(stmt.raster.group / clusterM)) }
       : stmt.raster;
-  const [m, n] = rasterise(ctx, raster, tilesM / clusterM, tilesN / clusterN, index);
+  const [m, n] = rasterise(ctx, raster, unitsM, unitsN, index);
   const within = (at: Coordinate, blocks: number, axis: "m" | "n"): Coordinate => {
     const rank = clusterPlace(ctx, axis);
     if (rank === null) return at;
     return at === null ? rank : ctx.values.sum(ctx.values.scale(at, blocks), rank);
   };
-  ctx.tileVars.set(stmt.vars[0], { reg: within(m, clusterM, "m"), extent: tilesM });
-  ctx.tileVars.set(stmt.vars[1], { reg: within(n, clusterN, "n"), extent: tilesN });
+  ctx.tileVars.set(stmt.vars[0], { reg: within(m, clusterM, "m"), extent: mostTiles(ctx, stmt, 0) });
+  ctx.tileVars.set(stmt.vars[1], { reg: within(n, clusterN, "n"), extent: mostTiles(ctx, stmt, 1) });
   if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
+}
+
+/** Clusters of tiles along an axis. */
+function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
+  const cluster = ctx.program.launch.cluster[axis];
+  const count = stmt.symbolic?.[axis] ?? null;
+  if (count === null) return stmt.extents[axis] / cluster;
+  const tiles = countOf(ctx, count);
+  return typeof tiles === "number" ? tiles / cluster : ctx.values.divide(tiles, cluster);
+}
+
+/** The most tiles along an axis in any launch. */
+function mostTiles(ctx: Context, stmt: Tiles, axis: 0 | 1): number {
+  const count = stmt.symbolic?.[axis] ?? null;
+  return count === null ? stmt.extents[axis] : rangeOf(count, ctx.sizes)[1];
 }
 
 /** Block (or cluster) b takes numbers b, b + blocks, …; there are no more blocks than tiles, so each has one at least. */
@@ -59,6 +76,8 @@ function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
   if (stmt.split !== null) throw new CannotLower("tiles", "blocks that stay do not share tiles");
   const { entry } = ctx;
   const clustered = clusterSize(ctx.program) > 1;
+  if (stmt.symbolic !== undefined)
+    throw new CannotLower("tiles", "blocks that stay do not loop over tiles that only the launch counts");
   const count = (stmt.extents[0] * stmt.extents[1]) / clusterSize(ctx.program);
   const tile = entry.reg("u32", "tile");
   const step = entry.reg("u32", "tile");
@@ -88,18 +107,33 @@ function copies(stmt: Tiles): boolean {
  * rounds as one on every SM would, so that all have the same number of tiles but for the last round.
  */
 export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, LaunchExpr] {
-  const { batch } = program.problem;
-  const problems = batch.kind === "strided" ? batch.count : 1;
+  const { batch, symbolic } = program.problem;
+  const problems = batch.kind !== "strided" ? 1 : symbolic?.batch === undefined ? batch.count : "batch";
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "tiles") continue;
-    const tiles = stmt.extents[0] * stmt.extents[1];
-    if (stmt.visit === null) return [tiles, problems, stmt.split?.extent ?? 1];
+    if (stmt.visit === null) return [tilesOf(stmt), problems, stmt.split?.extent ?? 1];
     const size = clusterSize(program);
-    const clusters = tiles / size;
+    const clusters = (stmt.extents[0] * stmt.extents[1]) / size;
     const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
-    const rounds: LaunchExpr = ["ceilDiv", clusters * Math.max(1, problems), resident];
+    const rounds: LaunchExpr = [
+      "ceilDiv",
+      typeof problems === "number" ? clusters * problems : ["mul", clusters, problems],
+      resident,
+    ];
     const blocks: LaunchExpr = ["ceilDiv", clusters, rounds];
     return [size === 1 ? blocks : ["mul", blocks, size], problems, 1];
   }
   return [1, problems, 1];
+}
+
+/** Output tiles of one problem. */
+export function tilesOf(stmt: Tiles): LaunchExpr {
+  const { extents, symbolic } = stmt;
+  const along = (axis: 0 | 1): LaunchExpr => {
+    const count = symbolic?.[axis] ?? null;
+    return count === null ? extents[axis] : launchExprOf(count);
+  };
+  const [rows, columns] = [along(0), along(1)];
+  if (typeof rows === "number" && typeof columns === "number") return rows * columns;
+  return rows === 1 ? columns : columns === 1 ? rows : ["mul", rows, columns];
 }

@@ -95,6 +95,10 @@ export class Values {
     );
   }
 
+  product(a: U32, b: U32): U32 {
+    return this.memo(`${name(a)}*${name(b)}`, "v", (d) => this.code.emit(null, "mul.lo.u32", d, a, b));
+  }
+
   divide(a: U32, divisor: number | U32): U32 {
     if (divisor === 1) return a;
     if (typeof divisor !== "number")
@@ -110,7 +114,11 @@ export class Values {
   }
 
   /** a % divisor, where a < bound: a itself when the bound does not exceed the divisor. */
-  modulo(a: U32, divisor: number, bound: number): U32 {
+  modulo(a: U32, divisor: number | U32, bound: number): U32 {
+    if (typeof divisor !== "number")
+      return this.memo(`${name(a)}%${name(divisor)}`, "v", (d) =>
+        this.code.emit(null, "rem.u32", d, a, divisor),
+      );
     if (bound <= divisor) return a;
     const log = Math.log2(divisor);
     return this.memo(`${name(a)}%${divisor}`, "v", (d) =>

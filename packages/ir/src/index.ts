@@ -46,6 +46,7 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
+export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   TENSOR_ALIGN,
   type TensorCut,
@@ -186,11 +187,30 @@ export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
 export {
+  extentNames,
+  fixedProblem,
+  type LaunchSizes,
+  type LeadingName,
+  leadingNames,
+  problemAt,
+  type SizeName,
+  type SizeRange,
+  type SymbolicSizes,
+  sizeMost,
+  sizeMultiple,
+  sizeNames,
+  sizeValue,
+  strideNames,
+  symbolicSizes,
+} from "./problem/symbolic.ts";
+export {
   parseEpilogue,
   parseProblem,
+  parseSymbolic,
   printEpilogue,
   printOperand,
   printProblem,
+  printSymbolic,
   printStep,
 } from "./problem/text.ts";
 export {

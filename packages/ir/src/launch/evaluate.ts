@@ -4,6 +4,7 @@ import { err, ok } from "../ids.ts";
 import type { Constraint, KernelSpec, LaunchExpr } from "../manifest.ts";
 import { didYouMean } from "../nearest.ts";
 import { packedStride } from "../problem/size.ts";
+import { sizeNames, sizeValue } from "../problem/symbolic.ts";
 import { operandShape, type Problem } from "../problem.ts";
 
 /** Values of the names that expressions may use. */
@@ -11,7 +12,8 @@ export type LaunchEnvironment = Readonly<Record<string, number>>;
 
 /**
  * The names of a launch: sizes, leading dimensions and batch strides of the problem (elements), `numSms` of the device, and `alpha`,
- * `beta` (0 where the problem leaves them to the launch and none is given).
+ * `beta` (0 where the problem leaves them to the launch and none is given). Of a problem whose sizes come with the launch, its own: `problemAt` gives that
+ * of a launch.
  */
 export function launchEnvironment(
   problem: Problem,
@@ -40,6 +42,11 @@ export function launchEnvironment(
     strideB: strides.strideB,
     strideC: strides.strideC,
     strideD: strides.strideD,
+    ...Object.fromEntries(
+      sizeNames(problem).flatMap((name) =>
+        name.startsWith("ldepilogue") ? [[name, sizeValue(problem, name) ?? 0]] : [],
+      ),
+    ),
     numSms: device.numSms,
     alpha: problem.alpha === "runtime" ? (scalars.alpha ?? 0) : problem.alpha,
     beta: problem.beta === "runtime" ? (scalars.beta ?? 0) : problem.beta,

@@ -5,8 +5,11 @@
 import { sizeOf } from "../dtype.ts";
 import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
+import type { LaunchExpr } from "../manifest.ts";
+import { extentNames, leadingNames, type SizeName, sizeMost, sizeMultiple, strideNames } from "../problem/symbolic.ts";
 import type { Problem } from "../problem.ts";
 import { bufferOf } from "../tile/rewrite.ts";
+import { symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 import type { TensorMapRecipe } from "./tensor-map.ts";
 
@@ -95,20 +98,39 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   const { layout } = buffer;
   if (!(global in letters) || layout === null) throw new RangeError(`%${global} is no operand`);
   const name = global as Letter;
+  const { problem } = program;
   const other = cut.contiguous === 0 ? 1 : 0;
   const size = sizeOf(buffer.dtype);
   const [inner, outer] = [buffer.shape[cut.contiguous], buffer.shape[other]];
+  const extent = (axis: 0 | 1): LaunchExpr => symbolicExtent(problem, global, axis) ?? buffer.shape[axis];
+  const leading = symbolicLeading(problem, global);
   // Of a single row the pitch is never used, and may be anything; the driver asks for a multiple of 16 all the same.
-  const pitch =
-    outer === 1
+  const pitch: LaunchExpr =
+    leading !== null
+      ? ["mul", leading, size]
+      : outer === 1 && symbolicExtent(problem, global, other) === null
       ? Math.ceil((inner * size) / TENSOR_ALIGN) * TENSOR_ALIGN
       : (layout.stride[other] ?? 0) * size;
-  const batch = batchStride(program.problem, name);
-  const third = batch === null ? null : batch.count === 1 ? 0 : batch.stride * size;
+  const batch = batchStride(problem, name);
+  const given = (which: SizeName, fixed: LaunchExpr): LaunchExpr =>
+    problem.symbolic?.[which] === undefined ? fixed : which;
+  const stride = strideNames[letters[name]];
+  const third: LaunchExpr | null =
+    batch === null
+      ? null
+      : problem.symbolic?.[stride] !== undefined
+        ? ["mul", stride, size]
+        : batch.count === 1 && problem.symbolic?.batch === undefined
+          ? 0
+          : batch.stride * size;
   return {
     operand: letters[name],
     dtype: buffer.dtype,
-    dims: [inner, outer, ...(batch === null ? [] : [batch.count])],
+    dims: [
+      extent(cut.contiguous),
+      extent(other),
+      ...(batch === null ? [] : [given("batch", batch.count)]),
+    ],
     strides: [pitch, ...(third === null ? [] : [third])],
     box: [...cut.box, ...(batch === null ? [] : [1])],
     elementStrides: [1, 1, ...(batch === null ? [] : [1])],
@@ -127,9 +149,10 @@ export function tensorAccessFault(
   const operand = problem[letters[name]];
   if (operand === null) return null;
   const size = sizeOf(operand.dtype);
-  const rows = name === "B" ? problem.k : problem.m;
-  const cols = name === "A" ? problem.k : problem.n;
-  const across = operand.layout === "row" ? rows : cols;
+  const [rows, cols] = extentNames[letters[name]];
+  const across = sizeMost(problem, operand.layout === "row" ? rows : cols);
+  const ld = sizeMultiple(problem, leadingNames[letters[name]]);
+  const stride = sizeMultiple(problem, strideNames[letters[name]]);
   const batch = batchStride(problem, name);
   const wrong = (bytes: number): boolean => bytes % TENSOR_ALIGN !== 0;
   const up = (bytes: number): number => Math.ceil(bytes / TENSOR_ALIGN) * TENSOR_ALIGN;
@@ -138,15 +161,15 @@ export function tensorAccessFault(
       message: `${name} may begin at any multiple of ${operand.align} bytes; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
       hint: `promise an alignment of ${TENSOR_ALIGN} for ${name.toLowerCase()}`,
     };
-  if (across > 1 && wrong(operand.ld * size))
+  if (across > 1 && wrong(ld * size))
     return {
-      message: `rows of ${name} are ${operand.ld * size} bytes apart; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
-      hint: `a leading dimension of ${up(operand.ld * size) / size}`,
+      message: `rows of ${name} are ${ld * size} bytes apart${problem.symbolic?.[leadingNames[letters[name]]] === undefined ? "" : ", or a multiple of that"}; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
+      hint: `a leading dimension of ${up(ld * size) / size}`,
     };
-  if (batch !== null && batch.count > 1 && wrong(batch.stride * size))
+  if (batch !== null && sizeMost(problem, "batch") > 1 && wrong(stride * size))
     return {
-      message: `the matrices ${name} of the batch are ${batch.stride * size} bytes apart; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
-      hint: `a batch stride of ${up(batch.stride * size) / size}`,
+      message: `the matrices ${name} of the batch are ${stride * size} bytes apart; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
+      hint: `a batch stride of ${up(stride * size) / size}`,
     };
   return null;
 }

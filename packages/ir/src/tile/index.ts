@@ -39,6 +39,18 @@ export {
   v,
 } from "./expr.ts";
 export { entryName, type GemmNestOptions, gemmNest, registerBuffer, tierExtent, tileExtent } from "./gemm.ts";
+export { type Range, rangeOf } from "./ranges.ts";
+export {
+  countOf,
+  extentMultiple,
+  ownProgram,
+  programAt,
+  sizeRanges,
+  sizeVariables,
+  strideMultiple,
+  symbolicExtent,
+  symbolicLeading,
+} from "./sizes.ts";
 export type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
