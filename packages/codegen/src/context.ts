@@ -292,7 +292,12 @@ export class Context {
     const [name] = moving;
     // x + c < e is x < e - c: what moves stays alone on the left.
     const side = asLinear(lhs);
-    if (moving.length > 1 || side === null || !isSizeOnly(this, rhs) || [...side.terms.values()].some((x) => x !== 1))
+    if (
+      moving.length > 1 ||
+      side === null ||
+      !isSizeOnly(this, rhs) ||
+      [...side.terms.values()].some((x) => x !== 1)
+    )
       throw new CannotLower(
         "condition",
         "a condition must compare one loop or tile variable with an expression in sizes of the launch",
@@ -308,7 +313,9 @@ export class Context {
       else code.emitAny(null, `setp.${comparisons[op]}.s32`, [p, at, end]);
       return p;
     };
-    return this.loop !== null && this.loop.var === name ? this.perIteration(key, make) : this.invariant(key, make);
+    return this.loop !== null && this.loop.var === name
+      ? this.perIteration(key, make)
+      : this.invariant(key, make);
   }
 
   /** Register of a tile or loop variable. */

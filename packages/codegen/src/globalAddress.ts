@@ -63,7 +63,10 @@ export function arrayAddress(
     [rowStride, r.constant + row],
     [colStride, c.constant + col],
   ] as const;
-  const bytes = offsets.reduce((sum, [stride, at]) => (typeof stride === "number" ? sum + stride * at : sum), 0);
+  const bytes = offsets.reduce(
+    (sum, [stride, at]) => (typeof stride === "number" ? sum + stride * at : sum),
+    0,
+  );
   const far = Math.trunc(bytes / OFFSET_GRAIN) * OFFSET_GRAIN;
 
   let base = advance(ctx, pointer(ctx, array.name), batchIndex(ctx), array.batchStride);
@@ -210,7 +213,11 @@ export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadC
 
 /** extent - offset, negative where nothing is inside. */
 const below = (ctx: Context, extent: Count, offset: number): Count =>
-  typeof extent === "number" ? extent - offset : offset === 0 ? extent : ctx.values.difference(extent, imm(offset));
+  typeof extent === "number"
+    ? extent - offset
+    : offset === 0
+      ? extent
+      : ctx.values.difference(extent, imm(offset));
 
 const nameOf = (count: Count): string => (typeof count === "number" ? String(count) : count.name);
 const operandOf = (count: Count) => (typeof count === "number" ? imm(count) : count);

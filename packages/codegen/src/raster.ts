@@ -47,8 +47,7 @@ function grouped(
   const inGroup = typeof tilesN === "number" ? group * tilesN : values.scale(tilesN, group);
   const index = values.divide(block, inGroup);
   const first = values.scale(index, group);
-  const before =
-    typeof inGroup === "number" ? values.scale(index, inGroup) : values.product(index, inGroup);
+  const before = typeof inGroup === "number" ? values.scale(index, inGroup) : values.product(index, inGroup);
   const local = values.difference(block, before);
   if (typeof tilesM === "number" && typeof inGroup === "number" && tilesM % group === 0)
     return [values.sum(first, values.modulo(local, group, inGroup)), values.divide(local, group)];

@@ -50,10 +50,10 @@ export function extentOf(ctx: Context, buffer: string, axis: 0 | 1, shape: reado
 /** The value of an expression in sizes: a number where it has none. */
 export function countOf(ctx: Context, e: Expr): Count {
   const folded = simplify(ctx.fold(e));
-  return folded.kind === "const" ? folded.value : valueOf(ctx, folded);
+  return folded.kind === "const" ? folded.value : registerOf(ctx, folded);
 }
 
-function valueOf(ctx: Context, e: Expr): U32 {
+function registerOf(ctx: Context, e: Expr): U32 {
   const { values } = ctx;
   switch (e.kind) {
     case "const":
@@ -64,21 +64,20 @@ function valueOf(ctx: Context, e: Expr): U32 {
       return sizeRegister(ctx, e.name);
     case "add":
       return e.rhs.kind === "const"
-        ? values.sum(valueOf(ctx, e.lhs), imm(e.rhs.value))
-        : values.sum(valueOf(ctx, e.lhs), valueOf(ctx, e.rhs));
+        ? values.sum(registerOf(ctx, e.lhs), imm(e.rhs.value))
+        : values.sum(registerOf(ctx, e.lhs), registerOf(ctx, e.rhs));
     case "sub":
       return values.difference(
-        valueOf(ctx, e.lhs),
-        e.rhs.kind === "const" ? imm(e.rhs.value) : valueOf(ctx, e.rhs),
+        registerOf(ctx, e.lhs),
+        e.rhs.kind === "const" ? imm(e.rhs.value) : registerOf(ctx, e.rhs),
       );
     case "mul":
-      if (e.factor < 0)
-        return values.difference(imm(0), values.scale(valueOf(ctx, e.lhs), -e.factor));
-      return values.scale(valueOf(ctx, e.lhs), e.factor);
+      if (e.factor < 0) return values.difference(imm(0), values.scale(registerOf(ctx, e.lhs), -e.factor));
+      return values.scale(registerOf(ctx, e.lhs), e.factor);
     case "div":
-      return values.divide(valueOf(ctx, e.lhs), e.divisor);
+      return values.divide(registerOf(ctx, e.lhs), e.divisor);
     case "mod":
-      return values.modulo(valueOf(ctx, e.lhs), e.divisor, Number.POSITIVE_INFINITY);
+      return values.modulo(registerOf(ctx, e.lhs), e.divisor, Number.POSITIVE_INFINITY);
   }
 }
 
@@ -123,18 +122,21 @@ export function batchStrideOf(problem: Problem, which: "a" | "b" | "c" | "d"): S
 }
 
 /** `unit` bytes times the product of sizes, those that are fixed put in. */
-export function productOf(problem: Problem, unit: number, factors: readonly (readonly [SizeName, number])[]): Stride {
+export function productOf(
+  problem: Problem,
+  unit: number,
+  factors: readonly (readonly [SizeName, number])[],
+): Stride {
   const sizes = factors.flatMap(([name]) => (isSymbolic(problem, name) ? [name] : []));
-  const fixed = factors.reduce((bytes, [name, value]) => (isSymbolic(problem, name) ? bytes : bytes * value), unit);
+  const fixed = factors.reduce(
+    (bytes, [name, value]) => (isSymbolic(problem, name) ? bytes : bytes * value),
+    unit,
+  );
   return sizes.length === 0 ? fixed : { unit: fixed, sizes };
 }
 
 /** `times` strides of bytes as a register. */
-export function strideRegister(
-  ctx: Context,
-  stride: Exclude<Stride, number>,
-  times: number,
-): Reg<"u64"> {
+export function strideRegister(ctx: Context, stride: Exclude<Stride, number>, times: number): Reg<"u64"> {
   const { unit, sizes } = stride;
   return ctx.invariant(`${sizes.join("*")}*${unit * times}`, (code) => {
     let product: Reg<"u64"> | null = null;

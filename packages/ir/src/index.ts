@@ -210,8 +210,8 @@ export {
   printEpilogue,
   printOperand,
   printProblem,
-  printSymbolic,
   printStep,
+  printSymbolic,
 } from "./problem/text.ts";
 export {
   type Activation,

@@ -116,7 +116,11 @@ function symbolicConstraints(problem: Problem): readonly Constraint[] {
     const [lines, line] = problem.d.layout === "row" ? ["m", "n"] : ["n", "m"];
     if ([strideNames.d, leadingNames.d, "m", "n", "batch"].some(free) && sizeMost(problem, "batch") > 1)
       // From the first element of a D to its last: the matrices of the batch do not overlap.
-      found.push(["ge", strideNames.d, ["add", ["mul", ["sub", lines ?? "m", 1], leadingNames.d], line ?? "n"]]);
+      found.push([
+        "ge",
+        strideNames.d,
+        ["add", ["mul", ["sub", lines ?? "m", 1], leadingNames.d], line ?? "n"],
+      ]);
   }
   return found;
 }

@@ -6,7 +6,14 @@ import { sizeOf } from "../dtype.ts";
 import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import type { LaunchExpr } from "../manifest.ts";
-import { extentNames, leadingNames, type SizeName, sizeMost, sizeMultiple, strideNames } from "../problem/symbolic.ts";
+import {
+  extentNames,
+  leadingNames,
+  type SizeName,
+  sizeMost,
+  sizeMultiple,
+  strideNames,
+} from "../problem/symbolic.ts";
 import type { Problem } from "../problem.ts";
 import { bufferOf } from "../tile/rewrite.ts";
 import { symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
@@ -109,8 +116,8 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
     leading !== null
       ? ["mul", leading, size]
       : outer === 1 && symbolicExtent(problem, global, other) === null
-      ? Math.ceil((inner * size) / TENSOR_ALIGN) * TENSOR_ALIGN
-      : (layout.stride[other] ?? 0) * size;
+        ? Math.ceil((inner * size) / TENSOR_ALIGN) * TENSOR_ALIGN
+        : (layout.stride[other] ?? 0) * size;
   const batch = batchStride(problem, name);
   const given = (which: SizeName, fixed: LaunchExpr): LaunchExpr =>
     problem.symbolic?.[which] === undefined ? fixed : which;
@@ -126,11 +133,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   return {
     operand: letters[name],
     dtype: buffer.dtype,
-    dims: [
-      extent(cut.contiguous),
-      extent(other),
-      ...(batch === null ? [] : [given("batch", batch.count)]),
-    ],
+    dims: [extent(cut.contiguous), extent(other), ...(batch === null ? [] : [given("batch", batch.count)])],
     strides: [pitch, ...(third === null ? [] : [third])],
     box: [...cut.box, ...(batch === null ? [] : [1])],
     elementStrides: [1, 1, ...(batch === null ? [] : [1])],

@@ -90,14 +90,17 @@ function staysBelow(program: TileProgram, origin: Expr, extent: number, size: st
   const linear = asLinear(origin);
   if (linear === null || [...linear.terms.values()].some((factor) => factor < 0)) return false;
   const multiples = asMultiples(program.problem);
-  const tries = [...linear.terms.keys()].reduce<readonly ReadonlyMap<string, Expr>[]>((all, name) => {
-    const range = scope.ranges.get(name);
-    const bounds = [
-      ...(scope.most.get(name) ?? []),
-      ...(range === undefined || !Number.isSafeInteger(range[1]) ? [] : [add(range[1], 0)]),
-    ].filter((bound) => [...freeVars(bound)].every((each) => multiples.has(each)));
-    return all.flatMap((values) => bounds.map((bound) => new Map(values).set(name, bound)));
-  }, [new Map()]);
+  const tries = [...linear.terms.keys()].reduce<readonly ReadonlyMap<string, Expr>[]>(
+    (all, name) => {
+      const range = scope.ranges.get(name);
+      const bounds = [
+        ...(scope.most.get(name) ?? []),
+        ...(range === undefined || !Number.isSafeInteger(range[1]) ? [] : [add(range[1], 0)]),
+      ].filter((bound) => [...freeVars(bound)].every((each) => multiples.has(each)));
+      return all.flatMap((values) => bounds.map((bound) => new Map(values).set(name, bound)));
+    },
+    [new Map()],
+  );
   return tries.some((values) => {
     const excess = sub(add(substituteExpr(origin, values), extent), v(size));
     const folded = simplify(substituteExpr(excess, multiples));

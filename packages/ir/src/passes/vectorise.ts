@@ -54,7 +54,8 @@ function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
   if (!global) return copy;
   const width = widths(limit, sizeOf(src.dtype)).find(
     (w) =>
-      copy.dst.extent[fastest] % w === 0 && aligned(program, bufferOf(program, global.buffer), global, fastest, w),
+      copy.dst.extent[fastest] % w === 0 &&
+      aligned(program, bufferOf(program, global.buffer), global, fastest, w),
   );
   if (width === undefined) return copy;
   const sharedWide = dst.space !== "shared" || contiguousAxis(program, dst.name) === fastest;
@@ -86,7 +87,9 @@ function widenFragment(program: TileProgram, copy: Copy, limit: number): Copy {
   const width = widths(limit, sizeOf(src.dtype)).find(
     (w) =>
       run % w === 0 &&
-      (src.space === "shared" ? contiguousAxis(program, src.name) === axis : aligned(program, src, copy.src, axis, w)),
+      (src.space === "shared"
+        ? contiguousAxis(program, src.name) === axis
+        : aligned(program, src, copy.src, axis, w)),
   );
   return width === undefined ? copy : { ...copy, vector: [width, width] };
 }

@@ -320,7 +320,13 @@ function checkSymbolic(problem: Problem): Diagnostic[] {
     const { min, max, multiple } = range;
     const least = name.startsWith("stride") ? 0 : 1;
     const whole = [min, max, multiple].every((x) => Number.isInteger(x));
-    if (!whole || min < least || max > maxOfSize(name) || multiple < 1 || Math.floor(max / multiple) * multiple < min) {
+    if (
+      !whole ||
+      min < least ||
+      max > maxOfSize(name) ||
+      multiple < 1 ||
+      Math.floor(max / multiple) * multiple < min
+    ) {
       fault(
         `no multiple of ${multiple} from ${min} to ${max}`,
         `bounds are integers from ${least} to ${maxOfSize(name)}`,

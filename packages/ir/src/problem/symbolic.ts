@@ -207,20 +207,17 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
     const multiple = symbolic[name]?.multiple ?? 1;
     return Math.ceil(least / multiple) * multiple;
   };
-  const operand = (
-    given: Operand,
-    name: LeadingName,
-    names: readonly ["m" | "k", "k" | "n"],
-  ): Operand => ({ ...given, ld: value(name, up(extents[names[contiguous(given)]], name)) });
+  const operand = (given: Operand, name: LeadingName, names: readonly ["m" | "k", "k" | "n"]): Operand => ({
+    ...given,
+    ld: value(name, up(extents[names[contiguous(given)]], name)),
+  });
   const a = operand(problem.a, "lda", extentNames.a);
   const b = operand(problem.b, "ldb", extentNames.b);
   const c = problem.c && operand(problem.c, "ldc", extentNames.c);
   const d = operand(problem.d, "ldd", extentNames.d);
   const epilogue = problem.epilogue.map(
     (step, i): EpilogueStep =>
-      "operand" in step
-        ? { ...step, operand: operand(step.operand, `ldepilogue${i}`, extentNames.d) }
-        : step,
+      "operand" in step ? { ...step, operand: operand(step.operand, `ldepilogue${i}`, extentNames.d) } : step,
   );
   const stride = (name: StrideName, of: Operand | null, rows: number, columns: number): number =>
     value(name, of === null ? 0 : up(packedStride(of, rows, columns), name));

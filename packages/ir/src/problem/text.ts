@@ -189,7 +189,13 @@ const symbolicText = (text: string): Json =>
         const match = /^(\w+)(?::(\d*)\.\.(\d*))?(?:%(\d+))?$/.exec(part);
         if (!match) return [part, {}];
         const [, name = "", min, max, multiple] = match;
-        return [name, record(["min", "max", "multiple"], [min, max, multiple].map((x) => (x ? Number(x) : undefined)))];
+        return [
+          name,
+          record(
+            ["min", "max", "multiple"],
+            [min, max, multiple].map((x) => (x ? Number(x) : undefined)),
+          ),
+        ];
       }),
   );
 

@@ -72,7 +72,8 @@ const dims = {
 
 /** `epilogue0`'s matrix has the leading dimension `ldepilogue0`. */
 const sizeName = z.string().regex(/^(?:[mnk]|ld[abcd]|batch|stride[ABCD]|ldepilogue\d+)$/, {
-  error: (issue) => `${JSON.stringify(issue.input)} is no size: m, n, k, lda, ldb, ldc, ldd, ldepilogueI, batch, strideA to strideD`,
+  error: (issue) =>
+    `${JSON.stringify(issue.input)} is no size: m, n, k, lda, ldb, ldc, ldd, ldepilogueI, batch, strideA to strideD`,
 });
 const range = {
   min: integer(0, "least value"),

@@ -57,9 +57,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   // Of a k that the launch supplies the blocks of a tile take chunks in turn: a first chunk of each would be a product of two variables.
   const turns = splits > 1 && problem.symbolic?.k !== undefined;
   const first = splits > 1 && !turns ? mul(v("st"), chunks * tileK) : lit(0);
-  const chunk = turns
-    ? mul(add(mul(v("kt"), splits), v("st")), tileK)
-    : add(first, mul(v("kt"), tileK));
+  const chunk = turns ? mul(add(mul(v("kt"), splits), v("st")), tileK) : add(first, mul(v("kt"), tileK));
   const outView = (buffer: Buffer): View => ({
     buffer: buffer.name,
     slot: lit(0),

@@ -39,18 +39,6 @@ export {
   v,
 } from "./expr.ts";
 export { entryName, type GemmNestOptions, gemmNest, registerBuffer, tierExtent, tileExtent } from "./gemm.ts";
-export { type Range, rangeOf } from "./ranges.ts";
-export {
-  countOf,
-  extentMultiple,
-  ownProgram,
-  programAt,
-  sizeRanges,
-  sizeVariables,
-  strideMultiple,
-  symbolicExtent,
-  symbolicLeading,
-} from "./sizes.ts";
 export type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
@@ -75,6 +63,7 @@ export {
 export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./parse.ts";
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
+export { type Range, rangeOf } from "./ranges.ts";
 export {
   blockShape,
   bufferOf,
@@ -88,6 +77,17 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export {
+  countOf,
+  extentMultiple,
+  ownProgram,
+  programAt,
+  sizeRanges,
+  sizeVariables,
+  strideMultiple,
+  symbolicExtent,
+  symbolicLeading,
+} from "./sizes.ts";
 export { LANE_STRIDE, MOST_COLUMNS, TENSOR_LANES, type TensorColumns, tensorColumns } from "./tensor.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";

@@ -2,6 +2,8 @@
  * Programs whose sizes come with the launch: `%m`, `%n` and `%k` as variables, and the program of one launch. Shapes and strides of global
  * buffers, and extents of tiles, are those at the problem's own sizes; which of them the launch supplies the problem says.
  */
+
+import { sizeOf } from "../dtype.ts";
 import {
   extentNames,
   fixedProblem,
@@ -12,7 +14,6 @@ import {
   strideNames,
 } from "../problem/symbolic.ts";
 import { operandShape, operandStrides, type Problem } from "../problem.ts";
-import { sizeOf } from "../dtype.ts";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import type { Buffer, Cond, Expr, Stmt, TileProgram, View } from "./types.ts";
 
@@ -223,7 +224,16 @@ export function sampleProblems(program: TileProgram): readonly Problem[] {
   const own = fixedProblem(problem);
   const lists = [...grains(program)].map(([name, divisors]) => {
     const { min, max, multiple } = problem.symbolic?.[name as Extent] ?? { min: 1, max: 1, multiple: 1 };
-    const wanted = [...divisors].flatMap((d) => [d - 1, d, d + 1, 2 * d, 2 * d + 1, 3 * d, 4 * d - 1, 5 * d + 1]);
+    const wanted = [...divisors].flatMap((d) => [
+      d - 1,
+      d,
+      d + 1,
+      2 * d,
+      2 * d + 1,
+      3 * d,
+      4 * d - 1,
+      5 * d + 1,
+    ]);
     const legal = [min, ...wanted].map((x) =>
       Math.max(min, Math.min(max, Math.ceil(Math.max(1, x) / multiple) * multiple)),
     );

@@ -1,10 +1,10 @@
 /** The verifiers in order, and running those that apply to a program's stage. README.md lists what each checks. */
 import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
-import type { Target } from "../../target.ts";
-import { stages, type TileProgram } from "../types.ts";
 import type { Problem } from "../../problem.ts";
+import type { Target } from "../../target.ts";
 import { eachStmt } from "../rewrite.ts";
 import { ownProgram, programAt, sampleProblems, sizeVariables } from "../sizes.ts";
+import { stages, type TileProgram } from "../types.ts";
 import { bounds, slotRange } from "./bounds.ts";
 import { complete } from "./complete.ts";
 import { distributions } from "./distributions.ts";
@@ -68,7 +68,8 @@ export function verifyProgram(
   for (const problem of sampleProblems(program)) {
     const at = programAt(program, problem);
     const found = verifyGroups(groups, at, target, locations && placesAt(program, at, locations));
-    if (found.length > 0) return found.map((fault) => ({ ...fault, message: `${fault.message} ${atText(program, problem)}` }));
+    if (found.length > 0)
+      return found.map((fault) => ({ ...fault, message: `${fault.message} ${atText(program, problem)}` }));
   }
   return [];
 }

@@ -58,7 +58,10 @@ const missing = (at: Fault["at"], what: string, name: string, known: Iterable<st
 
 function* checkSite(subject: Subject, site: Site): Iterable<Fault> {
   const { stmt } = site;
-  const scope = new Set<string>([...sizeVariables(subject.program.problem), ...site.parents.flatMap(boundBy)]);
+  const scope = new Set<string>([
+    ...sizeVariables(subject.program.problem),
+    ...site.parents.flatMap(boundBy),
+  ]);
   for (const name of boundBy(stmt)) {
     if (!wellFormed.test(name))
       yield {
