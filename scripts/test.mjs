@@ -1,4 +1,4 @@
-// npm test: install, then build, type-check, lint, boundaries, package lint and tests through turbo, which replays
+// npm test: install, then build, type-check, lint, unused code, boundaries, package lint and tests through turbo, which replays
 // what has not changed. The last line counts tests and checks together: `N passed, N failed`.
 // Arguments go on to turbo, for instance `npm test -- --force`.
 
@@ -14,7 +14,15 @@ const SUITES = { "//#test:unit": "out/test/unit.json", "//#test:dist": "out/test
 /** Failures that the end of the output repeats; the details of all stand above it. */
 const MOST_FAILURES = 20;
 
-const CHECKS = ["build", "typecheck", "lint:package", "//#typecheck:all", "//#lint", "//#boundaries"];
+const CHECKS = [
+  "build",
+  "typecheck",
+  "lint:package",
+  "//#typecheck:all",
+  "//#lint",
+  "//#lint:unused",
+  "//#boundaries",
+];
 
 /** What a result depends on besides files: turbo takes it into the key of its cache. */
 function testHost() {

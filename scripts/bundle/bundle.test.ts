@@ -125,7 +125,7 @@ describe.skipIf(reason !== null)("the bundle, unpacked", () => {
   });
 
   test("the GPU tests load on its Node, and are skipped without a GPU", () => {
-    for (const name of ["device", "launching", "simt"]) {
+    for (const name of ["device", "launching", "simt", "mma", "wgmma"]) {
       const { status, stdout, stderr } = run(join(home, "bin/node"), [join(home, `lib/gpu/${name}.mjs`)]);
       expect(stderr).toBe("");
       expect(stdout).toMatch(/^0 passed, 0 failed, [1-9]\d* skipped\n$/);

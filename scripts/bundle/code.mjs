@@ -14,6 +14,8 @@ const ENTRIES = {
   "gpu/device": "packages/runtime/test/device.gpu.test.ts",
   "gpu/launching": "packages/runtime/test/launching.gpu.test.ts",
   "gpu/simt": "packages/backend-simt/test/simt.gpu.test.ts",
+  "gpu/mma": "packages/backend-mma/test/mma.gpu.test.ts",
+  "gpu/wgmma": "packages/backend-wgmma/test/wgmma.gpu.test.ts",
 };
 
 /** execa's dependencies are CommonJS: esbuild leaves their `require("fs")` in, which an ES module does not have. */

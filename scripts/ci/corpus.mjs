@@ -14,7 +14,7 @@ export const ARCHS = ["sm_70", "sm_80", "sm_90a", "sm_100a"];
  * what no backend serves on an architecture counts as refused there.
  * @type {Readonly<Record<string, string>>}
  */
-export const CORPUS = {
+const CORPUS = {
   "f32-512": "-m 512 -n 512 -k 512",
   "f32-ragged": "-m 300 -n 200 -k 77",
   "f32-skinny": "-m 8 -n 4096 -k 4096",

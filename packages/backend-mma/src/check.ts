@@ -54,7 +54,7 @@ export function estimateRegisters(s: MmaSchedule, atom: Atom): number {
 }
 
 /** Registers that a thread of the block may have. */
-export function mostRegisters(s: MmaSchedule, target: Target): number {
+function mostRegisters(s: MmaSchedule, target: Target): number {
   const threads = Math.max(32, threadsOf(s));
   return Math.min(
     target.limits.maxRegistersPerThread,

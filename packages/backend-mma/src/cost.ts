@@ -52,7 +52,7 @@ export interface Cost {
 }
 
 /** Cycles of the blocks that run together on one SM. */
-export interface Round {
+interface Round {
   readonly multiply: number;
   /** Reading fragments from shared memory, beside the arithmetic. */
   readonly fragments: number;

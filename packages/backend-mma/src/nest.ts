@@ -51,7 +51,7 @@ export const interleaves = (problem: Problem, s: Pick<MmaSchedule, "interleave" 
 const PAIR = 2;
 
 /** Whether rows of A, or columns of B, are dealt so. */
-export function pairs(
+function pairs(
   problem: Problem,
   s: Pick<MmaSchedule, "matrices" | "warpM" | "warpN">,
   which: "a" | "b",
@@ -107,6 +107,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     threads: s.warpsM * s.warpsN * 32,
     cluster: [1, 1],
     atom: atom.name,
+    combine: s.combine,
     directives: directives(s, atom),
   });
   return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };

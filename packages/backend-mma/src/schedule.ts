@@ -1,8 +1,11 @@
 /** The schedule of a tensor-core kernel: its fields, and what they mean together. */
 import {
+  type CombineWay,
+  combineOf,
   coreFields,
   flagField,
   intField,
+  type Raster,
   rasterOf,
   type Schedule,
   type ScheduleModel,
@@ -82,6 +85,7 @@ export const scheduleModel: ScheduleModel = {
     }),
     withDefault(coreFields.raster, "grouped:8"),
     coreFields.split,
+    coreFields.combine,
     flagField({
       name: "interleave",
       summary:
@@ -123,8 +127,9 @@ export interface MmaSchedule {
   readonly spread: number;
   readonly drain: number;
   readonly walk: string;
-  readonly raster: ReturnType<typeof rasterOf>;
+  readonly raster: Raster;
   readonly split: number;
+  readonly combine: CombineWay;
   readonly interleave: boolean;
   readonly store: number;
   readonly elideGuards: boolean;
@@ -161,6 +166,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     walk: word("walk"),
     raster: rasterOf(schedule.raster),
     split: number("split"),
+    combine: combineOf(schedule.combine),
     interleave: word("interleave") === "on",
     store: number("store"),
     elideGuards: word("guards") === "on",

@@ -265,7 +265,7 @@ function nearestLanes(s: SimtSchedule): string {
 }
 
 /** The divisor of `of` nearest to `to`, the smaller one of two equally near. */
-export function nearestDivisor(of: number, to: number): number {
+function nearestDivisor(of: number, to: number): number {
   const divisors = Array.from({ length: of }, (_, i) => i + 1).filter((d) => of % d === 0);
   return divisors.reduce((best, d) => (Math.abs(d - to) < Math.abs(best - to) ? d : best), 1);
 }

@@ -61,6 +61,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     threads: s.warpsM * s.warpsN * 32,
     cluster: [1, 1],
     atom: "fma",
+    combine: s.combine,
     directives: directives(s),
   });
 }

@@ -1,8 +1,11 @@
 /** The schedule of a SIMT kernel: its fields, and what they mean together. */
 import {
+  type CombineWay,
+  combineOf,
   coreFields,
   flagField,
   intField,
+  type Raster,
   rasterOf,
   type Schedule,
   type ScheduleModel,
@@ -102,6 +105,7 @@ export const scheduleModel: ScheduleModel = {
     }),
     withDefault(coreFields.raster, "grouped:8"),
     coreFields.split,
+    coreFields.combine,
     intField({
       name: "store",
       summary: "most elements that one store of D moves; above 1 the accumulators need consecutive registers",
@@ -139,8 +143,9 @@ export interface SimtSchedule {
   readonly vec: number;
   readonly smem: string;
   readonly walk: string;
-  readonly raster: ReturnType<typeof rasterOf>;
+  readonly raster: Raster;
   readonly split: number;
+  readonly combine: CombineWay;
   readonly store: number;
   readonly elideGuards: boolean;
 }
@@ -180,6 +185,7 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     walk: word("walk"),
     raster: rasterOf(schedule.raster),
     split: number("split"),
+    combine: combineOf(schedule.combine),
     store: number("store"),
     elideGuards: word("guards") === "on",
   };

@@ -7,6 +7,7 @@ import {
   bindTensorLayouts,
   bindTensorTiles,
   type Diagnostic,
+  dtypes,
   elideGuards,
   err,
   fetchTiles,
@@ -18,6 +19,7 @@ import {
   pipelineRing,
   slotSums,
   specialiseEngines,
+  stageEpilogue,
   stageOperands,
   type Target,
   tensorAccessFault,
@@ -57,6 +59,7 @@ export const tcgen05: Backend = {
     slotSums,
     fetchTiles,
     multicastCopies,
+    stageEpilogue,
     bindTensorLayouts,
     vectorise,
     bindTensorTiles,
@@ -112,7 +115,7 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
       `no kind of tcgen05.mma that is served multiplies ${a.dtype} by ${b.dtype} into ${acc}`,
       a.dtype === "f32"
         ? "use --dtype tf32, which rounds the inputs, or the simt backend"
-        : "use f16, bf16, tf32, e4m3 or e5m2 with f32, s8 or u8 with s32",
+        : "use f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2 or e2m1 with f32, s8 or u8 with s32",
     );
   else if (!hasFeature(target, kind.feature))
     refuse(
@@ -121,13 +124,21 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
       `${target.arch} has no kind::${kind.kind}: it needs ${kind.feature}`,
       "use --arch sm_100a, or the mma backend",
     );
-  else if (!kind.eitherMajor && (a.layout !== "row" || b.layout !== "col"))
-    refuse(
-      "TW1836",
-      a.layout === "row" ? "problem.b.layout" : "problem.a.layout",
-      `kind::${kind.kind} is served with K contiguous in A and B`,
-      "use --a-layout row --b-layout col, or the mma backend",
-    );
+  else
+    for (const [name, { dtype, layout }, wanted] of [
+      ["a", a, "row"],
+      ["b", b, "col"],
+    ] as const) {
+      // Elements under 8 bits share bytes along K (PTX ISA, transposition).
+      const narrow = dtypes[dtype].bits < 8;
+      if (layout === wanted || (kind.eitherMajor && !narrow)) continue;
+      refuse(
+        "TW1836",
+        `problem.${name}.layout`,
+        `kind::${kind.kind} takes ${name.toUpperCase()} of ${dtype} with K contiguous only`,
+        `use --${name}-layout ${wanted}${narrow ? "" : ", or the mma backend"}`,
+      );
+    }
   for (const [name, operand] of [
     ["c", c],
     ["d", d],

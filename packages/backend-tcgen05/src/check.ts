@@ -9,6 +9,7 @@ import {
   type Target,
   TENSOR_LANES,
   type TensorKind,
+  tensorAccessFault,
 } from "@tilewright/ir";
 import { tcgen05ShapeFaults } from "@tilewright/ptx";
 import { acceptedKind } from "./nest.ts";
@@ -33,12 +34,31 @@ interface Rule {
   ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
 }
 
-/** Bytes of one stage in each block. */
-export const stageBytes = (s: TensorSchedule, problem: Problem): number =>
-  ((s.tileM + s.tileN) / s.cta) * s.tileK * sizeOf(problem.a.dtype);
+/** Bytes of one stage in each block: elements under 8 bits take a byte each. */
+export const stageBytes = (s: TensorSchedule, { a, b }: Problem): number =>
+  ((s.tileM * sizeOf(a.dtype) + s.tileN * sizeOf(b.dtype)) / s.cta) * s.tileK;
+
+/** Columns of an accumulator that one load takes, and one part of the staging tile has. */
+export const stepColumns = (s: TensorSchedule): number => Math.min(s.load, s.tileN);
+
+/** Bytes of the tile in each block through which D goes; slots that do not go round a tile's parts are not made. */
+export function stagingBytes(s: TensorSchedule, problem: Problem): number {
+  if (s.epi !== "tma") return 0;
+  const parts = s.tileN / stepColumns(s);
+  const slots = Array.from({ length: s.staging }, (_, i) => s.staging - i).find((d) => parts % d === 0) ?? 1;
+  return (s.tileM / s.cta) * stepColumns(s) * sizeOf(problem.d.dtype) * slots;
+}
 
 /** Columns of tensor memory that the accumulators take. */
-export const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
+const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
+
+/** Elements in a row of a tile whose elements under 8 bits are spread over a byte each, and the one swizzle it has (cuTensorMapEncodeTiled). */
+const SPREAD_ROW = 128;
+const SPREAD_SWIZZLE = "128B";
+
+/** Operands whose elements are spread as they are copied. */
+const spreadOperands = ({ a, b }: Problem): readonly string[] =>
+  [a, b].flatMap(({ dtype }) => (dtypes[dtype].bits < 8 ? [dtype] : []));
 
 /** Rows in which swizzles and matrices of descriptors repeat. */
 const PATTERN_ROWS = 8;
@@ -121,11 +141,13 @@ const rules: readonly Rule[] = [
     at: "schedule.stages",
     find({ s, problem, target }) {
       const one = stageBytes(s, problem);
+      const fixed = OVERHEAD_BYTES + stagingBytes(s, problem);
       const most = target.limits.maxSmemPerBlock;
-      if (one * s.stages + OVERHEAD_BYTES <= most) return null;
-      const fits = Math.floor((most - OVERHEAD_BYTES) / one);
+      if (one * s.stages + fixed <= most) return null;
+      const fits = Math.floor((most - fixed) / one);
+      const beside = s.epi === "tma" ? ` and ${stagingBytes(s, problem)} for D` : "";
       return {
-        message: `${s.stages} stages of ${one} bytes; a block of ${target.arch} has ${most} bytes of shared memory`,
+        message: `${s.stages} stages of ${one} bytes${beside}; a block of ${target.arch} has ${most} bytes of shared memory`,
         hint: fits > 0 ? `nearest legal: stages=${fits}` : "use a smaller tile",
       };
     },
@@ -195,6 +217,40 @@ const rules: readonly Rule[] = [
       return {
         message: `cluster ${s.clusterM}x${s.clusterN} cuts a block's part of ${wrong.join(" and ")} into pieces that are no multiples of ${PATTERN_ROWS} rows`,
         hint: "nearest legal: cluster=1x1, or a larger tile",
+      };
+    },
+  },
+  {
+    code: "TW2411",
+    at: "schedule.epi",
+    find({ s, problem }) {
+      if (s.epi !== "tma") return null;
+      const fault = tensorAccessFault(problem, "D");
+      if (fault === null) return null;
+      return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
+    },
+  },
+  {
+    code: "TW2421",
+    at: "schedule.swizzle",
+    find({ s, problem }) {
+      const [dtype] = spreadOperands(problem);
+      if (dtype === undefined || s.swizzle === SPREAD_SWIZZLE) return null;
+      return {
+        message: `swizzle ${s.swizzle}: copies that spread ${dtype} over bytes have ${SPREAD_SWIZZLE}`,
+        hint: `nearest legal: swizzle=${SPREAD_SWIZZLE}`,
+      };
+    },
+  },
+  {
+    code: "TW2422",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const [dtype] = spreadOperands(problem);
+      if (dtype === undefined || (s.tileK > 0 && s.tileK % SPREAD_ROW === 0)) return null;
+      return {
+        message: `tile k ${s.tileK}: copies that spread ${dtype} over bytes take rows of ${SPREAD_ROW} elements`,
+        hint: `nearest legal: tile k ${Math.max(1, Math.round(s.tileK / SPREAD_ROW)) * SPREAD_ROW}`,
       };
     },
   },

@@ -17,6 +17,9 @@ import { readSchedule, type TensorSchedule } from "./schedule.ts";
 /** Bytes of a row of each swizzle in shared memory. */
 const rows: Readonly<Record<string, number>> = { "128B": 128, "64B": 64, "32B": 32, none: 16 };
 
+/** Bytes of a sector of global memory. */
+const SECTOR = 32;
+
 /** The machine that a target's text runs on; kin of one that has a description are taken for it. */
 function machineFor(target: Target): Machine {
   const gpu = gpuFor(target.arch);
@@ -26,7 +29,7 @@ function machineFor(target: Target): Machine {
 }
 
 /** The schedule as the model sees it. */
-export function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
+function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
   const plain = plainKernel("tcgen05", [s.tileM, s.tileN, s.tileK], [s.tileM / s.cta, s.tileN]);
   const stays = s.sched !== "tiles";
   return {
@@ -38,7 +41,8 @@ export function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
     boxBytes: rows[s.swizzle] ?? 128,
     sched: s.sched === "clc" ? "clc" : stays ? "persistent" : "tiles",
     overlap: stays && s.acc > 1,
-    storeBytes: Math.min(32, s.store * sizeOf(problem.d.dtype)),
+    // Bulk stores write whole sectors.
+    storeBytes: s.epi === "tma" ? SECTOR : Math.min(SECTOR, s.store * sizeOf(problem.d.dtype)),
     raster: s.raster,
   };
 }

@@ -9,7 +9,7 @@ const steps: Ladder["steps"] = [
     name: "tiled",
     summary: "one chunk at a time, operands without a swizzle in boxes of 16 bytes a row",
     change:
-      "tile=128x128x64 cta=1 stages=1 swizzle=none acc=1 sched=tiles raster=row load=8 early=off store=2 guards=off",
+      "tile=128x128x64 cta=1 stages=1 swizzle=none acc=1 sched=tiles raster=row load=8 early=off epi=direct store=2 guards=off",
   },
   {
     name: "swizzled",
@@ -30,6 +30,11 @@ const steps: Ladder["steps"] = [
     name: "persistent",
     summary: "blocks stay; two accumulators, each given back after its last load",
     change: "sched=persistent acc=2 early=on",
+  },
+  {
+    name: "bulk stores",
+    summary: "D through swizzled shared memory, by bulk stores that run beside the next tile",
+    change: "epi=tma staging=2",
   },
   { name: "clc", summary: "the launch control says which tile follows", change: "sched=clc ahead=2" },
   { name: "multicast", summary: "two tiles along m share their copies of B", change: "cluster=2x1" },

@@ -69,6 +69,7 @@ function directives(s: TensorSchedule): readonly Directive[] {
     s.sched === "clc" ? { name: "fetch", args: { by: "clc", slots: s.ahead } } : null,
     s.cta === 2 ? { name: "pair", args: { blocks: 2 } } : null,
     s.clusterM * s.clusterN > 1 ? { name: "multicast", args: { operands: "ab" } } : null,
+    s.epi === "tma" ? { name: "epilogue", args: { way: "tma", cols: 0, slots: s.staging } } : null,
     { name: "tensor", args: { swizzle: s.swizzle } },
     { name: "vector", args: { copy: 1, store: s.store } },
     rasterDirective(s.raster),

@@ -3,6 +3,7 @@ import {
   coreFields,
   flagField,
   intField,
+  type Raster,
   rasterOf,
   type Schedule,
   type ScheduleModel,
@@ -74,9 +75,24 @@ export const scheduleModel: ScheduleModel = {
       summary: "the accumulator is given back after its last load; off: when the tile has been stored",
       default: "on",
     }),
+    wordField({
+      name: "epi",
+      summary: "way of D to memory: bulk tensor stores out of shared memory, or stores by the threads",
+      words: ["tma", "direct"],
+      default: "tma",
+      off: "direct",
+    }),
+    intField({
+      name: "staging",
+      summary: "slots of the shared tile that D goes through: with 2 one is filled while the other is stored",
+      default: 2,
+      off: 1,
+      min: 1,
+      max: 4,
+    }),
     intField({
       name: "store",
-      summary: "most elements that one store of D moves",
+      summary: "most elements that one store of a thread moves, to memory or to shared memory",
       default: 8,
       off: 1,
       max: 8,
@@ -102,9 +118,11 @@ export interface TensorSchedule {
   readonly acc: number;
   readonly sched: string;
   readonly ahead: number;
-  readonly raster: ReturnType<typeof rasterOf>;
+  readonly raster: Raster;
   readonly load: number;
   readonly early: boolean;
+  readonly epi: "tma" | "direct";
+  readonly staging: number;
   readonly store: number;
   readonly elideGuards: boolean;
 }
@@ -133,6 +151,8 @@ export function readSchedule(schedule: Schedule): TensorSchedule {
     raster: rasterOf(schedule.raster),
     load: number("load"),
     early: word("early") === "on",
+    epi: word("epi") === "direct" ? "direct" : "tma",
+    staging: number("staging"),
     store: number("store"),
     elideGuards: word("guards") === "on",
   };

@@ -26,7 +26,8 @@ describe("illegal schedules", () => {
     ["tile=256x256x72", "TW2403 nearest legal: tile k 80"],
     ["tile=256x256x64 acc=3", "TW2404 nearest legal: acc=2"],
     ["tile=256x192x64 acc=3", "TW2404 nearest legal: acc=2"],
-    ["tile=256x256x64 stages=8", "TW2405 nearest legal: stages=7"],
+    ["tile=256x256x64 stages=8 epi=direct", "TW2405 nearest legal: stages=7"],
+    ["tile=256x256x64 stages=8", "TW2405 nearest legal: stages=6"],
     ["tile=256x48x64 load=32", "TW2408 nearest legal: load=16"],
     ["tile=256x256x64 cluster=4x2", "TW2409 nearest legal: cluster=2x2"],
     ["tile=128x32x64 cta=1 cluster=8x1 load=16", "TW2410 nearest legal: cluster=1x1, or a larger tile"],
@@ -42,6 +43,20 @@ describe("illegal schedules", () => {
   test("bytes with N contiguous need coarser N", () => {
     const bytes = problem({ dtype: "e4m3", b: { layout: "row" }, m: 512, n: 512, k: 512 });
     expect(found("tile=256x48x128 load=16", bytes)).toEqual(["TW2402 nearest legal: tile n 32"]);
+  });
+
+  test("bulk stores want rows of D at multiples of 16 bytes", () => {
+    const odd = problem({ m: 512, n: 500, k: 512 });
+    expect(found("", odd)).toEqual(["TW2411 nearest legal: epi=direct (or a leading dimension of 504)"]);
+    expect([...tcgen05.schedules(odd, sm100)].every((s) => s.epi === "direct")).toBe(true);
+  });
+
+  test("elements under 8 bits are spread into rows of 128 bytes", () => {
+    const narrow = problem({ dtype: "e2m3", m: 512, n: 512, k: 512 });
+    expect(found("tile=256x64x96 swizzle=64B", narrow)).toEqual([
+      "TW2421 nearest legal: swizzle=128B",
+      "TW2422 nearest legal: tile k 128",
+    ]);
   });
 
   test("launch control hands out the tiles of one problem", () => {
@@ -60,6 +75,9 @@ describe("what is not served", () => {
   test.each([
     [{ dtype: "f32" }, ["TW1832"]],
     [{ dtype: "tf32", b: { layout: "row" } }, ["TW1836"]],
+    [{ dtype: "e2m1", b: { layout: "row" }, k: 128, n: 128 }, ["TW1836"]],
+    [{ dtype: "e3m2", k: 64 }, ["TW1835", "TW1835"]],
+    [{ dtype: "e3m2", k: 128, a: { align: 16 } }, ["TW1835"]],
     [{ k: 65 }, ["TW1835", "TW1835"]],
     [{ epilogue: [{ kind: "reduce", op: "amax", over: "all", dtype: "f16" }] }, ["TW1837"]],
   ] as const)("%j", (request, reasons) => {

@@ -5,7 +5,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { check } from "./support/cases.ts";
 
 const kinds = [
-  ["one slot, nothing else", "tile=128x64x64 cta=1 stages=1 sched=tiles acc=1", { m: 100, n: 70, k: 72 }],
+  [
+    "one slot, nothing else",
+    "tile=128x64x64 cta=1 stages=1 sched=tiles acc=1 epi=direct",
+    { m: 100, n: 70, k: 72 },
+  ],
   ["chunks of two panels", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { m: 100, n: 72, k: 200 }],
   [
     "late release, guards everywhere, narrow loads and stores",
@@ -14,11 +18,16 @@ const kinds = [
   ],
   [
     "persistent, two accumulators",
-    "tile=128x64x64 cta=1 stages=2 sched=persistent acc=2",
+    "tile=128x64x64 cta=1 stages=2 sched=persistent acc=2 epi=direct",
     { m: 520, n: 136, k: 136 },
   ],
   ["launch control", "tile=128x64x64 cta=1 stages=2 sched=clc acc=2", { m: 520, n: 136, k: 136 }],
-  ["pair", "tile=256x64x64 cta=2 stages=2 sched=tiles acc=1", { m: 300, n: 72, k: 136 }],
+  [
+    "persistent, D through four slots",
+    "tile=128x64x64 cta=1 stages=2 sched=persistent acc=1 load=16 staging=4 early=off",
+    { m: 520, n: 72, k: 72 },
+  ],
+  ["pair", "tile=256x64x64 cta=2 stages=2 sched=tiles acc=1 epi=direct", { m: 300, n: 72, k: 136 }],
   ["pair, persistent", "tile=256x64x64 cta=2 stages=3 sched=persistent acc=2", { m: 520, n: 136, k: 136 }],
   ["pair, launch control", "tile=256x64x64 cta=2 stages=3 sched=clc acc=2", { m: 520, n: 136, k: 136 }],
   [
@@ -69,6 +78,23 @@ const dtypes = [
     "e5m2 by e4m3",
     "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1",
     { a: { dtype: "e5m2", layout: "row" }, b: { dtype: "e4m3", layout: "col" }, k: 144 },
+  ],
+  ["e2m1", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "e2m1", k: 256 }],
+  ["e2m3 in a pair", "tile=256x64x128 cta=2 stages=2 sched=persistent acc=2", { dtype: "e2m3", k: 384 }],
+  [
+    "e3m2, B shared",
+    "tile=128x64x128 cta=1 stages=2 cluster=2x1 sched=tiles acc=1",
+    { dtype: "e3m2", m: 300, k: 128 },
+  ],
+  [
+    "e4m3 by e2m1",
+    "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1",
+    { a: { dtype: "e4m3", layout: "row" }, b: { dtype: "e2m1", layout: "col" }, k: 256 },
+  ],
+  [
+    "e3m2 by e5m2 with N contiguous",
+    "tile=256x64x128 cta=2 stages=2 sched=clc acc=2",
+    { a: { dtype: "e3m2", layout: "row" }, b: { dtype: "e5m2", layout: "row" }, n: 80, k: 256 },
   ],
   ["s8", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "s8", k: 144 }],
   ["u8 in a pair", "tile=256x64x128 cta=2 stages=2 sched=clc acc=2", { dtype: "u8", k: 144 }],

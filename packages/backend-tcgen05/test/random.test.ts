@@ -13,6 +13,7 @@ import {
   runPasses,
   type Schedule,
   scheduleCodec,
+  sizeOf,
   type Target,
 } from "@tilewright/ir";
 import { describe, expect, it } from "vitest";
@@ -24,7 +25,7 @@ const targets = ["sm_100a", "sm_103a"].map(targetOf);
 
 /** Sizes of a few tiles with tails, leading dimensions that bulk copies can take, and many K chunks. */
 function problemAt(rng: Random): Problem {
-  const dtype = pick<DType>(rng, ["bf16", "f16", "tf32", "e4m3", "s8"]);
+  const dtype = pick<DType>(rng, ["bf16", "f16", "tf32", "e4m3", "s8", "e2m1", "e3m2"]);
   const size = (most: number): number => 8 * rng.integer(1, most / 8);
   const [m, n, k] = [size(1500), size(1500), 512 * rng.integer(4, 8)];
   // Bulk copies want rows of whole 16 bytes: both layouts of 16-bit types, K-contiguous ones of the others.
@@ -33,8 +34,8 @@ function problemAt(rng: Random): Problem {
     m,
     n,
     k,
-    a: { dtype, layout: both && m % 8 === 0 ? pick(rng, ["row", "col"]) : "row", align: 16 },
-    b: { dtype, layout: both && n % 8 === 0 ? pick(rng, ["row", "col"]) : "col", align: 16 },
+    a: { dtype, layout: both && m % 8 === 0 ? pick(rng, ["row", "col"]) : "row", align: 32 },
+    b: { dtype, layout: both && n % 8 === 0 ? pick(rng, ["row", "col"]) : "col", align: 32 },
     d: { dtype: dtypes[dtype].out, align: 16 },
   };
   const problem = defineProblem(request);
@@ -44,7 +45,7 @@ function problemAt(rng: Random): Problem {
 
 /** A legal schedule: fields at random until none is wrong. */
 function scheduleAt(rng: Random, problem: Problem, target: Target): Schedule | null {
-  const chunk = 128 / (dtypes[problem.a.dtype].bits / 8);
+  const chunk = 128 / sizeOf(problem.a.dtype);
   for (let tries = 0; tries < 200; tries++) {
     const cta = pick(rng, [1, 2]);
     const schedule: Schedule = {
@@ -56,9 +57,11 @@ function scheduleAt(rng: Random, problem: Problem, target: Target): Schedule | n
       acc: rng.integer(1, 2),
       sched: pick(rng, ["tiles", "persistent", "clc"]),
       ahead: rng.integer(1, 3),
-      raster: pick(rng, ["row", "col", "grouped:4"]),
+      raster: pick(rng, ["row", "col", "grouped:4", "snake:2", "hilbert"]),
       load: pick(rng, [1, 8, 16, 32, 64]),
       early: pick(rng, ["on", "off"]),
+      epi: pick(rng, ["tma", "tma", "direct"]),
+      staging: rng.integer(1, 3),
       store: pick(rng, [1, 2, 4, 8]),
       guards: pick(rng, ["on", "off"]),
     };

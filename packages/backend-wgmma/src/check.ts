@@ -311,6 +311,17 @@ const rules: readonly Rule[] = [
         : null,
   },
   {
+    code: "TW2317",
+    at: "schedule.combine",
+    find: ({ s }) =>
+      s.split > 1 && s.combine === "kernel" && s.epi === "tma"
+        ? {
+            message: "the second kernel stores D from registers, and epi=tma passes it through shared memory",
+            hint: "nearest legal: epi=direct, or combine=last",
+          }
+        : null,
+  },
+  {
     code: "TW2315",
     at: "schedule.groups",
     find({ s }) {

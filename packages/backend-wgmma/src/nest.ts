@@ -86,6 +86,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     threads: threadsOf(s),
     cluster: [s.clusterM, s.clusterN],
     atom: atom.name,
+    combine: s.combine,
     directives: directives(s, problem, target),
   });
   return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };

@@ -1,8 +1,11 @@
 /** The schedule of a Hopper kernel: its fields, and what they mean together. */
 import {
+  type CombineWay,
+  combineOf,
   coreFields,
   flagField,
   intField,
+  type Raster,
   rasterOf,
   type Schedule,
   type ScheduleModel,
@@ -56,6 +59,7 @@ export const scheduleModel: ScheduleModel = {
       off: "tiles",
     }),
     coreFields.split,
+    coreFields.combine,
     flagField({
       name: "peel",
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
@@ -97,10 +101,11 @@ export interface WgmmaSchedule {
   readonly clusterM: number;
   readonly clusterN: number;
   readonly multicast: "ab" | "a" | "b" | "off";
-  readonly raster: ReturnType<typeof rasterOf>;
+  readonly raster: Raster;
   readonly persistent: boolean;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
+  readonly combine: CombineWay;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
   readonly store: number;
@@ -133,6 +138,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     raster: rasterOf(String(schedule.raster)),
     persistent: schedule.sched === "persistent",
     split: Number(schedule.split),
+    combine: combineOf(schedule.combine),
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
     store: Number(schedule.store),

@@ -74,7 +74,7 @@ const shown = (value: unknown): string =>
         : `${typeof value} ${String(value)}`;
 
 /** Every reason why a value is no backend, `taken` being the ids that there are. */
-export function checkBackend(value: unknown, at: string, taken: readonly string[]): Checked<Backend> {
+function checkBackend(value: unknown, at: string, taken: readonly string[]): Checked<Backend> {
   const fail = (message: string) => problemWith(codes.badBackend, at, message, { hint });
   if (!isObject(value))
     return err([fail(`${at} has no backend as its default export: that is ${shown(value)}`)]);

@@ -3,6 +3,7 @@
  * The tile has some of the columns; it is filled as often as that takes.
  */
 import {
+  blockShape,
   bufferOf,
   hasFeature,
   lit,
@@ -10,6 +11,7 @@ import {
   type OwnedRegister,
   ownedRegisters,
   sizeOf,
+  type View,
   wholeView,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special, sym, tensorAddr, vec } from "@tilewright/ptx";
@@ -20,7 +22,7 @@ import type { StmtOf } from "./engine.ts";
 import { firstOf } from "./roles.ts";
 import { SMEM, sharedAddress } from "./sharedAddress.ts";
 import { mapAddress, storeCut, storeGroups } from "./tensorMaps.ts";
-import { ownedPosition, type ThreadPosition } from "./threads.ts";
+import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type U32 = Reg<"u32">;
 
@@ -40,22 +42,25 @@ export interface StagedPass {
 const FIRST_BARRIER = 1;
 
 /** The passes of an epilogue through the shared tile `via`. */
-export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, via: string): readonly StagedPass[] {
+export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View): readonly StagedPass[] {
   const { program } = ctx;
+  const via = view.buffer;
   const tile = bufferOf(program, via);
+  const first = ctx.constant(view.slot, `slot of %${via}`);
   const place = ctx.shared.places.get(via);
   if (!place) throw new CannotLower(`%${via}`, "is in no shared memory");
   const own = bufferOf(program, stmt.acc.buffer).own;
   if (own?.cols.some((f) => f.tier === "warp" && f.extent > 1))
     throw new CannotLower(`%${via}`, "warps that share rows cannot pass them through one tile");
-  const [rows, cols] = tile.shape;
+  const [, cols] = tile.shape;
+  const [rows] = blockShape(tile);
   const { warps } = ctx.values.crew;
   const groups = storeGroups(program, stmt, warps);
   const threads = (warps * 32) / groups;
   const cut = storeCut(program, via, groups);
   const each = cut.pieces.slice(0, cut.pieces.length / groups);
-  const [first, second] = [cut.pieces[0], cut.pieces[each.length]];
-  const apart = first && second ? second.offset - first.offset : 0;
+  const [one, next] = [cut.pieces[0], cut.pieces[each.length]];
+  const apart = one && next ? next.offset - one.offset : 0;
   const group = groups === 1 ? null : groupNumber(ctx, threads);
   const barrier = ctx.crewValue("barrier of the group", (code) => {
     const d = ctx.entry.reg("u32", "bar");
@@ -68,15 +73,18 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, via: string
   const base = tileBase(ctx, group, apart);
   const dims = program.problem.batch.kind === "strided" ? 3 : 2;
   const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group`;
+  // A pair's block stores its own half of the tile.
+  const half = own === null ? null : ownedPosition(ctx.values, own, ["cluster"]);
 
   return Array.from({ length: stmt.acc.extent[1] / cols }, (_, pass): StagedPass => {
     const from = pass * cols;
+    const slot = (first + pass) % tile.slots;
     return {
       takes: (elements) => elements.every((e) => e.col >= from && e.col < from + cols),
       address: (position, e) =>
-        sharedAddress(ctx, { ...wholeView(tile), slot: lit(0) }, position, e.row, e.col - from),
+        sharedAddress(ctx, { ...wholeView(tile), slot: lit(slot) }, position, e.row, e.col - from),
       begin() {
-        ctx.emit(storing, "cp.async.bulk.wait_group.read", imm(0));
+        ctx.emit(storing, "cp.async.bulk.wait_group.read", imm(tile.slots - 1));
         meet();
       },
       end() {
@@ -84,12 +92,19 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, via: string
         ctx.emit(null, "fence.proxy.async.shared::cta");
         meet();
         for (const piece of each) {
-          const row = indexValue(ctx, stmt.dst.origin[0], piece.row);
-          const col = indexValue(ctx, stmt.dst.origin[1], from + piece.col);
           const down = group === null ? null : ctx.values.scale(group, rows / groups);
-          const at = coordinatesOf(ctx, cut.contiguous, down === null ? row : shifted(ctx, down, row), col);
-          const map = tensorAddr(mapAddress(ctx, stmt.dst.buffer), ...at);
-          ctx.emitAny(storing, form, map, addr(base, place.offset + piece.offset));
+          const row = moved(ctx, indexValue(ctx, stmt.dst.origin[0], piece.row), [
+            down,
+            half?.row.reg ?? null,
+          ]);
+          const col = moved(ctx, indexValue(ctx, stmt.dst.origin[1], from + piece.col), [
+            half?.col.reg ?? null,
+          ]);
+          const map = tensorAddr(
+            mapAddress(ctx, stmt.dst.buffer),
+            ...coordinatesOf(ctx, cut.contiguous, row, col),
+          );
+          ctx.emitAny(storing, form, map, addr(base, place.offset + slot * place.slotStride + piece.offset));
         }
         ctx.emit(storing, "cp.async.bulk.commit_group");
       },
@@ -112,13 +127,13 @@ const MATRICES = 4;
  * than 16 bits, rows that are not contiguous, another fragment, or a target without it. Lanes give addresses as for ldmatrix.
  */
 export function matrixStores(ctx: Context, stmt: StmtOf<"epilogue">): readonly MatrixStore[] | null {
-  const tile = bufferOf(ctx.program, stmt.via ?? "");
+  const tile = bufferOf(ctx.program, stmt.via?.buffer ?? "");
   const own = bufferOf(ctx.program, stmt.acc.buffer).own;
   if (own === null || sizeOf(tile.dtype) !== 2 || tile.layout?.stride[1] !== 1) return null;
   if (!hasFeature(ctx.target, "stmatrix")) return null;
   const load = matrixLoad(own, 2, 1, MATRICES);
   if (load === null || load.trans || load.count !== MATRICES) return null;
-  const position = ownedPosition(ctx.values, load.address);
+  const position = ownedPosition(ctx.values, load.address, insideBlock);
   return ownedRegisters(load.address).map(
     (at): MatrixStore => ({
       takes: ([first]) => first !== undefined && Math.floor(first.register / (2 * MATRICES)) === at.register,
@@ -139,8 +154,17 @@ function refuse(via: string): never {
   throw new CannotLower(`%${via}`, "groups of threads that store together are powers of two");
 }
 
-const shifted = (ctx: Context, by: U32, row: ReturnType<typeof indexValue>): U32 =>
-  row.kind === "integer" && row.value === 0n ? by : ctx.values.sum(by, row);
+/** An index moved on by what depends on the thread. */
+const moved = (
+  ctx: Context,
+  index: ReturnType<typeof indexValue>,
+  by: readonly (U32 | null)[],
+): ReturnType<typeof indexValue> =>
+  by.reduce(
+    (sum: ReturnType<typeof indexValue>, term) =>
+      term === null ? sum : sum.kind === "integer" && sum.value === 0n ? term : ctx.values.sum(term, sum),
+    index,
+  );
 
 /** Which group of the crew a thread belongs to, the same for the whole warp and known to be. */
 const groupNumber = (ctx: Context, threads: number): U32 =>

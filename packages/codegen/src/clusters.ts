@@ -13,9 +13,35 @@ type U32 = Reg<"u32">;
 export const clusterSize = (program: TileProgram): number =>
   program.launch.cluster[0] * program.launch.cluster[1];
 
+/** Number of this block's cluster along x of the grid. */
+export const clusterNumber = (ctx: Context): U32 =>
+  ctx.crewValue(CLUSTER, (code) => {
+    const d = ctx.entry.reg("u32", "cluster");
+    code.emit(null, "mov.u32", d, special("%clusterid.x"));
+    return d;
+  });
+
+const [CLUSTER, RANK] = ["cluster number", "cluster rank"];
+
+/** For a kernel without clusters whose blocks along x stand for those of one with clusters: their numbers by arithmetic. */
+export function numberClusters(ctx: Context): void {
+  const size = clusterSize(ctx.program);
+  if (size === 1) return;
+  for (const [key, mnemonic] of [
+    [CLUSTER, "div.u32"],
+    [RANK, "rem.u32"],
+  ] as const)
+    ctx.crewValue(key, (code) => {
+      const d = ctx.entry.reg("u32", "cluster");
+      code.emit(null, "mov.u32", d, special("%ctaid.x"));
+      code.emit(null, mnemonic, d, d, imm(size));
+      return d;
+    });
+}
+
 /** This block's rank in its cluster. */
 export const clusterRank = (ctx: Context): U32 =>
-  ctx.crewValue("cluster rank", (code) => {
+  ctx.crewValue(RANK, (code) => {
     const d = ctx.entry.reg("u32", "rank");
     code.emit(null, "mov.u32", d, special("%cluster_ctarank"));
     return d;

@@ -87,7 +87,15 @@ export class Context {
   #invariants = new Map<string, Reg>();
   #invariantNames = new Set<string>();
 
-  constructor(program: TileProgram, target: Target, engine: Engine, entry: EntryBuilder, shared: SharedMap) {
+  /** `crew`: the threads that run the code; those of the block unless given. */
+  constructor(
+    program: TileProgram,
+    target: Target,
+    engine: Engine,
+    entry: EntryBuilder,
+    shared: SharedMap,
+    crew: Crew = { first: 0, warps: program.launch.threads / 32 },
+  ) {
     this.program = program;
     this.target = target;
     this.engine = engine;
@@ -97,7 +105,7 @@ export class Context {
     this.crewPrologue = this.root.nest();
     this.prologue = this.root.nest();
     this.body = this.root.nest();
-    this.values = new Values(entry, this.prologue, { first: 0, warps: program.launch.threads / 32 });
+    this.values = new Values(entry, this.prologue, crew);
   }
 
   /** Emit under the active predicate, joined with another. */

@@ -76,6 +76,11 @@ export interface Engine {
    * its first asynchronous products), or at the epilogue.
    */
   readonly lateTiles?: boolean;
+  /**
+   * The first write of every register is unconditional, in kernels of one tile a block too: ptxas keeps registers that are first written under a predicate
+   * through all that stands before. For engines whose accumulators leave few of them.
+   */
+  readonly wholeDefinitions?: boolean;
   /** Oldest PTX that the program's text needs beside what the target asks. */
   ptxVersion(program: TileProgram): PtxVersion;
   /** How a register tile of a dtype is held. */

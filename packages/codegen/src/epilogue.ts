@@ -15,7 +15,7 @@ import { type Kind, loadElements, roundedWords, storeElements, valueRegister, wi
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { StepChain } from "./steps.ts";
-import { ownedPosition } from "./threads.ts";
+import { insideBlock, ownedPosition } from "./threads.ts";
 import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -38,6 +38,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
   const position = ownedPosition(ctx.values, own);
+  const within = ownedPosition(ctx.values, own, insideBlock);
   const chain = new StepChain(ctx, stmt, position);
   const kind = epilogueKind(ctx.program.problem);
   const passes = stmt.via === null ? null : stagedPasses(ctx, stmt, stmt.via);
@@ -95,7 +96,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
         stored,
         group.length,
         zeros(ctx, stored, group.length),
-        pass.address(position, first),
+        pass.address(within, first),
       );
     if (guard === "outside") return;
     const values = valuesOf(group, first, guard);
@@ -108,7 +109,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
         values,
         globalAddress(ctx, stmt.dst, position, first.row, first.col),
       );
-    else storeElements(ctx, guard, kind, stored, values, pass.address(position, first), "shared");
+    else storeElements(ctx, guard, kind, stored, values, pass.address(within, first), "shared");
   }
 
   /** alpha * acc + beta * C through the steps. */

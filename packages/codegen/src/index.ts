@@ -5,7 +5,7 @@ export { bulkRing, slotAddress, spin } from "./bulkRings.ts";
 export { type StagedPass, stagedPasses } from "./bulkStores.ts";
 export { clusterPlace, clusterRank, clusterSize, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
-export { lowerCombine, type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./combine.ts";
+export { lowerCombine } from "./combine.ts";
 export { CannotLower, Context, type LoopState } from "./context.ts";
 export {
   copyAsync,
@@ -52,6 +52,7 @@ export {
 } from "./globalAddress.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
 export { parameters } from "./params.ts";
+export { type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./parts.ts";
 export { type Coordinate, rasterise } from "./raster.ts";
 export { refuseBatch, refuseSteps, unsupported } from "./refusals.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";

@@ -5,6 +5,7 @@ import {
   err,
   type KernelSpec,
   type LoweredKernel,
+  type Manifest,
   ok,
   type ParamSpec,
   type PtxVersion,
@@ -12,17 +13,18 @@ import {
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
-import { moduleBuilder, type ParamOptions, type PtxModule, printModule } from "@tilewright/ptx";
-import { partialTiles, workspaceBytes } from "./combine.ts";
+import { moduleBuilder, type PtxModule, printModule } from "@tilewright/ptx";
 import { CannotLower, Context } from "./context.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { ptxOfFormats } from "./formats.ts";
-import { memoryDTypes, parameters } from "./params.ts";
+import { declareParameters, memoryDTypes, parameters } from "./params.ts";
+import { type PartialTiles, partialTiles, workspaceBytes } from "./parts.ts";
 import { closeKernel, openKernel } from "./setup.ts";
 import { SMEM } from "./sharedAddress.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
+import { buildSumKernel } from "./sumKernel.ts";
 import { tensorMaps } from "./tensorMaps.ts";
 import { gridOf } from "./tiles.ts";
 
@@ -33,18 +35,18 @@ const SMEM_ALIGN = 1024;
 export interface LoweredModule {
   readonly module: PtxModule;
   readonly kernel: KernelSpec;
+  /** Kernels that are launched behind it, in order. */
+  readonly then: readonly KernelSpec[];
+  /** What the kernels want of their workspace before a launch. */
+  readonly workspaceInit: Manifest["workspace"]["init"];
 }
 
 /** The text and the launch of a bound program, or why the engine cannot express it (hand-edited programs only). */
 export function lowerWith(engine: Engine, program: TileProgram, target: Target): Checked<LoweredKernel> {
   const lowered = lowerToModuleWith(engine, program, target);
   if (!lowered.ok) return lowered;
-  const { module, kernel } = lowered.value;
-  return ok({
-    ptx: printModule(module),
-    kernel,
-    ...(partialTiles(program, engine) ? { workspaceInit: "zeroOnce" } : {}),
-  });
+  const { module, ...launches } = lowered.value;
+  return ok({ ptx: printModule(module), ...launches });
 }
 
 /** As `lowerWith`, with the module as objects. */
@@ -75,7 +77,7 @@ const fault = (at: string, message: string) =>
 function build(engine: Engine, program: TileProgram, target: Target): LoweredModule {
   const { frame } = engine;
   const shared = mapShared(program);
-  const parts = partialTiles(program, engine);
+  const parts = partialTiles(program, engine, target);
   const plain = parameters(program, parts !== null);
   const endOf = (list: readonly ParamSpec[]): number =>
     list.reduce((most, p) => Math.max(most, p.offset + p.size), 0);
@@ -93,14 +95,17 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const least = blocks ?? (budgeted ? 1 : null);
 
   const builder = moduleBuilder({
-    version: [target.minPtx, engine.ptxVersion(program), ptxOfFormats(memoryDTypes(program), target)].reduce(
-      newer,
-    ),
+    version: [
+      target.minPtx,
+      engine.ptxVersion(program),
+      ptxOfFormats(memoryDTypes(program), target),
+      ptxOfParts(parts),
+    ].reduce(newer),
     target: program.arch,
   });
   if (sharedBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
   const entry = builder.entry(program.name, {
-    params: params.map(declared),
+    params: declareParameters(params),
     ...(budgeted ? { reqntid: block } : { maxntid: block }),
     ...(least === null ? {} : { minnctapersm: least }),
     ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
@@ -114,8 +119,12 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
   const launch = launchOf(program, sharedBytes);
+  const then = parts?.by === "kernel" ? [buildSumKernel(engine, program, target, parts, builder)] : [];
   return {
-    module: stays(program) ? withWholeDefinitions(builder.build()) : builder.build(),
+    module:
+      engine.wholeDefinitions === true || stays(program)
+        ? withWholeDefinitions(builder.build())
+        : builder.build(),
     kernel: {
       entry: program.name,
       role: "main",
@@ -123,6 +132,9 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       params,
       workspaceBytes: workspaceBytes(parts),
     },
+    then,
+    // Counters, and tiles that atomics add to, end as they began: at 0.
+    workspaceInit: parts === null || parts.by === "kernel" ? "none" : "zeroOnce",
   };
 }
 
@@ -134,18 +146,9 @@ const stays = (program: TileProgram): boolean =>
   program.buffers.some((b) => b.space === "tensor") ||
   [...eachStmt(program.body)].some((s) => s.kind === "tiles" && s.visit !== null);
 
-/** How a parameter is declared; a tensor map is 128 bytes at a multiple of 64 (PTX ISA, tensor maps). */
-function declared(param: ParamSpec): ParamOptions {
-  const name = `p_${param.name}`;
-  switch (param.kind) {
-    case "pointer":
-      return { name, type: "u64" };
-    case "scalar":
-      return { name, type: param.dtype };
-    case "tensorMap":
-      return { name, type: "b8", length: param.size, align: 64 };
-  }
-}
+/** Additions to several words of memory at once came with PTX ISA 8.1 (red). */
+const ptxOfParts = (parts: PartialTiles | null): PtxVersion =>
+  parts !== null && parts.vector > 1 ? [8, 1] : [1, 0];
 
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;

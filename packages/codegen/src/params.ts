@@ -10,8 +10,9 @@ import {
   symbolicSizes,
   type TileProgram,
 } from "@tilewright/ir";
-import { WORKSPACE } from "./combine.ts";
+import type { ParamOptions } from "@tilewright/ptx";
 import type { StmtOf } from "./engine.ts";
+import { WORKSPACE } from "./parts.ts";
 import { sizeDType } from "./sizes.ts";
 
 /** Pointers in the order A, B, C, D, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. */
@@ -62,6 +63,23 @@ export function parameters(program: TileProgram, hasWorkspace: boolean): readonl
     offset += size;
   }
   return out;
+}
+
+/** Parameters as an entry declares them: `p_a`, `p_alpha`. */
+export const declareParameters = (params: readonly ParamSpec[]): readonly ParamOptions[] =>
+  params.map(declared);
+
+/** How a parameter is declared; a tensor map is 128 bytes at a multiple of 64 (PTX ISA, tensor maps). */
+function declared(param: ParamSpec): ParamOptions {
+  const name = `p_${param.name}`;
+  switch (param.kind) {
+    case "pointer":
+      return { name, type: "u64" };
+    case "scalar":
+      return { name, type: param.dtype };
+    case "tensorMap":
+      return { name, type: "b8", length: param.size, align: 64 };
+  }
 }
 
 /** dtypes that the epilogue reads, stores or casts to. */

@@ -1,5 +1,12 @@
 /** The shared memory map: where each buffer's slots lie. All buffers of a ring share one slot stride, so one offset moves them together. */
-import { type Buffer, footprint, type Ring, sizeOf, swizzlePeriod, type TileProgram } from "@tilewright/ir";
+import {
+  type Buffer,
+  elementBytes,
+  footprint,
+  type Ring,
+  swizzlePeriod,
+  type TileProgram,
+} from "@tilewright/ir";
 
 export interface SharedPlace {
   /** Bytes from the start of the block's dynamic shared memory to slot 0. */
@@ -42,7 +49,7 @@ export function mapShared(program: TileProgram): SharedMap {
     const offsets = group.map((buffer) => {
       inner = roundUp(inner, alignOf(buffer));
       const offset = inner;
-      inner += buffer.layout ? footprint(buffer.layout, sizeOf(buffer.dtype)) : 0;
+      inner += buffer.layout ? footprint(buffer.layout, elementBytes(buffer)) : 0;
       return offset;
     });
     const slotStride = roundUp(inner, align);

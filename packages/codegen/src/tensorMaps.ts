@@ -47,7 +47,7 @@ function cutOf(program: TileProgram, tile: string, parts: number): TensorCut {
 /** Groups of warps that store their rows of an epilogue's tile by themselves: warpgroups where rows go to them in order, else all together. */
 export function storeGroups(program: TileProgram, stmt: StmtOf<"epilogue">, warps: number): number {
   const own = bufferOf(program, stmt.acc.buffer).own;
-  const tile = stmt.via === null ? null : bufferOf(program, stmt.via);
+  const tile = stmt.via === null ? null : bufferOf(program, stmt.via.buffer);
   const groups = warps / WARPGROUP;
   const [outermost] = own?.rows.filter((f) => f.extent > 1) ?? [];
   if (!Number.isInteger(groups) || groups === 1) return 1;
@@ -60,7 +60,7 @@ export function storeGroups(program: TileProgram, stmt: StmtOf<"epilogue">, warp
 }
 
 /** `tma_a`: the map through which bulk copies see an operand. */
-export const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
+const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
 
 /** One map for each matrix that bulk copies read or write, behind the parameters that end at `offset`. */
 export function tensorMaps(program: TileProgram, offset: number): readonly ParamSpec[] {
@@ -70,7 +70,7 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
       if (stmt.kind === "copy" && stmt.transport === "tma")
         found.set(stmt.src.buffer, loadCut(program, stmt));
       if (stmt.kind === "epilogue" && stmt.via !== null)
-        found.set(stmt.dst.buffer, storeCut(program, stmt.via, storeGroups(program, stmt, warps)));
+        found.set(stmt.dst.buffer, storeCut(program, stmt.via.buffer, storeGroups(program, stmt, warps)));
       if ("body" in stmt) visit(stmt.kind === "role" ? stmt.warps : warps, stmt.body);
     }
   };

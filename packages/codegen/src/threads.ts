@@ -28,14 +28,23 @@ const ZERO: ThreadCoord = { key: "0", reg: null, bits: 0 };
 
 const isPowerOfTwo = (n: number): boolean => n > 0 && (n & (n - 1)) === 0;
 
-/** Part of a register tile's coordinates that depends on the thread. */
-export const ownedPosition = (values: Values, own: Ownership): ThreadPosition => ({
-  row: factorCoord(values, own.rows),
-  col: factorCoord(values, own.cols),
+const threadTiers = ["cluster", "warp", "thread"] as const satisfies readonly Tier[];
+
+/** Tiers of a thread's position in its own block's part of a tile. */
+export const insideBlock = ["warp", "thread"] as const satisfies readonly Tier[];
+
+/** Part of a register tile's coordinates that depends on the thread: on all that it is, or on some tiers of it. */
+export const ownedPosition = (
+  values: Values,
+  own: Ownership,
+  of: readonly Tier[] = threadTiers,
+): ThreadPosition => ({
+  row: factorCoord(values, own.rows, of),
+  col: factorCoord(values, own.cols, of),
 });
 
-function factorCoord(values: Values, factors: readonly Factor[]): ThreadCoord {
-  const parts = weighted(factors).filter((f) => f.extent > 1 && isThreadTier(f.tier));
+function factorCoord(values: Values, factors: readonly Factor[], of: readonly Tier[]): ThreadCoord {
+  const parts = weighted(factors).filter((f) => f.extent > 1 && of.includes(f.tier));
   if (parts.length === 0) return ZERO;
   const key = parts.map((f) => `${f.tier}/${f.stride}%${f.extent}*${f.weight}`).join("+");
   const reg = parts.reduce<Reg<"u32"> | null>((sum, f) => {
@@ -53,7 +62,6 @@ function factorCoord(values: Values, factors: readonly Factor[]): ThreadCoord {
   return { key, reg, bits };
 }
 
-const isThreadTier = (tier: Tier): boolean => tier === "cluster" || tier === "warp" || tier === "thread";
 /** Of a cluster's blocks as many as a digit needs: how many there are is not known here. */
 const tierSize = (values: Values, tier: Tier): number =>
   tier === "cluster" ? Number.POSITIVE_INFINITY : tier === "warp" ? values.warps : 32;

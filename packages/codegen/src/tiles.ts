@@ -1,7 +1,7 @@
 /** Tiles: one a block, or a loop over those that a block gets; and the grid that goes with it. */
 import { eachStmt, type LaunchExpr, launchExprOf, rangeOf, type TileProgram } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
-import { clusterPlace, clusterSize } from "./clusters.ts";
+import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -13,7 +13,7 @@ type U32 = Reg<"u32">;
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
   if (stmt.visit === null) {
-    place(ctx, stmt, clusterSize(ctx.program) === 1 ? undefined : clusterNumber(ctx));
+    placeTile(ctx, stmt);
     lowerBody();
     return;
   }
@@ -21,13 +21,9 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lowerBody: () => void): vo
   visitAll(ctx, stmt, lowerBody);
 }
 
-/** Number of this block's cluster along x of the grid. */
-const clusterNumber = (ctx: Context): U32 =>
-  ctx.crewValue("cluster number", (code) => {
-    const d = ctx.entry.reg("u32", "cluster");
-    code.emit(null, "mov.u32", d, special("%clusterid.x"));
-    return d;
-  });
+/** Coordinates of the one tile of a block. */
+export const placeTile = (ctx: Context, stmt: Tiles): void =>
+  place(ctx, stmt, clusterSize(ctx.program) === 1 ? undefined : clusterNumber(ctx));
 
 /** Tile coordinates from the number of a tile, or of a cluster's rectangle of tiles, in the raster. */
 function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
@@ -40,7 +36,7 @@ function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
     );
   const [unitsM, unitsN] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
   const raster =
-    stmt.raster.kind === "grouped"
+    "group" in stmt.raster
       ? { ...stmt.raster, group: Math.max(1, Math.floor(stmt.raster.group / clusterM)) }
       : stmt.raster;
   const [m, n] = rasterise(ctx, raster, unitsM, unitsN, index);

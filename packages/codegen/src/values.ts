@@ -11,6 +11,8 @@ type U32 = Reg<"u32">;
 export interface Crew {
   readonly first: number;
   readonly warps: number;
+  /** `grid`: each warp is a block of its own, numbered along the grid's third axis. Absent: they are warps of one block. */
+  readonly across?: "grid";
 }
 
 export class Values {
@@ -45,6 +47,11 @@ export class Values {
   thread(): U32 {
     return this.memo("tid", "tid", (d) => {
       this.code.emit(null, "mov.u32", d, special("%tid.x"));
+      if (this.crew.across === "grid") {
+        const block = this.entry.reg("u32", "warp");
+        this.code.emit(null, "mov.u32", block, special("%ctaid.z"));
+        this.code.emit(null, "mad.lo.u32", d, block, imm(32), d);
+      }
       if (this.crew.first > 0) this.code.emit(null, "sub.u32", d, d, imm(32 * this.crew.first));
     });
   }
@@ -83,6 +90,20 @@ export class Values {
 
   least(a: U32, b: U32 | IntegerOperand): U32 {
     return this.memo(`min(${name(a)},${name(b)})`, "v", (d) => this.code.emit(null, "min.u32", d, a, b));
+  }
+
+  /** `yes` where a < b, else `no`. */
+  choose(
+    a: U32 | IntegerOperand,
+    b: U32 | IntegerOperand,
+    yes: U32 | IntegerOperand,
+    no: U32 | IntegerOperand,
+  ): U32 {
+    return this.memo(`${name(a)}<${name(b)}?${name(yes)}:${name(no)}`, "v", (d) => {
+      const less = this.entry.reg("pred", "p");
+      this.code.emit(null, "setp.lt.u32", less, a, b);
+      this.code.emit(null, "selp.b32", d, yes, no, less);
+    });
   }
 
   scale(a: U32, factor: number): U32 {

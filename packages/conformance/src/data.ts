@@ -55,7 +55,7 @@ const SCALE = { integers: 2, special: 2, normal: 0.75 } as const;
 const POISON = 0xff;
 
 /** Which elements of a buffer belong to its matrices. `stride`: elements between the matrices of a batch. */
-export function elementMask(
+function elementMask(
   operand: Operand,
   [rows, columns]: readonly [number, number],
   { count, stride, length }: { readonly count: number; readonly stride: number; readonly length: number },
@@ -99,12 +99,16 @@ export function stepMask(problem: Problem, operand: Operand, length: number): Ui
   });
 }
 
-/** Poison what no matrix covers. */
-function poisonGaps(data: OperandData, mask: Uint8Array): OperandData {
+/** Poison what no matrix covers; of elements that share bytes, those bits. */
+function poisonGaps(dtype: DType, data: OperandData, mask: Uint8Array): OperandData {
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  const size = data.BYTES_PER_ELEMENT;
+  const { bits } = dtypes[dtype];
   mask.forEach((used, i) => {
-    if (used === 0) bytes.fill(POISON, i * size, (i + 1) * size);
+    if (used !== 0) return;
+    if (bits >= 8) bytes.fill(POISON, (i * bits) / 8, ((i + 1) * bits) / 8);
+    else
+      for (let at = i * bits; at < (i + 1) * bits; at++)
+        bytes[at >> 3] = (bytes[at >> 3] ?? 0) | (1 << (at & 7));
   });
   return data;
 }
@@ -145,7 +149,7 @@ export function caseData(
     const mask = operandMask(problem, which);
     const data = random(dtype, mask.length, stream);
     if (kind === "special") scatterSpecials(data, dtype, mask, seed * 32 + stream);
-    return poisonGaps(data, mask);
+    return poisonGaps(dtype, data, mask);
   };
   const a = matrix("a", 0);
   const b = matrix("b", 1);
@@ -162,7 +166,7 @@ export function caseData(
     const operand = "operand" in step ? step.operand : null;
     const dtype = operand?.dtype ?? ("dtype" in step ? step.dtype : "f32");
     const data = random(dtype, bytes / sizeOf(dtype), 3 + i);
-    return operand ? poisonGaps(data, stepMask(problem, operand, data.length)) : data;
+    return operand ? poisonGaps(operand.dtype, data, stepMask(problem, operand, data.length)) : data;
   });
   const alpha = problem.alpha === "runtime" ? (scalars.alpha ?? usual.alpha) : problem.alpha;
   const beta = problem.beta === "runtime" ? (scalars.beta ?? usual.beta) : problem.beta;

@@ -281,6 +281,9 @@ export function planFaults(plan: Plan): readonly Fault<Plan>[] {
         change("with the other group", { group: 3 - action.group });
         if (action.reach !== "own" && blocks > 1) change("in its own block only", { reach: "own" });
         break;
+      case "stored":
+        change("but one more", { pending: action.pending + 1 });
+        break;
       case "multiply":
       case "relinquish":
         change("with the other group", { group: 3 - action.group });

@@ -35,6 +35,8 @@ const SENTINEL = 0xff;
 export interface RunOptions {
   readonly order?: NonNullable<LaunchRequest["order"]>;
   readonly seed?: number;
+  /** Architecture whose tensor cores the emulator computes as; the module's target unless given. */
+  readonly arithmetic?: string;
   /** D is C's memory. */
   readonly inPlace?: boolean;
   /** C is not written before the launch: a kernel that reads it is found out (on the emulator by a finding, elsewhere by NaN). */
@@ -49,7 +51,7 @@ export interface Run extends Stored {
 }
 
 /** The value, or an error with every reason: what fails here is a fault of the suite's subject. */
-export function must<T>(result: Checked<T>): T {
+function must<T>(result: Checked<T>): T {
   if (!result.ok) throw new Error(result.error.map(formatDiagnostic).join("\n"));
   return result.value;
 }
@@ -166,7 +168,7 @@ export class Session {
         }
       });
       const { grid, block, cluster, dynamicSmem } = geometry;
-      const { order, seed } = options;
+      const { order, seed, arithmetic } = options;
       const result = must(
         must(this.#module.kernel(kernel.entry)).launch({
           grid,
@@ -177,6 +179,7 @@ export class Session {
           args,
           ...(order === undefined ? {} : { order }),
           ...(seed === undefined ? {} : { seed }),
+          ...(arithmetic === undefined ? {} : { arithmetic }),
         }),
       );
       faults.push(...result.findings.map((finding) => `${finding.rule}: ${finding.message}`));

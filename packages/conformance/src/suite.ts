@@ -1,6 +1,7 @@
 /** The suite as tests. */
 import {
   type Backend,
+  combineWays,
   createRandom,
   type Diagnostic,
   defineProblem,
@@ -158,7 +159,7 @@ function planRow(
     options.randomSchedule === undefined || seed % 3 === 0
       ? ownSchedule(backend, problem, target, random)
       : options.randomSchedule(random, problem, target);
-  const schedule = split === undefined || !("split" in chosen) ? chosen : { ...chosen, split };
+  const schedule = sharing(chosen, split, seed, (made) => backend.check(problem, made, target).length === 0);
   const refused = backend.check(problem, schedule, target);
   if (refused.length > 0) return { refused };
   const { data, scalars, memory } = row;
@@ -173,6 +174,20 @@ function planRow(
       ...(memory ? { memory } : {}),
     },
   };
+}
+
+/** The schedule with so many blocks a tile, whose parts are added in one of the ways that the backend has, and allows with this schedule. */
+function sharing(
+  schedule: Schedule,
+  split: number | undefined,
+  seed: number,
+  legal: (schedule: Schedule) => boolean,
+): Schedule {
+  if (split === undefined || !("split" in schedule)) return schedule;
+  const plain = { ...schedule, split };
+  if (!("combine" in schedule)) return plain;
+  const combined = { ...plain, combine: combineWays[Math.floor(seed / 3) % combineWays.length] ?? "last" };
+  return legal(combined) ? combined : plain;
 }
 
 function firstSchedules(

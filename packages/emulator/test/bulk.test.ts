@@ -26,7 +26,13 @@ ret;
 }
 `;
 
-function launch(body: string, order: Order, cluster: number, box: readonly number[] = [64, 8]) {
+function launch(
+  body: string,
+  order: Order,
+  cluster: number,
+  box: readonly number[] = [64, 8],
+  change: Partial<TensorMapSpec> = {},
+) {
   const device = machine(text(body));
   const data = Uint16Array.from({ length: rows * columns }, (_, k) => k + 1);
   const [input, output] = [device.put(data), device.put(new Uint16Array(rows * columns))];
@@ -42,6 +48,7 @@ function launch(body: string, order: Order, cluster: number, box: readonly numbe
       swizzle: "none",
       l2: "none",
       fill: "zero",
+      ...change,
     };
     return value(device.emulator.encodeTensorMap(spec));
   };
@@ -60,6 +67,53 @@ const wait = "W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%bar], 0; @!%p2 
 const together = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
 const drain = "@%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0;";
 const rulesOf = (report: LaunchReport): string[] => report.findings.map((f) => f.rule);
+
+describe("elements under 8 bits are spread over bytes", () => {
+  const spread = { dims: [128, 8], strides: [128], box: [128, 8], swizzle: "128B" } as const;
+  const load = (words: number, last: string): string => `@%p0 ${expectTx(8 * 32 * words)}
+@%p0 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%sm], [%ma, {%r0, %r0}], [%bar];
+${wait}
+shl.b32 %r1, %t, 5; add.s32 %r2, %sm, %r1; cvt.u64.u32 %d1, %r1; add.s64 %d1, %d1, %out;
+${[0, 16]
+  .flatMap((piece) =>
+    Array.from(
+      { length: words },
+      (_, k) => `ld.shared.b32 %r6, [%r2+${piece + 4 * k}]; st.global.b32 [%d1+${piece + 4 * k}], %r6;`,
+    ),
+  )
+  .join("\n")}
+${last}`;
+
+  test.each([
+    ["b4x16_p64", 2],
+    ["b6x16_p32", 3],
+  ] as const)("%s: of 16 bytes the first hold sixteen elements", (dtype, words) => {
+    for (const order of orders) {
+      const { report, data, out } = launch(load(words, ""), order, 1, [128, 8], { ...spread, dtype });
+      clean(report);
+      // 32 threads of 32 bytes: 8 rows of 8 pieces, those of row r at r XOR their number.
+      const expected = new Uint16Array(512);
+      for (let row = 0; row < 8; row++)
+        for (let piece = 0; piece < 8; piece++)
+          for (let half = 0; half < 2 * words; half++)
+            expected[row * 64 + (piece ^ row) * 8 + half] = data[row * 64 + piece * 2 * words + half] ?? 0;
+      expect([...out.slice(0, 512)]).toEqual([...expected]);
+    }
+  });
+
+  test("nobody may read what lies between, and rows begin at multiples of 128 elements", () => {
+    const gap = launch(load(2, "ld.shared.b32 %r7, [%r2+8];"), "eager", 1, [128, 8], {
+      ...spread,
+      dtype: "b4x16_p64",
+    });
+    expect(new Set(rulesOf(gap.report))).toEqual(new Set(["H006"]));
+    const odd = launch(`mov.b32 %r0, 32; ${load(2, "")}`, "eager", 1, [128, 8], {
+      ...spread,
+      dtype: "b4x16_p64",
+    });
+    expect(rulesOf(odd.report)).toEqual(["H051"]);
+  });
+});
 
 describe("copies between shared windows", () => {
   const move = (

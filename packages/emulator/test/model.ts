@@ -2,7 +2,7 @@
  * Independent models for instruction tests: exact rationals in BigInt, rounded by searching the format's values. Shares no
  * code with the emulator.
  */
-import { kernel, machine, value } from "./support.ts";
+import { kernel, machine } from "./support.ts";
 
 export type Type =
   | "pred"
@@ -67,17 +67,6 @@ export function execute(
   }
   return results;
 }
-
-export const refusal = (text: string): string => {
-  const loaded = machineless(text);
-  return loaded.ok ? "" : loaded.error.map((d) => `${d.code} ${d.message}`).join("\n");
-};
-
-import { createEmulator } from "../src/index.ts";
-
-const machineless = (body: string) => createEmulator().load(kernel(body));
-
-export { value };
 
 // ---------------------------------------------------------------- floating point
 

@@ -21,7 +21,7 @@ export const vector = (name: string, count: number): string =>
   `{${Array.from({ length: count }, (_, k) => `%${name}${k}`).join(",")}}`;
 
 /** Text of kernel `k`; shared memory `s` of 16 KiB for the body, and 256 bytes behind for the frame. */
-export function tensorKernel(kernel: TensorKernel): string {
+function tensorKernel(kernel: TensorKernel): string {
   const { body, columns = 128, group = 1, target = "sm_100a", directives = "" } = kernel;
   const g = `cta_group::${group}`;
   const everyone =

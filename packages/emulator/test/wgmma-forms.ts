@@ -179,7 +179,7 @@ export function placementOf(
   };
 }
 
-export const placements = (f: WgmmaForm): { readonly a: Placement; readonly b: Placement } => ({
+const placements = (f: WgmmaForm): { readonly a: Placement; readonly b: Placement } => ({
   a: placementOf(f.aLayout, 64, f.k, f.steps, elementBits(f.a)),
   b: placementOf(f.bLayout, f.n, f.k, f.steps, elementBits(f.b)),
 });
@@ -321,7 +321,7 @@ export const accumulatorAt = (thread: number, register: number): readonly [row: 
 ];
 
 /** Row and k of the elements of A in register r of a thread: CuTe's ALayout_64x{16,8,32}. */
-export function operandAt(bits: number, thread: number, r: number, part: number): readonly [number, number] {
+function operandAt(bits: number, thread: number, r: number, part: number): readonly [number, number] {
   const row = 16 * (thread >> 5) + ((thread & 31) >> 2) + 8 * (r & 1);
   const t = thread & 3;
   const per = 32 / bits;

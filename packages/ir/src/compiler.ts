@@ -380,6 +380,7 @@ function artifactOf(
   trace: readonly TraceStep[],
 ): Artifact {
   const { backend, target, version, plan } = start;
+  const kernels = [lowered.kernel, ...(lowered.then ?? [])];
   let manifest: Manifest | null = null;
   return {
     backend: backend.id,
@@ -389,7 +390,7 @@ function artifactOf(
     trace,
     program,
     ptx: lowered.ptx,
-    kernels: [lowered.kernel],
+    kernels,
     get manifest() {
       manifest ??= makeManifest({
         backend: backend.id,
@@ -399,7 +400,7 @@ function artifactOf(
         start: start.program,
         schedule: plan,
         ptx: lowered.ptx,
-        kernels: [lowered.kernel],
+        kernels,
         workspaceInit: lowered.workspaceInit ?? "zeroEach",
       });
       return manifest;

@@ -11,7 +11,10 @@ interface DTypeRow {
   readonly out: "f32" | "f16" | "bf16" | "f64" | "s32";
 }
 
-/** tf32 is fp32 in memory, rounded to 10 mantissa bits on use; the mx* and nvf4 types carry a block scale beside the data. */
+/**
+ * tf32 is fp32 in memory, rounded to 10 mantissa bits on use. Elements of 4 and 6 bits lie packed, the first in the lowest bits. The mx* and nvf4
+ * types carry a block scale beside the data (`numerics/scaled.ts`): mxf8 is e4m3, mxf4 and nvf4 are e2m1.
+ */
 export const dtypes = {
   f32: { bits: 32, kind: "float", acc: "f32", out: "f32" },
   f16: { bits: 16, kind: "float", acc: "f32", out: "f16" },
@@ -23,10 +26,27 @@ export const dtypes = {
   s32: { bits: 32, kind: "int", acc: "s32", out: "s32" },
   e4m3: { bits: 8, kind: "float", acc: "f32", out: "bf16" },
   e5m2: { bits: 8, kind: "float", acc: "f32", out: "bf16" },
+  e2m3: { bits: 6, kind: "float", acc: "f32", out: "bf16" },
+  e3m2: { bits: 6, kind: "float", acc: "f32", out: "bf16" },
+  e2m1: { bits: 4, kind: "float", acc: "f32", out: "bf16" },
   mxf8: { bits: 8, kind: "scaled", acc: "f32", out: "bf16" },
+  mxf8e5m2: { bits: 8, kind: "scaled", acc: "f32", out: "bf16" },
+  mxf6e2m3: { bits: 6, kind: "scaled", acc: "f32", out: "bf16" },
+  mxf6e3m2: { bits: 6, kind: "scaled", acc: "f32", out: "bf16" },
   mxf4: { bits: 4, kind: "scaled", acc: "f32", out: "bf16" },
   nvf4: { bits: 4, kind: "scaled", acc: "f32", out: "bf16" },
 } as const satisfies Record<string, DTypeRow>;
+
+/** Sets of dtypes of which A may have one and B another. */
+export const mixable = [
+  ["e4m3", "e5m2", "e2m3", "e3m2", "e2m1"],
+  ["mxf8", "mxf8e5m2", "mxf6e2m3", "mxf6e3m2", "mxf4"],
+  ["s8", "u8"],
+] as const satisfies readonly (readonly (keyof typeof dtypes)[])[];
+
+/** Whether A of one dtype and B of the other are multiplied by anything. */
+export const mixes = (a: DType, b: DType): boolean =>
+  a === b || mixable.some((set: readonly DType[]) => set.includes(a) && set.includes(b));
 
 export type DType = keyof typeof dtypes;
 

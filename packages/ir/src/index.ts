@@ -33,7 +33,7 @@ export {
   type Verdict,
 } from "./diagnostics.ts";
 
-export { type DType, dtypeNames, dtypes, isDType, sizeOf } from "./dtype.ts";
+export { type DType, dtypeNames, dtypes, isDType, mixable, mixes, sizeOf } from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
@@ -65,6 +65,7 @@ export {
   tensorMapBoxBytes,
   tensorMapElementBytes,
   tensorMapExtent,
+  tensorMapGlobalBytes,
   tensorMapInterleaves,
   tensorMapOf,
   tensorMapPromotions,
@@ -243,7 +244,7 @@ export {
   scheduleCodes,
   scheduleFromRecord,
 } from "./schedule/codec.ts";
-export { coreFields } from "./schedule/core.ts";
+export { combineOf, coreFields } from "./schedule/core.ts";
 export {
   flagField,
   intField,
@@ -301,7 +302,9 @@ export * from "./tile/index.ts";
 export {
   type Axis,
   type Buffer,
+  type CombineWay,
   type Cond,
+  combineWays,
   type Directive,
   type Distribution,
   type Edge,

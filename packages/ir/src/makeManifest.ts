@@ -11,6 +11,7 @@ import { manifestSchemaId } from "./schema/manifest.ts";
 import type { PtxVersion, Target } from "./target.ts";
 import { firstCudaFor } from "./targets/ptxVersions.ts";
 import { printProgram } from "./tile/print.ts";
+import { eachStmt } from "./tile/rewrite.ts";
 import type { TileProgram } from "./tile/types.ts";
 import { featuresOf } from "./tile/verify/features.ts";
 
@@ -66,7 +67,7 @@ export function makeManifest(parts: ManifestParts): Manifest {
       acc: problem.acc,
       rounding: "rn",
       relativeBound: relativeBound(problem),
-      deterministic: !addsInAnyOrder(problem),
+      deterministic: !addsInAnyOrder(program),
     },
     resources: null,
   };
@@ -83,9 +84,13 @@ function versionOf(ptx: string): PtxVersion | null {
   return major === undefined || minor === undefined ? null : [Number(major), Number(minor)];
 }
 
-/** Sums of floats over blocks depend on who comes first; integers, and maxima, do not. */
-const addsInAnyOrder = ({ epilogue }: Problem): boolean =>
-  epilogue.some((step) => step.kind === "reduce" && step.op === "sum" && dtypes[step.dtype].kind !== "int");
+/** Sums of floats over blocks depend on who comes first, be they results of the epilogue or parts of a tile; integers, and maxima, do not. */
+const addsInAnyOrder = ({ problem, body }: TileProgram): boolean =>
+  problem.epilogue.some(
+    (step) => step.kind === "reduce" && step.op === "sum" && dtypes[step.dtype].kind !== "int",
+  ) ||
+  (dtypes[problem.acc].kind !== "int" &&
+    [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && stmt.by === "atomics"));
 
 /** What must hold of sizes that the launch supplies: their ranges and divisibility, and matrices that their strides hold. */
 function symbolicConstraints(problem: Problem): readonly Constraint[] {

@@ -14,7 +14,7 @@ export type Schedule = Readonly<Record<string, FieldValue>>;
 export interface ScheduleField {
   readonly name: string;
   readonly summary: string;
-  /** How a value is written, for messages and --help: `MxNxK`, `on|off`, `row|col|grouped:G`. */
+  /** How a value is written, for messages and --help: `MxNxK`, `on|off`, `1..64`. */
   readonly syntax: string;
   readonly default: FieldValue;
   /** The value that switches this optimisation off, where the field is one. */

@@ -24,6 +24,7 @@ export const features = [
   "clc",
   "pdl",
   "f32x2",
+  "red.vector",
 ] as const;
 
 export type Feature = (typeof features)[number];

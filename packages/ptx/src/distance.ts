@@ -1,7 +1,7 @@
 /** Edit distance, for "did you mean". */
 
 /** Levenshtein distance of two short words. */
-export function editDistance(a: string, b: string): number {
+function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
     const current = [i];

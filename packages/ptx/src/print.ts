@@ -86,7 +86,7 @@ function printDirective(directive: FunctionDirective): string {
 }
 
 /** A parameter declaration, without a separator. */
-export function printParam(param: ParamDecl): string {
+function printParam(param: ParamDecl): string {
   const words = [`.${param.space}`];
   if (param.pointer === null && param.align !== null) words.push(`.align ${param.align}`);
   words.push(`.${param.type}`);

@@ -34,7 +34,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       spread: pick(random, [1, 1, 2, 3]),
       drain: random.integer(0, 3),
       walk: pick(random, ["snake-rows", "snake-cols", "rows", "cols"]),
-      raster: pick(random, ["row", "col", "grouped:2", "grouped:8"]),
+      raster: pick(random, ["row", "col", "grouped:2", "grouped:8", "snake:2", "hilbert"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),
       interleave: pick(random, ["on", "off"]),
       store: pick(random, [1, 2, 4, 8]),

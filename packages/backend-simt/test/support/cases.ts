@@ -57,7 +57,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       vec: pick(random, [1, 2, 4]),
       smem: pick(random, ["auto", "pad", "swizzle", "plain"]),
       walk: pick(random, ["snake-rows", "snake-cols", "rows", "cols"]),
-      raster: pick(random, ["row", "col", "grouped:2", "grouped:8"]),
+      raster: pick(random, ["row", "col", "grouped:2", "grouped:8", "snake:2", "hilbert"]),
       store: pick(random, [1, 2, 4]),
       guards: pick(random, ["on", "on", "off"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),

@@ -10,7 +10,7 @@ import {
   type StmtOf,
   sharersOf,
 } from "@tilewright/codegen";
-import { type Buffer, blockShape, bufferOf, type Expr, LANE_STRIDE, sizeOf } from "@tilewright/ir";
+import { type Buffer, blockShape, bufferOf, type Expr, elementBytes, LANE_STRIDE } from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";
 import { barrierAt, LEADER_MASK, scratch, sharedAt } from "./barriers.ts";
 import { tensorAddress } from "./multiply.ts";
@@ -50,7 +50,7 @@ export function copyTensor(ctx: Context, copy: Copy): void {
     ),
   );
   const dst =
-    part === null ? slot : plus(ctx, slot, scaledBy(ctx, part, step * cut.box[0] * sizeOf(tile.dtype)));
+    part === null ? slot : plus(ctx, slot, scaledBy(ctx, part, step * cut.box[0] * elementBytes(tile)));
   const batch = batchIndex(ctx);
   const dims = batch === null ? 2 : 3;
   const form = `${part === null ? "" : ".multicast::cluster"}${group === 2 ? ".cta_group::2" : ""}`;

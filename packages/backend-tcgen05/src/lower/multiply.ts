@@ -4,9 +4,9 @@ import {
   type Buffer,
   blockShape,
   bufferOf,
+  elementBytes,
   findTensorKind,
   linearOffset,
-  sizeOf,
   type TensorKind,
   tensorSwizzleName,
 } from "@tilewright/ir";
@@ -95,7 +95,7 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
   if (!place || !layout || !ring) throw new CannotLower(at, "is no shared tile of a ring with a layout");
   const swizzle = tensorSwizzleName(layout.swizzle);
   if (swizzle === null) throw new CannotLower(at, "has a swizzle that matrix descriptors cannot say");
-  const size = sizeOf(buffer.dtype);
+  const size = elementBytes(buffer);
   const kAxis = side === "a" ? 1 : 0;
   const contiguous = layout.stride[kAxis] === 1 && layout.panels?.axis !== 1 - kAxis ? kAxis : 1 - kAxis;
   const major: Major = contiguous === kAxis ? "k" : "mn";
@@ -120,9 +120,9 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
 
 /** The descriptor of K `step`: only the address moves. */
 function shifted(ctx: Context, tile: OperandTile, step: number): Reg<"u64"> {
-  const { layout, dtype } = tile.buffer;
+  const { layout } = tile.buffer;
   const origin = tile.side === "a" ? [0, step] : [step, 0];
-  const bytes = layout ? linearOffset(layout, origin) * sizeOf(dtype) : 0;
+  const bytes = layout ? linearOffset(layout, origin) * elementBytes(tile.buffer) : 0;
   let low = tile.low;
   if (bytes > 0) {
     low = scratch(ctx, "desc");
@@ -182,6 +182,9 @@ const elements: Readonly<Partial<Record<Buffer["dtype"], Tcgen05Element>>> = {
   f32: "tf32",
   e4m3: "e4m3",
   e5m2: "e5m2",
+  e2m3: "e2m3",
+  e3m2: "e3m2",
+  e2m1: "e2m1",
   s8: "s8",
   u8: "u8",
 };

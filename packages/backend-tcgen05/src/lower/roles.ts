@@ -35,12 +35,14 @@ export function lowerRole(ctx: Context, role: Role): void {
     more: null,
     accumulate: null,
   };
-  for (const ring of ctx.program.rings) begin(ctx, own, role, ring);
-  state.role = own;
-  // What the role computes at its beginning stands behind the places, inside it.
-  ctx.restartInvariants();
-  lowerStmts(ctx, role.body);
-  state.role = null;
+  ctx.crewScope({ first: role.first, warps: role.warps }, () => {
+    for (const ring of ctx.program.rings) begin(ctx, own, role, ring);
+    state.role = own;
+    // What the role computes at its beginning stands behind the places, inside it.
+    ctx.restartInvariants();
+    lowerStmts(ctx, role.body);
+    state.role = null;
+  });
   ctx.body.label(end);
   syncWarp(ctx);
   ctx.restartInvariants();

@@ -55,6 +55,7 @@ const engine: Engine = {
   },
   copies: {},
   lateTiles: true,
+  wholeDefinitions: true,
   rings: {
     direct: byThreads,
     // A slot is given back when the products that read it are done.

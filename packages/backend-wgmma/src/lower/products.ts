@@ -21,7 +21,7 @@ import {
   type WarpgroupAtom,
   weighted,
 } from "@tilewright/ir";
-import { f32imm, imm, type Operand, special, sym, vec } from "@tilewright/ptx";
+import { addr, f32imm, imm, type Operand, special, sym, vec } from "@tilewright/ptx";
 import { type OperandTile, operandTile } from "./descriptors.ts";
 
 /** Warps of a warpgroup. */
@@ -35,6 +35,8 @@ interface State {
   readonly fresh: Set<string>;
   /** Whether products have been issued that nobody has waited for. */
   pending: boolean;
+  /** Whether products stood in a loop over chunks. */
+  looped: boolean;
 }
 
 const states = new WeakMap<Context, State>();
@@ -42,7 +44,7 @@ const states = new WeakMap<Context, State>();
 function stateOf(ctx: Context): State {
   const known = states.get(ctx);
   if (known) return known;
-  const made: State = { fresh: new Set(), pending: false };
+  const made: State = { fresh: new Set(), pending: false, looped: false };
   states.set(ctx, made);
   return made;
 }
@@ -71,11 +73,30 @@ export function settle(ctx: Context): void {
 /** Accumulators are read from here on; where no chunk was multiplied they are zeros. */
 export function settleFor(ctx: Context, acc: string): void {
   settle(ctx);
+  useAll(ctx, acc);
   const { fresh } = stateOf(ctx);
   if (!fresh.delete(acc)) return;
   const tile = ownedTile(ctx, acc, 0);
   for (const register of tile.registers)
     ctx.emitAny(null, `mov.${tile.type}`, register, tile.type === "f32" ? f32imm(0) : imm(0));
+}
+
+/**
+ * Accumulators that lie outside of D for all threads are read by nobody. ptxas gives such registers of straight code away while the products still write
+ * them, and waits for them there (C7517, C7519: ptxas 13.0). So they get a reader that never runs.
+ */
+function useAll(ctx: Context, acc: string): void {
+  const { m, n } = ctx.program.problem;
+  const [rows, cols] = bufferOf(ctx.program, acc).shape;
+  if (stateOf(ctx).looped || (m >= rows && n >= cols)) return;
+  const { body, entry } = ctx;
+  const [blocks, never] = [entry.reg("u32", "blocks"), entry.reg("pred", "p")];
+  body.emit(null, "mov.u32", blocks, special("%nctaid.x"));
+  body.emit(null, "setp.eq.u32", never, blocks, imm(0));
+  const tile = ownedTile(ctx, acc, 0);
+  const bits = tile.type === "s32" ? "s32" : tile.type === "f32" ? "f32" : "b32";
+  for (const register of tile.registers)
+    body.emitAny(never, `st.shared.${bits}`, [addr(sym(SMEM)), register]);
 }
 
 export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
@@ -109,6 +130,7 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
       ]);
     }
   body.emit(null, "wgmma.commit_group.sync.aligned");
+  if (ctx.loop !== null) stateOf(ctx).looped = true;
   // The tile's divisions hide behind the products of its first chunk.
   if (ctx.loop === null) ctx.placeLate();
   stateOf(ctx).pending = true;

@@ -9,7 +9,7 @@ import { scheduleModel } from "../../src/schedule.ts";
 export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
   const [least = 8, ...wider] = widthsOf(problem).filter((n) => n <= 2 * problem.n + 16);
   for (;;) {
-    const groups = [pick(random, [1, 1, 2, 2, 3]), pick(random, [1, 1, 1, 1, 2, 3])];
+    const groups = [pick(random, [1, 1, 2, 2, 3]), pick(random, [1, 1, 1, 2, 2, 3])];
     const [groupsM = 1, groupsN = 1] = groups;
     const copy = pick(random, ["tma", "tma", "tma", "direct"]);
     const schedule: Schedule = {
@@ -34,7 +34,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
         [4, 1],
       ]),
       multicast: pick(random, ["ab", "ab", "a", "b", "off"]),
-      raster: pick(random, ["row", "col", "grouped:2", "grouped:16"]),
+      raster: pick(random, ["row", "col", "grouped:2", "grouped:16", "snake:2", "hilbert"]),
       sched: pick(random, ["persistent", "persistent", "tiles"]),
       split: pick(random, [1, 1, 1, 2, 3]),
       peel: pick(random, ["on", "off"]),

@@ -23,7 +23,7 @@ import type { Context } from "../context.ts";
 import { buildRequest, type ProblemArgs } from "../request/request.ts";
 
 /** A step, compiled; or why its schedule is not legal for this problem on this target. */
-export type PlannedStep = LadderStep & {
+type PlannedStep = LadderStep & {
   /** Canonical text. */
   readonly schedule: string;
 } & (

@@ -9,7 +9,7 @@ import {
   type TensorMapSpec,
   type TensorMapSwizzle,
   type TensorMapType,
-  tensorMapElementBytes,
+  tensorMapGlobalBytes,
   tensorMapInterleaves,
   tensorMapPromotions,
   tensorMapSwizzles,
@@ -86,7 +86,7 @@ const fieldOf = (at: string): string => at.replace(/^(tensorMap|spec|map)\./, ""
 
 /** Bytes from the tensor's start to the end of its last element. */
 function bytesOf({ dtype, dims, strides }: TensorMapSpec): number {
-  const row = Math.ceil((dims[0] ?? 0) * tensorMapElementBytes(dtype));
+  const row = Math.ceil((dims[0] ?? 0) * tensorMapGlobalBytes(dtype));
   return strides.reduce((sum, stride, k) => sum + stride * ((dims[k + 1] ?? 1) - 1), row);
 }
 

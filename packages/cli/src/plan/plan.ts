@@ -5,8 +5,10 @@ import {
   byteOffset,
   type Checked,
   type Compiler,
+  clusterUnits,
   type Diagnostic,
   dtypes,
+  eachStmt,
   err,
   evaluateLaunchExpr,
   findTarget,
@@ -23,8 +25,10 @@ import {
   parseSchedule,
   predict,
   printLayout,
+  printRaster,
   type Remark,
   type Roofline,
+  rasterSpan,
   registersPerThread,
   roofline,
   runsOn,
@@ -52,7 +56,7 @@ export const verdicts = (compiler: Compiler, problem: Problem, target: Target): 
     reasons: verdict.ok ? [] : verdict.error,
   }));
 
-export interface SharedTile {
+interface SharedTile {
   readonly name: string;
   readonly dtype: string;
   readonly shape: readonly [number, number];
@@ -63,7 +67,7 @@ export interface SharedTile {
   readonly bytes: number;
 }
 
-export interface BankUse {
+interface BankUse {
   readonly buffer: string;
   readonly access: string;
   /** Bytes a lane moves. */
@@ -98,6 +102,13 @@ export interface Plan {
     readonly waves: number;
     /** Share of the last wave's places that have a block. */
     readonly lastWave: number;
+  };
+  /** The order of the tiles, and what the tiles of a wave share. */
+  readonly raster: {
+    readonly order: string;
+    readonly tiles: readonly [rows: number, cols: number];
+    /** Tile rows and columns that a wave spans, on average over the first waves: each is loaded once from memory, however many tiles share it. */
+    readonly span: readonly [rows: number, cols: number];
   };
   readonly roofline: Roofline;
   /** Time by the model of the machine; null where the GPU has none, or the kernel multiplies in a way that the model does not have. */
@@ -181,6 +192,28 @@ function predictionOf({ program, problem }: Artifact, gpu: Gpu, blocksPerSm: num
   return predict(problem, kernel, machine);
 }
 
+/** Rows and columns of tiles, and how many of them a wave of blocks touches; blocks that share a tile count once. */
+function rasterOf(program: TileProgram, perWave: number): Plan["raster"] {
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "tiles") continue;
+    const { cluster } = program.launch;
+    const [unitsM, unitsN] = clusterUnits(program.launch);
+    // It is clusters that are numbered: each takes a rectangle of tiles.
+    const clusters = Math.floor(perWave / (cluster[0] * cluster[1] * (stmt.split?.extent ?? 1)));
+    const [high, wide] = rasterSpan(
+      stmt.raster,
+      [stmt.extents[0] / unitsM, stmt.extents[1] / unitsN],
+      clusters,
+    );
+    return {
+      order: printRaster(stmt.raster),
+      tiles: stmt.extents,
+      span: [high * unitsM, wide * unitsN],
+    };
+  }
+  return { order: "row", tiles: [1, 1], span: [1, 1] };
+}
+
 /** The plan of a compiled kernel on a GPU. Errors: launch expressions that have no value, which is a bug of a backend. */
 export function planOf(compiler: Compiler, artifact: Artifact, gpu: Gpu): Checked<Plan> {
   const { problem, target, program, kernels, backend } = artifact;
@@ -214,6 +247,7 @@ export function planOf(compiler: Compiler, artifact: Artifact, gpu: Gpu): Checke
     shared: { tiles: sharedTiles(program), bytes: smem, limit: target.limits.maxSmemPerBlock },
     occupancy: fit,
     waves: { blocks, perWave, waves: blocks / perWave, lastWave: rest === 0 ? 1 : rest / perWave },
+    raster: rasterOf(program, perWave),
     roofline: roofline(problem, gpu),
     prediction: predictionOf(artifact, gpu, fit.blocksPerSm),
     banks: bankUses(program),

@@ -29,7 +29,7 @@ const limiterWords = {
   smem: "shared memory",
 } as const;
 
-function renderFit({ occupancy, waves, gpu, registers, block, grid, shared }: Plan): string {
+function renderFit({ occupancy, waves, raster, gpu, registers, block, grid, shared }: Plan): string {
   const threads = block.reduce((product, extent) => product * extent, 1);
   const limits = occupancy.limiters.map((limiter) => limiterWords[limiter]).join(" and ");
   const last = waves.lastWave === 1 ? "the last one full" : `the last one ${percent(waves.lastWave)} full`;
@@ -42,6 +42,10 @@ function renderFit({ occupancy, waves, gpu, registers, block, grid, shared }: Pl
       `${occupancy.blocksPerSm} blocks, ${occupancy.warpsPerSm} warps an SM (${percent(occupancy.fraction)}); limited by ${limits}`,
     ],
     ["waves", `${trim(waves.waves)} on ${gpu.sms} SMs (${waves.perWave} blocks each), ${last}`],
+    [
+      "raster",
+      `${raster.order}: ${raster.tiles.join(" x ")} tiles; a wave spans ${trim(raster.span[0])} tile rows and ${trim(raster.span[1])} tile columns`,
+    ],
   ]);
 }
 

@@ -9,7 +9,7 @@ export const problemFlags = {
   n: number("columns of B and D", { aliases: ["N"], hint: "N", group }),
   k: number("columns of A, rows of B", { aliases: ["K"], hint: "K", group }),
   dtype: text(
-    "element type of A and B: f32 (default), f16, bf16, tf32, f64, s8, u8, e4m3, e5m2, mxf8, mxf4, nvf4",
+    "element type of A and B: f32 (default), f16, bf16, tf32, f64, s8, u8, e4m3, e5m2, e2m3, e3m2, e2m1, mxf8, mxf4, nvf4, …",
     { hint: "DTYPE", group },
   ),
   dDtype: text("element type of D and C (default: the usual one for A's)", { hint: "DTYPE", group }),

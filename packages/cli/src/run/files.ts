@@ -87,20 +87,28 @@ function sizesOf(
     : ok(Object.fromEntries([...said].map(([size, { value }]) => [size, value])));
 }
 
+const narrowFloats = ["e4m3", "e5m2", "e2m3", "e3m2", "e2m1"] as const;
+
 /** dtypes whose values all are values of the key's type as well. */
 const holds: Readonly<Record<DType, readonly DType[]>> = {
-  f64: ["f32", "tf32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "s32"],
-  f32: ["tf32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8"],
+  f64: ["f32", "tf32", "f16", "bf16", ...narrowFloats, "s8", "u8", "s32"],
+  f32: ["tf32", "f16", "bf16", ...narrowFloats, "s8", "u8"],
   // fp32 in memory; that a tensor core drops the low bits is what asking for tf32 means.
-  tf32: ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8"],
-  f16: ["e4m3", "e5m2", "s8", "u8"],
-  bf16: ["e4m3", "e5m2", "s8", "u8"],
+  tf32: ["f32", "f16", "bf16", ...narrowFloats, "s8", "u8"],
+  f16: [...narrowFloats, "s8", "u8"],
+  bf16: [...narrowFloats, "s8", "u8"],
   s32: ["s8", "u8"],
   s8: [],
   u8: [],
-  e4m3: [],
-  e5m2: [],
+  e4m3: ["e2m3", "e2m1"],
+  e5m2: ["e3m2", "e2m1"],
+  e2m3: ["e2m1"],
+  e3m2: ["e2m1"],
+  e2m1: [],
   mxf8: [],
+  mxf8e5m2: [],
+  mxf6e2m3: [],
+  mxf6e3m2: [],
   mxf4: [],
   nvf4: [],
 };

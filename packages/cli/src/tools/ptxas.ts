@@ -43,7 +43,7 @@ export interface Assembled {
 }
 
 /** What the log says of one entry. */
-export interface AssembledKernel {
+interface AssembledKernel {
   readonly entry: string;
   /** 32-bit registers a thread. */
   readonly registers: number;
@@ -54,7 +54,7 @@ export interface AssembledKernel {
 }
 
 /** The entries of a log of `ptxas -v`. */
-export function kernelsOfLog(log: string): readonly AssembledKernel[] {
+function kernelsOfLog(log: string): readonly AssembledKernel[] {
   const number = (text: string, form: RegExp): number => Number(form.exec(text)?.[1] ?? 0);
   return log
     .split(/Compiling entry function /)

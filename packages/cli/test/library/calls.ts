@@ -140,7 +140,7 @@ function bytesOf(param: ParamSpec, env: LaunchEnvironment, pointers: Record<stri
 /** Where the stub's allocations lie. */
 const OWN = 0x7000_0000_0000;
 
-export function pickOf(library: Library, call: Call, gpu: Gpu): Manifest | null {
+function pickOf(library: Library, call: Call, gpu: Gpu): Manifest | null {
   const env = environmentOf(call, gpu);
   const operation = library.operations.find(({ name }) => name === call.operation);
   const number = operation?.dispatch.find((i) => {

@@ -98,7 +98,10 @@ describe.skipIf(!tools.c)("C", () => {
     write("main.c", cProgram(calls));
     // Every warning counts: the header goes into other people's builds.
     const flags = ["-Wall", "-Wextra", "-Werror", "-I", at("mixed")];
-    execFileSync("gcc", ["-std=c99", ...flags, "-o", at("main"), at("main.c"), "-ldl"], { stdio: "pipe" });
+    // With -O2 gcc also looks at lengths of strings.
+    execFileSync("gcc", ["-std=c99", "-O2", ...flags, "-o", at("main"), at("main.c"), "-ldl"], {
+      stdio: "pipe",
+    });
     execFileSync("gcc", ["-std=c++11", "-x", "c++", "-fsyntax-only", ...flags, at("main.c")], {
       stdio: "pipe",
     });
@@ -167,6 +170,16 @@ describe.skipIf(!tools.python)("Python", () => {
   test.each(gpus)("the launches of compute capability $cc", (gpu) =>
     check(run("python3", ["main.py"], gpu, JSON.stringify(calls), { PYTHONDONTWRITEBYTECODE: "1" }), gpu),
   );
+
+  test("launches that are kept ready are those of the first time, in whatever order they come back", () => {
+    const gpu = { cc: [9, 0], sms: 132 } as const;
+    const more = { PYTHONDONTWRITEBYTECODE: "1" };
+    const again = [...calls, ...calls.toReversed(), ...calls.map((call) => ({ ...call, stream: 512 }))];
+    const { lines, journal } = run("python3", ["main.py"], gpu, JSON.stringify(again), more);
+    const wanted = again.map((call) => expectedOf(mixed, call, gpu));
+    expect(lines).toEqual(wanted.map(({ status }) => status));
+    expect(perCall(journal)).toEqual(wanted.flatMap(({ events }) => events));
+  });
 });
 
 describe("JavaScript", () => {

@@ -149,7 +149,7 @@ describe("clients", () => {
     const at = (path: string) => join(folder.path, path);
     const stub = fileURLToPath(new URL("stub-cuda.c", import.meta.url));
     execFileSync("gcc", ["-shared", "-fPIC", "-o", at("libcuda.so.1"), stub]);
-    const flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-I", at("out"), "-o", at("client")];
+    const flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-I", at("out"), "-o", at("client")];
     execFileSync("gcc", [...flags, join(examples, "c/main.c"), "-ldl"], { stdio: "pipe" });
     const env = { ...process.env, LD_LIBRARY_PATH: folder.path, STUB_LOG: at("journal") };
     const { stdout } = spawnSync(at("client"), [at("out")], { env, encoding: "utf8" });

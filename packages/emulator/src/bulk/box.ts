@@ -97,7 +97,7 @@ export function pieces(
   visit: (address: number, bytes: number) => void,
 ): void {
   const rows = rowsOf(map, box);
-  if (map.pitch === map.rowBytes) {
+  if (map.pitch === map.sharedRowBytes) {
     // A swizzle permutes within 128-byte lines; a box that ends within one does not fill it.
     const whole = map.spec.swizzle === "none" ? rows * map.pitch : (rows * map.pitch) & ~127;
     if (whole > 0) visit(base, whole);
@@ -118,6 +118,6 @@ function scattered(
   for (let row = from; row < to; row++) {
     const at = base + row * map.pitch;
     const flip = rowSwizzle(map.spec.swizzle, at) & 0x70;
-    for (let k = 0; k < map.rowBytes; k += 16) visit((at + k) ^ flip, 16);
+    for (let k = 0; k < map.sharedRowBytes; k += 16) visit((at + k) ^ flip, 16);
   }
 }

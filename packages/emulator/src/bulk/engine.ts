@@ -271,7 +271,9 @@ export function loadBox(
     pieces(map, box, base, (at, size) => {
       const to = place.block.sharedBase + at;
       if (op !== null) warp.block.race?.asyncWrite(op, to, size);
-      machine.arena.markInitialised(to, size);
+      // The gaps of padded types hold nothing that may be read (PTX ISA 9.0, 5.5.1.1).
+      if (map.usedBytes === 16) machine.arena.markInitialised(to, size);
+      else for (let k = 0; k < size; k += 16) machine.arena.markInitialised(to + k, map.usedBytes);
     });
     machine.countTraffic("shared", 0, bytes);
     machine.events.post({
@@ -313,6 +315,12 @@ function fillBox(issuer: Issuer, place: SharedPlace, map: MapGeometry, box: Box)
     }
     const flip = rowSwizzle(spec.swizzle, address);
     const target = arena.words;
+    if (map.usedBytes !== 16) {
+      spread(map, words, first, (k, word) => {
+        target[(sharedBase + ((address + 4 * k) ^ flip)) >> 2] = word;
+      });
+      return;
+    }
     if (flip === 0) {
       const start = (sharedBase + address) >> 2;
       if (words === target) target.copyWithin(start, first, first + count);
@@ -322,6 +330,18 @@ function fillBox(issuer: Issuer, place: SharedPlace, map: MapGeometry, box: Box)
     for (let k = 0; k < count; k++)
       target[(sharedBase + ((address + 4 * k) ^ flip)) >> 2] = words[first + k] as number;
   });
+}
+
+/** The words of a packed row as they lie in shared memory: those of sixteen elements at the beginning of every 16 bytes. */
+function spread(
+  { usedBytes, sharedRowBytes }: MapGeometry,
+  words: Int32Array,
+  first: number,
+  put: (word: number, value: number) => void,
+): void {
+  const used = usedBytes >> 2;
+  for (let group = 0; group < sharedRowBytes / 16; group++)
+    for (let k = 0; k < used; k++) put(4 * group + k, words[first + group * used + k] as number);
 }
 
 /** A box from shared memory in a bulk group; elements outside the tensor are left out. */

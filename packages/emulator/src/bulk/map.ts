@@ -23,6 +23,7 @@ import {
   tensorMapBoxBytes,
   tensorMapElementBytes,
   tensorMapExtent,
+  tensorMapGlobalBytes,
   tensorMapInterleaves,
   tensorMapPromotions,
   tensorMapSwizzles,
@@ -78,7 +79,7 @@ export function encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
         kind: "unsupported",
         at: "tensorMap",
         message: missing,
-        hint: "the emulator has maps without interleave, of whole bytes",
+        hint: "the emulator has maps without interleave",
       },
     ]);
   const bytes = new Uint8Array(tensorMapBytes);
@@ -111,21 +112,25 @@ export function encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
 
 const notEmulated = (spec: TensorMapSpec): string | null => {
   if (spec.interleave !== "none") return `interleave ${spec.interleave} is not emulated`;
-  if (tensorMapTypes[spec.dtype].bits < 8) return `tensor maps of ${spec.dtype} are not emulated`;
   return null;
 };
 
 /** A decoded map and what every copy with it needs. */
 export interface MapGeometry {
   readonly spec: TensorMapSpec;
+  /** Bytes of an element in global memory; fractions below 8 bits. */
   readonly elementBytes: number;
   /** Elements that a copy moves along each dimension. */
   readonly extent: readonly number[];
-  /** Bytes of a box row, and bytes from one to the next in shared memory: rows of swizzled boxes lie a span apart (as on an H200). */
+  /** Bytes of a box row in global memory, and in shared memory, where types with gaps take more. */
   readonly rowBytes: number;
+  readonly sharedRowBytes: number;
+  /** Of every 16 bytes in shared memory, how many hold elements; the rest stays as it was. */
+  readonly usedBytes: number;
+  /** Bytes from one row to the next in shared memory: rows of swizzled boxes lie a span apart (as on an H200). */
   readonly pitch: number;
   readonly rows: number;
-  /** Bytes that a barrier counts: rows without what lies between them. */
+  /** Bytes that a barrier counts: rows as in global memory, without what lies between them. */
   readonly boxBytes: number;
   /** The address as the emulator has addresses: arena offset and tag. */
   readonly low: number;
@@ -176,16 +181,19 @@ export function decodeTensorMap(view: DataView, at: number): MapGeometry | strin
 }
 
 /** What copies need of a map that keeps the rules. */
-export function geometryOf(spec: TensorMapSpec): MapGeometry {
+function geometryOf(spec: TensorMapSpec): MapGeometry {
   const extent = tensorMapExtent(spec);
-  const elementBytes = tensorMapElementBytes(spec.dtype);
-  const rowBytes = (extent[0] ?? 1) * elementBytes;
+  const elementBytes = tensorMapGlobalBytes(spec.dtype);
+  const sharedBytes = tensorMapElementBytes(spec.dtype);
+  const sharedRowBytes = (extent[0] ?? 1) * sharedBytes;
   return {
     spec,
     elementBytes,
     extent,
-    rowBytes,
-    pitch: tensorMapSwizzles[spec.swizzle].span ?? rowBytes,
+    rowBytes: (extent[0] ?? 1) * elementBytes,
+    sharedRowBytes,
+    usedBytes: (16 * elementBytes) / sharedBytes,
+    pitch: tensorMapSwizzles[spec.swizzle].span ?? sharedRowBytes,
     rows: extent.slice(1).reduce((n, x) => n * x, 1),
     boxBytes: tensorMapBoxBytes(spec),
     low: Number(spec.address & 0xffffffffn),

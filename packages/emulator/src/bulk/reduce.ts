@@ -136,9 +136,6 @@ const allowed: Readonly<Record<ReduceOp, readonly ReduceType[]>> = {
 /** Whether an operation exists for a type. */
 export const reduces = (op: ReduceOp, type: ReduceType): boolean => allowed[op].includes(type);
 
-/** Bytes of one element. */
-export const reduceBytes = (type: ReduceType): number => accesses[type].bytes;
-
 /** `to[k] = to[k] op from[k]` for `bytes` bytes at the given offsets of two views. */
 export function reduceInto(
   op: ReduceOp,

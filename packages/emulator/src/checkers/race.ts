@@ -10,8 +10,7 @@ import { Clocks } from "./clocks.ts";
 import { type RaceReport, RaceReports } from "./race-reports.ts";
 import { clockShift, Shadow, severalLanes, wholeWord, writeKind } from "./shadow.ts";
 
-export { Carried, Clocks, type EngineTraits } from "./clocks.ts";
-export type { RaceReport } from "./race-reports.ts";
+export { Carried, Clocks } from "./clocks.ts";
 
 /** An operation of an engine, begun by a warp. */
 export interface AsyncOp {

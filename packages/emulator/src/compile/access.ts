@@ -12,7 +12,7 @@ export type Space = "global" | "shared" | "cluster" | "local" | "param" | "const
 export type AccessMode = "read" | "write" | "atomic";
 
 /** Codes of modes in calls from generated code. */
-export const modeCode: Readonly<Record<AccessMode, number>> = { read: 0, write: 1, atomic: 2 };
+const modeCode: Readonly<Record<AccessMode, number>> = { read: 0, write: 1, atomic: 2 };
 
 /** How strong an access is, for the race checker: bits of a code. */
 export const strength = { weak: 0, strong: 1, acquire: 2, release: 4, atomic: 8 } as const;

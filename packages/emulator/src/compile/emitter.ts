@@ -19,7 +19,7 @@ export interface CompileOptions {
 const wide = (register: Register): boolean => register.cls === "i64" || register.cls === "f64";
 
 /** A JavaScript literal of a number; parenthesised when it could join with an operator before it. */
-export function literal(value: number): string {
+function literal(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (value === Number.POSITIVE_INFINITY) return "Infinity";
   if (value === Number.NEGATIVE_INFINITY) return "(-Infinity)";

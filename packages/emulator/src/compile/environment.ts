@@ -52,7 +52,7 @@ export interface Host {
 }
 
 /** Sizes of the scratch arrays. */
-export const threadsPerBlock = 1024;
+const threadsPerBlock = 1024;
 /** Shared accesses of one region that can be sampled at once: a region has at most 256 instructions. */
 const sampledAccesses = 256;
 

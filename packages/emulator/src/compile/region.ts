@@ -11,7 +11,7 @@ import { liveAfterPieces } from "./liveness.ts";
 import { emitVectorRun } from "./vector.ts";
 import { instantiate, type WasmMemory } from "./wasm.ts";
 
-export type RegionFunction = (warp: Warp, mask: number) => void;
+type RegionFunction = (warp: Warp, mask: number) => void;
 
 export interface CompiledRegion {
   readonly run: RegionFunction;

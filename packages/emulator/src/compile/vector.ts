@@ -8,10 +8,10 @@ import type { Instruction, Operand, Register, VectorForm } from "../load/types.t
 import { FunctionCode } from "./wasm.ts";
 
 /** Fewest vector instructions that make a piece of their own: below, the switch between the two costs more than it saves. */
-export const shortestVectorRun = 8;
+const shortestVectorRun = 8;
 
 /** The vector form of an instruction, if it has one and its registers are all of class f32. */
-export function vectorForm(instruction: Instruction): VectorForm | null {
+function vectorForm(instruction: Instruction): VectorForm | null {
   const { operation, guard } = instruction;
   if (operation.kind !== "lane" || guard !== null || operation.vector === undefined) return null;
   const { vector } = operation;

@@ -228,7 +228,7 @@ const section = (id: number, content: number[]): number[] => [id, ...leb(content
 const text = (value: string): number[] => [...leb(value.length), ...[...value].map((c) => c.charCodeAt(0))];
 
 /** A module that imports memory `e.m` and exports its functions as f0, f1, ... */
-export function encodeModule(functions: readonly FunctionCode[]): Uint8Array {
+function encodeModule(functions: readonly FunctionCode[]): Uint8Array {
   const count = functions.length;
   const each = (item: (k: number) => number[]): number[] => functions.flatMap((_, k) => item(k));
   const bytes = [

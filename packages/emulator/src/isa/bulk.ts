@@ -36,7 +36,7 @@ export function directionOf(d: Decoder): Direction {
 }
 
 /** An operand that is an address operand with its base: its words in one lane. */
-export const wideAddress = (
+const wideAddress = (
   { machine, warp, lane }: Issuer,
   operand: Address,
 ): { readonly low: number; readonly high: number } => ({

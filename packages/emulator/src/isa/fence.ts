@@ -9,14 +9,14 @@ import { lanesOf } from "./warp.ts";
  * What fence.proxy.tensormap::generic does is the matter of the engine that reads tensor maps: it keeps a function of this
  * type in its cluster's `engines` under `tensormapFence`. `address` is the map's generic address; null for `.release`.
  */
-export type TensormapFence = (
+type TensormapFence = (
   machine: Machine,
   warp: Warp,
   instruction: Instruction,
   lane: number,
   address: { readonly low: number; readonly high: number } | null,
 ) => void;
-export const tensormapFence = "tensormap-fence";
+const tensormapFence = "tensormap-fence";
 
 const memoryFence: Operation = {
   kind: "warp",

@@ -11,7 +11,7 @@ const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", e
 const vectorLane = (plain: boolean, vector: VectorForm, emit: (e: LaneEmitter) => string): Operation =>
   plain ? { kind: "lane", emit, vector } : { kind: "lane", emit };
 
-export const roundings = ["rn", "rz", "rm", "rp"] as const;
+const roundings = ["rn", "rz", "rm", "rp"] as const;
 
 const isFloat = (d: Decoder, ...types: readonly string[]): boolean =>
   types.some((t) => d.mnemonic.split(".").includes(t));
@@ -23,7 +23,7 @@ export function finish(value: string, ftz: boolean, saturate: boolean): string {
 }
 
 /** An f32 operand, flushed when the instruction has `.ftz`. */
-export const f32Of = (e: LaneEmitter, operand: Operand, ftz: boolean): string =>
+const f32Of = (e: LaneEmitter, operand: Operand, ftz: boolean): string =>
   ftz ? `flush(${e.f32(operand)})` : e.f32(operand);
 
 /**
@@ -103,7 +103,7 @@ function pairs(
 }
 
 /** fma and mad on floating point; `mad` without rounding is the same instruction from sm_20 on. */
-export function fused(d: Decoder): Operation {
+function fused(d: Decoder): Operation {
   const half = packedHalf(d, "fma");
   if (half !== null) return half;
   const rounding = d.option(...roundings) ?? "rn";

@@ -19,13 +19,6 @@ interface Binary {
   ) => readonly [string, string];
 }
 
-function binary(body: Binary, types: readonly (typeof integers)[number][] = integers): Row {
-  return (d) => {
-    const type = d.type(...types);
-    return emitBinary(d, body, type);
-  };
-}
-
 function emitBinary(d: Decoder, body: Binary, type: string): Operation {
   const to = d.def(0, "int");
   const a = d.use(1, "int");
@@ -369,5 +362,3 @@ export const integerTable: Table = {
   dp4a: (d) => dotProduct(d, false),
   dp2a: (d) => dotProduct(d, true),
 };
-
-export { binary };

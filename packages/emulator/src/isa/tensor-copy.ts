@@ -11,6 +11,9 @@ import type { Decoder, Row } from "./row.ts";
 /** Shared memory of a tensor copy starts at multiples of this, whatever the swizzle (an H200 traps otherwise). */
 const sharedAlign = 128;
 
+/** Elements at whose multiples copies with padding begin (PTX ISA 9.0, 9.7.9.27.1.1). */
+const paddedStep = 128;
+
 const ranks = ["1d", "2d", "3d", "4d", "5d"] as const;
 
 interface Shape {
@@ -53,6 +56,12 @@ function boxOf(issuer: Issuer, operand: TensorOperand, shape: Shape, map: MapGeo
   const { machine, warp, lane } = issuer;
   const coordinates = operand.coordinates.map((x) => machine.lane(warp, x, lane) | 0);
   const [first = 0] = coordinates;
+  if (map.usedBytes !== 16 && first % paddedStep !== 0)
+    refuse(
+      issuer,
+      () =>
+        `coordinate 0 is ${first}; maps of ${map.spec.dtype} are read from multiples of ${paddedStep} elements`,
+    );
   if ((first * map.elementBytes) % 16 !== 0)
     refuse(
       issuer,
@@ -127,6 +136,8 @@ export const tensorCopy: Row = (d) => {
     checkCount(d, tensor, shape);
     return eachLane((issuer) => {
       const map = mapOf(issuer, tensor, shape);
+      if (map.usedBytes !== 16)
+        refuse(issuer, () => `stores of ${map.spec.dtype} drop the gaps of another layout: not emulated`);
       const reduction = op === null ? null : reductionOf(issuer, op, map);
       const box = boxOf(issuer, tensor, shape, map, true);
       const address = issuer.machine.address(issuer.warp, from, issuer.lane);

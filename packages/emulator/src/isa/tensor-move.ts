@@ -129,7 +129,7 @@ function bases(
 }
 
 /** The engine of a warp's loads, and that of its stores. */
-export const moveEngine = (clocks: Clocks, warp: Warp, kind: TensorAccessKind): number =>
+const moveEngine = (clocks: Clocks, warp: Warp, kind: TensorAccessKind): number =>
   clocks.engine(`tcgen05.${kind}:${warp.agent}`, { owner: warp.agent });
 
 function beginMove(

@@ -4,7 +4,7 @@
  */
 
 /** A place relative to the instruction's address. */
-export interface TensorPlace {
+interface TensorPlace {
   readonly row: number;
   readonly column: number;
 }

@@ -1,6 +1,6 @@
 /** Exchange among the lanes of a warp: PTX ISA 9.0, chapters 9.7.9.6 (shfl), 9.7.13.7 to 9.7.13.10 (vote, match, redux). */
 import type { Instruction, Operand, Operation, WaitOperation } from "../load/types.ts";
-import { hex, type Machine, popcount, type Warp } from "../machine/state.ts";
+import { hex, type Machine, type Warp } from "../machine/state.ts";
 import type { Row, Table } from "./row.ts";
 
 /** The lanes of a mask, ascending. */
@@ -244,6 +244,6 @@ const activemask: Row = (d) => {
   return operation;
 };
 
-export { checkMembers, collective, firstLane, popcount };
+export { collective, firstLane };
 
 export const warpTable: Table = { shfl, vote, match, redux, elect, activemask };

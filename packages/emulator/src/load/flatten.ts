@@ -17,7 +17,7 @@ import { Refusal } from "./refusal.ts";
 import { type Entity, type LabelTarget, Scope } from "./scope.ts";
 import type { Register, Variable } from "./types.ts";
 
-export interface FlatInstruction {
+interface FlatInstruction {
   readonly syntax: PtxInstruction;
   readonly scope: Scope;
 }

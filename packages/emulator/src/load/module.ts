@@ -13,7 +13,7 @@ import { Scope } from "./scope.ts";
 import type { Instruction, Kernel, Variable } from "./types.ts";
 
 /** A global or const variable of the module, to be placed in device memory. */
-export interface ModuleVariable {
+interface ModuleVariable {
   readonly decl: VariableDecl;
   readonly variable: Variable;
 }

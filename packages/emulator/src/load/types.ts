@@ -12,7 +12,7 @@ import type { Group, Machine, Warp } from "../machine/state.ts";
  * `f32` one word, a JavaScript number that is exact in f32; `i64` two words, low first, in two slots;
  * `f64` one double over two slots.
  */
-export type RegisterClass = "i32" | "f32" | "i64" | "f64";
+type RegisterClass = "i32" | "f32" | "i64" | "f64";
 
 export interface Register {
   /** Dense number in its kernel. */
@@ -72,14 +72,14 @@ export interface VectorForm {
 }
 
 /** Emits JavaScript for one lane; runs anywhere within a region. */
-export interface LaneOperation {
+interface LaneOperation {
   readonly kind: "lane";
   readonly emit: (emitter: LaneEmitter) => string;
   readonly vector?: VectorForm;
 }
 
 /** Runs once for the active lanes of a warp and never blocks; a cut point between regions. */
-export interface WarpOperation {
+interface WarpOperation {
   readonly kind: "warp";
   readonly bind: (machine: Machine, instruction: Instruction) => (warp: Warp, mask: number) => void;
 }
@@ -102,7 +102,7 @@ export interface WaitOperation {
   readonly divergence?: RuleId;
 }
 
-export interface BranchOperation {
+interface BranchOperation {
   readonly kind: "branch";
   /** `.uni`: all active lanes branch together. */
   readonly uniform: boolean;
@@ -111,14 +111,14 @@ export interface BranchOperation {
   readonly label: string;
 }
 
-export interface IndexedBranchOperation {
+interface IndexedBranchOperation {
   readonly kind: "indexed-branch";
   readonly index: Operand;
   targets: number[];
   readonly labels: readonly string[];
 }
 
-export interface ExitOperation {
+interface ExitOperation {
   readonly kind: "exit";
   /** `trap` ends the whole launch. */
   readonly trap: boolean;

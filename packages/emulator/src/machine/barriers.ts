@@ -41,7 +41,7 @@ export function barrierOf(block: Block, id: number): Barrier {
 }
 
 /** Threads that count as arrived: of a warp that takes part, lanes that do not exist or have exited count too. */
-export function arrivals(barrier: Barrier): number {
+function arrivals(barrier: Barrier): number {
   let threads = 0;
   for (const [warp, mask] of barrier.arrived) threads += popcount(mask | ~warp.live);
   return threads;

@@ -7,7 +7,7 @@ import { registersHeld, type TouchCheck, touchCheck } from "./held-registers.ts"
 import type { Group, Machine, Warp } from "./state.ts";
 
 /** A step of a basic block: a region, or one warp instruction. Counts its executions. */
-export interface Step {
+interface Step {
   readonly kind: "region" | "warp";
   readonly run: (warp: Warp, mask: number) => void;
   /** Instructions the step stands for. */

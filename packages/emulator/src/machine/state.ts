@@ -183,7 +183,7 @@ export interface ClusterState {
 }
 
 /** The barrier of a cluster (barrier.cluster). */
-export interface ClusterBarrier {
+interface ClusterBarrier {
   /** Lanes of each warp that have arrived in this generation. */
   readonly arrived: Map<Warp, number>;
   generation: number;

@@ -21,7 +21,7 @@ export interface TensorIssue {
 }
 
 /** The other block of the pair, whose rank differs in the last bit; null where the cluster has none. */
-export const peerOf = (block: Block): Block | null => block.cluster.blocks[block.rank ^ 1] ?? null;
+const peerOf = (block: Block): Block | null => block.cluster.blocks[block.rank ^ 1] ?? null;
 
 /** The blocks whose tensor memory and shared memory an instruction touches, the even one first. */
 export function blocksOf(block: Block, group: 1 | 2): readonly Block[] {
@@ -31,7 +31,7 @@ export function blocksOf(block: Block, group: 1 | 2): readonly Block[] {
 }
 
 /** The engine of a thread's mma, cp and shift, which are ordered among themselves. */
-export const tensorEngine = (clocks: Clocks, warp: Warp, lane: number): number =>
+const tensorEngine = (clocks: Clocks, warp: Warp, lane: number): number =>
   clocks.engine(`tcgen05:${warp.agent}:${lane}`, { inOrder: true, owner: warp.agent });
 
 const issuersName = (warp: Warp): string => `tcgen05 issuers of ${warp.agent}`;

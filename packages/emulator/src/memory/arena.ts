@@ -24,7 +24,7 @@ export const sinkOffset = 1 << 12;
 /** Unallocated bytes behind each allocation: one overrun of a vector or a row's tail must not reach the next buffer. */
 const guardBytes = 4096;
 /** Offsets stay positive as signed 32-bit integers, which is what generated code computes with. */
-export const maxArenaBytes = 2 ** 31 - 2 ** 16;
+const maxArenaBytes = 2 ** 31 - 2 ** 16;
 
 /** Address space that a device starts with; the host's pages come with use. Growing links compiled code again. */
 const initialBytes = 1 << 24;

@@ -38,7 +38,7 @@ const floatParameters = {
   /** Where addresses of accumulators left as they are go: the first word counts the bytes of the list. */
   list: 8,
 } as const;
-export const floatParameterCount = Object.keys(floatParameters).length;
+const floatParameterCount = Object.keys(floatParameters).length;
 
 /**
  * How accumulators lie: `rows` [m][n]; `fragments` as a matrix instruction's registers hold eight rows: 32 lanes after 32 lanes,
@@ -241,7 +241,7 @@ function toHalf(f: FunctionCode, x: number, power: number): void {
 }
 
 const integerParameters = { a: 0, aRow: 1, b: 2, c: 3, end: 4, row: 5 } as const;
-export const integerParameterCount = Object.keys(integerParameters).length;
+const integerParameterCount = Object.keys(integerParameters).length;
 
 /**
  * Code of integer products, k even: `f(a, aRow, b, c, end, row)`. A is [m][k] and B [k / 2][n][2], both 16 bits; accumulators

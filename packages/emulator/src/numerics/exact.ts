@@ -29,7 +29,7 @@ const f64Target: Target = { precision: 53, minExponent: -1022, maxExponent: 1023
 const bitLength = (value: bigint): number => (value === 0n ? 0 : value.toString(2).length);
 
 /** The exact value of a finite double. */
-export function exactOf(x: number): Exact {
+function exactOf(x: number): Exact {
   const bits = f64Bits(x);
   const field = Number((bits >> 52n) & 0x7ffn);
   const fraction = bits & 0xfffffffffffffn;
@@ -190,7 +190,7 @@ export const sqrt64 = (a: number, rounding: Rounding): number =>
     : roundTo(f64Target, squareRoot(exactOf(a)), rounding);
 
 /** Set the last bit of `value` when `error` (the exact value minus `value`) is not zero: round to odd. */
-export function toOdd(value: number, error: number): number {
+function toOdd(value: number, error: number): number {
   if (error === 0 || !Number.isFinite(value)) return value;
   const bits = f64Bits(value);
   if ((bits & 1n) === 1n) return value;

@@ -10,7 +10,7 @@ import type { OperandFormat } from "./tensorcore.ts";
 /** Exponent of infinities and NaN: above every finite sum of two, so that one comparison finds them. */
 export const specialExponent = 1 << 20;
 /** Exponent of a zero operand: its product with anything lies below all others. */
-export const zeroExponent = -4096;
+const zeroExponent = -4096;
 
 /** Values and exponents by code. */
 export interface OperandTable {
@@ -48,7 +48,7 @@ export function operandTable(format: Exclude<OperandFormat, "tf32">, unpacked = 
 }
 
 /** Alignment exponent of an f32 by its bits. */
-export function exponentOfBits(bits: number): number {
+function exponentOfBits(bits: number): number {
   const field = (bits >>> 23) & 255;
   return field === 255 ? specialExponent : field === 0 ? -126 : field - 127;
 }

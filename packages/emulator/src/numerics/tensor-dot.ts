@@ -305,4 +305,4 @@ function repair(
   for (let q = 0; q < columnsAtOnce; q++) words[word(q)] = tile.cBits[q] as number;
 }
 
-export { type IntegerShape, plainDotInt, tileDotInt } from "./integer-dot.ts";
+export { plainDotInt, tileDotInt } from "./integer-dot.ts";

@@ -6,14 +6,14 @@ import { subjects } from "./subjects.ts";
 import { type Mutant, mutators, type Verdict } from "./suite.ts";
 
 /** Mutants and found ones of each class. */
-export interface Tally {
+interface Tally {
   readonly class: string;
   readonly mutants: number;
   readonly found: number;
   readonly by: ReadonlyMap<Finder, number>;
 }
 
-export const tallies = (verdicts: ReadonlyMap<Mutant, Verdict>): readonly Tally[] =>
+const tallies = (verdicts: ReadonlyMap<Mutant, Verdict>): readonly Tally[] =>
   faultClasses.map((name) => {
     const of = [...verdicts].filter(([m]) => m.class === name);
     const by = new Map<Finder, number>();

@@ -2,7 +2,7 @@
  * Matrix instructions that accumulate in tensor memory, as data (PTX ISA 9.0, tcgen05.mma kinds): what they multiply. One instruction takes a whole
  * tile of rows and columns, so that a kind has no shape but its K; which M and N are legal is said by the tables of `@tilewright/ptx`.
  */
-import type { DType } from "../dtype.ts";
+import { type DType, mixable } from "../dtype.ts";
 import type { Feature } from "../target.ts";
 
 export interface TensorKind {
@@ -22,7 +22,7 @@ export interface TensorKind {
   readonly eitherMajor: boolean;
 }
 
-const fp8: readonly DType[] = ["e4m3", "e5m2"];
+const narrow: readonly DType[] = mixable[0];
 const int8: readonly DType[] = ["s8", "u8"];
 const halves: readonly DType[] = ["f16", "bf16"];
 
@@ -52,8 +52,8 @@ export const tensorKinds: readonly TensorKind[] = [
   {
     name: "tcgen05.f8f6f4",
     kind: "f8f6f4",
-    a: fp8,
-    b: fp8,
+    a: narrow,
+    b: narrow,
     acc: ["f32"],
     k: 32,
     feature: "tcgen05",

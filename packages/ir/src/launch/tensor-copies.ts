@@ -2,7 +2,7 @@
  * Bulk tensor copies (TMA) from the layouts of a bound program: into which boxes a tile is cut, which map describes the matrix behind it, and
  * how many bytes a ring's barrier has to expect. Nothing here is chosen; it all follows from the tile's layout.
  */
-import { sizeOf } from "../dtype.ts";
+import { type DType, dtypes } from "../dtype.ts";
 import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import type { LaunchExpr } from "../manifest.ts";
@@ -14,7 +14,9 @@ import {
   sizeMultiple,
   strideNames,
 } from "../problem/symbolic.ts";
+import { isScaled, scaledTypes } from "../numerics/scaled.ts";
 import type { Problem } from "../problem.ts";
+import { elementBytes } from "../tile/elementBytes.ts";
 import { bufferOf } from "../tile/rewrite.ts";
 import { symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
@@ -25,6 +27,10 @@ const MAX_BOX = 256;
 
 /** What base, row pitch and batch stride have to be multiples of, in bytes (cuTensorMapEncodeTiled). */
 export const TENSOR_ALIGN = 16;
+
+/** The same for maps that spread elements under 8 bits over a byte each, and what the contiguous extent has to be a multiple of, in elements. */
+const SPREAD_ALIGN = 32;
+const SPREAD_EXTENT = 128;
 
 /** Rows after which every swizzle repeats: pieces begin at multiples of it, so that each has the pattern of a whole tile. */
 const PATTERN_ROWS = 8;
@@ -44,6 +50,8 @@ export interface TensorCut {
   /** Elements along the contiguous axis and along the other. */
   readonly box: readonly [inner: number, outer: number];
   readonly swizzle: TensorSwizzle;
+  /** Elements under 8 bits are spread over a byte each. */
+  readonly spread: boolean;
   /** Pieces of each part in turn: `pieces.length / parts` of them belong to one. */
   readonly pieces: readonly TensorPiece[];
 }
@@ -66,14 +74,15 @@ export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
   if (parts > 1 && across % (parts * PATTERN_ROWS) !== 0) return null;
   const outer = largestDivisor(across / parts, MAX_BOX);
   if (swizzle !== "none" && outer < across && outer % PATTERN_ROWS !== 0) return null;
-  const size = sizeOf(buffer.dtype);
+  const size = elementBytes(buffer);
   const pieces: TensorPiece[] = [];
   for (let o = 0; o < across; o += outer)
     for (let i = 0; i < buffer.shape[contiguous]; i += inner) {
       const [row, col] = contiguous === 1 ? [o, i] : [i, o];
       pieces.push({ row, col, offset: linearOffset(layout, [row, col]) * size });
     }
-  return { contiguous, box: [inner, outer], swizzle, pieces };
+  const spread = dtypes[buffer.dtype].bits < 8 && buffer.packed !== true;
+  return { contiguous, box: [inner, outer], swizzle, spread, pieces };
 }
 
 function largestDivisor(n: number, most: number): number {
@@ -96,6 +105,9 @@ function batchStride(
   return { count: Math.max(1, batch.count), stride };
 }
 
+/** What a block-scaled dtype's elements are by themselves: as such they are spread. */
+const elementType = (dtype: DType): DType => (isScaled(dtype) ? scaledTypes[dtype].element : dtype);
+
 /**
  * The map of a global buffer for copies to or from a shared tile in boxes of `cut`. Dimensions: contiguous axis, the other one, and in a strided
  * batch the problem's number. Throws (a bug) for buffers that are no operand.
@@ -107,16 +119,17 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   const name = global as Letter;
   const { problem } = program;
   const other = cut.contiguous === 0 ? 1 : 0;
-  const size = sizeOf(buffer.dtype);
+  const size = elementBytes(buffer);
   const [inner, outer] = [buffer.shape[cut.contiguous], buffer.shape[other]];
   const extent = (axis: 0 | 1): LaunchExpr => symbolicExtent(problem, global, axis) ?? buffer.shape[axis];
   const leading = symbolicLeading(problem, global);
-  // Of a single row the pitch is never used, and may be anything; the driver asks for a multiple of 16 all the same.
+  const align = cut.spread ? SPREAD_ALIGN : TENSOR_ALIGN;
+  // Of a single row the pitch is never used, and may be anything; the driver asks for a multiple all the same.
   const pitch: LaunchExpr =
     leading !== null
       ? ["mul", leading, size]
       : outer === 1 && symbolicExtent(problem, global, other) === null
-        ? Math.ceil((inner * size) / TENSOR_ALIGN) * TENSOR_ALIGN
+        ? Math.ceil((inner * size) / align) * align
         : (layout.stride[other] ?? 0) * size;
   const batch = batchStride(problem, name);
   const given = (which: SizeName, fixed: LaunchExpr): LaunchExpr =>
@@ -132,7 +145,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
           : batch.stride * size;
   return {
     operand: letters[name],
-    dtype: buffer.dtype,
+    dtype: cut.spread ? elementType(buffer.dtype) : buffer.dtype,
     dims: [extent(cut.contiguous), extent(other), ...(batch === null ? [] : [given("batch", batch.count)])],
     strides: [pitch, ...(third === null ? [] : [third])],
     box: [...cut.box, ...(batch === null ? [] : [1])],
@@ -144,42 +157,60 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   };
 }
 
-/** Why bulk copies cannot take a matrix, with what could; null when they can. */
+/** Why bulk copies cannot take a matrix, with what could; null when they can. `packed`: elements under 8 bits stay as they are in global memory. */
 export function tensorAccessFault(
   problem: Problem,
   name: Letter,
+  packed = false,
 ): { readonly message: string; readonly hint: string } | null {
   const operand = problem[letters[name]];
   if (operand === null) return null;
-  const size = sizeOf(operand.dtype);
-  const [rows, cols] = extentNames[letters[name]];
-  const across = sizeMost(problem, operand.layout === "row" ? rows : cols);
+  const { bits } = dtypes[operand.dtype];
+  const spread = bits < 8 && !packed;
+  const align = spread ? SPREAD_ALIGN : TENSOR_ALIGN;
+  const extents = extentNames[letters[name]];
+  const [rows, cols] = operand.layout === "row" ? extents : ([extents[1], extents[0]] as const);
+  const [across, along] = [sizeMost(problem, rows), sizeMultiple(problem, cols)];
   const ld = sizeMultiple(problem, leadingNames[letters[name]]);
   const stride = sizeMultiple(problem, strideNames[letters[name]]);
   const batch = batchStride(problem, name);
-  const wrong = (bytes: number): boolean => bytes % TENSOR_ALIGN !== 0;
-  const up = (bytes: number): number => Math.ceil(bytes / TENSOR_ALIGN) * TENSOR_ALIGN;
-  if (wrong(operand.align))
+  const wrong = (elements: number): boolean => ((elements * bits) / 8) % align !== 0;
+  // Rows of 6-bit elements: 128 of them take 96 bytes.
+  const up = (elements: number): number => {
+    const step = (align * 8) / bits;
+    return Number.isInteger(step) ? Math.ceil(elements / step) * step : Math.ceil(elements / 128) * 128;
+  };
+  const bytes = (elements: number): number => (elements * bits) / 8;
+  if (operand.align % align !== 0)
     return {
-      message: `${name} may begin at any multiple of ${operand.align} bytes; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
-      hint: `promise an alignment of ${TENSOR_ALIGN} for ${name.toLowerCase()}`,
+      message: `${name} may begin at any multiple of ${operand.align} bytes; bulk tensor copies ${spread ? `of ${operand.dtype} ` : ""}need multiples of ${align}`,
+      hint: `promise an alignment of ${align} for ${name.toLowerCase()}`,
     };
-  if (across > 1 && wrong(ld * size))
+  if (spread && along % SPREAD_EXTENT !== 0)
     return {
-      message: `rows of ${name} are ${ld * size} bytes apart${problem.symbolic?.[leadingNames[letters[name]]] === undefined ? "" : ", or a multiple of that"}; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
-      hint: `a leading dimension of ${up(ld * size) / size}`,
+      message: `${along} elements of ${operand.dtype} in a row of ${name}; bulk tensor copies that spread them over bytes need multiples of ${SPREAD_EXTENT}`,
+      hint: `pad with zeros to ${Math.ceil(along / SPREAD_EXTENT) * SPREAD_EXTENT}`,
     };
-  if (batch !== null && sizeMost(problem, "batch") > 1 && wrong(stride * size))
+  if (across > 1 && wrong(ld))
     return {
-      message: `the matrices ${name} of the batch are ${stride * size} bytes apart; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
-      hint: `a batch stride of ${up(stride * size) / size}`,
+      message: `rows of ${name} are ${bytes(ld)} bytes apart; bulk tensor copies need multiples of ${align}`,
+      hint: `a leading dimension of ${up(ld)}`,
+    };
+  if (batch !== null && sizeMost(problem, "batch") > 1 && wrong(stride))
+    return {
+      message: `the matrices ${name} of the batch are ${bytes(stride)} bytes apart; bulk tensor copies need multiples of ${align}`,
+      hint: `a batch stride of ${up(stride)}`,
     };
   return null;
 }
 
-/** Bytes that one chunk brings to its slot of a ring: what the full barrier of a ring of transport tma expects. */
+/**
+ * Bytes that one chunk brings to its slot of a ring: what the full barrier of a ring of transport tma expects. Elements count as in global memory,
+ * without what spreading them leaves between.
+ */
 export const transactionBytes = (program: TileProgram, ring: Ring): number =>
   program.buffers.reduce(
-    (bytes, b) => (ring.buffers.includes(b.name) ? bytes + b.shape[0] * b.shape[1] * sizeOf(b.dtype) : bytes),
+    (bytes, b) =>
+      ring.buffers.includes(b.name) ? bytes + (b.shape[0] * b.shape[1] * dtypes[b.dtype].bits) / 8 : bytes,
     0,
   );

@@ -124,15 +124,21 @@ export interface TensorMapSpec {
 export const tensorMapExtent = (spec: Pick<TensorMapSpec, "box" | "elementStrides">): readonly number[] =>
   spec.box.map((n, k) => (k === 0 ? n : Math.ceil(n / (spec.elementStrides[k] ?? 1))));
 
-/** Bytes of one element in shared memory; sub-byte types give fractions. */
+/** Bytes of one element in shared memory, gaps between groups of 16 included; sub-byte types without gaps give fractions. */
 export const tensorMapElementBytes = (dtype: TensorMapType): number => {
   const { packed, bits } = typeRow(dtype);
   return (packed?.sharedBits ?? bits) / 8;
 };
 
-/** Bytes that one copy of the box brings to shared memory, elements outside the tensor included: what a barrier has to expect. */
+/** Bytes of one element in global memory; sub-byte types give fractions. */
+export const tensorMapGlobalBytes = (dtype: TensorMapType): number => typeRow(dtype).bits / 8;
+
+/**
+ * Bytes that one copy of the box brings, elements outside the tensor included: what a barrier has to expect. The gaps that padded types leave in
+ * shared memory do not count (CUTLASS and DeepGEMM expect the bytes of global memory).
+ */
 export const tensorMapBoxBytes = (spec: Pick<TensorMapSpec, "dtype" | "box" | "elementStrides">): number =>
-  tensorMapExtent(spec).reduce((n, x) => n * x, tensorMapElementBytes(spec.dtype));
+  tensorMapExtent(spec).reduce((n, x) => n * x, tensorMapGlobalBytes(spec.dtype));
 
 /** `boxBytes`: what a block of sm_90 and sm_100 can have as shared memory; the driver refuses boxes beyond. */
 const limits = {
@@ -265,7 +271,7 @@ function boxRules(spec: TensorMapSpec, row: TensorMapTypeRow, fault: Fault): voi
     if (inner !== packed.box)
       fault("TW1315", "box[0]", `${inner} elements of ${spec.dtype}`, `exactly ${packed.box} work`);
   }
-  const total = tensorMapBoxBytes(spec);
+  const total = tensorMapExtent(spec).reduce((n, x) => n * x, tensorMapElementBytes(spec.dtype));
   // Where a side or a step is no number at all, that has been said already.
   if (Number.isFinite(total) && total > limits.boxBytes)
     fault(
@@ -308,8 +314,9 @@ function boxRules(spec: TensorMapSpec, row: TensorMapTypeRow, fault: Fault): voi
 export type TensorMapRecipe = Extract<ParamSpec, { readonly kind: "tensorMap" }>["tensorMap"];
 
 /**
- * Element type of the map that carries a dtype. 8-bit floats and block-scaled data travel as bytes (two 4-bit elements in one:
- * the recipe's dims and box count bytes then); tf32 maps round f32 on the way.
+ * Element type of the map that carries a dtype. 8-bit floats travel as bytes; tf32 maps round f32 on the way. Elements of 6 bits, and those of 4
+ * that are multiplied with wider ones, are spread over a byte each as they arrive in shared memory; those of block-scaled 4-bit types stay packed
+ * (spread, they travel as e2m1).
  */
 const mapTypes = {
   f32: "f32",
@@ -322,9 +329,15 @@ const mapTypes = {
   s32: "s32",
   e4m3: "u8",
   e5m2: "u8",
+  e2m3: "b6x16_p32",
+  e3m2: "b6x16_p32",
+  e2m1: "b4x16_p64",
   mxf8: "u8",
-  mxf4: "u8",
-  nvf4: "u8",
+  mxf8e5m2: "u8",
+  mxf6e2m3: "b6x16_p32",
+  mxf6e3m2: "b6x16_p32",
+  mxf4: "b4x16",
+  nvf4: "b4x16",
 } as const satisfies Record<DType, TensorMapType>;
 
 /** The element type of the map that carries `dtype`. */

@@ -1,5 +1,6 @@
 /** One K chunk on one SM: what each of its units is busy for, in cycles, and how long the chunk takes. */
 import { type DType, dtypes } from "../dtype.ts";
+import { isScaled, scaledTypes } from "../numerics/scaled.ts";
 import { gpus } from "../targets/gpus.ts";
 import type { ModelKernel } from "./kernel.ts";
 import type { Engine, Machine } from "./machine.ts";
@@ -74,15 +75,23 @@ export function dtypeSpeed(machine: Machine, dtype: DType, engine: Engine): numb
   if (engine === "fma") return 1;
   const peaks = gpus.find(({ name }) => name === machine.gpu)?.peakTflops ?? {};
   // A dtype without tensor cores is multiplied as f16 would be at a quarter of the rate; no backend does it.
-  return (peaks[dtype === "f32" ? "tf32" : dtype] ?? (peaks.f16 ?? 0) / 4) / (peaks.f16 ?? 1);
+  return (peaks[sameRate[dtype] ?? dtype] ?? (peaks.f16 ?? 0) / 4) / (peaks.f16 ?? 1);
 }
 
-/** Elements that share a block scale of one byte. */
-const scaled: Readonly<Partial<Record<DType, number>>> = { mxf8: 32, mxf4: 32, nvf4: 16 };
+/** dtypes that datasheets do not list, by one of the same rate: f32 is multiplied as tf32, and kinds f8f6f4 and mxf8f6f4 have one rate. */
+const sameRate: Readonly<Partial<Record<DType, DType>>> = {
+  f32: "tf32",
+  e2m3: "e4m3",
+  e3m2: "e4m3",
+  e2m1: "e4m3",
+  mxf8e5m2: "mxf8",
+  mxf6e2m3: "mxf8",
+  mxf6e3m2: "mxf8",
+};
 
-/** Bytes of `count` neighbours along K, with their block scales. */
-export const bytesAlongK = (dtype: DType, count: number): number =>
-  count * (dtypes[dtype].bits / 8 + 1 / (scaled[dtype] ?? Number.POSITIVE_INFINITY));
+/** Bytes of `count` neighbours along K, with their block scales of a byte each. */
+const bytesAlongK = (dtype: DType, count: number): number =>
+  count * (dtypes[dtype].bits / 8 + (isScaled(dtype) ? 1 / scaledTypes[dtype].block : 0));
 
 /** What a chunk of `dtype` costs at a clock of `ghz`. */
 export function chunkCost(machine: Machine, kernel: ModelKernel, dtype: DType, ghz: number): ChunkCost {

@@ -3,6 +3,7 @@ import { findAtom } from "../atoms/atoms.ts";
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { sizeOf } from "../dtype.ts";
+import { elementBytes } from "../tile/elementBytes.ts";
 import { eachStmt } from "../tile/rewrite.ts";
 import { TENSOR_LANES } from "../tile/tensor.ts";
 import type { Buffer, Factor, Stmt, TileProgram } from "../tile/types.ts";
@@ -88,7 +89,7 @@ function boxBytes(tile: Buffer | undefined): number {
   const layout = tile?.layout;
   if (tile === undefined || layout === null || layout === undefined) return 128;
   const contiguous = tile.shape[layout.stride[0] === 1 ? 0 : 1];
-  return Math.min(128, (layout.panels?.extent ?? contiguous) * sizeOf(tile.dtype));
+  return Math.min(128, (layout.panels?.extent ?? contiguous) * elementBytes(tile));
 }
 
 /** Neighbouring lanes store neighbouring vectors, except where a lane holds a row. */

@@ -40,7 +40,7 @@ interface Run {
 }
 
 /** Units that a launch has at once. */
-export function unitsOf(machine: Machine, kernel: ModelKernel): number {
+function unitsOf(machine: Machine, kernel: ModelKernel): number {
   const cluster = Math.max(kernel.unit, kernel.unit * kernel.multicast[0] * kernel.multicast[1]);
   const clusters = machine.clusters[cluster] ?? Math.floor(machine.sms / cluster);
   const units = (clusters * cluster) / kernel.unit;

@@ -40,7 +40,12 @@ function waveShape(
       return count >= cols ? [count / cols, cols] : [1, count];
     case "col":
       return count >= rows ? [rows, count / rows] : [count, 1];
-    case "grouped": {
+    case "hilbert": {
+      const high = Math.min(Math.max(Math.sqrt(count), count / cols), rows);
+      return [high, Math.min(cols, count / high)];
+    }
+    case "grouped":
+    case "snake": {
       const high = Math.min(raster.group, rows);
       return count >= high * cols ? [count / cols, cols] : [Math.min(high, count), Math.max(1, count / high)];
     }

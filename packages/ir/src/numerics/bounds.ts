@@ -1,6 +1,7 @@
 /** How far a correct kernel may be from the float64 reference. */
 import type { DType } from "../dtype.ts";
 import { epsilonOf, formats, maxFinite } from "./formats.ts";
+import { scaledTypes } from "./scaled.ts";
 
 /**
  * Largest error of one dot product of length `k` accumulated in f32: (K/16 + 8) * 2^-23 * sum |a*b|.
@@ -29,7 +30,10 @@ export function roundingBound(dtype: DType, value: number): number {
     case "f16":
     case "bf16":
     case "e4m3":
-    case "e5m2": {
+    case "e5m2":
+    case "e2m3":
+    case "e3m2":
+    case "e2m1": {
       if (Math.abs(value) > maxFinite(dtype)) return Number.POSITIVE_INFINITY;
       const row = formats[dtype];
       return Math.max((Math.abs(value) * epsilonOf(dtype)) / 2, 2 ** (row.minExponent - row.mantissa - 1));
@@ -37,9 +41,12 @@ export function roundingBound(dtype: DType, value: number): number {
     case "tf32":
       return roundingBound("f32", value);
     case "mxf8":
+    case "mxf8e5m2":
+    case "mxf6e2m3":
+    case "mxf6e3m2":
     case "mxf4":
     case "nvf4":
       // The element's own half unit at the block's scale, which depends on the block: relative bound of the largest element.
-      return Math.abs(value) * (dtype === "mxf8" ? 2 ** -4 : 2 ** -2);
+      return (Math.abs(value) * epsilonOf(scaledTypes[dtype].element)) / 2;
   }
 }

@@ -1,8 +1,8 @@
 /** How the elements of each dtype lie in memory, and conversion of whole arrays. */
-import { type DType, dtypes } from "../dtype.ts";
+import { type DType, dtypes, sizeOf } from "../dtype.ts";
 import { decode, encode, type FloatFormat, type Overflow, type Rounding, roundToFormat } from "./formats.ts";
 
-/** Memory of a matrix: one array entry per element, except for 4-bit types (two per byte, the even element in the low nibble). */
+/** Memory of a matrix: one array entry per element, except for types under 8 bits, which follow each other bit by bit, the first in the lowest bits. */
 export type Storage = Float32Array | Float64Array | Uint16Array | Int8Array | Uint8Array | Int32Array;
 
 /** Values to convert. */
@@ -17,8 +17,8 @@ type Store =
     }
   /** The array holds codes of a format. */
   | { readonly kind: "code"; readonly format: FloatFormat; readonly make: (length: number) => Storage }
-  /** Two codes in a byte. */
-  | { readonly kind: "nibble"; readonly format: FloatFormat };
+  /** Codes of fewer than 8 bits, without gaps. */
+  | { readonly kind: "packed"; readonly format: FloatFormat; readonly bits: 4 | 6 };
 
 /** Round to nearest even and clamp, as `cvt.rni.sat` does; NaN becomes 0. */
 function roundInteger(x: number, low: number, high: number): number {
@@ -31,6 +31,7 @@ function roundInteger(x: number, low: number, high: number): number {
 }
 
 const bytesOf = (length: number) => new Uint8Array(length);
+const packed = (format: FloatFormat, bits: 4 | 6): Store => ({ kind: "packed", format, bits });
 const halves = (length: number) => new Uint16Array(length);
 
 /** The data part of a block-scaled type is its element format; the scales are a second array (`scaled.ts`). */
@@ -50,10 +51,30 @@ const stores: Record<DType, Store> = {
     round: (x) => roundInteger(x, -(2 ** 31), 2 ** 31 - 1),
     make: (length) => new Int32Array(length),
   },
+  e2m3: packed("e2m3", 6),
+  e3m2: packed("e3m2", 6),
+  e2m1: packed("e2m1", 4),
   mxf8: { kind: "code", format: "e4m3", make: bytesOf },
-  mxf4: { kind: "nibble", format: "e2m1" },
-  nvf4: { kind: "nibble", format: "e2m1" },
+  mxf8e5m2: { kind: "code", format: "e5m2", make: bytesOf },
+  mxf6e2m3: packed("e2m3", 6),
+  mxf6e3m2: packed("e3m2", 6),
+  mxf4: packed("e2m1", 4),
+  nvf4: packed("e2m1", 4),
 };
+
+/** The code of element `index` among codes of `bits` that follow each other: at most two bytes hold it. */
+function readPacked(storage: Storage, bits: number, index: number): number {
+  const [byte, shift] = [(index * bits) >> 3, (index * bits) & 7];
+  return (((storage[byte] ?? 0) | ((storage[byte + 1] ?? 0) << 8)) >> shift) & (2 ** bits - 1);
+}
+
+function writePacked(storage: Storage, bits: number, index: number, code: number): void {
+  const [byte, shift] = [(index * bits) >> 3, (index * bits) & 7];
+  const mask = (2 ** bits - 1) << shift;
+  const word = (((storage[byte] ?? 0) | ((storage[byte + 1] ?? 0) << 8)) & ~mask) | (code << shift);
+  storage[byte] = word & 0xff;
+  if (shift + bits > 8) storage[byte + 1] = word >> 8;
+}
 
 /** Bytes that `count` elements of `dtype` take, scales not counted. */
 export const storageBytes = (dtype: DType, count: number): number =>
@@ -62,7 +83,7 @@ export const storageBytes = (dtype: DType, count: number): number =>
 /** Zeroed memory for `count` elements of `dtype`. */
 export function makeStorage(dtype: DType, count: number): Storage {
   const store = stores[dtype];
-  return store.kind === "nibble" ? new Uint8Array(Math.ceil(count / 2)) : store.make(count);
+  return store.kind === "packed" ? new Uint8Array(storageBytes(dtype, count)) : store.make(count);
 }
 
 /** The `count` elements of `dtype` that start at byte `offset` of `bytes`: a view where alignment allows, else a copy. Little-endian. */
@@ -73,7 +94,7 @@ export function storageFromBytes(dtype: DType, bytes: Uint8Array, count: number,
       `${count} elements of ${dtype} at byte ${offset} exceed a buffer of ${bytes.byteLength} bytes`,
     );
   const start = bytes.byteOffset + offset;
-  const aligned = start % Math.max(1, dtypes[dtype].bits / 8) === 0;
+  const aligned = start % sizeOf(dtype) === 0;
   const buffer = aligned ? bytes.buffer : bytes.slice(offset, offset + size).buffer;
   const at = aligned ? start : 0;
   switch (dtype) {
@@ -92,7 +113,13 @@ export function storageFromBytes(dtype: DType, bytes: Uint8Array, count: number,
     case "u8":
     case "e4m3":
     case "e5m2":
+    case "e2m3":
+    case "e3m2":
+    case "e2m1":
     case "mxf8":
+    case "mxf8e5m2":
+    case "mxf6e2m3":
+    case "mxf6e3m2":
     case "mxf4":
     case "nvf4":
       return new Uint8Array(buffer, at, size);
@@ -131,11 +158,9 @@ export function encodeArray(dtype: DType, values: Values, overflow: Overflow = "
       case "code":
         out[i] = encode(store.format, x, "rn", overflow);
         break;
-      case "nibble": {
-        const byte = i >> 1;
-        out[byte] = (out[byte] ?? 0) | (encode(store.format, x, "rn", overflow) << (4 * (i & 1)));
+      case "packed":
+        writePacked(out, store.bits, i, encode(store.format, x, "rn", overflow));
         break;
-      }
       default:
         store satisfies never;
     }
@@ -154,14 +179,15 @@ function decodeTable(format: FloatFormat, bits: number): Float64Array {
   return table;
 }
 
-/** Memory to values. Scaled types give the unscaled elements. `count` is needed only for an odd number of 4-bit elements. */
+/** Memory to values. Scaled types give the unscaled elements. `count` is needed only where elements under 8 bits do not fill the last byte. */
 export function decodeArray(dtype: DType, storage: Storage, count?: number): Float64Array {
   const store = stores[dtype];
   if (store.kind === "native") return Float64Array.from(storage);
-  const out = new Float64Array(count ?? (store.kind === "nibble" ? storage.length * 2 : storage.length));
-  const table = decodeTable(store.format, store.kind === "nibble" ? 4 : dtypes[dtype].bits);
+  const whole = store.kind === "packed" ? Math.floor((storage.length * 8) / store.bits) : storage.length;
+  const out = new Float64Array(count ?? whole);
+  const table = decodeTable(store.format, dtypes[dtype].bits);
   for (let i = 0; i < out.length; i++) {
-    const code = store.kind === "nibble" ? ((storage[i >> 1] ?? 0) >> (4 * (i & 1))) & 15 : (storage[i] ?? 0);
+    const code = store.kind === "packed" ? readPacked(storage, store.bits, i) : (storage[i] ?? 0);
     out[i] = table[code] ?? 0;
   }
   return out;
@@ -175,8 +201,8 @@ export function readElement(dtype: DType, storage: Storage, index: number): numb
       return storage[index] ?? 0;
     case "code":
       return decode(store.format, storage[index] ?? 0);
-    case "nibble":
-      return decode(store.format, ((storage[index >> 1] ?? 0) >> (4 * (index & 1))) & 15);
+    case "packed":
+      return decode(store.format, readPacked(storage, store.bits, index));
   }
 }
 
@@ -196,12 +222,9 @@ export function writeElement(
     case "code":
       storage[index] = encode(store.format, x, "rn", overflow);
       break;
-    case "nibble": {
-      const shift = 4 * (index & 1);
-      const rest = (storage[index >> 1] ?? 0) & (0xf0 >> shift);
-      storage[index >> 1] = rest | (encode(store.format, x, "rn", overflow) << shift);
+    case "packed":
+      writePacked(storage, store.bits, index, encode(store.format, x, "rn", overflow));
       break;
-    }
     default:
       store satisfies never;
   }

@@ -5,17 +5,29 @@ import type { Pass } from "./pass.ts";
 
 /** The directive that asks for a raster; none for rows, which is what a nest has. */
 export function rasterDirective(raster: Raster): Directive | null {
-  switch (raster.kind) {
-    case "row":
-      return null;
+  if (raster.kind === "row") return null;
+  const group = "group" in raster ? { group: raster.group } : {};
+  return { name: "raster", args: { order: raster.kind, ...group } };
+}
+
+/** The raster that a directive's words name; rows for a word that is none. */
+function rasterBy(order: string, group: number): Raster {
+  switch (order) {
     case "col":
-      return { name: "raster", args: { order: "col" } };
+    case "hilbert":
+      return { kind: order };
     case "grouped":
-      return { name: "raster", args: { order: "grouped", group: raster.group } };
+    case "snake":
+      return { kind: order, group };
+    default:
+      return { kind: "row" };
   }
 }
 
-/** Directive `raster order=row|col|grouped group=G`: grouped walks G tile rows at a time, so that a wave shares rows and columns in L2. */
+/**
+ * Directive `raster order=row|col|grouped|snake|hilbert group=G`: grouped walks G tile rows at a time, so that a wave shares rows and columns in L2;
+ * a snake does so to and fro, so that neighbouring groups share columns too; Hilbert's curve keeps any run of tiles compact.
+ */
 export const bindRaster: Pass = {
   name: "bindRaster",
   summary: "Blocks visit output tiles in the order that reuses L2",
@@ -24,11 +36,7 @@ export const bindRaster: Pass = {
   run(program) {
     const taken = takeDirective(program, "raster");
     if (!taken) return program;
-    const order = wordArg(taken.args, "order", "row");
-    const raster: Raster =
-      order === "grouped"
-        ? { kind: "grouped", group: numberArg(taken.args, "group", 1) }
-        : { kind: order === "col" ? "col" : "row" };
+    const raster = rasterBy(wordArg(taken.args, "order", "row"), numberArg(taken.args, "group", 1));
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (s) => (s.kind === "tiles" ? { ...s, raster } : s)),

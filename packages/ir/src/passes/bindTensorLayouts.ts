@@ -1,9 +1,10 @@
 /** Lay shared tiles out as tensor engines want them: panels as wide as the widest swizzle that divides the contiguous axis. */
-import { sizeOf } from "../dtype.ts";
+import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { contiguousAxis, operandRole } from "../tile/accesses.ts";
+import { elementBytes } from "../tile/elementBytes.ts";
 import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -21,8 +22,8 @@ const BULK_ALIGN = 128;
 
 /**
  * Directive `tensor swizzle=128B|64B|32B|none major=any|k`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
- * swizzle's span, or a narrower one's where the tile's contiguous axis is no multiple of it. The contiguous axis is global
- * memory's, or with `major=k` that of k, for instructions which take no other.
+ * swizzle's span, or a narrower one's where the tile's contiguous axis is no multiple of it, or its part of one warpgroup instruction: those begin
+ * at a panel where they do not follow k. The contiguous axis is global memory's, or with `major=k` that of k, for instructions which take no other.
  */
 export const bindTensorLayouts: Pass = {
   name: "bindTensorLayouts",
@@ -39,14 +40,18 @@ export const bindTensorLayouts: Pass = {
       names.filter((name) => operandRole(input, name) !== null);
     const tiles = new Set(input.rings.flatMap((ring) => operands(ring.buffers)));
     for (const stmt of eachStmt(input.body))
-      if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via);
+      if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via.buffer);
+    const layoutOf = (b: Buffer): Layout => {
+      const axis = axisOf(input, b, alongK);
+      return tensorLayout(b, axis, atomPart(input, b.name, axis) ?? blockShape(b)[axis], widest);
+    };
     return {
       ...input,
       buffers: input.buffers.map((b) =>
         tiles.has(b.name) && b.layout === null
           ? {
               ...b,
-              layout: tensorLayout(b, axisOf(input, b, alongK), widest),
+              layout: layoutOf(b),
               align: Math.max(b.align, BULK_ALIGN),
             }
           : b,
@@ -67,10 +72,23 @@ function axisOf(program: TileProgram, buffer: Buffer, alongK: boolean): 0 | 1 {
   return d?.layout?.stride[1] === 1 ? 1 : 0;
 }
 
-function tensorLayout(buffer: Buffer, axis: 0 | 1, widest: string): Layout {
-  const size = sizeOf(buffer.dtype);
+/** Elements of one warpgroup instruction along an operand's contiguous axis, where that is m or n; null for others. */
+function atomPart(program: TileProgram, name: string, axis: 0 | 1): number | null {
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "mma") continue;
+    const atom = findWarpgroupAtom(stmt.atom);
+    if (atom === null) continue;
+    if (stmt.a.buffer === name && axis === 0) return atom.m;
+    if (stmt.b.buffer === name && axis === 1) return atom.n;
+  }
+  return null;
+}
+
+/** `part`: elements of the contiguous axis that have to be whole panels; it divides the tile. */
+function tensorLayout(buffer: Buffer, axis: 0 | 1, part: number, widest: string): Layout {
+  const size = elementBytes(buffer);
   const shape = blockShape(buffer);
-  const bytes = shape[axis] * size;
+  const bytes = part * size;
   const from = spans.findIndex(([name]) => name === widest);
   for (const [name, span] of spans.slice(Math.max(0, from)))
     if (bytes % span === 0) return panelled(shape, axis, span / size, tensorSwizzles[name]);

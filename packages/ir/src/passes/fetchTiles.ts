@@ -8,7 +8,7 @@ type Role = Extract<Stmt, { kind: "role" }>;
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** The ring of answers and its buffer. */
-export const NEXT = "next";
+const NEXT = "next";
 const ANSWERS = "answers";
 /** The role that asks, in one block of a cluster. */
 const SCHEDULER = "scheduler";

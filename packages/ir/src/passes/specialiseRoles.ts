@@ -7,8 +7,8 @@ import type { Pass } from "./pass.ts";
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** Names of the roles. */
-export const PRODUCER = "producer";
-export const MATH = "math";
+const PRODUCER = "producer";
+const MATH = "math";
 
 /** Warps of a warpgroup (PTX ISA, wgmma and setmaxnreg). */
 const WARPGROUP = 4;

@@ -1,7 +1,19 @@
 /** Send D through shared memory, from where bulk tensor stores take it while the block goes on. */
-import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
-import type { Buffer, TileProgram } from "../tile/types.ts";
+import { add, lit, mod, mul, sub, v } from "../tile/expr.ts";
+import {
+  bufferOf,
+  childrenOf,
+  numberArg,
+  rewriteStmts,
+  takeDirective,
+  wholeView,
+  withBody,
+  wordArg,
+} from "../tile/rewrite.ts";
+import type { Buffer, Expr, Factor, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
+
+type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** Bulk copies read shared memory at multiples of 128 bytes (PTX ISA, cp.async.bulk.tensor). */
 const BULK_ALIGN = 128;
@@ -10,8 +22,9 @@ const BULK_ALIGN = 128;
 const TILE = "sD";
 
 /**
- * Directive `epilogue way=tma cols=C`: the epilogue passes D through a shared tile of all rows of the accumulator and C of its columns, as often as
- * that takes. Meaning does not change; the last tile's stores may still be read from shared memory when the next tile begins.
+ * Directive `epilogue way=tma cols=C slots=S`: the epilogue passes D through a shared tile of all rows of the accumulator and C of its columns, as often as
+ * that takes, by turns through S slots: one is filled while others are stored. A tile's parts go round whole slots, so that every tile begins with the first:
+ * S is lowered to a divisor of their number. Meaning does not change; the last tile's stores may still be read from shared memory when the next tile begins.
  */
 export const stageEpilogue: Pass = {
   name: "stageEpilogue",
@@ -21,27 +34,77 @@ export const stageEpilogue: Pass = {
   run(program) {
     const taken = takeDirective(program, "epilogue");
     if (!taken || wordArg(taken.args, "way", "direct") !== "tma") return taken?.program ?? program;
-    return stage(taken.program, numberArg(taken.args, "cols", 0));
+    return stage(taken.program, numberArg(taken.args, "cols", 0), numberArg(taken.args, "slots", 1));
   },
 };
 
-function stage(program: TileProgram, cols: number): TileProgram {
-  const added: Buffer[] = [];
-  const body = rewriteStmts(program.body, (stmt) => {
-    if (stmt.kind !== "epilogue" || stmt.via !== null) return stmt;
-    const d = bufferOf(program, stmt.dst.buffer);
-    const [rows, width] = stmt.acc.extent;
-    added.push({
-      name: TILE,
-      space: "shared",
-      dtype: d.dtype,
-      shape: [rows, cols > 0 && width % cols === 0 ? cols : width],
-      slots: 1,
-      layout: null,
-      own: null,
-      align: BULK_ALIGN,
-    });
-    return { ...stmt, via: TILE };
+function stage(program: TileProgram, cols: number, slots: number): TileProgram {
+  const turns = new Map<Epilogue, Expr>();
+  const count = number(program.body, lit(0), turns);
+  const [stmt] = turns.keys();
+  if (stmt === undefined) return program;
+  const [rows, width] = stmt.acc.extent;
+  const part = cols > 0 && width % cols === 0 ? cols : width;
+  const parts = width / part;
+  const rounds = count === null ? 1 : largestDivisor(count * parts, slots);
+  const tile: Buffer = {
+    name: TILE,
+    space: "shared",
+    dtype: bufferOf(program, stmt.dst.buffer).dtype,
+    shape: [rows, part],
+    slots: rounds,
+    layout: null,
+    own: null,
+    align: BULK_ALIGN,
+    ...halvesOf(program, stmt),
+  };
+  const body = rewriteStmts(program.body, (each) => {
+    const turn = each.kind === "epilogue" ? turns.get(each) : undefined;
+    if (each.kind !== "epilogue" || turn === undefined) return each;
+    return { ...each, via: { ...wholeView(tile), slot: mod(mul(turn, parts), rounds) } };
   });
-  return { ...withBody(program, body), buffers: [...program.buffers, ...added] };
+  return { ...withBody(program, body), buffers: [...program.buffers, tile] };
+}
+
+/** Number the epilogues of a tile from `first` on; how many there are, or null where loops do not say. */
+function number(stmts: readonly Stmt[], first: Expr, into: Map<Epilogue, Expr>): number | null {
+  let count: number | null = 0;
+  for (const stmt of stmts) {
+    const from: Expr = add(first, count ?? 0);
+    if (stmt.kind === "epilogue") {
+      if (stmt.via === null) into.set(stmt, from);
+      count = count === null ? null : count + 1;
+    } else if (stmt.kind === "for") {
+      const once = number(stmt.body, lit(0), new Map());
+      const fixed = stmt.from.kind === "const" && stmt.to.kind === "const";
+      number(stmt.body, add(from, mul(sub(v(stmt.var), stmt.from), once ?? 0)), into);
+      const times = fixed ? stmt.to.value - stmt.from.value : null;
+      count =
+        count === null || once === null
+          ? null
+          : once === 0
+            ? count
+            : times === null
+              ? null
+              : count + times * once;
+    } else {
+      const inner = number(childrenOf(stmt), from, into);
+      count = count === null || inner === null ? null : count + inner;
+    }
+  }
+  return count;
+}
+
+function largestDivisor(n: number, most: number): number {
+  let d = Math.max(1, Math.min(n, most));
+  while (n % d !== 0) d--;
+  return d;
+}
+
+/** A pair's blocks stage what they own: each half lies in its own block. */
+function halvesOf(program: TileProgram, stmt: Epilogue): Pick<Buffer, "halves"> {
+  const own = bufferOf(program, stmt.acc.buffer).own;
+  const across = (factors: readonly Factor[] | undefined): boolean =>
+    factors?.some((f) => f.tier === "cluster" && f.extent > 1) === true;
+  return across(own?.rows) ? { halves: 0 } : across(own?.cols) ? { halves: 1 } : {};
 }

@@ -1,6 +1,6 @@
 /** Every reason why a problem is malformed. What a backend cannot serve is not decided here. */
 import type { Diagnostic } from "../diagnostics.ts";
-import { type DType, dtypes, sizeOf } from "../dtype.ts";
+import { type DType, dtypes, mixable, mixes, sizeOf } from "../dtype.ts";
 import { nearest } from "../nearest.ts";
 import {
   type Batch,
@@ -46,24 +46,20 @@ const invalid = (code: Code, at: string, message: string, hint: string): Diagnos
   hint,
 });
 
+const [narrow, microscaled] = mixable;
+
 /** dtypes that a GEMM exists for, by the accumulator: of A and B, and of C and D. */
 const byAccumulator: Readonly<
   Partial<Record<DType, { readonly inputs: readonly DType[]; readonly outputs: readonly DType[] }>>
 > = {
   f32: {
-    inputs: ["f32", "tf32", "f16", "bf16", "e4m3", "e5m2", "mxf8", "mxf4", "nvf4"],
+    inputs: ["f32", "tf32", "f16", "bf16", ...narrow, ...microscaled, "nvf4"],
     outputs: ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8"],
   },
-  f16: { inputs: ["f16", "e4m3", "e5m2"], outputs: ["f16", "f32", "bf16", "e4m3", "e5m2"] },
+  f16: { inputs: ["f16", ...narrow], outputs: ["f16", "f32", "bf16", "e4m3", "e5m2"] },
   f64: { inputs: ["f64", "f32"], outputs: ["f64", "f32"] },
   s32: { inputs: ["s8", "u8"], outputs: ["s32", "s8", "u8", "f32", "f16", "bf16"] },
 };
-
-/** dtypes of A and B that may differ from each other. */
-const mixable: readonly (readonly DType[])[] = [
-  ["e4m3", "e5m2"],
-  ["s8", "u8"],
-];
 
 const isExtent = (value: number): boolean => Number.isInteger(value) && value >= 1 && value <= maxExtent;
 
@@ -85,6 +81,9 @@ function checkExtent(name: string, value: number): Diagnostic[] {
     ),
   ];
 }
+
+/** Elements of `bits` each after which a byte ends: 4 of 6 bits, 2 of 4. */
+export const wholeBytes = (bits: number): number => (bits === 6 ? 4 : bits === 4 ? 2 : 1);
 
 /** Faults of a matrix. Of one whose extents are faults themselves, only what does not follow from them. */
 function checkOperand(name: string, operand: Operand, rows: number, columns: number): Diagnostic[] {
@@ -109,13 +108,13 @@ function checkOperand(name: string, operand: Operand, rows: number, columns: num
         `the nearest legal value is ${legal}`,
       ),
     );
-  } else if (sizes && bits < 8 && operand.ld % 2 !== 0) {
+  } else if (sizes && (operand.ld * bits) % 8 !== 0) {
     found.push(
       invalid(
         problemCodes.leadingDimension,
         `${name}.ld`,
         `${operand.ld} elements of ${bits} bits end within a byte`,
-        `use ${operand.ld + 1}`,
+        `use ${Math.ceil(operand.ld / wholeBytes(bits)) * wholeBytes(bits)}`,
       ),
     );
   } else if (sizes && (outer * operand.ld * bits) / 8 > maxOperandBytes) {
@@ -148,13 +147,13 @@ function checkOperand(name: string, operand: Operand, rows: number, columns: num
 function checkDTypes(problem: Problem): Diagnostic[] {
   const { a, b, c, d, acc } = problem;
   const found: Diagnostic[] = [];
-  if (a.dtype !== b.dtype && !mixable.some((set) => set.includes(a.dtype) && set.includes(b.dtype)))
+  if (!mixes(a.dtype, b.dtype))
     found.push(
       invalid(
         problemCodes.dtypes,
         "b.dtype",
         `A is ${a.dtype} and B is ${b.dtype}`,
-        `use ${a.dtype} for both; only ${mixable.map((set) => set.join(" with ")).join(" and ")} mix`,
+        `use ${a.dtype} for both; only these mix: ${mixable.map((set) => set.join(", ")).join("; ")}`,
       ),
     );
   const row = byAccumulator[acc];
@@ -382,6 +381,12 @@ export function dtypeHint(word: string): string {
     i32: "s32",
     fp8: "e4m3",
     f8: "e4m3",
+    fp6: "e2m3",
+    fp4: "e2m1",
+    mxfp8: "mxf8",
+    mxfp6: "mxf6e2m3",
+    mxfp4: "mxf4",
+    nvfp4: "nvf4",
   };
   const alias = aliases[word.toLowerCase()];
   const near = alias === undefined ? nearest(word, Object.keys(dtypes), 1)[0] : alias;

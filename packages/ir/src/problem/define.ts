@@ -21,10 +21,13 @@ import {
   withImpliedSizes,
 } from "./symbolic.ts";
 
-/** Pointers from cudaMalloc and tensor libraries are aligned to more; 16 bytes is the widest access of a thread. */
-const defaultAlign = 16;
+/**
+ * Pointers from cudaMalloc and tensor libraries are aligned to more; 16 bytes is the widest access of a thread, and 32 what bulk copies of elements
+ * under 8 bits begin at (cuTensorMapEncodeTiled).
+ */
+const defaultAlign = (dtype: DType): number => (dtypes[dtype].bits < 8 ? 32 : 16);
 
-/** An operand with its defaults: row-major, packed, 16-byte aligned. Rows and columns in elements. */
+/** An operand with its defaults: row-major, packed, aligned to 16 bytes (32 below 8 bits). Rows and columns in elements. */
 function operandOf(
   request: OperandRequest,
   dtype: DType,
@@ -37,7 +40,7 @@ function operandOf(
     dtype: request.dtype ?? dtype,
     layout: chosen,
     ld: request.ld ?? (chosen === "row" ? columns : rows),
-    align: request.align ?? defaultAlign,
+    align: request.align ?? defaultAlign(request.dtype ?? dtype),
   };
 }
 
@@ -147,7 +150,7 @@ const checked = (problem: Problem): Checked<Problem> => {
 
 /**
  * A complete problem from a request: JSON, flags or an object literal. Only m, n and k are required. Defaults: f32; D and accumulator by
- * A's dtype; row-major, packed, 16-byte aligned; alpha 1, beta 0; C like D where beta is not 0; no batch (strided: packed matrices); no
+ * A's dtype; row-major, packed, aligned to 16 bytes (to 32 for dtypes under 8 bits); alpha 1, beta 0; C like D where beta is not 0; no batch (strided: packed matrices); no
  * epilogue. All faults at once, TW1001 to TW1012: first those of structure, then (when that is sound) those of meaning.
  */
 export function defineProblem(request: unknown): Checked<Problem> {

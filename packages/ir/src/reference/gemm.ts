@@ -48,8 +48,9 @@ export interface ReferenceOptions {
 const fp8Unit = 2 ** -13;
 
 /** Spacing of the accumulator near 1. Integers accumulate exactly. */
-function accumulatorUnit(acc: DType, a: DType): number {
-  if (a === "e4m3" || a === "e5m2") return Math.max(fp8Unit, acc === "f16" ? epsilonOf("f16") : 0);
+function accumulatorUnit(acc: DType, a: DType, b: DType): number {
+  const byteFloat = (dtype: DType): boolean => dtype === "e4m3" || dtype === "e5m2";
+  if (byteFloat(a) && byteFloat(b)) return Math.max(fp8Unit, acc === "f16" ? epsilonOf("f16") : 0);
   if (acc === "f64") return 2 ** -52;
   if (acc === "s32") return 0;
   return acc === "f16" ? epsilonOf("f16") : epsilonOf("f32");
@@ -152,7 +153,7 @@ export function referenceGemm(
   const cValues = problem.c === null ? null : valuesOf(problem.c.dtype, inputs.c ?? missing("C"));
   const tf32Loss =
     problem.a.dtype === "tf32" && !(isTf32Exact(aValues) && isTf32Exact(bValues)) ? 2 * epsilonOf("tf32") : 0;
-  const unit = accumulatorUnit(problem.acc, problem.a.dtype);
+  const unit = accumulatorUnit(problem.acc, problem.a.dtype, problem.b.dtype);
   const lost = k * underflow(problem.acc);
   // An f64 problem works in f64 throughout; everything else scales and activates in f32.
   const slip: Slip =

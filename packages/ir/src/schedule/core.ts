@@ -1,5 +1,6 @@
 /** Fields that mean the same in every backend. A backend lists those it has, with its own defaults, and adds its own. */
-import type { ScheduleField } from "../schedule.ts";
+import type { FieldValue, ScheduleField } from "../schedule.ts";
+import { type CombineWay, combineWays } from "../tile/types.ts";
 import { intField, rasterField, tupleField, wordField } from "./fields.ts";
 
 /** The shared fields by name, in canonical order. */
@@ -59,6 +60,14 @@ export const coreFields = {
     off: 1,
     max: 1024,
   }),
+  combine: wordField({
+    name: "combine",
+    summary:
+      "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), or in order by a second kernel",
+    words: combineWays,
+    default: "last",
+    off: "last",
+  }),
   epi: wordField({
     name: "epi",
     summary: "way of D to memory: from registers, through shared memory, or by bulk tensor store",
@@ -67,3 +76,10 @@ export const coreFields = {
     off: "direct",
   }),
 } as const satisfies Record<string, ScheduleField>;
+
+/** Value of the field `combine`. Throws (a bug) on one that the field would not parse. */
+export function combineOf(value: FieldValue | undefined): CombineWay {
+  const way = combineWays.find((known) => known === value);
+  if (way === undefined) throw new TypeError(`no way to combine: ${String(value)}`);
+  return way;
+}

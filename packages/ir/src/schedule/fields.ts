@@ -1,6 +1,7 @@
 /** Constructors of schedule fields: each gives grammar, default and off value of one field. */
 import { nearest } from "../nearest.ts";
 import type { FieldValue, ScheduleField } from "../schedule.ts";
+import type { Raster } from "../tile/types.ts";
 
 interface Common {
   readonly name: string;
@@ -101,37 +102,40 @@ export function tupleField(
   };
 }
 
-const grouped = /^grouped:([1-9]\d{0,8})$/;
+const inGroups = /^(grouped|snake):([1-9]\d{0,8})$/;
+const plainRasters = ["row", "col", "hilbert"] as const;
 
-/** Order in which output tiles are visited: `row`, `col` or `grouped:G` (G tile rows at a time). Read it with `rasterOf`. */
+/**
+ * Order in which output tiles are visited: `row`, `col`, `grouped:G` (G tile rows at a time), `snake:G` (the same to and fro) or `hilbert`.
+ * Read it with `rasterOf`.
+ */
 export function rasterField(spec: { readonly name?: string; readonly default: string }): ScheduleField {
   return {
     name: spec.name ?? "raster",
-    summary: "order of the output tiles: rows, columns, or G tile rows at a time for L2 reuse",
-    syntax: "row|col|grouped:G",
+    summary:
+      "order of the output tiles: rows, columns, or for L2 reuse G tile rows at a time, the same to and fro, or Hilbert's curve",
+    syntax: "row|col|grouped:G|snake:G|hilbert",
     default: spec.default,
     off: "row",
-    parse: (text) => (text === "row" || text === "col" || grouped.test(text) ? text : null),
+    parse: (text) => (plainRasters.some((word) => word === text) || inGroups.test(text) ? text : null),
     print: String,
     nearest: (text) => {
       const count = /\d+/.exec(text)?.[0];
-      if (count !== undefined && Number(count) > 0 && /^g/.test(text)) return `grouped:${Number(count)}`;
-      return nearest(text, ["row", "col", "grouped:8"], 1)[0] ?? null;
+      const kind = /^g/.test(text) ? "grouped" : /^s/.test(text) ? "snake" : null;
+      if (count !== undefined && Number(count) > 0 && kind !== null) return `${kind}:${Number(count)}`;
+      if (kind === "snake") return "snake:8";
+      return nearest(text, [...plainRasters, "grouped:8"], 1)[0] ?? null;
     },
   };
 }
 
 /** A raster field's value as the tile IR has it. Throws (a bug) on a value that the field would not parse. */
-export function rasterOf(
-  value: FieldValue | undefined,
-):
-  | { readonly kind: "row" }
-  | { readonly kind: "col" }
-  | { readonly kind: "grouped"; readonly group: number } {
-  if (value === "row" || value === "col") return { kind: value };
-  const group = typeof value === "string" ? grouped.exec(value)?.[1] : undefined;
-  if (group === undefined) throw new TypeError(`not a raster: ${String(value)}`);
-  return { kind: "grouped", group: Number(group) };
+export function rasterOf(value: FieldValue | undefined): Raster {
+  const plain = plainRasters.find((word) => word === value);
+  if (plain !== undefined) return { kind: plain };
+  const [, kind, group] = (typeof value === "string" ? inGroups.exec(value) : null) ?? [];
+  if (kind === undefined) throw new TypeError(`not a raster: ${String(value)}`);
+  return { kind: kind === "snake" ? "snake" : "grouped", group: Number(group) };
 }
 
 /** The same field with another default, e.g. for a backend that is best with other tiles. Throws (a bug) when it is no value of the field. */

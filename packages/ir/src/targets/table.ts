@@ -46,7 +46,15 @@ const limits = (sm: SmSize): TargetLimits => ({
 const turing: readonly Feature[] = ["ldmatrix", "mma.f16", "mma.s8"];
 const ampere: readonly Feature[] = ["cp.async", ...turing, "mma.bf16", "mma.tf32", "mma.f64", "mbarrier"];
 const ada: readonly Feature[] = [...ampere, "mma.e4m3"];
-const hopperShared: readonly Feature[] = [...ada, "stmatrix", "tma", "cluster", "setmaxnreg", "pdl"];
+const hopperShared: readonly Feature[] = [
+  ...ada,
+  "stmatrix",
+  "tma",
+  "cluster",
+  "setmaxnreg",
+  "pdl",
+  "red.vector",
+];
 const blackwell: readonly Feature[] = [...hopperShared, "clc", "f32x2"];
 
 // 228 KiB of the 256 KiB L1 of a datacentre SM can be shared memory, 100 of 128 KiB in the others; a block gets 1 KiB less.

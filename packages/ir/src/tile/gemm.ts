@@ -4,7 +4,7 @@ import { type Operand, operandShape, operandStrides, type Problem } from "../pro
 import { add, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
 import { countOf, matrixAlign } from "./sizes.ts";
-import type { Buffer, Directive, Expr, Factor, Nest, Stmt, TileProgram, View } from "./types.ts";
+import type { Buffer, CombineWay, Directive, Expr, Factor, Nest, Stmt, TileProgram, View } from "./types.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly Factor[]): number =>
@@ -35,6 +35,8 @@ export interface GemmNestOptions {
   readonly cluster: readonly [number, number];
   readonly atom: string;
   readonly directives: readonly Directive[];
+  /** Where blocks share tiles; `last` unless given. */
+  readonly combine?: CombineWay;
 }
 
 /**
@@ -95,7 +97,9 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         },
       ],
     },
-    splits > 1 ? { kind: "combine", acc: wholeView(acc), body: [epilogue] } : epilogue,
+    splits > 1
+      ? { kind: "combine", acc: wholeView(acc), by: options.combine ?? "last", body: [epilogue] }
+      : epilogue,
   ];
   return {
     name: options.name,

@@ -19,6 +19,7 @@ export {
   negateCond,
   substituteCond,
 } from "./cond.ts";
+export { elementBytes } from "./elementBytes.ts";
 export {
   add,
   asLinear,
@@ -64,6 +65,15 @@ export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./p
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
 export { type Range, rangeOf } from "./ranges.ts";
+export {
+  HILBERT_SIDE,
+  hilbertSide,
+  printRaster,
+  type RasterMath,
+  rasterPlace,
+  rasterSpan,
+  rasterTile,
+} from "./raster.ts";
 export {
   blockShape,
   bufferOf,

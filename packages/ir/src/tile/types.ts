@@ -113,6 +113,11 @@ export interface Buffer {
    * the layout is that of one half.
    */
   readonly halves?: 0 | 1;
+  /**
+   * Shared tiles of elements under 8 bits: they share bytes, as in global memory. Absent: each takes a byte, as instructions that mix them with
+   * wider ones want it.
+   */
+  readonly packed?: true;
 }
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
@@ -150,11 +155,15 @@ export interface View {
   readonly extent: readonly [number, number];
 }
 
-/** Order in which output tiles are visited. `grouped`: `group` tile rows at a time, columns fastest between groups. */
+/**
+ * Order in which output tiles are visited (`raster.ts` says which tile is number t). `grouped`: `group` tile rows at a time, rows fastest;
+ * `snake`: the same with every other group from the last column to the first; `hilbert`: along Hilbert's curve in squares of a power of two.
+ */
 export type Raster =
   | { readonly kind: "row" }
   | { readonly kind: "col" }
-  | { readonly kind: "grouped"; readonly group: number };
+  | { readonly kind: "hilbert" }
+  | { readonly kind: "grouped" | "snake"; readonly group: number };
 
 /**
  * Blocks that stay: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of
@@ -173,6 +182,14 @@ export interface Visit {
 
 /** Order of the multiply-adds of one register tile step. `snake` reverses every other run, so that one operand is reused at each turn. */
 export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
+
+/**
+ * How the parts of a tile become its sum. `last`: each block leaves its part in the workspace, the last to come adds them in their order.
+ * `atomics`: each block adds its part to one tile of the workspace, in the order in which they come; the last takes the sum from there.
+ * `kernel`: each block leaves its part, and a second kernel, launched behind the first, adds them in their order.
+ */
+export const combineWays = ["last", "atomics", "kernel"] as const;
+export type CombineWay = (typeof combineWays)[number];
 
 /** Blocks of one output tile: `var` counts them from 0 to `extent` - 1. */
 export interface Split {
@@ -268,10 +285,15 @@ export type Stmt =
   /** Consumer of a ring of responses: read the slot of chunk `at`. The loop over tiles around it goes on with that tile, or ends. */
   | { readonly kind: "next"; readonly ring: string; readonly at: Expr }
   /**
-   * The blocks of one output tile meet: each hands in `acc`. The one that comes last goes on into `body` with the sum, taken in the
-   * order of the split's number, so that the bits do not depend on who was last; the others end here.
+   * The blocks of one output tile meet: each hands in `acc`. One of them, or a block of a second kernel, goes on into `body` with the sum;
+   * the others end here. But for `atomics` the sum is taken in the order of the split's number, so that its bits depend on nothing else.
    */
-  | { readonly kind: "combine"; readonly acc: View; readonly body: readonly Stmt[] }
+  | {
+      readonly kind: "combine";
+      readonly acc: View;
+      readonly by: CombineWay;
+      readonly body: readonly Stmt[];
+    }
   /** All threads of the role (or block) meet at barrier `id`. */
   | { readonly kind: "barrier"; readonly id: number }
   /** dst <- steps(alpha * acc + beta * c), with the guard rules of `copy`. `c` is null iff beta is 0. */
@@ -285,8 +307,11 @@ export type Stmt =
       readonly steps: readonly EpilogueStep[];
       readonly guard: readonly [rows: boolean, cols: boolean];
       readonly vector: number;
-      /** Shared tile through which D's elements pass on their way to memory, by bulk tensor stores; null: straight from registers. */
-      readonly via: string | null;
+      /**
+       * Shared tile through which D's elements pass on their way to memory, by bulk tensor stores; null: straight from registers. It has all rows
+       * and some of the columns: the first of them go through the slot of the view, those after them through the next, and so round.
+       */
+      readonly via: View | null;
     };
 
 export type StmtKind = Stmt["kind"];

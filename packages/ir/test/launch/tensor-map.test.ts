@@ -134,6 +134,12 @@ test("bytes of a box count elements outside, and steps of element strides", () =
   expect(tensorMapBoxBytes({ ...good, box: [64, 16, 3], elementStrides: [2, 3, 2] })).toBe(64 * 6 * 2 * 2);
 });
 
+test("elements that are spread over bytes count as they are in global memory", () => {
+  const spread = { dtype: "b6x16_p32", box: [128, 8], elementStrides: [1, 1] } as const;
+  expect(tensorMapBoxBytes(spread)).toBe(96 * 8);
+  expect(tensorMapBoxBytes({ ...spread, dtype: "b4x16_p64" })).toBe(64 * 8);
+});
+
 test("a recipe becomes a map with the launch's sizes", () => {
   const recipe: TensorMapRecipe = {
     operand: "a",

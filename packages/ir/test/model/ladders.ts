@@ -5,7 +5,7 @@
 import type { DType } from "../../src/index.ts";
 import { type ModelKernel, plainKernel } from "../../src/model/index.ts";
 
-export interface Step {
+interface Step {
   readonly name: string;
   readonly size: readonly [m: number, n: number, k: number];
   readonly kernel: ModelKernel;

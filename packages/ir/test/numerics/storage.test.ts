@@ -69,6 +69,11 @@ test("4-bit elements: the even one in the low nibble", () => {
   expect([...encodeArray("mxf4", [1, 6, -0.5])]).toEqual([0x72, 0x09]);
 });
 
+test("6-bit elements follow each other from the lowest bits on", () => {
+  // Codes 0x08, 0x28, 0x1f and 0 from bit 0, 6, 12 and 18 on.
+  expect([...encodeArray("e2m3", [1, -1, 7.5, 0])]).toEqual([0x08, 0xfa, 0x01]);
+});
+
 test("the f64 path has no double rounding through f32", () => {
   // 1 + 2^-11 + 2^-40 is above the tie of f16; rounded to f32 first it would be the tie and fall to 1.
   expect(encode("f16", 1 + 2 ** -11 + 2 ** -40)).toBe(0x3c01);
@@ -85,7 +90,11 @@ describe.each(scaledNames.map((dtype: ScaledDType) => ({ dtype })))("scaled $dty
       const part = input.slice(from, from + block);
       const amax = Math.max(...part.map(Math.abs));
       // The coarsest step of the element format at the block's scale; mx scales floor, so up to one binade may saturate.
-      const bound = Math.max(roundingBound(dtype, amax), amax * (dtype === "mxf8" ? 0.13 : 0.26), 2 ** -7);
+      const bound = Math.max(
+        roundingBound(dtype, amax),
+        amax * (scaledTypes[dtype].element === "e4m3" ? 0.13 : 0.26),
+        2 ** -7,
+      );
       part.forEach((x, i) => {
         expect(Math.abs((decoded[from + i] ?? 0) - x)).toBeLessThanOrEqual(bound);
       });

@@ -110,7 +110,7 @@ describe("refusals", () => {
     ],
     [
       { a: { dtype: "f16" }, b: { dtype: "bf16" } },
-      "TW1006 (invalid) at b.dtype: A is f16 and B is bf16\n  hint: use f16 for both; only e4m3 with e5m2 and s8 with u8 mix",
+      "TW1006 (invalid) at b.dtype: A is f16 and B is bf16\n  hint: use f16 for both; only these mix: e4m3, e5m2, e2m3, e3m2, e2m1; mxf8, mxf8e5m2, mxf6e2m3, mxf6e3m2, mxf4; s8, u8",
     ],
     [
       { dtype: "bf16", acc: "f16", d: { dtype: "f16" } },
@@ -123,7 +123,7 @@ describe("refusals", () => {
     ],
     [
       { dtype: "fp16" },
-      "TW1007 (invalid) at dtype: there is no dtype 'fp16'\n  hint: did you mean f16? (dtypes: f32, f16, bf16, tf32, f64, s8, u8, s32, e4m3, e5m2, mxf8, mxf4, nvf4)",
+      "TW1007 (invalid) at dtype: there is no dtype 'fp16'\n  hint: did you mean f16? (dtypes: f32, f16, bf16, tf32, f64, s8, u8, s32, e4m3, e5m2, e2m3, e3m2, e2m1, mxf8, mxf8e5m2, mxf6e2m3, mxf6e3m2, mxf4, nvf4)",
     ],
     [
       { lda: 3 },

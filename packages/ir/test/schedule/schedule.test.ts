@@ -32,11 +32,13 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
     fc.tuple(fc.integer({ min: 24, max: 255 }), fc.integer({ min: 24, max: 255 })),
   ),
   raster: fc.oneof(
-    fc.constantFrom("row", "col"),
+    fc.constantFrom("row", "col", "hilbert"),
     positive.map((g) => `grouped:${g}`),
+    positive.map((g) => `snake:${g}`),
   ),
   sched: fc.constantFrom("tiles", "persistent", "streamk", "clc"),
   split: fc.integer({ min: 1, max: 1024 }),
+  combine: fc.constantFrom("last", "atomics", "kernel"),
   epi: fc.constantFrom("direct", "smem", "tma"),
   snake: fc.constantFrom("on", "off"),
   pad: fc.nat(64),
@@ -62,14 +64,14 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 epi=direct snake=on pad=4",
+    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last epi=direct snake=on pad=4",
   );
 });
 
 test("the design's example parses", () => {
   const parsed = parseSchedule(
     model,
-    "tile=128x256x64 stages=4 cluster=2x1 roles=1+2 regs=24/240 raster=grouped:8 sched=persistent split=1 epi=tma",
+    "tile=128x256x64 stages=4 cluster=2x1 roles=1+2 regs=24/240 raster=grouped:8 sched=persistent split=1 combine=last epi=tma",
   );
   expect(parsed).toMatchObject({
     ok: true,
@@ -96,7 +98,7 @@ test("all errors at once, each with what to write", () => {
     "TW2001 (invalid) at schedule.stage: there is no field 'stage'\n  hint: did you mean stages?",
     "TW2002 (invalid) at schedule.stages: '0' does not fit 1..64\n  hint: nearest legal: stages=1",
     "TW2001 (invalid) at schedule.rastr: there is no field 'rastr'\n  hint: did you mean raster?",
-    "TW2002 (invalid) at schedule.raster: 'grouped-8' does not fit row|col|grouped:G\n  hint: nearest legal: raster=grouped:8",
+    "TW2002 (invalid) at schedule.raster: 'grouped-8' does not fit row|col|grouped:G|snake:G|hilbert\n  hint: nearest legal: raster=grouped:8",
     "TW2002 (invalid) at schedule.epi: 'tmaa' does not fit direct|smem|tma\n  hint: nearest legal: epi=tma",
     "TW2002 (invalid) at schedule.split: '0x2' does not fit 1..1024\n  hint: nearest legal: split=2",
     "TW2004 (invalid) at schedule: 'junk' is not name=value\n  hint: e.g. tile=128x128x8 stages=2",
@@ -144,6 +146,9 @@ describe("records", () => {
 test("raster values and defaults of other backends", () => {
   expect(rasterOf("grouped:8")).toEqual({ kind: "grouped", group: 8 });
   expect(rasterOf("col")).toEqual({ kind: "col" });
+  expect(rasterOf("snake:4")).toEqual({ kind: "snake", group: 4 });
+  expect(rasterOf("hilbert")).toEqual({ kind: "hilbert" });
+  expect(coreFields.raster.nearest?.("snake")).toBe("snake:8");
   expect(() => rasterOf("diagonal")).toThrow("not a raster");
   expect(withDefault(coreFields.tile, [64, 64, 16]).default).toEqual([64, 64, 16]);
   expect(() => withDefault(coreFields.tile, [64, 64])).toThrow("tile=64x64 does not fit MxNxK");

@@ -39,6 +39,7 @@ const samples: Readonly<Record<Feature, string>> = {
   tcgen05: "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 128;",
   clc: "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];",
   pdl: "griddepcontrol.wait;",
+  "red.vector": `red.relaxed.gpu.global.add.v4.f32 [%rd0], ${f4};`,
   f32x2: "fma.rn.f32x2 %rd0, %rd0, %rd1, %rd0;",
 };
 

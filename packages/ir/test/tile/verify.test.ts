@@ -446,6 +446,15 @@ const rejected: readonly Rejected[] = [
     ],
   },
   {
+    code: "TW3122",
+    what: "a second kernel that computes more than an epilogue",
+    stage: "nest",
+    edits: [
+      ["%nt < 2", "%nt < 2, split %st < 2"],
+      ["    epilogue", "    combine %acc by kernel {\n      fill %acc = 0\n    }\n    epilogue"],
+    ],
+  },
+  {
     code: "TW3123",
     what: "copy shared in a cluster that has one block and no bulk copies",
     stage: "bound",

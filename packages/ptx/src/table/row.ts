@@ -1,43 +1,4 @@
 /**
- * The shape of the instruction table: one row per instruction form.
- *
- * A row is data, written in two small notations so that a page of rows reads like the ISA's syntax boxes.
- *
- * Modifiers (`mods`): slots separated by blanks, in the ISA's order; `a|b|c` are alternatives, a trailing `?` makes the
- * slot optional; an alternative of several words (`xorsign.abs`) is all of them or none. `"rn|rz|rm|rp ftz? sat? f32"` is `.rn/.rz/.rm/.rp{.ftz}{.sat}.f32`.
- *
- * Operands (`args`): one string each.
- *
- * | notation | operand |
- * |---|---|
- * | `u32`, `b64`, `pred` … | register of that type; when read, also an immediate |
- * | `T` | the instruction's type: the last type among the modifiers |
- * | `D` | the type before that (`cvt.D.T`, `set.D.T`), or T where there is one type |
- * | `W` | T at twice the width (`mul.wide.u32` writes 64 bits) |
- * | `T~` | register may be wider than the type (ld, st, cvt) |
- * | `s:T` | also a symbol or a special register (mov) |
- * | `r:b64` | register only, no immediate |
- * | `V:T~` | a vector of as many registers as `.v2`, `.v4`, `.v8` says; one register without it |
- * | `b32*4` | a vector of exactly four; `*1` may be written without braces |
- * | `f32*N/2`, `b32*X*2` | counted by N of `mMnNkK` or X of `.xX` |
- * | `!pred` | a predicate that may be negated |
- * | `!pred/imm` | the same, or an integer |
- * | `pred|pred`, `T|pred` | the second half is optional: `p` or `p|q` |
- * | `T&pred` | the second half is always there |
- * | `u32%16` | a constant must be a multiple of 16 |
- * | `sink` | `_` and nothing else |
- * | `r:u32*L`, `r:u16*I` | as many as an output-lane mask, an im2col mode needs |
- * | `[]` | memory; `[global]`, `[shared]`, `[tmem]`, `[tmem b32]` say which space, which decides the address register |
- * | `[tensor]` | `[map, {c0, c1}]` |
- * | `imm`, `imm:0:255`, `imm:24:256:8`, `imm:4,8,16` | an integer constant: any, in a range, in steps, one of a list |
- * | `label`, `targets`, `callee`, `list`, `prototype` | what bra, brx.idx and call name |
- *
- * A leading `=` marks what is written, `+` what is read and written, `=_` and `+_` also take the sink `_`.
- * A trailing `?` marks an operand that may be left out; `@m` one that is there exactly when modifier `m` is, `@a|b` when any is.
- */
-import type { PtxVersion } from "@tilewright/ir";
-
-/**
  * What an instruction does beyond writing registers.
  * - `pure`: result depends on the operands only (and on special registers read by mov);
  * - `read`, `write`, `readwrite`: memory, in program order (the space is a modifier, generic without one);
@@ -76,8 +37,6 @@ export interface InstructionRow extends Requirement {
   readonly effect: Effect;
 }
 
-export const versionOf = (r: Requirement): PtxVersion => [r.since[0], r.since[1]];
-
 /** Datacentre Blackwell, where tcgen05 and its companions are: family (`f`) and architecture (`a`) targets. */
 export const BLACKWELL = [
   "sm_100a",
@@ -91,7 +50,7 @@ export const BLACKWELL = [
 ] as const;
 
 /** Consumer Blackwell. */
-export const BLACKWELL_120 = ["sm_120a", "sm_120f", "sm_121a", "sm_121f"] as const;
+const BLACKWELL_120 = ["sm_120a", "sm_120f", "sm_121a", "sm_121f"] as const;
 
 /** Architecture targets after Hopper taken together. */
 export const BLACKWELL_ALL = [...BLACKWELL, ...BLACKWELL_120] as const;

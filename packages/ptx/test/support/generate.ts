@@ -28,7 +28,7 @@ const pick = <T>(list: readonly T[], rnd: Random): T => {
 };
 
 /** Registers that `declarations` declares: %b32_0 to %b32_511 and so on. */
-export const REGISTERS = 512;
+const REGISTERS = 512;
 const DECLARED: readonly ScalarType[] = [
   "pred",
   "b8",
@@ -57,7 +57,7 @@ export interface Generated {
 }
 
 /** A random mnemonic of the row. */
-export function generateMnemonic(row: InstructionRow, rnd: Random): string {
+function generateMnemonic(row: InstructionRow, rnd: Random): string {
   const words = [row.opcode];
   for (const slot of slotsOf(row)) {
     if (slot.optional && rnd() < 0.6) continue;

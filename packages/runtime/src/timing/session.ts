@@ -58,6 +58,12 @@ const replays = 20;
 /** Launches of each contender alone before its numbers are checked. */
 const rehearsals = 2;
 
+/**
+ * A library may add parts of a split K that it rounded to D's type (cuBLASLt's CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE): several roundings of D where the
+ * bound has one. Seen on an H100: 3.8 times the bound in bf16 at 3001 x 2999 x 3000. Kernels that are measured get no such slack.
+ */
+const PEER_SLACK = 8;
+
 interface Entry {
   readonly contender: Contender;
   readonly about: Omit<BenchContender, "check">;
@@ -329,9 +335,10 @@ export class BenchSession {
     });
     if (!check.ok) return check;
     const { boundRatio, unwritten, maxAbs } = check.value;
-    if (boundRatio <= 1 && !unwritten) return check;
+    const slack = entry.about.role === "peer" ? PEER_SLACK : 1;
+    if (boundRatio <= slack && !unwritten) return check;
     const what =
-      boundRatio <= 1
+      boundRatio <= slack
         ? `${unwritten} elements of D were not written`
         : `errors of up to ${boundRatio.toPrecision(3)} times their bound (${maxAbs.toPrecision(3)})`;
     return measuringFailure(

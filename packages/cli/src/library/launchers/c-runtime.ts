@@ -106,7 +106,7 @@ typedef struct LIB_library {
   int (*cuGetErrorString)(int, const char **);
   int device, retained, major, minor, sms;
   char folder[1024];
-  char message[1024];
+  char message[2048]; /* of which a path may take 1536 */
   void *module[LIB_ARTEFACTS];
   void *function[LIB_ARTEFACTS][LIB_KERNELS];
 } LIB_library;

@@ -7,6 +7,7 @@ import sys
 
 _PLAIN_SMEM = @PLAIN_SMEM@  # bytes that a launch takes without opting in
 _PORTABLE_CLUSTER = @PORTABLE_CLUSTER@
+_MOST_KEPT = 1024  # launches kept ready
 
 
 class LaunchError(Exception):
@@ -100,6 +101,11 @@ def _stream_handle(stream):
     return int(stream) if stream is not None else 0
 
 
+def _key(values, *but):
+    """Values by name, numbers to the bit: 0.0 is not -0.0 here."""
+    return tuple((name, value.hex() if isinstance(value, float) else value) for name, value in values if name not in but)
+
+
 class _Attribute(ctypes.Structure):
     _fields_ = [("id", ctypes.c_uint32), ("pad", ctypes.c_uint32), ("value", ctypes.c_uint32 * 16)]
 
@@ -158,6 +164,7 @@ class _Library:
         self._dispatch = {each["name"]: each["dispatch"] for each in self._index["operations"]}
         self._manifests = {}
         self._loaded = {}
+        self._kept = {}
         self._cuda = _Driver()
         number, context = ctypes.c_int(), ctypes.c_void_p()
         self._cuda("cuInit", 0)
@@ -294,7 +301,8 @@ class _Library:
         params = sorted(kernel["params"], key=lambda param: param["offset"])
         return resolve(kernel, env), [self._argument(param, env, pointers, workspace) for param in params]
 
-    def _start(self, function, geometry, values, cooperative, stream):
+    def _start(self, function, geometry, values, cooperative):
+        """Function, configuration (its stream is set at each launch), addresses of the arguments, and what they point to."""
         grid, block, cluster, dynamic_smem = geometry
         addresses = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))
         attributes = (_Attribute * 2)()
@@ -307,22 +315,39 @@ class _Library:
             attributes[count].id = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
             attributes[count].value[0] = 1
             count += 1
-        config = _Config(grid, block, dynamic_smem, stream, attributes, count)
-        self._cuda("cuLaunchKernelEx", ctypes.byref(config), function, addresses, None)
+        return function, _Config(grid, block, dynamic_smem, None, attributes, count), addresses, values
+
+    def _prepared(self, operation, sizes, pointers, epilogue, more):
+        """All of a launch that depends neither on the stream nor on the workspace; kept, because callers come back with
+        the same operands, and tensor maps are slow to encode."""
+        numbers = [(step, value) for step, value in epilogue.items() if isinstance(value, (int, float))]
+        settings = _key(more.items(), "workspace", "workspace_bytes")
+        key = (operation, sizes, tuple(pointers.items()), _key(numbers), settings)
+        prepared = self._kept.get(key)
+        if prepared is None:
+            env = self.environment(operation, sizes, epilogue, more)
+            artefact = self.pick(operation, env)
+            manifest = self._manifest(artefact)
+            workspace = ctypes.c_uint64()
+            kernels = [(each, self._prepare(each, env, pointers, workspace)) for each in manifest["kernels"]]
+            starts = [
+                self._start(function, geometry, values, kernel["launch"]["cooperative"])
+                for (kernel, (geometry, values)), function in zip(kernels, self._load(artefact))
+            ]
+            prepared = (evaluate(manifest["workspace"]["bytes"], env), manifest["workspace"]["init"], workspace, starts)
+            if len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = prepared
+        return prepared
 
     def _launch(self, operation, sizes, operands, epilogue, stream, more):
-        env = self.environment(operation, sizes, epilogue, more)
-        artefact = self.pick(operation, env)
-        manifest = self._manifest(artefact)
         stream = ctypes.c_void_p(_stream_handle(stream))
         pointers = {name: _address(operand) for name, operand in operands.items()}
         for step, operand in epilogue.items():
             if not isinstance(operand, float):
                 pointers["epilogue%d" % step] = _address(operand)
-        workspace, zero = ctypes.c_uint64(_address(more.get("workspace"))), manifest["workspace"]["init"]
-        size = evaluate(manifest["workspace"]["bytes"], env)
-        starts = [self._prepare(kernel, env, pointers, workspace) for kernel in manifest["kernels"]]
-        functions = self._load(artefact)
+        size, zero, workspace, starts = self._prepared(operation, sizes, pointers, epilogue, more)
+        workspace.value = _address(more.get("workspace"))
         own = size > 0 and workspace.value == 0
         if size > 0 and not own and more.get("workspace_bytes", 0) < size:
             raise LaunchError("the workspace has %d bytes and %d are needed" % (more.get("workspace_bytes", 0), size))
@@ -331,8 +356,9 @@ class _Library:
         try:
             if size > 0 and (zero == "zeroEach" or (zero == "zeroOnce" and own)):
                 self._cuda("cuMemsetD8Async", workspace, ctypes.c_ubyte(0), ctypes.c_size_t(size), stream)
-            for kernel, function, (geometry, values) in zip(manifest["kernels"], functions, starts):
-                self._start(function, geometry, values, kernel["launch"]["cooperative"], stream)
+            for function, config, addresses, _ in starts:
+                config.stream = stream
+                self._cuda("cuLaunchKernelEx", ctypes.byref(config), function, addresses, None)
         finally:
             if own:
                 self._cuda("cuMemFreeAsync", workspace, stream)

@@ -22,7 +22,13 @@ export function makeValues(dtype: DType, count: number): ValueArray {
     case "bf16":
     case "e4m3":
     case "e5m2":
+    case "e2m3":
+    case "e3m2":
+    case "e2m1":
     case "mxf8":
+    case "mxf8e5m2":
+    case "mxf6e2m3":
+    case "mxf6e3m2":
     case "mxf4":
     case "nvf4":
       return new Float32Array(count);

@@ -6,6 +6,7 @@ import { layoutExtent, parseLayout, printLayout } from "../../layout/text.ts";
 import type { Layout } from "../../layout/types.ts";
 import type { Scalar } from "../../problem.ts";
 import { printCond } from "../printExpr.ts";
+import { printRaster } from "../raster.ts";
 import {
   type Buffer,
   type Cond,
@@ -234,12 +235,12 @@ export const vectorPairClause: Clause<readonly [number, number]> = {
 
 export const rasterClause: Clause<Raster> = {
   keyword: "raster",
-  syntax: "row|col|grouped:N",
+  syntax: "row|col|grouped:N|snake:N|hilbert",
   default: undefined,
-  print: (r) => (r.kind === "grouped" ? `grouped:${r.group}` : r.kind),
+  print: printRaster,
   parse: (c) => {
-    const kind = c.oneOf(["row", "col", "grouped"], "raster");
-    if (kind !== "grouped") return { kind };
+    const kind = c.oneOf(["row", "col", "hilbert", "grouped", "snake"], "raster");
+    if (kind !== "grouped" && kind !== "snake") return { kind };
     c.expect(":", "before the group's size");
     return { kind, group: c.integer("the group's size", 1) };
   },
@@ -274,15 +275,6 @@ export const multicastClause: Clause<"m" | "n" | null> = {
   print: (axis) => axis ?? "",
   parse: (c) => c.oneOf<"m" | "n">(["m", "n"], "axis of the cluster"),
 };
-
-/** The name of a buffer, or none. */
-export const bufferClause = (keyword: string): Clause<string | null> => ({
-  keyword,
-  syntax: "%BUFFER",
-  default: null,
-  print: (name) => (name === null ? "" : `%${name}`),
-  parse: (c) => c.buffer().name,
-});
 
 export const scalarClause = (keyword: string): Clause<Scalar> => ({
   keyword,

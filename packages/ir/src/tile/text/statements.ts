@@ -4,10 +4,9 @@ import type { EpilogueStep } from "../../problem.ts";
 import { evaluateExpr, freeVars } from "../expr.ts";
 import { printCond, printExpr } from "../printExpr.ts";
 import { ownSizes } from "../sizes.ts";
-import type { Expr, Split, Stmt, StmtKind } from "../types.ts";
+import { combineWays, type Expr, type Split, type Stmt, type StmtKind } from "../types.ts";
 import {
   type Buffers,
-  bufferClause,
   type Clause,
   distClause,
   flagClause,
@@ -65,6 +64,7 @@ const copyClauses = {
   multicast: multicastClause,
 };
 const mmaClauses = { atom: freeWordClause("atom"), walk: wordClause("walk", walks, undefined) };
+const combineClauses = { by: wordClause("by", combineWays, "last") };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
 /** `steps bias(n,f32)|activation(relu)`: the problem's own text for the chain, checked against the problem. */
 const stepsClause: Clause<readonly EpilogueStep[]> = {
@@ -89,7 +89,7 @@ const epilogueClauses = {
   steps: stepsClause,
   guard: guardClause,
   vector: integerClause("vector", 1, 1),
-  via: bufferClause("via"),
+  via: viewClause("via"),
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */
@@ -252,9 +252,13 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     parse: (c) => ({ kind: "next", ...parseRingEvent(c) }),
   },
   combine: {
-    syntax: "combine ACC { … }",
-    print: (s, b) => `combine ${printView(s.acc, b)}`,
-    parse: (c, block) => ({ kind: "combine", acc: parseView(c), body: block([]) }),
+    syntax: "combine ACC by last|atomics|kernel { … }",
+    print: (s, b) => `combine ${printView(s.acc, b)}${printClauses(combineClauses, s, b)}`,
+    parse: (c, block) => {
+      const acc = parseView(c);
+      const clauses = parseClauses(c, combineClauses, "combine");
+      return { kind: "combine", acc, ...clauses, body: block([]) };
+    },
   },
   barrier: {
     syntax: "barrier ID",

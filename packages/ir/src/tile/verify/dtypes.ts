@@ -1,18 +1,11 @@
 /** Element types agree where tiles meet. */
-import { type DType, dtypes } from "../../dtype.ts";
+import { type DType, dtypes, mixes } from "../../dtype.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
-
-/** Pairs of A and B that tensor cores take beside equal dtypes. */
-const mixed: readonly (readonly DType[])[] = [
-  ["e4m3", "e5m2"],
-  ["s8", "u8"],
-];
 
 /** tf32 is fp32 in memory. */
 const inMemory = (dtype: DType): DType => (dtype === "tf32" ? "f32" : dtype);
 
-const multiplies = (a: DType, b: DType): boolean =>
-  inMemory(a) === inMemory(b) || mixed.some((pair) => pair.includes(a) && pair.includes(b));
+const multiplies = (a: DType, b: DType): boolean => mixes(inMemory(a), inMemory(b));
 
 /** Accumulators of an operand dtype: its usual one, and f16 for the narrow floats (mma.f16 accumulates in f16 too). */
 const accumulates = (a: DType, acc: DType): boolean =>

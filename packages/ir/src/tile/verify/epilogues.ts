@@ -1,6 +1,6 @@
 /** Epilogues read C exactly where beta asks for it, and the tiles cover D once. */
 import { evaluateExpr } from "../expr.ts";
-import type { Stmt } from "../types.ts";
+import type { Stmt, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 export const epilogues: Verifier = {
@@ -35,7 +35,7 @@ export const epilogues: Verifier = {
 function* through(
   subject: Subject,
   site: Site,
-  name: string,
+  { buffer: name, extent: taken }: View,
   extent: readonly [number, number],
 ): Iterable<Fault> {
   const tile = bufferAt(subject, name);
@@ -45,6 +45,12 @@ function* through(
       at: site,
       message: `goes through %${name}, ${tile.dtype} in ${tile.space} memory`,
       hint: `declare it as shared %${name} ${dtype}[…]`,
+    };
+  else if (taken.some((size, axis) => size !== tile.shape[axis]))
+    yield {
+      at: site,
+      message: `goes through ${taken.join(" x ")} of %${name}, which has ${tile.shape.join(" x ")}`,
+      hint: `write via %${name}, with a slot where it has several`,
     };
   else if (tile.shape[0] !== extent[0] || extent[1] % tile.shape[1] !== 0)
     yield {

@@ -1,8 +1,8 @@
 /** Layouts describe their tiles and give every element its own place. */
-import { sizeOf } from "../../dtype.ts";
 import { isInjective, panelsFault } from "../../layout/layout.ts";
 import { swizzleFault } from "../../layout/swizzle.ts";
 import { printLayout } from "../../layout/text.ts";
+import { elementBytes } from "../elementBytes.ts";
 import { blockShape } from "../rewrite.ts";
 import type { Buffer } from "../types.ts";
 import type { Fault, Verifier } from "./verifier.ts";
@@ -64,11 +64,11 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
   if (swizzle === null) return;
   const fault = swizzleFault(swizzle);
   if (fault !== null) yield { at: buffer, message: fault, hint: "for instance swizzle<3,4,3>" };
-  else if (2 ** swizzle.base < sizeOf(buffer.dtype))
+  else if (2 ** swizzle.base < elementBytes(buffer))
     yield {
       at: buffer,
       message: "the swizzle splits elements",
-      hint: `a base of ${Math.log2(sizeOf(buffer.dtype))} or more`,
+      hint: `a base of ${Math.log2(elementBytes(buffer))} or more`,
     };
   if (space === "global")
     yield { at: buffer, message: "a swizzle in global memory", hint: "matrices of the caller are plain" };

@@ -74,8 +74,6 @@ function* checkSite(subject: Subject, site: Site): Iterable<Fault> {
   }
   for (const view of viewsOf(stmt))
     if (!subject.buffers.has(view.buffer)) yield missing(site, "buffer", view.buffer, subject.buffers.keys());
-  if (stmt.kind === "epilogue" && stmt.via !== null && !subject.buffers.has(stmt.via))
-    yield missing(site, "buffer", stmt.via, subject.buffers.keys());
   const ring = "ring" in stmt ? stmt.ring : stmt.kind === "tiles" ? stmt.visit?.ring : undefined;
   if (ring !== undefined && !subject.rings.has(ring)) yield missing(site, "ring", ring, subject.rings.keys());
   const used = new Set<string>();
@@ -103,7 +101,12 @@ export function viewsOf(stmt: Stmt): readonly View[] {
     case "mma":
       return [stmt.acc, stmt.a, stmt.b];
     case "epilogue":
-      return stmt.c === null ? [stmt.dst, stmt.acc] : [stmt.dst, stmt.acc, stmt.c];
+      return [
+        stmt.dst,
+        stmt.acc,
+        ...(stmt.c === null ? [] : [stmt.c]),
+        ...(stmt.via === null ? [] : [stmt.via]),
+      ];
     default:
       return [];
   }

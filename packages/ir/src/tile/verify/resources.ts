@@ -1,6 +1,7 @@
 /** What the target can hold: shared memory, threads, cluster. */
 import { sizeOf } from "../../dtype.ts";
 import { footprint } from "../../layout/layout.ts";
+import { elementBytes } from "../elementBytes.ts";
 import { blockShape } from "../rewrite.ts";
 import { MOST_COLUMNS, TENSOR_LANES, tensorColumns } from "../tensor.ts";
 import type { Buffer } from "../types.ts";
@@ -12,7 +13,7 @@ const roundUp = (value: number, unit: number): number => Math.ceil(value / unit)
 function sharedBytes(buffer: Buffer): number {
   const shape = blockShape(buffer);
   const layout = buffer.layout ?? { shape, stride: [shape[1], 1], swizzle: null };
-  return roundUp(footprint(layout, sizeOf(buffer.dtype)), Math.max(1, buffer.align)) * buffer.slots;
+  return roundUp(footprint(layout, elementBytes(buffer)), Math.max(1, buffer.align)) * buffer.slots;
 }
 
 export const sharedMemory: Verifier = {

@@ -8,12 +8,20 @@ export const splits: Verifier = {
   name: "splits",
   code: "TW3122",
   property:
-    "tiles with a split have one combine, outside loops and conditions, and their epilogues inside it; others have none",
+    "tiles with a split have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none",
   from: "nest",
   *check({ sites }) {
     for (const site of sites) {
       const { stmt } = site;
-      if (stmt.kind === "combine") yield* placed(site);
+      if (stmt.kind === "combine") {
+        yield* placed(site);
+        if (stmt.by === "kernel" && stmt.body.some((s) => s.kind !== "epilogue" || s.via !== null))
+          yield {
+            at: site,
+            message: "a second kernel has nothing but the sum in registers",
+            hint: "leave one epilogue without `via` in the combine, or write `by last`",
+          };
+      }
       if (stmt.kind === "tiles" && stmt.split !== null) {
         const meetings = sites.filter((s) => s.stmt.kind === "combine" && s.parents.includes(stmt));
         if (meetings.length !== 1)

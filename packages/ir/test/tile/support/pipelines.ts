@@ -133,7 +133,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
       vector: fc.constantFrom(1, 2, 4),
       smem: fc.constantFrom("plain", "pad", "swizzle", "auto"),
       walk: fc.constantFrom("rows", "snake-rows", "snake-cols"),
-      raster: fc.constantFrom("row", "col", "grouped"),
+      raster: fc.constantFrom("row", "col", "grouped", "snake", "hilbert"),
       elide: fc.boolean(),
     })
     .map((r): Recipe => {

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import {
   type Buffer,
   type Cond,
+  combineWays,
   type Directive,
   dtypeNames,
   type Edge,
@@ -167,7 +168,7 @@ function statement(
       steps: fc.constantFrom([], problem(epilogueRequest).epilogue),
       guard,
       vector: small,
-      via: fc.constantFrom(null, ...buffers.map((b) => b.name)),
+      via: fc.option(v),
     }),
   ] as fc.Arbitrary<Stmt>[];
   if (rings.length > 0) {
@@ -199,8 +200,8 @@ function statement(
           extents: fc.tuple(small, small),
           split: fc.constant(split),
           raster: fc.oneof(
-            fc.constantFrom({ kind: "row" }, { kind: "col" }),
-            small.map((group) => ({ kind: "grouped", group })),
+            fc.constantFrom({ kind: "row" }, { kind: "col" }, { kind: "hilbert" }),
+            fc.record({ kind: fc.constantFrom("grouped", "snake"), group: small }),
           ),
           visit: fc.constant(turns),
           body: body([
@@ -221,7 +222,7 @@ function statement(
         body: body([name]),
       }),
     ),
-    fc.record({ kind: fc.constant("combine"), acc: v, body: body([]) }),
+    fc.record({ kind: fc.constant("combine"), acc: v, by: fc.constantFrom(...combineWays), body: body([]) }),
     fc.record({ kind: fc.constant("if"), cond: cond(vars), body: body([]) }),
     fc.record({
       kind: fc.constant("role"),

@@ -23,7 +23,7 @@ import { target } from "./pipelines.ts";
 
 export const sm90 = target("sm_90a");
 
-export const specialisedPasses: readonly Pass[] = [
+const specialisedPasses: readonly Pass[] = [
   stageOperands,
   pipelineRing,
   specialiseRoles,
@@ -49,7 +49,7 @@ export interface Case {
   readonly directives?: readonly Directive[];
 }
 
-export const TILE = { m: 64, n: 16, k: 64 } as const;
+const TILE = { m: 64, n: 16, k: 64 } as const;
 const factor = (tier: Factor["tier"], extent: number): Factor => ({ tier, extent, stride: 1 });
 
 export function nestOf({

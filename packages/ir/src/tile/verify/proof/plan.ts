@@ -76,10 +76,9 @@ export type Action = Common &
     | { readonly kind: "use" }
     | ({ readonly kind: "drain" } & OnRing)
     | { readonly kind: "fence"; readonly what: "tensor after" | "tensor before" | "async" | "init" }
-    /** Threads write a staging tile; a bulk store reads it; the stores so far have read what they store. */
-    | { readonly kind: "stage"; readonly buffer: string }
-    | { readonly kind: "store"; readonly buffer: string }
-    | { readonly kind: "stored" }
+    /** Threads write a slot of a staging tile; a bulk store reads it; all stores so far but the last `pending` have read what they store. */
+    | { readonly kind: "stage" | "store"; readonly buffer: string; readonly slot: Expr }
+    | { readonly kind: "stored"; readonly pending: number }
     /** All threads of the role meet. */
     | { readonly kind: "gather" }
     /** All threads of all blocks of the cluster meet. */
@@ -88,8 +87,6 @@ export type Action = Common &
     | { readonly kind: "alloc" | "dealloc"; readonly columns: number; readonly group: 1 | 2 }
     | { readonly kind: "relinquish"; readonly group: 1 | 2 }
   );
-
-export type ActionKind = Action["kind"];
 
 export type Step =
   | { readonly kind: "do"; readonly actions: readonly Action[] }

@@ -1,7 +1,7 @@
 /** The plan of a bound program: which actions its statements stand for. */
-import { sizeOf } from "../../../dtype.ts";
+import { dtypes } from "../../../dtype.ts";
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
-import { freeVars } from "../../expr.ts";
+import { add, freeVars, mod } from "../../expr.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
 import { tensorColumns } from "../../tensor.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
@@ -78,14 +78,14 @@ function beginning(columns: number, pair: boolean): readonly Action[] {
 /** All stores have read shared memory; all roles of all blocks have ended before tensor memory goes, or a block that others reach into. */
 function ending(columns: number, pair: boolean, blocks: number, staged: boolean): readonly Action[] {
   const group = pair ? 2 : 1;
-  const stored: readonly Action[] = staged ? [{ ...frame, kind: "stored" }] : [];
+  const stored: readonly Action[] = staged ? [{ ...frame, kind: "stored", pending: 0 }] : [];
   const last: readonly Action[] = blocks > 1 ? [meet] : [];
   const free: readonly Action[] = [
     { ...frame, kind: "fence", what: "tensor after" },
     { ...frame, kind: "dealloc", columns, group },
   ];
   if (columns > 0)
-    return [...stored, { ...frame, kind: "fence", what: "tensor before" }, meet, ...free, ...last];
+    return [{ ...frame, kind: "fence", what: "tensor before" }, meet, ...free, ...stored, ...last];
   return [...stored, ...last];
 }
 
@@ -325,7 +325,7 @@ function bytesOf(ctx: Context, view: View): number {
   const buffer = ctx.program.buffers.find(({ name }) => name === view.buffer);
   if (buffer === undefined) return 0;
   const halves = buffer.halves === undefined ? 1 : 2;
-  return (view.extent[0] * view.extent[1] * sizeOf(buffer.dtype)) / halves;
+  return (view.extent[0] * view.extent[1] * dtypes[buffer.dtype].bits) / 8 / halves;
 }
 
 function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Action[] {
@@ -374,17 +374,21 @@ function multiply(ctx: Context, stmt: Stmt, acc: View, from: readonly View[]): r
   ];
 }
 
-/** D's columns go through the tile a few at a time. */
-function staged(ctx: Context, stmt: Extract<Stmt, { kind: "epilogue" }>, via: string): readonly Action[] {
-  const width = ctx.program.buffers.find(({ name }) => name === via)?.shape[1] ?? stmt.acc.extent[1];
+/** D's columns go through the tile a few at a time, by turns through its slots. */
+function staged(ctx: Context, stmt: Extract<Stmt, { kind: "epilogue" }>, via: View): readonly Action[] {
+  const tile = ctx.program.buffers.find(({ name }) => name === via.buffer);
+  const [width, slots] = [tile?.shape[1] ?? stmt.acc.extent[1], tile?.slots ?? 1];
   const passes = Math.max(1, Math.floor(stmt.acc.extent[1] / width));
   const all = { stmt, lanes: "warps" } as const;
-  return Array.from({ length: passes }, (): readonly Action[] => [
-    { ...all, kind: "stored" },
-    { ...all, kind: "gather" },
-    { ...all, kind: "stage", buffer: via },
-    { ...all, kind: "fence", what: "async" },
-    { ...all, kind: "gather" },
-    { stmt, lanes: "one", kind: "store", buffer: via },
-  ]).flat();
+  return Array.from({ length: passes }, (_, pass): readonly Action[] => {
+    const into = { buffer: via.buffer, slot: mod(add(via.slot, pass), slots) };
+    return [
+      { ...all, kind: "stored", pending: slots - 1 },
+      { ...all, kind: "gather" },
+      { ...all, kind: "stage", ...into },
+      { ...all, kind: "fence", what: "async" },
+      { ...all, kind: "gather" },
+      { stmt, lanes: "one", kind: "store", ...into },
+    ];
+  }).flat();
 }

@@ -60,10 +60,10 @@ function* swizzles(program: TileProgram): Iterable<Finding> {
   const { cluster } = program.launch;
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind === "epilogue" && stmt.via !== null) {
-      const tile = program.buffers.find(({ name }) => name === stmt.via);
+      const tile = program.buffers.find(({ name }) => name === stmt.via?.buffer);
       if (tile !== undefined && tile.layout !== null && tensorCut(tile) === null)
         yield fault(
-          stmt.via,
+          stmt.via.buffer,
           "bulk stores cannot take it",
           "rows as long as the swizzle's span, at most 256 elements a box",
         );
@@ -142,7 +142,7 @@ function* namedBarriers(program: TileProgram): Iterable<Finding> {
 }
 
 /** Every action of a plan, in the text's order. */
-export function* actionsIn(plan: Plan): Iterable<readonly [where: string, action: Action]> {
+function* actionsIn(plan: Plan): Iterable<readonly [where: string, action: Action]> {
   for (const action of plan.begin) yield ["begin", action];
   const walk = function* (steps: Plan["roles"][number]["body"]): Iterable<Action> {
     for (const step of steps)

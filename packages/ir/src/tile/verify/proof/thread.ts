@@ -1,4 +1,5 @@
 /** A role in one block: where it stands, and the rules that it can keep or break by itself. */
+import { evaluateExpr } from "../../expr.ts";
 import { type Access, type Actor, Broken, type End } from "./machine.ts";
 import type { Action, PlanRing, PlanRole } from "./plan.ts";
 
@@ -39,8 +40,10 @@ export interface Thread extends Actor {
   readonly commits: End[];
   /** An answer was read, and no async-proxy fence followed. */
   unproxied: boolean;
-  /** Staging tiles: what has been done since they were written. */
-  readonly staging: Map<string, { fenced: boolean; met: boolean; stored: boolean; read: boolean }>;
+  /** Slots of staging tiles: what has been done since they were written, and which store of the role took them. */
+  readonly staging: Map<string, { fenced: boolean; met: boolean; stored: number | null; read: boolean }>;
+  /** Stores so far. */
+  stores: number;
   /** Tensor memory of the block. */
   columns: { readonly columns: number; readonly group: 1 | 2 } | null;
 }
@@ -70,6 +73,7 @@ export const newThread = (
   commits: [],
   unproxied: false,
   staging: new Map(),
+  stores: 0,
   columns: null,
 });
 
@@ -163,7 +167,7 @@ export function tensorUse(thread: Thread, what: string): void {
     );
 }
 
-/** A staging tile: written by all, fenced by all, met, stored by one, read by the engine, met, written again. */
+/** A slot of a staging tile: written by all, fenced by all, met, stored by one, read by the engine, met, written again. */
 export function stage(
   thread: Thread,
   action: Extract<Action, { kind: "stage" | "store" | "stored" | "gather" }>,
@@ -174,65 +178,73 @@ export function stage(
       return;
     case "stored":
       for (const state of thread.staging.values())
-        if (state.stored) {
+        if (state.stored !== null && !state.read && state.stored <= thread.stores - action.pending) {
           state.read = true;
           state.met = false;
         }
       return;
     case "stage": {
-      const old = thread.staging.get(action.buffer);
-      if (old?.stored === true && !old.read)
+      const name = slotName(thread, action);
+      const old = thread.staging.get(name);
+      if (old !== undefined && old.stored !== null && !old.read)
         throw new Broken(
           "proxies",
           thread.label,
-          `writes %${action.buffer} again while the store before may still read it`,
+          `writes ${name} again while the store before may still read it`,
           "wait until the stores have read (cp.async.bulk.wait_group.read)",
         );
-      if (old?.stored === true && !old.met)
+      if (old !== undefined && old.stored !== null && !old.met)
         throw new Broken(
           "convergence",
           thread.label,
-          `writes %${action.buffer} again before its threads have met the one that waited for the store`,
+          `writes ${name} again before its threads have met the one that waited for the store`,
           "meet behind the wait",
         );
-      if (old !== undefined && !old.stored) unstored(thread, action.buffer);
-      thread.staging.set(action.buffer, { fenced: false, met: false, stored: false, read: false });
+      if (old !== undefined && old.stored === null) unstored(thread, name);
+      thread.staging.set(name, { fenced: false, met: false, stored: null, read: false });
       return;
     }
     case "store": {
-      const state = thread.staging.get(action.buffer);
-      if (state === undefined || state.stored)
+      const name = slotName(thread, action);
+      const state = thread.staging.get(name);
+      if (state === undefined || state.stored !== null)
         throw new Broken(
           "order",
           thread.label,
-          `stores %${action.buffer}, which nobody has written since the store before`,
+          `stores ${name}, which nobody has written since the store before`,
           "write, fence, meet, store",
         );
       if (!state.fenced)
         throw new Broken(
           "proxies",
           thread.label,
-          `stores %${action.buffer} by the async proxy without a fence behind its threads' writes`,
+          `stores ${name} by the async proxy without a fence behind its threads' writes`,
           "fence.proxy.async by every writing thread",
         );
       if (!state.met)
         throw new Broken(
           "convergence",
           thread.label,
-          `stores %${action.buffer} before its threads have met`,
+          `stores ${name} before its threads have met`,
           "meet between the writes and the store",
         );
-      state.stored = true;
+      state.stored = ++thread.stores;
       state.met = false;
     }
   }
 }
 
-function unstored(thread: Thread, buffer: string): never {
+/** `%sD`, or `slot 1 of %sD` where it is not the first. */
+function slotName(thread: Thread, { buffer, slot }: Extract<Action, { kind: "stage" | "store" }>): string {
+  const number = evaluateExpr(slot, thread.values);
+  return number === 0 ? `%${buffer}` : `slot ${number} of %${buffer}`;
+}
+
+function unstored(thread: Thread, slot: string): never {
   throw new Broken(
     "order",
     thread.label,
-    `has written %${buffer} and never stored it`,
+    `has written ${slot} and never stored it`,
     "write, fence, meet, store",
   );
 }
@@ -259,12 +271,12 @@ export function openEnds(thread: Thread): void {
       "wait for the loads",
     );
   for (const [name, { stored, read }] of thread.staging)
-    if (!stored) unstored(thread, name);
+    if (stored === null) unstored(thread, name);
     else if (!read)
       throw new Broken(
         "proxies",
         thread.label,
-        `ends while a store may still read %${name}`,
+        `ends while a store may still read ${name}`,
         "wait until the stores have read before the block ends",
       );
 }

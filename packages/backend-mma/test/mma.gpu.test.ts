@@ -1,0 +1,14 @@
+/** The conformance table on a real GPU: right against float64, and the bits of the emulator. Skipped where there is no GPU. */
+import { conformanceOnGpu } from "@tilewright/conformance";
+import { mma } from "../src/backend.ts";
+import { optionsFor } from "./support/conformance.ts";
+import { adaDTypes, ampereDTypes } from "./support/dtypes.ts";
+
+await conformanceOnGpu(
+  mma,
+  optionsFor("sm_80", ampereDTypes, ["TW1815", "TW1817"], { first: 1000, count: 100 }, 1),
+);
+await conformanceOnGpu(
+  mma,
+  optionsFor("sm_89", adaDTypes, ["TW1815", "TW1817"], { first: 2000, count: 40 }, 1),
+);

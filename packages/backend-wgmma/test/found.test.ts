@@ -1,0 +1,99 @@
+/** What the whole conformance table found on a GPU machine, kept as cases; and the property that would have found the first of them. */
+import { checkCase, pick, problemOf, targetOf } from "@tilewright/conformance";
+import {
+  type Checked,
+  createRandom,
+  eachStmt,
+  findWarpgroupAtom,
+  parseProblem,
+  parseSchedule,
+  printSchedule,
+  runPasses,
+} from "@tilewright/ir";
+import { type Device, openDevice } from "@tilewright/runtime";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { wgmma } from "../src/backend.ts";
+import { randomSchedule } from "./support/cases.ts";
+
+const target = targetOf("sm_90a");
+let emulator: Device;
+beforeAll(async () => {
+  const device = await openDevice({ kind: "emulator", arch: "sm_90a" });
+  if (!device.ok) throw new Error(JSON.stringify(device.error));
+  emulator = device.value;
+});
+afterAll(() => emulator.close());
+
+function value<T>(checked: Checked<T>): T {
+  if (!checked.ok) throw new Error(JSON.stringify(checked.error));
+  return checked.value;
+}
+
+describe("right, without findings, assembled without C75xx and spills", () => {
+  test.each([
+    [
+      "warpgroups side by side, B along n, 40 columns each",
+      "m=37 n=50 k=21 a=bf16:row:28:16 b=bf16:row:54:8 c=bf16:row:50:16 d=bf16:row:50:16 acc=f32 alpha=1 beta=1 batch=none epilogue=none",
+      "tile=128x80x32 groups=2x2 stages=4 copy=direct swizzle=64B sched=tiles epi=direct guards=off",
+    ],
+    [
+      "one warpgroup, two instructions of 160 columns, B along n",
+      "m=70 n=320 k=20 a=f16:row:24:16 b=f16:row:320:16 d=f16:row:320:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x320x32 groups=1x1 stages=2 copy=tma regs=24/240 sched=tiles epi=direct",
+    ],
+    [
+      "accumulators that nobody reads, one chunk, by the threads",
+      "m=1 n=13 k=2 a=bf16:row:3:2 b=bf16:col:6:2 d=bf16:col:5:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=256x32x64 groups=2x1 stages=5 copy=direct multicast=off raster=row sched=tiles epi=direct store=1",
+    ],
+    [
+      "the same of blocks that share a tile",
+      "m=33 n=17 k=9 a=bf16:row:9:2 b=bf16:col:16:16 d=bf16:col:33:16 acc=f32 alpha=1 beta=0 batch=none epilogue=activation(relu)",
+      "tile=256x32x16 groups=2x1 stages=2 copy=direct sched=tiles split=2 epi=direct store=1",
+    ],
+    [
+      "the same by bulk copies, blocks that stay",
+      "m=1 n=1 k=1 a=f16:col:2:16 b=f16:row:8:16 d=f16:col:1:8 acc=f32 alpha=1 beta=0 batch=none epilogue=output(f16:col:1:16)",
+      "tile=64x32x64 groups=1x1 stages=8 epi=direct",
+    ],
+    [
+      "four steps that read matrices, 512 threads",
+      "m=59 n=17 k=25 a=bf16:row:32:2 b=bf16:col:32:16 d=bf16:col:66:16 acc=f32 alpha=1.5 beta=0 batch=none epilogue=gate(f32:col:59:16)|residual(f32:row:17:16)|gate(f32:row:17:16)|residual(f32:col:59:16)",
+      "tile=256x80x16 groups=2x2 stages=5 copy=direct sched=tiles peel=off epi=direct",
+    ],
+  ])("%s", (_name, problem, schedule) => {
+    const subject = {
+      problem: value(parseProblem(problem)),
+      schedule: value(parseSchedule(wgmma.schedule, schedule)),
+      target,
+      seed: 1,
+    };
+    expect(checkCase(wgmma, subject, { emulator })).toEqual([]);
+  });
+});
+
+test("instructions of operands that do not lie along k begin at a panel, side by side or not", () => {
+  const random = createRandom(11);
+  let beside = 0;
+  for (let i = 0; i < 60; i++) {
+    const problem = problemOf({
+      m: 200,
+      n: 400,
+      k: 160,
+      dtype: "f16",
+      a: { layout: pick(random, ["row", "col"]) },
+    });
+    const schedule = randomSchedule(random, problem, target);
+    const { buffers, body } = value(
+      runPasses(wgmma.tile(problem, schedule, target), target, wgmma.passes, { verify: "ends" }),
+    );
+    const atom = [...eachStmt(body)].flatMap((s) => (s.kind === "mma" ? findWarpgroupAtom(s.atom) : []))[0];
+    const tile = buffers.find((b) => b.name === "sB");
+    // A tile of one panel has none by name.
+    const panel = tile?.layout?.panels?.extent ?? tile?.shape[1] ?? 0;
+    if (!String(schedule.groups).endsWith(",1")) beside++;
+    const text = printSchedule(wgmma.schedule, schedule);
+    expect([text, (atom?.n ?? 1) % panel]).toEqual([text, 0]);
+  }
+  expect(beside).toBeGreaterThan(5);
+});

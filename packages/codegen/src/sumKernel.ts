@@ -1,0 +1,86 @@
+/** The second kernel of `combine … by kernel`: adds up the parts that the first has left, and goes on with the sum. */
+import { eachStmt, type KernelSpec, type Target, type TileProgram } from "@tilewright/ir";
+import type { ModuleBuilder } from "@tilewright/ptx";
+import { numberClusters } from "./clusters.ts";
+import { CannotLower, Context } from "./context.ts";
+import type { Engine, StmtOf } from "./engine.ts";
+import { declareParameters, parameters } from "./params.ts";
+import { addParts, loadPart, type PartialTiles, partPlaces, workspaceBytes } from "./parts.ts";
+import { ownedTile } from "./registers.ts";
+import { mapShared } from "./smem.ts";
+import { lowerStmts } from "./statements.ts";
+import { placeTile } from "./tiles.ts";
+
+/**
+ * One warp a block: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has tiles along
+ * x and problems along y, as the first kernel's, and the warps of a tile along z. Throws `CannotLower` where D passes through shared memory.
+ */
+export function buildSumKernel(
+  engine: Engine,
+  program: TileProgram,
+  target: Target,
+  shared: PartialTiles,
+  builder: ModuleBuilder,
+): KernelSpec {
+  const sum = sumProgram(program);
+  const warps = shared.threads / 32;
+  const params = parameters(sum, true);
+  const entry = builder.entry(sum.name, { params: declareParameters(params), maxntid: [32, 1, 1] });
+  const ctx = new Context(sum, target, engine, entry, mapShared(sum), { first: 0, warps, across: "grid" });
+  const { tiles, combine } = meetingOf(sum);
+  // Workspace and tiles go by the first kernel's blocks.
+  numberClusters(ctx);
+  placeTile(ctx, tiles);
+  const acc = ownedTile(ctx, combine.acc.buffer, 0);
+  const { first } = partPlaces(ctx, shared);
+  ctx.placeLate();
+  loadPart(ctx, shared, acc.registers, first);
+  addParts(ctx, shared, acc.registers, first, warps);
+  lowerStmts(ctx, combine.body);
+  ctx.body.emit(null, "ret");
+  ctx.root.replay(entry);
+  const { batch } = program.problem;
+  return {
+    entry: sum.name,
+    role: "reduce",
+    launch: {
+      grid: [tiles.extents[0] * tiles.extents[1], batch.kind === "strided" ? batch.count : 1, warps],
+      block: [32, 1, 1],
+      cluster: [1, 1, 1],
+      dynamicSmem: 0,
+      staticSmem: 0,
+      cooperative: false,
+    },
+    params,
+    workspaceBytes: workspaceBytes(shared),
+  };
+}
+
+/** The part of a program that the second kernel runs: nothing of A and B, and blocks of their own. */
+function sumProgram(program: TileProgram): TileProgram {
+  const { tiles, combine } = meetingOf(program);
+  for (const stmt of eachStmt(combine.body))
+    if (stmt.kind !== "epilogue" || stmt.via !== null)
+      throw new CannotLower("combine", "a second kernel has registers only: D goes to memory from there");
+  const used = new Set(["C", "D", combine.acc.buffer]);
+  return {
+    ...program,
+    name: `${program.name}_sum`,
+    launch: { threads: 32, cluster: program.launch.cluster },
+    buffers: program.buffers.filter(({ name }) => used.has(name)),
+    rings: [],
+    body: [{ ...tiles, split: null, visit: null, body: [combine] }],
+  };
+}
+
+function meetingOf(program: TileProgram): {
+  readonly tiles: StmtOf<"tiles">;
+  readonly combine: StmtOf<"combine">;
+} {
+  let tiles: StmtOf<"tiles"> | null = null;
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind === "tiles") tiles = stmt;
+    if (stmt.kind === "combine" && tiles !== null) return { tiles, combine: stmt };
+  }
+  throw new CannotLower("combine", "is missing");
+}
