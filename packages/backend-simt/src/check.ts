@@ -1,4 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
+import { countedRasterFault } from "@tilewright/codegen";
 import {
   type Diagnostic,
   hasFeature,
@@ -241,6 +242,11 @@ const rules: readonly Rule[] = [
             hint: "nearest legal: copy=direct",
           }
         : null,
+  },
+  {
+    code: "TW2118",
+    at: "schedule.raster",
+    find: (s, _target, problem) => countedRasterFault(s.raster, problem),
   },
 ];
 

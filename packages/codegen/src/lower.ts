@@ -133,8 +133,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       workspaceBytes: workspaceBytes(parts),
     },
     then,
-    // Counters, and tiles that atomics add to, end as they began: at 0.
-    workspaceInit: parts === null || parts.by === "kernel" ? "none" : "zeroOnce",
+    workspaceInit: parts?.init ?? "none",
   };
 }
 

@@ -4,7 +4,12 @@ import {
   type CombineWay,
   eachStmt,
   hasFeature,
+  type LaunchExpr,
+  type Manifest,
+  rangeOf,
   registersPerThread,
+  sizeMost,
+  sizeRanges,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -14,6 +19,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { Engine, RegisterType, StmtOf } from "./engine.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
 import { ownerOf } from "./registers.ts";
+import { problemsOf, tilesOf } from "./tileCounts.ts";
 import { operandOf } from "./words.ts";
 
 /** Name of the parameter. */
@@ -43,7 +49,7 @@ const IN_FLIGHT = 16;
 export interface PartialTiles {
   readonly by: CombineWay;
   /** Output tiles of all problems of the batch. */
-  readonly tiles: number;
+  readonly tiles: LaunchExpr;
   /** Blocks of a tile. */
   readonly splits: number;
   /** Threads that hold the accumulators, and the registers of each. */
@@ -52,7 +58,9 @@ export interface PartialTiles {
   readonly type: RegisterType;
   /** Registers of one access: groups of so many follow each other group by group, thread by thread, so that a warp's accesses are whole lines. */
   readonly vector: number;
-  readonly counterBytes: number;
+  readonly counterBytes: LaunchExpr;
+  /** What the workspace must be before a launch. */
+  readonly init: Manifest["workspace"]["init"];
   /** One block's accumulators. */
   readonly partBytes: number;
   /** Parts of a tile that have a place of their own: one where atomics add them up as they come. */
@@ -68,8 +76,9 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
     if (stmt.kind === "tiles") tiles = stmt;
   }
   if (combine === null || tiles?.split == null) return null;
-  const { batch } = program.problem;
-  const count = tiles.extents[0] * tiles.extents[1] * (batch.kind === "strided" ? batch.count : 1);
+  const count = times(tilesOf(tiles), problemsOf(program.problem));
+  const most = mostTilesOf(program.problem, tiles);
+  const { by } = combine;
   const acc = bufferOf(program, combine.acc.buffer);
   const { type, packed } = engine.holding(acc.dtype);
   const registers = registersPerThread(ownerOf(acc)) / packed;
@@ -82,10 +91,45 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
     registers,
     type,
     vector: combine.by === "atomics" ? atomicVector(type, registers, target) : 1,
-    counterBytes: combine.by === "kernel" ? 0 : Math.ceil((count * WORD) / LINE) * LINE,
+    counterBytes: by === "kernel" ? 0 : lines(typeof count !== "number" && most <= MOST_COUNTERS ? most : count),
+    init: initOf(by, typeof count === "number" || most <= MOST_COUNTERS),
     partBytes: registers * threads * bytesOf(type),
     places: combine.by === "atomics" ? 1 : tiles.split.extent,
   };
+}
+
+/**
+ * Most counters that have their place whatever the launch's sizes are. Where there may be more, parts of one launch lie where another has its
+ * counters.
+ */
+const MOST_COUNTERS = 2 ** 16;
+
+/**
+ * Counters, and tiles that atomics add to, end as they began: at 0. Parts that blocks leave do not, which matters where counters of another launch
+ * come to lie on them.
+ */
+function initOf(by: CombineWay, fixed: boolean): Manifest["workspace"]["init"] {
+  if (by === "kernel") return "none";
+  return by === "atomics" || fixed ? "zeroOnce" : "zeroEach";
+}
+
+const times = (a: LaunchExpr, b: LaunchExpr): LaunchExpr =>
+  typeof a === "number" && typeof b === "number" ? a * b : b === 1 ? a : ["mul", a, b];
+
+/** Whole lines of counters, in bytes. */
+const lines = (count: LaunchExpr): LaunchExpr =>
+  typeof count === "number"
+    ? Math.ceil((count * WORD) / LINE) * LINE
+    : ["mul", ["ceilDiv", ["mul", count, WORD], LINE], LINE];
+
+/** The most output tiles of any launch. */
+function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: StmtOf<"tiles">): number {
+  const ranges = sizeRanges(problem);
+  const most = (axis: 0 | 1): number => {
+    const count = symbolic?.[axis] ?? null;
+    return count === null ? extents[axis] : rangeOf(count, ranges)[1];
+  };
+  return most(0) * most(1) * (problem.batch.kind === "strided" ? sizeMost(problem, "batch") : 1);
 }
 
 /** f32 additions in memory that one instruction makes: up to four side by side (PTX ISA, red). */
@@ -103,8 +147,13 @@ function combiningThreads(program: TileProgram): number {
 }
 
 /** Bytes of a workspace. */
-export const workspaceBytes = (shared: PartialTiles | null): number =>
-  shared === null ? 0 : shared.counterBytes + shared.tiles * shared.places * shared.partBytes;
+export function workspaceBytes(shared: PartialTiles | null): LaunchExpr {
+  if (shared === null) return 0;
+  const { counterBytes, tiles, places, partBytes } = shared;
+  const parts = times(tiles, places * partBytes);
+  if (typeof counterBytes === "number" && typeof parts === "number") return counterBytes + parts;
+  return counterBytes === 0 ? parts : ["add", counterBytes, parts];
+}
 
 /** Accesses to a part: the registers of each, and its distance in bytes from the thread's first. */
 function* accesses(
@@ -229,15 +278,27 @@ export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
   const base = pointer(ctx, WORKSPACE);
   const batch = batchIndex(ctx);
   const { batch: batching } = ctx.program.problem;
-  const perProblem = shared.tiles / (batching.kind === "strided" ? batching.count : 1);
-  const tile = batch === null ? values.block() : values.sum(values.scale(batch, perProblem), values.block());
+  const along = (axis: "x" | "y"): Reg<"u32"> =>
+    values.memo(`nctaid.${axis}`, "v", (d) => prologue.emit(null, "mov.u32", d, special(`%nctaid.${axis}`)));
+  const before = (index: Reg<"u32">): Reg<"u32"> =>
+    typeof shared.tiles === "number"
+      ? values.scale(index, shared.tiles / (batching.kind === "strided" ? batching.count : 1))
+      : values.product(index, along("x"));
+  const tile = batch === null ? values.block() : values.sum(before(batch), values.block());
   const at = (from: Reg<"u64">, index: Reg<"u32">, bytes: number): Reg<"u64"> => {
     const d = entry.reg("u64", "ws");
     prologue.emit(null, "mad.wide.u32", d, index, imm(bytes), from);
     return d;
   };
   const parts = entry.reg("u64", "ws");
-  prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
+  if (typeof shared.counterBytes === "number")
+    prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
+  else {
+    // The grid has a block for each tile along x and for each problem along y.
+    const count = batch === null ? along("x") : values.product(along("x"), along("y"));
+    const line = values.divide(values.sum(values.scale(count, WORD), imm(LINE - 1)), LINE);
+    prologue.emit(null, "mad.wide.u32", parts, line, imm(LINE), base);
+  }
   const each = shared.places * shared.partBytes;
   if (each >= 2 ** 32) throw new CannotLower("combine", `the parts of a tile have ${each} bytes`);
   const first = at(at(parts, tile, each), values.thread(), shared.vector * bytesOf(shared.type));

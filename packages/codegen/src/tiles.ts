@@ -1,5 +1,5 @@
 /** Tiles: one a block, or a loop over those that a block gets; and the grid that goes with it. */
-import { eachStmt, type LaunchExpr, launchExprOf, rangeOf, type TileProgram } from "@tilewright/ir";
+import { eachStmt, type LaunchExpr, rangeOf, type TileProgram } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
@@ -7,6 +7,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { type Coordinate, rasterise } from "./raster.ts";
 import { type Count, countOf } from "./sizes.ts";
+import { problemsOf, tilesOf } from "./tileCounts.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
@@ -103,8 +104,7 @@ function copies(stmt: Tiles): boolean {
  * rounds as one on every SM would, so that all have the same number of tiles but for the last round.
  */
 export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, LaunchExpr] {
-  const { batch, symbolic } = program.problem;
-  const problems = batch.kind !== "strided" ? 1 : symbolic?.batch === undefined ? batch.count : "batch";
+  const problems = problemsOf(program.problem);
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "tiles") continue;
     if (stmt.visit === null) return [tilesOf(stmt), problems, stmt.split?.extent ?? 1];
@@ -120,16 +120,4 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
     return [size === 1 ? blocks : ["mul", blocks, size], problems, 1];
   }
   return [1, problems, 1];
-}
-
-/** Output tiles of one problem. */
-export function tilesOf(stmt: Tiles): LaunchExpr {
-  const { extents, symbolic } = stmt;
-  const along = (axis: 0 | 1): LaunchExpr => {
-    const count = symbolic?.[axis] ?? null;
-    return count === null ? extents[axis] : launchExprOf(count);
-  };
-  const [rows, columns] = [along(0), along(1)];
-  if (typeof rows === "number" && typeof columns === "number") return rows * columns;
-  return rows === 1 ? columns : columns === 1 ? rows : ["mul", rows, columns];
 }

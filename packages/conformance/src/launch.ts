@@ -51,7 +51,7 @@ export interface Run extends Stored {
 }
 
 /** The value, or an error with every reason: what fails here is a fault of the suite's subject. */
-function must<T>(result: Checked<T>): T {
+export function must<T>(result: Checked<T>): T {
   if (!result.ok) throw new Error(result.error.map(formatDiagnostic).join("\n"));
   return result.value;
 }
