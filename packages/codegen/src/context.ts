@@ -81,6 +81,11 @@ export class Context {
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();
+  /** The last pointer into each array that was computed where it was used: `at` strides of the launch beyond `base`. */
+  readonly recent = new Map<
+    string,
+    { readonly base: Reg<"u64">; readonly at: number; readonly pointer: Reg<"u64"> }
+  >();
   /** Start of the code of the role being lowered, or of the kernel: values that hold through all its tiles. */
   crewPrologue: Code;
   #crewValues = new Map<string, Reg>();
@@ -172,6 +177,7 @@ export class Context {
     this.values = new Values(this.entry, this.prologue, this.values.crew);
     this.#invariants.clear();
     this.#invariantNames.clear();
+    this.recent.clear();
   }
 
   /**
@@ -200,7 +206,9 @@ export class Context {
     this.values = new Values(this.entry, this.prologue, crew);
     this.#invariants = new Map();
     this.#invariantNames = new Set();
+    this.recent.clear();
     make();
+    this.recent.clear();
     this.prologue = prologue;
     this.values = values;
     this.body = body;

@@ -80,9 +80,6 @@ export function arrayAddress(
       return d;
     });
   }
-  // Distances that only the launch knows are no offsets of instructions.
-  for (const [stride, at] of offsets)
-    if (typeof stride !== "number" && at !== 0) base = plus(ctx, base, strideRegister(ctx, stride, at));
   const { loop } = ctx;
   if (loop) {
     const steps = [
@@ -94,16 +91,35 @@ export function arrayAddress(
       base = runningPointer(ctx, base, typeof stride === "number" ? stride * factor : { stride, factor });
     }
   }
+  // Distances that only the launch knows are no offsets of instructions.
+  for (const [stride, at] of offsets)
+    if (typeof stride !== "number") base = ahead(ctx, array.name, base, stride, at);
   return addr(base, bytes - far);
 }
 
-/** The sum of a pointer and bytes that the loop does not change. */
-const plus = (ctx: Context, base: Reg<"u64">, bytes: Reg<"u64">): Reg<"u64"> =>
-  ctx.invariant(`${base.name}+${bytes.name}`, (code) => {
-    const d = ctx.entry.reg("u64", "gp");
-    code.emit(null, "add.s64", d, base, bytes);
-    return d;
-  });
+/**
+ * `at` strides beyond a pointer, computed where it is used from the last such pointer of the array: rows follow each other at few distances, and a pointer
+ * for each of them would take the registers of a main loop or an epilogue.
+ */
+function ahead(
+  ctx: Context,
+  array: string,
+  base: Reg<"u64">,
+  stride: Exclude<Stride, number>,
+  at: number,
+): Reg<"u64"> {
+  const last = ctx.recent.get(array);
+  const from = last?.base === base ? last : { at: 0, pointer: base };
+  const steps = at - from.at;
+  let { pointer } = from;
+  if (steps !== 0) {
+    const bytes = strideRegister(ctx, stride, steps);
+    pointer = ctx.entry.reg("u64", "gp");
+    ctx.body.emit(null, "add.s64", pointer, from.pointer, bytes);
+  }
+  ctx.recent.set(array, { base, at, pointer });
+  return pointer;
+}
 
 /** Which problem of the batch this block works on: the grid's second axis. Null without a batch. */
 export function batchIndex(ctx: Context): Reg<"u32"> | null {

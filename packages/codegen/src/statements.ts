@@ -110,7 +110,9 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   };
   ctx.loop = state;
   ctx.body = body;
+  ctx.recent.clear();
   lowerStmts(ctx, stmt.body);
+  ctx.recent.clear();
   ctx.body = outer;
   ctx.loop = null;
   const more = ctx.entry.reg("pred", "p");
