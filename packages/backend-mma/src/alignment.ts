@@ -22,7 +22,12 @@ export function copyBytes(problem: Problem, which: "a" | "b"): number {
 export function promises(
   problem: Problem,
   which: "a" | "b",
-): { readonly along: "m" | "n" | "k"; readonly ld: number; readonly length: number; readonly between: number } {
+): {
+  readonly along: "m" | "n" | "k";
+  readonly ld: number;
+  readonly length: number;
+  readonly between: number;
+} {
   const { layout } = problem[which];
   const along = which === "a" ? (layout === "row" ? "k" : "m") : layout === "row" ? "n" : "k";
   const batched = problem.batch.kind === "strided" && sizeMost(problem, "batch") > 1;

@@ -1,4 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
+import { countedRasterFault } from "@tilewright/codegen";
 import {
   type Atom,
   type Diagnostic,
@@ -211,6 +212,11 @@ const rules: readonly Rule[] = [
           }
         : null;
     },
+  },
+  {
+    code: "TW2214",
+    at: "schedule.raster",
+    find: ({ s, problem }) => countedRasterFault(s.raster, problem),
   },
 ];
 

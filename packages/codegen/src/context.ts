@@ -128,7 +128,9 @@ export class Context {
     const [body, active] = [this.body, this.active];
     this.body = code;
     this.active = null;
+    this.recent.clear();
     const made = make();
+    this.recent.clear();
     this.body = body;
     this.active = active;
     return made;

@@ -91,7 +91,8 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
     registers,
     type,
     vector: combine.by === "atomics" ? atomicVector(type, registers, target) : 1,
-    counterBytes: by === "kernel" ? 0 : lines(typeof count !== "number" && most <= MOST_COUNTERS ? most : count),
+    counterBytes:
+      by === "kernel" ? 0 : lines(typeof count !== "number" && most <= MOST_COUNTERS ? most : count),
     init: initOf(by, typeof count === "number" || most <= MOST_COUNTERS),
     partBytes: registers * threads * bytesOf(type),
     places: combine.by === "atomics" ? 1 : tiles.split.extent,

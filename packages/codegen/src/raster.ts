@@ -79,7 +79,10 @@ function rasteriseCounted(
     case "snake":
       return groups(values, raster, tilesM, tilesN, index);
     case "hilbert":
-      throw new CannotLower("raster", "squares of Hilbert's curve need the number of tiles before the launch");
+      throw new CannotLower(
+        "raster",
+        "squares of Hilbert's curve need the number of tiles before the launch",
+      );
   }
 }
 
@@ -95,9 +98,13 @@ function groups(
   const inGroup = typeof tilesN === "number" ? group * tilesN : values.scale(tilesN, group);
   const number = values.divide(index, inGroup);
   const first = values.scale(number, group);
-  const before = typeof inGroup === "number" ? values.scale(number, inGroup) : values.product(number, inGroup);
+  const before =
+    typeof inGroup === "number" ? values.scale(number, inGroup) : values.product(number, inGroup);
   const local = values.difference(index, before);
-  const size = values.least(values.difference(typeof tilesM === "number" ? imm(tilesM) : tilesM, first), imm(group));
+  const size = values.least(
+    values.difference(typeof tilesM === "number" ? imm(tilesM) : tilesM, first),
+    imm(group),
+  );
   const col = values.divide(local, size);
   const row = values.sum(first, values.modulo(local, size, Number.POSITIVE_INFINITY));
   if (raster.kind === "grouped") return [row, col];

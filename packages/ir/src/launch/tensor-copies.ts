@@ -6,6 +6,7 @@ import { type DType, dtypes } from "../dtype.ts";
 import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import type { LaunchExpr } from "../manifest.ts";
+import { isScaled, scaledTypes } from "../numerics/scaled.ts";
 import {
   extentNames,
   leadingNames,
@@ -14,7 +15,6 @@ import {
   sizeMultiple,
   strideNames,
 } from "../problem/symbolic.ts";
-import { isScaled, scaledTypes } from "../numerics/scaled.ts";
 import type { Problem } from "../problem.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { bufferOf } from "../tile/rewrite.ts";

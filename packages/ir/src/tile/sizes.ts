@@ -224,17 +224,8 @@ export function sampleProblems(program: TileProgram): readonly Problem[] {
   const own = fixedProblem(problem);
   const lists = [...grains(program)].map(([name, divisors]) => {
     const { min, max, multiple } = problem.symbolic?.[name as Extent] ?? { min: 1, max: 1, multiple: 1 };
-    const wanted = [...divisors].flatMap((d) => [
-      d - 1,
-      d,
-      d + 1,
-      2 * d,
-      2 * d + 1,
-      3 * d,
-      4 * d - 1,
-      5 * d + 1,
-    ]);
-    const legal = [min, ...wanted].map((x) =>
+    const wanted = [...divisors].flatMap((d) => [d - 1, d, d + 1, 2 * d + 1, 3 * d, 5 * d + 1]);
+    const legal = [min, ...wanted, 2 * (own[name as Extent] ?? 1) + 1].map((x) =>
       Math.max(min, Math.min(max, Math.ceil(Math.max(1, x) / multiple) * multiple)),
     );
     return [name as Extent, [...new Set(legal)]] as const;
