@@ -76,6 +76,17 @@ export function splitChunks(
   return { splits: Math.ceil(all / chunks), chunks };
 }
 
+/** Null where everything ascends, row by row. */
+function walkDirective({ walk, lines, along, factors }: SimtSchedule): Directive | null {
+  const args = {
+    ...(walk === "rows" ? {} : { order: walk }),
+    ...(lines === "up" ? {} : { lines }),
+    ...(along === "up" ? {} : { along }),
+    ...(factors === "ab" ? {} : { swap: 1 }),
+  };
+  return Object.keys(args).length === 0 ? null : { name: "walk", args };
+}
+
 /** What the passes shall do; an optimisation that is off has no directive. */
 function directives(s: SimtSchedule): readonly Directive[] {
   const staged = s.stage !== "off";
@@ -89,7 +100,7 @@ function directives(s: SimtSchedule): readonly Directive[] {
     s.drain > 0 && s.stages > 1 ? { name: "drain", args: { chunks: s.drain } } : null,
     s.vec > 1 || s.store > 1 ? { name: "vector", args: { copy: s.vec, store: s.store } } : null,
     s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
-    s.walk !== "rows" ? { name: "walk", args: { order: s.walk } } : null,
+    walkDirective(s),
     rasterDirective(s.raster),
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
   ];

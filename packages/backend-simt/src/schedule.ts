@@ -5,6 +5,7 @@ import {
   coreFields,
   flagField,
   intField,
+  lineOrderField,
   type Raster,
   rasterOf,
   type Schedule,
@@ -103,6 +104,15 @@ export const scheduleModel: ScheduleModel = {
       default: "snake-rows",
       off: "rows",
     }),
+    lineOrderField({ name: "lines", summary: "order in which the walk takes its rows (or columns)" }),
+    lineOrderField({ name: "along", summary: "order of the elements in the walk's first row (or column)" }),
+    wordField({
+      name: "factors",
+      summary: "which factor a multiply-add names first; the registers that ptxas assigns depend on it",
+      words: ["ab", "ba"],
+      default: "ab",
+      off: "ab",
+    }),
     withDefault(coreFields.raster, "grouped:8"),
     coreFields.split,
     coreFields.combine,
@@ -143,6 +153,9 @@ export interface SimtSchedule {
   readonly vec: number;
   readonly smem: string;
   readonly walk: string;
+  readonly lines: string;
+  readonly along: string;
+  readonly factors: string;
   readonly raster: Raster;
   readonly split: number;
   readonly combine: CombineWay;
@@ -183,6 +196,9 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     vec: number("vec"),
     smem: word("smem"),
     walk: word("walk"),
+    lines: word("lines"),
+    along: word("along"),
+    factors: word("factors"),
     raster: rasterOf(schedule.raster),
     split: number("split"),
     combine: combineOf(schedule.combine),

@@ -39,7 +39,7 @@ function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
     stages: s.stages,
     specialised: true,
     boxBytes: rows[s.swizzle] ?? 128,
-    sched: s.sched === "clc" ? "clc" : stays ? "persistent" : "tiles",
+    sched: s.sched === "clc" || s.sched === "atomic" ? "clc" : stays ? "persistent" : "tiles",
     overlap: stays && s.acc > 1,
     // Bulk stores write whole sectors.
     storeBytes: s.epi === "tma" ? SECTOR : Math.min(SECTOR, s.store * sizeOf(problem.d.dtype)),

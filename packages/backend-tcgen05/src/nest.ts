@@ -66,7 +66,9 @@ function directives(s: TensorSchedule): readonly Directive[] {
     { name: "engines", args: { early: s.early ? 1 : 0 } },
     stays ? { name: "visit", args: { by: "stride" } } : null,
     stays && s.acc > 1 ? { name: "sums", args: { slots: s.acc } } : null,
-    s.sched === "clc" ? { name: "fetch", args: { by: "clc", slots: s.ahead } } : null,
+    s.sched === "clc" || s.sched === "atomic"
+      ? { name: "fetch", args: { by: s.sched, slots: s.ahead } }
+      : null,
     s.cta === 2 ? { name: "pair", args: { blocks: 2 } } : null,
     s.clusterM * s.clusterN > 1 ? { name: "multicast", args: { operands: "ab" } } : null,
     s.epi === "tma" ? { name: "epilogue", args: { way: "tma", cols: 0, slots: s.staging } } : null,

@@ -47,15 +47,15 @@ export const scheduleModel: ScheduleModel = {
     wordField({
       name: "sched",
       summary:
-        "one block a tile, blocks that stay and visit tiles by stride, or as cluster launch control answers",
-      words: ["tiles", "persistent", "clc"],
+        "one block a tile, or blocks that stay: they visit tiles by stride, as an atomic counter tells them, or as cluster launch control answers",
+      words: ["tiles", "persistent", "atomic", "clc"],
       default: "persistent",
       off: "tiles",
     }),
     intField({
       name: "ahead",
       summary:
-        "answers of the launch control that may wait to be read; more would take tiles long before they are begun",
+        "answers of the counter or the launch control that may wait to be read; more would take tiles long before they are begun",
       default: 2,
       off: 1,
       min: 1,

@@ -10,7 +10,9 @@ it.each([
   ["bf16", "cta=1 tile=128x128x64 acc=1 sched=tiles stages=1"],
   ["bf16", "cta=1 tile=128x64x64 acc=2 sched=persistent stages=3 load=8"],
   ["bf16", "cta=1 tile=128x256x64 acc=2 sched=clc stages=3 ahead=1"],
+  ["bf16", "cta=1 tile=128x128x64 acc=2 sched=atomic stages=2 ahead=1"],
   ["bf16", "cta=2 acc=1 sched=tiles stages=2"],
+  ["bf16", "cta=2 acc=2 sched=atomic stages=3 ahead=2"],
   ["tf32", "cta=2 tile=256x128x32 acc=2 sched=persistent stages=4 early=off"],
   ["e4m3", "cta=2 tile=256x256x128 acc=2 sched=clc stages=5 ahead=2"],
 ] as const satisfies readonly (readonly [DType, string])[])("%s %s", (dtype, schedule) => {

@@ -30,6 +30,12 @@ const kinds = [
   ["pair", "tile=256x64x64 cta=2 stages=2 sched=tiles acc=1 epi=direct", { m: 300, n: 72, k: 136 }],
   ["pair, persistent", "tile=256x64x64 cta=2 stages=3 sched=persistent acc=2", { m: 520, n: 136, k: 136 }],
   ["pair, launch control", "tile=256x64x64 cta=2 stages=3 sched=clc acc=2", { m: 520, n: 136, k: 136 }],
+  ["counter", "tile=128x64x64 cta=1 stages=2 sched=atomic acc=2 ahead=1", { m: 520, n: 136, k: 136 }],
+  [
+    "pairs that share B, counter",
+    "tile=256x64x64 cta=2 stages=2 sched=atomic acc=2 cluster=2x1",
+    { m: 1100, n: 72, k: 72 },
+  ],
   [
     "B shared along m",
     "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1 cluster=2x1",
@@ -153,8 +159,8 @@ describe("tcgen05 on sm_100a", () => {
   });
 
   test("batch", () => {
-    const text = "tile=256x64x64 cta=2 stages=2 sched=persistent acc=2";
-    const request = { m: 136, n: 72, k: 72, batch: { kind: "strided", count: 3 } };
+    const text = "tile=256x64x64 cta=2 stages=2 sched=atomic acc=2";
+    const request = { m: 520, n: 72, k: 72, batch: { kind: "strided", count: 2 } };
     expect(check(emulator, "sm_100a", text, request)).toEqual([]);
   });
 });

@@ -17,6 +17,8 @@ describe("every schedule keeps the rules for all numbers of K chunks", () => {
     "cta=1 tile=128x128x64 acc=1 sched=persistent stages=2 early=off",
     "cta=1 tile=128x128x64 acc=2 sched=persistent stages=3",
     "cta=1 tile=128x128x64 acc=2 sched=clc stages=2 ahead=1",
+    "cta=1 tile=128x128x64 acc=2 sched=atomic stages=2 ahead=1",
+    "cta=2 acc=2 sched=atomic stages=2 ahead=3",
     "cta=2 acc=1 sched=tiles stages=2",
     "cta=2 acc=2 sched=persistent stages=3",
     "cta=2 acc=1 sched=persistent stages=1",

@@ -55,7 +55,7 @@ function scheduleAt(rng: Random, problem: Problem, target: Target): Schedule | n
       stages: rng.integer(1, 7),
       swizzle: pick(rng, ["128B", "128B", "64B", "32B"]),
       acc: rng.integer(1, 2),
-      sched: pick(rng, ["tiles", "persistent", "clc"]),
+      sched: pick(rng, ["tiles", "persistent", "atomic", "clc"]),
       ahead: rng.integer(1, 3),
       raster: pick(rng, ["row", "col", "grouped:4", "snake:2", "hilbert"]),
       load: pick(rng, [1, 8, 16, 32, 64]),

@@ -15,6 +15,7 @@ import {
   chunkK,
   isKMajor,
   needsKMajor,
+  otherBytes,
   slotBytes,
   stagedColumns,
   widthsOf,
@@ -55,9 +56,10 @@ const sharedBytes = (
 ): { readonly slot: number; readonly fixed: number } => ({
   slot: slotBytes(problem, s),
   fixed:
-    s.epi === "tma"
+    otherBytes(s) +
+    (s.epi === "tma"
       ? s.tileM * stagedColumns(problem, s, target.limits.maxSmemPerBlock) * sizeOf(problem.d.dtype)
-      : 0,
+      : 0),
 });
 
 /** Accumulator registers of a thread. */
@@ -139,7 +141,7 @@ const rules: readonly Rule[] = [
       if (slot * s.stages + fixed <= most) return null;
       const fit = Math.floor((most - fixed) / slot);
       return {
-        message: `${s.stages} stages of ${slot} B${fixed > 0 ? ` and ${fixed} B for D` : ""} need ${slot * s.stages + fixed} B of shared memory; ${target.arch} has ${most} B a block`,
+        message: `${s.stages} stages of ${slot} B${fixed > 0 ? ` and ${fixed} B beside them` : ""} need ${slot * s.stages + fixed} B of shared memory; ${target.arch} has ${most} B a block`,
         hint: fit > 0 ? `nearest legal: stages=${fit}` : "a smaller tile, or epi=direct",
       };
     },
@@ -219,16 +221,6 @@ const rules: readonly Rule[] = [
       const found: Found[] = [];
       const fault = tensorAccessFault(problem, "D");
       if (fault) found.push({ message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` });
-      if (problem.d.layout !== "row")
-        found.push({
-          message: "tiles of a column-major D are not staged",
-          hint: "nearest legal: epi=direct",
-        });
-      if (s.groupsN > 1)
-        found.push({
-          message: "warpgroups side by side do not pass their columns through one tile",
-          hint: `nearest legal: epi=direct, or groups=${s.groupsM * s.groupsN}x1`,
-        });
       if (s.copy !== "tma")
         found.push({ message: "epi=tma goes with copy=tma", hint: "nearest legal: epi=direct" });
       return found;
@@ -305,7 +297,8 @@ const rules: readonly Rule[] = [
     find: ({ s }) =>
       s.split > 1 && s.persistent
         ? {
-            message: "blocks that share a tile meet and end, and sched=persistent has them stay",
+            message:
+              "blocks that share a tile meet and end, and sched=persistent and sched=atomic have them stay",
             hint: "nearest legal: sched=tiles, or split=1",
           }
         : null,

@@ -53,10 +53,20 @@ export const scheduleModel: ScheduleModel = {
     withDefault(coreFields.raster, "grouped:16"),
     wordField({
       name: "sched",
-      summary: "one block a tile, or blocks that stay and loop over tiles",
-      words: ["persistent", "tiles"],
+      summary:
+        "blocks that stay and loop over tiles by stride or as an atomic counter tells their producer, or one block a tile",
+      words: ["persistent", "atomic", "tiles"],
       default: "persistent",
       off: "tiles",
+    }),
+    intField({
+      name: "ahead",
+      summary:
+        "numbers of the counter that may wait to be read; more would take tiles long before they are begun",
+      default: 2,
+      off: 1,
+      min: 1,
+      max: 4,
     }),
     coreFields.split,
     coreFields.combine,
@@ -102,7 +112,11 @@ export interface WgmmaSchedule {
   readonly clusterN: number;
   readonly multicast: "ab" | "a" | "b" | "off";
   readonly raster: Raster;
+  /** Blocks loop over tiles. */
   readonly persistent: boolean;
+  /** A counter says which. */
+  readonly counted: boolean;
+  readonly ahead: number;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
   readonly combine: CombineWay;
@@ -136,7 +150,9 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     clusterN,
     multicast: word(schedule.multicast, ["ab", "a", "b", "off"]),
     raster: rasterOf(String(schedule.raster)),
-    persistent: schedule.sched === "persistent",
+    persistent: schedule.sched !== "tiles",
+    counted: schedule.sched === "atomic",
+    ahead: Number(schedule.ahead),
     split: Number(schedule.split),
     combine: combineOf(schedule.combine),
     peel: schedule.peel === "on",

@@ -78,6 +78,10 @@ export class Context {
   readonly constants = new Map<string, number>();
   /** Registers of tile coordinates; null for the only tile of an axis. */
   readonly tileVars = new Map<string, { readonly reg: Reg<"u32"> | null; readonly extent: number }>();
+  /** The loop over tiles being emitted, where answers say which tile follows; `following` is set where one is read. */
+  tileLoop: { following: { readonly number: Reg<"u32">; readonly more: Pred } | null } | null = null;
+  /** The role being emitted is run by one thread. */
+  solo = false;
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();

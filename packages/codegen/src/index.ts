@@ -17,6 +17,7 @@ export {
   storeStaged,
 } from "./copy.ts";
 export { lowerCopy, routeOf } from "./copyRoutes.ts";
+export { counterBytes, inBlock, putNumber, takeNumber, tileNumbers } from "./counter.ts";
 export type {
   Budget,
   Engine,
@@ -57,14 +58,15 @@ export { type Coordinate, rasterise } from "./raster.ts";
 export { countedRasterFault, refuseBatch, refuseSteps, refuseSymbolic, unsupported } from "./refusals.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
 export { meetAtEdge, ringOf } from "./rings.ts";
-export { firstOf, isSolo, lowerRole, placeIn } from "./roles.ts";
-export { SMEM, sharedAddress } from "./sharedAddress.ts";
+export { firstOf, lowerRole, placeIn } from "./roles.ts";
+export { sharedAddress } from "./sharedAddress.ts";
 export {
   MBARRIER_BYTES,
   mapShared,
   type RingBarriers,
   type SharedMap,
   type SharedPlace,
+  SMEM,
 } from "./smem.ts";
 export { lowerStmts } from "./statements.ts";
 export { type Element, StepChain } from "./steps.ts";

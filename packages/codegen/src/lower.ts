@@ -15,14 +15,14 @@ import {
 } from "@tilewright/ir";
 import { moduleBuilder, type PtxModule, printModule } from "@tilewright/ptx";
 import { CannotLower, Context } from "./context.ts";
+import { counterBytes } from "./counter.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { ptxOfFormats } from "./formats.ts";
 import { declareParameters, memoryDTypes, parameters } from "./params.ts";
 import { type PartialTiles, partialTiles, workspaceBytes } from "./parts.ts";
 import { closeKernel, openKernel } from "./setup.ts";
-import { SMEM } from "./sharedAddress.ts";
-import { mapShared } from "./smem.ts";
+import { mapShared, SMEM } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { buildSumKernel } from "./sumKernel.ts";
 import { tensorMaps } from "./tensorMaps.ts";
@@ -78,7 +78,8 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const { frame } = engine;
   const shared = mapShared(program);
   const parts = partialTiles(program, engine, target);
-  const plain = parameters(program, parts !== null);
+  const counters = counterBytes(program);
+  const plain = parameters(program, parts !== null || counters > 0);
   const endOf = (list: readonly ParamSpec[]): number =>
     list.reduce((most, p) => Math.max(most, p.offset + p.size), 0);
   const common = [...plain, ...tensorMaps(program, endOf(plain))];
@@ -94,6 +95,8 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const block = [program.launch.threads, 1, 1] as const;
   const least = blocks ?? (budgeted ? 1 : null);
 
+  const registers = frame.registers?.(program, target) ?? null;
+
   const builder = moduleBuilder({
     version: [
       target.minPtx,
@@ -106,8 +109,9 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   if (sharedBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
   const entry = builder.entry(program.name, {
     params: declareParameters(params),
-    ...(budgeted ? { reqntid: block } : { maxntid: block }),
+    ...(budgeted || registers !== null ? { reqntid: block } : { maxntid: block }),
     ...(least === null ? {} : { minnctapersm: least }),
+    ...(registers === null ? {} : { maxnreg: registers }),
     ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
   });
   const ctx = new Context(program, target, engine, entry, shared);
@@ -130,10 +134,11 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       role: "main",
       launch: frame.launch?.(program, launch) ?? launch,
       params,
-      workspaceBytes: workspaceBytes(parts),
+      workspaceBytes: parts === null ? counters : workspaceBytes(parts),
     },
     then,
-    workspaceInit: parts?.init ?? "none",
+    // Counters of tiles that blocks ask for end as they began: at 0.
+    workspaceInit: parts?.init ?? (counters === 0 ? "none" : "zeroOnce"),
   };
 }
 

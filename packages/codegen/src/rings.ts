@@ -1,6 +1,7 @@
 /** The ends of rings by transport. Here those whose edges are barriers of all threads: copies through registers, and cp.async with its groups. */
 import type { Edge, Ring } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
+import { answers } from "./answers.ts";
 import { bulkRing } from "./bulkRings.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { Lowering, RingLowering } from "./engine.ts";
@@ -34,6 +35,7 @@ const shared: Readonly<Partial<Record<Ring["transport"], RingLowering>>> = {
   direct,
   "cp.async": cpAsync,
   tma: bulkRing,
+  atomic: answers,
 };
 
 /** The ring of a name; `CannotLower` where there is none. */

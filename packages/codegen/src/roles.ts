@@ -1,5 +1,5 @@
 /** Roles: which warps run what, with what registers. */
-import { childrenOf, type Stmt } from "@tilewright/ir";
+import { isSolo } from "@tilewright/ir";
 import { imm, pair, sink, special } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -17,17 +17,6 @@ const warpNumber = (ctx: Context): Reg<"u32"> =>
     code.emit(null, "shfl.sync.idx.b32", d, d, imm(0), imm(31), imm(0xffffffff));
     return d;
   });
-
-/** Whether nothing in a list needs more than one thread: bulk copies and the ends of rings that they fill. */
-export function isSolo(ctx: Context, stmts: readonly Stmt[]): boolean {
-  return stmts.every((stmt) => {
-    if (stmt.kind === "copy") return stmt.transport === "tma";
-    if (stmt.kind === "acquire" || stmt.kind === "commit")
-      return ctx.program.rings.find((r) => r.name === stmt.ring)?.transport === "tma";
-    const structure = stmt.kind === "tiles" || stmt.kind === "for" || stmt.kind === "if";
-    return structure && isSolo(ctx, childrenOf(stmt));
-  });
-}
 
 /**
  * The role's warps run its code, the others go round it. What one thread can do is done by one thread: the first warp elects it, so that the others
@@ -56,7 +45,8 @@ export function lowerRole(ctx: Context, stmt: StmtOf<"role">, lowerBody: () => v
     const way = stmt.registers < launched ? "dec" : "inc";
     ctx.emitAny(null, `setmaxnreg.${way}.sync.aligned.u32`, imm(stmt.registers));
   }
-  if (isSolo(ctx, stmt.body)) {
+  const solo = isSolo(ctx.program, stmt.body);
+  if (solo) {
     if (stmt.warps > 1) {
       const idle = entry.reg("pred", "p");
       ctx.emit(null, "setp.ne.u32", idle, warp, imm(stmt.first));
@@ -67,7 +57,9 @@ export function lowerRole(ctx: Context, stmt: StmtOf<"role">, lowerBody: () => v
     ctx.emit(null, "not.pred", rest, elected);
     ctx.emit(rest, "bra", end);
   }
+  ctx.solo = solo;
   ctx.crewScope({ first: stmt.first, warps: stmt.warps }, lowerBody);
+  ctx.solo = false;
   ctx.body.label(end);
 }
 

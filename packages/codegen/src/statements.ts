@@ -1,6 +1,7 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
 import { rangeOf, type Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
+import { lowerFetch, lowerNext } from "./answers.ts";
 import { lowerCombine } from "./combine.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copyRoutes.ts";
@@ -32,13 +33,9 @@ const shared: Omit<Statements, "mma"> = {
   },
   role: (ctx, stmt) => lowerRole(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
   ...ringStatements,
-  fetch: noSource,
-  next: noSource,
+  fetch: lowerFetch,
+  next: lowerNext,
 };
-
-function noSource(_ctx: Context, stmt: StmtOf<"fetch" | "next">): void {
-  throw new CannotLower(`%${stmt.ring}`, "this backend has one tile a block: nothing says which one follows");
-}
 
 function lowerStmt(ctx: Context, stmt: Stmt): void {
   const table: Statements = { ...shared, ...ctx.engine.statements };

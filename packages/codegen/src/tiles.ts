@@ -66,7 +66,7 @@ function mostTiles(ctx: Context, stmt: Tiles, axis: 0 | 1): number {
   return count === null ? stmt.extents[axis] : rangeOf(count, ctx.sizes)[1];
 }
 
-/** Block (or cluster) b takes numbers b, b + blocks, …; there are no more blocks than tiles, so each has one at least. */
+/** Block (or cluster) b takes numbers b, b + blocks, …, or b and then those that it is told; there are no more blocks than tiles, so each has one at least. */
 function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
   if (ctx.loop !== null || ctx.active !== null)
     throw new CannotLower("tiles", "a loop over tiles inside another");
@@ -76,10 +76,12 @@ function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
   if (stmt.symbolic !== undefined)
     throw new CannotLower("tiles", "blocks that stay do not loop over tiles that only the launch counts");
   const count = (stmt.extents[0] * stmt.extents[1]) / clusterSize(ctx.program);
+  const asks = stmt.visit?.by === "ring";
   const tile = entry.reg("u32", "tile");
   const step = entry.reg("u32", "tile");
   ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
-  ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
+  if (!asks) ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
+  ctx.tileLoop = { following: null };
   const again = entry.label("tiles");
   ctx.body.label(again);
   ctx.scope(() => {
@@ -87,6 +89,14 @@ function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
     else place(ctx, stmt, tile);
     lowerBody();
   });
+  const { following } = ctx.tileLoop;
+  ctx.tileLoop = null;
+  if (asks) {
+    if (following === null) throw new CannotLower("tiles", "nothing reads which tile follows");
+    ctx.body.emit(null, "mov.u32", tile, following.number);
+    ctx.body.emit(following.more, "bra", again);
+    return;
+  }
   const more = entry.reg("pred", "p");
   ctx.body.emit(null, "add.u32", tile, tile, step);
   ctx.body.emit(null, "setp.lt.u32", more, tile, imm(count));
@@ -101,7 +111,7 @@ function copies(stmt: Tiles): boolean {
 
 /**
  * Blocks along x for tiles, along y for the problems of a batch, along z for blocks that share a tile. Where blocks stay, as few as take the same number of
- * rounds as one on every SM would, so that all have the same number of tiles but for the last round.
+ * rounds as one on every SM would, so that all have the same number of tiles but for the last round; where they ask for tiles, as many as there are SMs.
  */
 export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, LaunchExpr] {
   const problems = problemsOf(program.problem);
@@ -111,6 +121,10 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
     const size = clusterSize(program);
     const clusters = (stmt.extents[0] * stmt.extents[1]) / size;
     const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
+    if (stmt.visit.by === "ring") {
+      const asking: LaunchExpr = ["min", clusters, resident];
+      return [size === 1 ? asking : ["mul", asking, size], problems, 1];
+    }
     const rounds: LaunchExpr = [
       "ceilDiv",
       typeof problems === "number" ? clusters * problems : ["mul", clusters, problems],

@@ -1,5 +1,12 @@
 /** The tables that an engine fills in: its own lowerings come first, the shared ones serve the rest, what neither knows is a diagnostic. */
-import { findTarget, type LoweredKernel, parseProgram, type TileProgram } from "@tilewright/ir";
+import {
+  findTarget,
+  type LineOrder,
+  type LoweredKernel,
+  parseProgram,
+  type TileProgram,
+  type Walk,
+} from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import { expect, test } from "vitest";
 import { type Engine, lowerWith, walkOrder } from "../src/index.ts";
@@ -137,10 +144,20 @@ test("the frame adds code, shared memory, parameters and another launch", () => 
 
 test("walks visit every element once; a snake turns at the end of each run", () => {
   const tile = [0, 1, 2].flatMap((row) => [0, 1].map((col) => ({ row, col })));
-  const order = (walk: Parameters<typeof walkOrder>[1]) =>
-    walkOrder(tile, walk).map(({ row, col }) => `${row}${col}`);
+  const up = { kind: "up", from: 0 } as const;
+  const order = (walk: Walk, lines: LineOrder = up, along: LineOrder = up) =>
+    walkOrder(tile, { walk, lines, along }).map(({ row, col }) => `${row}${col}`);
   expect(order("rows")).toEqual(["00", "01", "10", "11", "20", "21"]);
   expect(order("cols")).toEqual(["00", "10", "20", "01", "11", "21"]);
   expect(order("snake-rows")).toEqual(["00", "01", "11", "10", "20", "21"]);
   expect(order("snake-cols")).toEqual(["00", "10", "20", "21", "11", "01"]);
+  expect(order("snake-rows", { kind: "down", from: 0 }, { kind: "down", from: 0 })).toEqual([
+    "21",
+    "20",
+    "10",
+    "11",
+    "01",
+    "00",
+  ]);
+  expect(order("rows", { kind: "up", from: 2 })).toEqual(["20", "21", "00", "01", "10", "11"]);
 });

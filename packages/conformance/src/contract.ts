@@ -22,6 +22,7 @@ const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExe
   [/^barrier\.cluster\.wait/, () => "meet"],
   [/^bar\.sync 0/, () => "meet"],
   [/^bar\.sync %/, () => "gather"],
+  [/^atom\S*\.inc/, () => "take"],
   [/^(st\.shared|stmatrix)/, () => "stage"],
   [/^cp\.async\.bulk\.tensor\.\dd\.global/, () => "store"],
   [/^cp\.async\.bulk\.wait_group/, () => "stored"],
@@ -74,6 +75,10 @@ export function planWords(plan: ProtocolPlan): readonly string[] {
   ]);
 }
 
+/** Blocks that are told one by one; elsewhere one instruction of several threads, or of an engine, tells all. */
+const told = ({ cluster }: ProtocolPlan, { reach }: { readonly reach: string }): number =>
+  reach === "cluster" ? cluster[0] * cluster[1] : 1;
+
 function wordsOf(plan: ProtocolPlan, action: ProtocolAction): readonly string[] {
   switch (action.kind) {
     case "init":
@@ -94,10 +99,11 @@ function wordsOf(plan: ProtocolPlan, action: ProtocolAction): readonly string[] 
     case "fence":
       return [`fence ${action.what}`];
     case "expect":
-      return Array.from(
-        { length: plan.pair && action.reach === "pair" ? 2 : 1 },
-        () => `expect ${action.bytes}`,
-      );
+      return Array.from({ length: told(plan, action) }, () => `expect ${action.bytes}`);
+    case "arrive":
+      return Array.from({ length: told(plan, action) }, () => "arrive");
+    case "put":
+      return ["take", "stage"];
     case "read":
       return action.proxy === "tensor" ? ["read"] : [];
     case "mark":

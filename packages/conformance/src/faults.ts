@@ -233,8 +233,13 @@ export function planFaults(plan: Plan): readonly Fault<Plan>[] {
     ...plan.roles.flatMap((role) => walk(role.body, role.name)),
     ...plan.end.map((a) => ["end", a] as const),
   ];
-  /** In a role of the leader its own block is the leader. */
-  const leads = (role: string): boolean => plan.roles.some(({ name, leader }) => name === role && leader);
+  /** Whether what a role reaches is its own block anyhow: the leader's in a role of leaders, the first in a role that only the first runs. */
+  const reachesOwn = (role: string, reach: string): boolean =>
+    plan.roles.some(({ name, leader }) => {
+      if (name !== role || leader === null) return false;
+      const alone = leader === "cluster" || (plan.pair && blocks === 2);
+      return reach === "leader" || (reach === "first" && alone);
+    });
   const seen = new Map<string, number>();
   for (const [where, action] of all) {
     if (action.kind === "mark") continue;
@@ -261,8 +266,8 @@ export function planFaults(plan: Plan): readonly Fault<Plan>[] {
       case "expect":
         change("of half the bytes", { bytes: action.bytes / 2 });
         change("of twice the bytes", { bytes: action.bytes * 2 });
-        if (plan.pair && action.leader) change("by both blocks", { leader: false });
-        if (plan.pair && action.reach === "pair") change("in its own block only", { reach: "own" });
+        if (plan.pair && action.leader === "pair") change("by both blocks", { leader: undefined });
+        if (action.reach !== "own" && blocks > 1) change("in its own block only", { reach: "own" });
         break;
       case "copy":
         change("of half the bytes", { bytes: action.bytes / 2 });
@@ -272,9 +277,12 @@ export function planFaults(plan: Plan): readonly Fault<Plan>[] {
           });
         if (action.reach !== "own" && blocks > 1) change("into its own block only", { reach: "own" });
         break;
+      case "put":
+        if (blocks > 1) change("into its own block only", { reach: "own" });
+        break;
       case "arrive":
         change("once more", { count: action.count + 1 });
-        if (action.reach !== "own" && blocks > 1 && !leads(where))
+        if (action.reach !== "own" && blocks > 1 && !reachesOwn(where, action.reach))
           change("in its own block only", { reach: "own" });
         break;
       case "commit":

@@ -248,6 +248,7 @@ export { combineOf, coreFields } from "./schedule/core.ts";
 export {
   flagField,
   intField,
+  lineOrderField,
   rasterField,
   rasterOf,
   tupleField,
@@ -294,7 +295,13 @@ export {
 } from "./target.ts";
 export { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "./targets/find.ts";
 export { gpus } from "./targets/gpus.ts";
-export { type BlockUse, type Occupancy, type OccupancyLimiter, occupancy } from "./targets/occupancy.ts";
+export {
+  type BlockUse,
+  launchableRegisters,
+  type Occupancy,
+  type OccupancyLimiter,
+  occupancy,
+} from "./targets/occupancy.ts";
 export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";
 export { targets } from "./targets/table.ts";

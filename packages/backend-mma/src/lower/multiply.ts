@@ -36,7 +36,7 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
   const rowsOfA = new Map(atomsA.map((x) => [x.row, x.registers]));
   const columnsOfB = new Map(atomsB.map((x) => [x.col, x.registers]));
   const mnemonic = `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${atom.a}.${atom.b}.${atom.acc}`;
-  for (const { row, col, registers } of walkOrder(atomsAcc, mma.walk)) {
+  for (const { row, col, registers } of walkOrder(atomsAcc, mma)) {
     const [x, y] = [rowsOfA.get(row), columnsOfB.get(col)];
     if (!x || !y)
       throw new CannotLower("mma", "the fragments' owners do not hold what the accumulator's owner needs");

@@ -8,13 +8,14 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
   const b = ownedTile(ctx, mma.b.buffer, ctx.constant(mma.b.slot, "slot of the B fragment"));
   const aAt = new Map(a.elements.map((e) => [`${e.row},${e.col}`, a.at(e.register)]));
   const bAt = new Map(b.elements.map((e) => [`${e.row},${e.col}`, b.at(e.register)]));
-  const walk = walkOrder(acc.elements, mma.walk);
+  const walk = walkOrder(acc.elements, mma);
   for (let k = 0; k < mma.a.extent[1]; k++)
     for (const element of walk) {
       const [x, y] = [aAt.get(`${element.row},${k}`), bAt.get(`${k},${element.col}`)];
       if (!x || !y)
         throw new CannotLower("mma", "the fragments' owners do not hold what the accumulator's owner needs");
       const d = acc.at(element.register);
-      ctx.emitAny(null, "fma.rn.f32", d, x, y, d);
+      const factors = mma.swap ? [y, x] : [x, y];
+      ctx.emitAny(null, "fma.rn.f32", d, ...factors, d);
     }
 }

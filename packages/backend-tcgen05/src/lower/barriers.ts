@@ -1,5 +1,5 @@
 /** mbarriers: addresses, waits and arrivals, in the block itself and in the pair's leader. */
-import { CannotLower, type Context, type Pred, type Reg, SMEM } from "@tilewright/codegen";
+import { CannotLower, type Context, inBlock, type Pred, type Reg, SMEM } from "@tilewright/codegen";
 import { addr, imm, pair, sink, sym } from "@tilewright/ptx";
 import { clusterSize, type RingPlace, type RoleState, stateOf } from "./state.ts";
 
@@ -72,11 +72,25 @@ function inLeader(ctx: Context, address: U32, leader: Leader): U32 {
     code.emit(null, "and.b32", d, ctx.values.rank(), imm(leader === "pair" ? 0xfffffffe : 0));
     return d;
   });
-  return inBlock(ctx, address, rank);
+  return inRank(ctx, address, rank);
+}
+
+/** One arrival of a role's thread at a barrier of every block of the cluster; what it has written before is seen behind them. */
+export function arriveAtAll(ctx: Context, barrier: U32): void {
+  const size = clusterSize(ctx.program);
+  if (size === 1) ctx.body.emit(null, "mbarrier.arrive.shared::cta.b64", sink, addr(barrier));
+  else
+    for (let rank = 0; rank < size; rank++)
+      ctx.body.emit(
+        null,
+        "mbarrier.arrive.release.cluster.shared::cluster.b64",
+        sink,
+        addr(inBlock(ctx, barrier, rank)),
+      );
 }
 
 /** The same address in the block of a rank. */
-export function inBlock(ctx: Context, address: U32, rank: U32): U32 {
+function inRank(ctx: Context, address: U32, rank: U32): U32 {
   const d = scratch(ctx);
   ctx.body.emit(null, "mapa.shared::cluster.u32", d, address, rank);
   return d;

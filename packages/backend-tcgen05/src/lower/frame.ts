@@ -77,7 +77,8 @@ function launchOf(program: TileProgram, launch: KernelSpec["launch"]): KernelSpe
   const blocks = clusterSize(program);
   const works = program.launch.pair === true ? 2 : 1;
   const tiles = loop.extents[0] * loop.extents[1] * works;
-  const stays = loop.visit?.by === "stride";
+  // The launch control hands out tiles that were launched, as if for blocks of their own.
+  const stays = loop.visit !== null && !program.rings.some(({ transport }) => transport === "clc");
   const whole = Math.ceil(tiles / blocks) * blocks;
   const [, y, z] = launch.grid;
   if (!stays) return { ...launch, grid: [whole, y, z] };

@@ -2,7 +2,7 @@
 import type { Context, Reg, RingLowering } from "@tilewright/codegen";
 import { eachStmt, type Ring, transactionBytes } from "@tilewright/ir";
 import { addr, imm, sink } from "@tilewright/ptx";
-import { arriveAtLeader, barrierAt, leads, waitParity } from "./barriers.ts";
+import { arriveAtAll, arriveAtLeader, barrierAt, leads, waitParity } from "./barriers.ts";
 import { advance, openPlace, placeOf, type Side } from "./places.ts";
 import { clustered, roleOf, stateOf } from "./state.ts";
 import { unitMask, writersMask } from "./units.ts";
@@ -101,4 +101,13 @@ const answers: RingLowering = {
   },
 };
 
-export const rings = { tma: operands, "tcgen05.mma": sums, clc: answers } as const;
+/** The number stands in the slots of all blocks: their barriers are told one by one. */
+const numbers: RingLowering = {
+  ...answers,
+  commit(ctx, ring) {
+    arriveAtAll(ctx, signalled(ctx, ring, "producer"));
+    goOn(ctx, ring, "producer");
+  },
+};
+
+export const rings = { tma: operands, "tcgen05.mma": sums, clc: answers, atomic: numbers } as const;

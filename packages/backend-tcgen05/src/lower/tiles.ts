@@ -4,14 +4,18 @@ import {
   type Code,
   type Context,
   type Coordinate,
+  inBlock,
   lowerStmts,
+  putNumber,
   type Reg,
   rasterise,
   type StmtOf,
+  takeNumber,
+  tileNumbers,
 } from "@tilewright/codegen";
-import { clusterUnits } from "@tilewright/ir";
+import { clusterUnits, holdsAnswers } from "@tilewright/ir";
 import { addr, imm, sink, special } from "@tilewright/ptx";
-import { barrierAt, inBlock, scratch, sharedAt } from "./barriers.ts";
+import { barrierAt, scratch, sharedAt } from "./barriers.ts";
 import { placeOf } from "./places.ts";
 import { clusterSize, type RoleState, roleOf } from "./state.ts";
 import { unitAlong } from "./units.ts";
@@ -41,8 +45,6 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   if (stmt.visit.of !== 1) throw new CannotLower("visit", "roles of this backend do not take turns");
   const { entry } = ctx;
   const tile = ownNumber(ctx, ctx.body, "%ctaid.x");
-  const [m, n] = clusterUnits(ctx.program.launch);
-  const count = (stmt.extents[0] * stmt.extents[1]) / (m * n);
   role.tile = tile;
   const step = stmt.visit.by === "stride" ? ownNumber(ctx, ctx.body, "%nctaid.x") : null;
   const label = entry.label(`tiles_${role.name}`);
@@ -54,7 +56,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   if (step !== null) {
     const more = entry.reg("pred", "more");
     body.emit(null, "add.u32", tile, tile, step);
-    body.emit(null, "setp.lt.u32", more, tile, imm(count));
+    body.emit(null, "setp.lt.u32", more, tile, imm(tileNumbers(ctx.program)));
     body.emit(more, "bra", label);
   } else {
     if (role.more === null) throw new CannotLower("visit", "nothing reads which tile follows");
@@ -79,9 +81,13 @@ function enterTile(ctx: Context, stmt: Tiles, number: Reg<"u32">): void {
   ctx.tileVars.set(stmt.vars[1], { reg: within(n, unitsN, "n"), extent: tilesN });
 }
 
-/** Both barriers of the slot are armed before the request, which every block of the cluster sees answered. */
+/** The barriers of the slot, in all blocks, are armed before the request, which every block of the cluster sees answered. */
 export function lowerFetch(ctx: Context, stmt: StmtOf<"fetch">): void {
   const { ring, role, slot } = answer(ctx, stmt.ring, "producer");
+  if (ring.transport === "atomic") {
+    putNumber(ctx, slot, takeNumber(ctx));
+    return;
+  }
   const full = barrierAt(ctx, ring.name, "full", placeOf(role, ring, "producer"));
   const { body } = ctx;
   body.emit(null, "mbarrier.arrive.expect_tx.shared::cta.b64", sink, addr(full), imm(ANSWER));
@@ -95,13 +101,11 @@ export function lowerFetch(ctx: Context, stmt: StmtOf<"fetch">): void {
     return;
   }
   for (let rank = 1; rank < clusterSize(ctx.program); rank++) {
-    const number = scratch(ctx);
-    body.emit(null, "mov.u32", number, imm(rank));
     body.emit(
       null,
       "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64",
       sink,
-      addr(inBlock(ctx, full, number)),
+      addr(inBlock(ctx, full, rank)),
       imm(ANSWER),
     );
   }
@@ -113,11 +117,20 @@ export function lowerFetch(ctx: Context, stmt: StmtOf<"fetch">): void {
   );
 }
 
-/** The answer was written by another proxy and will be again: a fence stands between this read and that write. */
+/** An answer of the launch control was written by another proxy and will be again: a fence stands between this read and that write. */
 export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
-  const { role, slot } = answer(ctx, stmt.ring, "consumer");
+  const { ring, role, slot } = answer(ctx, stmt.ring, "consumer");
   if (role.tile === null) throw new CannotLower(`%${stmt.ring}`, "is read outside a loop over tiles");
   const { body, entry } = ctx;
+  if (ring.transport === "atomic") {
+    const number = scratch(ctx, "number");
+    const follows = entry.reg("pred", "more");
+    body.emit(null, "ld.shared.u32", number, addr(slot));
+    body.emit(null, "setp.lt.u32", follows, number, imm(tileNumbers(ctx.program)));
+    body.emit(follows, "mov.u32", role.tile, number);
+    role.more = follows;
+    return;
+  }
   const words = entry.regs("u64", 2, "answer");
   const whole = entry.reg("b128", "answer_q");
   const more = entry.reg("pred", "more");
@@ -136,8 +149,8 @@ function answer(ctx: Context, name: string, side: "producer" | "consumer") {
   const ring = ctx.program.rings.find((r) => r.name === name);
   const [buffer] = ring?.buffers ?? [];
   const place = ctx.shared.places.get(buffer ?? "");
-  if (ring?.transport !== "clc" || place === undefined)
-    throw new CannotLower(`%${name}`, "is no ring of answers of the launch control");
+  if (ring === undefined || !holdsAnswers(ring) || place === undefined)
+    throw new CannotLower(`%${name}`, "is no ring of answers about tiles");
   const slot = sharedAt(ctx, place.offset, placeOf(role, ring, side).slot, place.slotStride);
   return { ring, role, slot };
 }

@@ -81,6 +81,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
 
 function schedOf({ visit }: Tiles): ModelKernel["sched"] {
   if (visit === null) return "tiles";
+  // A counter's numbers come as early as the launch control's answers.
   return visit.by === "ring" ? "clc" : "persistent";
 }
 

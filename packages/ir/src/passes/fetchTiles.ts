@@ -1,7 +1,8 @@
 /** Let a scheduler ask which tile follows, instead of counting on by the number of blocks. */
 import { v } from "../tile/expr.ts";
 import { numberArg, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
-import type { Buffer, Launch, Ring, Stmt, Transport } from "../tile/types.ts";
+import { isSolo } from "../tile/solo.ts";
+import type { Buffer, Launch, Ring, Stmt, TileProgram, Transport } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
@@ -10,15 +11,16 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
 /** The ring of answers and its buffer. */
 const NEXT = "next";
 const ANSWERS = "answers";
-/** The role that asks, in one block of a cluster. */
+/** The role that asks, in one block of a cluster, where no other is to. */
 const SCHEDULER = "scheduler";
 
-/** How answers come: by the launch control, or by a counter in memory, whose value the scheduler writes into the slot itself. */
-const transports: Readonly<Record<string, Transport>> = { clc: "clc", atomic: "direct" };
+/** How answers come: by the launch control, or by a counter in memory, whose value who asks writes into the slots itself. */
+const transports: Readonly<Record<string, Transport>> = { clc: "clc", atomic: "atomic" };
 
 /**
- * Directive `fetch by=clc|atomic slots=S`, for blocks that stay: a warp more, role `scheduler`, asks for the tile after the one at hand as soon as
- * the answer's slot is free: S tiles ahead of the slowest role at most, so that no tile is taken long before it is begun. All roles, the scheduler too, read every answer. Off: blocks visit tiles by stride.
+ * Directive `fetch by=clc|atomic slots=S in=ROLE`, for blocks that stay: the role asks for the tile after the one at hand when it begins with this, as soon
+ * as the answer's slot is free: S tiles ahead of the slowest role at most, so that no tile is taken long before it is begun. Without `in` a warp more
+ * does so, role `scheduler`, and nothing else. All roles, that one too, read every answer. Off: blocks visit tiles by stride.
  */
 export const fetchTiles: Pass = {
   name: "fetchTiles",
@@ -47,6 +49,7 @@ export const fetchTiles: Pass = {
     };
     const [first] = loops;
     if (first?.kind !== "tiles") return input;
+    const asking = roles.find(({ name }) => name === wordArg(taken.args, "in", SCHEDULER));
     const scheduler: Role = {
       kind: "role",
       name: SCHEDULER,
@@ -56,21 +59,24 @@ export const fetchTiles: Pass = {
       ...(blocksOf(input.launch) > 1 ? { leader: true as const } : {}),
       body: [following({ ...first, body: [] }, true)],
     };
-    const all = [...roles, scheduler];
+    const all = asking === undefined ? [...roles, scheduler] : roles;
     const ring: Ring = {
       name: NEXT,
       slots,
       buffers: [ANSWERS],
       transport,
       full: { kind: "mbarrier", arrivals: 1 },
-      empty: { kind: "mbarrier", arrivals: all.reduce((sum, role) => sum + readers(role, input.launch), 0) },
+      empty: { kind: "mbarrier", arrivals: all.reduce((sum, role) => sum + readers(role, input), 0) },
     };
     return {
       ...withBody(input, [
-        ...input.body.map((s): Stmt => (s.kind === "role" ? { ...s, body: s.body.map(inRole) } : s)),
-        scheduler,
+        ...input.body.map(
+          (s): Stmt =>
+            s.kind === "role" ? { ...s, body: s.body.map((stmt) => inRole(stmt, s === asking)) } : s,
+        ),
+        ...(asking === undefined ? [scheduler] : []),
       ]),
-      launch: { ...input.launch, threads: input.launch.threads + WARP },
+      launch: { ...input.launch, threads: input.launch.threads + (asking === undefined ? WARP : 0) },
       rings: [...input.rings, ring],
       buffers: [...input.buffers, answers],
     };
@@ -80,17 +86,18 @@ export const fetchTiles: Pass = {
 /** Lanes of a warp. */
 const WARP = 32;
 
-/** Arrivals of a role on an answer's slot: one of each of its warps, in each of the blocks that run it. */
-function readers({ name, warps, leader }: Role, launch: Launch): number {
+/** Arrivals of a role on an answer's slot: one of each of its warps, or of its one thread, in each of the blocks that run it. */
+function readers({ name, warps, leader, body }: Role, program: TileProgram): number {
   if (name === SCHEDULER) return warps;
-  return (warps * blocksOf(launch)) / (leader ? 2 : 1);
+  const each = isSolo(program, body) ? 1 : warps;
+  return (each * blocksOf(program.launch)) / (leader ? 2 : 1);
 }
 
 const blocksOf = ({ cluster }: Launch): number => cluster[0] * cluster[1];
 
-const inRole = (stmt: Stmt): Stmt => (stmt.kind === "tiles" ? following(stmt, false) : stmt);
+const inRole = (stmt: Stmt, asks: boolean): Stmt => (stmt.kind === "tiles" ? following(stmt, asks) : stmt);
 
-/** The loop with what it takes to learn which tile follows, at the end of its body; the scheduler asks first. */
+/** The loop with what it takes to learn which tile follows, at the end of its body; who asks does so first of all. */
 function following(tiles: Tiles, asks: boolean): Tiles {
   const { visit } = tiles;
   if (visit === null) return tiles;
@@ -104,8 +111,8 @@ function following(tiles: Tiles, asks: boolean): Tiles {
     ...tiles,
     visit: { ...visit, by: "ring", ring: NEXT },
     body: [
-      ...tiles.body,
       ...(asks ? [event("acquire"), event("fetch"), event("commit")] : []),
+      ...tiles.body,
       { kind: "wait", ring: NEXT, at, pending: 0 },
       event("next"),
       event("release"),

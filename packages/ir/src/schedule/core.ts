@@ -48,8 +48,8 @@ export const coreFields = {
   sched: wordField({
     name: "sched",
     summary:
-      "one block a tile, blocks that stay and loop over tiles, stream-K, or tiles handed out by cluster launch control",
-    words: ["tiles", "persistent", "streamk", "clc"],
+      "one block a tile, blocks that stay and loop over tiles, stream-K, or tiles handed out by an atomic counter or by cluster launch control",
+    words: ["tiles", "persistent", "streamk", "atomic", "clc"],
     default: "tiles",
     off: "tiles",
   }),

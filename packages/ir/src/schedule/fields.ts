@@ -1,6 +1,7 @@
 /** Constructors of schedule fields: each gives grammar, default and off value of one field. */
 import { nearest } from "../nearest.ts";
 import type { FieldValue, ScheduleField } from "../schedule.ts";
+import { lineOrderKinds, lineOrderSyntax, parseLineOrder, printLineOrder } from "../tile/lineOrder.ts";
 import type { Raster } from "../tile/types.ts";
 
 interface Common {
@@ -99,6 +100,22 @@ export function tupleField(
           : null
         : names.map((_, i) => clamp(Math.round(found[i] ?? example[i] ?? min), min, 999_999_999));
     },
+  };
+}
+
+/** Order of a walk's lines, see `LineOrder`; ascending is off. */
+export function lineOrderField(spec: Common): ScheduleField {
+  return {
+    ...spec,
+    syntax: lineOrderSyntax,
+    default: "up",
+    off: "up",
+    parse: (text) => {
+      const order = parseLineOrder(text);
+      return order === null ? null : printLineOrder(order);
+    },
+    print: String,
+    nearest: (text) => nearest(text, lineOrderKinds, 1)[0] ?? null,
   };
 }
 

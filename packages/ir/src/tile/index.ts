@@ -44,6 +44,7 @@ export type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
 export { type Interpreted, type InterpretInputs, type InterpretOptions, interpret } from "./interpret.ts";
+export { type LineOrder, linesInOrder } from "./lineOrder.ts";
 export {
   type DistributionGrid,
   distribute,
@@ -98,6 +99,7 @@ export {
   symbolicExtent,
   symbolicLeading,
 } from "./sizes.ts";
+export { holdsAnswers, isSolo } from "./solo.ts";
 export { LANE_STRIDE, MOST_COLUMNS, TENSOR_LANES, type TensorColumns, tensorColumns } from "./tensor.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";

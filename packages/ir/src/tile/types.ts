@@ -16,9 +16,11 @@
  *
  * The text form (print.ts, parse.ts) shows every field here; nothing else exists.
  */
+
 import type { DType } from "../dtype.ts";
 import type { Layout } from "../layout/types.ts";
 import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
+import type { LineOrder } from "./lineOrder.ts";
 
 export const stages = ["nest", "staged", "pipelined", "specialised", "bound"] as const;
 export type Stage = (typeof stages)[number];
@@ -131,9 +133,18 @@ export type Edge =
  * when its group is waited for. `tma`: bulk tensor copy, completes on an mbarrier. `ldmatrix`: a fragment from a shared tile, 8 x 8 matrices
  * of a warp at once; its `vector` is the elements of a matrix row (16 bytes) and the matrices of one instruction. `tcgen05.ld`: from tensor
  * memory into the registers of the warps whose lanes hold it. Of rings only: `tcgen05.mma`, whose slots are tensor tiles that matrix
- * instructions fill, complete when a commit has tracked them; `clc`, whose slots are responses of the launch control.
+ * instructions fill, complete when a commit has tracked them; and rings of answers about tiles: `clc`, whose slots are responses of the launch
+ * control, and `atomic`, whose slots hold numbers that a counter in memory has given.
  */
-export type Transport = "direct" | "cp.async" | "tma" | "ldmatrix" | "tcgen05.ld" | "tcgen05.mma" | "clc";
+export type Transport =
+  | "direct"
+  | "cp.async"
+  | "tma"
+  | "ldmatrix"
+  | "tcgen05.ld"
+  | "tcgen05.mma"
+  | "clc"
+  | "atomic";
 
 /** A ring of slots in one or more shared buffers. Chunks have sequence numbers 0, 1, …; chunk t lives in slot t % slots. */
 export interface Ring {
@@ -271,6 +282,11 @@ export type Stmt =
       readonly b: View;
       readonly atom: string;
       readonly walk: Walk;
+      /** Order of the walk's runs, and of the elements of the first one. */
+      readonly lines: LineOrder;
+      readonly along: LineOrder;
+      /** The factors change places; the product is the same, ptxas's registers are not. */
+      readonly swap: boolean;
     }
   /** Producer: wait until the slot of chunk `at` is free. */
   | { readonly kind: "acquire"; readonly ring: string; readonly at: Expr }
@@ -280,7 +296,10 @@ export type Stmt =
   | { readonly kind: "wait"; readonly ring: string; readonly at: Expr; readonly pending: number }
   /** Consumer: the slot of chunk `at` has been read. */
   | { readonly kind: "release"; readonly ring: string; readonly at: Expr }
-  /** Scheduler: ask for the tile after that of chunk `at`; the answer, a tile or none, lands in the slot of the chunk. */
+  /**
+   * Ask for the tile after that of chunk `at`; the answer, a tile or none, lands in the slot of the chunk, in all blocks of the cluster. Acquire, fetch and
+   * commit of a ring of answers are those of the cluster's leading block; in the others, where they stand in a role that these run too, they do nothing.
+   */
   | { readonly kind: "fetch"; readonly ring: string; readonly at: Expr }
   /** Consumer of a ring of responses: read the slot of chunk `at`. The loop over tiles around it goes on with that tile, or ends. */
   | { readonly kind: "next"; readonly ring: string; readonly at: Expr }

@@ -36,7 +36,7 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
     positive.map((g) => `grouped:${g}`),
     positive.map((g) => `snake:${g}`),
   ),
-  sched: fc.constantFrom("tiles", "persistent", "streamk", "clc"),
+  sched: fc.constantFrom("tiles", "persistent", "streamk", "atomic", "clc"),
   split: fc.integer({ min: 1, max: 1024 }),
   combine: fc.constantFrom("last", "atomics", "kernel"),
   epi: fc.constantFrom("direct", "smem", "tma"),

@@ -5,6 +5,7 @@
 import { layoutExtent, parseLayout, printLayout } from "../../layout/text.ts";
 import type { Layout } from "../../layout/types.ts";
 import type { Scalar } from "../../problem.ts";
+import { type LineOrder, lineOrderKinds, lineOrderSyntax, printLineOrder } from "../lineOrder.ts";
 import { printCond } from "../printExpr.ts";
 import { printRaster } from "../raster.ts";
 import {
@@ -170,8 +171,21 @@ export const transports = [
   "tcgen05.ld",
   "tcgen05.mma",
   "clc",
+  "atomic",
 ] as const satisfies readonly Transport[];
 export const walks = ["rows", "cols", "snake-rows", "snake-cols"] as const satisfies readonly Walk[];
+
+/** Order of a walk's lines; ascending when nothing is said. */
+export const lineOrderClause = (keyword: string): Clause<LineOrder> => ({
+  keyword,
+  syntax: lineOrderSyntax,
+  default: { kind: "up", from: 0 },
+  print: printLineOrder,
+  parse: (c) => {
+    const kind = c.oneOf(lineOrderKinds, keyword);
+    return { kind, from: c.eat(":") ? c.integer(`the start of '${keyword}'`, 0) : 0 };
+  },
+});
 
 /** Which axes may leave the matrix: `guard(rows, cols)`. */
 export const guardClause: Clause<readonly [boolean, boolean]> = {

@@ -13,6 +13,7 @@ import {
   freeWordClause,
   guardClause,
   integerClause,
+  lineOrderClause,
   multicastClause,
   parseClauses,
   printClauses,
@@ -63,7 +64,13 @@ const copyClauses = {
   vector: vectorPairClause,
   multicast: multicastClause,
 };
-const mmaClauses = { atom: freeWordClause("atom"), walk: wordClause("walk", walks, undefined) };
+const mmaClauses = {
+  atom: freeWordClause("atom"),
+  walk: wordClause("walk", walks, undefined),
+  lines: lineOrderClause("lines"),
+  along: lineOrderClause("along"),
+  swap: flagClause("swap"),
+};
 const combineClauses = { by: wordClause("by", combineWays, "last") };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
 /** `steps bias(n,f32)|activation(relu)`: the problem's own text for the chain, checked against the problem. */
@@ -209,7 +216,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   mma: {
-    syntax: "mma ACC += A * B atom NAME walk W",
+    syntax: "mma ACC += A * B atom NAME walk W …",
     print: (s, b) =>
       `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${printClauses(mmaClauses, s, b)}`,
     parse: (c) => {

@@ -11,6 +11,7 @@ const transportNeeds: Readonly<Record<Transport, Feature | null>> = {
   "tcgen05.ld": "tcgen05",
   "tcgen05.mma": "tcgen05",
   clc: "clc",
+  atomic: "mbarrier",
 };
 const edgeNeeds: Readonly<Record<Edge["kind"], Feature | null>> = {
   barrier: null,

@@ -2,14 +2,15 @@
 import { sizeOf } from "../../dtype.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
 
-/** clusterlaunchcontrol.try_cancel writes 16 bytes (PTX ISA). */
+/** Least bytes of an answer: clusterlaunchcontrol.try_cancel writes 16 (PTX ISA), a number is a word. */
 const RESPONSE_BYTES = 16;
+const NUMBER_BYTES = 4;
 
 export const rings: Verifier = {
   name: "rings",
   code: "TW3116",
   property:
-    "a ring's buffers are shared (tensor tiles where matrix instructions fill them), have its number of slots and belong to no other ring; copies into them use its transport; responses are 16 bytes",
+    "a ring's buffers are shared (tensor tiles where matrix instructions fill them), have its number of slots and belong to no other ring; copies into them use its transport; responses are 16 bytes, numbers of a counter 4",
   from: "pipelined",
   *check(subject) {
     const { program, sites } = subject;
@@ -30,6 +31,12 @@ export const rings: Verifier = {
             at: ring,
             message: `keeps responses in slots of ${rows * cols * sizeOf(buffer.dtype)} bytes`,
             hint: `a response of the launch control has ${RESPONSE_BYTES} bytes: s32[1, 4]`,
+          };
+        if (ring.transport === "atomic" && rows * cols * sizeOf(buffer.dtype) < NUMBER_BYTES)
+          yield {
+            at: ring,
+            message: `keeps numbers of tiles in slots of ${rows * cols * sizeOf(buffer.dtype)} bytes`,
+            hint: `a number has ${NUMBER_BYTES} bytes: s32[1, 1]`,
           };
         if (buffer.slots !== ring.slots)
           yield {

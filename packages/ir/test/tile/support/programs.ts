@@ -124,6 +124,7 @@ const visit: fc.Arbitrary<Visit> = fc.record({
   of: fc.constantFrom(1, 2, 3),
 });
 
+const lineOrder = fc.record({ kind: fc.constantFrom("up", "down", "flip"), from: fc.nat(15) });
 const scalar = fc.oneof(fc.constant<"runtime">("runtime"), fc.double({ noNaN: true }));
 const guard = fc.tuple(fc.boolean(), fc.boolean());
 
@@ -156,6 +157,9 @@ function statement(
       b: v,
       atom: fc.constantFrom("fma", "mma.m16n8k16", "wgmma", "tcgen05.f16"),
       walk: fc.constantFrom("rows", "cols", "snake-rows", "snake-cols"),
+      lines: lineOrder,
+      along: lineOrder,
+      swap: fc.boolean(),
     }),
     fc.record({ kind: fc.constant("barrier"), id: fc.nat(15) }),
     fc.record({

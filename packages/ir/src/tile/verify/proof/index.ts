@@ -6,7 +6,7 @@ import type { Plan } from "./plan.ts";
 import { planOf } from "./planOf.ts";
 import { type Finding, proofRules } from "./rules.ts";
 import { actorsOf, run, type Sequence } from "./run.ts";
-import { orders, sequences } from "./sequences.ts";
+import { orders, representatives, sequences } from "./sequences.ts";
 import { planFindings, programFindings } from "./statics.ts";
 
 /**
@@ -51,7 +51,12 @@ function* broken(plan: Plan): Iterable<Found> {
   const stays = plan.roles.some(({ body }) =>
     body.some((step) => step.kind === "tiles" && step.visit !== null),
   );
-  const all = orders(actorsOf(plan).length);
+  const actors = actorsOf(plan);
+  const tried = representatives(plan);
+  const all = orders(
+    actors.length,
+    actors.flatMap(({ block }, i) => (tried.has(block) ? [i] : [])),
+  );
   for (const sequence of sequences(slots, stays))
     for (const order of all) {
       const finding = run(plan, sequence, order);

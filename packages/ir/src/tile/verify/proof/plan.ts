@@ -8,16 +8,20 @@ import type { Cond, Expr, Stmt } from "../../types.ts";
 export type EdgeName = "full" | "empty";
 
 /**
- * Blocks of a cluster that an action reaches. `leader`: the first of the pair, or the block itself where there is none. `pair`: both. `peers`: those
- * into whose slots this block copies. `m`, `n`: those along an axis of the cluster.
+ * Blocks of a cluster that an action reaches. A unit is a pair, or the block itself where there is none. `leader`: the first of the unit. `pair`: all of it.
+ * `m`, `n`: those along an axis of the cluster that hold the same part of a tile: of pairs the blocks of one side. `peers`: the blocks of all units with which
+ * this one shares copies, its own among them: those that copy into its slots, and into whose slots it copies. `first`: the leading block of the
+ * cluster. `cluster`: all.
  */
-export type Reach = "own" | "leader" | "pair" | "peers" | "m" | "n";
+export type Reach = "own" | "leader" | "pair" | "peers" | "m" | "n" | "first" | "cluster";
+
+/** Only the first block of each pair does it (where there are pairs), or only the first of the cluster. */
+export type Leader = "pair" | "cluster";
 
 interface Common {
   /** The statement that the action comes from; null for what stands around all of them. */
   readonly stmt: Stmt | null;
-  /** Of a pair's blocks only the leader does it. */
-  readonly leader?: boolean;
+  readonly leader?: Leader;
   /** Threads that have to execute it together: one, or whole warps (`.sync.aligned`). */
   readonly lanes: "one" | "warps";
 }
@@ -47,6 +51,8 @@ export type Action = Common &
         readonly reach: Reach;
         readonly signal: "destination" | "leader";
       } & OnRing)
+    /** A thread takes a number from the counter and writes it into the slot in the blocks of `reach`. */
+    | ({ readonly kind: "put"; readonly reach: Reach } & OnRing)
     | ({
         readonly kind: "arrive";
         readonly edge: EdgeName;
@@ -112,8 +118,7 @@ export type Step =
 export interface PlanRole {
   readonly name: string;
   readonly warps: number;
-  /** Of a pair's blocks only the leader runs it. */
-  readonly leader: boolean;
+  readonly leader: Leader | null;
   readonly body: readonly Step[];
 }
 

@@ -2,7 +2,8 @@
 import { dtypes } from "../../../dtype.ts";
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { add, freeVars, mod } from "../../expr.ts";
-import { childrenOf, eachStmt } from "../../rewrite.ts";
+import { childrenOf, clusterUnits, eachStmt } from "../../rewrite.ts";
+import { holdsAnswers, isSolo } from "../../solo.ts";
 import { tensorColumns } from "../../tensor.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
@@ -124,13 +125,16 @@ function rolePlan(ctx: Context, role: Role): PlanRole {
   return {
     name: role.name,
     warps: role.warps,
-    leader: role.leader === true,
+    leader: role.leader === true ? (asks(role) ? "cluster" : "pair") : null,
     // A non-persistent program has its tiles around the roles: the role then has the one tile of the block.
     body: body.some(({ kind }) => kind === "tiles")
       ? body
       : [{ kind: "tiles", visit: null, turn: 0, of: 1, body }],
   };
 }
+
+/** Whether a role asks for tiles. */
+const asks = (role: Role): boolean => [...eachStmt(role.body)].some((s) => s.kind === "fetch");
 
 function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: readonly Stmt[]): readonly Step[] {
   return stmts.flatMap((stmt): readonly Step[] => {
@@ -176,9 +180,9 @@ const chunkOf = (view: View): Expr | null => (view.slot.kind === "mod" ? view.sl
 function actionsOf(ctx: Context, role: Role, stmt: Stmt, within: readonly Stmt[]): readonly Action[] {
   switch (stmt.kind) {
     case "acquire":
-      return [mark(stmt), ...acquire(ctx, stmt)];
+      return asked(ctx, stmt, [mark(stmt), ...acquire(ctx, stmt)]);
     case "commit":
-      return [...commit(ctx, stmt), mark(stmt)];
+      return asked(ctx, stmt, [...commit(ctx, stmt), mark(stmt)]);
     case "wait":
       return [
         mark(stmt),
@@ -196,11 +200,13 @@ function actionsOf(ctx: Context, role: Role, stmt: Stmt, within: readonly Stmt[]
       return isTensor(ctx, stmt.dst.buffer) ? multiply(ctx, stmt, stmt.dst, []) : [];
     case "fetch": {
       const on = { stmt, ring: stmt.ring, at: stmt.at, lanes: "one" } as const;
-      const reach: Reach = ctx.pair ? "pair" : "own";
-      return [
+      const reach: Reach = "cluster";
+      if (ctx.rings.get(stmt.ring)?.transport === "atomic")
+        return asked(ctx, stmt, [{ ...on, kind: "put", reach }]);
+      return asked(ctx, stmt, [
         { ...on, kind: "expect", bytes: ANSWER_BYTES, reach },
         { ...on, kind: "copy", bytes: ANSWER_BYTES, reach, signal: "destination" },
-      ];
+      ]);
     }
     case "next":
       return [
@@ -227,6 +233,16 @@ function actionsOf(ctx: Context, role: Role, stmt: Stmt, within: readonly Stmt[]
   }
 }
 
+/** What concerns a ring of answers is done by the cluster's leading block. */
+function asked(
+  ctx: Context,
+  stmt: Extract<Stmt, { kind: "acquire" | "commit" | "fetch" }>,
+  actions: readonly Action[],
+): readonly Action[] {
+  if (!isAnswers(ctx, stmt.ring)) return actions;
+  return actions.map((action) => ({ ...action, leader: "cluster" }));
+}
+
 const mark = (stmt: Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>): Action => ({
   stmt,
   lanes: "warps",
@@ -251,9 +267,14 @@ const isLoaded = (ctx: Context, buffer: string): boolean =>
     (s) => s.kind === "copy" && s.dst.buffer === buffer && isTensor(ctx, s.src.buffer),
   );
 
+const isAnswers = (ctx: Context, name: string): boolean => {
+  const ring = ctx.rings.get(name);
+  return ring !== undefined && holdsAnswers(ring);
+};
+
 /** What comes behind a wait of a role that then touches tensor memory, or shared memory that matrix instructions read. */
 const fenceAfter = (ctx: Context, stmt: Extract<Stmt, { kind: "wait" }>, role: Role): readonly Action[] =>
-  usesTensorMemory(ctx, role) && ctx.rings.get(stmt.ring)?.transport !== "clc"
+  usesTensorMemory(ctx, role) && !isAnswers(ctx, stmt.ring)
     ? [{ stmt, lanes: "warps", kind: "fence", what: "tensor after" }]
     : [];
 
@@ -266,7 +287,7 @@ function acquire(ctx: Context, stmt: Extract<Stmt, { kind: "acquire" }>): readon
   if (ring?.transport !== "tma") return [free];
   // Of a pair the leader expects the bytes of both blocks.
   const bytes = transactionBytes(ctx.program, ring);
-  return [free, { ...on, lanes: "one", leader: true, kind: "expect", bytes, reach: "own" }];
+  return [free, { ...on, lanes: "one", leader: "pair", kind: "expect", bytes, reach: "own" }];
 }
 
 function commit(ctx: Context, stmt: Extract<Stmt, { kind: "commit" }>): readonly Action[] {
@@ -278,6 +299,8 @@ function commit(ctx: Context, stmt: Extract<Stmt, { kind: "commit" }>): readonly
     case "tma":
     case "clc":
       return [];
+    case "atomic":
+      return [{ ...on, kind: "arrive", reach: "cluster" }];
     default:
       return [{ ...on, kind: "arrive", reach: "own" }];
   }
@@ -301,7 +324,7 @@ function release(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "release"
         lanes: "one",
         kind: "commit",
         count: 1,
-        reach: ctx.pair ? "pair" : "peers",
+        reach: "peers",
         group: ctx.pair ? 2 : 1,
       },
     ];
@@ -310,8 +333,10 @@ function release(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "release"
       { stmt, lanes: "warps", kind: "fence", what: "tensor before" },
       { ...on, lanes: "one", kind: "arrive", count: role.warps, reach: "leader" },
     ];
-  if (stmts.some((s) => s.kind === "next" && s.ring === stmt.ring))
-    return [{ ...on, lanes: "one", kind: "arrive", count: role.warps, reach: "leader" }];
+  if (stmts.some((s) => s.kind === "next" && s.ring === stmt.ring)) {
+    const count = isSolo(ctx.program, role.body) ? 1 : role.warps;
+    return [{ ...on, lanes: "one", kind: "arrive", count, reach: "first" }];
+  }
   const count = Math.max(1, Math.ceil(role.warps / WARPGROUP));
   const arrive: Action = { ...on, lanes: "one", kind: "arrive", count, reach: "peers" };
   // Matrix instructions that accumulate in registers are waited for by their warps.
@@ -332,7 +357,7 @@ function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Acti
   const into = ctx.ringOf.get(stmt.dst.buffer);
   const from = ctx.ringOf.get(stmt.src.buffer);
   if (into !== undefined) {
-    const [m, n] = ctx.program.launch.cluster;
+    const [m, n] = clusterUnits(ctx.program.launch);
     const peers = stmt.multicast === null ? 1 : stmt.multicast === "m" ? m : n;
     const bytes = bytesOf(ctx, stmt.dst) / peers;
     const on = { stmt, lanes: "one", ring: into.name, at: chunkOf(stmt.dst) } as const;

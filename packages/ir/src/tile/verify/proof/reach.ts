@@ -1,6 +1,6 @@
 /** Which blocks of a cluster an action reaches, and that none of them has ended before. */
 import { Broken, ended } from "./machine.ts";
-import type { Plan, PlanRing, Reach } from "./plan.ts";
+import type { Leader, Plan, PlanRing, Reach } from "./plan.ts";
 import type { Thread } from "./thread.ts";
 
 /** Ranks of the blocks that an action of block `own` reaches. Ranks count along m first; neighbours along m are a pair. */
@@ -11,24 +11,39 @@ export function blocksOf(
   ring: PlanRing | null = null,
 ): readonly number[] {
   const [m, n] = cluster;
-  const along = (axis: "m" | "n"): number[] =>
-    axis === "m"
-      ? Array.from({ length: m }, (_, i) => i + m * Math.floor(own / m))
-      : Array.from({ length: n }, (_, i) => (own % m) + m * i);
+  const every = (count: number, rank: (i: number) => number): number[] =>
+    Array.from({ length: count }, (_, i) => rank(i));
+  const unit = pair ? [own - (own % 2), own - (own % 2) + 1] : [own];
+  const row = every(m, (i) => i + m * Math.floor(own / m));
+  const column = (rank: number): number[] => every(n, (i) => (rank % m) + m * i);
   switch (reach) {
     case "own":
       return [own];
     case "leader":
-      return [pair ? own - (own % 2) : own];
+      return unit.slice(0, 1);
     case "pair":
-      return pair ? [own - (own % 2), own - (own % 2) + 1] : [own];
+      return unit;
     case "m":
+      return pair ? row.filter((rank) => rank % 2 === own % 2) : row;
     case "n":
-      return along(reach);
+      return column(own);
     case "peers":
-      return [...new Set([own, ...(ring?.shared ?? []).flatMap(along)])];
+      return [
+        ...new Set([
+          ...unit,
+          ...(ring?.shared ?? []).flatMap((axis) => (axis === "m" ? row : unit.flatMap(column))),
+        ]),
+      ];
+    case "first":
+      return [0];
+    case "cluster":
+      return every(m * n, (rank) => rank);
   }
 }
+
+/** Whether a block runs what only leaders do. */
+export const leads = ({ pair }: Plan, block: number, leader: Leader | null | undefined): boolean =>
+  leader === "cluster" ? block === 0 : leader !== "pair" || !pair || block % 2 === 0;
 
 /** A step of a thread in another block that reached into this one. */
 export interface Reached {

@@ -2,7 +2,7 @@
 import { boundAt, chunkAt, holds, valueAt } from "./counting.ts";
 import { type Access, Broken, type Clock, type End, ended, join, Memory } from "./machine.ts";
 import type { Action, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
-import { blocksOf, checkEnds, type Reached } from "./reach.ts";
+import { blocksOf, checkEnds, leads, type Reached } from "./reach.ts";
 import type { Finding } from "./rules.ts";
 import {
   chunkName,
@@ -43,9 +43,7 @@ type Steps = Generator<Blocked, void, void>;
 export function actorsOf(plan: Plan): readonly { readonly role: PlanRole; readonly block: number }[] {
   const blocks = plan.cluster[0] * plan.cluster[1];
   return Array.from({ length: blocks }, (_, block) =>
-    plan.roles
-      .filter((role) => !(role.leader && plan.pair && block % 2 === 1))
-      .map((role) => ({ role, block })),
+    plan.roles.filter((role) => leads(plan, block, role.leader)).map((role) => ({ role, block })),
   ).flat();
 }
 
@@ -195,7 +193,7 @@ class Run {
 
   *#act(thread: Thread, action: Action): Steps {
     const { block } = thread;
-    if (action.leader === true && this.#plan.pair && block % 2 === 1) return;
+    if (!leads(this.#plan, block, action.leader)) return;
     const step = this.#tick(thread);
     const who = thread.label;
     switch (action.kind) {
@@ -226,6 +224,17 @@ class Run {
       case "copy":
         this.#copy(thread, action, step);
         return;
+      case "put": {
+        const ring = this.#ring(action.ring);
+        const chunk = chunkAt(this.#plan, thread, ring, action.at);
+        within(thread, ring, chunk, "fill");
+        const access: Access = { who, chunk, ends: [{ entry: thread.index, reached: step }], from: 0 };
+        for (const target of blocksOf(this.#plan, block, action.reach, ring)) {
+          this.#reach(thread, target, step);
+          this.#memory.slot(ring, chunk, target).write(access, thread.clock);
+        }
+        return;
+      }
       case "arrive": {
         const ring = this.#ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);

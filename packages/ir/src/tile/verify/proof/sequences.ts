@@ -1,4 +1,5 @@
 /** The numbers of K chunks and the orders of threads that a proof goes through. */
+import type { Leader, Plan, Step } from "./plan.ts";
 import type { Order, Sequence } from "./run.ts";
 
 /**
@@ -15,12 +16,43 @@ export function sequences(slots: number, stays: boolean): readonly Sequence[] {
 }
 
 /**
- * Each thread as early as it can be, when it may come to a phase too soon, with engines that finish at the last moment; and as late as it can be,
+ * Blocks whose threads are tried: those of one unit of the cluster. Units are alike: who is shifted along m or n, round the cluster, meets the same
+ * neighbours. Where the cluster has a first block that does more than the others, units beside it along m, along n and along both differ from it.
+ */
+export function representatives(plan: Plan): ReadonlySet<number> {
+  const [m, n] = plan.cluster;
+  const wide = plan.pair ? 2 : 1;
+  const first = [...actionsOf(plan)].some((leader) => leader === "cluster");
+  const along = (count: number): readonly number[] => (first && count > 1 ? [0, 1] : [0]);
+  return new Set(
+    along(n).flatMap((col) =>
+      along(m / wide).flatMap((row) =>
+        Array.from({ length: wide }, (_, side) => col * m + row * wide + side),
+      ),
+    ),
+  );
+}
+
+/** Who does each action: leaders of pairs or of the cluster, or all (undefined, null). */
+function* actionsOf(plan: Plan): Iterable<Leader | null | undefined> {
+  const walk = function* (steps: readonly Step[]): Iterable<Leader | undefined> {
+    for (const step of steps)
+      if (step.kind === "do") for (const { leader } of step.actions) yield leader;
+      else yield* walk(step.body);
+  };
+  for (const role of plan.roles) {
+    yield role.leader;
+    yield* walk(role.body);
+  }
+}
+
+/**
+ * Each thread of those tried as early as it can be, when it may come to a phase too soon, with engines that finish at the last moment; and as late as it can be,
  * when a phase may be over before it looks, with engines that finish at once.
  */
-export function orders(threads: number): readonly Order[] {
+export function orders(threads: number, tried: readonly number[]): readonly Order[] {
   const all = Array.from({ length: threads }, (_, i) => i);
-  return all.flatMap((one): readonly Order[] => {
+  return tried.flatMap((one): readonly Order[] => {
     const others = all.filter((i) => i !== one);
     return [
       { threads: [one, ...others], engines: "late" },

@@ -1,0 +1,71 @@
+/**
+ * Tiles that a counter in memory hands out. The first tile of a cluster is that of its own number; from then on it asks, until it is told a number beyond the
+ * last tile. So all clusters together ask once for every tile: as many as there are, and once in vain each, in place of the one that it began with. A counter
+ * that wraps behind that many is 0 again when the launch ends, where the next one needs it, and nobody has to be the one who resets it.
+ */
+import { clusterUnits, eachStmt, type TileProgram } from "@tilewright/ir";
+import { addr, imm, special } from "@tilewright/ptx";
+import { clusterSize } from "./clusters.ts";
+import type { Reg } from "./code.ts";
+
+import { CannotLower, type Context } from "./context.ts";
+import { batchIndex, pointer } from "./globalAddress.ts";
+import { WORKSPACE } from "./parts.ts";
+
+/** Bytes of a counter. */
+const WORD = 4;
+
+/** Numbers that the clusters of a launch share: tiles, or the rectangles of tiles that a cluster takes at a time, of one problem. */
+export function tileNumbers(program: TileProgram): number {
+  const [m, n] = clusterUnits(program.launch);
+  for (const stmt of eachStmt(program.body))
+    if (stmt.kind === "tiles") return (stmt.extents[0] * stmt.extents[1]) / (m * n);
+  return 1;
+}
+
+/** Bytes of the workspace that counters take, one for each problem of a batch; 0 where none hands out tiles. */
+export function counterBytes(program: TileProgram): number {
+  if (!program.rings.some(({ transport }) => transport === "atomic")) return 0;
+  const { batch } = program.problem;
+  return WORD * (batch.kind === "strided" ? Math.max(1, batch.count) : 1);
+}
+
+/** The next number, at `ctx.body`; `tileNumbers` or more says that there is none. One thread of a cluster asks. */
+export function takeNumber(ctx: Context): Reg<"u32"> {
+  const { entry, body, program } = ctx;
+  if ([...eachStmt(program.body)].some((stmt) => stmt.kind === "combine"))
+    throw new CannotLower("fetch", "tiles that a counter hands out are not shared");
+  const base = pointer(ctx, WORKSPACE);
+  const batch = batchIndex(ctx);
+  let counter = base;
+  if (batch !== null) {
+    counter = entry.reg("u64", "counter");
+    body.emit(null, "mad.wide.u32", counter, batch, imm(WORD), base);
+  }
+  const number = entry.reg("u32", "number");
+  const clusters = entry.reg("u32", "clusters");
+  const last = tileNumbers(program) - 1;
+  body.emit(null, "atom.relaxed.gpu.global.inc.u32", number, addr(counter), imm(last));
+  body.emit(null, "mov.u32", clusters, special("%nctaid.x"));
+  const size = clusterSize(program);
+  if (size > 1) body.emit(null, "div.u32", clusters, clusters, imm(size));
+  body.emit(null, "add.u32", number, number, clusters);
+  return number;
+}
+
+/** The same address of shared memory in another block of the cluster. */
+export function inBlock(ctx: Context, address: Reg<"u32">, rank: number): Reg<"u32"> {
+  const [d, number] = [ctx.entry.reg("u32", "there"), ctx.entry.reg("u32", "rank")];
+  ctx.body.emit(null, "mov.u32", number, imm(rank));
+  ctx.body.emit(null, "mapa.shared::cluster.u32", d, address, number);
+  return d;
+}
+
+/** Write a number into a slot, at the same address in every block of the cluster. */
+export function putNumber(ctx: Context, slot: Reg<"u32">, number: Reg<"u32">): void {
+  const size = clusterSize(ctx.program);
+  if (size === 1) ctx.body.emit(null, "st.shared.u32", addr(slot), number);
+  else
+    for (let rank = 0; rank < size; rank++)
+      ctx.body.emit(null, "st.shared::cluster.u32", addr(inBlock(ctx, slot, rank)), number);
+}

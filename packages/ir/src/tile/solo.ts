@@ -1,0 +1,33 @@
+/** Roles whose work one thread issues. */
+import { childrenOf } from "./rewrite.ts";
+import type { Ring, Stmt, TileProgram } from "./types.ts";
+
+/** Whether the slots of a ring are answers about which tile follows. */
+export const holdsAnswers = ({ transport }: Pick<Ring, "transport">): boolean =>
+  transport === "clc" || transport === "atomic";
+
+/** Whether nothing in a list needs more than one thread: bulk copies, the ends of rings that they fill, and what a counter's numbers take. */
+export function isSolo(program: Pick<TileProgram, "rings">, stmts: readonly Stmt[]): boolean {
+  const transportOf = (name: string): Ring["transport"] | undefined =>
+    program.rings.find((ring) => ring.name === name)?.transport;
+  return stmts.every((stmt) => {
+    switch (stmt.kind) {
+      case "copy":
+        return stmt.transport === "tma";
+      case "acquire":
+      case "commit":
+        return transportOf(stmt.ring) === "tma" || transportOf(stmt.ring) === "atomic";
+      case "wait":
+      case "release":
+      case "fetch":
+      case "next":
+        return transportOf(stmt.ring) === "atomic";
+      case "tiles":
+      case "for":
+      case "if":
+        return isSolo(program, childrenOf(stmt));
+      default:
+        return false;
+    }
+  });
+}
