@@ -6,6 +6,7 @@ import {
   type EpilogueStep,
   type ParamSpec,
   type Stmt,
+  sizeExpr,
   sizeOf,
   symbolicSizes,
   type TileProgram,
@@ -59,7 +60,7 @@ export function parameters(program: TileProgram, hasWorkspace: boolean): readonl
     const dtype = sizeDType(name);
     const size = dtype === "u64" ? 8 : 4;
     offset = Math.ceil(offset / size) * size;
-    out.push({ kind: "scalar", name, dtype, offset, size, value: name });
+    out.push({ kind: "scalar", name, dtype, offset, size, value: sizeExpr(problem, name) });
     offset += size;
   }
   return out;

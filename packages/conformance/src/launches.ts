@@ -28,8 +28,9 @@ export function randomSizes(random: Random, problem: Problem): LaunchSizes {
   for (const name of symbolicSizes(problem)) {
     const { multiple } = problem.symbolic?.[name] ?? { multiple: 1 };
     const least = sizeValue(packed, name);
-    // Leading dimensions only: longer rows need longer strides, which follow.
-    if (name.startsWith("ld") && least !== null) sizes[name] = least + multiple * pick(random, [0, 0, 1, 3]);
+    // Longer rows need longer strides, which follow.
+    if (/^ld[abcd]$/.test(name) && least !== null)
+      sizes[name] = least + multiple * pick(random, [0, 0, 1, 3]);
   }
   return sizes;
 }

@@ -197,6 +197,7 @@ export {
   type SizeName,
   type SizeRange,
   type SymbolicSizes,
+  sizeExpr,
   sizeMost,
   sizeMultiple,
   sizeNames,

@@ -98,7 +98,8 @@ function symbolicConstraints(problem: Problem): readonly Constraint[] {
   const free = (name: string): boolean => symbolicSizes(problem).some((each) => each === name);
   const found = symbolicSizes(problem).flatMap((name): Constraint[] => {
     const range = symbolic?.[name];
-    if (range === undefined) return [];
+    // Matrices of the epilogue are packed: what they must meet follows from the extents.
+    if (range === undefined || name.startsWith("ldepilogue")) return [];
     const { min, max, multiple } = range;
     return [
       ["ge", name, min],
@@ -114,8 +115,9 @@ function symbolicConstraints(problem: Problem): readonly Constraint[] {
     found.push(...holds(leadingNames[which], extentNames[which][operand.layout === "row" ? 1 : 0]));
   }
   problem.epilogue.forEach((step, i) => {
-    if ("operand" in step)
-      found.push(...holds(`ldepilogue${i}`, extentNames.d[step.operand.layout === "row" ? 1 : 0]));
+    if (!("operand" in step) || free(`ldepilogue${i}`)) return;
+    const extent = extentNames.d[step.operand.layout === "row" ? 1 : 0];
+    if (free(extent)) found.push(["le", extent, step.operand.ld]);
   });
   if (batch.kind === "strided") {
     const [lines, line] = problem.d.layout === "row" ? ["m", "n"] : ["n", "m"];

@@ -4,7 +4,6 @@ import { err, ok } from "../ids.ts";
 import type { Constraint, KernelSpec, LaunchExpr } from "../manifest.ts";
 import { didYouMean } from "../nearest.ts";
 import { packedStride } from "../problem/size.ts";
-import { sizeNames, sizeValue } from "../problem/symbolic.ts";
 import { operandShape, type Problem } from "../problem.ts";
 
 /** Values of the names that expressions may use. */
@@ -42,11 +41,6 @@ export function launchEnvironment(
     strideB: strides.strideB,
     strideC: strides.strideC,
     strideD: strides.strideD,
-    ...Object.fromEntries(
-      sizeNames(problem).flatMap((name) =>
-        name.startsWith("ldepilogue") ? [[name, sizeValue(problem, name) ?? 0]] : [],
-      ),
-    ),
     numSms: device.numSms,
     alpha: problem.alpha === "runtime" ? (scalars.alpha ?? 0) : problem.alpha,
     beta: problem.beta === "runtime" ? (scalars.beta ?? 0) : problem.beta,

@@ -316,6 +316,12 @@ function checkSymbolic(problem: Problem): Diagnostic[] {
       fault(`this problem has no size ${name}`, `it has ${known.join(", ")}`);
       continue;
     }
+    const step = problem.epilogue[Number(/^ldepilogue(\d+)$/.exec(name)?.[1] ?? -1)];
+    const along = step !== undefined && "operand" in step && step.operand.layout === "row" ? "n" : "m";
+    if (step !== undefined && problem.symbolic?.[along] === undefined) {
+      fault(`it follows from ${along}, which is fixed`, `leave it out, or make ${along} symbolic`);
+      continue;
+    }
     const { min, max, multiple } = range;
     const least = name.startsWith("stride") ? 0 : 1;
     const whole = [min, max, multiple].every((x) => Number.isInteger(x));

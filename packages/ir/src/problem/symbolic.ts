@@ -1,10 +1,14 @@
 /** Sizes that a launch supplies: their names, what is known of them, and the problem of one launch. */
 import type { Checked } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
+import type { LaunchExpr } from "../manifest.ts";
 import type { Batch, EpilogueStep, Operand, Problem } from "../problem.ts";
 import { packedStride } from "./size.ts";
 
-/** Of the problem's matrices: `ldepilogueI` is the leading dimension of the matrix of step I. */
+/**
+ * Of the problem's matrices. `ldepilogueI` is that of the matrix of step I: where it is symbolic it is packed to the launch's extents (and to what it is a
+ * multiple of), and no launch gives another.
+ */
 export type LeadingName = "lda" | "ldb" | "ldc" | "ldd" | `ldepilogue${number}`;
 export type StrideName = "strideA" | "strideB" | "strideC" | "strideD";
 /** What may be left to the launch, as launch expressions name it. */
@@ -181,7 +185,7 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
   const fixed = (Object.keys(sizes) as SizeName[]).filter(
     (name) =>
       sizes[name] !== undefined &&
-      problem.symbolic?.[name] === undefined &&
+      (problem.symbolic?.[name] === undefined || name.startsWith("ldepilogue")) &&
       sizes[name] !== sizeValue(problem, name),
   );
   if (fixed.length > 0)
@@ -207,10 +211,11 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
     const multiple = symbolic[name]?.multiple ?? 1;
     return Math.ceil(least / multiple) * multiple;
   };
-  const operand = (given: Operand, name: LeadingName, names: readonly ["m" | "k", "k" | "n"]): Operand => ({
-    ...given,
-    ld: value(name, up(extents[names[contiguous(given)]], name)),
-  });
+  const operand = (given: Operand, name: LeadingName, names: readonly ["m" | "k", "k" | "n"]): Operand => {
+    const extent = names[contiguous(given)];
+    const own = extents[extent] === problem[extent] && !name.startsWith("ldepilogue");
+    return { ...given, ld: value(name, own ? given.ld : up(extents[extent], name)) };
+  };
   const a = operand(problem.a, "lda", extentNames.a);
   const b = operand(problem.b, "ldb", extentNames.b);
   const c = problem.c && operand(problem.c, "ldc", extentNames.c);
@@ -219,8 +224,12 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
     (step, i): EpilogueStep =>
       "operand" in step ? { ...step, operand: operand(step.operand, `ldepilogue${i}`, extentNames.d) } : step,
   );
-  const stride = (name: StrideName, of: Operand | null, rows: number, columns: number): number =>
-    value(name, of === null ? 0 : up(packedStride(of, rows, columns), name));
+  const stride = (name: StrideName, of: Operand | null, rows: number, columns: number): number => {
+    const packed = of === null ? 0 : up(packedStride(of, rows, columns), name);
+    const own = sizeValue(problem, name) ?? 0;
+    const same = m === problem.m && n === problem.n && k === problem.k;
+    return value(name, same && own >= packed ? own : packed);
+  };
   const batch: Batch =
     problem.batch.kind !== "strided"
       ? problem.batch
@@ -233,6 +242,17 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
           strideD: stride("strideD", d, m, n),
         };
   return ok({ ...own, m, n, k, a, b, c, d, batch, epilogue });
+}
+
+/**
+ * A size of the launch as its manifest has it: a name, or, of a matrix of the epilogue, its packed leading dimension.
+ */
+export function sizeExpr(problem: Problem, name: SizeName): LaunchExpr {
+  const step = problem.epilogue[Number(/^ldepilogue(\d+)$/.exec(name)?.[1] ?? -1)];
+  if (step === undefined || !("operand" in step)) return name;
+  const extent = extentNames.d[contiguous(step.operand)];
+  const multiple = sizeMultiple(problem, name);
+  return multiple === 1 ? extent : ["mul", ["ceilDiv", extent, multiple], multiple];
 }
 
 /** The problem at its own sizes, with nothing symbolic. */
