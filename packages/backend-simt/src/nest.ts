@@ -7,6 +7,7 @@ import {
   type Problem,
   rasterDirective,
   type Schedule,
+  shareFor,
   sizeMost,
   type Target,
   type TileProgram,
@@ -24,6 +25,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const longest = sizeMost(problem, "k");
   const s = { ...asked, tileK: Math.min(asked.tileK, longest + (longest % 2)) };
   const { splits, chunks } = splitChunks(problem.k, s);
+  const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const axis = (
     grid: number,
     warps: readonly [number, number],
@@ -62,6 +64,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: "fma",
     combine: s.combine,
+    share: shareFor(tiles, chunks, s.streamk),
     directives: directives(s),
   });
 }

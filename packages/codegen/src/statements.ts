@@ -1,7 +1,8 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
-import { rangeOf, type Stmt } from "@tilewright/ir";
+import { type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { lowerFetch, lowerNext } from "./answers.ts";
+import type { Reg } from "./code.ts";
 import { lowerCombine } from "./combine.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copyRoutes.ts";
@@ -10,7 +11,7 @@ import { lowerEpilogue } from "./epilogue.ts";
 import { ownedTile } from "./registers.ts";
 import { ringStatements } from "./rings.ts";
 import { lowerRole } from "./roles.ts";
-import { countOf } from "./sizes.ts";
+import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerTiles } from "./tiles.ts";
 
 /** Lower a list at `ctx.body`, in program order. */
@@ -71,12 +72,8 @@ function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
 
 function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   const from = ctx.constant(stmt.from, `start of loop %${stmt.var}`);
-  const end = countOf(ctx, stmt.to);
-  if (typeof end !== "number" && stmt.unroll)
-    throw new CannotLower(`loop %${stmt.var}`, "is unrolled, but only the launch knows its end");
-  const [least, to] = typeof end === "number" ? [end, end] : rangeOf(ctx.fold(stmt.to), ctx.sizes);
-  if (least <= from && typeof end !== "number")
-    throw new CannotLower(`loop %${stmt.var}`, "may have no turn at all in some launch");
+  const counted = endOf(ctx, stmt, from);
+  const to = typeof counted === "number" ? counted : counted.most;
   if (stmt.unroll || to - from <= 1) {
     for (let i = from; i < to; i++) {
       ctx.constants.set(stmt.var, i);
@@ -99,7 +96,7 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
     counter,
     from,
     to,
-    end: typeof end === "number" ? null : ctx.fold(stmt.to),
+    end: typeof counted === "number" ? null : ctx.fold(stmt.to),
     pre,
     latch,
     running: new Map(),
@@ -114,6 +111,36 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   ctx.loop = null;
   const more = ctx.entry.reg("pred", "p");
   latch.emit(null, "add.u32", counter, counter, imm(1));
-  latch.emit(null, "setp.lt.u32", more, counter, typeof end === "number" ? imm(end) : end);
+  latch.emit(null, "setp.lt.u32", more, counter, typeof counted === "number" ? imm(to) : counted.reg);
   latch.emit(more, "bra", label);
+}
+
+/** An end that the launch supplies; loops run once at least, since their condition stands at their end. */
+function sizeEnd(
+  ctx: Context,
+  name: string,
+  e: Expr,
+  from: number,
+  unroll: boolean,
+): number | { readonly reg: Reg<"u32">; readonly most: number } {
+  const at = `loop %${name}`;
+  if (unroll) throw new CannotLower(at, "is unrolled, but only the launch knows its end");
+  const [least, most] = rangeOf(e, ctx.sizes);
+  if (least <= from) throw new CannotLower(at, "may have no turn at all in some launch");
+  const reg = countOf(ctx, e);
+  return typeof reg === "number" ? reg : { reg, most };
+}
+
+/** End of a loop: a constant, or a count of at least one that the tiles bind. */
+function endOf(
+  ctx: Context,
+  { var: name, to, unroll }: StmtOf<"for">,
+  from: number,
+): number | { readonly reg: Reg<"u32">; readonly most: number } {
+  const e = ctx.fold(to);
+  const counted = e.kind === "var" ? ctx.tileVars.get(e.name) : undefined;
+  if (isSizeOnly(ctx, e) && freeVars(e).size > 0) return sizeEnd(ctx, name, e, from, unroll);
+  if (counted?.reg == null || (counted.least ?? 0) < 1 || unroll)
+    return ctx.constant(to, `end of loop %${name}`);
+  return { reg: counted.reg, most: counted.extent - 1 };
 }

@@ -4,7 +4,7 @@ import { type Operand, operandShape, operandStrides, type Problem } from "../pro
 import { add, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
 import { countOf, matrixAlign } from "./sizes.ts";
-import type { Buffer, CombineWay, Directive, Expr, Factor, Nest, Stmt, TileProgram, View } from "./types.ts";
+import type { Buffer, CombineWay, Directive, Expr, Factor, Nest, Share, Stmt, TileProgram, View } from "./types.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly Factor[]): number =>
@@ -37,6 +37,8 @@ export interface GemmNestOptions {
   readonly directives: readonly Directive[];
   /** Where blocks share tiles; `last` unless given. */
   readonly combine?: CombineWay;
+  /** Stream-K with shares of `each` chunks of the first `tiles` tiles, instead of `grid` factors of k; none unless given. */
+  readonly share?: { readonly each: number; readonly tiles: number } | null;
 }
 
 /**
@@ -56,9 +58,14 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const acc = registerBuffer("acc", problem.acc, [tileM, tileN]);
 
   const [row, col] = [mul(v("mt"), tileM), mul(v("nt"), tileN)];
+  const share: Share | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
   // Of a k that the launch supplies the blocks of a tile take chunks in turn: a first chunk of each would be a product of two variables.
   const turns = splits > 1 && problem.symbolic?.k !== undefined;
-  const first = splits > 1 && !turns ? mul(v("st"), chunks * tileK) : lit(0);
+  const first = share
+    ? mul(v("k0"), tileK)
+    : splits > 1 && !turns
+      ? mul(v("st"), chunks * tileK)
+      : lit(0);
   const chunk = turns ? mul(add(mul(v("kt"), splits), v("st")), tileK) : add(first, mul(v("kt"), tileK));
   const outView = (buffer: Buffer): View => ({
     buffer: buffer.name,
@@ -84,7 +91,11 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
       kind: "for",
       var: "kt",
       from: lit(0),
-      to: problem.symbolic?.k === undefined ? lit(chunks) : countOf(problem, "k", tileK * splits),
+      to: share
+        ? v(share.count)
+        : problem.symbolic?.k === undefined
+          ? lit(chunks)
+          : countOf(problem, "k", tileK * splits),
       unroll: false,
       body: [
         {
@@ -100,7 +111,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         },
       ],
     },
-    splits > 1
+    splits > 1 || share
       ? { kind: "combine", acc: wholeView(acc), by: options.combine ?? "last", body: [epilogue] }
       : epilogue,
   ];
@@ -121,6 +132,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         extents: [tilesM, tilesN],
         ...symbolicTiles(options, [tileM, tileN]),
         split: splits > 1 ? { var: "st", extent: splits } : null,
+        ...(share ? { share } : {}),
         raster: { kind: "row" },
         visit: null,
         body,
