@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault } from "@tilewright/codegen";
+import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Atom,
   type Diagnostic,
@@ -285,6 +285,11 @@ const rules: readonly Rule[] = [
     code: "TW2217",
     at: "schedule.raster",
     find: ({ s, problem }) => countedRasterFault(s.raster, problem),
+  },
+  {
+    code: "TW2219",
+    at: "schedule.streamk",
+    find: ({ s, problem }) => countedShareFault(s.streamk, problem),
   },
   {
     code: "TW2218",

@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault } from "@tilewright/codegen";
+import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Diagnostic,
   hasFeature,
@@ -248,6 +248,11 @@ const rules: readonly Rule[] = [
     code: "TW2118",
     at: "schedule.raster",
     find: (s, _target, problem) => countedRasterFault(s.raster, problem),
+  },
+  {
+    code: "TW2119",
+    at: "schedule.streamk",
+    find: (s, _target, problem) => countedShareFault(s.streamk, problem),
   },
 ];
 

@@ -354,7 +354,9 @@ export class Context {
       else code.emitAny(null, `setp.${comparisons[op]}.s32`, [p, at, end]);
       return p;
     };
-    return this.loop !== null && this.loop.var === name ? this.perIteration(key, make) : this.invariant(key, make);
+    return this.loop !== null && this.loop.var === name
+      ? this.perIteration(key, make)
+      : this.invariant(key, make);
   }
 
   /** `loop variable + constant - count op 0`, for a count that the tiles bind; `count + constant op 0` as well as its negative. Null for others. */

@@ -55,6 +55,19 @@ export function countedRasterFault(
   };
 }
 
+/** Why stream-K does not go with sizes of the launch; null where it does. */
+export function countedShareFault(
+  blocks: number,
+  { symbolic }: Problem,
+): { readonly message: string; readonly hint: string } | null {
+  const counted = (["m", "n", "k"] as const).filter((name) => symbolic?.[name] !== undefined);
+  if (blocks === 0 || counted.length === 0) return null;
+  return {
+    message: `shares of chunks are cut before the launch, which supplies ${counted.join(", ")}`,
+    hint: "nearest legal: streamk=0, with split where tiles are few",
+  };
+}
+
 /** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
 const servedIn = (step: EpilogueStep): readonly DType[] => (step.kind === "reduce" ? ["f32"] : servedFormats);
 

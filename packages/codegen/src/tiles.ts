@@ -187,7 +187,8 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
   const problems = problemsOf(program.problem);
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "tiles") continue;
-    if (stmt.share !== undefined) return [sharedBlocks(stmt.share, stmt.extents[0] * stmt.extents[1]), problems, 1];
+    if (stmt.share !== undefined)
+      return [sharedBlocks(stmt.share, stmt.extents[0] * stmt.extents[1]), problems, 1];
     if (stmt.visit === null) return [tilesOf(stmt), problems, stmt.split?.extent ?? 1];
     const size = clusterSize(program);
     const clusters = (stmt.extents[0] * stmt.extents[1]) / size;

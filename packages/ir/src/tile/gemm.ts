@@ -4,7 +4,18 @@ import { type Operand, operandShape, operandStrides, type Problem } from "../pro
 import { add, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
 import { countOf, matrixAlign } from "./sizes.ts";
-import type { Buffer, CombineWay, Directive, Expr, Factor, Nest, Share, Stmt, TileProgram, View } from "./types.ts";
+import type {
+  Buffer,
+  CombineWay,
+  Directive,
+  Expr,
+  Factor,
+  Nest,
+  Share,
+  Stmt,
+  TileProgram,
+  View,
+} from "./types.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly Factor[]): number =>
@@ -61,11 +72,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const share: Share | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
   // Of a k that the launch supplies the blocks of a tile take chunks in turn: a first chunk of each would be a product of two variables.
   const turns = splits > 1 && problem.symbolic?.k !== undefined;
-  const first = share
-    ? mul(v("k0"), tileK)
-    : splits > 1 && !turns
-      ? mul(v("st"), chunks * tileK)
-      : lit(0);
+  const first = share ? mul(v("k0"), tileK) : splits > 1 && !turns ? mul(v("st"), chunks * tileK) : lit(0);
   const chunk = turns ? mul(add(mul(v("kt"), splits), v("st")), tileK) : add(first, mul(v("kt"), tileK));
   const outView = (buffer: Buffer): View => ({
     buffer: buffer.name,

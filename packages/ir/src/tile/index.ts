@@ -88,6 +88,7 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export { type Part, partProgram, partsOf, sharedBlocks, shareFor, shareOf, sharers } from "./share.ts";
 export {
   countOf,
   extentMultiple,
@@ -99,7 +100,6 @@ export {
   symbolicExtent,
   symbolicLeading,
 } from "./sizes.ts";
-export { type Part, partProgram, partsOf, sharedBlocks, shareFor, shareOf, sharers } from "./share.ts";
 export { holdsAnswers, isSolo } from "./solo.ts";
 export {
   LANE_STRIDE,
