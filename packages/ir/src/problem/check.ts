@@ -28,7 +28,8 @@ export const problemCodes = {
   epilogue: "TW1011",
   scalar: "TW1012",
   text: "TW1013",
-  symbolic: "TW1014",
+  precision: "TW1014",
+  symbolic: "TW1016",
 } as const;
 
 type Code = (typeof problemCodes)[keyof typeof problemCodes];
@@ -227,6 +228,19 @@ function checkScalars(problem: Problem): Diagnostic[] {
   return found;
 }
 
+/** Ways to multiply belong to dtypes. */
+function checkPrecision({ a, b, acc, precision }: Problem): Diagnostic[] {
+  if (precision === undefined || [a.dtype, b.dtype, acc].every((dtype) => dtype === "f32")) return [];
+  return [
+    invalid(
+      problemCodes.precision,
+      "precision",
+      `${precision} multiplies f32 by f32 into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
+      "leave precision out, or use --dtype f32",
+    ),
+  ];
+}
+
 function checkBatch(problem: Problem): Diagnostic[] {
   const batch: Batch = problem.batch;
   if (batch.kind === "none") return [];
@@ -350,7 +364,7 @@ function checkSymbolic(problem: Problem): Diagnostic[] {
   return found;
 }
 
-/** Every reason why `problem` contradicts itself, each with the nearest legal value; empty when it is well formed. Codes TW1001 to TW1012 and TW1014. */
+/** Every reason why `problem` contradicts itself, each with the nearest legal value; empty when it is well formed. Codes TW1001 to TW1012, TW1014 and TW1016. */
 export function checkProblem(problem: Problem): readonly Diagnostic[] {
   const found = [
     ...checkExtent("m", problem.m),
@@ -361,7 +375,12 @@ export function checkProblem(problem: Problem): readonly Diagnostic[] {
     const operand = problem[name];
     if (operand !== null) found.push(...checkOperand(name, operand, ...operandShape(problem, name)));
   }
-  found.push(...checkDTypes(problem), ...checkScalars(problem), ...checkBatch(problem));
+  found.push(
+    ...checkDTypes(problem),
+    ...checkPrecision(problem),
+    ...checkScalars(problem),
+    ...checkBatch(problem),
+  );
   for (const [i, step] of problem.epilogue.entries())
     found.push(...checkStep(problem, step, `epilogue[${i}]`));
   return [...found, ...checkSymbolic(problem)];

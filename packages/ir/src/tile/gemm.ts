@@ -29,12 +29,12 @@ export const tierExtent = (factors: readonly Factor[], tier: Factor["tier"]): nu
  * `gemm_f16_nt_300x200x77`: dtype of A, transposition in BLAS terms (n: row-major, t: column-major), sizes; `mx200xk` where the launch supplies
  * m and k.
  */
-export function entryName({ a, b, m, n, k, symbolic }: Problem): string {
+export function entryName({ a, b, m, n, k, precision, symbolic }: Problem): string {
   const letter = ({ layout }: Operand): string => (layout === "row" ? "n" : "t");
   const sizes = Object.entries({ m, n, k }).map(([name, size]) =>
     symbolic?.[name as "m" | "n" | "k"] === undefined ? size : name,
   );
-  return `gemm_${a.dtype}_${letter(a)}${letter(b)}_${sizes.join("x")}`;
+  return `gemm_${precision === undefined ? a.dtype : `f32_${precision}`}_${letter(a)}${letter(b)}_${sizes.join("x")}`;
 }
 
 export interface GemmNestOptions {

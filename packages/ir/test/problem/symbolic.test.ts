@@ -75,15 +75,15 @@ describe("the model", () => {
         symbolic: { m: { multiple: 7 }, n: { min: 9, max: 8 }, k: { max: 40 }, ldc: {}, strideA: {} },
       }),
     ).toEqual([
-      "TW1014 symbolic.m: the problem's own m, 300, is none of those that it leaves to the launch",
-      "TW1014 symbolic.n: no multiple of 1 from 9 to 8",
-      "TW1014 symbolic.k: the problem's own k, 80, is none of those that it leaves to the launch",
-      "TW1014 symbolic.ldc: this problem has no size ldc",
-      "TW1014 symbolic.strideA: this problem has no size strideA",
+      "TW1016 symbolic.m: the problem's own m, 300, is none of those that it leaves to the launch",
+      "TW1016 symbolic.n: no multiple of 1 from 9 to 8",
+      "TW1016 symbolic.k: the problem's own k, 80, is none of those that it leaves to the launch",
+      "TW1016 symbolic.ldc: this problem has no size ldc",
+      "TW1016 symbolic.strideA: this problem has no size strideA",
     ]);
-    expect(faults({ symbolic: { q: {} } })).toEqual(["TW1014 symbolic.q: this problem has no size q"]);
+    expect(faults({ symbolic: { q: {} } })).toEqual(["TW1016 symbolic.q: this problem has no size q"]);
     expect(faults({ symbolic: { m: {} }, batch: { kind: "grouped", count: 2 } })).toEqual([
-      expect.stringMatching(/^TW1014 symbolic.m: every size of a grouped problem/),
+      expect.stringMatching(/^TW1016 symbolic.m: every size of a grouped problem/),
     ]);
   });
 });
