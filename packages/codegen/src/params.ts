@@ -16,12 +16,12 @@ import type { StmtOf } from "./engine.ts";
 import { WORKSPACE } from "./parts.ts";
 import { sizeDType } from "./sizes.ts";
 
-/** Pointers in the order A, B, C, D, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. */
+/** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. */
 export function parameters(program: TileProgram, hasWorkspace: boolean): readonly ParamSpec[] {
   const out: ParamSpec[] = [];
   let offset = 0;
   const { problem } = program;
-  const operands = ["a", "b", "c", "d"] as const;
+  const operands = ["a", "b", "c", "d", "sfa", "sfb"] as const;
   for (const name of operands) {
     const buffer = operandBuffer(program, name);
     if (!buffer) continue;
@@ -112,8 +112,10 @@ function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
   }
 }
 
-const operandBuffer = (program: TileProgram, name: "a" | "b" | "c" | "d"): Buffer | undefined =>
-  program.buffers.find((b) => b.space === "global" && b.name === name.toUpperCase());
+const operandBuffer = (
+  program: TileProgram,
+  name: "a" | "b" | "c" | "d" | "sfa" | "sfb",
+): Buffer | undefined => program.buffers.find((b) => b.space === "global" && b.name === name.toUpperCase());
 
 function findEpilogue(stmts: readonly Stmt[]): StmtOf<"epilogue"> | null {
   for (const stmt of stmts) {

@@ -7,6 +7,7 @@ import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import type { LaunchExpr } from "../manifest.ts";
 import { isScaled, scaledTypes } from "../numerics/scaled.ts";
+import { SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
 import {
   extentNames,
   leadingNames,
@@ -91,7 +92,7 @@ function largestDivisor(n: number, most: number): number {
   return d;
 }
 
-const letters = { A: "a", B: "b", C: "c", D: "d" } as const;
+const letters = { A: "a", B: "b", C: "c", D: "d", SFA: "sfa", SFB: "sfb" } as const;
 type Letter = keyof typeof letters;
 
 /** Elements between neighbouring matrices of a strided batch; null without one. */
@@ -101,7 +102,15 @@ function batchStride(
 ): { readonly count: number; readonly stride: number } | null {
   const { batch } = problem;
   if (batch.kind !== "strided") return null;
-  const stride = { A: batch.strideA, B: batch.strideB, C: batch.strideC, D: batch.strideD }[name];
+  const words = (which: "a" | "b"): number => (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
+  const stride = {
+    A: batch.strideA,
+    B: batch.strideB,
+    C: batch.strideC,
+    D: batch.strideD,
+    SFA: words("a"),
+    SFB: words("b"),
+  }[name];
   return { count: Math.max(1, batch.count), stride };
 }
 
@@ -134,11 +143,12 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   const batch = batchStride(problem, name);
   const given = (which: SizeName, fixed: LaunchExpr): LaunchExpr =>
     problem.symbolic?.[which] === undefined ? fixed : which;
-  const stride = strideNames[letters[name]];
+  // Scale factors have the strides that follow from fixed sizes.
+  const stride = name === "SFA" || name === "SFB" ? null : strideNames[letters[name]];
   const third: LaunchExpr | null =
     batch === null
       ? null
-      : problem.symbolic?.[stride] !== undefined
+      : stride !== null && problem.symbolic?.[stride] !== undefined
         ? ["mul", stride, size]
         : batch.count === 1 && problem.symbolic?.batch === undefined
           ? 0
@@ -160,7 +170,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
 /** Why bulk copies cannot take a matrix, with what could; null when they can. `packed`: elements under 8 bits stay as they are in global memory. */
 export function tensorAccessFault(
   problem: Problem,
-  name: Letter,
+  name: "A" | "B" | "C" | "D",
   packed = false,
 ): { readonly message: string; readonly hint: string } | null {
   const operand = problem[letters[name]];
@@ -212,11 +222,11 @@ export function tensorAccessFault(
 
 /**
  * Bytes that one chunk brings to its slot of a ring: what the full barrier of a ring of transport tma expects. Elements count as in global memory,
- * without what spreading them leaves between.
+ * without what spreading them leaves between. Of a pair the leader expects those of both blocks; a tile without halves is copied by each.
  */
 export const transactionBytes = (program: TileProgram, ring: Ring): number =>
-  program.buffers.reduce(
-    (bytes, b) =>
-      ring.buffers.includes(b.name) ? bytes + (b.shape[0] * b.shape[1] * dtypes[b.dtype].bits) / 8 : bytes,
-    0,
-  );
+  program.buffers.reduce((bytes, b) => {
+    if (!ring.buffers.includes(b.name)) return bytes;
+    const copies = program.launch.pair === true && b.halves === undefined ? 2 : 1;
+    return bytes + (copies * b.shape[0] * b.shape[1] * dtypes[b.dtype].bits) / 8;
+  }, 0);
