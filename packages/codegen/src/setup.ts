@@ -8,7 +8,7 @@ import { mapAddress, storesInBulk, usesTensorMaps } from "./tensorMaps.ts";
 
 /** Thread 0 initialises the mbarriers of all rings and fetches the tensor maps; nobody goes on before that is seen. */
 export function openKernel(ctx: Context): void {
-  const { program, entry, body } = ctx;
+  const { program, body } = ctx;
   const rings = program.rings.filter((ring) => {
     const at = ctx.shared.barriers.get(ring.name);
     return at !== undefined && (at.full !== null || at.empty !== null);
