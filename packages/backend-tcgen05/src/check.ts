@@ -215,17 +215,6 @@ const rules: readonly Rule[] = [
           },
   },
   {
-    code: "TW2407",
-    at: "schedule.sched",
-    find: ({ s, problem }) =>
-      s.sched === "clc" && problem.batch.kind === "strided" && problem.batch.count > 1
-        ? {
-            message: "the launch control hands out tiles of one problem; this is a batch",
-            hint: "nearest legal: sched=persistent",
-          }
-        : null,
-  },
-  {
     code: "TW2408",
     at: "schedule.load",
     find({ s }) {

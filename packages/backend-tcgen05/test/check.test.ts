@@ -62,11 +62,6 @@ describe("illegal schedules", () => {
       "TW2422 nearest legal: tile k 128",
     ]);
   });
-
-  test("launch control hands out the tiles of one problem", () => {
-    const batch = problem({ batch: { kind: "strided", count: 2 } });
-    expect(found("tile=256x64x64 sched=clc", batch)).toEqual(["TW2407 nearest legal: sched=persistent"]);
-  });
 });
 
 const codes = (reasons: readonly Diagnostic[]): readonly string[] => reasons.map(({ code }) => code);

@@ -235,9 +235,12 @@ describe("tcgen05 on sm_100a", () => {
     expect(check(emulator, "sm_100a", text, request)).toEqual([]);
   });
 
-  test("batch", () => {
-    const text = "tile=256x64x64 cta=2 stages=2 sched=atomic acc=2";
-    const request = { m: 520, n: 72, k: 72, batch: { kind: "strided", count: 2 } };
+  test.each([
+    ["counter", "tile=256x64x64 cta=2 stages=2 sched=atomic acc=2", 520],
+    ["launch control", "tile=128x64x64 cta=1 stages=2 sched=clc acc=2", 136],
+    ["pairs with launch control", "tile=256x64x64 cta=2 stages=2 sched=clc acc=1 epi=direct", 264],
+  ])("batch, %s", (_name, text, m) => {
+    const request = { m, n: 72, k: 72, batch: { kind: "strided", count: 2 } };
     expect(check(emulator, "sm_100a", text, request)).toEqual([]);
   });
 });
