@@ -120,6 +120,21 @@ const forms = [
     },
   ],
   [
+    "C brought by a role of its own, launch control",
+    "tile=128x64x64 cta=1 stages=2 sched=clc acc=2 addend=tma epi=direct",
+    { m: 136, n: 136, k: 72, beta: 0.5, c: { dtype: "f16", layout: "col" } },
+  ],
+  [
+    "C brought to both blocks of a pair",
+    "tile=256x64x64 cta=2 stages=2 sched=persistent acc=2 addend=tma early=off",
+    { m: 520, n: 72, k: 72, beta: 0.5, c: { dtype: "f32" } },
+  ],
+  [
+    "C brought where columns lie in lanes",
+    "tile=32x256x64 cta=2 swap=on stages=2 sched=tiles load=16 addend=tma",
+    { m: 40, n: 264, k: 72, beta: 0.5, c: { dtype: "f16" } },
+  ],
+  [
     "columns in lanes, D column by column",
     "tile=16x128x64 cta=1 swap=on stages=2 sched=tiles load=16",
     { m: 16, n: 136, k: 72, d: { layout: "col" } },

@@ -1,6 +1,6 @@
 /** The protocol proof on this backend's bound programs, and the faults that it finds in them. */
 import { boundProgram, plainProblem, plant, targetOf } from "@tilewright/conformance";
-import { proveProtocol } from "@tilewright/ir";
+import { defineProblem, proveProtocol } from "@tilewright/ir";
 import { describe, expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 
@@ -80,7 +80,33 @@ function unseenIn(schedule: string): void {
   }
 }
 
+/** C comes through shared memory by a role of its own. */
+const withAddend = () => {
+  const defined = defineProblem({
+    m: 1024,
+    n: 512,
+    k: 64 * 20,
+    a: { dtype: "bf16", layout: "row" },
+    b: { dtype: "bf16", layout: "col" },
+    c: { dtype: "bf16" },
+    beta: 0.5,
+  });
+  if (!defined.ok) throw new TypeError(JSON.stringify(defined.error));
+  const text = "cta=2 tile=256x128x64 acc=2 sched=persistent stages=2 load=64 staging=1 addend=tma";
+  return boundProgram(tcgen05, arch, defined.value, text);
+};
+
 describe("planted faults", () => {
+  it("in what brings C: none unseen", () => {
+    const program = withAddend();
+    expect(proveProtocol(program, target)).toEqual([]);
+    for (const faults of ["statements", "actions"] as const) {
+      const { unseen } = plant(program, target, faults);
+      const others = [harmless.numbers, harmless.order, harmless.begin, harmless.later];
+      expect(unseen.filter((name) => !others.some((each) => each.test(name)))).toEqual([]);
+    }
+  });
+
   it("in the statements of a pair with launch control: none unseen", () => {
     const { count, rules, unseen } = plant(
       bound("cta=2 acc=2 sched=clc stages=2 ahead=2"),
