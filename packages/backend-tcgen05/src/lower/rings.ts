@@ -83,10 +83,7 @@ const added: RingLowering = {
     );
   },
   commit: (ctx, ring) => goOn(ctx, ring, "producer"),
-  wait(ctx, ring) {
-    passEdge(ctx, ring, "consumer", false);
-    fenceAfter(ctx);
-  },
+  wait: (ctx, ring) => passEdge(ctx, ring, "consumer", false),
   release(ctx, ring) {
     arriveHere(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"));
     goOn(ctx, ring, "consumer");

@@ -283,10 +283,13 @@ const isAnswers = (ctx: Context, name: string): boolean => {
 };
 
 /** What comes behind a wait of a role that then touches tensor memory, or shared memory that matrix instructions read. */
-const fenceAfter = (ctx: Context, stmt: Extract<Stmt, { kind: "wait" }>, role: Role): readonly Action[] =>
-  usesTensorMemory(ctx, role) && !isAnswers(ctx, stmt.ring)
+function fenceAfter(ctx: Context, stmt: Extract<Stmt, { kind: "wait" }>, role: Role): readonly Action[] {
+  const ring = ctx.rings.get(stmt.ring);
+  const other = isAnswers(ctx, stmt.ring) || (ring !== undefined && feedsEpilogue(ctx.program, ring));
+  return usesTensorMemory(ctx, role) && !other
     ? [{ stmt, lanes: "warps", kind: "fence", what: "tensor after" }]
     : [];
+}
 
 function acquire(ctx: Context, stmt: Extract<Stmt, { kind: "acquire" }>): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
