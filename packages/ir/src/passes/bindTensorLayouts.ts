@@ -3,9 +3,12 @@ import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
+import { SCALE_WORDS } from "../problem/scales.ts";
 import { contiguousAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
+import { feedsEpilogue } from "../tile/operandRings.ts";
 import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
+import { holdsScales } from "../tile/scaleTiles.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -36,14 +39,18 @@ export const bindTensorLayouts: Pass = {
     const widest = wordArg(taken.args, "swizzle", "128B");
     const alongK = wordArg(taken.args, "major", "any") === "k";
     const input = taken.program;
-    const copied = ({ buffers, transport }: Ring): readonly string[] =>
-      buffers.filter((name) => transport === "tma" || operandRole(input, name) !== null);
+    const copied = (ring: Ring): readonly string[] =>
+      ring.buffers.filter(
+        (name) => operandRole(input, name) !== null || holdsScales(input, name) || feedsEpilogue(input, ring),
+      );
     const tiles = new Set(input.rings.flatMap(copied));
     const staged = new Set<string>();
     for (const stmt of eachStmt(input.body))
       if (stmt.kind === "epilogue" && stmt.via !== null) staged.add(stmt.via.buffer);
     for (const name of staged) tiles.add(name);
     const layoutOf = (b: Buffer): Layout => {
+      // A block of factors is what one copy to tensor memory takes.
+      if (holdsScales(input, b.name)) return panelled(blockShape(b), 1, SCALE_WORDS, null);
       const axis = axisOf(input, b, alongK);
       const part = staged.has(b.name)
         ? blockShape(b)[axis] / warpsAlong(input, axis)
