@@ -4,6 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -14,6 +15,12 @@ const launcher = join(lib, "..", "tilewright");
 /** Odd sizes: every edge of a tile is met. */
 const SIZE = ["-m", "33", "-n", "17", "-k", "9"];
 const LARGER = ["-m", "1023", "-n", "1025", "-k", "1027"];
+
+/** Processes that share a GPU test file: most of its time is the emulator's, beside which the kernels are compared. */
+const MOST_SHARDS = 12;
+
+/** Files that look at times, which nothing else may disturb. */
+const TIMED = new Set(["launching.mjs"]);
 
 const usage = "usage: self-test [--gpu]";
 
@@ -43,10 +50,18 @@ async function check(name: string, look: () => Promise<Verdict>): Promise<void> 
   );
 }
 
-/** Runs a program and waits; `onLine` sees the lines of its stdout as they come. */
-function run(program: string, args: readonly string[], onLine?: (line: string) => void): Promise<Finished> {
+/** Runs a program and waits; `onLine` sees the lines of its stdout as they come. `env` is added to this process's. */
+function run(
+  program: string,
+  args: readonly string[],
+  onLine?: (line: string) => void,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Finished> {
   return new Promise((resolve) => {
-    const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(program, args, {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, ...env },
+    });
     const [out, errors]: [string[], string[]] = [[], []];
     createInterface({ input: child.stdout }).on("line", (line) => {
       out.push(line);
@@ -99,15 +114,24 @@ const gemm = (device: "cuda" | "emulator", size: readonly string[]) =>
 
 /** One bundled test file: its lines are shown, its tests counted; dying without a count is a failure. */
 async function gpuTests(file: string): Promise<void> {
-  console.log(`-- ${file}`);
-  const finished = await run(process.execPath, [join(lib, "gpu", file)], (line) => console.log(line));
+  const shards = TIMED.has(file) ? 1 : Math.min(MOST_SHARDS, availableParallelism());
+  console.log(`-- ${file}${shards > 1 ? `, in ${shards} processes` : ""}`);
+  await Promise.all(Array.from({ length: shards }, (_, i) => gpuShard(file, `${i + 1}/${shards}`)));
+}
+
+async function gpuShard(file: string, shard: string): Promise<void> {
+  const finished = await run(process.execPath, [join(lib, "gpu", file)], (line) => console.log(line), {
+    TILEWRIGHT_SHARD: shard,
+  });
   const count = /^(\d+) passed, (\d+) failed, \d+ skipped$/.exec(finished.stdout.split("\n").at(-1) ?? "");
   const [ran, bad] = [Number(count?.[1] ?? 0), Number(count?.[2] ?? 0)];
   passed += ran;
   failed += bad;
-  if (bad > 0 || (finished.status === 0 && ran > 0)) return;
+  if (bad > 0 || (finished.status === 0 && count !== null)) return;
   failed += 1;
-  console.log(`FAILED: ${file} ran no test to its end\n  exit code ${finished.status}\n  ${finished.stderr}`);
+  console.log(
+    `FAILED: ${file} ${shard} did not come to its end\n  exit code ${finished.status}\n  ${finished.stderr}`,
+  );
 }
 
 async function main(args: readonly string[]): Promise<number> {

@@ -1,7 +1,8 @@
 /**
  * As much of vitest as the GPU tests use, for machines that have only the bundle: describe, test, hooks, expect.
  * A bundled test file imports this in place of vitest, runs when all its tests are registered, prints a line per test
- * and last `N passed, N failed, N skipped`; the exit code is 1 if a test failed or none is there.
+ * and last `N passed, N failed, N skipped`; the exit code is 1 if a test failed or none is there. TILEWRIGHT_SHARD=2/8 runs every eighth test from the
+ * second on, and passes over the others in silence.
  * A matcher that is not here is an error when it is called, so that no assertion passes unseen.
  */
 import { inspect, isDeepStrictEqual } from "node:util";
@@ -169,9 +170,16 @@ function report(label: string, error: unknown): void {
   console.log(`FAILED: ${label}\n  ${text.split("\n").slice(0, STACK_LINES).join("\n  ")}`);
 }
 
+/** Whether this process has the test at this place. */
+function isMine(index: number): boolean {
+  const [, shard, of] = /^([1-9]\d*)\/([1-9]\d*)$/.exec(process.env.TILEWRIGHT_SHARD ?? "") ?? [];
+  return shard === undefined || of === undefined || index % Number(of) === Number(shard) - 1;
+}
+
 async function runAll(): Promise<void> {
   let [passed, failed, skipped] = [0, 0, 0];
-  for (const entry of tests) {
+  for (const [index, entry] of tests.entries()) {
+    if (!isMine(index)) continue;
     if (entry.skip) {
       skipped += 1;
       continue;

@@ -2,10 +2,10 @@
 import { refuseBatch, refuseSteps, servedFormats, unsupported } from "@tilewright/codegen";
 import {
   type Backend,
-  bindEdges,
   bindLayouts,
   bindOwnership,
   bindRaster,
+  bindTensorLayouts,
   type Diagnostic,
   elideGuards,
   err,
@@ -19,11 +19,14 @@ import {
   peelDrain,
   pipelineRing,
   rotateFragments,
+  rotateInRoles,
+  specialiseRoles,
   spreadCopies,
   stageOperands,
   type Target,
   type Verdict,
   vectorise,
+  visitTiles,
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { explainSchedule } from "./explain.ts";
@@ -56,7 +59,11 @@ export const mma: Backend = {
     rotateFragments,
     spreadCopies,
     peelDrain,
-    bindEdges,
+    // With bulk copies; else all warps do everything, and edges are barriers of the block.
+    specialiseRoles,
+    rotateInRoles,
+    visitTiles,
+    bindTensorLayouts,
     bindOwnership,
     // Before the layouts: the oracle judges the accesses as wide as they will be.
     loadMatrices,

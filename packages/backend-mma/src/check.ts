@@ -4,20 +4,29 @@ import {
   type Diagnostic,
   dtypes,
   hasFeature,
+  launchableRegisters,
   type Problem,
   type Schedule,
+  sharingFaults,
   sizeOf,
   type Target,
+  tensorAccessFault,
 } from "@tilewright/ir";
 import { copyBytes } from "./alignment.ts";
 import { atomOf, chunkK } from "./nest.ts";
-import { type MmaSchedule, readSchedule } from "./schedule.ts";
+import { type MmaSchedule, readSchedule, threadsOf } from "./schedule.ts";
 
 /**
  * Registers that a thread needs beside accumulators and fragments: pointers, shared addresses, counters, sizes of guarded copies.
  * Measured with ptxas 13.0 over the conformance schedules: 20 to 50.
  */
 const OVERHEAD_REGISTERS = 48;
+
+/**
+ * The same where a warp of its own makes the copies. The fragments of one step are then loaded as their instructions free registers: ptxas 13.0 fits
+ * 128 accumulators and fragments of 64 x 64 into 166.
+ */
+const BULK_OVERHEAD_REGISTERS = 8;
 
 /** cp.async moves 4, 8 or 16 bytes (PTX ISA). */
 const LEAST_ASYNC_BYTES = 4;
@@ -29,38 +38,48 @@ interface Subject {
   readonly target: Target;
 }
 
+interface Found {
+  readonly message: string;
+  readonly hint: string;
+  readonly unsupported?: boolean;
+}
+
 /** One rule: what is wrong, or null. The code is the rule's own. */
 interface Rule {
   readonly code: Diagnostic["code"];
   readonly at: string;
-  readonly find: (
-    subject: Subject,
-  ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
+  readonly find: (subject: Subject) => Found | readonly Found[] | null;
 }
+
+/** Bytes of the two barriers of a slot that bulk copies fill. */
+const BARRIER_BYTES = 16;
 
 /** Bytes of shared memory, without padding. */
 export const stagedBytes = (s: MmaSchedule, atom: Atom, k = s.tileK): number =>
-  (s.tileM + s.tileN) * k * sizeOf(atom.a) * s.stages;
+  ((s.tileM + s.tileN) * k * sizeOf(atom.a) + (s.copy === "tma" ? BARRIER_BYTES : 0)) * s.stages;
 
-/** Threads of a block. */
-export const threadsOf = (s: MmaSchedule): number => Math.ceil(s.warpsM) * Math.ceil(s.warpsN) * 32;
+/**
+ * Where the tensor cores have no 8-bit floats for mma.sync, ptxas widens the fragments to f16 (sm_90 and sm_100; ptxas 13.0, 64 x 32 warp tiles). Counted on
+ * all targets from sm_90 on.
+ */
+const WIDENED_REGISTERS = 48;
+
+const isWidened = (atom: Atom, target: Target): boolean =>
+  atom.feature === "mma.e4m3" && hasFeature(target, "tma");
 
 /** Registers a thread needs, estimated. */
-export function estimateRegisters(s: MmaSchedule, atom: Atom): number {
+export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): number {
   const words = (elements: number, bits: number): number => (elements * bits) / 32 / 32;
   const accumulators = words(s.warpM * s.warpN, dtypes[atom.acc].bits);
   const fragments = words((s.warpM + s.warpN) * atom.k, dtypes[atom.a].bits) * s.frag;
-  return Math.ceil(accumulators + fragments) + OVERHEAD_REGISTERS;
+  const held = Math.ceil(accumulators + fragments);
+  if (isWidened(atom, target)) return held + OVERHEAD_REGISTERS + WIDENED_REGISTERS;
+  return held + (s.copy === "tma" ? BULK_OVERHEAD_REGISTERS : OVERHEAD_REGISTERS);
 }
 
-/** Registers that a thread of the block may have. */
-function mostRegisters(s: MmaSchedule, target: Target): number {
-  const threads = Math.max(32, threadsOf(s));
-  return Math.min(
-    target.limits.maxRegistersPerThread,
-    Math.floor(target.limits.registersPerBlock / threads / 8) * 8,
-  );
-}
+/** Registers that a thread of the block may have: the warps take the sub-partitions of an SM in turn. */
+export const mostRegisters = (s: MmaSchedule, target: Target): number =>
+  launchableRegisters(Math.max(1, threadsOf(s) / 32), target);
 
 const nearestMultiple = (value: number, unit: number): number => Math.max(1, Math.round(value / unit)) * unit;
 
@@ -143,11 +162,11 @@ const rules: readonly Rule[] = [
     code: "TW2208",
     at: "schedule.warp",
     find({ s, atom, target }) {
-      const [need, most] = [estimateRegisters(s, atom), mostRegisters(s, target)];
+      const [need, most] = [estimateRegisters(s, atom, target), mostRegisters(s, target)];
       if (need <= most) return null;
       return {
         message: `a ${s.warpM}x${s.warpN} warp tile needs about ${need} registers a thread; ${threadsOf(s)} threads may have ${most} each`,
-        hint: `nearest legal: ${nearestWarpTile(s, atom, most)}`,
+        hint: `nearest legal: ${nearestWarpTile(s, atom, target, most)}`,
       };
     },
   },
@@ -212,6 +231,54 @@ const rules: readonly Rule[] = [
         : null;
     },
   },
+  {
+    code: "TW2214",
+    at: "schedule.copy",
+    find({ s, problem, target }) {
+      if (s.copy !== "tma") return null;
+      if (!hasFeature(target, "tma"))
+        return {
+          message: `${target.arch} has no bulk tensor copies`,
+          hint: "nearest legal: copy=cp.async (bulk copies need sm_90 or later)",
+          unsupported: true,
+        };
+      const faults = (["A", "B"] as const).flatMap((name) => tensorAccessFault(problem, name) ?? []);
+      return faults.map(({ message, hint }) => ({
+        message,
+        hint: `nearest legal: copy=cp.async (or ${hint})`,
+      }));
+    },
+  },
+  {
+    code: "TW2215",
+    at: "schedule.sched",
+    find({ s }) {
+      if (!s.persistent) return null;
+      if (s.copy !== "tma")
+        return {
+          message: `blocks stay where a warp of its own fetches the next tile, and copy=${s.copy} has none`,
+          hint: "nearest legal: sched=tiles, or copy=tma",
+        };
+      return s.split > 1
+        ? {
+            message: "blocks that share a tile meet and end, and sched=persistent has them stay",
+            hint: "nearest legal: sched=tiles, or split=1",
+          }
+        : null;
+    },
+  },
+  {
+    code: "TW2216",
+    at: "schedule.drain",
+    find: ({ s }) =>
+      s.drain > 0 && s.copy === "tma"
+        ? {
+            message:
+              "drain takes the last chunks out of a loop that copies, and with copy=tma another warp does",
+            hint: "nearest legal: drain=0",
+          }
+        : null,
+  },
 ];
 
 /** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
@@ -220,12 +287,18 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
   // No instruction: `accepts` says so.
   if (!atom) return [];
   const s = readSchedule(schedule);
-  return rules.flatMap((rule): Diagnostic[] => {
+  const faults = rules.flatMap((rule): Diagnostic[] => {
     const found = rule.find({ s, problem, atom, target });
-    if (!found) return [];
-    const { message, hint, unsupported } = found;
-    return [{ code: rule.code, kind: unsupported ? "unsupported" : "invalid", at: rule.at, message, hint }];
+    const list = found === null ? [] : "message" in found ? [found] : found;
+    return list.map(({ message, hint, unsupported }) => ({
+      code: rule.code,
+      kind: unsupported ? "unsupported" : "invalid",
+      at: rule.at,
+      message,
+      hint,
+    }));
   });
+  return [...faults, ...sharingFaults({ ...s, producer: s.copy === "tma" })];
 }
 
 /** The largest tile of whole warp tiles, fewer along m first. */
@@ -237,9 +310,9 @@ function nearestTile(s: MmaSchedule, mostThreads: number): string {
 }
 
 /** The largest halving of the warp tile that fits. */
-function nearestWarpTile(s: MmaSchedule, atom: Atom, most: number): string {
+function nearestWarpTile(s: MmaSchedule, atom: Atom, target: Target, most: number): string {
   let [m, n] = [s.warpM, s.warpN];
-  while (m * n > atom.m * atom.n && estimateRegisters({ ...s, warpM: m, warpN: n }, atom) > most) {
+  while (m * n > atom.m * atom.n && estimateRegisters({ ...s, warpM: m, warpN: n }, atom, target) > most) {
     if (m / atom.m >= n / atom.n) m = Math.max(atom.m, Math.floor(m / 2 / atom.m) * atom.m);
     else n = Math.max(atom.n, Math.floor(n / 2 / atom.n) * atom.n);
   }

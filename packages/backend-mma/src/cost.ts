@@ -4,9 +4,9 @@
  */
 import { dtypes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/ir";
 import { copyBytes } from "./alignment.ts";
-import { estimateRegisters, stagedBytes, threadsOf } from "./check.ts";
+import { estimateRegisters, stagedBytes } from "./check.ts";
 import { acceptedAtom, chunkK, interleaves, splitChunks } from "./nest.ts";
-import { type MmaSchedule, readSchedule } from "./schedule.ts";
+import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
 
 /** SMs to balance rounds for: an H100's or H200's. */
 export const TYPICAL_SMS = 132;
@@ -18,12 +18,15 @@ const machine = {
   sharedBytes: 128,
   /** Warps of an SM that keep the tensor pipes busy: two a pipe. */
   warps: 8,
-  /** Of a chunk: barrier, first fragments. Blocks on one SM hide it from each other. */
+  /** Of a chunk: barrier, first fragments. Blocks on one SM hide it from each other. A warp that waits for copies alone waits less. */
   barrier: 60,
+  arrival: 20,
   /** From the issue of a chunk's copies to its arrival. Later stages hide it as far as their arithmetic lasts. */
   latency: 1000,
   /** Of a block: launch, first chunks, and the epilogue's stores for each element that a thread holds. */
   block: 2500,
+  /** The same where blocks stay: the first chunks of the next tile arrive meanwhile. */
+  tile: 1000,
   storeWide: 3,
   store: 12,
   /** Of a part that is handed over, for each accumulator of a thread; of blocks that meet. */
@@ -99,7 +102,7 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
   const { splits, chunks } = splitChunks(problem.k, s);
   const size = sizeOf(problem.a.dtype);
   const perThread = (s.warpM * s.warpN) / 32;
-  const warps = (count * threadsOf(s)) / 32;
+  const warps = count * mathWarps(s);
   const work = count * s.tileM * s.tileN * s.tileK;
   const chunk = work / ((machine.products * 2) / size) / Math.min(1, warps / machine.warps);
   const fragments = (s.tileK * size * (s.warpM + s.warpN) * warps) / machine.sharedBytes;
@@ -108,8 +111,9 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
   return {
     multiply: chunks * chunk,
     fragments: chunks * fragments,
-    waiting: chunks * (machine.barrier / count + exposed),
-    fixed: machine.block + perThread * (wide ? machine.storeWide : machine.store),
+    waiting: chunks * ((s.copy === "tma" ? machine.arrival : machine.barrier) / count + exposed),
+    fixed:
+      (s.persistent ? machine.tile : machine.block) + perThread * (wide ? machine.storeWide : machine.store),
     meeting: splits > 1 ? machine.meeting + splits * perThread * machine.part : 0,
   };
 }
@@ -118,13 +122,15 @@ function blocksPerSm(s: MmaSchedule, problem: Problem, target: Target): number {
   const { limits } = target;
   const threads = threadsOf(s);
   const atom = acceptedAtom(problem);
+  // A warp beside those that multiply is dealt to a sub-partition of its own.
+  const dealt = s.copy === "tma" ? Math.ceil(threads / 128) * 128 : threads;
   const bytes = stagedBytes(s, atom) + limits.reservedSmemPerBlock;
   return Math.max(
     1,
     Math.min(
       limits.maxBlocksPerSm,
       Math.floor(limits.maxThreadsPerSm / threads),
-      Math.floor(limits.registersPerSm / (Math.ceil(estimateRegisters(s, atom) / 8) * 8 * threads)),
+      Math.floor(limits.registersPerSm / (Math.ceil(estimateRegisters(s, atom, target) / 8) * 8 * dealt)),
       Math.floor(limits.smemPerSm / bytes),
     ),
   );

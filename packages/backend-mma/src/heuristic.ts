@@ -1,17 +1,21 @@
 /** Which schedule first: what measurements found best, then the candidates by an estimate of their time. */
 import {
+  type Atom,
   defaultSchedule,
+  hasFeature,
   InternalError,
   type Problem,
   parseSchedule,
   type Schedule,
+  sizeOf,
   type Target,
+  tensorAccessFault,
 } from "@tilewright/ir";
 import { copyBytes } from "./alignment.ts";
-import { threadsOf } from "./check.ts";
+import { estimateRegisters, mostRegisters } from "./check.ts";
 import { estimateCost } from "./cost.ts";
 import { acceptedAtom } from "./nest.ts";
-import { readSchedule, scheduleModel } from "./schedule.ts";
+import { type Copy, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
 import { winners } from "./winners.ts";
 
 /** Tile and warp tile in elements, large to small; thin ones serve problems of few rows or columns. */
@@ -75,6 +79,42 @@ function winnersOf({ m, n, k, a, b }: Problem): readonly Schedule[] {
     });
 }
 
+/**
+ * Bulk copies where there are any that the matrices allow, and whose swizzle suits the fragments: those that ldmatrix brings from rows as they lie.
+ * (Word by word, and for bytes across, the bank oracle finds swizzles that bulk copies do not have.)
+ */
+function transportOf(problem: Problem, target: Target, least: number): Copy {
+  if (least < 4) return "direct";
+  const plain = ([which, alongK]: readonly ["a" | "b", string]): boolean => {
+    const { dtype, layout } = problem[which];
+    return sizeOf(dtype) === 2 || (sizeOf(dtype) < 8 && layout === alongK);
+  };
+  const fits =
+    hasFeature(target, "tma") &&
+    tensorAccessFault(problem, "A") === null &&
+    tensorAccessFault(problem, "B") === null &&
+    (
+      [
+        ["a", "row"],
+        ["b", "col"],
+      ] as const
+    ).every(plain);
+  return fits ? "tma" : "cp.async";
+}
+
+/** Blocks stay where they do not share tiles; fragments are double-buffered where registers allow. */
+function bulk(schedule: Schedule, atom: Atom, target: Target): Schedule {
+  const s = readSchedule({ ...schedule, frag: 2 });
+  return {
+    ...schedule,
+    sched: s.split === 1 ? "persistent" : "tiles",
+    // With one set of fragments a walk along columns frees those of B as it goes.
+    ...(estimateRegisters(s, atom, target) <= mostRegisters(s, target)
+      ? { frag: 2 }
+      : { frag: 1, walk: "snake-cols" }),
+  };
+}
+
 /** What measurements found best, then candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const atom = acceptedAtom(problem);
@@ -82,28 +122,24 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   // Steps of K have 32 bytes in every dtype.
   const perByte = atom.k / 32;
   const least = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
-  const narrow = least < 4;
+  const copy = transportOf(problem, target, least);
   const candidates = shapes.flatMap(({ tile: [m, n], warp }): Schedule[] => {
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
     return chunkBytes.flatMap((bytes) =>
       stageCounts.flatMap((stages) =>
-        shared.map((split) => ({
-          ...base,
-          tile: [m, n, bytes * perByte],
-          warp,
-          stages,
-          split,
-          ...(narrow ? { copy: "direct" } : {}),
-        })),
+        shared.map((split) => {
+          const schedule = { ...base, tile: [m, n, bytes * perByte], warp, stages, split, copy };
+          return copy === "tma" ? bulk(schedule, atom, target) : schedule;
+        }),
       ),
     );
   });
   const ranked = candidates
-    .filter((schedule) => copiesPerThread(schedule, perByte, least) <= MOST_COPIES)
+    .filter((schedule) => copy === "tma" || copiesPerThread(schedule, perByte, least) <= MOST_COPIES)
     .map((schedule) => ({ schedule, cost: estimateCost(problem, schedule, target) }))
     // Where memory decides, the one that leaves the SMs the least to do: the two never overlap to the last cycle.
     .sort((x, y) => x.cost.cycles - y.cost.cycles || x.cost.arithmetic - y.cost.arithmetic)
     .map(({ schedule }) => schedule);
-  return [...winnersOf(problem), ...ranked];
+  return copy === "cp.async" ? [...winnersOf(problem), ...ranked] : ranked;
 }

@@ -10,11 +10,12 @@ import {
   type Problem,
   rasterDirective,
   type Schedule,
+  shareFor,
   sizeOf,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
-import { type MmaSchedule, readSchedule } from "./schedule.ts";
+import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
 
 /** The instruction that a problem is multiplied with; null where there is none. */
 export const atomOf = (problem: Problem): Atom | null =>
@@ -37,8 +38,12 @@ const INTERLEAVED = 4;
  * Whether columns of D are interleaved: a quarter of the row stores, 16 bytes each, of a 16-bit D. It needs a B whose columns need not be
  * neighbours in shared memory, which is one that is contiguous along k (8-byte stores of 32-bit outputs fill whole sectors as they are).
  */
-export const interleaves = (problem: Problem, s: Pick<MmaSchedule, "interleave" | "warpN">): boolean =>
+export const interleaves = (
+  problem: Problem,
+  s: Pick<MmaSchedule, "interleave" | "warpN" | "copy">,
+): boolean =>
   s.interleave &&
+  s.copy !== "tma" &&
   problem.b.layout === "col" &&
   problem.d.layout === "row" &&
   sizeOf(problem.d.dtype) <= 2 &&
@@ -74,6 +79,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const asked = readSchedule(schedule);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
   const { splits, chunks } = splitChunks(problem.k, s);
+  const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const grid = (extent: number): Factor => ({ tier: "grid", extent, stride: 1 });
   const pieces = (count: number, atomExtent: number): Factor[] => [
     { tier: "register", extent: count, stride: 1 },
@@ -104,10 +110,11 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
         ...pieces(s.tileK / atom.k, atom.k),
       ],
     },
-    threads: s.warpsM * s.warpsN * 32,
+    threads: threadsOf(s),
     cluster: [1, 1],
     atom: atom.name,
     combine: s.combine,
+    share: shareFor(tiles, chunks, s.streamk),
     directives: directives(s, atom),
   });
   return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };
@@ -141,16 +148,25 @@ export function splitChunks(
 
 /** What the passes shall do; an optimisation that is off has no directive. */
 function directives(s: MmaSchedule, atom: Atom): readonly Directive[] {
+  const bulk = s.copy === "tma";
   const list: (Directive | null)[] = [
     { name: "stage", args: { operands: "ab", transport: s.copy } },
     { name: "fragment", args: { step: atom.k } },
-    { name: "ring", args: { slots: s.stages, prefetch: 0 } },
+    { name: "ring", args: { slots: s.stages, prefetch: 0, ...(bulk ? { ahead: 0 } : {}) } },
+    // A warp gives a slot back by itself: none waits for another in the main loop.
+    bulk ? { name: "roles", args: { producer: 1, math: mathWarps(s), release: 1 } } : null,
+    bulk && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
     s.frag > 1 ? { name: "rotate", args: { slots: s.frag } } : null,
     s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
-    s.drain > 0 && s.stages > 1 ? { name: "drain", args: { chunks: s.drain } } : null,
+    s.drain > 0 && s.stages > 1 && !bulk ? { name: "drain", args: { chunks: s.drain } } : null,
     s.matrices > 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
-    s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
+    // Bulk copies have swizzles of their own.
+    bulk
+      ? { name: "tensor", args: { swizzle: s.smem === "plain" ? "none" : "128B", major: "any" } }
+      : s.smem !== "plain"
+        ? { name: "smem", args: { mode: s.smem } }
+        : null,
     s.walk !== "rows" ? { name: "walk", args: { order: s.walk } } : null,
     rasterDirective(s.raster),
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,

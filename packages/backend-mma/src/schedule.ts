@@ -27,8 +27,9 @@ export const scheduleModel: ScheduleModel = {
     withDefault(coreFields.stages, 3),
     wordField({
       name: "copy",
-      summary: "transport of the operands to shared memory: cp.async, or load and store by the threads",
-      words: ["cp.async", "direct"],
+      summary:
+        "transport of the operands to shared memory: cp.async, load and store by the threads, or bulk tensor copies by a warp of their own (sm_90 and later)",
+      words: ["cp.async", "direct", "tma"],
       default: "cp.async",
       off: "direct",
     }),
@@ -84,8 +85,16 @@ export const scheduleModel: ScheduleModel = {
       off: "rows",
     }),
     withDefault(coreFields.raster, "grouped:8"),
+    wordField({
+      name: "sched",
+      summary: "one block a tile, or with copy=tma blocks that stay and loop over tiles",
+      words: ["tiles", "persistent"],
+      default: "tiles",
+      off: "tiles",
+    }),
     coreFields.split,
     coreFields.combine,
+    coreFields.streamk,
     flagField({
       name: "interleave",
       summary:
@@ -107,6 +116,9 @@ export const scheduleModel: ScheduleModel = {
   ],
 };
 
+/** Transports of the operands. */
+export type Copy = "cp.async" | "direct" | "tma";
+
 export interface MmaSchedule {
   readonly tileM: number;
   readonly tileN: number;
@@ -117,7 +129,7 @@ export interface MmaSchedule {
   readonly warpsM: number;
   readonly warpsN: number;
   readonly stages: number;
-  readonly copy: "cp.async" | "direct";
+  readonly copy: Copy;
   /** Bytes. */
   readonly vec: number;
   /** Matrices of one ldmatrix; 0 is off. */
@@ -127,15 +139,23 @@ export interface MmaSchedule {
   readonly spread: number;
   readonly drain: number;
   readonly walk: string;
+  readonly persistent: boolean;
   readonly raster: Raster;
   readonly split: number;
   readonly combine: CombineWay;
+  readonly streamk: number;
   readonly interleave: boolean;
   readonly store: number;
   readonly elideGuards: boolean;
 }
 
 const matrices: Readonly<Record<string, number>> = { x4: 4, x2: 2, x1: 1, off: 0 };
+
+/** Warps that multiply. Fractions in illegal schedules. */
+export const mathWarps = (s: MmaSchedule): number => Math.ceil(s.warpsM) * Math.ceil(s.warpsN);
+
+/** Threads of a block: a warp beside those that multiply where bulk copies are made. */
+export const threadsOf = (s: MmaSchedule): number => (mathWarps(s) + (s.copy === "tma" ? 1 : 0)) * 32;
 
 /** The record as numbers with names. */
 export function readSchedule(schedule: Schedule): MmaSchedule {
@@ -156,7 +176,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     warpsM: tileM / warpM,
     warpsN: tileN / warpN,
     stages: number("stages"),
-    copy: word("copy") === "direct" ? "direct" : "cp.async",
+    copy: (["direct", "tma"] as const).find((way) => way === word("copy")) ?? "cp.async",
     vec: number("vec"),
     matrices: matrices[word("ldmatrix")] ?? 0,
     smem: word("smem"),
@@ -165,8 +185,10 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     drain: number("drain"),
     walk: word("walk"),
     raster: rasterOf(schedule.raster),
+    persistent: word("sched") === "persistent",
     split: number("split"),
     combine: combineOf(schedule.combine),
+    streamk: number("streamk"),
     interleave: word("interleave") === "on",
     store: number("store"),
     elideGuards: word("guards") === "on",

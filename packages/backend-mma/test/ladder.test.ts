@@ -112,9 +112,14 @@ describe.each(ladders.map((ladder) => [ladder.name, ladder] as const))("%s", (na
 describe("every optimisation is switchable by itself", () => {
   const problem = problemOf({ m: 4096, n: 4096, k: 4096, dtype: "f16", b: { layout: "col" } });
   const base = defaultSchedule(mma.schedule);
-  const text = (schedule: Schedule): string => build(mma, problem, target, schedule).kernel.ptx;
+  const text = (schedule: Schedule, on = target): string => build(mma, problem, on, schedule).kernel.ptx;
   /** A setting other than the default, for fields whose default is off. */
-  const on: Readonly<Record<string, string>> = { spread: "spread=2", drain: "drain=1", split: "split=2" };
+  const on: Readonly<Record<string, string>> = {
+    spread: "spread=2",
+    drain: "drain=1",
+    split: "split=2",
+    combine: "split=2 combine=kernel",
+  };
   const off: Readonly<Record<string, string>> = Object.fromEntries(
     mma.schedule.fields.flatMap((field) =>
       field.off === null ? [] : [[field.name, `${field.name}=${field.print(field.off)}`]],
@@ -122,7 +127,15 @@ describe("every optimisation is switchable by itself", () => {
   );
   // A single stage has nothing to load fragments ahead from.
   const with_: Readonly<Record<string, string>> = { stages: "stages=1 frag=1" };
-  test.each(Object.keys(off))("%s", (name) => {
+  test("sched", () => {
+    const [tiles, persistent] = ["tiles", "persistent"].map((sched) =>
+      text(scheduleOf(mma, `copy=tma frag=1 sched=${sched}`), targetOf("sm_90")),
+    );
+    expect(tiles).not.toContain("%nctaid.x");
+    expect(persistent).toContain("%nctaid.x");
+  });
+
+  test.each(Object.keys(off).filter((name) => name !== "sched"))("%s", (name) => {
     const setting = on[name] ?? with_[name] ?? off[name] ?? "";
     const other = scheduleOf(mma, setting);
     expect(other[name]).not.toEqual(base[name]);

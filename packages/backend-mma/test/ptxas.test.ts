@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
 
 const slow = process.env.TILEWRIGHT_SLOW === "1";
-const archs = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_120a"] as const;
+const archs = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120a"] as const;
 const types: readonly { readonly dtype: string; readonly acc?: string }[] = [
   { dtype: "f16" },
   { dtype: "bf16" },

@@ -55,6 +55,32 @@ describe("illegal schedules get every reason, each with the nearest legal value"
     ]);
   });
 
+  test("bulk copies, and what goes with them only", () => {
+    const bulk = "copy=tma frag=1 walk=snake-cols";
+    expect(reasons(bulk)).toEqual([
+      "TW2214 sm_80 has no bulk tensor copies; nearest legal: copy=cp.async (bulk copies need sm_90 or later)",
+    ]);
+    expect(reasons(bulk, "sm_90")).toEqual([]);
+    const odd = problemOf({ m: 300, n: 200, k: 100, dtype: "f16", b: { layout: "col" } });
+    expect(reasons(`${bulk} drain=1`, "sm_90", odd)).toEqual([
+      expect.stringMatching(
+        /^TW2214 rows of A are 200 bytes apart; .*copy=cp.async \(or a leading dimension of 104\)/,
+      ),
+      expect.stringMatching(/^TW2214 rows of B are 200 bytes apart; /),
+      expect.stringMatching(/^TW2216 .*; nearest legal: drain=0$/),
+    ]);
+    expect(reasons("sched=persistent", "sm_90")).toEqual([
+      expect.stringMatching(/^TW2215 .* copy=cp.async has none; nearest legal: sched=tiles, or copy=tma$/),
+    ]);
+    expect(reasons(`${bulk} sched=persistent split=2`, "sm_90")).toEqual([
+      expect.stringMatching(/^TW2215 .*; nearest legal: sched=tiles, or split=1$/),
+    ]);
+    // Nine warps: three on one sub-partition of the SM.
+    expect(reasons("copy=tma", "sm_90")).toEqual([
+      expect.stringMatching(/^TW2208 .* 288 threads may have 168 each; nearest legal: warp=/),
+    ]);
+  });
+
   test("what a hint proposes is legal, taken one after the other", () => {
     const random = createRandom(11);
     for (let i = 0; i < 100; i++) {
@@ -118,11 +144,30 @@ describe("schedules()", () => {
       for (const [m, n, k] of sizes)
         for (const dtype of types) {
           const some = problemOf({ m, n, k, dtype, b: { layout: "col" } });
-          for (const arch of ["sm_80", "sm_90a"]) {
+          for (const arch of ["sm_80", "sm_87"]) {
             const [first] = mma.schedules(some, targetOf(arch));
             expect(first).toEqual(scheduleOf(mma, schedule));
           }
         }
+  });
+
+  test("a warp of its own copies where the target and the matrices allow", () => {
+    const first = (arch: string, request: object): string => {
+      const some = problemOf({ m: 4096, n: 4096, k: 4096, b: { layout: "col" }, ...request });
+      for (const schedule of mma.schedules(some, targetOf(arch)))
+        return printSchedule(mma.schedule, schedule);
+      return "";
+    };
+    for (const dtype of ["f16", "bf16", "tf32", "s8"])
+      expect(first("sm_90", { dtype })).toMatch(
+        /^tile=128x256x\d+ warp=64x64 stages=3 copy=tma .*frag=1 .*walk=snake-cols .*sched=persistent/,
+      );
+    expect(first("sm_120a", { dtype: "f16" })).toContain("copy=tma");
+    expect(first("sm_89", { dtype: "f16" })).toContain("copy=cp.async");
+    // Rows that bulk copies cannot take; fragments word by word, whose swizzle they do not have.
+    expect(first("sm_90", { dtype: "f16", k: 4100 })).toContain("copy=cp.async");
+    expect(first("sm_90", { dtype: "tf32", b: { layout: "row" } })).toContain("copy=cp.async");
+    expect(first("sm_90", { dtype: "f64" })).toContain("copy=cp.async");
   });
 
   test("the model alone agrees with the measured tile at sizes near by", () => {

@@ -14,3 +14,15 @@ scheduleSpace(mma, {
   seed: 1,
   count: 30,
 });
+
+// Rows of whole 16 bytes, which bulk copies take.
+scheduleSpace(mma, {
+  arch: "sm_90",
+  problems: [
+    { m: 72, n: 56, k: 40, dtype: "f16" },
+    { m: 80, n: 48, k: 112, dtype: "s8", b: { layout: "col" } },
+    { m: 40, n: 72, k: 44, dtype: "tf32", a: { layout: "col" } },
+  ],
+  seed: 2,
+  count: 8,
+});

@@ -221,16 +221,6 @@ const rules: readonly Rule[] = [
       const found: Found[] = [];
       const fault = tensorAccessFault(problem, "D");
       if (fault) found.push({ message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` });
-      if (problem.d.layout !== "row")
-        found.push({
-          message: "tiles of a column-major D are not staged",
-          hint: "nearest legal: epi=direct",
-        });
-      if (s.groupsN > 1)
-        found.push({
-          message: "warpgroups side by side do not pass their columns through one tile",
-          hint: `nearest legal: epi=direct, or groups=${s.groupsM * s.groupsN}x1`,
-        });
       if (s.copy !== "tma")
         found.push({ message: "epi=tma goes with copy=tma", hint: "nearest legal: epi=direct" });
       return found;

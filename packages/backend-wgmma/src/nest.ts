@@ -137,15 +137,17 @@ const COUNTER_BYTES = 1024;
 export const otherBytes = (s: WgmmaSchedule): number => (s.counted ? COUNTER_BYTES : 0);
 
 /**
- * Columns of the tile that D passes through: two panels, one or half of one, the most that divides tile n and fits beside the ring into `most` bytes; the
- * fewest that divides where none fits, and all columns where none divides.
+ * Columns of the tile that D passes through: of each of the warpgroups side by side two panels, one, a half or a quarter of one, the most that divides its
+ * columns and fits beside the ring into `most` bytes; the fewest that divides where none fits, and all columns where none divides.
  */
 export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
-  const panel = STAGED_ROW_BYTES / sizeOf(problem.d.dtype);
-  const dividing = [2 * panel, panel, panel / 2].filter((columns) => s.tileN % columns === 0);
+  const size = sizeOf(problem.d.dtype);
+  const own = s.tileN / s.groupsN;
+  const panel = STAGED_ROW_BYTES / size;
+  const dividing = [2 * panel, panel, panel / 2, panel / 4].filter((columns) => own % columns === 0);
   const free = most - s.stages * slotBytes(problem, s) - otherBytes(s);
-  const fits = (columns: number): boolean => s.tileM * columns * sizeOf(problem.d.dtype) <= free;
-  return dividing.find(fits) ?? dividing.at(-1) ?? s.tileN;
+  const fits = (columns: number): boolean => s.tileM * columns * s.groupsN * size <= free;
+  return (dividing.find(fits) ?? dividing.at(-1) ?? own) * s.groupsN;
 }
 
 /** What the passes shall do; an optimisation that is off has no directive. */

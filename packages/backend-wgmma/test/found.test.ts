@@ -61,6 +61,21 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "m=59 n=17 k=25 a=bf16:row:32:2 b=bf16:col:32:16 d=bf16:col:66:16 acc=f32 alpha=1.5 beta=0 batch=none epilogue=gate(f32:col:59:16)|residual(f32:row:17:16)|gate(f32:row:17:16)|residual(f32:col:59:16)",
       "tile=256x80x16 groups=2x2 stages=5 copy=direct sched=tiles peel=off epi=direct",
     ],
+    [
+      "bulk stores of warpgroups in a square, into columns",
+      "m=152 n=201 k=72 a=f16:row:72:16 b=f16:col:72:16 d=f16:col:152:16 acc=f32 alpha=1 beta=0 batch=none epilogue=residual(f32:row:201:16)",
+      "tile=128x96x64 groups=2x2 stages=3 regs=24/104",
+    ],
+    [
+      "bulk stores of three warpgroups side by side, 80 columns each",
+      "m=70 n=248 k=72 a=f16:row:72:16 b=f16:col:72:16 d=f16:row:256:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x240x64 groups=1x3 stages=3 sched=tiles",
+    ],
+    [
+      "bulk stores of three warpgroups below each other, f32 into columns",
+      "m=200 n=40 k=72 a=f16:row:72:16 b=f16:col:72:16 d=f32:col:204:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=192x32x64 groups=3x1 stages=3",
+    ],
   ])("%s", (_name, problem, schedule) => {
     const subject = {
       problem: value(parseProblem(problem)),
@@ -95,5 +110,5 @@ test("instructions of operands that do not lie along k begin at a panel, side by
     const text = printSchedule(wgmma.schedule, schedule);
     expect([text, (atom?.n ?? 1) % panel]).toEqual([text, 0]);
   }
-  expect(beside).toBeGreaterThan(5);
+  expect(beside).toBeGreaterThan(2);
 });

@@ -4,21 +4,22 @@
  */
 import {
   type Expr,
+  lit,
   mod,
   multicastPeers,
   type Ring,
   sameValue,
+  substituteExpr,
   transactionBytes,
   type View,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sink, sym } from "@tilewright/ptx";
 import { peerRank } from "./clusters.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import { CannotLower, type Context, type LoopState } from "./context.ts";
 import type { RingLowering, StmtOf } from "./engine.ts";
 import { firstOf, placeIn } from "./roles.ts";
-import { SMEM } from "./sharedAddress.ts";
-import { MBARRIER_BYTES, type RingBarriers } from "./smem.ts";
+import { MBARRIER_BYTES, type RingBarriers, SMEM } from "./smem.ts";
 
 type U32 = Reg<"u32">;
 
@@ -35,6 +36,8 @@ export interface Cursor {
   at: Expr | null;
   /** Values of the stage that are at hand. */
   readonly known: Map<string, U32>;
+  /** The loop that was entered with a chunk waited for before it, and that chunk's number as the first turn has it. */
+  within: { readonly loop: LoopState; readonly first: Expr } | null;
 }
 
 const cursors = new WeakMap<U32, Cursor>();
@@ -50,7 +53,7 @@ export function cursorOf(ctx: Context, ring: Ring, side: "producer" | "consumer"
   const stage = ctx.crewValue(`stage, ${key}`, (code) => {
     const d = ctx.entry.reg("u32", "stage");
     code.emit(null, "mov.u32", d, imm(0));
-    cursors.set(d, { stage: d, parity, at: null, known: new Map() });
+    cursors.set(d, { stage: d, parity, at: null, known: new Map(), within: null });
     return d;
   });
   const cursor = cursors.get(stage);
@@ -106,6 +109,44 @@ export function begin(cursor: Cursor, at: Expr): void {
   cursor.at = at;
 }
 
+/** An expression with a loop's variable at a turn. */
+const atTurn = (e: Expr, loop: LoopState, turn: number): Expr =>
+  substituteExpr(e, new Map([[loop.var, lit(turn)]]));
+
+/** What was waited for before a loop that has ended since: the chunk that its last turn waited for. */
+function leaveLoop(ctx: Context, ring: Ring, cursor: Cursor): void {
+  const { within, at } = cursor;
+  if (within === null || at === null || ctx.loop === within.loop) return;
+  const { loop, first } = within;
+  if (!sameValue(atTurn(at, loop, loop.to - 1), atTurn(first, loop, loop.to)))
+    throw new CannotLower(`%${ring.name}`, "turns of a loop do not end with the chunk of the next one");
+  cursor.within = null;
+  begin(cursor, atTurn(at, loop, loop.to - 1));
+}
+
+/**
+ * Whether a role is at chunk `wanted`, compared as `same` does. A chunk that was waited for before the open loop is that of the loop's first turn, where every
+ * turn ends with the next one waited for: values of its stage are then those of all turns only if each computes them.
+ */
+function isAt(
+  ctx: Context,
+  ring: Ring,
+  cursor: Cursor,
+  wanted: Expr,
+  same: (x: Expr, y: Expr) => boolean,
+): boolean {
+  leaveLoop(ctx, ring, cursor);
+  const { at } = cursor;
+  if (at === null) return false;
+  if (same(at, wanted)) return true;
+  const { loop } = ctx;
+  if (loop === null || cursor.within !== null || !same(at, atTurn(wanted, loop, loop.from))) return false;
+  const first = ctx.fold(wanted);
+  begin(cursor, first);
+  cursor.within = { loop, first };
+  return true;
+}
+
 /** On to the next slot, in the other phase after the last. */
 export function advance(ctx: Context, ring: Ring, cursor: Cursor): void {
   const { body, entry } = ctx;
@@ -139,7 +180,10 @@ export function slotAddress(
   const place = ctx.shared.places.get(view.buffer);
   if (ring === undefined || place === undefined) throw new CannotLower(`%${view.buffer}`, "is in no ring");
   const cursor = cursorOf(ctx, ring, side);
-  if (cursor.at === null || !sameValue(ctx.fold(view.slot), ctx.fold(mod(cursor.at, ring.slots))))
+  const slot = ctx.fold(view.slot);
+  const sameSlot = (x: Expr, y: Expr): boolean =>
+    sameValue(mod(ctx.fold(x), ring.slots), mod(ctx.fold(y), ring.slots));
+  if (!isAt(ctx, ring, cursor, slot.kind === "mod" ? slot.lhs : slot, sameSlot))
     throw new CannotLower(
       `%${view.buffer}`,
       `its slot is not that of the chunk which this role is at in %${ring.name}`,
@@ -148,6 +192,16 @@ export function slotAddress(
     base: ofStage(ctx, cursor, `slot ${place.slotStride}`, place.slotStride, smemBase(ctx)),
     offset: place.offset,
   };
+}
+
+/** A value of the slot that the role is at, computed once a chunk. */
+export function ofSlot(ctx: Context, view: View, key: string, make: () => U32): U32 {
+  const ring = ctx.program.rings.find((r) => r.buffers.includes(view.buffer));
+  if (ring === undefined) throw new CannotLower(`%${view.buffer}`, "is in no ring");
+  const { known } = cursorOf(ctx, ring, "consumer");
+  const value = known.get(key) ?? make();
+  known.set(key, value);
+  return value;
 }
 
 /** The barrier on which a role's copies into the chunk that it is at arrive. */
@@ -211,7 +265,7 @@ export const bulkRing: RingLowering = {
   acquire(ctx, ring, stmt) {
     unconditional(ctx, ring);
     const cursor = cursorOf(ctx, ring, "producer");
-    begin(cursor, stmt.at);
+    begin(cursor, ctx.fold(stmt.at));
     const { full, empty } = barriersOf(ctx, ring);
     spin(ctx, barrierAt(ctx, cursor, empty), cursor.parity);
     const bytes = transactionBytes(ctx.program, ring);
@@ -229,12 +283,14 @@ export const bulkRing: RingLowering = {
   wait(ctx, ring, stmt) {
     unconditional(ctx, ring);
     const cursor = cursorOf(ctx, ring, "consumer");
-    begin(cursor, stmt.at);
+    leaveLoop(ctx, ring, cursor);
+    begin(cursor, ctx.fold(stmt.at));
     spin(ctx, barrierAt(ctx, cursor, barriersOf(ctx, ring).full), cursor.parity);
   },
   release(ctx, ring, stmt: StmtOf<"release">) {
     const cursor = cursorOf(ctx, ring, "consumer");
-    if (cursor.at === null || !sameValue(ctx.fold(cursor.at), ctx.fold(stmt.at)))
+    const sameChunk = (x: Expr, y: Expr): boolean => sameValue(ctx.fold(x), ctx.fold(y));
+    if (!isAt(ctx, ring, cursor, stmt.at, sameChunk))
       throw new CannotLower(`%${ring.name}`, "a chunk is released before the next one is waited for");
     arrive(ctx, ring, cursor);
     advance(ctx, ring, cursor);

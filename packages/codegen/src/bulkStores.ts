@@ -5,6 +5,7 @@
 import {
   blockShape,
   bufferOf,
+  contiguousAxis,
   hasFeature,
   lit,
   matrixLoad,
@@ -20,8 +21,9 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { firstOf } from "./roles.ts";
-import { SMEM, sharedAddress } from "./sharedAddress.ts";
-import { mapAddress, storeCut, storeGroups } from "./tensorMaps.ts";
+import { sharedAddress } from "./sharedAddress.ts";
+import { SMEM } from "./smem.ts";
+import { mapAddress, type StoreGroups, stagedOwner, storeCut, storeGroups } from "./tensorMaps.ts";
 import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type U32 = Reg<"u32">;
@@ -50,18 +52,20 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   const place = ctx.shared.places.get(via);
   if (!place) throw new CannotLower(`%${via}`, "is in no shared memory");
   const own = bufferOf(program, stmt.acc.buffer).own;
-  if (own?.cols.some((f) => f.tier === "warp" && f.extent > 1))
-    throw new CannotLower(`%${via}`, "warps that share rows cannot pass them through one tile");
-  const [, cols] = tile.shape;
-  const [rows] = blockShape(tile);
   const { warps } = ctx.values.crew;
   const groups = storeGroups(program, stmt, warps);
-  const threads = (warps * 32) / groups;
+  const count = groups.m * groups.n;
+  const threads = (warps * 32) / count;
+  // A group's part of the tile, and of the accumulator.
+  const rows = blockShape(tile)[0] / groups.m;
+  const cols = tile.shape[1] / groups.n;
+  const width = stmt.acc.extent[1] / groups.n;
   const cut = storeCut(program, via, groups);
-  const each = cut.pieces.slice(0, cut.pieces.length / groups);
-  const [one, next] = [cut.pieces[0], cut.pieces[each.length]];
-  const apart = one && next ? next.offset - one.offset : 0;
-  const group = groups === 1 ? null : groupNumber(ctx, threads);
+  const each = cut.pieces.filter((piece) => piece.row < rows && piece.col < cols);
+  const offsetOf = (row: number, col: number): number =>
+    cut.pieces.find((piece) => piece.row === row && piece.col === col)?.offset ?? 0;
+  const group = count === 1 ? null : groupNumber(ctx, threads);
+  const [below, beside] = placeOfGroup(ctx, group, groups);
   const barrier = ctx.crewValue("barrier of the group", (code) => {
     const d = ctx.entry.reg("u32", "bar");
     if (group === null) code.emit(null, "mov.u32", d, imm(FIRST_BARRIER));
@@ -70,13 +74,16 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   });
   const meet = (): void => ctx.emit(null, "bar.sync", barrier, imm(threads));
   const storing = firstOf(ctx, isPowerOfTwo(threads) ? threads : refuse(via));
-  const base = tileBase(ctx, group, apart);
+  const base = tileBase(ctx, [
+    [below, offsetOf(rows, 0)],
+    [beside, offsetOf(0, cols)],
+  ]);
   const dims = program.problem.batch.kind === "strided" ? 3 : 2;
   const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group`;
   // A pair's block stores its own half of the tile.
   const half = own === null ? null : ownedPosition(ctx.values, own, ["cluster"]);
 
-  return Array.from({ length: stmt.acc.extent[1] / cols }, (_, pass): StagedPass => {
+  return Array.from({ length: width / cols }, (_, pass): StagedPass => {
     const from = pass * cols;
     const slot = (first + pass) % tile.slots;
     return {
@@ -92,12 +99,12 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
         ctx.emit(null, "fence.proxy.async.shared::cta");
         meet();
         for (const piece of each) {
-          const down = group === null ? null : ctx.values.scale(group, rows / groups);
           const row = moved(ctx, indexValue(ctx, stmt.dst.origin[0], piece.row), [
-            down,
+            below && ctx.values.scale(below, rows),
             half?.row.reg ?? null,
           ]);
           const col = moved(ctx, indexValue(ctx, stmt.dst.origin[1], from + piece.col), [
+            beside && ctx.values.scale(beside, width),
             half?.col.reg ?? null,
           ]);
           const map = tensorAddr(
@@ -112,7 +119,7 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   });
 }
 
-/** One stmatrix: four matrices of 8 x 8 elements of 16 bits, a word of two neighbours from every lane for each. */
+/** One stmatrix: four matrices of 8 x 8 elements of 16 bits, a word of two neighbours in a row from every lane for each. */
 export interface MatrixStore {
   /** Whether a pair of neighbours is one of its words; they come in the order of the matrices. */
   takes(group: readonly OwnedRegister[]): boolean;
@@ -124,23 +131,24 @@ const MATRICES = 4;
 
 /**
  * The instructions that put an accumulator's fragment into the staged tile, in the order of their registers; null where stmatrix does not fit: other
- * than 16 bits, rows that are not contiguous, another fragment, or a target without it. Lanes give addresses as for ldmatrix.
+ * than 16 bits, another fragment, or a target without it. Lanes give addresses as for ldmatrix; into a tile whose columns are contiguous matrices go
+ * transposed.
  */
 export function matrixStores(ctx: Context, stmt: StmtOf<"epilogue">): readonly MatrixStore[] | null {
   const tile = bufferOf(ctx.program, stmt.via?.buffer ?? "");
   const own = bufferOf(ctx.program, stmt.acc.buffer).own;
-  if (own === null || sizeOf(tile.dtype) !== 2 || tile.layout?.stride[1] !== 1) return null;
-  if (!hasFeature(ctx.target, "stmatrix")) return null;
-  const load = matrixLoad(own, 2, 1, MATRICES);
-  if (load === null || load.trans || load.count !== MATRICES) return null;
-  const position = ownedPosition(ctx.values, load.address, insideBlock);
+  if (own === null || sizeOf(tile.dtype) !== 2 || !hasFeature(ctx.target, "stmatrix")) return null;
+  const contiguous = contiguousAxis(ctx.program, tile.name);
+  const load = matrixLoad(own, 2, contiguous, MATRICES);
+  if (load === null || load.trans !== (contiguous === 0) || load.count !== MATRICES) return null;
+  const position = ownedPosition(ctx.values, stagedOwner(load.address, tile.shape[1]), insideBlock);
   return ownedRegisters(load.address).map(
     (at): MatrixStore => ({
       takes: ([first]) => first !== undefined && Math.floor(first.register / (2 * MATRICES)) === at.register,
       emit: (pass, words) =>
         ctx.emitAny(
           null,
-          "stmatrix.sync.aligned.m8n8.x4.shared.b16",
+          `stmatrix.sync.aligned.m8n8.x4${load.trans ? ".trans" : ""}.shared.b16`,
           pass.address(position, at),
           vec(...words),
         ),
@@ -178,11 +186,29 @@ const groupNumber = (ctx: Context, threads: number): U32 =>
     return d;
   });
 
-/** Start of shared memory, moved on to the group's rows of the tile. */
-const tileBase = (ctx: Context, group: U32 | null, apart: number): U32 =>
-  ctx.crewValue("start of the group's rows", (code) => {
+/** Which group below each other and which side by side; null where there is one. */
+function placeOfGroup(
+  ctx: Context,
+  group: U32 | null,
+  { m, n }: StoreGroups,
+): readonly [U32 | null, U32 | null] {
+  if (group === null) return [null, null];
+  if (n === 1 || m === 1) return n === 1 ? [group, null] : [null, group];
+  const part = (name: string, mnemonic: "div.u32" | "rem.u32"): U32 =>
+    ctx.crewValue(name, (code) => {
+      const d = ctx.entry.reg("u32", "group");
+      code.emitAny(null, mnemonic, [d, group, imm(n)]);
+      return d;
+    });
+  return [part("group below", "div.u32"), part("group beside", "rem.u32")];
+}
+
+/** Start of shared memory, moved on to the group's part of the tile: indices and the bytes that they go by. */
+const tileBase = (ctx: Context, steps: readonly (readonly [U32 | null, number])[]): U32 =>
+  ctx.crewValue("start of the group's part", (code) => {
     const d = ctx.entry.reg("u32", "sm");
     code.emit(null, "mov.u32", d, sym(SMEM));
-    if (group !== null) code.emit(null, "mad.lo.u32", d, group, imm(apart), d);
+    for (const [index, bytes] of steps)
+      if (index !== null) code.emit(null, "mad.lo.u32", d, index, imm(bytes), d);
     return d;
   });

@@ -10,6 +10,7 @@ import type {
   Ring,
   Stmt,
   StmtKind,
+  Target,
   TileProgram,
   Transport,
 } from "@tilewright/ir";
@@ -58,6 +59,8 @@ export interface Budget {
 export interface Frame {
   /** Blocks that shall fit an SM (`.minnctapersm`); null leaves ptxas to its own aim. */
   blocksPerSm?(program: TileProgram): number | null;
+  /** Registers of a thread (`.maxnreg`), where ptxas would take more than a launch can have; null leaves them to ptxas. */
+  registers?(program: TileProgram, target: Target): number | null;
   /** Emits what stands before the program's statements. */
   open?(ctx: Context): void;
   /** Emits what stands after them, before the kernel returns. */

@@ -1,6 +1,7 @@
 /** The epilogue: steps(alpha * acc + beta * C), stored where the tile lies inside D. */
 import {
   bufferOf,
+  contiguousAxis,
   type DType,
   epilogueKind,
   type OwnedRegister,
@@ -15,6 +16,7 @@ import { type Kind, loadElements, roundedWords, storeElements, valueRegister, wi
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { StepChain } from "./steps.ts";
+import { stagedOwner } from "./tensorMaps.ts";
 import { insideBlock, ownedPosition } from "./threads.ts";
 import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 
@@ -38,24 +40,31 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
   const position = ownedPosition(ctx.values, own);
-  const within = ownedPosition(ctx.values, own, insideBlock);
+  const tile = stmt.via === null ? null : bufferOf(ctx.program, stmt.via.buffer);
+  const within = ownedPosition(
+    ctx.values,
+    tile === null ? own : stagedOwner(own, tile.shape[1]),
+    insideBlock,
+  );
   const chain = new StepChain(ctx, stmt, position);
   const kind = epilogueKind(ctx.program.problem);
   const passes = stmt.via === null ? null : stagedPasses(ctx, stmt, stmt.via);
   const groups = groupAlong(acc.elements, 1, stmt.vector);
-  const matrices = passes === null || stmt.vector !== 2 ? null : matrixStores(ctx, stmt);
+  // Into rows pairs are whole or absent as vectors of D are; into columns each element has its own guard.
+  const across = tile !== null && contiguousAxis(ctx.program, tile.name) === 0;
+  const matrices = passes === null || (stmt.vector !== 2 && !across) ? null : matrixStores(ctx, stmt);
+  const words = across ? groupAlong(acc.elements, 1, 2) : groups;
   for (const pass of passes ?? [null]) {
     pass?.begin();
-    const taken = groups.filter((group) => pass === null || pass.takes(group));
     if (pass !== null && matrices !== null)
       for (const store of matrices) {
-        const words = taken
-          .filter((group) => store.takes(group))
+        const taken = words
+          .filter((group) => pass.takes(group) && store.takes(group))
           .sort((x, y) => (x[0]?.register ?? 0) - (y[0]?.register ?? 0))
-          .map((group) => lowerWord(group));
-        if (words.length > 0) store.emit(pass, words);
+          .map((group) => (across ? lowerPair(group) : lowerWord(group)));
+        if (taken.length > 0) store.emit(pass, taken);
       }
-    else for (const group of taken) lowerGroup(group, pass);
+    else for (const group of groups) if (pass === null || pass.takes(group)) lowerGroup(group, pass);
     pass?.end();
   }
   chain.finish();
@@ -80,6 +89,23 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     if (made && guard === null) return made;
     if (made) ctx.emitAny(guard, "mov.b32", word, made);
     return word;
+  }
+
+  /** Two neighbours as a word of D, of which either may be outside and 0. */
+  function lowerPair(pair: readonly OwnedRegister[]): Reg {
+    const values = pair.map((e): Reg<"f32"> => {
+      const guard = guardOf(e, true);
+      if (guard === null) return valuesOf([e], e, guard)[0] as Reg<"f32">;
+      const d = ctx.entry.reg("f32", "pair");
+      ctx.emitAny(null, "mov.f32", d, f32imm(0));
+      if (guard === "outside") return d;
+      const [value] = valuesOf([e], e, guard);
+      if (value) ctx.emitAny(guard, "mov.f32", d, value);
+      return d;
+    });
+    const [made] = roundedWords(ctx, null, bufferOf(ctx.program, stmt.dst.buffer).dtype, values);
+    if (!made) throw new RangeError("two neighbours are a word");
+    return made as Reg;
   }
 
   function lowerGroup(group: readonly OwnedRegister[], pass: StagedPass | null): void {

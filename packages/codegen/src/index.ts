@@ -59,13 +59,14 @@ export { refuseBatch, refuseSteps, unsupported } from "./refusals.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
 export { meetAtEdge, ringOf } from "./rings.ts";
 export { firstOf, lowerRole, placeIn } from "./roles.ts";
-export { SMEM, sharedAddress } from "./sharedAddress.ts";
+export { sharedAddress } from "./sharedAddress.ts";
 export {
   MBARRIER_BYTES,
   mapShared,
   type RingBarriers,
   type SharedMap,
   type SharedPlace,
+  SMEM,
 } from "./smem.ts";
 export { lowerStmts } from "./statements.ts";
 export { type Element, StepChain } from "./steps.ts";

@@ -22,8 +22,7 @@ import { ptxOfFormats } from "./formats.ts";
 import { declareParameters, memoryDTypes, parameters } from "./params.ts";
 import { type PartialTiles, partialTiles, workspaceBytes } from "./parts.ts";
 import { closeKernel, openKernel } from "./setup.ts";
-import { SMEM } from "./sharedAddress.ts";
-import { mapShared } from "./smem.ts";
+import { mapShared, SMEM } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { buildSumKernel } from "./sumKernel.ts";
 import { tensorMaps } from "./tensorMaps.ts";
@@ -96,6 +95,8 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const block = [program.launch.threads, 1, 1] as const;
   const least = blocks ?? (budgeted ? 1 : null);
 
+  const registers = frame.registers?.(program, target) ?? null;
+
   const builder = moduleBuilder({
     version: [
       target.minPtx,
@@ -108,8 +109,9 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   if (sharedBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
   const entry = builder.entry(program.name, {
     params: declareParameters(params),
-    ...(budgeted ? { reqntid: block } : { maxntid: block }),
+    ...(budgeted || registers !== null ? { reqntid: block } : { maxntid: block }),
     ...(least === null ? {} : { minnctapersm: least }),
+    ...(registers === null ? {} : { maxnreg: registers }),
     ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
   });
   const ctx = new Context(program, target, engine, entry, shared);
@@ -141,12 +143,12 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
 }
 
 /**
- * Whether what comes before the epilogue's arithmetic may run more than once, or beside it: blocks loop over tiles, or roles wait in loops
+ * Whether what comes before the epilogue's arithmetic may run more than once, or beside it: blocks loop over tiles or parts of them, or roles wait in loops
  * for accumulators that no register holds.
  */
 const stays = (program: TileProgram): boolean =>
   program.buffers.some((b) => b.space === "tensor") ||
-  [...eachStmt(program.body)].some((s) => s.kind === "tiles" && s.visit !== null);
+  [...eachStmt(program.body)].some((s) => s.kind === "tiles" && (s.visit !== null || s.share !== undefined));
 
 /** Additions to several words of memory at once came with PTX ISA 8.1 (red). */
 const ptxOfParts = (parts: PartialTiles | null): PtxVersion =>

@@ -2,8 +2,7 @@
 import { addr, imm, sym } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Context } from "./context.ts";
-import { SMEM } from "./sharedAddress.ts";
-import { MBARRIER_BYTES } from "./smem.ts";
+import { MBARRIER_BYTES, SMEM } from "./smem.ts";
 import { mapAddress, storesInBulk, usesTensorMaps } from "./tensorMaps.ts";
 
 /** Thread 0 initialises the mbarriers of all rings and fetches the tensor maps; nobody goes on before that is seen. */

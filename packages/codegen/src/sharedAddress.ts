@@ -11,12 +11,11 @@ import {
   type View,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
+import { ofSlot, slotAddress } from "./bulkRings.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
+import { SMEM } from "./smem.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
-
-/** Symbol of the block's dynamic shared memory. */
-export const SMEM = "smem";
 
 /** Address of element (row, col) of a view of a shared buffer, beside the thread's own position. */
 export function sharedAddress(
@@ -35,9 +34,18 @@ export function sharedAddress(
   const fixed = linearOffset(buffer.layout, coordinate) * size;
   const thread = threadOffset(ctx, buffer, buffer.layout, position);
   const { swizzle } = buffer.layout;
+  const ring = ctx.program.rings.find((r) => r.buffers.includes(buffer.name));
+  if (ring?.transport === "tma") return cursorAddress(ctx, view, buffer.layout, thread, fixed);
   const slot = slotOffset(ctx, view.slot, buffer.slots, place.slotStride);
-  if (swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0))
-    return computedAddress(ctx, swizzle, thread.reg, fixed, slot, place.offset);
+  if (swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0)) {
+    const start = ctx.invariant("shared memory", (code) => {
+      const d = ctx.entry.reg("u32", "sm");
+      code.emit(null, "mov.u32", d, sym(SMEM));
+      return d;
+    });
+    const bases = slot.reg === null ? [start] : [start, slot.reg];
+    return computedAddress(ctx, swizzle, thread.reg, fixed, bases, place.offset + slot.constant);
+  }
   const element = swizzled(ctx, buffer.layout, thread, fixed);
 
   // Kept in registers, an address for each flip costs the loop nothing; recomputed, one register serves all K steps.
@@ -64,6 +72,38 @@ export function sharedAddress(
   return addr(flipped(ctx, ctx.perIteration, moved, element.flip), constant);
 }
 
+/** The same in a ring whose position is in registers: what follows from it holds for one chunk. */
+function cursorAddress(
+  ctx: Context,
+  view: View,
+  layout: Layout,
+  thread: ThreadOffset,
+  fixed: number,
+): AddressOperand {
+  const { base, offset } = slotAddress(ctx, view, "consumer");
+  if (layout.swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0))
+    return computedAddress(ctx, layout.swizzle, thread.reg, fixed, [base], offset);
+  const { reg, flip, constant } = swizzled(ctx, layout, thread, fixed);
+  const moved =
+    reg === null
+      ? base
+      : ofSlot(ctx, view, `${base.name}+${reg.name}`, () => {
+          const d = ctx.entry.reg("u32", "sa");
+          ctx.body.emit(null, "add.u32", d, base, reg);
+          return d;
+        });
+  // Slots begin at multiples of every swizzle's span, so that the bits to flip are the thread's own.
+  const from =
+    flip === 0
+      ? moved
+      : ofSlot(ctx, view, `${moved.name}^${flip}`, () => {
+          const d = ctx.entry.reg("u32", "sx");
+          ctx.body.emit(null, "xor.b32", d, moved, imm(flip));
+          return d;
+        });
+  return addr(from, offset + constant);
+}
+
 /** An address part with the bits of `flip` inverted, as a value of the given scope. */
 function flipped(ctx: Context, scope: Context["invariant"], from: Reg<"u32">, flip: number): Reg<"u32"> {
   if (flip === 0) return from;
@@ -83,25 +123,19 @@ function computedAddress(
   swizzle: Swizzle,
   thread: Reg<"u32">,
   fixed: number,
-  slot: SlotOffset,
-  offset: number,
+  bases: readonly Reg<"u32">[],
+  constant: number,
 ): AddressOperand {
   const { body } = ctx;
   const linear = ctx.entry.reg("u32", "sl");
   const d = ctx.entry.reg("u32", "sc");
-  const start = ctx.invariant("shared memory", (code) => {
-    const r = ctx.entry.reg("u32", "sm");
-    code.emit(null, "mov.u32", r, sym(SMEM));
-    return r;
-  });
   body.emit(null, "add.u32", linear, thread, imm(fixed));
   body.emit(null, "shr.u32", d, linear, imm(swizzle.base + swizzle.shift));
   body.emit(null, "and.b32", d, d, imm(2 ** swizzle.bits - 1));
   body.emit(null, "shl.b32", d, d, imm(swizzle.base));
   body.emit(null, "xor.b32", d, d, linear);
-  body.emit(null, "add.u32", d, d, start);
-  if (slot.reg) body.emit(null, "add.u32", d, d, slot.reg);
-  return addr(d, offset + slot.constant);
+  for (const base of bases) body.emit(null, "add.u32", d, d, base);
+  return addr(d, constant);
 }
 
 /** Byte offset that depends on the thread: a register (null for 0) and the bits it can have set, where known and carry-free. */
@@ -130,15 +164,15 @@ function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: Th
     if (panels?.axis !== axis || (coord.bits !== null && coord.bits < panels.extent))
       return scaled(coord.reg, coord.bits, stride);
     // The thread's own part goes over several panels: their number and the place in one are taken apart.
-    if (coord.bits === null || !isPowerOfTwo(panels.extent))
+    if (!isPowerOfTwo(panels.extent))
       throw new CannotLower(
         `%${buffer.name}`,
         "its panels are not cut at a power of two, as its threads are",
       );
-    const low = coord.bits & (panels.extent - 1);
+    const low = coord.bits === null ? null : coord.bits & (panels.extent - 1);
     const panel = scaled(
       ctx.values.divide(coord.reg, panels.extent),
-      (coord.bits - low) / panels.extent,
+      coord.bits === null || low === null ? null : (coord.bits - low) / panels.extent,
       panels.step,
     );
     if (low === 0) return panel;

@@ -28,6 +28,9 @@ export interface RingBarriers {
   readonly empty: number | null;
 }
 
+/** Symbol of the block's dynamic shared memory. */
+export const SMEM = "smem";
+
 /** Bytes of an mbarrier, and what it is aligned to (PTX ISA, mbarrier). */
 export const MBARRIER_BYTES = 8;
 

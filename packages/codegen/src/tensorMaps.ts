@@ -4,6 +4,8 @@ import {
   bufferOf,
   clusterUnits,
   eachStmt,
+  type Factor,
+  type Ownership,
   type ParamSpec,
   type TensorCut,
   type TileProgram,
@@ -33,9 +35,12 @@ export function sharersOf({ launch }: TileProgram, { multicast }: StmtOf<"copy">
   return multicast === null ? 1 : multicast === "m" ? m : n;
 }
 
-/** The boxes of an epilogue's bulk stores: a part for each of `parts` groups of rows. */
-export const storeCut = (program: TileProgram, via: string, parts: number): TensorCut =>
-  cutOf(program, via, parts);
+/** The boxes of an epilogue's bulk stores: none reaches over two groups of warps that store by themselves. */
+export function storeCut(program: TileProgram, via: string, groups: StoreGroups): TensorCut {
+  const whole = cutOf(program, via, 1);
+  const parts = whole.contiguous === 1 ? groups.m : groups.n;
+  return parts === 1 ? whole : cutOf(program, via, parts);
+}
 
 function cutOf(program: TileProgram, tile: string, parts: number): TensorCut {
   const buffer = bufferOf(program, tile);
@@ -44,19 +49,64 @@ function cutOf(program: TileProgram, tile: string, parts: number): TensorCut {
   return cut;
 }
 
-/** Groups of warps that store their rows of an epilogue's tile by themselves: warpgroups where rows go to them in order, else all together. */
-export function storeGroups(program: TileProgram, stmt: StmtOf<"epilogue">, warps: number): number {
+/** Groups of warps that store their part of an epilogue's tile by themselves: how many below each other, and side by side. */
+export interface StoreGroups {
+  readonly m: number;
+  readonly n: number;
+}
+
+/**
+ * Warpgroups, where rows go to them in order, and parts of the columns to those side by side, which count first; else all warps together. Warps that
+ * share rows in another way cannot pass them through one tile.
+ */
+export function storeGroups(program: TileProgram, stmt: StmtOf<"epilogue">, warps: number): StoreGroups {
   const own = bufferOf(program, stmt.acc.buffer).own;
-  const tile = stmt.via === null ? null : bufferOf(program, stmt.via.buffer);
-  const groups = warps / WARPGROUP;
+  const beside = own === null ? null : besides(own);
+  const n = beside?.extent ?? 1;
+  if (beside !== null && beside.stride !== WARPGROUP)
+    throw new CannotLower(
+      `%${stmt.via?.buffer ?? stmt.acc.buffer}`,
+      "warps that share rows cannot pass them through one tile",
+    );
+  const m = warps / WARPGROUP / n;
   const [outermost] = own?.rows.filter((f) => f.extent > 1) ?? [];
-  if (!Number.isInteger(groups) || groups === 1) return 1;
   const inOrder =
-    outermost?.tier === "warp" &&
-    (outermost.extent === groups * WARPGROUP
-      ? outermost.stride === 1
-      : outermost.extent === groups && outermost.stride === WARPGROUP);
-  return inOrder && tile !== null && tensorCut(tile, groups) !== null ? groups : 1;
+    m === 1 ||
+    (outermost?.tier === "warp" &&
+      (outermost.extent === m * WARPGROUP && n === 1
+        ? outermost.stride === 1
+        : outermost.extent === m && outermost.stride === WARPGROUP * n));
+  const tile = stmt.via === null ? null : bufferOf(program, stmt.via.buffer);
+  const parts = tile === null || tile.layout === null ? null : tensorCut(tile)?.contiguous === 0 ? n : m;
+  if (Number.isInteger(m) && inOrder && tile !== null && parts !== null && tensorCut(tile, parts) !== null)
+    return { m, n };
+  if (n > 1)
+    throw new CannotLower(`%${tile?.name ?? stmt.acc.buffer}`, "has no part of its own for each warpgroup");
+  return { m: 1, n: 1 };
+}
+
+/** The factor by which warpgroups share the columns of a tile; null where none does, or where the warps of one do, which store together. */
+const besides = (own: Ownership): Factor | null =>
+  own.cols.find((f) => f.tier === "warp" && f.extent > 1 && f.stride * f.extent > WARPGROUP) ?? null;
+
+/**
+ * Where a staged tile has the elements of an owner: of warps side by side each has its columns next to the others', `cols` in all. The same as the owner
+ * where it has the accumulator's width or nobody stands beside another.
+ */
+export function stagedOwner(own: Ownership, cols: number): Ownership {
+  const at = own.cols.findIndex((f) => f.tier === "warp" && f.extent > 1);
+  const beside = own.cols[at];
+  const width = own.cols.reduce((product, f) => product * f.extent, 1);
+  if (beside === undefined || width === cols) return own;
+  let left = cols / beside.extent;
+  const inner: Factor[] = [];
+  for (const f of [...own.cols.slice(at + 1)].reverse()) {
+    if (left === 1) break;
+    const extent = Math.min(f.extent, left);
+    inner.unshift({ ...f, extent });
+    left /= extent;
+  }
+  return { rows: own.rows, cols: [beside, ...inner] };
 }
 
 /** `tma_a`: the map through which bulk copies see an operand. */

@@ -233,8 +233,9 @@ export function planFaults(plan: Plan): readonly Fault<Plan>[] {
     ...plan.roles.flatMap((role) => walk(role.body, role.name)),
     ...plan.end.map((a) => ["end", a] as const),
   ];
-  /** Whether what a role reaches is its own block anyhow: the leader's in a role of leaders, the first in a role that only the first runs. */
+  /** Whether what a role reaches is its own block anyhow: without pairs a leader is, in a role of leaders, and the first in a role that only it runs. */
   const reachesOwn = (role: string, reach: string): boolean =>
+    (reach === "leader" && !plan.pair) ||
     plan.roles.some(({ name, leader }) => {
       if (name !== role || leader === null) return false;
       const alone = leader === "cluster" || (plan.pair && blocks === 2);

@@ -235,6 +235,7 @@ export {
   withDefault,
   wordField,
 } from "./schedule/fields.ts";
+export { type Sharing, sharingFaults } from "./schedule/sharing.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
 export {
@@ -275,7 +276,13 @@ export {
 } from "./target.ts";
 export { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "./targets/find.ts";
 export { gpus } from "./targets/gpus.ts";
-export { type BlockUse, type Occupancy, type OccupancyLimiter, occupancy } from "./targets/occupancy.ts";
+export {
+  type BlockUse,
+  launchableRegisters,
+  type Occupancy,
+  type OccupancyLimiter,
+  occupancy,
+} from "./targets/occupancy.ts";
 export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";
 export { targets } from "./targets/table.ts";
@@ -296,6 +303,7 @@ export {
   type Ownership,
   type Raster,
   type Ring,
+  type Share,
   type Space,
   type Stage,
   type Stmt,

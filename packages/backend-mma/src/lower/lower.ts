@@ -4,6 +4,7 @@ import {
   type DType,
   dtypes,
   elementsPerRegister,
+  launchableRegisters,
   type PtxVersion,
   type Target,
   type TileProgram,
@@ -14,6 +15,8 @@ import { lowerMultiply } from "./multiply.ts";
 /** Oldest PTX that the text needs: m16n8k16 and m16n8k32 came with 7.0, fp8 with 8.4 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [7, 0];
 const FP8_PTX: PtxVersion = [8, 4];
+/** Bulk tensor copies and elect.sync. */
+const BULK_PTX: PtxVersion = [8, 0];
 
 const usesFp8 = (program: TileProgram): boolean =>
   dtypes[program.problem.a.dtype].bits === 8 && dtypes[program.problem.a.dtype].kind === "float";
@@ -22,8 +25,21 @@ const usesFp8 = (program: TileProgram): boolean =>
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
 
+/** ptxas shares out the registers of a block evenly, and a kernel of nine warps is then refused by the launch (measured on an H200: error 701). */
+function registers({ launch }: TileProgram, target: Target): number | null {
+  const { maxRegistersPerThread, registersPerBlock } = target.limits;
+  const most = launchableRegisters(launch.threads / 32, target);
+  const shared = Math.floor(registersPerBlock / launch.threads / REGISTER_UNIT) * REGISTER_UNIT;
+  return most < Math.min(maxRegistersPerThread, shared) ? most : null;
+}
+
+/** Registers of a thread are given out in units of 8. */
+const REGISTER_UNIT = 8;
+
+const usesBulk = (program: TileProgram): boolean => program.rings.some((ring) => ring.transport === "tma");
+
 const engine: Engine = {
-  ptxVersion: (program) => (usesFp8(program) ? FP8_PTX : OLDEST_PTX),
+  ptxVersion: (program) => (usesFp8(program) ? FP8_PTX : usesBulk(program) ? BULK_PTX : OLDEST_PTX),
   // As the matrix instructions want them.
   holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
   // Half of what the fragments of a large warp tile leave.
@@ -34,7 +50,9 @@ const engine: Engine = {
     "shared -> register direct": loadElements,
   },
   rings: {},
-  frame: {},
+  // The coordinates of a tile hold no registers through its main loop.
+  lateTiles: true,
+  frame: { registers },
 };
 
 /** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */

@@ -3,6 +3,7 @@ import { pick } from "@tilewright/conformance";
 import {
   atomFor,
   defaultSchedule,
+  hasFeature,
   type Problem,
   type Random,
   type Schedule,
@@ -21,18 +22,25 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
     // A block tile far beyond the problem only repeats masked work.
     if (tileM > 2 * problem.m + 64 || tileN > 2 * problem.n + 64) continue;
     const frag = random.integer(1, 2);
+    const copy = pick(
+      random,
+      hasFeature(target, "tma")
+        ? ["tma", "tma", "tma", "cp.async", "direct"]
+        : ["cp.async", "cp.async", "direct"],
+    );
     const schedule: Schedule = {
       ...defaultSchedule(scheduleModel),
       tile: [tileM, tileN, atom.k * frag * random.integer(1, 4 / frag)],
       warp: [warpM, warpN],
       stages: random.integer(1, 4),
-      copy: pick(random, ["cp.async", "cp.async", "direct"]),
+      copy,
+      sched: copy === "tma" ? pick(random, ["persistent", "tiles"]) : "tiles",
       vec: pick(random, ["16", "16", "8", "4"]),
       ldmatrix: pick(random, ["x4", "x4", "x2", "x1", "off"]),
       smem: pick(random, ["swizzle", "swizzle", "pad", "auto", "plain"]),
       frag,
       spread: pick(random, [1, 1, 2, 3]),
-      drain: random.integer(0, 3),
+      drain: copy === "tma" ? 0 : random.integer(0, 3),
       walk: pick(random, ["snake-rows", "snake-cols", "rows", "cols"]),
       raster: pick(random, ["row", "col", "grouped:2", "grouped:8", "snake:2", "hilbert"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),

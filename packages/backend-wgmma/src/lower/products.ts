@@ -1,6 +1,7 @@
 /** The products of a chunk: asynchronous matrix instructions of each math warpgroup, from descriptors. */
 import {
   CannotLower,
+  type Code,
   type Context,
   type OwnedTile,
   ownedTile,
@@ -235,14 +236,25 @@ function groupOffset(
     const { first } = ctx.values.crew;
     code.emit(null, "mov.u32", d, special("%tid.x"));
     if (first > 0) code.emit(null, "sub.u32", d, d, imm(32 * first));
-    code.emit(null, "shr.u32", d, d, imm(Math.log2(32 * factor.stride)));
-    if (32 * factor.stride * factor.extent < 32 * ctx.values.warps)
-      code.emit(null, "and.b32", d, d, imm(factor.extent - 1));
+    divided(code, d, 32 * factor.stride);
+    if (32 * factor.stride * factor.extent < 32 * ctx.values.warps) remainder(code, d, factor.extent);
     // The same for the whole warpgroup, and known to be.
     code.emit(null, "shfl.sync.idx.b32", d, d, imm(0), imm(31), imm(0xffffffff));
     code.emit(null, "mul.lo.u32", d, d, imm(step));
     return d;
   });
+}
+
+/** d / by and d % by, which is a shift and a mask for powers of two. */
+function divided(code: Code, d: Reg<"u32">, by: number): void {
+  const log = Math.log2(by);
+  if (Number.isInteger(log)) code.emit(null, "shr.u32", d, d, imm(log));
+  else code.emit(null, "div.u32", d, d, imm(by));
+}
+
+function remainder(code: Code, d: Reg<"u32">, by: number): void {
+  if (Number.isInteger(Math.log2(by))) code.emit(null, "and.b32", d, d, imm(by - 1));
+  else code.emit(null, "rem.u32", d, d, imm(by));
 }
 
 /** The descriptor of an element of the part: addresses count in units of 16 bytes. */

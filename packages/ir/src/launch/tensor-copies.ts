@@ -171,6 +171,12 @@ export function tensorAccessFault(
       message: `the matrices ${name} of the batch are ${bytes(batch.stride)} bytes apart; bulk tensor copies need multiples of ${align}`,
       hint: `a batch stride of ${up(batch.stride)}`,
     };
+  // Measured on an H200: of a row that ends within 16 bytes bulk stores write the rest of them too.
+  if (name === "D" && wrong(along))
+    return {
+      message: `rows of D are ${bytes(along)} bytes long, and bulk stores write multiples of ${align}, whatever lies behind them`,
+      hint: `${operand.layout === "row" ? "n" : "m"} of ${up(along)}`,
+    };
   return null;
 }
 

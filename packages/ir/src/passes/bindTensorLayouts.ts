@@ -23,7 +23,7 @@ const BULK_ALIGN = 128;
 /**
  * Directive `tensor swizzle=128B|64B|32B|none major=any|k`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
  * swizzle's span, or a narrower one's where the tile's contiguous axis is no multiple of it, or its part of one warpgroup instruction: those begin
- * at a panel where they do not follow k. The contiguous axis is global memory's, or with `major=k` that of k, for instructions which take no other.
+ * at a panel where they do not follow k, and so does each warpgroup's part of a tile that D goes through. The contiguous axis is global memory's, or with `major=k` that of k, for instructions which take no other.
  */
 export const bindTensorLayouts: Pass = {
   name: "bindTensorLayouts",
@@ -39,11 +39,16 @@ export const bindTensorLayouts: Pass = {
     const operands = (names: readonly string[]): readonly string[] =>
       names.filter((name) => operandRole(input, name) !== null);
     const tiles = new Set(input.rings.flatMap((ring) => operands(ring.buffers)));
+    const staged = new Set<string>();
     for (const stmt of eachStmt(input.body))
-      if (stmt.kind === "epilogue" && stmt.via !== null) tiles.add(stmt.via.buffer);
+      if (stmt.kind === "epilogue" && stmt.via !== null) staged.add(stmt.via.buffer);
+    for (const name of staged) tiles.add(name);
     const layoutOf = (b: Buffer): Layout => {
       const axis = axisOf(input, b, alongK);
-      return tensorLayout(b, axis, atomPart(input, b.name, axis) ?? blockShape(b)[axis], widest);
+      const part = staged.has(b.name)
+        ? blockShape(b)[axis] / warpsAlong(input, axis)
+        : (atomPart(input, b.name, axis) ?? blockShape(b)[axis]);
+      return tensorLayout(b, axis, part, widest);
     };
     return {
       ...input,
@@ -83,6 +88,13 @@ function atomPart(program: TileProgram, name: string, axis: 0 | 1): number | nul
   }
   return null;
 }
+
+/** Warps, or warpgroups, that share an axis of the accumulator out among them: each has whole panels of a tile that D goes through. */
+const warpsAlong = (program: TileProgram, axis: 0 | 1): number =>
+  (program.nest?.[axis === 0 ? "m" : "n"] ?? []).reduce(
+    (count, f) => (f.tier === "warp" ? count * f.extent : count),
+    1,
+  );
 
 /** `part`: elements of the contiguous axis that have to be whole panels; it divides the tile. */
 function tensorLayout(buffer: Buffer, axis: 0 | 1, part: number, widest: string): Layout {

@@ -19,12 +19,13 @@ export const peelDrain: Pass = {
     const chunks = numberArg(taken.args, "chunks", 1);
     return withBody(
       taken.program,
-      rewriteStmts(taken.program.body, (stmt) => peel(stmt, chunks)),
+      rewriteStmts(taken.program.body, (stmt) => peelLast(stmt, chunks)),
     );
   },
 };
 
-function peel(stmt: Stmt, chunks: number): Stmt | readonly Stmt[] {
+/** A loop over chunks that waits for them as two: all but the last `chunks`, and those. */
+export function peelLast(stmt: Stmt, chunks: number): Stmt | readonly Stmt[] {
   if (stmt.kind !== "for" || stmt.unroll || stmt.from.kind !== "const" || stmt.to.kind !== "const")
     return stmt;
   const split = stmt.to.value - chunks;

@@ -12,7 +12,7 @@ type Wait = Extract<Stmt, { kind: "wait" }>;
 /**
  * Directive `rotate slots=2 store=S`. Fragment slots alternate by step, so the steps of a chunk must be even in number.
  * `store`: step before which the late half of a prefetching copy (registers -> shared) stands; it must precede the last step,
- * where the next chunk is waited for.
+ * where the next chunk is waited for. Where warps will be told apart (`roles`) this is done after that, by `rotateInRoles`.
  */
 export const rotateFragments: Pass = {
   name: "rotateFragments",
@@ -20,21 +20,26 @@ export const rotateFragments: Pass = {
   from: "pipelined",
   to: "pipelined",
   run(program) {
-    const taken = takeDirective(program, "rotate");
-    if (!taken) return program;
-    const slots = numberArg(taken.args, "slots", 2);
-    return rotate(taken.program, slots, numberArg(taken.args, "store", 0));
+    return program.directives.some((d) => d.name === "roles") ? program : rotateAll(program);
   },
 };
 
-function rotate(input: TileProgram, slots: number, store: number): TileProgram {
+/** What the directive asks; the program as it is without one. `asks`: the first chunk is waited for only where there is one. */
+export function rotateAll(program: TileProgram, asks = false): TileProgram {
+  const taken = takeDirective(program, "rotate");
+  if (!taken) return program;
+  const slots = numberArg(taken.args, "slots", 2);
+  return rotate(taken.program, slots, numberArg(taken.args, "store", 0), asks);
+}
+
+function rotate(input: TileProgram, slots: number, store: number, asks: boolean): TileProgram {
   const fragments = new Set<string>();
   const body = rewriteStmts(input.body, (stmt) => {
     if (stmt.kind !== "for" || stmt.unroll) return stmt;
     const parts = matchSteadyState(input, stmt);
     if (!parts) return stmt;
     for (const copy of parts.loads) fragments.add(copy.dst.buffer);
-    return rotated(parts, slots, store);
+    return rotated(parts, slots, store, asks);
   });
   return {
     ...withBody(input, body),
@@ -76,7 +81,7 @@ function matchSteadyState(program: TileProgram, loop: For): SteadyState | null {
   };
 }
 
-function rotated(parts: SteadyState, slots: number, store: number): readonly Stmt[] {
+function rotated(parts: SteadyState, slots: number, store: number, asks: boolean): readonly Stmt[] {
   const { loop, steps, loads } = parts;
   const [chunk, step] = [v(loop.var), v(steps.var)];
   const count = steps.to.kind === "const" ? steps.to.value : 0;
@@ -119,9 +124,11 @@ function rotated(parts: SteadyState, slots: number, store: number): readonly Stm
     })),
     ...parts.multiply.map((s): Stmt => (s.kind === "mma" ? { ...s, a: read(s.a), b: read(s.b) } : s)),
   ];
+  const first: Stmt = { ...parts.wait, at: loop.from };
+  const any = cond(loop.from, "<", loop.to);
   return [
-    { ...parts.wait, at: loop.from },
-    ...loads.map((copy) => loadAt(copy, start, lit(0))),
+    asks ? { kind: "if", cond: any, body: [first] } : first,
+    ...loads.map((copy) => ({ ...loadAt(copy, start, lit(0)), ...(asks ? { when: any } : {}) })),
     { ...loop, body: [{ ...steps, body }] },
   ];
 }

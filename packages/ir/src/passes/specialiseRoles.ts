@@ -14,12 +14,12 @@ const MATH = "math";
 const WARPGROUP = 4;
 
 /**
- * Directive `roles producer=W math=M registersP=R registersM=R`: M warps multiply (they come first), W warps behind them copy; budgets of
+ * Directive `roles producer=W math=M registersP=R registersM=R release=W`: M warps multiply (they come first), W warps behind them copy; budgets of
  * 0 (or none) leave the registers as launched. Of every statement list the producer keeps what fills rings (acquire, copies into their
  * buffers, commit), the math role all else; loops and conditions around go to both where both have something in them.
  *
  * The ring's edges become mbarriers. `full`: one arrival, that of the thread which issues the copies; with transport tma the bytes of the
- * chunk (`transactionBytes`) have to arrive too. `empty`: one arrival of each warpgroup of the math role that has read the slot
+ * chunk (`transactionBytes`) have to arrive too. `empty`: one arrival of each `release` warps of the math role that have read the slot, a warpgroup unless told otherwise
  * (`multicastCopies` raises it where neighbours write into it). Without the directive one set of threads does everything, and the edges are those of `bindEdges`.
  */
 export const specialiseRoles: Pass = {
@@ -38,7 +38,7 @@ export const specialiseRoles: Pass = {
       producer: numberArg(taken.args, "producer", 1),
       registers: { math: budget("registersM"), producer: budget("registersP") },
     };
-    const arrivals = Math.max(1, Math.ceil(math / WARPGROUP));
+    const arrivals = Math.max(1, Math.ceil(math / numberArg(taken.args, "release", WARPGROUP)));
     return {
       ...withBody(
         input,

@@ -60,11 +60,13 @@ function chunksOf(stmts: readonly Stmt[]): ReadonlyMap<string, number> {
 function numberThrough(body: readonly Stmt[], rings: readonly Ring[]): readonly Stmt[] {
   const chunks = chunksOf(body);
   const offset = (ring: string): Expr => mul(v(VISIT), chunks.get(ring) ?? 1);
-  const ringOf = new Map(rings.flatMap((ring) => ring.buffers.map((b) => [b, ring.name] as const)));
+  const ringOf = new Map(rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const)));
   const inView = (view: View): View => {
     const ring = ringOf.get(view.buffer);
-    if (ring === undefined || view.slot.kind !== "mod") return view;
-    return { ...view, slot: mod(add(offset(ring), view.slot.lhs), view.slot.divisor) };
+    if (ring === undefined) return view;
+    // A slot that is a constant is that of the chunk of its number, or of one that many slots on.
+    const at = view.slot.kind === "mod" ? view.slot.lhs : view.slot;
+    return { ...view, slot: mod(add(offset(ring.name), at), ring.slots) };
   };
   return rewriteStmts(body, (stmt): Stmt => {
     switch (stmt.kind) {

@@ -26,8 +26,8 @@ function neighbours(arch: string): readonly string[] {
 }
 
 /**
- * The target called `name`, exactly as in the table. Anything else is TW1101 (invalid) with the nearest names: `sm_90` is not taken for
- * `sm_90a`, because code for the latter runs on no other GPU and the choice is the caller's. A GPU's name hints at its architecture.
+ * The target called `name`, exactly as in the table. Anything else is TW1101 (invalid) with the nearest names: `sm_100` is not taken for
+ * `sm_100a`, because code for the latter runs on no other GPU and the choice is the caller's. A GPU's name hints at its architecture.
  */
 export function findTarget(name: string): Checked<Target> {
   const exact = targets.find((target) => target.arch === name);
@@ -79,8 +79,9 @@ export function findGpu(name: string): Checked<Gpu> {
   ]);
 }
 
-/** The planner's default GPU for an architecture: the first one listed; null when the table has none. */
-export const gpuFor = (arch: string): Gpu | null => gpus.find((gpu) => gpu.arch === arch) ?? null;
+/** The planner's default GPU for an architecture: the first one listed, or the first of its number with another suffix; null when the table has none. */
+export const gpuFor = (arch: string): Gpu | null =>
+  gpus.find((gpu) => gpu.arch === arch) ?? gpus.find((gpu) => gpu.arch.replace(/[af]$/, "") === arch) ?? null;
 
 /** Targets that have a feature, oldest first. */
 export const targetsSupporting = (feature: Feature): readonly Target[] =>

@@ -27,6 +27,15 @@ const registerUnit = 256;
 const partitions = 4;
 const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
+/**
+ * Most registers of a thread with which a block of so many warps launches: the warps take the partitions of an SM in turn, so that nine of them are three
+ * on one. ptxas shares out a block's registers evenly and does not know (on an H200 such a launch ends with error 701).
+ */
+export function launchableRegisters(warps: number, { limits }: Target): number {
+  const perWarp = limits.registersPerBlock / partitions / Math.ceil(warps / partitions);
+  return Math.min(limits.maxRegistersPerThread, (Math.floor(perWarp / registerUnit) * registerUnit) / 32);
+}
+
 /** Occupancy by the rules of NVIDIA's occupancy calculator. Threads and registers must be at least 1. */
 export function occupancy(use: BlockUse, target: Target): Occupancy {
   const { limits } = target;

@@ -46,15 +46,8 @@ const limits = (sm: SmSize): TargetLimits => ({
 const turing: readonly Feature[] = ["ldmatrix", "mma.f16", "mma.s8"];
 const ampere: readonly Feature[] = ["cp.async", ...turing, "mma.bf16", "mma.tf32", "mma.f64", "mbarrier"];
 const ada: readonly Feature[] = [...ampere, "mma.e4m3"];
-const hopperShared: readonly Feature[] = [
-  ...ada,
-  "stmatrix",
-  "tma",
-  "cluster",
-  "setmaxnreg",
-  "pdl",
-  "red.vector",
-];
+const hopperPortable: readonly Feature[] = [...ada, "stmatrix", "tma", "cluster", "pdl", "red.vector"];
+const hopperShared: readonly Feature[] = [...hopperPortable, "setmaxnreg"];
 const blackwell: readonly Feature[] = [...hopperShared, "clc", "f32x2"];
 
 // 228 KiB of the 256 KiB L1 of a datacentre SM can be shared memory, 100 of 128 KiB in the others; a block gets 1 KiB less.
@@ -120,6 +113,8 @@ export const targets: readonly Target[] = [
     reserved: 1024,
   }),
   row("sm_89", "Ada", [7, 8], ada, { ...small, blocks: 24 }),
+  // Without what is Hopper's alone its text also runs on every later GPU.
+  row("sm_90", "Hopper", [7, 8], hopperPortable, datacentre),
   row("sm_90a", "Hopper", [8, 0], [...hopperShared, "wgmma"], datacentre),
   // Text of the family also runs on sm_103; it does without what only one of its members has.
   row("sm_100f", "Blackwell", [8, 8], [...blackwell, "tcgen05"], { ...datacentre, tensorMemory: 512 }),

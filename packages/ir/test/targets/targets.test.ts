@@ -24,7 +24,7 @@ const gpu = (name: string) => {
 const refusal = (result: ReturnType<typeof findTarget> | ReturnType<typeof findGpu>): string =>
   result.ok ? "" : result.error.map(formatDiagnostic).join("\n");
 
-test("the eleven targets, in order", () => {
+test("the twelve targets, in order", () => {
   expect(targets.map((row) => row.arch)).toEqual([
     "sm_70",
     "sm_75",
@@ -32,6 +32,7 @@ test("the eleven targets, in order", () => {
     "sm_86",
     "sm_87",
     "sm_89",
+    "sm_90",
     "sm_90a",
     "sm_100f",
     "sm_100a",
@@ -63,6 +64,7 @@ describe.each(targets.map((row) => ({ arch: row.arch, row })))("$arch is consist
       ["mma.tf32", ["mma.bf16"]],
       ["mma.e4m3", ["mma.bf16"]],
       ["tma", ["mbarrier", "cluster", "cp.async"]],
+      ["setmaxnreg", ["tma"]],
       ["wgmma", ["tma", "setmaxnreg"]],
       ["tcgen05", ["tma", "clc"]],
       ["tcgen05.i8", ["tcgen05"]],
@@ -85,12 +87,11 @@ test("every feature has a target, and only one generation has wgmma", () => {
 
 describe("look-up", () => {
   test.each([
-    ["sm_90", "did you mean sm_90a?"],
     ["sm_100", "did you mean sm_100f or sm_100a?"],
     ["120", "did you mean sm_120a?"],
     ["compute_80", "did you mean sm_80?"],
     ["SM_75", "did you mean sm_75?"],
-    ["9.0", "did you mean sm_90a?"],
+    ["9.0", "did you mean sm_90 or sm_90a?"],
     ["sm_88", "did you mean sm_87 or sm_89?"],
     ["sm_60", "did you mean sm_70?"],
     ["sm_121a", "did you mean sm_120a?"],
@@ -113,6 +114,7 @@ describe("look-up", () => {
     expect(refusal(findGpu("RTX 4091"))).toContain("did you mean RTX 4090?");
     expect(refusal(findGpu("Radeon"))).toContain("known: V100 SXM2, T4");
     expect(gpuFor("sm_90a")?.name).toBe("H100 SXM");
+    expect(gpuFor("sm_90")?.name).toBe("H100 SXM");
     expect(gpuFor("sm_1")).toBeNull();
   });
 

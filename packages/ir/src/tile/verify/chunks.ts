@@ -57,7 +57,7 @@ export function chunkCount(program: TileProgram): number | null {
 }
 
 /**
- * The program with `count` chunks: in the loops over chunks, and wherever `… < N` compares something with their number. Bounds in the
+ * The program with `count` chunks: in the loops over chunks, and wherever `… < N` compares a variable or the first chunk with their number. Bounds in the
  * upper half of a peeled loop keep their distance from the end; chunk numbers of blocks that stay count `count` a tile. Null when the program does not say its number of chunks in
  * that form. Statements keep their order and nesting.
  */
@@ -73,7 +73,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
     };
   };
   const inCond = (cond: Cond): Cond =>
-    cond.op === "<" && constant(cond.rhs) === now && freeVars(cond.lhs).size > 0
+    cond.op === "<" && constant(cond.rhs) === now && (freeVars(cond.lhs).size > 0 || constant(cond.lhs) === 0)
       ? { ...cond, rhs: { kind: "const", value: count } }
       : cond;
   // Blocks that stay number their chunks through: visit * chunks + chunk.
@@ -85,7 +85,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
     if (e.kind === "mod") return mod(renumbered(e.lhs), e.divisor);
     if (e.kind === "div") return div(renumbered(e.lhs), e.divisor);
     const linear = asLinear(e);
-    if (linear === null) return e;
+    if (linear === null) return e.kind === "add" ? add(renumbered(e.lhs), renumbered(e.rhs)) : e;
     return [...linear.terms].reduce<Expr>(
       (sum, [name, factor]) =>
         add(sum, mul(v(name), visits.has(name) && factor % now === 0 ? (factor / now) * count : factor)),
@@ -94,9 +94,18 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
   };
   // Other rings (of accumulators, of tiles) have one chunk a visit whatever the number of K chunks.
   const chunked = new Set([...loops].flatMap(ringsNamed));
-  const slotted = new Set(program.rings.flatMap((r) => (chunked.has(r.name) ? r.buffers : [])));
-  const inView = (view: View): View =>
-    slotted.has(view.buffer) ? { ...view, slot: renumbered(view.slot) } : view;
+  const slotted = new Map(
+    program.rings.flatMap((r) => (chunked.has(r.name) ? r.buffers.map((b) => [b, r.slots] as const) : [])),
+  );
+  const inView = (view: View): View => {
+    const slots = slotted.get(view.buffer);
+    if (slots === undefined) return view;
+    // Where a tile's chunks go round the ring a whole number of times, (visit * chunks + c) % slots was written as c % slots.
+    const [visit] = visits;
+    return view.slot.kind === "const" && visit !== undefined
+      ? { ...view, slot: mod(add(mul(v(visit), count), view.slot), slots) }
+      : { ...view, slot: renumbered(view.slot) };
+  };
   const rebuild = (stmt: Stmt): Stmt => {
     switch (stmt.kind) {
       case "tiles":

@@ -1,0 +1,14 @@
+import { conformance } from "@tilewright/conformance";
+import { mma } from "../src/backend.ts";
+import { optionsFor } from "./support/conformance.ts";
+
+conformance(
+  mma,
+  optionsFor(
+    "sm_90",
+    [{ dtype: "f16" }, { dtype: "s8" }],
+    ["TW1815", "TW1817"],
+    { first: 3000, count: 72 },
+    48,
+  ),
+);

@@ -1,0 +1,112 @@
+/**
+ * What ptxas made of a kernel's main loop: multiply-adds, register banks, stalls. Reads the cubin's machine code itself, since nvdisasm is not part of
+ * every toolkit. Fields of an instruction of 128 bits since sm_70, checked against a loop whose PTX is known (sass.test.ts): opcode in bits 0 to 11,
+ * destination 16 to 23, sources 24 to 31, 32 to 39 and 64 to 71, stall cycles 105 to 108, reuse flags of the sources 122 to 124.
+ */
+
+const BYTES = 16;
+const FFMA = 0x223;
+const BRA = 0x947;
+
+/** A multiply-add: registers of its sources, which of them stay in the reuse cache, and the cycles until the next instruction. */
+interface Ffma {
+  readonly sources: readonly [number, number, number];
+  readonly reused: readonly [boolean, boolean, boolean];
+}
+
+export interface LoopScore {
+  /** Instructions of the main loop, and those of them that multiply and add. */
+  readonly instructions: number;
+  readonly ffmas: number;
+  /** Of the FFMAs: those that read three registers, and those that read two of one bank. */
+  readonly threeReads: number;
+  readonly twoOfOneBank: number;
+  /** Encoded stall cycles for each FFMA. */
+  readonly stall: number;
+  /** What an FFMA is expected to cost, in cycles; smaller is better. */
+  readonly cost: number;
+}
+
+/** Machine code of the only kernel in a 64-bit ELF image. Throws when it has none. */
+function textOf(cubin: Buffer): Buffer {
+  const sections = Number(cubin.readBigUInt64LE(40));
+  const [size, count, names] = [58, 60, 62].map((at) => cubin.readUInt16LE(at));
+  if (size === undefined || count === undefined || names === undefined) throw new RangeError("no ELF header");
+  const field = (section: number, at: number): number =>
+    Number(cubin.readBigUInt64LE(sections + section * size + at));
+  const strings = field(names, 24);
+  for (let i = 0; i < count; i++) {
+    const name = strings + cubin.readUInt32LE(sections + i * size);
+    if (cubin.toString("latin1", name, name + 6) === ".text.")
+      return cubin.subarray(field(i, 24), field(i, 24) + field(i, 32));
+  }
+  throw new RangeError("the image has no .text section");
+}
+
+const bits = (word: bigint, from: number, count: number): number =>
+  Number((word >> BigInt(from)) & ((1n << BigInt(count)) - 1n));
+
+/** Where a branch goes, in instructions; its offset from the next instruction is in units of 4 bytes. */
+function target(index: number, low: bigint, high: bigint): number {
+  const word = low | (high << 64n);
+  const offset = Number(BigInt.asIntN(48, word >> 34n)) * 256 + bits(low, 16, 8);
+  return index + 1 + (offset * 4) / BYTES;
+}
+
+/** Weights by least squares over 110 timed kernels on an H200 (docs/perf/simt.md): cycles that a conflict or a stall costs. */
+const WEIGHTS = { threeReads: 0.46, twoOfOneBank: 0.2, stall: 0.51 };
+
+/** The score of the loop with the most multiply-adds; null when no loop has any. */
+export function scoreLoop(cubin: Buffer): LoopScore | null {
+  const text = textOf(cubin);
+  const words = Array.from({ length: text.length / BYTES }, (_, i) => ({
+    low: text.readBigUInt64LE(i * BYTES),
+    high: text.readBigUInt64LE(i * BYTES + 8),
+  }));
+  const prefix = [0];
+  for (const [i, { low }] of words.entries())
+    prefix.push((prefix[i] ?? 0) + (bits(low, 0, 12) === FFMA ? 1 : 0));
+  let best: readonly [from: number, to: number] | null = null;
+  const ffmasOf = ([from, to]: readonly [number, number]): number =>
+    (prefix[to + 1] ?? 0) - (prefix[from] ?? 0);
+  for (const [i, { low, high }] of words.entries()) {
+    if (bits(low, 0, 12) !== BRA) continue;
+    const loop = [target(i, low, high), i] as const;
+    if (loop[0] <= i && loop[0] >= 0 && ffmasOf(loop) > (best ? ffmasOf(best) : 0)) best = loop;
+  }
+  return best === null ? null : scoreOf(words.slice(best[0], best[1] + 1));
+}
+
+function scoreOf(loop: readonly { readonly low: bigint; readonly high: bigint }[]): LoopScore {
+  let previous: Ffma | null = null;
+  let [ffmas, threeReads, twoOfOneBank, stall] = [0, 0, 0, 0];
+  for (const { low, high } of loop) {
+    stall += bits(high, 105 - 64, 4);
+    const reuse = bits(high, 122 - 64, 3);
+    const one: Ffma = {
+      sources: [bits(low, 24, 8), bits(low, 32, 8), bits(high, 0, 8)],
+      reused: [(reuse & 1) > 0, (reuse & 2) > 0, (reuse & 4) > 0],
+    };
+    if (bits(low, 0, 12) === FFMA) {
+      ffmas++;
+      const read = one.sources.filter((r, i) => !(previous?.reused[i] && previous.sources[i] === r));
+      if (read.length === 3) threeReads++;
+      // Two banks, register number modulo 2, one read of each a cycle.
+      if (read.length === 2 && (read[0] ?? 0) % 2 === (read[1] ?? 0) % 2) twoOfOneBank++;
+      previous = one;
+    } else previous = null;
+  }
+  const per = (x: number): number => x / ffmas;
+  return {
+    instructions: loop.length,
+    ffmas,
+    threeReads: per(threeReads),
+    twoOfOneBank: per(twoOfOneBank),
+    stall: per(stall),
+    cost:
+      per(loop.length) +
+      WEIGHTS.threeReads * per(threeReads) +
+      WEIGHTS.twoOfOneBank * per(twoOfOneBank) +
+      WEIGHTS.stall * per(stall),
+  };
+}
