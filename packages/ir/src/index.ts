@@ -199,7 +199,9 @@ export {
   type Operand,
   operandShape,
   operandStrides,
+  type Precision,
   type Problem,
+  precisions,
   type Scalar,
 } from "./problem.ts";
 export { activations, erf } from "./reference/activations.ts";
