@@ -157,11 +157,13 @@ export {
   roundToFormat,
 } from "./numerics/formats.ts";
 export {
+  decodeScale,
   decodeScaled,
   encodeScaled,
   isScaled,
   type ScaledArray,
   type ScaledDType,
+  type ScaleFormat,
   scaledTypes,
 } from "./numerics/scaled.ts";
 export {
@@ -182,6 +184,16 @@ export { type BackendVerdict, compilerCodes, type Plan } from "./plans.ts";
 export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
+export {
+  packScales,
+  SCALE_ALIGN,
+  SCALE_FACTORS,
+  SCALE_ROWS,
+  SCALE_WORDS,
+  type ScaleMatrix,
+  scaleMatrix,
+  scaleOffset,
+} from "./problem/scales.ts";
 export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
 export {
   parseEpilogue,
@@ -215,6 +227,7 @@ export {
 } from "./reference/gemm.ts";
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
+export { randomScales } from "./reference/scales.ts";
 export {
   defaultSchedule,
   parseSchedule,

@@ -2,18 +2,24 @@
 import { childrenOf } from "../rewrite.ts";
 import type { Stmt, TileProgram } from "../types.ts";
 import { BLOCK } from "./control.ts";
+import type { Consumers } from "./rings.ts";
 
-/** Roles (or the block) that wait for a ring: all of them must release a slot before it is free. */
-export function consumersOf(program: TileProgram, ring: string): readonly string[] {
+/** Roles (or the block) that wait for a ring: all of them must release a slot before it is free, or the one whose turn its chunk's tile is. */
+export function consumersOf(program: TileProgram, ring: string): Consumers {
   const names = new Set<string>();
-  const walk = (stmts: readonly Stmt[], name: string): void => {
+  let turns = false;
+  const walk = (stmts: readonly Stmt[], name: string, taking: boolean): void => {
     for (const stmt of stmts) {
-      if (stmt.kind === "wait" && stmt.ring === ring) names.add(name);
-      walk(childrenOf(stmt), stmt.kind === "role" ? stmt.name : name);
+      if (stmt.kind === "wait" && stmt.ring === ring) {
+        names.add(name);
+        turns ||= taking;
+      }
+      const of = stmt.kind === "tiles" ? (stmt.visit?.of ?? 1) : 1;
+      walk(childrenOf(stmt), stmt.kind === "role" ? stmt.name : name, taking || of > 1);
     }
   };
-  walk(program.body, BLOCK);
-  return [...names];
+  walk(program.body, BLOCK, false);
+  return { names: [...names], turns };
 }
 
 /** The ring that manages each buffer. */
