@@ -169,7 +169,6 @@ class Run {
       ? this.#sequence.slice(0, 1)
       : this.#sequence
     ).entries()) {
-      thread.more = ordinal + 1 < this.#sequence.length;
       if (ordinal % step.of === step.turn) {
         thread.count = count;
         thread.before = before;
@@ -289,6 +288,9 @@ class Run {
       case "turn":
         yield* this.#turn(thread, action.to);
         return;
+      case "last turn":
+        if (this.#sequence.length % action.of === action.to) yield* this.#turn(thread, action.to);
+        return;
       case "pass":
         this.#pass(thread, action.to);
         return;
@@ -391,8 +393,6 @@ class Run {
 
   /** A barrier holds one turn: a second one would be lost. */
   #pass(thread: Thread, to: number): void {
-    // Who has no tile does not come for its turn.
-    if (!thread.more) return;
     const turns = this.#turnsOf(thread, to);
     if (turns.given.length > turns.taken)
       throw new Broken(
