@@ -112,6 +112,14 @@ class Run {
     }
     for (const late of this.#late.splice(0)) late();
     checkEnds(this.#plan, this.#threads, this.#reached);
+    for (const [key, { given, taken }] of this.#turns)
+      if (given.length > taken)
+        throw new Broken(
+          "exits",
+          `turn ${key}`,
+          "the block ends with a turn at its barrier that nobody takes",
+          "let the role that would have the next tile take it",
+        );
   }
 
   #deadlock(left: readonly { readonly thread: Thread; readonly blocked: Blocked | null }[]): never {
