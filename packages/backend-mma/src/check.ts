@@ -75,7 +75,8 @@ export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): n
   const words = (elements: number, bits: number): number => (elements * bits) / 32 / 32;
   const accumulators = words(s.warpM * s.warpN, dtypes[atom.acc].bits);
   const fragments = words((s.warpM + s.warpN) * atom.k, dtypes[atom.a].bits) * s.frag;
-  const held = Math.ceil(accumulators + fragments);
+  const staged = s.prefetch ? ((s.tileM + s.tileN) * s.tileK * sizeOf(atom.a)) / 4 / threadsOf(s) : 0;
+  const held = Math.ceil(accumulators + fragments + staged);
   if (atom.precision !== null)
     return held + Math.ceil((2 * fragments) / s.frag) + PARTS_REGISTERS + OVERHEAD_REGISTERS;
   if (isWidened(atom, target)) return held + OVERHEAD_REGISTERS + WIDENED_REGISTERS;
@@ -284,11 +285,28 @@ const rules: readonly Rule[] = [
           }
         : null,
   },
+  {
+    code: "TW2217",
+    at: "schedule.prefetch",
+    find({ s }) {
+      if (!s.prefetch || (s.copy === "direct" && s.stages > 1)) return null;
+      return s.copy === "direct"
+        ? {
+            message:
+              "prefetch keeps the next chunk in registers until its stage is free, and there is one stage",
+            hint: "nearest legal: prefetch=off, or stages=2",
+          }
+        : {
+            message: `copy=${s.copy} already runs ahead; prefetch splits copies that go through registers`,
+            hint: "nearest legal: prefetch=off, or copy=direct",
+          };
+    },
+  },
 ];
 
 /** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
 export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
-  const atom = atomOf(problem);
+  const atom = atomOf(problem, target);
   // No instruction: `accepts` says so.
   if (!atom) return [];
   const s = readSchedule(schedule);
