@@ -87,6 +87,7 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export { operandViews, SCALE_COLUMNS, scaleWords, withOperandViews } from "./scaleTiles.ts";
 export { type Part, partProgram, partsOf, sharedBlocks, shareFor, shareOf, sharers } from "./share.ts";
 export { holdsAnswers, isSolo } from "./solo.ts";
 export {
@@ -100,6 +101,7 @@ export {
   tensorPlace,
   tensorTileLayout,
 } from "./tensor.ts";
+export { type TurnPoints, turnPoints } from "./turns.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
 export { provePlan, proveProtocol } from "./verify/proof/index.ts";

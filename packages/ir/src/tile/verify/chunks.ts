@@ -1,6 +1,7 @@
 /** The same program for another number of K chunks: what the protocol must survive is any count, not the one at hand. */
 import { add, asLinear, div, freeVars, lit, mod, mul, v } from "../expr.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
+import { withOperandViews } from "../scaleTiles.ts";
 import type { Cond, Expr, Stmt, TileProgram, View } from "../types.ts";
 
 type For = Extract<Stmt, { kind: "for" }>;
@@ -13,6 +14,7 @@ function namesChunks(loop: For, kinds: readonly Stmt["kind"][]): boolean {
 }
 
 const consumes = (loop: For): boolean => namesChunks(loop, ["wait", "release"]);
+const onlyReleases = (loop: For): boolean => !namesChunks(loop, ["wait", "acquire", "commit"]);
 const produces = (loop: For): boolean => namesChunks(loop, ["acquire", "commit"]);
 
 /**
@@ -50,7 +52,10 @@ function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
  */
 export function chunkCount(program: TileProgram): number | null {
   const ends = chunkLoops(program).map((loops) =>
-    loops.reduce<number | null>((end, { from, to }) => (constant(from) === end ? constant(to) : null), 0),
+    // Slots that are given back late have a loop behind the others, of chunks that those have counted.
+    loops
+      .filter((loop) => !onlyReleases(loop))
+      .reduce<number | null>((end, { from, to }) => (constant(from) === end ? constant(to) : null), 0),
   );
   const [count, ...others] = new Set(ends);
   return count === undefined || others.length > 0 ? null : count;
@@ -118,7 +123,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
       case "release":
         return chunked.has(stmt.ring) ? { ...stmt, at: renumbered(stmt.at) } : stmt;
       case "mma":
-        return { ...stmt, a: inView(stmt.a), b: inView(stmt.b) };
+        return withOperandViews(stmt, inView);
       case "for": {
         const body = stmt.body.map(rebuild);
         return loops.has(stmt)

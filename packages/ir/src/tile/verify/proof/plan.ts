@@ -76,6 +76,8 @@ export type Action = Common &
         readonly sums: OnRing | null;
         readonly group: 1 | 2;
       }
+    /** The tensor core takes scale factors from slots of operand rings, in order with matrix instructions: a commit tells of both. */
+    | { readonly kind: "factors"; readonly operands: readonly OnRing[]; readonly group: 1 | 2 }
     /** The loads from tensor memory so far are done; the matrix instructions that read the ring up to chunk `at` are. */
     | { readonly kind: "loaded" }
     /** Registers that were loaded are read. */
@@ -85,6 +87,9 @@ export type Action = Common &
     /** Threads write a slot of a staging tile; a bulk store reads it; all stores so far but the last `pending` have read what they store. */
     | { readonly kind: "stage" | "store"; readonly buffer: string; readonly slot: Expr }
     | { readonly kind: "stored"; readonly pending: number }
+    /** The role waits until its turn has come; it hands the turn to role number `to` of those that take turns. */
+    | { readonly kind: "turn"; readonly to: number }
+    | { readonly kind: "pass"; readonly to: number }
     /** All threads of the role meet. */
     | { readonly kind: "gather" }
     /** All threads of all blocks of the cluster meet. */

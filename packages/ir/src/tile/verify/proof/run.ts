@@ -169,6 +169,7 @@ class Run {
       ? this.#sequence.slice(0, 1)
       : this.#sequence
     ).entries()) {
+      thread.more = ordinal + 1 < this.#sequence.length;
       if (ordinal % step.of === step.turn) {
         thread.count = count;
         thread.before = before;
@@ -272,6 +273,10 @@ class Run {
       case "multiply":
         this.#multiply(thread, action);
         return;
+      case "factors":
+        tensorUse(thread, "copies factors");
+        this.#readOperands(thread, action, true);
+        return;
       case "loaded":
         for (const { ends } of thread.loads.splice(0)) ends.push({ entry: thread.index, reached: step });
         return;
@@ -280,6 +285,12 @@ class Run {
         return;
       case "drain":
         this.#drain(thread, action, step);
+        return;
+      case "turn":
+        yield* this.#turn(thread, action.to);
+        return;
+      case "pass":
+        this.#pass(thread, action.to);
         return;
       case "fence":
         fence(thread, action.what);
@@ -354,6 +365,45 @@ class Run {
     join(thread.clock, barrier.clockOf(phase));
   }
 
+  /** Turns handed to a role of a block, with the clocks that came with them, and those it has taken. */
+  readonly #turns = new Map<string, { readonly given: Clock[]; taken: number }>();
+
+  #turnsOf(thread: Thread, to: number): { readonly given: Clock[]; taken: number } {
+    const key = `${thread.block}/${to}`;
+    const turns = this.#turns.get(key) ?? { given: [], taken: 0 };
+    this.#turns.set(key, turns);
+    return turns;
+  }
+
+  *#turn(thread: Thread, to: number): Steps {
+    const turns = this.#turnsOf(thread, to);
+    const { taken } = turns;
+    if (turns.given.length <= taken)
+      yield {
+        ready: () => turns.given.length > taken,
+        why: () => "waits for its turn",
+        rule: () => "phases",
+      };
+    turns.taken++;
+    const clock = turns.given[taken];
+    if (clock !== undefined) join(thread.clock, clock);
+  }
+
+  /** A barrier holds one turn: a second one would be lost. */
+  #pass(thread: Thread, to: number): void {
+    // Who has no tile does not come for its turn.
+    if (!thread.more) return;
+    const turns = this.#turnsOf(thread, to);
+    if (turns.given.length > turns.taken)
+      throw new Broken(
+        "phases",
+        thread.label,
+        "hands on a turn while the one before has not been taken",
+        "take a turn before handing it on",
+      );
+    turns.given.push(thread.clock.slice());
+  }
+
   #engine(work: () => void): void {
     if (this.#order.engines === "early") work();
     else this.#late.push(work);
@@ -397,25 +447,34 @@ class Run {
     return this.#threads.flatMap((thread) => thread.issued);
   }
 
+  /** Slots that the tensor core reads. `committed`: a commit tells when they have been read; else their warps wait. */
+  #readOperands(
+    thread: Thread,
+    { operands, group }: Extract<Action, { kind: "multiply" | "factors" }>,
+    committed: boolean,
+  ): void {
+    const who = thread.label;
+    for (const { ring: name, at } of operands) {
+      const ring = this.#ring(name);
+      const chunk = chunkAt(this.#plan, thread, ring, at);
+      within(thread, ring, chunk, "read");
+      for (const block of blocksOf(this.#plan, thread.block, group === 2 ? "pair" : "own")) {
+        const own: End[] = [];
+        const access: Access = committed
+          ? { who, chunk, ends: thread.commits, from: thread.commits.length }
+          : { who, chunk, ends: own, from: 0 };
+        this.#memory.slot(ring, chunk, block).read(access, thread.clock);
+        if (committed) thread.issued.push({ block, access, writes: false });
+        else thread.matrix.push({ ring, chunk, ends: own });
+      }
+    }
+  }
+
   #multiply(thread: Thread, action: Extract<Action, { kind: "multiply" }>): void {
     const who = thread.label;
     const both = blocksOf(this.#plan, thread.block, action.group === 2 ? "pair" : "own");
     if (action.sums !== null) tensorUse(thread, "multiplies");
-    for (const { ring: name, at } of action.operands) {
-      const ring = this.#ring(name);
-      const chunk = chunkAt(this.#plan, thread, ring, at);
-      within(thread, ring, chunk, "read");
-      for (const block of both) {
-        const own: End[] = [];
-        const access: Access =
-          action.sums === null
-            ? { who, chunk, ends: own, from: 0 }
-            : { who, chunk, ends: thread.commits, from: thread.commits.length };
-        this.#memory.slot(ring, chunk, block).read(access, thread.clock);
-        if (action.sums === null) thread.matrix.push({ ring, chunk, ends: own });
-        else thread.issued.push({ block, access, writes: false });
-      }
-    }
+    this.#readOperands(thread, action, action.sums !== null);
     if (action.sums === null) return;
     const ring = this.#ring(action.sums.ring);
     const chunk = chunkAt(this.#plan, thread, ring, action.sums.at);
