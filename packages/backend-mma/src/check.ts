@@ -75,7 +75,10 @@ export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): n
   const words = (elements: number, bits: number): number => (elements * bits) / 32 / 32;
   const accumulators = words(s.warpM * s.warpN, dtypes[atom.acc].bits);
   const fragments = words((s.warpM + s.warpN) * atom.k, dtypes[atom.a].bits) * s.frag;
-  const staged = s.prefetch && s.copy === "direct" ? ((s.tileM + s.tileN) * s.tileK * sizeOf(atom.a)) / 4 / threadsOf(s) : 0;
+  const staged =
+    s.prefetch && s.copy === "direct"
+      ? ((s.tileM + s.tileN) * s.tileK * sizeOf(atom.a)) / 4 / threadsOf(s)
+      : 0;
   const held = Math.ceil(accumulators + fragments + staged);
   if (atom.precision !== null)
     return held + Math.ceil((2 * fragments) / s.frag) + PARTS_REGISTERS + OVERHEAD_REGISTERS;
