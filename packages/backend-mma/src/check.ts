@@ -1,4 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
+import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Atom,
   type Diagnostic,
@@ -9,6 +10,7 @@ import {
   type Schedule,
   sharingFaults,
   sizeOf,
+  symbolicSizes,
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
@@ -290,6 +292,34 @@ const rules: readonly Rule[] = [
   },
   {
     code: "TW2217",
+    at: "schedule.raster",
+    find: ({ s, problem }) => countedRasterFault(s.raster, problem),
+  },
+  {
+    code: "TW2219",
+    at: "schedule.streamk",
+    find: ({ s, problem }) => countedShareFault(s.streamk, problem),
+  },
+  {
+    code: "TW2218",
+    at: "schedule.copy",
+    find({ s, problem }) {
+      if (symbolicSizes(problem).length === 0) return null;
+      if (s.persistent)
+        return {
+          message: "blocks that stay number their chunks through, which only fixed sizes allow",
+          hint: "nearest legal: sched=tiles",
+        };
+      return s.copy === "tma" && s.frag > 1
+        ? {
+            message: "with copy=tma and frag=2 the last chunk leaves the loop, which only fixed sizes allow",
+            hint: "nearest legal: frag=1, or copy=cp.async",
+          }
+        : null;
+    },
+  },
+  {
+    code: "TW2220",
     at: "schedule.prefetch",
     find({ s }) {
       if (!s.prefetch || (s.copy === "direct" && s.stages > 1)) return null;

@@ -8,6 +8,7 @@ import {
   parseSchedule,
   type Schedule,
   sizeOf,
+  symbolicSizes,
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
@@ -94,9 +95,10 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
     const { dtype, layout } = problem[which];
     return sizeOf(dtype) === 2 || (sizeOf(dtype) < 8 && layout === alongK);
   };
-  // Parts of f32 take registers that a ninth warp would take away.
+  // Blocks stay, and chunks leave loops, for sizes that are known. Parts of f32 take registers that a ninth warp would take away.
   const fits =
     hasFeature(target, "tma") &&
+    symbolicSizes(problem).length === 0 &&
     problem.precision === undefined &&
     tensorAccessFault(problem, "A") === null &&
     tensorAccessFault(problem, "B") === null &&

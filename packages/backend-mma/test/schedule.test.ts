@@ -83,10 +83,10 @@ describe("illegal schedules get every reason, each with the nearest legal value"
 
   test("chunks that wait in registers", () => {
     expect(reasons("prefetch=on")).toEqual([
-      "TW2217 copy=cp.async already runs ahead; prefetch splits copies that go through registers; nearest legal: prefetch=off, or copy=direct",
+      "TW2220 copy=cp.async already runs ahead; prefetch splits copies that go through registers; nearest legal: prefetch=off, or copy=direct",
     ]);
     expect(reasons("tile=128x128x32 warp=32x64 copy=direct prefetch=on frag=1 stages=1")).toEqual([
-      expect.stringMatching(/^TW2217 .*; nearest legal: prefetch=off, or stages=2$/),
+      expect.stringMatching(/^TW2220 .*; nearest legal: prefetch=off, or stages=2$/),
     ]);
     expect(reasons("tile=128x128x32 copy=direct prefetch=on stages=2", "sm_75")).toEqual([]);
     expect(reasons("tile=128x128x32 stages=2", "sm_75")).toEqual([expect.stringMatching(/^TW2209 /)]);
