@@ -46,6 +46,7 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
+export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   TENSOR_ALIGN,
   type TensorCut,
@@ -199,12 +200,32 @@ export {
 } from "./problem/scales.ts";
 export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
 export {
+  extentNames,
+  fixedProblem,
+  type LaunchSizes,
+  type LeadingName,
+  leadingNames,
+  problemAt,
+  type SizeName,
+  type SizeRange,
+  type SymbolicSizes,
+  sizeExpr,
+  sizeMost,
+  sizeMultiple,
+  sizeNames,
+  sizeValue,
+  strideNames,
+  symbolicSizes,
+} from "./problem/symbolic.ts";
+export {
   parseEpilogue,
   parseProblem,
+  parseSymbolic,
   printEpilogue,
   printOperand,
   printProblem,
   printStep,
+  printSymbolic,
 } from "./problem/text.ts";
 export {
   type Activation,
