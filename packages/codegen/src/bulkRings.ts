@@ -173,7 +173,7 @@ export function advance(ctx: Context, ring: Ring, cursor: Cursor): void {
 }
 
 /** On by a number of chunks. */
-export function advanceBy(ctx: Context, ring: Ring, cursor: Cursor, chunks: number): void {
+function advanceBy(ctx: Context, ring: Ring, cursor: Cursor, chunks: number): void {
   const { body, entry } = ctx;
   cursor.known.clear();
   cursor.at = null;
@@ -191,7 +191,7 @@ export function advanceBy(ctx: Context, ring: Ring, cursor: Cursor, chunks: numb
 const late = new WeakMap<Ring, boolean>();
 
 /** Whether slots of a ring are given back behind the wait for a later chunk. */
-export function givesBackLate(program: TileProgram, ring: Ring): boolean {
+function givesBackLate(program: TileProgram, ring: Ring): boolean {
   const known = late.get(ring);
   if (known !== undefined) return known;
   let found = false;
