@@ -75,7 +75,6 @@ export const bindTensorLayouts: Pass = {
   },
 };
 
-<<<<<<< HEAD
 /** Words of 32 bits in a row of the swizzle that instructions want which take them with m or n contiguous. */
 const ATOM_WORDS = 32;
 
@@ -90,10 +89,7 @@ function wordsAcrossK(program: TileProgram, buffer: Buffer, axis: 0 | 1): boolea
   return false;
 }
 
-/** Operands keep the order of global memory; the tile of an epilogue has D's. */
-=======
 /** Operands and C keep the order of global memory; the tile of an epilogue has D's. */
->>>>>>> main
 function axisOf(program: TileProgram, buffer: Buffer, alongK: boolean): 0 | 1 {
   const addend = [...eachStmt(program.body)].some(
     (s) => s.kind === "epilogue" && s.c?.buffer === buffer.name,
