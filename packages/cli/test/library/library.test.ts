@@ -127,7 +127,7 @@ describe("refusals: all at once, and no file", () => {
       "TW7080 (invalid) at operations[0].sizes[1]: gemm has two kernels for 8 x 8 x 8 on sm_80",
     );
     const unserved = await refused(
-      { name: "lib", operations: [{ ...gemm, problem: { ...gemm.problem, dtype: "nvf4" } }] },
+      { name: "lib", operations: [{ ...gemm, problem: { ...gemm.problem, dtype: "e4m3" } }] },
       ["--arch", "sm_70"],
     );
     expect(unserved).toContain("operations[0] on sm_70:");
