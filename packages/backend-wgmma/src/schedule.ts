@@ -70,6 +70,7 @@ export const scheduleModel: ScheduleModel = {
     }),
     coreFields.split,
     coreFields.combine,
+    coreFields.streamk,
     flagField({
       name: "peel",
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
@@ -120,6 +121,7 @@ export interface WgmmaSchedule {
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
   readonly combine: CombineWay;
+  readonly streamk: number;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
   readonly store: number;
@@ -155,6 +157,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     ahead: Number(schedule.ahead),
     split: Number(schedule.split),
     combine: combineOf(schedule.combine),
+    streamk: Number(schedule.streamk),
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
     store: Number(schedule.store),

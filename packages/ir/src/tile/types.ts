@@ -185,11 +185,12 @@ export type Raster =
  * Blocks that stay: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of
  * the block visits the same tiles in the same order. With `of` roles taking turns, this one takes visits `turn`, `turn + of`, …
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
- * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles.
+ * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
+ * block's share, then whole tiles; `var` counts the K chunks of the visits before.
  */
 export interface Visit {
   readonly var: string;
-  readonly by: "stride" | "ring";
+  readonly by: "stride" | "ring" | "share";
   /** Where the answers are; there iff `by` is `ring`. */
   readonly ring?: string;
   readonly turn: number;
@@ -226,6 +227,8 @@ export interface Share {
   readonly chunks: number;
   readonly each: number;
   readonly tiles: number;
+  /** Blocks that stay: each does its share and then whole tiles at that stride. Absent: whole tiles have blocks of their own. */
+  readonly blocks?: number;
 }
 
 export type Stmt =

@@ -285,6 +285,11 @@ export class Control {
       thread.following = undefined;
       return this.#runList(body, thread);
     };
+    // One block visits all parts here, so that the chunks before are those along the line.
+    const chunksBefore = (index: number): number => {
+      const part = parts?.[index];
+      return part === undefined ? 0 : part.tile * chunks + part.first;
+    };
     const begin = (thread: Thread): void => {
       if (inRole) return;
       this.#newBlock();
@@ -300,7 +305,8 @@ export class Control {
       for (let ordinal = 0; ordinal < visits.length; ) {
         if (ordinal % of === turn) {
           begin(thread);
-          if (visitCell !== null) thread.cells[visitCell] = ordinal;
+          if (visitCell !== null)
+            thread.cells[visitCell] = parts === null ? ordinal : chunksBefore(visits[ordinal] ?? 0);
           yield* visit(thread, visits[ordinal] ?? 0);
           end(thread);
           if (ring !== undefined && thread.following === null) return;
@@ -330,6 +336,7 @@ export class Control {
     if (this.#hooks.tiles === "all") return first(count);
     if (this.#hooks.tiles === "one") return this.#partsOfOne(stmt);
     const withLast = (list: number[]): number[] => (list.length < count ? [...list, count - 1] : list);
+    if (stmt.share !== undefined) return first(count);
     if (stmt.visit !== null) return withLast(first(repeatingVisits(this.#program)));
     const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];
     return controlUses(stmt.body, vars) ? withLast(first(1)) : first(1);

@@ -200,7 +200,12 @@ function statement(
         id,
         id,
         fc.option(fc.record({ var: id, extent: small })),
-        fc.option(fc.record({ first: id, count: id, chunks: small, each: small, tiles: small })),
+        fc.option(
+          fc.record(
+            { first: id, count: id, chunks: small, each: small, tiles: small, blocks: small },
+            { requiredKeys: ["first", "count", "chunks", "each", "tiles"] },
+          ),
+        ),
         fc.option(visit),
       )
       .chain(([row, col, split, share, turns]) =>
