@@ -119,7 +119,7 @@ const view = (buffers: readonly Buffer[], vars: readonly string[]): fc.Arbitrary
 
 const visit: fc.Arbitrary<Visit> = fc.record({
   var: id,
-  by: fc.constant("stride"),
+  by: fc.constantFrom("stride", "share"),
   turn: fc.constant(0),
   of: fc.constantFrom(1, 2, 3),
 });
