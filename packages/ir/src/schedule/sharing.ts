@@ -13,6 +13,8 @@ export interface Sharing {
    * whether there is one. All warps do everything unless given.
    */
   readonly roles?: "end" | "stay" | "blind";
+  /** Sets of math warps that take tiles by turns; 1 unless given. */
+  readonly turns?: number;
   /** Blocks of a cluster; 1 unless given. */
   readonly cluster?: number;
 }
@@ -28,6 +30,7 @@ export function sharingFaults({
   drain = 0,
   roles,
   cluster = 1,
+  turns = 1,
 }: Sharing): readonly Diagnostic[] {
   if (streamk === 0) return [];
   const reasons: readonly (readonly [wrong: boolean, message: string, hint: string])[] = [
@@ -55,6 +58,11 @@ export function sharingFaults({
       roles === "blind",
       "math warps wait for the next chunk of their producer without asking whether there is one, and how many a block has of a tile is known when it runs",
       "nearest legal: copy=direct, or streamk=0",
+    ],
+    [
+      turns > 1,
+      `${turns} sets of math warps would take parts of tiles by turns, whose chunks the others do not know`,
+      "nearest legal: turns=1, or streamk=0",
     ],
     [
       cluster > 1,
