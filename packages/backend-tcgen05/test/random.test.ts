@@ -6,6 +6,7 @@ import {
   defaultSchedule,
   defineProblem,
   dtypes,
+  isScaled,
   type Problem,
   protocolPlan,
   proveProtocol,
@@ -25,7 +26,18 @@ const targets = ["sm_100a", "sm_103a"].map(targetOf);
 
 /** Sizes of a few tiles with tails, leading dimensions that bulk copies can take, and many K chunks. */
 function problemAt(rng: Random): Problem {
-  const dtype = pick<DType>(rng, ["bf16", "f16", "tf32", "e4m3", "s8", "e2m1", "e3m2"]);
+  const dtype = pick<DType>(rng, [
+    "bf16",
+    "f16",
+    "tf32",
+    "e4m3",
+    "s8",
+    "e2m1",
+    "e3m2",
+    "mxf8",
+    "mxf4",
+    "nvf4",
+  ]);
   const size = (most: number): number => 8 * rng.integer(1, most / 8);
   const [m, n, k] = [size(1500), size(1500), 512 * rng.integer(4, 8)];
   // Bulk copies want rows of whole 16 bytes: both layouts of 16-bit types, K-contiguous ones of the others.
@@ -49,7 +61,8 @@ function scheduleAt(rng: Random, problem: Problem, target: Target): Schedule | n
   for (let tries = 0; tries < 200; tries++) {
     const cta = pick(rng, [1, 2]);
     const swap = pick(rng, ["off", "off", "on"]);
-    const [inLanes, across] = [64 * pick(rng, [1, 2, 2, 4]) * cta, 16 * rng.integer(1, 16)];
+    const wide = isScaled(problem.a.dtype) ? 128 * rng.integer(1, 2) : 16 * rng.integer(1, 16);
+    const [inLanes, across] = [64 * pick(rng, [1, 2, 2, 4]) * cta, wide];
     const schedule: Schedule = {
       ...defaultSchedule(tcgen05.schedule),
       tile: [...(swap === "on" ? [across, inLanes] : [inLanes, across]), chunk * pick(rng, [1, 1, 2])],

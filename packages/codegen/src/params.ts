@@ -6,19 +6,22 @@ import {
   type EpilogueStep,
   type ParamSpec,
   type Stmt,
+  sizeExpr,
   sizeOf,
+  symbolicSizes,
   type TileProgram,
 } from "@tilewright/ir";
 import type { ParamOptions } from "@tilewright/ptx";
 import type { StmtOf } from "./engine.ts";
 import { WORKSPACE } from "./parts.ts";
+import { sizeDType } from "./sizes.ts";
 
-/** Pointers in the order A, B, C, D, epilogue steps and workspace, then the scalars that the launch supplies; naturally aligned. */
+/** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. */
 export function parameters(program: TileProgram, hasWorkspace: boolean): readonly ParamSpec[] {
   const out: ParamSpec[] = [];
   let offset = 0;
   const { problem } = program;
-  const operands = ["a", "b", "c", "d"] as const;
+  const operands = ["a", "b", "c", "d", "sfa", "sfb"] as const;
   for (const name of operands) {
     const buffer = operandBuffer(program, name);
     if (!buffer) continue;
@@ -51,6 +54,15 @@ export function parameters(program: TileProgram, hasWorkspace: boolean): readonl
     out.push({ kind: "scalar", name, dtype: "f32", offset, size: 4, value: name });
     offset += 4;
   });
+  for (const name of symbolicSizes(problem)) {
+    // How many problems there are is the grid's second extent.
+    if (name === "batch") continue;
+    const dtype = sizeDType(name);
+    const size = dtype === "u64" ? 8 : 4;
+    offset = Math.ceil(offset / size) * size;
+    out.push({ kind: "scalar", name, dtype, offset, size, value: sizeExpr(problem, name) });
+    offset += size;
+  }
   return out;
 }
 
@@ -100,8 +112,10 @@ function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
   }
 }
 
-const operandBuffer = (program: TileProgram, name: "a" | "b" | "c" | "d"): Buffer | undefined =>
-  program.buffers.find((b) => b.space === "global" && b.name === name.toUpperCase());
+const operandBuffer = (
+  program: TileProgram,
+  name: "a" | "b" | "c" | "d" | "sfa" | "sfb",
+): Buffer | undefined => program.buffers.find((b) => b.space === "global" && b.name === name.toUpperCase());
 
 function findEpilogue(stmts: readonly Stmt[]): StmtOf<"epilogue"> | null {
   for (const stmt of stmts) {

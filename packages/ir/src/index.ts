@@ -46,6 +46,7 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
+export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   TENSOR_ALIGN,
   type TensorCut,
@@ -161,11 +162,13 @@ export {
   roundToFormat,
 } from "./numerics/formats.ts";
 export {
+  decodeScale,
   decodeScaled,
   encodeScaled,
   isScaled,
   type ScaledArray,
   type ScaledDType,
+  type ScaleFormat,
   scaledTypes,
 } from "./numerics/scaled.ts";
 export {
@@ -185,14 +188,44 @@ export * from "./passes/index.ts";
 export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
+export {
+  packScales,
+  SCALE_ALIGN,
+  SCALE_FACTORS,
+  SCALE_ROWS,
+  SCALE_WORDS,
+  type ScaleMatrix,
+  scaleMatrix,
+  scaleOffset,
+} from "./problem/scales.ts";
 export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
+export {
+  extentNames,
+  fixedProblem,
+  type LaunchSizes,
+  type LeadingName,
+  leadingNames,
+  problemAt,
+  type SizeName,
+  type SizeRange,
+  type SymbolicSizes,
+  sizeExpr,
+  sizeMost,
+  sizeMultiple,
+  sizeNames,
+  sizeValue,
+  strideNames,
+  symbolicSizes,
+} from "./problem/symbolic.ts";
 export {
   parseEpilogue,
   parseProblem,
+  parseSymbolic,
   printEpilogue,
   printOperand,
   printProblem,
   printStep,
+  printSymbolic,
 } from "./problem/text.ts";
 export {
   type Activation,
@@ -218,6 +251,7 @@ export {
 } from "./reference/gemm.ts";
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
+export { randomScales } from "./reference/scales.ts";
 export {
   defaultSchedule,
   parseSchedule,
