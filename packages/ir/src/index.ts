@@ -13,13 +13,10 @@ export {
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export {
   type Artifact,
-  type BackendVerdict,
   type CompileInput,
   type Compiler,
   type CompilerOptions,
-  compilerCodes,
   createCompiler,
-  type Plan,
   type TraceStep,
 } from "./compiler.ts";
 export {
@@ -32,7 +29,6 @@ export {
   type SourceLocation,
   type Verdict,
 } from "./diagnostics.ts";
-
 export { type DType, dtypeNames, dtypes, isDType, mixable, mixes, sizeOf } from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
@@ -185,6 +181,7 @@ export {
   writeElement,
 } from "./numerics/storage.ts";
 export * from "./passes/index.ts";
+export { type BackendVerdict, compilerCodes, type Plan } from "./plans.ts";
 export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";

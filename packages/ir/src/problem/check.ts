@@ -84,7 +84,7 @@ function checkExtent(name: string, value: number): Diagnostic[] {
 }
 
 /** Elements of `bits` each after which a byte ends: 4 of 6 bits, 2 of 4. */
-export const wholeBytes = (bits: number): number => (bits === 6 ? 4 : bits === 4 ? 2 : 1);
+const wholeBytes = (bits: number): number => (bits === 6 ? 4 : bits === 4 ? 2 : 1);
 
 /** Faults of a matrix. Of one whose extents are faults themselves, only what does not follow from them. */
 function checkOperand(name: string, operand: Operand, rows: number, columns: number): Diagnostic[] {
