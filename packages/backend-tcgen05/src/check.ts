@@ -86,6 +86,10 @@ export function stagingBytes(s: TensorSchedule, problem: Problem): number {
   return ((s.swap ? s.tileN : s.tileM) / s.cta) * columns * sizeOf(problem.d.dtype) * slots;
 }
 
+/** Bytes of the tile in each block through which C comes. */
+export const addendBytes = (s: TensorSchedule, { c }: Problem): number =>
+  s.addend === "tma" && c !== null ? ((s.tileM * s.tileN) / s.cta) * sizeOf(c.dtype) : 0;
+
 /** Columns of tensor memory that the accumulators take, and those of the scale factors of a chunk. */
 const accumulatorColumns = (s: TensorSchedule): number =>
   accumulatorOf(s).width * (s.sched === "tiles" ? 1 : s.acc);
@@ -145,6 +149,17 @@ const legalN = (subject: Subject): readonly number[] =>
   Array.from({ length: 32 }, (_, i) => 8 * (i + 1)).filter(
     (n) => shapeFaults(subject, instructionRows(subject.s), n).length === 0,
   );
+
+/** Two warps share a row of a shared tile, and each finds its half of the swizzled row by the bits of its columns. */
+function unevenHalves(s: TensorSchedule, layout: "row" | "col", direct: string): ReturnType<Rule["find"]> {
+  const { form, columns } = accumulatorOf(s);
+  if (form !== "split" || layout !== (s.swap ? "col" : "row") || Number.isInteger(Math.log2(columns)))
+    return null;
+  return {
+    message: `the halves of ${columns} columns, which two warps have side by side, are no powers of two`,
+    hint: `${direct}, or tile ${s.swap ? "m" : "n"} ${2 ** Math.round(Math.log2(columns))}`,
+  };
+}
 
 const rules: readonly Rule[] = [
   {
@@ -219,13 +234,17 @@ const rules: readonly Rule[] = [
     at: "schedule.stages",
     find({ s, problem, target }) {
       const one = stageBytes(s, problem);
-      const fixed = OVERHEAD_BYTES + stagingBytes(s, problem);
+      const besides = [
+        ["D", stagingBytes(s, problem)],
+        ["C", addendBytes(s, problem)],
+      ] as const;
+      const fixed = besides.reduce((sum, [, bytes]) => sum + bytes, OVERHEAD_BYTES);
       const most = target.limits.maxSmemPerBlock;
       if (one * s.stages + fixed <= most) return null;
       const fits = Math.floor((most - fixed) / one);
-      const beside = s.epi === "tma" ? ` and ${stagingBytes(s, problem)} for D` : "";
+      const taken = besides.map(([name, bytes]) => (bytes === 0 ? "" : ` and ${bytes} for ${name}`)).join("");
       return {
-        message: `${s.stages} stages of ${one} bytes${beside}; a block of ${target.arch} has ${most} bytes of shared memory`,
+        message: `${s.stages} stages of ${one} bytes${taken}; a block of ${target.arch} has ${most} bytes of shared memory`,
         hint: fits > 0 ? `nearest legal: stages=${fits}` : "use a smaller tile",
       };
     },
@@ -241,17 +260,6 @@ const rules: readonly Rule[] = [
             hint: "nearest legal: sched=persistent",
             unsupported: true,
           },
-  },
-  {
-    code: "TW2407",
-    at: "schedule.sched",
-    find: ({ s, problem }) =>
-      s.sched === "clc" && problem.batch.kind === "strided" && problem.batch.count > 1
-        ? {
-            message: "the launch control hands out tiles of one problem; this is a batch",
-            hint: "nearest legal: sched=persistent",
-          }
-        : null,
   },
   {
     code: "TW2408",
@@ -305,14 +313,22 @@ const rules: readonly Rule[] = [
       const fault = tensorAccessFault(problem, "D");
       if (fault !== null)
         return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
-      // Two warps share a row, and each finds its half of the swizzled row by the bits of its columns.
-      const place = accumulatorOf(s);
-      const along = problem.d.layout === (s.swap ? "col" : "row");
-      if (place.form !== "split" || !along || Number.isInteger(Math.log2(place.columns))) return null;
-      return {
-        message: `the halves of ${place.columns} columns, which two warps stage side by side, are no powers of two`,
-        hint: `nearest legal: epi=direct, or tile ${axesOf(s).lanes === "m" ? "n" : "m"} ${2 ** Math.round(Math.log2(place.columns))}`,
-      };
+      return unevenHalves(s, problem.d.layout, "nearest legal: epi=direct");
+    },
+  },
+  {
+    code: "TW2412",
+    at: "schedule.addend",
+    find({ s, problem }) {
+      if (s.addend !== "tma") return null;
+      const direct = "nearest legal: addend=direct";
+      if (problem.c === null) return { message: "addend=tma, and the problem has no C", hint: direct };
+      // C may then be anything, and is not to be read where beta turns out to be 0.
+      if (problem.beta === "runtime")
+        return { message: "addend=tma reads C before the launch's beta is looked at", hint: direct };
+      const fault = tensorAccessFault(problem, "C");
+      if (fault !== null) return { message: fault.message, hint: `${direct} (or ${fault.hint})` };
+      return unevenHalves(s, problem.c.layout, direct);
     },
   },
   {

@@ -49,6 +49,19 @@ describe("illegal schedules", () => {
     expect(found("tile=256x48x128 load=16", bytes)).toEqual(["TW2402 nearest legal: tile n 32"]);
   });
 
+  test("C is brought where it is certain to be added, and bulk copies can take it", () => {
+    const text = "addend=tma tile=256x128x64";
+    const of = (more: Record<string, unknown>) =>
+      problem({ m: 512, n: 512, k: 512, c: { dtype: "f16" }, beta: 0.5, ...more });
+    expect(found(text, of({}))).toEqual([]);
+    expect(found(text)).toEqual(["TW2412 nearest legal: addend=direct"]);
+    expect(found(text, of({ beta: "runtime" }))).toEqual(["TW2412 nearest legal: addend=direct"]);
+    expect(found(text, of({ n: 500, c: { dtype: "f16" } }))).toContain(
+      "TW2412 nearest legal: addend=direct (or a leading dimension of 504)",
+    );
+    expect([...tcgen05.schedules(of({}), sm100)][0]?.addend).toBe("tma");
+  });
+
   test("bulk stores want rows of D at multiples of 16 bytes", () => {
     const odd = problem({ m: 512, n: 500, k: 512 });
     expect(found("", odd)).toEqual(["TW2411 nearest legal: epi=direct (or a leading dimension of 504)"]);
@@ -87,11 +100,6 @@ describe("illegal schedules", () => {
       "TW2422 nearest legal: tile k 128",
       "TW2424 nearest legal: tile k 128",
     ]);
-  });
-
-  test("launch control hands out the tiles of one problem", () => {
-    const batch = problem({ batch: { kind: "strided", count: 2 } });
-    expect(found("tile=256x64x64 sched=clc", batch)).toEqual(["TW2407 nearest legal: sched=persistent"]);
   });
 });
 

@@ -63,7 +63,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     { tier: "register", extent: count, stride: 1 },
     { tier: "atom", extent, stride: 1 },
   ];
-  return gemmNest({
+  const program = gemmNest({
     name: entryName(problem),
     arch: target.arch,
     problem,
@@ -93,6 +93,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: directives(s, problem, target),
   });
+  return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
 }
 
 /** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */

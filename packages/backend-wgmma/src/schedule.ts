@@ -84,6 +84,11 @@ export const scheduleModel: ScheduleModel = {
     coreFields.combine,
     coreFields.streamk,
     flagField({
+      name: "overlap",
+      summary: "begin while the kernel before in the stream still runs (programmatic dependent launch)",
+      default: "off",
+    }),
+    flagField({
       name: "peel",
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
       default: "on",
@@ -137,6 +142,8 @@ export interface WgmmaSchedule {
   readonly split: number;
   readonly combine: CombineWay;
   readonly streamk: number;
+  /** The grid may begin before the one before it has ended. */
+  readonly overlap: boolean;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
   readonly store: number;
@@ -175,6 +182,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     split: Number(schedule.split),
     combine: combineOf(schedule.combine),
     streamk: Number(schedule.streamk),
+    overlap: schedule.overlap === "on",
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
     store: Number(schedule.store),

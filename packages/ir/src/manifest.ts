@@ -73,6 +73,11 @@ export interface KernelSpec {
     /** Bytes of static shared memory in the PTX. */
     readonly staticSmem: number;
     readonly cooperative: boolean;
+    /**
+     * The kernel may be launched so that it begins while the one before it in the stream still runs (programmatic dependent launch): it waits for that one
+     * itself, before it touches memory. Launched otherwise it does the same.
+     */
+    readonly programmatic?: true;
   };
   /** In the order of the entry's parameters. */
   readonly params: readonly ParamSpec[];

@@ -6,9 +6,10 @@ import type { Layout } from "../layout/types.ts";
 import { SCALE_WORDS } from "../problem/scales.ts";
 import { contiguousAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
+import { feedsEpilogue } from "../tile/operandRings.ts";
 import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
 import { holdsScales } from "../tile/scaleTiles.ts";
-import type { Buffer, TileProgram } from "../tile/types.ts";
+import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /** Bytes of a panel's row by swizzle: its span, and 16 (a row of a core matrix) without one. */
@@ -38,9 +39,11 @@ export const bindTensorLayouts: Pass = {
     const widest = wordArg(taken.args, "swizzle", "128B");
     const alongK = wordArg(taken.args, "major", "any") === "k";
     const input = taken.program;
-    const operands = (names: readonly string[]): readonly string[] =>
-      names.filter((name) => operandRole(input, name) !== null || holdsScales(input, name));
-    const tiles = new Set(input.rings.flatMap((ring) => operands(ring.buffers)));
+    const copied = (ring: Ring): readonly string[] =>
+      ring.buffers.filter(
+        (name) => operandRole(input, name) !== null || holdsScales(input, name) || feedsEpilogue(input, ring),
+      );
+    const tiles = new Set(input.rings.flatMap(copied));
     const staged = new Set<string>();
     for (const stmt of eachStmt(input.body))
       if (stmt.kind === "epilogue" && stmt.via !== null) staged.add(stmt.via.buffer);
@@ -69,8 +72,12 @@ export const bindTensorLayouts: Pass = {
   },
 };
 
-/** Operands keep the order of global memory; the tile of an epilogue has D's. */
+/** Operands and C keep the order of global memory; the tile of an epilogue has D's. */
 function axisOf(program: TileProgram, buffer: Buffer, alongK: boolean): 0 | 1 {
+  const addend = [...eachStmt(program.body)].some(
+    (s) => s.kind === "epilogue" && s.c?.buffer === buffer.name,
+  );
+  if (addend) return program.buffers.find((b) => b.name === "C")?.layout?.stride[1] === 1 ? 1 : 0;
   if (program.rings.some((ring) => ring.buffers.includes(buffer.name)))
     return alongK
       ? operandRole(program, buffer.name) === "a"

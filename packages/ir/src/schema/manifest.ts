@@ -92,6 +92,10 @@ const kernelSchema = z.object({
     dynamicSmem: count.describe("bytes"),
     staticSmem: count.describe("bytes, in the PTX"),
     cooperative: z.boolean(),
+    programmatic: z
+      .literal(true)
+      .exactOptional()
+      .describe("may begin while the kernel before it in the stream still runs"),
   }),
   params: z.array(paramSchema).describe("in order, with byte offsets: a launcher need not parse PTX"),
   workspaceBytes: launchExprSchema,
