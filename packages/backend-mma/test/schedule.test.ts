@@ -254,6 +254,20 @@ describe("plan's remarks", () => {
     expect(rest).toEqual([]);
   });
 
+  test("bank conflicts are told, with what is in the way", () => {
+    const conflicts = (dtype: string, text: string, arch: string): readonly string[] => {
+      const some = problemOf({ m: 512, n: 512, k: 512, dtype, a: { layout: "col" }, b: { layout: "col" } });
+      return (mma.explain?.(some, scheduleOf(mma, text), targetOf(arch)) ?? [])
+        .filter(({ topic }) => topic === "bank conflicts")
+        .map((remark) => remark.text);
+    };
+    expect(conflicts("f16", "", "sm_80")).toEqual([]);
+    expect(conflicts("f16", "smem=plain", "sm_80").join()).toMatch(/ wavefronts, not \d+: smem=plain /);
+    const bulk = "tile=128x128x32 warp=64x32 copy=tma frag=1";
+    expect(conflicts("tf32", bulk, "sm_90").join()).toMatch(/%fA <- %sA .*: bulk copies have swizzles/);
+    expect(conflicts("tf32", "tile=128x128x32 warp=64x32", "sm_90")).toEqual([]);
+  });
+
   test("narrow copies say which length is in the way", () => {
     const found = remarks({ k: 100, b: { layout: "col", align: 4 } });
     expect(found).toContain(
