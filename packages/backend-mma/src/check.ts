@@ -7,6 +7,7 @@ import {
   launchableRegisters,
   type Problem,
   type Schedule,
+  sharingFaults,
   sizeOf,
   type Target,
   tensorAccessFault,
@@ -286,7 +287,7 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
   // No instruction: `accepts` says so.
   if (!atom) return [];
   const s = readSchedule(schedule);
-  return rules.flatMap((rule): Diagnostic[] => {
+  const faults = rules.flatMap((rule): Diagnostic[] => {
     const found = rule.find({ s, problem, atom, target });
     const list = found === null ? [] : "message" in found ? [found] : found;
     return list.map(({ message, hint, unsupported }) => ({
@@ -297,6 +298,7 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
       hint,
     }));
   });
+  return [...faults, ...sharingFaults({ ...s, producer: s.copy === "tma" })];
 }
 
 /** The largest tile of whole warp tiles, fewer along m first. */

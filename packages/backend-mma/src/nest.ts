@@ -10,6 +10,7 @@ import {
   type Problem,
   rasterDirective,
   type Schedule,
+  shareFor,
   sizeOf,
   type Target,
   type TileProgram,
@@ -78,6 +79,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const asked = readSchedule(schedule);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
   const { splits, chunks } = splitChunks(problem.k, s);
+  const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const grid = (extent: number): Factor => ({ tier: "grid", extent, stride: 1 });
   const pieces = (count: number, atomExtent: number): Factor[] => [
     { tier: "register", extent: count, stride: 1 },
@@ -112,6 +114,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: atom.name,
     combine: s.combine,
+    share: shareFor(tiles, chunks, s.streamk),
     directives: directives(s, atom),
   });
   return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };

@@ -94,6 +94,7 @@ export const scheduleModel: ScheduleModel = {
     }),
     coreFields.split,
     coreFields.combine,
+    coreFields.streamk,
     flagField({
       name: "interleave",
       summary:
@@ -142,6 +143,7 @@ export interface MmaSchedule {
   readonly raster: Raster;
   readonly split: number;
   readonly combine: CombineWay;
+  readonly streamk: number;
   readonly interleave: boolean;
   readonly store: number;
   readonly elideGuards: boolean;
@@ -186,6 +188,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     persistent: word("sched") === "persistent",
     split: number("split"),
     combine: combineOf(schedule.combine),
+    streamk: number("streamk"),
     interleave: word("interleave") === "on",
     store: number("store"),
     elideGuards: word("guards") === "on",

@@ -4,6 +4,7 @@ import {
   hasFeature,
   type Problem,
   type Schedule,
+  sharingFaults,
   sizeOf,
   type Target,
 } from "@tilewright/ir";
@@ -247,12 +248,13 @@ const rules: readonly Rule[] = [
 /** Reasons why a schedule is illegal on this target; empty when it is legal. Sizes of the problem never matter, the dtype of A and B does. */
 export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
   const s = readSchedule(schedule);
-  return rules.flatMap((rule): Diagnostic[] => {
+  const faults = rules.flatMap((rule): Diagnostic[] => {
     const found = rule.find(s, target, problem);
     if (!found) return [];
     const { message, hint, unsupported } = found;
     return [{ code: rule.code, kind: unsupported ? "unsupported" : "invalid", at: rule.at, message, hint }];
   });
+  return [...faults, ...sharingFaults(s)];
 }
 
 /** Lane grids in order of distance from what was asked. */

@@ -7,6 +7,7 @@ import {
   type Problem,
   rasterDirective,
   type Schedule,
+  shareFor,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -22,6 +23,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   // A chunk longer than k would only multiply zeros; even, because two fragments alternate.
   const s = { ...asked, tileK: Math.min(asked.tileK, problem.k + (problem.k % 2)) };
   const { splits, chunks } = splitChunks(problem.k, s);
+  const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const axis = (
     grid: number,
     warps: readonly [number, number],
@@ -60,6 +62,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: "fma",
     combine: s.combine,
+    share: shareFor(tiles, chunks, s.streamk),
     directives: directives(s),
   });
 }

@@ -116,6 +116,7 @@ export const scheduleModel: ScheduleModel = {
     withDefault(coreFields.raster, "grouped:8"),
     coreFields.split,
     coreFields.combine,
+    coreFields.streamk,
     intField({
       name: "store",
       summary: "most elements that one store of D moves; above 1 the accumulators need consecutive registers",
@@ -159,6 +160,7 @@ export interface SimtSchedule {
   readonly raster: Raster;
   readonly split: number;
   readonly combine: CombineWay;
+  readonly streamk: number;
   readonly store: number;
   readonly elideGuards: boolean;
 }
@@ -202,6 +204,7 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     raster: rasterOf(schedule.raster),
     split: number("split"),
     combine: combineOf(schedule.combine),
+    streamk: number("streamk"),
     store: number("store"),
     elideGuards: word("guards") === "on",
   };

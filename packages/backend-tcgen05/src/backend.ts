@@ -21,6 +21,7 @@ import {
   specialiseEngines,
   stageEpilogue,
   stageOperands,
+  swapOperands,
   type Target,
   tensorAccessFault,
   type Verdict,
@@ -50,6 +51,7 @@ export const tcgen05: Backend = {
   tile: tileProblem,
   passes: [
     stageOperands,
+    swapOperands,
     // Before the accumulators move: a block has lanes for its half of them only.
     pairBlocks,
     accumulateInTensor,

@@ -9,7 +9,9 @@ import {
   type Target,
   TENSOR_LANES,
   type TensorKind,
+  type TensorPlace,
   tensorAccessFault,
+  tensorPlace,
 } from "@tilewright/ir";
 import { tcgen05ShapeFaults } from "@tilewright/ptx";
 import { acceptedKind } from "./nest.ts";
@@ -38,19 +40,36 @@ interface Rule {
 export const stageBytes = (s: TensorSchedule, { a, b }: Problem): number =>
   ((s.tileM * sizeOf(a.dtype) + s.tileN * sizeOf(b.dtype)) / s.cta) * s.tileK;
 
-/** Columns of an accumulator that one load takes, and one part of the staging tile has. */
-export const stepColumns = (s: TensorSchedule): number => Math.min(s.load, s.tileN);
+/** How tensor memory has the tile of an accumulator: as the instructions that fill it put it, or its columns side by side where there are none such. */
+export function accumulatorOf(s: TensorSchedule): TensorPlace {
+  const lanes = s.swap ? 1 : 0;
+  const [rows, columns] = s.swap ? [s.tileN, s.tileM] : [s.tileM, s.tileN];
+  const place = tensorPlace({
+    shape: [s.tileM, s.tileN],
+    ...(s.swap ? { lanes: 1 } : {}),
+    ...(s.cta === 2 ? { halves: lanes } : {}),
+  });
+  return place ?? { form: "rows", lanes, rows: rows / s.cta, stacks: 1, columns, width: columns };
+}
+
+/** Columns of an accumulator that the epilogue takes at a time, and parts that it so takes. */
+function stepsOf(s: TensorSchedule): { readonly columns: number; readonly parts: number } {
+  const { form, columns: all } = accumulatorOf(s);
+  const columns = form === "split" ? all : Math.min(all, form === "half" ? Math.max(8, s.load) : s.load);
+  return { columns, parts: all / columns };
+}
 
 /** Bytes of the tile in each block through which D goes; slots that do not go round a tile's parts are not made. */
 export function stagingBytes(s: TensorSchedule, problem: Problem): number {
   if (s.epi !== "tma") return 0;
-  const parts = s.tileN / stepColumns(s);
+  const { columns, parts } = stepsOf(s);
   const slots = Array.from({ length: s.staging }, (_, i) => s.staging - i).find((d) => parts % d === 0) ?? 1;
-  return (s.tileM / s.cta) * stepColumns(s) * sizeOf(problem.d.dtype) * slots;
+  return ((s.swap ? s.tileN : s.tileM) / s.cta) * columns * sizeOf(problem.d.dtype) * slots;
 }
 
 /** Columns of tensor memory that the accumulators take. */
-const accumulatorColumns = (s: TensorSchedule): number => s.tileN * (s.sched === "tiles" ? 1 : s.acc);
+const accumulatorColumns = (s: TensorSchedule): number =>
+  accumulatorOf(s).width * (s.sched === "tiles" ? 1 : s.acc);
 
 /** Elements in a row of a tile whose elements under 8 bits are spread over a byte each, and the one swizzle it has (cuTensorMapEncodeTiled). */
 const SPREAD_ROW = 128;
@@ -75,25 +94,54 @@ const shapeFaults = ({ s, kind, problem }: Subject, m: number, n: number): reado
     { kind: kind.kind, group: s.cta, weightStationary: false, aInTensor: false, scaleVector: null },
     m,
     n,
-    dtypes[problem.b.dtype].bits === 8 && transposed(problem, "b"),
+    // The second operand of the instructions: B, or A where they have changed places.
+    dtypes[problem[s.swap ? "a" : "b"].dtype].bits === 8 && transposed(problem, s.swap ? "a" : "b"),
   );
+
+/** Extents of the tile along the lanes of tensor memory, and along its columns. */
+const axesOf = (s: TensorSchedule): { readonly lanes: "m" | "n"; readonly m: number; readonly n: number } =>
+  s.swap ? { lanes: "n", m: s.tileN, n: s.tileM } : { lanes: "m", m: s.tileM, n: s.tileN };
+
+/** Rows of one instruction: a tile of more takes several, each with columns of its own. */
+const instructionRows = (s: TensorSchedule): number => Math.min(axesOf(s).m, TENSOR_LANES * s.cta);
+
+/** Rows that a tile may have: those of an instruction, or of several with a block's full lanes. */
+function legalM(subject: Subject): readonly number[] {
+  const { s } = subject;
+  const full = TENSOR_LANES * s.cta;
+  const { n } = axesOf(s);
+  const known = (m: number): boolean =>
+    shapeFaults(subject, m, 256).every((fault) => !fault.startsWith("M ="));
+  return [full / 2, full, 2 * full].filter((m) => known(Math.min(m, full)) && (m <= full || n > 0));
+}
 
 /** Extents of N that the instruction has with this M, ascending. */
 const legalN = (subject: Subject): readonly number[] =>
   Array.from({ length: 32 }, (_, i) => 8 * (i + 1)).filter(
-    (n) => shapeFaults(subject, TENSOR_LANES * subject.s.cta, n).length === 0,
+    (n) => shapeFaults(subject, instructionRows(subject.s), n).length === 0,
   );
 
 const rules: readonly Rule[] = [
   {
     code: "TW2401",
     at: "schedule.tile",
-    find({ s, kind }) {
-      const rows = TENSOR_LANES * s.cta;
-      if (s.tileM === rows) return null;
+    find(subject) {
+      const { s, kind } = subject;
+      const { lanes, m } = axesOf(s);
+      const legal = legalM(subject);
+      if (legal.includes(m)) return null;
+      const best = nearest(m, legal);
+      const other =
+        s.cta === 2
+          ? m === TENSOR_LANES / 2
+            ? ", or cta=1"
+            : ""
+          : m === 4 * TENSOR_LANES
+            ? ", or cta=2"
+            : "";
       return {
-        message: `tile m ${s.tileM}: kind::${kind.kind} on ${s.cta === 2 ? "a pair of blocks" : "one block"} is served with ${rows} rows`,
-        hint: `nearest legal: tile m ${rows}${s.tileM === 256 && s.cta === 1 ? ", or cta=2" : s.tileM === 128 && s.cta === 2 ? ", or cta=1" : ""}`,
+        message: `tile ${lanes} ${m}: kind::${kind.kind} on ${s.cta === 2 ? "a pair of blocks" : "one block"} is served with ${legal.join(", ")} rows in lanes`,
+        hint: `nearest legal: tile ${lanes} ${best}${other}`,
       };
     },
   },
@@ -102,12 +150,14 @@ const rules: readonly Rule[] = [
     at: "schedule.tile",
     find(subject) {
       const { s } = subject;
+      const across = s.swap ? "m" : "n";
+      const { n } = axesOf(s);
       const legal = legalN(subject);
-      if (legal.includes(s.tileN)) return null;
-      const [fault] = shapeFaults(subject, TENSOR_LANES * s.cta, s.tileN);
+      if (legal.includes(n)) return null;
+      const fault = shapeFaults(subject, instructionRows(s), n).find((text) => text.startsWith("N ="));
       return {
-        message: `tile n ${s.tileN}: ${fault ?? "not served"}`,
-        hint: `nearest legal: tile n ${nearest(s.tileN, legal)}`,
+        message: `tile ${across} ${n}: ${fault ?? "not served"}`,
+        hint: `nearest legal: tile ${across} ${nearest(n, legal)}`,
       };
     },
   },
@@ -131,8 +181,8 @@ const rules: readonly Rule[] = [
       const rounded = 2 ** Math.ceil(Math.log2(Math.max(32, columns)));
       if (rounded <= most) return null;
       return {
-        message: `${s.acc} accumulators of ${s.tileN} columns take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
-        hint: `nearest legal: acc=${Math.max(1, Math.floor(most / s.tileN))}`,
+        message: `${s.acc} accumulators of ${accumulatorOf(s).width} columns take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
+        hint: `nearest legal: acc=${Math.max(1, Math.floor(most / accumulatorOf(s).width))}`,
       };
     },
   },
@@ -178,16 +228,15 @@ const rules: readonly Rule[] = [
   {
     code: "TW2408",
     at: "schedule.load",
-    find: ({ s }) =>
-      Number.isInteger(Math.log2(s.load)) && s.tileN % s.load === 0
-        ? null
-        : {
-            message: `loads of ${s.load} columns of an accumulator with ${s.tileN}`,
-            hint: `nearest legal: load=${nearest(
-              s.load,
-              [1, 2, 4, 8, 16, 32, 64].filter((x) => s.tileN % x === 0),
-            )}`,
-          },
+    find({ s }) {
+      const { n } = axesOf(s);
+      if (Number.isInteger(Math.log2(s.load)) && n % s.load === 0) return null;
+      const legal = [1, 2, 4, 8, 16, 32, 64].filter((x) => n % x === 0);
+      return {
+        message: `loads of ${s.load} columns of an accumulator with ${n}`,
+        hint: `nearest legal: load=${nearest(s.load, legal)}`,
+      };
+    },
   },
   {
     code: "TW2409",
@@ -226,8 +275,16 @@ const rules: readonly Rule[] = [
     find({ s, problem }) {
       if (s.epi !== "tma") return null;
       const fault = tensorAccessFault(problem, "D");
-      if (fault === null) return null;
-      return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
+      if (fault !== null)
+        return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
+      // Two warps share a row, and each finds its half of the swizzled row by the bits of its columns.
+      const place = accumulatorOf(s);
+      const along = problem.d.layout === (s.swap ? "col" : "row");
+      if (place.form !== "split" || !along || Number.isInteger(Math.log2(place.columns))) return null;
+      return {
+        message: `the halves of ${place.columns} columns, which two warps stage side by side, are no powers of two`,
+        hint: `nearest legal: epi=direct, or tile ${axesOf(s).lanes === "m" ? "n" : "m"} ${2 ** Math.round(Math.log2(place.columns))}`,
+      };
     },
   },
   {

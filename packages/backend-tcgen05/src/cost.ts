@@ -11,6 +11,7 @@ import {
   type Schedule,
   sizeOf,
   type Target,
+  TENSOR_LANES,
 } from "@tilewright/ir";
 import { readSchedule, type TensorSchedule } from "./schedule.ts";
 
@@ -28,12 +29,29 @@ function machineFor(target: Target): Machine {
   return machine;
 }
 
+/**
+ * Bytes that the lanes of a warp store side by side. Bulk stores write whole sectors, and so do lanes that hold columns of a row; of 16 lanes the fragment
+ * puts four pairs of columns side by side; else a lane has a row to itself.
+ */
+function storedBytes(problem: Problem, s: TensorSchedule, rowsOfBlock: number): number {
+  if (s.epi === "tma" || s.swap) return SECTOR;
+  const half = s.cta === 1 && rowsOfBlock < TENSOR_LANES;
+  return Math.min(SECTOR, (half ? 4 * Math.min(2, s.store) : s.store) * sizeOf(problem.d.dtype));
+}
+
 /** The schedule as the model sees it. */
 function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
-  const plain = plainKernel("tcgen05", [s.tileM, s.tileN, s.tileK], [s.tileM / s.cta, s.tileN]);
+  const [inLanes, across] = s.swap ? [s.tileN, s.tileM] : [s.tileM, s.tileN];
+  const rowsOfBlock = inLanes / s.cta;
+  const plain = plainKernel(
+    "tcgen05",
+    [s.tileM, s.tileN, s.tileK],
+    [Math.min(TENSOR_LANES, rowsOfBlock), across],
+  );
   const stays = s.sched !== "tiles";
   return {
     ...plain,
+    swapped: s.swap,
     unit: s.cta,
     multicast: [s.clusterM, s.clusterN],
     stages: s.stages,
@@ -41,8 +59,7 @@ function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
     boxBytes: rows[s.swizzle] ?? 128,
     sched: s.sched === "clc" || s.sched === "atomic" ? "clc" : stays ? "persistent" : "tiles",
     overlap: stays && s.acc > 1,
-    // Bulk stores write whole sectors.
-    storeBytes: s.epi === "tma" ? SECTOR : Math.min(SECTOR, s.store * sizeOf(problem.d.dtype)),
+    storeBytes: storedBytes(problem, s, rowsOfBlock),
     raster: s.raster,
   };
 }

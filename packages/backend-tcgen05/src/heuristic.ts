@@ -7,22 +7,53 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { OVERHEAD_BYTES, stageBytes, stagingBytes } from "./check.ts";
+import { accumulatorOf, OVERHEAD_BYTES, stageBytes, stagingBytes } from "./check.ts";
 import { estimateTime } from "./cost.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 
-/** Blocks and columns of a tile, large to small: what the fastest published kernels use, and smaller ones for small problems. */
-const shapes: readonly { readonly cta: 1 | 2; readonly n: number }[] = [
-  { cta: 2, n: 256 },
-  { cta: 2, n: 128 },
-  { cta: 1, n: 256 },
-  { cta: 1, n: 128 },
-  { cta: 2, n: 64 },
-  { cta: 1, n: 64 },
-  { cta: 1, n: 32 },
-  { cta: 1, n: 16 },
+interface Shape {
+  readonly cta: 1 | 2;
+  readonly m: number;
+  readonly n: number;
+  readonly swap?: true;
+}
+
+/** Blocks and tiles, large to small: what the fastest published kernels use, and smaller ones for small problems. */
+const shapes: readonly Shape[] = [
+  { cta: 2, m: 256, n: 256 },
+  { cta: 2, m: 512, n: 256 },
+  { cta: 2, m: 256, n: 128 },
+  { cta: 1, m: 128, n: 256 },
+  { cta: 1, m: 128, n: 128 },
+  { cta: 2, m: 256, n: 64 },
+  { cta: 2, m: 128, n: 128 },
+  { cta: 1, m: 128, n: 64 },
+  { cta: 1, m: 128, n: 32 },
+  { cta: 1, m: 128, n: 16 },
+  { cta: 1, m: 64, n: 64 },
+  { cta: 1, m: 64, n: 32 },
 ];
+
+/** Columns of D in lanes, for problems with few rows: those then take steps of 16, and the lanes are full. */
+const swapped: readonly Pick<Shape, "cta" | "n">[] = [
+  { cta: 2, n: 256 },
+  { cta: 1, n: 128 },
+  { cta: 2, n: 128 },
+  { cta: 1, n: 64 },
+];
+
+/** Rows from which on an instruction's lanes are full without changing places. */
+const FEW_ROWS = 128;
+/** Steps of the second extent of all instructions but the narrowest (PTX ISA, tcgen05.mma shapes). */
+const ROW_STEP = 16;
+
+/** Candidates for a problem: with few rows those in which columns lie in lanes, too. */
+const shapesFor = (problem: Problem): readonly Shape[] => {
+  if (problem.m > FEW_ROWS) return shapes;
+  const m = Math.ceil(problem.m / ROW_STEP) * ROW_STEP;
+  return [...swapped.map((each): Shape => ({ ...each, m, swap: true })), ...shapes];
+};
 
 /** Bytes of K in a chunk: a row of the widest swizzle. */
 const CHUNK_BYTES = 128;
@@ -45,11 +76,14 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const ways =
     tensorAccessFault(problem, "D") === null ? (["tma", "direct"] as const) : (["direct"] as const);
   const staged = Math.min(MOST_LOAD, Math.max(32, CHUNK_BYTES / sizeOf(problem.d.dtype)));
-  const candidates = shapes.flatMap(({ cta, n }): Schedule[] =>
+  const candidates = shapesFor(problem).flatMap(({ cta, m, n, swap }): Schedule[] =>
     ways.flatMap((epi) => {
-      const load = Math.min(epi === "tma" ? staged : 32, n);
-      const acc = Math.min(2, Math.floor(target.limits.tensorMemoryColumns / n));
-      const shape: Schedule = { ...base, tile: [128 * cta, n, tileK], cta, epi, load, acc };
+      const tile: Schedule = { ...base, tile: [m, n, tileK], cta, epi, swap: swap ? "on" : "off" };
+      const { stacks, width, columns } = accumulatorOf(readSchedule(tile));
+      // Registers of a step hold a load of each of the tile's instructions.
+      const load = largestLoad(columns, (epi === "tma" ? staged : 32) / stacks);
+      const acc = Math.max(1, Math.min(2, Math.floor(target.limits.tensorMemoryColumns / width)));
+      const shape: Schedule = { ...tile, load, acc };
       const s = readSchedule(shape);
       const chunks = Math.ceil(problem.k / tileK);
       const left = target.limits.maxSmemPerBlock - OVERHEAD_BYTES - stagingBytes(s, problem);
@@ -61,4 +95,11 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
+}
+
+/** Loads take powers of two that divide the columns. */
+function largestLoad(columns: number, most: number): number {
+  let load = 1;
+  while (2 * load <= most && columns % (2 * load) === 0) load *= 2;
+  return load;
 }

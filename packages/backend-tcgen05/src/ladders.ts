@@ -45,6 +45,11 @@ const steps: Ladder["steps"] = [
   },
   { name: "wide pair", summary: "256 columns: all of tensor memory", change: "tile=256x256x64" },
   { name: "raster", summary: "8 tile rows at a time share tiles in L2", change: "raster=grouped:8" },
+  {
+    name: "macro tile",
+    summary: "512 rows: two accumulators of a pair share B",
+    change: "tile=512x256x64 acc=1 stages=4",
+  },
 ];
 
 export const ladders: readonly Ladder[] = [

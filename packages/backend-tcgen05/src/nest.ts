@@ -61,6 +61,7 @@ function directives(s: TensorSchedule): readonly Directive[] {
   const stays = s.sched !== "tiles";
   const list: (Directive | null)[] = [
     { name: "stage", args: { operands: "ab", transport: "tma" } },
+    s.swap ? { name: "swap", args: {} } : null,
     { name: "accumulate", args: { columns: s.load } },
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: 0 } },
     { name: "engines", args: { early: s.early ? 1 : 0 } },

@@ -24,6 +24,12 @@ export const scheduleModel: ScheduleModel = {
       min: 1,
       max: 2,
     }),
+    flagField({
+      name: "swap",
+      summary:
+        "columns of D rather than rows go into lanes: A and B of the matrix instructions change places",
+      default: "off",
+    }),
     {
       ...coreFields.cluster,
       summary: "tiles along M and N whose blocks (or pairs) form a cluster and share their copies",
@@ -110,6 +116,8 @@ export interface TensorSchedule {
   readonly tileN: number;
   readonly tileK: number;
   readonly cta: 1 | 2;
+  /** Columns of D lie in lanes. */
+  readonly swap: boolean;
   /** Units, each with a tile of its own, along M and N. */
   readonly clusterM: number;
   readonly clusterN: number;
@@ -141,6 +149,7 @@ export function readSchedule(schedule: Schedule): TensorSchedule {
     tileN: tile(1),
     tileK: tile(2),
     cta: number("cta") === 2 ? 2 : 1,
+    swap: word("swap") === "on",
     clusterM: tuple("cluster", 0),
     clusterN: tuple("cluster", 1),
     stages: number("stages"),

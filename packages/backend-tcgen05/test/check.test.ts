@@ -19,8 +19,12 @@ const found = (text: string, of = square): readonly string[] =>
 
 describe("illegal schedules", () => {
   test.each([
-    ["tile=128x256x64 cta=2", "TW2401 nearest legal: tile m 256, or cta=1"],
-    ["tile=256x256x64 cta=1 acc=1 stages=2", "TW2401 nearest legal: tile m 128, or cta=2"],
+    ["tile=64x256x64 cta=2", "TW2401 nearest legal: tile m 128, or cta=1"],
+    ["tile=512x256x64 cta=1 acc=1 stages=2", "TW2401 nearest legal: tile m 256, or cta=2"],
+    ["tile=32x100x64 cta=1 swap=on load=4", "TW2401 nearest legal: tile n 128"],
+    ["tile=40x256x64 cta=2 swap=on load=8", "TW2402 nearest legal: tile m 32"],
+    ["tile=512x256x64 cta=2 stages=3", "TW2404 nearest legal: acc=1"],
+    ["tile=128x48x64 cta=2 load=16", "TW2411 nearest legal: epi=direct, or tile n 64"],
     ["tile=256x264x64 acc=1", "TW2402 nearest legal: tile n 256"],
     ["tile=128x24x64 cta=1 load=8", "TW2402 nearest legal: tile n 16"],
     ["tile=256x256x72", "TW2403 nearest legal: tile k 80"],
@@ -36,7 +40,7 @@ describe("illegal schedules", () => {
   });
 
   test("all reasons at once", () => {
-    const codes = found("tile=128x264x72 cta=2 acc=4 stages=60 load=5").map((line) => line.slice(0, 6));
+    const codes = found("tile=96x264x72 cta=2 acc=4 stages=60 load=5").map((line) => line.slice(0, 6));
     expect(codes).toEqual(["TW2401", "TW2402", "TW2403", "TW2404", "TW2405", "TW2408"]);
   });
 

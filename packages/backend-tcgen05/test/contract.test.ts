@@ -17,6 +17,9 @@ it.each([
   ["bf16", "cta=2 tile=256x128x64 acc=2 sched=clc stages=2 ahead=1 cluster=2x1"],
   ["tf32", "cta=2 tile=256x128x32 acc=2 sched=persistent stages=4 early=off"],
   ["e4m3", "cta=2 tile=256x256x128 acc=2 sched=clc stages=5 ahead=2"],
+  ["bf16", "cta=2 tile=512x128x64 acc=2 sched=persistent stages=3 load=16"],
+  ["bf16", "cta=2 tile=32x128x64 swap=on acc=2 sched=clc stages=4 load=16"],
+  ["f16", "cta=1 tile=64x32x64 acc=2 sched=persistent stages=4 staging=1 load=16"],
 ] as const satisfies readonly (readonly [DType, string])[])("%s %s", (dtype, schedule) => {
   const program = boundProgram(tcgen05, arch, plainProblem(1024, 512, 64 * 40, dtype), schedule);
   const plan = protocolPlan(program);

@@ -63,6 +63,79 @@ const kinds = [
   ],
 ] as const;
 
+const forms = [
+  [
+    "64 rows: fragments of 16 lanes",
+    "tile=64x40x64 cta=1 stages=2 sched=persistent acc=2 load=8",
+    { m: 136, n: 72, k: 72 },
+  ],
+  [
+    "64 rows, straight to memory",
+    "tile=64x64x64 cta=1 stages=2 sched=tiles epi=direct",
+    { m: 72, n: 70, k: 72 },
+  ],
+  [
+    "pair with 64 rows a block: columns side by side in lanes",
+    "tile=128x64x64 cta=2 stages=2 sched=persistent acc=2",
+    { m: 200, n: 72, k: 72 },
+  ],
+  [
+    "the same with columns that are no power of two, straight to memory",
+    "tile=128x48x64 cta=2 stages=2 sched=tiles load=16 epi=direct",
+    { m: 136, n: 72, k: 72 },
+  ],
+  [
+    "two instructions a block",
+    "tile=256x64x64 cta=1 stages=2 sched=tiles epi=direct",
+    { m: 264, n: 72, k: 72 },
+  ],
+  [
+    "two instructions a pair",
+    "tile=512x64x64 cta=2 stages=2 sched=persistent acc=2 load=32",
+    { m: 520, n: 72, k: 72 },
+  ],
+  [
+    "columns in lanes",
+    "tile=24x64x64 cta=1 swap=on stages=2 sched=clc acc=2 load=8",
+    { m: 40, n: 136, k: 72 },
+  ],
+  [
+    "columns in the lanes of a pair",
+    "tile=32x256x64 cta=2 swap=on stages=2 sched=persistent acc=2 load=16",
+    { m: 40, n: 264, k: 72 },
+  ],
+  [
+    "columns in half the lanes of a pair, C and biases",
+    "tile=32x128x64 cta=2 swap=on stages=2 sched=tiles load=16 epi=direct",
+    {
+      m: 40,
+      n: 136,
+      k: 72,
+      beta: 0.5,
+      c: { dtype: "f16" },
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "bias", along: "m", dtype: "f32" },
+      ],
+    },
+  ],
+  [
+    "columns in lanes, D column by column",
+    "tile=16x128x64 cta=1 swap=on stages=2 sched=tiles load=16",
+    { m: 16, n: 136, k: 72, d: { layout: "col" } },
+  ],
+  [
+    "columns in lanes, bytes, M and N contiguous",
+    "tile=16x128x128 cta=1 swap=on stages=2 sched=tiles load=16",
+    { m: 16, n: 144, k: 144, dtype: "e4m3", a: { layout: "col" }, b: { layout: "row" } },
+  ],
+  [
+    "two instructions of columns in lanes",
+    "tile=16x512x64 cta=2 swap=on stages=2 sched=tiles load=16",
+    { m: 16, n: 520, k: 72 },
+  ],
+] as const;
+
 const layouts = [
   ["M and N contiguous", "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1", "col", "row"],
   ["M and N contiguous in a pair", "tile=256x128x64 cta=2 stages=2 sched=tiles acc=1", "col", "row"],
@@ -121,6 +194,10 @@ describe("tcgen05 on sm_100a", () => {
   afterAll(() => emulator.close());
 
   test.each(kinds)("%s", (_name, schedule, request) => {
+    expect(check(emulator, "sm_100a", schedule, request)).toEqual([]);
+  });
+
+  test.each(forms)("%s", (_name, schedule, request) => {
     expect(check(emulator, "sm_100a", schedule, request)).toEqual([]);
   });
 

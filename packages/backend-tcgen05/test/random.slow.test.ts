@@ -33,8 +33,10 @@ function legal(random: Random, of: ReturnType<typeof problem>, on: Target): Sche
     const cta = pick(random, [1, 2]);
     const n = pick(random, [16, 32, 64, 128, 256]);
     const k = pick(random, [32, 64, 128]);
+    const lanes = 64 * pick(random, [1, 2, 2, 4]) * cta;
+    const swap = pick(random, ["off", "off", "on"]);
     const text = [
-      `tile=${128 * cta}x${n}x${k} cta=${cta} cluster=${pick(random, ["1x1", "1x1", "2x1", "1x2", "2x2"])}`,
+      `tile=${swap === "on" ? `${n}x${lanes}` : `${lanes}x${n}`}x${k} cta=${cta} swap=${swap} cluster=${pick(random, ["1x1", "1x1", "2x1", "1x2", "2x2"])}`,
       `stages=${random.integer(1, 5)} acc=${random.integer(1, 3)} sched=${pick(random, ["tiles", "persistent", "atomic", "clc"])}`,
       `swizzle=${pick(random, ["128B", "64B", "32B", "none"])} raster=${pick(random, ["row", "col", "grouped:2", "snake:2", "hilbert"])}`,
       `load=${pick(random, [8, 16, 32])} early=${pick(random, ["on", "off"])} epi=${pick(random, ["tma", "direct"])} staging=${random.integer(1, 3)} store=${pick(random, [1, 4, 8])} ahead=${random.integer(1, 3)}`,

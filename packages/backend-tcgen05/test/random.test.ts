@@ -48,10 +48,13 @@ function scheduleAt(rng: Random, problem: Problem, target: Target): Schedule | n
   const chunk = 128 / sizeOf(problem.a.dtype);
   for (let tries = 0; tries < 200; tries++) {
     const cta = pick(rng, [1, 2]);
+    const swap = pick(rng, ["off", "off", "on"]);
+    const [inLanes, across] = [64 * pick(rng, [1, 2, 2, 4]) * cta, 16 * rng.integer(1, 16)];
     const schedule: Schedule = {
       ...defaultSchedule(tcgen05.schedule),
-      tile: [128 * cta, 16 * rng.integer(1, 16), chunk * pick(rng, [1, 1, 2])],
+      tile: [...(swap === "on" ? [across, inLanes] : [inLanes, across]), chunk * pick(rng, [1, 1, 2])],
       cta,
+      swap,
       cluster: pick(rng, [
         [1, 1],
         [1, 1],

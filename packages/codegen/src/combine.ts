@@ -1,6 +1,6 @@
 /** Blocks that share a tile: each hands in its accumulators through the workspace, one goes on with their sum. */
 import type { CombineWay } from "@tilewright/ir";
-import { addr, f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
+import { addr, f32imm, f64imm, imm, type LabelRef, type Operand } from "@tilewright/ptx";
 import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import {
@@ -24,28 +24,31 @@ interface Meeting {
   readonly shared: PartialTiles;
   readonly acc: OwnedTile;
   readonly place: PartPlaces;
-  lowerBody(): void;
 }
 
-const ways: Readonly<Record<CombineWay, (meeting: Meeting) => void>> = {
+/** Code after which one block goes on with the sum in its registers, the others at the label; null where nobody goes on. */
+const ways: Readonly<Record<CombineWay, (meeting: Meeting) => LabelRef | null>> = {
   last(meeting) {
     const { ctx, shared, acc, place } = meeting;
     storePart(ctx, shared, acc.registers, place.own());
-    lastGoesOn(meeting, () => {
+    return lastGoesOn(meeting, () => {
       loadPart(ctx, shared, acc.registers, place.first);
-      addParts(ctx, shared, acc.registers, place.first, shared.splits);
+      addParts(ctx, shared, acc.registers, place.further(shared.splits));
     });
   },
   atomics(meeting) {
     const { ctx, shared, acc, place } = meeting;
     addToPart(ctx, shared, acc.registers, place.first);
-    lastGoesOn(meeting, () => {
+    return lastGoesOn(meeting, () => {
       loadPart(ctx, shared, acc.registers, place.first);
       clearPart(ctx, shared, zeros[shared.type], place.first);
     });
   },
   // The body is another kernel's: `sumKernel.ts`.
-  kernel: ({ ctx, shared, acc, place }) => storePart(ctx, shared, acc.registers, place.own()),
+  kernel({ ctx, shared, acc, place }) {
+    storePart(ctx, shared, acc.registers, place.own());
+    return null;
+  },
 };
 
 const zeros: Readonly<Record<RegisterType, Operand>> = {
@@ -64,16 +67,28 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
   }
   ctx.restartInvariants();
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
-  ways[stmt.by]({ ctx, shared, acc, place: partPlaces(ctx, shared), lowerBody });
+  const { entry, body, part } = ctx;
+  const sum = entry.label("sum");
+  // A part that is the whole tile is its sum.
+  if (shared.share !== null && part !== null) {
+    const whole = entry.reg("pred", "p");
+    ctx.emit(null, "setp.eq.u32", whole, part.count, imm(shared.share.chunks));
+    ctx.emit(whole, "bra", sum);
+  }
+  const end = ways[stmt.by]({ ctx, shared, acc, place: partPlaces(ctx, shared) });
+  if (end === null) return;
+  body.label(sum);
+  lowerBody();
+  body.label(end);
 }
 
 /**
- * All blocks count; the last to come collects the sum and goes on, the others leave. What was handed in is published by a fence before the counter
+ * All blocks count, by one each or, where they have shares, by their chunks; the last to come collects the sum and goes on, the others leave. What was handed in is published by a fence before the counter
  * rises and read behind a fence after it (PTX ISA, memory consistency model: release and acquire patterns). The counter ends at 0, where the
  * next launch needs it.
  */
-function lastGoesOn({ ctx, shared, place, lowerBody }: Meeting, collect: () => void): void {
-  const { entry, body } = ctx;
+function lastGoesOn({ ctx, shared, place }: Meeting, collect: () => void): LabelRef {
+  const { entry, part } = ctx;
   const threads = ctx.values.warps * 32;
   // Of a block with roles only those meet that hold accumulators.
   const meeting = threads === ctx.program.launch.threads ? [imm(0)] : [imm(0), imm(threads)];
@@ -84,8 +99,15 @@ function lastGoesOn({ ctx, shared, place, lowerBody }: Meeting, collect: () => v
   const [waits, leave] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
   ctx.emit(null, "setp.eq.u32", first, ctx.values.thread(), imm(0));
   ctx.emit(null, "mov.u32", earlier, imm(0));
-  ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), imm(1));
-  ctx.emit(null, "setp.ne.u32", waits, earlier, imm(shared.splits - 1));
+  if (part !== null && shared.share !== null) {
+    ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), part.count);
+    const others = entry.reg("u32", "others");
+    ctx.emit(null, "sub.u32", others, imm(shared.share.chunks), part.count);
+    ctx.emit(null, "setp.ne.u32", waits, earlier, others);
+  } else {
+    ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), imm(1));
+    ctx.emit(null, "setp.ne.u32", waits, earlier, imm(shared.splits - 1));
+  }
   // Only thread 0 knows: all threads leave unless it has seen all others come.
   ctx.emitAny(null, "bar.red.and.pred", leave, ...meeting, waits);
   const end = entry.label("parts_end");
@@ -93,6 +115,5 @@ function lastGoesOn({ ctx, shared, place, lowerBody }: Meeting, collect: () => v
   ctx.emit(null, "fence.acq_rel.gpu");
   ctx.emit(first, "st.global.u32", addr(place.counter), imm(0));
   collect();
-  lowerBody();
-  body.label(end);
+  return end;
 }

@@ -38,6 +38,21 @@ export interface LoopState {
   readonly iteration: Map<string, Reg>;
 }
 
+/** A tile's coordinate, or another variable that the tiles bind: `least` (0 unless given) .. `extent` - 1. */
+export interface TileVar {
+  readonly reg: Reg<"u32"> | null;
+  readonly extent: number;
+  readonly least?: number;
+}
+
+/** A part of a tile, of a block that has a share of chunks. */
+export interface TilePart {
+  /** Number of the tile in the raster. */
+  readonly tile: Reg<"u32">;
+  readonly first: Reg<"u32">;
+  readonly count: Reg<"u32">;
+}
+
 /** A hand-edited program that is well-formed but that this backend cannot express. Caught by `lower`, turned into a diagnostic. */
 export class CannotLower extends Error {
   readonly at: string;
@@ -64,7 +79,9 @@ export class Context {
   /** Constants of unrolled loops. */
   readonly constants = new Map<string, number>();
   /** Registers of tile coordinates; null for the only tile of an axis. */
-  readonly tileVars = new Map<string, { readonly reg: Reg<"u32"> | null; readonly extent: number }>();
+  readonly tileVars = new Map<string, TileVar>();
+  /** The part of a tile that this block works on; null where blocks have whole tiles or split them. */
+  part: TilePart | null = null;
   /** The loop over tiles being emitted, where answers say which tile follows; `following` is set where one is read. */
   tileLoop: { following: { readonly number: Reg<"u32">; readonly more: Pred } | null } | null = null;
   /** The role being emitted is run by one thread. */
@@ -254,6 +271,8 @@ export class Context {
     const range = this.#rangeOf(terms, constant);
     const known = range && decide(cond.op, range);
     if (known !== null && known !== undefined) return known;
+    const counted = this.#countedCondition(cond.op, terms, constant);
+    if (counted !== null) return counted;
     const [term, more] = [...terms];
     if (!term || more || term[1] !== 1)
       throw new CannotLower(
@@ -268,6 +287,28 @@ export class Context {
       return p;
     };
     return this.loop?.var === term[0] ? this.perIteration(key, make) : this.invariant(key, make);
+  }
+
+  /** `loop variable + constant - count op 0`, for a count that the tiles bind; `count + constant op 0` as well as its negative. Null for others. */
+  #countedCondition(op: Cond["op"], terms: ReadonlyMap<string, number>, constant: number): Pred | null {
+    const ends = [...terms].filter(([name, factor]) => factor === -1 && this.tileVars.has(name));
+    const others = [...terms].filter(([name]) => name !== ends[0]?.[0]);
+    const [end] = ends;
+    if (end === undefined || others.length > 1 || others.some(([, factor]) => factor !== 1)) return null;
+    const count = this.variable(end[0]);
+    const limit = constant === 0 ? count : this.values.sum(count, imm(-constant));
+    const [name] = others[0] ?? [];
+    const make = (code: Code): Pred => {
+      const p = this.entry.reg("pred", "p");
+      // Zero stands on the left where nothing else does: the comparison is turned round.
+      if (name === undefined) code.emitAny(null, `setp.${comparisons[turned[op]]}.s32`, [p, limit, imm(0)]);
+      else code.emitAny(null, `setp.${comparisons[op]}.s32`, [p, this.variable(name), limit]);
+      return p;
+    };
+    const key = `${name ?? 0}${op}${limit.name}`;
+    return this.loop !== null && this.loop.var === name
+      ? this.perIteration(key, make)
+      : this.invariant(key, make);
   }
 
   /** Register of a tile or loop variable. */
@@ -308,7 +349,7 @@ export class Context {
     for (const [name, factor] of terms) {
       const tile = this.tileVars.get(name);
       const range: readonly [number, number] | null = tile
-        ? [0, tile.extent - 1]
+        ? [tile.least ?? 0, tile.extent - 1]
         : this.loop?.var === name
           ? [this.loop.from, this.loop.to - 1]
           : null;
@@ -328,6 +369,16 @@ const comparisons: Readonly<Record<Cond["op"], string>> = {
   "!=": "ne",
   ">=": "ge",
   ">": "gt",
+};
+
+/** The same with its sides exchanged. */
+const turned: Readonly<Record<Cond["op"], Cond["op"]>> = {
+  "<": ">",
+  "<=": ">=",
+  "==": "==",
+  "!=": "!=",
+  ">=": "<=",
+  ">": "<",
 };
 
 /** Whether `difference op 0` holds for all, none or some values of the range. */

@@ -143,12 +143,12 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
 }
 
 /**
- * Whether what comes before the epilogue's arithmetic may run more than once, or beside it: blocks loop over tiles, or roles wait in loops
+ * Whether what comes before the epilogue's arithmetic may run more than once, or beside it: blocks loop over tiles or parts of them, or roles wait in loops
  * for accumulators that no register holds.
  */
 const stays = (program: TileProgram): boolean =>
   program.buffers.some((b) => b.space === "tensor") ||
-  [...eachStmt(program.body)].some((s) => s.kind === "tiles" && s.visit !== null);
+  [...eachStmt(program.body)].some((s) => s.kind === "tiles" && (s.visit !== null || s.share !== undefined));
 
 /** Additions to several words of memory at once came with PTX ISA 8.1 (red). */
 const ptxOfParts = (parts: PartialTiles | null): PtxVersion =>

@@ -5,6 +5,8 @@ import {
   eachStmt,
   hasFeature,
   registersPerThread,
+  type Share,
+  sharers,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -42,10 +44,13 @@ const IN_FLIGHT = 16;
 /** How a program lays out its workspace; null when no tile is shared. Sizes in bytes. */
 export interface PartialTiles {
   readonly by: CombineWay;
-  /** Output tiles of all problems of the batch. */
-  readonly tiles: number;
-  /** Blocks of a tile. */
+  /** Shares of chunks that blocks have; null where a tile is split among so many blocks. */
+  readonly share: Share | null;
   readonly splits: number;
+  /** Problems of the batch; tiles of each that blocks share, and parts of each that have a place of their own. */
+  readonly problems: number;
+  readonly tiles: number;
+  readonly parts: number;
   /** Threads that hold the accumulators, and the registers of each. */
   readonly threads: number;
   readonly registers: number;
@@ -55,8 +60,6 @@ export interface PartialTiles {
   readonly counterBytes: number;
   /** One block's accumulators. */
   readonly partBytes: number;
-  /** Parts of a tile that have a place of their own: one where atomics add them up as they come. */
-  readonly places: number;
 }
 
 /** The workspace of a program whose register tiles the engine holds. */
@@ -67,24 +70,33 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
     if (stmt.kind === "combine") combine = stmt;
     if (stmt.kind === "tiles") tiles = stmt;
   }
-  if (combine === null || tiles?.split == null) return null;
+  if (combine === null || tiles === null) return null;
+  const { split, share = null } = tiles;
+  if (split === null && share === null) return null;
   const { batch } = program.problem;
-  const count = tiles.extents[0] * tiles.extents[1] * (batch.kind === "strided" ? batch.count : 1);
+  const problems = batch.kind === "strided" ? batch.count : 1;
+  const count = share?.tiles ?? tiles.extents[0] * tiles.extents[1];
+  const splits = split?.extent ?? 1;
+  // A share ends inside a tile at either end, at most.
+  const apart = share === null ? count * splits : 2 * sharers(share);
   const acc = bufferOf(program, combine.acc.buffer);
   const { type, packed } = engine.holding(acc.dtype);
   const registers = registersPerThread(ownerOf(acc)) / packed;
   const threads = combiningThreads(program);
   return {
     by: combine.by,
+    share,
+    splits,
+    problems,
     tiles: count,
-    splits: tiles.split.extent,
+    // Atomics add up the parts of a tile as they come, in one place.
+    parts: combine.by === "atomics" ? count : apart,
     threads,
     registers,
     type,
     vector: combine.by === "atomics" ? atomicVector(type, registers, target) : 1,
-    counterBytes: combine.by === "kernel" ? 0 : Math.ceil((count * WORD) / LINE) * LINE,
+    counterBytes: combine.by === "kernel" ? 0 : Math.ceil((problems * count * WORD) / LINE) * LINE,
     partBytes: registers * threads * bytesOf(type),
-    places: combine.by === "atomics" ? 1 : tiles.split.extent,
   };
 }
 
@@ -104,7 +116,7 @@ function combiningThreads(program: TileProgram): number {
 
 /** Bytes of a workspace. */
 export const workspaceBytes = (shared: PartialTiles | null): number =>
-  shared === null ? 0 : shared.counterBytes + shared.tiles * shared.places * shared.partBytes;
+  shared === null ? 0 : shared.counterBytes + shared.problems * shared.parts * shared.partBytes;
 
 /** Accesses to a part: the registers of each, and its distance in bytes from the thread's first. */
 function* accesses(
@@ -172,29 +184,19 @@ export function clearPart(ctx: Context, shared: PartialTiles, zero: Operand, par
   }
 }
 
-/**
- * Adds parts 1 and up, at distances of `partBytes`, to the registers, which hold part 0. `along` is how many blocks stand along the grid's third
- * axis, which says nothing that is not known, but ptxas does not know it: a loop of few turns would be unrolled and all parts be loaded at once,
- * into registers that are not there.
- */
+/** Adds as many parts as `left` says (one at least), which follow the one at `before` at distances of `partBytes`, to the registers. */
 export function addParts(
   ctx: Context,
   shared: PartialTiles,
   registers: readonly Reg[],
-  first: Reg<"u64">,
-  along: number,
+  { before, left }: FurtherParts,
 ): void {
   const { entry, body } = ctx;
-  const part = entry.reg("u64", "part");
-  const left = entry.reg("u32", "left");
   const more = entry.reg("pred", "p");
   const label = entry.label("parts");
-  ctx.emit(null, "mov.u64", part, first);
-  ctx.emit(null, "mov.u32", left, special("%nctaid.z"));
-  ctx.emit(null, "add.u32", left, left, imm(shared.splits - 1 - along));
   body.label(label);
-  ctx.emit(null, "add.s64", part, part, imm(shared.partBytes));
-  addPart(ctx, shared, registers, part);
+  ctx.emit(null, "add.s64", before, before, imm(shared.partBytes));
+  addPart(ctx, shared, registers, before);
   ctx.emit(null, "sub.u32", left, left, imm(1));
   ctx.emit(null, "setp.ne.u32", more, left, imm(0));
   ctx.emit(more, "bra", label);
@@ -216,34 +218,99 @@ function addPart(ctx: Context, shared: PartialTiles, registers: readonly Reg[], 
   }
 }
 
-/** Where this thread's part 0 and its own part begin, and the tile's counter. */
+/** Parts after the first of a tile: registers that the addition counts on and down. */
+export interface FurtherParts {
+  readonly before: Reg<"u64">;
+  readonly left: Reg<"u32">;
+}
+
+/** Where a tile's counter and this thread's elements of its parts are. */
 export interface PartPlaces {
   readonly counter: Reg<"u64">;
+  /** The first part, or the place where atomics add all of them up. */
   readonly first: Reg<"u64">;
-  /** The thread's part of a block that has one: `first` where all blocks add to one part. */
+  /** The part that this block hands in. */
   own(): Reg<"u64">;
+  /** `along`: blocks along the grid's third axis. */
+  further(along: number): FurtherParts;
 }
 
 export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
-  const { values, prologue, entry } = ctx;
+  const { values, entry, part } = ctx;
   const base = pointer(ctx, WORKSPACE);
   const batch = batchIndex(ctx);
-  const { batch: batching } = ctx.program.problem;
-  const perProblem = shared.tiles / (batching.kind === "strided" ? batching.count : 1);
-  const tile = batch === null ? values.block() : values.sum(values.scale(batch, perProblem), values.block());
+  const inBatch = (count: number, index: Reg<"u32">): Reg<"u32"> =>
+    batch === null ? index : values.sum(values.scale(batch, count), index);
   const at = (from: Reg<"u64">, index: Reg<"u32">, bytes: number): Reg<"u64"> => {
     const d = entry.reg("u64", "ws");
-    prologue.emit(null, "mad.wide.u32", d, index, imm(bytes), from);
+    ctx.prologue.emit(null, "mad.wide.u32", d, index, imm(bytes), from);
     return d;
   };
   const parts = entry.reg("u64", "ws");
-  prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
-  const each = shared.places * shared.partBytes;
+  ctx.prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
+  const mine = at(parts, values.thread(), shared.vector * bytesOf(shared.type));
+  const place = (index: Reg<"u32">): Reg<"u64"> => at(mine, inBatch(shared.parts, index), shared.partBytes);
+  const { share, splits } = shared;
+  const tile = share === null ? values.block() : part?.tile;
+  if (tile === undefined) throw new CannotLower("combine", "stands outside the parts of a share");
+  const counter = at(base, inBatch(shared.tiles, tile), WORD);
+  if (shared.by === "atomics") {
+    const first = place(tile);
+    return { counter, first, own: () => first, further: () => oneByOne("atomics add one part") };
+  }
+  if (share !== null) return { counter, ...sharePlaces(ctx, share, place) };
+  const each = splits * shared.partBytes;
   if (each >= 2 ** 32) throw new CannotLower("combine", `the parts of a tile have ${each} bytes`);
-  const first = at(at(parts, tile, each), values.thread(), shared.vector * bytesOf(shared.type));
+  const first = at(mine, inBatch(shared.tiles, tile), each);
   return {
-    counter: at(base, tile, WORD),
+    counter,
     first,
-    own: () => (shared.places === 1 ? first : at(first, values.split(), shared.partBytes)),
+    own: () => at(first, values.split(), shared.partBytes),
+    further(along) {
+      const [before, left] = [entry.reg("u64", "part"), entry.reg("u32", "left")];
+      ctx.emit(null, "mov.u64", before, first);
+      // Not as a constant: ptxas would unroll a loop of few turns and load all parts at once, into registers that are not there.
+      ctx.emit(null, "mov.u32", left, special("%nctaid.z"));
+      ctx.emit(null, "add.u32", left, left, imm(splits - 1 - along));
+      return { before, left };
+    },
+  };
+}
+
+function oneByOne(why: string): never {
+  throw new CannotLower("combine", why);
+}
+
+/**
+ * Places of a share's parts. Of B blocks, block b has place b for a part that begins inside its tile, and place B + b for one that begins with it. So the parts
+ * of a tile are that of its first block at B + b, then those at b + 1, b + 2, … of the blocks after it.
+ */
+function sharePlaces(
+  ctx: Context,
+  { chunks, each, tiles }: Share,
+  place: (index: Reg<"u32">) => Reg<"u64">,
+): Omit<PartPlaces, "counter"> {
+  const { entry, values, part } = ctx;
+  const blocks = Math.ceil((tiles * chunks) / each);
+  if (part === null) return oneByOne("stands outside the parts of a share");
+  const start = values.scale(part.tile, chunks);
+  const firstBlock = values.divide(start, each);
+  const lastBlock = values.divide(values.sum(start, imm(chunks - 1)), each);
+  return {
+    first: place(values.sum(firstBlock, imm(blocks))),
+    own() {
+      const begins = entry.reg("pred", "p");
+      const index = entry.reg("u32", "place");
+      ctx.prologue.emit(null, "setp.eq.u32", begins, part.first, imm(0));
+      ctx.prologue.emit(null, "add.u32", index, values.block(), imm(blocks));
+      ctx.prologue.emit(null, "selp.b32", index, index, values.block(), begins);
+      return place(index);
+    },
+    further() {
+      const [before, left] = [entry.reg("u64", "part"), entry.reg("u32", "left")];
+      ctx.emit(null, "mov.u64", before, place(firstBlock));
+      ctx.emit(null, "sub.u32", left, lastBlock, firstBlock);
+      return { before, left };
+    },
   };
 }

@@ -2,6 +2,7 @@
 import type { Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { lowerFetch, lowerNext } from "./answers.ts";
+import type { Reg } from "./code.ts";
 import { lowerCombine } from "./combine.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copyRoutes.ts";
@@ -70,7 +71,8 @@ function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
 
 function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   const from = ctx.constant(stmt.from, `start of loop %${stmt.var}`);
-  const to = ctx.constant(stmt.to, `end of loop %${stmt.var}`);
+  const counted = endOf(ctx, stmt);
+  const to = typeof counted === "number" ? counted : counted.most;
   if (stmt.unroll || to - from <= 1) {
     for (let i = from; i < to; i++) {
       ctx.constants.set(stmt.var, i);
@@ -105,6 +107,18 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   ctx.loop = null;
   const more = ctx.entry.reg("pred", "p");
   latch.emit(null, "add.u32", counter, counter, imm(1));
-  latch.emit(null, "setp.lt.u32", more, counter, imm(to));
+  latch.emit(null, "setp.lt.u32", more, counter, typeof counted === "number" ? imm(to) : counted.reg);
   latch.emit(more, "bra", label);
+}
+
+/** End of a loop: a constant, or a count of at least one that the tiles bind. */
+function endOf(
+  ctx: Context,
+  { var: name, to, unroll }: StmtOf<"for">,
+): number | { readonly reg: Reg<"u32">; readonly most: number } {
+  const e = ctx.fold(to);
+  const counted = e.kind === "var" ? ctx.tileVars.get(e.name) : undefined;
+  if (counted?.reg == null || (counted.least ?? 0) < 1 || unroll)
+    return ctx.constant(to, `end of loop %${name}`);
+  return { reg: counted.reg, most: counted.extent - 1 };
 }

@@ -32,10 +32,10 @@ export function buildSumKernel(
   numberClusters(ctx);
   placeTile(ctx, tiles);
   const acc = ownedTile(ctx, combine.acc.buffer, 0);
-  const { first } = partPlaces(ctx, shared);
+  const place = partPlaces(ctx, shared);
   ctx.placeLate();
-  loadPart(ctx, shared, acc.registers, first);
-  addParts(ctx, shared, acc.registers, first, warps);
+  loadPart(ctx, shared, acc.registers, place.first);
+  addParts(ctx, shared, acc.registers, place.further(warps));
   lowerStmts(ctx, combine.body);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);

@@ -85,9 +85,9 @@ export function storeGroups(program: TileProgram, stmt: StmtOf<"epilogue">, warp
   return { m: 1, n: 1 };
 }
 
-/** The factor by which warps share the columns of a tile; null where none does. */
+/** The factor by which warpgroups share the columns of a tile; null where none does, or where the warps of one do, which store together. */
 const besides = (own: Ownership): Factor | null =>
-  own.cols.find((f) => f.tier === "warp" && f.extent > 1) ?? null;
+  own.cols.find((f) => f.tier === "warp" && f.extent > 1 && f.stride * f.extent > WARPGROUP) ?? null;
 
 /**
  * Where a staged tile has the elements of an owner: of warps side by side each has its columns next to the others', `cols` in all. The same as the owner
@@ -96,7 +96,8 @@ const besides = (own: Ownership): Factor | null =>
 export function stagedOwner(own: Ownership, cols: number): Ownership {
   const at = own.cols.findIndex((f) => f.tier === "warp" && f.extent > 1);
   const beside = own.cols[at];
-  if (beside === undefined) return own;
+  const width = own.cols.reduce((product, f) => product * f.extent, 1);
+  if (beside === undefined || width === cols) return own;
   let left = cols / beside.extent;
   const inner: Factor[] = [];
   for (const f of [...own.cols.slice(at + 1)].reverse()) {

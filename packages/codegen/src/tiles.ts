@@ -1,5 +1,12 @@
 /** Tiles: one a block, or a loop over those that a block gets; and the grid that goes with it. */
-import { eachStmt, type LaunchExpr, type TileProgram } from "@tilewright/ir";
+import {
+  eachStmt,
+  type LaunchExpr,
+  type Share,
+  sharedBlocks,
+  sharers,
+  type TileProgram,
+} from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
@@ -11,6 +18,10 @@ type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
+  if (stmt.share !== undefined) {
+    shareOut(ctx, stmt, stmt.share, lowerBody);
+    return;
+  }
   if (stmt.visit === null) {
     placeTile(ctx, stmt);
     lowerBody();
@@ -83,6 +94,64 @@ function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
   ctx.body.emit(more, "bra", again);
 }
 
+/**
+ * The parts of this block's share, or its whole tile, one after the other. Chunks are counted along the line of all shared tiles; a tile beyond them
+ * stands there as if it followed. Between parts the block meets: what one leaves in shared memory, the next overwrites.
+ */
+function shareOut(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => void): void {
+  if (ctx.loop !== null || ctx.active !== null) throw new CannotLower("tiles", "shares inside a loop");
+  if (clusterSize(ctx.program) > 1) throw new CannotLower("tiles", "blocks of a cluster have no shares");
+  const { entry, body, values } = ctx;
+  const { chunks, each, tiles } = share;
+  const line = tiles * chunks;
+  const blocks = sharers(share);
+  const [at, end] = [entry.reg("u32", "at"), entry.reg("u32", "at")];
+  const block = values.block();
+  body.emit(null, "mul.lo.u32", at, block, imm(each));
+  body.emit(null, "add.u32", end, at, imm(each));
+  body.emit(null, "min.u32", end, end, imm(line));
+  if (stmt.extents[0] * stmt.extents[1] > tiles) {
+    const whole = entry.reg("pred", "p");
+    body.emit(null, "setp.ge.u32", whole, block, imm(blocks));
+    body.emit(whole, "sub.u32", at, block, imm(blocks - tiles));
+    body.emit(whole, "mul.lo.u32", at, at, imm(chunks));
+    body.emit(whole, "add.u32", end, at, imm(chunks));
+  }
+  const again = entry.label("shares");
+  body.label(again);
+  ctx.scope(() => {
+    const { prologue } = ctx;
+    const quotient = ctx.values.divide(at, chunks);
+    const tile = entry.reg("u32", "tile");
+    const [first, count, rest] = [
+      entry.reg("u32", "first"),
+      entry.reg("u32", "count"),
+      entry.reg("u32", "rest"),
+    ];
+    prologue.emit(null, "mov.u32", tile, quotient);
+    prologue.emit(null, "mul.lo.u32", first, tile, imm(chunks));
+    prologue.emit(null, "sub.u32", first, at, first);
+    prologue.emit(null, "sub.u32", count, end, at);
+    prologue.emit(null, "sub.u32", rest, imm(chunks), first);
+    prologue.emit(null, "min.u32", count, count, rest);
+    // The next part begins where this one ends.
+    prologue.emit(null, "add.u32", at, at, count);
+    place(ctx, stmt, tile);
+    ctx.tileVars.set(share.first, { reg: first, extent: chunks });
+    ctx.tileVars.set(share.count, { reg: count, extent: chunks + 1, least: 1 });
+    ctx.part = { tile, first, count };
+    lowerBody();
+    ctx.part = null;
+  });
+  const more = entry.reg("pred", "p");
+  ctx.body.emit(null, "setp.ge.u32", more, at, end);
+  const done = entry.label("shared");
+  ctx.body.emit(more, "bra", done);
+  ctx.body.emit(null, "bar.sync", imm(0));
+  ctx.body.emit(null, "bra", again);
+  ctx.body.label(done);
+}
+
 /** Whether a role needs its tile's coordinates at once: it copies from matrices. */
 function copies(stmt: Tiles): boolean {
   for (const inner of eachStmt(stmt.body)) if (inner.kind === "copy") return true;
@@ -99,6 +168,7 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "tiles") continue;
     const tiles = stmt.extents[0] * stmt.extents[1];
+    if (stmt.share !== undefined) return [sharedBlocks(stmt.share, tiles), problems, 1];
     if (stmt.visit === null) return [tiles, problems, stmt.split?.extent ?? 1];
     const size = clusterSize(program);
     const clusters = tiles / size;

@@ -39,9 +39,9 @@ const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExe
   [/^tcgen05\.wait::ld/, () => "loaded"],
 ];
 
-/** Copies of a chunk and stores are cut into boxes, a multiplication and a staged tile into instructions. */
+/** Copies of a chunk and stores are cut into boxes, a multiplication, a load and a staged tile into instructions. */
 const runs = (words: readonly string[]): readonly string[] =>
-  words.filter((word, i) => !/^(copy|multiply|stage$|store$)/.test(word) || word !== words[i - 1]);
+  words.filter((word, i) => !/^(copy|multiply|read|stage$|store$)/.test(word) || word !== words[i - 1]);
 
 /** The words of a PTX text, in its order. */
 export function textWords(ptx: string): readonly string[] {

@@ -194,7 +194,14 @@ function planRow(
   };
 }
 
-/** The schedule with so many blocks a tile, whose parts are added in one of the ways that the backend has, and allows with this schedule. */
+/** Ways to divide K among `split` blocks, or a few more by shares; schedules of backends without them have them all the same. */
+const waysToShare = (split: number): readonly Schedule[] => [
+  ...combineWays.map((combine) => ({ split, combine })),
+  { split: 1, combine: "last", streamk: 2 * split + 1, drain: 0 },
+  { split: 1, combine: "atomics", streamk: split, drain: 0 },
+];
+
+/** The schedule in which blocks share K in one of the ways that the backend has, and allows with this schedule. */
 function sharing(
   schedule: Schedule,
   split: number | undefined,
@@ -202,10 +209,11 @@ function sharing(
   legal: (schedule: Schedule) => boolean,
 ): Schedule {
   if (split === undefined || !("split" in schedule)) return schedule;
-  const plain = { ...schedule, split };
-  if (!("combine" in schedule)) return plain;
-  const combined = { ...plain, combine: combineWays[Math.floor(seed / 3) % combineWays.length] ?? "last" };
-  return legal(combined) ? combined : plain;
+  const ways = waysToShare(split);
+  const way = ways[Math.floor(seed / 3) % ways.length] ?? {};
+  const fields = Object.entries(way).filter(([name]) => name in schedule);
+  const made = { ...schedule, ...Object.fromEntries(fields) };
+  return ("streamk" in way && !("streamk" in schedule)) || !legal(made) ? { ...schedule, split } : made;
 }
 
 function firstSchedules(

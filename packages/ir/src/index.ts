@@ -235,6 +235,7 @@ export {
   withDefault,
   wordField,
 } from "./schedule/fields.ts";
+export { type Sharing, sharingFaults } from "./schedule/sharing.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
 export {
@@ -302,6 +303,7 @@ export {
   type Ownership,
   type Raster,
   type Ring,
+  type Share,
   type Space,
   type Stage,
   type Stmt,

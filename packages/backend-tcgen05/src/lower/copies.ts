@@ -10,7 +10,15 @@ import {
   type StmtOf,
   sharersOf,
 } from "@tilewright/codegen";
-import { type Buffer, blockShape, bufferOf, type Expr, elementBytes, LANE_STRIDE } from "@tilewright/ir";
+import {
+  type Buffer,
+  blockShape,
+  bufferOf,
+  type Expr,
+  elementBytes,
+  LANE_STRIDE,
+  tensorPlace,
+} from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";
 import { barrierAt, LEADER_MASK, scratch, sharedAt } from "./barriers.ts";
 import { tensorAddress } from "./multiply.ts";
@@ -136,23 +144,43 @@ function coordinate(ctx: Context, origin: Origin | undefined, offset: number): R
   return d;
 }
 
-/** Each warp loads the rows of its own lanes: a lane a row, a register a column. */
+/** Most registers of one load (PTX ISA, tcgen05.ld). */
+const MOST_REGISTERS = 128;
+
+/** Each warp loads its own lanes: a lane a row and a register a column, or, of 16 lanes, the fragment of D in mma.sync. */
 export function loadTensor(ctx: Context, copy: Copy): void {
   const at = `%${copy.dst.buffer} <- %${copy.src.buffer}`;
   const role = roleOf(ctx, at);
   if (role.single) throw new CannotLower(at, "tensor memory is loaded by whole warps");
   const tile = ownedTile(ctx, copy.dst.buffer, 0);
-  const column = ctx.constant(copy.src.origin[1], at);
-  if (ctx.constant(copy.src.origin[0], at) !== 0) throw new CannotLower(at, "rows begin with lane 0");
+  const place = tensorPlace(bufferOf(ctx.program, copy.src.buffer));
+  if (place === null) throw new CannotLower(at, "has rows that no matrix instruction has");
+  const [lane, column] = [place.lanes, 1 - place.lanes].map((axis) =>
+    ctx.constant(copy.src.origin[axis === 0 ? 0 : 1], at),
+  );
+  if (lane !== 0 || column === undefined) throw new CannotLower(at, "rows begin with lane 0");
   const base = tensorAddress(ctx, copy.src.buffer, "consumer");
   const d = scratch(ctx, "tm");
   const lanes = warpLanes(ctx);
   ctx.body.emit(null, "add.u32", d, base, lanes);
   const words = ctx.entry.regs("b32", tile.registers.length, "row");
-  ctx.body.emitAny(null, `tcgen05.ld.sync.aligned.32x32b.x${words.length}.b32`, [
-    vec(...words),
-    addr(d, column),
-  ]);
+  // Registers of 16 lanes hold two columns each, as four of them hold eight.
+  const [shape, unit, wide] =
+    place.form === "half" ? (["16x256b", 4, 8] as const) : (["32x32b", 1, 1] as const);
+  const each = words.length / place.stacks;
+  for (let stack = 0; stack < place.stacks; stack++) {
+    let done = 0;
+    while (done < each) {
+      const count = largestPower(Math.min(each - done, MOST_REGISTERS));
+      const run = words.slice(stack * each + done, stack * each + done + count);
+      const from = column + stack * place.columns + (done / unit) * wide;
+      ctx.body.emitAny(null, `tcgen05.ld.sync.aligned.${shape}.x${count / unit}.b32`, [
+        vec(...run),
+        addr(d, from),
+      ]);
+      done += count;
+    }
+  }
   ctx.body.emit(null, "tcgen05.wait::ld.sync.aligned");
   // Words have no type; what they hold has one.
   tile.registers.forEach((register, i) => {
@@ -160,6 +188,8 @@ export function loadTensor(ctx: Context, copy: Copy): void {
     if (word) ctx.body.emitAny(null, `mov.${tile.type}`, [register, word]);
   });
 }
+
+const largestPower = (most: number): number => 2 ** Math.floor(Math.log2(most));
 
 /** Lanes 32 w and up belong to warp w modulo 4 (PTX ISA, tcgen05.ld). */
 const warpLanes = (ctx: Context): Reg<"u32"> =>

@@ -8,6 +8,7 @@ import {
   findTensorKind,
   linearOffset,
   type TensorKind,
+  tensorPlace,
   tensorSwizzleName,
 } from "@tilewright/ir";
 import {
@@ -31,7 +32,10 @@ const PATTERN_ROWS = 8;
 const UNIT = 16;
 const ADDRESS_MASK = 0x3ffff;
 
-/** The whole tile, K chunk by K chunk of one instruction. The first of a tile overwrites: `fill` has asked for it. */
+/**
+ * The whole tile, K chunk by K chunk of one instruction; tiles of more rows than one instruction has take several, of which each has columns of its own. Where
+ * columns of D lie in lanes, B is the first operand. The first instruction of a tile overwrites: `fill` has asked for it.
+ */
 export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   const at = `%${stmt.acc.buffer}`;
   const kind = findTensorKind(stmt.atom);
@@ -39,28 +43,44 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   const role = roleOf(ctx, at);
   if (!role.single) throw new CannotLower(at, "a role of one warp multiplies");
   const state = stateOf(ctx);
-  const [m, n] = stmt.acc.extent;
+  const place = tensorPlace(bufferOf(ctx.program, stmt.acc.buffer));
+  if (place === null) throw new CannotLower(at, "has rows that no matrix instruction has");
   const k = stmt.a.extent[1];
   if (k % kind.k !== 0) throw new CannotLower(at, `K steps of ${k} are no multiple of ${kind.k}`);
-  const [a, b] = [operand(ctx, stmt.a, "a"), operand(ctx, stmt.b, "b")];
-  const instruction = descriptorOf(ctx, kind, m, n, [a, b]);
+  const a = operand(ctx, stmt.a, "a");
+  const b = operand(ctx, stmt.b, "b");
+  const [first, second] = place.lanes === 0 ? [a, b] : [b, a];
+  const rows = place.rows / place.stacks;
+  const paired = bufferOf(ctx.program, stmt.acc.buffer).halves === place.lanes;
+  const instruction = descriptorOf(ctx, kind, paired ? 2 * rows : rows, place.columns, [first, second]);
   const d = accumulator(ctx, stmt);
   const always = ctx.entry.reg("pred", "acc_p");
-  const first = role.accumulate ?? always;
+  const begins = role.accumulate ?? always;
   ctx.body.emit(null, "setp.eq.u32", always, d, d);
-  const target = ctx.entry.reg("b32", "acc_b");
-  ctx.body.emit(null, "mov.b32", target, d);
+  const targets = Array.from({ length: place.stacks }, (_, stack) => {
+    const target = ctx.entry.reg("b32", "acc_b");
+    if (stack === 0) ctx.body.emit(null, "mov.b32", target, d);
+    else {
+      const next = scratch(ctx, "tm");
+      ctx.body.emit(null, "add.u32", next, d, imm(stack * place.columns));
+      ctx.body.emit(null, "mov.b32", target, next);
+    }
+    return target;
+  });
   const idesc = scratch(ctx, "idesc");
   ctx.body.emit(null, "mov.u32", idesc, imm(instruction));
   for (let step = 0; step < k; step += kind.k) {
     const mnemonic = `tcgen05.mma.cta_group::${state.group}.kind::${kind.kind}`;
-    ctx.body.emitAny(null, mnemonic, [
-      addr(target),
-      shifted(ctx, a, step),
-      shifted(ctx, b, step),
-      idesc,
-      step === 0 ? first : always,
-    ]);
+    const across = shifted(ctx, second, step, 0);
+    targets.forEach((target, stack) => {
+      ctx.body.emitAny(null, mnemonic, [
+        addr(target),
+        shifted(ctx, first, step, stack * rows),
+        across,
+        idesc,
+        step === 0 ? begins : always,
+      ]);
+    });
   }
   if (role.accumulate) ctx.body.emit(null, "setp.eq.u32", role.accumulate, d, d);
 }
@@ -118,10 +138,10 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
   return { buffer, side, major, low, high };
 }
 
-/** The descriptor of K `step`: only the address moves. */
-function shifted(ctx: Context, tile: OperandTile, step: number): Reg<"u64"> {
+/** The descriptor of K `step` and of the rows from `row` on: only the address moves. */
+function shifted(ctx: Context, tile: OperandTile, step: number, row: number): Reg<"u64"> {
   const { layout } = tile.buffer;
-  const origin = tile.side === "a" ? [0, step] : [step, 0];
+  const origin = tile.side === "a" ? [row, step] : [step, row];
   const bytes = layout ? linearOffset(layout, origin) * elementBytes(tile.buffer) : 0;
   let low = tile.low;
   if (bytes > 0) {
@@ -209,7 +229,7 @@ export function tensorAddress(ctx: Context, name: string, side: "producer" | "co
   if (state.tensor === null || ring === undefined || first === undefined)
     throw new CannotLower(`%${name}`, "is no tensor tile of a ring");
   const { slot } = placeOf(roleOf(ctx, `%${name}`), ring, side);
-  const columns = blockShape(bufferOf(ctx.program, name))[1];
+  const columns = tensorPlace(bufferOf(ctx.program, name))?.width ?? 0;
   if (slot === null && first === 0) return state.tensor;
   const d = scratch(ctx, "tm");
   if (slot === null) ctx.body.emit(null, "add.u32", d, state.tensor, imm(first));

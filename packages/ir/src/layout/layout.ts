@@ -82,7 +82,12 @@ export function panelsFault(layout: Layout, panels: Panels): string | null {
     return `panels of ${panels.extent} do not divide an axis of ${size}`;
   const one = layout.shape.map((extent, axis) => (axis === panels.axis ? panels.extent : extent));
   const reach = cosize({ shape: one, stride: layout.stride, swizzle: null });
-  return panels.step < reach ? `panels ${panels.step} apart overlap: each reaches ${reach}` : null;
+  // Panels may also stand side by side within a step of their own axis: all of them between one element and the next.
+  const single = layout.shape.map((extent, axis) => (axis === panels.axis ? 1 : extent));
+  const side = cosize({ shape: single, stride: layout.stride, swizzle: null });
+  const beside =
+    panels.step * (size / panels.extent) <= (layout.stride[panels.axis] ?? 0) && panels.step >= side;
+  return panels.step < reach && !beside ? `panels ${panels.step} apart overlap: each reaches ${reach}` : null;
 }
 
 /** Number of coordinates. */

@@ -26,7 +26,7 @@ export interface ChunkCost {
   readonly intakeBytes: number;
 }
 
-/** The part of the tile in one SM: rows of A, rows (columns of D) of B that it loads, columns that it multiplies. */
+/** The part of the tile in one SM: rows of A, rows (columns of D) of B that it loads, columns that it multiplies; A and B as the instruction has them. */
 export interface Share {
   readonly rows: number;
   readonly loadedCols: number;
@@ -34,11 +34,10 @@ export interface Share {
 }
 
 /** A pair splits the rows of A and D, and each block loads half of B. */
-export const shareOf = ({ tile: [m, n], unit }: ModelKernel): Share => ({
-  rows: m / unit,
-  loadedCols: n / unit,
-  cols: n,
-});
+export function shareOf({ tile: [m, n], unit, swapped }: ModelKernel): Share {
+  const [rows, cols] = swapped ? [n, m] : [m, n];
+  return { rows: rows / unit, loadedCols: cols / unit, cols };
+}
 
 /** Instructions of a thread for each FFMA beside the FFMA itself, by what they are for. */
 const fmaOverhead = {

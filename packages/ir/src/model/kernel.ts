@@ -6,6 +6,8 @@ export interface ModelKernel {
   readonly engine: Engine;
   /** Output tile and K chunk of the unit that works on one tile, in elements: a block, or a pair of blocks. */
   readonly tile: readonly [m: number, n: number, k: number];
+  /** Columns of D are what the instruction has rows of: A and B have changed places. */
+  readonly swapped: boolean;
   /** SMs of that unit: 2 for a CTA pair, whose operands lie half in each. */
   readonly unit: 1 | 2;
   /**
@@ -51,6 +53,7 @@ export const plainKernel = (
   engine,
   tile,
   instruction,
+  swapped: false,
   unit: 1,
   threads: 128,
   stages: 1,

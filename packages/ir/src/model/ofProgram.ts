@@ -25,8 +25,11 @@ function engineOf(
   acc: Buffer,
   unit: number,
 ): { readonly engine: Engine; readonly instruction: ModelKernel["instruction"] } | null {
-  if (findTensorKind(name) !== null)
-    return { engine: "tcgen05", instruction: [Math.min(TENSOR_LANES, acc.shape[0] / unit), acc.shape[1]] };
+  if (findTensorKind(name) !== null) {
+    const lanes = acc.lanes ?? 0;
+    const across = acc.shape[lanes === 0 ? 1 : 0];
+    return { engine: "tcgen05", instruction: [Math.min(TENSOR_LANES, acc.shape[lanes] / unit), across] };
+  }
   const group = findWarpgroupAtom(name);
   if (group !== null) return { engine: "wgmma", instruction: [group.m, group.n] };
   if (acc.own === null) return null;
@@ -58,6 +61,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
   return {
     ...found,
     tile: [acc.shape[0], acc.shape[1], load?.src.extent[1] ?? mma.a.extent[1]],
+    swapped: acc.lanes === 1,
     unit,
     threads: program.launch.threads,
     stages: ring?.slots ?? 1,

@@ -2,24 +2,27 @@
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import { TENSOR_LANES } from "../tile/tensor.ts";
-import type { Buffer, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
+import { TENSOR_LANES, type TensorForm, type TensorPlace, tensorPlace } from "../tile/tensor.ts";
+import type { Buffer, Expr, Factor, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
-/** The register tile that holds the columns being stored, and the variable that counts them. */
+/** The register tile that holds what is being stored, and the variable that counts such parts. */
 const PART = "part";
 const STEP = "ct";
 
-/** Lanes of a warp, and warps whose lanes are all rows of tensor memory. */
+/** Lanes of a warp, and warps whose lanes are all of tensor memory. */
 const WARP = 32;
 const WARPS = TENSOR_LANES / WARP;
 
+/** Columns of the narrowest load of half the lanes: 16x256b (PTX ISA, tcgen05.ld). */
+const HALF_COLUMNS = 8;
+
 /**
- * Directive `accumulate columns=C`: the accumulator becomes a tensor tile, and every epilogue a loop over C columns of it (fewer where C does not
- * divide them), each loaded into registers in which a lane holds one row. The last step stands behind the loop, so that the tile can be given
- * back before its elements are stored. Without the directive accumulators stay in registers.
+ * Directive `accumulate columns=C`: the accumulator becomes a tensor tile, and every epilogue a loop over C columns of it (rows where columns lie in lanes; fewer
+ * where C does not divide them; all at once where two warps share a row), each loaded into registers as the lanes hold them. The last step stands behind the
+ * loop, so that the tile can be given back before its elements are stored. Without the directive accumulators stay in registers.
  */
 export const accumulateInTensor: Pass = {
   name: "accumulateInTensor",
@@ -35,10 +38,12 @@ export const accumulateInTensor: Pass = {
     const [name] = names;
     if (name === undefined) return input;
     const acc = bufferOf(input, name);
-    const columns = divisorUpTo(acc.shape[1], numberArg(taken.args, "columns", WARP));
-    const part = partOf(acc, columns);
+    const place = tensorPlace(acc);
+    if (place === null) return input;
+    const columns = stepOf(place, numberArg(taken.args, "columns", WARP));
+    const part = partOf(acc, place, columns);
     const body = rewriteStmts(input.body, (stmt) =>
-      stmt.kind === "epilogue" && stmt.acc.buffer === name ? inSteps(stmt, columns) : stmt,
+      stmt.kind === "epilogue" && stmt.acc.buffer === name ? inSteps(stmt, place, columns) : stmt,
     );
     return {
       ...withBody(input, body),
@@ -47,6 +52,13 @@ export const accumulateInTensor: Pass = {
   },
 };
 
+/** Columns that one step takes of an accumulator. */
+function stepOf({ form, columns }: TensorPlace, most: number): number {
+  if (form === "split") return columns;
+  const step = divisorUpTo(columns, most);
+  return form === "half" ? Math.max(HALF_COLUMNS, step) : step;
+}
+
 /** Loads take 1, 2, 4, … 128 columns (PTX ISA, tcgen05.ld). */
 function divisorUpTo(n: number, most: number): number {
   let d = 1;
@@ -54,33 +66,66 @@ function divisorUpTo(n: number, most: number): number {
   return d;
 }
 
-/** Row r of the tile lies in lane r of tensor memory, and lanes 32 w to 32 w + 31 belong to warp w (PTX ISA, tcgen05.ld). */
-const partOf = (acc: Buffer, columns: number): Buffer => ({
-  ...registerBuffer(PART, acc.dtype, [acc.shape[0], columns]),
-  own: {
-    rows: [
-      // The halves of a pair's tile lie one behind the other.
-      ...(acc.halves === 0 ? [{ tier: "cluster", extent: 2, stride: 1 } as const] : []),
-      { tier: "warp", extent: WARPS, stride: 1 },
-      { tier: "thread", extent: WARP, stride: 1 },
-    ],
-    cols: [{ tier: "register", extent: columns, stride: 1 }],
-  },
-});
+const factor = (tier: Factor["tier"], extent: number, stride: number): Factor => ({ tier, extent, stride });
 
-function inSteps(stmt: Epilogue, columns: number): readonly Stmt[] {
-  const count = stmt.acc.extent[1] / columns;
+/**
+ * Who holds what of a step: lanes 32 w to 32 w + 31 belong to warp w, and the load's shape says which lane takes what (PTX ISA, tcgen05.ld): 32x32b a row
+ * a lane, 16x256b the fragment of D in mma.sync.
+ */
+function partOf(acc: Buffer, { form, lanes, stacks, rows }: TensorPlace, columns: number): Buffer {
+  // The halves of a pair's tile lie one behind the other.
+  const halves = acc.halves === lanes ? [factor("cluster", 2, 1)] : [];
+  const across: Readonly<Record<TensorForm, readonly [rows: readonly Factor[], columns: readonly Factor[]]>> =
+    {
+      rows: [
+        [
+          ...(stacks > 1 ? [factor("register", stacks, columns)] : []),
+          factor("warp", WARPS, 1),
+          factor("thread", WARP, 1),
+        ],
+        [factor("register", columns, 1)],
+      ],
+      half: [
+        [factor("warp", WARPS, 1), factor("register", 2, 2), factor("thread", 8, 4)],
+        [
+          ...(columns > HALF_COLUMNS ? [factor("register", columns / HALF_COLUMNS, 4)] : []),
+          factor("thread", 4, 1),
+          factor("register", 2, 1),
+        ],
+      ],
+      split: [
+        [factor("warp", rows / WARP, 1), factor("thread", WARP, 1)],
+        [factor("warp", 2, rows / WARP), factor("register", columns / 2, 1)],
+      ],
+    };
+  const [inLanes, inColumns] = across[form];
+  const own = [[...halves, ...inLanes], inColumns] as const;
+  const shape = [acc.shape[lanes], columns] as const;
+  return {
+    ...registerBuffer(PART, acc.dtype, lanes === 0 ? shape : [shape[1], shape[0]]),
+    own: lanes === 0 ? { rows: own[0], cols: own[1] } : { rows: own[1], cols: own[0] },
+  };
+}
+
+function inSteps(stmt: Epilogue, { lanes, columns: all }: TensorPlace, columns: number): readonly Stmt[] {
+  const count = all / columns;
+  const cut = (extent: View["extent"]): View["extent"] =>
+    lanes === 0 ? [extent[0], columns] : [columns, extent[1]];
   const step = (at: Expr): readonly Stmt[] => {
-    const shifted = (view: View): View => ({
-      ...view,
-      origin: [view.origin[0], add(view.origin[1], mul(at, columns))],
-      extent: [view.extent[0], columns],
-    });
+    const shifted = (view: View): View => {
+      const [row, col] = view.origin;
+      const by = mul(at, columns);
+      return {
+        ...view,
+        origin: lanes === 0 ? [row, add(col, by)] : [add(row, by), col],
+        extent: cut(view.extent),
+      };
+    };
     const part: View = {
       buffer: PART,
       slot: lit(0),
       origin: [lit(0), lit(0)],
-      extent: [stmt.acc.extent[0], columns],
+      extent: cut(stmt.acc.extent),
     };
     return [
       {

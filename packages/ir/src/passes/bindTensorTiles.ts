@@ -1,6 +1,5 @@
-/** Say where tensor tiles lie: a row a lane, a column a column. */
-import { blockShape } from "../tile/rewrite.ts";
-import { LANE_STRIDE } from "../tile/tensor.ts";
+/** Say where tensor tiles lie: as matrix instructions write them. */
+import { tensorTileLayout } from "../tile/tensor.ts";
 import type { Buffer } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -17,9 +16,7 @@ export const bindTensorTiles: Pass = {
       nest: null,
       buffers: program.buffers.map(
         (b): Buffer =>
-          b.space === "tensor" && b.layout === null
-            ? { ...b, layout: { shape: blockShape(b), stride: [LANE_STRIDE, 1], swizzle: null } }
-            : b,
+          b.space === "tensor" && b.layout === null ? { ...b, layout: tensorTileLayout(b) } : b,
       ),
     };
   },

@@ -25,5 +25,6 @@ export { PRODUCER, rolesOf, specialiseRoles } from "./specialiseRoles.ts";
 export { spreadCopies } from "./spreadCopies.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";
+export { swapOperands } from "./swapOperands.ts";
 export { vectorise } from "./vectorise.ts";
 export { visitTiles } from "./visitTiles.ts";

@@ -68,6 +68,15 @@ export const coreFields = {
     default: "last",
     off: "last",
   }),
+  streamk: intField({
+    name: "streamk",
+    summary:
+      "stream-K: so many blocks share the tiles that fill no whole wave of them, by equal numbers of K chunks; 0: blocks have tiles",
+    default: 0,
+    off: 0,
+    min: 0,
+    max: 4096,
+  }),
   epi: wordField({
     name: "epi",
     summary: "way of D to memory: from registers, through shared memory, or by bulk tensor store",

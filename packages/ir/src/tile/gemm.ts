@@ -3,7 +3,7 @@ import type { DType } from "../dtype.ts";
 import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
-import type { Buffer, CombineWay, Directive, Factor, Nest, Stmt, TileProgram, View } from "./types.ts";
+import type { Buffer, CombineWay, Directive, Factor, Nest, Share, Stmt, TileProgram, View } from "./types.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly Factor[]): number =>
@@ -30,6 +30,8 @@ export interface GemmNestOptions {
   readonly directives: readonly Directive[];
   /** Where blocks share tiles; `last` unless given. */
   readonly combine?: CombineWay;
+  /** Stream-K with shares of `each` chunks of the first `tiles` tiles, instead of `grid` factors of k; none unless given. */
+  readonly share?: { readonly each: number; readonly tiles: number } | null;
 }
 
 /**
@@ -48,7 +50,8 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const acc = registerBuffer("acc", problem.acc, [tileM, tileN]);
 
   const [row, col] = [mul(v("mt"), tileM), mul(v("nt"), tileN)];
-  const first = splits > 1 ? mul(v("st"), chunks * tileK) : lit(0);
+  const share: Share | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
+  const first = share ? mul(v("k0"), tileK) : splits > 1 ? mul(v("st"), chunks * tileK) : lit(0);
   const chunk = add(first, mul(v("kt"), tileK));
   const outView = (buffer: Buffer): View => ({
     buffer: buffer.name,
@@ -74,7 +77,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
       kind: "for",
       var: "kt",
       from: lit(0),
-      to: lit(chunks),
+      to: share ? v(share.count) : lit(chunks),
       unroll: false,
       body: [
         {
@@ -90,7 +93,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         },
       ],
     },
-    splits > 1
+    splits > 1 || share
       ? { kind: "combine", acc: wholeView(acc), by: options.combine ?? "last", body: [epilogue] }
       : epilogue,
   ];
@@ -110,6 +113,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         vars: ["mt", "nt"],
         extents: [tilesM, tilesN],
         split: splits > 1 ? { var: "st", extent: splits } : null,
+        ...(share ? { share } : {}),
         raster: { kind: "row" },
         visit: null,
         body,

@@ -87,8 +87,19 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export { type Part, partProgram, partsOf, sharedBlocks, shareFor, shareOf, sharers } from "./share.ts";
 export { holdsAnswers, isSolo } from "./solo.ts";
-export { LANE_STRIDE, MOST_COLUMNS, TENSOR_LANES, type TensorColumns, tensorColumns } from "./tensor.ts";
+export {
+  LANE_STRIDE,
+  MOST_COLUMNS,
+  TENSOR_LANES,
+  type TensorColumns,
+  type TensorForm,
+  type TensorPlace,
+  tensorColumns,
+  tensorPlace,
+  tensorTileLayout,
+} from "./tensor.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
 export { provePlan, proveProtocol } from "./verify/proof/index.ts";

@@ -1,12 +1,15 @@
 /** Least and greatest values of expressions over loop ranges, and exhaustive search where intervals are too coarse. */
 import { compare } from "./cond.ts";
 import { asLinear, type Env, evaluateExpr, floorMod, freeVars, simplify } from "./expr.ts";
-import type { Cond, Expr, Stmt } from "./types.ts";
+import type { Cond, Expr, Share, Stmt } from "./types.ts";
 
 export type Range = readonly [low: number, high: number];
 
 /** Ranges of the loop variables in scope; `high < low` where the loop never runs. */
 export type Ranges = ReadonlyMap<string, Range>;
+
+/** Key of the range of the sum of two variables that depend on each other: a part's first chunk, and a loop over its chunks. */
+const sumKey = (a: string, b: string): string => `${a}+${b}`;
 
 /** An interval that holds every value of the expression; exact for affine expressions of independent variables. */
 export function rangeOf(e: Expr, ranges: Ranges): Range {
@@ -14,7 +17,13 @@ export function rangeOf(e: Expr, ranges: Ranges): Range {
   if (linear === null) return intervalOf(simplify(e), ranges);
   let [low, high] = [linear.constant, linear.constant];
   for (const [name, coefficient] of linear.terms) {
-    const [a, b] = variable(name, ranges);
+    const first = [...linear.terms].find(
+      ([other, same]) => same === coefficient && ranges.has(sumKey(other, name)),
+    );
+    // Counted with its partner.
+    if ([...linear.terms].some(([other, same]) => same === coefficient && ranges.has(sumKey(name, other))))
+      continue;
+    const [a, b] = first === undefined ? variable(name, ranges) : variable(sumKey(first[0], name), ranges);
     low += coefficient * (coefficient > 0 ? a : b);
     high += coefficient * (coefficient > 0 ? b : a);
   }
@@ -70,12 +79,14 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
         [stmt.vars[0], [0, stmt.extents[0] - 1]],
         [stmt.vars[1], [0, stmt.extents[1] - 1]],
         ...(stmt.split ? [[stmt.split.var, [0, stmt.split.extent - 1]] as const] : []),
+        ...(stmt.share ? shareRanges(stmt.share) : []),
         ...(stmt.visit ? [[stmt.visit.var, [0, tileCount(stmt) - 1]] as const] : []),
       ]);
     case "for":
       return new Map([
         ...ranges,
         [stmt.var, [rangeOf(stmt.from, ranges)[0], rangeOf(stmt.to, ranges)[1] - 1]],
+        ...sumsInLoop(stmt, ranges),
       ]);
     case "if":
       return narrow(stmt.cond, ranges);
@@ -84,9 +95,28 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
   }
 }
 
+const shareRanges = ({ first, count, chunks }: Share): readonly (readonly [string, Range])[] => [
+  [first, [0, chunks - 1]],
+  [count, [1, chunks]],
+  [sumKey(first, count), [1, chunks]],
+];
+
+/** A loop from 0 to the number of a part's chunks stays inside the tile's chunks. */
+function sumsInLoop(
+  { var: name, from, to }: Extract<Stmt, { kind: "for" }>,
+  ranges: Ranges,
+): readonly (readonly [string, Range])[] {
+  if (from.kind !== "const" || to.kind !== "var") return [];
+  const ending = sumKey("", to.name);
+  return [...ranges].flatMap(([key, range]): (readonly [string, Range])[] =>
+    key.endsWith(ending) ? [[sumKey(key.slice(0, -ending.length), name), [from.value, range[1] - 1]]] : [],
+  );
+}
+
 /** Ranges where a condition holds: exact when it bounds one variable with coefficient 1 or -1, unchanged otherwise. */
 export function narrow(cond: Cond, ranges: Ranges): Ranges {
   const linear = asLinear({ kind: "sub", lhs: cond.lhs, rhs: cond.rhs });
+  if (linear !== null && cond.op === "<" && linear.terms.size === 2) return narrowSums(linear, ranges);
   const [term, ...others] = linear?.terms ?? [];
   if (linear === null || term === undefined || others.length > 0 || Math.abs(term[1]) !== 1) return ranges;
   const [name, sign] = term;
@@ -110,6 +140,28 @@ export function narrow(cond: Cond, ranges: Ranges): Ranges {
     case "!=":
       return ranges;
   }
+}
+
+/** `x + constant < count`: a part's chunk x stays inside the tile, with its first chunk added as well. */
+function narrowSums(
+  { constant, terms }: { readonly constant: number; readonly terms: ReadonlyMap<string, number> },
+  ranges: Ranges,
+): Ranges {
+  const name = [...terms].find(([, factor]) => factor === 1)?.[0];
+  const count = [...terms].find(([, factor]) => factor === -1)?.[0];
+  const range = name === undefined ? undefined : ranges.get(name);
+  if (name === undefined || count === undefined || range === undefined) return ranges;
+  const ending = sumKey("", count);
+  const narrowed = new Map(ranges);
+  for (const [key, sum] of ranges) {
+    if (!key.endsWith(ending)) continue;
+    const first = key.slice(0, -ending.length);
+    const known = ranges.get(sumKey(first, name));
+    const low = known?.[0] ?? (ranges.get(first)?.[0] ?? 0) + range[0];
+    const most = sum[1] - constant - 1;
+    narrowed.set(sumKey(first, name), [low, Math.min(known?.[1] ?? most, most)]);
+  }
+  return narrowed;
 }
 
 const mirrored = { "<": ">", "<=": ">=", "==": "==", "!=": "!=", ">=": "<=", ">": "<" } as const;
@@ -151,12 +203,13 @@ export function counterexample(
       return conds(when) && wrong(env);
     }
     if (stmt.kind === "if") return conds(stmt.cond) && visit(depth + 1);
-    const loops: readonly (readonly [string, number, number])[] =
+    const loops: readonly (readonly [string, number, number | ((env: Env) => number)])[] =
       stmt.kind === "tiles"
         ? [
             [stmt.vars[0], 0, stmt.extents[0]],
             [stmt.vars[1], 0, stmt.extents[1]],
             ...(stmt.split ? [[stmt.split.var, 0, stmt.split.extent] as const] : []),
+            ...(stmt.share ? shareLoops(stmt.share) : []),
             ...(stmt.visit ? [[stmt.visit.var, 0, tileCount(stmt)] as const] : []),
           ]
         : stmt.kind === "for" && needed.has(stmt.var)
@@ -167,7 +220,8 @@ export function counterexample(
       if (loop === undefined) return visit(depth + 1);
       const [name, from, to] = loop;
       if (!needed.has(name)) return nest(i + 1);
-      for (let x = from; x < to; x++) {
+      const end = typeof to === "number" ? to : to(env);
+      for (let x = from; x < end; x++) {
         env.set(name, x);
         if (nest(i + 1)) return true;
       }
@@ -179,6 +233,12 @@ export function counterexample(
   const found = visit(0);
   return gaveUp ? "unknown" : found ? env : null;
 }
+
+const shareLoops = ({ first, count, chunks }: Share) =>
+  [
+    [first, 0, chunks],
+    [count, 1, (env: Env) => chunks - (env.get(first) ?? 0) + 1],
+  ] as const;
 
 /** Variables that the expressions depend on, through conditions around them and loop bounds. */
 function relevant(parents: readonly Stmt[], when: Cond | null, exprs: readonly Expr[]): Set<string> {
@@ -196,6 +256,8 @@ function relevant(parents: readonly Stmt[], when: Cond | null, exprs: readonly E
     }
     for (const stmt of parents)
       if (stmt.kind === "for" && needed.has(stmt.var)) freeVars(stmt.to, freeVars(stmt.from, needed));
+      else if (stmt.kind === "tiles" && stmt.share && needed.has(stmt.share.count))
+        needed.add(stmt.share.first);
   }
   return needed;
 }

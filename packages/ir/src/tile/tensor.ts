@@ -1,16 +1,74 @@
-/** Tensor memory as a resource: which columns of a block each tensor tile takes, and how many are allocated. */
+/** Tensor memory as a resource: where the elements of a tensor tile lie, which columns of a block it takes, and how many are allocated. */
+import type { Layout } from "../layout/types.ts";
 import { blockShape } from "./rewrite.ts";
-import type { TileProgram } from "./types.ts";
+import type { Buffer, TileProgram } from "./types.ts";
 
-/** Lanes of tensor memory: rows of a tile (PTX ISA, tensor memory). */
+/** Lanes of tensor memory: rows of a matrix instruction in a block, or twice as many (PTX ISA, tensor memory). */
 export const TENSOR_LANES = 128;
 /** Columns of tensor memory in an SM. */
 export const MOST_COLUMNS = 512;
 /** Allocations are powers of two from here on (PTX ISA, tcgen05.alloc). */
 const LEAST_COLUMNS = 32;
+/** Lanes that a warp of the epilogue may touch; instructions of 64 rows use half of them (PTX ISA, tcgen05.mma data path layout F). */
+const WARP_LANES = 32;
 
-/** Distance of neighbouring lanes in an address of tensor memory, whose low half is the column: the row stride of a tensor tile's layout. */
+/** Distance of neighbouring lanes in an address of tensor memory, whose low half is the column: the stride of a tensor tile's layout along its lanes. */
 export const LANE_STRIDE = 2 ** 16;
+
+/**
+ * Where matrix instructions put a block's part of an accumulator (PTX ISA, tcgen05.mma data path layouts).
+ * `rows`: a row a lane (A and D). `half`: 64 rows of a block by itself, 16 in each warp's first lanes (F). `split`: 64 rows of each block of a pair,
+ * the first half of the columns in lanes 0 to 63, the second in lanes 64 to 127 of the same columns (B).
+ */
+export type TensorForm = "rows" | "half" | "split";
+
+export interface TensorPlace {
+  readonly form: TensorForm;
+  /** The axis that goes into lanes: 0 rows, 1 columns. `rows` and `columns` below count along it and across. */
+  readonly lanes: 0 | 1;
+  /** Rows of a block, and of one of its instructions; `stacks` instructions lie side by side, each in columns of its own. */
+  readonly rows: number;
+  readonly stacks: number;
+  /** Columns of the tile, and columns of tensor memory that it takes. */
+  readonly columns: number;
+  readonly width: number;
+}
+
+/** Null where no matrix instruction has such rows. */
+export function tensorPlace(tile: Pick<Buffer, "shape" | "halves" | "lanes">): TensorPlace | null {
+  const lanes = tile.lanes ?? 0;
+  const shape = blockShape(tile);
+  const [rows, columns] = [shape[lanes], shape[1 - lanes] ?? 0];
+  const paired = tile.halves === lanes;
+  if (rows === TENSOR_LANES / 2) {
+    if (paired && columns % 2 !== 0) return null;
+    const width = paired ? columns / 2 : columns;
+    return { form: paired ? "split" : "half", lanes, rows, stacks: 1, columns, width };
+  }
+  const stacks = rows / TENSOR_LANES;
+  if (!Number.isInteger(stacks) || stacks < 1) return null;
+  return { form: "rows", lanes, rows, stacks, columns, width: columns * stacks };
+}
+
+/** The layout of a tensor tile: addresses of tensor memory from its first column. Null where `tensorPlace` is. */
+export function tensorTileLayout(tile: Pick<Buffer, "shape" | "halves" | "lanes">): Layout | null {
+  const place = tensorPlace(tile);
+  if (place === null) return null;
+  const { form, lanes, stacks, columns } = place;
+  const across = lanes === 0 ? 1 : 0;
+  const panels = {
+    rows: stacks > 1 ? { axis: lanes, extent: TENSOR_LANES, step: columns } : null,
+    half: { axis: lanes, extent: WARP_LANES / 2, step: WARP_LANES * LANE_STRIDE },
+    split: { axis: across, extent: columns / 2, step: (TENSOR_LANES / 2) * LANE_STRIDE },
+  } as const;
+  const cut = panels[form];
+  return {
+    shape: blockShape(tile),
+    stride: lanes === 0 ? [LANE_STRIDE, 1] : [1, LANE_STRIDE],
+    swizzle: null,
+    ...(cut === null ? {} : { panels: cut }),
+  };
+}
 
 export interface TensorColumns {
   /** First column of each tensor tile; slot s begins s times the tile's columns later. */
@@ -26,7 +84,7 @@ export function tensorColumns(program: TileProgram): TensorColumns {
   for (const buffer of program.buffers) {
     if (buffer.space !== "tensor") continue;
     first.set(buffer.name, used);
-    used += blockShape(buffer)[1] * buffer.slots;
+    used += (tensorPlace(buffer)?.width ?? blockShape(buffer)[1]) * buffer.slots;
   }
   if (used === 0) return { first, columns: 0 };
   return { first, columns: Math.max(LEAST_COLUMNS, 2 ** Math.ceil(Math.log2(used))) };

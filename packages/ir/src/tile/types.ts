@@ -116,6 +116,11 @@ export interface Buffer {
    */
   readonly halves?: 0 | 1;
   /**
+   * Accumulators that are to lie, or lie, in tensor memory: 1 where columns rather than rows go into lanes, which makes A and B of their matrix
+   * instructions change places. Absent: rows do. Says where elements lie, not what they are.
+   */
+  readonly lanes?: 1;
+  /**
    * Shared tiles of elements under 8 bits: they share bytes, as in global memory. Absent: each takes a byte, as instructions that mix them with
    * wider ones want it.
    */
@@ -208,16 +213,33 @@ export interface Split {
   readonly extent: number;
 }
 
+/**
+ * Stream-K: blocks get equal shares of the K chunks of tiles, not tiles. The chunks of the first `tiles` tiles (in the order of the raster),
+ * `chunks` of each, stand in one line, which blocks cut into shares of `each`; the last may get fewer. A block works on the parts of tiles that its
+ * share meets, one after the other, each as if it were a block's only one: chunks `first` to `first` + `count` - 1 of the tile. The tiles after those
+ * have a block each, which does all of their chunks.
+ */
+export interface Share {
+  /** Variables: the number of a part's first chunk, and how many chunks it has (at least one). */
+  readonly first: string;
+  readonly count: string;
+  readonly chunks: number;
+  readonly each: number;
+  readonly tiles: number;
+}
+
 export type Stmt =
   /**
    * Every output tile of the grid; one tile a block. `vars` are the tile's row and column number. With a `split` each tile is
-   * worked on by that many blocks, which share its K chunks and meet in a `combine`.
+   * worked on by that many blocks, which share its K chunks and meet in a `combine`; with a `share`, by those whose shares meet it.
    */
   | {
       readonly kind: "tiles";
       readonly vars: readonly [string, string];
       readonly extents: readonly [number, number];
       readonly split: Split | null;
+      /** Blocks of tiles share them by chunks; not beside a `split`. Absent: each tile has its block, or its split. */
+      readonly share?: Share;
       readonly raster: Raster;
       /** Set inside roles of a block that stays and loops over tiles; null where every tile has a block of its own. */
       readonly visit: Visit | null;
@@ -300,7 +322,7 @@ export type Stmt =
   | { readonly kind: "next"; readonly ring: string; readonly at: Expr }
   /**
    * The blocks of one output tile meet: each hands in `acc`. One of them, or a block of a second kernel, goes on into `body` with the sum;
-   * the others end here. But for `atomics` the sum is taken in the order of the split's number, so that its bits depend on nothing else.
+   * the others end here. A part that is the whole tile goes on as it is. But for `atomics` the sum is taken in the order of the split's number, so that its bits depend on nothing else.
    */
   | {
       readonly kind: "combine";

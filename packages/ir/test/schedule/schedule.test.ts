@@ -39,6 +39,7 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   sched: fc.constantFrom("tiles", "persistent", "streamk", "atomic", "clc"),
   split: fc.integer({ min: 1, max: 1024 }),
   combine: fc.constantFrom("last", "atomics", "kernel"),
+  streamk: fc.nat(4096),
   epi: fc.constantFrom("direct", "smem", "tma"),
   snake: fc.constantFrom("on", "off"),
   pad: fc.nat(64),
@@ -64,14 +65,14 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last epi=direct snake=on pad=4",
+    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last streamk=0 epi=direct snake=on pad=4",
   );
 });
 
 test("the design's example parses", () => {
   const parsed = parseSchedule(
     model,
-    "tile=128x256x64 stages=4 cluster=2x1 roles=1+2 regs=24/240 raster=grouped:8 sched=persistent split=1 combine=last epi=tma",
+    "tile=128x256x64 stages=4 cluster=2x1 roles=1+2 regs=24/240 raster=grouped:8 sched=persistent split=1 combine=last streamk=0 epi=tma",
   );
   expect(parsed).toMatchObject({
     ok: true,

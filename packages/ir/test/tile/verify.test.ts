@@ -455,6 +455,22 @@ const rejected: readonly Rejected[] = [
     ],
   },
   {
+    code: "TW3140",
+    what: "a split whose blocks all do the whole K",
+    stage: "nest",
+    edits: [
+      ["%nt < 2", "%nt < 2, split %st < 2"],
+      ["    epilogue", "    combine %acc {\n    epilogue"],
+      [" guard(rows, cols)\n  }", " guard(rows, cols)\n    }\n  }"],
+    ],
+  },
+  {
+    code: "TW3122",
+    what: "shares of more tiles than there are, and of chunks that no loop asks for",
+    stage: "nest",
+    edits: [["%nt < 2", "%nt < 2, share %k0, %kn < 4 by 3 tiles 100"]],
+  },
+  {
     code: "TW3123",
     what: "copy shared in a cluster that has one block and no bulk copies",
     stage: "bound",

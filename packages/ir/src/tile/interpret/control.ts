@@ -5,6 +5,7 @@
 import { freeVars } from "../expr.ts";
 import { tileCount } from "../ranges.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
+import { type Part, partsOf } from "../share.ts";
 import type { Cond, Expr, Ring, Stmt, TileProgram } from "../types.ts";
 import { type Cells, CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
@@ -44,10 +45,10 @@ type Role = Extract<Stmt, { kind: "role" }>;
 export interface Hooks {
   /** What a data statement does; null: nothing that matters here. */
   data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null;
-  /** A thread hands in its part of a tile, one of `blocks` in their order; whether it is the one that goes on with the sum. */
+  /** A thread hands in its part of a tile, in their order, `last` at the end; whether it is the one that goes on with the sum. */
   combine(
     stmt: Extract<Stmt, { kind: "combine" }>,
-    blocks: number,
+    last: (thread: Thread) => boolean,
     table: CellTable,
     at: string,
   ): (thread: Thread) => boolean;
@@ -57,8 +58,8 @@ export interface Hooks {
   at(stmt: Stmt): string;
   /** Shared memory and registers are fresh. */
   newBlock(): void;
-  /** Visit all tiles, or those that may differ in control flow: the first and, where conditions ask for the tile, the last. */
-  readonly tiles: "all" | "ends";
+  /** Visit all tiles; or those that may differ in control flow: the first and, where conditions ask for the tile, the last; or all parts of one. */
+  readonly tiles: "all" | "ends" | "one";
   /** Picks the next of `count` threads that can go on. */
   pick(count: number): number;
 }
@@ -74,8 +75,8 @@ export class Control {
   readonly #table = new CellTable();
   readonly #ops: readonly Op[];
   #rings: ReadonlyMap<string, RingState> = new Map();
-  /** Blocks a tile of the tiles being compiled. */
-  #splits = 1;
+  /** Whether a thread has the last part of its tile, of the tiles being compiled. */
+  #lastPart: (thread: Thread) => boolean = () => true;
   /** Visits of the loop over tiles being compiled. */
   #visits = 0;
   /** Answers by ring and chunk: the visit that follows, or null. */
@@ -218,7 +219,7 @@ export class Control {
         });
       }
       case "combine": {
-        const meet = this.#hooks.combine(stmt, this.#splits, this.#table, at);
+        const meet = this.#hooks.combine(stmt, this.#lastPart, this.#table, at);
         const body = this.#compileList(stmt.body, inRole);
         const runList = (thread: Thread) => this.#runList(body, thread);
         return steps(function* (thread) {
@@ -255,14 +256,29 @@ export class Control {
     const visitCell = stmt.visit === null ? null : this.#table.cell(stmt.visit.var);
     const { turn, of } = stmt.visit ?? { turn: 0, of: 1 };
     const [, cols] = stmt.extents;
+    const shareCells =
+      stmt.share === undefined
+        ? null
+        : ([this.#table.cell(stmt.share.first), this.#table.cell(stmt.share.count)] as const);
     const splits = stmt.split?.extent ?? 1;
+    const parts = this.#partsOf(stmt);
     const visits = this.#visited(stmt);
-    this.#splits = splits;
+    const { chunks } = stmt.share ?? { chunks: 0 };
+    this.#lastPart = ({ cells }) => {
+      if (splitCell !== null) return cells[splitCell] === splits - 1;
+      if (shareCells !== null) return (cells[shareCells[0]] ?? 0) + (cells[shareCells[1]] ?? 0) === chunks;
+      return true;
+    };
     this.#visits = visits.length;
     const body = this.#compileList(stmt.body, inRole);
     const visit = (thread: Thread, index: number): Steps => {
       // The blocks of one tile follow each other, so that the last of them is the one that goes on after a combine.
-      const tile = Math.floor(index / splits);
+      const part = parts?.[index];
+      const tile = part?.tile ?? Math.floor(index / splits);
+      if (part !== undefined && shareCells !== null) {
+        thread.cells[shareCells[0]] = part.first;
+        thread.cells[shareCells[1]] = part.count;
+      }
       thread.cells[rowCell] = Math.floor(tile / cols);
       thread.cells[colCell] = tile % cols;
       if (splitCell !== null) thread.cells[splitCell] = index % splits;
@@ -295,11 +311,24 @@ export class Control {
     });
   }
 
-  /** Numbers of the tiles that a loop visits, in order. */
+  /** Parts of tiles that blocks share, in the order of the blocks; null where they have tiles, or split them. */
+  #partsOf({ share, extents }: Extract<Stmt, { kind: "tiles" }>): readonly Part[] | null {
+    return share === undefined ? null : partsOf(share, extents[0] * extents[1]);
+  }
+
+  /** Numbers of the parts of the first tile, or of the first that blocks have in parts. */
+  #partsOfOne(stmt: Extract<Stmt, { kind: "tiles" }>): readonly number[] {
+    const parts = this.#partsOf(stmt);
+    if (parts === null) return Array.from({ length: stmt.split?.extent ?? 1 }, (_, i) => i);
+    return parts.flatMap(({ tile }, i) => (tile === 0 ? [i] : []));
+  }
+
+  /** Numbers of the tiles (or parts) that a loop visits, in order. */
   #visited(stmt: Extract<Stmt, { kind: "tiles" }>): readonly number[] {
-    const count = tileCount(stmt);
+    const count = this.#partsOf(stmt)?.length ?? tileCount(stmt);
     const first = (n: number): number[] => Array.from({ length: Math.min(n, count) }, (_, i) => i);
     if (this.#hooks.tiles === "all") return first(count);
+    if (this.#hooks.tiles === "one") return this.#partsOfOne(stmt);
     const withLast = (list: number[]): number[] => (list.length < count ? [...list, count - 1] : list);
     if (stmt.visit !== null) return withLast(first(repeatingVisits(this.#program)));
     const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];

@@ -70,7 +70,7 @@ export class Machine implements Hooks {
 
   combine(
     stmt: Extract<Stmt, { kind: "combine" }>,
-    blocks: number,
+    last: (thread: Thread) => boolean,
     table: CellTable,
     at: string,
   ): (thread: Thread) => boolean {
@@ -79,7 +79,7 @@ export class Machine implements Hooks {
     return (thread) => {
       const place = acc(thread.cells);
       parts.push(takeOut(place, at));
-      if (parts.length < blocks) return false;
+      if (!last(thread)) return false;
       putSum(place, parts.splice(0), at);
       return true;
     };

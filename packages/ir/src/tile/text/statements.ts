@@ -2,7 +2,7 @@
 import { parseProblem, printEpilogue, printProblem } from "../../problem/text.ts";
 import type { EpilogueStep } from "../../problem.ts";
 import { printCond, printExpr } from "../printExpr.ts";
-import { combineWays, type Expr, type Split, type Stmt, type StmtKind } from "../types.ts";
+import { combineWays, type Expr, type Share, type Split, type Stmt, type StmtKind } from "../types.ts";
 import {
   type Buffers,
   type Clause,
@@ -110,10 +110,27 @@ function parseRingEvent(c: Cursor) {
 const printSplit = (split: Split | null): string =>
   split === null ? "" : `, split %${split.var} < ${split.extent}`;
 
-/** `, split %st < BLOCKS`, or nothing. */
-function parseSplit(c: Cursor): Split | null {
-  if (!c.at(",")) return null;
-  c.next();
+const printShare = (share: Share | undefined): string =>
+  share === undefined
+    ? ""
+    : `, share %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}`;
+
+/** `, share %first, %count < CHUNKS by EACH tiles TILES`, the comma read already. */
+function parseShare(c: Cursor): Share {
+  c.expect("share", "after the second comma");
+  const first = c.name("the variable of a part's first chunk");
+  c.expect(",", "between the variables of a share");
+  const count = c.name("the variable of a part's chunks");
+  c.expect("<", "before the number of chunks a tile");
+  const chunks = c.integer("the number of chunks a tile", 1);
+  c.expect("by", "before the number of chunks a block");
+  const each = c.integer("the number of chunks a block", 1);
+  c.expect("tiles", "before the number of tiles that are shared");
+  return { first, count, chunks, each, tiles: c.integer("the number of tiles that are shared", 1) };
+}
+
+/** `, split %st < BLOCKS`, the comma read already. */
+function parseSplit(c: Cursor): Split {
   c.expect("split", "after the second comma");
   const name = c.name("the variable of the split");
   c.expect("<", "before the number of blocks a tile");
@@ -122,9 +139,10 @@ function parseSplit(c: Cursor): Split | null {
 
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
-    syntax: "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS raster R visit %v by stride|ring %ring { … }",
+    syntax:
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES raster R visit %v by stride|ring %ring { … }",
     print: (s, b) =>
-      `tiles %${s.vars[0]} < ${s.extents[0]}, %${s.vars[1]} < ${s.extents[1]}${printSplit(s.split)}${printClauses(tilesClauses, s, b)}`,
+      `tiles %${s.vars[0]} < ${s.extents[0]}, %${s.vars[1]} < ${s.extents[1]}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
       const axis = (what: string): readonly [string, number] => {
         const name = c.name(`the variable of the tile's ${what}`);
@@ -134,11 +152,28 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const [row, rows] = axis("row");
       c.expect(",", "between tile rows and columns");
       const [col, cols] = axis("column");
-      const split = parseSplit(c);
+      const shared = c.at(",");
+      if (shared) c.next();
+      const share = shared && c.at("share") ? parseShare(c) : null;
+      const split = shared && share === null ? parseSplit(c) : null;
       const clauses = parseClauses(c, tilesClauses, "tiles");
       const visit = clauses.visit === null ? [] : [clauses.visit.var];
-      const vars = [row, col, ...(split ? [split.var] : []), ...visit];
-      return { kind: "tiles", vars: [row, col], extents: [rows, cols], split, ...clauses, body: block(vars) };
+      const vars = [
+        row,
+        col,
+        ...(split ? [split.var] : []),
+        ...(share ? [share.first, share.count] : []),
+        ...visit,
+      ];
+      return {
+        kind: "tiles",
+        vars: [row, col],
+        extents: [rows, cols],
+        split,
+        ...(share ? { share } : {}),
+        ...clauses,
+        body: block(vars),
+      };
     },
   },
   for: {

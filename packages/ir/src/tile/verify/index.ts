@@ -4,6 +4,7 @@ import type { Target } from "../../target.ts";
 import { stages, type TileProgram } from "../types.ts";
 import { bounds, slotRange } from "./bounds.ts";
 import { complete } from "./complete.ts";
+import { coverage } from "./coverage.ts";
 import { distributions } from "./distributions.ts";
 import { dtypesAgree } from "./dtypes.ts";
 import { epilogues, output } from "./epilogues.ts";
@@ -44,7 +45,7 @@ const groups: readonly (readonly Verifier[])[] = [
     multicast,
     visits,
   ],
-  [complete, vectors, ringProtocol, sharedBarriers],
+  [complete, vectors, ringProtocol, sharedBarriers, coverage],
 ];
 
 export const verifiers: readonly Verifier[] = groups.flat();

@@ -81,7 +81,12 @@ function* checkSite(subject: Subject, site: Site): Iterable<Fault> {
 /** Loop variables that a statement binds for its body. */
 function boundBy(stmt: Stmt): readonly string[] {
   if (stmt.kind === "tiles")
-    return [...stmt.vars, ...(stmt.split ? [stmt.split.var] : []), ...(stmt.visit ? [stmt.visit.var] : [])];
+    return [
+      ...stmt.vars,
+      ...(stmt.split ? [stmt.split.var] : []),
+      ...(stmt.share ? [stmt.share.first, stmt.share.count] : []),
+      ...(stmt.visit ? [stmt.visit.var] : []),
+    ];
   return stmt.kind === "for" ? [stmt.var] : [];
 }
 

@@ -10,10 +10,11 @@ import {
 } from "../interpret/control.ts";
 import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
+import { partProgram, shareOf } from "../share.ts";
 import type { Ring, Stmt, View } from "../types.ts";
 import { readsOf } from "./bounds.ts";
 import { chunkCount, withChunkCount } from "./chunks.ts";
-import { bufferAt, type Fault, type Subject, subjectOf, type Verifier } from "./verifier.ts";
+import { bufferAt, type Fault, type Site, type Subject, subjectOf, type Verifier } from "./verifier.ts";
 
 /** Chunks beyond which a longer loop repeats: the ring's state depends on the last `slots` chunks only; and some to spare. */
 const longest = (slots: number): number => 2 * slots + 8;
@@ -49,7 +50,26 @@ type IndexedFault = Omit<Fault, "at"> & { readonly at: number | string };
 
 const siteAt = (subject: Subject, index: number): Fault["at"] => subject.sites[index] ?? "body";
 
-function* dryRun(subject: Subject, what: Check): Iterable<Fault> {
+function* dryRun(given: Subject, what: Check): Iterable<Fault> {
+  const share = shareOf(given.program);
+  // Parts are blocks of their own to a ring: of several lengths, those up to the tile's.
+  if (share !== null) {
+    const most = longest(Math.max(1, ...given.program.rings.map((ring) => ring.slots)));
+    for (let count = 1; count <= Math.min(share.chunks, most); count++) {
+      const part = subjectOf(partProgram(given.program, count), null);
+      for (const fault of dryRun(part, what)) {
+        const index = part.sites.indexOf(fault.at as Site);
+        yield {
+          ...fault,
+          at: index < 0 ? fault.at : siteAt(given, index),
+          message: `in a part of ${count} chunks: ${fault.message}`,
+        };
+        return;
+      }
+    }
+    return;
+  }
+  const subject = given;
   const { program } = subject;
   const count = chunkCount(program);
   const slots = Math.max(1, ...program.rings.map((ring) => ring.slots));
@@ -66,7 +86,10 @@ function* dryRun(subject: Subject, what: Check): Iterable<Fault> {
  * or when the program does not say its number of chunks in a form that can be replaced.
  */
 export function protocolFault(subject: Subject, count: number): Fault | null {
-  const other = withChunkCount(subject.program, count);
+  const other =
+    shareOf(subject.program) === null
+      ? withChunkCount(subject.program, count)
+      : partProgram(subject.program, count);
   if (other === null) return null;
   const fault = new DryRun(subjectOf(other, null), "rings").run();
   if (fault === null) return null;

@@ -1,9 +1,10 @@
 /** What the target can hold: shared memory, threads, cluster. */
 import { sizeOf } from "../../dtype.ts";
 import { footprint } from "../../layout/layout.ts";
+import { printLayout } from "../../layout/text.ts";
 import { elementBytes } from "../elementBytes.ts";
 import { blockShape } from "../rewrite.ts";
-import { MOST_COLUMNS, TENSOR_LANES, tensorColumns } from "../tensor.ts";
+import { MOST_COLUMNS, TENSOR_LANES, tensorColumns, tensorTileLayout } from "../tensor.ts";
 import type { Buffer } from "../types.ts";
 import type { Verifier } from "./verifier.ts";
 
@@ -39,18 +40,26 @@ export const sharedMemory: Verifier = {
 export const tensorMemory: Verifier = {
   name: "tensorMemory",
   code: "TW3130",
-  property: "the tensor tiles of a block have f32 or s32 rows of at most 128 lanes and fit its tensor memory",
+  property:
+    "the tensor tiles of a block have f32 or s32 elements where matrix instructions put them, and fit its tensor memory",
   from: "staged",
   *check({ program, target }) {
     const tiles = program.buffers.filter((b) => b.space === "tensor");
     if (tiles.length === 0) return;
     for (const tile of tiles) {
-      const [rows] = blockShape(tile);
-      if (rows > TENSOR_LANES)
+      const layout = tensorTileLayout(tile);
+      const rows = blockShape(tile)[tile.lanes ?? 0];
+      if (layout === null)
         yield {
           at: tile,
-          message: `${rows} rows in a block, and tensor memory has ${TENSOR_LANES} lanes`,
-          hint: "a tile of 128 rows, or 256 with `halves rows` in a pair",
+          message: `${rows} ${tile.lanes === 1 ? "columns" : "rows"} in the lanes of a block, and matrix instructions have ${TENSOR_LANES / 2} or ${TENSOR_LANES}`,
+          hint: `${TENSOR_LANES / 2}, or a multiple of ${TENSOR_LANES}; twice that with halves in a pair`,
+        };
+      else if (tile.layout !== null && printLayout(tile.layout) !== printLayout(layout))
+        yield {
+          at: tile,
+          message: `layout ${printLayout(tile.layout)}, and matrix instructions write ${printLayout(layout)}`,
+          hint: `write layout ${printLayout(layout)}`,
         };
       if (sizeOf(tile.dtype) !== 4)
         yield { at: tile, message: `elements of ${tile.dtype}`, hint: "an element takes a word: f32 or s32" };

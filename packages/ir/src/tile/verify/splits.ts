@@ -1,5 +1,7 @@
 /** Blocks that share a tile meet exactly once, and only one of them stores it. */
-import type { Stmt } from "../types.ts";
+import { freeVars } from "../expr.ts";
+import { eachStmt } from "../rewrite.ts";
+import type { Share, Stmt } from "../types.ts";
 import type { Fault, Site, Verifier } from "./verifier.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -8,7 +10,7 @@ export const splits: Verifier = {
   name: "splits",
   code: "TW3122",
   property:
-    "tiles with a split have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none",
+    "tiles with a split or a share have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, outside roles, and loops run over their chunks",
   from: "nest",
   *check({ sites }) {
     for (const site of sites) {
@@ -22,12 +24,13 @@ export const splits: Verifier = {
             hint: "leave one epilogue without `via` in the combine, or write `by last`",
           };
       }
-      if (stmt.kind === "tiles" && stmt.split !== null) {
+      if (stmt.kind === "tiles" && stmt.share !== undefined) yield* shared(site, stmt, stmt.share);
+      if (stmt.kind === "tiles" && sharers(stmt) !== null) {
         const meetings = sites.filter((s) => s.stmt.kind === "combine" && s.parents.includes(stmt));
         if (meetings.length !== 1)
           yield {
             at: site,
-            message: `${meetings.length} combines for the ${stmt.split.extent} blocks of a tile`,
+            message: `${meetings.length} combines for ${stmt.share ? "the blocks that share" : `the ${sharers(stmt)} blocks of`} a tile`,
             hint: "write one combine around the epilogue",
           };
       }
@@ -41,8 +44,42 @@ export const splits: Verifier = {
   },
 };
 
+/** How many blocks may have parts of one tile; null where each has a block. */
+const sharers = ({ split, share }: Tiles): number | null =>
+  share === undefined ? (split?.extent ?? null) : Math.ceil((share.tiles * share.chunks) / share.each);
+
 const split = (site: Site): boolean =>
-  site.parents.some((p): p is Tiles => p.kind === "tiles" && p.split !== null);
+  site.parents.some((p): p is Tiles => p.kind === "tiles" && sharers(p) !== null);
+
+/** Shares are of the tiles that there are, and a part's chunks are run through once. */
+function* shared(site: Site, tiles: Tiles, share: Share): Iterable<Fault> {
+  const count = tiles.extents[0] * tiles.extents[1];
+  if (share.tiles > count)
+    yield {
+      at: site,
+      message: `shares ${share.tiles} tiles, and there are ${count}`,
+      hint: `write tiles ${count}`,
+    };
+  if (tiles.split !== null || tiles.visit !== null)
+    yield {
+      at: site,
+      message: "blocks that have shares neither split tiles nor visit them in roles",
+      hint: "remove the split, or the visit",
+    };
+  if (tiles.body.some((s) => s.kind === "role"))
+    yield {
+      at: site,
+      message: "roles would carry their rings from part to part, and each part begins with fresh ones",
+      hint: "remove the share, or let all warps do everything",
+    };
+  const loops = [...eachStmt(tiles.body)].filter((s) => s.kind === "for" && freeVars(s.to).has(share.count));
+  if (loops.length === 0)
+    yield {
+      at: site,
+      message: `no loop runs over the %${share.count} chunks of a part`,
+      hint: `write for %kt = 0 .. %${share.count}`,
+    };
+}
 
 function* placed(site: Site): Iterable<Fault> {
   if (!split(site))

@@ -196,13 +196,21 @@ function statement(
     fc.array(statement(buffers, rings, [...vars, ...more], depth - 1), { maxLength: 3 });
   const nested: fc.Arbitrary<Stmt>[] = [
     fc
-      .tuple(id, id, fc.option(fc.record({ var: id, extent: small })), fc.option(visit))
-      .chain(([row, col, split, turns]) =>
+      .tuple(
+        id,
+        id,
+        fc.option(fc.record({ var: id, extent: small })),
+        fc.option(fc.record({ first: id, count: id, chunks: small, each: small, tiles: small })),
+        fc.option(visit),
+      )
+      .chain(([row, col, split, share, turns]) =>
         fc.record({
           kind: fc.constant("tiles"),
           vars: fc.constant([row, col]),
           extents: fc.tuple(small, small),
           split: fc.constant(split),
+          // One or the other stands behind the second comma.
+          ...(share === null || split !== null ? {} : { share: fc.constant(share) }),
           raster: fc.oneof(
             fc.constantFrom({ kind: "row" }, { kind: "col" }, { kind: "hilbert" }),
             fc.record({ kind: fc.constantFrom("grouped", "snake"), group: small }),
@@ -212,6 +220,7 @@ function statement(
             row,
             col,
             ...(split === null ? [] : [split.var]),
+            ...(share === null || split !== null ? [] : [share.first, share.count]),
             ...(turns === null ? [] : [turns.var]),
           ]),
         }),

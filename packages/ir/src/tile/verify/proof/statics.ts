@@ -1,8 +1,8 @@
 /** Rules that a program keeps or breaks whatever runs: allocation, swizzles, budgets, warps, splits. */
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
-import { eachStmt } from "../../rewrite.ts";
-import type { Stmt, TileProgram } from "../../types.ts";
+import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
+import type { Buffer, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
@@ -55,13 +55,16 @@ function* verified(program: TileProgram, target: Target | null): Iterable<Findin
     };
 }
 
+/** The tile as one block has it. */
+const inBlock = (tile: Buffer): Buffer => ({ ...tile, shape: blockShape(tile) });
+
 /** Bulk copies make boxes of a tile's layout; a layout that they cannot make is one that engine and copy would see differently. */
 function* swizzles(program: TileProgram): Iterable<Finding> {
-  const { cluster } = program.launch;
+  const units = clusterUnits(program.launch);
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind === "epilogue" && stmt.via !== null) {
       const tile = program.buffers.find(({ name }) => name === stmt.via?.buffer);
-      if (tile !== undefined && tile.layout !== null && tensorCut(tile) === null)
+      if (tile !== undefined && tile.layout !== null && tensorCut(inBlock(tile)) === null)
         yield fault(
           stmt.via.buffer,
           "bulk stores cannot take it",
@@ -71,8 +74,8 @@ function* swizzles(program: TileProgram): Iterable<Finding> {
     }
     if (stmt.kind !== "copy" || stmt.transport !== "tma") continue;
     const tile = program.buffers.find(({ name }) => name === stmt.dst.buffer);
-    const parts = stmt.multicast === null ? 1 : cluster[stmt.multicast === "m" ? 0 : 1];
-    if (tile !== undefined && tile.layout !== null && tensorCut(tile, parts) === null)
+    const parts = stmt.multicast === null ? 1 : units[stmt.multicast === "m" ? 0 : 1];
+    if (tile !== undefined && tile.layout !== null && tensorCut(inBlock(tile), parts) === null)
       yield fault(
         tile.name,
         `bulk copies${parts > 1 ? ` in ${parts} parts` : ""} cannot make its layout`,

@@ -1,0 +1,113 @@
+/** Stream-K as arithmetic: who does which chunks of which tile. */
+import { substituteCond } from "./cond.ts";
+import { type ExprLike, substituteExpr } from "./expr.ts";
+import { eachStmt, rewriteStmts, withBody } from "./rewrite.ts";
+import type { Share, Stmt, TileProgram, View } from "./types.ts";
+
+/** A part of a tile: chunks `first` .. `first + count` of tile number `tile`. */
+export interface Part {
+  readonly tile: number;
+  readonly first: number;
+  readonly count: number;
+}
+
+/** Blocks that take shares. */
+export const sharers = ({ chunks, each, tiles }: Share): number => Math.ceil((tiles * chunks) / each);
+
+/** Blocks of one problem, those that have a tile each included. */
+export const sharedBlocks = (share: Share, tiles: number): number => sharers(share) + tiles - share.tiles;
+
+/**
+ * Shares for `blocks` blocks, of tiles with so many chunks: all tiles where there are fewer than blocks, else those of the last wave, which does not
+ * fill them. Null where the tiles fill whole waves, or there is nothing to share.
+ */
+export function shareFor(
+  tiles: number,
+  chunks: number,
+  blocks: number,
+): { readonly each: number; readonly tiles: number } | null {
+  const rest = blocks === 0 ? 0 : tiles % blocks;
+  if (rest === 0 || chunks === 1) return null;
+  return { each: Math.ceil((rest * chunks) / blocks), tiles: rest };
+}
+
+/** The parts of all blocks in the order of the blocks' numbers, of each block in the order in which it does them. */
+export function partsOf(share: Share, tiles: number): readonly Part[] {
+  const { chunks, each } = share;
+  const parts: Part[] = [];
+  const line = share.tiles * chunks;
+  for (let from = 0; from < line; from += each) {
+    const end = Math.min(line, from + each);
+    for (let at = from; at < end; ) {
+      const tile = Math.floor(at / chunks);
+      const count = Math.min(end, (tile + 1) * chunks) - at;
+      parts.push({ tile, first: at - tile * chunks, count });
+      at += count;
+    }
+  }
+  for (let tile = share.tiles; tile < tiles; tile++) parts.push({ tile, first: 0, count: chunks });
+  return parts;
+}
+
+/** The share of a program's tiles; null where tiles have blocks of their own, or are split. */
+export function shareOf(program: TileProgram): Share | null {
+  for (const stmt of eachStmt(program.body)) if (stmt.kind === "tiles") return stmt.share ?? null;
+  return null;
+}
+
+/** What a block does for a part of `count` chunks, as a program of one block a tile; statements keep their order and nesting. */
+export function partProgram(program: TileProgram, count: number): TileProgram {
+  const share = shareOf(program);
+  if (share === null) return program;
+  const values = new Map<string, ExprLike>([
+    [share.first, 0],
+    [share.count, count],
+  ]);
+  return withBody(
+    program,
+    rewriteStmts(program.body, (stmt) => {
+      if (stmt.kind !== "tiles") return substituteStmt(stmt, values);
+      const { share: _, ...tiles } = stmt;
+      return tiles;
+    }),
+  );
+}
+
+/** The statement itself, without its nested lists, with values for variables. */
+function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt {
+  const view = (x: View): View => ({
+    ...x,
+    slot: substituteExpr(x.slot, values),
+    origin: [substituteExpr(x.origin[0], values), substituteExpr(x.origin[1], values)],
+  });
+  switch (stmt.kind) {
+    case "for":
+      return { ...stmt, from: substituteExpr(stmt.from, values), to: substituteExpr(stmt.to, values) };
+    case "if":
+      return { ...stmt, cond: substituteCond(stmt.cond, values) };
+    case "copy":
+      return {
+        ...stmt,
+        dst: view(stmt.dst),
+        src: view(stmt.src),
+        when: stmt.when === null ? null : substituteCond(stmt.when, values),
+      };
+    case "mma":
+      return { ...stmt, acc: view(stmt.acc), a: view(stmt.a), b: view(stmt.b) };
+    case "acquire":
+    case "commit":
+    case "wait":
+    case "release":
+    case "fetch":
+    case "next":
+      return { ...stmt, at: substituteExpr(stmt.at, values) };
+    case "fill":
+    case "epilogue":
+      return { ...stmt, dst: view(stmt.dst) };
+    case "tiles":
+    case "role":
+    case "combine":
+    case "barrier":
+      return stmt;
+  }
+}

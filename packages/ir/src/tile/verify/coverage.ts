@@ -1,0 +1,120 @@
+/** Blocks that divide the K of a tile multiply each of its elements once between them. */
+import type { CellTable } from "../interpret/compileExpr.ts";
+import { compileCond, compileExpr } from "../interpret/compileExpr.ts";
+import { Control, consumersOf, type DataStmt, type Hooks, type Thread } from "../interpret/control.ts";
+import { InterpretFailure } from "../interpret/failure.ts";
+import { RingState } from "../interpret/rings.ts";
+import type { Ring, Stmt, View } from "../types.ts";
+import type { Subject, Verifier } from "./verifier.ts";
+
+type Operand = "A" | "B";
+
+/** Columns of A, and rows of B. */
+const K_AXIS: Readonly<Record<Operand, 0 | 1>> = { A: 1, B: 0 };
+
+export const coverage: Verifier = {
+  name: "coverage",
+  code: "TW3140",
+  property:
+    "where blocks divide the K of a tile, their parts together read every element of A and B of the tile once",
+  from: "nest",
+  *check(subject) {
+    const tiles = subject.sites.find(({ stmt }) => stmt.kind === "tiles" && divides(stmt));
+    if (tiles === undefined) return;
+    const count = new Counting(subject);
+    if (!count.run()) return;
+    for (const operand of ["A", "B"] as const) {
+      const found = count.fault(operand);
+      if (found !== null)
+        yield { at: tiles, message: found, hint: "let the parts follow each other from chunk to chunk" };
+    }
+  },
+};
+
+const divides = (stmt: Extract<Stmt, { kind: "tiles" }>): boolean =>
+  (stmt.split !== null || stmt.share !== undefined) && stmt.visit === null;
+
+/** Counts what the parts of the first tile read. */
+class Counting implements Hooks {
+  readonly tiles = "one";
+  readonly #subject: Subject;
+  /** Elements across K that were read at each position of K. */
+  readonly #read: Readonly<Record<Operand, Float64Array>>;
+  readonly #control: Control;
+
+  constructor(subject: Subject) {
+    const { k } = subject.program.problem;
+    this.#subject = subject;
+    this.#read = { A: new Float64Array(k), B: new Float64Array(k) };
+    this.#control = new Control(subject.program, this);
+  }
+
+  /** False where the program cannot run: another verifier says why. */
+  run(): boolean {
+    try {
+      this.#control.run();
+      return true;
+    } catch (failure) {
+      if (failure instanceof InterpretFailure) return false;
+      throw failure;
+    }
+  }
+
+  /** What is read more or less often than elsewhere; the first position has a whole tile's worth if all have. */
+  fault(operand: Operand): string | null {
+    const read = this.#read[operand];
+    const across = this.#across(operand);
+    if (across === null) return null;
+    const at = read.findIndex((count) => count !== across);
+    if (at < 0) return null;
+    return `element ${at} along K of %${operand} is read ${(read[at] ?? 0) / across} times by the parts of a tile`;
+  }
+
+  /** Rows of A, or columns of B, of a tile: those of the accumulator that is handed in. */
+  #across(operand: Operand): number | null {
+    for (const { stmt } of this.#subject.sites)
+      if (stmt.kind === "combine") return stmt.acc.extent[operand === "A" ? 0 : 1];
+    return null;
+  }
+
+  at(): string {
+    return "body";
+  }
+
+  pick(): number {
+    return 0;
+  }
+
+  newBlock(): void {}
+
+  combine(): () => boolean {
+    return () => false;
+  }
+
+  ring(ring: Ring): RingState {
+    return new RingState(ring, [], consumersOf(this.#subject.program, ring.name));
+  }
+
+  data(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {
+    const views = stmt.kind === "copy" ? [stmt.src] : stmt.kind === "mma" ? [stmt.a, stmt.b] : [];
+    const counts = views.flatMap((view) => this.#count(view, table) ?? []);
+    if (counts.length === 0) return null;
+    const when = stmt.kind === "copy" && stmt.when !== null ? compileCond(stmt.when, table) : null;
+    return (thread) => {
+      if (when === null || when(thread.cells)) for (const count of counts) count(thread);
+    };
+  }
+
+  #count(view: View, table: CellTable): ((thread: Thread) => void) | null {
+    if (view.buffer !== "A" && view.buffer !== "B") return null;
+    const axis = K_AXIS[view.buffer];
+    const read = this.#read[view.buffer];
+    const origin = compileExpr(view.origin[axis], table);
+    const [along, across] = [view.extent[axis], view.extent[1 - axis] ?? 1];
+    return ({ cells }) => {
+      const from = origin(cells);
+      for (let k = Math.max(0, from); k < Math.min(from + along, read.length); k++)
+        read[k] = (read[k] ?? 0) + across;
+    };
+  }
+}
