@@ -17,9 +17,6 @@ import { tcgen05ShapeFaults } from "@tilewright/ptx";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, type TensorSchedule } from "./schedule.ts";
 
-/** Shared memory beside the operands: barriers of all rings, answers, an address, and the alignment of the tiles. */
-export const OVERHEAD_BYTES = 1024;
-
 interface Subject {
   readonly s: TensorSchedule;
   readonly problem: Problem;
@@ -37,7 +34,7 @@ interface Rule {
 }
 
 /** Bytes of one stage in each block: elements under 8 bits take a byte each. */
-export const stageBytes = (s: TensorSchedule, { a, b }: Problem): number =>
+const stageBytes = (s: TensorSchedule, { a, b }: Problem): number =>
   ((s.tileM * sizeOf(a.dtype) + s.tileN * sizeOf(b.dtype)) / s.cta) * s.tileK;
 
 /** How tensor memory has the tile of an accumulator: as the instructions that fill it put it, or its columns side by side where there are none such. */
@@ -60,11 +57,34 @@ function stepsOf(s: TensorSchedule): { readonly columns: number; readonly parts:
 }
 
 /** Bytes of the tile in each block through which D goes; slots that do not go round a tile's parts are not made. */
-export function stagingBytes(s: TensorSchedule, problem: Problem): number {
+function stagingBytes(s: TensorSchedule, problem: Problem): number {
   if (s.epi !== "tma") return 0;
   const { columns, parts } = stepsOf(s);
   const slots = Array.from({ length: s.staging }, (_, i) => s.staging - i).find((d) => parts % d === 0) ?? 1;
   return ((s.swap ? s.tileN : s.tileM) / s.cta) * columns * sizeOf(problem.d.dtype) * slots;
+}
+
+/** Bytes of the two barriers of a slot of any ring; of an answer about a tile; of an address of tensor memory, and the most that aligning it wastes. */
+const BARRIERS = 16;
+const ANSWER = 16;
+const ADDRESS = 8;
+/** Where the tile begins through which D goes: the period of the widest swizzle. */
+const STAGING_ALIGN = 1024;
+
+/** Bytes of shared memory of a block: operands, answers, D, barriers, an address. */
+function sharedBytes(s: TensorSchedule, problem: Problem): number {
+  const answers = s.sched === "clc" || s.sched === "atomic" ? s.ahead : 0;
+  const tiles = s.stages * stageBytes(s, problem) + answers * ANSWER;
+  const begin = s.epi === "tma" ? Math.ceil(tiles / STAGING_ALIGN) * STAGING_ALIGN : tiles;
+  const slots = s.stages + answers + (s.sched === "tiles" ? 1 : s.acc);
+  return begin + stagingBytes(s, problem) + slots * BARRIERS + ADDRESS;
+}
+
+/** The most stages, up to `most`, with which a block fits the target; 0 where none does. */
+export function stagesThatFit(s: TensorSchedule, problem: Problem, target: Target, most: number): number {
+  let stages = Math.min(most, Math.floor(target.limits.maxSmemPerBlock / stageBytes(s, problem)));
+  while (stages > 0 && sharedBytes({ ...s, stages }, problem) > target.limits.maxSmemPerBlock) stages--;
+  return stages;
 }
 
 /** Columns of tensor memory that the accumulators take. */
@@ -191,10 +211,9 @@ const rules: readonly Rule[] = [
     at: "schedule.stages",
     find({ s, problem, target }) {
       const one = stageBytes(s, problem);
-      const fixed = OVERHEAD_BYTES + stagingBytes(s, problem);
       const most = target.limits.maxSmemPerBlock;
-      if (one * s.stages + fixed <= most) return null;
-      const fits = Math.floor((most - fixed) / one);
+      if (sharedBytes(s, problem) <= most) return null;
+      const fits = stagesThatFit(s, problem, target, s.stages);
       const beside = s.epi === "tma" ? ` and ${stagingBytes(s, problem)} for D` : "";
       return {
         message: `${s.stages} stages of ${one} bytes${beside}; a block of ${target.arch} has ${most} bytes of shared memory`,

@@ -3,7 +3,6 @@ import { assemble, hasPtxas, pick, planWords, targetOf, textWords } from "@tilew
 import {
   createRandom,
   type DType,
-  defaultSchedule,
   defineProblem,
   dtypes,
   type Problem,
@@ -11,13 +10,11 @@ import {
   proveProtocol,
   type Random,
   runPasses,
-  type Schedule,
   scheduleCodec,
-  sizeOf,
-  type Target,
 } from "@tilewright/ir";
 import { describe, expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
+import { randomSchedule } from "./support/cases.ts";
 
 const slow = process.env.TILEWRIGHT_SLOW === "1";
 const COUNT = slow ? 300 : 10;
@@ -43,51 +40,12 @@ function problemAt(rng: Random): Problem {
   return problem.value;
 }
 
-/** A legal schedule: fields at random until none is wrong. */
-function scheduleAt(rng: Random, problem: Problem, target: Target): Schedule | null {
-  const chunk = 128 / sizeOf(problem.a.dtype);
-  for (let tries = 0; tries < 200; tries++) {
-    const cta = pick(rng, [1, 2]);
-    const swap = pick(rng, ["off", "off", "on"]);
-    const [inLanes, across] = [64 * pick(rng, [1, 2, 2, 4]) * cta, 16 * rng.integer(1, 16)];
-    const schedule: Schedule = {
-      ...defaultSchedule(tcgen05.schedule),
-      tile: [...(swap === "on" ? [across, inLanes] : [inLanes, across]), chunk * pick(rng, [1, 1, 2])],
-      cta,
-      swap,
-      cluster: pick(rng, [
-        [1, 1],
-        [1, 1],
-        [2, 1],
-        [1, 2],
-      ]),
-      stages: rng.integer(1, 7),
-      swizzle: pick(rng, ["128B", "128B", "64B", "32B"]),
-      acc: rng.integer(1, 2),
-      sched: pick(rng, ["tiles", "persistent", "atomic", "clc"]),
-      ahead: rng.integer(1, 3),
-      raster: pick(rng, ["row", "col", "grouped:4", "snake:2", "hilbert"]),
-      load: pick(rng, [1, 8, 16, 32, 64]),
-      early: pick(rng, ["on", "off"]),
-      epi: pick(rng, ["tma", "tma", "direct"]),
-      staging: rng.integer(1, 3),
-      store: pick(rng, [1, 2, 4, 8]),
-      guards: pick(rng, ["on", "off"]),
-    };
-    const text = scheduleCodec.print(tcgen05.schedule, schedule);
-    const parsed = scheduleCodec.parse(tcgen05.schedule, text);
-    if (parsed.ok && tcgen05.check(problem, parsed.value, target).length === 0) return parsed.value;
-  }
-  return null;
-}
-
 describe.each(Array.from({ length: COUNT }, (_, seed) => seed))("seed %i", (seed) => {
   const rng = createRandom(1000 + seed);
   const problem = problemAt(rng);
   it.each(targets)("$arch", (target) => {
     if (!tcgen05.accepts(problem, target).ok) return;
-    const schedule = scheduleAt(rng, problem, target);
-    if (schedule === null) throw new RangeError("no legal schedule in 200 tries");
+    const schedule = randomSchedule(rng, problem, target);
     const name = scheduleCodec.print(tcgen05.schedule, schedule);
     const bound = runPasses(tcgen05.tile(problem, schedule, target), target, tcgen05.passes);
     if (!bound.ok) throw new TypeError(`${name}: ${JSON.stringify(bound.error)}`);

@@ -38,13 +38,17 @@ export function schedule(text: string): Schedule {
 /** A legal schedule: any instruction width, pairs, clusters, each optimisation on or off by itself; tiles that are not much wider than D. */
 export function randomSchedule(random: Random, problem: Problem, on: Target): Schedule {
   const chunk = 128 / sizeOf(problem.a.dtype);
-  const widest = Math.max(1, Math.min(16, Math.ceil(problem.n / 16) + 1));
   for (;;) {
     const cta = pick(random, [1, 2]);
+    const swap = pick(random, [false, false, true]);
+    const widest = Math.max(1, Math.min(16, Math.ceil((swap ? problem.m : problem.n) / 16) + 1));
+    const lanes = cta * pick(random, [64, 128, 128, 256]);
+    const columns = 16 * random.integer(1, widest);
     const schedule: Schedule = {
       ...defaultSchedule(tcgen05.schedule),
-      tile: [128 * cta, 16 * random.integer(1, widest), chunk * pick(random, [1, 1, 2])],
+      tile: [swap ? columns : lanes, swap ? lanes : columns, chunk * pick(random, [1, 1, 2])],
       cta,
+      swap: swap ? "on" : "off",
       cluster: pick(random, [
         [1, 1],
         [1, 1],
