@@ -6,19 +6,20 @@ import {
   defineProblem,
   dtypes,
   type Problem,
+  printProblem,
+  printSchedule,
   protocolPlan,
   proveProtocol,
   type Random,
   runPasses,
-  scheduleCodec,
 } from "@tilewright/ir";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 import { randomSchedule } from "./support/cases.ts";
 
 const slow = process.env.TILEWRIGHT_SLOW === "1";
-const COUNT = slow ? 300 : 10;
-const targets = ["sm_100a", "sm_103a"].map(targetOf);
+const COUNT = slow ? 300 : 8;
+const targets = [targetOf("sm_100a"), targetOf("sm_103a")] as const;
 
 /** Sizes of a few tiles with tails, leading dimensions that bulk copies can take, and many K chunks. */
 function problemAt(rng: Random): Problem {
@@ -40,20 +41,22 @@ function problemAt(rng: Random): Problem {
   return problem.value;
 }
 
-describe.each(Array.from({ length: COUNT }, (_, seed) => seed))("seed %i", (seed) => {
+it.each(Array.from({ length: COUNT }, (_, seed) => seed))("seed %i", { timeout: 120_000 }, (seed) => {
   const rng = createRandom(1000 + seed);
   const problem = problemAt(rng);
-  it.each(targets)("$arch", (target) => {
-    if (!tcgen05.accepts(problem, target).ok) return;
-    const schedule = randomSchedule(rng, problem, target);
-    const name = scheduleCodec.print(tcgen05.schedule, schedule);
+  const schedule = randomSchedule(rng, problem, targets[0]);
+  const name = `${printProblem(problem)}\n${printSchedule(tcgen05.schedule, schedule)}`;
+  for (const target of targets) {
+    // What there is on both chips is one program; kind i8 is on the first only.
+    if (!tcgen05.accepts(problem, target).ok) continue;
+    expect(tcgen05.check(problem, schedule, target), name).toEqual([]);
     const bound = runPasses(tcgen05.tile(problem, schedule, target), target, tcgen05.passes);
     if (!bound.ok) throw new TypeError(`${name}: ${JSON.stringify(bound.error)}`);
-    expect(proveProtocol(bound.value, target), name).toEqual([]);
+    if (target === targets[0]) expect(proveProtocol(bound.value, target), name).toEqual([]);
     const plan = protocolPlan(bound.value);
     const lowered = tcgen05.lower(bound.value, target);
     if (plan === null || !lowered.ok) throw new TypeError(`${name}: not lowered`);
     expect(textWords(lowered.value.ptx), name).toEqual(planWords(plan));
     if (hasPtxas) expect(assemble(lowered.value.ptx, target.arch).faults, name).toEqual([]);
-  });
+  }
 });
