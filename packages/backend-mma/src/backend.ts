@@ -111,7 +111,7 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
       "problem.a.dtype",
       `no matrix instruction multiplies ${a.dtype} by ${b.dtype} into ${acc}`,
       a.dtype === "f32"
-        ? "use --dtype tf32, which rounds the inputs, or the simt backend"
+        ? "use --precision 3xtf32, which multiplies f32 by three tf32 products, --dtype tf32, which rounds the inputs, or the simt backend"
         : "use f16, bf16, tf32, s8, u8, e4m3, e5m2 or f64 for both, with the accumulator of the dtype (f16 takes f32 or f16)",
     );
   else if (!hasAtom(target, atom))

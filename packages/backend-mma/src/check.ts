@@ -67,12 +67,17 @@ const WIDENED_REGISTERS = 48;
 const isWidened = (atom: Atom, target: Target): boolean =>
   atom.feature === "mma.e4m3" && hasFeature(target, "tma");
 
+/** Both parts of the fragments at hand, and the sums of the atoms that take turns, where f32 is multiplied in parts. */
+const PARTS_REGISTERS = 16;
+
 /** Registers a thread needs, estimated. */
 export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): number {
   const words = (elements: number, bits: number): number => (elements * bits) / 32 / 32;
   const accumulators = words(s.warpM * s.warpN, dtypes[atom.acc].bits);
   const fragments = words((s.warpM + s.warpN) * atom.k, dtypes[atom.a].bits) * s.frag;
   const held = Math.ceil(accumulators + fragments);
+  if (atom.precision !== null)
+    return held + Math.ceil((2 * fragments) / s.frag) + PARTS_REGISTERS + OVERHEAD_REGISTERS;
   if (isWidened(atom, target)) return held + OVERHEAD_REGISTERS + WIDENED_REGISTERS;
   return held + (s.copy === "tma" ? BULK_OVERHEAD_REGISTERS : OVERHEAD_REGISTERS);
 }

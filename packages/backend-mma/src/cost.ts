@@ -14,6 +14,12 @@ export const TYPICAL_SMS = 132;
 const machine = {
   /** Products of 16-bit elements a cycle: four tensor pipes, an m16n8k16 in 6.5 cycles each. */
   products: (4 * 16 * 8 * 16) / 6.5,
+  /**
+   * Of products in parts: three instructions, and taking a fragment's register apart beside them, five cycles of a sub-partition, two thirds of which the
+   * tensor pipe hides.
+   */
+  inParts: 3,
+  splitting: 8,
   /** Bytes that ldmatrix reads from shared memory a cycle. */
   sharedBytes: 128,
   /** Warps of an SM that keep the tensor pipes busy: two a pipe. */
@@ -104,7 +110,10 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
   const perThread = (s.warpM * s.warpN) / 32;
   const warps = count * mathWarps(s);
   const work = count * s.tileM * s.tileN * s.tileK;
-  const chunk = work / ((machine.products * 2) / size) / Math.min(1, warps / machine.warps);
+  // Three instructions of tf32 and their sums.
+  const times =
+    problem.precision === undefined ? 1 : machine.inParts + machine.splitting * (1 / s.warpM + 1 / s.warpN);
+  const chunk = (times * work) / ((machine.products * 2) / size) / Math.min(1, warps / machine.warps);
   const fragments = (s.tileK * size * (s.warpM + s.warpN) * warps) / machine.sharedBytes;
   const exposed = Math.max(0, machine.latency - (s.stages - 1) * Math.max(chunk, fragments));
   const wide = interleaves(problem, s) || sizeOf(problem.d.dtype) > 2;

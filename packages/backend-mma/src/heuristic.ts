@@ -57,6 +57,8 @@ const SPLIT_TILES = 528;
  * (ptxas 13.0 on tiles of 128 x 256 x 128 bytes, copied byte by byte).
  */
 const MOST_COPIES = 48;
+/** The same beside the parts of f32 fragments (64 x 64 x 16 with 4-byte copies spills on sm_120a). */
+const MOST_COPIES_IN_PARTS = 12;
 
 function copiesPerThread(schedule: Schedule, perByte: number, bytes: number): number {
   const s = readSchedule(schedule);
@@ -89,8 +91,10 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
     const { dtype, layout } = problem[which];
     return sizeOf(dtype) === 2 || (sizeOf(dtype) < 8 && layout === alongK);
   };
+  // Parts of f32 take registers that a ninth warp would take away.
   const fits =
     hasFeature(target, "tma") &&
+    problem.precision === undefined &&
     tensorAccessFault(problem, "A") === null &&
     tensorAccessFault(problem, "B") === null &&
     (
@@ -123,20 +127,23 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const perByte = atom.k / 32;
   const least = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
   const copy = transportOf(problem, target, least);
+  // Both parts of a fragment of A stay, those of B go by.
+  const mostCopies = problem.precision === undefined ? MOST_COPIES : MOST_COPIES_IN_PARTS;
+  const walk = problem.precision === undefined ? {} : { walk: "snake-cols" };
   const candidates = shapes.flatMap(({ tile: [m, n], warp }): Schedule[] => {
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
     return chunkBytes.flatMap((bytes) =>
       stageCounts.flatMap((stages) =>
         shared.map((split) => {
-          const schedule = { ...base, tile: [m, n, bytes * perByte], warp, stages, split, copy };
+          const schedule = { ...base, ...walk, tile: [m, n, bytes * perByte], warp, stages, split, copy };
           return copy === "tma" ? bulk(schedule, atom, target) : schedule;
         }),
       ),
     );
   });
   const ranked = candidates
-    .filter((schedule) => copy === "tma" || copiesPerThread(schedule, perByte, least) <= MOST_COPIES)
+    .filter((schedule) => copy === "tma" || copiesPerThread(schedule, perByte, least) <= mostCopies)
     .map((schedule) => ({ schedule, cost: estimateCost(problem, schedule, target) }))
     // Where memory decides, the one that leaves the SMs the least to do: the two never overlap to the last cycle.
     .sort((x, y) => x.cost.cycles - y.cost.cycles || x.cost.arithmetic - y.cost.arithmetic)

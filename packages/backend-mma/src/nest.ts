@@ -19,7 +19,7 @@ import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule
 
 /** The instruction that a problem is multiplied with; null where there is none. */
 export const atomOf = (problem: Problem): Atom | null =>
-  atomFor(problem.a.dtype, problem.b.dtype, problem.acc);
+  atomFor(problem.a.dtype, problem.b.dtype, problem.acc, problem.precision);
 
 /** As `atomOf`, for problems that the backend has accepted. */
 export function acceptedAtom(problem: Problem): Atom {

@@ -32,10 +32,13 @@ function fragment(own: Ownership): { lane: number; register: number; row: number
   );
 }
 
+/** Of an atom that takes f32 apart, the instruction's types. */
+const multiplied = (atom: Atom, dtype: DType): DType => (atom.precision === null ? dtype : "tf32");
+
 const operands = (atom: Atom) =>
   [
-    ["a", atom.a, atom.m, atom.k],
-    ["b", atom.b, atom.k, atom.n],
+    ["a", multiplied(atom, atom.a), atom.m, atom.k],
+    ["b", multiplied(atom, atom.b), atom.k, atom.n],
     ["acc", atom.acc, atom.m, atom.n],
   ] as const;
 
@@ -100,7 +103,7 @@ function run(atom: Atom, images: ReadonlyMap<string, Uint8Array>) {
   }
   const list = (which: string): string => `{${names.get(which)?.join(", ")}}`;
   lines.push(
-    `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${atom.a}.${atom.b}.${atom.acc} ${list("acc")}, ${list("a")}, ${list("b")}, ${list("acc")};`,
+    `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${multiplied(atom, atom.a)}.${multiplied(atom, atom.b)}.${atom.acc} ${list("acc")}, ${list("a")}, ${list("b")}, ${list("acc")};`,
   );
   const size = Math.max(4, sizeOf(atom.acc));
   for (const [i, name] of (names.get("acc") ?? []).entries())

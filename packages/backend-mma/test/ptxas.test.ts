@@ -5,7 +5,7 @@ import { mma } from "../src/backend.ts";
 
 const slow = process.env.TILEWRIGHT_SLOW === "1";
 const archs = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120a"] as const;
-const types: readonly { readonly dtype: string; readonly acc?: string }[] = [
+const types: readonly { readonly dtype: string; readonly acc?: string; readonly precision?: string }[] = [
   { dtype: "f16" },
   { dtype: "bf16" },
   { dtype: "f16", acc: "f16" },
@@ -13,6 +13,7 @@ const types: readonly { readonly dtype: string; readonly acc?: string }[] = [
   { dtype: "s8" },
   { dtype: "e4m3" },
   { dtype: "f64" },
+  { dtype: "f32", precision: "3xtf32" },
 ];
 const layouts = [
   ["row", "col"],

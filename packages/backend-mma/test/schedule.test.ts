@@ -203,7 +203,7 @@ describe("what the backend cannot serve is said with what would work", () => {
   test("dtypes without an instruction, and those that a later target has", () => {
     expect(verdict({ dtype: "f16" })).toEqual([]);
     expect(verdict({ dtype: "f32" })).toEqual([
-      expect.stringMatching(/^TW1812 unsupported problem.a.dtype: use --dtype tf32/),
+      expect.stringMatching(/^TW1812 unsupported problem.a.dtype: use --precision 3xtf32, .* --dtype tf32, /),
     ]);
     expect(verdict({ dtype: "e4m3" })).toEqual([
       "TW1813 unsupported problem.a.dtype: use --arch sm_89 or later, or f16",

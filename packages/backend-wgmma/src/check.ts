@@ -58,7 +58,7 @@ const sharedBytes = (
   fixed:
     otherBytes(s) +
     (s.epi === "tma"
-      ? s.tileM * stagedColumns(problem, s, target.limits.maxSmemPerBlock) * sizeOf(problem.d.dtype)
+      ? s.turns * s.tileM * stagedColumns(problem, s, target.limits.maxSmemPerBlock) * sizeOf(problem.d.dtype)
       : 0),
 });
 
@@ -125,7 +125,7 @@ const rules: readonly Rule[] = [
       const threads = threadsOf(s);
       const most = target.limits.maxThreadsPerBlock;
       if (threads <= most) return null;
-      const groups = Math.floor((most / 32 - producerWarps(s)) / 4);
+      const groups = Math.floor((most / 32 - producerWarps(s)) / 4 / s.turns);
       return {
         message: `${threads} threads a block; ${target.arch} allows ${most}`,
         hint: `nearest legal: groups=${groups}x1`,
@@ -179,12 +179,13 @@ const rules: readonly Rule[] = [
             message: `${count} registers for ${name}: setmaxnreg takes multiples of ${REGISTERS.unit} from ${REGISTERS.least} to ${REGISTERS.most}`,
             hint: `nearest legal: ${Math.min(REGISTERS.most, Math.max(REGISTERS.least, nearestMultiple(count, REGISTERS.unit)))}`,
           });
-      const total = 128 * (s.regs.producer + mathGroups(s) * s.regs.math);
+      const groups = mathGroups(s) * s.turns;
+      const total = 128 * (s.regs.producer + groups * s.regs.math);
       const most = target.limits.registersPerBlock;
-      const left = Math.floor((most / 128 - s.regs.producer) / mathGroups(s) / REGISTERS.unit) * REGISTERS.unit;
+      const left = Math.floor((most / 128 - s.regs.producer) / groups / REGISTERS.unit) * REGISTERS.unit;
       if (total > most)
         out.push({
-          message: `budgets of ${s.regs.producer}/${s.regs.math} for 1 and ${mathGroups(s)} warpgroups add up to ${total} registers; a block has ${most}`,
+          message: `budgets of ${s.regs.producer}/${s.regs.math} for 1 and ${groups} warpgroups add up to ${total} registers; a block has ${most}`,
           hint:
             left >= REGISTERS.least
               ? `nearest legal: regs=${s.regs.producer}/${left}`
@@ -327,6 +328,35 @@ const rules: readonly Rule[] = [
         ? {
             message: `the threads of ${groups} warpgroups do not share a copy: their number is no power of two`,
             hint: `nearest legal: groups=${2 ** Math.round(Math.log2(groups))}x1, or copy=tma`,
+          }
+        : null;
+    },
+  },
+  {
+    code: "TW2318",
+    at: "schedule.turns",
+    find: ({ s }) =>
+      s.turns > 1 && (!s.persistent || s.counted)
+        ? {
+            message: "warpgroups take turns where each block knows its tiles beforehand",
+            hint: "nearest legal: sched=persistent, or turns=1",
+          }
+        : null,
+  },
+  {
+    code: "TW2319",
+    at: "schedule.late",
+    find({ s }) {
+      if (!s.late) return null;
+      if (s.copy === "direct")
+        return {
+          message: "slots are given back to a producer, and copy=direct has none",
+          hint: "nearest legal: late=off",
+        };
+      return s.stages < 2
+        ? {
+            message: "a slot that is given back late needs another for the next chunk",
+            hint: "nearest legal: stages=2, or late=off",
           }
         : null;
     },

@@ -84,7 +84,8 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
         ...pieces(s.tileK / atom.k, atom.k),
       ],
     },
-    threads: threadsOf(s),
+    // The other sets of math warps come with `takeTurns`.
+    threads: threadsOf({ ...s, turns: 1 }),
     cluster: [s.clusterM, s.clusterN],
     atom: atom.name,
     combine: s.combine,
@@ -146,7 +147,7 @@ export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number):
   const panel = STAGED_ROW_BYTES / size;
   const dividing = [2 * panel, panel, panel / 2, panel / 4].filter((columns) => own % columns === 0);
   const free = most - s.stages * slotBytes(problem, s) - otherBytes(s);
-  const fits = (columns: number): boolean => s.tileM * columns * s.groupsN * size <= free;
+  const fits = (columns: number): boolean => s.turns * s.tileM * columns * s.groupsN * size <= free;
   return (dividing.find(fits) ?? dividing.at(-1) ?? own) * s.groupsN;
 }
 
@@ -172,6 +173,8 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       ? { name: "multicast", args: { operands: s.multicast } }
       : null,
     s.peel && bulk ? { name: "peel", args: { chunks: 1 } } : null,
+    s.late && bulk ? { name: "late", args: { chunks: 1 } } : null,
+    s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,
     s.epi === "tma"
       ? {
           name: "epilogue",

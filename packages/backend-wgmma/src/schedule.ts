@@ -35,6 +35,18 @@ export const scheduleModel: ScheduleModel = {
       off: "direct",
     }),
     withDefault(coreFields.regs, "none"),
+    intField({
+      name: "turns",
+      summary: "sets of math warpgroups that take tiles by turns: one multiplies while another stores",
+      default: 1,
+      off: 1,
+      max: 3,
+    }),
+    flagField({
+      name: "late",
+      summary: "slots are given back one chunk late, so that products of two chunks are under way",
+      default: "off",
+    }),
     wordField({
       name: "swizzle",
       summary: "widest swizzle of the operands' tiles; narrower where a tile is no multiple of it",
@@ -107,6 +119,9 @@ export interface WgmmaSchedule {
   readonly copy: "tma" | "direct";
   /** Registers of a thread of the producer's and of the math warpgroups; null: as launched. */
   readonly regs: { readonly producer: number; readonly math: number } | null;
+  /** Sets of math warpgroups; each has a tile of its own. */
+  readonly turns: number;
+  readonly late: boolean;
   readonly swizzle: "128B" | "64B" | "32B" | "none";
   readonly clusterM: number;
   readonly clusterN: number;
@@ -145,6 +160,8 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     stages: Number(schedule.stages),
     copy: schedule.copy === "direct" ? "direct" : "tma",
     regs: producer === undefined || math === undefined ? null : { producer, math },
+    turns: Number(schedule.turns),
+    late: schedule.late === "on",
     swizzle: word(schedule.swizzle, ["128B", "64B", "32B", "none"]),
     clusterM,
     clusterN,
@@ -166,7 +183,7 @@ function word<const T extends string>(value: unknown, words: readonly [T, ...T[]
   return words.find((w) => w === value) ?? words[0];
 }
 
-/** Math warpgroups of a block. */
+/** Math warpgroups of a tile. */
 export const mathGroups = (s: WgmmaSchedule): number => s.groupsM * s.groupsN;
 
 /** Warps that only copy: one, or a whole warpgroup where register budgets are given; none where the math warps copy. */
@@ -174,4 +191,4 @@ export const producerWarps = (s: WgmmaSchedule): number =>
   s.copy === "direct" ? 0 : s.regs === null ? 1 : 4;
 
 /** Threads of a block. */
-export const threadsOf = (s: WgmmaSchedule): number => (4 * mathGroups(s) + producerWarps(s)) * 32;
+export const threadsOf = (s: WgmmaSchedule): number => (4 * mathGroups(s) * s.turns + producerWarps(s)) * 32;

@@ -76,6 +76,11 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "m=200 n=40 k=72 a=f16:row:72:16 b=f16:col:72:16 d=f32:col:204:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=192x32x64 groups=3x1 stages=3",
     ],
+    [
+      "ping-pong: two sets of warpgroups by turns, slots given back late, five tiles a block",
+      "m=330 n=136 k=200 a=bf16:row:200:16 b=bf16:col:200:16 d=bf16:row:136:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x64x64 groups=1x1 stages=3 turns=2 late=on",
+    ],
   ])("%s", (_name, problem, schedule) => {
     const subject = {
       problem: value(parseProblem(problem)),

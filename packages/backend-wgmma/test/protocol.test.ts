@@ -17,6 +17,10 @@ describe("proven for all numbers of K chunks, and the text is what was proven", 
     "tile=128x128x64 stages=3 peel=off regs=24/240",
     "tile=128x256x64 stages=4",
     "tile=128x128x64 stages=2 cluster=1x2",
+    "tile=128x128x64 groups=1x1 turns=2 late=on stages=6",
+    "tile=64x64x64 groups=1x2 turns=3 stages=4 epi=direct peel=off",
+    "tile=128x64x64 groups=2x1 late=on stages=3",
+    "tile=128x64x64 groups=1x1 turns=2 late=on stages=2 cluster=2x1",
     "tile=128x128x64 stages=3 cluster=2x1 sched=tiles",
     "tile=64x128x64 groups=1x1 stages=1 sched=atomic ahead=1",
     "tile=128x128x64 stages=3 cluster=2x1 sched=atomic regs=24/240",
@@ -44,6 +48,17 @@ it("planted faults, in the statements and in what lowering does: none unseen", (
   expect(actions.count).toBeGreaterThan(30);
   expect(actions.unseen).toEqual([]);
   expect(actions.rules).toEqual([1, 2, 3, 4, 5, 6, 8, 9, 13, 17]);
+});
+
+/** What is multiplied after the slot before has been given back is only slower. */
+it("planted faults of roles that take turns: none unseen", () => {
+  const program = bound("tile=64x64x64 groups=1x1 turns=2 late=on stages=2");
+  for (const kind of ["statements", "actions"] as const) {
+    const { unseen } = plant(program, target, kind);
+    expect(
+      unseen.filter((name) => !harmless.test(name) && !/^mma .* after what follows it$/.test(name)),
+    ).toEqual([]);
+  }
 });
 
 /** What a counter's ring could do wrong; the copies' faults are those of the program above. */

@@ -81,6 +81,14 @@ describe("what check refuses", () => {
       { tile: [192, 64, 64], groups: [3, 1], copy: "direct", epi: "direct", sched: "tiles" },
       "TW2315 the threads of 3 warpgroups do not share a copy: their number is no power of two / nearest legal: groups=4x1, or copy=tma",
     ],
+    [
+      { turns: 2, sched: "tiles" },
+      "TW2318 warpgroups take turns where each block knows its tiles beforehand / nearest legal: sched=persistent, or turns=1",
+    ],
+    [
+      { late: "on", stages: 1 },
+      "TW2319 a slot that is given back late needs another for the next chunk / nearest legal: stages=2, or late=off",
+    ],
   ] as const)("%o", (schedule, message) => {
     const [first] = faults(schedule as Partial<Schedule>).filter((f) => f.startsWith(message));
     expect(first ?? faults(schedule as Partial<Schedule>)).toContain(message);

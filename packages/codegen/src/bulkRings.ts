@@ -3,15 +3,20 @@
  * nothing else of their numbers is needed.
  */
 import {
+  asLinear,
   type Expr,
+  eachStmt,
   lit,
   mod,
   multicastPeers,
   type Ring,
   sameValue,
+  sub,
   substituteExpr,
+  type TileProgram,
   transactionBytes,
   type View,
+  type Visit,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sink, sym } from "@tilewright/ptx";
 import { peerRank } from "./clusters.ts";
@@ -20,6 +25,7 @@ import { CannotLower, type Context, type LoopState } from "./context.ts";
 import type { RingLowering, StmtOf } from "./engine.ts";
 import { firstOf, placeIn } from "./roles.ts";
 import { MBARRIER_BYTES, type RingBarriers, SMEM } from "./smem.ts";
+import { chunksAtVisit, chunksBefore } from "./turns.ts";
 
 type U32 = Reg<"u32">;
 
@@ -42,17 +48,21 @@ export interface Cursor {
 
 const cursors = new WeakMap<U32, Cursor>();
 
+/** `giver`: where a role that gives slots back late does so, behind where it reads. */
+type Side = "producer" | "consumer" | "giver";
+
 /** A barrier that nobody has arrived at is in phase 0, so that waiting for parity 1 goes on at once: the first slots are free (PTX ISA, mbarrier). */
-export function cursorOf(ctx: Context, ring: Ring, side: "producer" | "consumer"): Cursor {
+export function cursorOf(ctx: Context, ring: Ring, side: Side): Cursor {
   const key = `${side} of ${ring.name}`;
+  const before = side === "producer" ? 0 : chunksBefore(ctx, ring);
   const parity = ctx.crewValue(`parity, ${key}`, (code) => {
     const d = ctx.entry.reg("u32", "parity");
-    code.emit(null, "mov.u32", d, imm(side === "producer" ? 1 : 0));
+    code.emit(null, "mov.u32", d, imm(side === "producer" ? 1 : Math.floor(before / ring.slots) % 2));
     return d;
   });
   const stage = ctx.crewValue(`stage, ${key}`, (code) => {
     const d = ctx.entry.reg("u32", "stage");
-    code.emit(null, "mov.u32", d, imm(0));
+    code.emit(null, "mov.u32", d, imm(before % ring.slots));
     cursors.set(d, { stage: d, parity, at: null, known: new Map(), within: null });
     return d;
   });
@@ -162,6 +172,46 @@ export function advance(ctx: Context, ring: Ring, cursor: Cursor): void {
   body.emit(wrapped, "xor.b32", cursor.parity, cursor.parity, imm(1));
 }
 
+/** On by a number of chunks. */
+export function advanceBy(ctx: Context, ring: Ring, cursor: Cursor, chunks: number): void {
+  const { body, entry } = ctx;
+  cursor.known.clear();
+  cursor.at = null;
+  const rounds = Math.floor(chunks / ring.slots) % 2;
+  const slots = chunks % ring.slots;
+  if (rounds === 1) body.emit(null, "xor.b32", cursor.parity, cursor.parity, imm(1));
+  if (slots === 0) return;
+  const wrapped = entry.reg("pred", "p");
+  body.emit(null, "add.u32", cursor.stage, cursor.stage, imm(slots));
+  body.emit(null, "setp.ge.u32", wrapped, cursor.stage, imm(ring.slots));
+  body.emit(wrapped, "sub.u32", cursor.stage, cursor.stage, imm(ring.slots));
+  body.emit(wrapped, "xor.b32", cursor.parity, cursor.parity, imm(1));
+}
+
+const late = new WeakMap<Ring, boolean>();
+
+/** Whether slots of a ring are given back behind the wait for a later chunk. */
+export function givesBackLate(program: TileProgram, ring: Ring): boolean {
+  const known = late.get(ring);
+  if (known !== undefined) return known;
+  let found = false;
+  for (const loop of eachStmt(program.body)) {
+    if (loop.kind !== "for") continue;
+    const waits = loop.body.flatMap((s) => (s.kind === "wait" && s.ring === ring.name ? [s] : []));
+    found ||= loop.body.some(
+      (s) =>
+        s.kind === "release" &&
+        s.ring === ring.name &&
+        waits.some((w) => asLinear(sub(w.at, s.at))?.constant === 1),
+    );
+  }
+  late.set(ring, found);
+  return found;
+}
+
+/** The chunk that a role has waited for last; null before the first. */
+export const chunkAtHand = (ctx: Context, ring: Ring): Expr | null => cursorOf(ctx, ring, "consumer").at;
+
 function unconditional(ctx: Context, ring: Ring): void {
   if (ctx.active !== null)
     throw new CannotLower(
@@ -261,6 +311,29 @@ function sharedAxes(ctx: Context, ring: Ring): ReadonlySet<"m" | "n"> {
   return axes;
 }
 
+/** At the end of a turn: go by the chunks of the others' tiles. */
+export function skipOthers(ctx: Context, { body }: StmtOf<"tiles">, visit: Visit): void {
+  const waited = new Set([...eachStmt(body)].flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
+  for (const ring of ctx.program.rings) {
+    if (!waited.has(ring.name)) continue;
+    const chunks = (visit.of - 1) * chunksAtVisit(ctx.program, ring, visit);
+    const all: Cursor[] = [cursorOf(ctx, ring, "consumer")];
+    if (givesBackLate(ctx.program, ring)) all.push(cursorOf(ctx, ring, "giver"));
+    for (const cursor of all) advanceBy(ctx, ring, cursor, chunks);
+  }
+}
+
+/** The role goes on to the next slot at once: what follows from the one that it reads is computed before. */
+function leaveSlot(ctx: Context, ring: Ring, cursor: Cursor): void {
+  for (const buffer of ring.buffers) {
+    const stride = ctx.shared.places.get(buffer)?.slotStride ?? 0;
+    ofStage(ctx, cursor, `slot ${stride}`, stride, smemBase(ctx));
+  }
+  const known = [...cursor.known];
+  advance(ctx, ring, cursor);
+  for (const [key, value] of known) cursor.known.set(key, value);
+}
+
 export const bulkRing: RingLowering = {
   acquire(ctx, ring, stmt) {
     unconditional(ctx, ring);
@@ -286,8 +359,16 @@ export const bulkRing: RingLowering = {
     leaveLoop(ctx, ring, cursor);
     begin(cursor, ctx.fold(stmt.at));
     spin(ctx, barrierAt(ctx, cursor, barriersOf(ctx, ring).full), cursor.parity);
+    if (givesBackLate(ctx.program, ring)) leaveSlot(ctx, ring, cursor);
   },
   release(ctx, ring, stmt: StmtOf<"release">) {
+    if (givesBackLate(ctx.program, ring)) {
+      const giver = cursorOf(ctx, ring, "giver");
+      begin(giver, ctx.fold(stmt.at));
+      arrive(ctx, ring, giver);
+      advance(ctx, ring, giver);
+      return;
+    }
     const cursor = cursorOf(ctx, ring, "consumer");
     const sameChunk = (x: Expr, y: Expr): boolean => sameValue(ctx.fold(x), ctx.fold(y));
     if (!isAt(ctx, ring, cursor, stmt.at, sameChunk))

@@ -66,10 +66,12 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
     cut.pieces.find((piece) => piece.row === row && piece.col === col)?.offset ?? 0;
   const group = count === 1 ? null : groupNumber(ctx, threads);
   const [below, beside] = placeOfGroup(ctx, group, groups);
+  // Roles that take turns have groups of their own.
+  const lowest = FIRST_BARRIER + (ctx.tileLoop?.visit.turn ?? 0) * count;
   const barrier = ctx.crewValue("barrier of the group", (code) => {
     const d = ctx.entry.reg("u32", "bar");
-    if (group === null) code.emit(null, "mov.u32", d, imm(FIRST_BARRIER));
-    else code.emit(null, "add.u32", d, group, imm(FIRST_BARRIER));
+    if (group === null) code.emit(null, "mov.u32", d, imm(lowest));
+    else code.emit(null, "add.u32", d, group, imm(lowest));
     return d;
   });
   const meet = (): void => ctx.emit(null, "bar.sync", barrier, imm(threads));

@@ -8,6 +8,7 @@ import {
   substituteExpr,
   type Target,
   type TileProgram,
+  type Visit,
 } from "@tilewright/ir";
 import {
   type AddressOperand,
@@ -83,7 +84,10 @@ export class Context {
   /** The part of a tile that this block works on; null where blocks have whole tiles or split them. */
   part: TilePart | null = null;
   /** The loop over tiles being emitted, where answers say which tile follows; `following` is set where one is read. */
-  tileLoop: { following: { readonly number: Reg<"u32">; readonly more: Pred } | null } | null = null;
+  tileLoop: {
+    following: { readonly number: Reg<"u32">; readonly more: Pred } | null;
+    readonly visit: Visit;
+  } | null = null;
   /** The role being emitted is run by one thread. */
   solo = false;
   /** Predicate of the enclosing `if`s; null outside. */

@@ -1,7 +1,7 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
 export { coordinatesOf, copyBulk, indexValue } from "./bulkCopies.ts";
-export { bulkRing, slotAddress, spin } from "./bulkRings.ts";
+export { bulkRing, chunkAtHand, slotAddress, spin } from "./bulkRings.ts";
 export { type StagedPass, stagedPasses } from "./bulkStores.ts";
 export { clusterPlace, clusterRank, clusterSize, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";

@@ -19,7 +19,7 @@ export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
 }
 
 const shared: Omit<Statements, "mma"> = {
-  tiles: (ctx, stmt) => lowerTiles(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
+  tiles: (ctx, stmt) => lowerTiles(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   for: lowerFor,
   if: lowerIf,
   fill: lowerFill,

@@ -3,13 +3,17 @@ import {
   eachStmt,
   type LaunchExpr,
   type Share,
+  type Stmt,
   sharedBlocks,
   sharers,
   type TileProgram,
+  turnPoints,
+  type Visit,
 } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
+import { skipOthers } from "./bulkRings.ts";
 import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
-import type { Reg } from "./code.ts";
+import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { type Coordinate, rasterise } from "./raster.ts";
@@ -17,18 +21,12 @@ import { type Coordinate, rasterise } from "./raster.ts";
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
-export function lowerTiles(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
-  if (stmt.share !== undefined) {
-    shareOut(ctx, stmt, stmt.share, lowerBody);
-    return;
-  }
-  if (stmt.visit === null) {
+export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
+  if (stmt.share !== undefined) shareOut(ctx, stmt, stmt.share, () => lower(stmt.body));
+  else if (stmt.visit === null) {
     placeTile(ctx, stmt);
-    lowerBody();
-    return;
-  }
-  if (stmt.visit.of > 1) throw new CannotLower("tiles", "roles that take turns are not lowered yet");
-  visitAll(ctx, stmt, lowerBody);
+    lower(stmt.body);
+  } else visitAll(ctx, stmt, stmt.visit, lower);
 }
 
 /** Coordinates of the one tile of a block. */
@@ -59,26 +57,57 @@ function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
   if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
 }
 
-/** Block (or cluster) b takes numbers b, b + blocks, …, or b and then those that it is told; there are no more blocks than tiles, so each has one at least. */
-function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
+/**
+ * Block (or cluster) b takes numbers b, b + blocks, …, or b and then those that it is told; there are no more blocks than tiles, so each has one at least. Of roles
+ * that take turns those after the first may have none.
+ */
+function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readonly Stmt[]) => void): void {
   if (ctx.loop !== null || ctx.active !== null)
     throw new CannotLower("tiles", "a loop over tiles inside another");
   if (stmt.split !== null) throw new CannotLower("tiles", "blocks that stay do not share tiles");
   const { entry } = ctx;
   const clustered = clusterSize(ctx.program) > 1;
   const count = (stmt.extents[0] * stmt.extents[1]) / clusterSize(ctx.program);
-  const asks = stmt.visit?.by === "ring";
+  const asks = visit.by === "ring";
+  const { turn, of } = visit;
+  if (asks && of > 1) throw new CannotLower("tiles", "roles that take turns do not ask for tiles");
   const tile = entry.reg("u32", "tile");
   const step = entry.reg("u32", "tile");
   ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
   if (!asks) ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
-  ctx.tileLoop = { following: null };
+  ctx.tileLoop = { following: null, visit };
   const again = entry.label("tiles");
+  const none = entry.label("no_tiles");
+  const single = of === 1 ? step : entry.reg("u32", "tile");
+  if (of > 1 && turn === of - 1) handOn(ctx, { turn, of }, null);
+  if (turn > 0) {
+    const absent = entry.reg("pred", "p");
+    ctx.body.emit(null, "mad.lo.u32", tile, step, imm(turn), tile);
+    ctx.body.emit(null, "setp.ge.u32", absent, tile, imm(count));
+    ctx.body.emit(absent, "bra", none);
+  }
+  if (of > 1) {
+    ctx.body.emit(null, "mov.u32", single, step);
+    ctx.body.emit(null, "mul.lo.u32", step, step, imm(of));
+  }
   ctx.body.label(again);
   ctx.scope(() => {
     if (ctx.engine.lateTiles === true && !copies(stmt)) ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
-    lowerBody();
+    const points = of === 1 ? null : turnPoints(stmt.body);
+    if (points === null) lower(stmt.body);
+    else {
+      lower(stmt.body.slice(0, points.take));
+      awaitTurn(ctx, { turn, of });
+      lower(stmt.body.slice(points.take, points.pass));
+      // Who has no tile does not come for a turn, which would be left at the barrier.
+      const [next, another] = [entry.reg("u32", "tile"), entry.reg("pred", "p")];
+      ctx.body.emit(null, "add.u32", next, tile, single);
+      ctx.body.emit(null, "setp.lt.u32", another, next, imm(count));
+      handOn(ctx, { turn, of }, another);
+      lower(stmt.body.slice(points.pass));
+    }
+    if (of > 1) skipOthers(ctx, stmt, visit);
   });
   const { following } = ctx.tileLoop;
   ctx.tileLoop = null;
@@ -92,7 +121,25 @@ function visitAll(ctx: Context, stmt: Tiles, lowerBody: () => void): void {
   ctx.body.emit(null, "add.u32", tile, tile, step);
   ctx.body.emit(null, "setp.lt.u32", more, tile, imm(count));
   ctx.body.emit(more, "bra", again);
+  if (turn > 0) ctx.body.label(none);
 }
+
+/** Named barriers of roles that take turns, one for each: behind those of warpgroups that store (a block has at most 7 of them beside a producer). */
+const TURN_BARRIER = 8;
+
+interface Turn {
+  readonly turn: number;
+  readonly of: number;
+}
+
+/** Threads at a barrier of turns: those of two roles, which have as many warps each. */
+const turnThreads = (ctx: Context): number => 2 * 32 * ctx.values.warps;
+
+const awaitTurn = (ctx: Context, { turn }: Turn): void =>
+  ctx.body.emit(null, "bar.sync", imm(TURN_BARRIER + turn), imm(turnThreads(ctx)));
+
+const handOn = (ctx: Context, { turn, of }: Turn, when: Pred | null): void =>
+  ctx.body.emit(when, "bar.arrive", imm(TURN_BARRIER + ((turn + 1) % of)), imm(turnThreads(ctx)));
 
 /**
  * The parts of this block's share, or its whole tile, one after the other. Chunks are counted along the line of all shared tiles; a tile beyond them

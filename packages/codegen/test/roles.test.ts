@@ -225,11 +225,6 @@ describe("what cannot be lowered says why", () => {
       [["%mt < 4", "%mt < 3"]],
       /TW3901 tiles: 3 x 1 tiles do not divide/,
     ],
-    [
-      "roles that take turns",
-      [["by stride", "by stride turn 0 of 2"]],
-      /TW3901 tiles: roles that take turns/,
-    ],
   ] as const)("%s", (_what, edits, message) => {
     expect(lower(edits)).toMatch(message);
   });

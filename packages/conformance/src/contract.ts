@@ -22,6 +22,8 @@ const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExe
   [/^barrier\.cluster\.wait/, () => "meet"],
   [/^bar\.sync 0/, () => "meet"],
   [/^bar\.sync %/, () => "gather"],
+  [/^bar\.sync [1-9]\d*, /, () => "turn"],
+  [/^bar\.arrive/, () => "pass"],
   [/^atom\S*\.inc/, () => "take"],
   [/^(st\.shared|stmatrix)/, () => "stage"],
   [/^cp\.async\.bulk\.tensor\.\dd\.global/, () => "store"],

@@ -5,6 +5,7 @@ import {
   dtypes,
   findTarget,
   formatDiagnostic,
+  type Precision,
   type Problem,
   type Random,
   type Target,
@@ -17,11 +18,14 @@ export interface DTypes {
   readonly cDType?: DType;
   readonly dDType?: DType;
   readonly acc?: DType;
+  readonly precision?: Precision;
 }
 
 /** `f16`, or `e4m3 x e5m2 -> f16 (acc f16)` where something is not the usual. */
-export const nameOf = ({ dtype, bDType, dDType, acc }: DTypes): string =>
-  [dtype, bDType && `x ${bDType}`, dDType && `-> ${dDType}`, acc && `(acc ${acc})`].filter(Boolean).join(" ");
+export const nameOf = ({ dtype, bDType, dDType, acc, precision }: DTypes): string =>
+  [dtype, bDType && `x ${bDType}`, dDType && `-> ${dDType}`, acc && `(acc ${acc})`, precision]
+    .filter(Boolean)
+    .join(" ");
 
 /** A target of the table. Throws on one that is not there. */
 export function targetOf(arch: string): Target {
@@ -82,6 +86,7 @@ export function randomProblem(
   const beta = pick(random, [0, 0, 1, -0.5, "runtime"]);
   return problemOf({
     ...(types.acc ? { acc: types.acc } : {}),
+    ...(types.precision ? { precision: types.precision } : {}),
     m,
     n,
     k,
@@ -95,9 +100,10 @@ export function randomProblem(
 }
 
 /** The dtypes as a request has them; D's only where it is said. */
-export const requestTypes = ({ dtype, bDType, dDType, acc }: DTypes): object => ({
+export const requestTypes = ({ dtype, bDType, dDType, acc, precision }: DTypes): object => ({
   a: { dtype },
   b: { dtype: bDType ?? dtype },
   ...(dDType ? { d: { dtype: dDType } } : {}),
   ...(acc ? { acc } : {}),
+  ...(precision ? { precision } : {}),
 });

@@ -202,7 +202,9 @@ export {
   type Operand,
   operandShape,
   operandStrides,
+  type Precision,
   type Problem,
+  precisions,
   type Scalar,
 } from "./problem.ts";
 export { activations, erf } from "./reference/activations.ts";

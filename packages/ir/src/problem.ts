@@ -61,6 +61,13 @@ export type EpilogueStep =
       readonly dtype: DType;
     };
 
+/**
+ * How elements are multiplied where their dtype leaves a choice. `3xtf32`: f32 as the sum of two tf32 values, three of whose four products are
+ * added; as near as products in f32 are, on tensor cores.
+ */
+export const precisions = ["3xtf32"] as const;
+export type Precision = (typeof precisions)[number];
+
 export interface Problem {
   readonly m: number;
   readonly n: number;
@@ -71,6 +78,8 @@ export interface Problem {
   readonly c: Operand | null;
   readonly d: Operand;
   readonly acc: DType;
+  /** Absent: as the dtypes say. */
+  readonly precision?: Precision | undefined;
   readonly alpha: Scalar;
   readonly beta: Scalar;
   readonly batch: Batch;

@@ -26,12 +26,19 @@ export function loadMatrices(ctx: Context, copy: StmtOf<"copy">): void {
   for (const { register, row, col } of ownedRegisters(load.address)) {
     const first = load.registers[register] ?? 0;
     const address = sharedAddress(ctx, copy.src, position, row, col);
-    if (load.pair === null) {
+    if (load.pair === null && tile.type !== "f32") {
       ctx.emitAny(null, form, vec(...tile.registers.slice(first, first + load.count)), address);
       continue;
     }
     const cells = Array.from({ length: load.count }, () => ctx.entry.reg("b32", "cell"));
     ctx.emitAny(null, form, vec(...cells), address);
+    if (load.pair === null) {
+      // Registers with a type, which ldmatrix does not fill.
+      cells.forEach((cell, i) => {
+        ctx.emitAny(null, "mov.b32", tile.at(first + i), cell);
+      });
+      continue;
+    }
     for (let i = 0; i < load.count / 2; i++)
       splitCells(ctx, cells.slice(2 * i, 2 * i + 2), [
         tile.registers[first + i],

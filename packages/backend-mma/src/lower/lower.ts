@@ -18,6 +18,9 @@ const FP8_PTX: PtxVersion = [8, 4];
 /** Bulk tensor copies and elect.sync. */
 const BULK_PTX: PtxVersion = [8, 0];
 
+/** cvt.rna.satfinite.tf32. */
+const PARTS_PTX: PtxVersion = [8, 1];
+
 const usesFp8 = (program: TileProgram): boolean =>
   dtypes[program.problem.a.dtype].bits === 8 && dtypes[program.problem.a.dtype].kind === "float";
 
@@ -39,7 +42,14 @@ const REGISTER_UNIT = 8;
 const usesBulk = (program: TileProgram): boolean => program.rings.some((ring) => ring.transport === "tma");
 
 const engine: Engine = {
-  ptxVersion: (program) => (usesFp8(program) ? FP8_PTX : usesBulk(program) ? BULK_PTX : OLDEST_PTX),
+  ptxVersion: (program) =>
+    usesFp8(program)
+      ? FP8_PTX
+      : program.problem.precision !== undefined
+        ? PARTS_PTX
+        : usesBulk(program)
+          ? BULK_PTX
+          : OLDEST_PTX,
   // As the matrix instructions want them.
   holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
   // Half of what the fragments of a large warp tile leave.

@@ -10,6 +10,7 @@ import {
 } from "@tilewright/codegen";
 import { type Atom, findAtom, hasAtom } from "@tilewright/ir";
 import { vec } from "@tilewright/ptx";
+import { multiplyInParts, type Product } from "./parts.ts";
 
 export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
   const atom = findAtom(mma.atom);
@@ -35,13 +36,20 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
   ];
   const rowsOfA = new Map(atomsA.map((x) => [x.row, x.registers]));
   const columnsOfB = new Map(atomsB.map((x) => [x.col, x.registers]));
-  const mnemonic = `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${atom.a}.${atom.b}.${atom.acc}`;
-  for (const { row, col, registers } of walkOrder(atomsAcc, mma)) {
+  const products = walkOrder(atomsAcc, mma).map(({ row, col, registers }): Product => {
     const [x, y] = [rowsOfA.get(row), columnsOfB.get(col)];
     if (!x || !y)
       throw new CannotLower("mma", "the fragments' owners do not hold what the accumulator's owner needs");
-    const d = vec(...registers);
-    ctx.emitAny(null, mnemonic, d, vec(...x), vec(...y), d);
+    return { d: registers, a: x, b: y };
+  });
+  if (atom.precision !== null) {
+    multiplyInParts(ctx, atom, products);
+    return;
+  }
+  const mnemonic = `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${atom.a}.${atom.b}.${atom.acc}`;
+  for (const product of products) {
+    const d = vec(...product.d);
+    ctx.emitAny(null, mnemonic, d, vec(...product.a), vec(...product.b), d);
   }
 }
 

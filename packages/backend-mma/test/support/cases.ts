@@ -14,7 +14,7 @@ import { scheduleModel } from "../../src/schedule.ts";
 
 /** A legal schedule: any number of atoms and warps each way, powers of two or not, each optimisation on or off by itself. */
 export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
-  const atom = atomFor(problem.a.dtype, problem.b.dtype, problem.acc);
+  const atom = atomFor(problem.a.dtype, problem.b.dtype, problem.acc, problem.precision);
   if (!atom) throw new Error("no instruction");
   for (;;) {
     const [warpM, warpN] = [atom.m * random.integer(1, 3), atom.n * pick(random, [1, 2, 3, 4, 8])];

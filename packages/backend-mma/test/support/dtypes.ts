@@ -10,6 +10,7 @@ export const ampereDTypes = [
   { dtype: "s8" },
   { dtype: "u8" },
   { dtype: "f64" },
+  { dtype: "f32", precision: "3xtf32" },
 ] as const satisfies readonly [DTypes, ...DTypes[]];
 
 /** 8-bit floats since sm_89, and mixed signs. */

@@ -17,7 +17,7 @@ import {
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
-import { lowerFill, lowerProducts, settle, settleFor } from "./products.ts";
+import { lowerFill, lowerProducts, runningBehind, settle, settleFor } from "./products.ts";
 
 /** wgmma, mbarrier.try_wait and bulk tensor copies came with 8.0 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [8, 0];
@@ -62,7 +62,7 @@ const engine: Engine = {
     tma: {
       ...bulkRing,
       release(ctx, ring, stmt) {
-        settle(ctx);
+        settle(ctx, runningBehind(ctx, ring, stmt.at));
         bulkRing.release(ctx, ring, stmt);
       },
     },

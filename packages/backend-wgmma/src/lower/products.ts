@@ -3,6 +3,7 @@ import {
   CannotLower,
   type Code,
   type Context,
+  chunkAtHand,
   type OwnedTile,
   ownedTile,
   ownerOf,
@@ -13,11 +14,14 @@ import {
 } from "@tilewright/codegen";
 import {
   bufferOf,
+  type Expr,
   eachStmt,
   type Factor,
   findWarpgroupAtom,
   hasWarpgroupAtom,
+  type Ring,
   registersPerThread,
+  sameValue,
   type View,
   type WarpgroupAtom,
   weighted,
@@ -38,6 +42,8 @@ interface State {
   pending: boolean;
   /** Whether products stood in a loop over chunks. */
   looped: boolean;
+  /** The chunk of the last products, as their operands' slot says. */
+  chunk: Expr | null;
 }
 
 const states = new WeakMap<Context, State>();
@@ -45,7 +51,7 @@ const states = new WeakMap<Context, State>();
 function stateOf(ctx: Context): State {
   const known = states.get(ctx);
   if (known) return known;
-  const made: State = { fresh: new Set(), pending: false, looped: false };
+  const made: State = { fresh: new Set(), pending: false, looped: false, chunk: null };
   states.set(ctx, made);
   return made;
 }
@@ -63,12 +69,20 @@ export function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
   stateOf(ctx).fresh.add(stmt.dst.buffer);
 }
 
-/** Wait until all products are done: their operands may be overwritten and their accumulators read. */
-export function settle(ctx: Context): void {
+/** Wait until all products are done: their operands may be overwritten and their accumulators read. Of the last group that is only so with `running` 0. */
+export function settle(ctx: Context, running: 0 | 1 = 0): void {
   const state = stateOf(ctx);
   if (!state.pending) return;
-  ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(0));
-  state.pending = false;
+  ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(running));
+  state.pending = running > 0;
+}
+
+/** Groups of products that may go on when chunk `at` is given back: those of the chunk at hand, where that is a later one and has been multiplied. */
+export function runningBehind(ctx: Context, ring: Ring, at: Expr): 0 | 1 {
+  const { chunk } = stateOf(ctx);
+  const current = chunkAtHand(ctx, ring);
+  if (ctx.loop === null || chunk === null || current === null) return 0;
+  return sameValue(chunk, current) && !sameValue(current, ctx.fold(at)) ? 1 : 0;
 }
 
 /** Accumulators are read from here on; where no chunk was multiplied they are zeros. */
@@ -132,6 +146,8 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
     }
   body.emit(null, "wgmma.commit_group.sync.aligned");
   if (ctx.loop !== null) stateOf(ctx).looped = true;
+  const slot = ctx.fold(mma.a.slot);
+  stateOf(ctx).chunk = slot.kind === "mod" ? slot.lhs : null;
   // The tile's divisions hide behind the products of its first chunk.
   if (ctx.loop === null) ctx.placeLate();
   stateOf(ctx).pending = true;

@@ -23,6 +23,8 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       stages: random.integer(1, 5),
       copy,
       regs: pick(random, ["none", "none", [24, 240], [40, 232]]),
+      turns: pick(random, [1, 1, 1, 2, 2, 3]),
+      late: pick(random, ["on", "off"]),
       swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),
       cluster: pick(random, [
         [1, 1],

@@ -1,4 +1,5 @@
 /** The flags that state a problem and how to compile it; `compile`, `run` and `plan` share them. */
+import { precisions } from "@tilewright/ir";
 import { choice, list, number, text } from "../kit/flags.ts";
 
 const group = "Problem";
@@ -15,6 +16,9 @@ export const problemFlags = {
   dDtype: text("element type of D and C (default: the usual one for A's)", { hint: "DTYPE", group }),
   accDtype: text("element type of the accumulator (default: the usual one for A's)", {
     hint: "DTYPE",
+    group,
+  }),
+  precision: choice("how f32 is multiplied: 3xtf32 by three tf32 products (default: in f32)", precisions, {
     group,
   }),
   aLayout: choice("row (default): the last index of A is contiguous; col: the first one", layouts, { group }),

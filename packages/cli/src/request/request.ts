@@ -69,6 +69,7 @@ function requestOfFlags(args: ProblemArgs): Checked<JsonObject> {
     k: args.k,
     dtype: args.dtype,
     acc: args.accDtype,
+    precision: args.precision,
     alpha: args.alpha,
     beta: args.beta,
     epilogue: epilogue.value,

@@ -4,6 +4,7 @@
  * counts elements, and elements of fewer than 32 bits are packed in the order of their numbers.
  */
 import { type DType, dtypes } from "../dtype.ts";
+import type { Precision } from "../problem.ts";
 import { type Feature, hasFeature, type Target } from "../target.ts";
 import type { Factor, Ownership } from "../tile/types.ts";
 
@@ -20,6 +21,11 @@ export interface Atom {
   readonly acc: DType;
   /** What a target needs for it. */
   readonly feature: Feature;
+  /**
+   * Null: one instruction. `3xtf32`: f32 operands as sums of two tf32 values, three instructions on their parts into fresh registers, which are added to the
+   * accumulators in f32 (tensor cores truncate their sums).
+   */
+  readonly precision: Precision | null;
   readonly fragments: { readonly a: Ownership; readonly b: Ownership; readonly acc: Ownership };
 }
 
@@ -52,6 +58,7 @@ interface AtomRow {
   /** A and B are any two of these. */
   readonly types: readonly DType[];
   readonly feature: Feature;
+  readonly precision?: Precision;
 }
 
 /** m16n8k16 of f16 and m16n8k32 of integers came together with bf16 (PTX ISA, target ISA notes of mma). */
@@ -63,6 +70,7 @@ const rows: readonly AtomRow[] = [
   { m: 16, k: 16, acc: "f32", types: ["bf16"], feature: AMPERE },
   { m: 16, k: 16, acc: "f16", types: ["f16"], feature: AMPERE },
   { m: 16, k: 8, acc: "f32", types: ["tf32"], feature: "mma.tf32" },
+  { m: 16, k: 8, acc: "f32", types: ["f32"], feature: "mma.tf32", precision: "3xtf32" },
   { m: 16, k: 32, acc: "s32", types: ["s8", "u8"], feature: AMPERE },
   { m: 16, k: 32, acc: "f32", types: ["e4m3", "e5m2"], feature: "mma.e4m3" },
   { m: 8, k: 4, acc: "f64", types: ["f64"], feature: "mma.f64" },
@@ -71,7 +79,7 @@ const rows: readonly AtomRow[] = [
 const N = 8;
 
 function atomOf(row: AtomRow, a: DType, b: DType): Atom {
-  const { m, k, acc, feature } = row;
+  const { m, k, acc, feature, precision = null } = row;
   const run = elementsPerRegister(a);
   const halves = k / (4 * run);
   const [rowsOfA, columnsOfA] = operand(m / 8, halves, run);
@@ -79,7 +87,7 @@ function atomOf(row: AtomRow, a: DType, b: DType): Atom {
   const eights = m > 8 ? [register(m / 8, 2)] : [];
   const shape = `m${m}n${N}k${k}`;
   return {
-    name: `${shape}.${acc}.${a}.${b}`,
+    name: `${shape}.${acc}.${a}.${b}${precision === null ? "" : `.${precision}`}`,
     shape,
     m,
     n: N,
@@ -88,6 +96,7 @@ function atomOf(row: AtomRow, a: DType, b: DType): Atom {
     b,
     acc,
     feature,
+    precision,
     fragments: {
       a: { rows: rowsOfA, cols: columnsOfA },
       b: { rows: rowsOfB, cols: columnsOfB },
@@ -104,9 +113,10 @@ export const atoms: readonly Atom[] = rows.flatMap((row) =>
 /** The atom of a name; null where there is none (`fma`, which has no fragments, included). */
 export const findAtom = (name: string): Atom | null => atoms.find((atom) => atom.name === name) ?? null;
 
-/** The preferred atom that multiplies A by B into an accumulator; null where no target has one. */
-export const atomFor = (a: DType, b: DType, acc: DType): Atom | null =>
-  atoms.find((atom) => atom.a === a && atom.b === b && atom.acc === acc) ?? null;
+/** The preferred atom that multiplies A by B into an accumulator, in one way where the dtypes leave a choice; null where no target has one. */
+export const atomFor = (a: DType, b: DType, acc: DType, precision: Precision | null = null): Atom | null =>
+  atoms.find((atom) => atom.a === a && atom.b === b && atom.acc === acc && atom.precision === precision) ??
+  null;
 
 /** Whether a target has an atom. */
 export const hasAtom = (target: Target, atom: Atom): boolean => hasFeature(target, atom.feature);

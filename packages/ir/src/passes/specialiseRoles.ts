@@ -8,7 +8,7 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** Names of the roles. */
 export const PRODUCER = "producer";
-const MATH = "math";
+export const MATH = "math";
 
 /** Warps of a warpgroup (PTX ISA, wgmma and setmaxnreg). */
 const WARPGROUP = 4;

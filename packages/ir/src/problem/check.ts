@@ -27,6 +27,7 @@ export const problemCodes = {
   epilogue: "TW1011",
   scalar: "TW1012",
   text: "TW1013",
+  precision: "TW1014",
 } as const;
 
 type Code = (typeof problemCodes)[keyof typeof problemCodes];
@@ -225,6 +226,19 @@ function checkScalars(problem: Problem): Diagnostic[] {
   return found;
 }
 
+/** Ways to multiply belong to dtypes. */
+function checkPrecision({ a, b, acc, precision }: Problem): Diagnostic[] {
+  if (precision === undefined || [a.dtype, b.dtype, acc].every((dtype) => dtype === "f32")) return [];
+  return [
+    invalid(
+      problemCodes.precision,
+      "precision",
+      `${precision} multiplies f32 by f32 into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
+      "leave precision out, or use --dtype f32",
+    ),
+  ];
+}
+
 function checkBatch(problem: Problem): Diagnostic[] {
   const batch: Batch = problem.batch;
   if (batch.kind === "none") return [];
@@ -297,7 +311,7 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
   }
 }
 
-/** Every reason why `problem` contradicts itself, each with the nearest legal value; empty when it is well formed. Codes TW1001 to TW1012. */
+/** Every reason why `problem` contradicts itself, each with the nearest legal value; empty when it is well formed. Codes TW1001 to TW1012 and TW1014. */
 export function checkProblem(problem: Problem): readonly Diagnostic[] {
   const found = [
     ...checkExtent("m", problem.m),
@@ -308,7 +322,12 @@ export function checkProblem(problem: Problem): readonly Diagnostic[] {
     const operand = problem[name];
     if (operand !== null) found.push(...checkOperand(name, operand, ...operandShape(problem, name)));
   }
-  found.push(...checkDTypes(problem), ...checkScalars(problem), ...checkBatch(problem));
+  found.push(
+    ...checkDTypes(problem),
+    ...checkPrecision(problem),
+    ...checkScalars(problem),
+    ...checkBatch(problem),
+  );
   for (const [i, step] of problem.epilogue.entries())
     found.push(...checkStep(problem, step, `epilogue[${i}]`));
   return found;

@@ -67,6 +67,7 @@ function complete(request: ProblemRequest): Problem {
     c,
     d,
     acc,
+    ...(request.precision === undefined ? {} : { precision: request.precision }),
     alpha: request.alpha ?? 1,
     beta,
     batch: batch.kind === "strided" ? strides(batch) : batch,

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { dtypeNames } from "../dtype.ts";
+import { precisions } from "../problem.ts";
 
 const dtype = z.enum(dtypeNames);
 /** A number in TypeScript, an integer in the JSON Schema: `checkProblem` says more about 1.5 than zod does. */
@@ -64,6 +65,11 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
 const stride = (which: string) => integer(0, `elements between consecutive ${which} matrices; 0 shares one`);
 const count = integer(1, "number of problems");
 
+const precision = z
+  .enum(precisions)
+  .optional()
+  .describe("how f32 is multiplied: 3xtf32 by three tf32 products; without it as the dtypes say");
+
 const dims = {
   m: integer(1, "rows of A and D"),
   n: integer(1, "columns of B and D"),
@@ -79,6 +85,7 @@ export const problemSchema = z
     c: operandSchema.nullable().describe("present iff beta is not 0"),
     d: operandSchema,
     acc: dtype.describe("accumulator"),
+    precision,
     alpha: scalar.describe("factor of A.B, or runtime"),
     beta: scalar.describe("factor of C, or runtime"),
     batch: z.discriminatedUnion("kind", [
@@ -107,6 +114,7 @@ export const problemRequestSchema = z
     c: operandRequestSchema.nullable().optional().describe("like D unless told otherwise; needs beta"),
     d: operandRequestSchema.optional(),
     acc: dtype.optional().describe("accumulator; by default the usual one for the dtype of A"),
+    precision,
     alpha: scalar.optional().describe("factor of A.B; 1"),
     beta: scalar.optional().describe("factor of C; 0"),
     batch: z

@@ -14,9 +14,9 @@ export const tierExtent = (factors: readonly Factor[], tier: Factor["tier"]): nu
   factors.reduce((size, f) => (f.tier === tier ? size * f.extent : size), 1);
 
 /** `gemm_f16_nt_300x200x77`: dtype of A, transposition in BLAS terms (n: row-major, t: column-major), sizes. */
-export function entryName({ a, b, m, n, k }: Problem): string {
+export function entryName({ a, b, m, n, k, precision }: Problem): string {
   const letter = ({ layout }: Operand): string => (layout === "row" ? "n" : "t");
-  return `gemm_${a.dtype}_${letter(a)}${letter(b)}_${m}x${n}x${k}`;
+  return `gemm_${precision === undefined ? a.dtype : `f32_${precision}`}_${letter(a)}${letter(b)}_${m}x${n}x${k}`;
 }
 
 export interface GemmNestOptions {

@@ -23,6 +23,8 @@ import { bind, type Case, nestOf, sm90 } from "../tile/support/specialised.ts";
 const VISIT: Directive = { name: "visit", args: { by: "stride" } };
 const PEEL: Directive = { name: "peel", args: { chunks: 1 } };
 const STORE: Directive = { name: "epilogue", args: { way: "tma", cols: 8 } };
+const LATE: Directive = { name: "late", args: { chunks: 1 } };
+const TURNS: Directive = { name: "turns", args: { roles: 2 } };
 const SHARE: Directive = { name: "multicast", args: { operands: "ab" } };
 
 /** Small integers, whose products and sums are exact in every order. */
@@ -39,6 +41,13 @@ const cases: readonly (readonly [name: string, options: Case])[] = [
   ["row-major B", { m: 70, n: 24, k: 200, b: "row", directives: [PEEL] }],
   ["clusters that share both operands", { m: 200, n: 40, k: 136, cluster: [2, 2], directives: [SHARE] }],
   ["two warpgroups", { m: 200, n: 40, k: 136, groups: 2, directives: [VISIT, PEEL, STORE] }],
+  ["slots given back late", { m: 70, n: 24, k: 200, directives: [LATE] }],
+  ["two sets of math warps by turns", { m: 330, n: 40, k: 264, directives: [VISIT, TURNS] }],
+  [
+    "by turns, two warpgroups each, slots given back late",
+    { m: 260, n: 40, k: 264, groups: 2, directives: [VISIT, PEEL, LATE, STORE, TURNS] },
+  ],
+  ["by turns, one chunk", { m: 330, n: 40, k: 64, directives: [VISIT, PEEL, LATE, TURNS] }],
   ["all together", { m: 200, n: 40, k: 136, cluster: [2, 1], directives: [SHARE, VISIT, PEEL, STORE] }],
 ];
 

@@ -9,7 +9,7 @@ import { type Part, partsOf } from "../share.ts";
 import type { Cond, Expr, Ring, Stmt, TileProgram } from "../types.ts";
 import { type Cells, CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
-import { type Groups, newGroups, type RingState } from "./rings.ts";
+import { type Consumers, type Groups, newGroups, type RingState } from "./rings.ts";
 
 /** A role, or the whole block outside roles. */
 export interface Thread {
@@ -441,17 +441,22 @@ function controlUses(stmts: readonly Stmt[], vars: readonly string[]): boolean {
   return false;
 }
 
-/** Roles (or the block) that wait for a ring: all of them must release a slot before it is free. */
-export function consumersOf(program: TileProgram, ring: string): readonly string[] {
+/** Roles (or the block) that wait for a ring: all of them must release a slot before it is free, or the one whose turn its chunk's tile is. */
+export function consumersOf(program: TileProgram, ring: string): Consumers {
   const names = new Set<string>();
-  const walk = (stmts: readonly Stmt[], name: string): void => {
+  let turns = false;
+  const walk = (stmts: readonly Stmt[], name: string, taking: boolean): void => {
     for (const stmt of stmts) {
-      if (stmt.kind === "wait" && stmt.ring === ring) names.add(name);
-      walk(childrenOf(stmt), stmt.kind === "role" ? stmt.name : name);
+      if (stmt.kind === "wait" && stmt.ring === ring) {
+        names.add(name);
+        turns ||= taking;
+      }
+      const of = stmt.kind === "tiles" ? (stmt.visit?.of ?? 1) : 1;
+      walk(childrenOf(stmt), stmt.kind === "role" ? stmt.name : name, taking || of > 1);
     }
   };
-  walk(program.body, BLOCK);
-  return [...names];
+  walk(program.body, BLOCK, false);
+  return { names: [...names], turns };
 }
 
 /** The ring that manages each buffer. */

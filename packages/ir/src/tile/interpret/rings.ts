@@ -29,6 +29,14 @@ export function land(flights: readonly Flight[]): void {
 interface Consumer {
   waited: number;
   released: number;
+  /** Chunks between wait and release. */
+  readonly open: Set<number>;
+}
+
+/** Roles that wait for a ring, and whether they take turns: then each chunk is for one of them. */
+export interface Consumers {
+  readonly names: readonly string[];
+  readonly turns: boolean;
 }
 
 /** Who did something last to a chunk, and how many barriers it had passed. */
@@ -53,18 +61,25 @@ export class RingState {
   /** Commits and releases by chunk: what an implied edge must come after. */
   readonly #commits = new Map<number, Moment>();
   readonly #releases = new Map<number, Moment[]>();
+  /** Consumers take turns: each chunk is one's of them, and goes by as it is waited for and released. */
+  readonly #turns: boolean;
+  readonly #given = new Set<number>();
+  readonly #back = new Set<number>();
   acquired = -1;
   committed = -1;
 
-  constructor(ring: Ring, memories: readonly Memory[], consumers: readonly string[]) {
+  constructor(ring: Ring, memories: readonly Memory[], { names, turns }: Consumers) {
     this.ring = ring;
     this.#memories = memories;
-    for (const name of consumers) this.#consumers.set(name, { waited: -1, released: -1 });
+    this.#turns = turns;
+    for (const name of names) this.#consumers.set(name, { waited: -1, released: -1, open: new Set() });
   }
 
   /** Whether the slot of `chunk` is free. */
   free(chunk: number): boolean {
-    return [...this.#consumers.values()].every((c) => c.released >= chunk - this.ring.slots);
+    const before = chunk - this.ring.slots;
+    if (this.#turns) return before < 0 || this.#back.has(before);
+    return [...this.#consumers.values()].every((c) => c.released >= before);
   }
 
   /** Take the slot; what the slot held is gone. */
@@ -105,8 +120,9 @@ export class RingState {
   wait(chunk: number, pending: number, actor: Actor, at: string): void {
     const { groups } = actor;
     const state = this.#consumer(actor.name, "waits for", at);
-    this.#inOrder("wait", chunk, state.waited + 1, at);
+    this.#inTurn("wait", chunk, state.waited, this.#given, at);
     state.waited = chunk;
+    state.open.add(chunk);
     const committed = this.#commits.get(chunk);
     this.#pass(this.ring.full, actor, committed ? [committed] : [], `commit of chunk ${chunk}`, at);
     const flights = this.#flights.get(chunk) ?? [];
@@ -129,8 +145,8 @@ export class RingState {
 
   release(chunk: number, actor: Actor, at: string): void {
     const state = this.#consumer(actor.name, "releases", at);
-    this.#inOrder("release", chunk, state.released + 1, at);
-    if (chunk > state.waited)
+    this.#inTurn("release", chunk, state.released, this.#back, at);
+    if (!state.open.delete(chunk))
       this.#fail(
         at,
         `releases chunk ${chunk} of %${this.ring.name}, which it did not wait for`,
@@ -169,7 +185,7 @@ export class RingState {
   /** Reads come from chunks between wait and release of the reading thread. */
   checkRead(slot: number, consumer: string, at: string): void {
     const state = this.#consumer(consumer, "reads", at);
-    for (let t = state.released + 1; t <= state.waited; t++) if (t % this.ring.slots === slot) return;
+    for (const t of state.open) if (t % this.ring.slots === slot) return;
     this.#fail(
       at,
       `reads slot ${slot} of ring %${this.ring.name} outside wait and release (waited up to ${state.waited}, released up to ${state.released})`,
@@ -203,6 +219,18 @@ export class RingState {
       `${name} ${verb} ring %${this.ring.name} without being one of its consumers`,
       "wait first",
     );
+  }
+
+  /** The next chunk of a consumer; of those that take turns a later one than its last, which no other has had. */
+  #inTurn(event: string, chunk: number, last: number, had: Set<number>, at: string): void {
+    if (!this.#turns) this.#inOrder(event, chunk, last + 1, at);
+    else if (chunk <= last || had.has(chunk))
+      this.#fail(
+        at,
+        `${event} of chunk ${chunk} of %${this.ring.name} ${had.has(chunk) ? "for a second time" : `behind chunk ${last}`}`,
+        `every chunk has one ${event}, in order`,
+      );
+    had.add(chunk);
   }
 
   #inOrder(event: string, chunk: number, expected: number, at: string): void {

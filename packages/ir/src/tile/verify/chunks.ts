@@ -13,6 +13,7 @@ function namesChunks(loop: For, kinds: readonly Stmt["kind"][]): boolean {
 }
 
 const consumes = (loop: For): boolean => namesChunks(loop, ["wait", "release"]);
+const onlyReleases = (loop: For): boolean => !namesChunks(loop, ["wait", "acquire", "commit"]);
 const produces = (loop: For): boolean => namesChunks(loop, ["acquire", "commit"]);
 
 /**
@@ -50,7 +51,10 @@ function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
  */
 export function chunkCount(program: TileProgram): number | null {
   const ends = chunkLoops(program).map((loops) =>
-    loops.reduce<number | null>((end, { from, to }) => (constant(from) === end ? constant(to) : null), 0),
+    // Slots that are given back late have a loop behind the others, of chunks that those have counted.
+    loops
+      .filter((loop) => !onlyReleases(loop))
+      .reduce<number | null>((end, { from, to }) => (constant(from) === end ? constant(to) : null), 0),
   );
   const [count, ...others] = new Set(ends);
   return count === undefined || others.length > 0 ? null : count;

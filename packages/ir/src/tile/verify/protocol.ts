@@ -9,7 +9,7 @@ import {
   type Thread,
 } from "../interpret/control.ts";
 import { InterpretFailure } from "../interpret/failure.ts";
-import { RingState } from "../interpret/rings.ts";
+import { type Consumers, RingState } from "../interpret/rings.ts";
 import { partProgram, shareOf } from "../share.ts";
 import type { Ring, Stmt, View } from "../types.ts";
 import { readsOf } from "./bounds.ts";
@@ -108,7 +108,7 @@ class DryRun implements Hooks {
   readonly #what: Check;
   readonly #indices: ReadonlyMap<Stmt, number>;
   readonly #ringOfBuffer: ReadonlyMap<string, string>;
-  readonly #consumers: ReadonlyMap<string, readonly string[]>;
+  readonly #consumers: ReadonlyMap<string, Consumers>;
   readonly #control: Control;
   #accesses = new Map<string, Access>();
 
@@ -151,7 +151,7 @@ class DryRun implements Hooks {
   }
 
   ring(ring: Ring): RingState {
-    return new RingState(ring, [], this.#consumers.get(ring.name) ?? []);
+    return new RingState(ring, [], this.#consumers.get(ring.name) ?? { names: [], turns: false });
   }
 
   data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null {

@@ -12,11 +12,13 @@ import {
   type Pass,
   peelFirst,
   pipelineRing,
+  releaseLate,
   runPasses,
   specialiseRoles,
   stageEpilogue,
   stageOperands,
   type TileProgram,
+  takeTurns,
   visitTiles,
 } from "../../../src/index.ts";
 import { target } from "./pipelines.ts";
@@ -30,7 +32,9 @@ const specialisedPasses: readonly Pass[] = [
   visitTiles,
   multicastCopies,
   peelFirst,
+  releaseLate,
   stageEpilogue,
+  takeTurns,
   bindTensorLayouts,
   bindOwnership,
   bindRaster,

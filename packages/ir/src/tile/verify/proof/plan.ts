@@ -85,6 +85,9 @@ export type Action = Common &
     /** Threads write a slot of a staging tile; a bulk store reads it; all stores so far but the last `pending` have read what they store. */
     | { readonly kind: "stage" | "store"; readonly buffer: string; readonly slot: Expr }
     | { readonly kind: "stored"; readonly pending: number }
+    /** The role waits until its turn has come; it hands the turn to role number `to` of those that take turns. */
+    | { readonly kind: "turn"; readonly to: number }
+    | { readonly kind: "pass"; readonly to: number }
     /** All threads of the role meet. */
     | { readonly kind: "gather" }
     /** All threads of all blocks of the cluster meet. */

@@ -5,6 +5,7 @@ import { add, freeVars, mod } from "../../expr.ts";
 import { childrenOf, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { holdsAnswers, isSolo } from "../../solo.ts";
 import { tensorColumns } from "../../tensor.ts";
+import { turnPoints } from "../../turns.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
 import type { Action, Plan, PlanRing, PlanRole, Reach, Step } from "./plan.ts";
@@ -140,16 +141,21 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
   return stmts.flatMap((stmt): readonly Step[] => {
     const inner = (): readonly Step[] => stepsOf(ctx, role, childrenOf(stmt), [...within, stmt]);
     switch (stmt.kind) {
-      case "tiles":
-        return [
-          {
-            kind: "tiles",
-            visit: stmt.visit?.var ?? null,
-            turn: stmt.visit?.turn ?? 0,
-            of: stmt.visit?.of ?? 1,
-            body: inner(),
-          },
-        ];
+      case "tiles": {
+        const { turn, of } = stmt.visit ?? { turn: 0, of: 1 };
+        const tiles: Step = {
+          kind: "tiles",
+          visit: stmt.visit?.var ?? null,
+          turn,
+          of,
+          body:
+            of === 1
+              ? inner()
+              : inTurn(stmt, { turn, of }, (part) => stepsOf(ctx, role, part, [...within, stmt])),
+        };
+        // The first turn is the last role's to give.
+        return of > 1 && turn === of - 1 ? [handing(stmt, "pass", 0), tiles] : [tiles];
+      }
       case "for": {
         const chunks = [...eachStmt(stmt.body)].some((s) => "at" in s && freeVars(s.at).has(stmt.var));
         const body = inner();
@@ -172,6 +178,28 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
       }
     }
   });
+}
+
+const handing = (stmt: Stmt, kind: "turn" | "pass", to: number): Step => ({
+  kind: "do",
+  actions: [{ stmt, lanes: "warps", kind, to }],
+});
+
+/** The steps of a tile of a role that takes turns, which it takes and hands on. */
+function inTurn(
+  stmt: Extract<Stmt, { kind: "tiles" }>,
+  { turn, of }: { readonly turn: number; readonly of: number },
+  steps: (part: readonly Stmt[]) => readonly Step[],
+): readonly Step[] {
+  const points = turnPoints(stmt.body);
+  if (points === null) return steps(stmt.body);
+  return [
+    ...steps(stmt.body.slice(0, points.take)),
+    handing(stmt, "turn", turn),
+    ...steps(stmt.body.slice(points.take, points.pass)),
+    handing(stmt, "pass", (turn + 1) % of),
+    ...steps(stmt.body.slice(points.pass)),
+  ];
 }
 
 /** The chunk that a view of a ring's buffer is in, as its slot says; null where there is one slot only. */

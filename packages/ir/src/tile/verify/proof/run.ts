@@ -169,6 +169,7 @@ class Run {
       ? this.#sequence.slice(0, 1)
       : this.#sequence
     ).entries()) {
+      thread.more = ordinal + 1 < this.#sequence.length;
       if (ordinal % step.of === step.turn) {
         thread.count = count;
         thread.before = before;
@@ -281,6 +282,12 @@ class Run {
       case "drain":
         this.#drain(thread, action, step);
         return;
+      case "turn":
+        yield* this.#turn(thread, action.to);
+        return;
+      case "pass":
+        this.#pass(thread, action.to);
+        return;
       case "fence":
         fence(thread, action.what);
         return;
@@ -352,6 +359,45 @@ class Run {
         "let nobody complete a phase before all who wait for the one before have seen it",
       );
     join(thread.clock, barrier.clockOf(phase));
+  }
+
+  /** Turns handed to a role of a block, with the clocks that came with them, and those it has taken. */
+  readonly #turns = new Map<string, { readonly given: Clock[]; taken: number }>();
+
+  #turnsOf(thread: Thread, to: number): { readonly given: Clock[]; taken: number } {
+    const key = `${thread.block}/${to}`;
+    const turns = this.#turns.get(key) ?? { given: [], taken: 0 };
+    this.#turns.set(key, turns);
+    return turns;
+  }
+
+  *#turn(thread: Thread, to: number): Steps {
+    const turns = this.#turnsOf(thread, to);
+    const { taken } = turns;
+    if (turns.given.length <= taken)
+      yield {
+        ready: () => turns.given.length > taken,
+        why: () => "waits for its turn",
+        rule: () => "phases",
+      };
+    turns.taken++;
+    const clock = turns.given[taken];
+    if (clock !== undefined) join(thread.clock, clock);
+  }
+
+  /** A barrier holds one turn: a second one would be lost. */
+  #pass(thread: Thread, to: number): void {
+    // Who has no tile does not come for its turn.
+    if (!thread.more) return;
+    const turns = this.#turnsOf(thread, to);
+    if (turns.given.length > turns.taken)
+      throw new Broken(
+        "phases",
+        thread.label,
+        "hands on a turn while the one before has not been taken",
+        "take a turn before handing it on",
+      );
+    turns.given.push(thread.clock.slice());
   }
 
   #engine(work: () => void): void {

@@ -1,0 +1,76 @@
+/** Let several sets of math warps take tiles by turns: one multiplies while another stores (ping-pong). */
+import { numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+import { MATH } from "./specialiseRoles.ts";
+
+type Role = Extract<Stmt, { kind: "role" }>;
+
+/**
+ * Directive `turns roles=N`: the math role of a block that stays becomes N roles of as many warps each, of which number i takes the visits i, i + N, …, with an
+ * accumulator and a tile for D of its own. All read the one ring, whose chunks go to them tile by tile.
+ */
+export const takeTurns: Pass = {
+  name: "takeTurns",
+  summary: "Several math roles take tiles by turns: one multiplies while another stores",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "turns");
+    if (!taken) return program;
+    const of = numberArg(taken.args, "roles", 1);
+    const math = taken.program.body.find((s): s is Role => s.kind === "role" && s.name === MATH);
+    return math === undefined || of < 2 ? taken.program : divide(taken.program, math, of);
+  },
+};
+
+function divide(program: TileProgram, math: Role, of: number): TileProgram {
+  const own = ownBuffers(program, math);
+  const numbers = Array.from({ length: of }, (_, i) => i);
+  const name = (buffer: string, i: number): string => (own.has(buffer) ? `${buffer}${i}` : buffer);
+  const added = (of - 1) * math.warps;
+  const body = program.body.flatMap((stmt): readonly Stmt[] => {
+    if (stmt.kind !== "role") return [stmt];
+    if (stmt !== math) return [stmt.first > math.first ? { ...stmt, first: stmt.first + added } : stmt];
+    return numbers.map((i) => ({
+      ...math,
+      name: `${math.name}${i}`,
+      first: math.first + i * math.warps,
+      body: rewriteStmts(math.body, (inner) =>
+        turnOf(inner, i, of, (view) => ({ ...view, buffer: name(view.buffer, i) })),
+      ),
+    }));
+  });
+  return {
+    ...withBody(program, body),
+    buffers: program.buffers.flatMap((b): readonly Buffer[] =>
+      own.has(b.name) ? numbers.map((i) => ({ ...b, name: name(b.name, i) })) : [b],
+    ),
+    launch: { ...program.launch, threads: program.launch.threads + 32 * added },
+  };
+}
+
+/** What the role keeps for itself: its accumulators, and the tiles that D passes through. */
+function ownBuffers(program: TileProgram, math: Role): ReadonlySet<string> {
+  const names = new Set(program.buffers.filter((b) => b.space === "register").map((b) => b.name));
+  rewriteStmts(math.body, (stmt) => {
+    if (stmt.kind === "epilogue" && stmt.via !== null) names.add(stmt.via.buffer);
+    return stmt;
+  });
+  return names;
+}
+
+function turnOf(stmt: Stmt, turn: number, of: number, own: (view: View) => View): Stmt {
+  switch (stmt.kind) {
+    case "tiles":
+      return stmt.visit === null ? stmt : { ...stmt, visit: { ...stmt.visit, turn, of } };
+    case "fill":
+      return { ...stmt, dst: own(stmt.dst) };
+    case "mma":
+      return { ...stmt, acc: own(stmt.acc) };
+    case "epilogue":
+      return { ...stmt, acc: own(stmt.acc), via: stmt.via === null ? null : own(stmt.via) };
+    default:
+      return stmt;
+  }
+}
