@@ -12,11 +12,13 @@ import {
   err,
   fetchTiles,
   hasFeature,
+  isScaled,
   multicastCopies,
   ok,
   type Problem,
   pairBlocks,
   pipelineRing,
+  scaledTypes,
   slotSums,
   specialiseEngines,
   stageEpilogue,
@@ -92,19 +94,34 @@ function accepts(problem: Problem, target: Target): Verdict {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
   refuseDTypes(problem, target, refuse);
+  refuseFactors(problem, refuse);
   reasons.push(...refuseBatch(problem, { grouped: "TW1834", count: "TW1834" }));
   for (const name of ["A", "B"] as const) {
-    const fault = tensorAccessFault(problem, name);
+    const fault = tensorAccessFault(problem, name, kindOf(problem)?.packed);
     if (fault !== null)
       refuse(
         "TW1835",
         `problem.${name.toLowerCase()}.ld`,
         fault.message,
-        `${fault.hint}, or use the mma backend`,
+        `${fault.hint}${dtypes[problem[name === "A" ? "a" : "b"].dtype].bits < 8 || isScaled(problem.a.dtype) ? "" : ", or use the mma backend"}`,
       );
   }
   reasons.push(...refuseSteps(problem, "TW1837"));
   return reasons.length === 0 ? ok(true) : err(reasons);
+}
+
+/** A block of elements has one factor: where K ends within one, instructions would multiply what stands behind it. */
+function refuseFactors(problem: Problem, refuse: Refuse): void {
+  const { dtype } = problem.a;
+  if (!isScaled(dtype)) return;
+  const { block } = scaledTypes[dtype];
+  if (problem.k % block === 0) return;
+  refuse(
+    "TW1841",
+    "problem.k",
+    `${problem.k} is no multiple of the ${block} elements of K that share a scale factor of ${dtype}`,
+    `pad K with zeros to ${Math.ceil(problem.k / block) * block}`,
+  );
 }
 
 function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
@@ -117,7 +134,7 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
       `no kind of tcgen05.mma that is served multiplies ${a.dtype} by ${b.dtype} into ${acc}`,
       a.dtype === "f32"
         ? "use --dtype tf32, which rounds the inputs, or the simt backend"
-        : "use f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2 or e2m1 with f32, s8 or u8 with s32",
+        : "use f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1 or a block-scaled dtype with f32, s8 or u8 with s32",
     );
   else if (!hasFeature(target, kind.feature))
     refuse(

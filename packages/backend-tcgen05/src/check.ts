@@ -1,10 +1,17 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
 import {
   type Diagnostic,
+  type DType,
   dtypes,
   hasFeature,
+  isScaled,
   type Problem,
+  SCALE_COLUMNS,
+  SCALE_FACTORS,
+  SCALE_ROWS,
+  SCALE_WORDS,
   type Schedule,
+  scaledTypes,
   sizeOf,
   type Target,
   TENSOR_LANES,
@@ -33,9 +40,21 @@ interface Rule {
   ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
 }
 
-/** Bytes of one stage in each block: elements under 8 bits take a byte each. */
-const stageBytes = (s: TensorSchedule, { a, b }: Problem): number =>
-  ((s.tileM * sizeOf(a.dtype) + s.tileN * sizeOf(b.dtype)) / s.cta) * s.tileK;
+/** Blocks of scale factors (128 rows by 4) of a chunk in each block; 0 where there are none. Both blocks of a pair have all of B's. */
+function factorBlocks(s: TensorSchedule, { a }: Problem): number {
+  if (!isScaled(a.dtype)) return 0;
+  const alongK = s.tileK / (scaledTypes[a.dtype].block * SCALE_FACTORS);
+  return (s.tileM / s.cta / SCALE_ROWS + s.tileN / SCALE_ROWS) * alongK;
+}
+
+/** Bytes of one stage in each block: elements under 8 bits take a byte each, unless the kind takes them packed; scale factors come along. */
+function stageBytes(s: TensorSchedule, problem: Problem): number {
+  const { a, b } = problem;
+  const packed = acceptedKind(problem).packed === true;
+  const bytes = (dtype: DType): number => (packed ? dtypes[dtype].bits / 8 : sizeOf(dtype));
+  const operands = ((s.tileM * bytes(a.dtype) + s.tileN * bytes(b.dtype)) / s.cta) * s.tileK;
+  return operands + factorBlocks(s, problem) * SCALE_WORDS * SCALE_FACTORS;
+}
 
 /** How tensor memory has the tile of an accumulator: as the instructions that fill it put it, or its columns side by side where there are none such. */
 export function accumulatorOf(s: TensorSchedule): TensorPlace {
@@ -68,13 +87,16 @@ function stagingBytes(s: TensorSchedule, problem: Problem): number {
 const BARRIERS = 16;
 const ANSWER = 16;
 const ADDRESS = 8;
-/** Where the tile begins through which D goes: the period of the widest swizzle. */
+/** Where the tile begins through which D goes: the period of the widest swizzle, which is that of slots with scale factors, too. */
 const STAGING_ALIGN = 1024;
 
 /** Bytes of shared memory of a block: operands, answers, D, barriers, an address. */
 function sharedBytes(s: TensorSchedule, problem: Problem): number {
   const answers = s.sched === "clc" || s.sched === "atomic" ? s.ahead : 0;
-  const tiles = s.stages * stageBytes(s, problem) + answers * ANSWER;
+  // Slots follow each other at whole patterns of the swizzle; only scale factors are less.
+  const one = stageBytes(s, problem);
+  const slot = factorBlocks(s, problem) > 0 ? Math.ceil(one / STAGING_ALIGN) * STAGING_ALIGN : one;
+  const tiles = s.stages * slot + answers * ANSWER;
   const begin = s.epi === "tma" ? Math.ceil(tiles / STAGING_ALIGN) * STAGING_ALIGN : tiles;
   const slots = s.stages + answers + (s.sched === "tiles" ? 1 : s.acc);
   return begin + stagingBytes(s, problem) + slots * BARRIERS + ADDRESS;
@@ -87,17 +109,19 @@ export function stagesThatFit(s: TensorSchedule, problem: Problem, target: Targe
   return stages;
 }
 
-/** Columns of tensor memory that the accumulators take. */
+/** Columns of tensor memory that the accumulators take, and those of the scale factors of a chunk. */
 const accumulatorColumns = (s: TensorSchedule): number =>
   accumulatorOf(s).width * (s.sched === "tiles" ? 1 : s.acc);
+export const factorColumns = (s: TensorSchedule, problem: Problem): number =>
+  factorBlocks(s, problem) * SCALE_COLUMNS;
 
 /** Elements in a row of a tile whose elements under 8 bits are spread over a byte each, and the one swizzle it has (cuTensorMapEncodeTiled). */
 const SPREAD_ROW = 128;
 const SPREAD_SWIZZLE = "128B";
 
 /** Operands whose elements are spread as they are copied. */
-const spreadOperands = ({ a, b }: Problem): readonly string[] =>
-  [a, b].flatMap(({ dtype }) => (dtypes[dtype].bits < 8 ? [dtype] : []));
+const spreadOperands = ({ kind, problem: { a, b } }: Subject): readonly string[] =>
+  kind.packed === true ? [] : [a, b].flatMap(({ dtype }) => (dtypes[dtype].bits < 8 ? [dtype] : []));
 
 /** Rows in which swizzles and matrices of descriptors repeat. */
 const PATTERN_ROWS = 8;
@@ -127,12 +151,16 @@ const instructionRows = (s: TensorSchedule): number => Math.min(axesOf(s).m, TEN
 
 /** Rows that a tile may have: those of an instruction, or of several with a block's full lanes. */
 function legalM(subject: Subject): readonly number[] {
-  const { s } = subject;
+  const { s, kind } = subject;
   const full = TENSOR_LANES * s.cta;
   const { n } = axesOf(s);
+  // Factors lie with 128 rows of a block.
+  const fewest = kind.scaled === true ? full : full / 2;
   const known = (m: number): boolean =>
     shapeFaults(subject, m, 256).every((fault) => !fault.startsWith("M ="));
-  return [full / 2, full, 2 * full].filter((m) => known(Math.min(m, full)) && (m <= full || n > 0));
+  return [full / 2, full, 2 * full].filter(
+    (m) => m >= fewest && known(Math.min(m, full)) && (m <= full || n > 0),
+  );
 }
 
 /** Extents of N that the instruction has with this M, ascending. */
@@ -195,14 +223,17 @@ const rules: readonly Rule[] = [
   {
     code: "TW2404",
     at: "schedule.acc",
-    find({ s, target }) {
-      const columns = accumulatorColumns(s);
+    find({ s, problem, target }) {
+      const factors = factorColumns(s, problem);
+      const columns = accumulatorColumns(s) + factors;
       const most = target.limits.tensorMemoryColumns;
       const rounded = 2 ** Math.ceil(Math.log2(Math.max(32, columns)));
       if (rounded <= most) return null;
+      const fits = Math.floor((most - factors) / accumulatorOf(s).width);
+      const beside = factors > 0 ? ` and scale factors of ${factors}` : "";
       return {
-        message: `${s.acc} accumulators of ${accumulatorOf(s).width} columns take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
-        hint: `nearest legal: acc=${Math.max(1, Math.floor(most / accumulatorOf(s).width))}`,
+        message: `${s.acc} accumulators of ${accumulatorOf(s).width} columns${beside} take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
+        hint: fits > 0 || factors === 0 ? `nearest legal: acc=${Math.max(1, fits)}` : "use a smaller tile",
       };
     },
   },
@@ -309,8 +340,9 @@ const rules: readonly Rule[] = [
   {
     code: "TW2421",
     at: "schedule.swizzle",
-    find({ s, problem }) {
-      const [dtype] = spreadOperands(problem);
+    find(subject) {
+      const { s } = subject;
+      const [dtype] = spreadOperands(subject);
       if (dtype === undefined || s.swizzle === SPREAD_SWIZZLE) return null;
       return {
         message: `swizzle ${s.swizzle}: copies that spread ${dtype} over bytes have ${SPREAD_SWIZZLE}`,
@@ -321,14 +353,51 @@ const rules: readonly Rule[] = [
   {
     code: "TW2422",
     at: "schedule.tile",
-    find({ s, problem }) {
-      const [dtype] = spreadOperands(problem);
+    find(subject) {
+      const { s } = subject;
+      const [dtype] = spreadOperands(subject);
       if (dtype === undefined || (s.tileK > 0 && s.tileK % SPREAD_ROW === 0)) return null;
       return {
         message: `tile k ${s.tileK}: copies that spread ${dtype} over bytes take rows of ${SPREAD_ROW} elements`,
         hint: `nearest legal: tile k ${Math.max(1, Math.round(s.tileK / SPREAD_ROW)) * SPREAD_ROW}`,
       };
     },
+  },
+  {
+    code: "TW2423",
+    at: "schedule.tile",
+    find({ s, kind }) {
+      if (kind.scaled !== true || (s.tileN > 0 && s.tileN % SCALE_ROWS === 0)) return null;
+      return {
+        message: `tile n ${s.tileN}: scale factors of B come in blocks of ${SCALE_ROWS} columns`,
+        hint: `nearest legal: tile n ${nearest(s.tileN, [SCALE_ROWS, 2 * SCALE_ROWS])}`,
+      };
+    },
+  },
+  {
+    code: "TW2424",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const { dtype } = problem.a;
+      if (!isScaled(dtype)) return null;
+      const each = scaledTypes[dtype].block * SCALE_FACTORS;
+      if (s.tileK > 0 && s.tileK % each === 0) return null;
+      return {
+        message: `tile k ${s.tileK}: scale factors of ${dtype} come in blocks for ${each} elements of K`,
+        hint: `nearest legal: tile k ${Math.max(1, Math.round(s.tileK / each)) * each}`,
+      };
+    },
+  },
+  {
+    code: "TW2425",
+    at: "schedule.swap",
+    find: ({ s, kind }) =>
+      kind.scaled === true && s.swap
+        ? {
+            message: `scale factors of kind::${kind.kind} are served with rows of D in lanes`,
+            hint: "nearest legal: swap=off",
+          }
+        : null,
   },
 ];
 

@@ -7,7 +7,7 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { accumulatorOf, stagesThatFit } from "./check.ts";
+import { accumulatorOf, factorColumns, stagesThatFit } from "./check.ts";
 import { estimateTime } from "./cost.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
@@ -82,7 +82,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       const { stacks, width, columns } = accumulatorOf(readSchedule(tile));
       // Registers of a step hold a load of each of the tile's instructions.
       const load = largestLoad(columns, (epi === "tma" ? staged : 32) / stacks);
-      const acc = Math.max(1, Math.min(2, Math.floor(target.limits.tensorMemoryColumns / width)));
+      const free = target.limits.tensorMemoryColumns - factorColumns(readSchedule(tile), problem);
+      const acc = Math.max(1, Math.min(2, Math.floor(free / width)));
       const shape: Schedule = { ...tile, load, acc };
       const s = readSchedule(shape);
       const chunks = Math.ceil(problem.k / tileK);

@@ -51,16 +51,24 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     threads: WARPS * 32,
     cluster: [s.cta * s.clusterM, s.clusterN],
     atom: kind.name,
-    directives: directives(s),
+    directives: directives(s, kind),
   });
   return program;
 }
 
 /** What the passes shall do; an optimisation that is off has no directive. */
-function directives(s: TensorSchedule): readonly Directive[] {
+function directives(s: TensorSchedule, kind: TensorKind): readonly Directive[] {
   const stays = s.sched !== "tiles";
   const list: (Directive | null)[] = [
-    { name: "stage", args: { operands: "ab", transport: "tma" } },
+    {
+      name: "stage",
+      args: {
+        operands: "ab",
+        transport: "tma",
+        ...(kind.packed ? { packed: 1 } : {}),
+        ...(kind.scaled ? { factors: "tensor" } : {}),
+      },
+    },
     s.swap ? { name: "swap", args: {} } : null,
     { name: "accumulate", args: { columns: s.load } },
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: 0 } },

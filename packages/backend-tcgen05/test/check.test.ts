@@ -63,6 +63,32 @@ describe("illegal schedules", () => {
     ]);
   });
 
+  test("scale factors come in whole blocks, and take tensor memory", () => {
+    const scaled = problem({ dtype: "nvf4", m: 512, n: 512, k: 512 });
+    expect(found("tile=256x96x96 acc=1", scaled)).toEqual([
+      "TW2403 nearest legal: tile k 128",
+      "TW2423 nearest legal: tile n 128",
+      "TW2424 nearest legal: tile k 128",
+    ]);
+    expect(found("tile=256x256x256 acc=2 stages=2", scaled)).toEqual(["TW2404 nearest legal: acc=1"]);
+    expect(found("tile=128x256x256 swap=on acc=1 stages=2", scaled)).toEqual([
+      "TW2425 nearest legal: swap=off",
+    ]);
+    expect(found("tile=128x128x64 acc=1", scaled)).toEqual(["TW2401 nearest legal: tile m 256"]);
+    const mixed = problem({
+      a: { dtype: "mxf8" },
+      b: { dtype: "mxf4", layout: "col" },
+      m: 512,
+      n: 512,
+      k: 512,
+    });
+    expect(found("tile=256x128x64 swizzle=64B", mixed)).toEqual([
+      "TW2421 nearest legal: swizzle=128B",
+      "TW2422 nearest legal: tile k 128",
+      "TW2424 nearest legal: tile k 128",
+    ]);
+  });
+
   test("launch control hands out the tiles of one problem", () => {
     const batch = problem({ batch: { kind: "strided", count: 2 } });
     expect(found("tile=256x64x64 sched=clc", batch)).toEqual(["TW2407 nearest legal: sched=persistent"]);
@@ -80,6 +106,10 @@ describe("what is not served", () => {
     [{ dtype: "f32" }, ["TW1832"]],
     [{ dtype: "tf32", b: { layout: "row" } }, ["TW1836"]],
     [{ dtype: "e2m1", b: { layout: "row" }, k: 128, n: 128 }, ["TW1836"]],
+    [{ dtype: "mxf8", k: 112 }, ["TW1841"]],
+    [{ dtype: "nvf4", k: 104 }, ["TW1841", "TW1835", "TW1835"]],
+    [{ dtype: "mxf4", k: 128, n: 128, b: { layout: "row" } }, ["TW1836"]],
+    [{ a: { dtype: "mxf8" }, b: { dtype: "mxf4", layout: "col" }, k: 96 }, ["TW1835"]],
     [{ dtype: "e3m2", k: 64 }, ["TW1835", "TW1835"]],
     [{ dtype: "e3m2", k: 128, a: { align: 16 } }, ["TW1835"]],
     [{ k: 65 }, ["TW1835", "TW1835"]],

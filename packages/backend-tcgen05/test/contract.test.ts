@@ -16,6 +16,8 @@ it.each([
   ["bf16", "cta=1 tile=128x128x64 acc=2 sched=atomic stages=2 ahead=1 cluster=2x1"],
   ["bf16", "cta=2 tile=256x128x64 acc=2 sched=clc stages=2 ahead=1 cluster=2x1"],
   ["tf32", "cta=2 tile=256x128x32 acc=2 sched=persistent stages=4 early=off"],
+  ["nvf4", "cta=2 tile=256x128x256 acc=1 sched=clc stages=3 ahead=2"],
+  ["mxf8", "cta=1 tile=128x256x128 acc=1 sched=persistent stages=3"],
   ["e4m3", "cta=2 tile=256x256x128 acc=2 sched=clc stages=5 ahead=2"],
   ["bf16", "cta=2 tile=512x128x64 acc=2 sched=persistent stages=3 load=16"],
   ["bf16", "cta=2 tile=32x128x64 swap=on acc=2 sched=clc stages=4 load=16"],

@@ -184,6 +184,62 @@ const dtypes = [
   ],
 ] as const;
 
+/** Block-scaled: a tile has 128 columns at least. K tails end between blocks of factors. */
+const scaled = [
+  ["mxf8", "tile=128x128x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "mxf8", m: 136, n: 72, k: 160 }],
+  [
+    "mxf8 in a pair",
+    "tile=256x128x128 cta=2 stages=2 sched=persistent acc=1",
+    { dtype: "mxf8", m: 200, n: 72, k: 160 },
+  ],
+  [
+    "mxf8, M and N contiguous",
+    "tile=128x128x128 cta=1 stages=1 sched=tiles acc=1",
+    { dtype: "mxf8", m: 96, n: 80, k: 96, a: { layout: "col" }, b: { layout: "row" } },
+  ],
+  [
+    "mxf8e5m2 by mxf6e3m2",
+    "tile=128x128x128 cta=1 stages=2 sched=tiles acc=1",
+    { a: { dtype: "mxf8e5m2" }, b: { dtype: "mxf6e3m2", layout: "col" }, m: 72, n: 104, k: 128 },
+  ],
+  [
+    "nvf4, two instructions side by side",
+    "tile=256x128x64 cta=1 stages=2 sched=tiles acc=1",
+    { dtype: "nvf4", m: 200, n: 72, k: 96 },
+  ],
+  [
+    "mxf4 by mxf6e2m3",
+    "tile=128x128x128 cta=1 stages=2 sched=tiles acc=1",
+    { a: { dtype: "mxf4" }, b: { dtype: "mxf6e2m3", layout: "col" }, m: 72, n: 104, k: 128 },
+  ],
+  ["mxf4", "tile=128x128x256 cta=1 stages=2 sched=tiles acc=1", { dtype: "mxf4", m: 72, n: 104, k: 288 }],
+  [
+    "mxf4 in a pair of wide tiles",
+    "tile=256x256x128 cta=2 stages=2 sched=clc acc=1",
+    { dtype: "mxf4", m: 200, n: 200, k: 96 },
+  ],
+  [
+    "nvf4",
+    "tile=128x128x128 cta=1 stages=2 sched=persistent acc=2",
+    { dtype: "nvf4", m: 136, n: 72, k: 160 },
+  ],
+  [
+    "nvf4 in a pair",
+    "tile=256x128x64 cta=2 stages=3 sched=clc acc=2",
+    { dtype: "nvf4", m: 300, n: 72, k: 96 },
+  ],
+  [
+    "nvf4, B shared along m",
+    "tile=128x128x64 cta=1 stages=2 sched=tiles acc=1 cluster=2x1",
+    { dtype: "nvf4", m: 200, n: 72, k: 96 },
+  ],
+  [
+    "nvf4, batch",
+    "tile=128x128x64 cta=1 stages=2 sched=tiles acc=1",
+    { dtype: "nvf4", m: 72, n: 40, k: 96, batch: { kind: "strided", count: 2 } },
+  ],
+] as const;
+
 describe("tcgen05 on sm_100a", () => {
   let emulator: Device;
   beforeAll(async () => {
@@ -208,6 +264,10 @@ describe("tcgen05 on sm_100a", () => {
 
   test.each(dtypes)("%s", (_name, schedule, request) => {
     expect(check(emulator, "sm_100a", schedule, { m: 136, n: 72, ...request })).toEqual([]);
+  });
+
+  test.each(scaled)("%s", (_name, schedule, request) => {
+    expect(check(emulator, "sm_100a", schedule, request)).toEqual([]);
   });
 
   test("alpha, beta, C, bias and activation", () => {

@@ -70,6 +70,20 @@ const harmless = {
   once: /^%sums empty edge of [59] arrivals$|^epilogue: arrive of %sums, (left out|in its own block only)$|^multiply: wait of %sums, left out$/,
 } as const;
 
+/**
+ * Which factors an instruction finds is a number: the interpreter checks it, and that they are there before they are used. Of three that read a slot
+ * each is one too many to the protocol; that the text has all of them is the contract's.
+ */
+const ofFactors =
+  /^copy %(tSF[AB]|s\w+) .* after what follows it$|^multiply: (factors|multiply)( \(2\))?, left out$/;
+
+const factors = boundProgram(
+  tcgen05,
+  arch,
+  plainProblem(1024, 512, 256 * 20, "nvf4"),
+  "cta=2 tile=256x128x256 acc=1 sched=tiles stages=2",
+);
+
 function unseenIn(schedule: string): void {
   for (const faults of ["statements", "actions"] as const) {
     const { count, rules, unseen } = plant(bound(schedule), target, faults);
@@ -81,6 +95,17 @@ function unseenIn(schedule: string): void {
 }
 
 describe("planted faults", () => {
+  it("in what scale factors need: their bytes, the order of their copies, their slots", () => {
+    expect(proveProtocol(factors, target)).toEqual([]);
+    for (const faults of ["statements", "actions"] as const) {
+      const { count, unseen } = plant(factors, target, faults);
+      expect(count).toBeGreaterThan(50);
+      expect(
+        unseen.filter((name) => ![...Object.values(harmless), ofFactors].some((each) => each.test(name))),
+      ).toEqual([]);
+    }
+  });
+
   it("in the statements of a pair with launch control: none unseen", () => {
     const { count, rules, unseen } = plant(
       bound("cta=2 acc=2 sched=clc stages=2 ahead=2"),

@@ -23,7 +23,18 @@ const targets = [targetOf("sm_100a"), targetOf("sm_103a")] as const;
 
 /** Sizes of a few tiles with tails, leading dimensions that bulk copies can take, and many K chunks. */
 function problemAt(rng: Random): Problem {
-  const dtype = pick<DType>(rng, ["bf16", "f16", "tf32", "e4m3", "s8", "e2m1", "e3m2"]);
+  const dtype = pick<DType>(rng, [
+    "bf16",
+    "f16",
+    "tf32",
+    "e4m3",
+    "s8",
+    "e2m1",
+    "e3m2",
+    "mxf8",
+    "mxf4",
+    "nvf4",
+  ]);
   const size = (most: number): number => 8 * rng.integer(1, most / 8);
   const [m, n, k] = [size(1500), size(1500), 512 * rng.integer(4, 8)];
   // Bulk copies want rows of whole 16 bytes: both layouts of 16-bit types, K-contiguous ones of the others.

@@ -121,6 +121,11 @@ export const codes = {
     kind: "invalid",
     meaning: "a module that is named as a backend and is none",
   },
+  libraryFactors: {
+    code: "TW7082",
+    kind: "unsupported",
+    meaning: "launchers of a library have no place for scale factors",
+  },
 } as const satisfies Record<string, CodeRow>;
 
 /** A diagnostic of this package; its kind follows from its code. */

@@ -13,12 +13,12 @@ import type { ParamOptions } from "@tilewright/ptx";
 import type { StmtOf } from "./engine.ts";
 import { WORKSPACE } from "./parts.ts";
 
-/** Pointers in the order A, B, C, D, epilogue steps and workspace, then the scalars that the launch supplies; naturally aligned. */
+/** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars that the launch supplies; naturally aligned. */
 export function parameters(program: TileProgram, hasWorkspace: boolean): readonly ParamSpec[] {
   const out: ParamSpec[] = [];
   let offset = 0;
   const { problem } = program;
-  const operands = ["a", "b", "c", "d"] as const;
+  const operands = ["a", "b", "c", "d", "sfa", "sfb"] as const;
   for (const name of operands) {
     const buffer = operandBuffer(program, name);
     if (!buffer) continue;
@@ -100,8 +100,10 @@ function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
   }
 }
 
-const operandBuffer = (program: TileProgram, name: "a" | "b" | "c" | "d"): Buffer | undefined =>
-  program.buffers.find((b) => b.space === "global" && b.name === name.toUpperCase());
+const operandBuffer = (
+  program: TileProgram,
+  name: "a" | "b" | "c" | "d" | "sfa" | "sfb",
+): Buffer | undefined => program.buffers.find((b) => b.space === "global" && b.name === name.toUpperCase());
 
 function findEpilogue(stmts: readonly Stmt[]): StmtOf<"epilogue"> | null {
   for (const stmt of stmts) {

@@ -36,6 +36,7 @@ const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExe
   [/^cp\.async\.bulk\.tensor\.\dd\.shared/, () => "copy"],
   [/^clusterlaunchcontrol\.try_cancel/, () => "copy"],
   [/^tcgen05\.mma\.cta_group::(\d)/, ([, group]) => `multiply group ${group}`],
+  [/^tcgen05\.cp\.cta_group::(\d)/, ([, group]) => `factors group ${group}`],
   [/^tcgen05\.commit\.cta_group::(\d)\S*?(\.multicast)?/, ([, group]) => `commit group ${group}`],
   [/^tcgen05\.ld/, () => "read"],
   [/^tcgen05\.wait::ld/, () => "loaded"],
@@ -43,7 +44,9 @@ const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExe
 
 /** Copies of a chunk and stores are cut into boxes, a multiplication, a load and a staged tile into instructions. */
 const runs = (words: readonly string[]): readonly string[] =>
-  words.filter((word, i) => !/^(copy|multiply|read|stage$|store$)/.test(word) || word !== words[i - 1]);
+  words.filter(
+    (word, i) => !/^(copy|multiply|factors|read|stage$|store$)/.test(word) || word !== words[i - 1],
+  );
 
 /** The words of a PTX text, in its order. */
 export function textWords(ptx: string): readonly string[] {
@@ -98,6 +101,8 @@ function wordsOf(plan: ProtocolPlan, action: ProtocolAction): readonly string[] 
     case "multiply":
       // The first instruction of a tile overwrites what was there.
       return action.operands.length === 0 ? [] : [`multiply group ${action.group}`];
+    case "factors":
+      return [`factors group ${action.group}`];
     case "fence":
       return [`fence ${action.what}`];
     case "expect":

@@ -14,6 +14,7 @@ import {
   type Problem,
   packedStride,
   type Reference,
+  randomScales,
   randomStorage,
   referenceGemm,
   sizeOf,
@@ -32,6 +33,9 @@ export interface CaseData {
   readonly a: OperandData;
   readonly b: OperandData;
   readonly c: OperandData | null;
+  /** Scale factors of block-scaled A and B. */
+  readonly sfa: Uint8Array | null;
+  readonly sfb: Uint8Array | null;
   /** What each step of the epilogue reads, by position. */
   readonly steps: readonly (OperandData | number | null)[];
   readonly alpha: number;
@@ -154,6 +158,9 @@ export function caseData(
   const a = matrix("a", 0);
   const b = matrix("b", 1);
   const c = problem.c ? matrix("c", 2) : null;
+  const factors = (which: "a" | "b", stream: number): Uint8Array | null =>
+    randomScales(problem, which, distribution, seed * 32 + stream);
+  const [sfa, sfb] = [factors("a", 30), factors("b", 31)];
   const read = new Map<string, number>(
     deviceOperands(problem).flatMap(({ name, direction, bytes }) =>
       direction === "in" ? [[name, bytes]] : [],
@@ -170,6 +177,6 @@ export function caseData(
   });
   const alpha = problem.alpha === "runtime" ? (scalars.alpha ?? usual.alpha) : problem.alpha;
   const beta = problem.beta === "runtime" ? (scalars.beta ?? usual.beta) : problem.beta;
-  const reference = referenceGemm(problem, { a, b, c, steps, alpha, beta }, rows ? { rows } : {});
-  return { kind, a, b, c, steps, alpha, beta, reference };
+  const reference = referenceGemm(problem, { a, b, c, sfa, sfb, steps, alpha, beta }, rows ? { rows } : {});
+  return { kind, a, b, c, sfa, sfb, steps, alpha, beta, reference };
 }

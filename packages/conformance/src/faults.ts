@@ -294,6 +294,7 @@ export function planFaults(plan: Plan): readonly Fault<Plan>[] {
         change("but one more", { pending: action.pending + 1 });
         break;
       case "multiply":
+      case "factors":
       case "relinquish":
         change("with the other group", { group: 3 - action.group });
         break;

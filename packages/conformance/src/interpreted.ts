@@ -6,6 +6,7 @@ import {
   interpret,
   type OperandData,
   ok,
+  operandElements,
   operandSpan,
   type Problem,
   packedStride,
@@ -24,7 +25,13 @@ export function interpreted(
 ): Checked<Stored> {
   const { problem } = program;
   const values = (which: "a" | "b" | "c"): Float64Array =>
-    decodeArray(problem[which]?.dtype ?? "f32", data[which] ?? new Float32Array());
+    decodeArray(
+      problem[which]?.dtype ?? "f32",
+      data[which] ?? new Float32Array(),
+      operandElements(problem, which),
+    );
+  /** Words of four factors. */
+  const words = (codes: Uint8Array): Int32Array => new Int32Array(codes.slice().buffer);
   const epilogue = data.steps.map((step, i) => {
     if (step === null || typeof step === "number") return step ?? undefined;
     const described = problem.epilogue[i];
@@ -33,7 +40,14 @@ export function interpreted(
   });
   const run = interpret(
     program,
-    { a: values("a"), b: values("b"), ...(problem.c ? { c: values("c") } : {}), epilogue },
+    {
+      a: values("a"),
+      b: values("b"),
+      ...(problem.c ? { c: values("c") } : {}),
+      ...(data.sfa ? { sfa: words(data.sfa) } : {}),
+      ...(data.sfb ? { sfb: words(data.sfb) } : {}),
+      epilogue,
+    },
     { order, seed, alpha: data.alpha, beta: data.beta },
   );
   if (!run.ok) return run;

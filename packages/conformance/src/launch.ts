@@ -12,6 +12,7 @@ import {
   type OperandData,
   type Problem,
   resolveLaunch,
+  SCALE_ALIGN,
   sizeOf,
   storageFromBytes,
   tensorMapOf,
@@ -231,6 +232,7 @@ export class Session {
 function alignOf(problem: Problem, name: string): number {
   if (name === "a" || name === "b" || name === "d") return problem[name].align;
   if (name === "c") return Math.max(problem.c?.align ?? 1, 1);
+  if (name === "sfa" || name === "sfb") return SCALE_ALIGN;
   const step = problem.epilogue[Number(name.slice("epilogue".length))];
   if (step === undefined) return ALLOCATION_ALIGN;
   if ("operand" in step) return step.operand.align;
@@ -239,7 +241,7 @@ function alignOf(problem: Problem, name: string): number {
 }
 
 function inputOf(data: CaseData, name: string): OperandData | null {
-  if (name === "a" || name === "b" || name === "c") return data[name];
+  if (name === "a" || name === "b" || name === "c" || name === "sfa" || name === "sfb") return data[name];
   const step = data.steps[Number(name.slice("epilogue".length))] ?? null;
   return typeof step === "number" ? null : step;
 }

@@ -161,11 +161,13 @@ export {
   roundToFormat,
 } from "./numerics/formats.ts";
 export {
+  decodeScale,
   decodeScaled,
   encodeScaled,
   isScaled,
   type ScaledArray,
   type ScaledDType,
+  type ScaleFormat,
   scaledTypes,
 } from "./numerics/scaled.ts";
 export {
@@ -185,6 +187,16 @@ export * from "./passes/index.ts";
 export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
+export {
+  packScales,
+  SCALE_ALIGN,
+  SCALE_FACTORS,
+  SCALE_ROWS,
+  SCALE_WORDS,
+  type ScaleMatrix,
+  scaleMatrix,
+  scaleOffset,
+} from "./problem/scales.ts";
 export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
 export {
   parseEpilogue,
@@ -218,6 +230,7 @@ export {
 } from "./reference/gemm.ts";
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
+export { randomScales } from "./reference/scales.ts";
 export {
   defaultSchedule,
   parseSchedule,

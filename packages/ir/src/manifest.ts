@@ -23,8 +23,8 @@ export type ParamSpec =
   /** Device pointer to an operand. */
   | {
       readonly kind: "pointer";
-      /** `epilogueI`: the vector, matrix or result of step I of the epilogue. */
-      readonly name: "a" | "b" | "c" | "d" | "workspace" | `epilogue${number}`;
+      /** `sfa`, `sfb`: scale factors of A and B (`problem/scales.ts` says how they lie). `epilogueI`: the vector, matrix or result of step I of the epilogue. */
+      readonly name: "a" | "b" | "c" | "d" | "sfa" | "sfb" | "workspace" | `epilogue${number}`;
       readonly offset: number;
       readonly size: 8;
       readonly align: number;
@@ -46,7 +46,7 @@ export type ParamSpec =
       readonly offset: number;
       readonly size: 128;
       readonly tensorMap: {
-        readonly operand: "a" | "b" | "c" | "d";
+        readonly operand: "a" | "b" | "c" | "d" | "sfa" | "sfb";
         readonly dtype: DType;
         readonly dims: readonly LaunchExpr[];
         /** Byte strides of dimensions 1 and up. */

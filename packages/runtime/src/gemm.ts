@@ -31,6 +31,9 @@ export interface GemmInputs {
   readonly b: Uint8Array;
   /** Needed exactly when the problem has C. */
   readonly c?: Uint8Array | null;
+  /** Scale factors of A and B, needed exactly when they are block-scaled; in the order of `scaleOffset` (`@tilewright/ir`). */
+  readonly sfa?: Uint8Array | null;
+  readonly sfb?: Uint8Array | null;
   /** What each epilogue step reads, by its position: bytes, or a number for a launch-time scalar. */
   readonly steps?: readonly (Uint8Array | number | null)[];
 }
@@ -112,6 +115,8 @@ export function inputBytes(operand: DeviceOperand, inputs: GemmInputs): Uint8Arr
     case "a":
     case "b":
     case "c":
+    case "sfa":
+    case "sfb":
       return inputs[operand.name] ?? null;
     case "d":
       return null;

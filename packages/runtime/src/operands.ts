@@ -8,10 +8,11 @@ import {
   operandSpan,
   type Problem,
   packedStride,
+  scaleMatrix,
 } from "@tilewright/ir";
 
-/** `epilogueI`: what step I of the epilogue reads or stores. */
-export type OperandName = "a" | "b" | "c" | "d" | `epilogue${number}`;
+/** `sfa`, `sfb`: scale factors of A and B. `epilogueI`: what step I of the epilogue reads or stores. */
+export type OperandName = "a" | "b" | "c" | "d" | "sfa" | "sfb" | `epilogue${number}`;
 
 export interface DeviceOperand {
   readonly name: OperandName;
@@ -29,7 +30,7 @@ export interface DeviceOperand {
 /** Types under 8 bits are packed; the last byte may be half used. */
 const bytesOf = (elements: number, dtype: DType): number => Math.ceil((elements * dtypes[dtype].bits) / 8);
 
-/** Every buffer of a problem: A, B, C, D, then those of the epilogue in the order of its steps. */
+/** Every buffer of a problem: A, B, C, D, the scale factors of A and B, then those of the epilogue in the order of its steps. */
 export function deviceOperands(problem: Problem): readonly DeviceOperand[] {
   const operands: DeviceOperand[] = [];
   for (const which of ["a", "b", "c", "d"] as const) {
@@ -40,6 +41,16 @@ export function deviceOperands(problem: Problem): readonly DeviceOperand[] {
       bytes: bytesOf(operandElements(problem, which), operand.dtype),
       shape: matrixText(operand, operandShape(problem, which)),
       direction: which === "d" ? "out" : "in",
+    });
+  }
+  for (const which of ["a", "b"] as const) {
+    const matrix = scaleMatrix(problem, which);
+    if (matrix === null) continue;
+    operands.push({
+      name: `sf${which}`,
+      bytes: matrix.allBytes,
+      shape: `${matrix.rows} x ${matrix.factors} ${matrix.format} in ${matrix.blocks.join(" x ")} blocks of 512 bytes`,
+      direction: "in",
     });
   }
   problem.epilogue.forEach((_, index) => {

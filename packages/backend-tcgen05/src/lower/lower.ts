@@ -1,7 +1,8 @@
 /** What tensor memory and its engines bring to lowering. */
 import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@tilewright/codegen";
-import type { DType, PtxVersion, Target, TileProgram } from "@tilewright/ir";
+import { type DType, eachStmt, type PtxVersion, type Target, type TileProgram } from "@tilewright/ir";
 import { copyTensor, loadTensor } from "./copies.ts";
+import { copyFactors } from "./factors.ts";
 import { frame } from "./frame.ts";
 import { lowerFill, lowerMultiply } from "./multiply.ts";
 import { rings } from "./rings.ts";
@@ -11,10 +12,16 @@ import { lowerFetch, lowerNext, lowerTiles } from "./tiles.ts";
 /** tcgen05 came with 8.6; mov.b128 and what else stands in these texts with 8.3 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [8, 6];
 
+/** `.block16` and `.block32`, which all targets of the family take, came with 8.8 (PTX ISA, release notes). */
+const SCALED_PTX: PtxVersion = [8, 8];
+
+const scaled = (program: TileProgram): boolean =>
+  [...eachStmt(program.body)].some((s) => s.kind === "mma" && s.scales !== undefined);
+
 const registerType = (dtype: DType): RegisterType => (dtype === "s32" ? "s32" : "f32");
 
 const engine: Engine = {
-  ptxVersion: () => OLDEST_PTX,
+  ptxVersion: (program) => (scaled(program) ? SCALED_PTX : OLDEST_PTX),
   // A column of tensor memory is a word, whatever it holds.
   holding: (dtype) => ({ type: registerType(dtype), packed: 1 }),
   budget: { copyRegisters: 16, invariants: "recomputed" },
@@ -28,6 +35,7 @@ const engine: Engine = {
   },
   copies: {
     "global -> shared tma": copyTensor,
+    "shared -> tensor tcgen05.cp": copyFactors,
     "tensor -> register tcgen05.ld": loadTensor,
   },
   rings,

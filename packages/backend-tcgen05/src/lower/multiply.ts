@@ -6,7 +6,9 @@ import {
   bufferOf,
   elementBytes,
   findTensorKind,
+  isScaled,
   linearOffset,
+  scaledTypes,
   type TensorKind,
   tensorPlace,
   tensorSwizzleName,
@@ -23,14 +25,13 @@ import {
   type Tcgen05Element,
 } from "@tilewright/ptx";
 import { scratch, sharedAt } from "./barriers.ts";
+import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
+import { type Factors, factorAddresses, factorPlace, factorsOf } from "./factors.ts";
 import { placeOf } from "./places.ts";
 import { roleOf, stateOf } from "./state.ts";
 
 /** Rows of a pattern in which a swizzle, or the matrices without one, repeat (PTX ISA, canonical layouts). */
 const PATTERN_ROWS = 8;
-/** Descriptors count in 16 bytes, of an address of 18 bits (PTX ISA, shared memory descriptor). */
-const UNIT = 16;
-const ADDRESS_MASK = 0x3ffff;
 
 /**
  * The whole tile, K chunk by K chunk of one instruction; tiles of more rows than one instruction has take several, of which each has columns of its own. Where
@@ -52,7 +53,7 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   const [first, second] = place.lanes === 0 ? [a, b] : [b, a];
   const rows = place.rows / place.stacks;
   const paired = bufferOf(ctx.program, stmt.acc.buffer).halves === place.lanes;
-  const instruction = descriptorOf(ctx, kind, paired ? 2 * rows : rows, place.columns, [first, second]);
+  const factors = factorsOf(ctx, stmt, kind);
   const d = accumulator(ctx, stmt);
   const always = ctx.entry.reg("pred", "acc_p");
   const begins = role.accumulate ?? always;
@@ -67,10 +68,22 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
     }
     return target;
   });
-  const idesc = scratch(ctx, "idesc");
-  ctx.body.emit(null, "mov.u32", idesc, imm(instruction));
+  const mnemonic = `tcgen05.mma.cta_group::${state.group}.kind::${kind.kind}${factors?.suffix ?? ""}`;
+  // One for each byte of a word at which factors begin.
+  const instructions = new Map<number, Reg<"u32">>();
+  const instruction = (byte: number): Reg<"u32"> => {
+    const known = instructions.get(byte);
+    if (known) return known;
+    const d = scratch(ctx, "idesc");
+    const m = paired ? 2 * rows : rows;
+    const word = descriptorOf(ctx, kind, m, place.columns, [first, second], factors, byte);
+    ctx.body.emit(null, "mov.u32", d, imm(word));
+    instructions.set(byte, d);
+    return d;
+  };
   for (let step = 0; step < k; step += kind.k) {
-    const mnemonic = `tcgen05.mma.cta_group::${state.group}.kind::${kind.kind}`;
+    const { block, byte } = factors === null ? { block: 0, byte: 0 } : factorPlace(factors, step / kind.k);
+    const idesc = instruction(byte);
     const across = shifted(ctx, second, step, 0);
     targets.forEach((target, stack) => {
       ctx.body.emitAny(null, mnemonic, [
@@ -78,6 +91,7 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
         shifted(ctx, first, step, stack * rows),
         across,
         idesc,
+        ...(factors === null ? [] : factorAddresses(factors, block, stack)),
         step === 0 ? begins : always,
       ]);
     });
@@ -159,6 +173,8 @@ function descriptorOf(
   m: number,
   n: number,
   tiles: readonly [OperandTile, OperandTile],
+  factors: Factors | null,
+  byte: number,
 ): number {
   const [a, b] = tiles;
   const { group } = stateOf(ctx);
@@ -167,7 +183,7 @@ function descriptorOf(
     group,
     weightStationary: false,
     aInTensor: false,
-    scaleVector: null,
+    scaleVector: factors?.vector ?? null,
   } as const;
   const descriptor: InstructionDescriptor = {
     m,
@@ -181,7 +197,7 @@ function descriptorOf(
     negateB: false,
     saturate: false,
     maxShift: 0,
-    scale: null,
+    scale: factors === null ? null : { format: factors.format, a: byte, b: byte },
   };
   const [fault] = instructionDescriptorFaults(descriptor, form);
   if (fault !== undefined) throw new CannotLower(`%${a.buffer.name} * %${b.buffer.name}`, fault);
@@ -193,6 +209,9 @@ const accumulators: Readonly<Record<TensorKind["kind"], Tcgen05Accumulator>> = {
   tf32: "f32",
   f8f6f4: "f32",
   i8: "s32",
+  mxf8f6f4: "f32",
+  mxf4: "f32",
+  mxf4nvf4: "f32",
 };
 
 const elements: Readonly<Partial<Record<Buffer["dtype"], Tcgen05Element>>> = {
@@ -210,9 +229,10 @@ const elements: Readonly<Partial<Record<Buffer["dtype"], Tcgen05Element>>> = {
 };
 
 function elementOf(buffer: Buffer): Tcgen05Element {
-  const element = elements[buffer.dtype];
+  const { dtype } = buffer;
+  const element = elements[isScaled(dtype) ? scaledTypes[dtype].element : dtype];
   if (element === undefined)
-    throw new CannotLower(`%${buffer.name}`, `${buffer.dtype} is no element of tcgen05.mma`);
+    throw new CannotLower(`%${buffer.name}`, `${dtype} is no element of tcgen05.mma`);
   return element;
 }
 

@@ -5,6 +5,7 @@ import {
   defineProblem,
   findTarget,
   formatDiagnostic,
+  isScaled,
   type Problem,
   parseSchedule,
   type Random,
@@ -43,7 +44,8 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
     const swap = pick(random, [false, false, true]);
     const widest = Math.max(1, Math.min(16, Math.ceil((swap ? problem.m : problem.n) / 16) + 1));
     const lanes = cta * pick(random, [64, 128, 128, 256]);
-    const columns = 16 * random.integer(1, widest);
+    // Scale factors come for 128 columns.
+    const columns = isScaled(problem.a.dtype) ? 128 * random.integer(1, 2) : 16 * random.integer(1, widest);
     const schedule: Schedule = {
       ...defaultSchedule(tcgen05.schedule),
       tile: [swap ? columns : lanes, swap ? lanes : columns, chunk * pick(random, [1, 1, 2])],

@@ -34,6 +34,7 @@ import { compileFlags, problemFlags } from "../request/flags.ts";
 import { buildRequest, type Request } from "../request/request.ts";
 import { openRunDevice, type RunDevice } from "../run/device.ts";
 import { type Execution, execute } from "../run/execute.ts";
+import { checkFactors, type FactorFiles, loadFactors } from "../run/factors.ts";
 import { checkMatrices, commonDType, fitsF32, knownFrom, loadMatrices, type Matrices } from "../run/files.ts";
 import { makeInputs } from "../run/inputs.ts";
 import type { RunResult } from "../run/result.ts";
@@ -48,6 +49,8 @@ const args = z.strictObject({
   a: operand("A from NAME.npy or NAME.safetensors#TENSOR; sizes and layout follow from it"),
   b: operand("B, likewise"),
   c: operand("C, likewise; needs --beta"),
+  sfa: operand("scale factors of a block-scaled A: uint8 codes, M rows by K over 32 (nvf4: 16) columns"),
+  sfb: operand("the same of B: N rows"),
   out: text("write D to this .npy file, if it passes the check", {
     hint: "D.npy",
     aliases: ["d"],
@@ -123,11 +126,16 @@ function requestWithFiles(session: Session, args: Args, files: Matrices): Checke
 interface Prepared {
   readonly artifact: Artifact;
   readonly files: Matrices;
+  readonly factors: FactorFiles;
 }
 
 /** What stands against running a problem with these files. */
-function objections(problem: Problem, files: Matrices, args: Args): readonly Diagnostic[] {
-  const found: Diagnostic[] = [...checkMatrices(problem, files)];
+function objections(
+  problem: Problem,
+  { files, factors }: Omit<Prepared, "artifact">,
+  args: Args,
+): readonly Diagnostic[] {
+  const found: Diagnostic[] = [...checkMatrices(problem, files), ...checkFactors(problem, files, factors)];
   for (const name of ["alpha", "beta"] as const)
     if (problem[name] === "runtime") {
       const message = `${name} is left to the launch, and run has no value for it`;
@@ -143,28 +151,36 @@ function objections(problem: Problem, files: Matrices, args: Args): readonly Dia
 }
 
 /** The artefact of an edited tile program; files must have the shapes that it states. */
-function prepareEdited(session: Session, args: Args, path: string, files: Matrices): Checked<Prepared> {
+function prepareEdited(
+  session: Session,
+  args: Args,
+  path: string,
+  given: Omit<Prepared, "artifact">,
+): Checked<Prepared> {
   const compiled = compileFrom(session.context, path, args);
   if (!compiled.ok) return compiled;
   const { problem } = compiled.value;
-  const shapes = knownFrom(files, problem, "program");
-  const found = [...(shapes.ok ? [] : shapes.error), ...objections(problem, files, args)];
-  return found.length > 0 ? err(found) : ok({ artifact: compiled.value, files });
+  const shapes = knownFrom(given.files, problem, "program");
+  const found = [...(shapes.ok ? [] : shapes.error), ...objections(problem, given, args)];
+  return found.length > 0 ? err(found) : ok({ artifact: compiled.value, ...given });
 }
 
 function prepare(session: Session, args: Args): Checked<Prepared> {
   const files = loadMatrices(session.context, args);
-  if (!files.ok) return files;
-  if (args.from !== undefined) return prepareEdited(session, args, args.from, files.value);
+  const factors = loadFactors(session.context, args);
+  if (!files.ok || !factors.ok)
+    return err([...(files.ok ? [] : files.error), ...(factors.ok ? [] : factors.error)]);
+  const given = { files: files.value, factors: factors.value };
+  if (args.from !== undefined) return prepareEdited(session, args, args.from, given);
   const request = requestWithFiles(session, args, files.value);
   if (!request.ok) return request;
-  const found = [...objections(request.value.problem, files.value, args)];
+  const found = [...objections(request.value.problem, given, args)];
   if (request.value.targets.length > 1)
     found.push(problemWith(codes.conflict, "--arch", "run takes one architecture"));
   if (found.length > 0) return err(found);
   const [artifact] = compileRequest(compilerOf(session.context), request.value);
   if (artifact === undefined) throw new TypeError("a request has a target");
-  return artifact.ok ? ok({ artifact: artifact.value, files: files.value }) : artifact;
+  return artifact.ok ? ok({ artifact: artifact.value, ...given }) : artifact;
 }
 
 /** D in C order as a .npy file. A batch becomes the first axis. */
@@ -249,14 +265,15 @@ function render(
 }
 
 async function runPrepared(session: Session, args: Args, prepared: Prepared): Promise<number> {
-  const { artifact, files } = prepared;
+  const { artifact, files, factors } = prepared;
   const { problem, target } = artifact;
   const inputs = session.working("making the inputs", () =>
-    makeInputs(problem, files, {
-      distribution: { kind: args.inputs ?? "normal" },
-      seed: args.seed,
-      checked: args.check,
-    }),
+    makeInputs(
+      problem,
+      files,
+      { distribution: { kind: args.inputs ?? "normal" }, seed: args.seed, checked: args.check },
+      factors,
+    ),
   );
   if (!inputs.ok) return session.fail(inputs.error);
   const device = await openRunDevice({

@@ -31,6 +31,11 @@ const byCode: Readonly<Record<string, DType>> = {
   I32: "s32",
   F8_E4M3: "e4m3",
   F8_E5M2: "e5m2",
+  // Codes of scale factors.
+  F8_E8M0: "u8",
+  F6_E2M3: "e2m3",
+  F6_E3M2: "e3m2",
+  F4: "e2m1",
 };
 
 const extent = z.number().int().nonnegative();

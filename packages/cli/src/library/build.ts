@@ -4,6 +4,7 @@ import {
   type Checked,
   type Diagnostic,
   err,
+  isScaled,
   type Manifest,
   ok,
   readManifest,
@@ -56,6 +57,12 @@ export async function buildLibrary(
   const found: Diagnostic[] = [];
   const compiled = plan.kernels.flatMap((request): Compiled[] => {
     const { target } = request;
+    if (isScaled(request.problem.a.dtype)) {
+      const message = `${request.operation} multiplies ${request.problem.a.dtype}, and launchers have no place for its scale factors`;
+      const hint = "compile it by itself: its manifest says what to launch";
+      found.push(problemWith(codes.libraryFactors, request.at, message, { hint }));
+      return [];
+    }
     const made = compileRequest(compilerOf(context), { ...request, targets: [target] })[0];
     if (made?.ok === true) return [{ request, artifact: made.value }];
     for (const one of made?.error ?? [])

@@ -105,12 +105,13 @@ const holds: Readonly<Record<DType, readonly DType[]>> = {
   e2m3: ["e2m1"],
   e3m2: ["e2m1"],
   e2m1: [],
-  mxf8: [],
-  mxf8e5m2: [],
-  mxf6e2m3: [],
-  mxf6e3m2: [],
-  mxf4: [],
-  nvf4: [],
+  // Elements by themselves: their factors come from a file of their own.
+  mxf8: ["e4m3"],
+  mxf8e5m2: ["e5m2"],
+  mxf6e2m3: ["e2m3"],
+  mxf6e3m2: ["e3m2"],
+  mxf4: ["e2m1"],
+  nvf4: ["e2m1"],
 };
 
 const canHold = (dtype: DType, from: DType): boolean => dtype === from || holds[dtype].includes(from);

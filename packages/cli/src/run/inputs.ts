@@ -12,6 +12,7 @@ import {
   operandElements,
   type Problem,
   type ReferenceInputs,
+  randomScales,
   randomStorage,
   type Storage,
   sizeOf,
@@ -19,6 +20,7 @@ import {
 import { deviceOperands, type GemmInputs } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { formatBytes } from "../output/format.ts";
+import { type FactorFiles, factorBytes } from "./factors.ts";
 import { type Matrices, packMatrix } from "./files.ts";
 
 export interface Inputs {
@@ -69,6 +71,7 @@ export function makeInputs(
   problem: Problem,
   matrices: Matrices,
   options: { readonly distribution: InputDistribution; readonly seed: number; readonly checked: boolean },
+  factors: FactorFiles = {},
 ): Checked<Inputs> {
   const fits = refuse(problem, options.checked);
   if (!fits.ok) return fits;
@@ -96,6 +99,10 @@ export function makeInputs(
     const dtype = stepDType(step);
     return bytes === undefined || dtype === null ? null : random(3 + i, dtype, bytes / sizeOf(dtype));
   });
+  const scales = (which: "a" | "b", stream: number): Uint8Array | null =>
+    factorBytes(problem, `sf${which}`, factors) ??
+    randomScales(problem, which, options.distribution, (options.seed * 64 + stream) >>> 0);
+  const [sfa, sfb] = [scales("a", 62), scales("b", 63)];
   const bytesOf = (data: Storage | number | null) =>
     data === null || typeof data === "number" ? data : bytesOfStorage(data);
   return ok({
@@ -103,8 +110,10 @@ export function makeInputs(
       a: bytesOfStorage(a),
       b: bytesOfStorage(b),
       c: c === null ? null : bytesOfStorage(c),
+      sfa,
+      sfb,
       steps: steps.map(bytesOf),
     },
-    reference: { a, b, c, steps },
+    reference: { a, b, c, sfa, sfb, steps },
   });
 }

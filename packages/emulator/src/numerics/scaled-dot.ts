@@ -31,6 +31,17 @@ const leastScale = { ue8m0: -127, ue4m3: -6 } as const;
 const scaleExponent = (value: number, format: ScaleFactors["format"]): number =>
   value === 2 ** -127 ? -127 : alignmentExponent(value, leastScale[format]);
 
+/** Exponents of `count` values, as they are aligned. */
+const exponentsOf = (
+  values: Float32Array,
+  count: number,
+  exponent: (value: number) => number,
+): Int32Array => {
+  const out = new Int32Array(count);
+  for (let i = 0; i < count; i++) out[i] = exponent(values[i] as number);
+  return out;
+};
+
 /** As `tileDot`, with factors. The whole K of the instruction is one step. Accumulators are f32. */
 export function scaledDot(
   { m, n, k, aKind, bKind }: DotShape,
@@ -44,33 +55,38 @@ export function scaledDot(
   const width = grouped ? group : 1;
   const fraction = grouped ? groupFraction : elementFraction;
   const blocks = k / scales.block;
-  const aLeast = formats[aKind].minExponent;
-  const bLeast = formats[bKind].minExponent;
-  const terms = new Float64Array(k / width);
-  const exponents = new Int32Array(k / width);
+  // Elements of one group have no exponents of their own.
+  const elementExponents = (values: Float32Array, rows: number, kind: DotShape["aKind"]): Int32Array =>
+    exponentsOf(values, grouped ? 0 : rows * k, (x) => alignmentExponent(x, formats[kind].minExponent));
+  const factorExponents = (values: Float32Array, rows: number): Int32Array =>
+    exponentsOf(values, rows * blocks, (x) => scaleExponent(x, scales.format));
+  const [aExponents, bExponents] = [elementExponents(a, m, aKind), elementExponents(b, n, bKind)];
+  const [aFactors, bFactors] = [factorExponents(scales.a, m), factorExponents(scales.b, n)];
+  const count = k / width;
+  const perBlock = scales.block / width;
+  const terms = new Float64Array(count);
   for (let row = 0; row < m; row++)
     for (let column = 0; column < n; column++) {
       const at = row * n + column;
       const c = accumulators[at] as number;
       let most = c === 0 ? -126 : alignmentExponent(c, -126);
-      for (let t = 0; t < terms.length; t++) {
-        const from = t * width;
-        const block = Math.floor(from / scales.block);
-        const scaleA = scales.a[row * blocks + block] as number;
-        const scaleB = scales.b[column * blocks + block] as number;
-        let sum = 0;
-        for (let i = from; i < from + width; i++)
-          sum += (a[row * k + i] as number) * (b[column * k + i] as number);
-        // A double holds the sum of 16 products of 2 bits each, times two factors of 4 bits, exactly.
-        terms[t] = sum * scaleA * scaleB;
-        let exponent = scaleExponent(scaleA, scales.format) + scaleExponent(scaleB, scales.format);
-        if (!grouped)
-          exponent +=
-            alignmentExponent(a[row * k + from] as number, aLeast) +
-            alignmentExponent(b[column * k + from] as number, bLeast);
-        exponents[t] = exponent;
-        // What is zero takes no part in the alignment.
-        if ((sum !== 0 || exponent >= specialExponent / 2) && exponent > most) most = exponent;
+      for (let block = 0, t = 0; block < blocks; block++) {
+        const [x, y] = [row * blocks + block, column * blocks + block];
+        const factor = (scales.a[x] as number) * (scales.b[y] as number);
+        const factorExponent = (aFactors[x] as number) + (bFactors[y] as number);
+        for (const end = t + perBlock; t < end; t++) {
+          const from = t * width;
+          let sum = 0;
+          for (let i = row * k + from, j = column * k + from, last = i + width; i < last; i++, j++)
+            sum += (a[i] as number) * (b[j] as number);
+          // A double holds the sum of 16 products of 2 bits each, times two factors of 4 bits, exactly.
+          terms[t] = sum * factor;
+          const exponent = grouped
+            ? factorExponent
+            : factorExponent + (aExponents[row * k + t] as number) + (bExponents[column * k + t] as number);
+          // What is zero takes no part in the alignment.
+          if (exponent > most && (sum !== 0 || exponent >= specialExponent / 2)) most = exponent;
+        }
       }
       if (most >= specialExponent / 2) {
         let sum = c;
@@ -80,7 +96,7 @@ export function scaledDot(
       }
       const scale = 2 ** (fraction - most);
       let sum = Math.trunc(c * scale);
-      for (const term of terms) sum += Math.trunc(term * scale);
+      for (let t = 0; t < count; t++) sum += Math.trunc((terms[t] as number) * scale);
       bits[at] = truncateToF32(sum / scale, 23);
     }
 }

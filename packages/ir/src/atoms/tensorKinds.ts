@@ -9,20 +9,25 @@ export interface TensorKind {
   /** Its name in a program's text: `tcgen05.f16`. */
   readonly name: string;
   /** As the instruction spells it: `kind::f16`. */
-  readonly kind: "f16" | "tf32" | "f8f6f4" | "i8";
+  readonly kind: "f16" | "tf32" | "f8f6f4" | "i8" | "mxf8f6f4" | "mxf4" | "mxf4nvf4";
   readonly a: readonly DType[];
   readonly b: readonly DType[];
   readonly acc: readonly DType[];
-  /** Elements of K in one instruction: 32 bytes. */
+  /** Elements of K in one instruction: 32 bytes. What scale factors there are follows from the dtypes. */
   readonly k: number;
   readonly feature: Feature;
   /** A and B are of the same type. */
   readonly same: boolean;
   /** Operands whose rows (of A) or columns (of B) are contiguous are taken as they are. */
   readonly eitherMajor: boolean;
+  /** Elements under 8 bits share bytes in shared memory, too; in other kinds each takes one. */
+  readonly packed?: true;
+  /** Operands are block-scaled. */
+  readonly scaled?: true;
 }
 
 const narrow: readonly DType[] = mixable[0];
+const microscaled: readonly DType[] = mixable[1];
 const int8: readonly DType[] = ["s8", "u8"];
 const halves: readonly DType[] = ["f16", "bf16"];
 
@@ -70,6 +75,46 @@ export const tensorKinds: readonly TensorKind[] = [
     feature: "tcgen05.i8",
     same: false,
     eitherMajor: true,
+  },
+  // Before the next one, which multiplies two mxf4 at half the rate.
+  {
+    name: "tcgen05.mxf4",
+    kind: "mxf4",
+    scaled: true,
+    a: ["mxf4"],
+    b: ["mxf4"],
+    acc: ["f32"],
+    k: 64,
+    feature: "tcgen05",
+    same: true,
+    eitherMajor: false,
+    packed: true,
+  },
+  {
+    name: "tcgen05.mxf8f6f4",
+    kind: "mxf8f6f4",
+    scaled: true,
+    a: microscaled,
+    b: microscaled,
+    acc: ["f32"],
+    k: 32,
+    feature: "tcgen05",
+    same: false,
+    eitherMajor: true,
+  },
+  // Takes mxf4 as well: a program may name it, and gets the same numbers.
+  {
+    name: "tcgen05.mxf4nvf4",
+    kind: "mxf4nvf4",
+    scaled: true,
+    a: ["nvf4", "mxf4"],
+    b: ["nvf4", "mxf4"],
+    acc: ["f32"],
+    k: 64,
+    feature: "tcgen05",
+    same: true,
+    eitherMajor: false,
+    packed: true,
   },
 ];
 

@@ -6,6 +6,7 @@ import { type DType, dtypes } from "../dtype.ts";
 import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import { isScaled, scaledTypes } from "../numerics/scaled.ts";
+import { SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
 import type { Problem } from "../problem.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { bufferOf } from "../tile/rewrite.ts";
@@ -81,7 +82,7 @@ function largestDivisor(n: number, most: number): number {
   return d;
 }
 
-const letters = { A: "a", B: "b", C: "c", D: "d" } as const;
+const letters = { A: "a", B: "b", C: "c", D: "d", SFA: "sfa", SFB: "sfb" } as const;
 type Letter = keyof typeof letters;
 
 /** Elements between neighbouring matrices of a strided batch; null without one. */
@@ -91,7 +92,15 @@ function batchStride(
 ): { readonly count: number; readonly stride: number } | null {
   const { batch } = problem;
   if (batch.kind !== "strided") return null;
-  const stride = { A: batch.strideA, B: batch.strideB, C: batch.strideC, D: batch.strideD }[name];
+  const words = (which: "a" | "b"): number => (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
+  const stride = {
+    A: batch.strideA,
+    B: batch.strideB,
+    C: batch.strideC,
+    D: batch.strideD,
+    SFA: words("a"),
+    SFB: words("b"),
+  }[name];
   return { count: Math.max(1, batch.count), stride };
 }
 
@@ -132,7 +141,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
 /** Why bulk copies cannot take a matrix, with what could; null when they can. `packed`: elements under 8 bits stay as they are in global memory. */
 export function tensorAccessFault(
   problem: Problem,
-  name: Letter,
+  name: "A" | "B" | "C" | "D",
   packed = false,
 ): { readonly message: string; readonly hint: string } | null {
   const operand = problem[letters[name]];
@@ -182,11 +191,11 @@ export function tensorAccessFault(
 
 /**
  * Bytes that one chunk brings to its slot of a ring: what the full barrier of a ring of transport tma expects. Elements count as in global memory,
- * without what spreading them leaves between.
+ * without what spreading them leaves between. Of a pair the leader expects those of both blocks; a tile without halves is copied by each.
  */
 export const transactionBytes = (program: TileProgram, ring: Ring): number =>
-  program.buffers.reduce(
-    (bytes, b) =>
-      ring.buffers.includes(b.name) ? bytes + (b.shape[0] * b.shape[1] * dtypes[b.dtype].bits) / 8 : bytes,
-    0,
-  );
+  program.buffers.reduce((bytes, b) => {
+    if (!ring.buffers.includes(b.name)) return bytes;
+    const copies = program.launch.pair === true && b.halves === undefined ? 2 : 1;
+    return bytes + (copies * b.shape[0] * b.shape[1] * dtypes[b.dtype].bits) / 8;
+  }, 0);

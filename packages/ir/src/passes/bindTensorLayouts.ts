@@ -3,9 +3,11 @@ import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
+import { SCALE_WORDS } from "../problem/scales.ts";
 import { contiguousAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
+import { holdsScales } from "../tile/scaleTiles.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -37,13 +39,15 @@ export const bindTensorLayouts: Pass = {
     const alongK = wordArg(taken.args, "major", "any") === "k";
     const input = taken.program;
     const operands = (names: readonly string[]): readonly string[] =>
-      names.filter((name) => operandRole(input, name) !== null);
+      names.filter((name) => operandRole(input, name) !== null || holdsScales(input, name));
     const tiles = new Set(input.rings.flatMap((ring) => operands(ring.buffers)));
     const staged = new Set<string>();
     for (const stmt of eachStmt(input.body))
       if (stmt.kind === "epilogue" && stmt.via !== null) staged.add(stmt.via.buffer);
     for (const name of staged) tiles.add(name);
     const layoutOf = (b: Buffer): Layout => {
+      // A block of factors is what one copy to tensor memory takes.
+      if (holdsScales(input, b.name)) return panelled(blockShape(b), 1, SCALE_WORDS, null);
       const axis = axisOf(input, b, alongK);
       const part = staged.has(b.name)
         ? blockShape(b)[axis] / warpsAlong(input, axis)

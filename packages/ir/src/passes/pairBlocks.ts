@@ -1,10 +1,12 @@
 /** Let two neighbouring blocks work on one tile: each holds half of the operands and of the accumulators. */
-import { bufferOf, eachStmt, takeDirective } from "../tile/rewrite.ts";
-import type { Buffer, TileProgram } from "../tile/types.ts";
+import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import { SCALE_LANES, withOperandViews } from "../tile/scaleTiles.ts";
+import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
- * Directive `pair blocks=2`: A is halved along its rows, B along its columns, and the accumulators along what goes into lanes, as matrix instructions of pairs want them.
+ * Directive `pair blocks=2`: A is halved along its rows, B along its columns, and the accumulators along what goes into lanes, as matrix instructions of pairs want them. Scale
+ * factors of A go with its rows; those of B both blocks have in full (PTX ISA 9.0, tcgen05.mma scale factor layouts).
  * The passes that follow give the halves their places, and what only one of the blocks may do to the leading one. Without the directive every
  * block works for itself.
  */
@@ -17,16 +19,32 @@ export const pairBlocks: Pass = {
     const taken = takeDirective(program, "pair");
     if (!taken) return program;
     const axes = halvedAxes(taken.program);
-    return {
-      ...taken.program,
-      launch: { ...program.launch, pair: true },
-      buffers: program.buffers.map((b): Buffer => {
-        const axis = axes.get(b.name);
-        return axis === undefined || b.space === "global" ? b : { ...b, halves: axis };
-      }),
+    const buffers = program.buffers.map((b): Buffer => {
+      const axis = axes.get(b.name);
+      if (axis === undefined || b.space === "global") return b;
+      return { ...b, halves: axis, shape: b.space === "tensor" ? halvedFactors(b.shape) : b.shape };
+    });
+    const resized = new Map(
+      buffers.flatMap((b, i) => (b.shape === program.buffers[i]?.shape ? [] : [[b.name, b]])),
+    );
+    const moved = (view: View): View => {
+      const buffer = resized.get(view.buffer);
+      return buffer === undefined ? view : wholeView(buffer);
     };
+    const body = rewriteStmts(taken.program.body, (stmt): Stmt => {
+      if (resized.size === 0) return stmt;
+      if (stmt.kind === "copy") return { ...stmt, dst: moved(stmt.dst) };
+      return stmt.kind === "mma" ? withOperandViews(stmt, moved) : stmt;
+    });
+    return { ...withBody(taken.program, body), launch: { ...program.launch, pair: true }, buffers };
   },
 };
+
+/** Factors in tensor memory: half of the blocks of 32 lanes lie behind the others. Accumulators are not there yet. */
+const halvedFactors = ([, columns]: readonly [number, number]): readonly [number, number] => [
+  2 * SCALE_LANES,
+  columns / 2,
+];
 
 /** Which axis of each tile the blocks of a pair share out. */
 function halvedAxes(program: TileProgram): ReadonlyMap<string, 0 | 1> {
@@ -36,6 +54,15 @@ function halvedAxes(program: TileProgram): ReadonlyMap<string, 0 | 1> {
     axes.set(stmt.acc.buffer, bufferOf(program, stmt.acc.buffer).lanes ?? 0);
     axes.set(stmt.a.buffer, 0);
     axes.set(stmt.b.buffer, 1);
+    for (const name of stmt.scales === undefined ? [] : sourcesOf(program, stmt.scales.a.buffer))
+      axes.set(name, 0);
   }
   return axes;
+}
+
+/** A tile and those that it is copied from. */
+function sourcesOf(program: TileProgram, name: string): readonly string[] {
+  const from = [...eachStmt(program.body)].find((s) => s.kind === "copy" && s.dst.buffer === name);
+  if (from?.kind !== "copy" || bufferOf(program, from.src.buffer).space === "global") return [name];
+  return [name, ...sourcesOf(program, from.src.buffer)];
 }

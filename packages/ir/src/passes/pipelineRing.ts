@@ -3,6 +3,7 @@ import { cond } from "../tile/cond.ts";
 import { add, lit, mod, substituteExpr, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, numberArg, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import { withOperandViews } from "../tile/scaleTiles.ts";
 import type { Buffer, Cond, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -160,7 +161,7 @@ function readSlot(loop: RingLoop, stmt: Stmt, at: Expr): Stmt {
     case "copy":
       return { ...stmt, src: moved(stmt.src) };
     case "mma":
-      return { ...stmt, a: moved(stmt.a), b: moved(stmt.b) };
+      return withOperandViews(stmt, moved);
     default:
       return stmt;
   }

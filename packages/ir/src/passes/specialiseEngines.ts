@@ -1,6 +1,6 @@
 /** One role an engine: bulk copies fill the operand ring, matrix instructions empty it into an accumulator ring, four warps empty that. */
 import { lit } from "../tile/expr.ts";
-import { childrenOf, numberArg, takeDirective, withBody } from "../tile/rewrite.ts";
+import { childrenOf, eachStmt, numberArg, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
 import { accumulatesInTensor } from "./accumulateInTensor.ts";
 import type { Pass } from "./pass.ts";
@@ -31,7 +31,7 @@ export const specialiseEngines: Pass = {
     const input: TileProgram = { ...(taken?.program ?? program), stage: "specialised" };
     if (!taken || !accumulatesInTensor(input)) return input;
     const early = numberArg(taken.args, "early", 1) === 1;
-    const sums = input.buffers.filter((b) => b.space === "tensor").map((b) => b.name);
+    const sums = [...accumulators(input)];
     return {
       ...withBody(
         input,
@@ -52,6 +52,13 @@ export const specialiseEngines: Pass = {
   },
 };
 
+/** Tensor tiles that are multiplied into; others hold scale factors, which only the multiplying role touches. */
+function accumulators(program: TileProgram): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const stmt of eachStmt(program.body)) if (stmt.kind === "mma") names.add(stmt.acc.buffer);
+  return names;
+}
+
 const once: Edge = { kind: "mbarrier", arrivals: 1 };
 
 function specialise(program: TileProgram, tiles: Tiles, sums: readonly string[], early: boolean): Tiles {
@@ -64,6 +71,7 @@ function specialise(program: TileProgram, tiles: Tiles, sums: readonly string[],
     stmt.kind === "wait" ||
     stmt.kind === "release" ||
     stmt.kind === "mma" ||
+    (stmt.kind === "copy" && stmt.transport === "tcgen05.cp") ||
     (stmt.kind === "fill" && sums.includes(stmt.dst.buffer));
   const stores = (stmt: Stmt): boolean => !produces(stmt) && !multiplies(stmt);
   const role = (name: string, first: number, warps: number, body: readonly Stmt[]): Role => ({

@@ -1,6 +1,15 @@
 /** Make shared tiles explicit: `mma` reads shared memory, a copy per K chunk fills it. */
-import { sizeOf } from "../dtype.ts";
-import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody, wordArg } from "../tile/rewrite.ts";
+import { dtypes, sizeOf } from "../dtype.ts";
+import {
+  bufferOf,
+  numberArg,
+  rewriteStmts,
+  takeDirective,
+  wholeView,
+  withBody,
+  wordArg,
+} from "../tile/rewrite.ts";
+import { scaleTileInTensor } from "../tile/scaleTiles.ts";
 import type { Buffer, Stmt, TileProgram, Transport, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -13,7 +22,11 @@ const transports: Readonly<Record<string, Transport>> = {
   tma: "tma",
 };
 
-/** Directive `stage operands=ab|a|b transport=direct|cp.async|tma`; without it operands are read from global memory. */
+/**
+ * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 factors=shared|tensor`; without it operands are read from global memory.
+ * `packed`: elements under 8 bits keep to their bits in shared memory, too. `factors`: those of block-scaled operands go with them to shared memory,
+ * and on to tensor memory.
+ */
 export const stageOperands: Pass = {
   name: "stageOperands",
   summary: "A and B pass through shared tiles, one copy per K chunk",
@@ -22,14 +35,22 @@ export const stageOperands: Pass = {
   run: (program) => stage({ ...program, stage: "staged" }),
 };
 
+/** A view in the memory that it has come to, and the copies that brought it there. */
+interface Staged {
+  readonly view: View;
+  readonly copies: readonly Stmt[];
+}
+
 function stage(input: TileProgram): TileProgram {
   const taken = takeDirective(input, "stage");
   if (!taken) return input;
   const operands = wordArg(taken.args, "operands", "ab");
   const transport = transports[wordArg(taken.args, "transport", "direct")] ?? "direct";
+  const packed = numberArg(taken.args, "packed", 0) === 1;
+  const onward = wordArg(taken.args, "factors", "shared") === "tensor";
   const added: Buffer[] = [];
 
-  const throughShared = (view: View, name: string): { readonly view: View; readonly copies: Stmt[] } => {
+  const throughShared = (view: View, name: string): Staged => {
     const source = bufferOf(input, view.buffer);
     if (source.space !== "global") return { view, copies: [] };
     const shared: Buffer = {
@@ -41,6 +62,7 @@ function stage(input: TileProgram): TileProgram {
       layout: null,
       own: null,
       align: Math.max(SHARED_ALIGN, sizeOf(source.dtype)),
+      ...(packed && dtypes[source.dtype].bits < 8 ? { packed } : {}),
     };
     added.push(shared);
     const dst = wholeView(shared);
@@ -62,11 +84,42 @@ function stage(input: TileProgram): TileProgram {
     };
   };
 
+  /** From its shared tile into tensor memory. */
+  const throughTensor = (staged: Staged, name: string): Staged => {
+    if (!onward || staged.copies.length === 0) return staged;
+    const tile: Buffer = {
+      name,
+      space: "tensor",
+      dtype: "s32",
+      shape: scaleTileInTensor(staged.view.extent, false),
+      slots: 1,
+      layout: null,
+      own: null,
+      align: 0,
+    };
+    added.push(tile);
+    const dst = wholeView(tile);
+    const [copy] = staged.copies;
+    if (copy?.kind !== "copy") return staged;
+    const on: Stmt = { ...copy, dst, src: staged.view, transport: "tcgen05.cp", guard: [false, false] };
+    return { view: dst, copies: [...staged.copies, on] };
+  };
+
   const body = rewriteStmts(input.body, (stmt) => {
     if (stmt.kind !== "mma") return stmt;
     const a = operands.includes("a") ? throughShared(stmt.a, "sA") : { view: stmt.a, copies: [] };
     const b = operands.includes("b") ? throughShared(stmt.b, "sB") : { view: stmt.b, copies: [] };
-    return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
+    if (stmt.scales === undefined) return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
+    const sfa = throughTensor(throughShared(stmt.scales.a, "sSFA"), "tSFA");
+    const sfb = throughTensor(throughShared(stmt.scales.b, "sSFB"), "tSFB");
+    // Copies from global memory first: they fill a slot together.
+    const copies = [a, b, sfa, sfb].flatMap((staged) => staged.copies);
+    const fills = copies.filter((copy) => copy.kind === "copy" && copy.transport === transport);
+    return [
+      ...fills,
+      ...copies.filter((copy) => !fills.includes(copy)),
+      { ...stmt, a: a.view, b: b.view, scales: { a: sfa.view, b: sfb.view } },
+    ];
   });
   return { ...withBody(taken.program, body), buffers: [...input.buffers, ...added] };
 }

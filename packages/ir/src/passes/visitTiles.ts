@@ -1,6 +1,7 @@
 /** Let blocks stay and loop over tiles, so that the copies of the next tile run during the epilogue of this one. */
 import { add, freeVars, mod, mul, v } from "../tile/expr.ts";
 import { eachStmt, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
+import { withOperandViews } from "../tile/scaleTiles.ts";
 import type { Expr, Ring, Stmt, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -78,7 +79,7 @@ function numberThrough(body: readonly Stmt[], rings: readonly Ring[]): readonly 
       case "copy":
         return { ...stmt, src: inView(stmt.src), dst: inView(stmt.dst) };
       case "mma":
-        return { ...stmt, a: inView(stmt.a), b: inView(stmt.b) };
+        return withOperandViews(stmt, inView);
       default:
         return stmt;
     }

@@ -2,17 +2,22 @@
 import type { DType } from "../dtype.ts";
 import { gemmBound, roundingBound } from "../numerics/bounds.ts";
 import { epsilonOf } from "../numerics/formats.ts";
-import { roundTo } from "../numerics/storage.ts";
-import { packedStride } from "../problem/size.ts";
+import { decodeArray, roundTo } from "../numerics/storage.ts";
+import { type ScaleMatrix, scaleMatrix } from "../problem/scales.ts";
+import { operandElements, packedStride } from "../problem/size.ts";
 import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
 import { activations } from "./activations.ts";
 import { gather, multiply, type OperandData, valuesOf } from "./multiply.ts";
 import { isTf32Exact } from "./random.ts";
+import { applyScales } from "./scales.ts";
 
 export interface ReferenceInputs {
   readonly a: OperandData;
   readonly b: OperandData;
   readonly c?: OperandData | null;
+  /** Factors of block-scaled A and B in memory order (`problem/scales.ts`); not needed where a and b are decoded values. */
+  readonly sfa?: Uint8Array | null;
+  readonly sfb?: Uint8Array | null;
   /** Values of `runtime` scalars; 1 and 0 unless given. */
   readonly alpha?: number;
   readonly beta?: number;
@@ -148,8 +153,12 @@ export function referenceGemm(
   const count = batch.kind === "strided" ? batch.count : 1;
   const alpha = numberOf(problem.alpha, inputs.alpha, 1);
   const beta = numberOf(problem.beta, inputs.beta, 0);
-  const aValues = valuesOf(problem.a.dtype, inputs.a);
-  const bValues = valuesOf(problem.b.dtype, inputs.b);
+  const [aFactors, bFactors] = [factorsOf(problem, "a", inputs), factorsOf(problem, "b", inputs)];
+  const elements = (which: "a" | "b"): Float64Array =>
+    (which === "a" ? aFactors : bFactors) === null
+      ? valuesOf(problem[which].dtype, inputs[which])
+      : decodeArray(problem[which].dtype, inputs[which], operandElements(problem, which));
+  const [aValues, bValues] = [elements("a"), elements("b")];
   const cValues = problem.c === null ? null : valuesOf(problem.c.dtype, inputs.c ?? missing("C"));
   const tf32Loss =
     problem.a.dtype === "tf32" && !(isTf32Exact(aValues) && isTf32Exact(bValues)) ? 2 * epsilonOf("tf32") : 0;
@@ -166,17 +175,16 @@ export function referenceGemm(
   const sumAbs = new Float64Array(count * size);
   const stepResults = new Map<number, Expectation[]>();
   const everyK = Array.from({ length: k }, (_, i) => i);
+  const everyN = Array.from({ length: n }, (_, i) => i);
 
   for (let item = 0; item < count; item++) {
     const offset = (stride: "strideA" | "strideB" | "strideC") =>
       batch.kind === "strided" ? item * batch[stride] : 0;
-    const product = multiply(
-      gather(problem.a, aValues, rows, k, offset("strideA")),
-      gather(problem.b, bValues, everyK, n, offset("strideB")),
-      rows.length,
-      n,
-      k,
-    );
+    const aDense = gather(problem.a, aValues, rows, k, offset("strideA"));
+    const bDense = gather(problem.b, bValues, everyK, n, offset("strideB"));
+    if (aFactors !== null) applyScales(aDense, aFactors.matrix, aFactors.codes, item, rows, k, [k, 1]);
+    if (bFactors !== null) applyScales(bDense, bFactors.matrix, bFactors.codes, item, everyN, k, [1, n]);
+    const product = multiply(aDense, bDense, rows.length, n, k);
     const tile: Tile = {
       values: product.sum,
       bounds: product.sumAbs.map((s) => gemmBound(k, s, unit) + tf32Loss * s + lost),
@@ -239,6 +247,18 @@ function castValue(
   if (!step.saturate && !Number.isFinite(roundingBound(step.dtype, Math.abs(value) + error)))
     return [rounded, Number.POSITIVE_INFINITY];
   return [rounded, error + 2 * roundingBound(step.dtype, rounded)];
+}
+
+/** The factors that an operand's elements still have to be multiplied by; null where there are none, or the values have them. */
+function factorsOf(
+  problem: Problem,
+  which: "a" | "b",
+  inputs: ReferenceInputs,
+): { readonly matrix: ScaleMatrix; readonly codes: Uint8Array } | null {
+  const matrix = scaleMatrix(problem, which);
+  if (matrix === null || inputs[which] instanceof Float64Array) return null;
+  const codes = which === "a" ? inputs.sfa : inputs.sfb;
+  return { matrix, codes: codes ?? missing(`the scale factors of ${which.toUpperCase()}`) };
 }
 
 function missing(what: string): never {

@@ -46,7 +46,7 @@ const paramSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("pointer"),
     name: z.union([
-      z.enum(["a", "b", "c", "d", "workspace"]),
+      z.enum(["a", "b", "c", "d", "sfa", "sfb", "workspace"]),
       z.templateLiteral(["epilogue", z.int().nonnegative()]),
     ]),
     offset: count,
@@ -68,7 +68,7 @@ const paramSchema = z.discriminatedUnion("kind", [
     offset: count,
     size: z.literal(128),
     tensorMap: z.object({
-      operand: z.enum(["a", "b", "c", "d"]),
+      operand: z.enum(["a", "b", "c", "d", "sfa", "sfb"]),
       dtype,
       dims: z.array(launchExprSchema),
       strides: z.array(launchExprSchema).describe("bytes, of dimensions 1 and up"),

@@ -15,7 +15,9 @@ const layout = z.enum(["row", "col"]).describe("row: the last index is contiguou
 const scalar = z.union([z.number(), z.literal("runtime")]);
 
 const operandFields = {
-  dtype: dtype.describe("element type in memory"),
+  dtype: dtype.describe(
+    "element type in memory; mx* and nvf4 (A and B) have scale factors beside them: a buffer sfa, sfb of the launch, in blocks of 128 rows by 4",
+  ),
   layout,
   ld: integer(1, "leading dimension in elements: distance between rows (row) or columns (col)"),
   align: integer(1, "guaranteed alignment of the base pointer in bytes, a power of two"),

@@ -1,8 +1,10 @@
 /** The program that every backend starts from: the loop nest of one GEMM, at stage `nest`. */
 import type { DType } from "../dtype.ts";
+import { SCALE_ALIGN, SCALE_ROWS, SCALE_WORDS, scaleMatrix } from "../problem/scales.ts";
 import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
+import { scaleWords } from "./scaleTiles.ts";
 import type { Buffer, CombineWay, Directive, Factor, Nest, Share, Stmt, TileProgram, View } from "./types.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
@@ -36,6 +38,7 @@ export interface GemmNestOptions {
 
 /**
  * `for each tile: acc = 0; for each K chunk: acc += A * B; D = epilogue(acc)`, reading global memory, guarded everywhere.
+ * Block-scaled operands have their factors beside them; their tiles are whole blocks of factors.
  * The nest's `grid` factors of m and n, and of k `grid` (blocks that share a tile's K loop) times `block`, must cover the problem.
  */
 export function gemmNest(options: GemmNestOptions): TileProgram {
@@ -48,6 +51,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const c = problem.c ? globalBuffer("C", problem.c, operandShape(problem, "c")) : null;
   const d = globalBuffer("D", problem.d, operandShape(problem, "d"));
   const acc = registerBuffer("acc", problem.acc, [tileM, tileN]);
+  const [sfa, sfb] = [factorBuffer(problem, "a"), factorBuffer(problem, "b")];
 
   const [row, col] = [mul(v("mt"), tileM), mul(v("nt"), tileN)];
   const share: Share | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
@@ -59,6 +63,16 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     origin: [row, col],
     extent: [tileM, tileN],
   });
+  const factorView = (which: "a" | "b", buffer: Buffer, tileRows: number, tile: string): View => {
+    const { block } = scaleMatrix(problem, which) ?? { block: 1 };
+    const [rows, words] = [tileRows / SCALE_ROWS, scaleWords(tileK, block)];
+    const origin = add(splits > 1 ? mul(v("st"), chunks * words) : lit(0), mul(v("kt"), words));
+    return { buffer: buffer.name, slot: lit(0), origin: [mul(v(tile), rows), origin], extent: [rows, words] };
+  };
+  const scales =
+    sfa === null || sfb === null
+      ? {}
+      : { scales: { a: factorView("a", sfa, tileM, "mt"), b: factorView("b", sfb, tileN, "nt") } };
   const epilogue: Stmt = {
     kind: "epilogue",
     dst: outView(d),
@@ -85,6 +99,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
           acc: wholeView(acc),
           a: { buffer: a.name, slot: lit(0), origin: [row, chunk], extent: [tileM, tileK] },
           b: { buffer: b.name, slot: lit(0), origin: [chunk, col], extent: [tileK, tileN] },
+          ...scales,
           atom: options.atom,
           walk: "rows",
           lines: { kind: "up", from: 0 },
@@ -105,7 +120,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     launch: { threads: options.threads, cluster: options.cluster },
     nest,
     directives: options.directives,
-    buffers: [a, b, ...(c ? [c] : []), d, acc],
+    buffers: [a, b, ...(c ? [c] : []), d, ...[sfa, sfb].filter((buffer) => buffer !== null), acc],
     rings: [],
     body: [
       {
@@ -132,6 +147,23 @@ function globalBuffer(name: string, operand: Operand, shape: readonly [number, n
     layout: { shape, stride: operandStrides(operand), swizzle: null },
     own: null,
     align: operand.align,
+  };
+}
+
+/** The factors of A or B as words of four, a row for each 128 rows of the operand; null where its dtype has none. */
+function factorBuffer(problem: Problem, which: "a" | "b"): Buffer | null {
+  const matrix = scaleMatrix(problem, which);
+  if (matrix === null) return null;
+  const shape = [matrix.blocks[0], matrix.blocks[1] * SCALE_WORDS] as const;
+  return {
+    name: `SF${which.toUpperCase()}`,
+    space: "global",
+    dtype: "s32",
+    shape,
+    slots: 1,
+    layout: { shape, stride: [shape[1], 1], swizzle: null },
+    own: null,
+    align: SCALE_ALIGN,
   };
 }
 

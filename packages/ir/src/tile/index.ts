@@ -87,6 +87,7 @@ export {
   withBody,
   wordArg,
 } from "./rewrite.ts";
+export { operandViews, SCALE_COLUMNS, scaleWords, withOperandViews } from "./scaleTiles.ts";
 export { type Part, partProgram, partsOf, sharedBlocks, shareFor, shareOf, sharers } from "./share.ts";
 export { holdsAnswers, isSolo } from "./solo.ts";
 export {

@@ -4,6 +4,7 @@
  */
 import type { Checked } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
+import { SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
 import { packedStride } from "../problem/size.ts";
 import type { EpilogueStep, Problem } from "../problem.ts";
 import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
@@ -18,6 +19,9 @@ export interface InterpretInputs {
   readonly b: ArrayLike<number>;
   /** Needed iff the problem has a C. */
   readonly c?: ArrayLike<number>;
+  /** Needed iff A (B) is block-scaled: its factors in their memory order (`problem/scales.ts`), four to a word, the first in the lowest byte. */
+  readonly sfa?: ArrayLike<number>;
+  readonly sfb?: ArrayLike<number>;
   /** What D's memory holds before, for instance in the gaps of its leading dimension; NaN (0 for integers) when absent. */
   readonly d?: ArrayLike<number>;
   /** Inputs of the epilogue's steps, by the step's position; matrices of a batch follow each other at `packedStride`. */
@@ -57,8 +61,15 @@ export function interpret(
   }
 }
 
-type OperandName = "a" | "b" | "c" | "d";
-const operandNames: Readonly<Record<string, OperandName>> = { A: "a", B: "b", C: "c", D: "d" };
+type OperandName = "a" | "b" | "c" | "d" | "sfa" | "sfb";
+const operandNames: Readonly<Record<string, OperandName>> = {
+  A: "a",
+  B: "b",
+  C: "c",
+  D: "d",
+  SFA: "sfa",
+  SFB: "sfb",
+};
 
 function runProgram(program: TileProgram, inputs: InterpretInputs, options: InterpretOptions): Interpreted {
   const { problem } = program;
@@ -72,7 +83,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
     }
     const operand = operandNames[buffer.name];
     if (operand === undefined)
-      return fail(`%${buffer.name}`, "is no operand", "global buffers are %A, %B, %C and %D");
+      return fail(`%${buffer.name}`, "is no operand", "global buffers are %A, %B, %C, %D, %SFA and %SFB");
     const length = requiredLength(buffer, problem, operand);
     const data = inputs[operand];
     if (operand === "d") {
@@ -128,7 +139,8 @@ function fail(at: string, message: string, hint: string): never {
 function batchStride(problem: Problem, operand: OperandName | undefined): number {
   if (problem.batch.kind !== "strided" || operand === undefined) return 0;
   const { strideA, strideB, strideC, strideD } = problem.batch;
-  return { a: strideA, b: strideB, c: strideC, d: strideD }[operand];
+  const words = (which: "a" | "b"): number => (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
+  return { a: strideA, b: strideB, c: strideC, d: strideD, sfa: words("a"), sfb: words("b") }[operand];
 }
 
 /** Elements from the first to the last of all matrices of the batch. */

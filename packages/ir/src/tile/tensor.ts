@@ -1,6 +1,7 @@
 /** Tensor memory as a resource: where the elements of a tensor tile lie, which columns of a block it takes, and how many are allocated. */
 import type { Layout } from "../layout/types.ts";
 import { blockShape } from "./rewrite.ts";
+import { SCALE_LANES } from "./scaleTiles.ts";
 import type { Buffer, TileProgram } from "./types.ts";
 
 /** Lanes of tensor memory: rows of a matrix instruction in a block, or twice as many (PTX ISA, tensor memory). */
@@ -50,8 +51,10 @@ export function tensorPlace(tile: Pick<Buffer, "shape" | "halves" | "lanes">): T
   return { form: "rows", lanes, rows, stacks, columns, width: columns * stacks };
 }
 
-/** The layout of a tensor tile: addresses of tensor memory from its first column. Null where `tensorPlace` is. */
+/** The layout of a tensor tile: addresses of tensor memory from its first column. Null where `tensorPlace` is, but for tiles of scale factors. */
 export function tensorTileLayout(tile: Pick<Buffer, "shape" | "halves" | "lanes">): Layout | null {
+  if (blockShape(tile)[0] === SCALE_LANES)
+    return { shape: blockShape(tile), stride: [LANE_STRIDE, 1], swizzle: null };
   const place = tensorPlace(tile);
   if (place === null) return null;
   const { form, lanes, stacks, columns } = place;

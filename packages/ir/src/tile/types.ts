@@ -137,7 +137,9 @@ export type Edge =
  * What moves the data. `direct`: a load and a store through registers by the same threads. `cp.async`: asynchronous copy, complete
  * when its group is waited for. `tma`: bulk tensor copy, completes on an mbarrier. `ldmatrix`: a fragment from a shared tile, 8 x 8 matrices
  * of a warp at once; its `vector` is the elements of a matrix row (16 bytes) and the matrices of one instruction. `tcgen05.ld`: from tensor
- * memory into the registers of the warps whose lanes hold it. Of rings only: `tcgen05.mma`, whose slots are tensor tiles that matrix
+ * memory into the registers of the warps whose lanes hold it. `tcgen05.cp`: scale factors from shared to tensor memory, in order with the matrix
+ * instructions of the same thread; blocks keep their words, and the extents of both sides are those of their layouts (`scaleTiles.ts`). Of rings
+ * only: `tcgen05.mma`, whose slots are tensor tiles that matrix
  * instructions fill, complete when a commit has tracked them; and rings of answers about tiles: `clc`, whose slots are responses of the launch
  * control, and `atomic`, whose slots hold numbers that a counter in memory has given.
  */
@@ -147,6 +149,7 @@ export type Transport =
   | "tma"
   | "ldmatrix"
   | "tcgen05.ld"
+  | "tcgen05.cp"
   | "tcgen05.mma"
   | "clc"
   | "atomic";
@@ -290,7 +293,8 @@ export type Stmt =
       readonly multicast: "m" | "n" | null;
     }
   /**
-   * acc += a * b. Extents: acc m x n, a m x k, b k x n. `atom` names a row of the backend's atom table (`fma`, …).
+   * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
+   * of words for whole 128 rows and 4 factors. `atom` names a row of the backend's atom table (`fma`, …).
    * Operands in global memory (stage `nest`) read 0 outside the matrix: guards are attributes of copies only.
    */
   | {
@@ -298,6 +302,7 @@ export type Stmt =
       readonly acc: View;
       readonly a: View;
       readonly b: View;
+      readonly scales?: { readonly a: View; readonly b: View };
       readonly atom: string;
       readonly walk: Walk;
       /** Order of the walk's runs, and of the elements of the first one. */

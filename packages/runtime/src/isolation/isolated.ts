@@ -55,7 +55,7 @@ function tooLarge(inputs: number, results: number): Checked<never> | null {
 
 /** Bytes of what a GEMM reads and of what it gives back. */
 function gemmBytes(artifact: GemmArtifact, inputs: GemmInputs): readonly [inputs: number, results: number] {
-  const arrays = [inputs.a, inputs.b, inputs.c, ...(inputs.steps ?? [])];
+  const arrays = [inputs.a, inputs.b, inputs.c, inputs.sfa, inputs.sfb, ...(inputs.steps ?? [])];
   const results = deviceOperands(artifact.manifest.request).filter(({ direction }) => direction !== "in");
   return [
     sum(arrays.map((array) => (array instanceof Uint8Array ? array.byteLength : 0))),

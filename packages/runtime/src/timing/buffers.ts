@@ -21,6 +21,9 @@ export function operandDType(problem: Problem, name: OperandName): DType {
     case "c":
     case "d":
       return problem.d.dtype;
+    case "sfa":
+    case "sfb":
+      return "u8";
     default: {
       const step = problem.epilogue[Number(name.slice("epilogue".length))];
       if (step !== undefined && "dtype" in step) return step.dtype;

@@ -3,12 +3,12 @@ import type { EpilogueStep } from "../../problem.ts";
 import { printHead } from "../print.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
 import { putSum, takeOut } from "./combine.ts";
-import { type CellTable, compileCond } from "./compileExpr.ts";
+import { type Cells, type CellTable, compileCond } from "./compileExpr.ts";
 import { Control, consumersOf, type DataStmt, type Hooks, ringsByBuffer, type Thread } from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
 import { type Flight, land, RingState } from "./rings.ts";
-import { copy, fill, multiply, Scratch } from "./tileOps.ts";
+import { copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
 
 /** When asynchronous copies land: at issue, at the wait that covers them, or either. Roles take turns at random with `random`. */
 export type Order = "eager" | "lazy" | "random";
@@ -101,10 +101,13 @@ export class Machine implements Hooks {
         return this.#copy(stmt, table, at);
       case "mma": {
         const [acc, a, b] = [view(stmt.acc), view(stmt.a), view(stmt.b)];
+        const factors = stmt.scales && { a: view(stmt.scales.a), b: view(stmt.scales.b) };
         return (thread) => {
           const { cells } = thread;
-          const [lhs, rhs] = [this.#read(a(cells), thread, at), this.#read(b(cells), thread, at)];
-          multiply(this.#written(acc(cells), at), lhs, rhs, this.#scratch, at);
+          const read = (place: (cells: Cells) => Place): Place => this.#read(place(cells), thread, at);
+          const [lhs, rhs] = [read(a), read(b)];
+          const scales = factors === undefined ? null : { a: read(factors.a), b: read(factors.b) };
+          multiply(this.#written(acc(cells), at), lhs, rhs, scales, this.#scratch, at);
         };
       }
       case "epilogue":
@@ -145,7 +148,8 @@ export class Machine implements Hooks {
       const { cells } = thread;
       if (when !== null && !when(cells)) return;
       const [to, from] = [this.#written(dst(cells), at), this.#read(src(cells), thread, at)];
-      const move = (): void => copy(to, from, stmt.guard, at);
+      const move = (): void =>
+        stmt.transport === "tcgen05.cp" ? copyFactors(to, from, at) : copy(to, from, stmt.guard, at);
       if (flies) thread.groups.open.push(this.#launch(move));
       else move();
     };

@@ -1,7 +1,10 @@
 /** The statements that touch data, on places: fill, copy, multiply. */
 import type { DType } from "../../dtype.ts";
 import { fmaF32 } from "../../numerics/fma.ts";
+import { decodeScale, isScaled, scaledTypes } from "../../numerics/scaled.ts";
 import { roundTo } from "../../numerics/storage.ts";
+import { SCALE_FACTORS, SCALE_WORDS } from "../../problem/scales.ts";
+import { SCALE_COLUMNS, scaleBlockInTensor, scaleWordPlace } from "../scaleTiles.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import {
   type Clip,
@@ -154,14 +157,26 @@ export class Scratch {
 
 /**
  * acc += a * b, k ascending for every element: f32 by exact fma (the order of FFMA code), f64 in double with two roundings,
- * integers modulo 2^32. tf32 operands lose their low 13 bits, as the tensor core reads them.
+ * integers modulo 2^32. tf32 operands lose their low 13 bits, as the tensor core reads them. Elements of block-scaled operands count times their
+ * factors, without rounding.
  */
-export function multiply(acc: Place, a: Place, b: Place, scratch: Scratch, at: string): void {
+export function multiply(
+  acc: Place,
+  a: Place,
+  b: Place,
+  scales: { readonly a: Place; readonly b: Place } | null,
+  scratch: Scratch,
+  at: string,
+): void {
   const box = clip(acc, unguarded, at);
   requireWritten(acc, box, at);
   const [m, n, k] = [acc.rows, acc.cols, a.cols];
   const lhs = gather(a, scratch.a(m * k), at);
   const rhs = gather(b, scratch.b(k * n), at);
+  if (scales !== null) {
+    applyFactors(lhs, a, scales.a, { rows: m, k, rowStep: k, kStep: 1 }, at);
+    applyFactors(rhs, b, scales.b, { rows: n, k, rowStep: 1, kStep: n }, at);
+  }
   const out = storeOf(acc.memory, at);
   const shape = { m, n, k, step: acc.memory.colStride };
   const rowOf = (i: number): number => offsetOf(acc, i, 0);
@@ -259,4 +274,51 @@ function gatherAny(into: Float64Array, data: ArrayLike<number>, place: Place, bo
     let d = r * place.cols + box.col0;
     for (let c = box.col0; c < box.col1; c++, s += colStride, d++) into[d] = data[s] ?? 0;
   }
+}
+
+/** An operand in a dense array: its element (row, k) is at row * rowStep + k * kStep. */
+interface Scaled {
+  readonly rows: number;
+  readonly k: number;
+  readonly rowStep: number;
+  readonly kStep: number;
+}
+
+/** Multiply the elements of an operand by their factors; outside of global memory factors are 0, as elements are. */
+function applyFactors(values: Float64Array, of: Place, factors: Place, shape: Scaled, at: string): void {
+  const { dtype } = of.memory.buffer;
+  if (!isScaled(dtype)) throw new RangeError(`${dtype} has no factors`);
+  const { block, scale } = scaledTypes[dtype];
+  const { buffer, data } = factors.memory;
+  const box = clip(factors, buffer.space === "global" ? guarded : unguarded, at);
+  requireWritten(factors, box, at);
+  const each = block * SCALE_FACTORS;
+  for (let row = 0; row < shape.rows; row++)
+    for (let k = 0; k < shape.k; k += block) {
+      const [r, c] = scaleWordPlace(buffer, shape.rows, row, Math.floor(k / each));
+      const inside = r >= box.row0 && r < box.row1 && c >= box.col0 && c < box.col1;
+      const word = inside ? (data[offsetOf(factors, r, c)] ?? 0) : 0;
+      const factor = decodeScale(scale, (word >>> (8 * ((k % each) / block))) & 0xff);
+      for (let i = k; i < k + block; i++) {
+        const index = row * shape.rowStep + i * shape.kStep;
+        values[index] = (values[index] ?? 0) * factor;
+      }
+    }
+}
+
+/** Blocks of factors from where they lie row by row to their lanes and columns. */
+export function copyFactors(dst: Place, src: Place, at: string): void {
+  const whole = clip(src, unguarded, at);
+  requireWritten(src, whole, at);
+  const [rows, words] = [src.rows, src.cols];
+  const out = storeOf(dst.memory, at);
+  const to = clip(dst, unguarded, at);
+  for (let b = 0; b < rows; b++)
+    for (let w = 0; w < words; w++) {
+      const [lane, column] = scaleBlockInTensor(dst.memory.buffer, rows, b, Math.floor(w / SCALE_WORDS));
+      const inBlock = w % SCALE_WORDS;
+      const [r, c] = [lane + Math.floor(inBlock / SCALE_COLUMNS), column + (inBlock % SCALE_COLUMNS)];
+      out[offsetOf(dst, r, c)] = src.memory.data[offsetOf(src, b, w)] ?? 0;
+    }
+  markWritten(dst, to);
 }

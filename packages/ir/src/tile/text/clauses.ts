@@ -169,6 +169,7 @@ export const transports = [
   "tma",
   "ldmatrix",
   "tcgen05.ld",
+  "tcgen05.cp",
   "tcgen05.mma",
   "clc",
   "atomic",

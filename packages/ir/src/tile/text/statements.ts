@@ -225,16 +225,20 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   mma: {
-    syntax: "mma ACC += A * B atom NAME walk W …",
+    syntax: "mma ACC += A * B [scaled SFA, SFB] atom NAME walk W …",
     print: (s, b) =>
-      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${printClauses(mmaClauses, s, b)}`,
+      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${printClauses(mmaClauses, s, b)}`,
     parse: (c) => {
       const acc = parseView(c);
       c.expect("+=", "after the accumulator");
       const a = parseView(c);
       c.expect("*", "between A and B");
       const b = parseView(c);
-      return { kind: "mma", acc, a, b, ...parseClauses(c, mmaClauses, "mma") };
+      if (!c.eat("scaled")) return { kind: "mma", acc, a, b, ...parseClauses(c, mmaClauses, "mma") };
+      const factorsOfA = parseView(c);
+      c.expect(",", "between the factors of A and of B");
+      const scales = { a: factorsOfA, b: parseView(c) };
+      return { kind: "mma", acc, a, b, scales, ...parseClauses(c, mmaClauses, "mma") };
     },
   },
   acquire: {

@@ -1,6 +1,7 @@
 /** Slots exist, and rectangles lie inside their tiles; in global memory, along axes without a guard, inside the matrix. */
 import { evaluateExpr } from "../expr.ts";
 import { counterexample, describeEnv, isDead, narrow, rangeOf } from "../ranges.ts";
+import { operandViews } from "../scaleTiles.ts";
 import type { Buffer, Cond, Expr, Stmt, View } from "../types.ts";
 import { viewsOf } from "./names.ts";
 import { bufferAt, type Fault, type Site, type Verifier } from "./verifier.ts";
@@ -86,7 +87,7 @@ export function readsOf(stmt: Stmt): readonly View[] {
     case "copy":
       return [stmt.src];
     case "mma":
-      return [stmt.a, stmt.b];
+      return operandViews(stmt);
     case "epilogue":
       return stmt.c === null ? [stmt.acc] : [stmt.acc, stmt.c];
     default:

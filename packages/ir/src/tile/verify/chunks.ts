@@ -1,6 +1,7 @@
 /** The same program for another number of K chunks: what the protocol must survive is any count, not the one at hand. */
 import { add, asLinear, div, freeVars, lit, mod, mul, v } from "../expr.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
+import { withOperandViews } from "../scaleTiles.ts";
 import type { Cond, Expr, Stmt, TileProgram, View } from "../types.ts";
 
 type For = Extract<Stmt, { kind: "for" }>;
@@ -122,7 +123,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
       case "release":
         return chunked.has(stmt.ring) ? { ...stmt, at: renumbered(stmt.at) } : stmt;
       case "mma":
-        return { ...stmt, a: inView(stmt.a), b: inView(stmt.b) };
+        return withOperandViews(stmt, inView);
       case "for": {
         const body = stmt.body.map(rebuild);
         return loops.has(stmt)

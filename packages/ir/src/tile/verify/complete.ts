@@ -1,4 +1,5 @@
 /** At stage bound nothing is left to decide. */
+import { operandViews } from "../scaleTiles.ts";
 import { stagingCopies } from "./distributions.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
 
@@ -26,8 +27,9 @@ export const complete: Verifier = {
     }
     for (const site of subject.sites) {
       const { stmt } = site;
-      // One thread issues a bulk copy.
-      if (stmt.kind === "copy" && stmt.dist === null && stmt.transport !== "tma") {
+      // One thread issues a bulk copy, and one of scale factors.
+      const single = stmt.kind === "copy" && (stmt.transport === "tma" || stmt.transport === "tcgen05.cp");
+      if (stmt.kind === "copy" && stmt.dist === null && !single) {
         const owned = [stmt.src, stmt.dst].some((view) => bufferAt(subject, view.buffer).own !== null);
         if (!owned)
           yield {
@@ -37,7 +39,7 @@ export const complete: Verifier = {
           };
       }
       if (stmt.kind === "mma")
-        for (const view of [stmt.a, stmt.b])
+        for (const view of operandViews(stmt))
           if (bufferAt(subject, view.buffer).space === "global")
             yield {
               at: site,

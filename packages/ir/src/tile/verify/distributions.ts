@@ -1,4 +1,5 @@
 /** Copies that are shared out over the threads of a block move every element once. */
+import { operandViews } from "../scaleTiles.ts";
 import type { Distribution, Stmt } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
@@ -25,7 +26,7 @@ export function stagingCopies(
       stmt.kind === "copy"
         ? [stmt.src, stmt.dst]
         : stmt.kind === "mma"
-          ? [stmt.acc, stmt.a, stmt.b]
+          ? [stmt.acc, ...operandViews(stmt)]
           : stmt.kind === "fill"
             ? [stmt.dst]
             : stmt.kind === "epilogue"

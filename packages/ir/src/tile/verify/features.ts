@@ -9,6 +9,7 @@ const transportNeeds: Readonly<Record<Transport, Feature | null>> = {
   tma: "tma",
   ldmatrix: "ldmatrix",
   "tcgen05.ld": "tcgen05",
+  "tcgen05.cp": "tcgen05",
   "tcgen05.mma": "tcgen05",
   clc: "clc",
   atomic: "mbarrier",

@@ -1,6 +1,7 @@
 /** Names are well formed, unique, and every use resolves. Runs first: the others rely on it. */
 import { condVars } from "../cond.ts";
 import { freeVars } from "../expr.ts";
+import { operandViews } from "../scaleTiles.ts";
 import { nearestHint } from "../text/nearest.ts";
 import type { Cond, Expr, Stmt, View } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
@@ -100,7 +101,7 @@ export function viewsOf(stmt: Stmt): readonly View[] {
     case "copy":
       return [stmt.dst, stmt.src];
     case "mma":
-      return [stmt.acc, stmt.a, stmt.b];
+      return [stmt.acc, ...operandViews(stmt)];
     case "epilogue":
       return [
         stmt.dst,

@@ -1,4 +1,6 @@
 /** Global buffers are the operands of the problem. */
+import type { DType } from "../../dtype.ts";
+import { SCALE_ALIGN, SCALE_WORDS, scaleMatrix } from "../../problem/scales.ts";
 import { type Operand, operandShape, operandStrides, type Problem } from "../../problem.ts";
 import { nearestHint } from "../text/nearest.ts";
 import type { Buffer } from "../types.ts";
@@ -6,23 +8,29 @@ import type { Fault, Verifier } from "./verifier.ts";
 
 const letters = { A: "a", B: "b", C: "c", D: "d" } as const;
 type Letter = keyof typeof letters;
+const factors = { SFA: "a", SFB: "b" } as const;
+type FactorName = keyof typeof factors;
+const isFactors = (name: string): name is FactorName => Object.hasOwn(factors, name);
 const isLetter = (name: string): name is Letter => Object.hasOwn(letters, name);
 
 export const operands: Verifier = {
   name: "operands",
   code: "TW3104",
   property:
-    "global buffers are %A, %B, %C, %D with the problem's shape, dtype, strides and alignment; inputs are not written",
+    "global buffers are %A, %B, %C, %D with the problem's shape, dtype, strides and alignment, and the factors %SFA, %SFB; inputs are not written",
   from: "nest",
   *check({ program, sites, buffers }) {
     const { problem } = program;
     for (const buffer of program.buffers) {
       if (buffer.space !== "global") continue;
-      if (!isLetter(buffer.name))
+      if (isFactors(buffer.name)) yield* compareFactors(buffer, buffer.name, problem);
+      else if (!isLetter(buffer.name))
         yield {
           at: buffer,
           message: `global buffer %${buffer.name} is no operand`,
-          hint: nearestHint(buffer.name, Object.keys(letters), "%") ?? "operands are %A, %B, %C and %D",
+          hint:
+            nearestHint(buffer.name, [...Object.keys(letters), ...Object.keys(factors)], "%") ??
+            "operands are %A, %B, %C and %D, and the factors %SFA and %SFB",
         };
       else yield* compare(buffer, buffer.name, problem);
     }
@@ -53,12 +61,47 @@ function* compare(buffer: Buffer, name: Letter, problem: Problem): Iterable<Faul
     };
     return;
   }
-  const [rows, cols] = operandShape(problem, letters[name]);
-  const [rowStride, colStride] = operandStrides(operand);
+  yield* mismatches(buffer, operand.dtype, operandShape(problem, letters[name]), operandStrides(operand));
+  if (buffer.align > operand.align)
+    yield {
+      at: buffer,
+      message: `claims an alignment of ${buffer.align} bytes, where the problem guarantees ${operand.align}`,
+      hint: `write align ${operand.align}, or raise the problem's alignment`,
+    };
+}
+
+/** Words of four factors, a row for each 128 rows of the operand. */
+function* compareFactors(buffer: Buffer, name: FactorName, problem: Problem): Iterable<Fault> {
+  const matrix = scaleMatrix(problem, factors[name]);
+  if (matrix === null) {
+    const operand = factors[name];
+    yield {
+      at: buffer,
+      message: `${problem[operand].dtype} has no factors`,
+      hint: `remove the buffer, or make ${operand.toUpperCase()} block-scaled`,
+    };
+    return;
+  }
+  const words = matrix.blocks[1] * SCALE_WORDS;
+  yield* mismatches(buffer, "s32", [matrix.blocks[0], words], [words, 1]);
+  if (buffer.align > SCALE_ALIGN)
+    yield {
+      at: buffer,
+      message: `claims an alignment of ${buffer.align} bytes, where factors have ${SCALE_ALIGN}`,
+      hint: `write align ${SCALE_ALIGN}`,
+    };
+}
+
+function* mismatches(
+  buffer: Buffer,
+  dtype: DType,
+  shape: readonly [number, number],
+  strides: readonly [number, number],
+): Iterable<Fault> {
   const expected: readonly (readonly [string, unknown, unknown])[] = [
-    ["dtype", buffer.dtype, operand.dtype],
-    ["shape", buffer.shape.join(" x "), `${rows} x ${cols}`],
-    ["strides", buffer.layout?.stride.join(", ") ?? "none", `${rowStride}, ${colStride}`],
+    ["dtype", buffer.dtype, dtype],
+    ["shape", buffer.shape.join(" x "), shape.join(" x ")],
+    ["strides", buffer.layout?.stride.join(", ") ?? "none", strides.join(", ")],
     ["slots", buffer.slots, 1],
   ];
   for (const [what, found, wanted] of expected)
@@ -68,10 +111,4 @@ function* compare(buffer: Buffer, name: Letter, problem: Problem): Iterable<Faul
         message: `${what} ${found}, where the problem says ${wanted}`,
         hint: `write ${wanted}`,
       };
-  if (buffer.align > operand.align)
-    yield {
-      at: buffer,
-      message: `claims an alignment of ${buffer.align} bytes, where the problem guarantees ${operand.align}`,
-      hint: `write align ${operand.align}, or raise the problem's alignment`,
-    };
 }

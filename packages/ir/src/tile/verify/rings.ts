@@ -51,8 +51,8 @@ export const rings: Verifier = {
       }
     for (const site of sites) {
       const { stmt } = site;
-      // Loads into registers are complete when they have been issued, like a direct copy.
-      if (stmt.kind !== "copy" || stmt.transport === "ldmatrix" || stmt.transport === "tcgen05.ld") continue;
+      // Loads into registers are complete when they have been issued, like a direct copy; factors go in order with what multiplies by them.
+      if (stmt.kind !== "copy" || ["ldmatrix", "tcgen05.ld", "tcgen05.cp"].includes(stmt.transport)) continue;
       const ring = subject.rings.get(owner.get(stmt.dst.buffer) ?? "");
       const transport = ring?.transport ?? "direct";
       if (stmt.transport === transport) continue;

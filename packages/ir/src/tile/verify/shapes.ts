@@ -1,18 +1,38 @@
 /** Tiles that meet in a statement have matching extents. */
-import type { View } from "../types.ts";
-import { type Verifier, viewText } from "./verifier.ts";
+import { isScaled, scaledTypes } from "../../numerics/scaled.ts";
+import { SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS } from "../../problem/scales.ts";
+import { SCALE_LANES, scaleTileInTensor, scaleWords } from "../scaleTiles.ts";
+import type { Stmt, View } from "../types.ts";
+import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
 
 const differs = (a: View, b: View): boolean => a.extent[0] !== b.extent[0] || a.extent[1] !== b.extent[1];
+
+/** Whole blocks of factors, in the rows and columns that they have in tensor memory. */
+const movesBlocks = ({ dst, src }: Extract<Stmt, { kind: "copy" }>): boolean => {
+  const [rows, words] = src.extent;
+  const halved = dst.extent[0] > SCALE_LANES;
+  const [lanes, columns] = scaleTileInTensor(src.extent, halved);
+  return (
+    words % SCALE_WORDS === 0 &&
+    (!halved || rows % 2 === 0) &&
+    dst.extent[0] === lanes &&
+    dst.extent[1] === columns
+  );
+};
 
 export const shapes: Verifier = {
   name: "shapes",
   code: "TW3102",
-  property: "copy and epilogue move equal rectangles; mma multiplies m x k by k x n into m x n",
+  property:
+    "copy and epilogue move equal rectangles; mma multiplies m x k by k x n into m x n; block-scaled operands have whole blocks of factors, others none",
   from: "nest",
-  *check({ sites }) {
-    for (const site of sites) {
+  *check(subject) {
+    for (const site of subject.sites) {
       const { stmt } = site;
-      if (stmt.kind === "copy" && differs(stmt.dst, stmt.src))
+      const sound =
+        stmt.kind !== "copy" ||
+        (stmt.transport === "tcgen05.cp" ? movesBlocks(stmt) : !differs(stmt.dst, stmt.src));
+      if (stmt.kind === "copy" && !sound)
         yield {
           at: site,
           message: `copies ${viewText(stmt.src)} into ${viewText(stmt.dst)}`,
@@ -37,7 +57,44 @@ export const shapes: Verifier = {
             message: `multiplies ${viewText(stmt.a)} by ${viewText(stmt.b)} into ${viewText(stmt.acc)}`,
             hint: `for a ${m} x ${n} accumulator A is ${m} x k and B is k x ${n}`,
           };
+        yield* factorFaults(subject, site, stmt);
       }
     }
   },
 };
+
+/** Block-scaled operands have factors, of whole blocks; others have none. */
+function* factorFaults(subject: Subject, site: Site, stmt: Extract<Stmt, { kind: "mma" }>): Iterable<Fault> {
+  for (const side of ["a", "b"] as const) {
+    const { dtype } = bufferAt(subject, stmt[side].buffer);
+    const view = stmt.scales?.[side];
+    if (!isScaled(dtype)) {
+      if (view !== undefined)
+        yield { at: site, message: `scales ${dtype}, which has no factors`, hint: "leave `scaled` out" };
+      continue;
+    }
+    if (view === undefined) {
+      yield { at: site, message: `multiplies ${dtype} without its factors`, hint: "write scaled SFA, SFB" };
+      continue;
+    }
+    const { block } = scaledTypes[dtype];
+    const [rows, k] = side === "a" ? stmt.a.extent : [stmt.b.extent[1], stmt.b.extent[0]];
+    if (rows % SCALE_ROWS !== 0 || k % (block * SCALE_FACTORS) !== 0) {
+      yield {
+        at: site,
+        message: `${rows} x ${k} elements of ${dtype} are no whole blocks of factors`,
+        hint: `multiples of ${SCALE_ROWS} rows and ${block * SCALE_FACTORS} elements of K`,
+      };
+      continue;
+    }
+    const { space, halves } = bufferAt(subject, view.buffer);
+    const blocks = [rows / SCALE_ROWS, scaleWords(k, block)] as const;
+    const wanted = space === "tensor" ? scaleTileInTensor(blocks, halves === 0) : blocks;
+    if (view.extent[0] !== wanted[0] || view.extent[1] !== wanted[1])
+      yield {
+        at: site,
+        message: `scales ${viewText(stmt[side])} by ${viewText(view)}`,
+        hint: `its factors are ${wanted.join(" x ")} words`,
+      };
+  }
+}

@@ -64,15 +64,20 @@ const layout = fc.record({
   ),
 });
 
-const buffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record({
-  space: fc.constantFrom("global", "shared", "register", "tensor"),
-  dtype: fc.constantFrom(...dtypeNames),
-  shape: fc.tuple(small, small),
-  slots: fc.integer({ min: 1, max: 5 }),
-  layout: fc.option(layout),
-  own: fc.option(fc.record({ rows: factors, cols: factors })),
-  align: fc.constantFrom(0, 4, 16, 1024),
-});
+const buffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
+  {
+    space: fc.constantFrom("global", "shared", "register", "tensor"),
+    dtype: fc.constantFrom(...dtypeNames),
+    shape: fc.tuple(small, small),
+    slots: fc.integer({ min: 1, max: 5 }),
+    layout: fc.option(layout),
+    own: fc.option(fc.record({ rows: factors, cols: factors })),
+    align: fc.constantFrom(0, 4, 16, 1024),
+    halves: fc.constantFrom(0, 1),
+    packed: fc.constant<true>(true),
+  },
+  { requiredKeys: ["space", "dtype", "shape", "slots", "layout", "own", "align"] },
+);
 
 const edge: fc.Arbitrary<Edge | null> = fc.option(
   fc.oneof(
@@ -141,7 +146,7 @@ function statement(
       kind: fc.constant("copy"),
       dst: v,
       src: v,
-      transport: fc.constantFrom("direct", "cp.async", "tma", "tcgen05.ld"),
+      transport: fc.constantFrom("direct", "cp.async", "tma", "tcgen05.ld", "tcgen05.cp"),
       guard,
       when: fc.option(cond(vars)),
       dist: fc.option(
@@ -150,17 +155,21 @@ function statement(
       vector: fc.tuple(small, small),
       multicast: fc.constantFrom(null, null, "m", "n"),
     }),
-    fc.record({
-      kind: fc.constant("mma"),
-      acc: v,
-      a: v,
-      b: v,
-      atom: fc.constantFrom("fma", "mma.m16n8k16", "wgmma", "tcgen05.f16"),
-      walk: fc.constantFrom("rows", "cols", "snake-rows", "snake-cols"),
-      lines: lineOrder,
-      along: lineOrder,
-      swap: fc.boolean(),
-    }),
+    fc.record(
+      {
+        kind: fc.constant("mma"),
+        acc: v,
+        a: v,
+        b: v,
+        scales: fc.record({ a: v, b: v }),
+        atom: fc.constantFrom("fma", "mma.m16n8k16", "wgmma", "tcgen05.f16"),
+        walk: fc.constantFrom("rows", "cols", "snake-rows", "snake-cols"),
+        lines: lineOrder,
+        along: lineOrder,
+        swap: fc.boolean(),
+      },
+      { requiredKeys: ["kind", "acc", "a", "b", "atom", "walk", "lines", "along", "swap"] },
+    ),
     fc.record({ kind: fc.constant("barrier"), id: fc.nat(15) }),
     fc.record({
       kind: fc.constant("epilogue"),

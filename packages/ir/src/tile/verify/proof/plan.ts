@@ -76,6 +76,8 @@ export type Action = Common &
         readonly sums: OnRing | null;
         readonly group: 1 | 2;
       }
+    /** The tensor core takes scale factors from slots of operand rings, in order with matrix instructions: a commit tells of both. */
+    | { readonly kind: "factors"; readonly operands: readonly OnRing[]; readonly group: 1 | 2 }
     /** The loads from tensor memory so far are done; the matrix instructions that read the ring up to chunk `at` are. */
     | { readonly kind: "loaded" }
     /** Registers that were loaded are read. */

@@ -3,6 +3,7 @@ import { dtypes } from "../../../dtype.ts";
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { add, freeVars, mod } from "../../expr.ts";
 import { childrenOf, clusterUnits, eachStmt } from "../../rewrite.ts";
+import { operandViews } from "../../scaleTiles.ts";
 import { holdsAnswers, isSolo } from "../../solo.ts";
 import { tensorColumns } from "../../tensor.ts";
 import { turnPoints } from "../../turns.ts";
@@ -222,7 +223,7 @@ function actionsOf(ctx: Context, role: Role, stmt: Stmt, within: readonly Stmt[]
     case "copy":
       return copy(ctx, stmt, within);
     case "mma":
-      return multiply(ctx, stmt, stmt.acc, [stmt.a, stmt.b]);
+      return multiply(ctx, stmt, stmt.acc, operandViews(stmt));
     case "fill":
       // The first matrix instruction of a tile overwrites: to the protocol that is a write like any other.
       return isTensor(ctx, stmt.dst.buffer) ? multiply(ctx, stmt, stmt.dst, []) : [];
@@ -400,6 +401,10 @@ function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Acti
     ];
   }
   if (from === undefined) return [];
+  if (stmt.transport === "tcgen05.cp") {
+    const operands = [{ ring: from.name, at: chunkOf(stmt.src) }];
+    return [{ stmt, lanes: "one", kind: "factors", operands, group: ctx.pair ? 2 : 1 }];
+  }
   const tensor = isTensor(ctx, stmt.src.buffer);
   const on = { stmt, lanes: "warps", ring: from.name, at: chunkOf(stmt.src) } as const;
   return [

@@ -273,6 +273,10 @@ class Run {
       case "multiply":
         this.#multiply(thread, action);
         return;
+      case "factors":
+        tensorUse(thread, "copies factors");
+        this.#readOperands(thread, action, true);
+        return;
       case "loaded":
         for (const { ends } of thread.loads.splice(0)) ends.push({ entry: thread.index, reached: step });
         return;
@@ -443,25 +447,34 @@ class Run {
     return this.#threads.flatMap((thread) => thread.issued);
   }
 
+  /** Slots that the tensor core reads. `committed`: a commit tells when they have been read; else their warps wait. */
+  #readOperands(
+    thread: Thread,
+    { operands, group }: Extract<Action, { kind: "multiply" | "factors" }>,
+    committed: boolean,
+  ): void {
+    const who = thread.label;
+    for (const { ring: name, at } of operands) {
+      const ring = this.#ring(name);
+      const chunk = chunkAt(this.#plan, thread, ring, at);
+      within(thread, ring, chunk, "read");
+      for (const block of blocksOf(this.#plan, thread.block, group === 2 ? "pair" : "own")) {
+        const own: End[] = [];
+        const access: Access = committed
+          ? { who, chunk, ends: thread.commits, from: thread.commits.length }
+          : { who, chunk, ends: own, from: 0 };
+        this.#memory.slot(ring, chunk, block).read(access, thread.clock);
+        if (committed) thread.issued.push({ block, access, writes: false });
+        else thread.matrix.push({ ring, chunk, ends: own });
+      }
+    }
+  }
+
   #multiply(thread: Thread, action: Extract<Action, { kind: "multiply" }>): void {
     const who = thread.label;
     const both = blocksOf(this.#plan, thread.block, action.group === 2 ? "pair" : "own");
     if (action.sums !== null) tensorUse(thread, "multiplies");
-    for (const { ring: name, at } of action.operands) {
-      const ring = this.#ring(name);
-      const chunk = chunkAt(this.#plan, thread, ring, at);
-      within(thread, ring, chunk, "read");
-      for (const block of both) {
-        const own: End[] = [];
-        const access: Access =
-          action.sums === null
-            ? { who, chunk, ends: own, from: 0 }
-            : { who, chunk, ends: thread.commits, from: thread.commits.length };
-        this.#memory.slot(ring, chunk, block).read(access, thread.clock);
-        if (action.sums === null) thread.matrix.push({ ring, chunk, ends: own });
-        else thread.issued.push({ block, access, writes: false });
-      }
-    }
+    this.#readOperands(thread, action, action.sums !== null);
     if (action.sums === null) return;
     const ring = this.#ring(action.sums.ring);
     const chunk = chunkAt(this.#plan, thread, ring, action.sums.at);

@@ -2,6 +2,7 @@
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
 import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
+import { operandViews } from "../../scaleTiles.ts";
 import type { Buffer, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
@@ -83,7 +84,8 @@ function* swizzles(program: TileProgram): Iterable<Finding> {
       );
     const { buffer } = stmt.src;
     if (buffer !== "A" && buffer !== "B") continue;
-    const reason = tensorAccessFault(program.problem, buffer);
+    const packed = program.buffers.some(({ name, packed }) => name === stmt.dst.buffer && packed === true);
+    const reason = tensorAccessFault(program.problem, buffer, packed);
     if (reason !== null) yield fault(buffer, reason.message, reason.hint);
   }
 }
@@ -102,7 +104,11 @@ function* numbering(program: TileProgram): Iterable<Finding> {
   const ringOf = new Map(program.rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const)));
   for (const stmt of eachStmt(program.body)) {
     const views =
-      stmt.kind === "copy" ? [stmt.dst, stmt.src] : stmt.kind === "mma" ? [stmt.acc, stmt.a, stmt.b] : [];
+      stmt.kind === "copy"
+        ? [stmt.dst, stmt.src]
+        : stmt.kind === "mma"
+          ? [stmt.acc, ...operandViews(stmt)]
+          : [];
     for (const { buffer, slot } of views) {
       const ring = ringOf.get(buffer);
       if (ring === undefined || (slot.kind === "mod" ? slot.divisor === ring.slots : ring.slots === 1))

@@ -1,0 +1,132 @@
+/** Scale factors: blocks of 512 bytes from shared to tensor memory, and where an instruction finds those that it multiplies by. */
+import { CannotLower, type Context, type Reg, type StmtOf } from "@tilewright/codegen";
+import {
+  blockShape,
+  bufferOf,
+  isScaled,
+  SCALE_COLUMNS,
+  SCALE_FACTORS,
+  SCALE_WORDS,
+  type ScaleFormat,
+  scaledTypes,
+  type TensorKind,
+  type View,
+} from "@tilewright/ir";
+import { addr, encodeSharedDescriptor, imm, type Tcgen05ScaleVector } from "@tilewright/ptx";
+import { scratch, sharedAt } from "./barriers.ts";
+import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
+import { placeOf } from "./places.ts";
+import { roleOf, stateOf } from "./state.ts";
+
+/** Bytes of a block: a word of 4 factors for each of 128 rows. */
+const BLOCK = SCALE_WORDS * 4;
+/** Eight rows of 16 bytes, a core matrix, lie one behind the other (PTX ISA 9.0, canonical layouts without a swizzle). */
+const CORE_MATRIX = 128;
+
+/** A copy of each block into all four quarters of the lanes, in order with the matrix instructions of the same thread. */
+export function copyFactors(ctx: Context, copy: StmtOf<"copy">): void {
+  const at = `%${copy.dst.buffer} <- %${copy.src.buffer}`;
+  const role = roleOf(ctx, at);
+  const source = bufferOf(ctx.program, copy.src.buffer);
+  const ring = ctx.program.rings.find((r) => r.buffers.includes(source.name));
+  const place = ctx.shared.places.get(source.name);
+  if (!role.single || ring === undefined || place === undefined || source.layout === null)
+    throw new CannotLower(at, "factors are copied from a ring, by the role that multiplies");
+  const [rows, words] = blockShape(source);
+  const step = source.layout.panels?.step ?? SCALE_WORDS * rows;
+  if (step !== SCALE_WORDS * rows || source.layout.stride[0] !== SCALE_WORDS)
+    throw new CannotLower(at, "blocks of factors have to lie one behind the other, those of one K first");
+  const { group } = stateOf(ctx);
+  const word = encodeSharedDescriptor({
+    address: 0,
+    leading: 0,
+    stride: CORE_MATRIX,
+    baseOffset: 0,
+    swizzle: "none",
+  });
+  const address = sharedAt(ctx, place.offset, placeOf(role, ring, "consumer").slot, place.slotStride);
+  const low = scratch(ctx, "desc");
+  ctx.body.emit(null, "and.b32", low, address, imm(ADDRESS_MASK));
+  ctx.body.emit(null, "shr.u32", low, low, imm(Math.log2(UNIT)));
+  ctx.body.emit(null, "or.b32", low, low, imm(word & 0xffffffffn));
+  const high = scratch(ctx, "desc");
+  ctx.body.emit(null, "mov.u32", high, imm(word >> 32n));
+  const to = factorTile(ctx, copy.dst.buffer);
+  for (let block = 0; block < (rows * words) / SCALE_WORDS; block++) {
+    const from = scratch(ctx, "desc");
+    ctx.body.emit(null, "add.u32", from, low, imm((block * BLOCK) / UNIT));
+    const descriptor = ctx.entry.reg("u64", "descr");
+    ctx.body.emitAny(null, "mov.b64", [descriptor, { kind: "vector", elements: [from, high] }]);
+    ctx.body.emitAny(null, `tcgen05.cp.cta_group::${group}.32x128b.warpx4`, [
+      addr(to, block * SCALE_COLUMNS),
+      descriptor,
+    ]);
+  }
+}
+
+/** Address of a tile of factors, which no ring manages: the thread that fills it is the one that reads it. */
+function factorTile(ctx: Context, name: string): Reg<"b32"> {
+  const { tensor, columns } = stateOf(ctx);
+  const first = columns.first.get(name);
+  if (tensor === null || first === undefined) throw new CannotLower(`%${name}`, "is no tensor tile");
+  const d = ctx.entry.reg("b32", "sf");
+  ctx.body.emit(null, "add.u32", d, tensor, imm(first));
+  return d;
+}
+
+/** What the instructions of a block-scaled multiplication have beside the others. */
+export interface Factors {
+  readonly vector: Tcgen05ScaleVector;
+  readonly format: ScaleFormat;
+  /** Behind the kind: `.block_scale.block32`. */
+  readonly suffix: string;
+  /** Tiles of A's and B's factors, and columns in which those of 4 more along K follow. */
+  readonly tiles: readonly [FactorTile, FactorTile];
+}
+
+interface FactorTile {
+  readonly address: Reg<"b32">;
+  readonly step: number;
+}
+
+/** The factors of a multiplication; null where it has none. */
+export function factorsOf(ctx: Context, stmt: StmtOf<"mma">, kind: TensorKind): Factors | null {
+  const { scales } = stmt;
+  if (scales === undefined) return null;
+  const { dtype } = bufferOf(ctx.program, stmt.a.buffer);
+  if (!isScaled(dtype)) throw new CannotLower(`%${stmt.a.buffer}`, `${dtype} has no factors`);
+  const { block, scale } = scaledTypes[dtype];
+  const vector = kind.k / block;
+  if (vector !== 1 && vector !== 2 && vector !== 4)
+    throw new CannotLower(`%${stmt.a.buffer}`, `kind::${kind.kind} has no ${vector} factors a row`);
+  const blocks = stmt.a.extent[1] / (block * SCALE_FACTORS);
+  const tile = (view: View): FactorTile => ({
+    address: factorTile(ctx, view.buffer),
+    step: blockShape(bufferOf(ctx.program, view.buffer))[1] / blocks,
+  });
+  return {
+    vector,
+    format: scale,
+    suffix: `.block_scale.block${block}`,
+    tiles: [tile(scales.a), tile(scales.b)],
+  };
+}
+
+/** Where the factors of instruction `index` of a chunk begin: the 4 along K that they are of, and the byte of the word. */
+export const factorPlace = (
+  { vector }: Factors,
+  index: number,
+): { readonly block: number; readonly byte: number } => ({
+  block: Math.floor((index * vector) / SCALE_FACTORS),
+  byte: (index * vector) % SCALE_FACTORS,
+});
+
+/** Addresses of the factors of A and B for those 4; instructions of more rows of A have the blocks behind the first. */
+export const factorAddresses = (
+  { tiles: [a, b] }: Factors,
+  block: number,
+  stack: number,
+): readonly ReturnType<typeof addr>[] => [
+  addr(a.address, block * a.step + stack * SCALE_COLUMNS),
+  addr(b.address, block * b.step),
+];

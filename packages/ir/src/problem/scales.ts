@@ -1,0 +1,81 @@
+/**
+ * The scale factors of block-scaled operands, as matrices beside A and B: one factor for each row of A (column of B) and each run of elements along K.
+ *
+ * Memory order, the one that tensor cores and cuBLAS take: blocks of 512 bytes for 128 rows and 4 factors, those of one 128 rows one behind the other;
+ * in a block factor j of row r is byte 16 (r % 32) + 4 (r / 32) + j. Blocks are whole: what stands behind the last row is never used, and what
+ * stands behind the last factor along K meets zeros, so that it may be anything but NaN.
+ */
+import { isScaled, type ScaleFormat, scaledTypes } from "../numerics/scaled.ts";
+import type { Problem } from "../problem.ts";
+
+/** Rows and factors of a block (PTX ISA 9.0, tcgen05.mma scale factor layouts; tcgen05.cp.32x128b). */
+export const SCALE_ROWS = 128;
+export const SCALE_FACTORS = 4;
+/** Guaranteed alignment of their base in bytes: what bulk copies begin at. */
+export const SCALE_ALIGN = 16;
+/** Words of 4 factors in a block: one for each row. */
+export const SCALE_WORDS = 128;
+/** Rows whose words follow each other 16 bytes apart. */
+const LANES = 32;
+
+export interface ScaleMatrix {
+  readonly format: ScaleFormat;
+  /** Elements of K under one factor. */
+  readonly block: number;
+  /** Rows of A, or columns of B. */
+  readonly rows: number;
+  /** Factors of a row. */
+  readonly factors: number;
+  /** Blocks of 512 bytes along the rows and along K. */
+  readonly blocks: readonly [rows: number, factors: number];
+  /** Bytes of one problem's factors. */
+  readonly bytes: number;
+  /** Bytes between the factors of neighbouring problems of a batch; 0 where they share the operand. */
+  readonly stride: number;
+  /** Bytes of the whole batch. */
+  readonly allBytes: number;
+}
+
+/** The factors of A or B; null where its dtype has none. */
+export function scaleMatrix(problem: Problem, which: "a" | "b"): ScaleMatrix | null {
+  const { dtype } = problem[which];
+  if (!isScaled(dtype)) return null;
+  const { block, scale } = scaledTypes[dtype];
+  const rows = which === "a" ? problem.m : problem.n;
+  const factors = Math.ceil(problem.k / block);
+  const blocks = [Math.ceil(rows / SCALE_ROWS), Math.ceil(factors / SCALE_FACTORS)] as const;
+  const bytes = blocks[0] * blocks[1] * SCALE_WORDS * SCALE_FACTORS;
+  const { batch } = problem;
+  const shared = batch.kind === "strided" && (which === "a" ? batch.strideA : batch.strideB) === 0;
+  const stride = batch.kind === "strided" && !shared ? bytes : 0;
+  const count = batch.kind === "strided" ? batch.count : 1;
+  return {
+    format: scale,
+    block,
+    rows,
+    factors,
+    blocks,
+    bytes,
+    stride,
+    allBytes: bytes + (count - 1) * stride,
+  };
+}
+
+/** The word of a row's factors within its block. */
+export const scaleWordOf = (row: number): number =>
+  (row % LANES) * SCALE_FACTORS + Math.floor((row % SCALE_ROWS) / LANES);
+
+/** Byte of a factor in one problem's matrix. */
+export const scaleOffset = ({ blocks }: ScaleMatrix, row: number, factor: number): number => {
+  const block = Math.floor(row / SCALE_ROWS) * blocks[1] + Math.floor(factor / SCALE_FACTORS);
+  return (block * SCALE_WORDS + scaleWordOf(row)) * SCALE_FACTORS + (factor % SCALE_FACTORS);
+};
+
+/** Factors from rows of codes (rows x factors, one behind the other) into memory order; what no row has is 0. */
+export function packScales(matrix: ScaleMatrix, codes: ArrayLike<number>): Uint8Array {
+  const packed = new Uint8Array(matrix.bytes);
+  for (let row = 0; row < matrix.rows; row++)
+    for (let factor = 0; factor < matrix.factors; factor++)
+      packed[scaleOffset(matrix, row, factor)] = codes[row * matrix.factors + factor] ?? 0;
+  return packed;
+}
