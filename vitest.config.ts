@@ -21,6 +21,8 @@ export default defineConfig({
   ssr: { resolve: { conditions } },
   test: {
     sequence: { sequencer: LongFirst },
+    // One core less unless said: of two, half. The main thread has little to do.
+    maxWorkers: "100%",
     projects: [
       {
         extends: true,

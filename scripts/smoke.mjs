@@ -1,6 +1,7 @@
 // Installs the packages as npm would publish them into an empty folder, and uses them there on the user's Node and on 20, 22 and 24:
 // what works only inside the workspace (undeclared dependencies, files left out of a package, newer Node) fails here.
-// Needs the build; run by .ci/run after `npm test`. The last line is `N passed, N failed`.
+// Needs the build; `npm test -- --packed` runs it. The last line is `N passed, N failed`; out/test/packed.json has the counts
+// as vitest would write them, for scripts/test.mjs.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -22,18 +23,17 @@ const manifests = readdirSync(join(root, "packages"))
   .map((folder) => JSON.parse(readFileSync(join(root, "packages", folder, "package.json"), "utf8")))
   .filter((manifest) => manifest.private !== true);
 
-let passed = 0;
-let failed = 0;
-let skipped = 0;
+/** @type {{ fullName: string, status: "passed" | "failed" | "pending" }[]} */
+const results = [];
 
 /** @param {string} name @param {() => void} body throws when the check fails */
 function check(name, body) {
   try {
     body();
-    passed += 1;
+    results.push({ fullName: name, status: "passed" });
     console.log(`ok: ${name}`);
   } catch (error) {
-    failed += 1;
+    results.push({ fullName: name, status: "failed" });
     console.log(`FAILED: ${name}\n${error instanceof Error ? error.message : error}`);
   }
 }
@@ -72,7 +72,7 @@ function nodes() {
     const node = join(folder, "node_modules", name, "bin", "node");
     if (got.status === 0 && spawnSync(node, ["--version"]).status === 0) found.push(node);
     else {
-      skipped += 1;
+      results.push({ fullName: `Node ${major}`, status: "pending" });
       console.log(`skipped: Node ${major}, which the npm registry did not give (${name}@${major})`);
     }
   }
@@ -165,11 +165,22 @@ try {
   });
   for (const node of nodes()) useOn(node);
 } catch (error) {
-  failed += 1;
+  results.push({ fullName: "preparation", status: "failed" });
   console.log(`FAILED: preparation\n${error instanceof Error ? error.message : error}`);
 } finally {
   rmSync(scratch, { recursive: true, force: true });
 }
 
+const count = (/** @type {string} */ status) => results.filter((one) => one.status === status).length;
+const [passed, failed, skipped] = [count("passed"), count("failed"), count("pending")];
+const report = {
+  numPassedTests: passed,
+  numFailedTests: failed,
+  numPendingTests: skipped,
+  numTodoTests: 0,
+  testResults: [{ name: "packed", status: failed > 0 ? "failed" : "passed", assertionResults: results }],
+};
+mkdirSync(join(root, "out/test"), { recursive: true });
+writeFileSync(join(root, "out/test/packed.json"), JSON.stringify(report));
 console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
 process.exitCode = failed > 0 ? 1 : 0;

@@ -1,6 +1,7 @@
 // npm test: install, then build, type-check, lint, unused code, boundaries, package lint and tests through turbo, which replays
 // what has not changed. The last line counts tests and checks together: `N passed, N failed`.
-// Arguments go on to turbo, for instance `npm test -- --force`.
+// `--packed` adds the packages as npm would publish them, on several Nodes. Other arguments go on to turbo, for instance
+// `npm test -- --force`.
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -11,14 +12,17 @@ import { install, root, runMain, systemNode, toolNode, turbo } from "./lib/works
 /** The task's name, and the file that its tests write their counts to (turbo restores it with a cached run). */
 const SUITES = { "//#test:unit": "out/test/unit.json", "//#test:dist": "out/test/dist.json" };
 
+/** With `--packed`: beside the others, because it waits for npm half of its time. */
+const PACKED = { "//#test:packed": "out/test/packed.json" };
+
 /** Failures that the end of the output repeats; the details of all stand above it. */
 const MOST_FAILURES = 20;
 
 const CHECKS = [
   "build",
-  "typecheck",
   "lint:package",
   "//#typecheck:all",
+  "//#typecheck:browser",
   "//#lint",
   "//#lint:unused",
   "//#boundaries",
@@ -44,12 +48,20 @@ function readJson(path) {
 
 runMain(() => {
   install("npm test");
-  for (const path of Object.values(SUITES)) rmSync(join(root, path), { force: true });
+  const args = process.argv.slice(2);
+  const wanted = args.includes("--packed") ? { ...SUITES, ...PACKED } : SUITES;
+  for (const path of Object.values(wanted)) rmSync(join(root, path), { force: true });
   const runs = join(root, ".turbo/runs");
   mkdirSync(runs, { recursive: true });
   const earlier = new Set(readdirSync(runs));
   const status = turbo(
-    [...CHECKS, ...Object.keys(SUITES), "--continue=always", "--summarize", ...process.argv.slice(2)],
+    [
+      ...CHECKS,
+      ...Object.keys(wanted),
+      "--continue=always",
+      "--summarize",
+      ...args.filter((arg) => arg !== "--packed"),
+    ],
     {
       quiet: false,
       env: { TILEWRIGHT_TEST_HOST: testHost(), TILEWRIGHT_SYSTEM_NODE: systemNode() },
@@ -58,7 +70,7 @@ runMain(() => {
   if (status === 130 || status === 143) return status;
 
   const written = readdirSync(runs).filter((name) => !earlier.has(name));
-  const suites = Object.entries(SUITES).map(([task, path]) => ({ task, report: readJson(path) }));
+  const suites = Object.entries(wanted).map(([task, path]) => ({ task, report: readJson(path) }));
   const total = tally(written[0] && readJson(join(".turbo/runs", written[0])), suites);
   for (const name of written) rmSync(join(runs, name));
 

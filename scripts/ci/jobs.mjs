@@ -56,7 +56,7 @@ function summary(text) {
 /** @type {Readonly<Record<string, Job>>} */
 export const JOBS = {
   check: {
-    about: "all that `npm test` checks, then the packed packages on your own Node and on 20, 22 and 24",
+    about: "all that `npm test` checks, and the packed packages on your own Node and on 20, 22 and 24",
     perArch: false,
     run: () => show(join(root, ".ci/run")),
   },

@@ -5,6 +5,7 @@ import { backends } from "tilewright";
 import { beforeAll, expect, test } from "vitest";
 import { filesUnder, root } from "../lib/files.ts";
 import { generatedPages, type Pages } from "./pages.ts";
+import { figuresIn } from "./worth.ts";
 
 // The generated half of the site: complete, and without a link into nowhere. `npm run docs` builds the whole.
 
@@ -25,6 +26,38 @@ test("a page for every field of every schedule, naming the backends that have it
   for (const { id, schedule } of backends)
     for (const { name } of schedule.fields)
       expect(pages.get(`reference/schedule/${name}.md`)).toContain(`| ${id} | `);
+});
+
+test("the page of a field quotes what was measured of it, or says that nothing was", () => {
+  for (const { schedule } of backends)
+    for (const { name } of schedule.fields)
+      expect(pages.get(`reference/schedule/${name}.md`)).toMatch(
+        /^## What it is worth\n\n(From \[|Not measured)/m,
+      );
+  const quoted = pages.get("reference/schedule/raster.md");
+  const [row] = /^\| `raster=row` \|.*$/m.exec(readFileSync(join(root, "docs/perf/simt.md"), "utf8")) ?? [""];
+  expect(row).not.toBe("");
+  expect(quoted).toContain(row);
+});
+
+test("figures are rows that name the field and hold a number, of tables that are measurements", () => {
+  const text = `# Page
+## Seen
+| variant | ratio |
+|---|---|
+| \`vec=1\` | 0.7 |
+| \`vector=2\` | 0.9 |
+| \`vec=4\` | not yet |
+
+## Predictions
+| variant | ratio |
+|---|---|
+| \`vec=2\` | 0.8 |
+`;
+  expect(figuresIn(text, "vec")).toEqual([
+    { heading: "Seen", table: ["| variant | ratio |", "|---|---|", "| `vec=1` | 0.7 |"] },
+  ]);
+  expect(figuresIn(text, "tile")).toEqual([]);
 });
 
 test("the support matrix has every dtype, and every backend serves something", () => {

@@ -1,6 +1,4 @@
 /** Pages that follow from the code: passes with their diffs, schedule fields, the support matrix, the command line. Made when the site is built. */
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import {
   type Artifact,
   type Backend,
@@ -14,6 +12,7 @@ import {
 } from "@tilewright/ir";
 import { backends, type Context, compiler, main } from "tilewright";
 import { root } from "../lib/files.ts";
+import { measuredOf } from "./worth.ts";
 
 /** Text of a page by its path in the site. */
 export type Pages = ReadonlyMap<string, string>;
@@ -72,15 +71,6 @@ function passPage(name: string, { summary, uses }: PassUse): string {
   return `# ${name}\n\n${escaped(summary)}.\n\nThe diffs are those of \`tilewright compile --print-passes\`.\n\n${sections.join("\n")}`;
 }
 
-/** Pages of measurements that speak of a field, as `field=` or in code. */
-function measuredIn(field: string): readonly string[] {
-  const folder = join(root, "docs/perf");
-  return readdirSync(folder).filter((name) => {
-    const text = name.endsWith(".md") ? readFileSync(join(folder, name), "utf8") : "";
-    return new RegExp(`\\b${field}=|\`${field}\``).test(text);
-  });
-}
-
 function fieldPage(field: string): string {
   const users = backends.flatMap((backend) => {
     const found = backend.schedule.fields.find(({ name }) => name === field);
@@ -100,7 +90,9 @@ function fieldPage(field: string): string {
         ),
     ),
   );
-  const measured = measuredIn(field).map((page) => `[${page.replace(".md", "")}](../../perf/${page})`);
+  const measured = measuredOf(field).map(
+    ({ page, heading, table }) => `From [${escaped(heading)}](../../perf/${page}):\n\n${table.join("\n")}\n`,
+  );
   return [
     `# ${field}`,
     "",
@@ -110,14 +102,14 @@ function fieldPage(field: string): string {
     "",
     "## What it is worth",
     "",
+    measured.length > 0 ? measured.join("\n") : "Not measured.",
+    "",
+    "## Steps of ladders",
+    "",
     steps.length > 0
-      ? "Steps of ladders that set it; `tilewright ladder NAME` runs one and shows what each step changes.\n\n| backend | ladder | step | change | meaning |\n|---|---|---|---|---|"
+      ? "Those that set it; `tilewright ladder NAME` runs one and shows what each step changes.\n\n| backend | ladder | step | change | meaning |\n|---|---|---|---|---|"
       : "No ladder has a step of its own for it.",
     ...steps,
-    "",
-    measured.length > 0
-      ? `Measurements that speak of it: ${measured.join(", ")}.`
-      : "No page of measurements speaks of it.",
     "",
   ].join("\n");
 }

@@ -1,5 +1,5 @@
 /** How wide the copies of an operand can be. */
-import { type Problem, sizeOf } from "@tilewright/ir";
+import { leadingNames, type Problem, sizeMost, sizeMultiple, sizeOf, strideNames } from "@tilewright/ir";
 
 /** Widest copy of one thread: 16 bytes. */
 const MAX_BYTES = 16;
@@ -9,13 +9,32 @@ const MAX_BYTES = 16;
  * between rows (or columns), the length of one, so that no copy straddles the edge, and the distance between the matrices of a batch.
  */
 export function copyBytes(problem: Problem, which: "a" | "b"): number {
-  const { dtype, layout, ld, align } = problem[which];
+  const { align, dtype } = problem[which];
   const size = sizeOf(dtype);
-  const along = which === "a" ? (layout === "row" ? "k" : "m") : layout === "row" ? "n" : "k";
-  const { batch } = problem;
-  const between = batch.kind === "strided" ? (which === "a" ? batch.strideA : batch.strideB) : 0;
-  const all = [align, ld * size, problem[along] * size, between * size];
+  const { ld, length, between } = promises(problem, which);
+  const all = [align, ld * size, length * size, between * size];
   let bytes = MAX_BYTES;
   while (bytes > size && all.some((x) => x % bytes !== 0)) bytes /= 2;
   return bytes;
+}
+
+/** Elements that leading dimension, length of a row (or column) and distance in a batch are multiples of, whatever the launch supplies. */
+export function promises(
+  problem: Problem,
+  which: "a" | "b",
+): {
+  readonly along: "m" | "n" | "k";
+  readonly ld: number;
+  readonly length: number;
+  readonly between: number;
+} {
+  const { layout } = problem[which];
+  const along = which === "a" ? (layout === "row" ? "k" : "m") : layout === "row" ? "n" : "k";
+  const batched = problem.batch.kind === "strided" && sizeMost(problem, "batch") > 1;
+  return {
+    along,
+    ld: sizeMultiple(problem, leadingNames[which]),
+    length: sizeMultiple(problem, along),
+    between: batched ? sizeMultiple(problem, strideNames[which]) : 0,
+  };
 }

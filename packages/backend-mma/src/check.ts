@@ -1,4 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
+import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Atom,
   type Diagnostic,
@@ -9,6 +10,7 @@ import {
   type Schedule,
   sharingFaults,
   sizeOf,
+  symbolicSizes,
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
@@ -281,6 +283,27 @@ const rules: readonly Rule[] = [
             message:
               "drain takes the last chunks out of a loop that copies, and with copy=tma another warp does",
             hint: "nearest legal: drain=0",
+          }
+        : null,
+  },
+  {
+    code: "TW2217",
+    at: "schedule.raster",
+    find: ({ s, problem }) => countedRasterFault(s.raster, problem),
+  },
+  {
+    code: "TW2219",
+    at: "schedule.streamk",
+    find: ({ s, problem }) => countedShareFault(s.streamk, problem),
+  },
+  {
+    code: "TW2218",
+    at: "schedule.sched",
+    find: ({ s, problem }) =>
+      s.persistent && symbolicSizes(problem).length > 0
+        ? {
+            message: "blocks that stay number their chunks through, which only fixed sizes allow",
+            hint: "nearest legal: sched=tiles",
           }
         : null,
   },

@@ -1,5 +1,6 @@
 /** Why a schedule, in words: where its time is expected to go, and what the problem's layouts and alignments keep it from. */
 import { type Problem, type Remark, type Schedule, sizeOf, type Target } from "@tilewright/ir";
+import { promises } from "./alignment.ts";
 import { estimateCost, movedBytes, TYPICAL_SMS } from "./cost.ts";
 import { acceptedAtom, interleaves } from "./nest.ts";
 import { type MmaSchedule, readSchedule } from "./schedule.ts";
@@ -52,18 +53,16 @@ function estimateRemarks(problem: Problem, schedule: Schedule, target: Target): 
 function copyRemark(problem: Problem, s: MmaSchedule, which: "a" | "b"): readonly Remark[] {
   const bytes = movedBytes(problem, s, which);
   if (bytes >= 16) return [];
-  const { dtype, ld, align, layout } = problem[which];
+  const { dtype, align } = problem[which];
   const size = sizeOf(dtype);
-  const along = which === "a" ? (layout === "row" ? "k" : "m") : layout === "row" ? "n" : "k";
-  const { batch } = problem;
-  const between = batch.kind === "strided" ? (which === "a" ? batch.strideA : batch.strideB) * size : 0;
+  const { along, ld, length, between } = promises(problem, which);
   const wide = bytes * 2;
   const reasons = [
     ...(s.vec <= bytes ? [`vec=${s.vec}`] : []),
     ...(align % wide !== 0 ? [`its base is aligned to ${align} B`] : []),
     ...((ld * size) % wide !== 0 ? [`its leading dimension is ${ld * size} B`] : []),
-    ...((problem[along] * size) % wide !== 0 ? [`${along} is ${problem[along] * size} B long`] : []),
-    ...(between % wide !== 0 ? [`the matrices of the batch are ${between} B apart`] : []),
+    ...((length * size) % wide !== 0 ? [`${along} is ${length * size} B long`] : []),
+    ...((between * size) % wide !== 0 ? [`the matrices of the batch are ${between * size} B apart`] : []),
   ];
   const name = which.toUpperCase();
   return [{ topic: `copies of ${name}`, text: `${bytes} B at a time, not 16: ${reasons.join(", ")}` }];

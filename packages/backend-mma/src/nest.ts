@@ -2,7 +2,6 @@
 import {
   type Atom,
   atomFor,
-  type Buffer,
   type Directive,
   entryName,
   type Factor,
@@ -11,6 +10,7 @@ import {
   rasterDirective,
   type Schedule,
   shareFor,
+  sizeMost,
   sizeOf,
   type Target,
   type TileProgram,
@@ -70,7 +70,7 @@ function pairs(
 /** A chunk longer than k would only multiply zeros; its steps are even in number where two fragments alternate. */
 export function chunkK(problem: Problem, s: Pick<MmaSchedule, "tileK" | "frag">, atom: Atom): number {
   const unit = atom.k * s.frag;
-  return Math.min(s.tileK, Math.ceil(problem.k / unit) * unit);
+  return Math.min(s.tileK, Math.ceil(sizeMost(problem, "k") / unit) * unit);
 }
 
 /** Warps count along n first; registers of a warp tile are whole atoms. */
@@ -93,7 +93,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const rows = dealt(s.warpM, atom.m, pairs(problem, s, "a") ? PAIR : 1);
   const turns = interleaves(problem, s) ? INTERLEAVED : pairs(problem, s, "b") ? PAIR : 1;
   const columns = dealt(s.warpN, atom.n, turns);
-  const program = gemmNest({
+  return gemmNest({
     name: entryName(problem),
     arch: target.arch,
     problem,
@@ -117,23 +117,6 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share: shareFor(tiles, chunks, s.streamk),
     directives: directives(s, atom),
   });
-  return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };
-}
-
-/** In a batch the alignment of a matrix is that of all of them. */
-function alignedInBatch(problem: Problem, buffer: Buffer): Buffer {
-  const { batch } = problem;
-  if (buffer.space !== "global" || batch.kind !== "strided") return buffer;
-  const strides: Readonly<Record<string, number>> = {
-    A: batch.strideA,
-    B: batch.strideB,
-    C: batch.strideC,
-    D: batch.strideD,
-  };
-  const bytes = (strides[buffer.name] ?? 0) * sizeOf(buffer.dtype);
-  let { align } = buffer;
-  while (bytes % align !== 0) align /= 2;
-  return { ...buffer, align };
 }
 
 /** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */

@@ -1,4 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
+import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Diagnostic,
   hasFeature,
@@ -242,6 +243,16 @@ const rules: readonly Rule[] = [
             hint: "nearest legal: copy=direct",
           }
         : null,
+  },
+  {
+    code: "TW2118",
+    at: "schedule.raster",
+    find: (s, _target, problem) => countedRasterFault(s.raster, problem),
+  },
+  {
+    code: "TW2119",
+    at: "schedule.streamk",
+    find: (s, _target, problem) => countedShareFault(s.streamk, problem),
   },
 ];
 

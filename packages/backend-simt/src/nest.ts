@@ -8,6 +8,7 @@ import {
   rasterDirective,
   type Schedule,
   shareFor,
+  sizeMost,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -21,7 +22,8 @@ import { readSchedule, type SimtSchedule } from "./schedule.ts";
 export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
   const asked = readSchedule(schedule);
   // A chunk longer than k would only multiply zeros; even, because two fragments alternate.
-  const s = { ...asked, tileK: Math.min(asked.tileK, problem.k + (problem.k % 2)) };
+  const longest = sizeMost(problem, "k");
+  const s = { ...asked, tileK: Math.min(asked.tileK, longest + (longest % 2)) };
   const { splits, chunks } = splitChunks(problem.k, s);
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const axis = (

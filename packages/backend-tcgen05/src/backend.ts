@@ -1,5 +1,5 @@
 /** The tcgen05 backend: tensor memory, bulk copies, pairs of blocks and cluster launch control, for sm_100a and its kin. */
-import { refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
+import { refuseBatch, refuseSteps, refuseSymbolic, servedFormats } from "@tilewright/codegen";
 import {
   accumulateInTensor,
   type Backend,
@@ -107,6 +107,7 @@ function accepts(problem: Problem, target: Target): Verdict {
       );
   }
   reasons.push(...refuseSteps(problem, "TW1837"));
+  reasons.push(...refuseSymbolic(problem, "TW1839"));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }
 

@@ -1,6 +1,5 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
-  type Buffer,
   type Directive,
   entryName,
   type Factor,
@@ -62,7 +61,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     { tier: "register", extent: count, stride: 1 },
     { tier: "atom", extent, stride: 1 },
   ];
-  const program = gemmNest({
+  return gemmNest({
     name: entryName(problem),
     arch: target.arch,
     problem,
@@ -91,7 +90,6 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     combine: s.combine,
     directives: directives(s, problem, target),
   });
-  return { ...program, buffers: program.buffers.map((b) => alignedInBatch(problem, b)) };
 }
 
 /** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */
@@ -102,22 +100,6 @@ export function splitChunks(
   const all = Math.ceil(k / tileK);
   const chunks = Math.ceil(all / Math.min(split, all));
   return { splits: Math.ceil(all / chunks), chunks };
-}
-
-/** In a batch the alignment of a matrix is that of all of them. */
-function alignedInBatch(problem: Problem, buffer: Buffer): Buffer {
-  const { batch } = problem;
-  if (buffer.space !== "global" || batch.kind !== "strided") return buffer;
-  const strides: Readonly<Record<string, number>> = {
-    A: batch.strideA,
-    B: batch.strideB,
-    C: batch.strideC,
-    D: batch.strideD,
-  };
-  const bytes = (strides[buffer.name] ?? 0) * sizeOf(buffer.dtype);
-  let { align } = buffer;
-  while (bytes % align !== 0) align /= 2;
-  return { ...buffer, align };
 }
 
 /** Bytes of a row of a panel of the tile that D passes through: the widest swizzle's span. */

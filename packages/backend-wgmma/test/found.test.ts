@@ -77,6 +77,11 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=192x32x64 groups=3x1 stages=3",
     ],
     [
+      "operands that do not lie along k, shared by a cluster over several chunks",
+      "m=192 n=200 k=200 a=f16:col:192:16 b=f16:row:200:16 d=f16:row:200:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x64x64 groups=1x1 stages=3 cluster=2x2 multicast=ab",
+    ],
+    [
       "ping-pong: two sets of warpgroups by turns, slots given back late, five tiles a block",
       "m=330 n=136 k=200 a=bf16:row:200:16 b=bf16:col:200:16 d=bf16:row:136:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x64 groups=1x1 stages=3 turns=2 late=on",

@@ -14,11 +14,11 @@ type U32 = Reg<"u32">;
 /** What a tensor coordinate may be. */
 export type Coordinates = readonly (U32 | IntegerOperand)[];
 
-/** An index as a register or a constant: tile variables, the open loop's counter, a constant. */
-export function indexValue(ctx: Context, e: Expr, extra = 0): U32 | IntegerOperand {
+/** An index as a register or a constant: tile variables, the open loop's counter, a constant, and `by`, which no loop changes. */
+export function indexValue(ctx: Context, e: Expr, extra = 0, by: U32 | null = null): U32 | IntegerOperand {
   const { constant, terms } = ctx.linear(e);
   const fixed = constant + extra;
-  let sum: U32 | null = null;
+  let sum: U32 | null = by;
   const { loop } = ctx;
   for (const [name, factor] of terms) {
     if (loop?.var === name) continue;
@@ -38,13 +38,6 @@ export function indexValue(ctx: Context, e: Expr, extra = 0): U32 | IntegerOpera
     code.emit(null, "mad.lo.u32", d, loop.counter, imm(factor), base);
     return d;
   });
-}
-
-/** base + by. */
-function moved(ctx: Context, base: U32 | IntegerOperand, by: U32 | null): U32 | IntegerOperand {
-  if (by === null) return base;
-  if (base.kind === "register") return ctx.values.sum(by, base);
-  return base.value === 0n ? by : ctx.values.sum(by, base);
 }
 
 /** Innermost coordinate first, the batch's last. */
@@ -87,14 +80,9 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const dims = program.problem.batch.kind === "strided" ? 3 : 2;
   const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes`;
   for (const piece of cut.pieces.slice(0, each)) {
-    const [row, col] = [
-      indexValue(ctx, copy.src.origin[0], piece.row),
-      indexValue(ctx, copy.src.origin[1], piece.col),
-    ];
-    const at =
-      cut.contiguous === 1
-        ? coordinatesOf(ctx, 1, moved(ctx, row, along), col)
-        : coordinatesOf(ctx, 0, row, moved(ctx, col, along));
+    const row = indexValue(ctx, copy.src.origin[0], piece.row, cut.contiguous === 1 ? along : null);
+    const col = indexValue(ctx, copy.src.origin[1], piece.col, cut.contiguous === 0 ? along : null);
+    const at = coordinatesOf(ctx, cut.contiguous, row, col);
     const map = tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
     const dst = addr(target, offset + piece.offset);
     if (multicast === null) ctx.emitAny(null, form, dst, map, barrier);

@@ -173,7 +173,7 @@ export function advance(ctx: Context, ring: Ring, cursor: Cursor): void {
 }
 
 /** On by a number of chunks. */
-export function advanceBy(ctx: Context, ring: Ring, cursor: Cursor, chunks: number): void {
+function advanceBy(ctx: Context, ring: Ring, cursor: Cursor, chunks: number): void {
   const { body, entry } = ctx;
   cursor.known.clear();
   cursor.at = null;
@@ -191,7 +191,7 @@ export function advanceBy(ctx: Context, ring: Ring, cursor: Cursor, chunks: numb
 const late = new WeakMap<Ring, boolean>();
 
 /** Whether slots of a ring are given back behind the wait for a later chunk. */
-export function givesBackLate(program: TileProgram, ring: Ring): boolean {
+function givesBackLate(program: TileProgram, ring: Ring): boolean {
   const known = late.get(ring);
   if (known !== undefined) return known;
   let found = false;
@@ -258,8 +258,18 @@ export function ofSlot(ctx: Context, view: View, key: string, make: () => U32): 
 export const fullBarrier = (ctx: Context, ring: Ring): AddressOperand =>
   barrierAt(ctx, cursorOf(ctx, ring, "producer"), barriersOf(ctx, ring).full);
 
+/** Whether threads load from a ring's slots, where the others are read by matrix instructions, which have ended when a slot is given back. */
+const loadedByThreads = ({ body }: TileProgram, ring: Ring): boolean =>
+  [...eachStmt(body)].some((s) => s.kind === "copy" && ring.buffers.includes(s.src.buffer));
+
 /** Tell a slot's producers that it has been read: as many threads as the edge counts, in this block or in all that copy into it. */
 function arrive(ctx: Context, ring: Ring, cursor: Cursor): void {
+  // An arrive does not wait for loads that are under way, and a bulk copy writes past them: without this, double-buffered fragments had elements of the
+  // chunk after next on an H200 (docs/perf/mma.md). All lanes load, one arrives.
+  if (loadedByThreads(ctx.program, ring)) {
+    ctx.emit(null, "fence.proxy.async.shared::cta");
+    ctx.emitAny(null, "bar.warp.sync", imm(0xffffffff));
+  }
   const { empty } = ring;
   if (empty?.kind !== "mbarrier") throw new CannotLower(`%${ring.name}`, "its empty edge is no mbarrier");
   const peers = multicastPeers(ctx.program, ring);

@@ -3,12 +3,19 @@ import {
   asLinear,
   type Cond,
   type Expr,
+  freeVars,
+  type Range,
+  rangeOf,
+  sameValue,
+  simplify,
+  sizeRanges,
   sub,
   substituteCond,
   substituteExpr,
   type Target,
   type TileProgram,
   type Visit,
+  v,
 } from "@tilewright/ir";
 import {
   type AddressOperand,
@@ -20,6 +27,7 @@ import {
 } from "@tilewright/ptx";
 import { Code, type Pred, type Reg } from "./code.ts";
 import type { Engine } from "./engine.ts";
+import { countOf, isSizeOnly } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
 import { type Crew, Values } from "./values.ts";
 
@@ -28,7 +36,10 @@ export interface LoopState {
   readonly var: string;
   readonly counter: Reg<"u32">;
   readonly from: number;
+  /** The most that it can be, where the launch supplies it. */
   readonly to: number;
+  /** The same as an expression, where it has sizes of the launch in it. */
+  readonly end: Expr | null;
   /** Stands before the loop's label: initial values of running registers. */
   readonly pre: Code;
   /** Stands at the end of each iteration: steps of running registers. */
@@ -69,6 +80,8 @@ export class Context {
   readonly engine: Engine;
   readonly entry: EntryBuilder;
   readonly shared: SharedMap;
+  /** Ranges of the sizes that the launch supplies. */
+  readonly sizes: ReadonlyMap<string, Range>;
   readonly root = new Code();
   /** Where invariants go: the kernel's prologue, later the epilogue's. */
   prologue: Code;
@@ -93,6 +106,11 @@ export class Context {
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();
+  /** The last pointer into each array that was computed where it was used: `at` strides of the launch beyond `base`. */
+  readonly recent = new Map<
+    string,
+    { readonly base: Reg<"u64">; readonly at: number; readonly pointer: Reg<"u64"> }
+  >();
   /** Start of the code of the role being lowered, or of the kernel: values that hold through all its tiles. */
   crewPrologue: Code;
   #crewValues = new Map<string, Reg>();
@@ -113,6 +131,7 @@ export class Context {
     this.engine = engine;
     this.entry = entry;
     this.shared = shared;
+    this.sizes = sizeRanges(program.problem);
     this.crewPrologue = this.root.nest();
     this.prologue = this.root.nest();
     this.body = this.root.nest();
@@ -134,7 +153,9 @@ export class Context {
     const [body, active] = [this.body, this.active];
     this.body = code;
     this.active = null;
+    this.recent.clear();
     const made = make();
+    this.recent.clear();
     this.body = body;
     this.active = active;
     return made;
@@ -183,6 +204,7 @@ export class Context {
     this.values = new Values(this.entry, this.prologue, this.values.crew);
     this.#invariants.clear();
     this.#invariantNames.clear();
+    this.recent.clear();
   }
 
   /**
@@ -211,7 +233,9 @@ export class Context {
     this.values = new Values(this.entry, this.prologue, crew);
     this.#invariants = new Map();
     this.#invariantNames = new Set();
+    this.recent.clear();
     make();
+    this.recent.clear();
     this.prologue = prologue;
     this.values = values;
     this.body = body;
@@ -271,6 +295,10 @@ export class Context {
   /** Truth of a uniform condition: known, or a predicate register. */
   condition(c: Cond): boolean | Pred {
     const cond = substituteCond(c, this.constants);
+    if (this.sizes.size > 0) {
+      const used = freeVars(cond.rhs, freeVars(cond.lhs));
+      if ([...used].some((name) => this.sizes.has(name))) return this.#sizeCondition(cond);
+    }
     const { constant, terms } = this.linear(sub(cond.lhs, cond.rhs));
     const range = this.#rangeOf(terms, constant);
     const known = range && decide(cond.op, range);
@@ -291,6 +319,48 @@ export class Context {
       return p;
     };
     return this.loop?.var === term[0] ? this.perIteration(key, make) : this.invariant(key, make);
+  }
+
+  /** A condition that compares at most one loop or tile variable with an expression in sizes of the launch. */
+  #sizeCondition({ lhs, op, rhs }: Cond): boolean | Pred {
+    const ranges = new Map(this.sizes);
+    for (const [name, tile] of this.tileVars) ranges.set(name, [0, tile.extent - 1]);
+    if (this.loop) ranges.set(this.loop.var, [this.loop.from, this.loop.to - 1]);
+    const difference = simplify(sub(lhs, rhs));
+    const used = [...freeVars(difference)];
+    const known = used.every((name) => ranges.has(name)) ? decide(op, rangeOf(difference, ranges)) : null;
+    if (known !== null) return known;
+    const { loop } = this;
+    // In its own loop a variable is below the loop's end.
+    if (op === "<" && loop?.end && sameValue(lhs, v(loop.var)) && sameValue(rhs, loop.end)) return true;
+    const moving = used.filter((name) => !this.sizes.has(name));
+    const [name] = moving;
+    // x + c < e is x < e - c: what moves stays alone on the left.
+    const side = asLinear(lhs);
+    if (
+      moving.length > 1 ||
+      side === null ||
+      !isSizeOnly(this, rhs) ||
+      [...side.terms.values()].some((x) => x !== 1)
+    )
+      throw new CannotLower(
+        "condition",
+        "a condition must compare one loop or tile variable with an expression in sizes of the launch",
+      );
+    const limit = countOf(this, sub(rhs, side.constant));
+    const end = typeof limit === "number" ? imm(limit) : limit;
+    const at = name === undefined ? imm(0) : this.variable(name);
+    const key = `${at.kind === "register" ? at.name : 0}${op}${end.kind === "register" ? end.name : limit}`;
+    const make = (code: Code): Pred => {
+      const p = this.entry.reg("pred", "p");
+      // The first source may be a constant nowhere: the comparison is turned round.
+      if (at.kind !== "register") code.emitAny(null, `setp.${comparisons[turned[op]]}.s32`, [p, end, at]);
+      else code.emitAny(null, `setp.${comparisons[op]}.s32`, [p, at, end]);
+      return p;
+    };
+    return this.loop !== null && this.loop.var === name
+      ? this.perIteration(key, make)
+      : this.invariant(key, make);
   }
 
   /** `loop variable + constant - count op 0`, for a count that the tiles bind; `count + constant op 0` as well as its negative. Null for others. */

@@ -1,8 +1,17 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
-import { bufferOf, sizeOf, type View } from "@tilewright/ir";
+import { bufferOf, leadingNames, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
-import type { Context } from "./context.ts";
+import { CannotLower, type Context } from "./context.ts";
+import {
+  batchStrideOf,
+  type Count,
+  extentOf,
+  matrixStrides,
+  type Stride,
+  strideKey,
+  strideRegister,
+} from "./sizes.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
 
 /** Offsets beyond this go into the base pointer: an address holds a signed 32-bit offset (PTX ISA, operands: addresses). */
@@ -16,21 +25,27 @@ export function globalAddress(
   row: number,
   col: number,
 ): AddressOperand {
-  const buffer = bufferOf(ctx.program, view.buffer);
-  const size = sizeOf(buffer.dtype);
-  const [rowStride = 0, colStride = 0] = (buffer.layout?.stride ?? []).map((s) => s * size);
-  const name = view.buffer.toLowerCase();
-  const array = { name, rowStride, colStride, batchStride: batchStride(ctx, name) * size };
-  return arrayAddress(ctx, array, view.origin, position, row, col);
+  return arrayAddress(ctx, globalArray(ctx, view.buffer), view.origin, position, row, col);
+}
+
+/** An operand of the problem as an array. */
+function globalArray(ctx: Context, buffer: string): GlobalArray {
+  const { problem } = ctx.program;
+  const name = buffer.toLowerCase();
+  const operand = name === "a" || name === "b" || name === "c" || name === "d" ? problem[name] : null;
+  if (operand === null || !(name in leadingNames)) throw new CannotLower(`%${buffer}`, "is no operand");
+  const which = name as keyof typeof leadingNames;
+  const [rowStride, colStride] = matrixStrides(problem, operand, leadingNames[which]);
+  return { name, rowStride, colStride, batchStride: batchStrideOf(problem, which) };
 }
 
 /** An array in global memory: its parameter, and its strides in bytes (0 along an axis that it does not have). */
 export interface GlobalArray {
   readonly name: string;
-  readonly rowStride: number;
-  readonly colStride: number;
+  readonly rowStride: Stride;
+  readonly colStride: Stride;
   /** Between the arrays of consecutive problems of a batch. */
-  readonly batchStride: number;
+  readonly batchStride: Stride;
 }
 
 /** Address of element `origin` + the thread's position + (row, col) of an array that is indexed like D. */
@@ -44,7 +59,14 @@ export function arrayAddress(
 ): AddressOperand {
   const { rowStride, colStride } = array;
   const [r, c] = [ctx.linear(origin[0]), ctx.linear(origin[1])];
-  const bytes = (r.constant + row) * rowStride + (c.constant + col) * colStride;
+  const offsets = [
+    [rowStride, r.constant + row],
+    [colStride, c.constant + col],
+  ] as const;
+  const bytes = offsets.reduce(
+    (sum, [stride, at]) => (typeof stride === "number" ? sum + stride * at : sum),
+    0,
+  );
   const far = Math.trunc(bytes / OFFSET_GRAIN) * OFFSET_GRAIN;
 
   let base = advance(ctx, pointer(ctx, array.name), batchIndex(ctx), array.batchStride);
@@ -60,23 +82,43 @@ export function arrayAddress(
   }
   const { loop } = ctx;
   if (loop) {
-    const step = (r.terms.get(loop.var) ?? 0) * rowStride + (c.terms.get(loop.var) ?? 0) * colStride;
-    if (step !== 0) base = runningPointer(ctx, base, step);
+    const steps = [
+      [rowStride, r.terms.get(loop.var) ?? 0],
+      [colStride, c.terms.get(loop.var) ?? 0],
+    ] as const;
+    for (const [stride, factor] of steps) {
+      if (factor === 0 || stride === 0) continue;
+      base = runningPointer(ctx, base, typeof stride === "number" ? stride * factor : { stride, factor });
+    }
   }
+  // Distances that only the launch knows are no offsets of instructions.
+  for (const [stride, at] of offsets)
+    if (typeof stride !== "number") base = ahead(ctx, array.name, base, stride, at);
   return addr(base, bytes - far);
 }
 
-/** Elements between consecutive matrices of a strided batch; 0 without one. */
-function batchStride(ctx: Context, operand: string): number {
-  const { batch } = ctx.program.problem;
-  if (batch.kind !== "strided") return 0;
-  const strides: Readonly<Record<string, number>> = {
-    a: batch.strideA,
-    b: batch.strideB,
-    c: batch.strideC,
-    d: batch.strideD,
-  };
-  return strides[operand] ?? 0;
+/**
+ * `at` strides beyond a pointer, computed where it is used from the last such pointer of the array: rows follow each other at few distances, and a pointer
+ * for each of them would take the registers of a main loop or an epilogue.
+ */
+function ahead(
+  ctx: Context,
+  array: string,
+  base: Reg<"u64">,
+  stride: Exclude<Stride, number>,
+  at: number,
+): Reg<"u64"> {
+  const last = ctx.recent.get(array);
+  const from = last?.base === base ? last : { at: 0, pointer: base };
+  const steps = at - from.at;
+  let { pointer } = from;
+  if (steps !== 0) {
+    const bytes = strideRegister(ctx, stride, steps);
+    pointer = ctx.entry.reg("u64", "gp");
+    ctx.body.emit(null, "add.s64", pointer, from.pointer, bytes);
+  }
+  ctx.recent.set(array, { base, at, pointer });
+  return pointer;
 }
 
 /** Which problem of the batch this block works on: the grid's second axis. Null without a batch. */
@@ -98,11 +140,15 @@ export function pointer(ctx: Context, name: string): Reg<"u64"> {
 }
 
 /** base + index * stride (bytes); the product has 64 bits. */
-function advance(ctx: Context, base: Reg<"u64">, index: Reg<"u32"> | null, stride: number): Reg<"u64"> {
+function advance(ctx: Context, base: Reg<"u64">, index: Reg<"u32"> | null, stride: Stride): Reg<"u64"> {
   if (index === null || stride === 0) return base;
-  return ctx.invariant(`${base.name}+${index.name}*${stride}`, (code) => {
+  return ctx.invariant(`${base.name}+${index.name}*${strideKey(stride)}`, (code) => {
     const d = ctx.entry.reg("u64", "gp");
-    if (stride < 2 ** 31) {
+    if (typeof stride !== "number") {
+      const wide = ctx.entry.reg("u64", "w");
+      code.emit(null, "cvt.u64.u32", wide, index);
+      code.emit(null, "mad.lo.s64", d, wide, strideRegister(ctx, stride, 1), base);
+    } else if (stride < 2 ** 31) {
       const wide = ctx.entry.reg("u64", "w");
       code.emit(null, "mul.wide.u32", wide, index, imm(stride));
       code.emit(null, "add.s64", d, base, wide);
@@ -115,18 +161,23 @@ function advance(ctx: Context, base: Reg<"u64">, index: Reg<"u32"> | null, strid
   });
 }
 
-/** A pointer that moves by `step` bytes each iteration of the open loop. */
-function runningPointer(ctx: Context, base: Reg<"u64">, step: number): Reg<"u64"> {
+/** Bytes of one iteration. */
+type Step = number | { readonly stride: Exclude<Stride, number>; readonly factor: number };
+
+/** A pointer that moves by `step` each iteration of the open loop. */
+function runningPointer(ctx: Context, base: Reg<"u64">, step: Step): Reg<"u64"> {
   const { loop } = ctx;
   if (!loop) return base;
-  const key = `${base.name}@${step}`;
+  const key = `${base.name}@${typeof step === "number" ? step : `${strideKey(step.stride)}*${step.factor}`}`;
+  const times = (count: number) =>
+    typeof step === "number" ? imm(step * count) : strideRegister(ctx, step.stride, step.factor * count);
   const known = loop.running.get(key);
   if (known) return known as Reg<"u64">;
   const d = ctx.entry.reg("u64", "run");
   loop.running.set(key, d);
   if (loop.from === 0) loop.pre.emit(null, "mov.u64", d, base);
-  else loop.pre.emit(null, "add.s64", d, base, imm(loop.from * step));
-  loop.latch.emit(null, "add.s64", d, d, imm(step));
+  else loop.pre.emit(null, "add.s64", d, base, times(loop.from));
+  loop.latch.emit(null, "add.s64", d, d, times(1));
   return d;
 }
 
@@ -148,17 +199,18 @@ export type Bound = "inside" | "outside" | Pred;
 
 /** Bound of element `offset` (beside the thread's own coordinate) of a view along one axis. */
 export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadCoord, offset: number): Bound {
-  const extent = bufferOf(ctx.program, view.buffer).shape[axis];
+  const extent = extentOf(ctx, view.buffer, axis, bufferOf(ctx.program, view.buffer).shape);
   const { constant, terms } = ctx.linear(view.origin[axis]);
-  const limit = extent - constant - offset;
+  const limit = below(ctx, extent, constant + offset);
   const fixed = axisIndex(ctx, terms, thread);
   const { loop } = ctx;
   const factor = loop ? (terms.get(loop.var) ?? 0) : 0;
   if (loop === null || factor === 0) {
-    if (fixed === null) return limit > 0 ? "inside" : "outside";
-    return ctx.loopInvariant(`${fixed.name}<${limit}`, (code) => {
+    if (fixed === null && typeof limit === "number") return limit > 0 ? "inside" : "outside";
+    return ctx.loopInvariant(`${fixed?.name ?? 0}<${nameOf(limit)}`, (code) => {
       const p = ctx.entry.reg("pred", "p");
-      code.emit(null, "setp.lt.s32", p, fixed, imm(limit));
+      if (fixed === null) code.emit(null, "setp.gt.s32", p, operandOf(limit), imm(0));
+      else code.emit(null, "setp.lt.s32", p, fixed, operandOf(limit));
       return p;
     });
   }
@@ -168,12 +220,23 @@ export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadC
     else code.emit(null, "mul.lo.u32", d, loop.counter, imm(factor));
     return d;
   });
-  return ctx.perIteration(`${index.name}<${limit}`, (code) => {
+  return ctx.perIteration(`${index.name}<${nameOf(limit)}`, (code) => {
     const p = ctx.entry.reg("pred", "p");
-    code.emit(null, "setp.lt.s32", p, index, imm(limit));
+    code.emit(null, "setp.lt.s32", p, index, operandOf(limit));
     return p;
   });
 }
+
+/** extent - offset, negative where nothing is inside. */
+const below = (ctx: Context, extent: Count, offset: number): Count =>
+  typeof extent === "number"
+    ? extent - offset
+    : offset === 0
+      ? extent
+      : ctx.values.difference(extent, imm(offset));
+
+const nameOf = (count: Count): string => (typeof count === "number" ? String(count) : count.name);
+const operandOf = (count: Count) => (typeof count === "number" ? imm(count) : count);
 
 /** Both guards of an element: null when it is inside for sure, "outside" when it never is. `join` makes their conjunction. */
 export function elementGuard(

@@ -55,7 +55,14 @@ export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
 export { parameters } from "./params.ts";
 export { type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./parts.ts";
 export { type Coordinate, rasterise } from "./raster.ts";
-export { refuseBatch, refuseSteps, unsupported } from "./refusals.ts";
+export {
+  countedRasterFault,
+  countedShareFault,
+  refuseBatch,
+  refuseSteps,
+  refuseSymbolic,
+  unsupported,
+} from "./refusals.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
 export { meetAtEdge, ringOf } from "./rings.ts";
 export { firstOf, lowerRole, placeIn } from "./roles.ts";

@@ -134,11 +134,11 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       role: "main",
       launch: frame.launch?.(program, launch) ?? launch,
       params,
-      workspaceBytes: workspaceBytes(parts) + counters,
+      workspaceBytes: parts === null ? counters : workspaceBytes(parts),
     },
     then,
-    // Counters, and tiles that atomics add to, end as they began: at 0.
-    workspaceInit: counters === 0 && (parts === null || parts.by === "kernel") ? "none" : "zeroOnce",
+    // Counters of tiles that blocks ask for end as they began: at 0.
+    workspaceInit: parts?.init ?? (counters === 0 ? "none" : "zeroOnce"),
   };
 }
 

@@ -6,14 +6,17 @@ import {
   type EpilogueStep,
   type ParamSpec,
   type Stmt,
+  sizeExpr,
   sizeOf,
+  symbolicSizes,
   type TileProgram,
 } from "@tilewright/ir";
 import type { ParamOptions } from "@tilewright/ptx";
 import type { StmtOf } from "./engine.ts";
 import { WORKSPACE } from "./parts.ts";
+import { sizeDType } from "./sizes.ts";
 
-/** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars that the launch supplies; naturally aligned. */
+/** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. */
 export function parameters(program: TileProgram, hasWorkspace: boolean): readonly ParamSpec[] {
   const out: ParamSpec[] = [];
   let offset = 0;
@@ -51,6 +54,15 @@ export function parameters(program: TileProgram, hasWorkspace: boolean): readonl
     out.push({ kind: "scalar", name, dtype: "f32", offset, size: 4, value: name });
     offset += 4;
   });
+  for (const name of symbolicSizes(problem)) {
+    // How many problems there are is the grid's second extent.
+    if (name === "batch") continue;
+    const dtype = sizeDType(name);
+    const size = dtype === "u64" ? 8 : 4;
+    offset = Math.ceil(offset / size) * size;
+    out.push({ kind: "scalar", name, dtype, offset, size, value: sizeExpr(problem, name) });
+    offset += size;
+  }
   return out;
 }
 

@@ -4,9 +4,14 @@ import {
   type CombineWay,
   eachStmt,
   hasFeature,
+  type LaunchExpr,
+  type Manifest,
+  rangeOf,
   registersPerThread,
   type Share,
   sharers,
+  sizeMost,
+  sizeRanges,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -16,6 +21,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { Engine, RegisterType, StmtOf } from "./engine.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
 import { ownerOf } from "./registers.ts";
+import { problemsOf, tilesOf } from "./tileCounts.ts";
 import { operandOf } from "./words.ts";
 
 /** Name of the parameter. */
@@ -48,16 +54,18 @@ export interface PartialTiles {
   readonly share: Share | null;
   readonly splits: number;
   /** Problems of the batch; tiles of each that blocks share, and parts of each that have a place of their own. */
-  readonly problems: number;
-  readonly tiles: number;
-  readonly parts: number;
+  readonly problems: LaunchExpr;
+  readonly tiles: LaunchExpr;
+  readonly parts: LaunchExpr;
   /** Threads that hold the accumulators, and the registers of each. */
   readonly threads: number;
   readonly registers: number;
   readonly type: RegisterType;
   /** Registers of one access: groups of so many follow each other group by group, thread by thread, so that a warp's accesses are whole lines. */
   readonly vector: number;
-  readonly counterBytes: number;
+  readonly counterBytes: LaunchExpr;
+  /** What the workspace must be before a launch. */
+  readonly init: Manifest["workspace"]["init"];
   /** One block's accumulators. */
   readonly partBytes: number;
 }
@@ -73,12 +81,15 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
   if (combine === null || tiles === null) return null;
   const { split, share = null } = tiles;
   if (split === null && share === null) return null;
-  const { batch } = program.problem;
-  const problems = batch.kind === "strided" ? batch.count : 1;
-  const count = share?.tiles ?? tiles.extents[0] * tiles.extents[1];
+  const problems = problemsOf(program.problem);
+  const count = share?.tiles ?? tilesOf(tiles);
   const splits = split?.extent ?? 1;
   // A share ends inside a tile at either end, at most.
-  const apart = share === null ? count * splits : 2 * sharers(share);
+  const apart = share === null ? times(count, splits) : 2 * sharers(share);
+  const most = mostTilesOf(program.problem, tiles);
+  const { by } = combine;
+  const all = times(problems, count);
+  const fixed = typeof all === "number";
   const acc = bufferOf(program, combine.acc.buffer);
   const { type, packed } = engine.holding(acc.dtype);
   const registers = registersPerThread(ownerOf(acc)) / packed;
@@ -95,9 +106,44 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
     registers,
     type,
     vector: combine.by === "atomics" ? atomicVector(type, registers, target) : 1,
-    counterBytes: combine.by === "kernel" ? 0 : Math.ceil((problems * count * WORD) / LINE) * LINE,
+    counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all),
+    init: initOf(by, fixed || most <= MOST_COUNTERS),
     partBytes: registers * threads * bytesOf(type),
   };
+}
+
+/**
+ * Most counters that have their place whatever the launch's sizes are. Where there may be more, parts of one launch lie where another has its
+ * counters.
+ */
+const MOST_COUNTERS = 2 ** 16;
+
+/**
+ * Counters, and tiles that atomics add to, end as they began: at 0. Parts that blocks leave do not, which matters where counters of another launch
+ * come to lie on them.
+ */
+function initOf(by: CombineWay, fixed: boolean): Manifest["workspace"]["init"] {
+  if (by === "kernel") return "none";
+  return by === "atomics" || fixed ? "zeroOnce" : "zeroEach";
+}
+
+const times = (a: LaunchExpr, b: LaunchExpr): LaunchExpr =>
+  typeof a === "number" && typeof b === "number" ? a * b : b === 1 ? a : ["mul", a, b];
+
+/** Whole lines of counters, in bytes. */
+const lines = (count: LaunchExpr): LaunchExpr =>
+  typeof count === "number"
+    ? Math.ceil((count * WORD) / LINE) * LINE
+    : ["mul", ["ceilDiv", ["mul", count, WORD], LINE], LINE];
+
+/** The most output tiles of any launch. */
+function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: StmtOf<"tiles">): number {
+  const ranges = sizeRanges(problem);
+  const most = (axis: 0 | 1): number => {
+    const count = symbolic?.[axis] ?? null;
+    return count === null ? extents[axis] : rangeOf(count, ranges)[1];
+  };
+  return most(0) * most(1) * (problem.batch.kind === "strided" ? sizeMost(problem, "batch") : 1);
 }
 
 /** f32 additions in memory that one instruction makes: up to four side by side (PTX ISA, red). */
@@ -115,8 +161,13 @@ function combiningThreads(program: TileProgram): number {
 }
 
 /** Bytes of a workspace. */
-export const workspaceBytes = (shared: PartialTiles | null): number =>
-  shared === null ? 0 : shared.counterBytes + shared.problems * shared.parts * shared.partBytes;
+export function workspaceBytes(shared: PartialTiles | null): LaunchExpr {
+  if (shared === null) return 0;
+  const { counterBytes, problems, parts, partBytes } = shared;
+  const bytes = times(times(problems, parts), partBytes);
+  if (typeof counterBytes === "number" && typeof bytes === "number") return counterBytes + bytes;
+  return counterBytes === 0 ? bytes : ["add", counterBytes, bytes];
+}
 
 /** Accesses to a part: the registers of each, and its distance in bytes from the thread's first. */
 function* accesses(
@@ -239,15 +290,30 @@ export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
   const { values, entry, part } = ctx;
   const base = pointer(ctx, WORKSPACE);
   const batch = batchIndex(ctx);
-  const inBatch = (count: number, index: Reg<"u32">): Reg<"u32"> =>
-    batch === null ? index : values.sum(values.scale(batch, count), index);
+  // Of a launch that says how many tiles there are, the grid has a block for each along x and a place for each problem along y.
+  const along = (axis: "x" | "y"): Reg<"u32"> =>
+    values.memo(`nctaid.${axis}`, "v", (d) =>
+      ctx.prologue.emit(null, "mov.u32", d, special(`%nctaid.${axis}`)),
+    );
+  const before = (count: LaunchExpr, times: number, problem: Reg<"u32">): Reg<"u32"> =>
+    typeof count === "number"
+      ? values.scale(problem, count)
+      : values.product(problem, values.scale(along("x"), times));
+  const inBatch = (count: LaunchExpr, index: Reg<"u32">, times = 1): Reg<"u32"> =>
+    batch === null ? index : values.sum(before(count, times, batch), index);
   const at = (from: Reg<"u64">, index: Reg<"u32">, bytes: number): Reg<"u64"> => {
     const d = entry.reg("u64", "ws");
     ctx.prologue.emit(null, "mad.wide.u32", d, index, imm(bytes), from);
     return d;
   };
   const parts = entry.reg("u64", "ws");
-  ctx.prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
+  if (typeof shared.counterBytes === "number")
+    ctx.prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
+  else {
+    const count = batch === null ? along("x") : values.product(along("x"), along("y"));
+    const line = values.divide(values.sum(values.scale(count, WORD), imm(LINE - 1)), LINE);
+    ctx.prologue.emit(null, "mad.wide.u32", parts, line, imm(LINE), base);
+  }
   const mine = at(parts, values.thread(), shared.vector * bytesOf(shared.type));
   const place = (index: Reg<"u32">): Reg<"u64"> => at(mine, inBatch(shared.parts, index), shared.partBytes);
   const { share, splits } = shared;

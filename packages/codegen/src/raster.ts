@@ -2,6 +2,8 @@
 import { type Raster, type RasterMath, rasterPlace } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
+import { CannotLower } from "./context.ts";
+import type { Count } from "./sizes.ts";
 import type { Values } from "./values.ts";
 
 /** A register, or null for 0. */
@@ -14,12 +16,14 @@ type Value = Reg<"u32"> | number;
 export function rasterise(
   { values }: { readonly values: Values },
   raster: Raster,
-  tilesM: number,
-  tilesN: number,
+  tilesM: Count,
+  tilesN: Count,
   index: Reg<"u32"> = values.block(),
 ): [Coordinate, Coordinate] {
   if (tilesM === 1) return [null, tilesN === 1 ? null : index];
   if (tilesN === 1) return [index, null];
+  if (typeof tilesM !== "number" || typeof tilesN !== "number")
+    return rasteriseCounted(values, raster, tilesM, tilesN, index);
   const [row, col] = rasterPlace<Value>(
     registers(values, index, tilesM * tilesN),
     raster,
@@ -56,4 +60,55 @@ function registers(values: Values, index: Reg<"u32">, count: number): RasterMath
     less: (a, b, yes, no) =>
       yes === no ? yes : values.choose(operand(a), operand(b), operand(yes), operand(no)),
   };
+}
+
+/** The same where the launch says how many tiles there are. */
+function rasteriseCounted(
+  values: Values,
+  raster: Raster,
+  tilesM: Count,
+  tilesN: Count,
+  index: Reg<"u32">,
+): [Coordinate, Coordinate] {
+  switch (raster.kind) {
+    case "row":
+      return [values.divide(index, tilesN), values.modulo(index, tilesN, Number.POSITIVE_INFINITY)];
+    case "col":
+      return [values.modulo(index, tilesM, Number.POSITIVE_INFINITY), values.divide(index, tilesM)];
+    case "grouped":
+    case "snake":
+      return groups(values, raster, tilesM, tilesN, index);
+    case "hilbert":
+      throw new CannotLower(
+        "raster",
+        "squares of Hilbert's curve need the number of tiles before the launch",
+      );
+  }
+}
+
+/** Groups of tile rows, the last one shorter. */
+function groups(
+  values: Values,
+  raster: Extract<Raster, { readonly group: number }>,
+  tilesM: Count,
+  tilesN: Count,
+  index: Reg<"u32">,
+): [Coordinate, Coordinate] {
+  const { group } = raster;
+  const inGroup = typeof tilesN === "number" ? group * tilesN : values.scale(tilesN, group);
+  const number = values.divide(index, inGroup);
+  const first = values.scale(number, group);
+  const before =
+    typeof inGroup === "number" ? values.scale(number, inGroup) : values.product(number, inGroup);
+  const local = values.difference(index, before);
+  const size = values.least(
+    values.difference(typeof tilesM === "number" ? imm(tilesM) : tilesM, first),
+    imm(group),
+  );
+  const col = values.divide(local, size);
+  const row = values.sum(first, values.modulo(local, size, Number.POSITIVE_INFINITY));
+  if (raster.kind === "grouped") return [row, col];
+  const last = typeof tilesN === "number" ? imm(tilesN - 1) : values.difference(tilesN, imm(1));
+  const back = values.difference(last, col);
+  return [row, values.choose(values.modulo(number, 2, Number.POSITIVE_INFINITY), imm(1), col, back)];
 }

@@ -1,5 +1,12 @@
 /** What the shared lowering cannot express of any problem, as the reasons of a backend's verdict. */
-import type { Diagnostic, DType, EpilogueStep, Problem } from "@tilewright/ir";
+import {
+  type Diagnostic,
+  type DType,
+  type EpilogueStep,
+  type Problem,
+  type Raster,
+  symbolicSizes,
+} from "@tilewright/ir";
 import { servedFormats } from "./formats.ts";
 
 /** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
@@ -26,6 +33,39 @@ export function refuseBatch(
   if (batch.kind !== "strided" || batch.count <= MAX_BATCH) return [];
   const message = `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`;
   return [unsupported(codes.count, at, message, `launch batches of at most ${MAX_BATCH}`)];
+}
+
+/** Sizes that come with the launch, of a backend whose kernels have theirs compiled in. */
+export function refuseSymbolic(problem: Problem, code: Diagnostic["code"]): readonly Diagnostic[] {
+  const names = symbolicSizes(problem);
+  if (names.length === 0) return [];
+  const message = `kernels with ${names.join(", ")} at launch are not served yet`;
+  return [unsupported(code, "problem.symbolic", message, "use --backend mma or simt, or fixed sizes")];
+}
+
+/** Why a raster does not go with tiles that only the launch counts; null where it does. */
+export function countedRasterFault(
+  raster: Raster,
+  { symbolic }: Problem,
+): { readonly message: string; readonly hint: string } | null {
+  if (raster.kind !== "hilbert" || (symbolic?.m === undefined && symbolic?.n === undefined)) return null;
+  return {
+    message: "squares of Hilbert's curve need the number of tiles before the launch",
+    hint: "nearest legal: raster=grouped:8",
+  };
+}
+
+/** Why stream-K does not go with sizes of the launch; null where it does. */
+export function countedShareFault(
+  blocks: number,
+  { symbolic }: Problem,
+): { readonly message: string; readonly hint: string } | null {
+  const counted = (["m", "n", "k"] as const).filter((name) => symbolic?.[name] !== undefined);
+  if (blocks === 0 || counted.length === 0) return null;
+  return {
+    message: `shares of chunks are cut before the launch, which supplies ${counted.join(", ")}`,
+    hint: "nearest legal: streamk=0, with split where tiles are few",
+  };
 }
 
 /** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */

@@ -1,5 +1,5 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
-import type { Stmt } from "@tilewright/ir";
+import { type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { lowerFetch, lowerNext } from "./answers.ts";
 import type { Reg } from "./code.ts";
@@ -11,6 +11,7 @@ import { lowerEpilogue } from "./epilogue.ts";
 import { ownedTile } from "./registers.ts";
 import { ringStatements } from "./rings.ts";
 import { lowerRole } from "./roles.ts";
+import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerTiles } from "./tiles.ts";
 
 /** Lower a list at `ctx.body`, in program order. */
@@ -71,7 +72,7 @@ function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
 
 function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   const from = ctx.constant(stmt.from, `start of loop %${stmt.var}`);
-  const counted = endOf(ctx, stmt);
+  const counted = endOf(ctx, stmt, from);
   const to = typeof counted === "number" ? counted : counted.most;
   if (stmt.unroll || to - from <= 1) {
     for (let i = from; i < to; i++) {
@@ -95,6 +96,7 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
     counter,
     from,
     to,
+    end: typeof counted === "number" ? null : ctx.fold(stmt.to),
     pre,
     latch,
     running: new Map(),
@@ -102,7 +104,9 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   };
   ctx.loop = state;
   ctx.body = body;
+  ctx.recent.clear();
   lowerStmts(ctx, stmt.body);
+  ctx.recent.clear();
   ctx.body = outer;
   ctx.loop = null;
   const more = ctx.entry.reg("pred", "p");
@@ -111,13 +115,31 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   latch.emit(more, "bra", label);
 }
 
+/** An end that the launch supplies; loops run once at least, since their condition stands at their end. */
+function sizeEnd(
+  ctx: Context,
+  name: string,
+  e: Expr,
+  from: number,
+  unroll: boolean,
+): number | { readonly reg: Reg<"u32">; readonly most: number } {
+  const at = `loop %${name}`;
+  if (unroll) throw new CannotLower(at, "is unrolled, but only the launch knows its end");
+  const [least, most] = rangeOf(e, ctx.sizes);
+  if (least <= from) throw new CannotLower(at, "may have no turn at all in some launch");
+  const reg = countOf(ctx, e);
+  return typeof reg === "number" ? reg : { reg, most };
+}
+
 /** End of a loop: a constant, or a count of at least one that the tiles bind. */
 function endOf(
   ctx: Context,
   { var: name, to, unroll }: StmtOf<"for">,
+  from: number,
 ): number | { readonly reg: Reg<"u32">; readonly most: number } {
   const e = ctx.fold(to);
   const counted = e.kind === "var" ? ctx.tileVars.get(e.name) : undefined;
+  if (isSizeOnly(ctx, e) && freeVars(e).size > 0) return sizeEnd(ctx, name, e, from, unroll);
   if (counted?.reg == null || (counted.least ?? 0) < 1 || unroll)
     return ctx.constant(to, `end of loop %${name}`);
   return { reg: counted.reg, most: counted.extent - 1 };

@@ -1,18 +1,12 @@
 /** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
-import {
-  type DType,
-  type EpilogueStep,
-  operandStrides,
-  packedStride,
-  type Stmt,
-  sizeOf,
-} from "@tilewright/ir";
+import { type DType, type EpilogueStep, type Stmt, sizeOf } from "@tilewright/ir";
 import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { cast, clamped, loadElements, storeElements } from "./formats.ts";
 import { arrayAddress, axisBound, type GlobalArray, pointer } from "./globalAddress.ts";
+import { matrixStrides, productOf, stepLeading } from "./sizes.ts";
 import type { ThreadPosition } from "./threads.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -139,12 +133,14 @@ export class StepChain {
     at: Element,
   ): AddressOperand {
     const { problem } = this.#ctx.program;
-    const [rowStride, colStride] = operandStrides(operand);
+    const leading = stepLeading(index);
+    const [rowStride, colStride] = matrixStrides(problem, operand, leading);
+    const lines = operand.layout === "row" ? (["m", problem.m] as const) : (["n", problem.n] as const);
     const array = {
       name: `epilogue${index}`,
-      rowStride: rowStride * sizeOf(operand.dtype),
-      colStride: colStride * sizeOf(operand.dtype),
-      batchStride: packedStride(operand, problem.m, problem.n) * sizeOf(operand.dtype),
+      rowStride,
+      colStride,
+      batchStride: productOf(problem, sizeOf(operand.dtype), [[leading, operand.ld], lines]),
     };
     return this.#place(array, at.row, at.col);
   }
@@ -185,12 +181,18 @@ export class StepChain {
 
   #combine(step: Extract<EpilogueStep, { kind: "reduce" }>, index: number, part: Partial): void {
     const ctx = this.#ctx;
-    const { m, n } = ctx.program.problem;
+    const { problem } = ctx.program;
+    const results =
+      step.over === "n"
+        ? ([["m", problem.m]] as const)
+        : step.over === "m"
+          ? ([["n", problem.n]] as const)
+          : [];
     const array: GlobalArray = {
       name: `epilogue${index}`,
       rowStride: step.over === "n" ? RESULT_BYTES : 0,
       colStride: step.over === "m" ? RESULT_BYTES : 0,
-      batchStride: RESULT_BYTES * (step.over === "n" ? m : step.over === "m" ? n : 1),
+      batchStride: productOf(problem, RESULT_BYTES, results),
     };
     const guard =
       step.over === "n" ? this.#inside(0, part.row) : step.over === "m" ? this.#inside(1, part.col) : null;

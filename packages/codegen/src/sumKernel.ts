@@ -9,6 +9,7 @@ import { addParts, loadPart, type PartialTiles, partPlaces, workspaceBytes } fro
 import { ownedTile } from "./registers.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
+import { problemsOf, tilesOf } from "./tileCounts.ts";
 import { placeTile } from "./tiles.ts";
 
 /**
@@ -39,12 +40,11 @@ export function buildSumKernel(
   lowerStmts(ctx, combine.body);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
-  const { batch } = program.problem;
   return {
     entry: sum.name,
     role: "reduce",
     launch: {
-      grid: [tiles.extents[0] * tiles.extents[1], batch.kind === "strided" ? batch.count : 1, warps],
+      grid: [tilesOf(tiles), problemsOf(program.problem), warps],
       block: [32, 1, 1],
       cluster: [1, 1, 1],
       dynamicSmem: 0,

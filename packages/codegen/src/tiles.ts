@@ -2,6 +2,7 @@
 import {
   eachStmt,
   type LaunchExpr,
+  rangeOf,
   type Share,
   type Stmt,
   sharedBlocks,
@@ -17,6 +18,8 @@ import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { type Coordinate, rasterise } from "./raster.ts";
+import { type Count, countOf } from "./sizes.ts";
+import { problemsOf, tilesOf } from "./tileCounts.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
@@ -42,19 +45,35 @@ function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
       "tiles",
       `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusterM} x ${clusterN}`,
     );
+  const [unitsM, unitsN] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
   const raster =
     "group" in stmt.raster
       ? { ...stmt.raster, group: Math.max(1, Math.floor(stmt.raster.group / clusterM)) }
       : stmt.raster;
-  const [m, n] = rasterise(ctx, raster, tilesM / clusterM, tilesN / clusterN, index);
+  const [m, n] = rasterise(ctx, raster, unitsM, unitsN, index);
   const within = (at: Coordinate, blocks: number, axis: "m" | "n"): Coordinate => {
     const rank = clusterPlace(ctx, axis);
     if (rank === null) return at;
     return at === null ? rank : ctx.values.sum(ctx.values.scale(at, blocks), rank);
   };
-  ctx.tileVars.set(stmt.vars[0], { reg: within(m, clusterM, "m"), extent: tilesM });
-  ctx.tileVars.set(stmt.vars[1], { reg: within(n, clusterN, "n"), extent: tilesN });
+  ctx.tileVars.set(stmt.vars[0], { reg: within(m, clusterM, "m"), extent: mostTiles(ctx, stmt, 0) });
+  ctx.tileVars.set(stmt.vars[1], { reg: within(n, clusterN, "n"), extent: mostTiles(ctx, stmt, 1) });
   if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
+}
+
+/** Clusters of tiles along an axis. */
+function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
+  const cluster = ctx.program.launch.cluster[axis];
+  const count = stmt.symbolic?.[axis] ?? null;
+  if (count === null) return stmt.extents[axis] / cluster;
+  const tiles = countOf(ctx, count);
+  return typeof tiles === "number" ? tiles / cluster : ctx.values.divide(tiles, cluster);
+}
+
+/** The most tiles along an axis in any launch. */
+function mostTiles(ctx: Context, stmt: Tiles, axis: 0 | 1): number {
+  const count = stmt.symbolic?.[axis] ?? null;
+  return count === null ? stmt.extents[axis] : rangeOf(count, ctx.sizes)[1];
 }
 
 /**
@@ -67,6 +86,8 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   if (stmt.split !== null) throw new CannotLower("tiles", "blocks that stay do not share tiles");
   const { entry } = ctx;
   const clustered = clusterSize(ctx.program) > 1;
+  if (stmt.symbolic !== undefined)
+    throw new CannotLower("tiles", "blocks that stay do not loop over tiles that only the launch counts");
   const count = (stmt.extents[0] * stmt.extents[1]) / clusterSize(ctx.program);
   const asks = visit.by === "ring";
   const { turn, of } = visit;
@@ -210,21 +231,24 @@ function copies(stmt: Tiles): boolean {
  * rounds as one on every SM would, so that all have the same number of tiles but for the last round; where they ask for tiles, as many as there are SMs.
  */
 export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, LaunchExpr] {
-  const { batch } = program.problem;
-  const problems = batch.kind === "strided" ? batch.count : 1;
+  const problems = problemsOf(program.problem);
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "tiles") continue;
-    const tiles = stmt.extents[0] * stmt.extents[1];
-    if (stmt.share !== undefined) return [sharedBlocks(stmt.share, tiles), problems, 1];
-    if (stmt.visit === null) return [tiles, problems, stmt.split?.extent ?? 1];
+    if (stmt.share !== undefined)
+      return [sharedBlocks(stmt.share, stmt.extents[0] * stmt.extents[1]), problems, 1];
+    if (stmt.visit === null) return [tilesOf(stmt), problems, stmt.split?.extent ?? 1];
     const size = clusterSize(program);
-    const clusters = tiles / size;
+    const clusters = (stmt.extents[0] * stmt.extents[1]) / size;
     const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
     if (stmt.visit.by === "ring") {
       const asking: LaunchExpr = ["min", clusters, resident];
       return [size === 1 ? asking : ["mul", asking, size], problems, 1];
     }
-    const rounds: LaunchExpr = ["ceilDiv", clusters * Math.max(1, problems), resident];
+    const rounds: LaunchExpr = [
+      "ceilDiv",
+      typeof problems === "number" ? clusters * problems : ["mul", clusters, problems],
+      resident,
+    ];
     const blocks: LaunchExpr = ["ceilDiv", clusters, rounds];
     return [size === 1 ? blocks : ["mul", blocks, size], problems, 1];
   }

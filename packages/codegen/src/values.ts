@@ -116,6 +116,10 @@ export class Values {
     );
   }
 
+  product(a: U32, b: U32): U32 {
+    return this.memo(`${name(a)}*${name(b)}`, "v", (d) => this.code.emit(null, "mul.lo.u32", d, a, b));
+  }
+
   divide(a: U32, divisor: number | U32): U32 {
     if (divisor === 1) return a;
     if (typeof divisor !== "number")

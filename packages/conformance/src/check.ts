@@ -4,11 +4,13 @@ import {
   activations,
   type Backend,
   createCompiler,
+  createRandom,
   eachStmt,
   formatDiagnostic,
   type Problem,
   printProblem,
   printSchedule,
+  programAt,
   type Schedule,
   type Target,
   type TileProgram,
@@ -19,6 +21,7 @@ import { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./d
 import { interpreted } from "./interpreted.ts";
 import { differing, judge } from "./judge.ts";
 import { type Run, type RunOptions, Session } from "./launch.ts";
+import { launchProblems } from "./launches.ts";
 
 export interface Case {
   readonly problem: Problem;
@@ -42,6 +45,12 @@ export interface Oracles {
   /** Whether the interpreter does the kernel's arithmetic, operation by operation: then bits are compared. */
   readonly sameArithmetic?: (problem: Problem, schedule: Schedule) => boolean;
 }
+
+/** What one launch computes: the artefact's, or at the launch's sizes. */
+type Launched = Pick<Artifact, "problem" | "program">;
+
+/** Launches of a kernel whose sizes come with the launch, beside one at the problem's own. */
+const OTHER_SIZES = 3;
 
 const orders = ["eager", "lazy", "random"] as const;
 
@@ -70,15 +79,20 @@ function checkRuns(artifact: Artifact, subject: Case, oracles: Oracles): readonl
   const emulated = new Session(oracles.emulator, artifact);
   const onGpu = oracles.gpu && new Session(oracles.gpu, artifact);
   try {
-    for (const kind of kinds) {
-      const data = caseData(artifact.problem, kind, seed, { scalars });
-      // A GPU computes as its own generation does, whichever the text is for.
-      const arithmetic = oracles.gpu ? { arithmetic: oracles.gpu.arch } : {};
-      const seeds = kind === kinds[0] ? (oracles.seeds ?? 0) : 0;
-      const options = { seed, ...arithmetic, ...memory };
-      const first = checkEmulated(artifact, emulated, data, options, seeds, faults);
-      checkInterpreted(artifact, data, first, subject, oracles, faults);
-      if (onGpu) checkGpu(artifact, onGpu.run(data, memory), first, data, faults);
+    for (const problem of launchProblems(createRandom(seed), artifact.problem, OTHER_SIZES)) {
+      const launched = { problem, program: programAt(artifact.program, problem) };
+      const before = faults.length;
+      for (const kind of kinds) {
+        const data = caseData(problem, kind, seed, { scalars });
+        // A GPU computes as its own generation does, whichever the text is for.
+        const arithmetic = oracles.gpu ? { arithmetic: oracles.gpu.arch } : {};
+        const seeds = kind === kinds[0] ? (oracles.seeds ?? 0) : 0;
+        const options = { seed, problem, ...arithmetic, ...memory };
+        const first = checkEmulated(launched, emulated, data, options, seeds, faults);
+        checkInterpreted(launched, data, first, subject, oracles, faults);
+        if (onGpu) checkGpu(launched, onGpu.run(data, { problem, ...memory }), first, data, faults);
+      }
+      if (faults.length > before) faults.splice(before, 0, `launched for ${printProblem(problem)}`);
     }
   } finally {
     emulated.close();
@@ -89,7 +103,7 @@ function checkRuns(artifact: Artifact, subject: Case, oracles: Oracles): readonl
 
 /** The run in the first order; the others must have its bits, unless the kernel adds in any order. */
 function checkEmulated(
-  { problem, program }: Artifact,
+  { problem, program }: Launched,
   session: Session,
   data: CaseData,
   options: RunOptions,
@@ -120,7 +134,7 @@ function checkEmulated(
 }
 
 function checkInterpreted(
-  { problem, program }: Artifact,
+  { problem, program }: Launched,
   data: CaseData,
   emulated: Run,
   { schedule, seed }: Case,
@@ -141,7 +155,7 @@ function checkInterpreted(
 }
 
 function checkGpu(
-  { problem, program }: Artifact,
+  { problem, program }: Launched,
   run: Run,
   emulated: Run,
   data: CaseData,

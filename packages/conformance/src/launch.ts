@@ -6,10 +6,12 @@ import {
   type DType,
   evaluateConstraints,
   evaluateLaunchExpr,
+  fixedProblem,
   formatDiagnostic,
   type LaunchEnvironment,
   launchEnvironment,
   type OperandData,
+  ok,
   type Problem,
   resolveLaunch,
   SCALE_ALIGN,
@@ -40,6 +42,8 @@ export interface RunOptions {
   readonly inPlace?: boolean;
   /** C is not written before the launch: a kernel that reads it is found out (on the emulator by a finding, elsewhere by NaN). */
   readonly withoutC?: boolean;
+  /** The problem of this launch, where the artefact leaves sizes to it; the artefact's own otherwise. */
+  readonly problem?: Problem;
 }
 
 export interface Run extends Stored {
@@ -48,7 +52,7 @@ export interface Run extends Stored {
 }
 
 /** The value, or an error with every reason: what fails here is a fault of the suite's subject. */
-function must<T>(result: Checked<T>): T {
+export function must<T>(result: Checked<T>): T {
   if (!result.ok) throw new Error(result.error.map(formatDiagnostic).join("\n"));
   return result.value;
 }
@@ -83,7 +87,7 @@ export class Session {
   }
 
   run(data: CaseData, options: RunOptions = {}): Run {
-    const { problem } = this.#artifact;
+    const problem = options.problem ?? fixedProblem(this.#artifact.problem);
     const env: LaunchEnvironment = {
       ...launchEnvironment(problem, this.#device, { alpha: data.alpha, beta: data.beta }),
       ...Object.fromEntries(
@@ -110,7 +114,7 @@ export class Session {
         placed.set("d", c);
       }
       const faults = this.#launch(env, placed, options);
-      return this.#collect(placed, faults);
+      return this.#collect(problem, placed, faults);
     } finally {
       for (const { buffer } of placed.values()) buffer.free();
     }
@@ -193,14 +197,14 @@ export class Session {
   #workspaceOf(bytes: number): DeviceBuffer | null {
     if (bytes === 0) return null;
     const { init } = this.#artifact.manifest.workspace;
-    const fresh = this.#workspace === null;
-    this.#workspace ??= must(this.#device.alloc(bytes));
-    if (init === "zeroEach" || (init === "zeroOnce" && fresh)) must(this.#workspace.fill(0));
+    const fresh = this.#workspace === null || this.#workspace.size < bytes;
+    if (fresh) this.#workspace?.free();
+    if (fresh) this.#workspace = must(this.#device.alloc(bytes));
+    if (init === "zeroEach" || (init === "zeroOnce" && fresh)) must(this.#workspace?.fill(0) ?? ok(true));
     return this.#workspace;
   }
 
-  #collect(placed: ReadonlyMap<string, Placed>, found: readonly string[]): Run {
-    const { problem } = this.#artifact;
+  #collect(problem: Problem, placed: ReadonlyMap<string, Placed>, found: readonly string[]): Run {
     const faults = [...found];
     const read = (name: string, dtype: DType, mask: Uint8Array | null): OperandData => {
       const place = placed.get(name);

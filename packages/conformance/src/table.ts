@@ -55,6 +55,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addSteps(table);
   addChains(table);
   addSpecials(table);
+  addSymbolic(table);
   addNarrowSteps(table);
   return table.rows;
 }
@@ -225,6 +226,58 @@ function addNarrowSteps(table: Table): void {
     ])
       table.add(JSON.stringify(step).replaceAll('"', ""), pick(table.random, ragged), { epilogue: [step] });
   }
+}
+
+/** One kernel for several sizes: which of them the launch supplies, and what is known of them. */
+function addSymbolic(table: Table): void {
+  const { dtype, bDType } = table.types;
+  const size = { m: 45, n: 38, k: 27 };
+  const eights = { m: 48, n: 40, k: 32 };
+  const layout = () => ({ layout: pick(table.random, layouts) });
+  /** Packed rows, which follow the sizes. */
+  const packed = () => ({
+    a: { dtype, ...layout() },
+    b: { dtype: bDType ?? dtype, ...layout() },
+    d: { dtype: table.out, ...layout() },
+  });
+  const multiples = { multiple: 8 };
+  const c = { c: { dtype: table.types.cDType ?? table.out }, beta: 1 };
+  table.add("m, n, k at launch", size, { ...packed(), symbolic: { m: {}, n: {}, k: {} } });
+  table.add("m at launch", size, { ...packed(), symbolic: { m: {} } });
+  table.add("n at launch, up to the length of fixed rows", size, {
+    ...packed(),
+    b: { dtype: bDType ?? dtype, layout: "row", ld: 48 },
+    d: { dtype: table.out, layout: "row", ld: 41 },
+    symbolic: { n: { max: 40 } },
+  });
+  table.add("leading dimensions at launch", size, { ...packed(), symbolic: { lda: {}, ldb: {}, ldd: {} } });
+  table.add("m, n, k at launch, multiples of 8", eights, {
+    ...packed(),
+    symbolic: { m: multiples, n: multiples, k: multiples },
+  });
+  table.add("k at launch, split", { ...size, k: 97 }, { ...packed(), symbolic: { k: {} } }, { split: 3 });
+  table.add(
+    "m, n, k at launch, split, C",
+    { ...eights, k: 64 },
+    { ...packed(), ...c, symbolic: { m: multiples, n: { ...multiples, max: 80 }, k: multiples } },
+    { split: 2 },
+  );
+  table.add(
+    "m, n, k and the batch at launch, a chain of steps",
+    { m: 29, n: 31, k: 13 },
+    {
+      ...packed(),
+      ...c,
+      batch: { kind: "strided", count: 2 },
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "residual", operand: { dtype: "f32", layout: "row" } },
+        { kind: "output", operand: { dtype: "f32", layout: "col" } },
+        { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
+      ],
+      symbolic: { m: {}, n: {}, k: {}, batch: { max: 4 } },
+    },
+  );
 }
 
 const CHAINS = 20;

@@ -1,33 +1,16 @@
 /** The emulated device: memory, modules and launches. */
-import { type Checked, err, InternalError, ok, type TensorMapSpec } from "@tilewright/ir";
-import type {
-  DevicePointer,
-  Emulator,
-  LaunchConfig,
-  LaunchReport,
-  LoadedModule,
-  Order,
-  Waits,
-} from "./api.ts";
+import { type Checked, editDistance, err, ok, type TensorMapSpec } from "@tilewright/ir";
+import type { DevicePointer, Emulator, LaunchConfig, LaunchReport, LoadedModule, Waits } from "./api.ts";
 import { encodeTensorMap } from "./bulk/map.ts";
 import { allChecks, Findings, LaunchStopped } from "./checkers/findings.ts";
-import type { Block, Piece } from "./compile/blocks.ts";
-import {
-  createEnvironment,
-  createScratch,
-  type Environment,
-  type Host,
-  type Scratch,
-} from "./compile/environment.ts";
-import { type CompiledRegion, compileRegions, type RegionScript } from "./compile/region.ts";
-import { geometryIndex } from "./isa/special.ts";
+import { createScratch, type Host, type Scratch } from "./compile/environment.ts";
+import { CompiledKernels, idlePaths } from "./compile/kernels.ts";
 import { initialise } from "./load/initialiser.ts";
-import { alignUp } from "./load/layout.ts";
 import { type KernelProgram, loadProgram, type Program } from "./load/module.ts";
 import { Refusal } from "./load/refusal.ts";
 import { MemoryPaths } from "./machine/paths.ts";
-import { defaultRegisters } from "./machine/registers.ts";
-import { type LaunchArea, LaunchRun, type LaunchShape, type WaveRange } from "./machine/run.ts";
+import { LaunchRun } from "./machine/run.ts";
+import { defaultFuel, fillGeometry, placeLaunch, shapeOf, type WaveRange } from "./machine/shape.ts";
 import { encodeParameters, validateLaunch } from "./machine/validate.ts";
 import { Arena, globalTag } from "./memory/arena.ts";
 import { arithmeticOf, leastArithmetic, type TensorArithmetic } from "./numerics/tensorcore.ts";
@@ -48,28 +31,12 @@ export interface EmulatorOptions {
 }
 
 const defaultMemory = 2 ** 30;
-const defaultResident = 512;
-/** Three times what a GEMM of 2048 cubed takes, and a minute or two of time. */
-const defaultFuel = 1e9;
-/** Clusters that a kernel with cluster launch control starts with: few, so that most of the work is taken over by them. */
-const startedClusters = (order: Order, seed: number): number =>
-  order === "random" ? 1 + (Math.abs(seed) % 3) : order === "eager" ? 2 : 1;
-/** Launch state (registers, shared memory) that co-resident blocks may take together. */
-const residentBytes = 2 ** 28;
-
-interface Compiled {
-  readonly generation: number;
-  readonly script: RegionScript;
-  readonly regions: ReadonlyMap<Piece, CompiledRegion>;
-  readonly tally: Float64Array;
-}
-
 class EmulatedDevice implements Emulator {
   readonly #arena: Arena;
   readonly #resident: number | null;
   readonly #scratch: Scratch = createScratch();
   readonly #host: Host;
-  readonly #compiled = new WeakMap<KernelProgram, Map<string, Compiled>>();
+  readonly #kernels: CompiledKernels;
   /** Modules this device has loaded, with their text: their variables lie in its memory. */
   readonly #modules = new WeakMap<LoadedModule, string>();
   readonly #options: EmulatorOptions;
@@ -81,6 +48,7 @@ class EmulatedDevice implements Emulator {
     this.#arena = new Arena(options.memoryLimit ?? defaultMemory);
     this.#resident = options.residentBlocks ?? null;
     this.#host = { paths: idlePaths };
+    this.#kernels = new CompiledKernels(this.#arena, this.#scratch, this.#host);
   }
 
   load(ptx: string): Checked<LoadedModule> {
@@ -216,7 +184,7 @@ class EmulatedDevice implements Emulator {
 
   /** Groups of clusters that are resident together, one after another. */
   #waves(program: KernelProgram, config: LaunchConfig): number {
-    const { grid, cluster, resident } = this.#shape(program, config);
+    const { grid, cluster, resident } = shapeOf(program, config, this.#resident);
     const ratio = grid.reduce((n, blocks, axis) => (n * blocks) / (cluster[axis] ?? 1), 1);
     return Math.ceil(ratio / resident);
   }
@@ -254,13 +222,13 @@ class EmulatedDevice implements Emulator {
     const findings = new Findings(checks, config.disable);
     const race = (findings.wants("race") || findings.wants("async")) && usesShared(program, config);
     const waves = isIndependent(program) ? range : null;
-    const shape = { ...this.#shape(program, config), arithmetic, waves };
-    const area = this.#place(program, shape);
+    const shape = { ...shapeOf(program, config, this.#resident), arithmetic, waves };
+    const area = placeLaunch(this.#arena, program, shape);
     if (!area.ok) return area;
     const parameters = encodeParameters(kernel, config.params);
     this.#arena.bytes.set(parameters, area.value.parameters);
-    this.#fillGeometry(shape);
-    const compiled = this.#compile(program, race, findings.wants("uninitialised"));
+    fillGeometry(this.#scratch, shape);
+    const compiled = this.#kernels.compile(program, race, findings.wants("uninitialised"));
     compiled.tally.fill(0);
     const run = new LaunchRun({
       arena: this.#arena,
@@ -295,111 +263,6 @@ class EmulatedDevice implements Emulator {
     };
     return ok({ report, waits: run.waits() });
   }
-
-  #shape(program: KernelProgram, config: LaunchConfig): Omit<LaunchShape, "arithmetic" | "waves"> {
-    const { kernel } = program;
-    const dynamicShared = config.dynamicSmem ?? 0;
-    const cluster = config.cluster ?? kernel.requiredCluster ?? [1, 1, 1];
-    const sharedBytes =
-      dynamicShared > 0 || kernel.dynamicSharedOffset > alignUp(kernel.staticShared, 16)
-        ? kernel.dynamicSharedOffset + dynamicShared
-        : kernel.staticShared;
-    const ranks = cluster[0] * cluster[1] * cluster[2];
-    const clusters = (config.grid[0] * config.grid[1] * config.grid[2]) / ranks;
-    const perBlock = this.#bytesPerBlock(program, config.block, sharedBytes);
-    const polls = program.blocks.some((b) => b.polls && pollsMemory(b));
-    const order = config.order ?? "eager";
-    // Blocks that wait for one another have to be there; in random order a few at a time exercise their interleaving.
-    const wanted = this.#resident ?? (polls ? defaultResident : order === "random" ? 4 : 1);
-    const taking = kernel.instructions.some((i) => i.mnemonic.startsWith("clusterlaunchcontrol.try_cancel"));
-    const started =
-      config.residentClusters ??
-      (taking ? startedClusters(order, config.seed ?? 1) : Math.ceil(wanted / ranks));
-    const fitting = Math.max(1, Math.floor(residentBytes / Math.max(1, perBlock * ranks)));
-    return {
-      grid: config.grid,
-      block: config.block,
-      cluster,
-      explicitCluster: config.cluster !== undefined || kernel.requiredCluster !== null,
-      dynamicShared,
-      sharedBytes,
-      order,
-      seed: config.seed ?? 1,
-      fuel: config.fuel ?? defaultFuel,
-      registersPerThread:
-        config.registersPerThread ??
-        kernel.maxRegisters ??
-        defaultRegisters(kernel.maxThreads ?? config.block[0] * config.block[1] * config.block[2]),
-      resident: Math.max(1, Math.min(started, fitting, clusters)),
-    };
-  }
-
-  #bytesPerBlock(program: KernelProgram, block: LaunchConfig["block"], sharedBytes: number): number {
-    const threads = block[0] * block[1] * block[2];
-    const warps = Math.ceil(threads / 32);
-    return warps * program.slots * 128 + alignUp(sharedBytes, 1024) + warps * 32 * program.kernel.localBytes;
-  }
-
-  /** Lay the launch's memory out behind the heap. */
-  #place(program: KernelProgram, shape: LaunchShape): Checked<LaunchArea & { readonly end: number }> {
-    const { kernel, slots } = program;
-    const warps = Math.ceil((shape.block[0] * shape.block[1] * shape.block[2]) / 32);
-    const places = shape.resident * shape.cluster[0] * shape.cluster[1] * shape.cluster[2];
-    const parameters = alignUp(this.#arena.heapTop, 1024);
-    const registers = alignUp(parameters + Math.max(16, kernel.parameterBytes), 1024);
-    const registerBytes = warps * slots * 32 * 4;
-    const shared = alignUp(registers + places * registerBytes, 1024);
-    const sharedStride = alignUp(Math.max(1, shape.sharedBytes), 1024);
-    const local = shared + places * sharedStride;
-    const localBytes = warps * 32 * kernel.localBytes;
-    const end = local + places * localBytes + 1024;
-    const grown = this.#arena.ensure(end);
-    if (!grown.ok) return grown;
-    return ok({ parameters, registers, registerBytes, shared, sharedStride, local, localBytes, end });
-  }
-
-  #fillGeometry(shape: LaunchShape): void {
-    const { geometry, tid } = this.#scratch;
-    for (let k = 0; k < 3; k++) {
-      geometry[geometryIndex.ntid + k] = shape.block[k] ?? 1;
-      geometry[geometryIndex.nctaid + k] = shape.grid[k] ?? 1;
-      geometry[geometryIndex.clusterCtas + k] = shape.cluster[k] ?? 1;
-      geometry[geometryIndex.clusters + k] = (shape.grid[k] ?? 1) / (shape.cluster[k] ?? 1);
-    }
-    const [nx, ny] = shape.block;
-    for (let t = 0; t < tid[0].length; t++) {
-      tid[0][t] = t % nx;
-      tid[1][t] = Math.floor(t / nx) % ny;
-      tid[2][t] = Math.floor(t / (nx * ny));
-    }
-  }
-
-  /** Compiled code is kept per kernel and choice of checks, and linked again when the arena's buffer has been replaced. */
-  #compile(program: KernelProgram, race: boolean, uninitialised: boolean): Compiled {
-    const key = `${race}/${uninitialised}`;
-    let versions = this.#compiled.get(program);
-    if (versions === undefined) {
-      versions = new Map();
-      this.#compiled.set(program, versions);
-    }
-    const known = versions.get(key);
-    if (known !== undefined && known.generation === this.#arena.generation) return known;
-    const tally = known?.tally ?? new Float64Array(program.kernel.instructions.length);
-    const environment: Environment = createEnvironment(this.#arena, this.#host, this.#scratch, tally);
-    const script =
-      known?.script ??
-      compileRegions(
-        program.kernel,
-        program.blocks,
-        { race, uninitialised },
-        Object.keys(environment),
-        this.#arena.memory,
-      );
-    const { generation } = this.#arena;
-    const compiled = { generation, script, regions: script.link(environment), tally };
-    versions.set(key, compiled);
-    return compiled;
-  }
 }
 
 /** Milliseconds from some origin; every host that runs this has `performance`, but the type library is without it. */
@@ -416,14 +279,6 @@ const arithmeticFor = (module: LoadedModule, config: LaunchConfig): TensorArithm
   arithmeticOf(config.arithmetic ?? module.target) ?? leastArithmetic;
 
 const isProgram = (module: LoadedModule): module is Program => "programs" in module;
-
-/** Whether a block reads memory that other thread blocks may write: an mbarrier.test_wait only asks its own cluster. */
-const pollsMemory = (block: Block): boolean =>
-  block.pieces.some((piece) =>
-    (piece.kind === "region" ? piece.instructions : [piece.instruction]).some(
-      (i) => i.strongRead && !i.mnemonic.startsWith("mbarrier."),
-    ),
-  );
 
 const usesShared = (program: KernelProgram, config: LaunchConfig): boolean =>
   program.kernel.staticShared > 0 || (config.dynamicSmem ?? 0) > 0;
@@ -443,41 +298,6 @@ function unknownEntry(entry: string, names: readonly string[]) {
         : `the nearest name is ${nearest.name}; the module has ${names.join(", ")}`,
   } as const;
 }
-
-/** Levenshtein distance. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, k) => k);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++)
-      next.push(
-        Math.min(
-          (row[j] ?? 0) + 1,
-          (next[j - 1] ?? 0) + 1,
-          (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1),
-        ),
-      );
-    row = next;
-  }
-  return row[b.length] ?? 0;
-}
-
-const notRunning = (): never => {
-  throw new InternalError("generated code ran outside a launch");
-};
-const idlePaths = {
-  global: notRunning,
-  generic: notRunning,
-  shared: notRunning,
-  sharedFault: notRunning,
-  cluster: notRunning,
-  local: notRunning,
-  windowFault: notRunning,
-  wrongWindow: notRunning,
-  unwritten: notRunning,
-  strongGlobal: notRunning,
-  clock: notRunning,
-};
 
 /** Modules that a serving thread keeps decoded and compiled. */
 const keptPrograms = 16;

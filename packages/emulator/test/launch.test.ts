@@ -56,6 +56,17 @@ describe("load", () => {
     );
   });
 
+  test("runs of arithmetic on registers that only guarded instructions write", () => {
+    const device = machine(
+      kernel(`ld.param.u64 %d0, [out]; mad.wide.u32 %d0, %t, 4, %d0; setp.lt.u32 %p0, %t, 40; mov.f32 %f0, 0f00000000;
+${"@%p0 mov.f32 %f1, 0f3F800000;\n"}${"fma.rn.f32 %f0, %f1, %f1, %f0;\n".repeat(16)}
+st.global.f32 [%d0], %f0;`),
+    );
+    const out = device.put(new Uint8Array(128));
+    clean(device.launch("k", 1, 32, [out]));
+    expect(Array.from(new Float32Array(device.u32(out, 32).buffer))).toEqual(Array(32).fill(16));
+  });
+
   test("a syntax error comes from the parser with its place", () => {
     expect(messages(createEmulator().load("hello"))[0]).toMatch(/TW4001/);
   });

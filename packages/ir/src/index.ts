@@ -13,13 +13,10 @@ export {
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export {
   type Artifact,
-  type BackendVerdict,
   type CompileInput,
   type Compiler,
   type CompilerOptions,
-  compilerCodes,
   createCompiler,
-  type Plan,
   type TraceStep,
 } from "./compiler.ts";
 export {
@@ -32,7 +29,6 @@ export {
   type SourceLocation,
   type Verdict,
 } from "./diagnostics.ts";
-
 export { type DType, dtypeNames, dtypes, isDType, mixable, mixes, sizeOf } from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
@@ -46,6 +42,7 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
+export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   TENSOR_ALIGN,
   type TensorCut,
@@ -184,6 +181,7 @@ export {
   writeElement,
 } from "./numerics/storage.ts";
 export * from "./passes/index.ts";
+export { type BackendVerdict, compilerCodes, type Plan } from "./plans.ts";
 export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
@@ -199,12 +197,32 @@ export {
 } from "./problem/scales.ts";
 export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
 export {
+  extentNames,
+  fixedProblem,
+  type LaunchSizes,
+  type LeadingName,
+  leadingNames,
+  problemAt,
+  type SizeName,
+  type SizeRange,
+  type SymbolicSizes,
+  sizeExpr,
+  sizeMost,
+  sizeMultiple,
+  sizeNames,
+  sizeValue,
+  strideNames,
+  symbolicSizes,
+} from "./problem/symbolic.ts";
+export {
   parseEpilogue,
   parseProblem,
+  parseSymbolic,
   printEpilogue,
   printOperand,
   printProblem,
   printStep,
+  printSymbolic,
 } from "./problem/text.ts";
 export {
   type Activation,

@@ -3,6 +3,7 @@ import { dtypes } from "./dtype.ts";
 import { sha256 } from "./hash.ts";
 import type { Constraint, KernelSpec, LaunchExpr, Manifest } from "./manifest.ts";
 import { gemmBound } from "./numerics/bounds.ts";
+import { extentNames, leadingNames, sizeMost, strideNames, symbolicSizes } from "./problem/symbolic.ts";
 import { printProblem } from "./problem/text.ts";
 import type { Problem } from "./problem.ts";
 import type { Schedule } from "./schedule.ts";
@@ -91,8 +92,49 @@ const addsInAnyOrder = ({ problem, body }: TileProgram): boolean =>
   (dtypes[problem.acc].kind !== "int" &&
     [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && stmt.by === "atomics"));
 
+/** What must hold of sizes that the launch supplies: their ranges and divisibility, and matrices that their strides hold. */
+function symbolicConstraints(problem: Problem): readonly Constraint[] {
+  const { symbolic, batch } = problem;
+  const free = (name: string): boolean => symbolicSizes(problem).some((each) => each === name);
+  const found = symbolicSizes(problem).flatMap((name): Constraint[] => {
+    const range = symbolic?.[name];
+    // Matrices of the epilogue are packed: what they must meet follows from the extents.
+    if (range === undefined || name.startsWith("ldepilogue")) return [];
+    const { min, max, multiple } = range;
+    return [
+      ["ge", name, min],
+      ["le", name, max],
+      ...(multiple === 1 ? [] : [["eq", ["mod", name, multiple], 0] satisfies Constraint]),
+    ];
+  });
+  const holds = (name: string, extent: string): readonly Constraint[] =>
+    free(name) || free(extent) ? [["ge", name, extent]] : [];
+  for (const which of ["a", "b", "c", "d"] as const) {
+    const operand = problem[which];
+    if (operand === null) continue;
+    found.push(...holds(leadingNames[which], extentNames[which][operand.layout === "row" ? 1 : 0]));
+  }
+  problem.epilogue.forEach((step, i) => {
+    if (!("operand" in step) || free(`ldepilogue${i}`)) return;
+    const extent = extentNames.d[step.operand.layout === "row" ? 1 : 0];
+    if (free(extent)) found.push(["le", extent, step.operand.ld]);
+  });
+  if (batch.kind === "strided") {
+    const [lines, line] = problem.d.layout === "row" ? ["m", "n"] : ["n", "m"];
+    if ([strideNames.d, leadingNames.d, "m", "n", "batch"].some(free) && sizeMost(problem, "batch") > 1)
+      // From the first element of a D to its last: the matrices of the batch do not overlap.
+      found.push([
+        "ge",
+        strideNames.d,
+        ["add", ["mul", ["sub", lines ?? "m", 1], leadingNames.d], line ?? "n"],
+      ]);
+  }
+  return found;
+}
+
 /** Sizes, leading dimensions, the batch and the factors that the problem fixes are compiled in. */
 function constraintsOf(problem: Problem): readonly Constraint[] {
+  const free = new Set<string>(symbolicSizes(problem));
   const { batch, alpha, beta } = problem;
   const strided = batch.kind === "strided" ? batch : null;
   const fixed: readonly (readonly [string, number | "runtime" | undefined])[] = [
@@ -111,13 +153,17 @@ function constraintsOf(problem: Problem): readonly Constraint[] {
     ["alpha", alpha],
     ["beta", beta],
   ];
-  return fixed.flatMap(([name, value]): Constraint[] =>
-    value === undefined || value === "runtime" ? [] : [["eq", name, value]],
-  );
+  return [
+    ...fixed.flatMap(([name, value]): Constraint[] =>
+      value === undefined || value === "runtime" || free.has(name) ? [] : [["eq", name, value]],
+    ),
+    ...symbolicConstraints(problem),
+  ];
 }
 
 /** Bound of the accumulation over sum |a*b|: integers are exact, f64 has 29 bits more than f32. */
 function relativeBound(problem: Problem): number {
   if (dtypes[problem.acc].kind === "int") return 0;
-  return problem.acc === "f64" ? gemmBound(problem.k, 1, 2 ** -52) : gemmBound(problem.k, 1);
+  const k = sizeMost(problem, "k");
+  return problem.acc === "f64" ? gemmBound(k, 1, 2 ** -52) : gemmBound(k, 1);
 }

@@ -4,6 +4,7 @@
  * a backend that cannot serve a part of it says so in `accepts`.
  */
 import type { DType } from "./dtype.ts";
+import type { SymbolicSizes } from "./problem/symbolic.ts";
 
 /** `row`: the last index is contiguous; `col`: the first one is. */
 export type MatrixLayout = "row" | "col";
@@ -84,6 +85,11 @@ export interface Problem {
   readonly beta: Scalar;
   readonly batch: Batch;
   readonly epilogue: readonly EpilogueStep[];
+  /**
+   * Sizes, leading dimensions and strides that the launch supplies, with what is known of them; absent where all are fixed. The numbers above
+   * are then those that schedules are chosen for.
+   */
+  readonly symbolic?: SymbolicSizes | undefined;
 }
 
 /** Rows x columns of each operand of a problem. */

@@ -1,18 +1,5 @@
-/** Edit distance, for "did you mean". */
-
-/** Levenshtein distance of two short words. */
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const current = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const substitution = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      current.push(Math.min((previous[j] ?? 0) + 1, (current[j - 1] ?? 0) + 1, substitution));
-    }
-    previous = current;
-  }
-  return previous[b.length] ?? 0;
-}
+/** The nearest of some words, for "did you mean". */
+import { editDistance } from "@tilewright/ir";
 
 /** The nearest candidate, first in order on ties; null where none is near enough to be meant (about a third of the word). */
 export function closest(word: string, candidates: Iterable<string>): string | null {

@@ -2,14 +2,17 @@
 import type { Counters, Finding } from "@tilewright/emulator";
 import {
   type Checked,
+  checkProblem,
   type Diagnostic,
   err,
   evaluateLaunchExpr,
   type LaunchEnvironment,
+  type LaunchSizes,
   launchEnvironment,
   type Manifest,
   ok,
   type Problem,
+  problemAt,
 } from "@tilewright/ir";
 import { addCounters } from "./counters.ts";
 import type { Device, DeviceBuffer, DeviceModule } from "./device.ts";
@@ -42,6 +45,8 @@ export type GemmOptions = Omit<KernelLaunchOptions, "constraints"> & {
   /** Values of scalars that the problem leaves to the launch. */
   readonly alpha?: number;
   readonly beta?: number;
+  /** Sizes that the problem leaves to the launch; its own where left out. */
+  readonly sizes?: LaunchSizes;
 };
 
 export interface GemmResult {
@@ -73,9 +78,13 @@ export function runGemm(
   inputs: GemmInputs,
   options: GemmOptions = {},
 ): Checked<GemmResult> {
-  const { alpha, beta, ...knobs } = options;
+  const { alpha, beta, sizes, ...knobs } = options;
   const { manifest } = artifact;
-  const problem = manifest.request;
+  const launched = problemAt(manifest.request, sizes ?? {});
+  if (!launched.ok) return launched;
+  const problem = launched.value;
+  const malformed = checkProblem(problem);
+  if (malformed.length > 0) return err(malformed);
   const operands = deviceOperands(problem);
   const problems = inputProblems(problem, operands, inputs, options);
   if (problems.length > 0) return err(problems);

@@ -32,6 +32,10 @@ export const problemFlags = {
   alpha: number("factor of A.B (default 1)", { group }),
   beta: number("factor of C (default 0: there is no C)", { group }),
   batch: number("that many problems of one shape, packed one after the other", { hint: "COUNT", group }),
+  symbolic: text(
+    "sizes given at launch, one kernel for all: m,n,k%8,lda,… with bounds and divisibility (k:8..4096%8); -m -n -k are then those it is tuned for",
+    { hint: "SIZES", group },
+  ),
   epilogue: text("steps on D, joined by |: bias(n,f32)|relu|cast(f16,saturate)|…", { hint: "STEPS", group }),
   request: text(
     "read the problem from a JSON file (- is standard input); flags override it. tilewright schema request",

@@ -9,6 +9,7 @@ import {
   ok,
   type Problem,
   parseEpilogue,
+  parseSymbolic,
   requestSchema,
   type Target,
 } from "@tilewright/ir";
@@ -73,6 +74,7 @@ function requestOfFlags(args: ProblemArgs): Checked<JsonObject> {
     alpha: args.alpha,
     beta: args.beta,
     epilogue: epilogue.value,
+    symbolic: args.symbolic === undefined ? undefined : parseSymbolic(args.symbolic),
     batch: args.batch === undefined ? undefined : { kind: "strided", count: args.batch },
     a: { layout: args.aLayout, ld: args.lda },
     b: { layout: args.bLayout, ld: args.ldb },

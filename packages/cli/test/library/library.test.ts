@@ -166,7 +166,7 @@ describe("clients", () => {
     "Python: they parse; the CuPy client's geometry is that of the manifest",
     async () => {
       using folder = scratch();
-      for (const path of ["pytorch/linear_gelu.py", "cupy/raw_module.py"])
+      for (const path of ["pytorch/linear_gelu.py", "cupy/raw_module.py", "python/call.py"])
         execFileSync("python3", [
           "-c",
           "import ast, sys; ast.parse(open(sys.argv[1]).read())",

@@ -3,7 +3,7 @@
  * several times faster than the JavaScript form of the same run and, above all, fast from the first call: the exact FMA costs
  * some 400 ns a lane while V8 still interprets it, and an optimised version of 256 of them takes V8 up to a second.
  */
-import { f32FromBits, f64FromBits } from "@tilewright/ir";
+import { f32FromBits, f64FromBits, InternalError } from "@tilewright/ir";
 import type { Instruction, Operand, Register, VectorForm } from "../load/types.ts";
 import { FunctionCode } from "./wasm.ts";
 
@@ -116,7 +116,7 @@ export function emitVectorRun(
   };
   for (const instruction of run) {
     const form = vectorForm(instruction);
-    if (form === null) continue;
+    if (form === null) throw new InternalError(`${instruction.text} has no vector form`);
     // Operands are loaded outside of branches: a first use inside would leave the local unset on the other path.
     const [a, b, c] = form.from;
     if (a === undefined) continue;

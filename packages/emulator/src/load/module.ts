@@ -161,8 +161,9 @@ function loadKernel(
     usesAsyncCopies: instructions.some((i) => i.mnemonic.startsWith("cp.async")),
   };
   chooseClasses(kernel);
+  markUnwritten(kernel, basicBlocks(kernel));
+  // Once more: instructions on marked registers have no vector form.
   const blocks = basicBlocks(kernel);
-  markUnwritten(kernel, blocks);
   return { kernel, blocks, slots: assignSlots(kernel) };
 }
 

@@ -1,7 +1,8 @@
 /** Places for blocks: their windows in the arena, and the fresh blocks and warps that come to them. */
 import { Race } from "../checkers/race.ts";
 import { lineOf } from "../load/types.ts";
-import type { LaunchShape, RunFields, Vector } from "./run.ts";
+import type { RunFields } from "./run.ts";
+import type { LaunchShape, Vector } from "./shape.ts";
 import { type Block, type ClusterState, placeOf, Warp } from "./state.ts";
 
 /** Register file and shared memory start as this: a NaN as floating point, and no small integer. */

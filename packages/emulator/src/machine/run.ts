@@ -18,6 +18,7 @@ import { PendingClusters } from "./pending.ts";
 import { clusterCounts, clusterPosition, Places } from "./places.ts";
 import { Random } from "./random.ts";
 import { checkWarpgroups } from "./registers.ts";
+import type { LaunchArea, LaunchShape, Vector } from "./shape.ts";
 import { specialLane } from "./special.ts";
 import {
   type Block,
@@ -33,51 +34,6 @@ import { Tally } from "./tally.ts";
 import { checkTensorLeaks } from "./tensor-pipe.ts";
 import { checkExit } from "./warpgroups.ts";
 import { resolveWindow } from "./window.ts";
-
-export type Vector = readonly [number, number, number];
-
-/** A stretch of the waves of a launch; `to` is Infinity for the last one. */
-export interface WaveRange {
-  readonly from: number;
-  readonly to: number;
-}
-
-/** What a launch has been checked to be (machine/validate.ts). */
-export interface LaunchShape {
-  readonly grid: Vector;
-  readonly block: Vector;
-  readonly cluster: Vector;
-  readonly explicitCluster: boolean;
-  readonly dynamicShared: number;
-  /** Bytes of each block's shared window. */
-  readonly sharedBytes: number;
-  readonly order: Order;
-  readonly seed: number;
-  readonly fuel: number;
-  /** Clusters resident at a time. */
-  readonly resident: number;
-  /** Registers per thread at the start, for setmaxnreg. */
-  readonly registersPerThread: number;
-  /**
-   * Clusters that know nothing of one another run in waves, each from its own random numbers on, so that waves can be run apart:
-   * those from `from` up to `to`. Null for all others: the next cluster starts when one ends.
-   */
-  readonly waves: WaveRange | null;
-  /** Whose tensor cores compute. */
-  readonly arithmetic: TensorArithmetic;
-}
-
-/** Where the launch's own memory lies in the arena. */
-export interface LaunchArea {
-  readonly parameters: number;
-  /** Bytes per block of each kind, and where the first block's begin. */
-  readonly registers: number;
-  readonly registerBytes: number;
-  readonly shared: number;
-  readonly sharedStride: number;
-  readonly local: number;
-  readonly localBytes: number;
-}
 
 /** Polls per live warp with nothing else happening after which the launch counts as stuck. */
 const pollLimit = 256;

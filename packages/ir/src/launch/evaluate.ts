@@ -11,7 +11,8 @@ export type LaunchEnvironment = Readonly<Record<string, number>>;
 
 /**
  * The names of a launch: sizes, leading dimensions and batch strides of the problem (elements), `numSms` of the device, and `alpha`,
- * `beta` (0 where the problem leaves them to the launch and none is given).
+ * `beta` (0 where the problem leaves them to the launch and none is given). Of a problem whose sizes come with the launch, its own: `problemAt` gives that
+ * of a launch.
  */
 export function launchEnvironment(
   problem: Problem,

@@ -5,11 +5,21 @@
 import { type DType, dtypes } from "../dtype.ts";
 import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
+import type { LaunchExpr } from "../manifest.ts";
 import { isScaled, scaledTypes } from "../numerics/scaled.ts";
 import { SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
+import {
+  extentNames,
+  leadingNames,
+  type SizeName,
+  sizeMost,
+  sizeMultiple,
+  strideNames,
+} from "../problem/symbolic.ts";
 import type { Problem } from "../problem.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { bufferOf } from "../tile/rewrite.ts";
+import { symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 import type { TensorMapRecipe } from "./tensor-map.ts";
 
@@ -116,18 +126,37 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   const { layout } = buffer;
   if (!(global in letters) || layout === null) throw new RangeError(`%${global} is no operand`);
   const name = global as Letter;
+  const { problem } = program;
   const other = cut.contiguous === 0 ? 1 : 0;
   const size = elementBytes(buffer);
   const [inner, outer] = [buffer.shape[cut.contiguous], buffer.shape[other]];
+  const extent = (axis: 0 | 1): LaunchExpr => symbolicExtent(problem, global, axis) ?? buffer.shape[axis];
+  const leading = symbolicLeading(problem, global);
   const align = cut.spread ? SPREAD_ALIGN : TENSOR_ALIGN;
   // Of a single row the pitch is never used, and may be anything; the driver asks for a multiple all the same.
-  const pitch = outer === 1 ? Math.ceil((inner * size) / align) * align : (layout.stride[other] ?? 0) * size;
-  const batch = batchStride(program.problem, name);
-  const third = batch === null ? null : batch.count === 1 ? 0 : batch.stride * size;
+  const pitch: LaunchExpr =
+    leading !== null
+      ? ["mul", leading, size]
+      : outer === 1 && symbolicExtent(problem, global, other) === null
+        ? Math.ceil((inner * size) / align) * align
+        : (layout.stride[other] ?? 0) * size;
+  const batch = batchStride(problem, name);
+  const given = (which: SizeName, fixed: LaunchExpr): LaunchExpr =>
+    problem.symbolic?.[which] === undefined ? fixed : which;
+  // Scale factors have the strides that follow from fixed sizes.
+  const stride = name === "SFA" || name === "SFB" ? null : strideNames[letters[name]];
+  const third: LaunchExpr | null =
+    batch === null
+      ? null
+      : stride !== null && problem.symbolic?.[stride] !== undefined
+        ? ["mul", stride, size]
+        : batch.count === 1 && problem.symbolic?.batch === undefined
+          ? 0
+          : batch.stride * size;
   return {
     operand: letters[name],
     dtype: cut.spread ? elementType(buffer.dtype) : buffer.dtype,
-    dims: [inner, outer, ...(batch === null ? [] : [batch.count])],
+    dims: [extent(cut.contiguous), extent(other), ...(batch === null ? [] : [given("batch", batch.count)])],
     strides: [pitch, ...(third === null ? [] : [third])],
     box: [...cut.box, ...(batch === null ? [] : [1])],
     elementStrides: [1, 1, ...(batch === null ? [] : [1])],
@@ -149,9 +178,11 @@ export function tensorAccessFault(
   const { bits } = dtypes[operand.dtype];
   const spread = bits < 8 && !packed;
   const align = spread ? SPREAD_ALIGN : TENSOR_ALIGN;
-  const rows = name === "B" ? problem.k : problem.m;
-  const cols = name === "A" ? problem.k : problem.n;
-  const [across, along] = operand.layout === "row" ? [rows, cols] : [cols, rows];
+  const extents = extentNames[letters[name]];
+  const [rows, cols] = operand.layout === "row" ? extents : ([extents[1], extents[0]] as const);
+  const [across, along] = [sizeMost(problem, rows), sizeMultiple(problem, cols)];
+  const ld = sizeMultiple(problem, leadingNames[letters[name]]);
+  const stride = sizeMultiple(problem, strideNames[letters[name]]);
   const batch = batchStride(problem, name);
   const wrong = (elements: number): boolean => ((elements * bits) / 8) % align !== 0;
   // Rows of 6-bit elements: 128 of them take 96 bytes.
@@ -170,15 +201,15 @@ export function tensorAccessFault(
       message: `${along} elements of ${operand.dtype} in a row of ${name}; bulk tensor copies that spread them over bytes need multiples of ${SPREAD_EXTENT}`,
       hint: `pad with zeros to ${Math.ceil(along / SPREAD_EXTENT) * SPREAD_EXTENT}`,
     };
-  if (across > 1 && wrong(operand.ld))
+  if (across > 1 && wrong(ld))
     return {
-      message: `rows of ${name} are ${bytes(operand.ld)} bytes apart; bulk tensor copies need multiples of ${align}`,
-      hint: `a leading dimension of ${up(operand.ld)}`,
+      message: `rows of ${name} are ${bytes(ld)} bytes apart; bulk tensor copies need multiples of ${align}`,
+      hint: `a leading dimension of ${up(ld)}`,
     };
-  if (batch !== null && batch.count > 1 && wrong(batch.stride))
+  if (batch !== null && sizeMost(problem, "batch") > 1 && wrong(stride))
     return {
-      message: `the matrices ${name} of the batch are ${bytes(batch.stride)} bytes apart; bulk tensor copies need multiples of ${align}`,
-      hint: `a batch stride of ${up(batch.stride)}`,
+      message: `the matrices ${name} of the batch are ${bytes(stride)} bytes apart; bulk tensor copies need multiples of ${align}`,
+      hint: `a batch stride of ${up(stride)}`,
     };
   // Measured on an H200: of a row that ends within 16 bytes bulk stores write the rest of them too.
   if (name === "D" && wrong(along))

@@ -4,6 +4,7 @@ import { contiguousAxis, vectorAxis } from "../tile/accesses.ts";
 import { asLinear } from "../tile/expr.ts";
 import { distribute, registerRun } from "../tile/ownership.ts";
 import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { extentMultiple, strideMultiple } from "../tile/sizes.ts";
 import type { Buffer, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -53,7 +54,8 @@ function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
   if (!global) return copy;
   const width = widths(limit, sizeOf(src.dtype)).find(
     (w) =>
-      copy.dst.extent[fastest] % w === 0 && aligned(bufferOf(program, global.buffer), global, fastest, w),
+      copy.dst.extent[fastest] % w === 0 &&
+      aligned(program, bufferOf(program, global.buffer), global, fastest, w),
   );
   if (width === undefined) return copy;
   const sharedWide = dst.space !== "shared" || contiguousAxis(program, dst.name) === fastest;
@@ -85,7 +87,9 @@ function widenFragment(program: TileProgram, copy: Copy, limit: number): Copy {
   const width = widths(limit, sizeOf(src.dtype)).find(
     (w) =>
       run % w === 0 &&
-      (src.space === "shared" ? contiguousAxis(program, src.name) === axis : aligned(src, copy.src, axis, w)),
+      (src.space === "shared"
+        ? contiguousAxis(program, src.name) === axis
+        : aligned(program, src, copy.src, axis, w)),
   );
   return width === undefined ? copy : { ...copy, vector: [width, width] };
 }
@@ -100,7 +104,7 @@ function epilogueWidth(
   if (!own) return 1;
   const run = registerRun(own.cols);
   const fits = (w: number): boolean =>
-    run % w === 0 && views.every((view) => aligned(bufferOf(program, view.buffer), view, 1, w));
+    run % w === 0 && views.every((view) => aligned(program, bufferOf(program, view.buffer), view, 1, w));
   const widest = Math.max(...views.map((view) => sizeOf(bufferOf(program, view.buffer).dtype)));
   return widths(limit, widest).find(fits) ?? 1;
 }
@@ -111,15 +115,15 @@ function widths(limit: number, elementBytes: number): readonly number[] {
   return [16, 8, 4, 2, 1].filter((w) => w <= most);
 }
 
-/** Whether vectors of `w` elements along `axis` of a global view are contiguous, aligned, and never straddle the matrix's edge. */
-function aligned(buffer: Buffer, view: View, axis: 0 | 1, w: number): boolean {
+/** Whether vectors of `w` elements along `axis` of a global view are contiguous, aligned, and never straddle the matrix's edge, in any launch. */
+function aligned({ problem }: TileProgram, buffer: Buffer, view: View, axis: 0 | 1, w: number): boolean {
   const { layout } = buffer;
   if (w === 1) return true;
   if (layout?.stride[axis] !== 1) return false;
-  const other = layout.stride[1 - axis] ?? 0;
+  const other = strideMultiple(problem, buffer, axis === 0 ? 1 : 0);
   return (
     other % w === 0 &&
-    buffer.shape[axis] % w === 0 &&
+    extentMultiple(problem, buffer, axis) % w === 0 &&
     buffer.align % (w * sizeOf(buffer.dtype)) === 0 &&
     multipleOf(view.origin[axis], w)
   );

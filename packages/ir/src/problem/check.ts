@@ -11,6 +11,7 @@ import {
   type Scalar,
 } from "../problem.ts";
 import { operandSpan } from "./size.ts";
+import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
 
 /** Diagnostics of requests and problems. */
 export const problemCodes = {
@@ -28,6 +29,7 @@ export const problemCodes = {
   scalar: "TW1012",
   text: "TW1013",
   precision: "TW1014",
+  symbolic: "TW1016",
 } as const;
 
 type Code = (typeof problemCodes)[keyof typeof problemCodes];
@@ -82,7 +84,7 @@ function checkExtent(name: string, value: number): Diagnostic[] {
 }
 
 /** Elements of `bits` each after which a byte ends: 4 of 6 bits, 2 of 4. */
-export const wholeBytes = (bits: number): number => (bits === 6 ? 4 : bits === 4 ? 2 : 1);
+const wholeBytes = (bits: number): number => (bits === 6 ? 4 : bits === 4 ? 2 : 1);
 
 /** Faults of a matrix. Of one whose extents are faults themselves, only what does not follow from them. */
 function checkOperand(name: string, operand: Operand, rows: number, columns: number): Diagnostic[] {
@@ -311,7 +313,58 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
   }
 }
 
-/** Every reason why `problem` contradicts itself, each with the nearest legal value; empty when it is well formed. Codes TW1001 to TW1012 and TW1014. */
+/** Sizes that the launch supplies: of the problem, with a range that has a multiple in it, the problem's own value among them. */
+function checkSymbolic(problem: Problem): Diagnostic[] {
+  const known = sizeNames(problem);
+  const found: Diagnostic[] = [];
+  for (const [name, range] of Object.entries(problem.symbolic ?? {}) as [SizeName, SizeRange][]) {
+    const at = `symbolic.${name}`;
+    const fault = (message: string, hint: string): void => {
+      found.push(invalid(problemCodes.symbolic, at, message, hint));
+    };
+    if (problem.batch.kind === "grouped") {
+      fault("every size of a grouped problem comes from device memory", "leave symbolic out");
+      continue;
+    }
+    if (!known.includes(name)) {
+      fault(`this problem has no size ${name}`, `it has ${known.join(", ")}`);
+      continue;
+    }
+    const step = problem.epilogue[Number(/^ldepilogue(\d+)$/.exec(name)?.[1] ?? -1)];
+    const along = step !== undefined && "operand" in step && step.operand.layout === "row" ? "n" : "m";
+    if (step !== undefined && problem.symbolic?.[along] === undefined) {
+      fault(`it follows from ${along}, which is fixed`, `leave it out, or make ${along} symbolic`);
+      continue;
+    }
+    const { min, max, multiple } = range;
+    const least = name.startsWith("stride") ? 0 : 1;
+    const whole = [min, max, multiple].every((x) => Number.isInteger(x));
+    if (
+      !whole ||
+      min < least ||
+      max > maxOfSize(name) ||
+      multiple < 1 ||
+      Math.floor(max / multiple) * multiple < min
+    ) {
+      fault(
+        `no multiple of ${multiple} from ${min} to ${max}`,
+        `bounds are integers from ${least} to ${maxOfSize(name)}`,
+      );
+      continue;
+    }
+    const own = sizeValue(problem, name) ?? 0;
+    if (own < min || own > max || own % multiple !== 0)
+      fault(
+        `the problem's own ${name}, ${own}, is none of those that it leaves to the launch`,
+        `give a multiple of ${multiple} from ${min} to ${max}: schedules are chosen for it`,
+      );
+    else if (name.startsWith("ld") && own === 1)
+      fault("a leading dimension that the launch supplies is chosen for 1", "give one of 2 or more");
+  }
+  return found;
+}
+
+/** Every reason why `problem` contradicts itself, each with the nearest legal value; empty when it is well formed. Codes TW1001 to TW1012, TW1014 and TW1016. */
 export function checkProblem(problem: Problem): readonly Diagnostic[] {
   const found = [
     ...checkExtent("m", problem.m),
@@ -330,7 +383,7 @@ export function checkProblem(problem: Problem): readonly Diagnostic[] {
   );
   for (const [i, step] of problem.epilogue.entries())
     found.push(...checkStep(problem, step, `epilogue[${i}]`));
-  return found;
+  return [...found, ...checkSymbolic(problem)];
 }
 
 /** Hint for a word that is no dtype. */

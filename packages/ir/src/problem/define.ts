@@ -12,6 +12,14 @@ import {
 } from "../schema/problem.ts";
 import { checkProblem, dtypeHint, problemCodes } from "./check.ts";
 import { packedStride } from "./size.ts";
+import {
+  leadingNames,
+  rangeOfSize,
+  type SizeName,
+  type SizeRange,
+  strideNames,
+  withImpliedSizes,
+} from "./symbolic.ts";
 
 /**
  * Pointers from cudaMalloc and tensor libraries are aligned to more; 16 bytes is the widest access of a thread, and 32 what bulk copies of elements
@@ -58,7 +66,8 @@ function complete(request: ProblemRequest): Problem {
     strideD: batch.strideD ?? packedStride(d, m, n),
   });
   const { batch = { kind: "none" } } = request;
-  return {
+  const symbolic = symbolicOf(request);
+  const problem: Problem = {
     m,
     n,
     k,
@@ -74,7 +83,30 @@ function complete(request: ProblemRequest): Problem {
     epilogue: (request.epilogue ?? []).map(
       (step): EpilogueStep => ("operand" in step ? { ...step, operand: like(step.operand) } : step),
     ),
+    ...(symbolic === null ? {} : { symbolic }),
   };
+  return withImpliedSizes(problem, saidSizes(request));
+}
+
+/** The ranges of a request, complete; null where it has none. */
+function symbolicOf({ symbolic }: ProblemRequest): Problem["symbolic"] | null {
+  const given = Object.entries(symbolic ?? {}) as readonly (readonly [SizeName, Partial<SizeRange>])[];
+  if (given.length === 0) return null;
+  return Object.fromEntries(given.map(([name, range]) => [name, rangeOfSize(name, range)]));
+}
+
+/** Leading dimensions and strides that a request gives: they are what they say unless it makes them symbolic. */
+function saidSizes(request: ProblemRequest): ReadonlySet<SizeName> {
+  const said = new Set<SizeName>();
+  for (const which of ["a", "b", "c", "d"] as const) {
+    if (request[which]?.ld !== undefined) said.add(leadingNames[which]);
+    if (request.batch?.kind === "strided" && request.batch[strideNames[which]] !== undefined)
+      said.add(strideNames[which]);
+  }
+  (request.epilogue ?? []).forEach((step, i) => {
+    if ("operand" in step && step.operand.ld !== undefined) said.add(`ldepilogue${i}`);
+  });
+  return said;
 }
 
 const operandKeys = ["dtype", "layout", "ld", "align"];

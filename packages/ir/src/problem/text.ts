@@ -8,6 +8,7 @@ import { didYouMean } from "../nearest.ts";
 import type { Batch, EpilogueStep, Operand, Problem } from "../problem.ts";
 import { problemCodes } from "./check.ts";
 import { defineProblem } from "./define.ts";
+import { rangeOfSize, type SizeName, type SizeRange, symbolicSizes } from "./symbolic.ts";
 
 /** `dtype:layout:ld:align`. */
 export const printOperand = (operand: Operand): string =>
@@ -50,6 +51,19 @@ export function printStep(step: EpilogueStep): string {
 export const printEpilogue = (steps: readonly EpilogueStep[]): string =>
   steps.length === 0 ? "none" : steps.map(printStep).join("|");
 
+/** `k:8..4096%8`: a size with what is known of it, where that is not the default. */
+function printSize(name: SizeName, { min, max, multiple }: SizeRange): string {
+  const usual = rangeOfSize(name, { multiple });
+  const bounds = min === usual.min && max === usual.max ? "" : `:${min}..${max}`;
+  return `${name}${bounds}${multiple === 1 ? "" : `%${multiple}`}`;
+}
+
+/** `m,n,k%8`: what the launch supplies; empty where all is fixed. */
+export const printSymbolic = (problem: Problem): string =>
+  symbolicSizes(problem)
+    .map((name) => printSize(name, problem.symbolic?.[name] ?? rangeOfSize(name)))
+    .join(",");
+
 /** Canonical text of a problem: every field, in a fixed order. `parseProblem` is its inverse. */
 export function printProblem(problem: Problem): string {
   const c = problem.c === null ? [] : [`c=${printOperand(problem.c)}`];
@@ -67,6 +81,7 @@ export function printProblem(problem: Problem): string {
     `beta=${problem.beta}`,
     `batch=${printBatch(problem.batch)}`,
     `epilogue=${printEpilogue(problem.epilogue)}`,
+    ...(symbolicSizes(problem).length === 0 ? [] : [`symbolic=${printSymbolic(problem)}`]),
   ].join(" ");
 }
 
@@ -165,6 +180,26 @@ function epilogueText(text: string, faults: Diagnostic[]): readonly Json[] {
   });
 }
 
+/** `m,k:8..4096%8`: sizes by name; a part that has another form becomes a name that the schema refuses. */
+const symbolicText = (text: string): Json =>
+  Object.fromEntries(
+    text
+      .split(",")
+      .filter((part) => part !== "")
+      .map((part): readonly [string, Json] => {
+        const match = /^(\w+)(?::(\d*)\.\.(\d*))?(?:%(\d+))?$/.exec(part);
+        if (!match) return [part, {}];
+        const [, name = "", min, max, multiple] = match;
+        return [
+          name,
+          record(
+            ["min", "max", "multiple"],
+            [min, max, multiple].map((x) => (x ? Number(x) : undefined)),
+          ),
+        ];
+      }),
+  );
+
 const readers: Readonly<Record<string, (text: string, faults: Diagnostic[]) => Json>> = {
   m: number,
   n: number,
@@ -180,6 +215,7 @@ const readers: Readonly<Record<string, (text: string, faults: Diagnostic[]) => J
   beta: number,
   batch: batchText,
   epilogue: epilogueText,
+  symbolic: symbolicText,
 };
 
 /**
@@ -220,3 +256,6 @@ export function parseEpilogue(source: string): Checked<readonly unknown[]> {
   const steps = epilogueText(source, faults);
   return faults.length > 0 ? err(faults) : ok(steps);
 }
+
+/** What `--symbolic m,k:8..4096%8` says, as the `symbolic` of a request; names and numbers are checked by `defineProblem`. */
+export const parseSymbolic = (source: string): unknown => symbolicText(source.replace(/\s+/g, ""));

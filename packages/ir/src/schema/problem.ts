@@ -78,6 +78,16 @@ const dims = {
   k: integer(1, "columns of A, rows of B"),
 };
 
+/** `checkProblem` says which names a problem has. */
+const sizeName = z
+  .string()
+  .describe("m, n, k, lda, ldb, ldc, ldd, ldepilogueI (the matrix of step I), batch, strideA to strideD");
+const range = {
+  min: integer(0, "least value"),
+  max: integer(1, "greatest value"),
+  multiple: integer(1, "what it is a multiple of"),
+};
+
 /** A complete problem, as in a manifest. */
 export const problemSchema = z
   .strictObject({
@@ -103,6 +113,10 @@ export const problemSchema = z
       z.strictObject({ kind: z.literal("grouped"), count }),
     ]),
     epilogue: epilogueSteps(operandSchema),
+    symbolic: z
+      .record(sizeName, z.strictObject(range))
+      .optional()
+      .describe("sizes that the launch supplies, and what is known of them"),
   })
   .describe("D = epilogue(alpha * A.B + beta * C)");
 
@@ -134,6 +148,19 @@ export const problemRequestSchema = z
       ])
       .optional(),
     epilogue: epilogueSteps(operandRequestSchema).optional(),
+    symbolic: z
+      .record(
+        sizeName,
+        z.strictObject({
+          min: range.min.optional(),
+          max: range.max.optional(),
+          multiple: range.multiple.optional(),
+        }),
+      )
+      .optional()
+      .describe(
+        "sizes that the launch supplies; m, n and k are then those that the kernel is tuned for. Leading dimensions along a symbolic extent, and strides, follow unless they are given",
+      ),
   })
   .describe("a GEMM: D = epilogue(alpha * A.B + beta * C)");
 

@@ -5,7 +5,19 @@ import { type Operand, operandShape, operandStrides, type Problem } from "../pro
 import { add, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
 import { scaleWords } from "./scaleTiles.ts";
-import type { Buffer, CombineWay, Directive, Factor, Nest, Share, Stmt, TileProgram, View } from "./types.ts";
+import { countOf, matrixAlign } from "./sizes.ts";
+import type {
+  Buffer,
+  CombineWay,
+  Directive,
+  Expr,
+  Factor,
+  Nest,
+  Share,
+  Stmt,
+  TileProgram,
+  View,
+} from "./types.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly Factor[]): number =>
@@ -15,10 +27,16 @@ export const tileExtent = (factors: readonly Factor[]): number =>
 export const tierExtent = (factors: readonly Factor[], tier: Factor["tier"]): number =>
   factors.reduce((size, f) => (f.tier === tier ? size * f.extent : size), 1);
 
-/** `gemm_f16_nt_300x200x77`: dtype of A, transposition in BLAS terms (n: row-major, t: column-major), sizes. */
-export function entryName({ a, b, m, n, k, precision }: Problem): string {
+/**
+ * `gemm_f16_nt_300x200x77`: dtype of A, transposition in BLAS terms (n: row-major, t: column-major), sizes; `mx200xk` where the launch supplies
+ * m and k.
+ */
+export function entryName({ a, b, m, n, k, precision, symbolic }: Problem): string {
   const letter = ({ layout }: Operand): string => (layout === "row" ? "n" : "t");
-  return `gemm_${precision === undefined ? a.dtype : `f32_${precision}`}_${letter(a)}${letter(b)}_${m}x${n}x${k}`;
+  const sizes = Object.entries({ m, n, k }).map(([name, size]) =>
+    symbolic?.[name as "m" | "n" | "k"] === undefined ? size : name,
+  );
+  return `gemm_${precision === undefined ? a.dtype : `f32_${precision}`}_${letter(a)}${letter(b)}_${sizes.join("x")}`;
 }
 
 export interface GemmNestOptions {
@@ -39,24 +57,27 @@ export interface GemmNestOptions {
 /**
  * `for each tile: acc = 0; for each K chunk: acc += A * B; D = epilogue(acc)`, reading global memory, guarded everywhere.
  * Block-scaled operands have their factors beside them; their tiles are whole blocks of factors.
- * The nest's `grid` factors of m and n, and of k `grid` (blocks that share a tile's K loop) times `block`, must cover the problem.
+ * The nest's `grid` factors of m and n, and of k `grid` (blocks that share a tile's K loop) times `block`, must cover the problem; of what the launch
+ * supplies, its own sizes.
  */
 export function gemmNest(options: GemmNestOptions): TileProgram {
   const { problem, nest } = options;
   const [tileM, tileN, tileK] = [tileExtent(nest.m), tileExtent(nest.n), tileExtent(nest.k)];
   const [tilesM, tilesN] = [tierExtent(nest.m, "grid"), tierExtent(nest.n, "grid")];
   const [splits, chunks] = [tierExtent(nest.k, "grid"), tierExtent(nest.k, "block")];
-  const a = globalBuffer("A", problem.a, operandShape(problem, "a"));
-  const b = globalBuffer("B", problem.b, operandShape(problem, "b"));
-  const c = problem.c ? globalBuffer("C", problem.c, operandShape(problem, "c")) : null;
-  const d = globalBuffer("D", problem.d, operandShape(problem, "d"));
+  const a = globalBuffer("A", problem.a, problem, "a");
+  const b = globalBuffer("B", problem.b, problem, "b");
+  const c = problem.c ? globalBuffer("C", problem.c, problem, "c") : null;
+  const d = globalBuffer("D", problem.d, problem, "d");
   const acc = registerBuffer("acc", problem.acc, [tileM, tileN]);
   const [sfa, sfb] = [factorBuffer(problem, "a"), factorBuffer(problem, "b")];
 
   const [row, col] = [mul(v("mt"), tileM), mul(v("nt"), tileN)];
   const share: Share | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
-  const first = share ? mul(v("k0"), tileK) : splits > 1 ? mul(v("st"), chunks * tileK) : lit(0);
-  const chunk = add(first, mul(v("kt"), tileK));
+  // Of a k that the launch supplies the blocks of a tile take chunks in turn: a first chunk of each would be a product of two variables.
+  const turns = splits > 1 && problem.symbolic?.k !== undefined;
+  const first = share ? mul(v("k0"), tileK) : splits > 1 && !turns ? mul(v("st"), chunks * tileK) : lit(0);
+  const chunk = turns ? mul(add(mul(v("kt"), splits), v("st")), tileK) : add(first, mul(v("kt"), tileK));
   const outView = (buffer: Buffer): View => ({
     buffer: buffer.name,
     slot: lit(0),
@@ -91,7 +112,11 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
       kind: "for",
       var: "kt",
       from: lit(0),
-      to: share ? v(share.count) : lit(chunks),
+      to: share
+        ? v(share.count)
+        : problem.symbolic?.k === undefined
+          ? lit(chunks)
+          : countOf(problem, "k", tileK * splits),
       unroll: false,
       body: [
         {
@@ -127,6 +152,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         kind: "tiles",
         vars: ["mt", "nt"],
         extents: [tilesM, tilesN],
+        ...symbolicTiles(options, [tileM, tileN]),
         split: splits > 1 ? { var: "st", extent: splits } : null,
         ...(share ? { share } : {}),
         raster: { kind: "row" },
@@ -137,7 +163,26 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   };
 }
 
-function globalBuffer(name: string, operand: Operand, shape: readonly [number, number]): Buffer {
+/** Counts of tiles where the launch supplies m or n; a cluster's tiles are whole. */
+function symbolicTiles(
+  { problem, cluster }: GemmNestOptions,
+  tile: readonly [number, number],
+): { readonly symbolic?: readonly [Expr | null, Expr | null] } {
+  if (problem.symbolic?.m === undefined && problem.symbolic?.n === undefined) return {};
+  const axis = (name: "m" | "n", i: 0 | 1): Expr | null =>
+    problem.symbolic?.[name] === undefined
+      ? null
+      : mul(countOf(problem, name, tile[i] * cluster[i]), cluster[i]);
+  return { symbolic: [axis("m", 0), axis("n", 1)] };
+}
+
+function globalBuffer(
+  name: string,
+  operand: Operand,
+  problem: Problem,
+  which: "a" | "b" | "c" | "d",
+): Buffer {
+  const shape = operandShape(problem, which);
   return {
     name,
     space: "global",
@@ -146,7 +191,7 @@ function globalBuffer(name: string, operand: Operand, shape: readonly [number, n
     slots: 1,
     layout: { shape, stride: operandStrides(operand), swizzle: null },
     own: null,
-    align: operand.align,
+    align: matrixAlign(problem, which),
   };
 }
 

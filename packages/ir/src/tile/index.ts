@@ -65,6 +65,7 @@ export {
 export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./parse.ts";
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
+export { type Range, rangeOf } from "./ranges.ts";
 export {
   HILBERT_SIDE,
   hilbertSide,
@@ -89,6 +90,17 @@ export {
 } from "./rewrite.ts";
 export { operandViews, SCALE_COLUMNS, scaleWords, withOperandViews } from "./scaleTiles.ts";
 export { type Part, partProgram, partsOf, sharedBlocks, shareFor, shareOf, sharers } from "./share.ts";
+export {
+  countOf,
+  extentMultiple,
+  ownProgram,
+  programAt,
+  sizeRanges,
+  sizeVariables,
+  strideMultiple,
+  symbolicExtent,
+  symbolicLeading,
+} from "./sizes.ts";
 export { holdsAnswers, isSolo } from "./solo.ts";
 export {
   LANE_STRIDE,

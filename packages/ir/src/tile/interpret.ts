@@ -11,6 +11,7 @@ import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
 import { Machine, type Order } from "./interpret/machine.ts";
 import { type Memory, makeGlobal, makeTile, makeValues, type ValueArray } from "./interpret/memory.ts";
+import { ownProgram } from "./sizes.ts";
 import type { Buffer, TileProgram } from "./types.ts";
 
 /** Matrices as values (not codes) in their memory layout, as `operandStrides` and the batch strides say. */
@@ -45,7 +46,7 @@ export interface Interpreted {
 }
 
 /**
- * Run a program that the verifier accepts. Faults (out of bounds, uninitialised reads, broken protocol, deadlock, elements
+ * Run a program that the verifier accepts, at the problem's own sizes (`programAt` gives the program of others). Faults (out of bounds, uninitialised reads, broken protocol, deadlock, elements
  * of D never written) are diagnostics TW33xx; the first one ends the run.
  */
 export function interpret(
@@ -54,7 +55,7 @@ export function interpret(
   options: InterpretOptions = {},
 ): Checked<Interpreted> {
   try {
-    return ok(runProgram(program, inputs, options));
+    return ok(runProgram(ownProgram(program), inputs, options));
   } catch (failure) {
     if (failure instanceof InterpretFailure) return err([failure.diagnostic]);
     throw failure;

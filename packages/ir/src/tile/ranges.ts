@@ -70,14 +70,20 @@ function intervalOf(e: Expr, ranges: Ranges): Range {
 export const tileCount = (stmt: Extract<Stmt, { kind: "tiles" }>): number =>
   stmt.extents[0] * stmt.extents[1] * (stmt.split?.extent ?? 1);
 
+/** The most tiles along an axis: over all sizes of the launch where it supplies them. */
+function mostTiles(stmt: Extract<Stmt, { kind: "tiles" }>, axis: 0 | 1, ranges: Ranges): number {
+  const count = stmt.symbolic?.[axis] ?? null;
+  return count === null ? stmt.extents[axis] : rangeOf(count, ranges)[1];
+}
+
 /** Ranges inside a statement's body. */
 export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
   switch (stmt.kind) {
     case "tiles":
       return new Map([
         ...ranges,
-        [stmt.vars[0], [0, stmt.extents[0] - 1]],
-        [stmt.vars[1], [0, stmt.extents[1] - 1]],
+        [stmt.vars[0], [0, mostTiles(stmt, 0, ranges) - 1]],
+        [stmt.vars[1], [0, mostTiles(stmt, 1, ranges) - 1]],
         ...(stmt.split ? [[stmt.split.var, [0, stmt.split.extent - 1]] as const] : []),
         ...(stmt.share ? shareRanges(stmt.share) : []),
         ...(stmt.visit ? [[stmt.visit.var, [0, tileCount(stmt) - 1]] as const] : []),

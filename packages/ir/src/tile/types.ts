@@ -72,7 +72,7 @@ export interface Distribution {
   readonly fastest: 0 | 1;
 }
 
-/** Integer expressions over loop variables. `/` and `%` are floor division and modulus by a positive constant, on non-negative values. */
+/** Integer expressions over loop variables and the sizes `%m`, `%n`, `%k` that a launch supplies. `/` and `%` are floor division and modulus by a positive constant, on non-negative values. */
 export type Expr =
   | { readonly kind: "const"; readonly value: number }
   | { readonly kind: "var"; readonly name: string }
@@ -241,6 +241,11 @@ export type Stmt =
       readonly kind: "tiles";
       readonly vars: readonly [string, string];
       readonly extents: readonly [number, number];
+      /**
+       * Rows and columns of tiles in sizes of the launch, null along an axis that has none; `extents` are their values at the problem's own sizes.
+       * Absent where all sizes are fixed.
+       */
+      readonly symbolic?: readonly [Expr | null, Expr | null];
       readonly split: Split | null;
       /** Blocks of tiles share them by chunks; not beside a `split`. Absent: each tile has its block, or its split. */
       readonly share?: Share;

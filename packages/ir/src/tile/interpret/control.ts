@@ -2,14 +2,12 @@
  * Control flow of a program: loops, conditions, tiles, roles as coroutines, ring events. What data statements do is given
  * as hooks, so that the interpreter and the protocol verifier run one and the same control flow.
  */
-import { freeVars } from "../expr.ts";
-import { tileCount } from "../ranges.ts";
-import { childrenOf, eachStmt } from "../rewrite.ts";
-import { type Part, partsOf } from "../share.ts";
-import type { Cond, Expr, Ring, Stmt, TileProgram } from "../types.ts";
+import { childrenOf } from "../rewrite.ts";
+import type { Ring, Stmt, TileProgram } from "../types.ts";
 import { type Cells, CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
-import { type Consumers, type Groups, newGroups, type RingState } from "./rings.ts";
+import { type Groups, newGroups, type RingState } from "./rings.ts";
+import { partsOfTiles, type TileChoice, visitsOf } from "./visits.ts";
 
 /** A role, or the whole block outside roles. */
 export interface Thread {
@@ -58,13 +56,13 @@ export interface Hooks {
   at(stmt: Stmt): string;
   /** Shared memory and registers are fresh. */
   newBlock(): void;
-  /** Visit all tiles; or those that may differ in control flow: the first and, where conditions ask for the tile, the last; or all parts of one. */
-  readonly tiles: "all" | "ends" | "one";
+  readonly tiles: TileChoice;
   /** Picks the next of `count` threads that can go on. */
   pick(count: number): number;
 }
 
-const BLOCK = "block";
+/** Name of the thread outside of roles. */
+export const BLOCK = "block";
 
 const run = (action: (thread: Thread) => void): Op => ({ kind: "run", run: action });
 const steps = (action: (thread: Thread) => Steps): Op => ({ kind: "steps", steps: action });
@@ -261,8 +259,8 @@ export class Control {
         ? null
         : ([this.#table.cell(stmt.share.first), this.#table.cell(stmt.share.count)] as const);
     const splits = stmt.split?.extent ?? 1;
-    const parts = this.#partsOf(stmt);
-    const visits = this.#visited(stmt);
+    const parts = partsOfTiles(stmt);
+    const visits = visitsOf(stmt, this.#program, this.#hooks.tiles);
     const { chunks } = stmt.share ?? { chunks: 0 };
     this.#lastPart = ({ cells }) => {
       if (splitCell !== null) return cells[splitCell] === splits - 1;
@@ -309,30 +307,6 @@ export class Control {
         ordinal++;
       }
     });
-  }
-
-  /** Parts of tiles that blocks share, in the order of the blocks; null where they have tiles, or split them. */
-  #partsOf({ share, extents }: Extract<Stmt, { kind: "tiles" }>): readonly Part[] | null {
-    return share === undefined ? null : partsOf(share, extents[0] * extents[1]);
-  }
-
-  /** Numbers of the parts of the first tile, or of the first that blocks have in parts. */
-  #partsOfOne(stmt: Extract<Stmt, { kind: "tiles" }>): readonly number[] {
-    const parts = this.#partsOf(stmt);
-    if (parts === null) return Array.from({ length: stmt.split?.extent ?? 1 }, (_, i) => i);
-    return parts.flatMap(({ tile }, i) => (tile === 0 ? [i] : []));
-  }
-
-  /** Numbers of the tiles (or parts) that a loop visits, in order. */
-  #visited(stmt: Extract<Stmt, { kind: "tiles" }>): readonly number[] {
-    const count = this.#partsOf(stmt)?.length ?? tileCount(stmt);
-    const first = (n: number): number[] => Array.from({ length: Math.min(n, count) }, (_, i) => i);
-    if (this.#hooks.tiles === "all") return first(count);
-    if (this.#hooks.tiles === "one") return this.#partsOfOne(stmt);
-    const withLast = (list: number[]): number[] => (list.length < count ? [...list, count - 1] : list);
-    if (stmt.visit !== null) return withLast(first(repeatingVisits(this.#program)));
-    const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];
-    return controlUses(stmt.body, vars) ? withLast(first(1)) : first(1);
   }
 
   /** `fetch` answers in the order of the tiles; `next` reads the answer in the slot. */
@@ -398,13 +372,6 @@ export class Control {
   }
 }
 
-/**
- * Visits after which the rings' states repeat: what a ring is in depends on its last `slots` chunks. Tiles of few chunks go through fewer
- * slots of a ring at a visit, and need no more visits than it has slots.
- */
-const repeatingVisits = (program: TileProgram): number =>
-  Math.max(1, ...program.rings.map((ring) => ring.slots)) + 2;
-
 function noAnswer(ring: string, at: string): never {
   throw new InterpretFailure(
     interpretCodes.protocol,
@@ -413,52 +380,3 @@ function noAnswer(ring: string, at: string): never {
     "write `next` between wait and release of that ring",
   );
 }
-
-/** Whether conditions, loop bounds, slots or chunk numbers depend on one of the variables. */
-function controlUses(stmts: readonly Stmt[], vars: readonly string[]): boolean {
-  const uses = (e: Expr): boolean => vars.some((name) => freeVars(e).has(name));
-  const condUses = (c: Cond | null): boolean => c !== null && (uses(c.lhs) || uses(c.rhs));
-  for (const stmt of eachStmt(stmts))
-    switch (stmt.kind) {
-      case "for":
-        if (uses(stmt.from) || uses(stmt.to)) return true;
-        break;
-      case "if":
-        if (condUses(stmt.cond)) return true;
-        break;
-      case "copy":
-        if (condUses(stmt.when) || uses(stmt.dst.slot) || uses(stmt.src.slot)) return true;
-        break;
-      case "acquire":
-      case "commit":
-      case "wait":
-      case "release":
-        if (uses(stmt.at)) return true;
-        break;
-      default:
-        break;
-    }
-  return false;
-}
-
-/** Roles (or the block) that wait for a ring: all of them must release a slot before it is free, or the one whose turn its chunk's tile is. */
-export function consumersOf(program: TileProgram, ring: string): Consumers {
-  const names = new Set<string>();
-  let turns = false;
-  const walk = (stmts: readonly Stmt[], name: string, taking: boolean): void => {
-    for (const stmt of stmts) {
-      if (stmt.kind === "wait" && stmt.ring === ring) {
-        names.add(name);
-        turns ||= taking;
-      }
-      const of = stmt.kind === "tiles" ? (stmt.visit?.of ?? 1) : 1;
-      walk(childrenOf(stmt), stmt.kind === "role" ? stmt.name : name, taking || of > 1);
-    }
-  };
-  walk(program.body, BLOCK, false);
-  return { names: [...names], turns };
-}
-
-/** The ring that manages each buffer. */
-export const ringsByBuffer = (program: TileProgram): ReadonlyMap<string, string> =>
-  new Map(program.rings.flatMap((ring) => ring.buffers.map((b) => [b, ring.name] as const)));

@@ -4,10 +4,11 @@ import { printHead } from "../print.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
 import { putSum, takeOut } from "./combine.ts";
 import { type Cells, type CellTable, compileCond } from "./compileExpr.ts";
-import { Control, consumersOf, type DataStmt, type Hooks, ringsByBuffer, type Thread } from "./control.ts";
+import { Control, type DataStmt, type Hooks, type Thread } from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
 import { type Flight, land, RingState } from "./rings.ts";
+import { consumersOf, ringsByBuffer } from "./ringUse.ts";
 import { copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
 
 /** When asynchronous copies land: at issue, at the wait that covers them, or either. Roles take turns at random with `random`. */

@@ -2,6 +2,7 @@
 import { dtypeNames } from "../../dtype.ts";
 import { parseProblem, printProblem } from "../../problem/text.ts";
 import type { Problem } from "../../problem.ts";
+import { sizeVariables } from "../sizes.ts";
 import type { Buffer, Directive, Factor, Launch, Ring, Space, TileProgram } from "../types.ts";
 import {
   axisClause,
@@ -102,6 +103,7 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       if (problem.ok) {
         head.problem = problem.value;
         c.problem = problem.value;
+        c.vars.push(...sizeVariables(problem.value));
       } else {
         const location = c.scanner.locate(raw.offset);
         for (const d of problem.error) c.diagnostics.push({ ...d, location });

@@ -1,7 +1,9 @@
 /** One row per statement: how it is written and how it is read back. The statement's keyword is its kind. */
 import { parseProblem, printEpilogue, printProblem } from "../../problem/text.ts";
 import type { EpilogueStep } from "../../problem.ts";
+import { evaluateExpr, freeVars } from "../expr.ts";
 import { printCond, printExpr } from "../printExpr.ts";
+import { ownSizes } from "../sizes.ts";
 import { combineWays, type Expr, type Share, type Split, type Stmt, type StmtKind } from "../types.ts";
 import {
   type Buffers,
@@ -137,21 +139,37 @@ function parseSplit(c: Cursor): Split {
   return { var: name, extent: c.integer("the number of blocks a tile", 1) };
 }
 
+/** Tiles along an axis: an expression where the launch supplies the size. */
+const printCount = (s: Of<"tiles">, axis: 0 | 1): string => {
+  const count = s.symbolic?.[axis] ?? null;
+  return count === null ? String(s.extents[axis]) : printExpr(count);
+};
+
+/** A number, or an expression in sizes of the launch and its value at the problem's own. */
+function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
+  const token = c.peek();
+  if (token.kind === "number" || c.at("-")) return [c.integer(what, 1), null];
+  const count = parseExpr(c);
+  if (c.problem === null || freeVars(count).size === 0)
+    return c.fail(token, parseCodes.badValue, `${what} is a number`, "write it as one");
+  return [evaluateExpr(count, ownSizes(c.problem)), count];
+}
+
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
       "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES raster R visit %v by stride|ring %ring { … }",
     print: (s, b) =>
-      `tiles %${s.vars[0]} < ${s.extents[0]}, %${s.vars[1]} < ${s.extents[1]}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
+      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
-      const axis = (what: string): readonly [string, number] => {
+      const axis = (what: string): readonly [string, number, Expr | null] => {
         const name = c.name(`the variable of the tile's ${what}`);
         c.expect("<", `before the number of tile ${what}s`);
-        return [name, c.integer(`the number of tile ${what}s`, 1)];
+        return [name, ...parseCount(c, `the number of tile ${what}s`)];
       };
-      const [row, rows] = axis("row");
+      const [row, rows, rowsOf] = axis("row");
       c.expect(",", "between tile rows and columns");
-      const [col, cols] = axis("column");
+      const [col, cols, colsOf] = axis("column");
       const shared = c.at(",");
       if (shared) c.next();
       const share = shared && c.at("share") ? parseShare(c) : null;
@@ -169,6 +187,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         kind: "tiles",
         vars: [row, col],
         extents: [rows, cols],
+        ...(rowsOf === null && colsOf === null ? {} : { symbolic: [rowsOf, colsOf] as const }),
         split,
         ...(share ? { share } : {}),
         ...clauses,

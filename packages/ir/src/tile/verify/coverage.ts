@@ -1,9 +1,10 @@
 /** Blocks that divide the K of a tile multiply each of its elements once between them. */
 import type { CellTable } from "../interpret/compileExpr.ts";
 import { compileCond, compileExpr } from "../interpret/compileExpr.ts";
-import { Control, consumersOf, type DataStmt, type Hooks, type Thread } from "../interpret/control.ts";
+import { Control, type DataStmt, type Hooks, type Thread } from "../interpret/control.ts";
 import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
+import { consumersOf } from "../interpret/ringUse.ts";
 import type { Ring, Stmt, View } from "../types.ts";
 import type { Subject, Verifier } from "./verifier.ts";
 

@@ -1,6 +1,9 @@
 /** The verifiers in order, and running those that apply to a program's stage. README.md lists what each checks. */
 import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
+import type { Problem } from "../../problem.ts";
 import type { Target } from "../../target.ts";
+import { eachStmt } from "../rewrite.ts";
+import { ownProgram, programAt, sampleProblems, sizeVariables } from "../sizes.ts";
 import { stages, type TileProgram } from "../types.ts";
 import { bounds, slotRange } from "./bounds.ts";
 import { complete } from "./complete.ts";
@@ -52,15 +55,58 @@ export const verifiers: readonly Verifier[] = groups.flat();
 
 /**
  * Every fault of a program, or none. Checks against a target's limits are skipped without one.
- * `locations` (of `parseProgramWithLocations`) puts lines of the text into the diagnostics.
+ * `locations` (of `parseProgramWithLocations`) puts lines of the text into the diagnostics. A program whose sizes come with the launch is
+ * verified at several of them (`sampleProblems`).
  */
 export function verifyProgram(
   program: TileProgram,
   target: Target | null = null,
   locations?: ReadonlyMap<object, SourceLocation>,
 ): readonly Diagnostic[] {
+  if (program.problem.symbolic === undefined) return verifyGroups(groups, program, target, locations);
+  const unresolved = verifyGroups([[names]], program, target, locations);
+  if (unresolved.length > 0) return unresolved;
+  for (const problem of sampleProblems(program)) {
+    const at = programAt(program, problem);
+    const found = verifyGroups(groups, at, target, locations && placesAt(program, at, locations));
+    if (found.length > 0)
+      return found.map((fault) => ({ ...fault, message: `${fault.message} ${atText(program, problem)}` }));
+  }
+  return [];
+}
+
+/** `(m = 5, k = 9)`: the sizes of a sample. */
+const atText = (program: TileProgram, problem: Problem): string =>
+  `(${sizeVariables(program.problem)
+    .map((name) => `${name} = ${problem[name]}`)
+    .join(", ")})`;
+
+/** Places of the statements and buffers of a program of one launch: those of the program that it was made from. */
+function placesAt(
+  program: TileProgram,
+  at: TileProgram,
+  locations: ReadonlyMap<object, SourceLocation>,
+): ReadonlyMap<object, SourceLocation> {
+  const found = new Map<object, SourceLocation>(locations);
+  const pair = (from: readonly object[], to: readonly object[]): void => {
+    to.forEach((each, i) => {
+      const place = locations.get(from[i] ?? each);
+      if (place !== undefined) found.set(each, place);
+    });
+  };
+  pair([...eachStmt(program.body)], [...eachStmt(at.body)]);
+  pair(program.buffers, at.buffers);
+  return found;
+}
+
+function verifyGroups(
+  list: readonly (readonly Verifier[])[],
+  program: TileProgram,
+  target: Target | null,
+  locations: ReadonlyMap<object, SourceLocation> | undefined,
+): readonly Diagnostic[] {
   const subject = subjectOf(program, target);
-  for (const group of groups) {
+  for (const group of list) {
     const found = group
       .filter((verifier) => stages.indexOf(verifier.from) <= stages.indexOf(program.stage))
       .flatMap((verifier) =>
@@ -78,7 +124,7 @@ export function verifyProgram(
  */
 export function verifyChunkCounts(program: TileProgram): readonly Diagnostic[] {
   if (program.rings.length === 0) return [];
-  const subject = subjectOf(program, null);
+  const subject = subjectOf(ownProgram(program), null);
   const slots = Math.max(...program.rings.map((ring) => ring.slots));
   return Array.from({ length: slots + 3 }, (_, count) => count).flatMap((count) => {
     const fault = protocolFault(subject, count);

@@ -2,6 +2,7 @@
 import { condVars } from "../cond.ts";
 import { freeVars } from "../expr.ts";
 import { operandViews } from "../scaleTiles.ts";
+import { sizeVariables } from "../sizes.ts";
 import { nearestHint } from "../text/nearest.ts";
 import type { Cond, Expr, Stmt, View } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
@@ -58,7 +59,10 @@ const missing = (at: Fault["at"], what: string, name: string, known: Iterable<st
 
 function* checkSite(subject: Subject, site: Site): Iterable<Fault> {
   const { stmt } = site;
-  const scope = new Set(site.parents.flatMap(boundBy));
+  const scope = new Set<string>([
+    ...sizeVariables(subject.program.problem),
+    ...site.parents.flatMap(boundBy),
+  ]);
   for (const name of boundBy(stmt)) {
     if (!wellFormed.test(name))
       yield {
@@ -116,7 +120,8 @@ export function viewsOf(stmt: Stmt): readonly View[] {
 
 function exprsOf(stmt: Stmt): readonly Expr[] {
   const own = stmt.kind === "for" ? [stmt.from, stmt.to] : "at" in stmt ? [stmt.at] : [];
-  return [...own, ...viewsOf(stmt).flatMap((view) => [view.slot, ...view.origin])];
+  const counts = stmt.kind === "tiles" ? (stmt.symbolic ?? []).flatMap((e) => e ?? []) : [];
+  return [...own, ...counts, ...viewsOf(stmt).flatMap((view) => [view.slot, ...view.origin])];
 }
 
 function condsOf(stmt: Stmt): readonly Cond[] {

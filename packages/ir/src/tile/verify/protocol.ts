@@ -1,15 +1,9 @@
 /** The ring protocol and barriers, by running the control flow of a block without its data. */
 import { type CellTable, compileCond, compileExpr } from "../interpret/compileExpr.ts";
-import {
-  Control,
-  consumersOf,
-  type DataStmt,
-  type Hooks,
-  ringsByBuffer,
-  type Thread,
-} from "../interpret/control.ts";
+import { Control, type DataStmt, type Hooks, type Thread } from "../interpret/control.ts";
 import { InterpretFailure } from "../interpret/failure.ts";
 import { type Consumers, RingState } from "../interpret/rings.ts";
+import { consumersOf, ringsByBuffer } from "../interpret/ringUse.ts";
 import { partProgram, shareOf } from "../share.ts";
 import type { Ring, Stmt, View } from "../types.ts";
 import { readsOf } from "./bounds.ts";

@@ -1,0 +1,166 @@
+/** Sizes that the launch supplies, as registers: counts of tiles and chunks, and strides in bytes. */
+import {
+  asLinear,
+  type Expr,
+  extentNames,
+  leadingNames,
+  type Operand,
+  operandStrides,
+  type Problem,
+  type SizeName,
+  simplify,
+  sizeOf,
+  strideNames,
+} from "@tilewright/ir";
+import { imm, param } from "@tilewright/ptx";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+
+type U32 = Reg<"u32">;
+
+/** A number, or a register where the launch supplies it. */
+export type Count = number | U32;
+
+/** Bytes from one place to the next: a number, or `unit` bytes times the product of sizes that the launch supplies. */
+export type Stride = number | { readonly unit: number; readonly sizes: readonly SizeName[] };
+
+/** Strides of batches may pass 32 bits; all other sizes have 32. */
+export const sizeDType = (name: SizeName): "u32" | "u64" => (name.startsWith("stride") ? "u64" : "u32");
+
+const isSymbolic = (problem: Problem, name: SizeName): boolean => problem.symbolic?.[name] !== undefined;
+
+/** The parameter of a size. */
+export function sizeRegister(ctx: Context, name: SizeName): U32 {
+  return ctx.invariant(`size ${name}`, (code) => {
+    const d = ctx.entry.reg("u32", "size");
+    code.emit(null, "ld.param.u32", d, param(`p_${name}`));
+    return d;
+  });
+}
+
+/** The extent of an axis of a global buffer. */
+export function extentOf(ctx: Context, buffer: string, axis: 0 | 1, shape: readonly [number, number]): Count {
+  const { problem } = ctx.program;
+  const which = buffer.toLowerCase();
+  if (which !== "a" && which !== "b" && which !== "c" && which !== "d") return shape[axis];
+  const name = extentNames[which][axis];
+  return isSymbolic(problem, name) ? sizeRegister(ctx, name) : shape[axis];
+}
+
+/** The value of an expression in sizes: a number where it has none. */
+export function countOf(ctx: Context, e: Expr): Count {
+  const folded = simplify(ctx.fold(e));
+  return folded.kind === "const" ? folded.value : registerOf(ctx, folded);
+}
+
+function registerOf(ctx: Context, e: Expr): U32 {
+  const { values } = ctx;
+  switch (e.kind) {
+    case "const":
+      return values.memo(`const ${e.value}`, "v", (d) => values.code.emit(null, "mov.u32", d, imm(e.value)));
+    case "var":
+      if (e.name !== "m" && e.name !== "n" && e.name !== "k")
+        throw new CannotLower(`%${e.name}`, "is no size of the launch");
+      return sizeRegister(ctx, e.name);
+    case "add":
+      return e.rhs.kind === "const"
+        ? values.sum(registerOf(ctx, e.lhs), imm(e.rhs.value))
+        : values.sum(registerOf(ctx, e.lhs), registerOf(ctx, e.rhs));
+    case "sub":
+      return values.difference(
+        registerOf(ctx, e.lhs),
+        e.rhs.kind === "const" ? imm(e.rhs.value) : registerOf(ctx, e.rhs),
+      );
+    case "mul":
+      if (e.factor < 0) return values.difference(imm(0), values.scale(registerOf(ctx, e.lhs), -e.factor));
+      return values.scale(registerOf(ctx, e.lhs), e.factor);
+    case "div":
+      return values.divide(registerOf(ctx, e.lhs), e.divisor);
+    case "mod":
+      return values.modulo(registerOf(ctx, e.lhs), e.divisor, Number.POSITIVE_INFINITY);
+  }
+}
+
+/** Whether an expression has sizes of the launch in it, and nothing else. */
+export const isSizeOnly = (ctx: Context, e: Expr): boolean => {
+  const linear = asLinear(e);
+  if (linear !== null) return [...linear.terms.keys()].every((name) => ctx.sizes.has(name));
+  switch (e.kind) {
+    case "add":
+    case "sub":
+      return isSizeOnly(ctx, e.lhs) && isSizeOnly(ctx, e.rhs);
+    case "mul":
+    case "div":
+    case "mod":
+      return isSizeOnly(ctx, e.lhs);
+    case "const":
+    case "var":
+      return false;
+  }
+};
+
+/** Row and column stride of a matrix in bytes. `leading` names its leading dimension. */
+export function matrixStrides(
+  problem: Problem,
+  operand: Operand,
+  leading: SizeName,
+): readonly [row: Stride, column: Stride] {
+  const unit = sizeOf(operand.dtype);
+  const [row, column] = operandStrides(operand);
+  const far: Stride = isSymbolic(problem, leading) ? { unit, sizes: [leading] } : operand.ld * unit;
+  return operand.layout === "row" ? [far, column * unit] : [row * unit, far];
+}
+
+/** Bytes between consecutive matrices of an operand's batch. */
+export function batchStrideOf(problem: Problem, which: "a" | "b" | "c" | "d"): Stride {
+  const { batch } = problem;
+  const operand = problem[which];
+  if (batch.kind !== "strided" || operand === null) return 0;
+  const name = strideNames[which];
+  const unit = sizeOf(operand.dtype);
+  return isSymbolic(problem, name) ? { unit, sizes: [name] } : batch[name] * unit;
+}
+
+/** `unit` bytes times the product of sizes, those that are fixed put in. */
+export function productOf(
+  problem: Problem,
+  unit: number,
+  factors: readonly (readonly [SizeName, number])[],
+): Stride {
+  const sizes = factors.flatMap(([name]) => (isSymbolic(problem, name) ? [name] : []));
+  const fixed = factors.reduce(
+    (bytes, [name, value]) => (isSymbolic(problem, name) ? bytes : bytes * value),
+    unit,
+  );
+  return sizes.length === 0 ? fixed : { unit: fixed, sizes };
+}
+
+/** `times` strides of bytes as a register. */
+export function strideRegister(ctx: Context, stride: Exclude<Stride, number>, times: number): Reg<"u64"> {
+  const { unit, sizes } = stride;
+  return ctx.invariant(`${sizes.join("*")}*${unit * times}`, (code) => {
+    let product: Reg<"u64"> | null = null;
+    for (const name of sizes) {
+      const factor = ctx.entry.reg("u64", "bytes");
+      if (sizeDType(name) === "u64") code.emit(null, "ld.param.u64", factor, param(`p_${name}`));
+      else code.emit(null, "cvt.u64.u32", factor, sizeRegister(ctx, name));
+      if (product === null) product = factor;
+      else code.emit(null, "mul.lo.s64", product, product, factor);
+    }
+    if (product === null) throw new CannotLower("stride", "has no sizes");
+    const bytes = unit * times;
+    const log = Math.log2(bytes);
+    if (bytes > 0 && Number.isInteger(log)) code.emit(null, "shl.b64", product, product, imm(log));
+    else code.emit(null, "mul.lo.s64", product, product, imm(bytes));
+    return product;
+  });
+}
+
+/** What a stride is called in keys of memoised values. */
+export const strideKey = (stride: Stride): string =>
+  typeof stride === "number" ? String(stride) : `${stride.sizes.join("*")}*${stride.unit}`;
+
+/** `leading` of a matrix that a step of the epilogue reads or stores. */
+export const stepLeading = (index: number): SizeName => `ldepilogue${index}`;
+
+export { leadingNames };

@@ -1,0 +1,47 @@
+/** The launches of a case: of one problem, or of one kernel at several sizes. */
+import {
+  checkProblem,
+  fixedProblem,
+  type LaunchSizes,
+  type Problem,
+  problemAt,
+  type Random,
+  type SizeName,
+  sizeValue,
+  symbolicSizes,
+} from "@tilewright/ir";
+import { must } from "./launch.ts";
+import { pick } from "./random.ts";
+
+/** Sizes at random that a problem leaves to the launch: extents up to half as much again as its own, rows sometimes longer than packed. */
+export function randomSizes(random: Random, problem: Problem): LaunchSizes {
+  const sizes: Partial<Record<SizeName, number>> = {};
+  for (const name of symbolicSizes(problem)) {
+    const range = problem.symbolic?.[name];
+    const own = sizeValue(problem, name);
+    if (range === undefined || own === null || !["m", "n", "k", "batch"].includes(name)) continue;
+    const { min, max, multiple } = range;
+    const wanted = random.integer(min, Math.min(max, Math.ceil(own * 1.5) + multiple));
+    sizes[name] = Math.max(min, wanted - (wanted % multiple));
+  }
+  const packed = must(problemAt(problem, sizes));
+  for (const name of symbolicSizes(problem)) {
+    const { multiple } = problem.symbolic?.[name] ?? { multiple: 1 };
+    const least = sizeValue(packed, name);
+    // Longer rows need longer strides, which follow.
+    if (/^ld[abcd]$/.test(name) && least !== null)
+      sizes[name] = least + multiple * pick(random, [0, 0, 1, 3]);
+  }
+  return sizes;
+}
+
+/** Problems of the launches of one kernel: the problem itself; or its own sizes, then `count` others at random. */
+export function launchProblems(random: Random, problem: Problem, count: number): readonly Problem[] {
+  if (problem.symbolic === undefined) return [problem];
+  const others = Array.from({ length: count }, () => must(problemAt(problem, randomSizes(random, problem))));
+  for (const each of others) {
+    const [fault] = checkProblem(each);
+    if (fault) throw new Error(`${fault.at}: ${fault.message}`);
+  }
+  return [fixedProblem(problem), ...others];
+}

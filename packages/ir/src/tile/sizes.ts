@@ -1,0 +1,265 @@
+/**
+ * Programs whose sizes come with the launch: `%m`, `%n` and `%k` as variables, and the program of one launch. Shapes and strides of global
+ * buffers, and extents of tiles, are those at the problem's own sizes; which of them the launch supplies the problem says.
+ */
+
+import { sizeOf } from "../dtype.ts";
+import {
+  extentNames,
+  fixedProblem,
+  leadingNames,
+  type SizeName,
+  sizeMost,
+  sizeMultiple,
+  strideNames,
+} from "../problem/symbolic.ts";
+import { operandShape, operandStrides, type Problem } from "../problem.ts";
+import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
+import type { Buffer, Cond, Expr, Stmt, TileProgram, View } from "./types.ts";
+
+/** Sizes that are variables of programs. */
+const variables = ["m", "n", "k"] as const;
+type Extent = (typeof variables)[number];
+
+/** Variables of a program: the extents that the launch supplies. */
+export const sizeVariables = (problem: Problem): readonly Extent[] =>
+  variables.filter((name) => problem.symbolic?.[name] !== undefined);
+
+/** Least and greatest value of each. */
+export const sizeRanges = (problem: Problem): ReadonlyMap<string, readonly [number, number]> =>
+  new Map(
+    sizeVariables(problem).map((name) => [
+      name,
+      [problem.symbolic?.[name]?.min ?? 1, problem.symbolic?.[name]?.max ?? 1],
+    ]),
+  );
+
+/** The problem's own values of its extents. */
+export const ownSizes = ({ m, n, k }: Problem): Env =>
+  new Map([
+    ["m", m],
+    ["n", n],
+    ["k", k],
+  ]);
+
+/** ceil(size / divisor) for an extent: an expression where the launch supplies it. */
+export const countOf = (problem: Problem, name: Extent, divisor: number): Expr =>
+  problem.symbolic?.[name] === undefined
+    ? lit(Math.ceil(problem[name] / divisor))
+    : div(add(v(name), divisor - 1), divisor);
+
+type Which = keyof typeof extentNames;
+const letters: Readonly<Record<string, Which>> = { A: "a", B: "b", C: "c", D: "d" };
+
+/** The name of the extent of a global buffer along an axis, where the launch supplies it. */
+export function symbolicExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | null {
+  const which = letters[buffer];
+  if (which === undefined) return null;
+  const name = extentNames[which][axis];
+  return problem.symbolic?.[name] === undefined ? null : name;
+}
+
+/** The name of the leading dimension of a global buffer, where the launch supplies it. */
+export function symbolicLeading(problem: Problem, buffer: string): SizeName | null {
+  const which = letters[buffer];
+  if (which === undefined) return null;
+  const name = leadingNames[which];
+  return problem.symbolic?.[name] === undefined ? null : name;
+}
+
+/** A number that a buffer's extent is a multiple of in every launch. */
+export function extentMultiple(problem: Problem, buffer: Buffer, axis: 0 | 1): number {
+  const name = symbolicExtent(problem, buffer.name, axis);
+  return name === null ? buffer.shape[axis] : sizeMultiple(problem, name);
+}
+
+/** A number that the stride of a buffer along an axis is a multiple of in every launch. */
+export function strideMultiple(problem: Problem, buffer: Buffer, axis: 0 | 1): number {
+  const stride = buffer.layout?.stride[axis] ?? 0;
+  const name = symbolicLeading(problem, buffer.name);
+  return name === null || stride === 1 ? stride : sizeMultiple(problem, name);
+}
+
+/** The alignment of every matrix of an operand in bytes: its pointer's, as far as the strides of a batch keep it. */
+export function matrixAlign(problem: Problem, which: Which): number {
+  const operand = problem[which];
+  if (operand === null) return 1;
+  if (problem.batch.kind !== "strided" || sizeMost(problem, "batch") === 1) return operand.align;
+  const stride = sizeMultiple(problem, strideNames[which]) * sizeOf(operand.dtype);
+  let align = operand.align;
+  while (align > sizeOf(operand.dtype) && stride % align !== 0) align /= 2;
+  return align;
+}
+
+/**
+ * The program of one launch: the same statements with sizes put in. `problem` is what `problemAt` made of the program's; the program itself where
+ * nothing is symbolic.
+ */
+export function programAt(program: TileProgram, problem: Problem): TileProgram {
+  if (program.problem.symbolic === undefined) return program;
+  const sizes = ownSizes(problem);
+  const names = new Set<string>(sizeVariables(program.problem));
+  const uses = (e: Expr): boolean => [...freeVars(e)].some((name) => names.has(name));
+  const values = new Map([...sizes].filter(([name]) => names.has(name)));
+  const expr = (e: Expr): Expr => (uses(e) ? substituteExpr(e, values) : e);
+  const cond = (c: Cond): Cond => ({ ...c, lhs: expr(c.lhs), rhs: expr(c.rhs) });
+  const view = (x: View): View => ({
+    ...x,
+    slot: expr(x.slot),
+    origin: [expr(x.origin[0]), expr(x.origin[1])],
+  });
+  const inside = (stmt: Stmt): Stmt => {
+    switch (stmt.kind) {
+      case "tiles": {
+        const { symbolic, ...own } = stmt;
+        const count = (axis: 0 | 1): number => {
+          const e = symbolic?.[axis] ?? null;
+          return e === null ? stmt.extents[axis] : evaluateExpr(e, values);
+        };
+        return { ...own, extents: [count(0), count(1)], body: stmt.body.map(inside) };
+      }
+      case "for":
+        return { ...stmt, from: expr(stmt.from), to: expr(stmt.to), body: stmt.body.map(inside) };
+      case "if":
+        return { ...stmt, cond: cond(stmt.cond), body: stmt.body.map(inside) };
+      case "role":
+        return { ...stmt, body: stmt.body.map(inside) };
+      case "combine":
+        return { ...stmt, acc: view(stmt.acc), body: stmt.body.map(inside) };
+      case "fill":
+        return { ...stmt, dst: view(stmt.dst) };
+      case "copy":
+        return {
+          ...stmt,
+          dst: view(stmt.dst),
+          src: view(stmt.src),
+          when: stmt.when === null ? null : cond(stmt.when),
+        };
+      case "mma":
+        return { ...stmt, acc: view(stmt.acc), a: view(stmt.a), b: view(stmt.b) };
+      case "epilogue":
+        return {
+          ...stmt,
+          dst: view(stmt.dst),
+          acc: view(stmt.acc),
+          c: stmt.c === null ? null : view(stmt.c),
+          steps: stmt.steps.map((step, i) => {
+            const given = problem.epilogue[i];
+            return "operand" in step && given !== undefined && "operand" in given
+              ? { ...step, operand: { ...step.operand, ld: given.operand.ld } }
+              : step;
+          }),
+        };
+      case "acquire":
+      case "commit":
+      case "wait":
+      case "release":
+      case "fetch":
+      case "next":
+        return { ...stmt, at: expr(stmt.at) };
+      case "barrier":
+        return stmt;
+    }
+  };
+  return {
+    ...program,
+    problem,
+    buffers: program.buffers.map((buffer): Buffer => {
+      const which = letters[buffer.name];
+      const operand = which === undefined || buffer.space !== "global" ? null : problem[which];
+      if (which === undefined || operand === null) return buffer;
+      const shape = operandShape(problem, which);
+      return { ...buffer, shape, layout: { shape, stride: operandStrides(operand), swizzle: null } };
+    }),
+    body: program.body.map(inside),
+  };
+}
+
+/** The program at the problem's own sizes. */
+export const ownProgram = (program: TileProgram): TileProgram =>
+  programAt(program, fixedProblem(program.problem));
+
+/** Divisors and factors of a program's sizes: where tiles and chunks end. */
+function grains(program: TileProgram): ReadonlyMap<string, ReadonlySet<number>> {
+  const found = new Map<string, Set<number>>(sizeVariables(program.problem).map((name) => [name, new Set()]));
+  const look = (e: Expr): void => {
+    switch (e.kind) {
+      case "div":
+      case "mod":
+        for (const name of freeVars(e)) found.get(name)?.add(e.divisor);
+        look(e.lhs);
+        break;
+      case "add":
+      case "sub":
+        look(e.lhs);
+        look(e.rhs);
+        break;
+      case "mul":
+        look(e.lhs);
+        break;
+      case "const":
+      case "var":
+        break;
+      default:
+        e satisfies never;
+    }
+  };
+  const walk = (stmts: readonly Stmt[]): void => {
+    for (const stmt of stmts) {
+      if (stmt.kind === "tiles") for (const e of stmt.symbolic ?? []) if (e !== null) look(e);
+      if (stmt.kind === "for") look(stmt.to);
+      if ("body" in stmt) walk(stmt.body);
+    }
+  };
+  walk(program.body);
+  return found;
+}
+
+/**
+ * Problems at which a program with symbolic sizes is verified: its own sizes, and where each size is the least, a tile or chunk and one element less or
+ * more, and a few of them, as far as bounds and divisibility allow.
+ */
+export function sampleProblems(program: TileProgram): readonly Problem[] {
+  const { problem } = program;
+  const own = fixedProblem(problem);
+  const lists = [...grains(program)].map(([name, divisors]) => {
+    const { min, max, multiple } = problem.symbolic?.[name as Extent] ?? { min: 1, max: 1, multiple: 1 };
+    const wanted = [...divisors].flatMap((d) => [d - 1, d, d + 1, 2 * d + 1, 3 * d, 5 * d + 1]);
+    const legal = [min, ...wanted, 2 * (own[name as Extent] ?? 1) + 1].map((x) =>
+      Math.max(min, Math.min(max, Math.ceil(Math.max(1, x) / multiple) * multiple)),
+    );
+    return [name as Extent, [...new Set(legal)]] as const;
+  });
+  const count = Math.max(0, ...lists.map(([, values]) => values.length));
+  const samples = Array.from({ length: count }, (_, i): Problem => {
+    const sizes: Partial<Record<Extent, number>> = {};
+    for (const [name, values] of lists) sizes[name] = values[i % values.length] ?? problem[name];
+    return atExtents(problem, { m: own.m, n: own.n, k: own.k, ...sizes });
+  });
+  return [own, ...samples];
+}
+
+/** The problem at given extents, with leading dimensions long enough for them. Fixed ones are the launch's to check. */
+function atExtents(problem: Problem, sizes: Readonly<Record<Extent, number>>): Problem {
+  const { symbolic, ...own } = problem;
+  const at = { ...own, ...sizes };
+  const longer = (which: Which) => {
+    const operand = own[which];
+    if (operand === null) return null;
+    const extents = extentNames[which];
+    const least = sizes[extents[operand.layout === "row" ? 1 : 0]];
+    const multiple = symbolic?.[leadingNames[which]]?.multiple ?? 1;
+    return { ...operand, ld: Math.max(operand.ld, Math.ceil(least / multiple) * multiple) };
+  };
+  return {
+    ...at,
+    a: longer("a") ?? own.a,
+    b: longer("b") ?? own.b,
+    c: longer("c"),
+    d: longer("d") ?? own.d,
+  };
+}
+
+/** `m * factor` for every size variable that is a multiple of `factor` in every launch: what makes divisions by tiles exact. */
+export const asMultiples = (problem: Problem): ReadonlyMap<string, Expr> =>
+  new Map(sizeVariables(problem).map((name) => [name, mul(v(name), sizeMultiple(problem, name))]));
