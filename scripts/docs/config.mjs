@@ -24,6 +24,7 @@ export default {
         text: "Start",
         items: [
           page("Tutorial", "/tutorial"),
+          page("Timed", "/newcomer"),
           page("Support matrix", "/reference/support"),
           page("Command line", "/reference/cli"),
         ],

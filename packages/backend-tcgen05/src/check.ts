@@ -83,23 +83,30 @@ function stagingBytes(s: TensorSchedule, problem: Problem): number {
   return ((s.swap ? s.tileN : s.tileM) / s.cta) * columns * sizeOf(problem.d.dtype) * slots;
 }
 
+/** Bytes of the tile in each block through which C comes. */
+const addendBytes = (s: TensorSchedule, { c }: Problem): number =>
+  s.addend === "tma" && c !== null ? ((s.tileM * s.tileN) / s.cta) * sizeOf(c.dtype) : 0;
+
 /** Bytes of the two barriers of a slot of any ring; of an answer about a tile; of an address of tensor memory, and the most that aligning it wastes. */
 const BARRIERS = 16;
 const ANSWER = 16;
 const ADDRESS = 8;
-/** Where the tile begins through which D goes: the period of the widest swizzle, which is that of slots with scale factors, too. */
+/** Where the tiles begin through which C and D go: the period of the widest swizzle, which is that of slots with scale factors, too. */
 const STAGING_ALIGN = 1024;
 
-/** Bytes of shared memory of a block: operands, answers, D, barriers, an address. */
+/** Bytes of shared memory of a block: operands, answers, C, D, barriers, an address. */
 function sharedBytes(s: TensorSchedule, problem: Problem): number {
   const answers = s.sched === "clc" || s.sched === "atomic" ? s.ahead : 0;
   // Slots follow each other at whole patterns of the swizzle; only scale factors are less.
   const one = stageBytes(s, problem);
   const slot = factorBlocks(s, problem) > 0 ? Math.ceil(one / STAGING_ALIGN) * STAGING_ALIGN : one;
-  const tiles = s.stages * slot + answers * ANSWER;
-  const begin = s.epi === "tma" ? Math.ceil(tiles / STAGING_ALIGN) * STAGING_ALIGN : tiles;
-  const slots = s.stages + answers + (s.sched === "tiles" ? 1 : s.acc);
-  return begin + stagingBytes(s, problem) + slots * BARRIERS + ADDRESS;
+  const addend = addendBytes(s, problem);
+  // What stands in front of a tile of C or D ends where that may begin.
+  const aligned = (bytes: number): number =>
+    s.epi === "tma" || addend > 0 ? Math.ceil(bytes / STAGING_ALIGN) * STAGING_ALIGN : bytes;
+  const tiles = aligned(s.stages * slot) + aligned(answers * ANSWER) + aligned(addend);
+  const slots = s.stages + answers + (s.sched === "tiles" ? 1 : s.acc) + (addend > 0 ? 1 : 0);
+  return tiles + stagingBytes(s, problem) + slots * BARRIERS + ADDRESS;
 }
 
 /** The most stages, up to `most`, with which a block fits the target; 0 where none does. */
@@ -132,6 +139,10 @@ const nearest = (value: number, choices: readonly number[]): number =>
 /** Whether rows of A (columns of B) rather than K are contiguous. */
 const transposed = (problem: Problem, side: "a" | "b"): boolean =>
   problem[side].layout === (side === "a" ? "col" : "row");
+
+/** Elements of 32 bits in a row of 128 bytes, which is what instructions take of them with M or N contiguous. */
+const WORD_ROW = 32;
+const words = (problem: Problem, side: "a" | "b"): boolean => dtypes[problem[side].dtype].bits === 32;
 
 const shapeFaults = ({ s, kind, problem }: Subject, m: number, n: number): readonly string[] =>
   tcgen05ShapeFaults(
@@ -168,6 +179,17 @@ const legalN = (subject: Subject): readonly number[] =>
   Array.from({ length: 32 }, (_, i) => 8 * (i + 1)).filter(
     (n) => shapeFaults(subject, instructionRows(subject.s), n).length === 0,
   );
+
+/** Two warps share a row of a shared tile, and each finds its half of the swizzled row by the bits of its columns. */
+function unevenHalves(s: TensorSchedule, layout: "row" | "col", direct: string): ReturnType<Rule["find"]> {
+  const { form, columns } = accumulatorOf(s);
+  if (form !== "split" || layout !== (s.swap ? "col" : "row") || Number.isInteger(Math.log2(columns)))
+    return null;
+  return {
+    message: `the halves of ${columns} columns, which two warps have side by side, are no powers of two`,
+    hint: `${direct}, or tile ${s.swap ? "m" : "n"} ${2 ** Math.round(Math.log2(columns))}`,
+  };
+}
 
 const rules: readonly Rule[] = [
   {
@@ -245,9 +267,13 @@ const rules: readonly Rule[] = [
       const most = target.limits.maxSmemPerBlock;
       if (sharedBytes(s, problem) <= most) return null;
       const fits = stagesThatFit(s, problem, target, s.stages);
-      const beside = s.epi === "tma" ? ` and ${stagingBytes(s, problem)} for D` : "";
+      const besides = [
+        ["D", stagingBytes(s, problem)],
+        ["C", addendBytes(s, problem)],
+      ] as const;
+      const taken = besides.map(([name, bytes]) => (bytes === 0 ? "" : ` and ${bytes} for ${name}`)).join("");
       return {
-        message: `${s.stages} stages of ${one} bytes${beside}; a block of ${target.arch} has ${most} bytes of shared memory`,
+        message: `${s.stages} stages of ${one} bytes${taken}; a block of ${target.arch} has ${most} bytes of shared memory`,
         hint: fits > 0 ? `nearest legal: stages=${fits}` : "use a smaller tile",
       };
     },
@@ -263,17 +289,6 @@ const rules: readonly Rule[] = [
             hint: "nearest legal: sched=persistent",
             unsupported: true,
           },
-  },
-  {
-    code: "TW2407",
-    at: "schedule.sched",
-    find: ({ s, problem }) =>
-      s.sched === "clc" && problem.batch.kind === "strided" && problem.batch.count > 1
-        ? {
-            message: "the launch control hands out tiles of one problem; this is a batch",
-            hint: "nearest legal: sched=persistent",
-          }
-        : null,
   },
   {
     code: "TW2408",
@@ -327,14 +342,22 @@ const rules: readonly Rule[] = [
       const fault = tensorAccessFault(problem, "D");
       if (fault !== null)
         return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
-      // Two warps share a row, and each finds its half of the swizzled row by the bits of its columns.
-      const place = accumulatorOf(s);
-      const along = problem.d.layout === (s.swap ? "col" : "row");
-      if (place.form !== "split" || !along || Number.isInteger(Math.log2(place.columns))) return null;
-      return {
-        message: `the halves of ${place.columns} columns, which two warps stage side by side, are no powers of two`,
-        hint: `nearest legal: epi=direct, or tile ${axesOf(s).lanes === "m" ? "n" : "m"} ${2 ** Math.round(Math.log2(place.columns))}`,
-      };
+      return unevenHalves(s, problem.d.layout, "nearest legal: epi=direct");
+    },
+  },
+  {
+    code: "TW2412",
+    at: "schedule.addend",
+    find({ s, problem }) {
+      if (s.addend !== "tma") return null;
+      const direct = "nearest legal: addend=direct";
+      if (problem.c === null) return { message: "addend=tma, and the problem has no C", hint: direct };
+      // C may then be anything, and is not to be read where beta turns out to be 0.
+      if (problem.beta === "runtime")
+        return { message: "addend=tma reads C before the launch's beta is looked at", hint: direct };
+      const fault = tensorAccessFault(problem, "C");
+      if (fault !== null) return { message: fault.message, hint: `${direct} (or ${fault.hint})` };
+      return unevenHalves(s, problem.c.layout, direct);
     },
   },
   {
@@ -398,6 +421,36 @@ const rules: readonly Rule[] = [
             hint: "nearest legal: swap=off",
           }
         : null,
+  },
+  {
+    code: "TW2426",
+    at: "schedule.swizzle",
+    find({ s, problem }) {
+      const across = (["a", "b"] as const).some((side) => words(problem, side) && transposed(problem, side));
+      if (!across || s.swizzle === SPREAD_SWIZZLE) return null;
+      return {
+        message: `swizzle ${s.swizzle}: ${problem.a.dtype} with M or N contiguous has rows of 128 bytes`,
+        hint: `nearest legal: swizzle=${SPREAD_SWIZZLE}`,
+      };
+    },
+  },
+  {
+    code: "TW2427",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const wrong = (["a", "b"] as const).flatMap((side) => {
+        const extent = side === "a" ? s.tileM : s.tileN;
+        const uneven = words(problem, side) && transposed(problem, side) && extent % (WORD_ROW * s.cta) !== 0;
+        return uneven ? [{ axis: side === "a" ? "m" : "n", extent }] : [];
+      });
+      const [first] = wrong;
+      if (first === undefined) return null;
+      const step = WORD_ROW * s.cta;
+      return {
+        message: `tile ${first.axis} ${first.extent}: rows of ${problem.a.dtype} with M or N contiguous have ${WORD_ROW} elements in each block`,
+        hint: `nearest legal: tile ${first.axis} ${Math.max(1, Math.round(first.extent / step)) * step}`,
+      };
+    },
   },
 ];
 

@@ -60,6 +60,7 @@ function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
     sched: s.sched === "clc" || s.sched === "atomic" ? "clc" : stays ? "persistent" : "tiles",
     overlap: stays && s.acc > 1,
     storeBytes: storedBytes(problem, s, rowsOfBlock),
+    addend: problem.c === null ? "none" : s.addend === "tma" ? "ahead" : "direct",
     raster: s.raster,
   };
 }

@@ -12,6 +12,9 @@ import { estimateTime } from "./cost.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 
+/** Through shared memory by bulk copies, or by the threads. */
+type Way = "tma" | "direct";
+
 interface Shape {
   readonly cta: 1 | 2;
   readonly m: number;
@@ -73,12 +76,16 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   // An instruction takes 32 bytes of K.
   const tileK = (CHUNK_BYTES / 32) * kind.k;
   // Bulk tensor stores where they can take D; the row of a part is one of the widest swizzle where a load's columns make one up.
-  const ways =
-    tensorAccessFault(problem, "D") === null ? (["tma", "direct"] as const) : (["direct"] as const);
+  const bulk = (name: "C" | "D"): boolean => tensorAccessFault(problem, name) === null;
+  const addends: readonly Way[] =
+    problem.c !== null && problem.beta !== "runtime" && bulk("C") ? ["tma", "direct"] : ["direct"];
+  const ways = (bulk("D") ? (["tma", "direct"] as const) : (["direct"] as const)).flatMap((epi: Way) =>
+    addends.map((addend) => [epi, addend] as const),
+  );
   const staged = Math.min(MOST_LOAD, Math.max(32, CHUNK_BYTES / sizeOf(problem.d.dtype)));
   const candidates = shapesFor(problem).flatMap(({ cta, m, n, swap }): Schedule[] =>
-    ways.flatMap((epi) => {
-      const tile: Schedule = { ...base, tile: [m, n, tileK], cta, epi, swap: swap ? "on" : "off" };
+    ways.flatMap(([epi, addend]) => {
+      const tile: Schedule = { ...base, tile: [m, n, tileK], cta, epi, addend, swap: swap ? "on" : "off" };
       const { stacks, width, columns } = accumulatorOf(readSchedule(tile));
       // Registers of a step hold a load of each of the tile's instructions.
       const load = largestLoad(columns, (epi === "tma" ? staged : 32) / stacks);

@@ -73,6 +73,7 @@ function directives(s: TensorSchedule, kind: TensorKind): readonly Directive[] {
     { name: "accumulate", args: { columns: s.load } },
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: 0 } },
     { name: "engines", args: { early: s.early ? 1 : 0 } },
+    s.addend === "tma" ? { name: "addend", args: { way: "tma" } } : null,
     stays ? { name: "visit", args: { by: "stride" } } : null,
     stays && s.acc > 1 ? { name: "sums", args: { slots: s.acc } } : null,
     s.sched === "clc" || s.sched === "atomic"

@@ -96,6 +96,14 @@ export const scheduleModel: ScheduleModel = {
       min: 1,
       max: 4,
     }),
+    wordField({
+      name: "addend",
+      summary:
+        "way of C to the epilogue: bulk copies into shared memory by a role of its own, or loads by the threads",
+      words: ["tma", "direct"],
+      default: "direct",
+      off: "direct",
+    }),
     intField({
       name: "store",
       summary: "most elements that one store of a thread moves, to memory or to shared memory",
@@ -131,6 +139,7 @@ export interface TensorSchedule {
   readonly early: boolean;
   readonly epi: "tma" | "direct";
   readonly staging: number;
+  readonly addend: "tma" | "direct";
   readonly store: number;
   readonly elideGuards: boolean;
 }
@@ -162,6 +171,7 @@ export function readSchedule(schedule: Schedule): TensorSchedule {
     early: word("early") === "on",
     epi: word("epi") === "direct" ? "direct" : "tma",
     staging: number("staging"),
+    addend: word("addend") === "tma" ? "tma" : "direct",
     store: number("store"),
     elideGuards: word("guards") === "on",
   };

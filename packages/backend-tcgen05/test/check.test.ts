@@ -49,10 +49,32 @@ describe("illegal schedules", () => {
     expect(found("tile=256x48x128 load=16", bytes)).toEqual(["TW2402 nearest legal: tile n 32"]);
   });
 
+  test("C is brought where it is certain to be added, and bulk copies can take it", () => {
+    const text = "addend=tma tile=256x128x64";
+    const of = (more: Record<string, unknown>) =>
+      problem({ m: 512, n: 512, k: 512, c: { dtype: "f16" }, beta: 0.5, ...more });
+    expect(found(text, of({}))).toEqual([]);
+    expect(found(text)).toEqual(["TW2412 nearest legal: addend=direct"]);
+    expect(found(text, of({ beta: "runtime" }))).toEqual(["TW2412 nearest legal: addend=direct"]);
+    expect(found(text, of({ n: 500, c: { dtype: "f16" } }))).toContain(
+      "TW2412 nearest legal: addend=direct (or a leading dimension of 504)",
+    );
+    expect([...tcgen05.schedules(of({}), sm100)][0]?.addend).toBe("tma");
+  });
+
   test("bulk stores want rows of D at multiples of 16 bytes", () => {
     const odd = problem({ m: 512, n: 500, k: 512 });
     expect(found("", odd)).toEqual(["TW2411 nearest legal: epi=direct (or a leading dimension of 504)"]);
     expect([...tcgen05.schedules(odd, sm100)].every((s) => s.epi === "direct")).toBe(true);
+  });
+
+  test("tf32 with M or N contiguous has rows of 128 bytes", () => {
+    const across = problem({ dtype: "tf32", b: { layout: "row" }, m: 512, n: 512, k: 512 });
+    expect(found("tile=256x96x32 swizzle=64B acc=1", across)).toEqual([
+      "TW2426 nearest legal: swizzle=128B",
+      "TW2427 nearest legal: tile n 128",
+    ]);
+    expect(found("tile=256x128x32 acc=1", across)).toEqual([]);
   });
 
   test("elements under 8 bits are spread into rows of 128 bytes", () => {
@@ -88,11 +110,6 @@ describe("illegal schedules", () => {
       "TW2424 nearest legal: tile k 128",
     ]);
   });
-
-  test("launch control hands out the tiles of one problem", () => {
-    const batch = problem({ batch: { kind: "strided", count: 2 } });
-    expect(found("tile=256x64x64 sched=clc", batch)).toEqual(["TW2407 nearest legal: sched=persistent"]);
-  });
 });
 
 const codes = (reasons: readonly Diagnostic[]): readonly string[] => reasons.map(({ code }) => code);
@@ -104,7 +121,6 @@ const refused = (request: Record<string, unknown>): readonly string[] => {
 describe("what is not served", () => {
   test.each([
     [{ dtype: "f32" }, ["TW1832"]],
-    [{ dtype: "tf32", b: { layout: "row" } }, ["TW1836"]],
     [{ dtype: "e2m1", b: { layout: "row" }, k: 128, n: 128 }, ["TW1836"]],
     [{ dtype: "mxf8", k: 112 }, ["TW1841"]],
     [{ dtype: "nvf4", k: 104 }, ["TW1841", "TW1835", "TW1835"]],

@@ -1,10 +1,19 @@
 /** The lowering does what the plan says that its statements stand for: what is proven of the one holds for the other. */
 import { boundProgram, plainProblem, planWords, targetOf, textWords } from "@tilewright/conformance";
-import { type DType, protocolPlan } from "@tilewright/ir";
+import { type DType, defineProblem, protocolPlan } from "@tilewright/ir";
 import { expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 
 const arch = "sm_100a";
+
+function same(program: ReturnType<typeof boundProgram>): void {
+  const plan = protocolPlan(program);
+  const lowered = tcgen05.lower(program, targetOf(arch));
+  if (plan === null || !lowered.ok) throw new TypeError("not lowered");
+  const words = textWords(lowered.value.ptx);
+  expect(words.length).toBeGreaterThan(20);
+  expect(words).toEqual(planWords(plan));
+}
 
 it.each([
   ["bf16", "cta=1 tile=128x128x64 acc=1 sched=tiles stages=1"],
@@ -23,11 +32,15 @@ it.each([
   ["bf16", "cta=2 tile=32x128x64 swap=on acc=2 sched=clc stages=4 load=16"],
   ["f16", "cta=1 tile=64x32x64 acc=2 sched=persistent stages=4 staging=1 load=16"],
 ] as const satisfies readonly (readonly [DType, string])[])("%s %s", (dtype, schedule) => {
-  const program = boundProgram(tcgen05, arch, plainProblem(1024, 512, 64 * 40, dtype), schedule);
-  const plan = protocolPlan(program);
-  const lowered = tcgen05.lower(program, targetOf(arch));
-  if (plan === null || !lowered.ok) throw new TypeError("not lowered");
-  const words = textWords(lowered.value.ptx);
-  expect(words.length).toBeGreaterThan(20);
-  expect(words).toEqual(planWords(plan));
+  same(boundProgram(tcgen05, arch, plainProblem(1024, 512, 64 * 40, dtype), schedule));
+});
+
+it.each([
+  "cta=1 tile=128x64x64 acc=1 sched=tiles stages=2 addend=tma",
+  "cta=2 tile=256x128x64 acc=2 sched=clc stages=2 addend=tma early=off",
+])("C by a role of its own: %s", (schedule) => {
+  const plain = plainProblem(1024, 512, 64 * 40, "bf16");
+  const of = defineProblem({ ...plain, c: { dtype: "bf16" }, beta: 0.5 });
+  if (!of.ok) throw new TypeError(JSON.stringify(of.error));
+  same(boundProgram(tcgen05, arch, of.value, schedule));
 });

@@ -120,6 +120,21 @@ const forms = [
     },
   ],
   [
+    "C brought by a role of its own, launch control",
+    "tile=128x64x64 cta=1 stages=2 sched=clc acc=2 addend=tma epi=direct",
+    { m: 136, n: 136, k: 72, beta: 0.5, c: { dtype: "f16", layout: "col" } },
+  ],
+  [
+    "C brought to both blocks of a pair",
+    "tile=256x64x64 cta=2 stages=2 sched=persistent acc=2 addend=tma early=off",
+    { m: 520, n: 72, k: 72, beta: 0.5, c: { dtype: "f32" } },
+  ],
+  [
+    "C brought where columns lie in lanes",
+    "tile=32x256x64 cta=2 swap=on stages=2 sched=tiles load=16 addend=tma",
+    { m: 40, n: 264, k: 72, beta: 0.5, c: { dtype: "f16" } },
+  ],
+  [
     "columns in lanes, D column by column",
     "tile=16x128x64 cta=1 swap=on stages=2 sched=tiles load=16",
     { m: 16, n: 136, k: 72, d: { layout: "col" } },
@@ -152,6 +167,16 @@ const layouts = [
 
 const dtypes = [
   ["tf32", "tile=128x64x32 cta=1 stages=2 sched=tiles acc=1", { dtype: "tf32", k: 72 }],
+  [
+    "tf32, M and N contiguous",
+    "tile=128x64x32 cta=1 stages=2 sched=tiles acc=1",
+    { dtype: "tf32", k: 72, n: 76, a: { layout: "col" }, b: { layout: "row" } },
+  ],
+  [
+    "tf32, N contiguous in a pair",
+    "tile=256x64x32 cta=2 stages=2 sched=persistent acc=2",
+    { dtype: "tf32", m: 200, k: 72, n: 76, b: { layout: "row" } },
+  ],
   ["e4m3", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "e4m3", k: 144 }],
   [
     "e5m2 by e4m3",
@@ -295,9 +320,12 @@ describe("tcgen05 on sm_100a", () => {
     expect(check(emulator, "sm_100a", text, request)).toEqual([]);
   });
 
-  test("batch", () => {
-    const text = "tile=256x64x64 cta=2 stages=2 sched=atomic acc=2";
-    const request = { m: 520, n: 72, k: 72, batch: { kind: "strided", count: 2 } };
+  test.each([
+    ["counter", "tile=256x64x64 cta=2 stages=2 sched=atomic acc=2", 520],
+    ["launch control", "tile=128x64x64 cta=1 stages=2 sched=clc acc=2", 136],
+    ["pairs with launch control", "tile=256x64x64 cta=2 stages=2 sched=clc acc=1 epi=direct", 264],
+  ])("batch, %s", (_name, text, m) => {
+    const request = { m, n: 72, k: 72, batch: { kind: "strided", count: 2 } };
     expect(check(emulator, "sm_100a", text, request)).toEqual([]);
   });
 });

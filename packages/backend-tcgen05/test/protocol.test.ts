@@ -1,6 +1,6 @@
 /** The protocol proof on this backend's bound programs, and the faults that it finds in them. */
 import { boundProgram, plainProblem, plant, targetOf } from "@tilewright/conformance";
-import { proveProtocol } from "@tilewright/ir";
+import { defineProblem, proveProtocol } from "@tilewright/ir";
 import { describe, expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 
@@ -94,7 +94,35 @@ function unseenIn(schedule: string): void {
   }
 }
 
+/** C comes through shared memory by a role of its own. */
+const withAddend = () => {
+  const defined = defineProblem({
+    m: 1024,
+    n: 512,
+    k: 64 * 20,
+    a: { dtype: "bf16", layout: "row" },
+    b: { dtype: "bf16", layout: "col" },
+    c: { dtype: "bf16" },
+    beta: 0.5,
+  });
+  if (!defined.ok) throw new TypeError(JSON.stringify(defined.error));
+  const text = "cta=2 tile=256x64x64 acc=2 sched=persistent stages=2 load=64 addend=tma";
+  return boundProgram(tcgen05, arch, defined.value, text);
+};
+
 describe("planted faults", () => {
+  it("in what brings C: none unseen", () => {
+    const program = withAddend();
+    expect(proveProtocol(program, target)).toEqual([]);
+    for (const faults of ["statements", "actions"] as const) {
+      const { unseen } = plant(program, target, faults);
+      // The other wait stands behind it.
+      const waits = /^wait %addend .* after what follows it$/;
+      const others = [harmless.numbers, harmless.order, harmless.begin, harmless.later, waits];
+      expect(unseen.filter((name) => !others.some((each) => each.test(name)))).toEqual([]);
+    }
+  });
+
   it("in what scale factors need: their bytes, the order of their copies, their slots", () => {
     expect(proveProtocol(factors, target)).toEqual([]);
     for (const faults of ["statements", "actions"] as const) {

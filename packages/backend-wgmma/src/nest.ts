@@ -61,7 +61,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     { tier: "register", extent: count, stride: 1 },
     { tier: "atom", extent, stride: 1 },
   ];
-  return gemmNest({
+  const program = gemmNest({
     name: entryName(problem),
     arch: target.arch,
     problem,
@@ -90,6 +90,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     combine: s.combine,
     directives: directives(s, problem, target),
   });
+  return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
 }
 
 /** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */

@@ -81,6 +81,11 @@ export const scheduleModel: ScheduleModel = {
       max: 4,
     }),
     coreFields.split,
+    flagField({
+      name: "overlap",
+      summary: "begin while the kernel before in the stream still runs (programmatic dependent launch)",
+      default: "off",
+    }),
     coreFields.combine,
     flagField({
       name: "peel",
@@ -135,6 +140,8 @@ export interface WgmmaSchedule {
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
   readonly combine: CombineWay;
+  /** The grid may begin before the one before it has ended. */
+  readonly overlap: boolean;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
   readonly store: number;
@@ -172,6 +179,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     ahead: Number(schedule.ahead),
     split: Number(schedule.split),
     combine: combineOf(schedule.combine),
+    overlap: schedule.overlap === "on",
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
     store: Number(schedule.store),

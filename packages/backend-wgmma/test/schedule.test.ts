@@ -4,7 +4,9 @@ import {
   createRandom,
   defaultSchedule,
   type Problem,
+  parseProgram,
   parseSchedule,
+  printProgram,
   printSchedule,
   runPasses,
   type Schedule,
@@ -159,6 +161,24 @@ describe("what comes first", () => {
     );
     expect(times).toEqual([...times].sort((a, b) => a - b));
   });
+});
+
+test("a grid that overlaps the one before it waits for it before it touches memory, and its launch says so", () => {
+  const schedule = { ...base, overlap: "on" } as Schedule;
+  const bound = runPasses(wgmma.tile(large, schedule, target), target, wgmma.passes, { verify: "ends" });
+  if (!bound.ok) throw new Error(JSON.stringify(bound.error));
+  expect(parseProgram(printProgram(bound.value))).toMatchObject({
+    ok: true,
+    value: { launch: { overlap: true } },
+  });
+  const lowered = wgmma.lower(bound.value, target);
+  if (!lowered.ok) throw new Error(JSON.stringify(lowered.error));
+  const { ptx, kernel } = lowered.value;
+  expect(kernel.launch.programmatic).toBe(true);
+  const [before = "", after = ""] = ptx.split("griddepcontrol.wait;");
+  expect(before).not.toMatch(/cp\.async|ld\.global|st\.global|red\.|atom\./);
+  expect(after).toMatch(/cp\.async/);
+  expect(textOf(large, base)).not.toMatch(/griddepcontrol/);
 });
 
 /** The text of a problem with a schedule. */

@@ -103,6 +103,8 @@ export class Context {
   } | null = null;
   /** The role being emitted is run by one thread. */
   solo = false;
+  /** Which problem of the batch the tile at hand belongs to, where something says so for every tile; null: the block's own. */
+  batch: Reg<"u32"> | null = null;
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();

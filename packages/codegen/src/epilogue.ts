@@ -15,6 +15,7 @@ import type { Context } from "./context.ts";
 import { type Kind, loadElements, roundedWords, storeElements, valueRegister, widened } from "./formats.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
+import { sharedAddress } from "./sharedAddress.ts";
 import { StepChain } from "./steps.ts";
 import { stagedOwner } from "./tensorMaps.ts";
 import { insideBlock, ownedPosition } from "./threads.ts";
@@ -46,6 +47,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     tile === null ? own : stagedOwner(own, tile.shape[1]),
     insideBlock,
   );
+  const inside = ownedPosition(ctx.values, own, insideBlock);
   const chain = new StepChain(ctx, stmt, position);
   const kind = epilogueKind(ctx.program.problem);
   const passes = stmt.via === null ? null : stagedPasses(ctx, stmt, stmt.via);
@@ -144,14 +146,17 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     first: OwnedRegister,
     guard: Pred | null,
   ): readonly Reg[] {
-    const at = (view: Epilogue["dst"]): Operand => globalAddress(ctx, view, position, first.row, first.col);
     let values = group.map((e) =>
       scaled(ctx, guard, kind, stmt.alpha, accumulator(ctx, guard, kind, acc, e)),
     );
     if (stmt.c) {
-      const { dtype } = bufferOf(ctx.program, stmt.c.buffer);
+      const { dtype, space } = bufferOf(ctx.program, stmt.c.buffer);
       const reads = guardOfC(ctx, guard, kind, stmt.beta);
-      const c = loadElements(ctx, reads, kind, dtype, group.length, at(stmt.c), "c");
+      const [from, at] =
+        space === "shared"
+          ? (["shared", sharedAddress(ctx, stmt.c, inside, first.row, first.col)] as const)
+          : (["global", globalAddress(ctx, stmt.c, position, first.row, first.col)] as const);
+      const c = loadElements(ctx, reads, kind, dtype, group.length, at, "c", from);
       values = values.map((value, i) => {
         const d = valueRegister(ctx, kind);
         if (reads !== guard) ctx.emitAny(guard, `mov.${kind}`, d, value);

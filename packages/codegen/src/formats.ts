@@ -160,15 +160,16 @@ export function loadElements(
   count: number,
   address: Operand,
   prefix: string,
+  space: "global" | "shared" = "global",
 ): readonly Reg[] {
   // Memory holds values as the epilogue computes with them.
   if (kind === dtype) {
     const d = Array.from({ length: count }, () => valueRegister(ctx, kind, prefix));
-    ctx.emitAny(guard, `ld.global.${suffix(count, kind)}`, operandOf(d), address);
+    ctx.emitAny(guard, `ld.${space}.${suffix(count, kind)}`, operandOf(d), address);
     return d;
   }
   const registers = freshRun(ctx, dtype, count, "mem");
-  loadRun(ctx, guard, "global", dtype, count, registers, address);
+  loadRun(ctx, guard, space, dtype, count, registers, address);
   const values = Array.from({ length: count }, () => ctx.entry.reg("f32", prefix));
   widenRun(ctx, guard, dtype, registers, values);
   return values;

@@ -121,9 +121,10 @@ function ahead(
   return pointer;
 }
 
-/** Which problem of the batch this block works on: the grid's second axis. Null without a batch. */
+/** Which problem of the batch this block works on: the grid's second axis, unless something says so for every tile. Null without a batch. */
 export function batchIndex(ctx: Context): Reg<"u32"> | null {
   if (ctx.program.problem.batch.kind !== "strided") return null;
+  if (ctx.batch !== null) return ctx.batch;
   return ctx.values.memo("ctaid.y", "batch", (d) =>
     ctx.prologue.emit(null, "mov.u32", d, special("%ctaid.y")),
   );

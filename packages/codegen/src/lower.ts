@@ -166,5 +166,6 @@ function launchOf(program: TileProgram, sharedBytes: number): KernelSpec["launch
     dynamicSmem: sharedBytes,
     staticSmem: 0,
     cooperative: false,
+    ...(program.launch.overlap ? { programmatic: true } : {}),
   };
 }

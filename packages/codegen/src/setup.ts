@@ -1,4 +1,5 @@
 /** What stands around a kernel's statements: barriers of rings made ready, blocks of a cluster met before they write to each other. */
+import type { Ring } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Context } from "./context.ts";
@@ -7,7 +8,7 @@ import { mapAddress, storesInBulk, usesTensorMaps } from "./tensorMaps.ts";
 
 /** Thread 0 initialises the mbarriers of all rings and fetches the tensor maps; nobody goes on before that is seen. */
 export function openKernel(ctx: Context): void {
-  const { program, entry, body } = ctx;
+  const { program, body } = ctx;
   const rings = program.rings.filter((ring) => {
     const at = ctx.shared.barriers.get(ring.name);
     return at !== undefined && (at.full !== null || at.empty !== null);
@@ -25,7 +26,16 @@ export function openKernel(ctx: Context): void {
     const first = firstThread(ctx);
     for (const name of maps) body.emitAny(first, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
   }
-  if (rings.length === 0) return;
+  if (rings.length > 0) initialise(ctx, rings);
+  if (!program.launch.overlap) return;
+  // What follows touches memory that the grid before may write, or read before this one writes it; all of that grid is then over (PTX ISA, griddepcontrol).
+  body.emitAny(null, "griddepcontrol.wait", []);
+  body.emitAny(null, "griddepcontrol.launch_dependents", []);
+}
+
+/** Barriers of rings, seen by all before anybody arrives. */
+function initialise(ctx: Context, rings: readonly Ring[]): void {
+  const { program, entry, body } = ctx;
   const first = firstThread(ctx);
   const base = entry.reg("u32", "sm");
   body.emit(null, "mov.u32", base, sym(SMEM));

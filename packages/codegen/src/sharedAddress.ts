@@ -35,7 +35,9 @@ export function sharedAddress(
   const thread = threadOffset(ctx, buffer, buffer.layout, position);
   const { swizzle } = buffer.layout;
   const ring = ctx.program.rings.find((r) => r.buffers.includes(buffer.name));
-  if (ring?.transport === "tma") return cursorAddress(ctx, view, buffer.layout, thread, fixed);
+  // The only slot of a ring is wherever the role is in it.
+  if (ring?.transport === "tma" && ring.slots > 1)
+    return cursorAddress(ctx, view, buffer.layout, thread, fixed);
   const slot = slotOffset(ctx, view.slot, buffer.slots, place.slotStride);
   if (swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0)) {
     const start = ctx.invariant("shared memory", (code) => {

@@ -54,7 +54,7 @@ export type ParamSpec =
         readonly box: readonly number[];
         readonly elementStrides: readonly number[];
         readonly interleave: "none" | "16B" | "32B";
-        readonly swizzle: "none" | "32B" | "64B" | "128B";
+        readonly swizzle: "none" | "32B" | "64B" | "128B" | "128B_ATOM_32B";
         readonly l2: "none" | "64B" | "128B" | "256B";
         readonly oob: "zero" | "nan";
       };
@@ -73,6 +73,11 @@ export interface KernelSpec {
     /** Bytes of static shared memory in the PTX. */
     readonly staticSmem: number;
     readonly cooperative: boolean;
+    /**
+     * The kernel may be launched so that it begins while the one before it in the stream still runs (programmatic dependent launch): it waits for that one
+     * itself, before it touches memory. Launched otherwise it does the same.
+     */
+    readonly programmatic?: true;
   };
   /** In the order of the entry's parameters. */
   readonly params: readonly ParamSpec[];

@@ -95,7 +95,8 @@ export function launchRequest(
   });
   if (!geometry.ok || problems.length > 0) return err(problems);
   const { grid, block, cluster, dynamicSmem } = geometry.value;
-  return ok({ grid, block, cluster, dynamicSmem, cooperative: spec.launch.cooperative, args });
+  const { cooperative, programmatic = false } = spec.launch;
+  return ok({ grid, block, cluster, dynamicSmem, cooperative, programmatic, args });
 }
 
 function argumentOf(

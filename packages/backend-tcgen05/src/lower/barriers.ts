@@ -119,6 +119,12 @@ export function arriveAtLeader(ctx: Context, role: RoleState, barrier: U32, lead
     );
 }
 
+/** One arrival of the role's thread, or of each of its warps, at a barrier of its own block. */
+export function arriveHere(ctx: Context, role: RoleState, barrier: U32): void {
+  const guard = role.single ? null : electAfterWarp(ctx);
+  ctx.body.emit(guard, "mbarrier.arrive.shared::cta.b64", sink, addr(barrier));
+}
+
 /** All lanes of the warp have done what stands before. */
 function electAfterWarp(ctx: Context): Pred {
   syncWarp(ctx);

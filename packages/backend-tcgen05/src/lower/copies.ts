@@ -16,6 +16,7 @@ import {
   bufferOf,
   type Expr,
   elementBytes,
+  feedsEpilogue,
   LANE_STRIDE,
   tensorPlace,
 } from "@tilewright/ir";
@@ -37,10 +38,12 @@ export function copyTensor(ctx: Context, copy: Copy): void {
   const place = ctx.shared.places.get(tile.name);
   if (!role.single || ring === undefined || place === undefined)
     throw new CannotLower(at, "is not filled in a ring by a role of one warp");
-  const { group } = stateOf(ctx);
+  // What each block reads by itself comes to its own barrier.
+  const group = feedsEpilogue(ctx.program, ring) ? 1 : stateOf(ctx).group;
   const where = placeOf(role, ring, "producer");
   const slot = sharedAt(ctx, place.offset, where.slot, place.slotStride);
-  const barrier = atLeader(ctx, barrierAt(ctx, ring.name, "full", where));
+  const own = barrierAt(ctx, ring.name, "full", where);
+  const barrier = group === 2 ? atLeader(ctx, own) : own;
   const parts = sharersOf(ctx.program, copy);
   const cut = loadCut(ctx.program, copy);
   const map = mapAddress(ctx, copy.src.buffer);
@@ -79,7 +82,6 @@ export function copyTensor(ctx: Context, copy: Copy): void {
 
 /** Bytes arrive at the barrier of the pair's leader, whichever block copies. */
 function atLeader(ctx: Context, barrier: Reg<"u32">): Reg<"u32"> {
-  if (stateOf(ctx).group === 1) return barrier;
   const d = scratch(ctx);
   ctx.body.emit(null, "and.b32", d, barrier, imm(LEADER_MASK));
   return d;

@@ -1,8 +1,8 @@
 /** The ends of the three rings: operands by bulk copies, accumulators by matrix instructions, answers about tiles. */
 import type { Context, Reg, RingLowering } from "@tilewright/codegen";
-import { eachStmt, type Ring, transactionBytes } from "@tilewright/ir";
+import { eachStmt, feedsEpilogue, ownBytes, type Ring, transactionBytes } from "@tilewright/ir";
 import { addr, imm, sink } from "@tilewright/ptx";
-import { arriveAtAll, arriveAtLeader, barrierAt, leads, waitParity } from "./barriers.ts";
+import { arriveAtAll, arriveAtLeader, arriveHere, barrierAt, leads, waitParity } from "./barriers.ts";
 import { advance, openPlace, placeOf, type Side } from "./places.ts";
 import { clustered, roleOf, stateOf } from "./state.ts";
 import { unitMask, writersMask } from "./units.ts";
@@ -46,7 +46,7 @@ const fenceAfter = (ctx: Context): void => ctx.body.emit(null, "tcgen05.fence::a
 const fenceBefore = (ctx: Context): void => ctx.body.emit(null, "tcgen05.fence::before_thread_sync");
 
 /** The leader expects the bytes of both blocks at its barrier: the other's copies arrive there too. */
-const operands: RingLowering = {
+const multiplied: RingLowering = {
   acquire(ctx, ring) {
     passEdge(ctx, ring, "producer", clustered(ctx.program));
     ctx.body.emit(
@@ -68,6 +68,36 @@ const operands: RingLowering = {
     commitTo(ctx, signalled(ctx, ring, "consumer"), alone ? null : writersMask(ctx, axes));
     goOn(ctx, ring, "consumer");
   },
+};
+
+/** C's tiles: every block has its own, and its epilogue's warps give it back. */
+const added: RingLowering = {
+  acquire(ctx, ring) {
+    passEdge(ctx, ring, "producer", false);
+    ctx.body.emit(
+      null,
+      "mbarrier.arrive.expect_tx.shared::cta.b64",
+      sink,
+      addr(signalled(ctx, ring, "producer")),
+      imm(ownBytes(ctx.program, ring)),
+    );
+  },
+  commit: (ctx, ring) => goOn(ctx, ring, "producer"),
+  wait: (ctx, ring) => passEdge(ctx, ring, "consumer", false),
+  release(ctx, ring) {
+    arriveHere(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"));
+    goOn(ctx, ring, "consumer");
+  },
+};
+
+/** Rings of bulk copies, by who reads them. */
+const readers = (ctx: Context, ring: Ring): RingLowering =>
+  feedsEpilogue(ctx.program, ring) ? added : multiplied;
+const copied: RingLowering = {
+  acquire: (ctx, ring, stmt) => readers(ctx, ring).acquire(ctx, ring, stmt),
+  commit: (ctx, ring, stmt) => readers(ctx, ring).commit(ctx, ring, stmt),
+  wait: (ctx, ring, stmt) => readers(ctx, ring).wait(ctx, ring, stmt),
+  release: (ctx, ring, stmt) => readers(ctx, ring).release(ctx, ring, stmt),
 };
 
 const sums: RingLowering = {
@@ -110,4 +140,4 @@ const numbers: RingLowering = {
   },
 };
 
-export const rings = { tma: operands, "tcgen05.mma": sums, clc: answers, atomic: numbers } as const;
+export const rings = { tma: copied, "tcgen05.mma": sums, clc: answers, atomic: numbers } as const;

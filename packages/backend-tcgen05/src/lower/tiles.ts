@@ -46,6 +46,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   const { entry } = ctx;
   const tile = ownNumber(ctx, ctx.body, "%ctaid.x");
   role.tile = tile;
+  ctx.batch = answered(ctx, stmt) ? ownProblem(ctx) : null;
   const step = stmt.visit.by === "stride" ? ownNumber(ctx, ctx.body, "%nctaid.x") : null;
   const label = entry.label(`tiles_${role.name}`);
   ctx.body.label(label);
@@ -62,6 +63,20 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     if (role.more === null) throw new CannotLower("visit", "nothing reads which tile follows");
     body.emit(role.more, "bra", label);
   }
+  ctx.batch = null;
+}
+
+/** Whether the launch control hands out tiles of a batch: any block may then be answered with a tile of any problem. */
+function answered({ program }: Context, { visit }: Tiles): boolean {
+  const ring = program.rings.find(({ name }) => name === visit?.ring);
+  return ring?.transport === "clc" && program.problem.batch.kind === "strided";
+}
+
+/** The problem of the block's first tile. */
+function ownProblem(ctx: Context): Reg<"u32"> {
+  const d = scratch(ctx, "batch");
+  ctx.body.emit(null, "mov.u32", d, special("%ctaid.y"));
+  return d;
 }
 
 /** Bind the tile's row and column; values of the tile before are computed anew. */
@@ -138,6 +153,8 @@ export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
   body.emitAny(null, "mov.b128", [whole, { kind: "vector", elements: words }]);
   body.emit(null, "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128", more, whole);
   body.emit(more, "clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128", role.tile, whole);
+  if (ctx.batch !== null)
+    body.emit(more, "clusterlaunchcontrol.query_cancel.get_first_ctaid::y.b32.b128", ctx.batch, whole);
   const blocks = clusterSize(ctx.program);
   if (blocks > 1) body.emit(more, "div.u32", role.tile, role.tile, imm(blocks));
   body.emit(null, "fence.proxy.async.shared::cta");

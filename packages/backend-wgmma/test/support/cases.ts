@@ -23,7 +23,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       stages: random.integer(1, 5),
       copy,
       regs: pick(random, ["none", "none", [24, 240], [40, 232]]),
-      turns: pick(random, [1, 1, 1, 2, 2, 3]),
+      turns: pick(random, [1, 1, 1, 1, 2, 3]),
       late: pick(random, ["on", "off"]),
       swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),
       cluster: pick(random, [
@@ -40,6 +40,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       sched: pick(random, ["persistent", "atomic", "tiles"]),
       ahead: random.integer(1, 3),
       split: pick(random, [1, 1, 1, 2, 3]),
+      overlap: pick(random, ["off", "off", "on"]),
       peel: pick(random, ["on", "off"]),
       epi: pick(random, ["tma", "tma", "direct"]),
       store: random.integer(1, 2),

@@ -127,7 +127,7 @@ describe("refusals: all at once, and no file", () => {
       "TW7080 (invalid) at operations[0].sizes[1]: gemm has two kernels for 8 x 8 x 8 on sm_80",
     );
     const unserved = await refused(
-      { name: "lib", operations: [{ ...gemm, problem: { ...gemm.problem, dtype: "nvf4" } }] },
+      { name: "lib", operations: [{ ...gemm, problem: { ...gemm.problem, dtype: "e4m3" } }] },
       ["--arch", "sm_70"],
     );
     expect(unserved).toContain("operations[0] on sm_70:");
@@ -195,6 +195,23 @@ import raw_module; print(json.dumps(list(raw_module.launches(json.load(open(sys.
       ]);
     },
   );
+
+  test.skipIf(!has("gcc") || !has("python3"))("plain Python: launches what its sizes need", async () => {
+    using folder = scratch();
+    await demo(folder.path);
+    const at = (path: string) => join(folder.path, path);
+    const stub = fileURLToPath(new URL("stub-cuda.c", import.meta.url));
+    execFileSync("gcc", ["-shared", "-fPIC", "-o", at("libcuda.so.1"), stub]);
+    const client = [join(examples, "python/call.py"), at("out")];
+    const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
+    const run = (more: NodeJS.ProcessEnv) =>
+      spawnSync("python3", client, { env: { ...env, ...more }, encoding: "utf8" });
+    // The stub computes nothing: the client notices.
+    const launched = run({ LD_LIBRARY_PATH: folder.path, STUB_LOG: at("journal") });
+    expect(launched.stdout).toMatch(/^D\[0\] = 0\.0000, 65536 of 65536 elements wrong/);
+    expect(launched.status).toBe(1);
+    expect(readFileSync(at("journal"), "utf8")).toContain('"gemm_f16_nt_256x256x192"');
+  });
 
   test("the library of the PyTorch client compiles", async () => {
     using folder = scratch();

@@ -39,6 +39,8 @@ export interface ModelKernel {
   readonly overlap: boolean;
   /** Bytes that a lane stores to neighbouring addresses: below 32 a sector is written in parts. 32 also where D goes through shared memory. */
   readonly storeBytes: number;
+  /** C: none; loaded by the threads that store D; or brought into shared memory while the tile is multiplied. */
+  readonly addend: "none" | "direct" | "ahead";
   readonly raster: Raster;
   /** Units that share the K loop of a tile. */
   readonly split: number;
@@ -67,6 +69,7 @@ export const plainKernel = (
   workers: null,
   overlap: false,
   storeBytes: 32,
+  addend: "none",
   raster: { kind: "row" },
   split: 1,
 });

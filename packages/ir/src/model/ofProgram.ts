@@ -78,6 +78,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     // A second accumulator, or roles that take turns.
     overlap: acc.slots > 1 || (tiles.visit?.of ?? 1) > 1,
     storeBytes: epilogue.via === null ? storeBytes(program, epilogue, acc) : SECTOR,
+    addend: epilogue.c === null ? "none" : epilogue.c.buffer === "C" ? "direct" : "ahead",
     raster: tiles.raster,
     split: tiles.split?.extent ?? 1,
   };

@@ -109,11 +109,15 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
     store / Math.min(1, kernel.storeBytes / 32) / machine.storeBytes + parts / machine.storeBytes,
     machine.tensorMemoryBytes > 0 ? (share.rows * share.cols * 4) / machine.tensorMemoryBytes : 0,
   );
+  // C comes in as D goes out, lane by lane; brought ahead it is there when the accumulator is.
+  const addendBytes =
+    kernel.addend === "direct" ? (share.rows * share.cols * dtypes[(problem.c ?? d).dtype].bits) / 8 : 0;
+  const addendBusy = addendBytes / Math.min(1, kernel.storeBytes / 32) / machine.intakeBytes;
   const [load, handOver, start] = [machine.loadNs, machine.handOverNs, machine.startNs].map(
     (ns) => ns * ghz,
   ) as [number, number, number];
   // Stores need as long to L2 as loads from it; then the accumulator, or the block, is free.
-  const epilogue = epilogueBusy + load + handOver;
+  const epilogue = epilogueBusy + addendBusy + (kernel.addend === "direct" ? load : 0) + load + handOver;
 
   let cycles = 0;
   let mainCycles = 0;

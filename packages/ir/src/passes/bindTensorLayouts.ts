@@ -1,4 +1,5 @@
 /** Lay shared tiles out as tensor engines want them: panels as wide as the widest swizzle that divides the contiguous axis. */
+import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
@@ -6,9 +7,10 @@ import type { Layout } from "../layout/types.ts";
 import { SCALE_WORDS } from "../problem/scales.ts";
 import { contiguousAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
+import { feedsEpilogue } from "../tile/operandRings.ts";
 import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
 import { holdsScales } from "../tile/scaleTiles.ts";
-import type { Buffer, TileProgram } from "../tile/types.ts";
+import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /** Bytes of a panel's row by swizzle: its span, and 16 (a row of a core matrix) without one. */
@@ -38,9 +40,11 @@ export const bindTensorLayouts: Pass = {
     const widest = wordArg(taken.args, "swizzle", "128B");
     const alongK = wordArg(taken.args, "major", "any") === "k";
     const input = taken.program;
-    const operands = (names: readonly string[]): readonly string[] =>
-      names.filter((name) => operandRole(input, name) !== null || holdsScales(input, name));
-    const tiles = new Set(input.rings.flatMap((ring) => operands(ring.buffers)));
+    const copied = (ring: Ring): readonly string[] =>
+      ring.buffers.filter(
+        (name) => operandRole(input, name) !== null || holdsScales(input, name) || feedsEpilogue(input, ring),
+      );
+    const tiles = new Set(input.rings.flatMap(copied));
     const staged = new Set<string>();
     for (const stmt of eachStmt(input.body))
       if (stmt.kind === "epilogue" && stmt.via !== null) staged.add(stmt.via.buffer);
@@ -52,6 +56,8 @@ export const bindTensorLayouts: Pass = {
       const part = staged.has(b.name)
         ? blockShape(b)[axis] / warpsAlong(input, axis)
         : (atomPart(input, b.name, axis) ?? blockShape(b)[axis]);
+      if (wordsAcrossK(input, b, axis))
+        return panelled(blockShape(b), axis, ATOM_WORDS, tensorSwizzles["128B_ATOM_32B"]);
       return tensorLayout(b, axis, part, widest);
     };
     return {
@@ -69,8 +75,26 @@ export const bindTensorLayouts: Pass = {
   },
 };
 
-/** Operands keep the order of global memory; the tile of an epilogue has D's. */
+/** Words of 32 bits in a row of the swizzle that instructions want which take them with m or n contiguous. */
+const ATOM_WORDS = 32;
+
+/** Whether instructions of tensor memory read a tile of 32-bit elements with m or n contiguous: pieces of 32 bytes are permuted then (PTX ISA 9.0, canonical layouts). */
+function wordsAcrossK(program: TileProgram, buffer: Buffer, axis: 0 | 1): boolean {
+  if (elementBytes(buffer) !== 4 || blockShape(buffer)[axis] % ATOM_WORDS !== 0) return false;
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "mma" || findTensorKind(stmt.atom) === null) continue;
+    if (stmt.a.buffer === buffer.name) return axis === 0;
+    if (stmt.b.buffer === buffer.name) return axis === 1;
+  }
+  return false;
+}
+
+/** Operands and C keep the order of global memory; the tile of an epilogue has D's. */
 function axisOf(program: TileProgram, buffer: Buffer, alongK: boolean): 0 | 1 {
+  const addend = [...eachStmt(program.body)].some(
+    (s) => s.kind === "epilogue" && s.c?.buffer === buffer.name,
+  );
+  if (addend) return program.buffers.find((b) => b.name === "C")?.layout?.stride[1] === 1 ? 1 : 0;
   if (program.rings.some((ring) => ring.buffers.includes(buffer.name)))
     return alongK
       ? operandRole(program, buffer.name) === "a"

@@ -8,6 +8,7 @@ export { bindTensorLayouts } from "./bindTensorLayouts.ts";
 export { bindTensorTiles } from "./bindTensorTiles.ts";
 export { elideGuards } from "./elideGuards.ts";
 export { fetchTiles } from "./fetchTiles.ts";
+export { loadAddend } from "./loadAddend.ts";
 export { loadFragments } from "./loadFragments.ts";
 export { loadMatrices } from "./loadMatrices.ts";
 export { multicastCopies, multicastPeers } from "./multicastCopies.ts";

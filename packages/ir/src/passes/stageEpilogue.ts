@@ -102,7 +102,7 @@ function largestDivisor(n: number, most: number): number {
 }
 
 /** A pair's blocks stage what they own: each half lies in its own block. */
-function halvesOf(program: TileProgram, stmt: Epilogue): Pick<Buffer, "halves"> {
+export function halvesOf(program: TileProgram, stmt: Epilogue): Pick<Buffer, "halves"> {
   const own = bufferOf(program, stmt.acc.buffer).own;
   const across = (factors: readonly Factor[] | undefined): boolean =>
     factors?.some((f) => f.tier === "cluster" && f.extent > 1) === true;

@@ -75,7 +75,7 @@ const paramSchema = z.discriminatedUnion("kind", [
       box: z.array(count),
       elementStrides: z.array(count),
       interleave: z.enum(["none", "16B", "32B"]),
-      swizzle: z.enum(["none", "32B", "64B", "128B"]),
+      swizzle: z.enum(["none", "32B", "64B", "128B", "128B_ATOM_32B"]),
       l2: z.enum(["none", "64B", "128B", "256B"]),
       oob: z.enum(["zero", "nan"]),
     }),
@@ -92,6 +92,10 @@ const kernelSchema = z.object({
     dynamicSmem: count.describe("bytes"),
     staticSmem: count.describe("bytes, in the PTX"),
     cooperative: z.boolean(),
+    programmatic: z
+      .literal(true)
+      .exactOptional()
+      .describe("may begin while the kernel before it in the stream still runs"),
   }),
   params: z.array(paramSchema).describe("in order, with byte offsets: a launcher need not parse PTX"),
   workspaceBytes: launchExprSchema,

@@ -381,6 +381,11 @@ export interface Launch {
    * them, a role runs in both with its own half, and one with `leader` in the first of them only.
    */
   readonly pair?: true;
+  /**
+   * The grid may begin while the one before it in the stream still runs, and lets the next one begin as soon as all its blocks have: what stands before
+   * the statements needs nothing of memory, and then every thread waits for the grid before it.
+   */
+  readonly overlap?: true;
 }
 
 export interface TileProgram {

@@ -168,6 +168,7 @@ describe("kernelOf", () => {
   it("reads tile, ring, ownership, copies and raster off a bound program", () => {
     expect(kernelOf(parse(fixture("bound")), 3)).toEqual({
       ...plainKernel("fma", [16, 16, 4], [2, 2]),
+      addend: "direct",
       threads: 64,
       stages: 3,
       copyVector: 1,

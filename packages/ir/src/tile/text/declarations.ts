@@ -111,9 +111,9 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
     },
   },
   launch: {
-    syntax: "launch threads=N cluster=CxR pair",
+    syntax: "launch threads=N cluster=CxR pair overlap",
     print: ({ launch }) => [
-      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}`,
+      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}${launch.overlap ? " overlap" : ""}`,
     ],
     parse: (c, head) => {
       c.expect("threads", "after 'launch'");
@@ -128,7 +128,13 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       if (second === undefined || Number(second) < 1)
         c.fail(token, parseCodes.badValue, "a cluster has two extents", "cluster=2x1");
       const pair = c.eat("pair");
-      head.launch = { threads, cluster: [columns, Number(second)], ...(pair ? { pair } : {}) };
+      const overlap = c.eat("overlap");
+      head.launch = {
+        threads,
+        cluster: [columns, Number(second)],
+        ...(pair ? { pair } : {}),
+        ...(overlap ? { overlap } : {}),
+      };
     },
   },
   nest: {

@@ -2,6 +2,7 @@
 import { dtypes } from "../../../dtype.ts";
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { add, freeVars, mod } from "../../expr.ts";
+import { feedsEpilogue, ownBytes } from "../../operandRings.ts";
 import { childrenOf, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
 import { holdsAnswers, isSolo } from "../../solo.ts";
@@ -255,6 +256,7 @@ function actionsOf(ctx: Context, role: Role, stmt: Stmt, within: readonly Stmt[]
     case "epilogue":
       return [
         ...(isLoaded(ctx, stmt.acc.buffer) ? [{ stmt, lanes: "warps", kind: "use" } as const] : []),
+        ...addend(ctx, stmt),
         ...(stmt.via === null ? [] : staged(ctx, stmt, stmt.via)),
       ];
     default:
@@ -270,6 +272,14 @@ function asked(
 ): readonly Action[] {
   if (!isAnswers(ctx, stmt.ring)) return actions;
   return actions.map((action) => ({ ...action, leader: "cluster" }));
+}
+
+/** C from a ring's slot. */
+function addend({ ringOf }: Context, stmt: Extract<Stmt, { kind: "epilogue" }>): readonly Action[] {
+  const ring = stmt.c === null ? undefined : ringOf.get(stmt.c.buffer);
+  if (stmt.c === null || ring === undefined) return [];
+  const at = chunkOf(stmt.c);
+  return [{ stmt, lanes: "warps", kind: "read", proxy: "generic", pending: false, ring: ring.name, at }];
 }
 
 const mark = (stmt: Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>): Action => ({
@@ -302,10 +312,13 @@ const isAnswers = (ctx: Context, name: string): boolean => {
 };
 
 /** What comes behind a wait of a role that then touches tensor memory, or shared memory that matrix instructions read. */
-const fenceAfter = (ctx: Context, stmt: Extract<Stmt, { kind: "wait" }>, role: Role): readonly Action[] =>
-  usesTensorMemory(ctx, role) && !isAnswers(ctx, stmt.ring)
+function fenceAfter(ctx: Context, stmt: Extract<Stmt, { kind: "wait" }>, role: Role): readonly Action[] {
+  const ring = ctx.rings.get(stmt.ring);
+  const other = isAnswers(ctx, stmt.ring) || (ring !== undefined && feedsEpilogue(ctx.program, ring));
+  return usesTensorMemory(ctx, role) && !other
     ? [{ stmt, lanes: "warps", kind: "fence", what: "tensor after" }]
     : [];
+}
 
 function acquire(ctx: Context, stmt: Extract<Stmt, { kind: "acquire" }>): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
@@ -314,6 +327,9 @@ function acquire(ctx: Context, stmt: Extract<Stmt, { kind: "acquire" }>): readon
   if (ring?.transport === "tcgen05.mma")
     return [free, { stmt, lanes: "warps", kind: "fence", what: "tensor after" }];
   if (ring?.transport !== "tma") return [free];
+  // Each block reads its own part of C.
+  if (feedsEpilogue(ctx.program, ring))
+    return [free, { ...on, lanes: "one", kind: "expect", bytes: ownBytes(ctx.program, ring), reach: "own" }];
   // Of a pair the leader expects the bytes of both blocks.
   const bytes = transactionBytes(ctx.program, ring);
   return [free, { ...on, lanes: "one", leader: "pair", kind: "expect", bytes, reach: "own" }];
@@ -366,6 +382,8 @@ function release(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "release"
     const count = isSolo(ctx.program, role.body) ? 1 : role.warps;
     return [{ ...on, lanes: "one", kind: "arrive", count, reach: "first" }];
   }
+  if (ring !== undefined && feedsEpilogue(ctx.program, ring))
+    return [{ ...on, lanes: "one", kind: "arrive", count: role.warps, reach: "own" }];
   const count = Math.max(1, Math.ceil(role.warps / WARPGROUP));
   const arrive: Action = { ...on, lanes: "one", kind: "arrive", count, reach: "peers" };
   // Matrix instructions that accumulate in registers are waited for by their warps.
@@ -396,7 +414,7 @@ function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Acti
         kind: "copy",
         bytes,
         reach: stmt.multicast ?? "own",
-        signal: ctx.pair ? "leader" : "destination",
+        signal: ctx.pair && !feedsEpilogue(ctx.program, into) ? "leader" : "destination",
       },
     ];
   }
