@@ -354,7 +354,7 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
       hint,
     }));
   });
-  return [...faults, ...sharingFaults({ ...s, producer: s.copy === "tma" })];
+  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: "blind" } : {}) })];
 }
 
 /** The largest tile of whole warp tiles, fewer along m first. */

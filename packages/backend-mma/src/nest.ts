@@ -115,7 +115,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: atom.name,
     combine: s.combine,
-    share: shareFor(tiles, chunks, s.streamk),
+    share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: directives(s, atom),
   });
 }
