@@ -114,6 +114,10 @@ const nearest = (value: number, choices: readonly number[]): number =>
 const transposed = (problem: Problem, side: "a" | "b"): boolean =>
   problem[side].layout === (side === "a" ? "col" : "row");
 
+/** Elements of 32 bits in a row of 128 bytes, which is what instructions take of them with M or N contiguous. */
+const WORD_ROW = 32;
+const words = (problem: Problem, side: "a" | "b"): boolean => dtypes[problem[side].dtype].bits === 32;
+
 const shapeFaults = ({ s, kind, problem }: Subject, m: number, n: number): readonly string[] =>
   tcgen05ShapeFaults(
     { kind: kind.kind, group: s.cta, weightStationary: false, aInTensor: false, scaleVector: null },
@@ -392,6 +396,36 @@ const rules: readonly Rule[] = [
             hint: "nearest legal: swap=off",
           }
         : null,
+  },
+  {
+    code: "TW2426",
+    at: "schedule.swizzle",
+    find({ s, problem }) {
+      const across = (["a", "b"] as const).some((side) => words(problem, side) && transposed(problem, side));
+      if (!across || s.swizzle === SPREAD_SWIZZLE) return null;
+      return {
+        message: `swizzle ${s.swizzle}: ${problem.a.dtype} with M or N contiguous has rows of 128 bytes`,
+        hint: `nearest legal: swizzle=${SPREAD_SWIZZLE}`,
+      };
+    },
+  },
+  {
+    code: "TW2427",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const wrong = (["a", "b"] as const).flatMap((side) => {
+        const extent = side === "a" ? s.tileM : s.tileN;
+        const uneven = words(problem, side) && transposed(problem, side) && extent % (WORD_ROW * s.cta) !== 0;
+        return uneven ? [{ axis: side === "a" ? "m" : "n", extent }] : [];
+      });
+      const [first] = wrong;
+      if (first === undefined) return null;
+      const step = WORD_ROW * s.cta;
+      return {
+        message: `tile ${first.axis} ${first.extent}: rows of ${problem.a.dtype} with M or N contiguous have ${WORD_ROW} elements in each block`,
+        hint: `nearest legal: tile ${first.axis} ${Math.max(1, Math.round(first.extent / step)) * step}`,
+      };
+    },
   },
 ];
 

@@ -68,6 +68,15 @@ describe("illegal schedules", () => {
     expect([...tcgen05.schedules(odd, sm100)].every((s) => s.epi === "direct")).toBe(true);
   });
 
+  test("tf32 with M or N contiguous has rows of 128 bytes", () => {
+    const across = problem({ dtype: "tf32", b: { layout: "row" }, m: 512, n: 512, k: 512 });
+    expect(found("tile=256x96x32 swizzle=64B acc=1", across)).toEqual([
+      "TW2426 nearest legal: swizzle=128B",
+      "TW2427 nearest legal: tile n 128",
+    ]);
+    expect(found("tile=256x128x32 acc=1", across)).toEqual([]);
+  });
+
   test("elements under 8 bits are spread into rows of 128 bytes", () => {
     const narrow = problem({ dtype: "e2m3", m: 512, n: 512, k: 512 });
     expect(found("tile=256x64x96 swizzle=64B", narrow)).toEqual([
@@ -112,7 +121,6 @@ const refused = (request: Record<string, unknown>): readonly string[] => {
 describe("what is not served", () => {
   test.each([
     [{ dtype: "f32" }, ["TW1832"]],
-    [{ dtype: "tf32", b: { layout: "row" } }, ["TW1836"]],
     [{ dtype: "e2m1", b: { layout: "row" }, k: 128, n: 128 }, ["TW1836"]],
     [{ dtype: "mxf8", k: 112 }, ["TW1841"]],
     [{ dtype: "nvf4", k: 104 }, ["TW1841", "TW1835", "TW1835"]],

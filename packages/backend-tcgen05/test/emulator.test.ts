@@ -167,6 +167,16 @@ const layouts = [
 
 const dtypes = [
   ["tf32", "tile=128x64x32 cta=1 stages=2 sched=tiles acc=1", { dtype: "tf32", k: 72 }],
+  [
+    "tf32, M and N contiguous",
+    "tile=128x64x32 cta=1 stages=2 sched=tiles acc=1",
+    { dtype: "tf32", k: 72, n: 76, a: { layout: "col" }, b: { layout: "row" } },
+  ],
+  [
+    "tf32, N contiguous in a pair",
+    "tile=256x64x32 cta=2 stages=2 sched=persistent acc=2",
+    { dtype: "tf32", m: 200, k: 72, n: 76, b: { layout: "row" } },
+  ],
   ["e4m3", "tile=128x64x128 cta=1 stages=2 sched=tiles acc=1", { dtype: "e4m3", k: 144 }],
   [
     "e5m2 by e4m3",

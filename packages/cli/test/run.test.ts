@@ -187,6 +187,35 @@ describe("what goes wrong", () => {
     return { folder, ...outcome };
   }
 
+  test("scale factors from files, row by row; what does not fit is said all at once", async () => {
+    using folder = scratch();
+    const save = (name: string, rows: number, cols: number, codes: readonly number[]) =>
+      writeFileSync(join(folder.path, name), encodeNpy([rows, cols], "u8", Uint8Array.from(codes)));
+    // Factors 1 and 2 in ue4m3.
+    save(
+      "sfa.npy",
+      5,
+      4,
+      Array.from({ length: 20 }, (_, i) => (i % 3 === 0 ? 0x40 : 0x38)),
+    );
+    save("sfb.npy", 6, 4, Array(24).fill(0x38));
+    const sizes = "-m 5 -n 6 -k 64 --dtype nvf4 --b-layout col --device emulator --arch sm_100a";
+    const good = await cli(`run ${sizes} --inputs integers --sfa sfa.npy --sfb sfb.npy --json`, {
+      cwd: folder.path,
+    });
+    expect(good.code).toBe(0);
+    expect(JSON.parse(good.stdout)).toMatchObject({ ok: true, hazards: [], error: { maxAbs: 0 } });
+    const bad = await cli(`run ${sizes} --sfa sfb.npy --sfb nowhere.npy`, { cwd: folder.path });
+    expect(bad.code).toBe(2);
+    expect(bad.stderr).toContain("TW7010 (invalid)");
+    const shape = await cli(`run ${sizes} --sfa sfb.npy`, { cwd: folder.path });
+    expect(shape.stderr).toContain(
+      "TW7034 (invalid) at --sfa: sfb.npy has shape (6, 4); A has 5 x 4 scale factors",
+    );
+    const none = await cli(`run ${emulated} -m 5 -n 6 -k 64 --sfa sfa.npy`, { cwd: folder.path });
+    expect(none.stderr).toContain("TW7005 (invalid) at --sfa: A is f32, which has no scale factors");
+  });
+
   test("an edited kernel that is right runs", async () => {
     const { folder, code } = await runEdited((text) => text);
     using _ = folder;

@@ -54,7 +54,7 @@ export type ParamSpec =
         readonly box: readonly number[];
         readonly elementStrides: readonly number[];
         readonly interleave: "none" | "16B" | "32B";
-        readonly swizzle: "none" | "32B" | "64B" | "128B";
+        readonly swizzle: "none" | "32B" | "64B" | "128B" | "128B_ATOM_32B";
         readonly l2: "none" | "64B" | "128B" | "256B";
         readonly oob: "zero" | "nan";
       };

@@ -10,6 +10,7 @@ import {
   linearOffset,
   scaledTypes,
   type TensorKind,
+  type TensorSwizzle,
   tensorPlace,
   tensorSwizzleName,
 } from "@tilewright/ir";
@@ -21,6 +22,7 @@ import {
   imm,
   instructionDescriptorFaults,
   type Major,
+  type SharedSwizzle,
   type Tcgen05Accumulator,
   type Tcgen05Element,
 } from "@tilewright/ptx";
@@ -30,7 +32,16 @@ import { type Factors, factorAddresses, factorPlace, factorsOf } from "./factors
 import { placeOf } from "./places.ts";
 import { roleOf, stateOf } from "./state.ts";
 
-/** Rows of a pattern in which a swizzle, or the matrices without one, repeat (PTX ISA, canonical layouts). */
+/** Swizzles of tensor maps as descriptors name them. */
+const sharedSwizzles: Readonly<Record<TensorSwizzle, SharedSwizzle>> = {
+  none: "none",
+  "32B": "32B",
+  "64B": "64B",
+  "128B": "128B",
+  "128B_ATOM_32B": "128B/32B",
+};
+
+/** Rows of a pattern in which a swizzle, or the matrices without one, repeat; half of them where pieces have 32 bytes (PTX ISA, canonical layouts). */
 const PATTERN_ROWS = 8;
 
 /**
@@ -127,14 +138,15 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
   const { layout } = buffer;
   const ring = ctx.program.rings.find((r) => r.buffers.includes(buffer.name));
   if (!place || !layout || !ring) throw new CannotLower(at, "is no shared tile of a ring with a layout");
-  const swizzle = tensorSwizzleName(layout.swizzle);
+  const name = tensorSwizzleName(layout.swizzle);
+  const swizzle = name === null ? null : sharedSwizzles[name];
   if (swizzle === null) throw new CannotLower(at, "has a swizzle that matrix descriptors cannot say");
   const size = elementBytes(buffer);
   const kAxis = side === "a" ? 1 : 0;
   const contiguous = layout.stride[kAxis] === 1 && layout.panels?.axis !== 1 - kAxis ? kAxis : 1 - kAxis;
   const major: Major = contiguous === kAxis ? "k" : "mn";
   const row = (layout.panels?.extent ?? blockShape(buffer)[contiguous] ?? 0) * size;
-  const pattern = row * PATTERN_ROWS;
+  const pattern = row * (swizzle === "128B/32B" ? PATTERN_ROWS / 2 : PATTERN_ROWS);
   const next = layout.panels ? layout.panels.step * size : UNIT;
   const apart =
     swizzle === "none" && major === "mn"

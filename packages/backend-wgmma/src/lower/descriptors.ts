@@ -34,7 +34,8 @@ export function operandTile(ctx: Context, name: string, kAxis: 0 | 1): OperandTi
   const contiguous = layout.stride[0] === 1 && layout.panels?.axis !== 1 ? 0 : 1;
   const panel = (layout.panels?.extent ?? buffer.shape[contiguous]) * size;
   const across = layout.stride[contiguous === 0 ? 1 : 0] ?? 0;
-  if (swizzle === null || across * size !== panel)
+  // Pieces of 32 bytes are permuted by later engines only.
+  if (swizzle === null || swizzle === "128B_ATOM_32B" || across * size !== panel)
     throw new CannotLower(`%${name}`, "has a layout that matrix descriptors cannot express");
   const transposed = contiguous !== kAxis;
   if (transposed && size !== 2)

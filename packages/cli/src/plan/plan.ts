@@ -9,6 +9,7 @@ import {
   type Diagnostic,
   dtypes,
   eachStmt,
+  elementBytes,
   err,
   evaluateLaunchExpr,
   findTarget,
@@ -130,9 +131,10 @@ function registersOf(program: TileProgram): number {
 }
 
 const sharedTiles = (program: TileProgram): readonly SharedTile[] =>
-  program.buffers.flatMap(({ name, space, dtype, shape, slots, layout }) => {
+  program.buffers.flatMap((buffer) => {
+    const { name, space, dtype, shape, slots, layout } = buffer;
     if (space !== "shared" || layout === null) return [];
-    const slotBytes = footprint(layout, sizeOf(dtype));
+    const slotBytes = footprint(layout, elementBytes(buffer));
     return [{ name, dtype, shape, slots, layout: printLayout(layout), slotBytes, bytes: slotBytes * slots }];
   });
 

@@ -52,7 +52,7 @@ export const tensorKinds: readonly TensorKind[] = [
     k: 8,
     feature: "tcgen05",
     same: true,
-    eitherMajor: false,
+    eitherMajor: true,
   },
   {
     name: "tcgen05.f8f6f4",

@@ -34,19 +34,24 @@ export const swizzleSpan = (swizzle: Swizzle | null): number =>
 export const swizzlePeriod = (swizzle: Swizzle | null): number =>
   swizzle === null ? 1 : 2 ** (swizzle.base + swizzle.shift + swizzle.bits);
 
-/** The shared-memory swizzles of TMA, wgmma and tcgen05 by their names there. */
+/** The shared-memory swizzles of TMA, wgmma and tcgen05 by their names in tensor maps. The last permutes pieces of 32 bytes, and came with sm_100. */
 export const tensorSwizzles = {
   none: null,
   "32B": { bits: 1, base: 4, shift: 3 },
   "64B": { bits: 2, base: 4, shift: 3 },
   "128B": { bits: 3, base: 4, shift: 3 },
+  "128B_ATOM_32B": { bits: 2, base: 5, shift: 2 },
 } as const satisfies Record<string, Swizzle | null>;
 
 export type TensorSwizzle = keyof typeof tensorSwizzles;
 
 /** The name TMA has for a swizzle, or null where the tensor engines cannot make it. */
 export function tensorSwizzleName(swizzle: Swizzle | null): TensorSwizzle | null {
-  if (swizzle === null) return "none";
-  if (swizzle.base !== 4 || swizzle.shift !== 3) return null;
-  return swizzle.bits === 1 ? "32B" : swizzle.bits === 2 ? "64B" : swizzle.bits === 3 ? "128B" : null;
+  for (const [name, row] of Object.entries(tensorSwizzles) as [TensorSwizzle, Swizzle | null][])
+    if (
+      row === swizzle ||
+      (row?.bits === swizzle?.bits && row?.base === swizzle?.base && row?.shift === swizzle?.shift)
+    )
+      return name;
+  return null;
 }

@@ -1,4 +1,5 @@
 /** Lay shared tiles out as tensor engines want them: panels as wide as the widest swizzle that divides the contiguous axis. */
+import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
@@ -55,6 +56,8 @@ export const bindTensorLayouts: Pass = {
       const part = staged.has(b.name)
         ? blockShape(b)[axis] / warpsAlong(input, axis)
         : (atomPart(input, b.name, axis) ?? blockShape(b)[axis]);
+      if (wordsAcrossK(input, b, axis))
+        return panelled(blockShape(b), axis, ATOM_WORDS, tensorSwizzles["128B_ATOM_32B"]);
       return tensorLayout(b, axis, part, widest);
     };
     return {
@@ -71,6 +74,20 @@ export const bindTensorLayouts: Pass = {
     };
   },
 };
+
+/** Words of 32 bits in a row of the swizzle that instructions want which take them with m or n contiguous. */
+const ATOM_WORDS = 32;
+
+/** Whether instructions of tensor memory read a tile of 32-bit elements with m or n contiguous: pieces of 32 bytes are permuted then (PTX ISA 9.0, canonical layouts). */
+function wordsAcrossK(program: TileProgram, buffer: Buffer, axis: 0 | 1): boolean {
+  if (elementBytes(buffer) !== 4 || blockShape(buffer)[axis] % ATOM_WORDS !== 0) return false;
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "mma" || findTensorKind(stmt.atom) === null) continue;
+    if (stmt.a.buffer === buffer.name) return axis === 0;
+    if (stmt.b.buffer === buffer.name) return axis === 1;
+  }
+  return false;
+}
 
 /** Operands and C keep the order of global memory; the tile of an epilogue has D's. */
 function axisOf(program: TileProgram, buffer: Buffer, alongK: boolean): 0 | 1 {

@@ -75,7 +75,7 @@ const paramSchema = z.discriminatedUnion("kind", [
       box: z.array(count),
       elementStrides: z.array(count),
       interleave: z.enum(["none", "16B", "32B"]),
-      swizzle: z.enum(["none", "32B", "64B", "128B"]),
+      swizzle: z.enum(["none", "32B", "64B", "128B", "128B_ATOM_32B"]),
       l2: z.enum(["none", "64B", "128B", "256B"]),
       oob: z.enum(["zero", "nan"]),
     }),
