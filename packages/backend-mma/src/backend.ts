@@ -1,4 +1,4 @@
-/** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_80 and everything after it. */
+/** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_75 and everything after it. */
 import { refuseBatch, refuseSteps, servedFormats, unsupported } from "@tilewright/codegen";
 import {
   type Backend,
@@ -38,7 +38,7 @@ import { scheduleModel } from "./schedule.ts";
 
 export const mma: Backend = {
   id: "mma",
-  summary: "tensor cores by mma.sync, ldmatrix and cp.async, sm_80 and up",
+  summary: "tensor cores by mma.sync and ldmatrix, sm_75 and up",
   schedule: scheduleModel,
   showcase: { arch: "sm_80", dtype: "f16" },
   ladders,
@@ -77,14 +77,14 @@ export const mma: Backend = {
 };
 
 function supports(target: Target): Verdict {
-  if (hasFeature(target, "mma.bf16") && hasFeature(target, "cp.async")) return ok(true);
+  if (hasFeature(target, "mma.f16") && hasFeature(target, "ldmatrix")) return ok(true);
   return err([
     {
       code: "TW1811",
       kind: "unsupported",
       at: "target.arch",
-      message: `the mma backend needs sm_80 or later, not ${target.arch}`,
-      hint: "use --arch sm_80, or dtype f32 on the simt backend",
+      message: `the mma backend needs sm_75 or later, not ${target.arch}`,
+      hint: "use --arch sm_75 or later, or dtype f32 on the simt backend",
     },
   ]);
 }
@@ -104,7 +104,7 @@ function accepts(problem: Problem, target: Target): Verdict {
 
 function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
   const { a, b, c, d, acc } = problem;
-  const atom = atomOf(problem);
+  const atom = atomOf(problem, target);
   if (atom === null)
     refuse(
       "TW1812",

@@ -77,7 +77,11 @@ export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): n
   const words = (elements: number, bits: number): number => (elements * bits) / 32 / 32;
   const accumulators = words(s.warpM * s.warpN, dtypes[atom.acc].bits);
   const fragments = words((s.warpM + s.warpN) * atom.k, dtypes[atom.a].bits) * s.frag;
-  const held = Math.ceil(accumulators + fragments);
+  const staged =
+    s.prefetch && s.copy === "direct"
+      ? ((s.tileM + s.tileN) * s.tileK * sizeOf(atom.a)) / 4 / threadsOf(s)
+      : 0;
+  const held = Math.ceil(accumulators + fragments + staged);
   if (atom.precision !== null)
     return held + Math.ceil((2 * fragments) / s.frag) + PARTS_REGISTERS + OVERHEAD_REGISTERS;
   if (isWidened(atom, target)) return held + OVERHEAD_REGISTERS + WIDENED_REGISTERS;
@@ -298,20 +302,44 @@ const rules: readonly Rule[] = [
   },
   {
     code: "TW2218",
-    at: "schedule.sched",
-    find: ({ s, problem }) =>
-      s.persistent && symbolicSizes(problem).length > 0
+    at: "schedule.copy",
+    find({ s, problem }) {
+      if (symbolicSizes(problem).length === 0) return null;
+      if (s.persistent)
+        return {
+          message: "blocks that stay number their chunks through, which only fixed sizes allow",
+          hint: "nearest legal: sched=tiles",
+        };
+      return s.copy === "tma" && s.frag > 1
         ? {
-            message: "blocks that stay number their chunks through, which only fixed sizes allow",
-            hint: "nearest legal: sched=tiles",
+            message: "with copy=tma and frag=2 the last chunk leaves the loop, which only fixed sizes allow",
+            hint: "nearest legal: frag=1, or copy=cp.async",
           }
-        : null,
+        : null;
+    },
+  },
+  {
+    code: "TW2220",
+    at: "schedule.prefetch",
+    find({ s }) {
+      if (!s.prefetch || (s.copy === "direct" && s.stages > 1)) return null;
+      return s.copy === "direct"
+        ? {
+            message:
+              "prefetch keeps the next chunk in registers until its stage is free, and there is one stage",
+            hint: "nearest legal: prefetch=off, or stages=2",
+          }
+        : {
+            message: `copy=${s.copy} already runs ahead; prefetch splits copies that go through registers`,
+            hint: "nearest legal: prefetch=off, or copy=direct",
+          };
+    },
   },
 ];
 
 /** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
 export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
-  const atom = atomOf(problem);
+  const atom = atomOf(problem, target);
   // No instruction: `accepts` says so.
   if (!atom) return [];
   const s = readSchedule(schedule);
@@ -326,7 +354,7 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
       hint,
     }));
   });
-  return [...faults, ...sharingFaults({ ...s, producer: s.copy === "tma" })];
+  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: "blind" } : {}) })];
 }
 
 /** The largest tile of whole warp tiles, fewer along m first. */

@@ -77,7 +77,7 @@ const cyclesOf = (r: Round): number => Math.max(r.multiply, r.fragments) + r.wai
 
 /** Estimated cost. Sizes of problem and tile in elements, results in cycles. */
 export function estimateCost(problem: Problem, schedule: Schedule, target: Target): Cost {
-  const atom = acceptedAtom(problem);
+  const atom = acceptedAtom(problem, target);
   const asked = readSchedule(schedule);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
   const size = sizeOf(atom.a);
@@ -130,7 +130,7 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
 function blocksPerSm(s: MmaSchedule, problem: Problem, target: Target): number {
   const { limits } = target;
   const threads = threadsOf(s);
-  const atom = acceptedAtom(problem);
+  const atom = acceptedAtom(problem, target);
   // A warp beside those that multiply is dealt to a sub-partition of its own.
   const dealt = s.copy === "tma" ? Math.ceil(threads / 128) * 128 : threads;
   const bytes = stagedBytes(s, atom) + limits.reservedSmemPerBlock;

@@ -18,7 +18,7 @@ export function explainSchedule(problem: Problem, schedule: Schedule, target: Ta
   const s = readSchedule(schedule);
   return [
     ...estimateRemarks(problem, schedule, target),
-    { topic: "instruction", text: acceptedAtom(problem).name },
+    { topic: "instruction", text: acceptedAtom(problem, target).name },
     ...(["a", "b"] as const).flatMap((which) => copyRemark(problem, s, which)),
     ...interleaveRemark(problem, s),
   ];

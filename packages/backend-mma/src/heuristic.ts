@@ -8,6 +8,7 @@ import {
   parseSchedule,
   type Schedule,
   sizeOf,
+  symbolicSizes,
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
@@ -60,6 +61,9 @@ const MOST_COPIES = 48;
 /** The same beside the parts of f32 fragments (64 x 64 x 16 with 4-byte copies spills on sm_120a). */
 const MOST_COPIES_IN_PARTS = 12;
 
+/** Bytes of a copy from which on a chunk in registers is a few instructions. */
+const WIDE_ENOUGH = 8;
+
 function copiesPerThread(schedule: Schedule, perByte: number, bytes: number): number {
   const s = readSchedule(schedule);
   return ((s.tileM + s.tileN) * (s.tileK / perByte)) / bytes / threadsOf(s);
@@ -86,14 +90,15 @@ function winnersOf({ m, n, k, a, b }: Problem): readonly Schedule[] {
  * (Word by word, and for bytes across, the bank oracle finds swizzles that bulk copies do not have.)
  */
 function transportOf(problem: Problem, target: Target, least: number): Copy {
-  if (least < 4) return "direct";
+  if (least < 4 || !hasFeature(target, "cp.async")) return "direct";
   const plain = ([which, alongK]: readonly ["a" | "b", string]): boolean => {
     const { dtype, layout } = problem[which];
     return sizeOf(dtype) === 2 || (sizeOf(dtype) < 8 && layout === alongK);
   };
-  // Parts of f32 take registers that a ninth warp would take away.
+  // Blocks stay, and chunks leave loops, for sizes that are known. Parts of f32 take registers that a ninth warp would take away.
   const fits =
     hasFeature(target, "tma") &&
+    symbolicSizes(problem).length === 0 &&
     problem.precision === undefined &&
     tensorAccessFault(problem, "A") === null &&
     tensorAccessFault(problem, "B") === null &&
@@ -121,10 +126,9 @@ function bulk(schedule: Schedule, atom: Atom, target: Target): Schedule {
 
 /** What measurements found best, then candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
-  const atom = acceptedAtom(problem);
+  const atom = acceptedAtom(problem, target);
   const base = defaultSchedule(scheduleModel);
-  // Steps of K have 32 bytes in every dtype.
-  const perByte = atom.k / 32;
+  const perByte = 1 / sizeOf(atom.a);
   const least = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
   const copy = transportOf(problem, target, least);
   // Both parts of a fragment of A stay, those of B go by.
@@ -137,7 +141,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       stageCounts.flatMap((stages) =>
         shared.map((split) => {
           const schedule = { ...base, ...walk, tile: [m, n, bytes * perByte], warp, stages, split, copy };
-          return copy === "tma" ? bulk(schedule, atom, target) : schedule;
+          if (copy === "tma") return bulk(schedule, atom, target);
+          const ahead = copy === "direct" && stages > 1 && least >= WIDE_ENOUGH;
+          return ahead && !hasFeature(target, "cp.async") ? { ...schedule, prefetch: "on" } : schedule;
         }),
       ),
     );

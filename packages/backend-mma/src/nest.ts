@@ -17,13 +17,13 @@ import {
 } from "@tilewright/ir";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
 
-/** The instruction that a problem is multiplied with; null where there is none. */
-export const atomOf = (problem: Problem): Atom | null =>
-  atomFor(problem.a.dtype, problem.b.dtype, problem.acc, problem.precision);
+/** The instruction that a problem is multiplied with on a target; null where there is none at all. */
+export const atomOf = ({ a, b, acc, precision }: Problem, target: Target): Atom | null =>
+  atomFor(a.dtype, b.dtype, acc, { precision, target });
 
 /** As `atomOf`, for problems that the backend has accepted. */
-export function acceptedAtom(problem: Problem): Atom {
-  const atom = atomOf(problem);
+export function acceptedAtom(problem: Problem, target: Target): Atom {
+  const atom = atomOf(problem, target);
   if (!atom) throw new TypeError(`no instruction multiplies ${problem.a.dtype} by ${problem.b.dtype}`);
   return atom;
 }
@@ -60,11 +60,12 @@ function pairs(
   problem: Problem,
   s: Pick<MmaSchedule, "matrices" | "warpM" | "warpN">,
   which: "a" | "b",
+  atom: Atom,
 ): boolean {
   const { dtype, layout } = problem[which];
   const across = which === "a" ? layout === "col" : layout === "row";
-  const [warp, atom] = which === "a" ? [s.warpM, 16] : [s.warpN, 8];
-  return sizeOf(dtype) === 1 && across && s.matrices >= PAIR && warp % (atom * PAIR) === 0;
+  const [warp, extent] = which === "a" ? [s.warpM, atom.m] : [s.warpN, atom.n];
+  return sizeOf(dtype) === 1 && across && s.matrices >= PAIR && warp % (extent * PAIR) === 0;
 }
 
 /** A chunk longer than k would only multiply zeros; its steps are even in number where two fragments alternate. */
@@ -75,7 +76,7 @@ export function chunkK(problem: Problem, s: Pick<MmaSchedule, "tileK" | "frag">,
 
 /** Warps count along n first; registers of a warp tile are whole atoms. */
 export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
-  const atom = acceptedAtom(problem);
+  const atom = acceptedAtom(problem, target);
   const asked = readSchedule(schedule);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
   const { splits, chunks } = splitChunks(problem.k, s);
@@ -90,8 +91,8 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     ...pieces(extent / (atomExtent * turns), atomExtent),
     ...(turns > 1 ? [{ tier: "register", extent: turns, stride: 1 } as const] : []),
   ];
-  const rows = dealt(s.warpM, atom.m, pairs(problem, s, "a") ? PAIR : 1);
-  const turns = interleaves(problem, s) ? INTERLEAVED : pairs(problem, s, "b") ? PAIR : 1;
+  const rows = dealt(s.warpM, atom.m, pairs(problem, s, "a", atom) ? PAIR : 1);
+  const turns = interleaves(problem, s) ? INTERLEAVED : pairs(problem, s, "b", atom) ? PAIR : 1;
   const columns = dealt(s.warpN, atom.n, turns);
   return gemmNest({
     name: entryName(problem),
@@ -114,7 +115,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: atom.name,
     combine: s.combine,
-    share: shareFor(tiles, chunks, s.streamk),
+    share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: directives(s, atom),
   });
 }
@@ -129,17 +130,22 @@ export function splitChunks(
   return { splits: Math.ceil(all / chunks), chunks };
 }
 
+/** The K step before which what was loaded for the next chunk is stored: late enough to have arrived, with some steps left. */
+const lateStep = (s: MmaSchedule, atom: Atom): number => Math.floor(((s.tileK / atom.k) * 5) / 8);
+
 /** What the passes shall do; an optimisation that is off has no directive. */
 function directives(s: MmaSchedule, atom: Atom): readonly Directive[] {
   const bulk = s.copy === "tma";
   const list: (Directive | null)[] = [
     { name: "stage", args: { operands: "ab", transport: s.copy } },
     { name: "fragment", args: { step: atom.k } },
-    { name: "ring", args: { slots: s.stages, prefetch: 0, ...(bulk ? { ahead: 0 } : {}) } },
+    { name: "ring", args: { slots: s.stages, prefetch: s.prefetch ? 1 : 0, ...(bulk ? { ahead: 0 } : {}) } },
     // A warp gives a slot back by itself: none waits for another in the main loop.
     bulk ? { name: "roles", args: { producer: 1, math: mathWarps(s), release: 1 } } : null,
     bulk && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
-    s.frag > 1 ? { name: "rotate", args: { slots: s.frag } } : null,
+    s.frag > 1
+      ? { name: "rotate", args: { slots: s.frag, ...(s.prefetch ? { store: lateStep(s, atom) } : {}) } }
+      : null,
     s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
     s.drain > 0 && s.stages > 1 && !bulk ? { name: "drain", args: { chunks: s.drain } } : null,
     s.matrices > 0 ? { name: "matrices", args: { most: s.matrices } } : null,

@@ -33,6 +33,12 @@ export const scheduleModel: ScheduleModel = {
       default: "cp.async",
       off: "direct",
     }),
+    flagField({
+      name: "prefetch",
+      summary:
+        "with copy=direct: loads of the next chunk run during the arithmetic, in registers until it is over",
+      default: "off",
+    }),
     wordField({
       name: "vec",
       summary: "most bytes that one copy moves, where alignment allows",
@@ -130,6 +136,7 @@ export interface MmaSchedule {
   readonly warpsN: number;
   readonly stages: number;
   readonly copy: Copy;
+  readonly prefetch: boolean;
   /** Bytes. */
   readonly vec: number;
   /** Matrices of one ldmatrix; 0 is off. */
@@ -177,6 +184,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     warpsN: tileN / warpN,
     stages: number("stages"),
     copy: (["direct", "tma"] as const).find((way) => way === word("copy")) ?? "cp.async",
+    prefetch: word("prefetch") === "on",
     vec: number("vec"),
     matrices: matrices[word("ldmatrix")] ?? 0,
     smem: word("smem"),

@@ -116,8 +116,10 @@ describe("every optimisation is switchable by itself", () => {
   /** A setting other than the default, for fields whose default is off. */
   const on: Readonly<Record<string, string>> = {
     spread: "spread=2",
+    prefetch: "copy=direct prefetch=on stages=2 tile=128x128x32 warp=64x32",
     drain: "drain=1",
     split: "split=2",
+    streamk: "streamk=108 frag=1",
     combine: "split=2 combine=kernel",
   };
   const off: Readonly<Record<string, string>> = Object.fromEntries(

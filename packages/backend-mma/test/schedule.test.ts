@@ -81,6 +81,17 @@ describe("illegal schedules get every reason, each with the nearest legal value"
     ]);
   });
 
+  test("chunks that wait in registers", () => {
+    expect(reasons("prefetch=on")).toEqual([
+      "TW2220 copy=cp.async already runs ahead; prefetch splits copies that go through registers; nearest legal: prefetch=off, or copy=direct",
+    ]);
+    expect(reasons("tile=128x128x32 warp=32x64 copy=direct prefetch=on frag=1 stages=1")).toEqual([
+      expect.stringMatching(/^TW2220 .*; nearest legal: prefetch=off, or stages=2$/),
+    ]);
+    expect(reasons("tile=128x128x32 copy=direct prefetch=on stages=2", "sm_75")).toEqual([]);
+    expect(reasons("tile=128x128x32 stages=2", "sm_75")).toEqual([expect.stringMatching(/^TW2209 /)]);
+  });
+
   test("what a hint proposes is legal, taken one after the other", () => {
     const random = createRandom(11);
     for (let i = 0; i < 100; i++) {
@@ -127,7 +138,7 @@ describe("schedules()", () => {
   test("are legal, and there is always one", () => {
     const random = createRandom(7);
     const size = () => pick(random, [1, 7, 31, 64, 100, 512, 1000, 4096]);
-    for (const arch of ["sm_80", "sm_86", "sm_87", "sm_89", "sm_90a", "sm_100a", "sm_120a"])
+    for (const arch of ["sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100a", "sm_120a"])
       for (const dtype of dtypes) {
         const layout = () => ({ layout: pick(random, ["row", "col"]) });
         const some = problemOf({ m: size(), n: size(), k: size(), dtype, a: layout(), b: layout() });
@@ -253,6 +264,6 @@ describe("plan's remarks", () => {
 });
 
 test("all targets of the backend have what its text uses", () => {
-  for (const arch of ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_120a"])
+  for (const arch of ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120a"])
     expect(hasFeature(targetOf(arch), "ldmatrix")).toBe(true);
 });

@@ -4,6 +4,7 @@ import {
   dtypes,
   type Problem,
   type Schedule,
+  sharingFaults,
   sizeOf,
   type Target,
   tensorAccessFault,
@@ -364,7 +365,7 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
   // No instruction: `accepts` says so.
   if (widthsOf(problem).length === 0) return [];
   const s = readSchedule(schedule);
-  return rules.flatMap(({ code, at, find }): Diagnostic[] => {
+  const faults = rules.flatMap(({ code, at, find }): Diagnostic[] => {
     const found = find({ s, problem, target });
     const list = found === null ? [] : "message" in found ? [found] : found;
     return list.map(({ message, hint, unsupported }) => ({
@@ -375,4 +376,12 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
       hint,
     }));
   });
+  return [
+    ...faults,
+    ...sharingFaults({
+      ...s,
+      cluster: s.clusterM * s.clusterN,
+      ...(s.copy === "tma" ? { roles: s.persistent && !s.counted ? "stay" : "end" } : {}),
+    }),
+  ];
 }

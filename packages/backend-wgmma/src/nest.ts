@@ -8,6 +8,7 @@ import {
   type Problem,
   rasterDirective,
   type Schedule,
+  shareFor,
   sizeOf,
   type Target,
   type TileProgram,
@@ -54,6 +55,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const atom = atomOf(problem, s.tileN / s.groupsN);
   if (!atom) throw new TypeError(`no instruction for a tile of ${s.tileN} columns`);
   const { splits, chunks } = splitChunks(problem.k, s);
+  const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const grid = (extent: number): Factor => ({ tier: "grid", extent, stride: 1 });
   const groups = (extent: number, stride: number): Factor[] =>
     extent > 1 ? [{ tier: "warp", extent, stride }] : [];
@@ -88,6 +90,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [s.clusterM, s.clusterN],
     atom: atom.name,
     combine: s.combine,
+    share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: directives(s, problem, target),
   });
   return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;

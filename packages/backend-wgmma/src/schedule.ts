@@ -81,12 +81,13 @@ export const scheduleModel: ScheduleModel = {
       max: 4,
     }),
     coreFields.split,
+    coreFields.combine,
+    coreFields.streamk,
     flagField({
       name: "overlap",
       summary: "begin while the kernel before in the stream still runs (programmatic dependent launch)",
       default: "off",
     }),
-    coreFields.combine,
     flagField({
       name: "peel",
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
@@ -140,6 +141,7 @@ export interface WgmmaSchedule {
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
   readonly combine: CombineWay;
+  readonly streamk: number;
   /** The grid may begin before the one before it has ended. */
   readonly overlap: boolean;
   readonly peel: boolean;
@@ -179,6 +181,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     ahead: Number(schedule.ahead),
     split: Number(schedule.split),
     combine: combineOf(schedule.combine),
+    streamk: Number(schedule.streamk),
     overlap: schedule.overlap === "on",
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",

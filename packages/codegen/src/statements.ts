@@ -74,7 +74,7 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   const from = ctx.constant(stmt.from, `start of loop %${stmt.var}`);
   const counted = endOf(ctx, stmt, from);
   const to = typeof counted === "number" ? counted : counted.most;
-  if (stmt.unroll || to - from <= 1) {
+  if (stmt.unroll || (to - from <= 1 && (typeof counted === "number" || counted.least > from))) {
     for (let i = from; i < to; i++) {
       ctx.constants.set(stmt.var, i);
       lowerStmts(ctx, stmt.body);
@@ -84,6 +84,13 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   }
   if (ctx.loop) throw new CannotLower(`loop %${stmt.var}`, "stands inside another loop that is not unrolled");
   const outer = ctx.body;
+  const skip =
+    typeof counted !== "number" && counted.least <= from ? ctx.entry.label(`no_${stmt.var}`) : null;
+  if (skip !== null && typeof counted !== "number") {
+    const none = ctx.entry.reg("pred", "p");
+    outer.emit(null, "setp.le.u32", none, counted.reg, imm(from));
+    outer.emit(none, "bra", skip);
+  }
   const pre = outer.nest();
   const label = ctx.entry.label(`loop_${stmt.var}`);
   const counter = ctx.entry.reg("u32", `${stmt.var}_`);
@@ -113,34 +120,31 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   latch.emit(null, "add.u32", counter, counter, imm(1));
   latch.emit(null, "setp.lt.u32", more, counter, typeof counted === "number" ? imm(to) : counted.reg);
   latch.emit(more, "bra", label);
+  if (skip !== null) outer.label(skip);
+}
+
+/** End of a loop that is known when the kernel runs, and its range. */
+interface End {
+  readonly reg: Reg<"u32">;
+  readonly least: number;
+  readonly most: number;
 }
 
 /** An end that the launch supplies; loops run once at least, since their condition stands at their end. */
-function sizeEnd(
-  ctx: Context,
-  name: string,
-  e: Expr,
-  from: number,
-  unroll: boolean,
-): number | { readonly reg: Reg<"u32">; readonly most: number } {
+function sizeEnd(ctx: Context, name: string, e: Expr, from: number, unroll: boolean): number | End {
   const at = `loop %${name}`;
   if (unroll) throw new CannotLower(at, "is unrolled, but only the launch knows its end");
   const [least, most] = rangeOf(e, ctx.sizes);
   if (least <= from) throw new CannotLower(at, "may have no turn at all in some launch");
   const reg = countOf(ctx, e);
-  return typeof reg === "number" ? reg : { reg, most };
+  return typeof reg === "number" ? reg : { reg, least, most };
 }
 
-/** End of a loop: a constant, or a count of at least one that the tiles bind. */
-function endOf(
-  ctx: Context,
-  { var: name, to, unroll }: StmtOf<"for">,
-  from: number,
-): number | { readonly reg: Reg<"u32">; readonly most: number } {
+/** End of a loop: a constant, or a count that the tiles bind. */
+function endOf(ctx: Context, { var: name, to, unroll }: StmtOf<"for">, from: number): number | End {
   const e = ctx.fold(to);
   const counted = e.kind === "var" ? ctx.tileVars.get(e.name) : undefined;
   if (isSizeOnly(ctx, e) && freeVars(e).size > 0) return sizeEnd(ctx, name, e, from, unroll);
-  if (counted?.reg == null || (counted.least ?? 0) < 1 || unroll)
-    return ctx.constant(to, `end of loop %${name}`);
-  return { reg: counted.reg, most: counted.extent - 1 };
+  if (counted?.reg == null || unroll) return ctx.constant(to, `end of loop %${name}`);
+  return { reg: counted.reg, least: counted.least ?? 0, most: counted.extent - 1 };
 }

@@ -25,8 +25,10 @@ type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
-  if (stmt.share !== undefined) shareOut(ctx, stmt, stmt.share, () => lower(stmt.body));
-  else if (stmt.visit === null) {
+  if (stmt.share !== undefined) {
+    const share = stmt.visit === null ? shareOut : visitShares;
+    share(ctx, stmt, stmt.share, () => lower(stmt.body));
+  } else if (stmt.visit === null) {
     placeTile(ctx, stmt);
     lower(stmt.body);
   } else visitAll(ctx, stmt, stmt.visit, lower);
@@ -162,31 +164,37 @@ const awaitTurn = (ctx: Context, { turn }: Turn): void =>
 const handOn = (ctx: Context, { turn, of }: Turn, when: Pred | null): void =>
   ctx.body.emit(when, "bar.arrive", imm(TURN_BARRIER + ((turn + 1) % of)), imm(turnThreads(ctx)));
 
-/**
- * The parts of this block's share, or its whole tile, one after the other. Chunks are counted along the line of all shared tiles; a tile beyond them
- * stands there as if it followed. Between parts the block meets: what one leaves in shared memory, the next overwrites.
- */
-function shareOut(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => void): void {
-  if (ctx.loop !== null || ctx.active !== null) throw new CannotLower("tiles", "shares inside a loop");
-  if (clusterSize(ctx.program) > 1) throw new CannotLower("tiles", "blocks of a cluster have no shares");
-  const { entry, body, values } = ctx;
+/** Registers that lead a block through its chunks, counted along the line of the tiles: where it is, and where its share or its whole tile ends. */
+interface Line {
+  readonly at: U32;
+  readonly end: U32;
+}
+
+/** Begin with this block's share. `whole`: blocks after those that have one do a whole tile each, which stands in the line as if it followed. */
+function beginShare(ctx: Context, share: Share, whole: boolean): Line {
+  const { entry, body } = ctx;
   const { chunks, each, tiles } = share;
-  const line = tiles * chunks;
   const blocks = sharers(share);
   const [at, end] = [entry.reg("u32", "at"), entry.reg("u32", "at")];
-  const block = values.block();
+  const block = entry.reg("u32", "block");
+  body.emit(null, "mov.u32", block, special("%ctaid.x"));
   body.emit(null, "mul.lo.u32", at, block, imm(each));
   body.emit(null, "add.u32", end, at, imm(each));
-  body.emit(null, "min.u32", end, end, imm(line));
-  if (stmt.extents[0] * stmt.extents[1] > tiles) {
-    const whole = entry.reg("pred", "p");
-    body.emit(null, "setp.ge.u32", whole, block, imm(blocks));
-    body.emit(whole, "sub.u32", at, block, imm(blocks - tiles));
-    body.emit(whole, "mul.lo.u32", at, at, imm(chunks));
-    body.emit(whole, "add.u32", end, at, imm(chunks));
+  body.emit(null, "min.u32", end, end, imm(tiles * chunks));
+  if (whole) {
+    const beyond = entry.reg("pred", "p");
+    body.emit(null, "setp.ge.u32", beyond, block, imm(blocks));
+    body.emit(beyond, "sub.u32", at, block, imm(blocks - tiles));
+    body.emit(beyond, "mul.lo.u32", at, at, imm(chunks));
+    body.emit(beyond, "add.u32", end, at, imm(chunks));
   }
-  const again = entry.label("shares");
-  body.label(again);
+  return { at, end };
+}
+
+/** One part, from where the block is to the end of its tile or of its share, and the step to the next. */
+function doPart(ctx: Context, stmt: Tiles, share: Share, { at, end }: Line, lowerBody: () => void): void {
+  const { entry } = ctx;
+  const { chunks } = share;
   ctx.scope(() => {
     const { prologue } = ctx;
     const quotient = ctx.values.divide(at, chunks);
@@ -202,22 +210,73 @@ function shareOut(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => void
     prologue.emit(null, "sub.u32", count, end, at);
     prologue.emit(null, "sub.u32", rest, imm(chunks), first);
     prologue.emit(null, "min.u32", count, count, rest);
-    // The next part begins where this one ends.
     prologue.emit(null, "add.u32", at, at, count);
-    place(ctx, stmt, tile);
     ctx.tileVars.set(share.first, { reg: first, extent: chunks });
     ctx.tileVars.set(share.count, { reg: count, extent: chunks + 1, least: 1 });
     ctx.part = { tile, first, count };
+    const late = stmt.visit !== null && ctx.engine.lateTiles === true && !copies(stmt);
+    if (late) ctx.recordLate(() => place(ctx, stmt, tile));
+    else place(ctx, stmt, tile);
     lowerBody();
     ctx.part = null;
   });
-  const more = entry.reg("pred", "p");
-  ctx.body.emit(null, "setp.ge.u32", more, at, end);
-  const done = entry.label("shared");
-  ctx.body.emit(more, "bra", done);
+}
+
+/**
+ * The parts of this block's share, or its whole tile, one after the other. Between parts the block meets: what one leaves in shared memory, the next
+ * overwrites.
+ */
+function shareOut(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => void): void {
+  refuseShares(ctx);
+  const { entry } = ctx;
+  const line = beginShare(ctx, share, stmt.extents[0] * stmt.extents[1] > share.tiles);
+  const again = entry.label("shares");
+  ctx.body.label(again);
+  doPart(ctx, stmt, share, line, lowerBody);
+  const [last, done] = [entry.reg("pred", "p"), entry.label("shared")];
+  ctx.body.emit(null, "setp.ge.u32", last, line.at, line.end);
+  ctx.body.emit(last, "bra", done);
   ctx.body.emit(null, "bar.sync", imm(0));
   ctx.body.emit(null, "bra", again);
   ctx.body.label(done);
+}
+
+/** In a role of blocks that stay: the parts of the block's share, then whole tiles, one in `blocks`. */
+function visitShares(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => void): void {
+  refuseShares(ctx);
+  if (stmt.visit !== null && stmt.visit.of > 1)
+    throw new CannotLower("tiles", "roles that take turns have no shares");
+  const { entry } = ctx;
+  const all = stmt.extents[0] * stmt.extents[1];
+  const line = beginShare(ctx, share, false);
+  const { at, end } = line;
+  const whole = all > share.tiles ? entry.reg("u32", "whole") : null;
+  const step = (share.blocks ?? 1) * share.chunks;
+  if (whole !== null) {
+    ctx.body.emit(null, "mov.u32", whole, special("%ctaid.x"));
+    ctx.body.emit(null, "mad.lo.u32", whole, whole, imm(share.chunks), imm(share.tiles * share.chunks));
+  }
+  const again = entry.label("shares");
+  ctx.body.label(again);
+  const over = entry.reg("pred", "p");
+  if (whole !== null) {
+    ctx.body.emit(null, "setp.ge.u32", over, at, end);
+    ctx.body.emit(over, "mov.u32", at, whole);
+    ctx.body.emit(over, "add.u32", end, whole, imm(share.chunks));
+    ctx.body.emit(over, "add.u32", whole, whole, imm(step));
+  }
+  doPart(ctx, stmt, share, line, lowerBody);
+  const more = entry.reg("pred", "p");
+  ctx.body.emit(null, "setp.lt.u32", more, at, end);
+  ctx.body.emit(more, "bra", again);
+  if (whole === null) return;
+  ctx.body.emit(null, "setp.lt.u32", more, whole, imm(all * share.chunks));
+  ctx.body.emit(more, "bra", again);
+}
+
+function refuseShares(ctx: Context): void {
+  if (ctx.loop !== null || ctx.active !== null) throw new CannotLower("tiles", "shares inside a loop");
+  if (clusterSize(ctx.program) > 1) throw new CannotLower("tiles", "blocks of a cluster have no shares");
 }
 
 /** Whether a role needs its tile's coordinates at once: it copies from matrices. */

@@ -179,8 +179,8 @@ function planRow(
 /** Ways to divide K among `split` blocks, or a few more by shares; schedules of backends without them have them all the same. */
 const waysToShare = (split: number): readonly Schedule[] => [
   ...combineWays.map((combine) => ({ split, combine })),
-  { split: 1, combine: "last", streamk: 2 * split + 1, drain: 0 },
-  { split: 1, combine: "atomics", streamk: split, drain: 0 },
+  { split: 1, combine: "last", streamk: 2 * split + 1, drain: 0, cluster: [1, 1] },
+  { split: 1, combine: "atomics", streamk: split, drain: 0, cluster: [1, 1] },
 ];
 
 /** The schedule in which blocks share K in one of the ways that the backend has, and allows with this schedule. */
@@ -193,9 +193,14 @@ function sharing(
   if (split === undefined || !("split" in schedule)) return schedule;
   const ways = waysToShare(split);
   const way = ways[Math.floor(seed / 3) % ways.length] ?? {};
-  const fields = Object.entries(way).filter(([name]) => name in schedule);
-  const made = { ...schedule, ...Object.fromEntries(fields) };
-  return ("streamk" in way && !("streamk" in schedule)) || !legal(made) ? { ...schedule, split } : made;
+  const plain = { ...schedule, split };
+  if ("streamk" in way && !("streamk" in schedule)) return plain;
+  // Roles share where their blocks stay, and split where they do not.
+  const candidates = [way, { ...way, sched: "persistent" }, { ...way, sched: "tiles" }].map((fields) => ({
+    ...schedule,
+    ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),
+  }));
+  return candidates.find(legal) ?? plain;
 }
 
 function firstSchedules(

@@ -14,7 +14,10 @@ import { scheduleModel } from "../../src/schedule.ts";
 
 /** A legal schedule: any number of atoms and warps each way, powers of two or not, each optimisation on or off by itself. */
 export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
-  const atom = atomFor(problem.a.dtype, problem.b.dtype, problem.acc, problem.precision);
+  const atom = atomFor(problem.a.dtype, problem.b.dtype, problem.acc, {
+    precision: problem.precision,
+    target,
+  });
   if (!atom) throw new Error("no instruction");
   for (;;) {
     const [warpM, warpN] = [atom.m * random.integer(1, 3), atom.n * pick(random, [1, 2, 3, 4, 8])];
@@ -26,15 +29,19 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       random,
       hasFeature(target, "tma")
         ? ["tma", "tma", "tma", "cp.async", "direct"]
-        : ["cp.async", "cp.async", "direct"],
+        : hasFeature(target, "cp.async")
+          ? ["cp.async", "cp.async", "direct"]
+          : ["direct"],
     );
+    const stages = random.integer(1, 4);
     const schedule: Schedule = {
       ...defaultSchedule(scheduleModel),
       tile: [tileM, tileN, atom.k * frag * random.integer(1, 4 / frag)],
       warp: [warpM, warpN],
-      stages: random.integer(1, 4),
+      stages,
       copy,
       sched: copy === "tma" ? pick(random, ["persistent", "tiles"]) : "tiles",
+      prefetch: copy === "direct" && stages > 1 ? pick(random, ["on", "off"]) : "off",
       vec: pick(random, ["16", "16", "8", "4"]),
       ldmatrix: pick(random, ["x4", "x4", "x2", "x1", "off"]),
       smem: pick(random, ["swizzle", "swizzle", "pad", "auto", "plain"]),

@@ -64,7 +64,7 @@ interface AtomRow {
 /** m16n8k16 of f16 and m16n8k32 of integers came together with bf16 (PTX ISA, target ISA notes of mma). */
 const AMPERE: Feature = "mma.bf16";
 
-/** One row a shape and family of dtypes, the one to prefer first. Every shape has n = 8. */
+/** One row a shape and family of dtypes; of rows for the same dtypes the one to prefer first. Every shape has n = 8. */
 const rows: readonly AtomRow[] = [
   { m: 16, k: 16, acc: "f32", types: ["f16"], feature: AMPERE },
   { m: 16, k: 16, acc: "f32", types: ["bf16"], feature: AMPERE },
@@ -74,6 +74,10 @@ const rows: readonly AtomRow[] = [
   { m: 16, k: 32, acc: "s32", types: ["s8", "u8"], feature: AMPERE },
   { m: 16, k: 32, acc: "f32", types: ["e4m3", "e5m2"], feature: "mma.e4m3" },
   { m: 8, k: 4, acc: "f64", types: ["f64"], feature: "mma.f64" },
+  // What Turing has of f16 and of bytes.
+  { m: 16, k: 8, acc: "f32", types: ["f16"], feature: "mma.f16" },
+  { m: 16, k: 8, acc: "f16", types: ["f16"], feature: "mma.f16" },
+  { m: 8, k: 16, acc: "s32", types: ["s8", "u8"], feature: "mma.s8" },
 ];
 
 const N = 8;
@@ -113,10 +117,24 @@ export const atoms: readonly Atom[] = rows.flatMap((row) =>
 /** The atom of a name; null where there is none (`fma`, which has no fragments, included). */
 export const findAtom = (name: string): Atom | null => atoms.find((atom) => atom.name === name) ?? null;
 
-/** The preferred atom that multiplies A by B into an accumulator, in one way where the dtypes leave a choice; null where no target has one. */
-export const atomFor = (a: DType, b: DType, acc: DType, precision: Precision | null = null): Atom | null =>
-  atoms.find((atom) => atom.a === a && atom.b === b && atom.acc === acc && atom.precision === precision) ??
-  null;
+/**
+ * The atom that multiplies A by B into an accumulator, in one way where the dtypes leave a choice: the preferred one of those that the target has, or of all where it
+ * has none; null where there is none.
+ */
+export function atomFor(
+  a: DType,
+  b: DType,
+  acc: DType,
+  {
+    precision = null,
+    target,
+  }: { readonly precision?: Precision | null | undefined; readonly target?: Target } = {},
+): Atom | null {
+  const fitting = atoms.filter(
+    (atom) => atom.a === a && atom.b === b && atom.acc === acc && atom.precision === precision,
+  );
+  return fitting.find((atom) => target !== undefined && hasAtom(target, atom)) ?? fitting[0] ?? null;
+}
 
 /** Whether a target has an atom. */
 export const hasAtom = (target: Target, atom: Atom): boolean => hasFeature(target, atom.feature);

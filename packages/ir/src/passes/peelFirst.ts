@@ -21,11 +21,12 @@ export const peelFirst: Pass = {
 };
 
 function peel(stmt: Stmt): Stmt | readonly Stmt[] {
-  if (stmt.kind !== "for" || stmt.unroll || stmt.from.kind !== "const" || stmt.to.kind !== "const")
-    return stmt;
+  if (stmt.kind !== "for" || stmt.unroll || stmt.from.kind !== "const") return stmt;
+  // A part of a share has a chunk at least; the rest of its loop may have none.
+  if (stmt.to.kind !== "const" && stmt.to.kind !== "var") return stmt;
   const chunks = [...eachStmt(stmt.body)];
   if (!chunks.some((s) => s.kind === "mma") || !chunks.some((s) => s.kind === "wait")) return stmt;
-  if (stmt.to.value - stmt.from.value <= 1) return stmt;
+  if (stmt.to.kind === "const" && stmt.to.value - stmt.from.value <= 1) return stmt;
   const second = lit(stmt.from.value + 1);
   return [
     { ...stmt, to: second },

@@ -13,7 +13,7 @@ export const VISIT = "vt";
 
 /**
  * Directive `visit by=stride`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
- * tile visited as number v is chunk v * chunks + t of the ring. Without the directive, or without roles, every tile has a block of its own.
+ * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, chunk t of a part comes behind those of the parts before. Without the directive, or without roles, every tile has a block of its own.
  */
 export const visitTiles: Pass = {
   name: "visitTiles",
@@ -36,8 +36,9 @@ function inRoles(tiles: Tiles, rings: readonly Ring[]): readonly Stmt[] {
   const roles = tiles.body.filter((s): s is Role => s.kind === "role");
   if (roles.length === 0 || roles.length !== tiles.body.length) return [tiles];
   return roles.map((role): Role => {
-    const visit = { var: VISIT, by: "stride", turn: 0, of: 1 } as const;
-    return { ...role, body: [{ ...tiles, visit, body: numberThrough(role.body, rings) }] };
+    const visit = { var: VISIT, by: tiles.share ? "share" : "stride", turn: 0, of: 1 } as const;
+    const body = numberThrough(role.body, rings, tiles.share !== undefined);
+    return { ...role, body: [{ ...tiles, visit, body }] };
   });
 }
 
@@ -58,9 +59,10 @@ function chunksOf(stmts: readonly Stmt[]): ReadonlyMap<string, number> {
   return chunks;
 }
 
-function numberThrough(body: readonly Stmt[], rings: readonly Ring[]): readonly Stmt[] {
+/** `shared`: visits have different numbers of chunks, and their variable counts the chunks before. */
+function numberThrough(body: readonly Stmt[], rings: readonly Ring[], shared: boolean): readonly Stmt[] {
   const chunks = chunksOf(body);
-  const offset = (ring: string): Expr => mul(v(VISIT), chunks.get(ring) ?? 1);
+  const offset = (ring: string): Expr => (shared ? v(VISIT) : mul(v(VISIT), chunks.get(ring) ?? 1));
   const ringOf = new Map(rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const)));
   const inView = (view: View): View => {
     const ring = ringOf.get(view.buffer);

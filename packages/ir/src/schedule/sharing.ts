@@ -2,13 +2,21 @@
 import type { Diagnostic } from "../diagnostics.ts";
 import type { CombineWay } from "../tile/types.ts";
 
-/** The fields `split`, `combine`, `streamk` and `drain` (0 where a backend has none), and whether a producer's role fills the rings. */
+/** The fields `split`, `combine`, `streamk` and `drain` (0 where a backend has none), and how roles and clusters stand to it. */
 export interface Sharing {
   readonly split: number;
   readonly combine: CombineWay;
   readonly streamk: number;
   readonly drain?: number;
-  readonly producer?: boolean;
+  /**
+   * `end`: roles of blocks that have one tile; `stay`: of blocks that loop over tiles; `blind`: whose math warps wait for the next chunk without asking
+   * whether there is one. All warps do everything unless given.
+   */
+  readonly roles?: "end" | "stay" | "blind";
+  /** Sets of math warps that take tiles by turns; 1 unless given. */
+  readonly turns?: number;
+  /** Blocks of a cluster; 1 unless given. */
+  readonly cluster?: number;
 }
 
 /** Code of the fault. */
@@ -20,7 +28,9 @@ export function sharingFaults({
   combine,
   streamk,
   drain = 0,
-  producer = false,
+  roles,
+  cluster = 1,
+  turns = 1,
 }: Sharing): readonly Diagnostic[] {
   if (streamk === 0) return [];
   const reasons: readonly (readonly [wrong: boolean, message: string, hint: string])[] = [
@@ -40,9 +50,24 @@ export function sharingFaults({
       "nearest legal: drain=0, or streamk=0",
     ],
     [
-      producer,
-      "each part of a share begins with fresh rings, and the roles of copy=tma carry theirs from tile to tile",
+      roles === "end",
+      "roles carry their rings from part to part, which they do in blocks that stay",
+      "nearest legal: sched=persistent, or streamk=0",
+    ],
+    [
+      roles === "blind",
+      "math warps wait for the next chunk of their producer without asking whether there is one, and how many a block has of a tile is known when it runs",
       "nearest legal: copy=direct, or streamk=0",
+    ],
+    [
+      turns > 1,
+      `${turns} sets of math warps would take parts of tiles by turns, whose chunks the others do not know`,
+      "nearest legal: turns=1, or streamk=0",
+    ],
+    [
+      cluster > 1,
+      `${cluster} blocks of a cluster would have to share the same chunks of different tiles`,
+      "nearest legal: cluster=1x1, or streamk=0",
     ],
   ];
   return reasons

@@ -51,7 +51,7 @@ export interface GemmNestOptions {
   /** Where blocks share tiles; `last` unless given. */
   readonly combine?: CombineWay;
   /** Stream-K with shares of `each` chunks of the first `tiles` tiles, instead of `grid` factors of k; none unless given. */
-  readonly share?: { readonly each: number; readonly tiles: number } | null;
+  readonly share?: Pick<Share, "each" | "tiles" | "blocks"> | null;
 }
 
 /**

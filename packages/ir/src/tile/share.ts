@@ -14,21 +14,25 @@ export interface Part {
 /** Blocks that take shares. */
 export const sharers = ({ chunks, each, tiles }: Share): number => Math.ceil((tiles * chunks) / each);
 
-/** Blocks of one problem, those that have a tile each included. */
-export const sharedBlocks = (share: Share, tiles: number): number => sharers(share) + tiles - share.tiles;
+/** Blocks of one problem: those that stay, or those with shares and one for each whole tile. */
+export function sharedBlocks(share: Share, tiles: number): number {
+  if (tiles === share.tiles) return sharers(share);
+  return share.blocks ?? sharers(share) + tiles - share.tiles;
+}
 
 /**
  * Shares for `blocks` blocks, of tiles with so many chunks: all tiles where there are fewer than blocks, else those of the last wave, which does not
- * fill them. Null where the tiles fill whole waves, or there is nothing to share.
+ * fill them. `stay`: the blocks do whole tiles after their shares. Null where the tiles fill whole waves, or there is nothing to share.
  */
 export function shareFor(
   tiles: number,
   chunks: number,
   blocks: number,
-): { readonly each: number; readonly tiles: number } | null {
+  stay = false,
+): Pick<Share, "each" | "tiles" | "blocks"> | null {
   const rest = blocks === 0 ? 0 : tiles % blocks;
   if (rest === 0 || chunks === 1) return null;
-  return { each: Math.ceil((rest * chunks) / blocks), tiles: rest };
+  return { each: Math.ceil((rest * chunks) / blocks), tiles: rest, ...(stay ? { blocks } : {}) };
 }
 
 /** The parts of all blocks in the order of the blocks' numbers, of each block in the order in which it does them. */
@@ -54,6 +58,25 @@ export function shareOf(program: TileProgram): Share | null {
   for (const stmt of eachStmt(program.body)) if (stmt.kind === "tiles") return stmt.share ?? null;
   return null;
 }
+
+/** The program with shares of other sizes: what a role does for its parts depends on variables only. */
+export function withShare(
+  program: TileProgram,
+  sizes: Pick<Share, "chunks" | "each" | "tiles">,
+): TileProgram {
+  return withBody(
+    program,
+    rewriteStmts(program.body, (stmt) =>
+      stmt.kind === "tiles" && stmt.share !== undefined
+        ? { ...stmt, extents: [sizes.tiles, 1], share: { ...stmt.share, ...sizes } }
+        : stmt,
+    ),
+  );
+}
+
+/** Whether roles visit the parts of shares, and carry their rings from part to part. */
+export const staysForShares = (program: TileProgram): boolean =>
+  [...eachStmt(program.body)].some((stmt) => stmt.kind === "tiles" && stmt.visit?.by === "share");
 
 /** What a block does for a part of `count` chunks, as a program of one block a tile; statements keep their order and nesting. */
 export function partProgram(program: TileProgram, count: number): TileProgram {

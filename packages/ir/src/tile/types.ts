@@ -189,11 +189,12 @@ export type Raster =
  * the block visits the same tiles in the same order. With `of` roles taking turns, this one takes visits `turn`, `turn + of`, …, and they multiply one
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`turnPoints`).
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
- * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles.
+ * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
+ * block's share, then whole tiles; `var` counts the K chunks of the visits before.
  */
 export interface Visit {
   readonly var: string;
-  readonly by: "stride" | "ring";
+  readonly by: "stride" | "ring" | "share";
   /** Where the answers are; there iff `by` is `ring`. */
   readonly ring?: string;
   readonly turn: number;
@@ -230,6 +231,8 @@ export interface Share {
   readonly chunks: number;
   readonly each: number;
   readonly tiles: number;
+  /** Blocks that stay: each does its share and then whole tiles at that stride. Absent: whole tiles have blocks of their own. */
+  readonly blocks?: number;
 }
 
 export type Stmt =

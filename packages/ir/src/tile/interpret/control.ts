@@ -283,6 +283,11 @@ export class Control {
       thread.following = undefined;
       return this.#runList(body, thread);
     };
+    // One block visits all parts here, so that the chunks before are those along the line.
+    const chunksBefore = (index: number): number => {
+      const part = parts?.[index];
+      return part === undefined ? 0 : part.tile * chunks + part.first;
+    };
     const begin = (thread: Thread): void => {
       if (inRole) return;
       this.#newBlock();
@@ -298,7 +303,8 @@ export class Control {
       for (let ordinal = 0; ordinal < visits.length; ) {
         if (ordinal % of === turn) {
           begin(thread);
-          if (visitCell !== null) thread.cells[visitCell] = ordinal;
+          if (visitCell !== null)
+            thread.cells[visitCell] = parts === null ? ordinal : chunksBefore(visits[ordinal] ?? 0);
           yield* visit(thread, visits[ordinal] ?? 0);
           end(thread);
           if (ring !== undefined && thread.following === null) return;

@@ -28,6 +28,7 @@ export function visitsOf(stmt: Tiles, program: TileProgram, choice: TileChoice):
   if (choice === "all") return first(count);
   if (choice === "one") return partsOfOne(stmt);
   const withLast = (list: number[]): number[] => (list.length < count ? [...list, count - 1] : list);
+  if (stmt.share !== undefined) return first(count);
   if (stmt.visit !== null) return withLast(first(repeatingVisits(program)));
   const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];
   return controlUses(stmt.body, vars) ? withLast(first(1)) : first(1);

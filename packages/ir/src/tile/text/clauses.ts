@@ -264,7 +264,7 @@ export const rasterClause: Clause<Raster> = {
 /** `visit %vt by stride`, `visit %vt by ring %tiles`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
 export const visitClause: Clause<Visit | null> = {
   keyword: "visit",
-  syntax: "%VAR by stride|ring %RING turn N of N",
+  syntax: "%VAR by stride|ring %RING|share turn N of N",
   default: null,
   print: (v) =>
     v === null
@@ -273,7 +273,7 @@ export const visitClause: Clause<Visit | null> = {
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
-    const by = c.oneOf(["stride", "ring"], "way to hand out tiles");
+    const by = c.oneOf(["stride", "ring", "share"], "way to hand out tiles");
     const ring = by === "ring" ? { ring: c.ring().name } : {};
     if (!c.eat("turn")) return { var: name, by, ...ring, turn: 0, of: 1 };
     const turn = c.integer("the role's turn", 0);

@@ -115,9 +115,9 @@ const printSplit = (split: Split | null): string =>
 const printShare = (share: Share | undefined): string =>
   share === undefined
     ? ""
-    : `, share %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}`;
+    : `, share %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}${share.blocks === undefined ? "" : ` on ${share.blocks}`}`;
 
-/** `, share %first, %count < CHUNKS by EACH tiles TILES`, the comma read already. */
+/** `, share %first, %count < CHUNKS by EACH tiles TILES on BLOCKS`, the comma read already. */
 function parseShare(c: Cursor): Share {
   c.expect("share", "after the second comma");
   const first = c.name("the variable of a part's first chunk");
@@ -128,7 +128,9 @@ function parseShare(c: Cursor): Share {
   c.expect("by", "before the number of chunks a block");
   const each = c.integer("the number of chunks a block", 1);
   c.expect("tiles", "before the number of tiles that are shared");
-  return { first, count, chunks, each, tiles: c.integer("the number of tiles that are shared", 1) };
+  const tiles = c.integer("the number of tiles that are shared", 1);
+  const blocks = c.eat("on") ? { blocks: c.integer("the number of blocks that stay", 1) } : {};
+  return { first, count, chunks, each, tiles, ...blocks };
 }
 
 /** `, split %st < BLOCKS`, the comma read already. */
@@ -158,7 +160,7 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES raster R visit %v by stride|ring %ring { … }",
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share { … }",
     print: (s, b) =>
       `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {

@@ -33,7 +33,7 @@ export const coverage: Verifier = {
 };
 
 const divides = (stmt: Extract<Stmt, { kind: "tiles" }>): boolean =>
-  (stmt.split !== null || stmt.share !== undefined) && stmt.visit === null;
+  stmt.share !== undefined || (stmt.split !== null && stmt.visit === null);
 
 /** Counts what the parts of the first tile read. */
 class Counting implements Hooks {

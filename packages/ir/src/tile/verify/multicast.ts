@@ -79,7 +79,8 @@ export const visits: Verifier = {
           hint: "remove visit, or put the tiles into roles",
         };
       if (turn >= of) yield { at: site, message: `turn ${turn} of ${of}`, hint: `turns are 0 to ${of - 1}` };
-      const order = (t: Tiles): string => JSON.stringify([t.extents, t.split?.extent ?? 1, t.raster]);
+      const order = (t: Tiles): string =>
+        JSON.stringify([t.extents, t.split?.extent ?? 1, t.share ?? null, t.raster]);
       if (order(stmt) !== order(same))
         yield {
           at: site,

@@ -4,8 +4,8 @@ import { Control, type DataStmt, type Hooks, type Thread } from "../interpret/co
 import { InterpretFailure } from "../interpret/failure.ts";
 import { type Consumers, RingState } from "../interpret/rings.ts";
 import { consumersOf, ringsByBuffer } from "../interpret/ringUse.ts";
-import { partProgram, shareOf } from "../share.ts";
-import type { Ring, Stmt, View } from "../types.ts";
+import { partProgram, shareOf, staysForShares, withShare } from "../share.ts";
+import type { Ring, Stmt, TileProgram, View } from "../types.ts";
 import { readsOf } from "./bounds.ts";
 import { chunkCount, withChunkCount } from "./chunks.ts";
 import { bufferAt, type Fault, type Site, type Subject, subjectOf, type Verifier } from "./verifier.ts";
@@ -46,9 +46,16 @@ const siteAt = (subject: Subject, index: number): Fault["at"] => subject.sites[i
 
 function* dryRun(given: Subject, what: Check): Iterable<Fault> {
   const share = shareOf(given.program);
-  // Parts are blocks of their own to a ring: of several lengths, those up to the tile's.
+  const most = longest(Math.max(1, ...given.program.rings.map((ring) => ring.slots)));
+  // Roles carry rings from part to part: parts of all lengths, after each other.
+  if (staysForShares(given.program)) {
+    const fault = new DryRun(subjectOf(sharedOut(given.program, most), null), what).run();
+    if (fault !== null)
+      yield { ...fault, at: typeof fault.at === "number" ? siteAt(given, fault.at) : fault.at };
+    return;
+  }
+  // Elsewhere parts are blocks of their own to a ring: of several lengths, those up to the tile's.
   if (share !== null) {
-    const most = longest(Math.max(1, ...given.program.rings.map((ring) => ring.slots)));
     for (let count = 1; count <= Math.min(share.chunks, most); count++) {
       const part = subjectOf(partProgram(given.program, count), null);
       for (const fault of dryRun(part, what)) {
@@ -66,8 +73,6 @@ function* dryRun(given: Subject, what: Check): Iterable<Fault> {
   const subject = given;
   const { program } = subject;
   const count = chunkCount(program);
-  const slots = Math.max(1, ...program.rings.map((ring) => ring.slots));
-  const most = longest(slots);
   const short = count !== null && count > most ? withChunkCount(program, most) : null;
   const fault = new DryRun(short === null ? subject : subjectOf(short, null), what).run();
   // The shorter program has the same statements in the same places.
@@ -80,15 +85,22 @@ function* dryRun(given: Subject, what: Check): Iterable<Fault> {
  * or when the program does not say its number of chunks in a form that can be replaced.
  */
 export function protocolFault(subject: Subject, count: number): Fault | null {
-  const other =
-    shareOf(subject.program) === null
-      ? withChunkCount(subject.program, count)
-      : partProgram(subject.program, count);
+  const other = withChunks(subject.program, count);
   if (other === null) return null;
   const fault = new DryRun(subjectOf(other, null), "rings").run();
   if (fault === null) return null;
   return { ...fault, at: typeof fault.at === "number" ? siteAt(subject, fault.at) : fault.at };
 }
+
+function withChunks(program: TileProgram, count: number): TileProgram | null {
+  if (shareOf(program) === null) return withChunkCount(program, count);
+  if (!staysForShares(program)) return partProgram(program, count);
+  return count === 0 ? null : sharedOut(program, count);
+}
+
+/** As many tiles as they have chunks, in shares of one chunk less: the parts have every length up to a tile's. */
+const sharedOut = (program: TileProgram, chunks: number): TileProgram =>
+  withShare(program, { chunks, each: Math.max(1, chunks - 1), tiles: chunks });
 
 interface Access {
   readonly thread: string;

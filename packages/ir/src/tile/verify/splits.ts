@@ -10,9 +10,9 @@ export const splits: Verifier = {
   name: "splits",
   code: "TW3122",
   property:
-    "tiles with a split or a share have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, outside roles, and loops run over their chunks",
+    "tiles with a split or a share have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks",
   from: "nest",
-  *check({ sites }) {
+  *check({ program, sites }) {
     for (const site of sites) {
       const { stmt } = site;
       if (stmt.kind === "combine") {
@@ -24,9 +24,14 @@ export const splits: Verifier = {
             hint: "leave one epilogue without `via` in the combine, or write `by last`",
           };
       }
-      if (stmt.kind === "tiles" && stmt.share !== undefined) yield* shared(site, stmt, stmt.share);
+      if (stmt.kind === "tiles" && stmt.share !== undefined)
+        yield* shared(site, stmt, stmt.share, program.stage === "bound");
       if (stmt.kind === "tiles" && sharers(stmt) !== null) {
-        const meetings = sites.filter((s) => s.stmt.kind === "combine" && s.parents.includes(stmt));
+        // Of tiles that several roles visit, those who hold the sums meet.
+        const inRole = site.parents.some((p) => p.kind === "role");
+        const meetings = sites.filter(
+          (s) => s.stmt.kind === "combine" && (inRole || s.parents.includes(stmt)),
+        );
         if (meetings.length !== 1)
           yield {
             at: site,
@@ -52,7 +57,7 @@ const split = (site: Site): boolean =>
   site.parents.some((p): p is Tiles => p.kind === "tiles" && sharers(p) !== null);
 
 /** Shares are of the tiles that there are, and a part's chunks are run through once. */
-function* shared(site: Site, tiles: Tiles, share: Share): Iterable<Fault> {
+function* shared(site: Site, tiles: Tiles, share: Share, bound: boolean): Iterable<Fault> {
   const count = tiles.extents[0] * tiles.extents[1];
   if (share.tiles > count)
     yield {
@@ -60,17 +65,28 @@ function* shared(site: Site, tiles: Tiles, share: Share): Iterable<Fault> {
       message: `shares ${share.tiles} tiles, and there are ${count}`,
       hint: `write tiles ${count}`,
     };
-  if (tiles.split !== null || tiles.visit !== null)
+  if (tiles.split !== null || (tiles.visit !== null && tiles.visit.by !== "share"))
     yield {
       at: site,
-      message: "blocks that have shares neither split tiles nor visit them in roles",
-      hint: "remove the split, or the visit",
+      message: "blocks that have shares neither split tiles nor visit them otherwise",
+      hint: "remove the split, or write visit %vt by share",
     };
-  if (tiles.body.some((s) => s.kind === "role"))
+  if (tiles.visit !== null && share.blocks === undefined)
     yield {
       at: site,
-      message: "roles would carry their rings from part to part, and each part begins with fresh ones",
-      hint: "remove the share, or let all warps do everything",
+      message: "roles visit shares, and nothing says how many blocks stay",
+      hint: "write `on BLOCKS` behind the share",
+    };
+  // Until visits are bound, a share says only what they will be.
+  if (
+    bound &&
+    tiles.visit === null &&
+    (share.blocks !== undefined || tiles.body.some((s) => s.kind === "role"))
+  )
+    yield {
+      at: site,
+      message: "blocks stay, or have roles, and no role visits their tiles",
+      hint: "put the tiles into the roles with visit %vt by share, or remove `on BLOCKS` and let all warps do everything",
     };
   const loops = [...eachStmt(tiles.body)].filter((s) => s.kind === "for" && freeVars(s.to).has(share.count));
   if (loops.length === 0)

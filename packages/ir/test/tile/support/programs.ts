@@ -124,7 +124,7 @@ const view = (buffers: readonly Buffer[], vars: readonly string[]): fc.Arbitrary
 
 const visit: fc.Arbitrary<Visit> = fc.record({
   var: id,
-  by: fc.constant("stride"),
+  by: fc.constantFrom("stride", "share"),
   turn: fc.constant(0),
   of: fc.constantFrom(1, 2, 3),
 });
@@ -209,7 +209,12 @@ function statement(
         id,
         id,
         fc.option(fc.record({ var: id, extent: small })),
-        fc.option(fc.record({ first: id, count: id, chunks: small, each: small, tiles: small })),
+        fc.option(
+          fc.record(
+            { first: id, count: id, chunks: small, each: small, tiles: small, blocks: small },
+            { requiredKeys: ["first", "count", "chunks", "each", "tiles"] },
+          ),
+        ),
         fc.option(visit),
       )
       .chain(([row, col, split, share, turns]) =>
