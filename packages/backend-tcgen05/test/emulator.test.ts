@@ -19,18 +19,18 @@ const kinds = [
   [
     "persistent, two accumulators",
     "tile=128x64x64 cta=1 stages=2 sched=persistent acc=2 epi=direct",
-    { m: 520, n: 136, k: 136 },
+    { m: 520, n: 72, k: 136 },
   ],
-  ["launch control", "tile=128x64x64 cta=1 stages=2 sched=clc acc=2", { m: 520, n: 136, k: 136 }],
+  ["launch control", "tile=128x64x64 cta=1 stages=2 sched=clc acc=2", { m: 520, n: 72, k: 136 }],
   [
     "persistent, D through four slots",
     "tile=128x64x64 cta=1 stages=2 sched=persistent acc=1 load=16 staging=4 early=off",
     { m: 520, n: 72, k: 72 },
   ],
   ["pair", "tile=256x64x64 cta=2 stages=2 sched=tiles acc=1 epi=direct", { m: 300, n: 72, k: 136 }],
-  ["pair, persistent", "tile=256x64x64 cta=2 stages=3 sched=persistent acc=2", { m: 520, n: 136, k: 136 }],
-  ["pair, launch control", "tile=256x64x64 cta=2 stages=3 sched=clc acc=2", { m: 520, n: 136, k: 136 }],
-  ["counter", "tile=128x64x64 cta=1 stages=2 sched=atomic acc=2 ahead=1", { m: 520, n: 136, k: 136 }],
+  ["pair, persistent", "tile=256x64x64 cta=2 stages=3 sched=persistent acc=2", { m: 520, n: 72, k: 136 }],
+  ["pair, launch control", "tile=256x64x64 cta=2 stages=3 sched=clc acc=2", { m: 520, n: 72, k: 136 }],
+  ["counter", "tile=128x64x64 cta=1 stages=2 sched=atomic acc=2 ahead=1", { m: 520, n: 72, k: 136 }],
   [
     "pairs that share B, counter",
     "tile=256x64x64 cta=2 stages=2 sched=atomic acc=2 cluster=2x1",

@@ -298,3 +298,31 @@ test("the result of run --json is what tilewright schema run describes", async (
   const { properties, required } = JSON.parse(stdout);
   expect(Object.keys(properties)).toEqual(required);
 });
+
+describe("sizes at launch", () => {
+  const flags = `run ${emulated} -m 48 -n 40 -k 32 --symbolic m:..64,n,k%8 --json`;
+
+  test.each([
+    ["", { m: 48, n: 40, k: 32 }],
+    ["--sizes m=5,n=7,k=16", { m: 5, n: 7, k: 16 }],
+    ["--sizes m=64,k=8,lda=24", { m: 64, n: 40, k: 8 }],
+  ])("one kernel, checked: %s", async (sizes, problem) => {
+    const { code, stdout } = await cli(`${flags} ${sizes}`);
+    const result = JSON.parse(stdout);
+    expect([code, result.ok]).toEqual([0, true]);
+    expect(result.problem).toMatchObject(problem);
+    expect(result.error.boundRatio).toBeLessThanOrEqual(1);
+  });
+
+  test("what the kernel does not leave to the launch, and what it was not made for", async () => {
+    const found = async (sizes: string) => {
+      const { code, stderr } = await cli(`${flags} --sizes ${sizes}`);
+      expect(code).not.toBe(0);
+      return stderr;
+    };
+    expect(await found("q=3,m=x")).toMatch(/TW7003.*'q=3'[\s\S]*TW7003.*'m=x'/);
+    expect(await found("m=65,k=12")).toMatch(/m <= 64, here 65 and 64[\s\S]*k % 8 == 0, here 4 and 0/);
+    const fixed = await cli(`run ${emulated} -m 8 -n 8 -k 8 --sizes m=9`);
+    expect([fixed.code, fixed.stderr]).toEqual([3, expect.stringContaining("TW1015")]);
+  });
+});

@@ -38,6 +38,7 @@ import { checkFactors, type FactorFiles, loadFactors } from "../run/factors.ts";
 import { checkMatrices, commonDType, fitsF32, knownFrom, loadMatrices, type Matrices } from "../run/files.ts";
 import { makeInputs } from "../run/inputs.ts";
 import type { RunResult } from "../run/result.ts";
+import { launchedAt, problemOfLaunch } from "../run/sizes.ts";
 
 const matrices = "Matrices";
 const operand = (summary: string) => text(summary, { hint: "FILE", longLetters: true, group: matrices });
@@ -51,6 +52,10 @@ const args = z.strictObject({
   c: operand("C, likewise; needs --beta"),
   sfa: operand("scale factors of a block-scaled A: uint8 codes, M rows by K over 32 (nvf4: 16) columns"),
   sfb: operand("the same of B: N rows"),
+  sizes: text("sizes of this launch, for a kernel that leaves them to it (--symbolic): m=300,k=80,lda=96", {
+    hint: "NAME=N,…",
+    group: "Execution",
+  }),
   out: text("write D to this .npy file, if it passes the check", {
     hint: "D.npy",
     aliases: ["d"],
@@ -157,7 +162,9 @@ function prepareEdited(
   path: string,
   given: Omit<Prepared, "artifact">,
 ): Checked<Prepared> {
-  const compiled = compileFrom(session.context, path, args);
+  const made = compileFrom(session.context, path, args);
+  if (!made.ok) return made;
+  const compiled = launchedAt(made.value, args.sizes);
   if (!compiled.ok) return compiled;
   const { problem } = compiled.value;
   const shapes = knownFrom(given.files, problem, "program");
@@ -174,13 +181,17 @@ function prepare(session: Session, args: Args): Checked<Prepared> {
   if (args.from !== undefined) return prepareEdited(session, args, args.from, given);
   const request = requestWithFiles(session, args, files.value);
   if (!request.ok) return request;
-  const found = [...objections(request.value.problem, given, args)];
+  const problem = problemOfLaunch(request.value.problem, args.sizes);
+  if (!problem.ok) return problem;
+  const found = [...objections(problem.value, given, args)];
   if (request.value.targets.length > 1)
     found.push(problemWith(codes.conflict, "--arch", "run takes one architecture"));
   if (found.length > 0) return err(found);
   const [artifact] = compileRequest(compilerOf(session.context), request.value);
   if (artifact === undefined) throw new TypeError("a request has a target");
-  return artifact.ok ? ok({ artifact: artifact.value, ...given }) : artifact;
+  if (!artifact.ok) return artifact;
+  const launched = launchedAt(artifact.value, args.sizes);
+  return launched.ok ? ok({ artifact: launched.value, ...given }) : launched;
 }
 
 /** D in C order as a .npy file. A batch becomes the first axis. */
@@ -330,6 +341,10 @@ Ends with exit code 5 when a number or a hazard is wrong; D is then not written.
     {
       what: "any sizes, on a GPU if there is one that fits, else on the emulator",
       line: "run --arch sm_70 -m 300 -n 200 -k 77",
+    },
+    {
+      what: "a kernel for all sizes, launched at some",
+      line: "run --arch sm_70 -m 300 -n 200 -k 80 --symbolic m,n,k%8 --sizes m=33,n=65,k=24",
     },
     {
       what: "real matrices; sizes come from the files",

@@ -44,6 +44,7 @@ interface Sizes {
   readonly m?: unknown;
   readonly n?: unknown;
   readonly k?: unknown;
+  readonly symbolic?: unknown;
   readonly schedule?: string | undefined;
 }
 
@@ -62,7 +63,10 @@ function* combinations(
     for (const m of many(entry.m))
       for (const n of many(entry.n))
         for (const k of many(entry.k))
-          yield { sizes: { m, n, k, schedule: entry.schedule }, at: `${at}.sizes[${i}]` };
+          yield {
+            sizes: { m, n, k, symbolic: entry.symbolic, schedule: entry.schedule },
+            at: `${at}.sizes[${i}]`,
+          };
 }
 
 /** A repetition is named once, however often it repeats. */
@@ -111,7 +115,12 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
 
 /** The problem at one of the sizes. Its faults say where the file asks for it. */
 function problemOf(operation: LibraryOperationRequest, sizes: Sizes, at: string): Checked<Problem> {
-  const request: Record<string, unknown> = { ...operation.problem, ...sizes };
+  const { symbolic = operation.problem.symbolic, ...dims } = sizes;
+  const request: Record<string, unknown> = {
+    ...operation.problem,
+    ...dims,
+    ...(symbolic === undefined ? {} : { symbolic }),
+  };
   const missing = ["m", "n", "k"].filter((name) => request[name] === undefined);
   if (missing.length > 0)
     return err([

@@ -4,6 +4,7 @@ import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { decodeArray, encodeArray, readLibraryIndex, readManifest } from "@tilewright/ir";
+import { KernelLibrary, openDevice } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { sha256 } from "../../src/files/hash.ts";
 import { cli } from "../harness.ts";
@@ -68,6 +69,63 @@ describe("the library of examples/library.json", () => {
       operations: [{ name: "gemm", kernels: [{ arch: "sm_80" }, { arch: "sm_70" }] }],
     });
   });
+});
+
+test("a kernel whose sizes come with the launch serves what no other fits", async () => {
+  using folder = scratch();
+  const library = {
+    name: "sized",
+    archs: ["sm_70"],
+    operations: [
+      {
+        name: "gemm",
+        problem: { dtype: "f32", epilogue: [{ kind: "residual", operand: {} }] },
+        sizes: [
+          { m: 64, n: 64, k: 64, symbolic: { m: {}, n: { multiple: 4 }, k: { max: 128 } } },
+          { m: 16, n: 16, k: 16 },
+        ],
+      },
+    ],
+  };
+  const made = await cli("compile --library out --kernels -", {
+    cwd: folder.path,
+    stdin: JSON.stringify(library),
+  });
+  expect([made.code, made.stderr]).toEqual([0, ""]);
+  const read = (path: string) => readFileSync(join(folder.path, "out", path));
+  const device = await openDevice({ kind: "emulator", arch: "sm_70" });
+  if (!device.ok) throw new Error("the emulator opens");
+  const opened = KernelLibrary.open(device.value, JSON.parse(String(read("index.json"))), read);
+  if (!opened.ok) throw new Error("the library opens");
+  expect(opened.value.index.operations).toEqual([{ name: "gemm", dispatch: [1, 0] }]);
+  const buffer = (values: Float32Array) => {
+    const allocated = device.value.alloc(values.byteLength);
+    if (!allocated.ok) throw new Error("there is memory");
+    allocated.value.write(new Uint8Array(values.buffer));
+    return allocated.value;
+  };
+  for (const { m, n, k, artefact } of [
+    { m: 16, n: 16, k: 16, artefact: 1 },
+    { m: 5, n: 12, k: 7, artefact: 0 },
+    { m: 70, n: 4, k: 33, artefact: 0 },
+  ]) {
+    const ones = (count: number) => buffer(new Float32Array(count).fill(1));
+    const d = buffer(new Float32Array(m * n));
+    const launched = opened.value.launch(
+      "gemm",
+      { m, n, k },
+      { a: ones(m * k), b: ones(k * n), d, epilogue0: ones(m * n) },
+    );
+    expect(launched.ok ? launched.value.artefact : launched.error).toBe(artefact);
+    const bytes = d.read();
+    expect(bytes.ok && new Set(new Float32Array(bytes.value.buffer))).toEqual(new Set([k + 1]));
+  }
+  for (const sizes of [
+    { m: 5, n: 6, k: 7 },
+    { m: 5, n: 12, k: 129 },
+  ])
+    expect(opened.value.launch("gemm", sizes, {})).toMatchObject({ ok: false, error: [{ code: "TW6028" }] });
+  device.value.close();
 });
 
 describe("refusals: all at once, and no file", () => {

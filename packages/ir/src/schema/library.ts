@@ -30,7 +30,7 @@ const identifier = z
   });
 
 const oneOrMore = <T extends z.ZodType>(item: T) => z.union([item, z.array(item).min(1)]);
-const { m, n, k, ...problemFields } = problemRequestSchema.shape;
+const { m, n, k, symbolic, ...fixedFields } = problemRequestSchema.shape;
 
 /** Sizes of one or several kernels: where a field is a list, every combination with the others. */
 const sizesSchema = z
@@ -38,6 +38,9 @@ const sizesSchema = z
     m: oneOrMore(m),
     n: oneOrMore(n),
     k: oneOrMore(k),
+    symbolic: symbolic.describe(
+      "sizes given at launch: one kernel, tuned for m, n and k, serves all that no other kernel fits",
+    ),
     schedule: z.string().optional().describe("for these sizes; the backend's best one if left out"),
   })
   .describe("sizes of kernels; lists stand for every combination");
@@ -48,7 +51,7 @@ const operationSchema = z
   .strictObject({
     name: identifier.describe("of its function in the launchers"),
     problem: z
-      .strictObject({ ...problemFields, m: m.optional(), n: n.optional(), k: k.optional() })
+      .strictObject({ ...fixedFields, symbolic, m: m.optional(), n: n.optional(), k: k.optional() })
       .describe("dtypes, layouts, factors, epilogue, batch; the sizes too where there is one"),
     sizes: z.array(sizesSchema).min(1).optional(),
     archs: archs.optional(),

@@ -6,6 +6,7 @@ import {
   type LaunchEnvironment,
   type LibraryIndex,
   launchEnvironment,
+  leadingNames,
   type Manifest,
   ok,
   operandShape,
@@ -168,7 +169,9 @@ export class KernelLibrary {
       const operand = request[which];
       if (operand === null) return null;
       const inner = operand.layout === "row" ? 1 : 0;
-      const packed = operand.ld === operandShape(request, which)[inner];
+      const packed =
+        operand.ld === operandShape(request, which)[inner] ||
+        request.symbolic?.[leadingNames[which]] !== undefined;
       const ld = given[`ld${which}`] ?? (packed ? operandShape(sized, which)[inner] : operand.ld);
       return { ...operand, ld };
     };
@@ -187,7 +190,11 @@ export class KernelLibrary {
       for (const [which, operand] of Object.entries({ A: "a", B: "b", C: "c", D: "d" } as const)) {
         const name = `stride${which as "A" | "B" | "C" | "D"}` as const;
         const original = request[operand];
-        if (original !== null && batch[name] !== packedStride(original, ...operandShape(request, operand)))
+        if (
+          original !== null &&
+          request.symbolic?.[name] === undefined &&
+          batch[name] !== packedStride(original, ...operandShape(request, operand))
+        )
           env[name] = batch[name];
       }
     if (request.alpha === "runtime") env.alpha = 1;

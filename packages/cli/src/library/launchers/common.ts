@@ -1,11 +1,15 @@
 /** What the launchers of all languages are made of. */
 import {
+  extentNames as extents,
+  leadingNames,
   type Operand,
   operandShape,
   type ParamSpec,
   type Problem,
   packedStride,
   printEpilogue,
+  type SizeName,
+  strideNames,
   type TensorMapRecipe,
   tensorMapInterleaves,
   tensorMapPromotions,
@@ -51,8 +55,7 @@ export interface DefaultOf {
   readonly stride: number | "m" | "n" | "k";
 }
 
-const extents = { a: ["m", "k"], b: ["k", "n"], c: ["m", "n"], d: ["m", "n"] } as const;
-const strides = { a: "strideA", b: "strideB", c: "strideC", d: "strideD" } as const;
+const atLaunch = (problem: Problem, name: SizeName): boolean => problem.symbolic?.[name] !== undefined;
 
 /** Leading dimensions and strides that arguments have unless told otherwise. */
 export function defaultsOf(problem: Problem): readonly DefaultOf[] {
@@ -62,16 +65,20 @@ export function defaultsOf(problem: Problem): readonly DefaultOf[] {
     const [rows, columns] = extents[which];
     const [inner, outer] = operand.layout === "row" ? ([columns, rows] as const) : ([rows, columns] as const);
     const packed = packedStride(operand, ...operandShape(problem, which));
-    const stride = problem.batch.kind === "strided" ? problem.batch[strides[which]] : packed;
+    const stride = problem.batch.kind === "strided" ? problem.batch[strideNames[which]] : packed;
     return [
       {
         operand: which,
-        ld: operand.ld === problem[inner] ? inner : operand.ld,
-        stride: stride === packed ? outer : stride,
+        ld: operand.ld === problem[inner] || atLaunch(problem, leadingNames[which]) ? inner : operand.ld,
+        stride: stride === packed || atLaunch(problem, strideNames[which]) ? outer : stride,
       },
     ];
   });
 }
+
+/** Of a matrix of the epilogue: the problem's, or packed to the launch's sizes. */
+const leadingOf = (problem: Problem, step: number, { layout, ld }: Operand): string =>
+  atLaunch(problem, `ldepilogue${step}`) ? `packed to ${layout === "row" ? "n" : "m"}` : String(ld);
 
 /** Lines for people: what each operand of an operation is. */
 export function describeOperation(problem: Problem): readonly string[] {
@@ -88,7 +95,9 @@ export function describeOperation(problem: Problem): readonly string[] {
     const text = printEpilogue([step]);
     const name = `epilogue ${i}`;
     if ("operand" in step)
-      lines.push(`${matrix(name, ["m", "n"], step.operand)}, leading dimension ${step.operand.ld}: ${text}`);
+      lines.push(
+        `${matrix(name, ["m", "n"], step.operand)}, leading dimension ${leadingOf(problem, i, step.operand)}: ${text}`,
+      );
     else if (step.kind === "scale" && step.by === "scalar")
       lines.push(`${name}: a number given at launch: ${text}`);
     else lines.push(`${name}: ${text}`);
