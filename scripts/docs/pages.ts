@@ -71,15 +71,30 @@ function passPage(name: string, { summary, uses }: PassUse): string {
   return `# ${name}\n\n${escaped(summary)}.\n\nThe diffs are those of \`tilewright compile --print-passes\`.\n\n${sections.join("\n")}`;
 }
 
+/** Targets that a backend makes code for: `sm_80 and later` where no later one is left out. */
+function architecturesOf(backend: Backend): string {
+  const served = targets.map((target) => backend.supports(target).ok);
+  const first = served.indexOf(true);
+  const names = targets.filter((_, i) => served[i]).map(({ arch }) => arch);
+  return names.length > 3 && served.slice(first).every(Boolean) ? `${names[0]} and later` : names.join(", ");
+}
+
 function fieldPage(field: string): string {
   const users = backends.flatMap((backend) => {
     const found = backend.schedule.fields.find(({ name }) => name === field);
     return found === undefined ? [] : [{ backend, field: found }];
   });
   const rows = users.map(
-    ({ backend, field: { summary, syntax, default: value, off, print } }) =>
-      `| ${backend.id} | \`${syntax.replaceAll("|", "\\|")}\` | \`${print(value)}\` | ${off === null ? "" : `\`${print(off)}\``} | ${escaped(summary)} |`,
+    ({ backend, field: { syntax, default: value, off, print } }) =>
+      `| ${backend.id} | ${architecturesOf(backend)} | \`${syntax.replaceAll("|", "\\|")}\` | \`${print(value)}\` | ${off === null ? "" : `\`${print(off)}\``} |`,
   );
+  const summaries = new Map<string, readonly string[]>();
+  for (const { backend, field } of users)
+    summaries.set(field.summary, [...(summaries.get(field.summary) ?? []), backend.id]);
+  const about =
+    summaries.size === 1
+      ? [...summaries.keys()].map((summary) => `What it does: ${escaped(summary)}.`)
+      : [...summaries].map(([summary, ids]) => `* ${ids.join(", ")}: ${escaped(summary)}`);
   const steps = backends.flatMap((backend) =>
     (backend.ladders ?? []).flatMap((ladder) =>
       ladder.steps
@@ -96,7 +111,9 @@ function fieldPage(field: string): string {
   return [
     `# ${field}`,
     "",
-    "| backend | syntax | default | off | what it does |",
+    ...about,
+    "",
+    "| backend | on | syntax | default | off |",
     "|---|---|---|---|---|",
     ...rows,
     "",
@@ -125,9 +142,17 @@ function supportPage(): string {
       .flatMap(({ backend, verdict }) => (verdict.ok ? [backend.id] : []))
       .join(", ");
   };
-  const head = `| dtype of A and B | ${targets.map(({ arch }) => arch).join(" | ")} |`;
+  // Neighbours that say the same share a column: all of them side by side are wider than a page.
+  const columns: { readonly archs: string[]; readonly cells: readonly string[] }[] = [];
+  for (const { arch } of targets) {
+    const cells = dtypeNames.map((dtype) => cell(arch, dtype) || "-");
+    const last = columns.at(-1);
+    if (last !== undefined && last.cells.join("\n") === cells.join("\n")) last.archs.push(arch);
+    else columns.push({ archs: [arch], cells });
+  }
+  const head = `| dtype of A and B | ${columns.map(({ archs }) => archs.join(", ")).join(" | ")} |`;
   const rows = dtypeNames.map(
-    (dtype) => `| ${dtype} | ${targets.map(({ arch }) => cell(arch, dtype) || "-").join(" | ")} |`,
+    (dtype, i) => `| ${dtype} | ${columns.map(({ cells }) => cells[i]).join(" | ")} |`,
   );
   return [
     "# Support matrix",
@@ -136,7 +161,7 @@ function supportPage(): string {
     "`tilewright plan` gives the reasons of those that refuse.",
     "",
     head,
-    `|---|${targets.map(() => "---|").join("")}`,
+    `|---|${columns.map(() => "---|").join("")}`,
     ...rows,
     "",
   ].join("\n");

@@ -5,4 +5,5 @@ import { tcgen05 } from "@tilewright/backend-tcgen05";
 import { wgmma } from "@tilewright/backend-wgmma";
 import type { Backend } from "@tilewright/ir";
 
-export const backends: readonly Backend[] = [wgmma, mma, simt, tcgen05];
+/** In order of preference: what is made for a generation before what runs on all later ones. */
+export const backends: readonly Backend[] = [wgmma, tcgen05, mma, simt];

@@ -110,7 +110,7 @@ describe("plan", () => {
     const { code, stdout } = await cli("plan --arch sm_70 -m 64 -n 64 -k 64 --dtype e4m3");
     expect(code).toBe(3);
     expect(stdout).toMatch(
-      /^sm_70\nbackend +serves +why\nwgmma +no +TW1821 .*\nmma +no +TW1811 .*\nsimt +no +TW1802 /,
+      /^sm_70\nbackend +serves +why\nwgmma +no +TW1821 .*\ntcgen05 +no +TW\d+ .*\nmma +no +TW1811 .*\nsimt +no +TW1802 /,
     );
   });
 
