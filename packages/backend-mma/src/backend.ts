@@ -49,7 +49,7 @@ export const mma: Backend = {
       if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
   },
   check: checkSchedule,
-  explain: explainSchedule,
+  explain: (problem, schedule, target) => explainSchedule(problem, schedule, target, mma.passes),
   tile: tileProblem,
   passes: [
     stageOperands,

@@ -1,8 +1,19 @@
 /** Why a schedule, in words: where its time is expected to go, and what the problem's layouts and alignments keep it from. */
-import { type Problem, type Remark, type Schedule, sizeOf, type Target } from "@tilewright/ir";
+import {
+  bankConflicts,
+  byteOffset,
+  type Pass,
+  type Problem,
+  type Remark,
+  runPasses,
+  type Schedule,
+  sizeOf,
+  type Target,
+  tileAccesses,
+} from "@tilewright/ir";
 import { promises } from "./alignment.ts";
 import { estimateCost, movedBytes, TYPICAL_SMS } from "./cost.ts";
-import { acceptedAtom, interleaves } from "./nest.ts";
+import { acceptedAtom, interleaves, tileProblem } from "./nest.ts";
 import { type MmaSchedule, readSchedule } from "./schedule.ts";
 
 const thousands = (cycles: number): string => `${(cycles / 1000).toFixed(1)} k`;
@@ -13,15 +24,58 @@ const boundWords = {
   memory: "the bandwidth of memory",
 } as const;
 
-/** Remarks on a legal schedule. Cycles are the model's (cost.ts), at an H200's rates. */
-export function explainSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Remark[] {
+/** Remarks on a legal schedule, whose program `passes` bind. Cycles are the model's (cost.ts), at an H200's rates. */
+export function explainSchedule(
+  problem: Problem,
+  schedule: Schedule,
+  target: Target,
+  passes: readonly Pass[],
+): readonly Remark[] {
   const s = readSchedule(schedule);
   return [
     ...estimateRemarks(problem, schedule, target),
     { topic: "instruction", text: acceptedAtom(problem, target).name },
     ...(["a", "b"] as const).flatMap((which) => copyRemark(problem, s, which)),
+    ...conflictRemarks(problem, schedule, target, passes),
     ...interleaveRemark(problem, s),
   ];
+}
+
+/** Accesses of shared memory that take more wavefronts than their bytes need, and why no swizzle helps. */
+function conflictRemarks(
+  problem: Problem,
+  schedule: Schedule,
+  target: Target,
+  passes: readonly Pass[],
+): readonly Remark[] {
+  const bound = runPasses(tileProblem(problem, schedule, target), target, passes, { verify: "none" });
+  if (!bound.ok) return [];
+  const s = readSchedule(schedule);
+  const program = bound.value;
+  return program.buffers.flatMap((buffer) => {
+    const { layout } = buffer;
+    if (buffer.space !== "shared" || layout === null) return [];
+    const size = sizeOf(buffer.dtype);
+    return tileAccesses(program, buffer.name, size).flatMap(({ name, width, lanes }): readonly Remark[] => {
+      const addresses = lanes.map((lane) => (lane === null ? null : byteOffset(layout, lane, size)));
+      const { wavefronts, ideal } = bankConflicts({ width, addresses });
+      if (wavefronts <= ideal) return [];
+      return [
+        {
+          topic: "bank conflicts",
+          text: `${name} takes ${wavefronts} wavefronts, not ${ideal}: ${conflictReason(s)}`,
+        },
+      ];
+    });
+  });
+}
+
+function conflictReason(s: MmaSchedule): string {
+  if (s.smem === "plain") return "smem=plain leaves rows where they fall";
+  if (s.copy === "tma")
+    return "bulk copies have swizzles of 16-byte units along whole rows only, and these fragments want another; copy=cp.async takes one that the bank oracle finds";
+  if (s.smem === "pad") return "no padding that fits separates its lanes";
+  return "a tile of these sizes has no swizzle that separates its lanes";
 }
 
 function estimateRemarks(problem: Problem, schedule: Schedule, target: Target): readonly Remark[] {

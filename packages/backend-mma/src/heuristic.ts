@@ -70,10 +70,11 @@ function copiesPerThread(schedule: Schedule, perByte: number, bytes: number): nu
 }
 
 /** Stored schedules of this size, the best first. */
-function winnersOf({ m, n, k, a, b }: Problem): readonly Schedule[] {
+function winnersOf({ m, n, k, a, b }: Problem, copy: Copy): readonly Schedule[] {
   return winners
     .filter(
-      ({ sizes, dtypes }) =>
+      ({ sizes, dtypes, where }) =>
+        where === copy &&
         dtypes.includes(a.dtype) &&
         a.dtype === b.dtype &&
         sizes.some((s) => s[0] === m && s[1] === n && s[2] === k),
@@ -154,5 +155,5 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     // Where memory decides, the one that leaves the SMs the least to do: the two never overlap to the last cycle.
     .sort((x, y) => x.cost.cycles - y.cost.cycles || x.cost.arithmetic - y.cost.arithmetic)
     .map(({ schedule }) => schedule);
-  return copy === "cp.async" ? [...winnersOf(problem), ...ranked] : ranked;
+  return [...winnersOf(problem, copy), ...ranked];
 }

@@ -105,4 +105,36 @@ export const ladders: readonly Ladder[] = [
       },
     ],
   },
+  {
+    name: "hgemm-bulk",
+    summary:
+      "f16, B column-major, tiles of 128 x 256 x 64: from cp.async to a warp of its own for the copies",
+    request: { dtype: "f16", b: { layout: "col" } },
+    needs: "tma",
+    sizes: { gpu: large, emulator: [256, 512, 192] },
+    steps: [
+      {
+        name: "cp.async",
+        summary: "all warps copy, and meet once a chunk",
+        change:
+          "tile=128x256x64 warp=64x64 stages=3 copy=cp.async ldmatrix=x4 smem=swizzle frag=2 walk=snake-rows raster=grouped:8 interleave=off store=2",
+      },
+      {
+        name: "producer",
+        summary: "one thread of a warp more has bulk copies made; mbarriers, and no warp waits for another",
+        change: "copy=tma frag=1",
+      },
+      {
+        name: "columns",
+        summary: "the walk frees the fragments of B as it goes",
+        change: "walk=snake-cols",
+      },
+      {
+        name: "persistent",
+        summary: "blocks stay: the next tile's first chunks arrive during the epilogue",
+        change: "sched=persistent",
+      },
+      { name: "stages", summary: "a fourth stage", change: "stages=4" },
+    ],
+  },
 ];

@@ -84,6 +84,7 @@ const problemFor = (request: object, [m, n, k]: readonly [number, number, number
 };
 
 describe.each(ladders.map((ladder) => [ladder.name, ladder] as const))("%s", (name, ladder) => {
+  const target = targetOf(ladder.needs === undefined ? "sm_80" : "sm_90");
   const schedules = ladderSchedules(mma.schedule, ladder);
   const rungs = schedules.ok
     ? ladder.steps.map((step, i) => ({ ...step, schedule: schedules.value[i] ?? {} }))

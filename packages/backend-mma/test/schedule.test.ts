@@ -151,11 +151,11 @@ describe("schedules()", () => {
   });
 
   test("what measurements found best comes first", () => {
-    for (const { sizes, dtypes: types, schedule } of winners)
+    for (const { sizes, dtypes: types, where, schedule } of winners)
       for (const [m, n, k] of sizes)
         for (const dtype of types) {
           const some = problemOf({ m, n, k, dtype, b: { layout: "col" } });
-          for (const arch of ["sm_80", "sm_87"]) {
+          for (const arch of where === "tma" ? ["sm_90"] : ["sm_80", "sm_87"]) {
             const [first] = mma.schedules(some, targetOf(arch));
             expect(first).toEqual(scheduleOf(mma, schedule));
           }
@@ -164,7 +164,7 @@ describe("schedules()", () => {
 
   test("a warp of its own copies where the target and the matrices allow", () => {
     const first = (arch: string, request: object): string => {
-      const some = problemOf({ m: 4096, n: 4096, k: 4096, b: { layout: "col" }, ...request });
+      const some = problemOf({ m: 4352, n: 4096, k: 4096, b: { layout: "col" }, ...request });
       for (const schedule of mma.schedules(some, targetOf(arch)))
         return printSchedule(mma.schedule, schedule);
       return "";
@@ -252,6 +252,20 @@ describe("plan's remarks", () => {
     expect(round).toMatch(/multiply [\d.]+ k, .* rounds of \d+ blocks? an SM$/);
     expect(instruction).toBe("instruction: m16n8k16.f32.f16.f16");
     expect(rest).toEqual([]);
+  });
+
+  test("bank conflicts are told, with what is in the way", () => {
+    const conflicts = (dtype: string, text: string, arch: string): readonly string[] => {
+      const some = problemOf({ m: 512, n: 512, k: 512, dtype, a: { layout: "col" }, b: { layout: "col" } });
+      return (mma.explain?.(some, scheduleOf(mma, text), targetOf(arch)) ?? [])
+        .filter(({ topic }) => topic === "bank conflicts")
+        .map((remark) => remark.text);
+    };
+    expect(conflicts("f16", "", "sm_80")).toEqual([]);
+    expect(conflicts("f16", "smem=plain", "sm_80").join()).toMatch(/ wavefronts, not \d+: smem=plain /);
+    const bulk = "tile=128x128x32 warp=64x32 copy=tma frag=1";
+    expect(conflicts("tf32", bulk, "sm_90").join()).toMatch(/%fA <- %sA .*: bulk copies have swizzles/);
+    expect(conflicts("tf32", "tile=128x128x32 warp=64x32", "sm_90")).toEqual([]);
   });
 
   test("narrow copies say which length is in the way", () => {

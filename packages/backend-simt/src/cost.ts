@@ -4,7 +4,7 @@
  * The form is the machine's; the constants were fitted to 455 schedules over twelve problems measured on an H200
  * (docs/perf/simt.md has the comparison: rank correlation 0.93; the pick is on average within a tenth of the best measured).
  */
-import type { Problem, Schedule, Target } from "@tilewright/ir";
+import { type Problem, type Schedule, shareFor, type Target } from "@tilewright/ir";
 import { estimateRegisters, stagedBytes, threadsOf } from "./check.ts";
 import { splitChunks } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
@@ -45,15 +45,33 @@ export function estimateTime(problem: Problem, schedule: Schedule, target: Targe
   const { m, n, k } = problem;
   const tiles = Math.ceil(m / s.tileM) * Math.ceil(n / s.tileN);
   const { splits, chunks } = splitChunks(k, s);
-  const arithmetic = rounds(s, tiles * splits, chunks, blocksPerSm(s, target));
+  const resident = blocksPerSm(s, target);
+  const share = shareFor(tiles, chunks, s.streamk);
+  // Whole tiles in their rounds, and one round in which every block has its share of chunks.
+  const arithmetic =
+    share === null
+      ? rounds(s, tiles * splits, chunks, resident)
+      : rounds(s, tiles - share.tiles, chunks, resident) + rounds(s, s.streamk, share.each, resident);
   const accumulators = s.threadM * s.threadN;
-  const meeting = splits > 1 ? fitted.meeting + splits * accumulators * fitted.part : 0;
-  const parts = splits > 1 ? 2 * tiles * splits * s.tileM * s.tileN : 0;
+  // Parts that a tile has, and parts in all.
+  const [together, handed] =
+    share === null
+      ? [splits, splits > 1 ? tiles * splits : 0]
+      : [Math.ceil(chunks / share.each) + 1, s.streamk + share.tiles];
+  // Atomics leave one part to read; a second kernel is one more launch.
+  const read = s.combine === "atomics" ? 1 : together;
+  const launches = handed > 0 && s.combine === "kernel" ? 2 : 1;
+  const meeting = handed > 0 ? fitted.meeting + read * accumulators * fitted.part : 0;
+  const parts = 2 * handed * s.tileM * s.tileN;
   const l2 = (4 * ((s.tileM + s.tileN) * k * tiles + parts)) / fitted.l2Bytes;
   const memory = (4 * (m * k + k * n + m * n)) / fitted.memoryBytes;
-  const busy = Math.max(arithmetic + fitted.launch + meeting, l2, memory);
+  const busy = Math.max(arithmetic + launches * fitted.launch + meeting, l2, memory);
   return busy + fitted.exposed * (l2 + memory);
 }
+
+/** Blocks that are resident at once on the GPU that rounds are balanced for: those that shares are for. */
+export const residentBlocks = (schedule: Schedule, target: Target): number =>
+  TYPICAL_SMS * blocksPerSm(readSchedule(schedule), target);
 
 /** Blocks come in rounds of all that are resident; the last round lasts as long as its busiest SM. */
 function rounds(s: SimtSchedule, blocks: number, chunks: number, resident: number): number {

@@ -9,7 +9,7 @@ import {
   sizeOf,
   type Target,
 } from "@tilewright/ir";
-import { estimateTime } from "./cost.ts";
+import { estimateTime, residentBlocks } from "./cost.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { winners } from "./winners.ts";
 
@@ -72,11 +72,16 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     const { tileM, tileN } = readSchedule(direct);
     const tiles = Math.ceil(problem.m / tileM) * Math.ceil(problem.n / tileN);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
-    return transports.flatMap((schedule) => shared.map((split) => ({ ...schedule, split })));
+    return transports.flatMap((schedule) => {
+      const sharing = { ...schedule, drain: 0, streamk: residentBlocks(schedule, target) };
+      return [...shared.map((split) => ({ ...schedule, split })), sharing];
+    });
   });
   const ranked = candidates
     .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
-  return [...winnerOf(problem, target), ...ranked];
+  // Shares of chunks have not been timed yet: they are offered, and none is the default.
+  const first = ranked.find((schedule) => schedule.streamk === 0);
+  return [...winnerOf(problem, target), ...(first ? [first] : []), ...ranked.filter((s) => s !== first)];
 }

@@ -24,9 +24,6 @@ import { tcgen05ShapeFaults } from "@tilewright/ptx";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, type TensorSchedule } from "./schedule.ts";
 
-/** Shared memory beside the operands: barriers of all rings, answers, an address, and the alignment of the tiles. */
-export const OVERHEAD_BYTES = 1024;
-
 interface Subject {
   readonly s: TensorSchedule;
   readonly problem: Problem;
@@ -51,7 +48,7 @@ function factorBlocks(s: TensorSchedule, { a }: Problem): number {
 }
 
 /** Bytes of one stage in each block: elements under 8 bits take a byte each, unless the kind takes them packed; scale factors come along. */
-export function stageBytes(s: TensorSchedule, problem: Problem): number {
+function stageBytes(s: TensorSchedule, problem: Problem): number {
   const { a, b } = problem;
   const packed = acceptedKind(problem).packed === true;
   const bytes = (dtype: DType): number => (packed ? dtypes[dtype].bits / 8 : sizeOf(dtype));
@@ -79,7 +76,7 @@ function stepsOf(s: TensorSchedule): { readonly columns: number; readonly parts:
 }
 
 /** Bytes of the tile in each block through which D goes; slots that do not go round a tile's parts are not made. */
-export function stagingBytes(s: TensorSchedule, problem: Problem): number {
+function stagingBytes(s: TensorSchedule, problem: Problem): number {
   if (s.epi !== "tma") return 0;
   const { columns, parts } = stepsOf(s);
   const slots = Array.from({ length: s.staging }, (_, i) => s.staging - i).find((d) => parts % d === 0) ?? 1;
@@ -87,8 +84,37 @@ export function stagingBytes(s: TensorSchedule, problem: Problem): number {
 }
 
 /** Bytes of the tile in each block through which C comes. */
-export const addendBytes = (s: TensorSchedule, { c }: Problem): number =>
+const addendBytes = (s: TensorSchedule, { c }: Problem): number =>
   s.addend === "tma" && c !== null ? ((s.tileM * s.tileN) / s.cta) * sizeOf(c.dtype) : 0;
+
+/** Bytes of the two barriers of a slot of any ring; of an answer about a tile; of an address of tensor memory, and the most that aligning it wastes. */
+const BARRIERS = 16;
+const ANSWER = 16;
+const ADDRESS = 8;
+/** Where the tiles begin through which C and D go: the period of the widest swizzle, which is that of slots with scale factors, too. */
+const STAGING_ALIGN = 1024;
+
+/** Bytes of shared memory of a block: operands, answers, C, D, barriers, an address. */
+function sharedBytes(s: TensorSchedule, problem: Problem): number {
+  const answers = s.sched === "clc" || s.sched === "atomic" ? s.ahead : 0;
+  // Slots follow each other at whole patterns of the swizzle; only scale factors are less.
+  const one = stageBytes(s, problem);
+  const slot = factorBlocks(s, problem) > 0 ? Math.ceil(one / STAGING_ALIGN) * STAGING_ALIGN : one;
+  const addend = addendBytes(s, problem);
+  // What stands in front of a tile of C or D ends where that may begin.
+  const aligned = (bytes: number): number =>
+    s.epi === "tma" || addend > 0 ? Math.ceil(bytes / STAGING_ALIGN) * STAGING_ALIGN : bytes;
+  const tiles = aligned(s.stages * slot) + aligned(answers * ANSWER) + aligned(addend);
+  const slots = s.stages + answers + (s.sched === "tiles" ? 1 : s.acc) + (addend > 0 ? 1 : 0);
+  return tiles + stagingBytes(s, problem) + slots * BARRIERS + ADDRESS;
+}
+
+/** The most stages, up to `most`, with which a block fits the target; 0 where none does. */
+export function stagesThatFit(s: TensorSchedule, problem: Problem, target: Target, most: number): number {
+  let stages = Math.min(most, Math.floor(target.limits.maxSmemPerBlock / stageBytes(s, problem)));
+  while (stages > 0 && sharedBytes({ ...s, stages }, problem) > target.limits.maxSmemPerBlock) stages--;
+  return stages;
+}
 
 /** Columns of tensor memory that the accumulators take, and those of the scale factors of a chunk. */
 const accumulatorColumns = (s: TensorSchedule): number =>
@@ -238,14 +264,13 @@ const rules: readonly Rule[] = [
     at: "schedule.stages",
     find({ s, problem, target }) {
       const one = stageBytes(s, problem);
+      const most = target.limits.maxSmemPerBlock;
+      if (sharedBytes(s, problem) <= most) return null;
+      const fits = stagesThatFit(s, problem, target, s.stages);
       const besides = [
         ["D", stagingBytes(s, problem)],
         ["C", addendBytes(s, problem)],
       ] as const;
-      const fixed = besides.reduce((sum, [, bytes]) => sum + bytes, OVERHEAD_BYTES);
-      const most = target.limits.maxSmemPerBlock;
-      if (one * s.stages + fixed <= most) return null;
-      const fits = Math.floor((most - fixed) / one);
       const taken = besides.map(([name, bytes]) => (bytes === 0 ? "" : ` and ${bytes} for ${name}`)).join("");
       return {
         message: `${s.stages} stages of ${one} bytes${taken}; a block of ${target.arch} has ${most} bytes of shared memory`,

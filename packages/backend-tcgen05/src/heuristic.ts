@@ -7,14 +7,7 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import {
-  accumulatorOf,
-  addendBytes,
-  factorColumns,
-  OVERHEAD_BYTES,
-  stageBytes,
-  stagingBytes,
-} from "./check.ts";
+import { accumulatorOf, factorColumns, stagesThatFit } from "./check.ts";
 import { estimateTime } from "./cost.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
@@ -101,9 +94,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       const shape: Schedule = { ...tile, load, acc };
       const s = readSchedule(shape);
       const chunks = Math.ceil(problem.k / tileK);
-      const left =
-        target.limits.maxSmemPerBlock - OVERHEAD_BYTES - stagingBytes(s, problem) - addendBytes(s, problem);
-      const stages = Math.max(1, Math.min(MOST_STAGES, Math.floor(left / stageBytes(s, problem)), chunks));
+      const stages = Math.max(1, stagesThatFit(s, problem, target, Math.min(MOST_STAGES, chunks)));
       return orders.map((raster) => ({ ...shape, stages, raster }));
     }),
   );

@@ -183,10 +183,14 @@ const rules: readonly Rule[] = [
       const groups = mathGroups(s) * s.turns;
       const total = 128 * (s.regs.producer + groups * s.regs.math);
       const most = target.limits.registersPerBlock;
+      const left = Math.floor((most / 128 - s.regs.producer) / groups / REGISTERS.unit) * REGISTERS.unit;
       if (total > most)
         out.push({
           message: `budgets of ${s.regs.producer}/${s.regs.math} for 1 and ${groups} warpgroups add up to ${total} registers; a block has ${most}`,
-          hint: `nearest legal: regs=${s.regs.producer}/${Math.floor((most / 128 - s.regs.producer) / groups / REGISTERS.unit) * REGISTERS.unit}`,
+          hint:
+            left >= REGISTERS.least
+              ? `nearest legal: regs=${s.regs.producer}/${left}`
+              : "fewer warpgroups, for instance groups=1x1",
         });
       if (s.copy === "direct")
         out.push({
@@ -333,10 +337,10 @@ const rules: readonly Rule[] = [
     code: "TW2318",
     at: "schedule.turns",
     find: ({ s }) =>
-      s.turns > 1 && (!s.persistent || s.counted)
+      s.turns > 1 && (!s.persistent || s.counted || s.streamk > 0)
         ? {
-            message: "warpgroups take turns where each block knows its tiles beforehand",
-            hint: "nearest legal: sched=persistent, or turns=1",
+            message: "warpgroups take turns where each block has whole tiles, and knows them beforehand",
+            hint: "nearest legal: sched=persistent streamk=0, or turns=1",
           }
         : null,
   },

@@ -1,92 +1,122 @@
 /**
- * What a schedule costs: rounds of tiles over the SMs, each as long as its products take, and what an epilogue does not hide. Fitted to an H200's
- * measurements of eleven tiles and fourteen shapes in bf16 (docs/perf/wgmma.md); an estimate to rank by, in microseconds there.
+ * What a schedule costs: rounds of tiles over the SMs, each as long as the slowest of tensor cores, L2 and latency lets its chunks be, and what an epilogue or
+ * the meeting of blocks adds. Its constants are a least-squares fit, in relative error, to 467 schedules of 18 sizes timed on an H200 in bf16
+ * (docs/perf/wgmma.md; rank correlation 0.96); an estimate to rank by, in microseconds there.
  */
 import { dtypes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/ir";
-import { chunkK, splitChunks } from "./nest.ts";
+import { chunkK, slotBytes, splitChunks, stagedColumns } from "./nest.ts";
 import { mathGroups, readSchedule, type WgmmaSchedule } from "./schedule.ts";
 
-/** SMs to balance rounds for: an H100's or H200's. */
+/** SMs to balance rounds for, and bytes of shared memory of each: an H100's or H200's. */
 const SMS = 132;
+const SMEM_BYTES = 232_448;
+
+/** Products of 16-bit elements that an SM's tensor cores finish in 1000 cycles (m64n256k16 in 128 cycles). */
+const PRODUCTS = 2048 * 1000;
 
 /** Of a launch: event to event, first loads, last store. */
-const LAUNCH = 4.5;
+const LAUNCH = 5.48;
 
-/** Blocks that meet: microseconds for the counter, and bytes of parts that one block moves in one. An estimate, nothing of it is measured. */
-const MEETING = 1.5;
-const PART_BYTES = 60_000;
+/** A thousand cycles of the tensor cores at the clock that a full load leaves. */
+const KILOCYCLE = 0.612;
 
-/** Products of 16-bit elements that an SM's tensor cores finish a cycle (m64n256k16 in 128 cycles). */
-const PRODUCTS = 2048;
+/** Bytes a microsecond that an SM gets from L2; rows that begin inside a line of 128 bytes take more than twice as long. */
+const L2_BYTES = 166_600;
+const LINE_BYTES = 128;
+const SPLIT_LINES = 2.38;
 
-/**
- * Good kernels run into the board's power limit, so that SMs which have nothing to do in the last round leave clock to the others: this share of a
- * round that is not full costs nothing.
- */
-const SHARED_POWER = 0.25;
+/** From asking for a chunk to having it; the slots of the ring share it out. */
+const LATENCY = 0.78;
 
-/** A microsecond per thousand cycles at the clock that a full load leaves, and the epilogue's microseconds, by tile. */
-interface Fit {
-  readonly perKilocycle: number;
-  readonly perTile: number;
-}
+/** Of a chunk beside its products: waits and barriers, hidden where sets of warpgroups take turns. */
+const CHUNK = 0.008;
 
-/** By tile and warpgroups: `128x256/2`. Of others the nearest accumulator count counts. */
-const fits: Readonly<Record<string, Fit>> = {
-  "128x256": { perKilocycle: 0.62, perTile: 1.18 },
-  "128x320": { perKilocycle: 0.611, perTile: 1.71 },
-  "256x192": { perKilocycle: 0.607, perTile: 1.74 },
-  "128x224": { perKilocycle: 0.629, perTile: 1.19 },
-  "128x192": { perKilocycle: 0.631, perTile: 1.09 },
-  "128x128": { perKilocycle: 0.653, perTile: 0.58 },
-  "64x128": { perKilocycle: 0.8, perTile: 0 },
-};
+/** Of a tile what does not overlap with products: barriers and stores, less where the other set multiplies meanwhile. */
+const TILE = 1.07;
+const TILE_OF_TURNS = 0.49;
 
-/** Smaller tiles read more shared memory a product; below 64 columns the pipes wait for it. */
-function fitOf(s: WgmmaSchedule): Fit {
-  const known = fits[`${s.tileM}x${s.tileN}`];
-  if (known) return known;
-  const perGroup = (s.tileM * s.tileN) / mathGroups(s);
-  const columns = s.tileN / s.groupsN;
-  const thin = columns < 64 ? 64 / columns : 1;
-  return { perKilocycle: (perGroup >= 8192 ? 0.65 : 0.86) * thin, perTile: perGroup / 16_384 };
-}
+/** Of an element of D that a thread stores, in words of four bytes and alone (where rows begin at odd addresses). */
+const STORE_WORD = 0.093;
+const STORE_HALF = 0.3;
+
+/** Blocks that stay wait for such stores before their next tile; new blocks begin beside them. */
+const STAYING = 1.2;
+
+/** Good kernels run into the board's power limit: SMs with nothing to do in the last round leave clock to the others, so this share of it costs nothing. */
+const SHARED_POWER = 0.1;
+
+/** Bytes a microsecond from memory. */
+const MEMORY_BYTES = 3.83e6;
+
+/** Blocks that meet: microseconds, and bytes of parts a microsecond, of one block's where the last adds them and of all otherwise. */
+const meetings = {
+  last: { fixed: 7.26, bytes: 96_260, all: false },
+  atomics: { fixed: 1.29, bytes: 1.23e6, all: true },
+  kernel: { fixed: 3.8, bytes: 2.57e6, all: true },
+} as const;
+
+/** Copies by the threads are waited for: no ring hides them. */
+const DIRECT = 2.5;
+
+/** Of a cluster fewer blocks are resident, and equal requests of neighbours are merged without it. */
+const CLUSTER = 0.012;
+
+/** Exponents of the norms that stand for "the slower of": what is close to the limit on two sides pays on both. */
+const CHUNK_NORM = 4;
+const WHOLE_NORM = 3;
+
+const norm = (p: number, ...parts: readonly number[]): number =>
+  parts.reduce((sum, x) => sum + x ** p, 0) ** (1 / p);
 
 /** Microseconds. Sizes of problem and tile in elements. */
 export function estimateTime(problem: Problem, schedule: Schedule, _target: Target): number {
   const s = readSchedule(schedule);
+  const size = sizeOf(problem.a.dtype);
   const batch = problem.batch.kind === "strided" ? Math.max(1, problem.batch.count) : 1;
   const tileK = chunkK(problem, s.tileK);
   const { splits, chunks } = splitChunks(problem.k, { tileK, split: s.split });
-  const k = chunks * tileK;
-  const along = (size: number, tile: number, cluster: number): number =>
-    Math.ceil(Math.ceil(size / tile) / cluster) * cluster;
+  const along = (extent: number, tile: number, cluster: number): number =>
+    Math.ceil(Math.ceil(extent / tile) / cluster) * cluster;
   const tiles = along(problem.m, s.tileM, s.clusterM) * along(problem.n, s.tileN, s.clusterN) * batch;
-  const resident = blocksPerSm(s, problem);
-  const busy = (tiles * splits) / (SMS * resident);
-  const rounds = ((1 - SHARED_POWER) * Math.ceil(busy) + SHARED_POWER * Math.max(1, busy)) * resident;
-  const { perKilocycle, perTile } = fitOf(s);
-  const rate = (PRODUCTS * 2) / sizeOf(problem.a.dtype);
-  const cycles = (s.tileM * s.tileN * k) / rate;
-  // Fewer slots than four leave the tensor cores waiting for memory; without a producer they wait for every chunk.
-  const waiting =
-    s.copy === "direct" ? 2.5 : s.stages >= 4 ? 1 : s.stages === 3 ? 1.006 : s.stages === 2 ? 1.35 : 2;
-  // Of two clusters' worth fewer are resident, and equal requests of neighbours are merged without them.
-  const clustered = 1 + 0.012 * (s.clusterM * s.clusterN - 1);
-  // A part is written and read once, by all blocks of a tile at about the same time.
-  const meeting = splits > 1 ? MEETING + (splits * s.tileM * s.tileN * 4) / PART_BYTES : 0;
-  const store = (s.epi === "tma" && s.persistent ? perTile : 1.5 * perTile + 0.3) + meeting;
+  const load = (tiles * splits) / SMS;
+  const rounds = (1 - SHARED_POWER) * Math.ceil(load) + SHARED_POWER * Math.max(1, load);
+  const beside = Math.min(blocksPerSm(s, problem), Math.max(1, Math.ceil(load)));
+  const products = ((s.tileM * s.tileN * tileK) / PRODUCTS) * (size / 2) * KILOCYCLE;
+  const lines = (problem.k * size) % LINE_BYTES === 0 ? 1 : SPLIT_LINES;
+  const arriving = (((s.tileM + s.tileN) * tileK * size) / L2_BYTES) * lines;
+  const chunk =
+    norm(CHUNK_NORM, products, arriving, LATENCY / s.stages / beside) + (s.turns === 1 ? CHUNK : 0);
+  const waiting = (s.copy === "direct" ? DIRECT : 1) * (1 + CLUSTER * (s.clusterM * s.clusterN - 1));
+  const main = rounds * (chunks * chunk * waiting + epilogueTime(problem, s));
   const bytes =
     batch *
-    (sizeOf(problem.a.dtype) * (problem.m + problem.n) * problem.k +
-      (dtypes[problem.d.dtype].bits / 8) * problem.m * problem.n);
-  /** 4 TB/s, what an H200 reaches. */
-  const memory = bytes / 4e6;
-  return LAUNCH + Math.max(memory, rounds * ((perKilocycle * cycles * waiting * clustered) / 1000 + store));
+    (size * (problem.m + problem.n) * problem.k + (dtypes[problem.d.dtype].bits / 8) * problem.m * problem.n);
+  return LAUNCH + norm(WHOLE_NORM, main, bytes / MEMORY_BYTES) + meetingTime(s, tiles, splits);
 }
 
-/** Small blocks of few accumulators stand two to an SM. */
-const blocksPerSm = (s: WgmmaSchedule, problem: Problem): number => {
-  const slot = (s.tileM + s.tileN) * chunkK(problem, s.tileK) * sizeOf(problem.a.dtype);
-  return s.persistent ? 1 : slot * s.stages <= 110_000 && mathGroups(s) === 1 ? 2 : 1;
-};
+/** Microseconds that a tile's epilogue adds to a round. */
+function epilogueTime(problem: Problem, s: WgmmaSchedule): number {
+  const fixed = s.turns === 1 ? TILE : TILE_OF_TURNS;
+  if (s.epi === "tma") return fixed;
+  const elements = (s.tileM * s.tileN) / (128 * mathGroups(s));
+  const { dtype, ld, align } = problem.d;
+  const words = sizeOf(dtype) >= 4 || (align >= 4 && (ld * sizeOf(dtype)) % 4 === 0 && s.store > 1);
+  return fixed + elements * (words ? STORE_WORD : STORE_HALF) * (s.persistent ? STAYING : 1);
+}
+
+function meetingTime(s: WgmmaSchedule, tiles: number, splits: number): number {
+  if (splits === 1) return 0;
+  const { fixed, bytes, all } = meetings[s.combine];
+  return fixed + (splits * (all ? tiles : 1) * s.tileM * s.tileN * 4) / bytes;
+}
+
+/** Blocks that are resident together: as many as their shared memory lets, where they do not stay. */
+function blocksPerSm(s: WgmmaSchedule, problem: Problem): number {
+  if (s.persistent) return 1;
+  const staged =
+    s.epi === "tma" ? s.tileM * stagedColumns(problem, s, SMEM_BYTES) * sizeOf(problem.d.dtype) : 0;
+  return Math.max(
+    1,
+    Math.min(4, Math.floor(SMEM_BYTES / (s.stages * slotBytes(problem, s) + staged + 1024))),
+  );
+}

@@ -1,25 +1,42 @@
-/** Which schedule first: the candidates, by an estimate of their time. */
-import { defaultSchedule, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/ir";
+/** Which schedule first: what won on hardware, then the candidates by an estimate of their time. */
+import {
+  defaultSchedule,
+  InternalError,
+  type Problem,
+  parseSchedule,
+  type Schedule,
+  sizeOf,
+  type Target,
+} from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { estimateTime } from "./cost.ts";
+import { isKMajor } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
+import { winners, winningDTypes } from "./winners.ts";
 
-/** Tile and warpgroups, large to small; thin ones serve problems of few rows or columns. */
+/** Tile and warpgroups, large to small; thin ones serve problems of few rows or columns. `turns`: two such sets take tiles by turns. */
 const shapes: readonly {
   readonly tile: readonly [number, number];
   readonly groups: readonly [number, number];
   readonly regs?: readonly [number, number];
+  readonly turns?: 2;
 }[] = [
   { tile: [128, 256], groups: [2, 1] },
   { tile: [128, 320], groups: [1, 2], regs: [24, 240] },
   { tile: [256, 192], groups: [2, 1], regs: [24, 240] },
+  { tile: [128, 192], groups: [1, 1], regs: [24, 240], turns: 2 },
+  { tile: [128, 160], groups: [1, 1], regs: [24, 240], turns: 2 },
+  { tile: [128, 128], groups: [1, 1], turns: 2 },
+  { tile: [64, 256], groups: [1, 1], turns: 2 },
   { tile: [128, 224], groups: [2, 1] },
   { tile: [128, 192], groups: [2, 1] },
+  { tile: [128, 160], groups: [2, 1] },
   { tile: [128, 128], groups: [2, 1] },
   { tile: [256, 128], groups: [2, 1] },
   { tile: [64, 256], groups: [1, 1] },
   { tile: [64, 128], groups: [1, 2] },
   { tile: [128, 64], groups: [2, 1] },
+  { tile: [64, 128], groups: [1, 1] },
   { tile: [64, 64], groups: [1, 1] },
   { tile: [64, 32], groups: [1, 1] },
   { tile: [64, 16], groups: [1, 1] },
@@ -33,50 +50,82 @@ const splits = [2, 3, 4, 6, 8, 12, 16] as const;
 const SPLIT_TILES = 100;
 const MIN_SPLIT_K = 512;
 
-/** Bytes of K in a chunk: a row of the widest swizzle. */
-const CHUNK_BYTES = 128;
+/** Bytes of K in a chunk: a row of the widest swizzle, or two of them. */
+const chunkBytes = [128, 256] as const;
+
+/** Accumulators up to which two rows make a chunk: larger tiles have products enough between barriers. */
+const TWO_ROWS = 64 * 128;
+
+/** The stored winner of this size, where its layouts are those that it was measured in. */
+function winnerOf(problem: Problem): readonly Schedule[] {
+  const { m, n, k, a, b, batch } = problem;
+  const winner = winners.find((w) => w.m === m && w.n === n && w.k === k);
+  const measured = winningDTypes.includes(a.dtype) && a.dtype === b.dtype && isKMajor(problem);
+  if (winner === undefined || !measured || batch.kind !== "none") return [];
+  const parsed = parseSchedule(scheduleModel, winner.schedule);
+  if (!parsed.ok)
+    throw new InternalError(`the stored schedule of ${m}x${n}x${k} does not parse`, parsed.error);
+  return [parsed.value];
+}
 
 /**
- * Candidates by estimated time, best first; ties keep the order of the table. Each has as many stages as fit, up to eight; where bulk copies or stores
- * cannot take an operand, the threads do it.
+ * The stored winner, then candidates by estimated time, best first; ties keep the order of the table. Each has as many stages as fit, up to eight; where
+ * bulk copies or stores cannot take an operand, the threads do it.
  */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const base = defaultSchedule(scheduleModel);
-  const chunk = CHUNK_BYTES / sizeOf(problem.a.dtype);
   const legal = (schedule: Schedule): boolean => checkSchedule(problem, schedule, target).length === 0;
-  const ways: readonly Partial<Schedule>[] = [
-    {},
-    { epi: "direct" },
-    { copy: "direct", epi: "direct", sched: "tiles" },
-  ];
-  const candidates = shapes.flatMap(({ tile: [m, n], groups, regs }): Schedule[] => {
-    const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
-    const found: Schedule[] = [];
-    for (const way of ways)
-      for (const stages of stageCounts) {
-        const budget = regs && way.copy !== "direct" ? { regs: [...regs] } : {};
-        const schedule = {
-          ...base,
-          tile: [m, n, chunk],
-          groups: [...groups],
-          stages,
-          ...budget,
-          ...way,
-        } as Schedule;
-        if (!legal(schedule)) continue;
-        found.push(schedule);
-        // Few tiles of a long K: blocks share them.
-        if (tiles <= SPLIT_TILES)
-          for (const split of splits) {
-            const shared = { ...schedule, sched: "tiles", split };
-            if (problem.k >= split * MIN_SPLIT_K && legal(shared)) found.push(shared);
-          }
-        return found;
-      }
-    return found;
-  });
-  return candidates
+  const candidates = shapes.flatMap((shape) =>
+    chunkBytes
+      .filter((bytes) => bytes === chunkBytes[0] || shape.tile[0] * shape.tile[1] <= TWO_ROWS)
+      .flatMap((bytes) =>
+        candidatesOf(problem, { ...base, ...fieldsOf(shape, bytes / sizeOf(problem.a.dtype)) }, legal),
+      ),
+  );
+  const ranked = candidates
     .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
+  return [...winnerOf(problem).filter(legal), ...ranked];
+}
+
+function fieldsOf({ tile, groups, regs, turns }: (typeof shapes)[number], chunk: number): Schedule {
+  return {
+    tile: [...tile, chunk],
+    groups: [...groups],
+    ...(regs ? { regs: [...regs] } : {}),
+    ...(turns ? { turns, late: "on" } : {}),
+  };
+}
+
+/** A shape with the most stages that fit, by the first way that its operands allow; staying, one block a tile, and shared. */
+function candidatesOf(
+  problem: Problem,
+  shape: Schedule,
+  legal: (schedule: Schedule) => boolean,
+): readonly Schedule[] {
+  const [m = 1, n = 1] = Array.isArray(shape.tile) ? shape.tile : [];
+  const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
+  const ways: readonly Partial<Schedule>[] = [
+    {},
+    { epi: "direct" },
+    { copy: "direct", epi: "direct", sched: "tiles", regs: "none", turns: 1, late: "off" },
+  ];
+  for (const way of ways)
+    for (const stages of stageCounts) {
+      const schedule = { ...shape, stages, ...way } as Schedule;
+      if (!legal(schedule)) continue;
+      const found = [schedule];
+      const alone = { ...schedule, sched: "tiles" };
+      if (legal(alone)) found.push(alone);
+      // Few tiles of a long K: blocks share them.
+      if (tiles <= SPLIT_TILES)
+        for (const split of splits)
+          for (const combine of [{}, { combine: "kernel", epi: "direct" }]) {
+            const shared = { ...alone, split, ...combine };
+            if (problem.k >= split * MIN_SPLIT_K && legal(shared)) found.push(shared);
+          }
+      return found;
+    }
+  return [];
 }

@@ -14,7 +14,7 @@ import {
 import { imm, special } from "@tilewright/ptx";
 import { skipOthers } from "./bulkRings.ts";
 import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
-import type { Pred, Reg } from "./code.ts";
+import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { type Coordinate, rasterise } from "./raster.ts";
@@ -102,17 +102,15 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   const again = entry.label("tiles");
   const none = entry.label("no_tiles");
   const single = of === 1 ? step : entry.reg("u32", "tile");
-  if (of > 1 && turn === of - 1) handOn(ctx, { turn, of }, null);
+  if (of > 1) ctx.body.emit(null, "mov.u32", single, step);
+  if (of > 1 && turn === of - 1) handOn(ctx, { turn, of });
   if (turn > 0) {
     const absent = entry.reg("pred", "p");
     ctx.body.emit(null, "mad.lo.u32", tile, step, imm(turn), tile);
     ctx.body.emit(null, "setp.ge.u32", absent, tile, imm(count));
     ctx.body.emit(absent, "bra", none);
   }
-  if (of > 1) {
-    ctx.body.emit(null, "mov.u32", single, step);
-    ctx.body.emit(null, "mul.lo.u32", step, step, imm(of));
-  }
+  if (of > 1) ctx.body.emit(null, "mul.lo.u32", step, single, imm(of));
   ctx.body.label(again);
   ctx.scope(() => {
     if (ctx.engine.lateTiles === true && !copies(stmt)) ctx.recordLate(() => place(ctx, stmt, tile));
@@ -123,11 +121,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
       lower(stmt.body.slice(0, points.take));
       awaitTurn(ctx, { turn, of });
       lower(stmt.body.slice(points.take, points.pass));
-      // Who has no tile does not come for a turn, which would be left at the barrier.
-      const [next, another] = [entry.reg("u32", "tile"), entry.reg("pred", "p")];
-      ctx.body.emit(null, "add.u32", next, tile, single);
-      ctx.body.emit(null, "setp.lt.u32", another, next, imm(count));
-      handOn(ctx, { turn, of }, another);
+      handOn(ctx, { turn, of });
       lower(stmt.body.slice(points.pass));
     }
     if (of > 1) skipOthers(ctx, stmt, visit);
@@ -145,6 +139,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   ctx.body.emit(null, "setp.lt.u32", more, tile, imm(count));
   ctx.body.emit(more, "bra", again);
   if (turn > 0) ctx.body.label(none);
+  if (of > 1) takeLast(ctx, { turn, of }, tile, single, count);
 }
 
 /** Named barriers of roles that take turns, one for each: behind those of warpgroups that store (a block has at most 7 of them beside a producer). */
@@ -161,8 +156,9 @@ const turnThreads = (ctx: Context): number => 2 * 32 * ctx.values.warps;
 const awaitTurn = (ctx: Context, { turn }: Turn): void =>
   ctx.body.emit(null, "bar.sync", imm(TURN_BARRIER + turn), imm(turnThreads(ctx)));
 
-const handOn = (ctx: Context, { turn, of }: Turn, when: Pred | null): void =>
-  ctx.body.emit(when, "bar.arrive", imm(TURN_BARRIER + ((turn + 1) % of)), imm(turnThreads(ctx)));
+/** Under no predicate: one would have ptxas branch between products and the wait for them, and then serialise them (C7514). */
+const handOn = (ctx: Context, { turn, of }: Turn): void =>
+  ctx.body.emit(null, "bar.arrive", imm(TURN_BARRIER + ((turn + 1) % of)), imm(turnThreads(ctx)));
 
 /** Registers that lead a block through its chunks, counted along the line of the tiles: where it is, and where its share or its whole tile ends. */
 interface Line {
@@ -239,6 +235,20 @@ function shareOut(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => void
   ctx.body.emit(null, "bar.sync", imm(0));
   ctx.body.emit(null, "bra", again);
   ctx.body.label(done);
+}
+
+/** The turn behind the last tile is for the role that would have the next one: it takes it, so that nobody is left at a barrier. */
+function takeLast(ctx: Context, at: Turn, tile: U32, single: U32, count: number): void {
+  const { entry, body } = ctx;
+  const [before, mine] = [entry.reg("u32", "tile"), entry.reg("pred", "p")];
+  body.emit(null, "sub.u32", before, tile, single);
+  body.emit(null, "setp.lt.u32", mine, before, imm(count));
+  const done = entry.label("turns_done");
+  const not = entry.reg("pred", "p");
+  body.emit(null, "not.pred", not, mine);
+  body.emit(not, "bra", done);
+  awaitTurn(ctx, at);
+  body.label(done);
 }
 
 /** In a role of blocks that stay: the parts of the block's share, then whole tiles, one in `blocks`. */

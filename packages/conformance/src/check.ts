@@ -40,6 +40,8 @@ export interface Oracles {
   readonly emulator: Device;
   /** A GPU that runs the target's text; its bits must be the emulator's, which computes as the GPU's tensor cores do. */
   readonly gpu?: Device;
+  /** Further seeds of the random order, with the first data. */
+  readonly seeds?: number;
   /** Whether the interpreter does the kernel's arithmetic, operation by operation: then bits are compared. */
   readonly sameArithmetic?: (problem: Problem, schedule: Schedule) => boolean;
 }
@@ -84,8 +86,9 @@ function checkRuns(artifact: Artifact, subject: Case, oracles: Oracles): readonl
         const data = caseData(problem, kind, seed, { scalars });
         // A GPU computes as its own generation does, whichever the text is for.
         const arithmetic = oracles.gpu ? { arithmetic: oracles.gpu.arch } : {};
+        const seeds = kind === kinds[0] ? (oracles.seeds ?? 0) : 0;
         const options = { seed, problem, ...arithmetic, ...memory };
-        const first = checkEmulated(launched, emulated, data, options, faults);
+        const first = checkEmulated(launched, emulated, data, options, seeds, faults);
         checkInterpreted(launched, data, first, subject, oracles, faults);
         if (onGpu) checkGpu(launched, onGpu.run(data, { problem, ...memory }), first, data, faults);
       }
@@ -104,12 +107,19 @@ function checkEmulated(
   session: Session,
   data: CaseData,
   options: RunOptions,
+  seeds: number,
   faults: string[],
 ): Run {
-  const runs = orders.map((order) => {
-    const run = session.run(data, { ...options, order });
+  const more = Array.from({ length: seeds }, (_, i) => ({
+    order: "random" as const,
+    seed: (options.seed ?? 0) + i + 1,
+    name: `random, seed ${(options.seed ?? 0) + i + 1}`,
+  }));
+  const ways = [...orders.map((order) => ({ order, seed: options.seed ?? 0, name: order })), ...more];
+  const runs = ways.map(({ name, ...way }) => {
+    const run = session.run(data, { ...options, ...way });
     const found = [...run.faults, ...judge(problem, data, run)];
-    faults.push(...found.map((what) => `emulator, ${data.kind}, ${order}: ${what}`));
+    faults.push(...found.map((what) => `emulator, ${data.kind}, ${name}: ${what}`));
     return run;
   });
   const [first, ...others] = runs;
@@ -118,7 +128,7 @@ function checkEmulated(
   for (const [i, other] of others.entries()) {
     const bits = differing(problem, first, other);
     if (bits > 0)
-      faults.push(`emulator, ${data.kind}: ${bits} elements differ between eager and ${orders[i + 1]}`);
+      faults.push(`emulator, ${data.kind}: ${bits} elements differ between eager and ${ways[i + 1]?.name}`);
   }
   return first;
 }

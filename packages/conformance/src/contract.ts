@@ -113,6 +113,8 @@ function wordsOf(plan: ProtocolPlan, action: ProtocolAction): readonly string[] 
       return ["take", "stage"];
     case "read":
       return action.proxy === "tensor" ? ["read"] : [];
+    case "last turn":
+      return ["turn"];
     case "mark":
     case "use":
       return [];

@@ -30,6 +30,13 @@ export interface ConformanceOptions {
   /** Codes of the reasons for which the backend refuses problems of the table: each must occur, and no other. */
   readonly refuses: readonly string[];
   /**
+   * The nearest problem that the backend serves, of one that it refuses: rows, edges and pairs are asked in that form then. `refuses` is about the table as it
+   * stands. Without it what is refused is left out.
+   */
+  readonly served?: (problem: Problem) => Problem;
+  /** Further seeds of the random order for each case, ten times as many with TILEWRIGHT_SLOW=1; none unless given. */
+  readonly seeds?: number;
+  /**
    * One row and pair of so many runs, another one for each dtype, so that as many dtypes as this still run every row once; all of them with
    * TILEWRIGHT_SLOW=1 and on a GPU. Everything unless given. Refusals are always asked of the whole table.
    */
@@ -46,7 +53,11 @@ export interface ConformanceOptions {
 }
 
 /** A row that the backend serves, with its schedule; or why it does not. */
-type Verdict = { readonly subject: Case } | { readonly refused: readonly Diagnostic[] };
+type Verdict =
+  | { readonly subject: Case }
+  | { readonly refused: readonly Diagnostic[] }
+  /** Refused as it stands, and served in another form. */
+  | { readonly subject: Case; readonly refused: readonly Diagnostic[] };
 
 /** `turn`: when the row is in the sample; the same row has consecutive turns in consecutive dtypes. */
 type Planned = Verdict & { readonly row: Row; readonly turn: number };
@@ -62,6 +73,7 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
     const devices = openDevices(options.arch, ["emulator"]);
     const oracles = (): Oracles => ({
       emulator: devices.get("emulator"),
+      seeds: (options.seeds ?? 0) * (everything ? 10 : 1),
       ...(options.sameArithmetic ? { sameArithmetic: options.sameArithmetic } : {}),
     });
     testRefusals(planned, options.refuses);
@@ -138,7 +150,10 @@ function plan(backend: Backend, target: Target, options: ConformanceOptions): re
     const rows = problemTable(types, seed).map(prefix);
     return [
       ...rows.map((row, j) => ({ ...planRow(backend, target, options, row, seed * 1000 + j), row })),
-      ...tileEdges(backend, target, types, seed).map(([row, subject]) => ({ row: prefix(row), subject })),
+      ...tileEdges(backend, target, options, types, seed).map(([row, subject]) => ({
+        row: prefix(row),
+        subject,
+      })),
     ].map((entry, j) => ({ ...entry, turn: seed + j }));
   });
 }
@@ -150,9 +165,11 @@ function planRow(
   row: Row,
   seed: number,
 ): Verdict {
-  const { problem, split } = row;
-  const verdict = backend.accepts(problem, target);
-  if (!verdict.ok) return { refused: verdict.error };
+  const { split } = row;
+  const verdict = backend.accepts(row.problem, target);
+  const problem = verdict.ok ? row.problem : options.served?.(row.problem);
+  if (problem === undefined || (!verdict.ok && !backend.accepts(problem, target).ok))
+    return { refused: verdict.ok ? [] : verdict.error };
   const random = createRandom(seed);
   // A third with what users get, the others with anything legal.
   const chosen =
@@ -164,6 +181,7 @@ function planRow(
   if (refused.length > 0) return { refused };
   const { data, scalars, memory } = row;
   return {
+    ...(verdict.ok ? {} : { refused: verdict.error }),
     subject: {
       problem,
       schedule,
@@ -227,11 +245,15 @@ function ownSchedule(backend: Backend, problem: Problem, target: Target, random:
 function tileEdges(
   backend: Backend,
   target: Target,
+  options: ConformanceOptions,
   types: DTypes,
   seed: number,
 ): readonly (readonly [Row, Case])[] {
-  const middling = problemOf({ ...requestTypes(types), m: 300, n: 300, k: 300 });
-  if (!backend.accepts(middling, target).ok) return [];
+  const accepted = (problem: Problem): Problem | null =>
+    [problem, options.served?.(problem)].find((p) => p !== undefined && backend.accepts(p, target).ok) ??
+    null;
+  const middling = accepted(problemOf({ ...requestTypes(types), m: 300, n: 300, k: 300 }));
+  if (middling === null) return [];
   const byTile = new Map<string, Schedule>();
   for (const schedule of firstSchedules(backend, middling, target, 64))
     if (byTile.size < 3 && !byTile.has(String(schedule.tile))) byTile.set(String(schedule.tile), schedule);
@@ -243,7 +265,8 @@ function tileEdges(
     ] as const;
     return edges.flatMap(([dm, dn, dk], j): (readonly [Row, Case])[] => {
       const size = { m: Math.max(1, m + dm), n: Math.max(1, n + dn), k: Math.max(1, 2 * k + dk) };
-      const problem = problemOf({ ...requestTypes(types), ...size });
+      const problem = accepted(problemOf({ ...requestTypes(types), ...size }));
+      if (problem === null) return [];
       const name = `edge of the tile ${m}x${n}x${k}: ${size.m} x ${size.n} x ${size.k}`;
       const row = { name, problem };
       if (backend.check(problem, schedule, target).length > 0) return [];
@@ -259,7 +282,8 @@ function randomPair(backend: Backend, target: Target, options: ConformanceOption
     options.dtypes[Math.floor(seed / sampleOf(options)) % options.dtypes.length] ?? options.dtypes[0];
   const { most, mostWork } = options.pairs;
   for (;;) {
-    const problem = randomProblem(random, { dtypes: types, most, mostWork });
+    const drawn = randomProblem(random, { dtypes: types, most, mostWork });
+    const problem = backend.accepts(drawn, target).ok ? drawn : (options.served?.(drawn) ?? drawn);
     if (!backend.accepts(problem, target).ok) continue;
     const schedule = options.randomSchedule
       ? options.randomSchedule(random, problem, target)

@@ -6,6 +6,7 @@ import type { Checked } from "./diagnostics.ts";
 import { ok } from "./ids.ts";
 import { parseSchedule } from "./schedule/codec.ts";
 import type { Schedule, ScheduleModel } from "./schedule.ts";
+import type { Feature } from "./target.ts";
 
 export interface LadderStep {
   /** A word or two: `ldmatrix`. */
@@ -20,6 +21,8 @@ export interface Ladder {
   /** Short name, one of its backend: `hgemm`. */
   readonly name: string;
   readonly summary: string;
+  /** What a target has to have for its steps, beside what the backend asks. */
+  readonly needs?: Feature;
   /** dtypes and layouts of its problem, in the words of `defineProblem`, without the sizes. */
   readonly request: Readonly<Record<string, unknown>>;
   /** m, n and k for a GPU, where every step shall matter, and for the emulator, which shall need seconds. */

@@ -82,6 +82,7 @@ function launchOf(program: TileProgram, launch: KernelSpec["launch"]): KernelSpe
   const whole = Math.ceil(tiles / blocks) * blocks;
   const [, y, z] = launch.grid;
   if (!stays) return { ...launch, grid: [whole, y, z] };
-  const resident = blocks === 1 ? "numSms" : (["mul", blocks, ["div", "numSms", blocks]] as const);
+  const resident =
+    blocks === 1 ? "numSms" : (["mul", blocks, ["max", 1, ["div", "numSms", blocks]]] as const);
   return { ...launch, grid: [["min", whole, resident], y, z] };
 }

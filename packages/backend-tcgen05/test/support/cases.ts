@@ -1,12 +1,16 @@
 /** Problems and schedules that the tests of this package run, small enough for the emulator: tiles of 128 x 64, K of a few chunks. */
-import { type Case, checkCase } from "@tilewright/conformance";
+import { type Case, checkCase, pick } from "@tilewright/conformance";
 import {
+  defaultSchedule,
   defineProblem,
   findTarget,
   formatDiagnostic,
+  isScaled,
   type Problem,
   parseSchedule,
+  type Random,
   type Schedule,
+  sizeOf,
   type Target,
 } from "@tilewright/ir";
 import type { Device } from "@tilewright/runtime";
@@ -30,6 +34,47 @@ export function schedule(text: string): Schedule {
   const parsed = parseSchedule(tcgen05.schedule, text);
   if (!parsed.ok) throw new Error(parsed.error.map(formatDiagnostic).join("\n"));
   return parsed.value;
+}
+
+/** A legal schedule: any instruction width, pairs, clusters, each optimisation on or off by itself; tiles that are not much wider than D. */
+export function randomSchedule(random: Random, problem: Problem, on: Target): Schedule {
+  const chunk = 128 / sizeOf(problem.a.dtype);
+  for (;;) {
+    const cta = pick(random, [1, 2]);
+    const swap = pick(random, [false, false, true]);
+    const widest = Math.max(1, Math.min(16, Math.ceil((swap ? problem.m : problem.n) / 16) + 1));
+    const lanes = cta * pick(random, [64, 128, 128, 256]);
+    // Scale factors come for 128 columns.
+    const columns = isScaled(problem.a.dtype) ? 128 * random.integer(1, 2) : 16 * random.integer(1, widest);
+    const schedule: Schedule = {
+      ...defaultSchedule(tcgen05.schedule),
+      tile: [swap ? columns : lanes, swap ? lanes : columns, chunk * pick(random, [1, 1, 2])],
+      cta,
+      swap: swap ? "on" : "off",
+      cluster: pick(random, [
+        [1, 1],
+        [1, 1],
+        [1, 1],
+        [2, 1],
+        [1, 2],
+        [2, 2],
+        [4, 1],
+      ]),
+      stages: random.integer(1, 7),
+      swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),
+      acc: random.integer(1, 3),
+      sched: pick(random, ["tiles", "persistent", "atomic", "clc"]),
+      ahead: random.integer(1, 3),
+      raster: pick(random, ["row", "col", "grouped:4", "snake:2", "hilbert"]),
+      load: pick(random, [1, 8, 16, 32, 64]),
+      early: pick(random, ["on", "off"]),
+      epi: pick(random, ["tma", "tma", "direct"]),
+      staging: random.integer(1, 3),
+      store: pick(random, [1, 2, 4, 8]),
+      guards: pick(random, ["on", "off"]),
+    };
+    if (tcgen05.check(problem, schedule, on).length === 0) return schedule;
+  }
 }
 
 /** Interpreter, emulator in three orders, and ptxas where it is: what is wrong, or nothing. */

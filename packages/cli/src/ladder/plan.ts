@@ -8,6 +8,7 @@ import {
   didYouMean,
   err,
   findTarget,
+  hasFeature,
   type Ladder,
   type LadderStep,
   ladderSchedules,
@@ -70,7 +71,8 @@ function chooseLadders(
 ): Checked<readonly Offer[]> {
   const able = compiler.backends
     .filter((each) => (backend ?? each.id) === each.id && each.supports(target).ok)
-    .flatMap(offersOf);
+    .flatMap(offersOf)
+    .filter(({ ladder: { needs } }) => needs === undefined || hasFeature(target, needs));
   const [first] = able;
   const chosen =
     name === undefined

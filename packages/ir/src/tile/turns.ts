@@ -11,11 +11,23 @@ export interface TurnPoints {
 /**
  * A turn lasts from the first wait of a tile to its last products: outside of it no role waits for a chunk, so that none can be a whole round of a ring
  * behind, where its barriers' parities would be those of another chunk. Null where the body waits for nothing or multiplies nothing.
+ *
+ * The turn is handed on while the last products run, where D goes as it is, in pairs, through a shared tile; before other epilogues only when they are done: ptxas
+ * 13.0 moves what those do with accumulators up to the barrier, and then serialises the products (C7514).
  */
 export function turnPoints(body: readonly Stmt[]): TurnPoints | null {
   const has = (stmt: Stmt, kind: Stmt["kind"]): boolean =>
     [...eachStmt([stmt])].some((inner) => inner.kind === kind);
   const take = body.findIndex((stmt) => has(stmt, "wait"));
   const last = body.findLastIndex((stmt) => has(stmt, "mma"));
-  return take < 0 || last < take ? null : { take, pass: last + 1 };
+  if (take < 0 || last < take) return null;
+  const store = body.findIndex((stmt) => stmt.kind === "epilogue");
+  return { take, pass: store < 0 || isPlain(body[store]) ? last + 1 : store };
 }
+
+const isPlain = (stmt: Stmt | undefined): boolean =>
+  stmt?.kind === "epilogue" &&
+  stmt.via !== null &&
+  stmt.vector === 2 &&
+  stmt.c === null &&
+  stmt.steps.length === 0;

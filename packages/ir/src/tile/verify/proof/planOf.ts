@@ -155,8 +155,13 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
               ? inner()
               : inTurn(stmt, { turn, of }, (part) => stepsOf(ctx, role, part, [...within, stmt])),
         };
+        if (of === 1) return [tiles];
+        const last: Step = {
+          kind: "do",
+          actions: [{ stmt, lanes: "warps", kind: "last turn", to: turn, of }],
+        };
         // The first turn is the last role's to give.
-        return of > 1 && turn === of - 1 ? [handing(stmt, "pass", 0), tiles] : [tiles];
+        return [...(turn === of - 1 ? [handing(stmt, "pass", 0)] : []), tiles, last];
       }
       case "for": {
         const chunks = [...eachStmt(stmt.body)].some((s) => "at" in s && freeVars(s.at).has(stmt.var));

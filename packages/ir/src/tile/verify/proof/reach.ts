@@ -5,10 +5,28 @@ import type { Thread } from "./thread.ts";
 
 /** Ranks of the blocks that an action of block `own` reaches. Ranks count along m first; neighbours along m are a pair. */
 export function blocksOf(
-  { cluster, pair }: Plan,
+  plan: Plan,
   own: number,
   reach: Reach,
   ring: PlanRing | null = null,
+): readonly number[] {
+  if (reach === "own") return [own];
+  const known = reached.get(plan) ?? new Map<string, readonly number[]>();
+  reached.set(plan, known);
+  const key = `${own} ${reach} ${ring?.name}`;
+  const blocks = known.get(key) ?? computeBlocks(plan, own, reach, ring);
+  known.set(key, blocks);
+  return blocks;
+}
+
+/** A proof's runs ask the same again and again. */
+const reached = new WeakMap<Plan, Map<string, readonly number[]>>();
+
+function computeBlocks(
+  { cluster, pair }: Plan,
+  own: number,
+  reach: Reach,
+  ring: PlanRing | null,
 ): readonly number[] {
   const [m, n] = cluster;
   const every = (count: number, rank: (i: number) => number): number[] =>

@@ -112,6 +112,14 @@ class Run {
     }
     for (const late of this.#late.splice(0)) late();
     checkEnds(this.#plan, this.#threads, this.#reached);
+    for (const [key, { given, taken }] of this.#turns)
+      if (given.length > taken)
+        throw new Broken(
+          "exits",
+          `turn ${key}`,
+          "the block ends with a turn at its barrier that nobody takes",
+          "let the role that would have the next tile take it",
+        );
   }
 
   #deadlock(left: readonly { readonly thread: Thread; readonly blocked: Blocked | null }[]): never {
@@ -169,7 +177,6 @@ class Run {
       ? this.#sequence.slice(0, 1)
       : this.#sequence
     ).entries()) {
-      thread.more = ordinal + 1 < this.#sequence.length;
       if (ordinal % step.of === step.turn) {
         thread.count = count;
         thread.before = before;
@@ -289,6 +296,9 @@ class Run {
       case "turn":
         yield* this.#turn(thread, action.to);
         return;
+      case "last turn":
+        if (this.#sequence.length % action.of === action.to) yield* this.#turn(thread, action.to);
+        return;
       case "pass":
         this.#pass(thread, action.to);
         return;
@@ -391,8 +401,6 @@ class Run {
 
   /** A barrier holds one turn: a second one would be lost. */
   #pass(thread: Thread, to: number): void {
-    // Who has no tile does not come for its turn.
-    if (!thread.more) return;
     const turns = this.#turnsOf(thread, to);
     if (turns.given.length > turns.taken)
       throw new Broken(

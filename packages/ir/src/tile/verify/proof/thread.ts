@@ -26,8 +26,6 @@ export interface Thread extends Actor {
   /** K chunks of the tile at hand, and of those before it. */
   count: number;
   before: number;
-  /** Whether its block has a tile behind the one at hand. */
-  more: boolean;
   /** Since the last wait a fence has made tensor memory usable. */
   fencedAfter: boolean;
   /** Loads from tensor memory since the last fence before. */
@@ -66,7 +64,6 @@ export const newThread = (
   values: new Map(),
   count: 0,
   before: 0,
-  more: true,
   fencedAfter: true,
   unfenced: false,
   places: new Map(),

@@ -1,0 +1,76 @@
+/**
+ * Schedules that won on hardware: data, found by timing some twenty candidates a size beside cuBLASLt (docs/perf/wgmma.md). Sizes between are left to the
+ * model (cost.ts). Only such as give the same bits every time: parts of a split K are added in their order.
+ */
+import type { DType } from "@tilewright/ir";
+
+export interface Winner {
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  /** Fields that differ from the defaults. */
+  readonly schedule: string;
+  /** Time of cuBLASLt's first choice over that of the winner, in one run. */
+  readonly ratio: number;
+}
+
+/** Of A and B; measured in bf16, whose instructions are f16's. A row-major, B column-major. */
+export const winningDTypes: readonly DType[] = ["bf16", "f16"];
+
+const coop = "tile=128x256x64 groups=2x1 stages=4";
+const turns = "groups=1x1 turns=2 late=on raster=grouped:8";
+
+/** NVIDIA H200, driver 580.159.04, cuBLAS 13.1, 2026-11-21, idle regime; those with `h100` on an H100 80GB HBM3 the same day. */
+export const winners: readonly Winner[] = [
+  { m: 512, n: 512, k: 512, schedule: "tile=64x32x128 groups=1x1 stages=4 sched=tiles", ratio: 1.077 },
+  { m: 1024, n: 1024, k: 1024, schedule: "tile=64x128x128 groups=1x2 stages=4 sched=tiles", ratio: 1.038 },
+  { m: 1536, n: 1536, k: 1536, schedule: "tile=128x160x64 groups=2x1 stages=5", ratio: 0.96 },
+  { m: 2048, n: 2048, k: 2048, schedule: `tile=128x128x64 stages=6 ${turns}`, ratio: 1.027 },
+  { m: 3072, n: 3072, k: 3072, schedule: `tile=128x192x64 stages=4 regs=24/240 ${turns}`, ratio: 1.02 },
+  { m: 4096, n: 4096, k: 4096, schedule: coop, ratio: 1.02 },
+  { m: 8192, n: 8192, k: 8192, schedule: coop, ratio: 1.04 },
+  { m: 8192, n: 8192, k: 1024, schedule: `tile=128x192x64 stages=4 regs=24/240 ${turns}`, ratio: 1.108 },
+  { m: 4096, n: 14336, k: 4096, schedule: "tile=128x320x64 groups=1x2 stages=3 regs=24/240", ratio: 1.025 },
+  { m: 4096, n: 7168, k: 16384, schedule: coop, ratio: 1.011 },
+  { m: 4096, n: 4096, k: 14336, schedule: coop, ratio: 1.013 }, // h100
+  { m: 2048, n: 28672, k: 8192, schedule: coop, ratio: 1.023 }, // h100
+  {
+    m: 4096,
+    n: 1536,
+    k: 24576,
+    schedule: "tile=256x192x64 groups=2x1 stages=3 regs=24/240 raster=grouped:8",
+    ratio: 1.047,
+  }, // h100
+  {
+    m: 1,
+    n: 4096,
+    k: 4096,
+    schedule: "tile=64x64x128 groups=1x1 stages=6 sched=tiles split=2",
+    ratio: 0.847,
+  },
+  { m: 8, n: 4096, k: 4096, schedule: "tile=64x64x128 groups=1x1 stages=6 sched=tiles split=2", ratio: 0.85 },
+  { m: 16, n: 14336, k: 4096, schedule: "tile=64x128x64 groups=1x1 stages=8 sched=tiles", ratio: 0.971 },
+  { m: 64, n: 4096, k: 14336, schedule: "tile=64x32x128 groups=1x1 stages=8 sched=tiles", ratio: 1.069 },
+  { m: 128, n: 8192, k: 8192, schedule: "tile=64x128x128 groups=1x1 stages=4 sched=tiles", ratio: 1.008 },
+  {
+    m: 128,
+    n: 128,
+    k: 16384,
+    schedule: "tile=64x32x64 groups=1x1 stages=8 sched=tiles split=8 combine=kernel epi=direct",
+    ratio: 0.798,
+  },
+  {
+    m: 512,
+    n: 512,
+    k: 32768,
+    schedule: "tile=128x64x64 groups=2x1 stages=8 sched=tiles split=4 combine=kernel epi=direct",
+    ratio: 0.963,
+  },
+  {
+    m: 1000,
+    n: 1000,
+    k: 1000,
+    schedule: "tile=64x128x64 groups=1x2 stages=8 cluster=2x1 multicast=b sched=tiles",
+    ratio: 0.929,
+  },
+];
