@@ -337,10 +337,10 @@ const rules: readonly Rule[] = [
     code: "TW2318",
     at: "schedule.turns",
     find: ({ s }) =>
-      s.turns > 1 && (!s.persistent || s.counted || s.streamk > 0)
+      s.turns > 1 && (!s.persistent || s.counted)
         ? {
-            message: "warpgroups take turns where each block has whole tiles, and knows them beforehand",
-            hint: "nearest legal: sched=persistent streamk=0, or turns=1",
+            message: "warpgroups take turns where each block knows its tiles beforehand",
+            hint: "nearest legal: sched=persistent, or turns=1",
           }
         : null,
   },

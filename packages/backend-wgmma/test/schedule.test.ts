@@ -85,7 +85,7 @@ describe("what check refuses", () => {
     ],
     [
       { turns: 2, sched: "tiles" },
-      "TW2318 warpgroups take turns where each block has whole tiles, and knows them beforehand / nearest legal: sched=persistent streamk=0, or turns=1",
+      "TW2318 warpgroups take turns where each block knows its tiles beforehand / nearest legal: sched=persistent, or turns=1",
     ],
     [
       { late: "on", stages: 1 },

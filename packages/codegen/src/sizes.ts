@@ -3,7 +3,6 @@ import {
   asLinear,
   type Expr,
   extentNames,
-  leadingNames,
   type Operand,
   operandStrides,
   type Problem,
@@ -30,7 +29,7 @@ export const sizeDType = (name: SizeName): "u32" | "u64" => (name.startsWith("st
 const isSymbolic = (problem: Problem, name: SizeName): boolean => problem.symbolic?.[name] !== undefined;
 
 /** The parameter of a size. */
-export function sizeRegister(ctx: Context, name: SizeName): U32 {
+function sizeRegister(ctx: Context, name: SizeName): U32 {
   return ctx.invariant(`size ${name}`, (code) => {
     const d = ctx.entry.reg("u32", "size");
     code.emit(null, "ld.param.u32", d, param(`p_${name}`));
@@ -162,5 +161,3 @@ export const strideKey = (stride: Stride): string =>
 
 /** `leading` of a matrix that a step of the epilogue reads or stores. */
 export const stepLeading = (index: number): SizeName => `ldepilogue${index}`;
-
-export { leadingNames };

@@ -14,7 +14,7 @@ import { must } from "./launch.ts";
 import { pick } from "./random.ts";
 
 /** Sizes at random that a problem leaves to the launch: extents up to half as much again as its own, rows sometimes longer than packed. */
-export function randomSizes(random: Random, problem: Problem): LaunchSizes {
+function randomSizes(random: Random, problem: Problem): LaunchSizes {
   const sizes: Partial<Record<SizeName, number>> = {};
   for (const name of symbolicSizes(problem)) {
     const range = problem.symbolic?.[name];

@@ -10,7 +10,7 @@ import { packedStride } from "./size.ts";
  * multiple of), and no launch gives another.
  */
 export type LeadingName = "lda" | "ldb" | "ldc" | "ldd" | `ldepilogue${number}`;
-export type StrideName = "strideA" | "strideB" | "strideC" | "strideD";
+type StrideName = "strideA" | "strideB" | "strideC" | "strideD";
 /** What may be left to the launch, as launch expressions name it. */
 export type SizeName = "m" | "n" | "k" | "batch" | LeadingName | StrideName;
 
