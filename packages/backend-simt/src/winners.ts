@@ -29,6 +29,8 @@ export const winners: readonly Winner[] = [
   { m: 2048, n: 2048, k: 2048, schedule: `tile=128x128x8 thread=16x8 ${large}`, ratio: 1.029 },
   { m: 4096, n: 4096, k: 4096, schedule: `${shared} raster=grouped:16`, ratio: 1.043 },
   { m: 8192, n: 8192, k: 8192, schedule: `${shared} raster=row`, ratio: 1.053 },
+  { m: 4096, n: 14336, k: 4096, schedule: `${shared} raster=grouped:16`, ratio: 1.048 },
+  { m: 8192, n: 8192, k: 1024, schedule: shared, ratio: 1.05 },
   { m: 4096, n: 1536, k: 24576, schedule: `tile=128x128x8 thread=16x8 ${large} split=2`, ratio: 1.116 },
   { m: 4096, n: 4096, k: 14336, schedule: `tile=128x128x8 thread=16x8 ${large}`, ratio: 1.04 },
   {
