@@ -58,6 +58,9 @@ const zeros: Readonly<Record<RegisterType, Operand>> = {
   b32: imm(0),
 };
 
+/** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; the next ones are those of stores and turns. */
+const ROLE_BARRIER = 15;
+
 export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void): void {
   ctx.placeLate();
   const shared = partialTiles(ctx.program, ctx.engine, ctx.target);
@@ -91,7 +94,7 @@ function lastGoesOn({ ctx, shared, place }: Meeting, collect: () => void): Label
   const { entry, part } = ctx;
   const threads = ctx.values.warps * 32;
   // Of a block with roles only those meet that hold accumulators.
-  const meeting = threads === ctx.program.launch.threads ? [imm(0)] : [imm(0), imm(threads)];
+  const meeting = threads === ctx.program.launch.threads ? [imm(0)] : [imm(ROLE_BARRIER), imm(threads)];
   ctx.emit(null, "fence.acq_rel.gpu");
   ctx.emitAny(null, "bar.sync", ...meeting);
   const first = entry.reg("pred", "p");
