@@ -83,6 +83,8 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
   body.label(sum);
   lowerBody();
   body.label(end);
+  // Those who have left have none of the body's values.
+  ctx.restartInvariants();
 }
 
 /**
