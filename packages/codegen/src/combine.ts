@@ -58,8 +58,8 @@ const zeros: Readonly<Record<RegisterType, Operand>> = {
   b32: imm(0),
 };
 
-/** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; the next ones are those of stores and turns. */
-const ROLE_BARRIER = 15;
+/** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; 1 to 7 are those of stores, 8 to 10 those of turns. */
+const ROLE_BARRIER = 11;
 
 export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void): void {
   ctx.placeLate();
