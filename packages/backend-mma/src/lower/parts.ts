@@ -62,7 +62,7 @@ export function multiplyInParts(ctx: Context, atom: Atom, products: readonly Pro
 function split(ctx: Context, registers: readonly Reg[]): Parts {
   const parts = registers.map((x) => {
     const [big, small] = [ctx.entry.reg("b32", "big"), ctx.entry.reg("b32", "small")];
-    const [value, rest] = [ctx.entry.reg("f32", "rest"), ctx.entry.reg("f32", "rest")];
+    const [value, rest] = [ctx.entry.reg("f32", "rounding"), ctx.entry.reg("f32", "rounding")];
     ctx.emitAny(null, "cvt.rna.satfinite.tf32.f32", big, x);
     ctx.emitAny(null, "mov.b32", value, big);
     ctx.emitAny(null, "sub.rn.f32", rest, x, value);
