@@ -4,6 +4,7 @@ import {
   type Cond,
   type Expr,
   freeVars,
+  type GroupRow,
   type Range,
   rangeOf,
   sameValue,
@@ -27,6 +28,7 @@ import {
 } from "@tilewright/ptx";
 import { Code, type Pred, type Reg } from "./code.ts";
 import type { Engine } from "./engine.ts";
+import { rowOfGroups } from "./params.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
 import { type Crew, Values } from "./values.ts";
@@ -80,6 +82,8 @@ export class Context {
   readonly engine: Engine;
   readonly entry: EntryBuilder;
   readonly shared: SharedMap;
+  /** The row of this block's group, of a grouped problem. */
+  readonly groups: GroupRow | null;
   /** Ranges of the sizes that the launch supplies. */
   readonly sizes: ReadonlyMap<string, Range>;
   readonly root = new Code();
@@ -133,6 +137,7 @@ export class Context {
     this.engine = engine;
     this.entry = entry;
     this.shared = shared;
+    this.groups = rowOfGroups(program);
     this.sizes = sizeRanges(program.problem);
     this.crewPrologue = this.root.nest();
     this.prologue = this.root.nest();

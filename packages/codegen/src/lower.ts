@@ -134,6 +134,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       role: "main",
       launch: frame.launch?.(program, launch) ?? launch,
       params,
+      ...(ctx.groups === null ? {} : { groups: ctx.groups }),
       workspaceBytes: parts === null ? counters : workspaceBytes(parts),
     },
     then,

@@ -42,6 +42,13 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
+export {
+  type GroupArguments,
+  groupConstraints,
+  groupTable,
+  isEmptyGroup,
+  launchOfGroups,
+} from "./launch/groups.ts";
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   TENSOR_ALIGN,
@@ -126,6 +133,8 @@ export type {
   Manifest,
   ManifestImage,
   ManifestResources,
+  GroupField,
+  GroupRow,
   ParamSpec,
 } from "./manifest.ts";
 export {

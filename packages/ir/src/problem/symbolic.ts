@@ -127,6 +127,7 @@ const contiguous = ({ layout }: Operand): 0 | 1 => (layout === "row" ? 1 : 0);
  * along a symbolic extent, strides of batches over symbolic matrices. `said` names the sizes that were given.
  */
 export function withImpliedSizes(problem: Problem, said: ReadonlySet<SizeName>): Problem {
+  if (problem.batch.kind === "grouped") return withOwnLeading(withGroupSizes(problem));
   if (problem.symbolic === undefined) return problem;
   const symbolic: Partial<Record<SizeName, SizeRange>> = { ...problem.symbolic };
   const imply = (name: SizeName, from: readonly SizeName[], multiple: number): void => {
@@ -150,6 +151,17 @@ export function withImpliedSizes(problem: Problem, said: ReadonlySet<SizeName>):
     if ("operand" in step) leading(`ldepilogue${i}`, step.operand, extentNames.d);
   });
   return withOwnLeading({ ...problem, symbolic });
+}
+
+/** The problem with every size left to the groups. Extents are at most the problem's own unless a range says otherwise; of matrices of the epilogue, which are packed, those whose extent has that divisor. */
+function withGroupSizes(problem: Problem): Problem {
+  const symbolic: Partial<Record<SizeName, SizeRange>> = { ...problem.symbolic };
+  for (const name of sizeNames(problem)) {
+    if (symbolic[name] !== undefined) continue;
+    const isExtent = name === "m" || name === "n" || name === "k";
+    symbolic[name] = rangeOfSize(name, isExtent ? { max: problem[name] } : {});
+  }
+  return { ...problem, symbolic };
 }
 
 /**
@@ -177,7 +189,7 @@ function withOwnLeading(problem: Problem): Problem {
 }
 
 /**
- * The problem of one launch: sizes put in, nothing left symbolic. A leading dimension or a stride that is symbolic and not given is the least that fits
+ * The problem of one launch: sizes put in, nothing left symbolic. Of a grouped problem, that of one group, which has no batch. A leading dimension or a stride that is symbolic and not given is the least that fits
  * its matrix and its divisibility. Errors: TW1015 for sizes that the problem does not leave to the launch. Whether sizes meet the problem's ranges is
  * what the manifest's constraints say; whether the result is a problem, `checkProblem`.
  */
@@ -232,7 +244,7 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
   };
   const batch: Batch =
     problem.batch.kind !== "strided"
-      ? problem.batch
+      ? { kind: "none" }
       : {
           kind: "strided",
           count: value("batch", problem.batch.count),
