@@ -1,5 +1,12 @@
 /** Grouped problems: the grid's second axis is the group, and its row of a table in device memory has sizes and pointers. */
-import { type GroupField, type GroupRow, type ParamSpec, type Problem, sizeExpr, symbolicSizes } from "@tilewright/ir";
+import {
+  type GroupField,
+  type GroupRow,
+  type ParamSpec,
+  type Problem,
+  sizeExpr,
+  symbolicSizes,
+} from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -12,15 +19,17 @@ const SIZE_BYTES = 4;
 /** A pointer that each group has its own of. */
 export type OperandParam = Extract<ParamSpec, { kind: "pointer" }>;
 
+type PointerField = Extract<GroupField, { kind: "pointer" }>;
+
 /** Names that a row has, of the pointers of a kernel. */
-const inRow = (name: OperandParam["name"]): name is Extract<GroupField, { kind: "pointer" }>["name"] =>
+const inRow = (name: OperandParam["name"]): name is PointerField["name"] =>
   name !== "sfa" && name !== "sfb" && name !== "workspace" && name !== TABLE;
 
 /** The row of a group: the pointers of the kernel's operands, then its sizes. */
 export function groupRow(problem: Problem, operands: readonly OperandParam[]): GroupRow {
-  const pointers = operands.flatMap(({ name, align, access }): Omit<GroupField, "offset">[] =>
+  const pointers = operands.flatMap(({ name, align, access }): Omit<PointerField, "offset">[] =>
     inRow(name) ? [{ kind: "pointer", name, align, access }] : [],
-  ) as readonly Omit<Extract<GroupField, { kind: "pointer" }>, "offset">[];
+  );
   const sizes = symbolicSizes(problem);
   const end = POINTER_BYTES * pointers.length;
   return {

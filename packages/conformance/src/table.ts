@@ -183,7 +183,27 @@ function addBatches(table: Table): void {
   const far = { strideA: 1999, strideB: 1733, strideC: 2503, strideD: 2647 };
   table.add("batch of 3, far apart", { m: 29, n: 31, k: 13 }, { ...batch(3, far), ...c });
   table.add("batch of 2, split", { m: 29, n: 31, k: 61 }, batch(2), { split: 3 });
-  table.add("grouped batch", size, { batch: { kind: "grouped", count: 2 } });
+  const groups = { batch: { kind: "grouped", count: 5 } };
+  table.add("groups", size, groups);
+  table.add(
+    "groups, multiples of 4, up to more than the kernel is tuned for, with C",
+    { m: 24, n: 28, k: 20 },
+    {
+      ...groups,
+      ...c,
+      symbolic: { m: { multiple: 4, max: 80 }, n: { multiple: 4 }, k: { multiple: 4 }, lda: { multiple: 4 } },
+    },
+  );
+  table.add("groups, a chain of steps", size, {
+    ...groups,
+    ...c,
+    epilogue: [
+      { kind: "bias", along: "n", dtype: "f32" },
+      { kind: "residual", operand: { dtype: "f32", layout: "row" } },
+      { kind: "output", operand: { dtype: "f32", layout: "col" } },
+      { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
+    ],
+  });
 }
 
 /** Every step of an epilogue alone, in every dtype that its data may have. */

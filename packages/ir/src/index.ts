@@ -127,14 +127,14 @@ export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export type {
   Constraint,
+  GroupField,
+  GroupRow,
   KernelResources,
   KernelSpec,
   LaunchExpr,
   Manifest,
   ManifestImage,
   ManifestResources,
-  GroupField,
-  GroupRow,
   ParamSpec,
 } from "./manifest.ts";
 export {
@@ -212,6 +212,7 @@ export {
   type LeadingName,
   leadingNames,
   problemAt,
+  problemOfGroup,
   type SizeName,
   type SizeRange,
   type SymbolicSizes,

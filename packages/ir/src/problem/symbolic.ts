@@ -124,12 +124,15 @@ const contiguous = ({ layout }: Operand): 0 | 1 => (layout === "row" ? 1 : 0);
 
 /**
  * The problem with every size that follows from a symbolic one and is not said made symbolic too: leading dimensions of what is contiguous
- * along a symbolic extent, strides of batches over symbolic matrices. `said` names the sizes that were given.
+ * along a symbolic extent, strides of batches over symbolic matrices. `said` names the sizes that were given. Of a grouped problem everything is symbolic: extents
+ * up to its own, leading dimensions that were given without a divisor.
  */
 export function withImpliedSizes(problem: Problem, said: ReadonlySet<SizeName>): Problem {
-  if (problem.batch.kind === "grouped") return withOwnLeading(withGroupSizes(problem));
-  if (problem.symbolic === undefined) return problem;
+  const grouped = problem.batch.kind === "grouped";
+  if (problem.symbolic === undefined && !grouped) return problem;
   const symbolic: Partial<Record<SizeName, SizeRange>> = { ...problem.symbolic };
+  if (grouped)
+    for (const name of ["m", "n", "k"] as const) symbolic[name] ??= rangeOfSize(name, { max: problem[name] });
   const imply = (name: SizeName, from: readonly SizeName[], multiple: number): void => {
     if (!said.has(name) && symbolic[name] === undefined && from.some((f) => symbolic[f] !== undefined))
       symbolic[name] = rangeOfSize(name, { multiple });
@@ -150,18 +153,8 @@ export function withImpliedSizes(problem: Problem, said: ReadonlySet<SizeName>):
   problem.epilogue.forEach((step, i) => {
     if ("operand" in step) leading(`ldepilogue${i}`, step.operand, extentNames.d);
   });
+  if (grouped) for (const name of sizeNames(problem)) symbolic[name] ??= rangeOfSize(name);
   return withOwnLeading({ ...problem, symbolic });
-}
-
-/** The problem with every size left to the groups. Extents are at most the problem's own unless a range says otherwise; of matrices of the epilogue, which are packed, those whose extent has that divisor. */
-function withGroupSizes(problem: Problem): Problem {
-  const symbolic: Partial<Record<SizeName, SizeRange>> = { ...problem.symbolic };
-  for (const name of sizeNames(problem)) {
-    if (symbolic[name] !== undefined) continue;
-    const isExtent = name === "m" || name === "n" || name === "k";
-    symbolic[name] = rangeOfSize(name, isExtent ? { max: problem[name] } : {});
-  }
-  return { ...problem, symbolic };
 }
 
 /**
@@ -189,7 +182,7 @@ function withOwnLeading(problem: Problem): Problem {
 }
 
 /**
- * The problem of one launch: sizes put in, nothing left symbolic. Of a grouped problem, that of one group, which has no batch. A leading dimension or a stride that is symbolic and not given is the least that fits
+ * The problem of one launch: sizes put in, nothing left symbolic. A leading dimension or a stride that is symbolic and not given is the least that fits
  * its matrix and its divisibility. Errors: TW1015 for sizes that the problem does not leave to the launch. Whether sizes meet the problem's ranges is
  * what the manifest's constraints say; whether the result is a problem, `checkProblem`.
  */
@@ -244,7 +237,7 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
   };
   const batch: Batch =
     problem.batch.kind !== "strided"
-      ? { kind: "none" }
+      ? problem.batch
       : {
           kind: "strided",
           count: value("batch", problem.batch.count),
@@ -254,6 +247,12 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
           strideD: stride("strideD", d, m, n),
         };
   return ok({ ...own, m, n, k, a, b, c, d, batch, epilogue });
+}
+
+/** The problem of one group of a grouped problem, which has no batch. Errors: those of `problemAt`. */
+export function problemOfGroup(problem: Problem, sizes: LaunchSizes): Checked<Problem> {
+  const made = problemAt(problem, sizes);
+  return made.ok ? ok({ ...made.value, batch: { kind: "none" } }) : made;
 }
 
 /**

@@ -86,10 +86,7 @@ const groupFieldSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("size"), name: z.string(), offset: count, value: launchExprSchema }),
   z.object({
     kind: z.literal("pointer"),
-    name: z.union([
-      z.enum(["a", "b", "c", "d"]),
-      z.templateLiteral(["epilogue", z.int().nonnegative()]),
-    ]),
+    name: z.union([z.enum(["a", "b", "c", "d"]), z.templateLiteral(["epilogue", z.int().nonnegative()])]),
     offset: count,
     align: count,
     access: z.enum(["read", "write", "readwrite"]),
@@ -115,7 +112,9 @@ const kernelSchema = z.object({
   groups: z
     .object({ bytes: count.describe("from one row to the next"), fields: z.array(groupFieldSchema) })
     .exactOptional()
-    .describe("rows of the table of a grouped problem; m, n, k are then those of the group of the largest grid"),
+    .describe(
+      "rows of the table of a grouped problem; m, n, k are then those of the group of the largest grid",
+    ),
   workspaceBytes: launchExprSchema,
 });
 
