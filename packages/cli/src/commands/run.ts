@@ -260,11 +260,7 @@ function render(
     2 * problem.m * problem.n * problem.k * (problem.batch.kind === "none" ? 1 : problem.batch.count);
   const grouped = problem.batch.kind === "grouped";
   const speed =
-    device.kind === "cuda" && grouped
-      ? ""
-      : device.kind === "cuda"
-        ? `, ${trim(flops / (timeMs * 1e9))} TFLOP/s`
-        : " of emulation";
+    device.kind !== "cuda" ? " of emulation" : grouped ? "" : `, ${trim(flops / (timeMs * 1e9))} TFLOP/s`;
   return renderPairs([
     ["result", verdict],
     [
