@@ -5,7 +5,7 @@ import { kindOf } from "../../src/nest.ts";
 import { randomSchedule } from "./cases.ts";
 
 /** Every kind. Elements of 4 and 6 bits are not in the suite's table, whose rows have any length: `emulator.test.ts` has them. */
-export const dtypesServed = [
+const dtypesServed = [
   { dtype: "f16" },
   { dtype: "bf16" },
   { dtype: "tf32" },
@@ -19,7 +19,7 @@ const ROW_BYTES = 16;
 const up = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
 /** The same problem with A and B as bulk copies and matrix instructions take them: rows and bases at whole 16 bytes, along k where the kind wants it. */
-export function bulkable(problem: Problem): Problem {
+function bulkable(problem: Problem): Problem {
   const kind = kindOf(problem);
   if (kind === null) return problem;
   const operand = (name: "a" | "b"): Operand => {
