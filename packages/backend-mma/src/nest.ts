@@ -12,6 +12,7 @@ import {
   shareFor,
   sizeMost,
   sizeOf,
+  splitChunks,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -118,16 +119,6 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: directives(s, atom),
   });
-}
-
-/** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */
-export function splitChunks(
-  k: number,
-  { tileK, split }: Pick<MmaSchedule, "tileK" | "split">,
-): { readonly splits: number; readonly chunks: number } {
-  const all = Math.ceil(k / tileK);
-  const chunks = Math.ceil(all / Math.min(split, all));
-  return { splits: Math.ceil(all / chunks), chunks };
 }
 
 /** The K step before which what was loaded for the next chunk is stored: late enough to have arrived, with some steps left. */

@@ -4,9 +4,8 @@
  * The form is the machine's; the constants were fitted to 455 schedules over twelve problems measured on an H200
  * (docs/perf/simt.md has the comparison: rank correlation 0.93; the pick is on average within a tenth of the best measured).
  */
-import { type Problem, type Schedule, shareFor, type Target } from "@tilewright/ir";
+import { type Problem, type Schedule, shareFor, splitChunks, type Target } from "@tilewright/ir";
 import { estimateRegisters, stagedBytes, threadsOf } from "./check.ts";
-import { splitChunks } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
 
 /** SMs to balance rounds for: an H100's or H200's. */

@@ -9,6 +9,7 @@ import {
   type Schedule,
   shareFor,
   sizeMost,
+  splitChunks,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -67,16 +68,6 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share: shareFor(tiles, chunks, s.streamk),
     directives: directives(s),
   });
-}
-
-/** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */
-export function splitChunks(
-  k: number,
-  { tileK, split }: Pick<SimtSchedule, "tileK" | "split">,
-): { readonly splits: number; readonly chunks: number } {
-  const all = Math.ceil(k / tileK);
-  const chunks = Math.ceil(all / Math.min(split, all));
-  return { splits: Math.ceil(all / chunks), chunks };
 }
 
 /** Null where everything ascends, row by row. */

@@ -1,6 +1,7 @@
-import { createRandom, parseSchedule, printSchedule } from "@tilewright/ir";
+import { createRandom, defaultSchedule, parseSchedule, printSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
+import { scheduleModel } from "../src/schedule.ts";
 import { winners } from "../src/winners.ts";
 import { scheduleOf } from "./support/build.ts";
 import { problemOf, randomF32, randomSchedule, targetOf } from "./support/cases.ts";

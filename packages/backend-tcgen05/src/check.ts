@@ -191,7 +191,63 @@ function unevenHalves(s: TensorSchedule, layout: "row" | "col", direct: string):
   };
 }
 
+/** Registers of an epilogue thread that hold its part of a tile which blocks share: half of what a thread may have, the others load and add parts. */
+const PART_REGISTERS = 128;
+const EPILOGUE_THREADS = 128;
+const partRegisters = (s: TensorSchedule): number => (s.tileM * s.tileN) / s.cta / EPILOGUE_THREADS;
+
+/** What blocks that share a tile have only one way of. */
+const sharedOnly: readonly (readonly [
+  code: Diagnostic["code"],
+  field: "sched" | "epi" | "addend",
+  value: string,
+  why: (value: string) => string,
+])[] = [
+  [
+    "TW2413",
+    "sched",
+    "tiles",
+    (sched) => `blocks that share a tile meet and end, and sched=${sched} has them stay`,
+  ],
+  [
+    "TW2414",
+    "epi",
+    "direct",
+    () => "a sum that blocks share is stored from registers, and epi=tma passes D through shared memory",
+  ],
+  [
+    "TW2415",
+    "addend",
+    "direct",
+    () => "one of the blocks that share a tile adds C, and addend=tma brings it to all",
+  ],
+];
+
 const rules: readonly Rule[] = [
+  ...sharedOnly.map(
+    ([code, field, value, why]): Rule => ({
+      code,
+      at: "schedule.split",
+      find: ({ s }) =>
+        s.split === 1 || s[field] === value
+          ? null
+          : { message: why(s[field]), hint: `nearest legal: ${field}=${value}, or split=1` },
+    }),
+  ),
+  {
+    code: "TW2416",
+    at: "schedule.tile",
+    find({ s }) {
+      const held = partRegisters(s);
+      if (s.split === 1 || held <= PART_REGISTERS) return null;
+      const across = s.swap ? "m" : "n";
+      const columns = Math.floor(((s.swap ? s.tileM : s.tileN) * PART_REGISTERS) / held / 16) * 16;
+      return {
+        message: `blocks that share a tile meet with ${held} registers of each thread of their epilogues; ${PART_REGISTERS} are there`,
+        hint: `nearest legal: tile ${across} ${columns}, or split=1`,
+      };
+    },
+  },
   {
     code: "TW2401",
     at: "schedule.tile",

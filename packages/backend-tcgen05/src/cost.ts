@@ -10,6 +10,7 @@ import {
   predict,
   type Schedule,
   sizeOf,
+  splitChunks,
   type Target,
   TENSOR_LANES,
 } from "@tilewright/ir";
@@ -60,6 +61,8 @@ function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
     sched: s.sched === "clc" || s.sched === "atomic" ? "clc" : stays ? "persistent" : "tiles",
     overlap: stays && s.acc > 1,
     storeBytes: storedBytes(problem, s, rowsOfBlock),
+    split: splitChunks(problem.k, s).splits,
+    combine: s.combine,
     addend: problem.c === null ? "none" : s.addend === "tma" ? "ahead" : "direct",
     raster: s.raster,
   };

@@ -63,6 +63,11 @@ const CHUNK_BYTES = 128;
 /** More stages bring nothing that could be seen in the published ladders. */
 const MOST_STAGES = 8;
 
+/** Blocks that may share a tile, and the fewest chunks that each is left with; ways in which bits do not depend on timing. */
+const splits = [2, 3, 4, 6, 8, 12, 16] as const;
+const FEWEST_CHUNKS = 4;
+const meetings = ["last", "kernel"] as const;
+
 /** Most columns that one load may take. */
 const MOST_LOAD = 64;
 
@@ -83,18 +88,28 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     addends.map((addend) => [epi, addend] as const),
   );
   const staged = Math.min(MOST_LOAD, Math.max(32, CHUNK_BYTES / sizeOf(problem.d.dtype)));
+  const chunks = Math.ceil(problem.k / tileK);
+  const whole = ways.map(([epi, addend]): Schedule => ({ epi, addend }));
+  const shared = splits
+    .filter((split) => split * FEWEST_CHUNKS <= chunks)
+    .flatMap((split) =>
+      meetings.map(
+        (combine): Schedule => ({ epi: "direct", addend: "direct", sched: "tiles", split, combine }),
+      ),
+    );
   const candidates = shapesFor(problem).flatMap(({ cta, m, n, swap }): Schedule[] =>
-    ways.flatMap(([epi, addend]) => {
-      const tile: Schedule = { ...base, tile: [m, n, tileK], cta, epi, addend, swap: swap ? "on" : "off" };
+    [...whole, ...shared].flatMap((form) => {
+      const tile: Schedule = { ...base, ...form, tile: [m, n, tileK], cta, swap: swap ? "on" : "off" };
+      const { epi, split } = readSchedule(tile);
       const { stacks, width, columns } = accumulatorOf(readSchedule(tile));
       // Registers of a step hold a load of each of the tile's instructions.
       const load = largestLoad(columns, (epi === "tma" ? staged : 32) / stacks);
       const free = target.limits.tensorMemoryColumns - factorColumns(readSchedule(tile), problem);
-      const acc = Math.max(1, Math.min(2, Math.floor(free / width)));
+      const acc = split > 1 ? 1 : Math.max(1, Math.min(2, Math.floor(free / width)));
       const shape: Schedule = { ...tile, load, acc };
       const s = readSchedule(shape);
-      const chunks = Math.ceil(problem.k / tileK);
-      const stages = Math.max(1, stagesThatFit(s, problem, target, Math.min(MOST_STAGES, chunks)));
+      const most = Math.min(MOST_STAGES, Math.ceil(chunks / split));
+      const stages = Math.max(1, stagesThatFit(s, problem, target, most));
       return orders.map((raster) => ({ ...shape, stages, raster }));
     }),
   );

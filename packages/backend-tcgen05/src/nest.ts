@@ -7,6 +7,7 @@ import {
   type Problem,
   rasterDirective,
   type Schedule,
+  splitChunks,
   type Target,
   type TensorKind,
   type TileProgram,
@@ -31,6 +32,7 @@ const WARPS = 6;
 export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
   const kind = acceptedKind(problem);
   const s = readSchedule(schedule);
+  const { splits, chunks } = splitChunks(problem.k, s);
   // Clusters are whole: tiles outside of D store nothing.
   const axis = (extent: number, tile: number, units: number): readonly Factor[] => [
     { tier: "grid", extent: Math.ceil(extent / tile / units) * units, stride: 1 },
@@ -44,14 +46,16 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
       m: axis(problem.m, s.tileM, s.clusterM),
       n: axis(problem.n, s.tileN, s.clusterN),
       k: [
-        { tier: "block", extent: Math.ceil(problem.k / s.tileK), stride: 1 },
+        ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: chunks } as const] : []),
+        { tier: "block", extent: chunks, stride: 1 },
         { tier: "atom", extent: s.tileK, stride: 1 },
       ],
     },
     threads: WARPS * 32,
     cluster: [s.cta * s.clusterM, s.clusterN],
     atom: kind.name,
-    directives: directives(s, kind),
+    combine: s.combine,
+    directives: directives({ ...s, split: splits }, kind),
   });
   return program;
 }
@@ -70,7 +74,8 @@ function directives(s: TensorSchedule, kind: TensorKind): readonly Directive[] {
       },
     },
     s.swap ? { name: "swap", args: {} } : null,
-    { name: "accumulate", args: { columns: s.load } },
+    // Parts of a tile meet in registers, all columns at once.
+    { name: "accumulate", args: { columns: s.split > 1 ? (s.swap ? s.tileM : s.tileN) : s.load } },
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: 0 } },
     { name: "engines", args: { early: s.early ? 1 : 0 } },
     s.addend === "tma" ? { name: "addend", args: { way: "tma" } } : null,

@@ -1,5 +1,7 @@
 /** The schedule of a kernel that accumulates in tensor memory: its fields, and what they mean together. */
 import {
+  type CombineWay,
+  combineOf,
   coreFields,
   flagField,
   intField,
@@ -67,10 +69,13 @@ export const scheduleModel: ScheduleModel = {
       min: 1,
       max: 4,
     }),
+    coreFields.split,
+    coreFields.combine,
     withDefault(coreFields.raster, "grouped:8"),
     intField({
       name: "load",
-      summary: "columns of an accumulator that one load takes into registers",
+      summary:
+        "columns of an accumulator that one load takes into registers; blocks that share a tile take all of them at once",
       default: 32,
       off: 1,
       min: 1,
@@ -134,6 +139,9 @@ export interface TensorSchedule {
   readonly acc: number;
   readonly sched: string;
   readonly ahead: number;
+  /** Blocks (or pairs) that share a tile's K loop, and how their parts are added. */
+  readonly split: number;
+  readonly combine: CombineWay;
   readonly raster: Raster;
   readonly load: number;
   readonly early: boolean;
@@ -166,6 +174,8 @@ export function readSchedule(schedule: Schedule): TensorSchedule {
     acc: number("acc"),
     sched: word("sched"),
     ahead: number("ahead"),
+    split: number("split"),
+    combine: combineOf(schedule.combine),
     raster: rasterOf(schedule.raster),
     load: number("load"),
     early: word("early") === "on",

@@ -33,6 +33,13 @@ describe("illegal schedules", () => {
     ["tile=256x256x64 stages=8 epi=direct", "TW2405 nearest legal: stages=7"],
     ["tile=256x256x64 stages=8", "TW2405 nearest legal: stages=6"],
     ["tile=256x48x64 load=32", "TW2408 nearest legal: load=16"],
+    ["tile=256x128x64 split=2 epi=direct", "TW2413 nearest legal: sched=tiles, or split=1"],
+    ["tile=256x128x64 split=2 sched=tiles", "TW2414 nearest legal: epi=direct, or split=1"],
+    [
+      "tile=256x128x64 split=2 sched=tiles epi=direct addend=tma",
+      "TW2415 nearest legal: addend=direct, or split=1",
+    ],
+    ["tile=256x256x64 split=2 sched=tiles epi=direct", "TW2416 nearest legal: tile n 128, or split=1"],
     ["tile=256x256x64 cluster=4x2", "TW2409 nearest legal: cluster=2x2"],
     ["tile=128x32x64 cta=1 cluster=8x1 load=16", "TW2410 nearest legal: cluster=1x1, or a larger tile"],
   ])("%s", (text, reason) => {
@@ -47,6 +54,13 @@ describe("illegal schedules", () => {
   test("bytes with N contiguous need coarser N", () => {
     const bytes = problem({ dtype: "e4m3", b: { layout: "row" }, m: 512, n: 512, k: 512 });
     expect(found("tile=256x48x128 load=16", bytes)).toEqual(["TW2402 nearest legal: tile n 32"]);
+  });
+
+  test("few tiles and a long K are shared out, in ways whose bits do not depend on timing", () => {
+    const all = [...tcgen05.schedules(problem({ m: 256, n: 256, k: 16384 }), sm100)];
+    expect(all[0]?.split).toBeGreaterThan(1);
+    expect(new Set(all.map(({ combine }) => combine))).toEqual(new Set(["last", "kernel"]));
+    expect([...tcgen05.schedules(square, sm100)][0]?.split).toBe(1);
   });
 
   test("C is brought where it is certain to be added, and bulk copies can take it", () => {

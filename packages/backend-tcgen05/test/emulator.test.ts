@@ -63,6 +63,64 @@ const kinds = [
   ],
 ] as const;
 
+const shared = [
+  [
+    "three blocks, one of which has a chunk of nothing",
+    "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1 epi=direct split=3",
+    { m: 136, n: 72, k: 328 },
+  ],
+  [
+    "pairs, C, bias and activation",
+    "tile=256x64x64 cta=2 stages=2 sched=tiles acc=1 epi=direct split=2 early=off",
+    {
+      m: 300,
+      n: 72,
+      k: 200,
+      beta: 0.5,
+      c: { dtype: "f16" },
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "activation", fn: "relu" },
+      ],
+    },
+  ],
+  [
+    "atomics",
+    "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1 epi=direct split=2 combine=atomics",
+    { m: 136, n: 72, k: 200 },
+  ],
+  [
+    "atomics of pairs in s32",
+    "tile=256x64x128 cta=2 stages=2 sched=tiles acc=1 epi=direct split=2 combine=atomics",
+    { m: 300, n: 72, k: 272, dtype: "s8" },
+  ],
+  [
+    "a second kernel, 64 rows",
+    "tile=64x48x64 cta=1 stages=2 sched=tiles acc=1 epi=direct split=2 combine=kernel load=16",
+    { m: 72, n: 72, k: 200 },
+  ],
+  [
+    "a second kernel, pairs that share A",
+    "tile=256x64x64 cta=2 cluster=1x2 stages=2 sched=tiles acc=1 epi=direct split=2 combine=kernel",
+    { m: 300, n: 136, k: 136 },
+  ],
+  [
+    "clusters of a batch",
+    "tile=128x64x64 cta=1 cluster=2x1 stages=2 sched=tiles acc=1 epi=direct split=2",
+    { m: 264, n: 72, k: 136, batch: { kind: "strided", count: 2 } },
+  ],
+  [
+    "columns in the lanes of a pair",
+    "tile=32x128x64 cta=2 swap=on stages=2 sched=tiles acc=1 epi=direct split=2 load=16",
+    { m: 40, n: 136, k: 136 },
+  ],
+  [
+    "scale factors",
+    "tile=128x128x256 cta=1 stages=2 sched=tiles acc=1 epi=direct split=2",
+    { m: 136, n: 136, k: 576, dtype: "nvf4" },
+  ],
+] as const;
+
 const forms = [
   [
     "64 rows: fragments of 16 lanes",
@@ -279,6 +337,10 @@ describe("tcgen05 on sm_100a", () => {
   });
 
   test.each(forms)("%s", (_name, schedule, request) => {
+    expect(check(emulator, "sm_100a", schedule, request)).toEqual([]);
+  });
+
+  test.each(shared)("blocks that share a tile: %s", (_name, schedule, request) => {
     expect(check(emulator, "sm_100a", schedule, request)).toEqual([]);
   });
 

@@ -345,6 +345,18 @@ const rules: readonly Rule[] = [
         : null,
   },
   {
+    code: "TW2320",
+    at: "schedule.streamk",
+    find: ({ s }) =>
+      s.streamk > 0 && s.copy === "direct"
+        ? {
+            message:
+              "parts of several tiles follow each other in rings that a producer fills, and copy=direct has none",
+            hint: "nearest legal: streamk=0, or copy=tma",
+          }
+        : null,
+  },
+  {
     code: "TW2319",
     at: "schedule.late",
     find({ s }) {

@@ -3,8 +3,8 @@
  * the meeting of blocks adds. Its constants are a least-squares fit, in relative error, to 467 schedules of 18 sizes timed on an H200 in bf16
  * (docs/perf/wgmma.md; rank correlation 0.96); an estimate to rank by, in microseconds there.
  */
-import { dtypes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/ir";
-import { chunkK, slotBytes, splitChunks, stagedColumns } from "./nest.ts";
+import { dtypes, type Problem, type Schedule, sizeOf, splitChunks, type Target } from "@tilewright/ir";
+import { chunkK, slotBytes, stagedColumns } from "./nest.ts";
 import { mathGroups, readSchedule, type WgmmaSchedule } from "./schedule.ts";
 
 /** SMs to balance rounds for, and bytes of shared memory of each: an H100's or H200's. */

@@ -10,6 +10,7 @@ import {
   type Schedule,
   shareFor,
   sizeOf,
+  splitChunks,
   type Target,
   type TileProgram,
   type WarpgroupAtom,
@@ -94,16 +95,6 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     directives: directives(s, problem, target),
   });
   return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
-}
-
-/** K chunks of each block, and the blocks that then have any: rounding up may leave fewer than were asked for. */
-export function splitChunks(
-  k: number,
-  { tileK, split }: Pick<WgmmaSchedule, "tileK" | "split">,
-): { readonly splits: number; readonly chunks: number } {
-  const all = Math.ceil(k / tileK);
-  const chunks = Math.ceil(all / Math.min(split, all));
-  return { splits: Math.ceil(all / chunks), chunks };
 }
 
 /** Bytes of a row of a panel of the tile that D passes through: the widest swizzle's span. */

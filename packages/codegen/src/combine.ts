@@ -58,6 +58,9 @@ const zeros: Readonly<Record<RegisterType, Operand>> = {
   b32: imm(0),
 };
 
+/** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; 1 to 7 are those of stores, 8 to 10 those of turns. */
+const ROLE_BARRIER = 11;
+
 export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void): void {
   ctx.placeLate();
   const shared = partialTiles(ctx.program, ctx.engine, ctx.target);
@@ -80,6 +83,8 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
   body.label(sum);
   lowerBody();
   body.label(end);
+  // Those who have left have none of the body's values.
+  ctx.restartInvariants();
 }
 
 /**
@@ -91,7 +96,7 @@ function lastGoesOn({ ctx, shared, place }: Meeting, collect: () => void): Label
   const { entry, part } = ctx;
   const threads = ctx.values.warps * 32;
   // Of a block with roles only those meet that hold accumulators.
-  const meeting = threads === ctx.program.launch.threads ? [imm(0)] : [imm(0), imm(threads)];
+  const meeting = threads === ctx.program.launch.threads ? [imm(0)] : [imm(ROLE_BARRIER), imm(threads)];
   ctx.emit(null, "fence.acq_rel.gpu");
   ctx.emitAny(null, "bar.sync", ...meeting);
   const first = entry.reg("pred", "p");

@@ -84,6 +84,8 @@ export interface Engine {
    * through all that stands before. For engines whose accumulators leave few of them.
    */
   readonly wholeDefinitions?: boolean;
+  /** Binds the coordinates of a block's one tile, where the engine lowers loops over tiles itself: for kernels that are all shared code. */
+  placeTile?(ctx: Context, stmt: StmtOf<"tiles">): void;
   /** Oldest PTX that the program's text needs beside what the target asks. */
   ptxVersion(program: TileProgram): PtxVersion;
   /** How a register tile of a dtype is held. */

@@ -21,7 +21,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { Engine, RegisterType, StmtOf } from "./engine.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
 import { ownerOf } from "./registers.ts";
-import { problemsOf, tilesOf } from "./tileCounts.ts";
+import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { operandOf } from "./words.ts";
 
 /** Name of the parameter. */
@@ -82,11 +82,13 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
   const { split, share = null } = tiles;
   if (split === null && share === null) return null;
   const problems = problemsOf(program.problem);
-  const count = share?.tiles ?? tilesOf(tiles);
+  // Each block of a pair has its half of the tile, and meets the blocks that have the same half.
+  const each = blocksOfTile(program);
+  const count = share?.tiles ?? times(tilesOf(tiles), each);
   const splits = split?.extent ?? 1;
   // A share ends inside a tile at either end, at most.
   const apart = share === null ? times(count, splits) : 2 * sharers(share);
-  const most = mostTilesOf(program.problem, tiles);
+  const most = each * mostTilesOf(program.problem, tiles);
   const { by } = combine;
   const all = times(problems, count);
   const fixed = typeof all === "number";
@@ -127,7 +129,8 @@ function initOf(by: CombineWay, fixed: boolean): Manifest["workspace"]["init"] {
   return by === "atomics" || fixed ? "zeroOnce" : "zeroEach";
 }
 
-const times = (a: LaunchExpr, b: LaunchExpr): LaunchExpr =>
+/** The product, folded where it can be. */
+export const times = (a: LaunchExpr, b: LaunchExpr): LaunchExpr =>
   typeof a === "number" && typeof b === "number" ? a * b : b === 1 ? a : ["mul", a, b];
 
 /** Whole lines of counters, in bytes. */

@@ -1,15 +1,15 @@
 /** The second kernel of `combine … by kernel`: adds up the parts that the first has left, and goes on with the sum. */
 import { eachStmt, type KernelSpec, type Target, type TileProgram } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
-import { numberClusters } from "./clusters.ts";
+import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
 import type { Engine, StmtOf } from "./engine.ts";
 import { declareParameters, parameters } from "./params.ts";
-import { addParts, loadPart, type PartialTiles, partPlaces, workspaceBytes } from "./parts.ts";
+import { addParts, loadPart, type PartialTiles, partPlaces, times, workspaceBytes } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
-import { problemsOf, tilesOf } from "./tileCounts.ts";
+import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { placeTile } from "./tiles.ts";
 
 /**
@@ -27,11 +27,12 @@ export function buildSumKernel(
   const warps = shared.threads / 32;
   const params = parameters(sum, true);
   const entry = builder.entry(sum.name, { params: declareParameters(params), maxntid: [32, 1, 1] });
-  const ctx = new Context(sum, target, engine, entry, mapShared(sum), { first: 0, warps, across: "grid" });
+  const crew = { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) } as const;
+  const ctx = new Context(sum, target, engine, entry, mapShared(sum), crew);
   const { tiles, combine } = meetingOf(sum);
   // Workspace and tiles go by the first kernel's blocks.
   numberClusters(ctx);
-  placeTile(ctx, tiles);
+  (engine.placeTile ?? placeTile)(ctx, tiles);
   const acc = ownedTile(ctx, combine.acc.buffer, 0);
   const place = partPlaces(ctx, shared);
   ctx.placeLate();
@@ -44,7 +45,7 @@ export function buildSumKernel(
     entry: sum.name,
     role: "reduce",
     launch: {
-      grid: [tilesOf(tiles), problemsOf(program.problem), warps],
+      grid: [times(tilesOf(tiles), blocksOfTile(program)), problemsOf(program.problem), warps],
       block: [32, 1, 1],
       cluster: [1, 1, 1],
       dynamicSmem: 0,
@@ -59,6 +60,7 @@ export function buildSumKernel(
 /** The part of a program that the second kernel runs: nothing of A and B, and blocks of their own. */
 function sumProgram(program: TileProgram): TileProgram {
   const { tiles, combine } = meetingOf(program);
+  const { cluster, pair } = program.launch;
   for (const stmt of eachStmt(combine.body))
     if (stmt.kind !== "epilogue" || stmt.via !== null)
       throw new CannotLower("combine", "a second kernel has registers only: D goes to memory from there");
@@ -66,7 +68,7 @@ function sumProgram(program: TileProgram): TileProgram {
   return {
     ...program,
     name: `${program.name}_sum`,
-    launch: { threads: 32, cluster: program.launch.cluster },
+    launch: { threads: 32, cluster, ...(pair ? { pair } : {}) },
     buffers: program.buffers.filter(({ name }) => used.has(name)),
     rings: [],
     body: [{ ...tiles, split: null, visit: null, body: [combine] }],

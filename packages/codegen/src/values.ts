@@ -13,6 +13,8 @@ export interface Crew {
   readonly warps: number;
   /** `grid`: each warp is a block of its own, numbered along the grid's third axis. Absent: they are warps of one block. */
   readonly across?: "grid";
+  /** Blocks along x stand for those of clusters of so many, which the kernel itself has not. Absent: clusters are the hardware's. */
+  readonly clusterOf?: number;
 }
 
 export class Values {
@@ -66,6 +68,8 @@ export class Values {
 
   /** Which block of its cluster this is. */
   rank(): U32 {
+    const { clusterOf } = this.crew;
+    if (clusterOf !== undefined) return this.modulo(this.block(), clusterOf, Number.POSITIVE_INFINITY);
     return this.memo("ctarank", "rank", (d) =>
       this.code.emit(null, "mov.u32", d, special("%cluster_ctarank")),
     );

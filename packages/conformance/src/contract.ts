@@ -22,7 +22,8 @@ const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExe
   [/^barrier\.cluster\.wait/, () => "meet"],
   [/^bar\.sync 0/, () => "meet"],
   [/^bar\.sync %/, () => "gather"],
-  [/^bar\.sync [1-9]\d*, /, () => "turn"],
+  // 11 is that of warps of one role that meet for parts of tiles.
+  [/^bar\.sync ([89]|10), /, () => "turn"],
   [/^bar\.arrive/, () => "pass"],
   [/^atom\S*\.inc/, () => "take"],
   [/^(st\.shared|stmatrix)/, () => "stage"],

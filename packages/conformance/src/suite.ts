@@ -210,15 +210,19 @@ function sharing(
 ): Schedule {
   if (split === undefined || !("split" in schedule)) return schedule;
   const ways = waysToShare(split);
-  const way = ways[Math.floor(seed / 3) % ways.length] ?? {};
-  const plain = { ...schedule, split };
-  if ("streamk" in way && !("streamk" in schedule)) return plain;
-  // Roles share where their blocks stay, and split where they do not.
-  const candidates = [way, { ...way, sched: "persistent" }, { ...way, sched: "tiles" }].map((fields) => ({
+  const chosen = ways[Math.floor(seed / 3) % ways.length] ?? {};
+  const way = "streamk" in chosen && !("streamk" in schedule) ? { split } : chosen;
+  // Roles share where their blocks stay, and split where they do not; some meet in registers only.
+  const candidates = [
+    way,
+    { ...way, sched: "persistent" },
+    { ...way, sched: "tiles" },
+    { ...way, sched: "tiles", epi: "direct", addend: "direct" },
+  ].map((fields) => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),
   }));
-  return candidates.find(legal) ?? plain;
+  return candidates.find(legal) ?? { ...schedule, split };
 }
 
 function firstSchedules(

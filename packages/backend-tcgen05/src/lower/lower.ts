@@ -7,7 +7,7 @@ import { frame } from "./frame.ts";
 import { lowerFill, lowerMultiply } from "./multiply.ts";
 import { rings } from "./rings.ts";
 import { lowerRole } from "./roles.ts";
-import { lowerFetch, lowerNext, lowerTiles } from "./tiles.ts";
+import { lowerFetch, lowerNext, lowerTiles, placeTile } from "./tiles.ts";
 
 /** tcgen05 came with 8.6; mov.b128 and what else stands in these texts with 8.3 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [8, 6];
@@ -33,6 +33,7 @@ const engine: Engine = {
     fetch: lowerFetch,
     next: lowerNext,
   },
+  placeTile,
   copies: {
     "global -> shared tma": copyTensor,
     "shared -> tensor tcgen05.cp": copyFactors,

@@ -35,12 +35,13 @@ function ownNumber(ctx: Context, code: Code, name: "%ctaid.x" | "%nctaid.x"): Re
 }
 
 export function lowerTiles(ctx: Context, stmt: Tiles): void {
-  if (stmt.split) throw new CannotLower("split", "blocks do not share a tile in this backend");
+  if (stmt.share) throw new CannotLower("share", "blocks of this backend have no shares of chunks");
   if (stmt.visit === null) {
-    enterTile(ctx, stmt, ownNumber(ctx, ctx.prologue, "%ctaid.x"));
+    placeTile(ctx, stmt);
     lowerStmts(ctx, stmt.body);
     return;
   }
+  if (stmt.split) throw new CannotLower("split", "blocks that stay do not share tiles");
   const role = roleOf(ctx, "tiles");
   if (stmt.visit.of !== 1) throw new CannotLower("visit", "roles of this backend do not take turns");
   const { entry } = ctx;
@@ -66,6 +67,12 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   ctx.batch = null;
 }
 
+/** The one tile of a block; of a block that shares it also which of those blocks this is. */
+export function placeTile(ctx: Context, stmt: Tiles): void {
+  enterTile(ctx, stmt, ownNumber(ctx, ctx.prologue, "%ctaid.x"));
+  if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
+}
+
 /** Whether the launch control hands out tiles of a batch: any block may then be answered with a tile of any problem. */
 function answered({ program }: Context, { visit }: Tiles): boolean {
   const ring = program.rings.find(({ name }) => name === visit?.ring);
@@ -85,8 +92,8 @@ function enterTile(ctx: Context, stmt: Tiles, number: Reg<"u32">): void {
   const [unitsM, unitsN] = clusterUnits(ctx.program.launch);
   if (tilesM % unitsM !== 0 || tilesN % unitsN !== 0)
     throw new CannotLower("tiles", `do not divide by the ${unitsM} x ${unitsN} units of a cluster`);
-  ctx.values.memo("ctaid", "tile", (d) => ctx.prologue.emit(null, "mov.u32", d, number));
-  const [m, n] = rasterise(ctx, stmt.raster, tilesM / unitsM, tilesN / unitsN);
+  const own = ctx.values.memo("tile's number", "tile", (d) => ctx.prologue.emit(null, "mov.u32", d, number));
+  const [m, n] = rasterise(ctx, stmt.raster, tilesM / unitsM, tilesN / unitsN, own);
   const within = (first: Coordinate, units: number, axis: "m" | "n"): Coordinate => {
     if (units === 1) return first;
     const unit = unitAlong(ctx, axis);

@@ -46,6 +46,9 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
     const lanes = cta * pick(random, [64, 128, 128, 256]);
     // Scale factors come for 128 columns.
     const columns = isScaled(problem.a.dtype) ? 128 * random.integer(1, 2) : 16 * random.integer(1, widest);
+    const split = pick(random, [1, 1, 1, 2, 3]);
+    // Those that share a tile have one way of these.
+    const shared = split > 1;
     const schedule: Schedule = {
       ...defaultSchedule(tcgen05.schedule),
       tile: [swap ? columns : lanes, swap ? lanes : columns, chunk * pick(random, [1, 1, 2])],
@@ -63,12 +66,14 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
       stages: random.integer(1, 7),
       swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),
       acc: random.integer(1, 3),
-      sched: pick(random, ["tiles", "persistent", "atomic", "clc"]),
+      sched: shared ? "tiles" : pick(random, ["tiles", "persistent", "atomic", "clc"]),
+      split,
+      combine: pick(random, ["last", "atomics", "kernel"]),
       ahead: random.integer(1, 3),
       raster: pick(random, ["row", "col", "grouped:4", "snake:2", "hilbert"]),
       load: pick(random, [1, 8, 16, 32, 64]),
       early: pick(random, ["on", "off"]),
-      epi: pick(random, ["tma", "tma", "direct"]),
+      epi: shared ? "direct" : pick(random, ["tma", "tma", "direct"]),
       staging: random.integer(1, 3),
       store: pick(random, [1, 2, 4, 8]),
       guards: pick(random, ["on", "off"]),

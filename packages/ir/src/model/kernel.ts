@@ -1,5 +1,5 @@
 /** What the model asks of a kernel. Backends describe a schedule so; `kernelOf` reads it off a bound program. */
-import type { Raster } from "../tile/types.ts";
+import type { CombineWay, Raster } from "../tile/types.ts";
 import type { Engine } from "./machine.ts";
 
 export interface ModelKernel {
@@ -44,6 +44,8 @@ export interface ModelKernel {
   readonly raster: Raster;
   /** Units that share the K loop of a tile. */
   readonly split: number;
+  /** How their parts are added; says nothing where there is one. */
+  readonly combine: CombineWay;
 }
 
 /** A kernel of one engine with everything off: what ladders start from. */
@@ -72,4 +74,5 @@ export const plainKernel = (
   addend: "none",
   raster: { kind: "row" },
   split: 1,
+  combine: "last",
 });

@@ -104,9 +104,10 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const share = shareOf(kernel);
 
   const store = (share.rows * share.cols * dtypes[d.dtype].bits) / 8;
-  const parts = kernel.split > 1 ? 2 * share.rows * share.cols * 4 : 0;
+  // Blocks that share a tile leave their parts in the workspace.
+  const part = kernel.split > 1 ? share.rows * share.cols * 4 : 0;
   const epilogueBusy = Math.max(
-    store / Math.min(1, kernel.storeBytes / 32) / machine.storeBytes + parts / machine.storeBytes,
+    store / Math.min(1, kernel.storeBytes / 32) / machine.storeBytes + part / machine.storeBytes,
     machine.tensorMemoryBytes > 0 ? (share.rows * share.cols * 4) / machine.tensorMemoryBytes : 0,
   );
   // C comes in as D goes out, lane by lane; brought ahead it is there when the accumulator is.
@@ -117,7 +118,11 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
     (ns) => ns * ghz,
   ) as [number, number, number];
   // Stores need as long to L2 as loads from it; then the accumulator, or the block, is free.
-  const epilogue = epilogueBusy + addendBusy + (kernel.addend === "direct" ? load : 0) + load + handOver;
+  // Of a tile's blocks one takes up what they have left: as many parts, or their sum. Counting who has come and then loading are a round trip each.
+  const taken = { last: kernel.split, atomics: 1, kernel: 0 }[kernel.combine] * part;
+  const meeting = taken === 0 ? 0 : taken / machine.intakeBytes + 2 * load;
+  const epilogue =
+    epilogueBusy + addendBusy + (kernel.addend === "direct" ? load : 0) + load + handOver + meeting;
 
   let cycles = 0;
   let mainCycles = 0;
@@ -146,6 +151,13 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
     // Nothing hides the last tile's epilogue.
     cycles = start + load + (rounds - 1) * tile + main + epilogue + rounds * fetch;
   }
+  // A second kernel does so on all SMs, behind the first.
+  if (part > 0 && kernel.combine === "kernel")
+    cycles +=
+      machine.launchNs * ghz +
+      start +
+      2 * load +
+      (tiles * kernel.unit * part) / machine.sms / machine.intakeBytes;
   const bytes = memoryBytes(problem, kernel, units * kernel.residents, machine.l2Bytes);
   const smUs = cycles / (ghz * 1e3);
   const memoryUs = bytes / (machine.memoryGBs * 1e3);

@@ -22,7 +22,8 @@ const HALF_COLUMNS = 8;
 /**
  * Directive `accumulate columns=C`: the accumulator becomes a tensor tile, and every epilogue a loop over C columns of it (rows where columns lie in lanes; fewer
  * where C does not divide them; all at once where two warps share a row), each loaded into registers as the lanes hold them. The last step stands behind the
- * loop, so that the tile can be given back before its elements are stored. Without the directive accumulators stay in registers.
+ * loop, so that the tile can be given back before its elements are stored. Blocks that share a tile meet with registers: those of a whole part, so that C has to be
+ * all columns there. Without the directive accumulators stay in registers.
  */
 export const accumulateInTensor: Pass = {
   name: "accumulateInTensor",
@@ -42,9 +43,11 @@ export const accumulateInTensor: Pass = {
     if (place === null) return input;
     const columns = stepOf(place, numberArg(taken.args, "columns", WARP));
     const part = partOf(acc, place, columns);
-    const body = rewriteStmts(input.body, (stmt) =>
-      stmt.kind === "epilogue" && stmt.acc.buffer === name ? inSteps(stmt, place, columns) : stmt,
-    );
+    const body = rewriteStmts(input.body, (stmt) => {
+      // Bottom up: of a combine the epilogue has become its one step.
+      if (stmt.kind === "combine") return atOnce(stmt, name);
+      return stmt.kind === "epilogue" && stmt.acc.buffer === name ? inSteps(stmt, place, columns) : stmt;
+    });
     return {
       ...withBody(input, body),
       buffers: [...input.buffers.map((b): Buffer => (b === acc ? { ...b, space: "tensor" } : b)), part],
@@ -52,9 +55,18 @@ export const accumulateInTensor: Pass = {
   },
 };
 
+/** The load of the one step goes in front of the combine, which is then of what it loads. Throws (a bug) where there are several steps. */
+function atOnce(stmt: Extract<Stmt, { kind: "combine" }>, name: string): readonly Stmt[] {
+  if (stmt.acc.buffer !== name) return [stmt];
+  const [load, ...body] = stmt.body;
+  if (load?.kind !== "copy" || load.src.buffer !== name)
+    throw new TypeError("blocks meet with all columns of an accumulator");
+  return [load, { ...stmt, acc: load.dst, body }];
+}
+
 /** Columns that one step takes of an accumulator. */
 function stepOf({ form, columns }: TensorPlace, most: number): number {
-  if (form === "split") return columns;
+  if (form === "split" || columns <= most) return columns;
   const step = divisorUpTo(columns, most);
   return form === "half" ? Math.max(HALF_COLUMNS, step) : step;
 }

@@ -90,7 +90,16 @@ export {
   wordArg,
 } from "./rewrite.ts";
 export { operandViews, SCALE_COLUMNS, scaleWords, withOperandViews } from "./scaleTiles.ts";
-export { type Part, partProgram, partsOf, sharedBlocks, shareFor, shareOf, sharers } from "./share.ts";
+export {
+  type Part,
+  partProgram,
+  partsOf,
+  sharedBlocks,
+  shareFor,
+  shareOf,
+  sharers,
+  splitChunks,
+} from "./share.ts";
 export {
   countOf,
   extentMultiple,

@@ -35,6 +35,19 @@ export function shareFor(
   return { each: Math.ceil((rest * chunks) / blocks), tiles: rest, ...(stay ? { blocks } : {}) };
 }
 
+/**
+ * Split-K: K chunks (of `tileK` elements) of each of `split` blocks, and the blocks that then have any: rounding up may leave fewer than were
+ * asked for.
+ */
+export function splitChunks(
+  k: number,
+  { tileK, split }: { readonly tileK: number; readonly split: number },
+): { readonly splits: number; readonly chunks: number } {
+  const all = Math.ceil(k / tileK);
+  const chunks = Math.ceil(all / Math.min(split, all));
+  return { splits: Math.ceil(all / chunks), chunks };
+}
+
 /** The parts of all blocks in the order of the blocks' numbers, of each block in the order in which it does them. */
 export function partsOf(share: Share, tiles: number): readonly Part[] {
   const { chunks, each } = share;

@@ -159,6 +159,15 @@ describe("predict", () => {
     expect(time(8)).toBeLessThan(time(1) / 4);
   });
 
+  it("the last block takes up all parts, atomics their sum, a second kernel what many blocks have left", () => {
+    const time = (split: number, combine: "last" | "atomics" | "kernel") =>
+      predict(f16(256, 256, 65536), { ...full, split, combine }, machine("B200")).timeUs;
+    expect(time(64, "atomics")).toBeLessThan(time(64, "last"));
+    expect(time(64, "kernel")).toBeLessThan(time(64, "last"));
+    expect(time(2, "last")).toBeLessThan(time(2, "kernel"));
+    for (const by of ["last", "atomics", "kernel"] as const) expect(time(1, by)).toBe(time(1, "last"));
+  });
+
   it("an engine that the machine lacks is a bug of the caller", () => {
     expect(() => predict(f16(64, 64, 64), { ...full, engine: "wgmma" }, machine("B200"))).toThrow(RangeError);
   });
