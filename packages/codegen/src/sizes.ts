@@ -12,8 +12,9 @@ import {
   strideNames,
 } from "@tilewright/ir";
 import { imm, param } from "@tilewright/ptx";
+import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { groupField } from "./groups.ts";
 
 type U32 = Reg<"u32">;

@@ -15,11 +15,7 @@ export function tilesOf({ extents, symbolic }: Pick<StmtOf<"tiles">, "extents" |
 
 /** Problems of a batch: places along the grid's second axis. */
 export const problemsOf = ({ batch, symbolic }: Problem): LaunchExpr =>
-<<<<<<< HEAD
   batch.kind === "none" ? 1 : symbolic?.batch === undefined ? batch.count : "batch";
-=======
-  batch.kind !== "strided" ? 1 : symbolic?.batch === undefined ? batch.count : "batch";
 
 /** Blocks along the grid's first axis that work on one tile: those of a pair. */
 export const blocksOfTile = ({ launch }: TileProgram): number => (launch.pair === true ? 2 : 1);
->>>>>>> main
