@@ -234,7 +234,7 @@ describe("what the backend cannot serve is said with what would work", () => {
       "TW1817 unsupported problem.epilogue[0]: use f32",
     ]);
     expect(verdict({ dtype: "f16", batch: { kind: "grouped", count: 2 } })).toEqual([
-      "TW1815 unsupported problem.batch: launch one problem at a time",
+      "TW1815 unsupported problem.batch: use --backend simt",
     ]);
   });
 });

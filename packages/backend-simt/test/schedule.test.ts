@@ -1,6 +1,7 @@
-import { createRandom, parseSchedule, printSchedule } from "@tilewright/ir";
+import { createRandom, defaultSchedule, parseSchedule, printSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
+import { scheduleModel } from "../src/schedule.ts";
 import { winners } from "../src/winners.ts";
 import { scheduleOf } from "./support/build.ts";
 import { problemOf, randomF32, randomSchedule, targetOf } from "./support/cases.ts";
@@ -103,8 +104,14 @@ describe("what the backend cannot serve is said with what would work", () => {
   };
   test("dtype, accumulator, batch and epilogue, all at once", () => {
     expect(verdict({ dtype: "f32" })).toEqual([]);
-    expect(verdict({ dtype: "f32", batch: { kind: "grouped", count: 2 } })).toEqual([
-      "TW1804 unsupported problem.batch: launch one problem at a time",
+    expect(verdict({ dtype: "f32", batch: { kind: "grouped", count: 2 } })).toEqual([]);
+    const groups = problemOf({ m: 8, n: 8, k: 8, batch: { kind: "grouped", count: 2 } });
+    const split = { ...defaultSchedule(scheduleModel), split: 2 };
+    expect(simt.check(groups, split, sm70).map(({ code, hint }) => `${code} ${hint}`)).toContain(
+      "TW2120 nearest legal: split=1",
+    );
+    expect(verdict({ dtype: "f32", batch: { kind: "grouped", count: 70_000 } })).toEqual([
+      "TW1806 unsupported problem.batch: launch batches of at most 65535",
     ]);
     expect(
       verdict({

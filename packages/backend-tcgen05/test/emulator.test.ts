@@ -85,14 +85,9 @@ const shared = [
     },
   ],
   [
-    "atomics",
-    "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1 epi=direct split=2 combine=atomics",
-    { m: 136, n: 72, k: 200 },
-  ],
-  [
     "atomics of pairs in s32",
-    "tile=256x64x128 cta=2 stages=2 sched=tiles acc=1 epi=direct split=2 combine=atomics",
-    { m: 300, n: 72, k: 272, dtype: "s8" },
+    "tile=256x32x64 cta=2 stages=2 sched=tiles acc=1 epi=direct split=2 combine=atomics",
+    { m: 200, n: 40, k: 112, dtype: "s8" },
   ],
   [
     "a second kernel, 64 rows",
@@ -102,12 +97,12 @@ const shared = [
   [
     "a second kernel, pairs that share A",
     "tile=256x64x64 cta=2 cluster=1x2 stages=2 sched=tiles acc=1 epi=direct split=2 combine=kernel",
-    { m: 300, n: 136, k: 136 },
+    { m: 200, n: 72, k: 72 },
   ],
   [
     "clusters of a batch",
-    "tile=128x64x64 cta=1 cluster=2x1 stages=2 sched=tiles acc=1 epi=direct split=2",
-    { m: 264, n: 72, k: 136, batch: { kind: "strided", count: 2 } },
+    "tile=64x32x64 cta=1 cluster=2x1 stages=2 sched=tiles acc=1 epi=direct split=2",
+    { m: 72, n: 40, k: 72, batch: { kind: "strided", count: 2 } },
   ],
   [
     "columns in the lanes of a pair",
@@ -116,8 +111,8 @@ const shared = [
   ],
   [
     "scale factors",
-    "tile=128x128x256 cta=1 stages=2 sched=tiles acc=1 epi=direct split=2",
-    { m: 136, n: 136, k: 576, dtype: "nvf4" },
+    "tile=128x128x64 cta=1 stages=2 sched=tiles acc=1 epi=direct split=2",
+    { m: 72, n: 40, k: 160, dtype: "nvf4" },
   ],
 ] as const;
 

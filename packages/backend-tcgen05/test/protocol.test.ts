@@ -162,8 +162,11 @@ describe("planted faults", () => {
     expect(rules).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 10, 13, 17]);
   });
 
-  it("in a block with one tile: none unseen", () => {
-    const program = bound("cta=1 tile=128x128x64 acc=1 sched=tiles stages=2");
+  it.each([
+    "cta=1 tile=128x128x64 acc=1 sched=tiles stages=2",
+    "cta=2 tile=256x128x64 acc=1 sched=tiles stages=2 epi=direct split=4",
+  ])("in a block or pair with one tile, or its share: none unseen: %s", (schedule) => {
+    const program = bound(schedule);
     for (const faults of ["statements", "actions"] as const) {
       const { count, unseen } = plant(program, target, faults);
       expect(count).toBeGreaterThan(50);

@@ -126,6 +126,11 @@ export const codes = {
     kind: "unsupported",
     meaning: "launchers of a library have no place for scale factors",
   },
+  libraryGroups: {
+    code: "TW7083",
+    kind: "unsupported",
+    meaning: "launchers of a library have no place for a table of groups",
+  },
 } as const satisfies Record<string, CodeRow>;
 
 /** A diagnostic of this package; its kind follows from its code. */

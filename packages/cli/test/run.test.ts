@@ -299,6 +299,42 @@ test("the result of run --json is what tilewright schema run describes", async (
   expect(Object.keys(properties)).toEqual(required);
 });
 
+describe("groups", () => {
+  const run = async (groups: unknown, flags = "") => {
+    using folder = scratch();
+    writeFileSync(join(folder.path, "groups.json"), JSON.stringify(groups));
+    return await cli(`run ${emulated} --groups groups.json ${flags}`, { cwd: folder.path });
+  };
+
+  test("one launch of different sizes, checked, one of them without work", async () => {
+    const groups = [
+      { m: 33, n: 17, k: 20, ldd: 19 },
+      { m: 0, n: 9, k: 4 },
+      { m: 5, n: 60, k: 31, lda: 40 },
+    ];
+    const { code, stdout } = await run(groups, "--order all --json --beta 1");
+    const result = JSON.parse(stdout);
+    expect([code, result.ok]).toEqual([0, true]);
+    expect(result.problem).toMatchObject({ m: 33, n: 60, k: 31, batch: { kind: "grouped", count: 3 } });
+    expect(result.error.boundRatio).toBeGreaterThan(0);
+  });
+
+  test("nothing but groups without work", async () => {
+    expect(await run([{ m: 0, n: 3, k: 4 }])).toMatchObject({ code: 0 });
+  });
+
+  test("what no group can be, of all groups at once", async () => {
+    const faults = await run([
+      { m: 9, n: 9, k: 9, lda: 3 },
+      { m: 9, n: 9, k: 9, ldb: 4 },
+    ]);
+    expect(faults.stderr).toMatch(/groups\[0\]\.a\.ld[\s\S]*groups\[1\]\.b\.ld/);
+    expect((await run([{ m: 9, n: 9, k: 9 }], "-m 8")).stderr).toMatch(/TW1304.*groups\[0\].*m <= 8/);
+    expect((await run([{ m: 9 }])).code).toBe(2);
+    expect((await run([{ m: 9, n: 9, k: 9 }], "--sizes m=3")).stderr).toMatch(/TW7005/);
+  });
+});
+
 describe("sizes at launch", () => {
   const flags = `run ${emulated} -m 48 -n 40 -k 32 --symbolic m:..64,n,k%8 --json`;
 

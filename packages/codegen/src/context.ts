@@ -4,6 +4,7 @@ import {
   type Cond,
   type Expr,
   freeVars,
+  type GroupRow,
   type Range,
   rangeOf,
   sameValue,
@@ -25,11 +26,14 @@ import {
   type OperandsOf,
   param,
 } from "@tilewright/ptx";
+import { CannotLower } from "./cannotLower.ts";
 import { Code, type Pred, type Reg } from "./code.ts";
 import type { Engine } from "./engine.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
 import { type Crew, Values } from "./values.ts";
+
+export { CannotLower };
 
 /** A dynamic loop being emitted. */
 export interface LoopState {
@@ -65,15 +69,6 @@ export interface TilePart {
   readonly count: Reg<"u32">;
 }
 
-/** A hand-edited program that is well-formed but that this backend cannot express. Caught by `lower`, turned into a diagnostic. */
-export class CannotLower extends Error {
-  readonly at: string;
-  constructor(at: string, message: string) {
-    super(message);
-    this.at = at;
-  }
-}
-
 export class Context {
   readonly program: TileProgram;
   readonly target: Target;
@@ -82,6 +77,8 @@ export class Context {
   readonly shared: SharedMap;
   /** Ranges of the sizes that the launch supplies. */
   readonly sizes: ReadonlyMap<string, Range>;
+  /** The row of this block's group, of a grouped problem. */
+  groups: GroupRow | null = null;
   readonly root = new Code();
   /** Where invariants go: the kernel's prologue, later the epilogue's. */
   prologue: Code;

@@ -3,6 +3,7 @@ import { bufferOf, leadingNames, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
+import { groupField } from "./groups.ts";
 import {
   batchStrideOf,
   type Count,
@@ -134,7 +135,9 @@ export function batchIndex(ctx: Context): Reg<"u32"> | null {
 export function pointer(ctx: Context, name: string): Reg<"u64"> {
   return ctx.invariant(`pointer ${name}`, (code) => {
     const d = ctx.entry.reg("u64", "ptr");
-    code.emit(null, "ld.param.u64", d, ctx.param(name));
+    const place = groupField(ctx, name);
+    if (place === null) code.emit(null, "ld.param.u64", d, ctx.param(name));
+    else code.emit(null, "ld.global.u64", d, place);
     code.emit(null, "cvta.to.global.u64", d, d);
     return d;
   });

@@ -58,6 +58,7 @@ export { type Coordinate, rasterise } from "./raster.ts";
 export {
   countedRasterFault,
   countedShareFault,
+  groupedSplitFault,
   refuseBatch,
   refuseSteps,
   refuseSymbolic,

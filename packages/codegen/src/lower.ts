@@ -19,7 +19,7 @@ import { counterBytes } from "./counter.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { ptxOfFormats } from "./formats.ts";
-import { declareParameters, memoryDTypes, parameters } from "./params.ts";
+import { declareParameters, memoryDTypes, parameters, rowOfGroups } from "./params.ts";
 import { type PartialTiles, partialTiles, workspaceBytes } from "./parts.ts";
 import { closeKernel, openKernel } from "./setup.ts";
 import { mapShared, SMEM } from "./smem.ts";
@@ -115,6 +115,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
     ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
   });
   const ctx = new Context(program, target, engine, entry, shared);
+  ctx.groups = rowOfGroups(program);
   openKernel(ctx);
   frame.open?.(ctx);
   lowerStmts(ctx, program.body);
@@ -134,6 +135,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       role: "main",
       launch: frame.launch?.(program, launch) ?? launch,
       params,
+      ...(ctx.groups === null ? {} : { groups: ctx.groups }),
       workspaceBytes: parts === null ? counters : workspaceBytes(parts),
     },
     then,

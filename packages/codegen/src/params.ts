@@ -4,6 +4,7 @@ import {
   childrenOf,
   type DType,
   type EpilogueStep,
+  type GroupRow,
   type ParamSpec,
   type Stmt,
   sizeExpr,
@@ -13,31 +14,19 @@ import {
 } from "@tilewright/ir";
 import type { ParamOptions } from "@tilewright/ptx";
 import type { StmtOf } from "./engine.ts";
+import { groupRow, type OperandParam, tableParam } from "./groups.ts";
 import { WORKSPACE } from "./parts.ts";
 import { sizeDType } from "./sizes.ts";
 
-/** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. */
+/** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. Of a grouped problem, the table in the place of operands and sizes. */
 export function parameters(program: TileProgram, hasWorkspace: boolean): readonly ParamSpec[] {
-  const out: ParamSpec[] = [];
-  let offset = 0;
   const { problem } = program;
-  const operands = ["a", "b", "c", "d", "sfa", "sfb"] as const;
-  for (const name of operands) {
-    const buffer = operandBuffer(program, name);
-    if (!buffer) continue;
-    const access = name === "d" ? "write" : "read";
-    out.push({ kind: "pointer", name, offset, size: 8, align: buffer.align, access });
-    offset += 8;
-  }
+  const pointers = operandPointers(program);
+  const grouped = problem.batch.kind === "grouped";
+  const out: ParamSpec[] = grouped ? [tableParam(0)] : [...pointers];
+  let offset = 8 * out.length;
   const epilogue = findEpilogue(program.body);
   const steps = epilogue?.steps ?? [];
-  steps.forEach((step, index) => {
-    const access = stepAccess(step);
-    if (access === null) return;
-    const align = "operand" in step ? step.operand.align : "dtype" in step ? sizeOf(step.dtype) : 4;
-    out.push({ kind: "pointer", name: `epilogue${index}`, offset, size: 8, align, access });
-    offset += 8;
-  });
   if (hasWorkspace) {
     out.push({ kind: "pointer", name: WORKSPACE, offset, size: 8, align: 256, access: "readwrite" });
     offset += 8;
@@ -55,14 +44,40 @@ export function parameters(program: TileProgram, hasWorkspace: boolean): readonl
     offset += 4;
   });
   for (const name of symbolicSizes(problem)) {
-    // How many problems there are is the grid's second extent.
-    if (name === "batch") continue;
+    // How many problems there are is the grid's second extent; groups have rows.
+    if (name === "batch" || grouped) continue;
     const dtype = sizeDType(name);
     const size = dtype === "u64" ? 8 : 4;
     offset = Math.ceil(offset / size) * size;
     out.push({ kind: "scalar", name, dtype, offset, size, value: sizeExpr(problem, name) });
     offset += size;
   }
+  return out;
+}
+
+/** The row of each group of a grouped problem; null of others. */
+export const rowOfGroups = (program: TileProgram): GroupRow | null =>
+  program.problem.batch.kind === "grouped" ? groupRow(program.problem, operandPointers(program)) : null;
+
+/** Pointers to the operands of a problem, and to those of its epilogue. */
+function operandPointers(program: TileProgram): readonly OperandParam[] {
+  const out: OperandParam[] = [];
+  let offset = 0;
+  const operands = ["a", "b", "c", "d", "sfa", "sfb"] as const;
+  for (const name of operands) {
+    const buffer = operandBuffer(program, name);
+    if (!buffer) continue;
+    const access = name === "d" ? "write" : "read";
+    out.push({ kind: "pointer", name, offset, size: 8, align: buffer.align, access });
+    offset += 8;
+  }
+  (findEpilogue(program.body)?.steps ?? []).forEach((step, index) => {
+    const access = stepAccess(step);
+    if (access === null) return;
+    const align = "operand" in step ? step.operand.align : "dtype" in step ? sizeOf(step.dtype) : 4;
+    out.push({ kind: "pointer", name: `epilogue${index}`, offset, size: 8, align, access });
+    offset += 8;
+  });
   return out;
 }
 

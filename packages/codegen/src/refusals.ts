@@ -20,17 +20,15 @@ export const unsupported = (
   hint: string,
 ): Diagnostic => ({ code, kind: "unsupported", at, message, hint });
 
-/** Batches that a grid with a problem in each place of its second axis cannot hold. Each backend has codes of its own. */
+/** Batches that a grid with a problem in each place of its second axis cannot hold, and grouped ones for backends that serve none (`grouped` is null for those that do). Each backend has codes of its own. */
 export function refuseBatch(
   { batch }: Problem,
-  codes: { readonly grouped: Diagnostic["code"]; readonly count: Diagnostic["code"] },
+  codes: { readonly grouped: Diagnostic["code"] | null; readonly count: Diagnostic["code"] },
 ): readonly Diagnostic[] {
   const at = "problem.batch";
-  if (batch.kind === "grouped")
-    return [
-      unsupported(codes.grouped, at, "grouped batches are not served yet", "launch one problem at a time"),
-    ];
-  if (batch.kind !== "strided" || batch.count <= MAX_BATCH) return [];
+  if (batch.kind === "grouped" && codes.grouped !== null)
+    return [unsupported(codes.grouped, at, "grouped batches are not served yet", "use --backend simt")];
+  if (batch.kind === "none" || batch.count <= MAX_BATCH) return [];
   const message = `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`;
   return [unsupported(codes.count, at, message, `launch batches of at most ${MAX_BATCH}`)];
 }
@@ -65,6 +63,18 @@ export function countedShareFault(
   return {
     message: `shares of chunks are cut before the launch, which supplies ${counted.join(", ")}`,
     hint: "nearest legal: streamk=0, with split where tiles are few",
+  };
+}
+
+/** Why blocks of a grouped problem share no tiles; null where they do not. */
+export function groupedSplitFault(
+  split: number,
+  { batch }: Problem,
+): { readonly message: string; readonly hint: string } | null {
+  if (batch.kind !== "grouped" || split === 1) return null;
+  return {
+    message: "groups have different numbers of tiles, and parts of tiles have no place of their own",
+    hint: "nearest legal: split=1",
   };
 }
 

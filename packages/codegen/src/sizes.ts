@@ -12,8 +12,10 @@ import {
   strideNames,
 } from "@tilewright/ir";
 import { imm, param } from "@tilewright/ptx";
+import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
+import { groupField } from "./groups.ts";
 
 type U32 = Reg<"u32">;
 
@@ -28,11 +30,13 @@ export const sizeDType = (name: SizeName): "u32" | "u64" => (name.startsWith("st
 
 const isSymbolic = (problem: Problem, name: SizeName): boolean => problem.symbolic?.[name] !== undefined;
 
-/** The parameter of a size. */
+/** The parameter of a size, or its field in the group's row. */
 function sizeRegister(ctx: Context, name: SizeName): U32 {
   return ctx.invariant(`size ${name}`, (code) => {
     const d = ctx.entry.reg("u32", "size");
-    code.emit(null, "ld.param.u32", d, param(`p_${name}`));
+    const place = groupField(ctx, name);
+    if (place === null) code.emit(null, "ld.param.u32", d, param(`p_${name}`));
+    else code.emit(null, "ld.global.u32", d, place);
     return d;
   });
 }

@@ -13,9 +13,9 @@ export function tilesOf({ extents, symbolic }: Pick<StmtOf<"tiles">, "extents" |
   return rows === 1 ? columns : columns === 1 ? rows : ["mul", rows, columns];
 }
 
-/** Problems of a strided batch: places along the grid's second axis. */
+/** Problems of a batch: places along the grid's second axis. */
 export const problemsOf = ({ batch, symbolic }: Problem): LaunchExpr =>
-  batch.kind !== "strided" ? 1 : symbolic?.batch === undefined ? batch.count : "batch";
+  batch.kind === "none" ? 1 : symbolic?.batch === undefined ? batch.count : "batch";
 
 /** Blocks along the grid's first axis that work on one tile: those of a pair. */
 export const blocksOfTile = ({ launch }: TileProgram): number => (launch.pair === true ? 2 : 1);

@@ -10,6 +10,7 @@ import {
   type TileProgram,
   turnPoints,
   type Visit,
+  v,
 } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import { skipOthers } from "./bulkRings.ts";
@@ -29,9 +30,32 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly St
     const share = stmt.visit === null ? shareOut : visitShares;
     share(ctx, stmt, stmt.share, () => lower(stmt.body));
   } else if (stmt.visit === null) {
+    if (ctx.groups !== null) leaveBeyond(ctx, stmt);
     placeTile(ctx, stmt);
     lower(stmt.body);
   } else visitAll(ctx, stmt, stmt.visit, lower);
+}
+
+/** Of a grouped problem: blocks beyond the tiles of their group leave, and all of a group without work. Before anything is divided by the number of tiles. */
+function leaveBeyond(ctx: Context, stmt: Tiles): void {
+  if (stmt.split !== null || clusterSize(ctx.program) > 1)
+    throw new CannotLower("tiles", "blocks of a grouped problem share no tiles, and have no clusters");
+  const { entry, prologue, values } = ctx;
+  const [rows, columns] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
+  const operand = (count: Count) => (typeof count === "number" ? imm(count) : count);
+  const tiles =
+    typeof columns === "number"
+      ? typeof rows === "number"
+        ? rows * columns
+        : values.scale(rows, columns)
+      : typeof rows === "number"
+        ? values.scale(columns, rows)
+        : values.product(rows, columns);
+  const [none, depth] = [entry.reg("pred", "p"), countOf(ctx, v("k"))];
+  prologue.emit(null, "setp.ge.u32", none, values.block(), operand(tiles));
+  prologue.emit(none, "ret");
+  prologue.emit(null, "setp.eq.u32", none, operand(depth), imm(0));
+  prologue.emit(none, "ret");
 }
 
 /** Coordinates of the one tile of a block. */
@@ -305,7 +329,12 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
     if (stmt.kind !== "tiles") continue;
     if (stmt.share !== undefined)
       return [sharedBlocks(stmt.share, stmt.extents[0] * stmt.extents[1]), problems, 1];
-    if (stmt.visit === null) return [tilesOf(stmt), problems, stmt.split?.extent ?? 1];
+    if (stmt.visit === null) {
+      const tiles = tilesOf(stmt);
+      // All groups may be empty.
+      const most: LaunchExpr = program.problem.batch.kind === "grouped" ? ["max", 1, tiles] : tiles;
+      return [most, problems, stmt.split?.extent ?? 1];
+    }
     const size = clusterSize(program);
     const clusters = (stmt.extents[0] * stmt.extents[1]) / size;
     const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];

@@ -7,6 +7,7 @@ import {
   createRandom,
   eachStmt,
   formatDiagnostic,
+  isEmptyGroup,
   type Problem,
   printProblem,
   printSchedule,
@@ -21,7 +22,7 @@ import { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./d
 import { interpreted } from "./interpreted.ts";
 import { differing, judge } from "./judge.ts";
 import { type Run, type RunOptions, Session } from "./launch.ts";
-import { launchProblems } from "./launches.ts";
+import { groupProblems, launchProblems } from "./launches.ts";
 
 export interface Case {
   readonly problem: Problem;
@@ -79,6 +80,11 @@ function checkRuns(artifact: Artifact, subject: Case, oracles: Oracles): readonl
   const emulated = new Session(oracles.emulator, artifact);
   const onGpu = oracles.gpu && new Session(oracles.gpu, artifact);
   try {
+    if (artifact.problem.batch.kind === "grouped") {
+      for (const kind of kinds)
+        checkGroups(artifact, emulated, onGpu ?? null, kind, subject, oracles, faults);
+      return faults;
+    }
     for (const problem of launchProblems(createRandom(seed), artifact.problem, OTHER_SIZES)) {
       const launched = { problem, program: programAt(artifact.program, problem) };
       const before = faults.length;
@@ -99,6 +105,43 @@ function checkRuns(artifact: Artifact, subject: Case, oracles: Oracles): readonl
     onGpu?.close();
   }
   return faults;
+}
+
+/** One launch of a grouped problem: each group against the reference and the interpreter, in three orders. */
+function checkGroups(
+  artifact: Artifact,
+  emulated: Session,
+  onGpu: Session | null,
+  kind: DataKind,
+  subject: Case,
+  oracles: Oracles,
+  faults: string[],
+): void {
+  const { seed, scalars = {} } = subject;
+  const groups = groupProblems(createRandom(seed), artifact.problem).map((problem) => ({
+    problem,
+    data: isEmptyGroup(problem) ? null : caseData(problem, kind, seed, { scalars }),
+  }));
+  const arithmetic = oracles.gpu ? { arithmetic: oracles.gpu.arch } : {};
+  const runs = orders.map((order) => emulated.runGroups(groups, { order, seed, ...arithmetic }));
+  const device = onGpu?.runGroups(groups);
+  for (const [i, { problem, data }] of groups.entries()) {
+    const [first, ...others] = runs.map((run) => run[i] ?? null);
+    if (data === null || !first) continue;
+    const launched = { problem, program: programAt(artifact.program, problem) };
+    const before = faults.length;
+    for (const [j, run] of [first, ...others].entries()) {
+      if (!run) continue;
+      const found = [...run.faults, ...judge(problem, data, run)];
+      if (!addsAsTheyCome(launched.program) && differing(problem, first, run) > 0)
+        found.push("differs from the first order");
+      faults.push(...found.map((what) => `emulator, ${kind}, ${orders[j]}: ${what}`));
+    }
+    checkInterpreted(launched, data, first, subject, oracles, faults);
+    const onDevice = device?.[i];
+    if (onDevice) checkGpu(launched, onDevice, first, data, faults);
+    if (faults.length > before) faults.splice(before, 0, `group ${i}: ${printProblem(problem)}`);
+  }
 }
 
 /** The run in the first order; the others must have its bits, unless the kernel adds in any order. */

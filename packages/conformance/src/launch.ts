@@ -8,8 +8,11 @@ import {
   evaluateLaunchExpr,
   fixedProblem,
   formatDiagnostic,
+  groupConstraints,
+  groupTable,
   type LaunchEnvironment,
   launchEnvironment,
+  launchOfGroups,
   type OperandData,
   ok,
   type Problem,
@@ -118,6 +121,61 @@ export class Session {
     } finally {
       for (const { buffer } of placed.values()) buffer.free();
     }
+  }
+
+  /**
+   * One launch of a grouped problem: every group's problem and data, null for groups without work (whose sizes say so). Results in the same order; faults of the
+   * launch stand with the first group that has work.
+   */
+  runGroups(
+    groups: readonly { readonly problem: Problem; readonly data: CaseData | null }[],
+    options: Omit<RunOptions, "inPlace" | "withoutC" | "problem"> = {},
+  ): readonly (Run | null)[] {
+    const [kernel] = this.#artifact.manifest.kernels;
+    if (kernel?.groups === undefined) throw new Error("the kernel has no rows of groups");
+    const all: Map<string, Placed>[] = [];
+    const table = new Map<string, Placed>();
+    try {
+      for (const { problem, data } of groups) {
+        const placed = new Map<string, Placed>();
+        all.push(placed);
+        for (const operand of data === null ? [] : deviceOperands(problem)) {
+          const place = this.#place(operand.bytes, alignOf(problem, operand.name));
+          placed.set(operand.name, place);
+          if (operand.direction === "reduced") must(place.buffer.fill(0));
+          else if (operand.direction === "out") must(place.buffer.fill(SENTINEL));
+          else {
+            const input = data && inputOf(data, operand.name);
+            if (input === null) throw new Error(`no data for ${operand.name}`);
+            must(place.buffer.write(bytesOfStorage(input), place.offset));
+          }
+        }
+      }
+      const rows = groups.map(({ problem, data }, i) => ({
+        env: this.#groupEnvironment(problem, groups.length, data),
+        addresses: Object.fromEntries([...(all[i] ?? [])].map(([name, { address }]) => [name, address])),
+      }));
+      const envs = rows.map(({ env }) => env);
+      const faults = groupConstraints(this.#artifact.manifest.constraints, envs).map(formatDiagnostic);
+      const bytes = must(groupTable(kernel.groups, rows));
+      const place = this.#place(bytes.byteLength, ALLOCATION_ALIGN);
+      table.set("groups", place);
+      must(place.buffer.write(bytes));
+      faults.push(...this.#launch(launchOfGroups(kernel, envs) ?? {}, table, options));
+      return groups.map(({ problem, data }, i) =>
+        data === null ? null : this.#collect(problem, all[i] ?? new Map(), faults.splice(0)),
+      );
+    } finally {
+      for (const placed of [...all, table]) for (const { buffer } of placed.values()) buffer.free();
+    }
+  }
+
+  #groupEnvironment(problem: Problem, batch: number, data: CaseData | null): LaunchEnvironment {
+    const scalars = (data?.steps ?? []).flatMap((step, i) =>
+      typeof step === "number" ? [[`epilogue${i}`, step] as const] : [],
+    );
+    const factors = data === null ? {} : { alpha: data.alpha, beta: data.beta };
+    return { ...launchEnvironment(problem, this.#device, factors), ...Object.fromEntries(scalars), batch };
   }
 
   #place(bytes: number, align: number): Placed {

@@ -5,6 +5,7 @@ import {
   type LaunchSizes,
   type Problem,
   problemAt,
+  problemOfGroup,
   type Random,
   type SizeName,
   sizeValue,
@@ -33,6 +34,20 @@ function randomSizes(random: Random, problem: Problem): LaunchSizes {
       sizes[name] = least + multiple * pick(random, [0, 0, 1, 3]);
   }
   return sizes;
+}
+
+/**
+ * Groups of a launch of a grouped problem: one at the problem's own sizes, the second without work (a null extent in each of m, n and k by turns), the others at
+ * random.
+ */
+export function groupProblems(random: Random, problem: Problem): readonly Problem[] {
+  const { batch } = problem;
+  if (batch.kind !== "grouped") throw new TypeError("groupProblems takes a grouped problem");
+  return Array.from({ length: batch.count }, (_, i): Problem => {
+    if (i === 0) return must(problemOfGroup(problem, {}));
+    if (i !== 1) return must(problemOfGroup(problem, randomSizes(random, problem)));
+    return { ...must(problemOfGroup(problem, {})), [pick(random, ["m", "n", "k"])]: 0 };
+  });
 }
 
 /** Problems of the launches of one kernel: the problem itself; or its own sizes, then `count` others at random. */

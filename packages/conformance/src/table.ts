@@ -57,6 +57,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addSpecials(table);
   addSymbolic(table);
   addNarrowSteps(table);
+  addGroups(table);
   return table.rows;
 }
 
@@ -183,7 +184,35 @@ function addBatches(table: Table): void {
   const far = { strideA: 1999, strideB: 1733, strideC: 2503, strideD: 2647 };
   table.add("batch of 3, far apart", { m: 29, n: 31, k: 13 }, { ...batch(3, far), ...c });
   table.add("batch of 2, split", { m: 29, n: 31, k: 61 }, batch(2), { split: 3 });
-  table.add("grouped batch", size, { batch: { kind: "grouped", count: 2 } });
+  table.add("groups", size, { batch: { kind: "grouped", count: 4 } });
+}
+
+/** Problems of different sizes in one launch, one of them without work. */
+function addGroups(table: Table): void {
+  const groups = {
+    batch: { kind: "grouped", count: 4 },
+    c: { dtype: table.types.cDType ?? table.out },
+    beta: 1,
+  };
+  const fours = { multiple: 4 };
+  table.add(
+    "groups, multiples of 4, up to more than the kernel is tuned for",
+    { m: 24, n: 28, k: 20 },
+    { ...groups, symbolic: { m: { ...fours, max: 80 }, n: fours, k: fours, lda: fours } },
+  );
+  table.add(
+    "groups, a chain of steps",
+    { m: 40, n: 30, k: 20 },
+    {
+      ...groups,
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "residual", operand: { dtype: "f32", layout: "row" } },
+        { kind: "output", operand: { dtype: "f32", layout: "col" } },
+        { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
+      ],
+    },
+  );
 }
 
 /** Every step of an epilogue alone, in every dtype that its data may have. */

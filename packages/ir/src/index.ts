@@ -42,6 +42,13 @@ export {
   type ResolvedLaunch,
   resolveLaunch,
 } from "./launch/evaluate.ts";
+export {
+  type GroupArguments,
+  groupConstraints,
+  groupTable,
+  isEmptyGroup,
+  launchOfGroups,
+} from "./launch/groups.ts";
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   TENSOR_ALIGN,
@@ -120,6 +127,8 @@ export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export type {
   Constraint,
+  GroupField,
+  GroupRow,
   KernelResources,
   KernelSpec,
   LaunchExpr,
@@ -203,6 +212,7 @@ export {
   type LeadingName,
   leadingNames,
   problemAt,
+  problemOfGroup,
   type SizeName,
   type SizeRange,
   type SymbolicSizes,

@@ -23,8 +23,8 @@ export type ParamSpec =
   /** Device pointer to an operand. */
   | {
       readonly kind: "pointer";
-      /** `sfa`, `sfb`: scale factors of A and B (`problem/scales.ts` says how they lie). `epilogueI`: the vector, matrix or result of step I of the epilogue. */
-      readonly name: "a" | "b" | "c" | "d" | "sfa" | "sfb" | "workspace" | `epilogue${number}`;
+      /** `sfa`, `sfb`: scale factors of A and B (`problem/scales.ts` says how they lie). `epilogueI`: the vector, matrix or result of step I of the epilogue. `groups`: the table of a grouped problem, whose rows `GroupRow` describes. */
+      readonly name: "a" | "b" | "c" | "d" | "sfa" | "sfb" | "workspace" | "groups" | `epilogue${number}`;
       readonly offset: number;
       readonly size: 8;
       readonly align: number;
@@ -60,6 +60,25 @@ export type ParamSpec =
       };
     };
 
+/** A value in the row of a group. */
+export type GroupField =
+  /** A size of the group, unsigned, 4 bytes. */
+  | { readonly kind: "size"; readonly name: string; readonly offset: number; readonly value: LaunchExpr }
+  /** Device pointer to an operand of the group. */
+  | {
+      readonly kind: "pointer";
+      readonly name: "a" | "b" | "c" | "d" | `epilogue${number}`;
+      readonly offset: number;
+      readonly align: number;
+      readonly access: "read" | "write" | "readwrite";
+    };
+
+/** How the table of a grouped problem lies in device memory: one row a group, `bytes` apart, each with these fields. Little-endian. */
+export interface GroupRow {
+  readonly bytes: number;
+  readonly fields: readonly GroupField[];
+}
+
 /** One kernel of an artefact: how to launch it. */
 export interface KernelSpec {
   readonly entry: string;
@@ -81,6 +100,11 @@ export interface KernelSpec {
   };
   /** In the order of the entry's parameters. */
   readonly params: readonly ParamSpec[];
+  /**
+   * Of a grouped problem: the rows of the table that parameter `groups` points to. `m`, `n` and `k` in the launch's expressions are then those of the group for
+   * which the grid is largest, or more. A group with m, n or k of 0 is skipped, and its pointers are not followed.
+   */
+  readonly groups?: GroupRow;
   readonly workspaceBytes: LaunchExpr;
 }
 

@@ -33,7 +33,10 @@ export type Batch =
       readonly strideC: number;
       readonly strideD: number;
     }
-  /** Problems of different shapes; sizes, pointers and leading dimensions come from device memory, these are the upper bounds. */
+  /**
+   * Problems of different shapes: sizes, leading dimensions and pointers come from a table in device memory (`launch/groups.ts`), all of them in
+   * `symbolic`. The problem's own extents are upper bounds unless ranges there say otherwise.
+   */
   | { readonly kind: "grouped"; readonly count: number };
 
 export type Activation = "relu" | "gelu" | "gelu_tanh" | "silu" | "sigmoid" | "tanh";

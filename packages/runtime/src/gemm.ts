@@ -80,6 +80,10 @@ export function runGemm(
 ): Checked<GemmResult> {
   const { alpha, beta, sizes, ...knobs } = options;
   const { manifest } = artifact;
+  if (manifest.request.batch.kind === "grouped")
+    return err([
+      diagnose("parameter", "batch", "a grouped problem has inputs for each of its groups", "use runGroups"),
+    ]);
   const launched = problemAt(manifest.request, sizes ?? {});
   if (!launched.ok) return launched;
   const problem = launched.value;
@@ -138,7 +142,8 @@ export function inputBytes(operand: DeviceOperand, inputs: GemmInputs): Uint8Arr
 
 const stepOf = (operand: DeviceOperand): number => Number(operand.name.slice("epilogue".length));
 
-function inputProblems(
+/** Inputs that are missing or too small. */
+export function inputProblems(
   problem: Problem,
   operands: readonly DeviceOperand[],
   inputs: GemmInputs,
@@ -162,14 +167,56 @@ function inputProblems(
       );
     }
   }
-  if (problem.batch.kind === "grouped") {
-    const message = "grouped problems take their shapes from device memory";
-    problems.push(diagnose("parameter", "batch", message, "set that memory up and use launchKernel"));
-  }
   return problems;
 }
 
-type Buffers = Readonly<Record<string, DeviceBuffer>> & { readonly d: DeviceBuffer };
+type Buffers = Readonly<Record<string, DeviceBuffer>>;
+
+type Fill = (buffer: DeviceBuffer) => Checked<true>;
+
+/** A buffer of its own, filled; what must be given back is entered in `owned` as soon as it exists. */
+export function allocate(
+  device: Device,
+  size: number,
+  fill: Fill,
+  owned: (() => void)[],
+): Checked<DeviceBuffer> {
+  const buffer = device.alloc(size);
+  if (!buffer.ok) return buffer;
+  owned.push(() => buffer.value.free());
+  const filled = fill(buffer.value);
+  return filled.ok ? buffer : filled;
+}
+
+// The emulator knows of each byte whether it was written, and would forget it if it were poisoned.
+const spoil =
+  (device: Device): Fill =>
+  (buffer) =>
+    device.kind === "cuda" ? buffer.fill(poison) : ok(true as const);
+
+/** A buffer for each operand of one problem, filled as its direction wants. */
+export function operandBuffers(
+  device: Device,
+  operands: readonly DeviceOperand[],
+  inputs: GemmInputs,
+  owned: (() => void)[],
+): Checked<Record<string, DeviceBuffer>> {
+  const buffers: Record<string, DeviceBuffer> = {};
+  const fills = {
+    in:
+      (operand: DeviceOperand): Fill =>
+      (buffer) =>
+        buffer.write((inputBytes(operand, inputs) ?? new Uint8Array()).subarray(0, operand.bytes)),
+    out: () => spoil(device),
+    reduced: (): Fill => (buffer) => buffer.fill(0),
+  };
+  for (const operand of operands) {
+    const made = allocate(device, operand.bytes, fills[operand.direction](operand), owned);
+    if (!made.ok) return made;
+    buffers[operand.name] = made.value;
+  }
+  return ok(buffers);
+}
 
 /** Every buffer of the launch, filled as its kind wants. What must be given back is entered in `owned` as soon as it exists. */
 function prepare(
@@ -180,36 +227,19 @@ function prepare(
   env: LaunchEnvironment,
   owned: (() => void)[],
 ): Checked<Buffers> {
-  const buffers: Record<string, DeviceBuffer> = {};
-  const make = (name: string, size: number, fill: (buffer: DeviceBuffer) => Checked<true>): Checked<true> => {
-    const buffer = device.alloc(size);
-    if (!buffer.ok) return buffer;
-    owned.push(() => buffer.value.free());
-    buffers[name] = buffer.value;
-    return fill(buffer.value);
-  };
-  // The emulator knows of each byte whether it was written, and would forget it if it were poisoned.
-  const spoil = (buffer: DeviceBuffer) => (device.kind === "cuda" ? buffer.fill(poison) : ok(true as const));
-  const fills = {
-    in: (operand: DeviceOperand) => (buffer: DeviceBuffer) =>
-      buffer.write((inputBytes(operand, inputs) ?? new Uint8Array()).subarray(0, operand.bytes)),
-    out: () => spoil,
-    reduced: () => (buffer: DeviceBuffer) => buffer.fill(0),
-  };
-  for (const operand of operands) {
-    const made = make(operand.name, operand.bytes, fills[operand.direction](operand));
-    if (!made.ok) return made;
-  }
+  const made = operandBuffers(device, operands, inputs, owned);
+  if (!made.ok) return made;
+  const buffers = made.value;
   const workspace = workspaceBytes(manifest, env);
   if (!workspace.ok) return workspace;
   if (workspace.value > 0) {
     const init = manifest.workspace?.init ?? "zeroEach";
-    const made = make("workspace", workspace.value, (buffer) =>
-      init === "none" ? spoil(buffer) : buffer.fill(0),
-    );
-    if (!made.ok) return made;
+    const fill: Fill = init === "none" ? spoil(device) : (buffer) => buffer.fill(0);
+    const space = allocate(device, workspace.value, fill, owned);
+    if (!space.ok) return space;
+    buffers.workspace = space.value;
   }
-  return ok(buffers as Buffers);
+  return ok(buffers);
 }
 
 /** The kernels of an artefact share one workspace: the largest that any of them wants. */
@@ -251,15 +281,24 @@ function launchAll(
     completed = launched.value.completed;
     if (!completed) break;
   }
-  const d = buffers.d.read();
-  if (!d.ok) return d;
+  const results = readResults(operands, buffers);
+  return results.ok ? ok({ ...results.value, timeMs, findings, counters, completed }) : results;
+}
+
+/** What a problem's buffers hold after its kernels. */
+export function readResults(
+  operands: readonly DeviceOperand[],
+  buffers: Readonly<Record<string, DeviceBuffer>>,
+): Checked<Pick<GemmResult, "d" | "steps">> {
+  let d: Uint8Array = new Uint8Array();
   const steps = new Map<number, Uint8Array>();
   for (const operand of operands) {
     const buffer = buffers[operand.name];
-    if (operand.direction === "in" || operand.name === "d" || buffer === undefined) continue;
+    if (operand.direction === "in" || buffer === undefined) continue;
     const bytes = buffer.read();
     if (!bytes.ok) return bytes;
-    steps.set(stepOf(operand), bytes.value);
+    if (operand.name === "d") d = bytes.value;
+    else steps.set(stepOf(operand), bytes.value);
   }
-  return ok({ d: d.value, steps, timeMs, findings, counters, completed });
+  return ok({ d, steps });
 }

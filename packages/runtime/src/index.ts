@@ -36,6 +36,7 @@ export type {
 } from "./device.ts";
 export { type CudaReport, describeCuda } from "./doctor.ts";
 export { type GemmArtifact, type GemmInputs, type GemmOptions, type GemmResult, runGemm } from "./gemm.ts";
+export { type Group, type GroupsOptions, type GroupsResult, runGroups } from "./groups.ts";
 export { IsolatedDevice, type IsolatedOptions, openIsolatedBench } from "./isolation/isolated.ts";
 export type {
   IsolatedArgument,

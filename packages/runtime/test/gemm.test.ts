@@ -1,10 +1,17 @@
 /** runGemm's own part: sizes, workspace, several kernels, poison, the epilogue's buffers. */
-import type { EpilogueStep, KernelSpec, Problem } from "@tilewright/ir";
+import {
+  defineProblem,
+  type EpilogueStep,
+  type GroupRow,
+  type KernelSpec,
+  type Problem,
+} from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { addCounters } from "../src/counters.ts";
 import { openCudaDevice } from "../src/cuda/device.ts";
 import { createFakeDriver } from "../src/cuda/fake/index.ts";
 import { type GemmArtifact, runGemm } from "../src/gemm.ts";
+import { runGroups } from "../src/groups.ts";
 import { deviceOperands } from "../src/operands.ts";
 import { gemmArtifact, gemmProblem, gemmSpec, integers, row } from "./artifact.ts";
 import { bytesOf, codesOf, must } from "./device-conformance.ts";
@@ -209,6 +216,40 @@ describe("on the fake driver", () => {
     expect(codesOf(runGemm(device, { ...artifact, manifest: grouped }, inputs))).toEqual(["TW6022"]);
     expect(driver.alive()).toEqual(before);
     expect(driver.callsOf("launchKernel")).toEqual([]);
+  });
+});
+
+describe("groups", () => {
+  const row: GroupRow = { bytes: 8, fields: [{ kind: "size", name: "m", offset: 0, value: "m" }] };
+  const grouped: GemmArtifact = {
+    ...gemmArtifact({ m: 5, n: 7, k: 3, alpha: 1 }),
+    manifest: {
+      request: must(defineProblem({ m: 5, n: 7, k: 3, batch: { kind: "grouped", count: 2 } })),
+      kernels: [{ ...gemmSpec, groups: row }],
+      constraints: [["le", "m", 5]],
+    },
+  };
+  const none = { sizes: { m: 0, n: 0, k: 0 } };
+  const full = (m: number, bytes = 400) => ({
+    sizes: { m, n: 7, k: 3 },
+    a: new Uint8Array(bytes),
+    b: new Uint8Array(bytes),
+  });
+  test.each([
+    ["as many as the kernel is for", [none], ["TW6021 groups"]],
+    [
+      "operands of each",
+      [full(5, 4), full(4, 3)],
+      ["groups[0].a", "groups[0].b", "groups[1].a", "groups[1].b"],
+    ],
+    ["sizes within the kernel's", [none, full(6)], ["TW1304 groups[1]"]],
+  ] as const)("%s", (_, groups, expected) => {
+    const found = runGroups(must(openCudaDevice(createFakeDriver())), grouped, groups);
+    const said = found.ok ? [] : found.error.map(({ code, at }) => `${code} ${at}`);
+    expect(said.length).toBe(expected.length);
+    expected.forEach((each, i) => {
+      expect(said[i]).toContain(each);
+    });
   });
 });
 

@@ -16,6 +16,7 @@ import {
   storageFromBytes,
   writeElement,
 } from "@tilewright/ir";
+import { openDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
@@ -36,6 +37,7 @@ import { openRunDevice, type RunDevice } from "../run/device.ts";
 import { type Execution, execute } from "../run/execute.ts";
 import { checkFactors, type FactorFiles, loadFactors } from "../run/factors.ts";
 import { checkMatrices, commonDType, fitsF32, knownFrom, loadMatrices, type Matrices } from "../run/files.ts";
+import { executeGroups, knownFromGroups, loadGroups, makeGroups } from "../run/groups.ts";
 import { makeInputs } from "../run/inputs.ts";
 import type { RunResult } from "../run/result.ts";
 import { launchedAt, problemOfLaunch } from "../run/sizes.ts";
@@ -56,6 +58,10 @@ const args = z.strictObject({
     hint: "NAME=N,…",
     group: "Execution",
   }),
+  groups: text(
+    "run a grouped problem: a JSON list of {m, n, k} and, if not packed, {lda, ldb, ldc, ldd}, one for each group; matrices are random",
+    { hint: "FILE.json", group: "Execution" },
+  ),
   out: text("write D to this .npy file, if it passes the check", {
     hint: "D.npy",
     aliases: ["d"],
@@ -252,10 +258,15 @@ function render(
       : session.paint("red", "wrong");
   const flops =
     2 * problem.m * problem.n * problem.k * (problem.batch.kind === "none" ? 1 : problem.batch.count);
-  const speed = device.kind === "cuda" ? `, ${trim(flops / (timeMs * 1e9))} TFLOP/s` : " of emulation";
+  const grouped = problem.batch.kind === "grouped";
+  const speed =
+    device.kind !== "cuda" ? " of emulation" : grouped ? "" : `, ${trim(flops / (timeMs * 1e9))} TFLOP/s`;
   return renderPairs([
     ["result", verdict],
-    ["problem", `${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}`],
+    [
+      "problem",
+      `${problem.batch.kind === "grouped" ? `${problem.batch.count} groups of up to ` : ""}${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}`,
+    ],
     ["arch", `${target.arch} (${backend})`],
     ["schedule", manifest.plan.schedule],
     ["device", device.name],
@@ -273,6 +284,60 @@ function render(
     ],
     ["time", `${formatTime(timeMs)}${speed}`],
   ]);
+}
+
+/** A grouped problem: sizes from a file, everything else from flags. In this process, also on a GPU. */
+async function runGrouped(session: Session, args: Args, path: string): Promise<number> {
+  const alone = ["a", "b", "c", "sfa", "sfb", "sizes", "out", "from"] as const;
+  const given = alone.filter((name) => args[name] !== undefined);
+  if (given.length > 0)
+    return session.fail([
+      problemWith(
+        codes.conflict,
+        "--groups",
+        `groups have no ${given.map((name) => `--${name}`).join(", ")}`,
+        {
+          hint: `leave ${given.map((name) => `--${name}`).join(", ")} out: matrices of groups are random`,
+        },
+      ),
+    ]);
+  const sizes = loadGroups(session.context, path);
+  if (!sizes.ok) return session.fail(sizes.error);
+  const compiler = compilerOf(session.context);
+  const request = buildRequest(session.context, args, knownFromGroups(sizes.value), usualArch(compiler));
+  if (!request.ok) return session.fail(request.error);
+  const none = { files: {}, factors: {} };
+  const found = objections(request.value.problem, none, args);
+  if (found.length > 0) return session.fail(found);
+  const [artifact] = compileRequest(compiler, request.value);
+  if (artifact === undefined) throw new TypeError("a request has a target");
+  if (!artifact.ok) return session.fail(artifact.error);
+  const members = makeGroups(artifact.value.problem, sizes.value, {
+    distribution: { kind: args.inputs ?? "normal" },
+    seed: args.seed,
+    checked: args.check,
+  });
+  if (!members.ok) return session.fail(members.error);
+  const opened = await openDevice({ kind: args.device ?? "auto", arch: artifact.value.target.arch });
+  if (!opened.ok) return session.fail(opened.error);
+  const device = opened.value;
+  try {
+    if (device.note !== null) session.note(device.note);
+    const options = {
+      orders: ordersOf(args.order),
+      seed: args.seed,
+      hazards: checksOf(args.hazards),
+      check: args.check,
+    };
+    const file = `${entryOf(artifact.value)}.ptx`;
+    const ran = executeGroups(session, device, artifact.value, members.value, options, file);
+    if (!ran.ok) return session.fail(ran.error);
+    const prepared = { artifact: artifact.value, ...none };
+    session.result(resultOf(prepared, device, ran.value), () => render(session, prepared, device, ran.value));
+    return ran.value.wrong.length === 0 ? exitCodes.ok : session.report(ran.value.wrong);
+  } finally {
+    device.close();
+  }
 }
 
 async function runPrepared(session: Session, args: Args, prepared: Prepared): Promise<number> {
@@ -347,6 +412,10 @@ Ends with exit code 5 when a number or a hazard is wrong; D is then not written.
       line: "run --arch sm_70 -m 300 -n 200 -k 80 --symbolic m,n,k%8 --sizes m=33,n=65,k=24",
     },
     {
+      what: "one launch for problems of different sizes",
+      line: "run --arch sm_80 --groups groups.json",
+    },
+    {
       what: "real matrices; sizes come from the files",
       line: "run --a A.npy --b B.npy --out D.npy",
     },
@@ -356,6 +425,7 @@ Ends with exit code 5 when a number or a hazard is wrong; D is then not written.
     },
   ],
   async run(session, args) {
+    if (args.groups !== undefined) return runGrouped(session, args, args.groups);
     const prepared = prepare(session, args);
     return prepared.ok ? runPrepared(session, args, prepared.value) : session.fail(prepared.error);
   },

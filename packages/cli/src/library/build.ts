@@ -63,6 +63,12 @@ export async function buildLibrary(
       found.push(problemWith(codes.libraryFactors, request.at, message, { hint }));
       return [];
     }
+    if (request.problem.batch.kind === "grouped") {
+      const message = `${request.operation} is grouped, and launchers have no place for a table of groups`;
+      const hint = "compile it by itself: its manifest has the table's rows";
+      found.push(problemWith(codes.libraryGroups, request.at, message, { hint }));
+      return [];
+    }
     const made = compileRequest(compilerOf(context), { ...request, targets: [target] })[0];
     if (made?.ok === true) return [{ request, artifact: made.value }];
     for (const one of made?.error ?? [])

@@ -13,6 +13,9 @@ import {
 } from "@tilewright/ir";
 import type { GemmResult } from "@tilewright/runtime";
 
+/** What a run stored. */
+type Results = Pick<GemmResult, "d" | "steps">;
+
 export interface Check {
   readonly maxAbs: number;
   /** Largest error over its bound: at most 1 passes. */
@@ -28,7 +31,7 @@ const storageOf = (operand: Operand, bytes: Uint8Array) =>
 /** The outputs of a run, each compared with its reference. */
 function* comparisons(
   problem: Problem,
-  result: GemmResult,
+  result: Results,
   reference: Reference,
 ): Generator<readonly [string, Comparison]> {
   yield ["D", compareWithBound(problem, storageOf(problem.d, result.d), reference)];
@@ -60,7 +63,7 @@ function* comparisons(
 }
 
 /** Compare all outputs; the worst of them decides. */
-export function checkResult(problem: Problem, result: GemmResult, reference: Reference): Check {
+export function checkResult(problem: Problem, result: Results, reference: Reference): Check {
   let check: Check = { maxAbs: 0, boundRatio: 0, failures: 0, worst: null };
   for (const [output, found] of comparisons(problem, result, reference)) {
     const worse = check.worst === null || found.boundRatio > check.boundRatio;

@@ -40,13 +40,13 @@ const workOf = ({ m, n, k, batch }: Problem): string =>
 const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0;
 
 /** What is wrong with the numbers of one run. */
-function diagnoseNumbers(check: Check, order: string): readonly Diagnostic[] {
+export function diagnoseNumbers(check: Check, order: string, output = "D"): readonly Diagnostic[] {
   const { worst, failures, boundRatio } = check;
   if (boundRatio <= 1 || worst === null) return [];
   const where = `${worst.output}[${worst.row}, ${worst.column}]${worst.batch > 0 ? ` of problem ${worst.batch}` : ""}`;
   const message = `${plural(failures, "element")} beyond the bound (order ${order}); worst ${where}: ${worst.actual} where ${worst.expected} +- ${worst.bound} is expected`;
   return [
-    problemWith(codes.wrongNumbers, "D", message, {
+    problemWith(codes.wrongNumbers, output, message, {
       hint: "this is a bug in tilewright, or of an edited kernel",
     }),
   ];

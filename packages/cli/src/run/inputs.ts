@@ -36,17 +36,8 @@ function stepDType(step: EpilogueStep): DType | null {
   return "operand" in step ? step.operand.dtype : null;
 }
 
-/** A problem that has no inputs to be made, or too large ones. */
+/** A problem whose operands do not fit this machine. */
 function refuse(problem: Problem, checked: boolean): Checked<true> {
-  if (problem.batch.kind === "grouped")
-    return err([
-      problemWith(
-        codes.notRunnable,
-        "problem.batch",
-        "run has no way to state the shapes of a grouped batch",
-        { hint: "run one problem at a time, or use --batch" },
-      ),
-    ]);
   const operands = deviceOperands(problem).reduce((sum, { bytes }) => sum + bytes, 0);
   // On the host every operand is there twice (the copy and the emulator's memory); the float64 reference holds A, B, D, a bound and sum|a*b|.
   const { m, n, k } = problem;

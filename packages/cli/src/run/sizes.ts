@@ -15,6 +15,12 @@ import { codes, problemWith } from "../codes.ts";
 
 /** The problem of the launch; its own sizes where none are given. Errors: what is no size, is fixed, or makes no problem; all at once. */
 export function problemOfLaunch(problem: Problem, text: string | undefined): Checked<Problem> {
+  if (problem.batch.kind === "grouped")
+    return err([
+      problemWith(codes.notRunnable, "problem.batch", "a grouped problem runs with the sizes of its groups", {
+        hint: "give them with --groups FILE.json",
+      }),
+    ]);
   const sizes: Partial<Record<SizeName, number>> = {};
   const found: Diagnostic[] = [];
   for (const part of (text ?? "").split(",").filter((word) => word.trim() !== "")) {

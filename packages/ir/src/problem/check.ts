@@ -245,7 +245,7 @@ function checkBatch(problem: Problem): Diagnostic[] {
   const batch: Batch = problem.batch;
   if (batch.kind === "none") return [];
   const found = checkExtent("batch.count", batch.count);
-  if (batch.kind === "grouped") return found;
+  if (batch.kind === "grouped") return [...found, ...checkGroupSizes(problem)];
   for (const name of ["strideA", "strideB", "strideC", "strideD"] as const) {
     const stride = batch[name];
     if (Number.isInteger(stride) && stride >= 0 && stride <= Number.MAX_SAFE_INTEGER) continue;
@@ -271,6 +271,14 @@ function checkBatch(problem: Problem): Diagnostic[] {
       ),
     );
   return found;
+}
+
+/** Every size of a grouped problem is left to its groups. */
+function checkGroupSizes(problem: Problem): Diagnostic[] {
+  const fixed = sizeNames(problem).filter((name) => problem.symbolic?.[name] === undefined);
+  if (fixed.length === 0) return [];
+  const message = `${fixed.join(", ")} of a grouped problem come from its table`;
+  return [invalid(problemCodes.symbolic, "symbolic", message, "give each a range; defineProblem does so")];
 }
 
 function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic[] {
@@ -322,10 +330,6 @@ function checkSymbolic(problem: Problem): Diagnostic[] {
     const fault = (message: string, hint: string): void => {
       found.push(invalid(problemCodes.symbolic, at, message, hint));
     };
-    if (problem.batch.kind === "grouped") {
-      fault("every size of a grouped problem comes from device memory", "leave symbolic out");
-      continue;
-    }
     if (!known.includes(name)) {
       fault(`this problem has no size ${name}`, `it has ${known.join(", ")}`);
       continue;

@@ -124,11 +124,15 @@ const contiguous = ({ layout }: Operand): 0 | 1 => (layout === "row" ? 1 : 0);
 
 /**
  * The problem with every size that follows from a symbolic one and is not said made symbolic too: leading dimensions of what is contiguous
- * along a symbolic extent, strides of batches over symbolic matrices. `said` names the sizes that were given.
+ * along a symbolic extent, strides of batches over symbolic matrices. `said` names the sizes that were given. Of a grouped problem everything is symbolic: extents
+ * up to its own, leading dimensions that were given without a divisor.
  */
 export function withImpliedSizes(problem: Problem, said: ReadonlySet<SizeName>): Problem {
-  if (problem.symbolic === undefined) return problem;
+  const grouped = problem.batch.kind === "grouped";
+  if (problem.symbolic === undefined && !grouped) return problem;
   const symbolic: Partial<Record<SizeName, SizeRange>> = { ...problem.symbolic };
+  if (grouped)
+    for (const name of ["m", "n", "k"] as const) symbolic[name] ??= rangeOfSize(name, { max: problem[name] });
   const imply = (name: SizeName, from: readonly SizeName[], multiple: number): void => {
     if (!said.has(name) && symbolic[name] === undefined && from.some((f) => symbolic[f] !== undefined))
       symbolic[name] = rangeOfSize(name, { multiple });
@@ -149,6 +153,7 @@ export function withImpliedSizes(problem: Problem, said: ReadonlySet<SizeName>):
   problem.epilogue.forEach((step, i) => {
     if ("operand" in step) leading(`ldepilogue${i}`, step.operand, extentNames.d);
   });
+  if (grouped) for (const name of sizeNames(problem)) symbolic[name] ??= rangeOfSize(name);
   return withOwnLeading({ ...problem, symbolic });
 }
 
@@ -242,6 +247,12 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
           strideD: stride("strideD", d, m, n),
         };
   return ok({ ...own, m, n, k, a, b, c, d, batch, epilogue });
+}
+
+/** The problem of one group of a grouped problem, which has no batch. Errors: those of `problemAt`. */
+export function problemOfGroup(problem: Problem, sizes: LaunchSizes): Checked<Problem> {
+  const made = problemAt(problem, sizes);
+  return made.ok ? ok({ ...made.value, batch: { kind: "none" } }) : made;
 }
 
 /**

@@ -46,7 +46,7 @@ const paramSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("pointer"),
     name: z.union([
-      z.enum(["a", "b", "c", "d", "sfa", "sfb", "workspace"]),
+      z.enum(["a", "b", "c", "d", "sfa", "sfb", "workspace", "groups"]),
       z.templateLiteral(["epilogue", z.int().nonnegative()]),
     ]),
     offset: count,
@@ -82,6 +82,17 @@ const paramSchema = z.discriminatedUnion("kind", [
   }),
 ]);
 
+const groupFieldSchema = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("size"), name: z.string(), offset: count, value: launchExprSchema }),
+  z.object({
+    kind: z.literal("pointer"),
+    name: z.union([z.enum(["a", "b", "c", "d"]), z.templateLiteral(["epilogue", z.int().nonnegative()])]),
+    offset: count,
+    align: count,
+    access: z.enum(["read", "write", "readwrite"]),
+  }),
+]);
+
 const kernelSchema = z.object({
   entry: z.string(),
   role: z.enum(["main", "reduce"]),
@@ -98,6 +109,12 @@ const kernelSchema = z.object({
       .describe("may begin while the kernel before it in the stream still runs"),
   }),
   params: z.array(paramSchema).describe("in order, with byte offsets: a launcher need not parse PTX"),
+  groups: z
+    .object({ bytes: count.describe("from one row to the next"), fields: z.array(groupFieldSchema) })
+    .exactOptional()
+    .describe(
+      "rows of the table of a grouped problem; m, n, k are then those of the group of the largest grid",
+    ),
   workspaceBytes: launchExprSchema,
 });
 

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import type { DType } from "../../src/dtype.ts";
 import { sizeOf } from "../../src/dtype.ts";
 import { operandSpan } from "../../src/problem/size.ts";
+import { withImpliedSizes } from "../../src/problem/symbolic.ts";
 import type { Batch, EpilogueStep, Operand, Problem, Scalar } from "../../src/problem.ts";
 
 /** dtypes of A, B, accumulator, C and D that belong together. */
@@ -135,7 +136,7 @@ export function problems({ maxSize }: ProblemLimits = { maxSize: 300 }): fc.Arbi
                     strideC: 5,
                     strideD: operandSpan(d, m, n) + 3,
                   };
-          return {
+          const problem: Problem = {
             m,
             n,
             k,
@@ -149,6 +150,7 @@ export function problems({ maxSize }: ProblemLimits = { maxSize: 300 }): fc.Arbi
             batch,
             epilogue,
           };
+          return withImpliedSizes(problem, new Set());
         });
     });
 }

@@ -13,6 +13,8 @@ import {
   parseSymbolic,
   printProblem,
   problemAt,
+  problemOfGroup,
+  readProblem,
   symbolicSizes,
 } from "../../src/index.ts";
 import { makeManifest } from "../../src/makeManifest.ts";
@@ -82,9 +84,27 @@ describe("the model", () => {
       "TW1016 symbolic.strideA: this problem has no size strideA",
     ]);
     expect(faults({ symbolic: { q: {} } })).toEqual(["TW1016 symbolic.q: this problem has no size q"]);
-    expect(faults({ symbolic: { m: {} }, batch: { kind: "grouped", count: 2 } })).toEqual([
-      expect.stringMatching(/^TW1016 symbolic.m: every size of a grouped problem/),
-    ]);
+  });
+
+  test("groups have all sizes of their own, up to the problem's unless told otherwise", () => {
+    const problem = problemOf({
+      batch: { kind: "grouped", count: 2 },
+      symbolic: { k: { multiple: 8, max: 160 } },
+    });
+    expect(problem.symbolic).toMatchObject({
+      m: { min: 1, max: 300, multiple: 1 },
+      k: { min: 8, max: 160, multiple: 8 },
+      lda: { multiple: 8 },
+      ldb: { multiple: 1 },
+      ldd: { multiple: 1 },
+    });
+    const { symbolic: _, ...fixed } = problem;
+    expect(readProblem(fixed)).toMatchObject({
+      error: [{ code: "TW1016", message: "m, n, k, lda, ldb, ldd of a grouped problem come from its table" }],
+    });
+    expect(problemOfGroup(problem, { m: 5, n: 0, k: 16 })).toMatchObject({
+      value: { m: 5, n: 0, k: 16, a: { ld: 16 }, batch: { kind: "none" } },
+    });
   });
 });
 

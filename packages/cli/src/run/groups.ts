@@ -1,0 +1,151 @@
+/** `--groups FILE.json`: the groups of one launch, from a list of sizes to a checked run. */
+import {
+  type Artifact,
+  type Checked,
+  checkProblem,
+  type Diagnostic,
+  diagnosticsOfIssues,
+  err,
+  isEmptyGroup,
+  type LaunchSizes,
+  ok,
+  type Problem,
+  problemOfGroup,
+  referenceGemm,
+} from "@tilewright/ir";
+import { type Device, type Group, type GroupsResult, runGroups } from "@tilewright/runtime";
+import { z } from "zod";
+import { codes, problemWith } from "../codes.ts";
+import type { Context } from "../context.ts";
+import { diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
+import { readJson } from "../files/json.ts";
+import type { Session } from "../kit/command.ts";
+import { plural } from "../output/format.ts";
+import type { Known } from "../request/request.ts";
+import { type Check, checkResult } from "./check.ts";
+import { diagnoseNumbers, type ExecuteOptions, type Execution } from "./execute.ts";
+import { type Inputs, makeInputs } from "./inputs.ts";
+
+const extent = z.int().nonnegative();
+const leading = z.int().positive().optional();
+const groupsSchema = z
+  .array(
+    z.strictObject({
+      m: extent,
+      n: extent,
+      k: extent,
+      lda: leading,
+      ldb: leading,
+      ldc: leading,
+      ldd: leading,
+    }),
+  )
+  .min(1);
+
+type Sizes = LaunchSizes & { readonly m: number; readonly n: number; readonly k: number };
+
+/** The sizes in a file. */
+export function loadGroups(context: Context, path: string): Checked<readonly Sizes[]> {
+  const json = readJson(context, path);
+  if (!json.ok) return json;
+  const parsed = groupsSchema.safeParse(json.value);
+  if (!parsed.success)
+    return err(diagnosticsOfIssues(parsed.error.issues, json.value, codes.badJson.code, "groups"));
+  return ok(parsed.data.map((sizes) => Object.fromEntries(Object.entries(sizes)) as Sizes));
+}
+
+/** What a file of groups says of the problem: their number, and the least upper bounds. */
+export function knownFromGroups(groups: readonly Sizes[]): Known {
+  const most = (name: "m" | "n" | "k"): number => Math.max(1, ...groups.map((sizes) => sizes[name]));
+  return { m: most("m"), n: most("n"), k: most("k"), batch: { kind: "grouped", count: groups.length } };
+}
+
+interface Member {
+  readonly problem: Problem;
+  readonly group: Group;
+  /** Null for a group without work. */
+  readonly inputs: Inputs | null;
+}
+
+/** Problems and random inputs of the groups. Errors: of all groups at once. */
+export function makeGroups(
+  problem: Problem,
+  sizes: readonly Sizes[],
+  options: Parameters<typeof makeInputs>[2],
+): Checked<readonly Member[]> {
+  const found: Diagnostic[] = [];
+  const members = sizes.flatMap((each, index): readonly Member[] => {
+    const refuse = (faults: readonly Diagnostic[]): readonly Member[] => {
+      found.push(...faults.map((fault) => ({ ...fault, at: `groups[${index}].${fault.at}` })));
+      return [];
+    };
+    const made = problemOfGroup(problem, each);
+    if (!made.ok) return refuse(made.error);
+    if (isEmptyGroup(made.value)) return [{ problem: made.value, group: { sizes: each }, inputs: null }];
+    const faults = checkProblem(made.value);
+    if (faults.length > 0) return refuse(faults);
+    const inputs = makeInputs(made.value, {}, { ...options, seed: options.seed + index });
+    if (!inputs.ok) return refuse(inputs.error);
+    return [{ problem: made.value, group: { sizes: each, ...inputs.value.host }, inputs: inputs.value }];
+  });
+  return found.length === 0 ? ok(members) : err(found);
+}
+
+/** Launch in each order, check every group, and gather what is wrong. Errors are runs that could not start. `file`: name of the PTX text in messages. */
+export function executeGroups(
+  session: Session,
+  device: Device,
+  artifact: Artifact,
+  members: readonly Member[],
+  options: ExecuteOptions,
+  file: string,
+): Checked<Execution> {
+  const orders = device.kind === "cuda" ? options.orders.slice(0, 1) : options.orders;
+  const groups = members.map(({ group }) => group);
+  const runs: GroupsResult[] = [];
+  for (const order of orders) {
+    const knobs = { order, seed: options.seed, checks: options.hazards };
+    const label = `running ${plural(groups.length, "group")} on ${device.name}, order ${order}`;
+    const ran = session.working(label, () => runGroups(device, artifact, groups, knobs));
+    if (!ran.ok) return ran;
+    runs.push(ran.value);
+  }
+  const [first] = runs;
+  if (first === undefined) throw new TypeError("no completion order to run");
+  const hazards = hazardsOf(mergeFindings(runs.map(({ findings }) => findings)));
+  const wrong: Diagnostic[] = hazards.map((finding) => diagnoseHazard(finding, file));
+  let worst: Check | null = null;
+  for (const [i, order] of orders.entries()) {
+    const run = runs[i];
+    if (run === undefined) continue;
+    if (!run.completed) {
+      const message = `the launch was given up before its end (order ${order})`;
+      wrong.push(problemWith(codes.incomplete, "launch", message));
+      continue;
+    }
+    const same = run.groups.every(
+      ({ d }, g) => Buffer.compare(d, first.groups[g]?.d ?? new Uint8Array()) === 0,
+    );
+    if (!same)
+      wrong.push(
+        problemWith(codes.orderDependent, "D", `orders ${orders[0]} and ${order} give different results`, {
+          hint: "something in the kernel is not ordered: a hazard",
+        }),
+      );
+  }
+  for (const [g, { problem, inputs }] of options.check ? members.entries() : []) {
+    if (inputs === null) continue;
+    const reference = session.working(`checking group ${g} against float64`, () =>
+      referenceGemm(problem, inputs.reference),
+    );
+    for (const [i, run] of runs.entries()) {
+      const result = run.groups[g];
+      if (result === undefined || !run.completed) continue;
+      const check = checkResult(problem, result, reference);
+      wrong.push(...diagnoseNumbers(check, orders[i] ?? "eager", `groups[${g}].D`));
+      if (worst === null || check.boundRatio > worst.boundRatio) worst = check;
+    }
+  }
+  const timeMs = Math.max(...runs.map((run) => run.timeMs));
+  return ok({ d: new Uint8Array(), timeMs, check: worst, hazards, counters: first.counters, wrong });
+}

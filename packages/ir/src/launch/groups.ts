@@ -1,0 +1,83 @@
+/** Launches of a grouped problem: the table of its groups, and what the launch's expressions mean. */
+import type { Checked, Diagnostic } from "../diagnostics.ts";
+import { err, ok } from "../ids.ts";
+import type { Constraint, GroupRow, KernelSpec } from "../manifest.ts";
+import type { Problem } from "../problem.ts";
+import { evaluateConstraints, evaluateLaunchExpr, type LaunchEnvironment } from "./evaluate.ts";
+
+/** Whether a group has nothing to do: one of its extents is 0. */
+export const isEmptyGroup = ({ m, n, k }: Pick<Problem, "m" | "n" | "k">): boolean =>
+  m === 0 || n === 0 || k === 0;
+
+/** A group of a launch: values of the names in expressions (`launchEnvironment` of its problem), and the addresses of its operands; empty groups need none. */
+export interface GroupArguments {
+  readonly env: LaunchEnvironment;
+  readonly addresses: Readonly<Record<string, bigint>>;
+}
+
+/** A group by its number in the place of what is wrong with it. */
+const ofGroup = (index: number, found: readonly Diagnostic[]): readonly Diagnostic[] =>
+  found.map((each) => ({ ...each, at: `groups[${index}]` }));
+
+const isEmpty = (env: LaunchEnvironment): boolean =>
+  isEmptyGroup({ m: env.m ?? 0, n: env.n ?? 0, k: env.k ?? 0 });
+
+/**
+ * The bytes of a table, for the buffer behind parameter `groups`. Rows of empty groups are 0. Errors, all at once: those of the fields' expressions, TW1308 for
+ * an operand without an address, or at one that is not aligned as the row says.
+ */
+export function groupTable(row: GroupRow, groups: readonly GroupArguments[]): Checked<Uint8Array> {
+  const bytes = new Uint8Array(row.bytes * groups.length);
+  const view = new DataView(bytes.buffer);
+  const faults: Diagnostic[] = [];
+  groups.forEach(({ env, addresses }, index) => {
+    if (isEmpty(env)) return;
+    for (const field of row.fields) {
+      const at = index * row.bytes + field.offset;
+      if (field.kind === "size") {
+        const value = evaluateLaunchExpr(field.value, env);
+        if (value.ok) view.setUint32(at, value.value, true);
+        else faults.push(...ofGroup(index, value.error));
+        continue;
+      }
+      const address = addresses[field.name];
+      if (address !== undefined && address % BigInt(field.align) === 0n) view.setBigUint64(at, address, true);
+      else
+        faults.push({
+          code: "TW1308",
+          kind: "invalid",
+          at: `groups[${index}].${field.name}`,
+          message:
+            address === undefined
+              ? `the group has no address for ${field.name}`
+              : `the address of ${field.name} is not a multiple of ${field.align} B`,
+          hint: `give ${field.name} an address that is a multiple of ${field.align}`,
+        });
+    }
+  });
+  return faults.length === 0 ? ok(bytes) : err(faults);
+}
+
+/** Every condition of the manifest, for each group that has work. */
+export function groupConstraints(
+  constraints: readonly Constraint[],
+  groups: readonly LaunchEnvironment[],
+): readonly Diagnostic[] {
+  return groups.flatMap((env, index) => {
+    const met = isEmpty(env) ? ok(true) : evaluateConstraints(constraints, env);
+    return met.ok ? [] : ofGroup(index, met.error);
+  });
+}
+
+/** Of the groups' environments the one for which a kernel's grid is largest along x: that of the launch. Null without groups. */
+export function launchOfGroups(
+  kernel: Pick<KernelSpec, "launch">,
+  groups: readonly LaunchEnvironment[],
+): LaunchEnvironment | null {
+  let most: { readonly env: LaunchEnvironment; readonly blocks: number } | null = null;
+  for (const env of groups) {
+    const blocks = evaluateLaunchExpr(kernel.launch.grid[0], env);
+    if (blocks.ok && (most === null || blocks.value > most.blocks)) most = { env, blocks: blocks.value };
+  }
+  return most?.env ?? null;
+}

@@ -1,0 +1,157 @@
+/** A grouped problem on a device: one launch for GEMMs of different sizes, from host bytes to host bytes. */
+import {
+  type Checked,
+  checkProblem,
+  type Diagnostic,
+  err,
+  type GroupArguments,
+  groupConstraints,
+  groupTable,
+  isEmptyGroup,
+  type LaunchEnvironment,
+  type LaunchSizes,
+  launchEnvironment,
+  launchOfGroups,
+  ok,
+  type Problem,
+  problemOfGroup,
+} from "@tilewright/ir";
+import type { Device, DeviceBuffer } from "./device.ts";
+import { diagnose } from "./diagnostics.ts";
+import {
+  allocate,
+  type GemmArtifact,
+  type GemmInputs,
+  type GemmOptions,
+  type GemmResult,
+  inputProblems,
+  operandBuffers,
+  readResults,
+  stepScalars,
+} from "./gemm.ts";
+import { launchKernel } from "./launch-kernel.ts";
+import { type DeviceOperand, deviceOperands } from "./operands.ts";
+
+/** Sizes of one group, and host bytes of its operands; a group with m, n or k of 0 is skipped and needs none. */
+export interface Group extends Partial<GemmInputs> {
+  readonly sizes: LaunchSizes & { readonly m: number; readonly n: number; readonly k: number };
+}
+
+export type GroupsOptions = Omit<GemmOptions, "sizes">;
+
+export interface GroupsResult extends Pick<GemmResult, "timeMs" | "findings" | "counters" | "completed"> {
+  /** Bytes of D, and of what the epilogue stores, of each group; none of those without work. */
+  readonly groups: readonly Pick<GemmResult, "d" | "steps">[];
+}
+
+/** A group as its launch has it. */
+interface Launched {
+  readonly problem: Problem;
+  readonly env: LaunchEnvironment;
+  readonly operands: readonly DeviceOperand[];
+  readonly inputs: GemmInputs;
+}
+
+/**
+ * Allocate, upload, launch the kernel of `artifact` once for all groups, download, free. There are as many groups as the problem says; each as `runGemm` has a
+ * problem. Launch-time scalars of the epilogue are shared and come from the first group that has them.
+ * Errors: what is wrong with the groups, all at once; then what the device says.
+ */
+export function runGroups(
+  device: Device,
+  artifact: GemmArtifact,
+  groups: readonly Group[],
+  options: GroupsOptions = {},
+): Checked<GroupsResult> {
+  const { alpha, beta, ...knobs } = options;
+  const { manifest } = artifact;
+  const [kernel] = manifest.kernels;
+  const { batch } = manifest.request;
+  if (kernel?.groups === undefined || batch.kind !== "grouped")
+    return err([diagnose("parameter", "batch", "the kernel is not for a grouped problem", "use runGemm")]);
+  if (groups.length !== batch.count)
+    return err([
+      diagnose(
+        "operand",
+        "groups",
+        `${groups.length} groups were given to a kernel for ${batch.count}`,
+        "fill up with groups of m = 0",
+      ),
+    ]);
+  const scalars = {
+    ...(alpha === undefined ? {} : { alpha }),
+    ...(beta === undefined ? {} : { beta }),
+  };
+  const shared = stepScalars(groups.find((group) => group.steps !== undefined) ?? {});
+  const launched = launchedGroups(manifest.request, groups, options, (problem) => ({
+    ...launchEnvironment(problem, device, scalars),
+    ...shared,
+    batch: batch.count,
+  }));
+  if (!launched.ok) return launched;
+  const envs = launched.value.map(({ env }) => env);
+  const broken = groupConstraints(manifest.constraints ?? [], envs);
+  if (broken.length > 0) return err(broken);
+
+  const owned: (() => void)[] = [];
+  try {
+    const buffers: Record<string, DeviceBuffer>[] = [];
+    for (const { operands, inputs } of launched.value) {
+      const made = operandBuffers(device, operands, inputs, owned);
+      if (!made.ok) return made;
+      buffers.push(made.value);
+    }
+    const rows = launched.value.map(
+      ({ env }, i): GroupArguments => ({ env, addresses: addressesOf(buffers[i] ?? {}) }),
+    );
+    const table = groupTable(kernel.groups, rows);
+    if (!table.ok) return table;
+    const placed = allocate(device, table.value.byteLength, (buffer) => buffer.write(table.value), owned);
+    if (!placed.ok) return placed;
+    const module = device.load(artifact.ptx);
+    if (!module.ok) return module;
+    owned.push(() => module.value.unload());
+    const env = launchOfGroups(kernel, envs) ?? {};
+    const ran = launchKernel(device, kernel, module.value, env, { groups: placed.value }, knobs);
+    if (!ran.ok) return ran;
+    const results: Pick<GemmResult, "d" | "steps">[] = [];
+    for (const [i, { operands }] of launched.value.entries()) {
+      const read = readResults(operands, buffers[i] ?? {});
+      if (!read.ok) return read;
+      results.push(read.value);
+    }
+    const { timeMs, findings, counters, completed } = ran.value;
+    return ok({ groups: results, timeMs, findings, counters, completed });
+  } finally {
+    for (const free of owned.reverse()) free();
+  }
+}
+
+const addressesOf = (buffers: Readonly<Record<string, DeviceBuffer>>): Readonly<Record<string, bigint>> =>
+  Object.fromEntries(Object.entries(buffers).map(([name, { address }]) => [name, address]));
+
+/** Problems and operands of the groups. Errors: of all groups at once. */
+function launchedGroups(
+  request: Problem,
+  groups: readonly Group[],
+  options: GroupsOptions,
+  environment: (problem: Problem) => LaunchEnvironment,
+): Checked<readonly Launched[]> {
+  const found: Diagnostic[] = [];
+  const launched = groups.flatMap((group, index): readonly Launched[] => {
+    const refuse = (faults: readonly Diagnostic[]): readonly Launched[] => {
+      found.push(...faults.map((each) => ({ ...each, at: `groups[${index}].${each.at}` })));
+      return [];
+    };
+    const made = problemOfGroup(request, group.sizes);
+    if (!made.ok) return refuse(made.error);
+    const problem = made.value;
+    const inputs = { ...group, a: group.a ?? new Uint8Array(), b: group.b ?? new Uint8Array() };
+    const env = environment(problem);
+    if (isEmptyGroup(problem)) return [{ problem, env, operands: [], inputs }];
+    const operands = deviceOperands(problem);
+    const faults = [...checkProblem(problem), ...inputProblems(problem, operands, inputs, options)];
+    return faults.length > 0 ? refuse(faults) : [{ problem, env, operands, inputs }];
+  });
+  return found.length === 0 ? ok(launched) : err(found);
+}
