@@ -90,10 +90,10 @@ describe("architectures, dtypes, backends", () => {
     async (command) => {
       const { stderr } = await refused(`${command} ${problem} --dtype e4m3`, 3, [
         "TW1821 (unsupported) at target.arch: wgmma: the wgmma backend needs sm_90a, not sm_70",
+        "TW1831 (unsupported) at target.arch: tcgen05: the tcgen05 backend needs tensor memory, which sm_70 has not",
         "TW1811 (unsupported) at target.arch: mma: the mma backend needs sm_75 or later, not sm_70",
         "TW1802 (unsupported) at problem.a.dtype: simt: A of the simt backend is f32, f16, bf16, not e4m3",
         "TW1802 (unsupported) at problem.b.dtype: simt: B of the simt backend is f32, f16, bf16, not e4m3",
-        "TW1831 (unsupported) at target.arch: tcgen05: the tcgen05 backend needs tensor memory, which sm_70 has not",
       ]);
       expect(stderr).toContain("hint: use --dtype f32");
     },

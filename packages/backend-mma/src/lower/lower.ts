@@ -62,7 +62,11 @@ const engine: Engine = {
   rings: {},
   // The coordinates of a tile hold no registers through its main loop.
   lateTiles: true,
-  frame: { registers },
+  frame: {
+    registers,
+    // Left alone, ptxas 13.0 aims for fewer registers than the parts of f32 need, and meets its aim by spilling some.
+    blocksPerSm: ({ problem }) => (problem.precision === undefined ? null : 1),
+  },
 };
 
 /** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */
