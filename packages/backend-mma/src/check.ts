@@ -253,6 +253,12 @@ const rules: readonly Rule[] = [
           hint: "nearest legal: copy=cp.async (bulk copies need sm_90 or later)",
           unsupported: true,
         };
+      if (sizeOf(problem.a.dtype) === 1 && (problem.a.layout === "col" || problem.b.layout === "row"))
+        return {
+          message:
+            "bytes that do not lie along k are brought across by a swizzle that bulk copies do not have",
+          hint: "nearest legal: copy=cp.async (or A row-major and B column-major)",
+        };
       const faults = (["A", "B"] as const).flatMap((name) => tensorAccessFault(problem, name) ?? []);
       return faults.map(({ message, hint }) => ({
         message,

@@ -12,7 +12,7 @@ scheduleSpace(mma, {
     { ...size, dtype: "f64" },
   ],
   seed: 1,
-  count: 30,
+  count: 45,
 });
 
 // Rows of whole 16 bytes, which bulk copies take.

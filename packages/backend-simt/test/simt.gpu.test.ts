@@ -1,4 +1,5 @@
 /** The kernels on a real GPU: right against float64, and the same bits as the emulator. Skipped where there is no GPU. */
+import { conformanceOnGpu } from "@tilewright/conformance";
 import {
   createRandom,
   type Problem,
@@ -12,6 +13,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
 import { build, scheduleOf } from "./support/build.ts";
 import { problemOf, randomCase, targetOf } from "./support/cases.ts";
+import { optionsFor } from "./support/conformance.ts";
 import { type CaseData, caseData, judge } from "./support/data.ts";
 
 const hasGpu = (await describeCuda()).devices.length > 0;
@@ -147,3 +149,6 @@ function differing(problem: Problem, x: Float32Array, y: Float32Array): number {
     }
   return count;
 }
+
+// The conformance table: sizes, layouts, epilogues, batches, groups, splits.
+await conformanceOnGpu(simt, optionsFor("sm_80", 1000, 1));

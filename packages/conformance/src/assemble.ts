@@ -9,6 +9,9 @@ export const hasPtxas = spawnSync("ptxas", ["--version"]).status === 0;
 /** ptxas 13 makes no sm_70 code; it assembles sm_70 text for sm_75. */
 const assemblerArch = (arch: string): string => (arch === "sm_70" ? "sm_75" : arch);
 
+/** How the fault begins that says so. */
+export const SPILLED = "ptxas spilled registers";
+
 /** What ptxas -v says of a text: registers a thread, and what it refuses, spills or serialises (messages C75xx), as sentences. */
 export function assemble(
   ptx: string,
@@ -25,7 +28,7 @@ export function assemble(
       [run.status !== 0, "ptxas refused the text"],
       [/C75\d\d/.test(log), "ptxas serialised something"],
       // Stores decide: for kernels of many predicates ptxas now and then counts loads of a slot that nothing is stored to.
-      [/[1-9]\d* bytes spill stores/.test(log), "ptxas spilled registers"],
+      [/[1-9]\d* bytes spill stores/.test(log), SPILLED],
     ] as const;
     return {
       registers: Number(/Used (\d+) registers/.exec(log)?.[1] ?? 0),

@@ -25,6 +25,8 @@ export interface ConformanceOptions {
   readonly dtypes: readonly [DTypes, ...DTypes[]];
   /** A legal schedule at random; one of the backend's first few unless given. */
   readonly randomSchedule?: (random: Random, problem: Problem, target: Target) => Schedule;
+  /** `own`: ptxas may spill in schedules drawn at random, not in those that the backend proposes; in none unless given. */
+  readonly spills?: "own";
   /** Whether the interpreter does the kernel's arithmetic, operation by operation: then bits are compared. Never unless given. */
   readonly sameArithmetic?: Oracles["sameArithmetic"];
   /** Codes of the reasons for which the backend refuses problems of the table: each must occur, and no other. */
@@ -172,10 +174,12 @@ function planRow(
     return { refused: verdict.ok ? [] : verdict.error };
   const random = createRandom(seed);
   // A third with what users get, the others with anything legal.
-  const chosen =
+  const own =
     options.randomSchedule === undefined || seed % 3 === 0
       ? ownSchedule(backend, problem, target, random)
-      : options.randomSchedule(random, problem, target);
+      : null;
+  const chosen =
+    own ?? options.randomSchedule?.(random, problem, target) ?? ownSchedule(backend, problem, target, random);
   const schedule = sharing(chosen, split, seed, (made) => backend.check(problem, made, target).length === 0);
   const refused = backend.check(problem, schedule, target);
   if (refused.length > 0) return { refused };
@@ -187,6 +191,7 @@ function planRow(
       schedule,
       target,
       seed,
+      ...(options.spills === "own" && schedule !== own ? { maySpill: true } : {}),
       ...(data ? { data } : {}),
       ...(scalars ? { scalars } : {}),
       ...(memory ? { memory } : {}),
@@ -292,7 +297,8 @@ function randomPair(backend: Backend, target: Target, options: ConformanceOption
     const schedule = options.randomSchedule
       ? options.randomSchedule(random, problem, target)
       : ownSchedule(backend, problem, target, random);
-    return { problem, schedule, target, seed };
+    const maySpill = options.spills === "own" && options.randomSchedule !== undefined;
+    return { problem, schedule, target, seed, ...(maySpill ? { maySpill } : {}) };
   }
 }
 

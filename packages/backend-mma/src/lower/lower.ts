@@ -62,11 +62,7 @@ const engine: Engine = {
   rings: {},
   // The coordinates of a tile hold no registers through its main loop.
   lateTiles: true,
-  frame: {
-    registers,
-    // Left alone, ptxas 13.0 aims for fewer registers than the parts of f32 need, and meets its aim by spilling some.
-    blocksPerSm: ({ problem }) => (problem.precision === undefined ? null : 1),
-  },
+  frame: { registers },
 };
 
 /** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */

@@ -14,6 +14,8 @@ export const optionsFor = (
   dtypes,
   sample,
   randomSchedule,
+  // Copies by the threads of small blocks, with all they hold, spill in some schedules that are legal; none that the backend proposes does.
+  spills: "own",
   refuses,
   pairs: { ...pairs, most: 200, mostWork: 2 ** 19 },
 });

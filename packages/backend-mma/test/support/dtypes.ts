@@ -19,3 +19,9 @@ export const adaDTypes = [
   { dtype: "e5m2", bDType: "e4m3" },
   { dtype: "u8", bDType: "s8" },
 ] as const satisfies readonly [DTypes, ...DTypes[]];
+
+/** Where bulk copies bring the operands: two widths stand for all. */
+export const bulkDTypes = [{ dtype: "f16" }, { dtype: "s8" }] as const satisfies readonly [
+  DTypes,
+  ...DTypes[],
+];

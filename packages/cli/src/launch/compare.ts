@@ -93,14 +93,15 @@ function ulpDistance(type: ElementType, actual: number, expected: number): numbe
   if (!isDType(type) || dtypes[type].kind !== "float") return null;
   if (Number.isNaN(actual) || Number.isNaN(expected)) return Number.POSITIVE_INFINITY;
   const width = dtypes[type].bits;
-  const stored = encodeArray(type, [actual, expected]);
-  const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
-  const bits = (at: number): bigint => {
-    if (width === 64) return view.getBigUint64(8 * at, true);
-    if (width === 32) return BigInt(view.getUint32(4 * at, true));
-    return BigInt(width === 16 ? view.getUint16(2 * at, true) : view.getUint8(at));
+  // One value at a time: elements under 8 bits would lie packed.
+  const bits = (value: number): bigint => {
+    const stored = encodeArray(type, [value]);
+    const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
+    if (width === 64) return view.getBigUint64(0, true);
+    if (width === 32) return BigInt(view.getUint32(0, true));
+    return BigInt(width === 16 ? view.getUint16(0, true) : view.getUint8(0));
   };
-  const distance = ordinal(bits(0), width) - ordinal(bits(1), width);
+  const distance = ordinal(bits(actual), width) - ordinal(bits(expected), width);
   return Number(distance < 0n ? -distance : distance);
 }
 
