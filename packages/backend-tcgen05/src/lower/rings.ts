@@ -85,6 +85,8 @@ const added: RingLowering = {
   commit: (ctx, ring) => goOn(ctx, ring, "producer"),
   wait: (ctx, ring) => passEdge(ctx, ring, "consumer", false),
   release(ctx, ring) {
+    // An arrive does not wait for loads under way, which a bulk copy then overtakes; this ends it (seen on an H200, docs/perf/mma.md).
+    ctx.body.emit(null, "membar.cta");
     arriveHere(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"));
     goOn(ctx, ring, "consumer");
   },
