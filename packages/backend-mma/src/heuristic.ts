@@ -3,11 +3,10 @@ import {
   type Atom,
   defaultSchedule,
   hasFeature,
-  InternalError,
   type Problem,
-  parseSchedule,
   type Schedule,
   sizeOf,
+  storedSchedule,
   symbolicSizes,
   type Target,
   tensorAccessFault,
@@ -79,11 +78,7 @@ function winnersOf({ m, n, k, a, b }: Problem, copy: Copy): readonly Schedule[] 
         a.dtype === b.dtype &&
         sizes.some((s) => s[0] === m && s[1] === n && s[2] === k),
     )
-    .map(({ schedule }) => {
-      const parsed = parseSchedule(scheduleModel, schedule);
-      if (!parsed.ok) throw new InternalError(`the stored schedule ${schedule} does not parse`, parsed.error);
-      return parsed.value;
-    });
+    .map(({ schedule }) => storedSchedule(scheduleModel, schedule));
 }
 
 /**

@@ -2,11 +2,10 @@
 import {
   defaultSchedule,
   hasFeature,
-  InternalError,
   type Problem,
-  parseSchedule,
   type Schedule,
   sizeOf,
+  storedSchedule,
   type Target,
 } from "@tilewright/ir";
 import { estimateTime, residentBlocks } from "./cost.ts";
@@ -44,10 +43,7 @@ const SPLIT_TILES = 528;
 function winnerOf({ m, n, k }: Problem, target: Target): readonly Schedule[] {
   const winner = winners.find((w) => w.m === m && w.n === n && w.k === k);
   if (winner === undefined || !hasFeature(target, "cp.async")) return [];
-  const parsed = parseSchedule(scheduleModel, winner.schedule);
-  if (!parsed.ok)
-    throw new InternalError(`the stored schedule of ${m}x${n}x${k} does not parse`, parsed.error);
-  return [parsed.value];
+  return [storedSchedule(scheduleModel, winner.schedule)];
 }
 
 /**

@@ -1,11 +1,10 @@
 /** Which schedule first: what won on hardware, then the candidates by an estimate of their time. */
 import {
   defaultSchedule,
-  InternalError,
   type Problem,
-  parseSchedule,
   type Schedule,
   sizeOf,
+  storedSchedule,
   type Target,
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
@@ -62,10 +61,7 @@ function winnerOf(problem: Problem): readonly Schedule[] {
   const winner = winners.find((w) => w.m === m && w.n === n && w.k === k);
   const measured = winningDTypes.includes(a.dtype) && a.dtype === b.dtype && isKMajor(problem);
   if (winner === undefined || !measured || batch.kind !== "none") return [];
-  const parsed = parseSchedule(scheduleModel, winner.schedule);
-  if (!parsed.ok)
-    throw new InternalError(`the stored schedule of ${m}x${n}x${k} does not parse`, parsed.error);
-  return [parsed.value];
+  return [storedSchedule(scheduleModel, winner.schedule)];
 }
 
 /**

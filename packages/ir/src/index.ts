@@ -266,6 +266,7 @@ export {
   scheduleCodec,
   scheduleCodes,
   scheduleFromRecord,
+  storedSchedule,
 } from "./schedule/codec.ts";
 export { combineOf, coreFields } from "./schedule/core.ts";
 export {

@@ -1,5 +1,5 @@
 /** Schedules as text: `tile=128x128x8 stages=2 raster=grouped:8`. */
-import type { Checked, Diagnostic } from "../diagnostics.ts";
+import { type Checked, type Diagnostic, InternalError } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
 import { didYouMean } from "../nearest.ts";
 import type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "../schedule.ts";
@@ -122,3 +122,10 @@ export const printSchedule = (model: ScheduleModel, schedule: Schedule): string 
   model.fields.map((field) => text(field, schedule[field.name] ?? field.default)).join(" ");
 
 export const scheduleCodec: ScheduleCodec = { parse: parseSchedule, print: printSchedule };
+
+/** A schedule that is kept as text in a backend's own data. Throws (a bug there) when it does not parse. */
+export function storedSchedule(model: ScheduleModel, stored: string): Schedule {
+  const parsed = parseSchedule(model, stored);
+  if (!parsed.ok) throw new InternalError(`the stored schedule ${stored} does not parse`, parsed.error);
+  return parsed.value;
+}
