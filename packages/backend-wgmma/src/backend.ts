@@ -10,6 +10,7 @@ import {
   err,
   fetchTiles,
   hasFeature,
+  meetInCluster,
   multicastCopies,
   ok,
   type Problem,
@@ -54,6 +55,7 @@ export const wgmma: Backend = {
     multicastCopies,
     peelFirst,
     releaseLate,
+    meetInCluster,
     stageEpilogue,
     takeTurns,
     // Before ownership and widths, which follow the tiles' contiguous axes.

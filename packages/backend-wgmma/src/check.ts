@@ -15,6 +15,7 @@ import {
   atomOf,
   chunkK,
   isKMajor,
+  meetingBlocks,
   needsKMajor,
   otherBytes,
   slotBytes,
@@ -57,7 +58,7 @@ const sharedBytes = (
 ): { readonly slot: number; readonly fixed: number } => ({
   slot: slotBytes(problem, s),
   fixed:
-    otherBytes(s) +
+    otherBytes(problem, s) +
     (s.epi === "tma"
       ? s.turns * s.tileM * stagedColumns(problem, s, target.limits.maxSmemPerBlock) * sizeOf(problem.d.dtype)
       : 0),
@@ -319,6 +320,32 @@ const rules: readonly Rule[] = [
             hint: "nearest legal: epi=direct, or combine=last",
           }
         : null,
+  },
+  {
+    code: "TW2325",
+    at: "schedule.combine",
+    find({ s, problem, target }) {
+      const blocks = meetingBlocks(problem, s);
+      if (blocks === 1) return null;
+      const most = target.limits.maxClusterSize;
+      const found: Found[] = [];
+      if (blocks > most)
+        found.push({
+          message: `${blocks} blocks share a tile, and a cluster in which they meet has ${most}`,
+          hint: `nearest legal: split=${most}, or combine=last`,
+        });
+      if (s.clusterM * s.clusterN > 1)
+        found.push({
+          message: "the blocks that share a tile are a cluster, and copies would be shared by another",
+          hint: "nearest legal: cluster=1x1, or combine=last",
+        });
+      if (s.groupsN > 1)
+        found.push({
+          message: "blocks exchange slices of all rows, and warpgroups side by side have columns of their own",
+          hint: "nearest legal: groups=1x1 or 2x1, or combine=last",
+        });
+      return found;
+    },
   },
   {
     code: "TW2315",

@@ -48,12 +48,19 @@ const SHARED_POWER = 0.1;
 /** Bytes a microsecond from memory. */
 const MEMORY_BYTES = 3.83e6;
 
-/** Blocks that meet: microseconds, and bytes of parts a microsecond, of one block's where the last adds them and of all otherwise. */
+/**
+ * Blocks that meet: microseconds, and bytes of parts a microsecond: of a tile's parts where its last block adds them, of all parts where memory takes them, of one part where
+ * each block sends its own.
+ */
 const meetings = {
-  last: { fixed: 7.26, bytes: 96_260, all: false },
-  atomics: { fixed: 1.29, bytes: 1.23e6, all: true },
-  kernel: { fixed: 3.8, bytes: 2.57e6, all: true },
+  last: { fixed: 7.26, bytes: 96_260, of: "tile" },
+  atomics: { fixed: 1.29, bytes: 1.23e6, of: "all" },
+  kernel: { fixed: 3.8, bytes: 2.57e6, of: "all" },
+  cluster: { fixed: 1, bytes: 60_000, of: "part" },
 } as const;
+
+/** SMs side by side that can have a cluster, and how many such groups there are (a GPC of an H100 or H200 has 16 or 18; some have fewer). */
+const GPC = { sms: 16, count: 8 } as const;
 
 /** Copies by the threads are waited for: no ring hides them. */
 const DIRECT = 2.5;
@@ -78,7 +85,7 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
   const along = (extent: number, tile: number, cluster: number): number =>
     Math.ceil(Math.ceil(extent / tile) / cluster) * cluster;
   const tiles = along(problem.m, s.tileM, s.clusterM) * along(problem.n, s.tileN, s.clusterN) * batch;
-  const load = (tiles * splits) / SMS;
+  const load = (tiles * splits) / reachable(s.combine === "cluster" ? splits : 1);
   const rounds = (1 - SHARED_POWER) * Math.ceil(load) + SHARED_POWER * Math.max(1, load);
   const beside = Math.min(blocksPerSm(s, problem), Math.max(1, Math.ceil(load)));
   const products = ((s.tileM * s.tileN * tileK) / PRODUCTS) * (size / 2) * KILOCYCLE;
@@ -94,6 +101,10 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
   return LAUNCH + norm(WHOLE_NORM, main, bytes / MEMORY_BYTES) + meetingTime(s, tiles, splits);
 }
 
+/** SMs that clusters of so many blocks can fill. */
+const reachable = (blocks: number): number =>
+  blocks === 1 ? SMS : Math.min(SMS, Math.max(1, Math.floor(GPC.sms / blocks)) * blocks * GPC.count);
+
 /** Microseconds that a tile's epilogue adds to a round. */
 function epilogueTime(problem: Problem, s: WgmmaSchedule): number {
   const fixed = s.turns === 1 ? TILE : TILE_OF_TURNS;
@@ -106,8 +117,9 @@ function epilogueTime(problem: Problem, s: WgmmaSchedule): number {
 
 function meetingTime(s: WgmmaSchedule, tiles: number, splits: number): number {
   if (splits === 1) return 0;
-  const { fixed, bytes, all } = meetings[s.combine];
-  return fixed + (splits * (all ? tiles : 1) * s.tileM * s.tileN * 4) / bytes;
+  const { fixed, bytes, of } = meetings[s.combine];
+  const parts = { part: 1, tile: splits, all: splits * tiles }[of];
+  return fixed + (parts * s.tileM * s.tileN * 4) / bytes;
 }
 
 /** Blocks that are resident together: as many as their shared memory lets, where they do not stay. */

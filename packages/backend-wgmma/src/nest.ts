@@ -10,6 +10,7 @@ import {
   type Schedule,
   shareFor,
   sizeOf,
+  slicesOf,
   splitChunks,
   type Target,
   type TileProgram,
@@ -90,12 +91,33 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     threads: threadsOf({ ...s, turns: 1 }),
     cluster: [s.clusterM, s.clusterN],
     atom: atom.name,
-    combine: s.combine,
+    combine: s.combine === "cluster" ? "last" : s.combine,
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: directives(s, problem, target),
   });
   return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
 }
+
+/** Columns of an accumulator that go together: registers of a thread step by them (PTX ISA, wgmma: fragment of D). */
+export const SLICE_UNIT = 8;
+
+/** Blocks that meet in a cluster; 1 where none do. */
+export const meetingBlocks = (problem: Problem, s: WgmmaSchedule): number =>
+  s.combine === "cluster"
+    ? splitChunks(problem.k, { tileK: chunkK(problem, s.tileK), split: s.split }).splits
+    : 1;
+
+/** Columns of D that a block stores of its tile: all, or where blocks meet in a cluster its slice. */
+const storedColumns = (problem: Problem, s: WgmmaSchedule): number =>
+  s.tileN / slicesOf(s.tileN / SLICE_UNIT, meetingBlocks(problem, s));
+
+/** Bytes for slices of all blocks of a cluster, and the barrier that counts them. */
+const meetingBytes = (problem: Problem, s: WgmmaSchedule): number => {
+  const blocks = meetingBlocks(problem, s);
+  return blocks === 1
+    ? 0
+    : blocks * s.tileM * storedColumns(problem, s) * sizeOf(problem.acc) + BARRIER_BYTES;
+};
 
 /** Bytes of a row of a panel of the tile that D passes through: the widest swizzle's span. */
 const STAGED_ROW_BYTES = 128;
@@ -112,7 +134,8 @@ export const slotBytes = (problem: Problem, s: WgmmaSchedule): number =>
 const COUNTER_BYTES = 1024;
 
 /** Bytes of shared memory that are neither slots of operands nor of D. */
-export const otherBytes = (s: WgmmaSchedule): number => (s.counted ? COUNTER_BYTES : 0);
+export const otherBytes = (problem: Problem, s: WgmmaSchedule): number =>
+  (s.counted ? COUNTER_BYTES : 0) + meetingBytes(problem, s);
 
 /**
  * Columns of the tile that D passes through: of each of the warpgroups side by side two panels, one, a half or a quarter of one, the most that divides its
@@ -120,10 +143,10 @@ export const otherBytes = (s: WgmmaSchedule): number => (s.counted ? COUNTER_BYT
  */
 export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
   const size = sizeOf(problem.d.dtype);
-  const own = s.tileN / s.groupsN;
+  const own = storedColumns(problem, s) / s.groupsN;
   const panel = STAGED_ROW_BYTES / size;
   const dividing = [2 * panel, panel, panel / 2, panel / 4].filter((columns) => own % columns === 0);
-  const free = most - s.stages * slotBytes(problem, s) - otherBytes(s);
+  const free = most - s.stages * slotBytes(problem, s) - otherBytes(problem, s);
   const fits = (columns: number): boolean => s.turns * s.tileM * columns * s.groupsN * size <= free;
   return (dividing.find(fits) ?? dividing.at(-1) ?? own) * s.groupsN;
 }
@@ -151,6 +174,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       : null,
     s.peel && bulk ? { name: "peel", args: { chunks: 1 } } : null,
     s.late && bulk ? { name: "late", args: { chunks: 1 } } : null,
+    meetingBlocks(problem, s) > 1 ? { name: "meet", args: { columns: SLICE_UNIT } } : null,
     s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,
     s.epi === "tma"
       ? {

@@ -2,6 +2,7 @@
 import {
   type CombineWay,
   combineOf,
+  combineWays,
   coreFields,
   flagField,
   intField,
@@ -81,7 +82,14 @@ export const scheduleModel: ScheduleModel = {
       max: 4,
     }),
     coreFields.split,
-    coreFields.combine,
+    wordField({
+      name: "combine",
+      summary:
+        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
+      words: combineWays,
+      default: "last",
+      off: "last",
+    }),
     coreFields.streamk,
     flagField({
       name: "overlap",

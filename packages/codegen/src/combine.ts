@@ -3,6 +3,7 @@ import type { CombineWay } from "@tilewright/ir";
 import { addr, f32imm, f64imm, imm, type LabelRef, type Operand } from "@tilewright/ptx";
 import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
+import { lowerClusterMeeting } from "./meeting.ts";
 import {
   addParts,
   addToPart,
@@ -27,7 +28,7 @@ interface Meeting {
 }
 
 /** Code after which one block goes on with the sum in its registers, the others at the label; null where nobody goes on. */
-const ways: Readonly<Record<CombineWay, (meeting: Meeting) => LabelRef | null>> = {
+const ways: Readonly<Record<Exclude<CombineWay, "cluster">, (meeting: Meeting) => LabelRef | null>> = {
   last(meeting) {
     const { ctx, shared, acc, place } = meeting;
     storePart(ctx, shared, acc.registers, place.own());
@@ -63,6 +64,10 @@ const ROLE_BARRIER = 11;
 
 export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void): void {
   ctx.placeLate();
+  if (stmt.by === "cluster") {
+    lowerClusterMeeting(ctx, stmt, lowerBody);
+    return;
+  }
   const shared = partialTiles(ctx.program, ctx.engine, ctx.target);
   if (shared === null) {
     lowerBody();

@@ -14,6 +14,7 @@ import {
   type TileProgram,
 } from "@tilewright/ir";
 import { moduleBuilder, type PtxModule, printModule } from "@tilewright/ptx";
+import { clusterExtents } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
 import { counterBytes } from "./counter.ts";
 import { withWholeDefinitions } from "./definitions.ts";
@@ -86,8 +87,8 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const end = endOf(common);
   const params = [...common, ...(frame.params?.(program, end) ?? [])];
   const sharedBytes = shared.totalBytes + (frame.sharedBytes?.(program, shared.totalBytes) ?? 0);
-  const [clusterM, clusterN] = program.launch.cluster;
-  const clustered = clusterM * clusterN > 1;
+  const cluster = clusterExtents(program);
+  const clustered = cluster.some((extent) => extent > 1);
   const blocks = frame.blocksPerSm?.(program) ?? null;
 
   // ptxas follows register budgets only where it knows how many registers a thread begins with.
@@ -103,6 +104,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       engine.ptxVersion(program),
       ptxOfFormats(memoryDTypes(program), target),
       ptxOfParts(parts),
+      shared.meeting === null ? [1, 0] : MEETING_PTX,
     ].reduce(newer),
     target: program.arch,
   });
@@ -112,7 +114,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
     ...(budgeted || registers !== null ? { reqntid: block } : { maxntid: block }),
     ...(least === null ? {} : { minnctapersm: least }),
     ...(registers === null ? {} : { maxnreg: registers }),
-    ...(clustered ? { cluster: [clusterM * clusterN, 1, 1] } : {}),
+    ...(clustered ? { cluster } : {}),
   });
   const ctx = new Context(program, target, engine, entry, shared);
   ctx.groups = rowOfGroups(program);
@@ -156,15 +158,17 @@ const stays = (program: TileProgram): boolean =>
 const ptxOfParts = (parts: PartialTiles | null): PtxVersion =>
   parts !== null && parts.vector > 1 ? [8, 1] : [1, 0];
 
+/** Stores in another block's shared memory that an mbarrier counts (st.async) came with 8.1, too. */
+const MEETING_PTX: PtxVersion = [8, 1];
+
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;
 
 function launchOf(program: TileProgram, sharedBytes: number): KernelSpec["launch"] {
-  const [clusterM, clusterN] = program.launch.cluster;
   return {
     grid: gridOf(program),
     block: [program.launch.threads, 1, 1],
-    cluster: [clusterM * clusterN, 1, 1],
+    cluster: clusterExtents(program),
     dynamicSmem: sharedBytes,
     staticSmem: 0,
     cooperative: false,

@@ -31,7 +31,7 @@ export const WORKSPACE = "workspace";
 const WORD = 4;
 
 /** How partial sums of an accumulator's registers are added. */
-const additions: Readonly<Record<RegisterType, string>> = {
+export const additions: Readonly<Record<RegisterType, string>> = {
   f32: "add.rn.f32",
   f64: "add.rn.f64",
   s32: "add.s32",
@@ -39,7 +39,7 @@ const additions: Readonly<Record<RegisterType, string>> = {
   b32: "add.rn.f16x2",
 };
 
-const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
+export const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
 
 /** The counters come first; what follows them begins at a multiple of this, a line of L2. */
 const LINE = 128;
@@ -80,7 +80,7 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
   }
   if (combine === null || tiles === null) return null;
   const { split, share = null } = tiles;
-  if (split === null && share === null) return null;
+  if ((split === null && share === null) || combine.by === "cluster") return null;
   const problems = problemsOf(program.problem);
   // Each block of a pair has its half of the tile, and meets the blocks that have the same half.
   const each = blocksOfTile(program);

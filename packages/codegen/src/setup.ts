@@ -26,7 +26,7 @@ export function openKernel(ctx: Context): void {
     const first = firstThread(ctx);
     for (const name of maps) body.emitAny(first, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
   }
-  if (rings.length > 0) initialise(ctx, rings);
+  if (rings.length > 0 || ctx.shared.meeting !== null) initialise(ctx, rings);
   if (!program.launch.overlap) return;
   // What follows touches memory that the grid before may write, or read before this one writes it; all of that grid is then over (PTX ISA, griddepcontrol).
   body.emitAny(null, "griddepcontrol.wait", []);
@@ -53,10 +53,15 @@ function initialise(ctx: Context, rings: readonly Ring[]): void {
         ]);
     }
   }
+  if (ctx.shared.meeting !== null)
+    body.emitAny(first, "mbarrier.init.shared::cta.b64", [addr(base, ctx.shared.meeting.barrier), imm(1)]);
   // Seen by the asynchronous proxy and by the cluster's other blocks (PTX ISA, fence.mbarrier_init).
   body.emit(first, "fence.mbarrier_init.release.cluster");
-  if (clusterSize(program) === 1) body.emit(null, "bar.sync", imm(0));
-  else {
+  if (clusterSize(program) === 1) {
+    // Waited for where the blocks meet, behind the main loop.
+    if (ctx.shared.meeting !== null) body.emitAny(null, "barrier.cluster.arrive.relaxed.aligned", []);
+    body.emit(null, "bar.sync", imm(0));
+  } else {
     body.emitAny(null, "barrier.cluster.arrive.relaxed.aligned", []);
     body.emitAny(null, "barrier.cluster.wait.acquire.aligned", []);
   }

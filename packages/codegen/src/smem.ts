@@ -3,6 +3,7 @@ import {
   type Buffer,
   elementBytes,
   footprint,
+  meetingBytes,
   type Ring,
   swizzlePeriod,
   type TileProgram,
@@ -19,6 +20,8 @@ export interface SharedMap {
   readonly places: ReadonlyMap<string, SharedPlace>;
   /** Bytes from the start to the barriers of rings whose edges are mbarriers. */
   readonly barriers: ReadonlyMap<string, RingBarriers>;
+  /** Where slices of the cluster's blocks arrive, and the mbarrier that counts them; null where blocks do not meet in a cluster. */
+  readonly meeting: { readonly parts: number; readonly barrier: number } | null;
   readonly totalBytes: number;
 }
 
@@ -33,6 +36,9 @@ export const SMEM = "smem";
 
 /** Bytes of an mbarrier, and what it is aligned to (PTX ISA, mbarrier). */
 export const MBARRIER_BYTES = 8;
+
+/** Slices arrive in vectors of up to 16 bytes. */
+const PARTS_ALIGN = 16;
 
 const roundUp = (value: number, align: number): number => Math.ceil(value / align) * align;
 
@@ -67,6 +73,9 @@ export function mapShared(program: TileProgram): SharedMap {
       ring.slots,
     );
   for (const buffer of shared) if (!places.has(buffer.name)) placeGroup([buffer], buffer.slots);
+  const parts = roundUp(top, PARTS_ALIGN);
+  const partsBytes = meetingBytes(program);
+  if (partsBytes > 0) top = parts + partsBytes;
   const barriers = new Map<string, RingBarriers>();
   for (const ring of program.rings) {
     const place = (edge: Ring["full"]): number | null => {
@@ -78,5 +87,7 @@ export function mapShared(program: TileProgram): SharedMap {
     const full = place(ring.full);
     barriers.set(ring.name, { full, empty: place(ring.empty) });
   }
-  return { places, barriers, totalBytes: top };
+  if (partsBytes === 0) return { places, barriers, meeting: null, totalBytes: top };
+  const barrier = roundUp(top, MBARRIER_BYTES);
+  return { places, barriers, meeting: { parts, barrier }, totalBytes: barrier + MBARRIER_BYTES };
 }

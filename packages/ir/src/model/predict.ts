@@ -119,7 +119,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   ) as [number, number, number];
   // Stores need as long to L2 as loads from it; then the accumulator, or the block, is free.
   // Of a tile's blocks one takes up what they have left: as many parts, or their sum. Counting who has come and then loading are a round trip each.
-  const taken = { last: kernel.split, atomics: 1, kernel: 0 }[kernel.combine] * part;
+  const taken = { last: kernel.split, atomics: 1, kernel: 0, cluster: 1 }[kernel.combine] * part;
   const meeting = taken === 0 ? 0 : taken / machine.intakeBytes + 2 * load;
   const epilogue =
     epilogueBusy + addendBusy + (kernel.addend === "direct" ? load : 0) + load + handOver + meeting;

@@ -3,7 +3,7 @@ import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { spreadAtom } from "../atoms/spread.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { sizeOf } from "../dtype.ts";
-import { distribute, ownedAxis, registersPerThread } from "../tile/ownership.ts";
+import { distribute, ownedAxis, registersPerThread, sliceColumns } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Factor, Nest, Ownership, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -51,6 +51,11 @@ function bind(program: TileProgram): TileProgram {
         rows: step(k).map((f) => ({ ...f, stride: width })),
         cols: ownedAxis(nest.n, 1),
       });
+  }
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "combine" || stmt.into === null) continue;
+    const acc = owners.get(stmt.acc.buffer);
+    if (acc !== undefined) owners.set(stmt.into.buffer, sliceColumns(acc, stmt.acc.extent[1] / stmt.into.extent[1]));
   }
   const buffers = program.buffers.map(
     (b): Buffer => ({ ...b, own: b.own ?? (b.space === "register" ? (owners.get(b.name) ?? null) : null) }),

@@ -11,6 +11,7 @@ export { fetchTiles } from "./fetchTiles.ts";
 export { loadAddend } from "./loadAddend.ts";
 export { loadFragments } from "./loadFragments.ts";
 export { loadMatrices } from "./loadMatrices.ts";
+export { meetInCluster } from "./meetInCluster.ts";
 export { multicastCopies, multicastPeers } from "./multicastCopies.ts";
 export { orderWalk } from "./orderWalk.ts";
 export { pairBlocks } from "./pairBlocks.ts";

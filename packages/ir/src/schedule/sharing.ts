@@ -40,8 +40,10 @@ export function sharingFaults({
       "nearest legal: split=1, or streamk=0",
     ],
     [
-      combine === "kernel",
-      "a part that is a whole tile is stored at once, which leaves a second kernel nothing to do for it",
+      combine === "kernel" || combine === "cluster",
+      combine === "kernel"
+        ? "a part that is a whole tile is stored at once, which leaves a second kernel nothing to do for it"
+        : "blocks of a cluster meet once, and those with shares meet others at either end",
       "nearest legal: combine=last, or streamk=0",
     ],
     [

@@ -134,7 +134,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
       ],
     },
     splits > 1 || share
-      ? { kind: "combine", acc: wholeView(acc), by: options.combine ?? "last", body: [epilogue] }
+      ? { kind: "combine", acc: wholeView(acc), by: options.combine ?? "last", into: null, body: [epilogue] }
       : epilogue,
   ];
   return {

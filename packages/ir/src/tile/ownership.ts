@@ -93,6 +93,34 @@ export function ownedAxis(factors: readonly Factor[], scale: number): readonly F
   return out;
 }
 
+/**
+ * The owner of one of `slices` equal groups of columns: threads hold of it what they held of the whole, in registers without gaps.
+ * Throws (a bug) where columns of a slice would be other threads': the outermost of them are not registers'.
+ */
+export function sliceColumns({ rows, cols }: Ownership, slices: number): Ownership {
+  let left = slices;
+  const fewer = cols.map((f): Factor => {
+    if (left === 1) return f;
+    if (f.tier !== "register") throw new TypeError(`the columns of ${slices} slices lie in different threads`);
+    const cut = f.extent % left === 0 ? left : f.extent;
+    if (left % cut !== 0) throw new TypeError(`${slices} slices cut ${f.extent} groups of columns`);
+    left /= cut;
+    return { ...f, extent: f.extent / cut };
+  });
+  // Registers are numbered anew, in the order of the old numbers.
+  const strides = new Map<number, number>();
+  let next = 1;
+  const registers = [...rows, ...fewer].filter((f) => f.tier === "register" && f.extent > 1);
+  for (const { stride, extent } of registers.sort((a, b) => a.stride - b.stride)) {
+    strides.set(stride, next);
+    next *= extent;
+  }
+  const renumbered = (f: Factor): Factor =>
+    f.tier === "register" ? { ...f, stride: strides.get(f.stride) ?? 1 } : f;
+  const whole = (f: Factor): boolean => f.extent > 1;
+  return { rows: rows.filter(whole).map(renumbered), cols: fewer.filter(whole).map(renumbered) };
+}
+
 /** A distribution over a tile: the grid of vectors, and how often the grid of threads is laid over it. */
 export interface DistributionGrid {
   /** Vectors along the fastest axis and across it. */

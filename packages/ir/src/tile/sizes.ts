@@ -125,7 +125,12 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
       case "role":
         return { ...stmt, body: stmt.body.map(inside) };
       case "combine":
-        return { ...stmt, acc: view(stmt.acc), body: stmt.body.map(inside) };
+        return {
+          ...stmt,
+          acc: view(stmt.acc),
+          into: stmt.into === null ? null : view(stmt.into),
+          body: stmt.body.map(inside),
+        };
       case "fill":
         return { ...stmt, dst: view(stmt.dst) };
       case "copy":

@@ -207,9 +207,10 @@ export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
 /**
  * How the parts of a tile become its sum. `last`: each block leaves its part in the workspace, the last to come adds them in their order.
  * `atomics`: each block adds its part to one tile of the workspace, in the order in which they come; the last takes the sum from there.
- * `kernel`: each block leaves its part, and a second kernel, launched behind the first, adds them in their order.
+ * `kernel`: each block leaves its part, and a second kernel, launched behind the first, adds them in their order. `cluster`: the blocks of a split are a
+ * cluster, and send each other the columns that each shall add, in their order, through its shared memory (`meeting.ts`).
  */
-export const combineWays = ["last", "atomics", "kernel"] as const;
+export const combineWays = ["last", "atomics", "kernel", "cluster"] as const;
 export type CombineWay = (typeof combineWays)[number];
 
 /** Blocks of one output tile: `var` counts them from 0 to `extent` - 1. */
@@ -337,11 +338,14 @@ export type Stmt =
   /**
    * The blocks of one output tile meet: each hands in `acc`. One of them, or a block of a second kernel, goes on into `body` with the sum;
    * the others end here. A part that is the whole tile goes on as it is. But for `atomics` the sum is taken in the order of the split's number, so that its bits depend on nothing else.
+   * By `cluster` block s goes on with columns s * C to s * C + C - 1 of the sum in `into`, which has C of them; blocks beyond the last column end.
    */
   | {
       readonly kind: "combine";
       readonly acc: View;
       readonly by: CombineWay;
+      /** A register tile of all rows; null but for `cluster`. */
+      readonly into: View | null;
       readonly body: readonly Stmt[];
     }
   /** All threads of the role (or block) meet at barrier `id`. */

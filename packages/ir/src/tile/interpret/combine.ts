@@ -32,3 +32,12 @@ export function putSum(place: Place, parts: readonly ValueArray[], at: string): 
     for (let c = 0; c < place.cols; c++) out[offsetOf(place, r, c)] = sum[r * place.cols + c] ?? 0;
   markWritten(place, clip(place, unguarded, at));
 }
+
+/** place <- the `own`th group of as many columns as it has, of a sum with `columns` of them. */
+export function putColumns(place: Place, sum: ValueArray, columns: number, own: number, at: string): void {
+  const out = storeOf(place.memory, at);
+  for (let r = 0; r < place.rows; r++)
+    for (let c = 0; c < place.cols; c++)
+      out[offsetOf(place, r, c)] = sum[r * columns + own * place.cols + c] ?? 0;
+  markWritten(place, clip(place, unguarded, at));
+}

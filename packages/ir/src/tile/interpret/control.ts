@@ -43,13 +43,16 @@ type Role = Extract<Stmt, { kind: "role" }>;
 export interface Hooks {
   /** What a data statement does; null: nothing that matters here. */
   data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null;
-  /** A thread hands in its part of a tile, in their order, `last` at the end; whether it is the one that goes on with the sum. */
+  /**
+   * A thread hands in its part of a tile, in their order, `last` at the end; how it goes on with the sum: not at all, or once for each entry, which makes ready
+   * for it. One thread stands for all blocks that go on.
+   */
   combine(
     stmt: Extract<Stmt, { kind: "combine" }>,
     last: (thread: Thread) => boolean,
     table: CellTable,
     at: string,
-  ): (thread: Thread) => boolean;
+  ): (thread: Thread) => readonly (() => void)[];
   /** State of a ring at the start of a block. */
   ring(ring: Ring): RingState;
   /** How a statement is named in faults. */
@@ -221,7 +224,10 @@ export class Control {
         const body = this.#compileList(stmt.body, inRole);
         const runList = (thread: Thread) => this.#runList(body, thread);
         return steps(function* (thread) {
-          if (meet(thread)) yield* runList(thread);
+          for (const begin of meet(thread)) {
+            begin();
+            yield* runList(thread);
+          }
         });
       }
       case "fill":

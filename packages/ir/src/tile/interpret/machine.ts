@@ -2,7 +2,8 @@
 import type { EpilogueStep } from "../../problem.ts";
 import { printHead } from "../print.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
-import { putSum, takeOut } from "./combine.ts";
+import { clusterMeeting } from "../meeting.ts";
+import { putColumns, putSum, takeOut } from "./combine.ts";
 import { type Cells, type CellTable, compileCond } from "./compileExpr.ts";
 import { Control, type DataStmt, type Hooks, type Thread } from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
@@ -74,15 +75,23 @@ export class Machine implements Hooks {
     last: (thread: Thread) => boolean,
     table: CellTable,
     at: string,
-  ): (thread: Thread) => boolean {
+  ): (thread: Thread) => readonly (() => void)[] {
     const acc = compileView(stmt.acc, this.#memories, table, at);
+    const meeting = clusterMeeting(this.#program);
+    const slice = meeting === null ? null : compileView(meeting.slice, this.#memories, table, at);
+    const rank = meeting === null ? 0 : table.cell(meeting.split.var);
     const parts: ValueArray[] = [];
     return (thread) => {
       const place = acc(thread.cells);
       parts.push(takeOut(place, at));
-      if (!last(thread)) return false;
+      if (!last(thread)) return [];
       putSum(place, parts.splice(0), at);
-      return true;
+      if (meeting === null || slice === null) return [() => {}];
+      const sum = takeOut(place, at);
+      return Array.from({ length: meeting.slices }, (_, own) => () => {
+        thread.cells[rank] = own;
+        putColumns(slice(thread.cells), sum, place.cols, own, at);
+      });
     };
   }
 

@@ -71,7 +71,7 @@ const mmaClauses = {
   along: lineOrderClause("along"),
   swap: flagClause("swap"),
 };
-const combineClauses = { by: wordClause("by", combineWays, "last") };
+const combineClauses = { by: wordClause("by", combineWays, "last"), into: viewClause("into") };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
 /** `steps bias(n,f32)|activation(relu)`: the problem's own text for the chain, checked against the problem. */
 const stepsClause: Clause<readonly EpilogueStep[]> = {
@@ -293,7 +293,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     parse: (c) => ({ kind: "next", ...parseRingEvent(c) }),
   },
   combine: {
-    syntax: "combine ACC by last|atomics|kernel { … }",
+    syntax: "combine ACC by last|atomics|kernel|cluster into VIEW { … }",
     print: (s, b) => `combine ${printView(s.acc, b)}${printClauses(combineClauses, s, b)}`,
     parse: (c, block) => {
       const acc = parseView(c);

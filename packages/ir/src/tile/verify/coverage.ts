@@ -88,8 +88,8 @@ class Counting implements Hooks {
 
   newBlock(): void {}
 
-  combine(): () => boolean {
-    return () => false;
+  combine(): () => readonly (() => void)[] {
+    return () => [];
   }
 
   ring(ring: Ring): RingState {

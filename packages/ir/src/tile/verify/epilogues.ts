@@ -1,5 +1,6 @@
 /** Epilogues read C exactly where beta asks for it, and the tiles cover D once. */
 import { evaluateExpr } from "../expr.ts";
+import { type ClusterMeeting, clusterMeeting } from "../meeting.ts";
 import type { Stmt, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
@@ -84,8 +85,9 @@ export const output: Verifier = {
     // Loops and conditions between the tiles and the epilogue: left to the interpreter.
     if (around.length !== 1 || tiles?.kind !== "tiles") return;
     const { problem } = program;
-    yield* axisFaults(site, site.stmt, tiles, 0, problem.m);
-    yield* axisFaults(site, site.stmt, tiles, 1, problem.n);
+    const meeting = clusterMeeting(program);
+    yield* axisFaults(site, site.stmt, tiles, 0, problem.m, meeting);
+    yield* axisFaults(site, site.stmt, tiles, 1, problem.n, meeting);
   },
 };
 
@@ -96,14 +98,20 @@ function* axisFaults(
   tiles: Extract<Stmt, { kind: "tiles" }>,
   axis: 0 | 1,
   extent: number,
+  meeting: ClusterMeeting | null,
 ): Iterable<Fault> {
   const count = tiles.extents[axis];
   if (count > TILE_LIMIT) return;
   const what = axis === 0 ? "rows" : "columns";
   const env = new Map(tiles.vars.map((name) => [name, 0]));
+  // Blocks that meet in a cluster store a slice of the columns each.
+  const slices = axis === 1 ? (meeting?.slices ?? 1) : 1;
+  const rank = meeting?.split.var ?? null;
+  if (rank !== null) env.set(rank, 0);
   let next = 0;
-  for (let i = 0; i < count; i++) {
-    env.set(tiles.vars[axis], i);
+  for (let i = 0; i < count * slices; i++) {
+    env.set(tiles.vars[axis], Math.floor(i / slices));
+    if (rank !== null) env.set(rank, i % slices);
     const from = evaluateExpr(stmt.dst.origin[axis], env);
     if (from !== next) {
       yield {
@@ -112,7 +120,7 @@ function* axisFaults(
           from > next
             ? `${what} ${next} to ${from - 1} of %D are never written`
             : `${what} ${from} to ${next - 1} of %D are written twice`,
-        hint: `tile ${i} should begin at ${next}`,
+        hint: `${slices > 1 ? "slice" : "tile"} ${i} should begin at ${next}`,
       };
       return;
     }

@@ -101,7 +101,7 @@ export function viewsOf(stmt: Stmt): readonly View[] {
     case "fill":
       return [stmt.dst];
     case "combine":
-      return [stmt.acc];
+      return stmt.into === null ? [stmt.acc] : [stmt.acc, stmt.into];
     case "copy":
       return [stmt.dst, stmt.src];
     case "mma":

@@ -152,8 +152,8 @@ class DryRun implements Hooks {
     this.#accesses = new Map();
   }
 
-  combine(): () => boolean {
-    return () => true;
+  combine(): () => readonly (() => void)[] {
+    return () => [() => {}];
   }
 
   ring(ring: Ring): RingState {

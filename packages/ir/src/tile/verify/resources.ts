@@ -3,6 +3,7 @@ import { sizeOf } from "../../dtype.ts";
 import { footprint } from "../../layout/layout.ts";
 import { printLayout } from "../../layout/text.ts";
 import { elementBytes } from "../elementBytes.ts";
+import { clusterMeeting, meetingBytes } from "../meeting.ts";
 import { blockShape } from "../rewrite.ts";
 import { MOST_COLUMNS, TENSOR_LANES, tensorColumns, tensorTileLayout } from "../tensor.ts";
 import type { Buffer } from "../types.ts";
@@ -25,10 +26,12 @@ export const sharedMemory: Verifier = {
   *check({ program, target }) {
     if (target === null) return;
     const shared = program.buffers.filter((b) => b.space === "shared");
-    const total = shared.reduce((sum, b) => sum + sharedBytes(b), 0);
+    const meeting = meetingBytes(program);
+    const total = shared.reduce((sum, b) => sum + sharedBytes(b), meeting);
     const limit = target.limits.maxSmemPerBlock;
     if (total <= limit) return;
-    const list = shared.map((b) => `%${b.name} ${sharedBytes(b)}`).join(", ");
+    const parts = meeting === 0 ? [] : [`parts of the cluster ${meeting}`];
+    const list = [...shared.map((b) => `%${b.name} ${sharedBytes(b)}`), ...parts].join(", ");
     yield {
       at: "shared",
       message: `${total} bytes of shared memory (${list}), and ${target.arch} has ${limit} a block`,
@@ -91,12 +94,16 @@ export const threads: Verifier = {
         message: `${count} threads a block`,
         hint: `a multiple of 32 up to ${most}, for instance ${Math.min(most, Math.max(32, roundUp(count, 32)))}`,
       };
-    const size = cluster[0] * cluster[1];
+    const meeting = clusterMeeting(program);
+    const size = cluster[0] * cluster[1] * (meeting?.split.extent ?? 1);
     if (target !== null && size > target.limits.maxClusterSize)
       yield {
         at: "launch",
         message: `a cluster of ${size} blocks, and ${target.arch} has at most ${target.limits.maxClusterSize}`,
-        hint: `cluster=${target.limits.maxClusterSize}x1`,
+        hint:
+          meeting === null
+            ? `cluster=${target.limits.maxClusterSize}x1`
+            : `${target.limits.maxClusterSize} blocks a tile, or another way to combine`,
       };
     if (program.launch.pair === true && cluster[0] % 2 !== 0)
       yield {

@@ -2,7 +2,7 @@
 import { freeVars } from "../expr.ts";
 import { eachStmt } from "../rewrite.ts";
 import type { Share, Stmt } from "../types.ts";
-import type { Fault, Site, Verifier } from "./verifier.ts";
+import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
@@ -10,13 +10,15 @@ export const splits: Verifier = {
   name: "splits",
   code: "TW3122",
   property:
-    "tiles with a split or a share have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks",
+    "tiles with a split or a share have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks; blocks that meet in a cluster are those of a split, and each has a slice of the columns",
   from: "nest",
-  *check({ program, sites }) {
+  *check(subject) {
+    const { program, sites } = subject;
     for (const site of sites) {
       const { stmt } = site;
       if (stmt.kind === "combine") {
         yield* placed(site);
+        yield* sliced(subject, site, stmt);
         if (stmt.by === "kernel" && stmt.body.some((s) => s.kind !== "epilogue" || s.via !== null))
           yield {
             at: site,
@@ -94,6 +96,42 @@ function* shared(site: Site, tiles: Tiles, share: Share, bound: boolean): Iterab
       at: site,
       message: `no loop runs over the %${share.count} chunks of a part`,
       hint: `write for %kt = 0 .. %${share.count}`,
+    };
+}
+
+/** A cluster's blocks divide the columns between them, and only those do. */
+function* sliced(subject: Subject, site: Site, stmt: Extract<Stmt, { kind: "combine" }>): Iterable<Fault> {
+  const { into, by } = stmt;
+  if ((by === "cluster") !== (into !== null)) {
+    yield {
+      at: site,
+      message: into === null ? "blocks of a cluster have no tile for their slices" : `a slice of the sum, combined by ${by}`,
+      hint: into === null ? "write into VIEW, a register tile with some of the columns" : "remove into, or write by cluster",
+    };
+    return;
+  }
+  if (into === null) return;
+  const tiles = site.parents.find((p): p is Tiles => p.kind === "tiles");
+  const blocks = tiles?.split?.extent ?? 1;
+  if (tiles?.split === null || subject.program.launch.cluster.some((extent) => extent > 1))
+    yield {
+      at: site,
+      message: "the blocks that meet in a cluster are not those of a split alone",
+      hint: "write split behind the tiles, and cluster 1x1",
+    };
+  const [rows, columns] = stmt.acc.extent;
+  const target = bufferAt(subject, into.buffer);
+  if (
+    target.space !== "register" ||
+    target.dtype !== bufferAt(subject, stmt.acc.buffer).dtype ||
+    into.extent[0] !== rows ||
+    columns % into.extent[1] !== 0 ||
+    columns / into.extent[1] > blocks
+  )
+    yield {
+      at: site,
+      message: `${rows} x ${columns} of %${stmt.acc.buffer} in slices of ${into.extent.join(" x ")} of %${into.buffer}, for ${blocks} blocks`,
+      hint: "a register tile of the same dtype with all rows, whose columns divide the tile's into no more slices than blocks",
     };
 }
 

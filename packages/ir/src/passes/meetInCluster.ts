@@ -1,0 +1,62 @@
+/** Let the blocks that share a tile meet in a cluster: they exchange parts through its shared memory. */
+import { slicesOf } from "../tile/meeting.ts";
+import { add, mul, v } from "../tile/expr.ts";
+import { registerBuffer } from "../tile/gemm.ts";
+import { bufferOf, eachStmt, numberArg, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import type { Split, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+type Combine = Extract<Stmt, { kind: "combine" }>;
+
+/** Name of the register tile that holds a block's columns of the sum. */
+const SUM = "sum";
+
+/**
+ * Directive `meet columns=U`: a split's blocks become a cluster, and the combine one `by cluster`. Each of them adds up and stores a slice of the tile's columns,
+ * whole groups of U, so that what each sends and adds is as little as can be; where U-groups do not divide among the blocks fewer of them do so. Without the
+ * directive they meet as the combine says. C and D are sliced with the sum; bits are those of `last`.
+ */
+export const meetInCluster: Pass = {
+  name: "meetInCluster",
+  summary: "Blocks that share a tile are a cluster and exchange slices of it through shared memory",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "meet");
+    if (!taken) return program;
+    const split = splitOf(taken.program);
+    if (split === null) return taken.program;
+    return meet(taken.program, split, numberArg(taken.args, "columns", 1));
+  },
+};
+
+function splitOf({ body }: TileProgram): Split | null {
+  for (const stmt of eachStmt(body)) if (stmt.kind === "tiles" && stmt.split !== null) return stmt.split;
+  return null;
+}
+
+function meet(program: TileProgram, split: Split, unit: number): TileProgram {
+  const combine = [...eachStmt(program.body)].find((s): s is Combine => s.kind === "combine");
+  if (combine === undefined) return program;
+  const [rows, columns] = combine.acc.extent;
+  const own = columns / slicesOf(columns / unit, split.extent);
+  const sum = registerBuffer(SUM, bufferOf(program, combine.acc.buffer).dtype, [rows, own]);
+  const sliced = ({ buffer, slot, origin: [row, col] }: View): View => ({
+    buffer,
+    slot,
+    origin: [row, add(col, mul(v(split.var), own))],
+    extent: [rows, own],
+  });
+  const inside = (stmts: readonly Stmt[]): readonly Stmt[] =>
+    rewriteStmts(stmts, (stmt) =>
+      stmt.kind !== "epilogue"
+        ? stmt
+        : { ...stmt, acc: wholeView(sum), dst: sliced(stmt.dst), c: stmt.c === null ? null : sliced(stmt.c) },
+    );
+  const body = rewriteStmts(program.body, (stmt) =>
+    stmt.kind === "combine"
+      ? { ...stmt, by: "cluster", into: wholeView(sum), body: inside(stmt.body) }
+      : stmt,
+  );
+  return { ...withBody(program, body), buffers: [...program.buffers, sum] };
+}

@@ -1,0 +1,44 @@
+/** Blocks that share a tile's K loop and meet in a cluster: how many, what each adds up, and what that takes of shared memory. */
+import { elementBytes } from "./elementBytes.ts";
+import { bufferOf, eachStmt } from "./rewrite.ts";
+import type { Split, Stmt, TileProgram, View } from "./types.ts";
+
+export interface ClusterMeeting {
+  readonly combine: Extract<Stmt, { kind: "combine" }>;
+  /** Its blocks are the cluster, along the grid's third axis: the split's number is the rank. */
+  readonly split: Split;
+  /** Blocks that add up and store, the first ones: each has a slice of the columns. */
+  readonly slices: number;
+  readonly slice: View;
+}
+
+/** The meeting of a program; null where blocks have tiles of their own, or meet through memory. */
+export function clusterMeeting({ body }: Pick<TileProgram, "body">): ClusterMeeting | null {
+  let split: Split | null = null;
+  for (const stmt of eachStmt(body)) {
+    if (stmt.kind === "tiles") ({ split } = stmt);
+    if (stmt.kind !== "combine" || stmt.by !== "cluster" || stmt.into === null || split === null) continue;
+    return {
+      combine: stmt,
+      split,
+      slices: Math.max(1, Math.floor(stmt.acc.extent[1] / stmt.into.extent[1])),
+      slice: stmt.into,
+    };
+  }
+  return null;
+}
+
+/** Slices of a tile of `units` equal groups of columns among `blocks`: as many as divide it. */
+export function slicesOf(units: number, blocks: number): number {
+  let slices = Math.max(1, Math.min(units, blocks));
+  while (units % slices !== 0) slices--;
+  return slices;
+}
+
+/** Bytes of shared memory where a block's slices arrive: one of each block of the cluster, its own included. */
+export function meetingBytes(program: TileProgram): number {
+  const meeting = clusterMeeting(program);
+  if (meeting === null) return 0;
+  const [rows, columns] = meeting.slice.extent;
+  return meeting.split.extent * rows * columns * elementBytes(bufferOf(program, meeting.slice.buffer));
+}
