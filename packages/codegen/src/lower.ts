@@ -23,7 +23,7 @@ import { ptxOfFormats } from "./formats.ts";
 import { declareParameters, memoryDTypes, parameters, rowOfGroups } from "./params.ts";
 import { type PartialTiles, partialTiles, workspaceBytes } from "./parts.ts";
 import { closeKernel, openKernel } from "./setup.ts";
-import { mapShared, SMEM } from "./smem.ts";
+import { mapShared, type SharedMap, SMEM } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { buildSumKernel } from "./sumKernel.ts";
 import { tensorMaps } from "./tensorMaps.ts";
@@ -104,7 +104,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       engine.ptxVersion(program),
       ptxOfFormats(memoryDTypes(program), target),
       ptxOfParts(parts),
-      shared.meeting === null ? [1, 0] : MEETING_PTX,
+      ptxOfMeeting(shared),
     ].reduce(newer),
     target: program.arch,
   });
@@ -159,7 +159,7 @@ const ptxOfParts = (parts: PartialTiles | null): PtxVersion =>
   parts !== null && parts.vector > 1 ? [8, 1] : [1, 0];
 
 /** Stores in another block's shared memory that an mbarrier counts (st.async) came with 8.1, too. */
-const MEETING_PTX: PtxVersion = [8, 1];
+const ptxOfMeeting = ({ meeting }: SharedMap): PtxVersion => (meeting === null ? [1, 0] : [8, 1]);
 
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;

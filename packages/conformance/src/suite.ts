@@ -180,7 +180,7 @@ function planRow(
       : null;
   const chosen =
     own ?? options.randomSchedule?.(random, problem, target) ?? ownSchedule(backend, problem, target, random);
-  const schedule = sharing(chosen, split, seed, (made) => backend.check(problem, made, target).length === 0);
+  const schedule = sharing(backend, chosen, split, seed, (made) => backend.check(problem, made, target).length === 0);
   const refused = backend.check(problem, schedule, target);
   if (refused.length > 0) return { refused };
   const { data, scalars, memory } = row;
@@ -199,22 +199,25 @@ function planRow(
   };
 }
 
-/** Ways to divide K among `split` blocks, or a few more by shares; schedules of backends without them have them all the same. */
-const waysToShare = (split: number): readonly Schedule[] => [
-  ...combineWays.map((combine) => ({ split, combine })),
+/** Ways to divide K among `split` blocks, or a few more by shares; schedules of backends without shares have them all the same. */
+const waysToShare = (backend: Backend, split: number): readonly Schedule[] => [
+  ...combineWays
+    .filter((way) => backend.schedule.fields.some((f) => f.name === "combine" && f.parse(way) !== null))
+    .map((combine) => ({ split, combine })),
   { split: 1, combine: "last", streamk: 2 * split + 1, drain: 0, cluster: [1, 1] },
   { split: 1, combine: "atomics", streamk: split, drain: 0, cluster: [1, 1] },
 ];
 
 /** The schedule in which blocks share K in one of the ways that the backend has, and allows with this schedule. */
 function sharing(
+  backend: Backend,
   schedule: Schedule,
   split: number | undefined,
   seed: number,
   legal: (schedule: Schedule) => boolean,
 ): Schedule {
   if (split === undefined || !("split" in schedule)) return schedule;
-  const ways = waysToShare(split);
+  const ways = waysToShare(backend, split);
   const chosen = ways[Math.floor(seed / 3) % ways.length] ?? {};
   const way = "streamk" in chosen && !("streamk" in schedule) ? { split } : chosen;
   // Roles share where their blocks stay, and split where they do not; some meet in registers only.

@@ -292,6 +292,13 @@ describe("across blocks through mbarriers", () => {
       cluster,
     ));
   test("st.async", () => right(remote(store, bytes + waiting()), 32, sent, cluster));
+  test("a block that has its bytes may exit: nothing else of the others is under way", () =>
+    right(
+      remote(store, bytes + waiting()).replace("END: barrier.cluster.arrive; barrier.cluster.wait;", "END:"),
+      32,
+      sent,
+      cluster,
+    ));
   test("bytes that come before they are expected", () =>
     right(remote(store, `nanosleep.u32 100; ${bytes}${waiting()}`), 32, sent, cluster));
   test("red.async adds up atomically", () =>

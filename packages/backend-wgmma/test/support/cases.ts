@@ -40,6 +40,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       sched: pick(random, ["persistent", "atomic", "tiles"]),
       ahead: random.integer(1, 3),
       split: pick(random, [1, 1, 1, 2, 3]),
+      combine: pick(random, ["last", "cluster"]),
       overlap: pick(random, ["off", "off", "on"]),
       peel: pick(random, ["on", "off"]),
       epi: pick(random, ["tma", "tma", "direct"]),

@@ -38,7 +38,7 @@ function issue(machine: Machine, instruction: Instruction, form: Form, warp: War
   const to = sharedPlace(machine, warp, instruction, form.destination, lane, space, bytes);
   const signal = sharedPlace(machine, warp, instruction, form.barrier, lane, space, mbarrierBytes);
   if (to === null || signal === null || !together(machine, warp, instruction, to, signal)) return;
-  const barrier = mbarrierAt(machine, warp, instruction, signal);
+  const barrier = mbarrierAt(machine, warp, instruction, signal, "engine");
   if (barrier === null) return;
   const words = form.words(machine, warp, lane);
   const { race } = warp.block;

@@ -49,12 +49,16 @@ export function mbarrierIn(cluster: ClusterState, at: number, size: number): Mba
   return null;
 }
 
-/** The barrier at a resolved place; reports H040 where there is none and H046 where its initialisation is not known. */
+/**
+ * The barrier at a resolved place; reports H040 where there is none and H046 where its initialisation is not known. `by`: who will access it. What an engine
+ * does is over when its operation is (`AsyncOp`), whatever else the warp that has issued it does.
+ */
 export function mbarrierAt(
   machine: Machine,
   warp: Warp,
   instruction: Instruction,
   place: SharedPlace,
+  by: "warp" | "engine" = "warp",
 ): Mbarrier | null {
   const barrier = place.block.cluster.mbarriers.get(place.at);
   const address = place.block.rank * 2 ** 24 + place.at - place.block.sharedBase;
@@ -64,7 +68,7 @@ export function mbarrierAt(
   }
   const { race } = warp.block;
   if (race === null) return barrier;
-  if (place.block !== warp.block) race.remote(warp, place.block, instruction.index);
+  if (place.block !== warp.block && by === "warp") race.remote(warp, place.block, instruction.index);
   const { agent } = barrier.initialiser;
   const known =
     agent === warp.agent ||
