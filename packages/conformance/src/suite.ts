@@ -223,6 +223,7 @@ function sharing(
     { ...way, sched: "persistent" },
     { ...way, sched: "tiles" },
     { ...way, sched: "tiles", epi: "direct", addend: "direct" },
+    { ...way, sched: "persistent", epi: "direct", addend: "direct" },
   ].map((fields) => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),

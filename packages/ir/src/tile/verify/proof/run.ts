@@ -185,12 +185,10 @@ class Run {
 
   *#tiles(thread: Thread, step: Extract<Step, { kind: "tiles" }>): Steps {
     let before = 0;
-    for (const [ordinal, given] of (step.visit === null
+    for (const [ordinal, count] of (step.visit === null
       ? this.#sequence.slice(0, 1)
       : this.#sequence
     ).entries()) {
-      // A part has one chunk at least.
-      const count = step.share === null ? given : Math.max(1, given);
       if (ordinal % step.of === step.turn) {
         thread.count = count;
         thread.before = before;
