@@ -78,8 +78,10 @@ export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
   const { dealt } = layout;
   const turns = dealt?.turns ?? 1;
   // Runs lie one behind the other, as the dimensions of one box do.
-  if (dealt !== undefined && (dealt.axis === contiguous || dealt.step !== (across / turns) * inner)) return null;
-  if (turns > 1 && (parts > 1 || across / turns > MAX_BOX || (across / turns) % PATTERN_ROWS !== 0)) return null;
+  if (dealt !== undefined && (dealt.axis === contiguous || dealt.step !== (across / turns) * inner))
+    return null;
+  if (turns > 1 && (parts > 1 || across / turns > MAX_BOX || (across / turns) % PATTERN_ROWS !== 0))
+    return null;
   const outer = turns > 1 ? across / turns : largestDivisor(across / parts, MAX_BOX);
   if (swizzle !== "none" && outer * turns < across && outer % PATTERN_ROWS !== 0) return null;
   const size = elementBytes(buffer);
