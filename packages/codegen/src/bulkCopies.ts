@@ -2,6 +2,7 @@
 import { bufferOf, type Expr } from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
 import { fullBarrier, slotAddress } from "./bulkRings.ts";
+import { cachePolicy } from "./cachePolicy.ts";
 import { clusterPlace, multicastMask } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -78,14 +79,27 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const along = place === null ? null : ctx.values.scale(place, across);
   const target = place === null ? base : offsetBy(ctx, base, place, apart);
   const dims = program.problem.batch.kind === "strided" ? 3 : 2;
-  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes`;
+  const policy = cachePolicy(ctx, copy.src.buffer);
+  const shared = multicast === null ? "" : ".multicast::cluster";
+  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${policy.hint}`;
+  const mask = multicast === null ? [] : [multicastMask(ctx, multicast)];
   for (const piece of cut.pieces.slice(0, each)) {
     const row = indexValue(ctx, copy.src.origin[0], piece.row, cut.contiguous === 1 ? along : null);
     const col = indexValue(ctx, copy.src.origin[1], piece.col, cut.contiguous === 0 ? along : null);
     const at = coordinatesOf(ctx, cut.contiguous, row, col);
     const map = tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
     const dst = addr(target, offset + piece.offset);
-    if (multicast === null) ctx.emitAny(null, form, dst, map, barrier);
-    else ctx.emitAny(null, `${form}.multicast::cluster`, dst, map, barrier, multicastMask(ctx, multicast));
+    ctx.emitAny(null, form, dst, map, barrier, ...mask, ...policy.operands);
+    if (copy.prefetch !== undefined) {
+      const [rows, cols] = copy.prefetch;
+      const row = indexValue(ctx, copy.src.origin[0], piece.row + rows, cut.contiguous === 1 ? along : null);
+      const col = indexValue(ctx, copy.src.origin[1], piece.col + cols, cut.contiguous === 0 ? along : null);
+      ctx.emitAny(
+        null,
+        `cp.async.bulk.prefetch.tensor.${dims}d.L2.global.tile${policy.hint}`,
+        tensorAddr(mapAddress(ctx, copy.src.buffer), ...coordinatesOf(ctx, cut.contiguous, row, col)),
+        ...policy.operands,
+      );
+    }
   }
 }

@@ -162,7 +162,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
     elementStrides: [1, 1, ...(batch === null ? [] : [1])],
     interleave: "none",
     swizzle: cut.swizzle,
-    l2: "256B",
+    l2: buffer.promote ?? "256B",
     oob: "zero",
   };
 }

@@ -145,6 +145,18 @@ export const wordClause = <T extends string>(
   parse: (c) => c.oneOf(words, keyword),
 });
 
+/** One of some words, or null. */
+export const optionalWordClause = <T extends string>(
+  keyword: string,
+  words: readonly T[],
+): Clause<T | null> => ({
+  keyword,
+  syntax: words.join("|"),
+  default: null,
+  print: (value) => value ?? "",
+  parse: (c) => c.oneOf(words, keyword),
+});
+
 /** An axis by its word, or null. */
 export const axisClause = (keyword: string): Clause<0 | 1 | null> => ({
   keyword,
@@ -245,6 +257,19 @@ export const vectorPairClause: Clause<readonly [number, number]> = {
     const src = c.integer("the source's vector width", 1);
     c.expect(":", "between the vector widths of source and destination");
     return [src, c.integer("the destination's vector width", 1)];
+  },
+};
+
+/** How far on the rectangle lies that L2 is asked for: `prefetch 0:256`. */
+export const prefetchClause: Clause<readonly [number, number] | null> = {
+  keyword: "prefetch",
+  syntax: "ROWS:COLS",
+  default: null,
+  print: (by) => (by === null ? "" : by.join(":")),
+  parse: (c) => {
+    const rows = c.integer("the rows by which 'prefetch' looks ahead", 0);
+    c.expect(":", "between rows and columns of 'prefetch'");
+    return [rows, c.integer("the columns by which 'prefetch' looks ahead", 0)];
   },
 };
 
