@@ -4,7 +4,7 @@ import { type Buffer, cachePolicies, promotions } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
- * Directive `cache a=POLICY b=POLICY c=POLICY d=POLICY promote=128B|64B|none`: loads and stores of a matrix carry its policy (what is streamed through gives way
+ * Directive `cache a=POLICY b=POLICY c=POLICY d=POLICY promote=128|64|0`: loads and stores of a matrix carry its policy (what is streamed through gives way
  * to what is read again); `promote` is for the tensor maps of A and B. Without it lines of all matrices are alike, and misses of bulk copies bring 256 bytes.
  */
 export const cacheOperands: Pass = {

@@ -1,6 +1,6 @@
 /** The field that gives matrices their policies in L2. */
 import { nearest } from "../nearest.ts";
-import type { FieldValue, Schedule, ScheduleField } from "../schedule.ts";
+import type { Schedule, ScheduleField } from "../schedule.ts";
 import { type CachePolicy, cachePolicies, type Directive } from "../tile/types.ts";
 
 const matrices = ["a", "b", "c", "d"] as const;
@@ -14,10 +14,11 @@ function policiesOf(text: string): Policies | null {
   let last = -1;
   for (const part of text.split(",")) {
     const [name, word, more] = part.split(":");
-    const at = matrices.findIndex((matrix) => matrix === name);
-    const matrix = matrices[at];
+    const matrix = matrices.find((known) => known === name);
     const policy = cachePolicies.find((known) => known === word);
-    if (matrix === undefined || policy === undefined || more !== undefined || at <= last) return null;
+    if (matrix === undefined || policy === undefined || more !== undefined) return null;
+    const at = matrices.indexOf(matrix);
+    if (at <= last) return null;
     found[matrix] = policy;
     last = at;
   }
@@ -48,11 +49,13 @@ export const cacheField: ScheduleField = {
   },
 };
 
+/** Bytes that misses bring unless told otherwise. */
+const WHOLE = 256;
+
 /** The directive of the fields `cache` and `promote`, where a schedule has them; null where both are off. */
 export function cacheDirective(schedule: Schedule): Directive | null {
-  const word = (value: FieldValue | undefined): string => (typeof value === "string" ? value : "none");
-  const policies = policiesOf(word(schedule.cache)) ?? {};
-  const promote = schedule.promote === undefined ? "256B" : word(schedule.promote);
-  const args = { ...policies, ...(promote === "256B" ? {} : { promote }) };
+  const policies = policiesOf(String(schedule.cache ?? "none")) ?? {};
+  const promote = Number(schedule.promote ?? WHOLE);
+  const args = { ...policies, ...(promote === WHOLE ? {} : { promote }) };
   return Object.keys(args).length === 0 ? null : { name: "cache", args };
 }

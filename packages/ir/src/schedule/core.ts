@@ -81,10 +81,10 @@ export const coreFields = {
   cache: cacheField,
   promote: wordField({
     name: "promote",
-    summary: "bytes of A and B that L2 fetches at once where a bulk copy misses",
-    words: ["256B", ...promotions],
-    default: "256B",
-    off: "256B",
+    summary: "bytes of A and B that L2 fetches at once where a bulk copy misses; 0: no more than that",
+    words: ["256", ...promotions.map(String)],
+    default: "256",
+    off: "256",
   }),
   prefetch: intField({
     name: "prefetch",

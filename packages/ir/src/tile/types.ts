@@ -127,7 +127,7 @@ export interface Buffer {
   readonly packed?: true;
   /** Global: how lines that the kernel reads or writes of it leave L2. Absent: as all others. */
   readonly cache?: CachePolicy;
-  /** Global: how much L2 fetches at once where a bulk copy misses. Absent: 256 bytes. */
+  /** Global: bytes that L2 fetches at once where a bulk copy misses. Absent: 256. */
   readonly promote?: Promotion;
 }
 
@@ -135,8 +135,8 @@ export interface Buffer {
 export const cachePolicies = ["evict_first", "evict_last", "evict_unchanged"] as const;
 export type CachePolicy = (typeof cachePolicies)[number];
 
-/** Less than the 256 bytes that a tensor map's misses bring (CUtensorMapL2promotion). */
-export const promotions = ["128B", "64B", "none"] as const;
+/** Bytes, less than the 256 that a tensor map's misses bring; 0: what is missing, no more (CUtensorMapL2promotion). */
+export const promotions = [128, 64, 0] as const;
 export type Promotion = (typeof promotions)[number];
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */

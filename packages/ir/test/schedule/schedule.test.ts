@@ -42,7 +42,7 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   combine: fc.constantFrom("last", "atomics", "kernel"),
   streamk: fc.nat(4096),
   cache: fc.constantFrom("none", "b:evict_last", "a:evict_first,b:evict_last,d:evict_unchanged"),
-  promote: fc.constantFrom("256B", "64B", "none"),
+  promote: fc.constantFrom("256", "64", "0"),
   prefetch: fc.nat(64),
   epi: fc.constantFrom("direct", "smem", "tma"),
   snake: fc.constantFrom("on", "off"),
@@ -69,7 +69,7 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last streamk=0 cache=none promote=256B prefetch=0 epi=direct snake=on pad=4",
+    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last streamk=0 cache=none promote=256 prefetch=0 epi=direct snake=on pad=4",
   );
 });
 
@@ -103,11 +103,11 @@ test("policies of L2: matrices in their order, each once", () => {
   ])
     expect(cache.parse(wrong)).toBeNull();
   expect(cache.nearest?.("b:evict_lst,a:evictfirst")).toBe("a:evict_first,b:evict_last");
-  expect(cacheDirective({ cache: "a:evict_first", promote: "64B" })?.args).toEqual({
+  expect(cacheDirective({ cache: "a:evict_first", promote: "64" })?.args).toEqual({
     a: "evict_first",
-    promote: "64B",
+    promote: 64,
   });
-  expect(cacheDirective({ cache: "none", promote: "256B" })).toBeNull();
+  expect(cacheDirective({ cache: "none", promote: "256" })).toBeNull();
 });
 
 test("all errors at once, each with what to write", () => {

@@ -15,6 +15,8 @@ import {
   type Edge,
   type Factor,
   type Ownership,
+  type Promotion,
+  promotions,
   type Raster,
   type Tier,
   type Transport,
@@ -257,6 +259,23 @@ export const vectorPairClause: Clause<readonly [number, number]> = {
     const src = c.integer("the source's vector width", 1);
     c.expect(":", "between the vector widths of source and destination");
     return [src, c.integer("the destination's vector width", 1)];
+  },
+};
+
+/** Bytes that a miss brings, of the few that there are. */
+export const promoteClause: Clause<Promotion | null> = {
+  keyword: "promote",
+  syntax: promotions.join("|"),
+  default: null,
+  print: String,
+  parse: (c) => {
+    const token = c.peek();
+    const bytes = c.integer("the bytes of 'promote'", 0);
+    const known = promotions.find((one) => one === bytes);
+    return (
+      known ??
+      c.fail(token, parseCodes.badValue, `L2 fetches no ${bytes} bytes`, `one of: ${promotions.join(", ")}`)
+    );
   },
 };
 

@@ -9,7 +9,6 @@ import {
   type Directive,
   type Factor,
   type Launch,
-  promotions,
   type Ring,
   type Space,
   type TileProgram,
@@ -26,6 +25,7 @@ import {
   parseFactors,
   printClauses,
   printFactors,
+  promoteClause,
   transports,
   wordClause,
 } from "./clauses.ts";
@@ -58,7 +58,7 @@ const bufferClauses = {
   lanes: axisClause("lanes"),
   packed: flagClause("packed"),
   cache: optionalWordClause("cache", cachePolicies),
-  promote: optionalWordClause("promote", promotions),
+  promote: promoteClause,
 };
 
 const ringClauses = {
