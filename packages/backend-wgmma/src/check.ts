@@ -341,7 +341,8 @@ const rules: readonly Rule[] = [
         });
       if (s.groupsN > 1)
         found.push({
-          message: "blocks exchange slices of all rows, and warpgroups side by side have columns of their own",
+          message:
+            "blocks exchange slices of all rows, and warpgroups side by side have columns of their own",
           hint: "nearest legal: groups=1x1 or 2x1, or combine=last",
         });
       return found;
@@ -380,6 +381,17 @@ const rules: readonly Rule[] = [
             message:
               "parts of several tiles follow each other in rings that a producer fills, and copy=direct has none",
             hint: "nearest legal: streamk=0, or copy=tma",
+          }
+        : null,
+  },
+  {
+    code: "TW2330",
+    at: "schedule.prefetch",
+    find: ({ s }) =>
+      s.prefetch > 0 && s.copy !== "tma"
+        ? {
+            message: `L2 is asked for later chunks by the producer of bulk copies, and copy=${s.copy} has none`,
+            hint: "nearest legal: prefetch=0, or copy=tma",
           }
         : null,
   },

@@ -14,6 +14,8 @@ import {
   type TileProgram,
 } from "@tilewright/ir";
 import { moduleBuilder, type PtxModule, printModule } from "@tilewright/ptx";
+
+import { ptxOfPolicies } from "./cachePolicy.ts";
 import { clusterExtents } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
 import { counterBytes } from "./counter.ts";
@@ -105,6 +107,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       ptxOfFormats(memoryDTypes(program), target),
       ptxOfParts(parts),
       ptxOfMeeting(shared),
+      ptxOfPolicies(program),
     ].reduce(newer),
     target: program.arch,
   });

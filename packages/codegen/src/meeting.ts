@@ -44,7 +44,7 @@ export function lowerClusterMeeting(ctx: Context, stmt: StmtOf<"combine">, lower
   if (meeting === null || room === null) throw new CannotLower("combine", "has no cluster to meet in");
   ctx.restartInvariants();
   const { entry, body } = ctx;
-  const { slices, slice } = meeting;
+  const { slices, slice, axis } = meeting;
   const blocks = meeting.split.extent;
   const [acc, sum] = [ownedTile(ctx, stmt.acc.buffer, 0), ownedTile(ctx, slice.buffer, 0)];
   const threads = 32 * ctx.values.warps;
@@ -64,7 +64,7 @@ export function lowerClusterMeeting(ctx: Context, stmt: StmtOf<"combine">, lower
     body.emit(null, "not.pred", other, own);
     body.emit(null, "mapa.shared::cluster.u32", there, here, imm(to));
     body.emit(null, "mapa.shared::cluster.u32", signal, base, imm(to));
-    for (const { run, at } of inRuns(runs, sliceOf(acc, sum, to * slice.extent[1]))) {
+    for (const { run, at } of inRuns(runs, sliceOf(acc, sum, axis, to * slice.extent[axis]))) {
       body.emitAny(own, `st.shared${vector}.${sum.type}`, [addr(here, room.parts + at), operandOf(run)]);
       body.emitAny(other, `st.async.weak.shared::cluster.mbarrier::complete_tx::bytes${vector}.${sum.type}`, [
         addr(there, room.parts + at),
@@ -92,7 +92,8 @@ export function lowerClusterMeeting(ctx: Context, stmt: StmtOf<"combine">, lower
   spin(ctx, addr(base, room.barrier), parity, true);
   const load = `ld.shared${vector}.${sum.type}`;
   for (let part = 0; part < blocks; part++) {
-    const into = part === 0 ? sum.registers : sum.registers.map(() => entry.reg(sum.type, `slice_${sum.type}_`));
+    const into =
+      part === 0 ? sum.registers : sum.registers.map(() => entry.reg(sum.type, `slice_${sum.type}_`));
     for (const { run, at } of inRuns(runs, into))
       body.emitAny(null, load, [operandOf(run), addr(mine, room.parts + part * runs.bytes + at)]);
     if (part > 0)
@@ -105,15 +106,15 @@ export function lowerClusterMeeting(ctx: Context, stmt: StmtOf<"combine">, lower
   ctx.restartInvariants();
 }
 
-/** The registers of the accumulator that hold the columns from `first` on, in the order in which the slice's hold theirs. */
-function sliceOf(acc: OwnedTile, sum: OwnedTile, first: number): readonly Reg[] {
+/** The registers of the accumulator that hold the rows or columns from `first` on, in the order in which the slice's hold theirs. */
+function sliceOf(acc: OwnedTile, sum: OwnedTile, axis: 0 | 1, first: number): readonly Reg[] {
   const key = (row: number, col: number): string => `${row},${col}`;
   const held = new Map(acc.elements.map((e) => [key(e.row, e.col), e.register]));
   const elements = [...sum.elements].sort((a, b) => a.register - b.register);
   return elements
     .filter((_, i) => i % sum.packed === 0)
     .map(({ row, col }) => {
-      const element = held.get(key(row, col + first));
+      const element = held.get(axis === 0 ? key(row + first, col) : key(row, col + first));
       if (element === undefined) throw new CannotLower("combine", "a slice has elements of other threads");
       return acc.at(element);
     });

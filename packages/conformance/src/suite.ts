@@ -180,7 +180,13 @@ function planRow(
       : null;
   const chosen =
     own ?? options.randomSchedule?.(random, problem, target) ?? ownSchedule(backend, problem, target, random);
-  const schedule = sharing(backend, chosen, split, seed, (made) => backend.check(problem, made, target).length === 0);
+  const schedule = sharing(
+    backend,
+    chosen,
+    split,
+    seed,
+    (made) => backend.check(problem, made, target).length === 0,
+  );
   const refused = backend.check(problem, schedule, target);
   if (refused.length > 0) return { refused };
   const { data, scalars, memory } = row;
@@ -203,7 +209,7 @@ function planRow(
 const waysToShare = (backend: Backend, split: number): readonly Schedule[] => [
   ...combineWays
     .filter((way) => backend.schedule.fields.some((f) => f.name === "combine" && f.parse(way) !== null))
-    .map((combine) => ({ split, combine })),
+    .map((combine) => ({ split, combine, streamk: 0 })),
   { split: 1, combine: "last", streamk: 2 * split + 1, drain: 0, cluster: [1, 1] },
   { split: 1, combine: "atomics", streamk: split, drain: 0, cluster: [1, 1] },
 ];
@@ -219,13 +225,14 @@ function sharing(
   if (split === undefined || !("split" in schedule)) return schedule;
   const ways = waysToShare(backend, split);
   const chosen = ways[Math.floor(seed / 3) % ways.length] ?? {};
-  const way = "streamk" in chosen && !("streamk" in schedule) ? { split } : chosen;
+  const way = chosen.streamk !== 0 && !("streamk" in schedule) ? { split } : chosen;
   // Roles share where their blocks stay, and split where they do not; some meet in registers only.
   const candidates = [
     way,
     { ...way, sched: "persistent" },
     { ...way, sched: "tiles" },
     { ...way, sched: "tiles", epi: "direct", addend: "direct" },
+    { ...way, sched: "persistent", epi: "direct", addend: "direct" },
   ].map((fields) => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),

@@ -3,7 +3,8 @@ import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { spreadAtom } from "../atoms/spread.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { sizeOf } from "../dtype.ts";
-import { distribute, ownedAxis, registersPerThread, sliceColumns } from "../tile/ownership.ts";
+import { clusterMeeting } from "../tile/meeting.ts";
+import { distribute, ownedAxis, registersPerThread, sliceOwner } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Factor, Nest, Ownership, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -55,7 +56,9 @@ function bind(program: TileProgram): TileProgram {
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "combine" || stmt.into === null) continue;
     const acc = owners.get(stmt.acc.buffer);
-    if (acc !== undefined) owners.set(stmt.into.buffer, sliceColumns(acc, stmt.acc.extent[1] / stmt.into.extent[1]));
+    const meeting = clusterMeeting(program);
+    if (acc !== undefined && meeting !== null)
+      owners.set(stmt.into.buffer, sliceOwner(acc, meeting.axis, meeting.slices));
   }
   const buffers = program.buffers.map(
     (b): Buffer => ({ ...b, own: b.own ?? (b.space === "register" ? (owners.get(b.name) ?? null) : null) }),

@@ -1,9 +1,18 @@
 /** Let the blocks that share a tile meet in a cluster: they exchange parts through its shared memory. */
-import { slicesOf } from "../tile/meeting.ts";
+
 import { add, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, eachStmt, numberArg, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
-import type { Split, Stmt, TileProgram, View } from "../tile/types.ts";
+import { slicesOf } from "../tile/meeting.ts";
+import {
+  bufferOf,
+  eachStmt,
+  numberArg,
+  rewriteStmts,
+  takeDirective,
+  wholeView,
+  withBody,
+} from "../tile/rewrite.ts";
+import type { Expr, Split, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Combine = Extract<Stmt, { kind: "combine" }>;
@@ -12,9 +21,9 @@ type Combine = Extract<Stmt, { kind: "combine" }>;
 const SUM = "sum";
 
 /**
- * Directive `meet columns=U`: a split's blocks become a cluster, and the combine one `by cluster`. Each of them adds up and stores a slice of the tile's columns,
- * whole groups of U, so that what each sends and adds is as little as can be; where U-groups do not divide among the blocks fewer of them do so. Without the
- * directive they meet as the combine says. C and D are sliced with the sum; bits are those of `last`.
+ * Directive `meet columns=U` or `meet rows=U`: a split's blocks become a cluster, and the combine one `by cluster`. Each of them adds up and stores a slice of the
+ * tile's columns (or rows), whole groups of U, so that what each sends and adds is as little as can be; where the groups do not divide among the blocks fewer of them do
+ * so. Without the directive they meet as the combine says. C and D are sliced with the sum; bits are those of `last`.
  */
 export const meetInCluster: Pass = {
   name: "meetInCluster",
@@ -26,7 +35,10 @@ export const meetInCluster: Pass = {
     if (!taken) return program;
     const split = splitOf(taken.program);
     if (split === null) return taken.program;
-    return meet(taken.program, split, numberArg(taken.args, "columns", 1));
+    const rows = numberArg(taken.args, "rows", 0);
+    return rows > 0
+      ? meet(taken.program, split, 0, rows)
+      : meet(taken.program, split, 1, numberArg(taken.args, "columns", 1));
   },
 };
 
@@ -35,17 +47,20 @@ function splitOf({ body }: TileProgram): Split | null {
   return null;
 }
 
-function meet(program: TileProgram, split: Split, unit: number): TileProgram {
+function meet(program: TileProgram, split: Split, axis: 0 | 1, unit: number): TileProgram {
   const combine = [...eachStmt(program.body)].find((s): s is Combine => s.kind === "combine");
   if (combine === undefined) return program;
-  const [rows, columns] = combine.acc.extent;
-  const own = columns / slicesOf(columns / unit, split.extent);
-  const sum = registerBuffer(SUM, bufferOf(program, combine.acc.buffer).dtype, [rows, own]);
+  const { extent } = combine.acc;
+  const own = extent[axis] / slicesOf(extent[axis] / unit, split.extent);
+  const shape = axis === 0 ? ([own, extent[1]] as const) : ([extent[0], own] as const);
+  const sum = registerBuffer(SUM, bufferOf(program, combine.acc.buffer).dtype, shape);
+  const along = (at: 0 | 1, origin: Expr): Expr =>
+    at === axis ? add(origin, mul(v(split.var), own)) : origin;
   const sliced = ({ buffer, slot, origin: [row, col] }: View): View => ({
     buffer,
     slot,
-    origin: [row, add(col, mul(v(split.var), own))],
-    extent: [rows, own],
+    origin: [along(0, row), along(1, col)],
+    extent: shape,
   });
   const inside = (stmts: readonly Stmt[]): readonly Stmt[] =>
     rewriteStmts(stmts, (stmt) =>

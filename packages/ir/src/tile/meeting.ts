@@ -7,8 +7,9 @@ export interface ClusterMeeting {
   readonly combine: Extract<Stmt, { kind: "combine" }>;
   /** Its blocks are the cluster, along the grid's third axis: the split's number is the rank. */
   readonly split: Split;
-  /** Blocks that add up and store, the first ones: each has a slice of the columns. */
+  /** Blocks that add up and store, the first ones: each has a slice of the rows (0) or columns (1). */
   readonly slices: number;
+  readonly axis: 0 | 1;
   readonly slice: View;
 }
 
@@ -18,17 +19,14 @@ export function clusterMeeting({ body }: Pick<TileProgram, "body">): ClusterMeet
   for (const stmt of eachStmt(body)) {
     if (stmt.kind === "tiles") ({ split } = stmt);
     if (stmt.kind !== "combine" || stmt.by !== "cluster" || stmt.into === null || split === null) continue;
-    return {
-      combine: stmt,
-      split,
-      slices: Math.max(1, Math.floor(stmt.acc.extent[1] / stmt.into.extent[1])),
-      slice: stmt.into,
-    };
+    const axis = stmt.into.extent[0] < stmt.acc.extent[0] ? 0 : 1;
+    const slices = Math.max(1, Math.floor(stmt.acc.extent[axis] / stmt.into.extent[axis]));
+    return { combine: stmt, split, slices, axis, slice: stmt.into };
   }
   return null;
 }
 
-/** Slices of a tile of `units` equal groups of columns among `blocks`: as many as divide it. */
+/** Slices of a tile of `units` equal groups of rows or columns among `blocks`: as many as divide it. */
 export function slicesOf(units: number, blocks: number): number {
   let slices = Math.max(1, Math.min(units, blocks));
   while (units % slices !== 0) slices--;

@@ -94,23 +94,24 @@ export function ownedAxis(factors: readonly Factor[], scale: number): readonly F
 }
 
 /**
- * The owner of one of `slices` equal groups of columns: threads hold of it what they held of the whole, in registers without gaps.
- * Throws (a bug) where columns of a slice would be other threads': the outermost of them are not registers'.
+ * The owner of one of `slices` equal groups of rows (axis 0) or columns (1): threads hold of it what they held of the whole, in registers without gaps.
+ * Throws (a bug) where elements of a slice would be other threads': the outermost factors of the axis are not registers'.
  */
-export function sliceColumns({ rows, cols }: Ownership, slices: number): Ownership {
+export function sliceOwner(own: Ownership, axis: 0 | 1, slices: number): Ownership {
   let left = slices;
-  const fewer = cols.map((f): Factor => {
+  const fewer = (axis === 0 ? own.rows : own.cols).map((f): Factor => {
     if (left === 1) return f;
-    if (f.tier !== "register") throw new TypeError(`the columns of ${slices} slices lie in different threads`);
+    if (f.tier !== "register") throw new TypeError(`${slices} slices lie in different threads`);
     const cut = f.extent % left === 0 ? left : f.extent;
-    if (left % cut !== 0) throw new TypeError(`${slices} slices cut ${f.extent} groups of columns`);
+    if (left % cut !== 0) throw new TypeError(`${slices} slices cut ${f.extent} groups of registers`);
     left /= cut;
     return { ...f, extent: f.extent / cut };
   });
+  const [rows, cols] = axis === 0 ? [fewer, own.cols] : [own.rows, fewer];
   // Registers are numbered anew, in the order of the old numbers.
   const strides = new Map<number, number>();
   let next = 1;
-  const registers = [...rows, ...fewer].filter((f) => f.tier === "register" && f.extent > 1);
+  const registers = [...rows, ...cols].filter((f) => f.tier === "register" && f.extent > 1);
   for (const { stride, extent } of registers.sort((a, b) => a.stride - b.stride)) {
     strides.set(stride, next);
     next *= extent;
@@ -118,7 +119,7 @@ export function sliceColumns({ rows, cols }: Ownership, slices: number): Ownersh
   const renumbered = (f: Factor): Factor =>
     f.tier === "register" ? { ...f, stride: strides.get(f.stride) ?? 1 } : f;
   const whole = (f: Factor): boolean => f.extent > 1;
-  return { rows: rows.filter(whole).map(renumbered), cols: fewer.filter(whole).map(renumbered) };
+  return { rows: rows.filter(whole).map(renumbered), cols: cols.filter(whole).map(renumbered) };
 }
 
 /** A distribution over a tile: the grid of vectors, and how often the grid of threads is laid over it. */

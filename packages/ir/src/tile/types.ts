@@ -125,7 +125,19 @@ export interface Buffer {
    * wider ones want it.
    */
   readonly packed?: true;
+  /** Global: how lines that the kernel reads or writes of it leave L2. Absent: as all others. */
+  readonly cache?: CachePolicy;
+  /** Global: bytes that L2 fetches at once where a bulk copy misses. Absent: 256. */
+  readonly promote?: Promotion;
 }
+
+/** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */
+export const cachePolicies = ["evict_first", "evict_last", "evict_unchanged"] as const;
+export type CachePolicy = (typeof cachePolicies)[number];
+
+/** Bytes, less than the 256 that a tensor map's misses bring; 0: what is missing, no more (CUtensorMapL2promotion). */
+export const promotions = [128, 64, 0] as const;
+export type Promotion = (typeof promotions)[number];
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
 export type Edge =
@@ -190,10 +202,12 @@ export type Raster =
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`turnPoints`).
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
  * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
- * block's share, then whole tiles; `var` counts the K chunks of the visits before.
+ * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each.
  */
 export interface Visit {
   readonly var: string;
+  /** Of `share` only: the variable that counts the visits from 0. Absent: nothing asks for it. */
+  readonly parts?: string;
   readonly by: "stride" | "ring" | "share";
   /** Where the answers are; there iff `by` is `ring`. */
   readonly ring?: string;
@@ -208,7 +222,7 @@ export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
  * How the parts of a tile become its sum. `last`: each block leaves its part in the workspace, the last to come adds them in their order.
  * `atomics`: each block adds its part to one tile of the workspace, in the order in which they come; the last takes the sum from there.
  * `kernel`: each block leaves its part, and a second kernel, launched behind the first, adds them in their order. `cluster`: the blocks of a split are a
- * cluster, and send each other the columns that each shall add, in their order, through its shared memory (`meeting.ts`).
+ * cluster, and send each other the slices that each shall add, in their order, through its shared memory (`meeting.ts`).
  */
 export const combineWays = ["last", "atomics", "kernel", "cluster"] as const;
 export type CombineWay = (typeof combineWays)[number];
@@ -235,6 +249,10 @@ export interface Share {
   /** Blocks that stay: each does its share and then whole tiles at that stride. Absent: whole tiles have blocks of their own. */
   readonly blocks?: number;
 }
+
+/** Variables that a visit binds. */
+export const visitVars = (visit: Visit | null): readonly string[] =>
+  visit === null ? [] : visit.parts === undefined ? [visit.var] : [visit.var, visit.parts];
 
 export type Stmt =
   /**
@@ -300,6 +318,11 @@ export type Stmt =
        * all of them. Null: every block copies for itself.
        */
       readonly multicast: "m" | "n" | null;
+      /**
+       * Transport tma: L2 is asked for the rectangle so many rows and columns further on, which a later copy will want. A hint: nothing moves, and what lies
+       * outside of the matrix is not fetched.
+       */
+      readonly prefetch?: readonly [rows: number, cols: number];
     }
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
@@ -338,13 +361,14 @@ export type Stmt =
   /**
    * The blocks of one output tile meet: each hands in `acc`. One of them, or a block of a second kernel, goes on into `body` with the sum;
    * the others end here. A part that is the whole tile goes on as it is. But for `atomics` the sum is taken in the order of the split's number, so that its bits depend on nothing else.
-   * By `cluster` block s goes on with columns s * C to s * C + C - 1 of the sum in `into`, which has C of them; blocks beyond the last column end.
+   * By `cluster` block s goes on with a slice of the sum in `into`: columns s * C to s * C + C - 1 where that has all rows and C columns, or rows likewise where it
+   * has all columns. Blocks beyond the last slice end.
    */
   | {
       readonly kind: "combine";
       readonly acc: View;
       readonly by: CombineWay;
-      /** A register tile of all rows; null but for `cluster`. */
+      /** A register tile; null but for `cluster`. */
       readonly into: View | null;
       readonly body: readonly Stmt[];
     }

@@ -33,11 +33,16 @@ export function putSum(place: Place, parts: readonly ValueArray[], at: string): 
   markWritten(place, clip(place, unguarded, at));
 }
 
-/** place <- the `own`th group of as many columns as it has, of a sum with `columns` of them. */
-export function putColumns(place: Place, sum: ValueArray, columns: number, own: number, at: string): void {
+/** place <- slice number `own` along `axis` of a sum with so many columns. */
+export function putSlice(
+  place: Place,
+  sum: ValueArray,
+  { axis, columns, own }: { readonly axis: 0 | 1; readonly columns: number; readonly own: number },
+  at: string,
+): void {
   const out = storeOf(place.memory, at);
+  const [row, col] = axis === 0 ? [own * place.rows, 0] : [0, own * place.cols];
   for (let r = 0; r < place.rows; r++)
-    for (let c = 0; c < place.cols; c++)
-      out[offsetOf(place, r, c)] = sum[r * columns + own * place.cols + c] ?? 0;
+    for (let c = 0; c < place.cols; c++) out[offsetOf(place, r, c)] = sum[(row + r) * columns + col + c] ?? 0;
   markWritten(place, clip(place, unguarded, at));
 }

@@ -1,9 +1,9 @@
 /** Running a program on data: the hooks that move, multiply and store tiles. */
 import type { EpilogueStep } from "../../problem.ts";
+import { clusterMeeting } from "../meeting.ts";
 import { printHead } from "../print.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
-import { clusterMeeting } from "../meeting.ts";
-import { putColumns, putSum, takeOut } from "./combine.ts";
+import { putSlice, putSum, takeOut } from "./combine.ts";
 import { type Cells, type CellTable, compileCond } from "./compileExpr.ts";
 import { Control, type DataStmt, type Hooks, type Thread } from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
@@ -90,7 +90,7 @@ export class Machine implements Hooks {
       const sum = takeOut(place, at);
       return Array.from({ length: meeting.slices }, (_, own) => () => {
         thread.cells[rank] = own;
-        putColumns(slice(thread.cells), sum, place.cols, own, at);
+        putSlice(slice(thread.cells), sum, { axis: meeting.axis, columns: place.cols, own }, at);
       });
     };
   }

@@ -104,8 +104,8 @@ function* axisFaults(
   if (count > TILE_LIMIT) return;
   const what = axis === 0 ? "rows" : "columns";
   const env = new Map(tiles.vars.map((name) => [name, 0]));
-  // Blocks that meet in a cluster store a slice of the columns each.
-  const slices = axis === 1 ? (meeting?.slices ?? 1) : 1;
+  // Blocks that meet in a cluster store a slice each.
+  const slices = meeting !== null && axis === meeting.axis ? meeting.slices : 1;
   const rank = meeting?.split.var ?? null;
   if (rank !== null) env.set(rank, 0);
   let next = 0;

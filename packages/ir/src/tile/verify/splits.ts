@@ -10,7 +10,7 @@ export const splits: Verifier = {
   name: "splits",
   code: "TW3122",
   property:
-    "tiles with a split or a share have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks; blocks that meet in a cluster are those of a split, and each has a slice of the columns",
+    "tiles with a split or a share have one combine, outside loops and conditions, without events of rings, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks; blocks that meet in a cluster are those of a split, and each has a slice of the rows or columns",
   from: "nest",
   *check(subject) {
     const { program, sites } = subject;
@@ -19,6 +19,13 @@ export const splits: Verifier = {
       if (stmt.kind === "combine") {
         yield* placed(site);
         yield* sliced(subject, site, stmt);
+        const event = [...eachStmt(stmt.body)].find((s) => "ring" in s);
+        if (event !== undefined && "ring" in event)
+          yield {
+            at: site,
+            message: `${event.kind} of %${event.ring} in a combine, to which blocks that leave do not come`,
+            hint: "put it in front of the combine or behind it",
+          };
         if (stmt.by === "kernel" && stmt.body.some((s) => s.kind !== "epilogue" || s.via !== null))
           yield {
             at: site,
@@ -50,6 +57,9 @@ export const splits: Verifier = {
     }
   },
 };
+
+/** Matrices that are copied chunk by chunk. */
+const operands: ReadonlySet<string> = new Set(["A", "B"]);
 
 /** How many blocks may have parts of one tile; null where each has a block. */
 const sharers = ({ split, share }: Tiles): number | null =>
@@ -90,8 +100,10 @@ function* shared(site: Site, tiles: Tiles, share: Share, bound: boolean): Iterab
       message: "blocks stay, or have roles, and no role visits their tiles",
       hint: "put the tiles into the roles with visit %vt by share, or remove `on BLOCKS` and let all warps do everything",
     };
-  const loops = [...eachStmt(tiles.body)].filter((s) => s.kind === "for" && freeVars(s.to).has(share.count));
-  if (loops.length === 0)
+  const inside = [...eachStmt(tiles.body)];
+  // Roles that hold nothing but sums go over no chunks.
+  const chunked = inside.some((s) => s.kind === "mma" || (s.kind === "copy" && operands.has(s.src.buffer)));
+  if (chunked && !inside.some((s) => s.kind === "for" && freeVars(s.to).has(share.count)))
     yield {
       at: site,
       message: `no loop runs over the %${share.count} chunks of a part`,
@@ -99,14 +111,20 @@ function* shared(site: Site, tiles: Tiles, share: Share, bound: boolean): Iterab
     };
 }
 
-/** A cluster's blocks divide the columns between them, and only those do. */
+/** A cluster's blocks divide the rows or columns between them, and only those do. */
 function* sliced(subject: Subject, site: Site, stmt: Extract<Stmt, { kind: "combine" }>): Iterable<Fault> {
   const { into, by } = stmt;
   if ((by === "cluster") !== (into !== null)) {
     yield {
       at: site,
-      message: into === null ? "blocks of a cluster have no tile for their slices" : `a slice of the sum, combined by ${by}`,
-      hint: into === null ? "write into VIEW, a register tile with some of the columns" : "remove into, or write by cluster",
+      message:
+        into === null
+          ? "blocks of a cluster have no tile for their slices"
+          : `a slice of the sum, combined by ${by}`,
+      hint:
+        into === null
+          ? "write into VIEW, a register tile with some of the rows or columns"
+          : "remove into, or write by cluster",
     };
     return;
   }
@@ -121,17 +139,17 @@ function* sliced(subject: Subject, site: Site, stmt: Extract<Stmt, { kind: "comb
     };
   const [rows, columns] = stmt.acc.extent;
   const target = bufferAt(subject, into.buffer);
+  const slices = [rows / into.extent[0], columns / into.extent[1]];
   if (
     target.space !== "register" ||
     target.dtype !== bufferAt(subject, stmt.acc.buffer).dtype ||
-    into.extent[0] !== rows ||
-    columns % into.extent[1] !== 0 ||
-    columns / into.extent[1] > blocks
+    !slices.every((count) => Number.isInteger(count) && count <= blocks) ||
+    !slices.includes(1)
   )
     yield {
       at: site,
       message: `${rows} x ${columns} of %${stmt.acc.buffer} in slices of ${into.extent.join(" x ")} of %${into.buffer}, for ${blocks} blocks`,
-      hint: "a register tile of the same dtype with all rows, whose columns divide the tile's into no more slices than blocks",
+      hint: "a register tile of the same dtype that divides the tile's rows or its columns into no more slices than blocks",
     };
 }
 
