@@ -82,6 +82,21 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x64x64 groups=1x1 stages=3 cluster=2x2 multicast=ab",
     ],
     [
+      "blocks that meet in a cluster, three of which add up slices",
+      "m=70 n=40 k=128 a=bf16:row:128:16 b=bf16:col:128:16 c=bf16:row:40:16 d=bf16:row:40:16 acc=f32 alpha=1 beta=0.5 batch=none epilogue=none",
+      "tile=64x48x32 groups=1x1 stages=2 sched=tiles split=4 combine=cluster regs=24/104",
+    ],
+    [
+      "the same with packed accumulators, overlapping launches and a batch",
+      "m=70 n=64 k=128 a=f16:row:128:16 b=f16:col:128:16 d=f16:row:64:16 acc=f16 alpha=1 beta=0 batch=strided:2:8960:8192:0:4480 epilogue=none",
+      "tile=64x64x32 groups=1x1 stages=2 sched=tiles split=4 combine=cluster overlap=on epi=direct",
+    ],
+    [
+      "the same by threads that copy",
+      "m=50 n=60 k=130 a=s8:row:144:16 b=s8:col:144:16 d=s32:row:60:16 acc=s32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x32x32 groups=1x1 stages=2 copy=direct sched=tiles split=4 combine=cluster epi=direct",
+    ],
+    [
       "ping-pong: two sets of warpgroups by turns, slots given back late, five tiles a block",
       "m=330 n=136 k=200 a=bf16:row:200:16 b=bf16:col:200:16 d=bf16:row:136:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x64 groups=1x1 stages=3 turns=2 late=on",

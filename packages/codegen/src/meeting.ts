@@ -1,5 +1,5 @@
 /** Blocks of a cluster that share a tile: each sends the others their slices of its accumulators, and adds up its own. */
-import { bufferOf, clusterMeeting } from "@tilewright/ir";
+import { clusterMeeting } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { spin } from "./bulkRings.ts";
 import type { Reg } from "./code.ts";
@@ -9,8 +9,6 @@ import { additions, bytesOf } from "./parts.ts";
 import { type OwnedTile, ownedTile } from "./registers.ts";
 import { SMEM } from "./smem.ts";
 import { operandOf } from "./words.ts";
-
-type U32 = Reg<"u32">;
 
 /** Most bytes that one instruction stores in another block's shared memory (PTX ISA, st.async). */
 const WIDEST = 16;

@@ -28,18 +28,37 @@ function operation(form: Form): Operation {
   return {
     kind: "warp",
     bind: (machine, instruction) => (warp, mask) => {
-      for (const lane of lanesOf(mask)) issue(machine, instruction, form, warp, lane);
+      // What a warp sends with one instruction arrives together: one event, so that those who wait are asked once.
+      const deliveries: (() => void)[] = [];
+      for (const lane of lanesOf(mask)) {
+        const delivery = issue(machine, instruction, form, warp, lane);
+        if (delivery !== null) deliveries.push(delivery);
+      }
+      if (deliveries.length === 0) return;
+      machine.events.post({
+        ready: () => true,
+        run: () => {
+          for (const deliver of deliveries) deliver();
+        },
+      });
     },
   };
 }
 
-function issue(machine: Machine, instruction: Instruction, form: Form, warp: Warp, lane: number): void {
+/** Checks and records what one lane sends, and says how it arrives; null after reporting. */
+function issue(
+  machine: Machine,
+  instruction: Instruction,
+  form: Form,
+  warp: Warp,
+  lane: number,
+): (() => void) | null {
   const { space, bytes } = form;
   const to = sharedPlace(machine, warp, instruction, form.destination, lane, space, bytes);
   const signal = sharedPlace(machine, warp, instruction, form.barrier, lane, space, mbarrierBytes);
-  if (to === null || signal === null || !together(machine, warp, instruction, to, signal)) return;
+  if (to === null || signal === null || !together(machine, warp, instruction, to, signal)) return null;
   const barrier = mbarrierAt(machine, warp, instruction, signal, "engine");
-  if (barrier === null) return;
+  if (barrier === null) return null;
   const words = form.words(machine, warp, lane);
   const { race } = warp.block;
   let op = null;
@@ -50,14 +69,11 @@ function issue(machine: Machine, instruction: Instruction, form: Form, warp: War
     race.asyncWrite(op, to.at, bytes);
   }
   machine.countTraffic("shared", 0, bytes);
-  machine.events.post({
-    ready: () => true,
-    run: () => {
-      form.put(machine.arena.words, to.at >> 2, words);
-      machine.arena.markInitialised(to.at, bytes);
-      completeTx(machine, instruction, barrier, bytes, op);
-    },
-  });
+  return () => {
+    form.put(machine.arena.words, to.at >> 2, words);
+    machine.arena.markInitialised(to.at, bytes);
+    completeTx(machine, instruction, barrier, bytes, op);
+  };
 }
 
 function together(

@@ -455,6 +455,15 @@ const rejected: readonly Rejected[] = [
     ],
   },
   {
+    code: "TW3122",
+    what: "a cluster whose blocks have no slices",
+    stage: "nest",
+    edits: [
+      ["%nt < 2", "%nt < 2, split %st < 2"],
+      ["    epilogue", "    combine %acc by cluster {\n    }\n    epilogue"],
+    ],
+  },
+  {
     code: "TW3140",
     what: "a split whose blocks all do the whole K",
     stage: "nest",
