@@ -20,6 +20,7 @@ import {
   prefetchChunks,
   releaseLate,
   specialiseRoles,
+  staggerChunks,
   stageEpilogue,
   stageOperands,
   type Target,
@@ -49,6 +50,7 @@ export const wgmma: Backend = {
   check: checkSchedule,
   tile: tileProblem,
   passes: [
+    staggerChunks,
     cacheOperands,
     stageOperands,
     pipelineRing,

@@ -156,6 +156,7 @@ export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number):
 function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonly Directive[] {
   const bulk = s.copy === "tma";
   const list: (Directive | null)[] = [
+    s.stagger ? { name: "stagger", args: { step: 1 } } : null,
     { name: "stage", args: { operands: "ab", transport: s.copy } },
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: bulk ? 0 : 1 } },
     bulk

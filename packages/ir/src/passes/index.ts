@@ -28,6 +28,7 @@ export { slotSums } from "./slotSums.ts";
 export { specialiseEngines } from "./specialiseEngines.ts";
 export { PRODUCER, rolesOf, specialiseRoles } from "./specialiseRoles.ts";
 export { spreadCopies } from "./spreadCopies.ts";
+export { staggerChunks } from "./staggerChunks.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";
 export { swapOperands } from "./swapOperands.ts";
