@@ -59,8 +59,11 @@ const meetings = {
   cluster: { fixed: 1, bytes: 60_000, of: "part" },
 } as const;
 
-/** SMs side by side that can have a cluster, and how many such groups there are (a GPC of an H100 or H200 has 16 or 18; some have fewer). */
-const GPC = { sms: 16, count: 8 } as const;
+/**
+ * SMs of each GPC, which has a cluster whole, in pairs: so 30 clusters of four are resident at once and 14 of eight, as measured. 16 of six ran in one round, 16 of seven
+ * in two.
+ */
+const GPCS = [18, 18, 18, 18, 16, 16, 14, 14] as const;
 
 /** Copies by the threads are waited for: no ring hides them. */
 const DIRECT = 2.5;
@@ -103,7 +106,9 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
 
 /** SMs that clusters of so many blocks can fill. */
 const reachable = (blocks: number): number =>
-  blocks === 1 ? SMS : Math.min(SMS, Math.max(1, Math.floor(GPC.sms / blocks)) * blocks * GPC.count);
+  blocks === 1
+    ? SMS
+    : blocks * GPCS.reduce((count, sms) => count + Math.floor(sms / (2 * Math.ceil(blocks / 2))), 0);
 
 /** Microseconds that a tile's epilogue adds to a round. */
 function epilogueTime(problem: Problem, s: WgmmaSchedule): number {

@@ -31,6 +31,7 @@ const shapes: readonly {
   { tile: [128, 192], groups: [2, 1] },
   { tile: [128, 160], groups: [2, 1] },
   { tile: [128, 128], groups: [2, 1] },
+  { tile: [192, 96], groups: [3, 1] },
   { tile: [256, 128], groups: [2, 1] },
   { tile: [64, 256], groups: [1, 1] },
   { tile: [64, 128], groups: [1, 2] },
@@ -117,9 +118,13 @@ function candidatesOf(
       // Few tiles of a long K: blocks share them.
       if (tiles <= SPLIT_TILES)
         for (const split of splits)
-          for (const combine of [{}, { combine: "kernel", epi: "direct" }]) {
-            const shared = { ...alone, split, ...combine };
-            if (problem.k >= split * MIN_SPLIT_K && legal(shared)) found.push(shared);
+          for (const combine of [{}, { combine: "kernel", epi: "direct" }, { combine: "cluster" }]) {
+            // Where slices arrive there is less room for the ring.
+            const shared = stageCounts
+              .filter((fewer) => fewer <= stages)
+              .map((fewer) => ({ ...alone, stages: fewer, split, ...combine }))
+              .find(legal);
+            if (problem.k >= split * MIN_SPLIT_K && shared !== undefined) found.push(shared);
           }
       return found;
     }

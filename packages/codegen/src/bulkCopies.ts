@@ -60,7 +60,10 @@ export function indexValue(
     if (at.kind !== "register") throw new CannotLower("index", "a constant has a remainder that is one");
     if (loop === null)
       return ctx.values.sum(
-        ctx.values.scale(ctx.values.modulo(at, turn.divisor, Number.POSITIVE_INFINITY), quotient(turn.factor)),
+        ctx.values.scale(
+          ctx.values.modulo(at, turn.divisor, Number.POSITIVE_INFINITY),
+          quotient(turn.factor),
+        ),
         sum,
       );
     return ctx.perIteration(`${text(sum)}+${at.name}%${turn.divisor}*${turn.factor}`, (code) => {

@@ -265,7 +265,13 @@ function statement(
         body: body([name]),
       }),
     ),
-    fc.record({ kind: fc.constant("combine"), acc: v, by: fc.constantFrom(...combineWays), into: fc.option(v), body: body([]) }),
+    fc.record({
+      kind: fc.constant("combine"),
+      acc: v,
+      by: fc.constantFrom(...combineWays),
+      into: fc.option(v),
+      body: body([]),
+    }),
     fc.record({ kind: fc.constant("if"), cond: cond(vars), body: body([]) }),
     fc.record({
       kind: fc.constant("role"),
