@@ -45,6 +45,7 @@ const bufferClauses = {
   align: integerClause("align", 0, 0),
   halves: axisClause("halves"),
   lanes: axisClause("lanes"),
+  late: flagClause("late"),
   packed: flagClause("packed"),
 };
 
@@ -59,10 +60,10 @@ const noBuffers = new Map<string, Buffer>();
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
 const printBuffer = (b: Buffer): string =>
-  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, packed: b.packed ?? false }, noBuffers)}`;
+  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.late ?? false, packed: b.packed ?? false }, noBuffers)}`;
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
-  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols packed`,
+  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols late packed`,
   // The order of declarations is part of the program, across spaces: the first space's row prints them all.
   print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
@@ -74,7 +75,7 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
     c.expect(",", "between rows and columns");
     const cols = c.integer("the number of columns", 1);
     c.expect("]", "after the shape");
-    const { halves, lanes, packed, ...clauses } = parseClauses(c, bufferClauses, "the buffer");
+    const { halves, lanes, late, packed, ...clauses } = parseClauses(c, bufferClauses, "the buffer");
     const buffer: Buffer = {
       name,
       space,
@@ -83,6 +84,7 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
       ...clauses,
       ...(halves === null ? {} : { halves }),
       ...(lanes === 1 ? { lanes } : {}),
+      ...(late ? { late } : {}),
       ...(packed ? { packed } : {}),
     };
     if (c.buffers.has(name))
