@@ -84,6 +84,7 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
     s.addend === "tma" ? { name: "addend", args: { way: "tma" } } : null,
     stays ? { name: "visit", args: { by: "stride" } } : null,
     stays && s.acc > 1 ? { name: "sums", args: { slots: s.acc } } : null,
+    stays && s.lap > 0 ? { name: "lap", args: { columns: s.lap } } : null,
     s.sched === "clc" || s.sched === "atomic"
       ? { name: "fetch", args: { by: s.sched, slots: s.ahead } }
       : null,

@@ -9,7 +9,7 @@ import { operandViews } from "../../scaleTiles.ts";
 import { shareOf } from "../../share.ts";
 import { holdsAnswers, isSolo } from "../../solo.ts";
 import { storesInBulk } from "../../staged.ts";
-import { tensorColumns } from "../../tensor.ts";
+import { tensorColumns, tensorPlace } from "../../tensor.ts";
 import { turnPoints } from "../../turns.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
@@ -122,8 +122,16 @@ function ringPlan({ program }: Context, ring: Ring): PlanRing {
     arrivals: { full: count(ring.full), empty: count(ring.empty) },
     chunked,
     shared: [...shared],
+    lap: lapOf(program, ring),
     answers: ring.transport === "clc",
   };
+}
+
+/** Columns of an accumulator and those that it shares; null where it shares none. */
+function lapOf(program: TileProgram, { lap, buffers }: Ring): PlanRing["lap"] {
+  const tile = program.buffers.find(({ name }) => name === buffers[0]);
+  const width = tile === undefined ? undefined : tensorPlace(tile)?.width;
+  return lap === undefined || width === undefined ? null : { columns: width, shared: lap };
 }
 
 function rolePlan(ctx: Context, role: Role): PlanRole {
@@ -438,9 +446,22 @@ function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Acti
   const tensor = isTensor(ctx, stmt.src.buffer);
   const on = { stmt, lanes: "warps", ring: from.name, at: chunkOf(stmt.src) } as const;
   return [
-    { ...on, kind: "read", proxy: tensor ? "tensor" : "generic", pending: tensor },
+    {
+      ...on,
+      kind: "read",
+      proxy: tensor ? "tensor" : "generic",
+      pending: tensor,
+      ...(from.lap === undefined ? {} : { columns: columnsOf(ctx, stmt.src) }),
+    },
     ...(tensor ? [{ stmt, lanes: "warps", kind: "loaded" } as const] : []),
   ];
+}
+
+/** Columns of tensor memory of a view, from the first of its slot. */
+function columnsOf({ program }: Context, view: View): { readonly from: Expr; readonly count: number } {
+  const tile = program.buffers.find(({ name }) => name === view.buffer);
+  const across = tile?.lanes === 1 ? 0 : 1;
+  return { from: view.origin[across], count: view.extent[across] };
 }
 
 function multiply(ctx: Context, stmt: Stmt, acc: View, from: readonly View[]): readonly Action[] {
