@@ -162,7 +162,10 @@ const answers: RingLowering = {
   commit: (ctx, ring) => goOn(ctx, ring, "producer"),
   wait: (ctx, ring) => passEdge(ctx, ring, "consumer", clustered(ctx.program)),
   release(ctx, ring) {
-    arriveAtLeader(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"), "cluster");
+    const role = roleOf(ctx, `%${ring.name}`);
+    // Columns that accumulators do not share have been loaded since the last fence.
+    if (role.sums !== null && !role.single) fenceBefore(ctx);
+    arriveAtLeader(ctx, role, signalled(ctx, ring, "consumer"), "cluster");
     goOn(ctx, ring, "consumer");
   },
 };

@@ -4,19 +4,21 @@ import { bufferOf, eachStmt, numberArg, rewriteStmts, takeDirective, withBody } 
 import { tensorPlace } from "../tile/tensor.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
+import { inPlaces, stays } from "./slotSums.ts";
 import { SUMS } from "./specialiseEngines.ts";
 
 type For = Extract<Stmt, { kind: "for" }>;
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
-/** Places of a lapped ring. */
+/** Places that the tiles of a ring of one slot take in turn. */
 const PLACES = 2;
 
 /**
- * Directive `lap columns=C`, behind `sums slots=2`: the second accumulator begins C columns before the first ends. The ring has one slot, whose tiles lie by turns in
+ * Directive `lap columns=C`, instead of `sums`: blocks that stay have two accumulators, of which the second begins C columns before the first ends. The ring has one slot, whose tiles lie by turns in
  * the two places: a tile may be multiplied when the shared columns of the one before have been loaded, and those of the one before that, which every thread has loaded
  * earlier. So epilogues begin with the shared columns, which are the last of the first place and the first of the second, give the slot back behind those (behind
- * their stores, where the accumulator was given back late), and go on with the others. C is a number of whole steps of the epilogue. Off: accumulators that share nothing.
+ * their stores, where the accumulator was given back late), and go on with the others. C is a number of whole steps of the epilogue. Off: one
+ * accumulator, or as many as `sums` says, which share nothing.
  */
 export const lapSums: Pass = {
   name: "lapSums",
@@ -30,15 +32,16 @@ export const lapSums: Pass = {
     const ring = input.rings.find(({ name }) => name === SUMS);
     const acc = input.buffers.find(({ name }) => name === ring?.buffers[0]);
     const place = acc && tensorPlace(acc);
-    if (shared === 0 || ring?.slots !== PLACES || !place || place.stacks > 1) return input;
-    const body = rewriteStmts(input.body, (stmt): Stmt => {
+    if (shared === 0 || ring === undefined || !place || place.stacks > 1 || !stays(input)) return input;
+    const placed = inPlaces(input, ring, PLACES);
+    const body = rewriteStmts(placed.body, (stmt): Stmt => {
       if (stmt.kind !== "tiles") return stmt;
       const steps = stepsOf(stmt, ring);
-      return steps === null ? stmt : { ...stmt, body: sharedFirst(input, stmt, steps, shared) };
+      return steps === null ? stmt : { ...stmt, body: sharedFirst(placed, stmt, steps, shared) };
     });
     return {
-      ...withBody(input, body),
-      rings: input.rings.map((each): Ring => (each === ring ? { ...ring, slots: 1, lap: shared } : each)),
+      ...withBody(placed, body),
+      rings: placed.rings.map((each): Ring => (each === ring ? { ...ring, lap: shared } : each)),
     };
   },
 };

@@ -400,7 +400,11 @@ function release(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "release"
     ];
   if (stmts.some((s) => s.kind === "next" && s.ring === stmt.ring)) {
     const count = isSolo(ctx.program, role.body) ? 1 : role.warps;
-    return [{ ...on, lanes: "one", kind: "arrive", count, reach: "first" }];
+    const answered: Action = { ...on, lanes: "one", kind: "arrive", count, reach: "first" };
+    // Columns that accumulators do not share are loaded behind the accumulators' own release.
+    return loadsLapped(ctx, stmts)
+      ? [{ stmt, lanes: "warps", kind: "fence", what: "tensor before" }, answered]
+      : [answered];
   }
   if (ring !== undefined && feedsEpilogue(ctx.program, ring))
     return [{ ...on, lanes: "one", kind: "arrive", count: role.warps, reach: "own" }];
@@ -456,6 +460,10 @@ function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Acti
     ...(tensor ? [{ stmt, lanes: "warps", kind: "loaded" } as const] : []),
   ];
 }
+
+/** Whether accumulators that share columns are loaded. */
+const loadsLapped = ({ ringOf }: Context, stmts: readonly Stmt[]): boolean =>
+  stmts.some((s) => s.kind === "copy" && ringOf.get(s.src.buffer)?.lap !== undefined);
 
 /** Columns of tensor memory of a view, from the first of its slot. */
 function columnsOf({ program }: Context, view: View): { readonly from: Expr; readonly count: number } {
