@@ -116,7 +116,9 @@ describe("illegal schedules", () => {
       "TW2423 nearest legal: tile n 128",
       "TW2424 nearest legal: tile k 128",
     ]);
-    expect(found("tile=256x256x256 acc=2 stages=2", scaled)).toEqual(["TW2404 nearest legal: acc=1"]);
+    expect(found("tile=256x256x256 acc=2 stages=2", scaled)).toEqual([
+      "TW2404 nearest legal: acc=1, or acc=2 lap=64",
+    ]);
     expect(found("tile=128x256x256 swap=on acc=1 stages=2", scaled)).toEqual([
       "TW2425 nearest legal: swap=off",
     ]);
