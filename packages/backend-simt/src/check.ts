@@ -203,10 +203,10 @@ const rules: readonly Rule[] = [
     code: "TW2114",
     at: "schedule.spread",
     find: (s) =>
-      s.spread > 1 && (s.copy !== "cp.async" || s.frag === 1)
+      s.spread > 1 && ((s.copy !== "cp.async" && !(s.prefetch && s.stages > 1)) || s.frag === 1)
         ? {
             message:
-              "spread places asynchronous copies between the K steps, which needs copy=cp.async and frag=2",
+              "spread places copies that run ahead between the K steps, which needs copy=cp.async or prefetch=on, and frag=2",
             hint: "nearest legal: spread=1",
           }
         : null,
@@ -219,6 +219,20 @@ const rules: readonly Rule[] = [
         ? {
             message: `spread over ${s.spread} steps leaves none of ${s.tileK} for the wait`,
             hint: `nearest legal: spread=${Math.max(1, s.tileK - 1)}`,
+          }
+        : null,
+  },
+  {
+    code: "TW2121",
+    at: "schedule.land",
+    find: (s) =>
+      s.land > 0 && (!(s.prefetch && s.stages > 1) || s.frag === 1 || s.land > s.tileK - 2)
+        ? {
+            message: `land=${s.land} says before which of the first ${s.tileK - 1} K steps prefetched copies are stored, which needs prefetch=on and frag=2`,
+            hint:
+              s.prefetch && s.stages > 1 && s.frag > 1
+                ? `nearest legal: land=${Math.max(0, s.tileK - 2)}`
+                : "nearest legal: land=0",
           }
         : null,
   },

@@ -363,11 +363,19 @@ export class Context {
   }
 
   /** `loop variable + constant - count op 0`, for a count that the tiles bind; `count + constant op 0` as well as its negative. Null for others. */
-  #countedCondition(op: Cond["op"], terms: ReadonlyMap<string, number>, constant: number): Pred | null {
+  #countedCondition(
+    op: Cond["op"],
+    terms: ReadonlyMap<string, number>,
+    constant: number,
+  ): true | Pred | null {
     const ends = [...terms].filter(([name, factor]) => factor === -1 && this.tileVars.has(name));
     const others = [...terms].filter(([name]) => name !== ends[0]?.[0]);
     const [end] = ends;
     if (end === undefined || others.length > 1 || others.some(([, factor]) => factor !== 1)) return null;
+    const { loop } = this;
+    // In its own loop a variable is below the loop's end.
+    const within = loop?.end?.kind === "var" && loop.end.name === end[0];
+    if (op === "<" && within && constant <= 0 && others[0]?.[0] === loop.var) return true;
     const count = this.variable(end[0]);
     const limit = constant === 0 ? count : this.values.sum(count, imm(-constant));
     const [name] = others[0] ?? [];
