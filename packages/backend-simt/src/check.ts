@@ -240,10 +240,10 @@ const rules: readonly Rule[] = [
     code: "TW2116",
     at: "schedule.drain",
     find: (s) =>
-      s.drain > 0 && (s.stage !== "ab" || s.copy !== "cp.async")
+      s.drain > 0 && s.stage !== "ab"
         ? {
             message: `drain=${s.drain} puts chunks one after the other without a loop, and ptxas would load all of them at once through registers`,
-            hint: "nearest legal: drain=0, or stage=ab copy=cp.async",
+            hint: "nearest legal: drain=0, or stage=ab",
           }
         : null,
   },
@@ -284,7 +284,7 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
     const { message, hint, unsupported } = found;
     return [{ code: rule.code, kind: unsupported ? "unsupported" : "invalid", at: rule.at, message, hint }];
   });
-  return [...faults, ...sharingFaults(s)];
+  return [...faults, ...sharingFaults({ ...s, drain: 0 })];
 }
 
 /** Lane grids in order of distance from what was asked. */
