@@ -13,7 +13,7 @@ export const VISIT = "vt";
 
 /**
  * Directive `visit by=stride`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
- * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, chunk t of a part comes behind those of the parts before. Without the directive, or without roles, every tile has a block of its own.
+ * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, or the launch says how many chunks there are, chunk t of a part comes behind those of the parts before. Without the directive, or without roles, every tile has a block of its own.
  */
 export const visitTiles: Pass = {
   name: "visitTiles",
@@ -36,10 +36,27 @@ function inRoles(tiles: Tiles, rings: readonly Ring[]): readonly Stmt[] {
   const roles = tiles.body.filter((s): s is Role => s.kind === "role");
   if (roles.length === 0 || roles.length !== tiles.body.length) return [tiles];
   return roles.map((role): Role => {
-    const visit = { var: VISIT, by: tiles.share ? "share" : "stride", turn: 0, of: 1 } as const;
-    const body = numberThrough(role.body, rings, tiles.share !== undefined);
+    const chunks = chunksAtLaunch(role.body);
+    const visit = {
+      var: VISIT,
+      by: tiles.share ? "share" : "stride",
+      ...(chunks === null ? {} : { chunks }),
+      turn: 0,
+      of: 1,
+    } as const;
+    const body = numberThrough(role.body, rings, tiles.share !== undefined || chunks !== null);
     return { ...role, body: [{ ...tiles, visit, body }] };
   });
+}
+
+/** The end of the loops over chunks, where the launch supplies what is in it; null where it is known. */
+function chunksAtLaunch(stmts: readonly Stmt[]): Expr | null {
+  for (const stmt of eachStmt(stmts)) {
+    if (stmt.kind !== "for" || stmt.to.kind === "const" || stmt.to.kind === "var") continue;
+    for (const inner of eachStmt(stmt.body))
+      if ("at" in inner && freeVars(inner.at).has(stmt.var)) return stmt.to;
+  }
+  return null;
 }
 
 /**

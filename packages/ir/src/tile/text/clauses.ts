@@ -6,7 +6,7 @@ import { layoutExtent, parseLayout, printLayout } from "../../layout/text.ts";
 import type { Layout } from "../../layout/types.ts";
 import type { Scalar } from "../../problem.ts";
 import { type LineOrder, lineOrderKinds, lineOrderSyntax, printLineOrder } from "../lineOrder.ts";
-import { printCond } from "../printExpr.ts";
+import { printCond, printExpr } from "../printExpr.ts";
 import { printRaster } from "../raster.ts";
 import {
   type Buffer,
@@ -24,7 +24,7 @@ import {
   type Walk,
 } from "../types.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
-import { parseCond, parseView, printView } from "./expressions.ts";
+import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
 import { nearestHint } from "./nearest.ts";
 
 export type Buffers = ReadonlyMap<string, Buffer>;
@@ -261,24 +261,28 @@ export const rasterClause: Clause<Raster> = {
   },
 };
 
-/** `visit %vt by stride`, `visit %vt by ring %tiles`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
+/**
+ * `visit %vt by stride`, `visit %vt by ring %tiles`, and for roles that take turns `visit %vt by stride turn 1 of 2`; `visit %vt by stride chunks (%k + 63) / 64`
+ * where the launch says how many a visit has.
+ */
 export const visitClause: Clause<Visit | null> = {
   keyword: "visit",
-  syntax: "%VAR by stride|ring %RING|share turn N of N",
+  syntax: "%VAR by stride|ring %RING|share chunks EXPR turn N of N",
   default: null,
   print: (v) =>
     v === null
       ? ""
-      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
+      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.chunks === undefined ? "" : ` chunks ${printExpr(v.chunks)}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
     const by = c.oneOf(["stride", "ring", "share"], "way to hand out tiles");
     const ring = by === "ring" ? { ring: c.ring().name } : {};
-    if (!c.eat("turn")) return { var: name, by, ...ring, turn: 0, of: 1 };
+    const chunks = c.eat("chunks") ? { chunks: parseExpr(c) } : {};
+    if (!c.eat("turn")) return { var: name, by, ...ring, ...chunks, turn: 0, of: 1 };
     const turn = c.integer("the role's turn", 0);
     c.expect("of", "behind the turn");
-    return { var: name, by, ...ring, turn, of: c.integer("the number of roles that take turns", 1) };
+    return { var: name, by, ...ring, ...chunks, turn, of: c.integer("the number of roles that take turns", 1) };
   },
 };
 
