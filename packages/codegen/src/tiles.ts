@@ -12,18 +12,22 @@ import {
   type Visit,
   v,
 } from "@tilewright/ir";
-import { imm, special } from "@tilewright/ptx";
+import { type IntegerOperand, imm, special } from "@tilewright/ptx";
 import { skipOthers } from "./bulkRings.ts";
-import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
+import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { type Coordinate, rasterise } from "./raster.ts";
+import { visitList } from "./listTiles.ts";
+import { times } from "./parts.ts";
 import { type Count, countOf } from "./sizes.ts";
 import { problemsOf, tilesOf } from "./tileCounts.ts";
+import { clustersOf, place, placeTile } from "./tilePlace.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
+
+const operand = (count: Count): U32 | IntegerOperand => (typeof count === "number" ? imm(count) : count);
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
   if (stmt.share !== undefined) {
@@ -41,16 +45,7 @@ function leaveBeyond(ctx: Context, stmt: Tiles): void {
   if (stmt.split !== null || clusterSize(ctx.program) > 1)
     throw new CannotLower("tiles", "blocks of a grouped problem share no tiles, and have no clusters");
   const { entry, prologue, values } = ctx;
-  const [rows, columns] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
-  const operand = (count: Count) => (typeof count === "number" ? imm(count) : count);
-  const tiles =
-    typeof columns === "number"
-      ? typeof rows === "number"
-        ? rows * columns
-        : values.scale(rows, columns)
-      : typeof rows === "number"
-        ? values.scale(columns, rows)
-        : values.product(rows, columns);
+  const tiles = clustersOf(ctx, stmt);
   const [none, depth] = [entry.reg("pred", "p"), countOf(ctx, v("k"))];
   prologue.emit(null, "setp.ge.u32", none, values.block(), operand(tiles));
   prologue.emit(none, "ret");
@@ -68,12 +63,17 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   if (stmt.split !== null) throw new CannotLower("tiles", "blocks that stay do not share tiles");
   const { entry } = ctx;
   const clustered = clusterSize(ctx.program) > 1;
-  if (stmt.symbolic !== undefined)
-    throw new CannotLower("tiles", "blocks that stay do not loop over tiles that only the launch counts");
-  const count = (stmt.extents[0] * stmt.extents[1]) / clusterSize(ctx.program);
   const asks = visit.by === "ring";
   const { turn, of } = visit;
   if (asks && of > 1) throw new CannotLower("tiles", "roles that take turns do not ask for tiles");
+  if (visit.chunks !== undefined && of > 1)
+    throw new CannotLower("tiles", "roles that take turns go by chunks whose number is known");
+  if (ctx.groups !== null) {
+    if (asks) throw new CannotLower("tiles", "a counter hands out the tiles of one problem");
+    visitList(ctx, stmt, visit, lower);
+    return;
+  }
+  const count = operand(clustersOf(ctx, stmt));
   const tile = entry.reg("u32", "tile");
   const step = entry.reg("u32", "tile");
   ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
@@ -87,13 +87,13 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   if (turn > 0) {
     const absent = entry.reg("pred", "p");
     ctx.body.emit(null, "mad.lo.u32", tile, step, imm(turn), tile);
-    ctx.body.emit(null, "setp.ge.u32", absent, tile, imm(count));
+    ctx.body.emit(null, "setp.ge.u32", absent, tile, count);
     ctx.body.emit(absent, "bra", none);
   }
   if (of > 1) ctx.body.emit(null, "mul.lo.u32", step, single, imm(of));
   ctx.body.label(again);
   ctx.scope(() => {
-    if (ctx.engine.lateTiles === true && !copies(stmt)) ctx.recordLate(() => place(ctx, stmt, tile));
+    if (ctx.engine.lateTiles === true && stmt.symbolic === undefined && !copies(stmt)) ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
     const points = of === 1 ? null : turnPoints(stmt.body);
     if (points === null) lower(stmt.body);
@@ -116,7 +116,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   }
   const more = entry.reg("pred", "p");
   ctx.body.emit(null, "add.u32", tile, tile, step);
-  ctx.body.emit(null, "setp.lt.u32", more, tile, imm(count));
+  ctx.body.emit(null, "setp.lt.u32", more, tile, count);
   ctx.body.emit(more, "bra", again);
   if (turn > 0) ctx.body.label(none);
   if (of > 1) takeLast(ctx, { turn, of }, tile, single, count);
@@ -218,11 +218,11 @@ function shareOut(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => void
 }
 
 /** The turn behind the last tile is for the role that would have the next one: it takes it, so that nobody is left at a barrier. */
-function takeLast(ctx: Context, at: Turn, tile: U32, single: U32, count: number): void {
+function takeLast(ctx: Context, at: Turn, tile: U32, single: U32, count: U32 | IntegerOperand): void {
   const { entry, body } = ctx;
   const [before, mine] = [entry.reg("u32", "tile"), entry.reg("pred", "p")];
   body.emit(null, "sub.u32", before, tile, single);
-  body.emit(null, "setp.lt.u32", mine, before, imm(count));
+  body.emit(null, "setp.lt.u32", mine, before, count);
   const done = entry.label("turns_done");
   const not = entry.reg("pred", "p");
   body.emit(null, "not.pred", not, mine);
@@ -292,15 +292,22 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
       return [most, problems, stmt.split?.extent ?? 1];
     }
     const size = clusterSize(program);
-    const clusters = (stmt.extents[0] * stmt.extents[1]) / size;
+    const tiles = tilesOf(stmt);
+    const clusters: LaunchExpr =
+      typeof tiles === "number" ? tiles / size : size === 1 ? tiles : ["div", tiles, size];
     const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
+    if (program.problem.batch.kind === "grouped") {
+      // No group has more tiles than that of the launch; blocks without one leave. All groups may be empty.
+      const most: LaunchExpr = ["min", resident, ["max", 1, ["mul", problems, clusters]]];
+      return [size === 1 ? most : ["mul", most, size], 1, 1];
+    }
     if (stmt.visit.by === "ring") {
       const asking: LaunchExpr = ["min", clusters, resident];
       return [size === 1 ? asking : ["mul", asking, size], problems, 1];
     }
     const rounds: LaunchExpr = [
       "ceilDiv",
-      typeof problems === "number" ? clusters * problems : ["mul", clusters, problems],
+      times(clusters, problems),
       resident,
     ];
     const blocks: LaunchExpr = ["ceilDiv", clusters, rounds];

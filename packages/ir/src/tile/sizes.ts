@@ -113,12 +113,12 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
   const inside = (stmt: Stmt): Stmt => {
     switch (stmt.kind) {
       case "tiles": {
-        const { symbolic, ...own } = withVisitsCounted(stmt, values);
+        const { symbolic, body, ...own } = withVisitsCounted(stmt, values);
         const count = (axis: 0 | 1): number => {
           const e = symbolic?.[axis] ?? null;
           return e === null ? stmt.extents[axis] : evaluateExpr(e, values);
         };
-        return { ...own, extents: [count(0), count(1)], body: stmt.body.map(inside) };
+        return { ...own, extents: [count(0), count(1)], body: body.map(inside) };
       }
       case "for":
         return { ...stmt, from: expr(stmt.from), to: expr(stmt.to), body: stmt.body.map(inside) };
