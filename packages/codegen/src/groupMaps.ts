@@ -40,7 +40,9 @@ function copiesOf(stmts: TileProgram["body"]): ReadonlyMap<string, StmtOf<"copy"
 /** Slots of a block for maps of one kind: one more than the ring has that the copies go into. */
 function slotsOf(program: TileProgram, copies: ReadonlyMap<string, StmtOf<"copy">>): number {
   const buffers = new Set([...copies.values()].map((copy) => copy.dst.buffer));
-  return 1 + Math.max(0, ...program.rings.filter((r) => r.buffers.some((b) => buffers.has(b))).map((r) => r.slots));
+  return (
+    1 + Math.max(0, ...program.rings.filter((r) => r.buffers.some((b) => buffers.has(b))).map((r) => r.slots))
+  );
 }
 
 /** Bytes of the workspace that the maps of a block take; 0 where the launch makes all maps. */

@@ -114,9 +114,7 @@ export function stagedOwner(own: Ownership, cols: number): Ownership {
 export const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
 
 /** The template of a map of a grouped problem (`groupMaps.ts`): over the table itself, which is there in every launch. Only what is no group's own counts. */
-const templateOf = (
-  map: TensorMapRecipe,
-): TensorMapRecipe => ({
+const templateOf = (map: TensorMapRecipe): TensorMapRecipe => ({
   ...map,
   operand: "groups",
   dims: [1, 1],

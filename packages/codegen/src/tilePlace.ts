@@ -17,12 +17,6 @@ export const placeTile = (ctx: Context, stmt: Tiles): void =>
 /** Tile coordinates from the number of a tile, or of a cluster's rectangle of tiles, in the raster. */
 export function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
   const [clusterM, clusterN] = ctx.program.launch.cluster;
-  const [tilesM, tilesN] = stmt.extents;
-  if (tilesM % clusterM !== 0 || tilesN % clusterN !== 0)
-    throw new CannotLower(
-      "tiles",
-      `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusterM} x ${clusterN}`,
-    );
   const [unitsM, unitsN] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
   const raster =
     "group" in stmt.raster
@@ -41,7 +35,14 @@ export function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
 
 /** Clusters of tiles along an axis. */
 export function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
-  const cluster = ctx.program.launch.cluster[axis];
+  const { cluster: clusters } = ctx.program.launch;
+  const [tilesM, tilesN] = stmt.extents;
+  if (tilesM % clusters[0] !== 0 || tilesN % clusters[1] !== 0)
+    throw new CannotLower(
+      "tiles",
+      `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusters[0]} x ${clusters[1]}`,
+    );
+  const cluster = clusters[axis];
   const count = stmt.symbolic?.[axis] ?? null;
   if (count === null) return stmt.extents[axis] / cluster;
   const tiles = countOf(ctx, count);

@@ -2,7 +2,6 @@
 import {
   eachStmt,
   type LaunchExpr,
-  rangeOf,
   type Share,
   type Stmt,
   sharedBlocks,
@@ -93,7 +92,8 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   if (of > 1) ctx.body.emit(null, "mul.lo.u32", step, single, imm(of));
   ctx.body.label(again);
   ctx.scope(() => {
-    if (ctx.engine.lateTiles === true && stmt.symbolic === undefined && !copies(stmt)) ctx.recordLate(() => place(ctx, stmt, tile));
+    if (ctx.engine.lateTiles === true && stmt.symbolic === undefined && !copies(stmt))
+      ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
     const points = of === 1 ? null : turnPoints(stmt.body);
     if (points === null) lower(stmt.body);
@@ -305,11 +305,7 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
       const asking: LaunchExpr = ["min", clusters, resident];
       return [size === 1 ? asking : ["mul", asking, size], problems, 1];
     }
-    const rounds: LaunchExpr = [
-      "ceilDiv",
-      times(clusters, problems),
-      resident,
-    ];
+    const rounds: LaunchExpr = ["ceilDiv", times(clusters, problems), resident];
     const blocks: LaunchExpr = ["ceilDiv", clusters, rounds];
     return [size === 1 ? blocks : ["mul", blocks, size], problems, 1];
   }

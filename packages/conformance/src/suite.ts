@@ -223,6 +223,8 @@ function sharing(
     { ...way, sched: "persistent" },
     { ...way, sched: "tiles" },
     { ...way, sched: "tiles", epi: "direct", addend: "direct" },
+    // Shares are cut before the launch, which may be what knows the sizes.
+    { split, combine: "last", sched: "tiles", epi: "direct", addend: "direct" },
   ].map((fields) => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),

@@ -282,7 +282,14 @@ export const visitClause: Clause<Visit | null> = {
     if (!c.eat("turn")) return { var: name, by, ...ring, ...chunks, turn: 0, of: 1 };
     const turn = c.integer("the role's turn", 0);
     c.expect("of", "behind the turn");
-    return { var: name, by, ...ring, ...chunks, turn, of: c.integer("the number of roles that take turns", 1) };
+    return {
+      var: name,
+      by,
+      ...ring,
+      ...chunks,
+      turn,
+      of: c.integer("the number of roles that take turns", 1),
+    };
   },
 };
 
