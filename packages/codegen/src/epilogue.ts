@@ -10,6 +10,7 @@ import {
 } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { matrixStores, type StagedPass, stagedPasses } from "./bulkStores.ts";
+import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { type Kind, loadElements, roundedWords, storeElements, valueRegister, widened } from "./formats.ts";
@@ -136,6 +137,8 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
         stored,
         values,
         globalAddress(ctx, stmt.dst, position, first.row, first.col),
+        "global",
+        cachePolicy(ctx, stmt.dst.buffer),
       );
     else storeElements(ctx, guard, kind, stored, values, pass.address(within, first), "shared");
   }
@@ -156,7 +159,8 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
         space === "shared"
           ? (["shared", sharedAddress(ctx, stmt.c, inside, first.row, first.col)] as const)
           : (["global", globalAddress(ctx, stmt.c, position, first.row, first.col)] as const);
-      const c = loadElements(ctx, reads, kind, dtype, group.length, at, "c", from);
+      const policy = cachePolicy(ctx, stmt.c.buffer);
+      const c = loadElements(ctx, reads, kind, dtype, group.length, at, "c", from, policy);
       values = values.map((value, i) => {
         const d = valueRegister(ctx, kind);
         if (reads !== guard) ctx.emitAny(guard, `mov.${kind}`, d, value);

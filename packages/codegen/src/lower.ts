@@ -14,6 +14,7 @@ import {
   type TileProgram,
 } from "@tilewright/ir";
 import { moduleBuilder, type PtxModule, printModule } from "@tilewright/ptx";
+import { ptxOfPolicies } from "./cachePolicy.ts";
 import { CannotLower, Context } from "./context.ts";
 import { counterBytes } from "./counter.ts";
 import { withWholeDefinitions } from "./definitions.ts";
@@ -106,6 +107,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       ptxOfFormats(memoryDTypes(program), target),
       ptxOfParts(parts),
       maps === 0 ? ([1, 0] as const) : GROUP_MAPS_PTX,
+      ptxOfPolicies(program),
     ].reduce(newer),
     target: program.arch,
   });

@@ -125,7 +125,19 @@ export interface Buffer {
    * wider ones want it.
    */
   readonly packed?: true;
+  /** Global: how lines that the kernel reads or writes of it leave L2. Absent: as all others. */
+  readonly cache?: CachePolicy;
+  /** Global: bytes that L2 fetches at once where a bulk copy misses. Absent: 256. */
+  readonly promote?: Promotion;
 }
+
+/** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */
+export const cachePolicies = ["evict_first", "evict_last", "evict_unchanged"] as const;
+export type CachePolicy = (typeof cachePolicies)[number];
+
+/** Bytes, less than the 256 that a tensor map's misses bring; 0: what is missing, no more (CUtensorMapL2promotion). */
+export const promotions = [128, 64, 0] as const;
+export type Promotion = (typeof promotions)[number];
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
 export type Edge =
@@ -301,6 +313,11 @@ export type Stmt =
        * all of them. Null: every block copies for itself.
        */
       readonly multicast: "m" | "n" | null;
+      /**
+       * Transport tma: L2 is asked for the rectangle so many rows and columns further on, which a later copy will want. A hint: nothing moves, and what lies
+       * outside of the matrix is not fetched.
+       */
+      readonly prefetch?: readonly [rows: number, cols: number];
     }
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles

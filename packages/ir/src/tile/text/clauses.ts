@@ -15,6 +15,8 @@ import {
   type Edge,
   type Factor,
   type Ownership,
+  type Promotion,
+  promotions,
   type Raster,
   type Tier,
   type Transport,
@@ -145,6 +147,18 @@ export const wordClause = <T extends string>(
   parse: (c) => c.oneOf(words, keyword),
 });
 
+/** One of some words, or null. */
+export const optionalWordClause = <T extends string>(
+  keyword: string,
+  words: readonly T[],
+): Clause<T | null> => ({
+  keyword,
+  syntax: words.join("|"),
+  default: null,
+  print: (value) => value ?? "",
+  parse: (c) => c.oneOf(words, keyword),
+});
+
 /** An axis by its word, or null. */
 export const axisClause = (keyword: string): Clause<0 | 1 | null> => ({
   keyword,
@@ -245,6 +259,36 @@ export const vectorPairClause: Clause<readonly [number, number]> = {
     const src = c.integer("the source's vector width", 1);
     c.expect(":", "between the vector widths of source and destination");
     return [src, c.integer("the destination's vector width", 1)];
+  },
+};
+
+/** Bytes that a miss brings, of the few that there are. */
+export const promoteClause: Clause<Promotion | null> = {
+  keyword: "promote",
+  syntax: promotions.join("|"),
+  default: null,
+  print: String,
+  parse: (c) => {
+    const token = c.peek();
+    const bytes = c.integer("the bytes of 'promote'", 0);
+    const known = promotions.find((one) => one === bytes);
+    return (
+      known ??
+      c.fail(token, parseCodes.badValue, `L2 fetches no ${bytes} bytes`, `one of: ${promotions.join(", ")}`)
+    );
+  },
+};
+
+/** How far on the rectangle lies that L2 is asked for: `prefetch 0:256`. */
+export const prefetchClause: Clause<readonly [number, number] | null> = {
+  keyword: "prefetch",
+  syntax: "ROWS:COLS",
+  default: null,
+  print: (by) => (by === null ? "" : by.join(":")),
+  parse: (c) => {
+    const rows = c.integer("the rows by which 'prefetch' looks ahead", 0);
+    c.expect(":", "between rows and columns of 'prefetch'");
+    return [rows, c.integer("the columns by which 'prefetch' looks ahead", 0)];
   },
 };
 

@@ -16,6 +16,7 @@ import {
   lineOrderClause,
   multicastClause,
   parseClauses,
+  prefetchClause,
   printClauses,
   printNumber,
   rasterClause,
@@ -63,6 +64,7 @@ const copyClauses = {
   dist: distClause,
   vector: vectorPairClause,
   multicast: multicastClause,
+  prefetch: prefetchClause,
 };
 const mmaClauses = {
   atom: freeWordClause("atom"),
@@ -237,12 +239,13 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   copy: {
     syntax: "copy VIEW <- VIEW …",
     print: (s, b) =>
-      `copy ${printView(s.dst, b)} <- ${printView(s.src, b)}${printClauses(copyClauses, s, b)}`,
+      `copy ${printView(s.dst, b)} <- ${printView(s.src, b)}${printClauses(copyClauses, { ...s, prefetch: s.prefetch ?? null }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and source");
       const src = parseView(c);
-      return { kind: "copy", dst, src, ...parseClauses(c, copyClauses, "copy") };
+      const { prefetch, ...clauses } = parseClauses(c, copyClauses, "copy");
+      return { kind: "copy", dst, src, ...clauses, ...(prefetch === null ? {} : { prefetch }) };
     },
   },
   mma: {
