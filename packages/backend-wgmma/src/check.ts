@@ -36,7 +36,7 @@ const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
 /** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
 const MAX_BLOCK_TILE = 512;
 
-export interface Subject {
+interface Subject {
   readonly s: WgmmaSchedule;
   readonly problem: Problem;
   readonly target: Target;

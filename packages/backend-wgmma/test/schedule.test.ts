@@ -116,7 +116,14 @@ describe("what check refuses", () => {
     const whole = { multiple: 8 };
     const free = square(512, { symbolic: { m: {}, n: whole, k: whole } });
     expect(faults({}, free)).toEqual([]);
-    const odd = { tile: [64, 64, 64], groups: [1, 1], raster: "hilbert", turns: 2, late: "on", sched: "atomic" };
+    const odd = {
+      tile: [64, 64, 64],
+      groups: [1, 1],
+      raster: "hilbert",
+      turns: 2,
+      late: "on",
+      sched: "atomic",
+    };
     const codes = (schedule: object, problem: Problem): readonly string[] =>
       faults(schedule as Partial<Schedule>, problem).map((f) => f.slice(0, 6));
     expect(codes(odd, free)).toEqual(["TW2318", "TW2340", "TW2343", "TW2343", "TW2344"]);

@@ -34,7 +34,7 @@ export function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
 }
 
 /** Clusters of tiles along an axis. */
-export function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
+function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
   const { cluster: clusters } = ctx.program.launch;
   const [tilesM, tilesN] = stmt.extents;
   if (tilesM % clusters[0] !== 0 || tilesN % clusters[1] !== 0)
