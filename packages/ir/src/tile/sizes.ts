@@ -182,8 +182,12 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
 /** Where a visit's variable counts the chunks of those before: that is the visit's number times as many as the launch's sizes make. */
 function withVisitsCounted(stmt: Tiles, values: Env): Tiles {
   if (stmt.visit?.chunks === undefined) return stmt;
-  const { chunks, ...visit } = stmt.visit;
-  const before = new Map([[visit.var, mul(v(visit.var), evaluateExpr(chunks, values))]]);
+  const { chunks, parts, ...visit } = stmt.visit;
+  const number = v(visit.var);
+  const before = new Map([
+    [visit.var, mul(number, evaluateExpr(chunks, values))],
+    ...(parts === undefined ? [] : [[parts, number] as const]),
+  ]);
   return { ...stmt, visit, body: rewriteStmts(stmt.body, (inner) => substituteStmt(inner, before)) };
 }
 
