@@ -121,6 +121,11 @@ export interface Buffer {
    */
   readonly lanes?: 1;
   /**
+   * Shared tiles that are written only when the chunks of all rings have been read: they lie where the rings do. In programs whose blocks have one
+   * tile, or a part of one.
+   */
+  readonly late?: true;
+  /**
    * Shared tiles of elements under 8 bits: they share bytes, as in global memory. Absent: each takes a byte, as instructions that mix them with
    * wider ones want it.
    */
@@ -387,6 +392,8 @@ export type Stmt =
        * and some of the columns: the first of them go through the slot of the view, those after them through the next, and so round.
        */
       readonly via: View | null;
+      /** With `via`: not bulk stores take D from the tile but its threads, each warp what it has put there itself, so many elements at once. */
+      readonly stores?: number;
     };
 
 export type StmtKind = Stmt["kind"];

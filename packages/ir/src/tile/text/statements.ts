@@ -107,6 +107,7 @@ const epilogueClauses = {
   guard: guardClause,
   vector: integerClause("vector", 1, 1),
   via: viewClause("via"),
+  stores: { ...integerClause("stores", 1, 0), default: null } as Clause<number | null>,
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */
@@ -319,12 +320,13 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   epilogue: {
     syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
     print: (s, b) =>
-      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, s, b)}`,
+      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and accumulator");
       const acc = parseView(c);
-      return { kind: "epilogue", dst, acc, ...parseClauses(c, epilogueClauses, "epilogue") };
+      const { stores, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
+      return { kind: "epilogue", dst, acc, ...clauses, ...(stores === null ? {} : { stores }) };
     },
   },
 };
