@@ -195,6 +195,10 @@ export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./proble
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export {
+  BLOCK_SCALE,
+  type BlockFactors,
+  blockFactors,
+  factorsSize,
   packScales,
   SCALE_ALIGN,
   SCALE_FACTORS,
@@ -227,6 +231,7 @@ export {
 export {
   parseEpilogue,
   parseProblem,
+  parseBlockScales,
   parseSymbolic,
   printEpilogue,
   printOperand,
@@ -244,6 +249,9 @@ export {
   operandStrides,
   type Precision,
   type Problem,
+  type BlockForm,
+  type BlockScales,
+  blockForms,
   precisions,
   type Scalar,
 } from "./problem.ts";

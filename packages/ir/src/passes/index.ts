@@ -18,6 +18,7 @@ export type { Pass } from "./pass.ts";
 export { peelDrain } from "./peelDrain.ts";
 export { peelFirst } from "./peelFirst.ts";
 export { pipelineRing } from "./pipelineRing.ts";
+export { promoteSums } from "./promoteSums.ts";
 export { releaseLate } from "./releaseLate.ts";
 export { rotateFragments } from "./rotateFragments.ts";
 export { rotateInRoles } from "./rotateInRoles.ts";

@@ -2,6 +2,7 @@
 import { substituteCond } from "./cond.ts";
 import { type ExprLike, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts, withBody } from "./rewrite.ts";
+import { withOperandViews, withSumViews } from "./scaleTiles.ts";
 import type { Share, Stmt, TileProgram, View } from "./types.ts";
 
 /** A part of a tile: chunks `first` .. `first + count` of tile number `tile`. */
@@ -129,7 +130,7 @@ function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt
         when: stmt.when === null ? null : substituteCond(stmt.when, values),
       };
     case "mma":
-      return { ...stmt, acc: view(stmt.acc), a: view(stmt.a), b: view(stmt.b) };
+      return withSumViews(withOperandViews(stmt, view), view);
     case "acquire":
     case "commit":
     case "wait":

@@ -15,6 +15,7 @@ import {
 } from "../problem/symbolic.ts";
 import { operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
+import { withOperandViews, withSumViews } from "./scaleTiles.ts";
 import type { Buffer, Cond, Expr, Stmt, TileProgram, View } from "./types.ts";
 
 /** Sizes that are variables of programs. */
@@ -136,7 +137,7 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
           when: stmt.when === null ? null : cond(stmt.when),
         };
       case "mma":
-        return { ...stmt, acc: view(stmt.acc), a: view(stmt.a), b: view(stmt.b) };
+        return withSumViews(withOperandViews(stmt, view), view);
       case "epilogue":
         return {
           ...stmt,
