@@ -1,5 +1,11 @@
 /** The tcgen05 backend: tensor memory, bulk copies, pairs of blocks and cluster launch control, for sm_100a and its kin. */
-import { refuseBatch, refusePromotion, refuseSteps, refuseSymbolic, servedFormats } from "@tilewright/codegen";
+import {
+  refuseBatch,
+  refusePromotion,
+  refuseSteps,
+  refuseSymbolic,
+  servedFormats,
+} from "@tilewright/codegen";
 import {
   accumulateInTensor,
   type Backend,

@@ -110,14 +110,7 @@ export function randomProblem(
 }
 
 /** The dtypes as a request has them; D's only where it is said. */
-export const requestTypes = ({
-  dtype,
-  bDType,
-  dDType,
-  acc,
-  precision,
-  blockScales,
-}: DTypes): object => ({
+export const requestTypes = ({ dtype, bDType, dDType, acc, precision, blockScales }: DTypes): object => ({
   a: { dtype },
   b: { dtype: bDType ?? dtype },
   ...(dDType ? { d: { dtype: dDType } } : {}),

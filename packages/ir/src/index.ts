@@ -229,9 +229,9 @@ export {
   symbolicSizes,
 } from "./problem/symbolic.ts";
 export {
+  parseBlockScales,
   parseEpilogue,
   parseProblem,
-  parseBlockScales,
   parseSymbolic,
   printEpilogue,
   printOperand,
@@ -242,6 +242,9 @@ export {
 export {
   type Activation,
   type Batch,
+  type BlockForm,
+  type BlockScales,
+  blockForms,
   type EpilogueStep,
   type MatrixLayout,
   type Operand,
@@ -249,9 +252,6 @@ export {
   operandStrides,
   type Precision,
   type Problem,
-  type BlockForm,
-  type BlockScales,
-  blockForms,
   precisions,
   type Scalar,
 } from "./problem.ts";

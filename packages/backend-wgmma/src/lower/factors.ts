@@ -102,7 +102,10 @@ function placeOf(ctx: Context, mma: Mma, side: "a" | "b", view: View): Place {
     const { values } = ctx;
     if (coord.reg === null) return { coord: ZERO, row: Math.floor(key / each) };
     const from = key === 0 ? coord.reg : values.sum(coord.reg, imm(key));
-    return { coord: { key: `${coord.key}+${key}/${each}`, reg: values.divide(from, each), bits: null }, row: 0 };
+    return {
+      coord: { key: `${coord.key}+${key}/${each}`, reg: values.divide(from, each), bits: null },
+      row: 0,
+    };
   };
   return { each, key: (e) => Math.floor(along(e) / group) * group, at };
 }

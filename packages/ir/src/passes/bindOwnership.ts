@@ -30,8 +30,7 @@ function bind(program: TileProgram): TileProgram {
     if (stmt.kind !== "mma") continue;
     const group = findWarpgroupAtom(stmt.atom);
     if (group) {
-      for (const sums of sumViews(stmt))
-        owners.set(sums.buffer, accumulatorOwner(nest, group.fragments.acc));
+      for (const sums of sumViews(stmt)) owners.set(sums.buffer, accumulatorOwner(nest, group.fragments.acc));
       continue;
     }
     const atom = findAtom(stmt.atom);

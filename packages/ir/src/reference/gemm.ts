@@ -255,11 +255,7 @@ function castValue(
 }
 
 /** The factors that an operand's elements still have to be multiplied by; null where there are none, or the values have them. */
-function factorsOf(
-  problem: Problem,
-  which: "a" | "b",
-  inputs: ReferenceInputs,
-): FactorTable | null {
+function factorsOf(problem: Problem, which: "a" | "b", inputs: ReferenceInputs): FactorTable | null {
   const none = scaleMatrix(problem, which) === null && blockFactors(problem, which) === null;
   if (none || inputs[which] instanceof Float64Array) return null;
   const factors = which === "a" ? inputs.sfa : inputs.sfb;

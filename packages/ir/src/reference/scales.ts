@@ -26,7 +26,11 @@ export function factorTable(problem: Problem, which: "a" | "b", bytes: Uint8Arra
   const needed = matrix?.allBytes ?? blocks?.allBytes ?? 0;
   if (bytes.length < needed)
     throw new RangeError(`${bytes.length} bytes of factors, where ${needed} are needed`);
-  return matrix !== null ? tableOfCodes(matrix, bytes) : blocks !== null ? tableOfFloats(blocks, bytes) : null;
+  return matrix !== null
+    ? tableOfCodes(matrix, bytes)
+    : blocks !== null
+      ? tableOfFloats(blocks, bytes)
+      : null;
 }
 
 const tableOfCodes = (matrix: ScaleMatrix, bytes: Uint8Array): FactorTable => ({
@@ -40,10 +44,7 @@ function tableOfFloats({ strides, stride, each }: BlockFactors, bytes: Uint8Arra
   return {
     block: BLOCK_SCALE,
     at: (item, row, factor) =>
-      view.getFloat32(
-        4 * (item * stride + Math.floor(row / each) * strides[0] + factor * strides[1]),
-        true,
-      ),
+      view.getFloat32(4 * (item * stride + Math.floor(row / each) * strides[0] + factor * strides[1]), true),
   };
 }
 

@@ -95,13 +95,8 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const factorView = (which: "a" | "b", buffer: Buffer, tileRows: number, tile: string): View => {
     const matrix = scaleMatrix(problem, which);
     const each = matrix === null ? (blockFactors(problem, which)?.each ?? 1) : SCALE_ROWS;
-    const words =
-      matrix === null ? Math.ceil(tileK / BLOCK_SCALE) : scaleWords(tileK, matrix.block);
-    const firstOf = share
-      ? mul(v("k0"), words)
-      : splits > 1
-        ? mul(v("st"), chunks * words)
-        : lit(0);
+    const words = matrix === null ? Math.ceil(tileK / BLOCK_SCALE) : scaleWords(tileK, matrix.block);
+    const firstOf = share ? mul(v("k0"), words) : splits > 1 ? mul(v("st"), chunks * words) : lit(0);
     // Several tiles may lie under one factor.
     const row = tileRows < each ? div(v(tile), each / tileRows) : mul(v(tile), tileRows / each);
     return {

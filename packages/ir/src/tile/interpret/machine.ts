@@ -7,8 +7,8 @@ import { type Cells, type CellTable, compileCond } from "./compileExpr.ts";
 import { Control, type DataStmt, type Hooks, type Thread } from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
-import { type Flight, land, RingState } from "./rings.ts";
 import { multiplyPromoted } from "./promote.ts";
+import { type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
 import { copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
 

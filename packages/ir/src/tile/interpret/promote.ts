@@ -37,8 +37,7 @@ export function multiplyPromoted(
     for (let r = 0; r < acc.rows; r++) {
       const rowFactor = scales === null ? 1 : blockFactor(scales.a, acc.rows, r, run);
       for (let c = 0; c < acc.cols; c++) {
-        const factor =
-          scales === null ? 1 : Math.fround(rowFactor * blockFactor(scales.b, acc.cols, c, run));
+        const factor = scales === null ? 1 : Math.fround(rowFactor * blockFactor(scales.b, acc.cols, c, run));
         const i = offsetOf(acc, r, c);
         out[i] = Math.fround((out[i] ?? 0) + factor * (sums[offsetOf(part, r, c)] ?? 0));
       }

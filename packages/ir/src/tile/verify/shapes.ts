@@ -89,7 +89,11 @@ function* promotionFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fau
 function* blockFactorFaults(site: Site, stmt: Mma, side: "a" | "b", view: View): Iterable<Fault> {
   const [rows, k] = side === "a" ? stmt.a.extent : [stmt.b.extent[1], stmt.b.extent[0]];
   const factors = Math.ceil(k / BLOCK_SCALE);
-  if (rows % view.extent[0] === 0 && view.extent[1] === factors && BLOCK_SCALE % (rows / view.extent[0]) === 0)
+  if (
+    rows % view.extent[0] === 0 &&
+    view.extent[1] === factors &&
+    BLOCK_SCALE % (rows / view.extent[0]) === 0
+  )
     return;
   yield {
     at: site,
