@@ -75,6 +75,12 @@ function accumulators(s: WgmmaSchedule, problem: Problem): number {
   );
 }
 
+/** The most of so many columns that are whole squares of factors, or lie in one. */
+const inSquares = (columns: number): number =>
+  columns >= BLOCK_SCALE
+    ? columns - (columns % BLOCK_SCALE)
+    : 2 ** Math.floor(Math.log2(Math.max(1, columns)));
+
 /** Factors that a thread holds of one side: of each of its own rows (columns), or of the squares that its warpgroup's lie in. */
 function factorsHeld(problem: Problem, side: "a" | "b", size: number, own: number): number {
   const form = problem.blockScales?.[side];
@@ -193,7 +199,8 @@ const rules: readonly Rule[] = [
       const most = s.regs === null ? launchedRegisters(s, target) : s.regs.math;
       const free = most - (s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted);
       if (held <= free) return null;
-      const columns = Math.floor((s.tileN * free) / held / (8 * s.groupsN)) * 8 * s.groupsN;
+      const fitting = Math.floor((s.tileN * free) / held / (8 * s.groupsN)) * 8 * s.groupsN;
+      const columns = problem.blockScales?.b === "128x128" ? inSquares(fitting) : fitting;
       return {
         message: `${held} accumulators a thread leave ${most - held} of ${most} registers; ${s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted} are needed beside them`,
         hint:
