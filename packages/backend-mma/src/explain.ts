@@ -132,6 +132,8 @@ function interleaveRemark(problem: Problem, s: MmaSchedule): readonly Remark[] {
         ? "D is column-major"
         : problem.b.layout === "row"
           ? "ldmatrix needs neighbouring columns of a row-major B"
-          : "a warp tile needs a multiple of 32 columns for it";
+          : s.warpN % 32 !== 0
+            ? "a warp tile needs a multiple of 32 columns for it"
+            : "bulk copies deal columns in whole turns of 4, and n is no multiple of 4";
   return [{ topic: "interleave", text: `not used: ${why}` }];
 }

@@ -11,6 +11,7 @@ import {
   type Schedule,
   shareFor,
   sizeMost,
+  sizeMultiple,
   sizeOf,
   splitChunks,
   type Target,
@@ -38,13 +39,14 @@ const INTERLEAVED = 4;
 /**
  * Whether columns of D are interleaved: a quarter of the row stores, 16 bytes each, of a 16-bit D. It needs a B whose columns need not be
  * neighbours in shared memory, which is one that is contiguous along k (8-byte stores of 32-bit outputs fill whole sectors as they are).
+ * Bulk copies deal them as they copy, in whole turns.
  */
 export const interleaves = (
   problem: Problem,
   s: Pick<MmaSchedule, "interleave" | "warpN" | "copy">,
 ): boolean =>
   s.interleave &&
-  s.copy !== "tma" &&
+  (s.copy !== "tma" || sizeMultiple(problem, "n") % INTERLEAVED === 0) &&
   problem.b.layout === "col" &&
   problem.d.layout === "row" &&
   sizeOf(problem.d.dtype) <= 2 &&
@@ -117,7 +119,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atom: atom.name,
     combine: s.combine,
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
-    directives: directives(s, atom),
+    directives: directives(s, problem, atom),
   });
 }
 
@@ -125,7 +127,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
 const lateStep = (s: MmaSchedule, atom: Atom): number => Math.floor(((s.tileK / atom.k) * 5) / 8);
 
 /** What the passes shall do; an optimisation that is off has no directive. */
-function directives(s: MmaSchedule, atom: Atom): readonly Directive[] {
+function directives(s: MmaSchedule, problem: Problem, atom: Atom): readonly Directive[] {
   const bulk = s.copy === "tma";
   const list: (Directive | null)[] = [
     { name: "stage", args: { operands: "ab", transport: s.copy } },
@@ -143,7 +145,14 @@ function directives(s: MmaSchedule, atom: Atom): readonly Directive[] {
     { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
     // Bulk copies have swizzles of their own.
     bulk
-      ? { name: "tensor", args: { swizzle: s.smem === "plain" ? "none" : "128B", major: "any" } }
+      ? {
+          name: "tensor",
+          args: {
+            swizzle: s.smem === "plain" ? "none" : "128B",
+            major: "any",
+            ...(interleaves(problem, s) ? { deal: INTERLEAVED } : {}),
+          },
+        }
       : s.smem !== "plain"
         ? { name: "smem", args: { mode: s.smem } }
         : null,

@@ -98,6 +98,7 @@ export {
   colMajor,
   coordinateOf,
   cosize,
+  dealtOver,
   elementOffset,
   footprint,
   isBijective,

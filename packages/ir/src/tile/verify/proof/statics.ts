@@ -3,6 +3,7 @@ import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
 import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
+import { extentMultiple } from "../../sizes.ts";
 import type { Buffer, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
@@ -84,6 +85,17 @@ function* swizzles(program: TileProgram): Iterable<Finding> {
       );
     const { buffer } = stmt.src;
     if (buffer !== "A" && buffer !== "B") continue;
+    const { dealt } = tile?.layout ?? {};
+    const matrix = program.buffers.find(({ name }) => name === buffer);
+    if (dealt !== undefined && matrix !== undefined) {
+      const rows = extentMultiple(program.problem, matrix, dealt.axis);
+      if (rows % dealt.turns !== 0)
+        yield fault(
+          stmt.dst.buffer,
+          `its axis ${dealt.axis} is dealt to ${dealt.turns} runs, and that of %${buffer} is a multiple of ${rows}`,
+          "a plain layout, or whole turns in the matrix",
+        );
+    }
     const packed = program.buffers.some(({ name, packed }) => name === stmt.dst.buffer && packed === true);
     const reason = tensorAccessFault(program.problem, buffer, packed);
     if (reason !== null) yield fault(buffer, reason.message, reason.hint);
