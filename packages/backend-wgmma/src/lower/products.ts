@@ -114,12 +114,14 @@ export function settleFor(ctx: Context, acc: string): void {
 
 /**
  * Accumulators that lie outside of D for all threads are read by nobody. ptxas gives such registers of straight code away while the products still write
- * them, and waits for them there (C7517, C7519: ptxas 13.0). So they get a reader that never runs.
+ * them, and waits for them there (C7517, C7519: ptxas 13.0). So they get a reader that never runs; in straight code behind copies by threads all do, whose
+ * stores ptxas also moves before the wait.
  */
 function useAll(ctx: Context, acc: string): void {
   const { m, n } = ctx.program.problem;
   const [rows, cols] = bufferOf(ctx.program, acc).shape;
-  if (stateOf(ctx).looped || (m >= rows && n >= cols)) return;
+  const byThreads = ctx.program.rings.some((ring) => ring.transport !== "tma");
+  if (stateOf(ctx).looped || (m >= rows && n >= cols && !byThreads)) return;
   const { body, entry } = ctx;
   const [blocks, never] = [entry.reg("u32", "blocks"), entry.reg("pred", "p")];
   body.emit(null, "mov.u32", blocks, special("%nctaid.x"));
