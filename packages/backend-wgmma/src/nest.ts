@@ -1,6 +1,7 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
   BLOCK_SCALE,
+  cacheDirective,
   type Directive,
   entryName,
   type Factor,
@@ -97,7 +98,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atom: atom.name,
     combine: s.combine,
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
-    directives: directives(s, problem, target),
+    directives: [cacheDirective(schedule), ...directives(s, problem, target)].filter((d) => d !== null),
   });
   return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
 }
@@ -157,6 +158,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
     bulk && s.multicast !== "off" && s.clusterM * s.clusterN > 1
       ? { name: "multicast", args: { operands: s.multicast } }
       : null,
+    bulk && s.prefetch > 0 ? { name: "prefetch", args: { chunks: s.prefetch } } : null,
     s.peel && bulk ? { name: "peel", args: { chunks: 1 } } : null,
     promotes(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
     s.late && bulk ? { name: "late", args: { chunks: 1 } } : null,

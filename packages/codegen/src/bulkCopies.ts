@@ -2,6 +2,7 @@
 import { bufferOf, type Expr } from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
 import { fullBarrier, slotAddress } from "./bulkRings.ts";
+import { cachePolicy } from "./cachePolicy.ts";
 import { clusterPlace, multicastMask } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -93,14 +94,27 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const target = place === null ? base : offsetBy(ctx, base, place, apart);
   const dims = 2 + (cut.turns > 1 ? 1 : 0) + (program.problem.batch.kind === "strided" ? 1 : 0);
   const [perRow, perCol] = cut.contiguous === 1 ? [cut.turns, 1] : [1, cut.turns];
-  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes`;
+  const policy = cachePolicy(ctx, copy.src.buffer);
+  const shared = multicast === null ? "" : ".multicast::cluster";
+  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${policy.hint}`;
+  const mask = multicast === null ? [] : [multicastMask(ctx, multicast)];
   for (const piece of cut.pieces.slice(0, each)) {
-    const row = indexValue(ctx, copy.src.origin[0], piece.row, cut.contiguous === 1 ? along : null, perRow);
-    const col = indexValue(ctx, copy.src.origin[1], piece.col, cut.contiguous === 0 ? along : null, perCol);
-    const at = coordinatesOf(ctx, cut.contiguous, row, col, cut.turns);
-    const map = tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
+    // The box so many rows and columns beyond the piece's, as its map wants it.
+    const box = (rows: number, cols: number) => {
+      const [down, right] = cut.contiguous === 1 ? [along, null] : [null, along];
+      const row = indexValue(ctx, copy.src.origin[0], piece.row + rows, down, perRow);
+      const col = indexValue(ctx, copy.src.origin[1], piece.col + cols, right, perCol);
+      const at = coordinatesOf(ctx, cut.contiguous, row, col, cut.turns);
+      return tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
+    };
     const dst = addr(target, offset + piece.offset);
-    if (multicast === null) ctx.emitAny(null, form, dst, map, barrier);
-    else ctx.emitAny(null, `${form}.multicast::cluster`, dst, map, barrier, multicastMask(ctx, multicast));
+    ctx.emitAny(null, form, dst, box(0, 0), barrier, ...mask, ...policy.operands);
+    if (copy.prefetch !== undefined)
+      ctx.emitAny(
+        null,
+        `cp.async.bulk.prefetch.tensor.${dims}d.L2.global.tile${policy.hint}`,
+        box(...copy.prefetch),
+        ...policy.operands,
+      );
   }
 }

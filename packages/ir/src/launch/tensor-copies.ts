@@ -23,6 +23,9 @@ import { symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 import type { TensorMapRecipe } from "./tensor-map.ts";
 
+/** What maps call the bytes that a miss brings. */
+const promotionNames = { 256: "256B", 128: "128B", 64: "64B", 0: "none" } as const;
+
 /** Most elements of a box along one axis (cuTensorMapEncodeTiled). */
 const MAX_BOX = 256;
 
@@ -181,7 +184,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
     elementStrides: [1, 1, ...(dealt ? [1] : []), ...(batch === null ? [] : [1])],
     interleave: "none",
     swizzle: cut.swizzle,
-    l2: "256B",
+    l2: promotionNames[buffer.promote ?? 256],
     oob: "zero",
   };
 }
