@@ -111,7 +111,7 @@ export function partProgram(program: TileProgram, count: number): TileProgram {
 }
 
 /** The statement itself, without its nested lists, with values for variables. */
-function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt {
+export function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt {
   const view = (x: View): View => ({
     ...x,
     slot: substituteExpr(x.slot, values),
@@ -139,8 +139,15 @@ function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt
     case "next":
       return { ...stmt, at: substituteExpr(stmt.at, values) };
     case "fill":
-    case "epilogue":
       return { ...stmt, dst: view(stmt.dst) };
+    case "epilogue":
+      return {
+        ...stmt,
+        dst: view(stmt.dst),
+        acc: view(stmt.acc),
+        c: stmt.c === null ? null : view(stmt.c),
+        via: stmt.via === null ? null : view(stmt.via),
+      };
     case "tiles":
     case "role":
     case "combine":
