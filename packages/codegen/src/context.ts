@@ -102,6 +102,8 @@ export class Context {
   solo = false;
   /** Which problem of the batch the tile at hand belongs to, where something says so for every tile; null: the block's own. */
   batch: Reg<"u32"> | null = null;
+  /** Which group of a grouped problem the tile at hand belongs to, where blocks go through a list of them; null: the grid's second axis says. */
+  group: Reg<"u32"> | null = null;
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();

@@ -72,7 +72,7 @@ function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
 
 function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   const from = ctx.constant(stmt.from, `start of loop %${stmt.var}`);
-  const counted = endOf(ctx, stmt, from);
+  const counted = endOf(ctx, stmt);
   const to = typeof counted === "number" ? counted : counted.most;
   if (stmt.unroll || (to - from <= 1 && (typeof counted === "number" || counted.least > from))) {
     for (let i = from; i < to; i++) {
@@ -130,21 +130,19 @@ interface End {
   readonly most: number;
 }
 
-/** An end that the launch supplies; loops run once at least, since their condition stands at their end. */
-function sizeEnd(ctx: Context, name: string, e: Expr, from: number, unroll: boolean): number | End {
-  const at = `loop %${name}`;
-  if (unroll) throw new CannotLower(at, "is unrolled, but only the launch knows its end");
+/** An end that the launch supplies. */
+function sizeEnd(ctx: Context, name: string, e: Expr, unroll: boolean): number | End {
+  if (unroll) throw new CannotLower(`loop %${name}`, "is unrolled, but only the launch knows its end");
   const [least, most] = rangeOf(e, ctx.sizes);
-  if (least <= from) throw new CannotLower(at, "may have no turn at all in some launch");
   const reg = countOf(ctx, e);
   return typeof reg === "number" ? reg : { reg, least, most };
 }
 
 /** End of a loop: a constant, or a count that the tiles bind. */
-function endOf(ctx: Context, { var: name, to, unroll }: StmtOf<"for">, from: number): number | End {
+function endOf(ctx: Context, { var: name, to, unroll }: StmtOf<"for">): number | End {
   const e = ctx.fold(to);
   const counted = e.kind === "var" ? ctx.tileVars.get(e.name) : undefined;
-  if (isSizeOnly(ctx, e) && freeVars(e).size > 0) return sizeEnd(ctx, name, e, from, unroll);
+  if (isSizeOnly(ctx, e) && freeVars(e).size > 0) return sizeEnd(ctx, name, e, unroll);
   if (counted?.reg == null || unroll) return ctx.constant(to, `end of loop %${name}`);
   return { reg: counted.reg, least: counted.least ?? 0, most: counted.extent - 1 };
 }

@@ -224,6 +224,8 @@ function sharing(
     { ...way, sched: "tiles" },
     { ...way, sched: "tiles", epi: "direct", addend: "direct" },
     { ...way, sched: "persistent", epi: "direct", addend: "direct" },
+    // Shares are cut before the launch, which may be what knows the sizes.
+    { split, combine: "last", sched: "tiles", epi: "direct", addend: "direct" },
   ].map((fields) => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),

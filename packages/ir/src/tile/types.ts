@@ -215,15 +215,17 @@ export type Raster =
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`turnPoints`).
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
  * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
- * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each.
+ * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each. With
+ * `chunks` it counts them too: as many a visit as that expression in sizes of the launch says; of a grouped problem the visits before may have had others.
  */
 export interface Visit {
   readonly var: string;
-  /** Of `share` only: the variable that counts the visits from 0. Absent: nothing asks for it. */
+  /** Where `var` counts chunks: the variable that counts the visits from 0. Absent: nothing asks for it. */
   readonly parts?: string;
   readonly by: "stride" | "ring" | "share";
   /** Where the answers are; there iff `by` is `ring`. */
   readonly ring?: string;
+  readonly chunks?: Expr;
   readonly turn: number;
   readonly of: number;
 }

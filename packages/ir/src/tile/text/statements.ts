@@ -171,7 +171,7 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share part %p { … }",
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share part %p chunks E { … }",
     print: (s, b) =>
       `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
