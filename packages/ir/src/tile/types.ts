@@ -297,6 +297,11 @@ export type Stmt =
       readonly from: Expr;
       readonly to: Expr;
       readonly unroll: boolean;
+      /**
+       * Last turns that are made apart, by a loop of their own over the same body: the turns before them then need not ask whether so many more follow.
+       * A wish, as `unroll` is; absent: none.
+       */
+      readonly apart?: number;
       readonly body: readonly Stmt[];
     }
   | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Stmt[] }

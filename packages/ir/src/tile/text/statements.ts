@@ -55,7 +55,7 @@ export interface StatementSyntax<S extends Stmt> {
 type Of<K extends StmtKind> = Extract<Stmt, { readonly kind: K }>;
 
 const tilesClauses = { raster: rasterClause, visit: visitClause };
-const forClauses = { unroll: flagClause("unroll") };
+const forClauses = { unroll: flagClause("unroll"), apart: integerClause("apart", 1, 0) };
 const roleClauses = {
   first: integerClause("first", 0, undefined),
   warps: integerClause("warps", 1, undefined),
@@ -208,17 +208,25 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   for: {
-    syntax: "for %i = FROM .. TO unroll { … }",
+    syntax: "for %i = FROM .. TO unroll apart N { … }",
     print: (s, b) =>
-      `for %${s.var} = ${printExpr(s.from)} .. ${printExpr(s.to)}${printClauses(forClauses, s, b)}`,
+      `for %${s.var} = ${printExpr(s.from)} .. ${printExpr(s.to)}${printClauses(forClauses, { ...s, apart: s.apart ?? 0 }, b)}`,
     parse: (c, block) => {
       const name = c.name("the loop variable");
       c.expect("=", "before the first value");
       const from = parseExpr(c);
       c.expect("..", "between the bounds of the loop");
       const to = parseExpr(c);
-      const clauses = parseClauses(c, forClauses, "for");
-      return { kind: "for", var: name, from, to, ...clauses, body: block([name]) };
+      const { apart, ...clauses } = parseClauses(c, forClauses, "for");
+      return {
+        kind: "for",
+        var: name,
+        from,
+        to,
+        ...clauses,
+        ...(apart > 0 ? { apart } : {}),
+        body: block([name]),
+      };
     },
   },
   if: {
