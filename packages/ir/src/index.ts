@@ -354,6 +354,7 @@ export {
   type Edge,
   type Expr,
   type Factor,
+  fetchSizes,
   type Launch,
   type Nest,
   type Ownership,

@@ -134,6 +134,10 @@ export interface Buffer {
   readonly cache?: CachePolicy;
   /** Global: bytes that L2 fetches at once where a bulk copy misses. Absent: 256. */
   readonly promote?: Promotion;
+  /** Global: bytes that L2 fetches at once where a copy by the threads misses. Absent: as the hardware has it. */
+  readonly fetch?: FetchSize;
+  /** Global: loads and stores by the threads leave no lines in L1. */
+  readonly passing?: true;
 }
 
 /** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */
@@ -143,6 +147,10 @@ export type CachePolicy = (typeof cachePolicies)[number];
 /** Bytes, less than the 256 that a tensor map's misses bring; 0: what is missing, no more (CUtensorMapL2promotion). */
 export const promotions = [128, 64, 0] as const;
 export type Promotion = (typeof promotions)[number];
+
+/** Bytes of a prefetch of loads and asynchronous copies (PTX ISA, ld and cp.async: level::prefetch_size). */
+export const fetchSizes = [64, 128, 256] as const;
+export type FetchSize = (typeof fetchSizes)[number];
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
 export type Edge =
