@@ -1,11 +1,12 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_75 and everything after it. */
-import { refuseBatch, refuseSteps, servedFormats, unsupported } from "@tilewright/codegen";
+import { refuseBatch, refusePromotion, refuseSteps, servedFormats, unsupported } from "@tilewright/codegen";
 import {
   type Backend,
   bindLayouts,
   bindOwnership,
   bindRaster,
   bindTensorLayouts,
+  cacheOperands,
   type Diagnostic,
   elideGuards,
   err,
@@ -22,6 +23,7 @@ import {
   rotateInRoles,
   specialiseRoles,
   spreadCopies,
+  stageEpilogue,
   stageOperands,
   type Target,
   type Verdict,
@@ -52,6 +54,7 @@ export const mma: Backend = {
   explain: (problem, schedule, target) => explainSchedule(problem, schedule, target, mma.passes),
   tile: tileProblem,
   passes: [
+    cacheOperands,
     stageOperands,
     loadFragments,
     pipelineRing,
@@ -63,6 +66,7 @@ export const mma: Backend = {
     specialiseRoles,
     rotateInRoles,
     visitTiles,
+    stageEpilogue,
     bindTensorLayouts,
     bindOwnership,
     // Before the layouts: the oracle judges the accesses as wide as they will be.
@@ -97,6 +101,7 @@ function accepts(problem: Problem, target: Target): Verdict {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
   refuseDTypes(problem, target, refuse);
+  reasons.push(...refusePromotion(problem, "TW1818"));
   reasons.push(...refuseBatch(problem, { grouped: "TW1815", count: "TW1816" }));
   reasons.push(...stepReasons(problem));
   return reasons.length === 0 ? ok(true) : err(reasons);

@@ -101,11 +101,23 @@ export const scheduleModel: ScheduleModel = {
     coreFields.split,
     coreFields.combine,
     coreFields.streamk,
+    coreFields.cache,
+    coreFields.promote,
+    coreFields.fetch,
+    coreFields.l1,
     flagField({
       name: "interleave",
       summary:
         "columns dealt to the instructions so that a lane holds eight neighbours of D, where B's layout allows",
       default: "on",
+    }),
+    wordField({
+      name: "epi",
+      summary:
+        "way of D to memory: straight from registers, or through shared memory, from where each warp stores whole rows",
+      words: ["direct", "smem"],
+      default: "direct",
+      off: "direct",
     }),
     intField({
       name: "store",
@@ -151,7 +163,12 @@ export interface MmaSchedule {
   readonly split: number;
   readonly combine: CombineWay;
   readonly streamk: number;
+  /** Fields of cache hints: `none`, and bytes. */
+  readonly cache: string;
+  readonly fetch: number;
   readonly interleave: boolean;
+  /** D goes through shared memory. */
+  readonly staged: boolean;
   readonly store: number;
   readonly elideGuards: boolean;
 }
@@ -197,7 +214,10 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     split: number("split"),
     combine: combineOf(schedule.combine),
     streamk: number("streamk"),
+    cache: word("cache"),
+    fetch: number("fetch"),
     interleave: word("interleave") === "on",
+    staged: word("epi") === "smem",
     store: number("store"),
     elideGuards: word("guards") === "on",
   };

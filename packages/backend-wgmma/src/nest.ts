@@ -1,5 +1,6 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
+  BLOCK_SCALE,
   cacheDirective,
   type Directive,
   entryName,
@@ -36,6 +37,10 @@ export function atomOf(problem: Problem, columns: number): WarpgroupAtom | null 
 
 /** Elements of k of one instruction: 32 bytes. */
 export const atomK = (problem: Problem): number => 32 / sizeOf(problem.a.dtype);
+
+/** Whether sums of 128 along k are made apart and added in f32, scaled or not. */
+export const promotes = ({ precision, blockScales }: Problem): boolean =>
+  precision === "promoted" || blockScales !== undefined;
 
 /** A chunk longer than k would only multiply zeros. */
 export const chunkK = (problem: Problem, tileK: number): number =>
@@ -157,7 +162,10 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
   const bulk = s.copy === "tma";
   const list: (Directive | null)[] = [
     s.stagger ? { name: "stagger", args: { step: 1 } } : null,
-    { name: "stage", args: { operands: "ab", transport: s.copy } },
+    {
+      name: "stage",
+      args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { factors: "global" } : {}) },
+    },
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: bulk ? 0 : 1 } },
     bulk
       ? {
@@ -176,6 +184,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       : null,
     bulk && s.prefetch > 0 ? { name: "prefetch", args: { chunks: s.prefetch } } : null,
     s.peel && bulk ? { name: "peel", args: { chunks: 1 } } : null,
+    promotes(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
     s.late && bulk ? { name: "late", args: { chunks: 1 } } : null,
     meetingBlocks(problem, s) > 1 ? { name: "meet", args: { columns: SLICE_UNIT } } : null,
     s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,

@@ -12,6 +12,7 @@ import {
   type OwnedRegister,
   ownedRegisters,
   sizeOf,
+  stagedOwner,
   type View,
   wholeView,
 } from "@tilewright/ir";
@@ -24,7 +25,7 @@ import type { StmtOf } from "./engine.ts";
 import { firstOf } from "./roles.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { SMEM } from "./smem.ts";
-import { mapAddress, type StoreGroups, stagedOwner, storeCut, storeGroups } from "./tensorMaps.ts";
+import { mapAddress, type StoreGroups, storeCut, storeGroups } from "./tensorMaps.ts";
 import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type U32 = Reg<"u32">;
@@ -82,7 +83,7 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
     [beside, offsetOf(0, cols)],
   ]);
   const dims = program.problem.batch.kind === "strided" ? 3 : 2;
-  const policy = cachePolicy(ctx, stmt.dst.buffer);
+  const policy = cachePolicy(ctx, stmt.dst.buffer, "bulk");
   const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group${policy.hint}`;
   // A pair's block stores its own half of the tile.
   const half = own === null ? null : ownedPosition(ctx.values, own, ["cluster"]);

@@ -113,9 +113,11 @@ export {
   symbolicLeading,
 } from "./sizes.ts";
 export { holdsAnswers, isSolo } from "./solo.ts";
+export { stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
 export {
   LANE_STRIDE,
   MOST_COLUMNS,
+  slotColumns,
   TENSOR_LANES,
   type TensorColumns,
   type TensorForm,

@@ -27,7 +27,10 @@ export const sharedMemory: Verifier = {
     if (target === null) return;
     const shared = program.buffers.filter((b) => b.space === "shared");
     const meeting = meetingBytes(program);
-    const total = shared.reduce((sum, b) => sum + sharedBytes(b), meeting);
+    const bytesOf = (tiles: readonly Buffer[]): number => tiles.reduce((sum, b) => sum + sharedBytes(b), 0);
+    const late = shared.filter((b) => b.late === true);
+    const ringed = shared.filter((b) => program.rings.some((ring) => ring.buffers.includes(b.name)));
+    const total = bytesOf(shared) - Math.min(bytesOf(late), bytesOf(ringed)) + meeting;
     const limit = target.limits.maxSmemPerBlock;
     if (total <= limit) return;
     const parts = meeting === 0 ? [] : [`parts of the cluster ${meeting}`];

@@ -1,11 +1,13 @@
 /** Rules that a program keeps or breaks whatever runs: allocation, swizzles, budgets, warps, splits. */
+
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
 import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
 import { shareOf } from "../../share.ts";
 import { extentMultiple } from "../../sizes.ts";
-import type { Buffer, Stmt, TileProgram } from "../../types.ts";
+import { storesInBulk } from "../../staged.ts";
+import { type Buffer, placesOf, type Stmt, type TileProgram } from "../../types.ts";
 import { chunkCount, runsOverParts } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
@@ -65,7 +67,7 @@ const inBlock = (tile: Buffer): Buffer => ({ ...tile, shape: blockShape(tile) })
 function* swizzles(program: TileProgram): Iterable<Finding> {
   const units = clusterUnits(program.launch);
   for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind === "epilogue" && stmt.via !== null) {
+    if (stmt.kind === "epilogue" && stmt.via !== null && storesInBulk(stmt)) {
       const tile = program.buffers.find(({ name }) => name === stmt.via?.buffer);
       if (tile !== undefined && tile.layout !== null && tensorCut(inBlock(tile)) === null)
         yield fault(
@@ -124,13 +126,16 @@ function* numbering(program: TileProgram): Iterable<Finding> {
           : [];
     for (const { buffer, slot } of views) {
       const ring = ringOf.get(buffer);
-      if (ring === undefined || (slot.kind === "mod" ? slot.divisor === ring.slots : ring.slots === 1))
+      if (
+        ring === undefined ||
+        (slot.kind === "mod" ? slot.divisor === placesOf(ring) : placesOf(ring) === 1)
+      )
         continue;
       yield {
         rule: "phases",
         at: `%${buffer}`,
-        message: `a slot that is no chunk modulo the ${ring.slots} of %${ring.name}`,
-        hint: `write slot … % ${ring.slots}`,
+        message: `a slot that is no chunk modulo the ${placesOf(ring)} of %${ring.name}`,
+        hint: `write slot … % ${placesOf(ring)}`,
       };
     }
   }
