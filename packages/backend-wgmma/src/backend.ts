@@ -23,7 +23,6 @@ import {
   specialiseRoles,
   stageEpilogue,
   stageOperands,
-  staggerChunks,
   type Target,
   takeTurns,
   type Verdict,
@@ -51,7 +50,6 @@ export const wgmma: Backend = {
   check: checkSchedule,
   tile: tileProblem,
   passes: [
-    staggerChunks,
     cacheOperands,
     stageOperands,
     pipelineRing,

@@ -368,24 +368,6 @@ const rules: readonly Rule[] = [
         : null,
   },
   {
-    code: "TW2326",
-    at: "schedule.stagger",
-    find({ s }) {
-      if (!s.stagger) return null;
-      const wrong: readonly (readonly [boolean, string, string])[] = [
-        [s.copy === "direct", "threads that copy step from chunk to chunk", "copy=tma"],
-        [s.clusterM * s.clusterN > 1, "blocks of a cluster share the copies of one chunk", "cluster=1x1"],
-        [s.streamk > 0, "shares of stream-K begin where they begin", "streamk=0"],
-      ];
-      return wrong
-        .filter(([is]) => is)
-        .map(([, why, way]) => ({
-          message: `${why}, and stagger=on has blocks begin with different ones`,
-          hint: `nearest legal: stagger=off, or ${way}`,
-        }));
-    },
-  },
-  {
     code: "TW2325",
     at: "schedule.combine",
     find({ s, problem, target }) {

@@ -161,7 +161,6 @@ export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number):
 function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonly Directive[] {
   const bulk = s.copy === "tma";
   const list: (Directive | null)[] = [
-    s.stagger ? { name: "stagger", args: { step: 1 } } : null,
     {
       name: "stage",
       args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { factors: "global" } : {}) },

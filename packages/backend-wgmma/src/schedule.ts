@@ -104,12 +104,6 @@ export const scheduleModel: ScheduleModel = {
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
       default: "on",
     }),
-    flagField({
-      name: "stagger",
-      summary:
-        "blocks of a row of tiles begin with different K chunks: they do not ask for the same lines of a thin A at once",
-      default: "off",
-    }),
     wordField({
       name: "epi",
       summary: "way of D to memory: bulk tensor stores out of shared memory, or stores by the threads",
@@ -164,8 +158,6 @@ export interface WgmmaSchedule {
   /** The grid may begin before the one before it has ended. */
   readonly overlap: boolean;
   readonly peel: boolean;
-  /** Blocks of a row of tiles begin with different chunks. */
-  readonly stagger: boolean;
   readonly epi: "tma" | "direct";
   readonly store: number;
   readonly elideGuards: boolean;
@@ -206,7 +198,6 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     streamk: Number(schedule.streamk),
     overlap: schedule.overlap === "on",
     peel: schedule.peel === "on",
-    stagger: schedule.stagger === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
     store: Number(schedule.store),
     elideGuards: schedule.guards === "on",

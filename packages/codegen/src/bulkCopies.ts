@@ -1,5 +1,5 @@
 /** Bulk tensor copies from global into shared memory: one thread issues them, a ring's barrier counts their bytes. */
-import { add, bufferOf, type Expr, lit, sub as minus, mul } from "@tilewright/ir";
+import { bufferOf, type Expr } from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
 import { fullBarrier, slotAddress } from "./bulkRings.ts";
 import { cachePolicy } from "./cachePolicy.ts";
@@ -17,7 +17,7 @@ export type Coordinates = readonly (U32 | IntegerOperand)[];
 
 /**
  * An index as a register or a constant: tile variables, the open loop's counter, a constant, and `by`, which no loop changes. `per`: divided by it, where
- * every term but `by` is a multiple. Remainders of such sums may be summands, too.
+ * every term but `by` is a multiple.
  */
 export function indexValue(
   ctx: Context,
@@ -26,8 +26,7 @@ export function indexValue(
   by: U32 | null = null,
   per = 1,
 ): U32 | IntegerOperand {
-  const { rest, turns } = withoutTurns(ctx.fold(e));
-  const { constant, terms } = ctx.linear(rest);
+  const { constant, terms } = ctx.linear(e);
   const quotient = (value: number): number => {
     if (value % per !== 0) throw new CannotLower("index", `${value} is no multiple of ${per}`);
     return value / per;
@@ -46,55 +45,13 @@ export function indexValue(
   const base: U32 | IntegerOperand =
     sum === null ? imm(fixed) : fixed === 0 ? sum : ctx.values.sum(sum, imm(fixed));
   const factor = loop === null ? 0 : quotient(terms.get(loop.var) ?? 0);
-  const text = (x: U32 | IntegerOperand): string => (x.kind === "register" ? x.name : String(fixed));
-  const affine =
-    loop === null || factor === 0
-      ? base
-      : ctx.perIteration(`${text(base)}+${loop.counter.name}*${factor}`, (code) => {
-          const d = ctx.entry.reg("u32", "at");
-          code.emit(null, "mad.lo.u32", d, loop.counter, imm(factor), base);
-          return d;
-        });
-  return turns.reduce<U32 | IntegerOperand>((sum, turn) => {
-    const at = indexValue(ctx, turn.of);
-    if (at.kind !== "register") throw new CannotLower("index", "a constant has a remainder that is one");
-    if (loop === null)
-      return ctx.values.sum(
-        ctx.values.scale(
-          ctx.values.modulo(at, turn.divisor, Number.POSITIVE_INFINITY),
-          quotient(turn.factor),
-        ),
-        sum,
-      );
-    return ctx.perIteration(`${text(sum)}+${at.name}%${turn.divisor}*${turn.factor}`, (code) => {
-      const d = ctx.entry.reg("u32", "at");
-      code.emit(null, "rem.u32", d, at, imm(turn.divisor));
-      code.emit(null, "mad.lo.u32", d, d, imm(quotient(turn.factor)), sum);
-      return d;
-    });
-  }, affine);
-}
-
-/** A summand that goes round: `factor` times the remainder of `of` by `divisor`. */
-interface Turn {
-  readonly factor: number;
-  readonly of: Expr;
-  readonly divisor: number;
-}
-
-/** A sum without the remainders in it, and those. */
-function withoutTurns(e: Expr, factor = 1): { readonly rest: Expr; readonly turns: readonly Turn[] } {
-  if (e.kind === "mod") return { rest: lit(0), turns: [{ factor, of: e.lhs, divisor: e.divisor }] };
-  if (e.kind === "mul") {
-    const { rest, turns } = withoutTurns(e.lhs, factor * e.factor);
-    return { rest: mul(rest, e.factor), turns };
-  }
-  if (e.kind !== "add" && e.kind !== "sub") return { rest: e, turns: [] };
-  const [lhs, rhs] = [withoutTurns(e.lhs, factor), withoutTurns(e.rhs, e.kind === "add" ? factor : -factor)];
-  return {
-    rest: e.kind === "add" ? add(lhs.rest, rhs.rest) : minus(lhs.rest, rhs.rest),
-    turns: [...lhs.turns, ...rhs.turns],
-  };
+  if (loop === null || factor === 0) return base;
+  const key = `${base.kind === "register" ? base.name : fixed}+${loop.counter.name}*${factor}`;
+  return ctx.perIteration(key, (code) => {
+    const d = ctx.entry.reg("u32", "at");
+    code.emit(null, "mad.lo.u32", d, loop.counter, imm(factor), base);
+    return d;
+  });
 }
 
 /** Innermost coordinate first, the batch's last. `turns`: more than 1 where rows across are dealt; a copy takes all runs of them. */

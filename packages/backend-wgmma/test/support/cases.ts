@@ -41,7 +41,6 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       ahead: random.integer(1, 3),
       split: pick(random, [1, 1, 1, 2, 3]),
       combine: pick(random, ["last", "cluster"]),
-      stagger: pick(random, ["off", "off", "on"]),
       overlap: pick(random, ["off", "off", "on"]),
       peel: pick(random, ["on", "off"]),
       epi: pick(random, ["tma", "tma", "direct"]),

@@ -32,7 +32,6 @@ export { PRODUCER, rolesOf, specialiseRoles } from "./specialiseRoles.ts";
 export { spreadCopies } from "./spreadCopies.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";
-export { staggerChunks } from "./staggerChunks.ts";
 export { swapOperands } from "./swapOperands.ts";
 export { takeTurns } from "./takeTurns.ts";
 export { vectorise } from "./vectorise.ts";
