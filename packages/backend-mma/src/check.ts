@@ -384,8 +384,12 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
       hint,
     }));
   });
-  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: "blind" } : {}) })];
+  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: rolesOf(s) } : {}) })];
 }
+
+/** Two sets of fragments are filled across chunks: the last step of one waits for the next. */
+const rolesOf = (s: MmaSchedule): "stay" | "end" | "blind" =>
+  s.frag > 1 ? "blind" : s.persistent ? "stay" : "end";
 
 /** The largest tile of whole warp tiles, fewer along m first. */
 function nearestTile(s: MmaSchedule, mostThreads: number): string {
