@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
+import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
 import {
   type Atom,
   type Diagnostic,
@@ -253,6 +253,11 @@ const rules: readonly Rule[] = [
           hint: "nearest legal: copy=cp.async (bulk copies need sm_90 or later)",
           unsupported: true,
         };
+      if (problem.batch.kind === "grouped")
+        return {
+          message: "tensor maps say where a launch's matrices are, and each group has its own",
+          hint: "nearest legal: copy=cp.async",
+        };
       if (sizeOf(problem.a.dtype) === 1 && (problem.a.layout === "col" || problem.b.layout === "row"))
         return {
           message:
@@ -323,6 +328,11 @@ const rules: readonly Rule[] = [
           }
         : null;
     },
+  },
+  {
+    code: "TW2224",
+    at: "schedule.split",
+    find: ({ s, problem }) => groupedSplitFault(s.split, problem),
   },
   {
     code: "TW2223",

@@ -95,6 +95,7 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
   const fits =
     hasFeature(target, "tma") &&
     symbolicSizes(problem).length === 0 &&
+    problem.batch.kind !== "grouped" &&
     problem.precision === undefined &&
     tensorAccessFault(problem, "A") === null &&
     tensorAccessFault(problem, "B") === null &&
