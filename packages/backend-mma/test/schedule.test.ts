@@ -67,7 +67,7 @@ describe("illegal schedules get every reason, each with the nearest legal value"
         /^TW2207 7 stages of 128x128x64 f16 and D's part need .*nearest legal: stages=6$/,
       ),
     ]);
-    expect(reasons("copy=direct prefetch=off cache=a:evict_first", "sm_75")).toEqual([
+    expect(reasons("tile=64x64x32 warp=32x32 stages=2 copy=direct cache=a:evict_first", "sm_75")).toEqual([
       "TW2223 sm_75 has no policies of L2 and fetches no 256 bytes at once; nearest legal: cache=none fetch=128 (more needs sm_80 or later)",
     ]);
     const groups = problemOf({ m: 256, n: 256, k: 256, dtype: "f16", batch: { kind: "grouped", count: 3 } });
@@ -294,8 +294,8 @@ describe("plan's remarks", () => {
       "copies of A: 8 B at a time, not 16: its leading dimension is 200 B, k is 200 B long",
     );
     expect(found).toContain("copies of B: 4 B at a time, not 16: its base is aligned to 4 B");
-    expect(remarks({ n: 500 })).toContain(
-      "stores of D: 8 B at a time, not 16: its leading dimension is 1000 B, n is 1000 B long",
+    expect(remarks({ m: 4096, n: 4092 })).toContain(
+      "stores of D: 8 B at a time, not 16: its leading dimension is 8184 B, n is 8184 B long",
     );
   });
 });
