@@ -61,6 +61,11 @@ export const launchRules: readonly Rule[] = [
           message: "tensor maps of groups belong to blocks that stay, and go through the list of all groups",
           hint: "nearest legal: sched=persistent, or copy=direct",
         });
+      if (s.prefetch > 0)
+        found.push({
+          message: "nothing says when a fetch ahead has read its map, which is written over for a later group",
+          hint: "nearest legal: prefetch=0",
+        });
       if (s.epi === "tma")
         found.push({
           message: "the maps that groups make are those of A and B: bulk stores have none",

@@ -134,6 +134,10 @@ export interface Buffer {
   readonly cache?: CachePolicy;
   /** Global: bytes that L2 fetches at once where a bulk copy misses. Absent: 256. */
   readonly promote?: Promotion;
+  /** Global: bytes that L2 fetches at once where a copy by the threads misses. Absent: as the hardware has it. */
+  readonly fetch?: FetchSize;
+  /** Global: loads and stores by the threads leave no lines in L1. */
+  readonly passing?: true;
 }
 
 /** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */
@@ -143,6 +147,10 @@ export type CachePolicy = (typeof cachePolicies)[number];
 /** Bytes, less than the 256 that a tensor map's misses bring; 0: what is missing, no more (CUtensorMapL2promotion). */
 export const promotions = [128, 64, 0] as const;
 export type Promotion = (typeof promotions)[number];
+
+/** Bytes of a prefetch of loads and asynchronous copies (PTX ISA, ld and cp.async: level::prefetch_size). */
+export const fetchSizes = [64, 128, 256] as const;
+export type FetchSize = (typeof fetchSizes)[number];
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
 export type Edge =
@@ -289,6 +297,11 @@ export type Stmt =
       readonly from: Expr;
       readonly to: Expr;
       readonly unroll: boolean;
+      /**
+       * Last turns that are made apart, by a loop of their own over the same body: the turns before them then need not ask whether so many more follow.
+       * A wish, as `unroll` is; absent: none.
+       */
+      readonly apart?: number;
       readonly body: readonly Stmt[];
     }
   | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Stmt[] }
@@ -332,7 +345,8 @@ export type Stmt =
     }
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
-   * of words for whole 128 rows and 4 factors. `atom` names a row of the backend's atom table (`fma`, …).
+   * of words for whole 128 rows and 4 factors, or of f32, rows of factors by runs of 128 of k, as many rows for each factor as the extents say.
+   * With `promote` sums of `every` elements along k are made in `part`, which begins with 0, and then scaled and added to acc. `atom` names a row of the backend's atom table (`fma`, …).
    * Operands in global memory (stage `nest`) read 0 outside the matrix: guards are attributes of copies only.
    */
   | {
@@ -341,6 +355,7 @@ export type Stmt =
       readonly a: View;
       readonly b: View;
       readonly scales?: { readonly a: View; readonly b: View };
+      readonly promote?: { readonly part: View; readonly every: number };
       readonly atom: string;
       readonly walk: Walk;
       /** Order of the walk's runs, and of the elements of the first one. */
