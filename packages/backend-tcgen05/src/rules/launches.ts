@@ -57,4 +57,16 @@ export const launchRules: readonly Rule[] = [
           }
         : null,
   },
+  {
+    code: "TW2436",
+    at: "schedule.lap",
+    find: ({ s, problem }) =>
+      s.lap > 0 && problem.symbolic?.k !== undefined
+        ? {
+            message:
+              "accumulators that share columns take turns by the number of the tile, and visits are counted by chunks that only the launch knows",
+            hint: "nearest legal: lap=0",
+          }
+        : null,
+  },
 ];
