@@ -63,7 +63,8 @@ export const launchRules: readonly Rule[] = [
         });
       if (s.prefetch > 0)
         found.push({
-          message: "nothing says when a fetch ahead has read its map, which is written over for a later group",
+          message:
+            "nothing says when a fetch ahead has read its map, which is written over for a later group",
           hint: "nearest legal: prefetch=0",
         });
       if (s.epi === "tma")
