@@ -105,7 +105,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     const tiles = Math.ceil(problem.m / tileM) * Math.ceil(problem.n / tileN);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
     return transports.flatMap((schedule) => {
-      const found = large && schedule.copy === "cp.async" ? searchedShares : {};
+      const found = large && schedule === asynchronous ? searchedShares : {};
       const sharing = { ...schedule, ...found, streamk: residentBlocks(schedule, target) };
       return [...shared.map((split) => ({ ...schedule, split })), sharing];
     });
