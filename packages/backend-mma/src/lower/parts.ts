@@ -5,8 +5,8 @@
  * sum, of one K step, is added to the accumulators in f32, to nearest.
  */
 import type { Context, Reg } from "@tilewright/codegen";
-import type { Atom } from "@tilewright/ir";
-import { f32imm, type Operand, vec } from "@tilewright/ptx";
+import { type Atom, hasFeature } from "@tilewright/ir";
+import { f32imm, imm, type Operand, vec } from "@tilewright/ptx";
 
 /** One instruction of a walk: accumulators, and the fragments that it multiplies. */
 export interface Product {
@@ -17,6 +17,12 @@ export interface Product {
 
 /** Atoms whose instructions alternate, so that none waits for the one before: the latency of one is that of about four. */
 const TOGETHER = 4;
+
+/** Bits of an f32 that a tf32 has, and half a unit of its last place: added to the bits it makes the nearest tf32 of what is then cut off. */
+const TF32_BITS = 0xff_ff_e0_00;
+const HALF_UNIT = 0x10_00;
+/** The largest f32 whose nearest tf32 is finite. */
+const MOST = (2 - 2 ** -11 - 2 ** -23) * 2 ** 127;
 
 interface Parts {
   readonly big: Operand;
@@ -56,18 +62,36 @@ export function multiplyInParts(ctx: Context, atom: Atom, products: readonly Pro
 }
 
 /**
- * Registers as their nearest tf32 values and what is left, which is exact before it is rounded in its turn. The large part stays finite (`satfinite`), so that
- * an infinity is in the small one and meets no infinity of the other sign.
+ * Registers as their nearest tf32 values (ties away from zero, as cvt.rna has it) and what is left. The rest is exact, has at most 12 bits and either sign; the
+ * instruction drops its last. Four instructions, where two conversions and a subtraction are ten (ptxas 13.0 has no single instruction for cvt.rna.tf32).
+ * The large part stays finite, so that an infinity is in the rest and meets no infinity of the other sign; a NaN is in the rest, too.
  */
 function split(ctx: Context, registers: readonly Reg[]): Parts {
   const parts = registers.map((x) => {
-    const [big, small] = [ctx.entry.reg("b32", "big"), ctx.entry.reg("b32", "small")];
+    const finite = clamp(ctx, x);
+    const bits = (): Reg => ctx.entry.reg("b32", "bits");
+    const [whole, near, big, small] = [bits(), bits(), bits(), bits()];
     const [value, rest] = [ctx.entry.reg("f32", "rounding"), ctx.entry.reg("f32", "rounding")];
-    ctx.emitAny(null, "cvt.rna.satfinite.tf32.f32", big, x);
+    ctx.emitAny(null, "mov.b32", whole, finite);
+    ctx.emitAny(null, "add.u32", near, whole, imm(HALF_UNIT));
+    ctx.emitAny(null, "and.b32", big, near, imm(TF32_BITS));
     ctx.emitAny(null, "mov.b32", value, big);
     ctx.emitAny(null, "sub.rn.f32", rest, x, value);
-    ctx.emitAny(null, "cvt.rna.tf32.f32", small, rest);
+    ctx.emitAny(null, "mov.b32", small, rest);
     return { big, small };
   });
   return { big: vec(...parts.map((p) => p.big)), small: vec(...parts.map((p) => p.small)) };
+}
+
+/** Infinities, and what would round to one, as the largest that does not. A NaN becomes it as well. */
+function clamp(ctx: Context, x: Reg): Reg {
+  const d = ctx.entry.reg("f32", "finite");
+  if (hasFeature(ctx.target, "min.xorsign")) {
+    ctx.emitAny(null, "min.xorsign.abs.f32", d, x, f32imm(MOST));
+    return d;
+  }
+  const most = ctx.entry.reg("f32", "finite");
+  ctx.emitAny(null, "min.f32", most, x, f32imm(MOST));
+  ctx.emitAny(null, "max.f32", d, most, f32imm(-MOST));
+  return d;
 }
