@@ -127,16 +127,16 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const perByte = 1 / sizeOf(atom.a);
   const least = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
   const copy = transportOf(problem, target, least);
-  // Both parts of a fragment of A stay, those of B go by.
   const mostCopies = problem.precision === undefined ? MOST_COPIES : MOST_COPIES_IN_PARTS;
-  const walk = problem.precision === undefined ? {} : { walk: "snake-cols" };
+  // The parts of fragments take the registers that fragments of the next step would.
+  const parts = problem.precision === undefined ? {} : { frag: 1 };
   const candidates = shapes.flatMap(({ tile: [m, n], warp }): Schedule[] => {
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
     return chunkBytes.flatMap((bytes) =>
       stageCounts.flatMap((stages) =>
         shared.map((split) => {
-          const schedule = { ...base, ...walk, tile: [m, n, bytes * perByte], warp, stages, split, copy };
+          const schedule = { ...base, ...parts, tile: [m, n, bytes * perByte], warp, stages, split, copy };
           if (copy === "tma") return bulk(schedule, atom, target);
           const ahead = copy === "direct" && stages > 1 && least >= WIDE_ENOUGH;
           return ahead && !hasFeature(target, "cp.async") ? { ...schedule, prefetch: "on" } : schedule;

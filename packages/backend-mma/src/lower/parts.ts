@@ -1,10 +1,10 @@
 /**
  * f32 by tensor cores: each element is the sum of two tf32 values, and three of the four products are added (the fourth is below the last bit of f32 products).
  *
- * Tensor cores truncate their sums, which over a long K costs more bits than the parts have won. So the three instructions of an atom begin with zeros, and their
- * sum, of one K step, is added to the accumulators in f32, to nearest.
+ * Tensor cores truncate their sums, which over a long K costs more bits than the parts have won. So the instructions of an atom begin with zeros, and their
+ * sum, over the atom's k, is added to the accumulators in f32, to nearest.
  */
-import type { Context, Reg } from "@tilewright/codegen";
+import { CannotLower, type Context, type Reg } from "@tilewright/codegen";
 import { type Atom, hasFeature } from "@tilewright/ir";
 import { f32imm, imm, type Operand, vec } from "@tilewright/ptx";
 
@@ -24,15 +24,16 @@ const HALF_UNIT = 0x10_00;
 /** The largest f32 whose nearest tf32 is finite. */
 const MOST = (2 - 2 ** -11 - 2 ** -23) * 2 ** 127;
 
+/** Operands of the instructions of an atom, along k. */
 interface Parts {
-  readonly big: Operand;
-  readonly small: Operand;
+  readonly big: readonly Operand[];
+  readonly small: readonly Operand[];
 }
 
 export function multiplyInParts(ctx: Context, atom: Atom, products: readonly Product[]): void {
   const known = new Map<readonly Reg[], Parts>();
   const partsOf = (registers: readonly Reg[]): Parts => {
-    const parts = known.get(registers) ?? split(ctx, registers);
+    const parts = known.get(registers) ?? split(ctx, registers, registers.length / atom.steps);
     known.set(registers, parts);
     return parts;
   };
@@ -48,12 +49,22 @@ export function multiplyInParts(ctx: Context, atom: Atom, products: readonly Pro
       a: partsOf(a),
       b: partsOf(b),
       sums: d.map(() => ctx.entry.reg("f32", "product")),
+      begun: false,
     }));
-    // The small products first: they would lose most behind the large one.
-    for (const { a, b, sums, d } of group)
-      ctx.emitAny(null, form, vec(...sums), a.small, b.big, vec(...d.map(() => zero)));
-    for (const { a, b, sums } of group) ctx.emitAny(null, form, vec(...sums), a.big, b.small, vec(...sums));
-    for (const { a, b, sums } of group) ctx.emitAny(null, form, vec(...sums), a.big, b.big, vec(...sums));
+    // The small products first: they would lose most behind the large ones.
+    for (const [x, y] of [
+      ["small", "big"],
+      ["big", "small"],
+      ["big", "big"],
+    ] as const)
+      for (let step = 0; step < atom.steps; step++)
+        for (const one of group) {
+          const sums = vec(...one.sums);
+          const [left, right] = [one.a[x][step], one.b[y][step]];
+          if (!left || !right) throw new CannotLower("mma", "the fragments of A and B differ along k");
+          ctx.emitAny(null, form, sums, left, right, one.begun ? sums : vec(...one.d.map(() => zero)));
+          one.begun = true;
+        }
     for (const { d, sums } of group)
       d.forEach((register, i) => {
         ctx.emitAny(null, "add.rn.f32", register, register, sums[i] ?? zero);
@@ -62,11 +73,11 @@ export function multiplyInParts(ctx: Context, atom: Atom, products: readonly Pro
 }
 
 /**
- * Registers as their nearest tf32 values (ties away from zero, as cvt.rna has it) and what is left. The rest is exact, has at most 12 bits and either sign; the
+ * Registers, `each` of which are an operand of one instruction, as their nearest tf32 values (ties away from zero, as cvt.rna has it) and what is left. The rest is exact, has at most 12 bits and either sign; the
  * instruction drops its last. Four instructions, where two conversions and a subtraction are ten (ptxas 13.0 has no single instruction for cvt.rna.tf32).
  * The large part stays finite, so that an infinity is in the rest and meets no infinity of the other sign; a NaN is in the rest, too.
  */
-function split(ctx: Context, registers: readonly Reg[]): Parts {
+function split(ctx: Context, registers: readonly Reg[], each: number): Parts {
   const parts = registers.map((x) => {
     const finite = clamp(ctx, x);
     const bits = (): Reg => ctx.entry.reg("b32", "bits");
@@ -80,7 +91,11 @@ function split(ctx: Context, registers: readonly Reg[]): Parts {
     ctx.emitAny(null, "mov.b32", small, rest);
     return { big, small };
   });
-  return { big: vec(...parts.map((p) => p.big)), small: vec(...parts.map((p) => p.small)) };
+  const operands = (which: "big" | "small"): readonly Operand[] =>
+    Array.from({ length: parts.length / each }, (_, i) =>
+      vec(...parts.slice(i * each, (i + 1) * each).map((p) => p[which])),
+    );
+  return { big: operands("big"), small: operands("small") };
 }
 
 /** Infinities, and what would round to one, as the largest that does not. A NaN becomes it as well. */
