@@ -16,6 +16,7 @@ const ENTRIES = {
   "gpu/simt": "packages/backend-simt/test/simt.gpu.test.ts",
   "gpu/mma": "packages/backend-mma/test/mma.gpu.test.ts",
   "gpu/wgmma": "packages/backend-wgmma/test/wgmma.gpu.test.ts",
+  "gpu/repetitions": "packages/backend-wgmma/test/repetitions.gpu.test.ts",
 };
 
 /** execa's dependencies are CommonJS: esbuild leaves their `require("fs")` in, which an ES module does not have. */

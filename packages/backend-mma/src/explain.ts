@@ -124,7 +124,7 @@ function copyRemark(problem: Problem, s: MmaSchedule, which: "a" | "b"): readonl
 
 /** Why a lane's columns of D are no neighbours, where they were asked to be. */
 function interleaveRemark(problem: Problem, s: MmaSchedule): readonly Remark[] {
-  if (!s.interleave || interleaves(problem, s)) return [];
+  if (!s.interleave || s.staged || interleaves(problem, s)) return [];
   const why =
     sizeOf(problem.d.dtype) > 2
       ? `stores of two neighbours fill whole sectors in ${problem.d.dtype}`
@@ -132,6 +132,8 @@ function interleaveRemark(problem: Problem, s: MmaSchedule): readonly Remark[] {
         ? "D is column-major"
         : problem.b.layout === "row"
           ? "ldmatrix needs neighbouring columns of a row-major B"
-          : "a warp tile needs a multiple of 32 columns for it";
+          : s.warpN % 32 !== 0
+            ? "a warp tile needs a multiple of 32 columns for it"
+            : "bulk copies deal columns in whole turns of 4, and n is no multiple of 4";
   return [{ topic: "interleave", text: `not used: ${why}` }];
 }

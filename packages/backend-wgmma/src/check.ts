@@ -357,6 +357,17 @@ const rules: readonly Rule[] = [
         : null,
   },
   {
+    code: "TW2330",
+    at: "schedule.prefetch",
+    find: ({ s }) =>
+      s.prefetch > 0 && s.copy !== "tma"
+        ? {
+            message: `L2 is asked for later chunks by the producer of bulk copies, and copy=${s.copy} has none`,
+            hint: "nearest legal: prefetch=0, or copy=tma",
+          }
+        : null,
+  },
+  {
     code: "TW2319",
     at: "schedule.late",
     find({ s }) {

@@ -1,5 +1,6 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
+  cacheDirective,
   type Directive,
   entryName,
   type Factor,
@@ -92,7 +93,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atom: atom.name,
     combine: s.combine,
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
-    directives: directives(s, problem, target),
+    directives: [cacheDirective(schedule), ...directives(s, problem, target)].filter((d) => d !== null),
   });
   return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
 }
@@ -149,6 +150,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
     bulk && s.multicast !== "off" && s.clusterM * s.clusterN > 1
       ? { name: "multicast", args: { operands: s.multicast } }
       : null,
+    bulk && s.prefetch > 0 ? { name: "prefetch", args: { chunks: s.prefetch } } : null,
     s.peel && bulk ? { name: "peel", args: { chunks: 1 } } : null,
     s.late && bulk ? { name: "late", args: { chunks: 1 } } : null,
     s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,

@@ -80,6 +80,9 @@ export const scheduleModel: ScheduleModel = {
       min: 1,
       max: 4,
     }),
+    coreFields.cache,
+    coreFields.promote,
+    coreFields.prefetch,
     coreFields.split,
     coreFields.combine,
     coreFields.streamk,
@@ -138,6 +141,8 @@ export interface WgmmaSchedule {
   /** A counter says which. */
   readonly counted: boolean;
   readonly ahead: number;
+  /** Chunks further on that L2 is asked for. */
+  readonly prefetch: number;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
   readonly combine: CombineWay;
@@ -179,6 +184,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     persistent: schedule.sched !== "tiles",
     counted: schedule.sched === "atomic",
     ahead: Number(schedule.ahead),
+    prefetch: Number(schedule.prefetch),
     split: Number(schedule.split),
     combine: combineOf(schedule.combine),
     streamk: Number(schedule.streamk),

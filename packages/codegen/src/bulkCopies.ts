@@ -2,6 +2,7 @@
 import { bufferOf, type Expr } from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
 import { fullBarrier, slotAddress } from "./bulkRings.ts";
+import { cachePolicy } from "./cachePolicy.ts";
 import { clusterPlace, multicastMask } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -14,10 +15,23 @@ type U32 = Reg<"u32">;
 /** What a tensor coordinate may be. */
 export type Coordinates = readonly (U32 | IntegerOperand)[];
 
-/** An index as a register or a constant: tile variables, the open loop's counter, a constant, and `by`, which no loop changes. */
-export function indexValue(ctx: Context, e: Expr, extra = 0, by: U32 | null = null): U32 | IntegerOperand {
+/**
+ * An index as a register or a constant: tile variables, the open loop's counter, a constant, and `by`, which no loop changes. `per`: divided by it, where
+ * every term but `by` is a multiple.
+ */
+export function indexValue(
+  ctx: Context,
+  e: Expr,
+  extra = 0,
+  by: U32 | null = null,
+  per = 1,
+): U32 | IntegerOperand {
   const { constant, terms } = ctx.linear(e);
-  const fixed = constant + extra;
+  const quotient = (value: number): number => {
+    if (value % per !== 0) throw new CannotLower("index", `${value} is no multiple of ${per}`);
+    return value / per;
+  };
+  const fixed = quotient(constant + extra);
   let sum: U32 | null = by;
   const { loop } = ctx;
   for (const [name, factor] of terms) {
@@ -25,12 +39,12 @@ export function indexValue(ctx: Context, e: Expr, extra = 0, by: U32 | null = nu
     const tile = ctx.tileVars.get(name);
     if (!tile) throw new CannotLower(`%${name}`, "is not in scope here");
     if (tile.reg === null) continue;
-    const term = ctx.values.scale(tile.reg, factor);
+    const term = ctx.values.scale(tile.reg, quotient(factor));
     sum = sum === null ? term : ctx.values.sum(sum, term);
   }
   const base: U32 | IntegerOperand =
     sum === null ? imm(fixed) : fixed === 0 ? sum : ctx.values.sum(sum, imm(fixed));
-  const factor = loop === null ? 0 : (terms.get(loop.var) ?? 0);
+  const factor = loop === null ? 0 : quotient(terms.get(loop.var) ?? 0);
   if (loop === null || factor === 0) return base;
   const key = `${base.kind === "register" ? base.name : fixed}+${loop.counter.name}*${factor}`;
   return ctx.perIteration(key, (code) => {
@@ -40,16 +54,17 @@ export function indexValue(ctx: Context, e: Expr, extra = 0, by: U32 | null = nu
   });
 }
 
-/** Innermost coordinate first, the batch's last. */
+/** Innermost coordinate first, the batch's last. `turns`: more than 1 where rows across are dealt; a copy takes all runs of them. */
 export function coordinatesOf(
   ctx: Context,
   contiguous: 0 | 1,
   row: U32 | IntegerOperand,
   col: U32 | IntegerOperand,
+  turns = 1,
 ): Coordinates {
   const batch = batchIndex(ctx);
   const [inner, outer] = contiguous === 1 ? [col, row] : [row, col];
-  return [inner, outer, ...(batch === null ? [] : [batch])];
+  return [inner, outer, ...(turns > 1 ? [imm(0)] : []), ...(batch === null ? [] : [batch])];
 }
 
 function offsetBy(ctx: Context, base: U32, index: U32, bytes: number): U32 {
@@ -77,15 +92,29 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   // This block's share begins `place` parts further on, in the matrix and in the slot.
   const along = place === null ? null : ctx.values.scale(place, across);
   const target = place === null ? base : offsetBy(ctx, base, place, apart);
-  const dims = program.problem.batch.kind === "strided" ? 3 : 2;
-  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes`;
+  const dims = 2 + (cut.turns > 1 ? 1 : 0) + (program.problem.batch.kind === "strided" ? 1 : 0);
+  const [perRow, perCol] = cut.contiguous === 1 ? [cut.turns, 1] : [1, cut.turns];
+  const policy = cachePolicy(ctx, copy.src.buffer);
+  const shared = multicast === null ? "" : ".multicast::cluster";
+  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${policy.hint}`;
+  const mask = multicast === null ? [] : [multicastMask(ctx, multicast)];
   for (const piece of cut.pieces.slice(0, each)) {
-    const row = indexValue(ctx, copy.src.origin[0], piece.row, cut.contiguous === 1 ? along : null);
-    const col = indexValue(ctx, copy.src.origin[1], piece.col, cut.contiguous === 0 ? along : null);
-    const at = coordinatesOf(ctx, cut.contiguous, row, col);
-    const map = tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
+    // The box so many rows and columns beyond the piece's, as its map wants it.
+    const box = (rows: number, cols: number) => {
+      const [down, right] = cut.contiguous === 1 ? [along, null] : [null, along];
+      const row = indexValue(ctx, copy.src.origin[0], piece.row + rows, down, perRow);
+      const col = indexValue(ctx, copy.src.origin[1], piece.col + cols, right, perCol);
+      const at = coordinatesOf(ctx, cut.contiguous, row, col, cut.turns);
+      return tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
+    };
     const dst = addr(target, offset + piece.offset);
-    if (multicast === null) ctx.emitAny(null, form, dst, map, barrier);
-    else ctx.emitAny(null, `${form}.multicast::cluster`, dst, map, barrier, multicastMask(ctx, multicast));
+    ctx.emitAny(null, form, dst, box(0, 0), barrier, ...mask, ...policy.operands);
+    if (copy.prefetch !== undefined)
+      ctx.emitAny(
+        null,
+        `cp.async.bulk.prefetch.tensor.${dims}d.L2.global.tile${policy.hint}`,
+        box(...copy.prefetch),
+        ...policy.operands,
+      );
   }
 }

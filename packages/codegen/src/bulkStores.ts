@@ -12,18 +12,20 @@ import {
   type OwnedRegister,
   ownedRegisters,
   sizeOf,
+  stagedOwner,
   type View,
   wholeView,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special, sym, tensorAddr, vec } from "@tilewright/ptx";
 import { coordinatesOf, indexValue } from "./bulkCopies.ts";
+import { cachePolicy } from "./cachePolicy.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { firstOf } from "./roles.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { SMEM } from "./smem.ts";
-import { mapAddress, type StoreGroups, stagedOwner, storeCut, storeGroups } from "./tensorMaps.ts";
+import { mapAddress, type StoreGroups, storeCut, storeGroups } from "./tensorMaps.ts";
 import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type U32 = Reg<"u32">;
@@ -81,7 +83,8 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
     [beside, offsetOf(0, cols)],
   ]);
   const dims = program.problem.batch.kind === "strided" ? 3 : 2;
-  const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group`;
+  const policy = cachePolicy(ctx, stmt.dst.buffer);
+  const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group${policy.hint}`;
   // A pair's block stores its own half of the tile.
   const half = own === null ? null : ownedPosition(ctx.values, own, ["cluster"]);
 
@@ -113,7 +116,8 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
             mapAddress(ctx, stmt.dst.buffer),
             ...coordinatesOf(ctx, cut.contiguous, row, col),
           );
-          ctx.emitAny(storing, form, map, addr(base, place.offset + slot * place.slotStride + piece.offset));
+          const source = addr(base, place.offset + slot * place.slotStride + piece.offset);
+          ctx.emitAny(storing, form, map, source, ...policy.operands);
         }
         ctx.emit(storing, "cp.async.bulk.commit_group");
       },

@@ -1,6 +1,7 @@
 /** Copies between global and shared memory by the threads of a block: through registers, or by cp.async. */
 import { bufferOf, type Distribution, type DType, sizeOf } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
+import { type CachePolicyUse, cachePolicy } from "./cachePolicy.ts";
 import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -40,10 +41,11 @@ export function loadGuarded(
   address: Operand,
   guard: Pred | null | "outside",
   taking: Pred | null,
+  policy?: CachePolicyUse,
 ): void {
   if (guard !== null) zero(ctx, dtype, registers, guard, taking);
   if (guard === "outside") return;
-  loadRun(ctx, ctx.both(guard, taking), "global", dtype, count, registers, address);
+  loadRun(ctx, ctx.both(guard, taking), "global", dtype, count, registers, address, policy);
 }
 
 /** Zeros under a guarded load. Where the guard never changes they are written once, before the loop: a load that is off stays off. */
@@ -85,7 +87,8 @@ function loadStep(
   const guard = elementGuard(ctx, copy.src, copy.guard, step.position, step.row, step.col);
   const address = globalAddress(ctx, copy.src, step.position, step.row, step.col);
   const { dtype } = bufferOf(ctx.program, copy.src.buffer);
-  loadGuarded(ctx, dtype, dist.vector, registers, address, guard, participation(ctx, step));
+  const policy = cachePolicy(ctx, copy.src.buffer);
+  loadGuarded(ctx, dtype, dist.vector, registers, address, guard, participation(ctx, step), policy);
 }
 
 /** Staging registers -> shared. */
@@ -145,13 +148,22 @@ export function copyAsync(ctx: Context, copy: Copy): void {
   const bytes = dist.vector * sizeOf(bufferOf(ctx.program, copy.src.buffer).dtype);
   const form = asyncForms[bytes];
   if (!form) throw new CannotLower(`%${copy.dst.buffer}`, `cp.async cannot move ${bytes} bytes`);
+  const policy = cachePolicy(ctx, copy.src.buffer);
   for (const step of distributedSteps(ctx.values, dist, copy.src.extent)) {
     const { position, row, col } = step;
     const guard = elementGuard(ctx, copy.src, copy.guard, position, row, col);
     const dst = sharedAddress(ctx, copy.dst, position, row, col);
     const src = globalAddress(ctx, copy.src, position, row, col);
     const size = guard === null ? [] : [guard === "outside" ? imm(0) : fillSize(ctx, guard, bytes)];
-    ctx.emitAny(participation(ctx, step), form, dst, src, imm(bytes), ...size);
+    ctx.emitAny(
+      participation(ctx, step),
+      `${form}${policy.hint}`,
+      dst,
+      src,
+      imm(bytes),
+      ...size,
+      ...policy.operands,
+    );
   }
 }
 

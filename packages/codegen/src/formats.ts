@@ -2,6 +2,7 @@
 import { type DType, type EpilogueKind, type PtxVersion, sizeOf, type Target } from "@tilewright/ir";
 import { f32imm, imm, type Operand } from "@tilewright/ptx";
 import { convertsBytes, readByteFloat, writeByteFloat } from "./bytes.ts";
+import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { freshRun, loadRun, operandOf, packElements, sliceRun, storeRun, type Word } from "./words.ts";
@@ -161,15 +162,22 @@ export function loadElements(
   address: Operand,
   prefix: string,
   space: "global" | "shared" = "global",
+  policy: CachePolicyUse = asOthers,
 ): readonly Reg[] {
   // Memory holds values as the epilogue computes with them.
   if (kind === dtype) {
     const d = Array.from({ length: count }, () => valueRegister(ctx, kind, prefix));
-    ctx.emitAny(guard, `ld.${space}.${suffix(count, kind)}`, operandOf(d), address);
+    ctx.emitAny(
+      guard,
+      `ld.${space}${policy.hint}.${suffix(count, kind)}`,
+      operandOf(d),
+      address,
+      ...policy.operands,
+    );
     return d;
   }
   const registers = freshRun(ctx, dtype, count, "mem");
-  loadRun(ctx, guard, space, dtype, count, registers, address);
+  loadRun(ctx, guard, space, dtype, count, registers, address, policy);
   const values = Array.from({ length: count }, () => ctx.entry.reg("f32", prefix));
   widenRun(ctx, guard, dtype, registers, values);
   return values;
@@ -184,13 +192,20 @@ export function storeElements(
   values: readonly Reg[],
   address: Operand,
   space: "global" | "shared" = "global",
+  policy: CachePolicyUse = asOthers,
 ): void {
   if (kind === dtype) {
-    ctx.emitAny(guard, `st.${space}.${suffix(values.length, kind)}`, address, operandOf(values));
+    ctx.emitAny(
+      guard,
+      `st.${space}${policy.hint}.${suffix(values.length, kind)}`,
+      address,
+      operandOf(values),
+      ...policy.operands,
+    );
     return;
   }
   const words = roundedWords(ctx, guard, dtype, values as readonly Reg<"f32">[]);
-  storeRun(ctx, guard, space, dtype, values.length, words, address);
+  storeRun(ctx, guard, space, dtype, values.length, words, address, policy);
 }
 
 /** Values as words of memory, rounded to its dtype. */

@@ -14,6 +14,7 @@ import {
   type TileProgram,
 } from "@tilewright/ir";
 import { moduleBuilder, type PtxModule, printModule } from "@tilewright/ptx";
+import { ptxOfPolicies } from "./cachePolicy.ts";
 import { CannotLower, Context } from "./context.ts";
 import { counterBytes } from "./counter.ts";
 import { withWholeDefinitions } from "./definitions.ts";
@@ -103,6 +104,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       engine.ptxVersion(program),
       ptxOfFormats(memoryDTypes(program), target),
       ptxOfParts(parts),
+      ptxOfPolicies(program),
     ].reduce(newer),
     target: program.arch,
   });

@@ -159,29 +159,35 @@ function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: Th
     const exact = bits !== null && Number.isInteger(Math.log2(step));
     return { reg: ctx.values.scale(reg, step), bits: exact ? bits * step : null };
   };
-  const part = (coord: ThreadCoord, axis: 0 | 1): ThreadOffset => {
-    const stride = layout.stride[axis] ?? 0;
-    const { panels } = layout;
-    if (coord.reg === null || stride === 0) return { reg: null, bits: 0 };
-    if (panels?.axis !== axis || (coord.bits !== null && coord.bits < panels.extent))
-      return scaled(coord.reg, coord.bits, stride);
-    // The thread's own part goes over several panels: their number and the place in one are taken apart.
-    if (!isPowerOfTwo(panels.extent))
+  /** A coordinate of which every `extent` elements, `near` apart, begin `far` beyond the last: both parts are taken from the thread's own. */
+  const cut = (
+    reg: Reg<"u32">,
+    bits: number | null,
+    extent: number,
+    near: number,
+    far: number,
+  ): ThreadOffset => {
+    if (!isPowerOfTwo(extent))
       throw new CannotLower(
         `%${buffer.name}`,
         "its panels are not cut at a power of two, as its threads are",
       );
-    const low = coord.bits === null ? null : coord.bits & (panels.extent - 1);
-    const panel = scaled(
-      ctx.values.divide(coord.reg, panels.extent),
-      coord.bits === null || low === null ? null : (coord.bits - low) / panels.extent,
-      panels.step,
-    );
-    if (low === 0) return panel;
-    return joined(
-      scaled(ctx.values.modulo(coord.reg, panels.extent, Number.POSITIVE_INFINITY), low, stride),
-      panel,
-    );
+    const low = bits === null ? null : bits & (extent - 1);
+    const high = bits === null || low === null ? null : (bits - low) / extent;
+    const inside = (): ThreadOffset =>
+      scaled(ctx.values.modulo(reg, extent, Number.POSITIVE_INFINITY), low, near);
+    if (high === 0) return inside();
+    const outside = scaled(ctx.values.divide(reg, extent), high, far);
+    return low === 0 ? outside : joined(inside(), outside);
+  };
+  const part = (coord: ThreadCoord, axis: 0 | 1): ThreadOffset => {
+    const stride = layout.stride[axis] ?? 0;
+    const { panels, dealt } = layout;
+    if (coord.reg === null || stride === 0) return { reg: null, bits: 0 };
+    if (dealt?.axis === axis) return cut(coord.reg, coord.bits, dealt.turns, dealt.step, stride);
+    if (panels?.axis !== axis || (coord.bits !== null && coord.bits < panels.extent))
+      return scaled(coord.reg, coord.bits, stride);
+    return cut(coord.reg, coord.bits, panels.extent, stride, panels.step);
   };
   return joined(part(position.row, 0), part(position.col, 1));
 }

@@ -7,6 +7,7 @@ import {
   type Factor,
   type Ownership,
   type ParamSpec,
+  storesInBulk,
   type TensorCut,
   type TileProgram,
   tensorCut,
@@ -89,26 +90,6 @@ export function storeGroups(program: TileProgram, stmt: StmtOf<"epilogue">, warp
 const besides = (own: Ownership): Factor | null =>
   own.cols.find((f) => f.tier === "warp" && f.extent > 1 && f.stride * f.extent > WARPGROUP) ?? null;
 
-/**
- * Where a staged tile has the elements of an owner: of warps side by side each has its columns next to the others', `cols` in all. The same as the owner
- * where it has the accumulator's width or nobody stands beside another.
- */
-export function stagedOwner(own: Ownership, cols: number): Ownership {
-  const at = own.cols.findIndex((f) => f.tier === "warp" && f.extent > 1);
-  const beside = own.cols[at];
-  const width = own.cols.reduce((product, f) => product * f.extent, 1);
-  if (beside === undefined || width === cols) return own;
-  let left = cols / beside.extent;
-  const inner: Factor[] = [];
-  for (const f of [...own.cols.slice(at + 1)].reverse()) {
-    if (left === 1) break;
-    const extent = Math.min(f.extent, left);
-    inner.unshift({ ...f, extent });
-    left /= extent;
-  }
-  return { rows: own.rows, cols: [beside, ...inner] };
-}
-
 /** `tma_a`: the map through which bulk copies see an operand. */
 const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
 
@@ -119,7 +100,7 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
     for (const stmt of stmts) {
       if (stmt.kind === "copy" && stmt.transport === "tma")
         found.set(stmt.src.buffer, loadCut(program, stmt));
-      if (stmt.kind === "epilogue" && stmt.via !== null)
+      if (stmt.kind === "epilogue" && stmt.via !== null && storesInBulk(stmt))
         found.set(stmt.dst.buffer, storeCut(program, stmt.via.buffer, storeGroups(program, stmt, warps)));
       if ("body" in stmt) visit(stmt.kind === "role" ? stmt.warps : warps, stmt.body);
     }
@@ -143,14 +124,17 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
 /** Whether a program has bulk tensor copies. */
 export function usesTensorMaps(program: TileProgram): boolean {
   for (const stmt of eachStmt(program.body))
-    if ((stmt.kind === "copy" && stmt.transport === "tma") || (stmt.kind === "epilogue" && stmt.via !== null))
+    if (
+      (stmt.kind === "copy" && stmt.transport === "tma") ||
+      (stmt.kind === "epilogue" && storesInBulk(stmt))
+    )
       return true;
   return false;
 }
 
 /** Whether a program's epilogue stores in bulk. */
-export function storesInBulk(program: TileProgram): boolean {
-  for (const stmt of eachStmt(program.body)) if (stmt.kind === "epilogue" && stmt.via !== null) return true;
+export function usesBulkStores(program: TileProgram): boolean {
+  for (const stmt of eachStmt(program.body)) if (stmt.kind === "epilogue" && storesInBulk(stmt)) return true;
   return false;
 }
 

@@ -4,6 +4,7 @@
  */
 import { type DType, sizeOf } from "@tilewright/ir";
 import { f32imm, imm, type Operand, vec } from "@tilewright/ptx";
+import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 
@@ -51,7 +52,15 @@ export const loadRun = (
   count: number,
   registers: readonly Reg[],
   address: Operand,
-): void => ctx.emitAny(guard, `ld.${space}.${accessType(dtype, count)}`, operandOf(registers), address);
+  { hint, operands }: CachePolicyUse = asOthers,
+): void =>
+  ctx.emitAny(
+    guard,
+    `ld.${space}${hint}.${accessType(dtype, count)}`,
+    operandOf(registers),
+    address,
+    ...operands,
+  );
 
 export const storeRun = (
   ctx: Context,
@@ -61,7 +70,15 @@ export const storeRun = (
   count: number,
   registers: readonly Reg[],
   address: Operand,
-): void => ctx.emitAny(guard, `st.${space}.${accessType(dtype, count)}`, address, operandOf(registers));
+  { hint, operands }: CachePolicyUse = asOthers,
+): void =>
+  ctx.emitAny(
+    guard,
+    `st.${space}${hint}.${accessType(dtype, count)}`,
+    address,
+    operandOf(registers),
+    ...operands,
+  );
 
 /** Instruction and operand that put 0 into a register of a run. */
 export const zeroOf = (dtype: DType): readonly [mnemonic: string, zero: Operand] =>

@@ -19,6 +19,7 @@ export {
   randomProblem,
   targetOf,
 } from "./random.ts";
+export { type Repeated, repetitionsOnGpu } from "./repetitions.ts";
 export { type SpaceOptions, scheduleSpace } from "./space.ts";
 export { type ConformanceOptions, conformance, conformanceOnGpu } from "./suite.ts";
 export { problemTable, type Row } from "./table.ts";

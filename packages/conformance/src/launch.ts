@@ -90,36 +90,81 @@ export class Session {
   }
 
   run(data: CaseData, options: RunOptions = {}): Run {
-    const problem = options.problem ?? fixedProblem(this.#artifact.problem);
-    const env: LaunchEnvironment = {
-      ...launchEnvironment(problem, this.#device, { alpha: data.alpha, beta: data.beta }),
-      ...Object.fromEntries(
-        data.steps.flatMap((step, i) => (typeof step === "number" ? [[`epilogue${i}`, step]] : [])),
-      ),
-    };
+    const { problem, env } = this.#setting(data, options);
     const placed = new Map<string, Placed>();
     try {
-      for (const operand of deviceOperands(problem)) {
-        if (operand.name === "d" && options.inPlace) continue;
-        const place = this.#place(operand.bytes, alignOf(problem, operand.name));
-        placed.set(operand.name, place);
-        const input = inputOf(data, operand.name);
-        if (operand.direction === "in" && input === null) throw new Error(`no data for ${operand.name}`);
-        if (operand.direction === "reduced") must(place.buffer.fill(0));
-        else if (operand.direction === "out") must(place.buffer.fill(SENTINEL));
-        else if (operand.name !== "c" || !options.withoutC)
-          must(place.buffer.write(bytesOfStorage(input ?? new Uint8Array()), place.offset));
-        else if (this.#device.kind === "cuda") must(place.buffer.fill(SENTINEL));
-      }
-      const c = placed.get("c");
-      if (options.inPlace && c) {
-        this.#spoilGaps(c, problem);
-        placed.set("d", c);
-      }
+      this.#placeOperands(problem, data, options, placed);
       const faults = this.#launch(env, placed, options);
       return this.#collect(problem, placed, faults);
     } finally {
       for (const { buffer } of placed.values()) buffer.free();
+    }
+  }
+
+  /**
+   * The same launch `times` times, on the same buffers and workspace, D spoiled before each: the first launch, and how many of the others left
+   * other bytes in D than it did.
+   */
+  repeat(
+    data: CaseData,
+    times: number,
+    options: RunOptions = {},
+  ): { readonly run: Run; readonly others: number } {
+    const { problem, env } = this.#setting(data, options);
+    const placed = new Map<string, Placed>();
+    try {
+      this.#placeOperands(problem, data, options, placed);
+      const run = this.#collect(problem, placed, this.#launch(env, placed, options));
+      const d = placed.get("d")?.buffer;
+      if (d === undefined) throw new Error("no buffer d");
+      const first = must(d.read());
+      let others = 0;
+      for (let i = 1; i < times; i++) {
+        must(d.fill(SENTINEL));
+        this.#launch(env, placed, options);
+        const bytes = must(d.read());
+        if (bytes.some((byte, at) => byte !== first[at])) others++;
+      }
+      return { run, others };
+    } finally {
+      for (const { buffer } of placed.values()) buffer.free();
+    }
+  }
+
+  #setting(
+    data: CaseData,
+    options: RunOptions,
+  ): { readonly problem: Problem; readonly env: LaunchEnvironment } {
+    const problem = options.problem ?? fixedProblem(this.#artifact.problem);
+    return {
+      problem,
+      env: {
+        ...launchEnvironment(problem, this.#device, { alpha: data.alpha, beta: data.beta }),
+        ...Object.fromEntries(
+          data.steps.flatMap((step, i) => (typeof step === "number" ? [[`epilogue${i}`, step]] : [])),
+        ),
+      },
+    };
+  }
+
+  /** Buffers of the operands, filled, into `placed`: what an error leaves there is freed with the rest. */
+  #placeOperands(problem: Problem, data: CaseData, options: RunOptions, placed: Map<string, Placed>): void {
+    for (const operand of deviceOperands(problem)) {
+      if (operand.name === "d" && options.inPlace) continue;
+      const place = this.#place(operand.bytes, alignOf(problem, operand.name));
+      placed.set(operand.name, place);
+      const input = inputOf(data, operand.name);
+      if (operand.direction === "in" && input === null) throw new Error(`no data for ${operand.name}`);
+      if (operand.direction === "reduced") must(place.buffer.fill(0));
+      else if (operand.direction === "out") must(place.buffer.fill(SENTINEL));
+      else if (operand.name !== "c" || !options.withoutC)
+        must(place.buffer.write(bytesOfStorage(input ?? new Uint8Array()), place.offset));
+      else if (this.#device.kind === "cuda") must(place.buffer.fill(SENTINEL));
+    }
+    const c = placed.get("c");
+    if (options.inPlace && c) {
+      this.#spoilGaps(c, problem);
+      placed.set("d", c);
     }
   }
 

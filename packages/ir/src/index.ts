@@ -98,6 +98,7 @@ export {
   colMajor,
   coordinateOf,
   cosize,
+  dealtOver,
   elementOffset,
   footprint,
   isBijective,
@@ -259,6 +260,7 @@ export {
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
 export { randomScales } from "./reference/scales.ts";
+export { cacheDirective } from "./schedule/cache.ts";
 export {
   defaultSchedule,
   parseSchedule,
@@ -334,8 +336,10 @@ export * from "./tile/index.ts";
 export {
   type Axis,
   type Buffer,
+  type CachePolicy,
   type CombineWay,
   type Cond,
+  cachePolicies,
   combineWays,
   type Directive,
   type Distribution,
@@ -345,6 +349,8 @@ export {
   type Launch,
   type Nest,
   type Ownership,
+  type Promotion,
+  promotions,
   type Raster,
   type Ring,
   type Share,

@@ -23,6 +23,9 @@ import { symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 import type { TensorMapRecipe } from "./tensor-map.ts";
 
+/** What maps call the bytes that a miss brings. */
+const promotionNames = { 256: "256B", 128: "128B", 64: "64B", 0: "none" } as const;
+
 /** Most elements of a box along one axis (cuTensorMapEncodeTiled). */
 const MAX_BOX = 256;
 
@@ -50,6 +53,8 @@ export interface TensorCut {
   readonly contiguous: 0 | 1;
   /** Elements along the contiguous axis and along the other. */
   readonly box: readonly [inner: number, outer: number];
+  /** Runs to which rows across are dealt, each of `box[1]`: 1 where they follow each other. More make one more dimension of the map. */
+  readonly turns: number;
   readonly swizzle: TensorSwizzle;
   /** Elements under 8 bits are spread over a byte each. */
   readonly spread: boolean;
@@ -73,17 +78,24 @@ export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
   const dense = layout.stride[contiguous] === 1 && (across === 1 || layout.stride[other] === inner);
   if (swizzle === null || !dense || inner > MAX_BOX) return null;
   if (parts > 1 && across % (parts * PATTERN_ROWS) !== 0) return null;
-  const outer = largestDivisor(across / parts, MAX_BOX);
-  if (swizzle !== "none" && outer < across && outer % PATTERN_ROWS !== 0) return null;
+  const { dealt } = layout;
+  const turns = dealt?.turns ?? 1;
+  // Runs lie one behind the other, as the dimensions of one box do.
+  if (dealt !== undefined && (dealt.axis === contiguous || dealt.step !== (across / turns) * inner))
+    return null;
+  if (turns > 1 && (parts > 1 || across / turns > MAX_BOX || (across / turns) % PATTERN_ROWS !== 0))
+    return null;
+  const outer = turns > 1 ? across / turns : largestDivisor(across / parts, MAX_BOX);
+  if (swizzle !== "none" && outer * turns < across && outer % PATTERN_ROWS !== 0) return null;
   const size = elementBytes(buffer);
   const pieces: TensorPiece[] = [];
-  for (let o = 0; o < across; o += outer)
+  for (let o = 0; o < across; o += outer * turns)
     for (let i = 0; i < buffer.shape[contiguous]; i += inner) {
       const [row, col] = contiguous === 1 ? [o, i] : [i, o];
       pieces.push({ row, col, offset: linearOffset(layout, [row, col]) * size });
     }
   const spread = dtypes[buffer.dtype].bits < 8 && buffer.packed !== true;
-  return { contiguous, box: [inner, outer], swizzle, spread, pieces };
+  return { contiguous, box: [inner, outer], turns, swizzle, spread, pieces };
 }
 
 function largestDivisor(n: number, most: number): number {
@@ -114,12 +126,17 @@ function batchStride(
   return { count: Math.max(1, batch.count), stride };
 }
 
+const quotient = (value: LaunchExpr, by: number): LaunchExpr =>
+  typeof value === "number" ? value / by : ["div", value, by];
+const product = (value: LaunchExpr, by: number): LaunchExpr =>
+  typeof value === "number" ? value * by : ["mul", value, by];
+
 /** What a block-scaled dtype's elements are by themselves: as such they are spread. */
 const elementType = (dtype: DType): DType => (isScaled(dtype) ? scaledTypes[dtype].element : dtype);
 
 /**
- * The map of a global buffer for copies to or from a shared tile in boxes of `cut`. Dimensions: contiguous axis, the other one, and in a strided
- * batch the problem's number. Throws (a bug) for buffers that are no operand.
+ * The map of a global buffer for copies to or from a shared tile in boxes of `cut`. Dimensions: contiguous axis, the other one (of a tile whose
+ * rows are dealt: every so-many-th, then which of them), and in a strided batch the problem's number. Throws (a bug) for buffers that are no operand.
  */
 export function tensorMapFor(program: TileProgram, global: string, cut: TensorCut): TensorMapRecipe {
   const buffer = bufferOf(program, global);
@@ -129,6 +146,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   const { problem } = program;
   const other = cut.contiguous === 0 ? 1 : 0;
   const size = elementBytes(buffer);
+  const dealt = cut.turns > 1;
   const [inner, outer] = [buffer.shape[cut.contiguous], buffer.shape[other]];
   const extent = (axis: 0 | 1): LaunchExpr => symbolicExtent(problem, global, axis) ?? buffer.shape[axis];
   const leading = symbolicLeading(problem, global);
@@ -156,13 +174,17 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   return {
     operand: letters[name],
     dtype: cut.spread ? elementType(buffer.dtype) : buffer.dtype,
-    dims: [extent(cut.contiguous), extent(other), ...(batch === null ? [] : [given("batch", batch.count)])],
-    strides: [pitch, ...(third === null ? [] : [third])],
-    box: [...cut.box, ...(batch === null ? [] : [1])],
-    elementStrides: [1, 1, ...(batch === null ? [] : [1])],
+    dims: [
+      extent(cut.contiguous),
+      ...(dealt ? [quotient(extent(other), cut.turns), cut.turns] : [extent(other)]),
+      ...(batch === null ? [] : [given("batch", batch.count)]),
+    ],
+    strides: [...(dealt ? [product(pitch, cut.turns)] : []), pitch, ...(third === null ? [] : [third])],
+    box: [...cut.box, ...(dealt ? [cut.turns] : []), ...(batch === null ? [] : [1])],
+    elementStrides: [1, 1, ...(dealt ? [1] : []), ...(batch === null ? [] : [1])],
     interleave: "none",
     swizzle: cut.swizzle,
-    l2: "256B",
+    l2: promotionNames[buffer.promote ?? 256],
     oob: "zero",
   };
 }

@@ -1,7 +1,7 @@
 /**
  * Layout algebra: compose, divide, invert. After CuTe's, with flat shapes: a result that CuTe would nest gets more axes instead,
  * in the same order, so that indices (colexicographic) keep their meaning. `null` means that no layout can express the result.
- * Panels are two axes here: results have no panels.
+ * Axes that are cut or dealt are two here: results have neither.
  */
 
 import {
@@ -10,6 +10,7 @@ import {
   isInjective,
   linearOffset,
   makeLayout,
+  modesOf,
   offsetAt,
   sizeOfLayout,
 } from "./layout.ts";
@@ -21,18 +22,6 @@ interface Mode {
   readonly stride: number;
 }
 
-const modesOf = (layout: Layout): Mode[] =>
-  layout.shape.flatMap((extent, axis): Mode[] => {
-    const stride = layout.stride[axis] ?? 0;
-    const { panels } = layout;
-    return panels?.axis === axis
-      ? [
-          { extent: panels.extent, stride },
-          { extent: extent / panels.extent, stride: panels.step },
-        ]
-      : [{ extent, stride }];
-  });
-
 const fromModes = (modes: readonly Mode[], swizzle: Layout["swizzle"]): Layout =>
   modes.length === 0
     ? makeLayout([1], [0], swizzle)
@@ -41,6 +30,9 @@ const fromModes = (modes: readonly Mode[], swizzle: Layout["swizzle"]): Layout =
         modes.map((mode) => mode.stride),
         swizzle,
       );
+
+/** Whether an axis is two modes. */
+const hasCuts = ({ panels, dealt }: Layout): boolean => panels !== undefined || dealt !== undefined;
 
 /** The same function on indices with as few axes as possible: unit axes dropped, axes that continue each other merged. */
 export function coalesce(layout: Layout): Layout {
@@ -109,10 +101,10 @@ export function compose(outer: Layout, inner: Layout): Layout | null {
 /**
  * Cut every axis into tiles: shape (t0, t1, …, n0, n1, …) where axis i of extent t_i * n_i becomes a place within the tile and a
  * tile number. The first axes alone are one tile's layout, the last alone give the tiles' origins. Null where a tile extent does
- * not divide the axis, the ranks differ or the layout has panels.
+ * not divide the axis, the ranks differ or an axis is cut or dealt.
  */
 export function divide(layout: Layout, tile: readonly number[]): Layout | null {
-  if (tile.length !== layout.shape.length || layout.panels !== undefined) return null;
+  if (tile.length !== layout.shape.length || hasCuts(layout)) return null;
   const inside: Mode[] = [];
   const outside: Mode[] = [];
   for (const [axis, { extent, stride }] of modesOf(layout).entries()) {
@@ -124,7 +116,7 @@ export function divide(layout: Layout, tile: readonly number[]): Layout | null {
   return fromModes([...inside, ...outside], layout.swizzle);
 }
 
-/** Some axes of a layout, in the order given; of a layout with panels the cut axis counts as two, the place in the panel first. */
+/** Some axes of a layout, in the order given; a cut or dealt axis counts as two, the place in the panel, or the turn, first. */
 export const select = (layout: Layout, axes: readonly number[]): Layout => {
   const modes = modesOf(layout);
   return fromModes(
@@ -160,7 +152,7 @@ export function coordinateAtByte(
 ): readonly number[] | null {
   const linear = applySwizzle(layout.swizzle, offset) / elementBytes;
   if (!Number.isInteger(linear)) return null;
-  const order = (layout.panels === undefined ? modesOf(layout) : [])
+  const order = (hasCuts(layout) ? [] : modesOf(layout))
     .map((mode, axis) => ({ ...mode, axis }))
     .filter((mode) => mode.extent > 1)
     .sort((x, y) => y.stride - x.stride);
@@ -172,7 +164,7 @@ export function coordinateAtByte(
     rest -= digit * stride;
   }
   if (rest === 0 && order.length > 0) return coordinate;
-  // Greedy digits fail only for panels and for injective layouts whose strides interleave; those are small, so look.
+  // Greedy digits fail only for cut axes and for injective layouts whose strides interleave; those are small, so look.
   if (!isInjective(layout)) return null;
   for (let index = 0; index < sizeOfLayout(layout); index++) {
     const candidate = coordinateOf(layout.shape, index);

@@ -7,7 +7,7 @@
  */
 
 import { applySwizzle, swizzleSpan } from "./swizzle.ts";
-import type { Layout, Panels, Swizzle } from "./types.ts";
+import type { Dealt, Layout, Panels, Swizzle } from "./types.ts";
 
 const at = (values: readonly number[], i: number): number => {
   const value = values[i];
@@ -90,6 +90,22 @@ export function panelsFault(layout: Layout, panels: Panels): string | null {
   return panels.step < reach && !beside ? `panels ${panels.step} apart overlap: each reaches ${reach}` : null;
 }
 
+/** The same layout with `axis` dealt to `turns` runs, one behind the other. Throws (a bug) when they do not divide the axis. */
+export function dealtOver(layout: Layout, axis: 0 | 1, turns: number): Layout {
+  const extent = at(layout.shape, axis);
+  if (extent % turns !== 0) throw new RangeError(`${turns} turns do not divide ${extent}`);
+  if (turns === 1) return layout;
+  return { ...layout, dealt: { axis, turns, step: (extent / turns) * at(layout.stride, axis) } };
+}
+
+/** Why an axis cannot be dealt as `dealt` says, or null when it can. */
+export function dealtFault(layout: Layout, dealt: Dealt): string | null {
+  const size = layout.shape[dealt.axis] ?? 0;
+  if (dealt.turns < 1 || size % dealt.turns !== 0)
+    return `${dealt.turns} turns do not divide an axis of ${size}`;
+  return layout.panels?.axis === dealt.axis ? "an axis is cut into panels or dealt, not both" : null;
+}
+
 /** Number of coordinates. */
 export const sizeOfLayout = (layout: Layout): number =>
   layout.shape.reduce((product, extent) => product * extent, 1);
@@ -101,7 +117,8 @@ export const cosize = (layout: Layout): number =>
 /** Linear offset of coordinate `i` of one axis. */
 function alongAxis(layout: Layout, axis: number, i: number): number {
   const stride = at(layout.stride, axis);
-  const { panels } = layout;
+  const { panels, dealt } = layout;
+  if (dealt?.axis === axis) return Math.floor(i / dealt.turns) * stride + (i % dealt.turns) * dealt.step;
   if (panels === undefined || panels.axis !== axis) return i * stride;
   return (i % panels.extent) * stride + Math.floor(i / panels.extent) * panels.step;
 }
@@ -147,19 +164,27 @@ export function coordinateOf(shape: readonly number[], index: number): number[] 
 export const offsetAt = (layout: Layout, index: number): number =>
   linearOffset(layout, coordinateOf(layout.shape, index));
 
+/** Extents and strides of the axes, a cut or dealt one as two: colexicographic order of the modes is that of the layout. */
+export const modesOf = (layout: Layout): { readonly extent: number; readonly stride: number }[] =>
+  layout.shape.flatMap((extent, axis) => {
+    const stride = at(layout.stride, axis);
+    const { panels, dealt } = layout;
+    if (dealt?.axis === axis)
+      return [
+        { extent: dealt.turns, stride: dealt.step },
+        { extent: extent / dealt.turns, stride },
+      ];
+    return panels?.axis === axis
+      ? [
+          { extent: panels.extent, stride },
+          { extent: extent / panels.extent, stride: panels.step },
+        ]
+      : [{ extent, stride }];
+  });
+
 /** Whether no two coordinates share an offset. (Swizzles are bijections, so they do not matter.) */
 export function isInjective(layout: Layout): boolean {
-  const { panels } = layout;
-  const modes = layout.shape
-    .flatMap((extent, axis) => {
-      const stride = at(layout.stride, axis);
-      return panels?.axis === axis
-        ? [
-            { extent: panels.extent, stride },
-            { extent: extent / panels.extent, stride: panels.step },
-          ]
-        : [{ extent, stride }];
-    })
+  const modes = modesOf(layout)
     .filter((mode) => mode.extent > 1)
     .sort((x, y) => x.stride - y.stride);
   // Each stride beyond the reach of all smaller ones: offsets are a mixed-radix number. True of every layout used for tiles.
@@ -210,6 +235,7 @@ export function vectorLength(
       (layout.panels === undefined ||
         (layout.panels.step % length === 0 &&
           (layout.panels.axis !== axis || layout.panels.extent % length === 0))) &&
+      (layout.dealt === undefined || (layout.dealt.axis !== axis && layout.dealt.step % length === 0)) &&
       (layout.swizzle === null || 2 ** layout.swizzle.base % size === 0)
     );
   };

@@ -1,25 +1,32 @@
-/** Text form of layouts: `(128,8):(1,132) swizzle<3,4,3>`, `(128,128):(64,1) panels<1,64,8192> swizzle<3,4,3>`. */
+/** Text form of layouts: `(128,8):(1,132) swizzle<3,4,3>`, `(128,128):(64,1) panels<1,64,8192> swizzle<3,4,3>`, `(64,128):(1,64) dealt<1,4,2048>`. */
 import type { Checked } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
-import { panelsFault } from "./layout.ts";
+import { dealtFault, panelsFault } from "./layout.ts";
 import { swizzleFault } from "./swizzle.ts";
-import type { Layout, Panels, Swizzle } from "./types.ts";
+import type { Dealt, Layout, Panels, Swizzle } from "./types.ts";
 
 export const printSwizzle = (swizzle: Swizzle): string =>
   `swizzle<${swizzle.bits},${swizzle.base},${swizzle.shift}>`;
 
 const printPanels = (p: Panels): string => `panels<${p.axis},${p.extent},${p.step}>`;
 
-/** `(shape):(stride)` and, where there are any, the panels (axis, extent, step) and the swizzle. */
+const printDealt = (d: Dealt): string => `dealt<${d.axis},${d.turns},${d.step}>`;
+
+/** `(shape):(stride)` and, where there are any, the panels (axis, extent, step), the dealt axis (axis, turns, step) and the swizzle. */
 export function printLayout(layout: Layout): string {
   const plain = `(${layout.shape.join(",")}):(${layout.stride.join(",")})`;
-  const text = layout.panels === undefined ? plain : `${plain} ${printPanels(layout.panels)}`;
-  return layout.swizzle === null ? text : `${text} ${printSwizzle(layout.swizzle)}`;
+  const { panels, dealt, swizzle } = layout;
+  return [
+    plain,
+    ...(panels === undefined ? [] : [printPanels(panels)]),
+    ...(dealt === undefined ? [] : [printDealt(dealt)]),
+    ...(swizzle === null ? [] : [printSwizzle(swizzle)]),
+  ].join(" ");
 }
 
 const list = String.raw`\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)`;
 const pattern = new RegExp(
-  String.raw`^\s*${list}\s*:\s*${list}\s*(?:panels\s*<\s*([01])\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*(?:swizzle\s*<\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*$`,
+  String.raw`^\s*${list}\s*:\s*${list}\s*(?:panels\s*<\s*([01])\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*(?:dealt\s*<\s*([01])\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*(?:swizzle\s*<\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*$`,
 );
 
 /**
@@ -27,7 +34,7 @@ const pattern = new RegExp(
  * ends. Sticky; the layout and its swizzle stand on one line.
  */
 export const layoutExtent =
-  /\([^()\n]*\)\s*:\s*\([^()\n]*\)(?:[^\S\n]*panels\s*<[^<>()\n]*>)?(?:[^\S\n]*swizzle\s*(?:<[^<>()\n]*>|\([^<>()\n]*\)))?/y;
+  /\([^()\n]*\)\s*:\s*\([^()\n]*\)(?:[^\S\n]*panels\s*<[^<>()\n]*>)?(?:[^\S\n]*dealt\s*<[^<>()\n]*>)?(?:[^\S\n]*swizzle\s*(?:<[^<>()\n]*>|\([^<>()\n]*\)))?/y;
 
 /** The inverse of `printLayout`; spaces are free. Errors: TW1401. */
 export function parseLayout(text: string): Checked<Layout> {
@@ -49,14 +56,28 @@ export function parseLayout(text: string): Checked<Layout> {
     match[3] === undefined
       ? undefined
       : { axis: Number(match[3]) as 0 | 1, extent: Number(match[4]), step: Number(match[5]) };
-  const swizzle =
+  const dealt =
     match[6] === undefined
+      ? undefined
+      : { axis: Number(match[6]) as 0 | 1, turns: Number(match[7]), step: Number(match[8]) };
+  const swizzle =
+    match[9] === undefined
       ? null
-      : { bits: Number(match[6]), base: Number(match[7]), shift: Number(match[8]) };
-  const layout: Layout = { shape, stride, swizzle, ...(panels === undefined ? {} : { panels }) };
+      : { bits: Number(match[9]), base: Number(match[10]), shift: Number(match[11]) };
+  const layout: Layout = {
+    shape,
+    stride,
+    swizzle,
+    ...(panels === undefined ? {} : { panels }),
+    ...(dealt === undefined ? {} : { dealt }),
+  };
   if (panels !== undefined) {
     const fault = panelsFault(layout, panels);
     if (fault !== null) return fail(fault, "panels<AXIS,EXTENT,STEP>, for instance panels<1,64,8192>");
+  }
+  if (dealt !== undefined) {
+    const fault = dealtFault(layout, dealt);
+    if (fault !== null) return fail(fault, "dealt<AXIS,TURNS,STEP>, for instance dealt<1,4,4096>");
   }
   const fault = swizzle === null ? null : swizzleFault(swizzle);
   return fault === null ? ok(layout) : fail(fault, "the 128-byte swizzle is swizzle<3,4,3>");

@@ -26,6 +26,18 @@ export interface Panels {
   readonly step: number;
 }
 
+/**
+ * An axis whose neighbours go to `turns` runs in turn: element i of it lies at `floor(i / turns) * stride[axis] + (i % turns) * step`. A bulk copy of
+ * one more dimension deals rows so, and what takes every fourth of them then reads neighbours.
+ */
+export interface Dealt {
+  readonly axis: 0 | 1;
+  /** Divides the axis. */
+  readonly turns: number;
+  /** Distance in elements between the first elements of neighbouring runs. */
+  readonly step: number;
+}
+
 export interface Layout {
   /** Extents of the tile, in elements. */
   readonly shape: readonly number[];
@@ -34,4 +46,6 @@ export interface Layout {
   readonly swizzle: Swizzle | null;
   /** Absent: no axis is cut. */
   readonly panels?: Panels;
+  /** Absent: no axis is dealt. Not the axis that is cut into panels. */
+  readonly dealt?: Dealt;
 }

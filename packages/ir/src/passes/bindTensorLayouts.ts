@@ -1,15 +1,17 @@
 /** Lay shared tiles out as tensor engines want them: panels as wide as the widest swizzle that divides the contiguous axis. */
+
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
-import { panelled } from "../layout/layout.ts";
+import { dealtOver, panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { SCALE_WORDS } from "../problem/scales.ts";
 import { contiguousAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { feedsEpilogue } from "../tile/operandRings.ts";
-import { blockShape, eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
+import { blockShape, eachStmt, numberArg, takeDirective, wordArg } from "../tile/rewrite.ts";
 import { holdsScales } from "../tile/scaleTiles.ts";
+import { storesInBulk } from "../tile/staged.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -25,9 +27,10 @@ const spans = [
 const BULK_ALIGN = 128;
 
 /**
- * Directive `tensor swizzle=128B|64B|32B|none major=any|k`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
+ * Directive `tensor swizzle=128B|64B|32B|none major=any|k deal=T`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
  * swizzle's span, or a narrower one's where the tile's contiguous axis is no multiple of it, or its part of one warpgroup instruction: those begin
  * at a panel where they do not follow k, and so does each warpgroup's part of a tile that D goes through. The contiguous axis is global memory's, or with `major=k` that of k, for instructions which take no other.
+ * `deal`: columns of a B that is contiguous along k go to so many runs in turn (absent: 1), for nests whose atoms take turns along n.
  */
 export const bindTensorLayouts: Pass = {
   name: "bindTensorLayouts",
@@ -39,6 +42,7 @@ export const bindTensorLayouts: Pass = {
     if (!taken) return program;
     const widest = wordArg(taken.args, "swizzle", "128B");
     const alongK = wordArg(taken.args, "major", "any") === "k";
+    const turns = numberArg(taken.args, "deal", 1);
     const input = taken.program;
     const copied = (ring: Ring): readonly string[] =>
       ring.buffers.filter(
@@ -47,7 +51,7 @@ export const bindTensorLayouts: Pass = {
     const tiles = new Set(input.rings.flatMap(copied));
     const staged = new Set<string>();
     for (const stmt of eachStmt(input.body))
-      if (stmt.kind === "epilogue" && stmt.via !== null) staged.add(stmt.via.buffer);
+      if (stmt.kind === "epilogue" && stmt.via !== null && storesInBulk(stmt)) staged.add(stmt.via.buffer);
     for (const name of staged) tiles.add(name);
     const layoutOf = (b: Buffer): Layout => {
       // A block of factors is what one copy to tensor memory takes.
@@ -58,7 +62,8 @@ export const bindTensorLayouts: Pass = {
         : (atomPart(input, b.name, axis) ?? blockShape(b)[axis]);
       if (wordsAcrossK(input, b, axis))
         return panelled(blockShape(b), axis, ATOM_WORDS, tensorSwizzles["128B_ATOM_32B"]);
-      return tensorLayout(b, axis, part, widest);
+      const layout = tensorLayout(b, axis, part, widest);
+      return axis === 0 && operandRole(input, b.name) === "b" ? dealtOver(layout, 1, turns) : layout;
     };
     return {
       ...input,

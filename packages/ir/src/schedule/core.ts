@@ -1,6 +1,7 @@
 /** Fields that mean the same in every backend. A backend lists those it has, with its own defaults, and adds its own. */
 import type { FieldValue, ScheduleField } from "../schedule.ts";
-import { type CombineWay, combineWays } from "../tile/types.ts";
+import { type CombineWay, combineWays, promotions } from "../tile/types.ts";
+import { cacheField } from "./cache.ts";
 import { intField, rasterField, tupleField, wordField } from "./fields.ts";
 
 /** The shared fields by name, in canonical order. */
@@ -76,6 +77,22 @@ export const coreFields = {
     off: 0,
     min: 0,
     max: 4096,
+  }),
+  cache: cacheField,
+  promote: wordField({
+    name: "promote",
+    summary: "bytes of A and B that L2 fetches at once where a bulk copy misses; 0: no more than that",
+    words: ["256", ...promotions.map(String)],
+    default: "256",
+    off: "256",
+  }),
+  prefetch: intField({
+    name: "prefetch",
+    summary: "with the bulk copies of a chunk L2 is asked for the chunk so many further on; 0: not",
+    default: 0,
+    off: 0,
+    min: 0,
+    max: 64,
   }),
   epi: wordField({
     name: "epi",

@@ -121,11 +121,28 @@ export interface Buffer {
    */
   readonly lanes?: 1;
   /**
+   * Shared tiles that are written only when the chunks of all rings have been read: they lie where the rings do. In programs whose blocks have one
+   * tile, or a part of one.
+   */
+  readonly late?: true;
+  /**
    * Shared tiles of elements under 8 bits: they share bytes, as in global memory. Absent: each takes a byte, as instructions that mix them with
    * wider ones want it.
    */
   readonly packed?: true;
+  /** Global: how lines that the kernel reads or writes of it leave L2. Absent: as all others. */
+  readonly cache?: CachePolicy;
+  /** Global: bytes that L2 fetches at once where a bulk copy misses. Absent: 256. */
+  readonly promote?: Promotion;
 }
+
+/** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */
+export const cachePolicies = ["evict_first", "evict_last", "evict_unchanged"] as const;
+export type CachePolicy = (typeof cachePolicies)[number];
+
+/** Bytes, less than the 256 that a tensor map's misses bring; 0: what is missing, no more (CUtensorMapL2promotion). */
+export const promotions = [128, 64, 0] as const;
+export type Promotion = (typeof promotions)[number];
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
 export type Edge =
@@ -190,10 +207,12 @@ export type Raster =
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`turnPoints`).
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
  * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
- * block's share, then whole tiles; `var` counts the K chunks of the visits before.
+ * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each.
  */
 export interface Visit {
   readonly var: string;
+  /** Of `share` only: the variable that counts the visits from 0. Absent: nothing asks for it. */
+  readonly parts?: string;
   readonly by: "stride" | "ring" | "share";
   /** Where the answers are; there iff `by` is `ring`. */
   readonly ring?: string;
@@ -234,6 +253,10 @@ export interface Share {
   /** Blocks that stay: each does its share and then whole tiles at that stride. Absent: whole tiles have blocks of their own. */
   readonly blocks?: number;
 }
+
+/** Variables that a visit binds. */
+export const visitVars = (visit: Visit | null): readonly string[] =>
+  visit === null ? [] : visit.parts === undefined ? [visit.var] : [visit.var, visit.parts];
 
 export type Stmt =
   /**
@@ -299,6 +322,11 @@ export type Stmt =
        * all of them. Null: every block copies for itself.
        */
       readonly multicast: "m" | "n" | null;
+      /**
+       * Transport tma: L2 is asked for the rectangle so many rows and columns further on, which a later copy will want. A hint: nothing moves, and what lies
+       * outside of the matrix is not fetched.
+       */
+      readonly prefetch?: readonly [rows: number, cols: number];
     }
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
@@ -362,6 +390,8 @@ export type Stmt =
        * and some of the columns: the first of them go through the slot of the view, those after them through the next, and so round.
        */
       readonly via: View | null;
+      /** With `via`: not bulk stores take D from the tile but its threads, each warp what it has put there itself, so many elements at once. */
+      readonly stores?: number;
     };
 
 export type StmtKind = Stmt["kind"];

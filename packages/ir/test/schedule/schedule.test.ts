@@ -2,6 +2,7 @@ import { fc, test as property } from "@fast-check/vitest";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { formatDiagnostic } from "../../src/diagnostics.ts";
+import { cacheDirective } from "../../src/schedule/cache.ts";
 import {
   defaultSchedule,
   parseSchedule,
@@ -40,6 +41,9 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   split: fc.integer({ min: 1, max: 1024 }),
   combine: fc.constantFrom("last", "atomics", "kernel"),
   streamk: fc.nat(4096),
+  cache: fc.constantFrom("none", "b:evict_last", "a:evict_first,b:evict_last,d:evict_unchanged"),
+  promote: fc.constantFrom("256", "64", "0"),
+  prefetch: fc.nat(64),
   epi: fc.constantFrom("direct", "smem", "tma"),
   snake: fc.constantFrom("on", "off"),
   pad: fc.nat(64),
@@ -65,7 +69,7 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last streamk=0 epi=direct snake=on pad=4",
+    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last streamk=0 cache=none promote=256 prefetch=0 epi=direct snake=on pad=4",
   );
 });
 
@@ -85,6 +89,25 @@ test("each default and off value is a value of its field", () => {
     expect(field.parse(field.print(field.default))).toEqual(field.default);
     if (field.off !== null) expect(field.parse(field.print(field.off))).toEqual(field.off);
   }
+});
+
+test("policies of L2: matrices in their order, each once", () => {
+  const cache = coreFields.cache;
+  for (const wrong of [
+    "b:evict_last,a:evict_first",
+    "a:evict_last,a:evict_last",
+    "a",
+    "e:evict_last",
+    "a:last",
+    "",
+  ])
+    expect(cache.parse(wrong)).toBeNull();
+  expect(cache.nearest?.("b:evict_lst,a:evictfirst")).toBe("a:evict_first,b:evict_last");
+  expect(cacheDirective({ cache: "a:evict_first", promote: "64" })?.args).toEqual({
+    a: "evict_first",
+    promote: 64,
+  });
+  expect(cacheDirective({ cache: "none", promote: "256" })).toBeNull();
 });
 
 test("all errors at once, each with what to write", () => {

@@ -15,6 +15,8 @@ import {
   type Edge,
   type Factor,
   type Ownership,
+  type Promotion,
+  promotions,
   type Raster,
   type Tier,
   type Transport,
@@ -145,6 +147,18 @@ export const wordClause = <T extends string>(
   parse: (c) => c.oneOf(words, keyword),
 });
 
+/** One of some words, or null. */
+export const optionalWordClause = <T extends string>(
+  keyword: string,
+  words: readonly T[],
+): Clause<T | null> => ({
+  keyword,
+  syntax: words.join("|"),
+  default: null,
+  print: (value) => value ?? "",
+  parse: (c) => c.oneOf(words, keyword),
+});
+
 /** An axis by its word, or null. */
 export const axisClause = (keyword: string): Clause<0 | 1 | null> => ({
   keyword,
@@ -248,6 +262,36 @@ export const vectorPairClause: Clause<readonly [number, number]> = {
   },
 };
 
+/** Bytes that a miss brings, of the few that there are. */
+export const promoteClause: Clause<Promotion | null> = {
+  keyword: "promote",
+  syntax: promotions.join("|"),
+  default: null,
+  print: String,
+  parse: (c) => {
+    const token = c.peek();
+    const bytes = c.integer("the bytes of 'promote'", 0);
+    const known = promotions.find((one) => one === bytes);
+    return (
+      known ??
+      c.fail(token, parseCodes.badValue, `L2 fetches no ${bytes} bytes`, `one of: ${promotions.join(", ")}`)
+    );
+  },
+};
+
+/** How far on the rectangle lies that L2 is asked for: `prefetch 0:256`. */
+export const prefetchClause: Clause<readonly [number, number] | null> = {
+  keyword: "prefetch",
+  syntax: "ROWS:COLS",
+  default: null,
+  print: (by) => (by === null ? "" : by.join(":")),
+  parse: (c) => {
+    const rows = c.integer("the rows by which 'prefetch' looks ahead", 0);
+    c.expect(":", "between rows and columns of 'prefetch'");
+    return [rows, c.integer("the columns by which 'prefetch' looks ahead", 0)];
+  },
+};
+
 export const rasterClause: Clause<Raster> = {
   keyword: "raster",
   syntax: "row|col|grouped:N|snake:N|hilbert",
@@ -261,24 +305,33 @@ export const rasterClause: Clause<Raster> = {
   },
 };
 
-/** `visit %vt by stride`, `visit %vt by ring %tiles`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
+/** `visit %vt by stride`, `visit %vt by ring %tiles`, `visit %vt by share part %pt`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
 export const visitClause: Clause<Visit | null> = {
   keyword: "visit",
-  syntax: "%VAR by stride|ring %RING|share turn N of N",
+  syntax: "%VAR by stride|ring %RING|share part %VAR turn N of N",
   default: null,
   print: (v) =>
     v === null
       ? ""
-      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
+      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.parts === undefined ? "" : ` part %${v.parts}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
     const by = c.oneOf(["stride", "ring", "share"], "way to hand out tiles");
     const ring = by === "ring" ? { ring: c.ring().name } : {};
-    if (!c.eat("turn")) return { var: name, by, ...ring, turn: 0, of: 1 };
+    const parts =
+      by === "share" && c.eat("part") ? { parts: c.name("the variable that counts the parts") } : {};
+    if (!c.eat("turn")) return { var: name, by, ...ring, ...parts, turn: 0, of: 1 };
     const turn = c.integer("the role's turn", 0);
     c.expect("of", "behind the turn");
-    return { var: name, by, ...ring, turn, of: c.integer("the number of roles that take turns", 1) };
+    return {
+      var: name,
+      by,
+      ...ring,
+      ...parts,
+      turn,
+      of: c.integer("the number of roles that take turns", 1),
+    };
   },
 };
 

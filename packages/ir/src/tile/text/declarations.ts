@@ -3,18 +3,29 @@ import { dtypeNames } from "../../dtype.ts";
 import { parseProblem, printProblem } from "../../problem/text.ts";
 import type { Problem } from "../../problem.ts";
 import { sizeVariables } from "../sizes.ts";
-import type { Buffer, Directive, Factor, Launch, Ring, Space, TileProgram } from "../types.ts";
+import {
+  type Buffer,
+  cachePolicies,
+  type Directive,
+  type Factor,
+  type Launch,
+  type Ring,
+  type Space,
+  type TileProgram,
+} from "../types.ts";
 import {
   axisClause,
   edgeClause,
   flagClause,
   integerClause,
   layoutClause,
+  optionalWordClause,
   ownClause,
   parseClauses,
   parseFactors,
   printClauses,
   printFactors,
+  promoteClause,
   transports,
   wordClause,
 } from "./clauses.ts";
@@ -45,7 +56,10 @@ const bufferClauses = {
   align: integerClause("align", 0, 0),
   halves: axisClause("halves"),
   lanes: axisClause("lanes"),
+  late: flagClause("late"),
   packed: flagClause("packed"),
+  cache: optionalWordClause("cache", cachePolicies),
+  promote: promoteClause,
 };
 
 const ringClauses = {
@@ -59,10 +73,10 @@ const noBuffers = new Map<string, Buffer>();
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
 const printBuffer = (b: Buffer): string =>
-  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, packed: b.packed ?? false }, noBuffers)}`;
+  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.late ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.promote ?? null }, noBuffers)}`;
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
-  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols packed`,
+  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols late packed cache POLICY promote BYTES`,
   // The order of declarations is part of the program, across spaces: the first space's row prints them all.
   print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
@@ -74,7 +88,18 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
     c.expect(",", "between rows and columns");
     const cols = c.integer("the number of columns", 1);
     c.expect("]", "after the shape");
-    const { halves, lanes, packed, ...clauses } = parseClauses(c, bufferClauses, "the buffer");
+    const { halves, lanes, late, packed, cache, promote, ...clauses } = parseClauses(
+      c,
+      bufferClauses,
+      "the buffer",
+    );
+    if (space !== "global" && (cache !== null || promote !== null))
+      c.fail(
+        token,
+        parseCodes.badValue,
+        `%${name} is no global buffer: L2 keeps nothing of it`,
+        "leave out 'cache' and 'promote'",
+      );
     const buffer: Buffer = {
       name,
       space,
@@ -83,7 +108,10 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
       ...clauses,
       ...(halves === null ? {} : { halves }),
       ...(lanes === 1 ? { lanes } : {}),
+      ...(late ? { late } : {}),
       ...(packed ? { packed } : {}),
+      ...(cache === null ? {} : { cache }),
+      ...(promote === null ? {} : { promote }),
     };
     if (c.buffers.has(name))
       c.fail(token, parseCodes.repeated, `two buffers are called %${name}`, "rename one");

@@ -4,7 +4,15 @@ import type { EpilogueStep } from "../../problem.ts";
 import { evaluateExpr, freeVars } from "../expr.ts";
 import { printCond, printExpr } from "../printExpr.ts";
 import { ownSizes } from "../sizes.ts";
-import { combineWays, type Expr, type Share, type Split, type Stmt, type StmtKind } from "../types.ts";
+import {
+  combineWays,
+  type Expr,
+  type Share,
+  type Split,
+  type Stmt,
+  type StmtKind,
+  visitVars,
+} from "../types.ts";
 import {
   type Buffers,
   type Clause,
@@ -16,6 +24,7 @@ import {
   lineOrderClause,
   multicastClause,
   parseClauses,
+  prefetchClause,
   printClauses,
   printNumber,
   rasterClause,
@@ -63,6 +72,7 @@ const copyClauses = {
   dist: distClause,
   vector: vectorPairClause,
   multicast: multicastClause,
+  prefetch: prefetchClause,
 };
 const mmaClauses = {
   atom: freeWordClause("atom"),
@@ -97,6 +107,7 @@ const epilogueClauses = {
   guard: guardClause,
   vector: integerClause("vector", 1, 1),
   via: viewClause("via"),
+  stores: { ...integerClause("stores", 1, 0), default: null } as Clause<number | null>,
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */
@@ -160,7 +171,7 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share { … }",
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share part %p { … }",
     print: (s, b) =>
       `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
@@ -177,13 +188,12 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const share = shared && c.at("share") ? parseShare(c) : null;
       const split = shared && share === null ? parseSplit(c) : null;
       const clauses = parseClauses(c, tilesClauses, "tiles");
-      const visit = clauses.visit === null ? [] : [clauses.visit.var];
       const vars = [
         row,
         col,
         ...(split ? [split.var] : []),
         ...(share ? [share.first, share.count] : []),
-        ...visit,
+        ...visitVars(clauses.visit),
       ];
       return {
         kind: "tiles",
@@ -237,12 +247,13 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   copy: {
     syntax: "copy VIEW <- VIEW …",
     print: (s, b) =>
-      `copy ${printView(s.dst, b)} <- ${printView(s.src, b)}${printClauses(copyClauses, s, b)}`,
+      `copy ${printView(s.dst, b)} <- ${printView(s.src, b)}${printClauses(copyClauses, { ...s, prefetch: s.prefetch ?? null }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and source");
       const src = parseView(c);
-      return { kind: "copy", dst, src, ...parseClauses(c, copyClauses, "copy") };
+      const { prefetch, ...clauses } = parseClauses(c, copyClauses, "copy");
+      return { kind: "copy", dst, src, ...clauses, ...(prefetch === null ? {} : { prefetch }) };
     },
   },
   mma: {
@@ -309,12 +320,13 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   epilogue: {
     syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
     print: (s, b) =>
-      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, s, b)}`,
+      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and accumulator");
       const acc = parseView(c);
-      return { kind: "epilogue", dst, acc, ...parseClauses(c, epilogueClauses, "epilogue") };
+      const { stores, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
+      return { kind: "epilogue", dst, acc, ...clauses, ...(stores === null ? {} : { stores }) };
     },
   },
 };

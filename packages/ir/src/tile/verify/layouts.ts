@@ -1,5 +1,5 @@
 /** Layouts describe their tiles and give every element its own place. */
-import { isInjective, panelsFault } from "../../layout/layout.ts";
+import { dealtFault, isInjective, panelsFault } from "../../layout/layout.ts";
 import { swizzleFault } from "../../layout/swizzle.ts";
 import { printLayout } from "../../layout/text.ts";
 import { elementBytes } from "../elementBytes.ts";
@@ -52,6 +52,11 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
     };
     return;
   }
+  const uneven = layout.dealt === undefined ? null : dealtFault(layout, layout.dealt);
+  if (uneven !== null) {
+    yield { at: buffer, message: uneven, hint: "write dealt<AXIS,TURNS,STEP>, for instance dealt<1,4,4096>" };
+    return;
+  }
   if (!isInjective(layout))
     yield {
       at: buffer,
@@ -61,6 +66,8 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
   const { swizzle } = layout;
   if (space === "global" && layout.panels !== undefined)
     yield { at: buffer, message: "panels in global memory", hint: "matrices of the caller are plain" };
+  if (space === "global" && layout.dealt !== undefined)
+    yield { at: buffer, message: "a dealt axis in global memory", hint: "matrices of the caller are plain" };
   if (swizzle === null) return;
   const fault = swizzleFault(swizzle);
   if (fault !== null) yield { at: buffer, message: fault, hint: "for instance swizzle<3,4,3>" };

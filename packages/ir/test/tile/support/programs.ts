@@ -3,12 +3,14 @@ import fc from "fast-check";
 import {
   type Buffer,
   type Cond,
+  cachePolicies,
   combineWays,
   type Directive,
   dtypeNames,
   type Edge,
   type Expr,
   type Factor,
+  promotions,
   type Ring,
   type Stmt,
   stages,
@@ -64,7 +66,7 @@ const layout = fc.record({
   ),
 });
 
-const buffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
+const anyBuffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
   {
     space: fc.constantFrom("global", "shared", "register", "tensor"),
     dtype: fc.constantFrom(...dtypeNames),
@@ -75,8 +77,18 @@ const buffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
     align: fc.constantFrom(0, 4, 16, 1024),
     halves: fc.constantFrom(0, 1),
     packed: fc.constant<true>(true),
+    cache: fc.constantFrom(...cachePolicies),
+    promote: fc.constantFrom(...promotions),
   },
   { requiredKeys: ["space", "dtype", "shape", "slots", "layout", "own", "align"] },
+);
+
+/** L2 keeps global buffers only. */
+const buffer = anyBuffer.map(
+  ({ cache, promote, ...rest }): Omit<Buffer, "name"> =>
+    rest.space === "global"
+      ? { ...rest, ...(cache ? { cache } : {}), ...(promote ? { promote } : {}) }
+      : rest,
 );
 
 const edge: fc.Arbitrary<Edge | null> = fc.option(
@@ -142,19 +154,23 @@ function statement(
   const v = view(buffers, vars);
   const leaf: fc.Arbitrary<Stmt>[] = [
     fc.record({ kind: fc.constant("fill"), dst: v, value: fc.double({ noNaN: true }) }),
-    fc.record({
-      kind: fc.constant("copy"),
-      dst: v,
-      src: v,
-      transport: fc.constantFrom("direct", "cp.async", "tma", "tcgen05.ld", "tcgen05.cp"),
-      guard,
-      when: fc.option(cond(vars)),
-      dist: fc.option(
-        fc.record({ threads: small, along: small, vector: small, fastest: fc.constantFrom(0, 1) }),
-      ),
-      vector: fc.tuple(small, small),
-      multicast: fc.constantFrom(null, null, "m", "n"),
-    }),
+    fc.record(
+      {
+        kind: fc.constant("copy"),
+        dst: v,
+        src: v,
+        transport: fc.constantFrom("direct", "cp.async", "tma", "tcgen05.ld", "tcgen05.cp"),
+        guard,
+        when: fc.option(cond(vars)),
+        dist: fc.option(
+          fc.record({ threads: small, along: small, vector: small, fastest: fc.constantFrom(0, 1) }),
+        ),
+        vector: fc.tuple(small, small),
+        multicast: fc.constantFrom(null, null, "m", "n"),
+        prefetch: fc.tuple(fc.nat(300), fc.nat(300)),
+      },
+      { requiredKeys: ["kind", "dst", "src", "transport", "guard", "when", "dist", "vector", "multicast"] },
+    ),
     fc.record(
       {
         kind: fc.constant("mma"),

@@ -1,11 +1,14 @@
 /** The plan of a bound program: which actions its statements stand for. */
+
 import { dtypes } from "../../../dtype.ts";
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { add, freeVars, mod } from "../../expr.ts";
 import { feedsEpilogue, ownBytes } from "../../operandRings.ts";
 import { childrenOf, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
+import { shareOf } from "../../share.ts";
 import { holdsAnswers, isSolo } from "../../solo.ts";
+import { storesInBulk } from "../../staged.ts";
 import { tensorColumns } from "../../tensor.ts";
 import { turnPoints } from "../../turns.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
@@ -48,7 +51,7 @@ export function planOf(program: TileProgram): Plan | null {
   return {
     cluster: program.launch.cluster,
     pair,
-    chunks: chunkCount(program) ?? 0,
+    chunks: shareOf(program) === null ? (chunkCount(program) ?? 0) : null,
     rings: program.rings.map((ring) => ringPlan(ctx, ring)),
     roles: roles.map((role) => rolePlan(ctx, role)),
     begin: beginning(columns, pair),
@@ -95,7 +98,7 @@ function ending(columns: number, pair: boolean, blocks: number, staged: boolean)
 
 /** Whether D goes to memory by bulk stores, which read shared memory when the roles have ended. */
 const stages = (program: TileProgram): boolean =>
-  [...eachStmt(program.body)].some((s) => s.kind === "epilogue" && s.via !== null);
+  [...eachStmt(program.body)].some((s) => s.kind === "epilogue" && storesInBulk(s));
 
 function ringPlan({ program }: Context, ring: Ring): PlanRing {
   const count = (edge: Ring["full"]): number => (edge?.kind === "mbarrier" ? edge.arrivals : 0);
@@ -132,7 +135,7 @@ function rolePlan(ctx: Context, role: Role): PlanRole {
     // A non-persistent program has its tiles around the roles: the role then has the one tile of the block.
     body: body.some(({ kind }) => kind === "tiles")
       ? body
-      : [{ kind: "tiles", visit: null, turn: 0, of: 1, body }],
+      : [{ kind: "tiles", visit: null, share: null, turn: 0, of: 1, body }],
   };
 }
 
@@ -148,6 +151,10 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
         const tiles: Step = {
           kind: "tiles",
           visit: stmt.visit?.var ?? null,
+          share:
+            stmt.share === undefined
+              ? null
+              : { parts: stmt.visit?.parts ?? null, first: stmt.share.first, count: stmt.share.count },
           turn,
           of,
           body:
@@ -458,6 +465,8 @@ function multiply(ctx: Context, stmt: Stmt, acc: View, from: readonly View[]): r
 /** D's columns go through the tile a few at a time, by turns through its slots. */
 function staged(ctx: Context, stmt: Extract<Stmt, { kind: "epilogue" }>, via: View): readonly Action[] {
   const tile = ctx.program.buffers.find(({ name }) => name === via.buffer);
+  // A warp stores what it has put there itself. Where the rings have been all warps meet first.
+  if (!storesInBulk(stmt)) return tile?.late === true ? [{ stmt, lanes: "warps", kind: "gather" }] : [];
   const [width, slots] = [tile?.shape[1] ?? stmt.acc.extent[1], tile?.slots ?? 1];
   const passes = Math.max(1, Math.floor(stmt.acc.extent[1] / width));
   const all = { stmt, lanes: "warps" } as const;

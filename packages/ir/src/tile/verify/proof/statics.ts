@@ -1,10 +1,14 @@
 /** Rules that a program keeps or breaks whatever runs: allocation, swizzles, budgets, warps, splits. */
+
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
 import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
+import { shareOf } from "../../share.ts";
+import { extentMultiple } from "../../sizes.ts";
+import { storesInBulk } from "../../staged.ts";
 import type { Buffer, Stmt, TileProgram } from "../../types.ts";
-import { chunkCount } from "../chunks.ts";
+import { chunkCount, runsOverParts } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
 import { subjectOf } from "../verifier.ts";
@@ -63,7 +67,7 @@ const inBlock = (tile: Buffer): Buffer => ({ ...tile, shape: blockShape(tile) })
 function* swizzles(program: TileProgram): Iterable<Finding> {
   const units = clusterUnits(program.launch);
   for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind === "epilogue" && stmt.via !== null) {
+    if (stmt.kind === "epilogue" && stmt.via !== null && storesInBulk(stmt)) {
       const tile = program.buffers.find(({ name }) => name === stmt.via?.buffer);
       if (tile !== undefined && tile.layout !== null && tensorCut(inBlock(tile)) === null)
         yield fault(
@@ -84,6 +88,17 @@ function* swizzles(program: TileProgram): Iterable<Finding> {
       );
     const { buffer } = stmt.src;
     if (buffer !== "A" && buffer !== "B") continue;
+    const { dealt } = tile?.layout ?? {};
+    const matrix = program.buffers.find(({ name }) => name === buffer);
+    if (dealt !== undefined && matrix !== undefined) {
+      const rows = extentMultiple(program.problem, matrix, dealt.axis);
+      if (rows % dealt.turns !== 0)
+        yield fault(
+          stmt.dst.buffer,
+          `its axis ${dealt.axis} is dealt to ${dealt.turns} runs, and that of %${buffer} is a multiple of ${rows}`,
+          "a plain layout, or whole turns in the matrix",
+        );
+    }
     const packed = program.buffers.some(({ name, packed }) => name === stmt.dst.buffer && packed === true);
     const reason = tensorAccessFault(program.problem, buffer, packed);
     if (reason !== null) yield fault(buffer, reason.message, reason.hint);
@@ -121,7 +136,8 @@ function* numbering(program: TileProgram): Iterable<Finding> {
       };
     }
   }
-  if (plan.rings.some(({ chunked }) => chunked) && chunkCount(program) === null)
+  const counted = shareOf(program) === null ? chunkCount(program) !== null : runsOverParts(program);
+  if (plan.rings.some(({ chunked }) => chunked) && !counted)
     yield {
       rule: "phases",
       at: "roles",

@@ -1,0 +1,59 @@
+/** One launch many times over on a GPU: races that a single launch hides show as other bits. */
+import { type Backend, createCompiler, formatDiagnostic, type Problem } from "@tilewright/ir";
+import { describeCuda, openDevice } from "@tilewright/runtime";
+import { describe, expect, test } from "vitest";
+import { scheduleOf } from "./build.ts";
+import { caseData } from "./data.ts";
+import { judge } from "./judge.ts";
+import { Session } from "./launch.ts";
+import { targetOf } from "./random.ts";
+
+/** A kernel: a problem and the text of its schedule. */
+export interface Repeated {
+  readonly problem: Problem;
+  readonly schedule: string;
+}
+
+/**
+ * Tests of the calling file: each kernel is launched `times` times on the same buffers and workspace, its first result is right against float64, and all
+ * others have its bits. Skipped where no GPU runs the architecture.
+ */
+export async function repetitionsOnGpu(
+  backend: Backend,
+  arch: string,
+  kernels: readonly Repeated[],
+  times = 1000,
+): Promise<void> {
+  const { devices: gpus } = await describeCuda();
+  describe.skipIf(gpus.length === 0)(`${backend.id} on a GPU, ${arch}: ${times} launches`, () => {
+    test.each(
+      kernels.map(
+        ({ problem, schedule }) =>
+          [
+            `${problem.m}x${problem.n}x${problem.k} ${problem.a.dtype} ${schedule}`,
+            { problem, schedule },
+          ] as const,
+      ),
+    )("%s", async (_name, { problem, schedule }) => {
+      const opened = await openDevice({ kind: "cuda", arch });
+      if (!opened.ok) throw new Error(opened.error.map(formatDiagnostic).join("\n"));
+      const device = opened.value;
+      try {
+        const made = createCompiler({ backends: [backend] }).compile({
+          problem,
+          target: targetOf(arch),
+          schedule: scheduleOf(backend, schedule),
+        });
+        if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
+        const data = caseData(problem, "normal", 1);
+        const session = new Session(device, made.value);
+        const { run, others } = session.repeat(data, times);
+        session.close();
+        expect([...run.faults, ...judge(problem, data, run)]).toEqual([]);
+        expect(others).toBe(0);
+      } finally {
+        device.close();
+      }
+    });
+  });
+}

@@ -1,0 +1,34 @@
+/** Say of each matrix how L2 keeps its lines. */
+import { takeDirective } from "../tile/rewrite.ts";
+import { type Buffer, cachePolicies, promotions } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+/**
+ * Directive `cache a=POLICY b=POLICY c=POLICY d=POLICY promote=128|64|0`: loads and stores of a matrix carry its policy (what is streamed through gives way
+ * to what is read again); `promote` is for the tensor maps of A and B. Without it lines of all matrices are alike, and misses of bulk copies bring 256 bytes.
+ */
+export const cacheOperands: Pass = {
+  name: "cacheOperands",
+  summary: "Loads and stores tell L2 which lines to give up first, and which last",
+  from: "nest",
+  to: "nest",
+  run(program) {
+    const taken = takeDirective(program, "cache");
+    if (!taken) return program;
+    const { args } = taken;
+    return {
+      ...taken.program,
+      buffers: taken.program.buffers.map((b): Buffer => {
+        if (b.space !== "global") return b;
+        const cache = cachePolicies.find((policy) => policy === args[b.name.toLowerCase()]);
+        const promote =
+          b.name === "A" || b.name === "B" ? promotions.find((way) => way === args.promote) : undefined;
+        return {
+          ...b,
+          ...(cache === undefined ? {} : { cache }),
+          ...(promote === undefined ? {} : { promote }),
+        };
+      }),
+    };
+  },
+};

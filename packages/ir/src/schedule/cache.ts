@@ -1,0 +1,61 @@
+/** The field that gives matrices their policies in L2. */
+import { nearest } from "../nearest.ts";
+import type { Schedule, ScheduleField } from "../schedule.ts";
+import { type CachePolicy, cachePolicies, type Directive } from "../tile/types.ts";
+
+const matrices = ["a", "b", "c", "d"] as const;
+type Matrix = (typeof matrices)[number];
+type Policies = Readonly<Partial<Record<Matrix, CachePolicy>>>;
+
+/** Matrices in their order, each once; null for another text. */
+function policiesOf(text: string): Policies | null {
+  if (text === "none") return {};
+  const found: Partial<Record<Matrix, CachePolicy>> = {};
+  let last = -1;
+  for (const part of text.split(",")) {
+    const [name, word, more] = part.split(":");
+    const matrix = matrices.find((known) => known === name);
+    const policy = cachePolicies.find((known) => known === word);
+    if (matrix === undefined || policy === undefined || more !== undefined) return null;
+    const at = matrices.indexOf(matrix);
+    if (at <= last) return null;
+    found[matrix] = policy;
+    last = at;
+  }
+  return found;
+}
+
+export const cacheField: ScheduleField = {
+  name: "cache",
+  summary:
+    "which lines L2 gives up first or last, by matrix: what is streamed makes room for what is read again",
+  syntax: `none or a:POLICY,b:POLICY,c:POLICY,d:POLICY with ${cachePolicies.join("|")}`,
+  default: "none",
+  off: "none",
+  parse: (text) => (policiesOf(text) === null ? null : text),
+  print: String,
+  nearest: (text) => {
+    const parts = text.split(",").flatMap((part) => {
+      const [name = "", word = ""] = part.split(":");
+      const [matrix] = nearest(name, matrices, 1);
+      const [policy] = nearest(word, cachePolicies, 1);
+      return matrix === undefined || policy === undefined ? [] : [[matrix, policy] as const];
+    });
+    const unique = matrices.flatMap((matrix) => {
+      const part = parts.find(([name]) => name === matrix);
+      return part === undefined ? [] : [part.join(":")];
+    });
+    return unique.length === 0 ? "none" : unique.join(",");
+  },
+};
+
+/** Bytes that misses bring unless told otherwise. */
+const WHOLE = 256;
+
+/** The directive of the fields `cache` and `promote`, where a schedule has them; null where both are off. */
+export function cacheDirective(schedule: Schedule): Directive | null {
+  const policies = policiesOf(String(schedule.cache ?? "none")) ?? {};
+  const promote = Number(schedule.promote ?? WHOLE);
+  const args = { ...policies, ...(promote === WHOLE ? {} : { promote }) };
+  return Object.keys(args).length === 0 ? null : { name: "cache", args };
+}
