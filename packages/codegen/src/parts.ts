@@ -44,11 +44,8 @@ const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
 /** The counters come first; what follows them begins at a multiple of this, a line of L2. */
 const LINE = 128;
 
-/**
- * Registers of loads that are in flight together. L2 answers after some 700 cycles, so that a block collects only as fast as it has loads under way; the
- * fragments of the main loop are free by then, and as many need no more registers than it did.
- */
-const IN_FLIGHT = { least: 16, most: 64 } as const;
+/** Loads that are in flight together: enough to cover L2's latency, few enough to need no more registers than the main loop did. */
+const IN_FLIGHT = 16;
 
 /** How a program lays out its workspace; null when no tile is shared. Sizes in bytes. */
 export interface PartialTiles {
@@ -71,8 +68,6 @@ export interface PartialTiles {
   readonly init: Manifest["workspace"]["init"];
   /** One block's accumulators. */
   readonly partBytes: number;
-  /** Registers of loads that are in flight together where parts are added up. */
-  readonly inFlight: number;
 }
 
 /** The workspace of a program whose register tiles the engine holds. */
@@ -116,24 +111,7 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
     counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all),
     init: initOf(by, fixed || most <= MOST_COUNTERS),
     partBytes: registers * threads * bytesOf(type),
-    inFlight: Math.min(IN_FLIGHT.most, Math.max(IN_FLIGHT.least, fragmentRegisters(program, engine))),
   };
-}
-
-/** As many as a kernel may have in flight that does nothing but add up parts. */
-export const addingAlone = (shared: PartialTiles): PartialTiles => ({ ...shared, inFlight: IN_FLIGHT.most });
-
-/** Registers of a thread that hold operands of the multiply-adds. */
-function fragmentRegisters(program: TileProgram, engine: Engine): number {
-  const operands = new Set<string>();
-  for (const stmt of eachStmt(program.body))
-    if (stmt.kind === "mma") operands.add(stmt.a.buffer).add(stmt.b.buffer);
-  return program.buffers
-    .filter(({ name, own }) => operands.has(name) && own !== null)
-    .reduce((sum, { dtype, own, slots }) => {
-      const each = own === null ? 0 : registersPerThread(own) / engine.holding(dtype).packed;
-      return sum + each * slots;
-    }, 0);
 }
 
 /**
@@ -260,10 +238,7 @@ export function clearPart(ctx: Context, shared: PartialTiles, zero: Operand, par
   }
 }
 
-/**
- * Adds as many parts as `left` says (one at least), which follow the one at `before` at distances of `partBytes`, to the registers, in their order. Where one
- * part is few registers, several are loaded together.
- */
+/** Adds as many parts as `left` says (one at least), which follow the one at `before` at distances of `partBytes`, to the registers. */
 export function addParts(
   ctx: Context,
   shared: PartialTiles,
@@ -271,59 +246,30 @@ export function addParts(
   { before, left }: FurtherParts,
 ): void {
   const { entry, body } = ctx;
-  const together = Math.max(1, Math.floor(shared.inFlight / registers.length));
   const more = entry.reg("pred", "p");
   const label = entry.label("parts");
   body.label(label);
-  const turns = Array.from({ length: together }, (_, i) => {
-    const there = i === 0 ? null : entry.reg("pred", "p");
-    if (there) ctx.emit(null, "setp.gt.u32", there, left, imm(i));
-    return { there, at: (i + 1) * shared.partBytes };
-  });
-  if (turns.length > 1) {
-    const loaded = turns.map(({ there, at }) => loadTerms(ctx, shared, registers, before, at, there));
-    loaded.forEach((terms, i) => {
-      addTerms(ctx, shared, registers, terms, turns[i]?.there ?? null);
-    });
-  } else
-    for (let from = 0; from < registers.length; from += shared.inFlight) {
-      const group = registers.slice(from, from + shared.inFlight);
-      const at = shared.partBytes + from * shared.threads * bytesOf(shared.type);
-      addTerms(ctx, shared, group, loadTerms(ctx, shared, group, before, at, null), null);
-    }
-  ctx.emit(null, "add.s64", before, before, imm(together * shared.partBytes));
-  ctx.emit(null, "setp.gt.u32", more, left, imm(together));
-  ctx.emit(null, "sub.u32", left, left, imm(together));
+  ctx.emit(null, "add.s64", before, before, imm(shared.partBytes));
+  addPart(ctx, shared, registers, before);
+  ctx.emit(null, "sub.u32", left, left, imm(1));
+  ctx.emit(null, "setp.ne.u32", more, left, imm(0));
   ctx.emit(more, "bra", label);
 }
 
-/** What is added to the registers, from `at` bytes behind `part` on; only where `there` holds. */
-function loadTerms(
-  ctx: Context,
-  { threads, type }: PartialTiles,
-  registers: readonly Reg[],
-  part: Reg<"u64">,
-  at: number,
-  there: Reg<"pred"> | null,
-): readonly Reg[] {
-  return registers.map((_, i) => {
-    const d = ctx.entry.reg(type, `sum_${type}_`);
-    ctx.emitAny(there, `ld.global.${type}`, d, addr(part, at + i * threads * bytesOf(type)));
-    return d;
-  });
-}
-
-function addTerms(
-  ctx: Context,
-  { type }: PartialTiles,
-  registers: readonly Reg[],
-  terms: readonly Reg[],
-  there: Reg<"pred"> | null,
-): void {
-  terms.forEach((term, i) => {
-    const sum = registers[i] ?? term;
-    ctx.emitAny(there, additions[type], sum, sum, term);
-  });
+/** Adds one part to the registers. */
+function addPart(ctx: Context, shared: PartialTiles, registers: readonly Reg[], part: Reg<"u64">): void {
+  const { threads, type } = shared;
+  for (let from = 0; from < registers.length; from += IN_FLIGHT) {
+    const group = registers.slice(from, from + IN_FLIGHT);
+    const loaded = group.map(() => ctx.entry.reg(type, `sum_${type}_`));
+    loaded.forEach((d, i) => {
+      ctx.emitAny(null, `ld.global.${type}`, d, addr(part, (from + i) * threads * bytesOf(type)));
+    });
+    loaded.forEach((d, i) => {
+      const sum = group[i] ?? d;
+      ctx.emitAny(null, additions[type], sum, sum, d);
+    });
+  }
 }
 
 /** Parts after the first of a tile: registers that the addition counts on and down. */

@@ -5,15 +5,7 @@ import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
 import type { Engine, StmtOf } from "./engine.ts";
 import { declareParameters, parameters } from "./params.ts";
-import {
-  addingAlone,
-  addParts,
-  loadPart,
-  type PartialTiles,
-  partPlaces,
-  times,
-  workspaceBytes,
-} from "./parts.ts";
+import { addParts, loadPart, type PartialTiles, partPlaces, times, workspaceBytes } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
@@ -45,7 +37,7 @@ export function buildSumKernel(
   const place = partPlaces(ctx, shared);
   ctx.placeLate();
   loadPart(ctx, shared, acc.registers, place.first);
-  addParts(ctx, addingAlone(shared), acc.registers, place.further(warps));
+  addParts(ctx, shared, acc.registers, place.further(warps));
   lowerStmts(ctx, combine.body);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
