@@ -18,11 +18,15 @@ export interface Product {
 /** Atoms whose instructions alternate, so that none waits for the one before: the latency of one is that of about four. */
 const TOGETHER = 4;
 
-/** Bits of an f32 that a tf32 has, and half a unit of its last place: added to the bits it makes the nearest tf32 of what is then cut off. */
+/** Bits of an f32 that a tf32 has. */
 const TF32_BITS = 0xff_ff_e0_00;
-const HALF_UNIT = 0x10_00;
-/** The largest f32 whose nearest tf32 is finite. */
-const MOST = (2 - 2 ** -11 - 2 ** -23) * 2 ** 127;
+/** The largest tf32. */
+const MOST = (2 - 2 ** -10) * 2 ** 127;
+/**
+ * A factor that lifts a number by about half a unit of a tf32's last place (0.35 to 0.7 of one, as the mantissa goes from 1 to 2; less than a unit, so that a number
+ * with the bits of a tf32 stays one): cutting off the low bits then rounds, and what is left has either sign.
+ */
+const LIFT = 1 + 0.7 * 2 ** -11;
 
 /** Operands of the instructions of an atom, along k. */
 interface Parts {
@@ -73,19 +77,20 @@ export function multiplyInParts(ctx: Context, atom: Atom, products: readonly Pro
 }
 
 /**
- * Registers, `each` of which are an operand of one instruction, as their nearest tf32 values (ties away from zero, as cvt.rna has it) and what is left. The rest is exact, has at most 12 bits and either sign; the
- * instruction drops its last. Four instructions, where two conversions and a subtraction are ten (ptxas 13.0 has no single instruction for cvt.rna.tf32).
+ * Registers, `each` of which are an operand of one instruction, as a tf32 value near them and what is left: exact, of at most 13 bits, of which the instruction drops
+ * what lies below a tf32's. Of the four instructions two run beside the tensor pipe; two conversions and a subtraction are ten, six of which do not
+ * (ptxas 13.0 has no single instruction for cvt.rna.tf32; docs/perf/mma.md).
  * The large part stays finite, so that an infinity is in the rest and meets no infinity of the other sign; a NaN is in the rest, too.
  */
 function split(ctx: Context, registers: readonly Reg[], each: number): Parts {
   const parts = registers.map((x) => {
-    const finite = clamp(ctx, x);
-    const bits = (): Reg => ctx.entry.reg("b32", "bits");
-    const [whole, near, big, small] = [bits(), bits(), bits(), bits()];
-    const [value, rest] = [ctx.entry.reg("f32", "rounding"), ctx.entry.reg("f32", "rounding")];
-    ctx.emitAny(null, "mov.b32", whole, finite);
-    ctx.emitAny(null, "add.u32", near, whole, imm(HALF_UNIT));
-    ctx.emitAny(null, "and.b32", big, near, imm(TF32_BITS));
+    const f32 = (): Reg => ctx.entry.reg("f32", "part");
+    const b32 = (): Reg => ctx.entry.reg("b32", "bits");
+    const [lifted, value, rest] = [f32(), f32(), f32()];
+    const [bits, big, small] = [b32(), b32(), b32()];
+    ctx.emitAny(null, "mul.rn.f32", lifted, x, f32imm(LIFT));
+    ctx.emitAny(null, "mov.b32", bits, clamp(ctx, lifted));
+    ctx.emitAny(null, "and.b32", big, bits, imm(TF32_BITS));
     ctx.emitAny(null, "mov.b32", value, big);
     ctx.emitAny(null, "sub.rn.f32", rest, x, value);
     ctx.emitAny(null, "mov.b32", small, rest);
@@ -98,7 +103,7 @@ function split(ctx: Context, registers: readonly Reg[], each: number): Parts {
   return { big: operands("big"), small: operands("small") };
 }
 
-/** Infinities, and what would round to one, as the largest that does not. A NaN becomes it as well. */
+/** Infinities as the largest tf32. A NaN becomes it as well. */
 function clamp(ctx: Context, x: Reg): Reg {
   const d = ctx.entry.reg("f32", "finite");
   if (hasFeature(ctx.target, "min.xorsign")) {
