@@ -41,15 +41,12 @@ const shapes: readonly {
   { tile: [16, 32], warp: [16, 8] },
 ];
 
-/** Bytes of K in a chunk: 128 are a whole row of banks, and measured 2 to 3 % ahead of 64 (docs of the backend, README.md). */
-const chunkBytes = [128, 64] as const;
 /**
- * For bulk copies twice as many in two stages come first, for half the turns of the ring. Measured beside 128 bytes in four: f16 at 4096 0.719 of cuBLASLt to
- * 0.709; tf32 at 2048, 4096 and 8192 0.724, 0.682 and 0.689 to 0.714, 0.673 and 0.681; s8 at 4096 and 8192 0.703 and 0.754 to 0.696 and 0.746.
+ * Bytes of K in a chunk: 128 are a whole row of banks, and measured 2 to 3 % ahead of 64 (docs of the backend, README.md); 256 have half the turns of the ring.
+ * Measured with bulk copies, 256 bytes in two stages beside 128 in four: f16 at 4096 0.719 of cuBLASLt to 0.709; tf32 at 2048, 4096 and 8192 0.724, 0.682 and 0.689
+ * to 0.714, 0.673 and 0.681; s8 at 4096 and 8192 0.703 and 0.754 to 0.696 and 0.746; f16 of 128 rows 0.926 to 0.831.
  */
-const bulkChunkBytes = [256, ...chunkBytes] as const;
-/** Tiles that have registers for one set of fragments only, which wait in every turn. */
-const LARGE_TILE = 128 * 256;
+const chunkBytes = [256, 128, 64] as const;
 /** Three before four: where both hide the copies, the smaller ring leaves room for a second block. */
 const stageCounts = [3, 4, 6, 2] as const;
 
@@ -140,8 +137,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const candidates = shapes.flatMap(({ tile: [m, n], warp }): Schedule[] => {
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
-    const chunks = copy === "tma" && m * n >= LARGE_TILE ? bulkChunkBytes : chunkBytes;
-    return chunks.flatMap((bytes) =>
+    return chunkBytes.flatMap((bytes) =>
       stageCounts.flatMap((stages) =>
         shared.map((split) => {
           const schedule = { ...base, ...parts, tile: [m, n, bytes * perByte], warp, stages, split, copy };

@@ -84,8 +84,8 @@ export function multiplyInParts(ctx: Context, atom: Atom, products: readonly Pro
  */
 function split(ctx: Context, registers: readonly Reg[], each: number): Parts {
   const parts = registers.map((x) => {
-    const f32 = (): Reg => ctx.entry.reg("f32", "part");
-    const b32 = (): Reg => ctx.entry.reg("b32", "bits");
+    const f32 = (): Reg => ctx.entry.reg("f32", "rounding");
+    const b32 = (): Reg => ctx.entry.reg("b32", "rounded");
     const [lifted, value, rest] = [f32(), f32(), f32()];
     const [bits, big, small] = [b32(), b32(), b32()];
     ctx.emitAny(null, "mul.rn.f32", lifted, x, f32imm(LIFT));
