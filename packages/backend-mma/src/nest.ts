@@ -2,6 +2,7 @@
 import {
   type Atom,
   atomFor,
+  cacheDirective,
   type Directive,
   entryName,
   type Factor,
@@ -22,7 +23,7 @@ import { type Staging, stagingOf } from "./staging.ts";
 
 /** The instruction that a problem is multiplied with on a target; null where there is none at all. */
 export const atomOf = ({ a, b, acc, precision }: Problem, target: Target): Atom | null =>
-  atomFor(a.dtype, b.dtype, acc, { precision, target });
+  atomFor(a.dtype, b.dtype, acc, { precision: precision === "promoted" ? undefined : precision, target });
 
 /** As `atomOf`, for problems that the backend has accepted. */
 export function acceptedAtom(problem: Problem, target: Target): Atom {
@@ -121,7 +122,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atom: atom.name,
     combine: s.combine,
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
-    directives: directives(s, problem, atom, target),
+    directives: [cacheDirective(schedule), ...directives(s, problem, atom, target)].filter((d) => d !== null),
   });
 }
 

@@ -60,6 +60,7 @@ export {
   countedShareFault,
   groupedSplitFault,
   refuseBatch,
+  refusePromotion,
   refuseSteps,
   refuseSymbolic,
   unsupported,

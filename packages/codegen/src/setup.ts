@@ -13,7 +13,8 @@ export function openKernel(ctx: Context): void {
     const at = ctx.shared.barriers.get(ring.name);
     return at !== undefined && (at.full !== null || at.empty !== null);
   });
-  if (usesTensorMaps(program)) {
+  // Templates of maps are no maps that anything is copied through.
+  if (usesTensorMaps(program) && ctx.groups === null) {
     const maps = new Set<string>();
     const visit = (stmts: typeof program.body): void => {
       for (const stmt of stmts) {

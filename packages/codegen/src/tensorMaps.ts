@@ -9,6 +9,7 @@ import {
   type ParamSpec,
   storesInBulk,
   type TensorCut,
+  type TensorMapRecipe,
   type TileProgram,
   tensorCut,
   tensorMapFor,
@@ -20,7 +21,7 @@ import type { StmtOf } from "./engine.ts";
 
 /** A tensor map lies at a multiple of 64 bytes (PTX ISA, tensor maps), and has 128. */
 const MAP_ALIGN = 64;
-const MAP_BYTES = 128;
+export const MAP_BYTES = 128;
 
 /** Warps of a warpgroup. */
 const WARPGROUP = 4;
@@ -91,7 +92,18 @@ const besides = (own: Ownership): Factor | null =>
   own.cols.find((f) => f.tier === "warp" && f.extent > 1 && f.stride * f.extent > WARPGROUP) ?? null;
 
 /** `tma_a`: the map through which bulk copies see an operand. */
-const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
+export const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
+
+/** The template of a map of a grouped problem (`groupMaps.ts`): over the table itself, which is there in every launch. Only what is no group's own counts. */
+const templateOf = (map: TensorMapRecipe): TensorMapRecipe => ({
+  ...map,
+  operand: "groups",
+  dims: [1, 1],
+  strides: [TEMPLATE_PITCH],
+});
+
+/** Any pitch that maps take. */
+const TEMPLATE_PITCH = 16;
 
 /** One map for each matrix that bulk copies read or write, behind the parameters that end at `offset`. */
 export function tensorMaps(program: TileProgram, offset: number): readonly ParamSpec[] {
@@ -106,15 +118,17 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
     }
   };
   visit(program.launch.threads / 32, program.body);
+  const grouped = program.problem.batch.kind === "grouped";
   let at = offset;
   return [...found].map(([global, cut]): ParamSpec => {
     at = Math.ceil(at / MAP_ALIGN) * MAP_ALIGN;
+    const map = tensorMapFor(program, global, cut);
     const spec: ParamSpec = {
       kind: "tensorMap",
       name: mapName(global),
       offset: at,
       size: MAP_BYTES,
-      tensorMap: tensorMapFor(program, global, cut),
+      tensorMap: grouped ? templateOf(map) : map,
     };
     at += MAP_BYTES;
     return spec;

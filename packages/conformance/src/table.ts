@@ -61,6 +61,10 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   return table.rows;
 }
 
+/** Whether a request leaves sizes to the launch: factors of blocks have none to lie by. */
+const leavesSizes = (more: object): boolean =>
+  "symbolic" in more || ("batch" in more && JSON.stringify(more.batch).includes("grouped"));
+
 class Table {
   readonly rows: Row[] = [];
   readonly types: DTypes;
@@ -73,6 +77,7 @@ class Table {
 
   /** Operands of these sizes at random: layouts, leading dimensions, alignments. `more` has the last word. */
   add(name: string, size: Size, more: object = {}, variation: Variation = {}): void {
+    if (this.types.blockScales !== undefined && leavesSizes(more)) return;
     const { m, n, k } = size;
     const { dtype, bDType } = this.types;
     const out = this.out;
@@ -213,6 +218,24 @@ function addGroups(table: Table): void {
       ],
     },
   );
+  // What bulk copies can take: rows at multiples of 16 bytes, addresses too.
+  const { dtype, bDType } = table.types;
+  const whole = { multiple: 16, max: 96 };
+  for (const [a, b] of [
+    ["row", "col"],
+    ["col", "row"],
+  ])
+    table.add(
+      `groups of rows of whole 16 bytes, ${a} x ${b}`,
+      { m: 80, n: 48, k: 64 },
+      {
+        batch: { kind: "grouped", count: 5 },
+        symbolic: { m: whole, n: whole, k: { multiple: 16, max: 160 } },
+        a: { dtype, layout: a },
+        b: { dtype: bDType ?? dtype, layout: b },
+        d: { dtype: table.out },
+      },
+    );
 }
 
 /** Every step of an epilogue alone, in every dtype that its data may have. */

@@ -196,6 +196,10 @@ export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./proble
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export {
+  BLOCK_SCALE,
+  type BlockFactors,
+  blockFactors,
+  factorsSize,
   packScales,
   SCALE_ALIGN,
   SCALE_FACTORS,
@@ -226,6 +230,7 @@ export {
   symbolicSizes,
 } from "./problem/symbolic.ts";
 export {
+  parseBlockScales,
   parseEpilogue,
   parseProblem,
   parseSymbolic,
@@ -238,6 +243,9 @@ export {
 export {
   type Activation,
   type Batch,
+  type BlockForm,
+  type BlockScales,
+  blockForms,
   type EpilogueStep,
   type MatrixLayout,
   type Operand,
@@ -346,6 +354,7 @@ export {
   type Edge,
   type Expr,
   type Factor,
+  fetchSizes,
   type Launch,
   type Nest,
   type Ownership,

@@ -134,6 +134,10 @@ export interface Buffer {
   readonly cache?: CachePolicy;
   /** Global: bytes that L2 fetches at once where a bulk copy misses. Absent: 256. */
   readonly promote?: Promotion;
+  /** Global: bytes that L2 fetches at once where a copy by the threads misses. Absent: as the hardware has it. */
+  readonly fetch?: FetchSize;
+  /** Global: loads and stores by the threads leave no lines in L1. */
+  readonly passing?: true;
 }
 
 /** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */
@@ -143,6 +147,10 @@ export type CachePolicy = (typeof cachePolicies)[number];
 /** Bytes, less than the 256 that a tensor map's misses bring; 0: what is missing, no more (CUtensorMapL2promotion). */
 export const promotions = [128, 64, 0] as const;
 export type Promotion = (typeof promotions)[number];
+
+/** Bytes of a prefetch of loads and asynchronous copies (PTX ISA, ld and cp.async: level::prefetch_size). */
+export const fetchSizes = [64, 128, 256] as const;
+export type FetchSize = (typeof fetchSizes)[number];
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
 export type Edge =
@@ -207,15 +215,17 @@ export type Raster =
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`turnPoints`).
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
  * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
- * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each.
+ * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each. With
+ * `chunks` it counts them too: as many a visit as that expression in sizes of the launch says; of a grouped problem the visits before may have had others.
  */
 export interface Visit {
   readonly var: string;
-  /** Of `share` only: the variable that counts the visits from 0. Absent: nothing asks for it. */
+  /** Where `var` counts chunks: the variable that counts the visits from 0. Absent: nothing asks for it. */
   readonly parts?: string;
   readonly by: "stride" | "ring" | "share";
   /** Where the answers are; there iff `by` is `ring`. */
   readonly ring?: string;
+  readonly chunks?: Expr;
   readonly turn: number;
   readonly of: number;
 }
@@ -287,6 +297,11 @@ export type Stmt =
       readonly from: Expr;
       readonly to: Expr;
       readonly unroll: boolean;
+      /**
+       * Last turns that are made apart, by a loop of their own over the same body: the turns before them then need not ask whether so many more follow.
+       * A wish, as `unroll` is; absent: none.
+       */
+      readonly apart?: number;
       readonly body: readonly Stmt[];
     }
   | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Stmt[] }
@@ -330,7 +345,8 @@ export type Stmt =
     }
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
-   * of words for whole 128 rows and 4 factors. `atom` names a row of the backend's atom table (`fma`, …).
+   * of words for whole 128 rows and 4 factors, or of f32, rows of factors by runs of 128 of k, as many rows for each factor as the extents say.
+   * With `promote` sums of `every` elements along k are made in `part`, which begins with 0, and then scaled and added to acc. `atom` names a row of the backend's atom table (`fma`, …).
    * Operands in global memory (stage `nest`) read 0 outside the matrix: guards are attributes of copies only.
    */
   | {
@@ -339,6 +355,7 @@ export type Stmt =
       readonly a: View;
       readonly b: View;
       readonly scales?: { readonly a: View; readonly b: View };
+      readonly promote?: { readonly part: View; readonly every: number };
       readonly atom: string;
       readonly walk: Walk;
       /** Order of the walk's runs, and of the elements of the first one. */

@@ -6,7 +6,7 @@ import { layoutExtent, parseLayout, printLayout } from "../../layout/text.ts";
 import type { Layout } from "../../layout/types.ts";
 import type { Scalar } from "../../problem.ts";
 import { type LineOrder, lineOrderKinds, lineOrderSyntax, printLineOrder } from "../lineOrder.ts";
-import { printCond } from "../printExpr.ts";
+import { printCond, printExpr } from "../printExpr.ts";
 import { printRaster } from "../raster.ts";
 import {
   type Buffer,
@@ -14,6 +14,8 @@ import {
   type Distribution,
   type Edge,
   type Factor,
+  type FetchSize,
+  fetchSizes,
   type Ownership,
   type Promotion,
   promotions,
@@ -26,7 +28,7 @@ import {
   type Walk,
 } from "../types.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
-import { parseCond, parseView, printView } from "./expressions.ts";
+import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
 import { nearestHint } from "./nearest.ts";
 
 export type Buffers = ReadonlyMap<string, Buffer>;
@@ -263,21 +265,26 @@ export const vectorPairClause: Clause<readonly [number, number]> = {
 };
 
 /** Bytes that a miss brings, of the few that there are. */
-export const promoteClause: Clause<Promotion | null> = {
-  keyword: "promote",
-  syntax: promotions.join("|"),
+const bytesClause = <N extends number>(keyword: string, sizes: readonly N[]): Clause<N | null> => ({
+  keyword,
+  syntax: sizes.join("|"),
   default: null,
   print: String,
   parse: (c) => {
     const token = c.peek();
-    const bytes = c.integer("the bytes of 'promote'", 0);
-    const known = promotions.find((one) => one === bytes);
+    const bytes = c.integer(`the bytes of '${keyword}'`, 0);
+    const known = sizes.find((one) => one === bytes);
     return (
       known ??
-      c.fail(token, parseCodes.badValue, `L2 fetches no ${bytes} bytes`, `one of: ${promotions.join(", ")}`)
+      c.fail(token, parseCodes.badValue, `L2 fetches no ${bytes} bytes`, `one of: ${sizes.join(", ")}`)
     );
   },
-};
+});
+
+/** Of bulk copies. */
+export const promoteClause: Clause<Promotion | null> = bytesClause("promote", promotions);
+/** Of copies by threads. */
+export const fetchClause: Clause<FetchSize | null> = bytesClause("fetch", fetchSizes);
 
 /** How far on the rectangle lies that L2 is asked for: `prefetch 0:256`. */
 export const prefetchClause: Clause<readonly [number, number] | null> = {
@@ -305,23 +312,26 @@ export const rasterClause: Clause<Raster> = {
   },
 };
 
-/** `visit %vt by stride`, `visit %vt by ring %tiles`, `visit %vt by share part %pt`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
+/**
+ * `visit %vt by stride`, `visit %vt by ring %tiles`, `visit %vt by share part %pt`, and for roles that take turns `visit %vt by stride turn 1 of 2`;
+ * `visit %vt by stride part %pt chunks (%k + 63) / 64` where the launch says how many a visit has.
+ */
 export const visitClause: Clause<Visit | null> = {
   keyword: "visit",
-  syntax: "%VAR by stride|ring %RING|share part %VAR turn N of N",
+  syntax: "%VAR by stride|ring %RING|share part %VAR chunks EXPR turn N of N",
   default: null,
   print: (v) =>
     v === null
       ? ""
-      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.parts === undefined ? "" : ` part %${v.parts}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
+      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.parts === undefined ? "" : ` part %${v.parts}`}${v.chunks === undefined ? "" : ` chunks ${printExpr(v.chunks)}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
     const by = c.oneOf(["stride", "ring", "share"], "way to hand out tiles");
     const ring = by === "ring" ? { ring: c.ring().name } : {};
-    const parts =
-      by === "share" && c.eat("part") ? { parts: c.name("the variable that counts the parts") } : {};
-    if (!c.eat("turn")) return { var: name, by, ...ring, ...parts, turn: 0, of: 1 };
+    const parts = c.eat("part") ? { parts: c.name("the variable that counts the parts") } : {};
+    const chunks = c.eat("chunks") ? { chunks: parseExpr(c) } : {};
+    if (!c.eat("turn")) return { var: name, by, ...ring, ...parts, ...chunks, turn: 0, of: 1 };
     const turn = c.integer("the role's turn", 0);
     c.expect("of", "behind the turn");
     return {
@@ -329,6 +339,7 @@ export const visitClause: Clause<Visit | null> = {
       by,
       ...ring,
       ...parts,
+      ...chunks,
       turn,
       of: c.integer("the number of roles that take turns", 1),
     };
