@@ -97,13 +97,13 @@ function lastGoesOn({ ctx, shared, place }: Meeting, collect: () => void): Label
   const threads = ctx.values.warps * 32;
   // Of a block with roles only those meet that hold accumulators.
   const meeting = threads === ctx.program.launch.threads ? [imm(0)] : [imm(ROLE_BARRIER), imm(threads)];
+  ctx.emit(null, "fence.acq_rel.gpu");
   ctx.emitAny(null, "bar.sync", ...meeting);
   const first = entry.reg("pred", "p");
   const earlier = entry.reg("u32", "came");
   const [waits, leave] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
   ctx.emit(null, "setp.eq.u32", first, ctx.values.thread(), imm(0));
   ctx.emit(null, "mov.u32", earlier, imm(0));
-  ctx.emit(first, "fence.acq_rel.gpu");
   if (part !== null && shared.share !== null) {
     ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), part.count);
     const others = entry.reg("u32", "others");
@@ -113,11 +113,11 @@ function lastGoesOn({ ctx, shared, place }: Meeting, collect: () => void): Label
     ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), imm(1));
     ctx.emit(null, "setp.ne.u32", waits, earlier, imm(shared.splits - 1));
   }
-  ctx.emit(first, "fence.acq_rel.gpu");
   // Only thread 0 knows: all threads leave unless it has seen all others come.
   ctx.emitAny(null, "bar.red.and.pred", leave, ...meeting, waits);
   const end = entry.label("parts_end");
   ctx.emit(leave, "bra", end);
+  ctx.emit(null, "fence.acq_rel.gpu");
   ctx.emit(first, "st.global.u32", addr(place.counter), imm(0));
   collect();
   return end;
