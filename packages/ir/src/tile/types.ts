@@ -183,6 +183,12 @@ export type Transport =
 export interface Ring {
   readonly name: string;
   readonly slots: number;
+  /**
+   * Of accumulators, in a ring of one slot whose buffer has two: chunks lie by turns in these two places, the second of which begins so many columns of tensor memory
+   * before the first ends. A release says that the columns which the next chunk's place shares have been read; the others of the chunk may be read until
+   * the next chunk is released. Absent: chunks share nothing.
+   */
+  readonly lap?: number;
   readonly buffers: readonly string[];
   readonly transport: Transport;
   /** From commit to wait. Set by the pass that specialises; null before. */
@@ -190,6 +196,10 @@ export interface Ring {
   /** From release to acquire. */
   readonly empty: Edge | null;
 }
+
+/** Places in which the chunks of a ring lie in turn: chunk t in place t % places, which is the slot of its views. */
+export const placesOf = ({ slots, lap }: Pick<Ring, "slots" | "lap">): number =>
+  lap === undefined ? slots : 2 * slots;
 
 /** A rectangle of one slot of a buffer: origin and extent, rows then columns. */
 export interface View {

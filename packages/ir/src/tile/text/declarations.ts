@@ -202,20 +202,21 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
   },
   ...Object.fromEntries(spaces.map((space) => [space, bufferSyntax(space)])),
   ring: {
-    syntax: "ring %NAME slots N buffers(%A, %B) transport T full EDGE empty EDGE",
+    syntax: "ring %NAME slots N lap COLUMNS buffers(%A, %B) transport T full EDGE empty EDGE",
     print: (p) =>
       p.rings.map(
         (r) =>
-          `ring %${r.name} slots ${r.slots} buffers(${r.buffers.map((b) => `%${b}`).join(", ")})${printClauses(ringClauses, r, noBuffers)}`,
+          `ring %${r.name} slots ${r.slots}${r.lap === undefined ? "" : ` lap ${r.lap}`} buffers(${r.buffers.map((b) => `%${b}`).join(", ")})${printClauses(ringClauses, r, noBuffers)}`,
       ),
     parse: (c, head) => {
       const token = c.peek();
       const name = c.name("the ring's name");
       c.expect("slots", "after the ring's name");
       const slots = c.integer("the number of slots", 1);
+      const lap = c.eat("lap") ? { lap: c.integer("the columns that two places share", 1) } : {};
       c.expect("buffers", "after the number of slots");
       const buffers = c.list("the ring's buffers", () => c.buffer().name);
-      const ring: Ring = { name, slots, buffers, ...parseClauses(c, ringClauses, "the ring") };
+      const ring: Ring = { name, slots, ...lap, buffers, ...parseClauses(c, ringClauses, "the ring") };
       if (c.rings.has(name))
         c.fail(token, parseCodes.repeated, `two rings are called %${name}`, "rename one");
       c.rings.set(name, ring);
