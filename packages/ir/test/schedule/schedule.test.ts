@@ -71,7 +71,7 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last streamk=0 cache=none promote=256 fetch=0 l1=keep prefetch=0 epi=direct snake=on pad=4",
+    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last streamk=0 cache=none promote=256 fetch=0 l1=keep prefetch=0 overlap=off epi=direct snake=on pad=4",
   );
 });
 
