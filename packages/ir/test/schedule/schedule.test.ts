@@ -46,6 +46,7 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   fetch: fc.constantFrom("0", "128"),
   l1: fc.constantFrom("keep", "skip"),
   prefetch: fc.nat(64),
+  overlap: fc.constantFrom("on", "off"),
   epi: fc.constantFrom("direct", "smem", "tma"),
   snake: fc.constantFrom("on", "off"),
   pad: fc.nat(64),
