@@ -47,7 +47,6 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   l1: fc.constantFrom("keep", "skip"),
   overlap: fc.constantFrom("on", "off"),
   prefetch: fc.nat(64),
-  overlap: fc.constantFrom("on", "off"),
   epi: fc.constantFrom("direct", "smem", "tma"),
   snake: fc.constantFrom("on", "off"),
   pad: fc.nat(64),
