@@ -71,7 +71,9 @@ describe("illegal schedules get every reason, each with the nearest legal value"
       "TW2223 sm_75 has no policies of L2 and fetches no 256 bytes at once; nearest legal: cache=none fetch=128 (more needs sm_80 or later)",
     ]);
     const groups = problemOf({ m: 256, n: 256, k: 256, dtype: "f16", batch: { kind: "grouped", count: 3 } });
-    expect(reasons("split=2 copy=direct", "sm_90", groups)).toEqual([expect.stringMatching(/^TW2224 .*split=1$/)]);
+    expect(reasons("split=2 copy=direct", "sm_90", groups)).toEqual([
+      expect.stringMatching(/^TW2224 .*split=1$/),
+    ]);
     expect(reasons("copy=tma frag=1 walk=snake-cols", "sm_90", groups)).toEqual([
       expect.stringMatching(/^TW2214 .*each group has its own; nearest legal: copy=cp.async$/),
     ]);
