@@ -31,6 +31,7 @@ import {
   visitTiles,
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
+import { claims } from "./claims.ts";
 import { explainSchedule } from "./explain.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
@@ -46,6 +47,7 @@ export const mma: Backend = {
   ladders,
   supports,
   accepts,
+  claims,
   *schedules(problem, target) {
     for (const schedule of rankSchedules(problem, target))
       if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
@@ -102,7 +104,7 @@ function accepts(problem: Problem, target: Target): Verdict {
   };
   refuseDTypes(problem, target, refuse);
   reasons.push(...refusePromotion(problem, "TW1818"));
-  reasons.push(...refuseBatch(problem, { grouped: "TW1815", count: "TW1816" }));
+  reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1816" }));
   reasons.push(...stepReasons(problem));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }
