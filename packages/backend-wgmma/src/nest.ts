@@ -105,7 +105,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
 }
 
 /** Columns of an accumulator that go together: registers of a thread step by them (PTX ISA, wgmma: fragment of D). */
-export const SLICE_UNIT = 8;
+const SLICE_UNIT = 8;
 
 /** Blocks that meet in a cluster; 1 where none do. */
 export const meetingBlocks = (problem: Problem, s: WgmmaSchedule): number =>
