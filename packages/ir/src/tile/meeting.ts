@@ -26,10 +26,10 @@ export function clusterMeeting({ body }: Pick<TileProgram, "body">): ClusterMeet
   return null;
 }
 
-/** Slices of a tile of `units` equal groups of rows or columns among `blocks`: as many as divide it. */
+/** Slices of a tile of `units` equal groups of rows or columns among `blocks`: as many as divide it; one where `units` is no whole number. */
 export function slicesOf(units: number, blocks: number): number {
   let slices = Math.max(1, Math.min(units, blocks));
-  while (units % slices !== 0) slices--;
+  while (slices > 1 && units % slices !== 0) slices--;
   return slices;
 }
 
