@@ -22,6 +22,7 @@ import {
   promotes,
   slotBytes,
   stagedColumns,
+  widensA,
   widthsOf,
 } from "./nest.ts";
 import { mathGroups, producerWarps, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
@@ -66,9 +67,14 @@ const sharedBytes = (
       : 0),
 });
 
-/** Accumulator registers of a thread: sums that are promoted are held twice, and have factors beside them. */
+/** Registers of a thread's part of A for one instruction. */
+const FRAGMENT = 4;
+
+/** Accumulator registers of a thread: sums that are promoted are held twice, and have factors beside them; an A that is widened is held for a whole chunk. */
 function accumulators(s: WgmmaSchedule, problem: Problem): number {
   const held = (s.tileM * s.tileN * dtypes[problem.acc].bits) / 32 / (mathGroups(s) * 128);
+  if (widensA(problem))
+    return held + (s.tileM / s.groupsM / ATOM_ROWS) * (chunkK(problem, s.tileK) / atomK(problem)) * FRAGMENT;
   if (!promotes(problem)) return held;
   const [rows, columns] = [s.tileM / s.groupsM, s.tileN / s.groupsN];
   return (
@@ -416,8 +422,13 @@ const rules: readonly Rule[] = [
   {
     code: "TW2319",
     at: "schedule.late",
-    find({ s }) {
+    find({ s, problem }) {
       if (!s.late) return null;
+      if (widensA(problem))
+        return {
+          message: `fragments of ${problem.a.dtype} are widened into registers that products of the chunk before still read`,
+          hint: "nearest legal: late=off",
+        };
       if (s.copy === "direct")
         return {
           message: "slots are given back to a producer, and copy=direct has none",

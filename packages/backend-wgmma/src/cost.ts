@@ -82,7 +82,7 @@ const norm = (p: number, ...parts: readonly number[]): number =>
 /** Microseconds. Sizes of problem and tile in elements. */
 export function estimateTime(problem: Problem, schedule: Schedule, _target: Target): number {
   const s = readSchedule(schedule);
-  const size = sizeOf(problem.a.dtype);
+  const [sizeA, size] = [sizeOf(problem.a.dtype), sizeOf(problem.b.dtype)];
   // Groups count as if all were as large as the largest.
   const batch = problem.batch.kind === "none" ? 1 : Math.max(1, problem.batch.count);
   const tileK = chunkK(problem, s.tileK);
@@ -95,7 +95,7 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
   const beside = Math.min(blocksPerSm(s, problem), Math.max(1, Math.ceil(load)));
   const products = ((s.tileM * s.tileN * tileK) / PRODUCTS) * (size / 2) * KILOCYCLE;
   const lines = (problem.k * size) % LINE_BYTES === 0 ? 1 : SPLIT_LINES;
-  const arriving = (((s.tileM + s.tileN) * tileK * size) / L2_BYTES) * lines;
+  const arriving = (((s.tileM * sizeA + s.tileN * size) * tileK) / L2_BYTES) * lines;
   const promoted = promotes(problem)
     ? ((s.tileM * s.tileN * Math.ceil(tileK / BLOCK_SCALE)) / ADDITIONS) * KILOCYCLE
     : 0;
@@ -108,7 +108,7 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
   const main = rounds * (chunks * chunk * waiting + epilogueTime(problem, s));
   const bytes =
     batch *
-    (size * (problem.m + problem.n) * problem.k + (dtypes[problem.d.dtype].bits / 8) * problem.m * problem.n);
+    ((sizeA * problem.m + size * problem.n) * problem.k + (dtypes[problem.d.dtype].bits / 8) * problem.m * problem.n);
   return LAUNCH + norm(WHOLE_NORM, main, bytes / MEMORY_BYTES) + meetingTime(s, tiles, splits);
 }
 

@@ -9,7 +9,7 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { estimateTime } from "./cost.ts";
-import { isKMajor, promotes } from "./nest.ts";
+import { isKMajor, promotes, widensA } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 import { winners, winningDTypes } from "./winners.ts";
 
@@ -87,11 +87,13 @@ function winnerOf(problem: Problem): readonly Schedule[] {
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const base = defaultSchedule(scheduleModel);
   const legal = (schedule: Schedule): boolean => checkSchedule(problem, schedule, target).length === 0;
+  // Registers of a widened A are free only when its products are done.
+  const late = widensA(problem) ? "off" : "on";
   const candidates = (promotes(problem) ? promotedShapes : shapes).flatMap((shape) =>
     chunkBytes
       .filter((bytes) => bytes === chunkBytes[0] || shape.tile[0] * shape.tile[1] <= TWO_ROWS)
       .flatMap((bytes) =>
-        candidatesOf(problem, { ...base, ...fieldsOf(shape, bytes / sizeOf(problem.a.dtype)) }, legal),
+        candidatesOf(problem, { ...base, ...fieldsOf(shape, bytes / sizeOf(problem.b.dtype), late) }, legal),
       ),
   );
   const ranked = candidates
@@ -101,12 +103,16 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   return [...winnerOf(problem).filter(legal), ...ranked];
 }
 
-function fieldsOf({ tile, groups, regs, turns }: (typeof shapes)[number], chunk: number): Schedule {
+function fieldsOf(
+  { tile, groups, regs, turns }: (typeof shapes)[number],
+  chunk: number,
+  late: "on" | "off",
+): Schedule {
   return {
     tile: [...tile, chunk],
     groups: [...groups],
     ...(regs ? { regs: [...regs] } : {}),
-    ...(turns ? { turns, late: "on" } : {}),
+    ...(turns ? { turns, late } : {}),
   };
 }
 

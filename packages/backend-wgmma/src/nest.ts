@@ -3,6 +3,7 @@ import {
   BLOCK_SCALE,
   cacheDirective,
   type Directive,
+  type DType,
   entryName,
   type Factor,
   gemmNest,
@@ -18,24 +19,34 @@ import {
   type WarpgroupAtom,
   warpgroupAtom,
   warpgroupWidths,
+  widensTo,
 } from "@tilewright/ir";
 import { mathGroups, producerWarps, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
 
 /** Rows of every instruction. */
 export const ATOM_ROWS = 64;
 
+/** Whether A is narrower than B: its elements are widened on their way through registers, from which instructions take A alone. */
+export const widensA = ({ a, b }: Problem): boolean => widensTo(a.dtype, b.dtype);
+
+/** dtypes that instructions multiply. */
+const multiplied = (problem: Problem): readonly [a: DType, b: DType] => [
+  widensA(problem) ? problem.b.dtype : problem.a.dtype,
+  problem.b.dtype,
+];
+
 /** Widths of the instructions that multiply A by B of a problem; empty where there are none. */
 export const widthsOf = (problem: Problem): readonly number[] =>
-  warpgroupWidths(problem.a.dtype, problem.b.dtype, problem.acc);
+  warpgroupWidths(...multiplied(problem), problem.acc);
 
 /** The widest instruction that divides a warpgroup's columns; null where none does. */
 export function atomOf(problem: Problem, columns: number): WarpgroupAtom | null {
   const width = widthsOf(problem).findLast((n) => columns % n === 0);
-  return width === undefined ? null : warpgroupAtom(problem.a.dtype, problem.b.dtype, problem.acc, width);
+  return width === undefined ? null : warpgroupAtom(...multiplied(problem), problem.acc, width);
 }
 
 /** Elements of k of one instruction: 32 bytes. */
-export const atomK = (problem: Problem): number => 32 / sizeOf(problem.a.dtype);
+export const atomK = (problem: Problem): number => 32 / sizeOf(problem.b.dtype);
 
 /** Whether sums of 128 along k are made apart and added in f32, scaled or not. */
 export const promotes = ({ precision, blockScales }: Problem): boolean =>
@@ -45,8 +56,8 @@ export const promotes = ({ precision, blockScales }: Problem): boolean =>
 export const chunkK = (problem: Problem, tileK: number): number =>
   Math.min(tileK, Math.ceil(problem.k / atomK(problem)) * atomK(problem));
 
-/** The operands that have to lie along k in shared memory, whatever they do in global memory: all but those of 16 bits (PTX ISA, wgmma). */
-export const needsKMajor = (problem: Problem): boolean => sizeOf(problem.a.dtype) !== 2;
+/** Whether operands have to lie along k in shared memory, whatever they do in global memory: all but those of 16 bits (PTX ISA, wgmma). */
+export const needsKMajor = (problem: Problem): boolean => sizeOf(problem.b.dtype) !== 2;
 
 /** Whether A and B are contiguous along k in global memory. */
 export const isKMajor = (problem: Problem): boolean =>
@@ -111,7 +122,7 @@ const BARRIER_BYTES = 16;
 
 /** Bytes of a slot of the ring: both tiles of a chunk, and its barriers where a producer fills it. */
 export const slotBytes = (problem: Problem, s: WgmmaSchedule): number =>
-  (s.tileM + s.tileN) * chunkK(problem, s.tileK) * sizeOf(problem.a.dtype) +
+  chunkK(problem, s.tileK) * (s.tileM * sizeOf(problem.a.dtype) + s.tileN * sizeOf(problem.b.dtype)) +
   (s.copy === "tma" ? BARRIER_BYTES : 0);
 
 /** Bytes for the numbers of a counter and their barriers, with what the alignment of the tile behind them wastes: the period of the widest swizzle. */
@@ -149,6 +160,8 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
           args: {
             producer: producerWarps(s),
             math: 4 * mathGroups(s),
+            // Warps that have read their part of A say so themselves.
+            ...(widensA(problem) ? { release: 1 } : {}),
             ...(s.regs ? { registersP: s.regs.producer, registersM: s.regs.math } : {}),
           },
         }

@@ -29,7 +29,17 @@ export {
   type SourceLocation,
   type Verdict,
 } from "./diagnostics.ts";
-export { type DType, dtypeNames, dtypes, isDType, mixable, mixes, sizeOf } from "./dtype.ts";
+export {
+  type DType,
+  dtypeNames,
+  dtypes,
+  isDType,
+  mixable,
+  mixes,
+  productDType,
+  sizeOf,
+  widensTo,
+} from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";

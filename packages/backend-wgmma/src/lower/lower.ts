@@ -16,6 +16,7 @@ import {
   type PtxVersion,
   type Target,
   type TileProgram,
+  widensTo,
 } from "@tilewright/ir";
 import { lowerFill, lowerProducts, runningBehind, settle, settleFor } from "./products.ts";
 
@@ -24,6 +25,9 @@ const OLDEST_PTX: PtxVersion = [8, 0];
 
 /** Signed by unsigned bytes came later (ptxas 13.0: "WGMMA with mixed integer types"). */
 const MIXED_PTX: PtxVersion = [8, 4];
+
+/** Pairs of 8-bit floats to f16 (PTX ISA, cvt). */
+const WIDENING_PTX: PtxVersion = [8, 1];
 
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
@@ -37,7 +41,12 @@ const byThreads: RingLowering = {
 };
 
 const engine: Engine = {
-  ptxVersion: ({ problem: { a, b, acc } }) => (acc === "s32" && a.dtype !== b.dtype ? MIXED_PTX : OLDEST_PTX),
+  ptxVersion: ({ problem: { a, b, acc } }) =>
+    a.dtype === b.dtype || (acc !== "s32" && !widensTo(a.dtype, b.dtype))
+      ? OLDEST_PTX
+      : acc === "s32"
+        ? MIXED_PTX
+        : WIDENING_PTX,
   // As the matrix instructions want them.
   holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
   budget: { copyRegisters: 16, invariants: "recomputed" },
