@@ -108,7 +108,8 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
   const main = rounds * (chunks * chunk * waiting + epilogueTime(problem, s));
   const bytes =
     batch *
-    ((sizeA * problem.m + size * problem.n) * problem.k + (dtypes[problem.d.dtype].bits / 8) * problem.m * problem.n);
+    ((sizeA * problem.m + size * problem.n) * problem.k +
+      (dtypes[problem.d.dtype].bits / 8) * problem.m * problem.n);
   return LAUNCH + norm(WHOLE_NORM, main, bytes / MEMORY_BYTES) + meetingTime(s, tiles, splits);
 }
 

@@ -42,6 +42,9 @@ const shapes: readonly {
   { tile: [64, 8], groups: [1, 1] },
 ];
 
+/** Of an A that is widened, whose fragments leave the largest tile too few registers without budgets. */
+const widenedShapes: typeof shapes = [{ tile: [128, 256], groups: [2, 1], regs: [24, 240] }, ...shapes];
+
 /** Of sums that are promoted, whose accumulators are held twice: 128x128 is the most that two warpgroups hold with factors of rows and squares. */
 const promotedShapes: typeof shapes = [
   { tile: [128, 128], groups: [2, 1], regs: [24, 240] },
@@ -89,7 +92,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const legal = (schedule: Schedule): boolean => checkSchedule(problem, schedule, target).length === 0;
   // Registers of a widened A are free only when its products are done.
   const late = widensA(problem) ? "off" : "on";
-  const candidates = (promotes(problem) ? promotedShapes : shapes).flatMap((shape) =>
+  const tiles = promotes(problem) ? promotedShapes : widensA(problem) ? widenedShapes : shapes;
+  const candidates = tiles.flatMap((shape) =>
     chunkBytes
       .filter((bytes) => bytes === chunkBytes[0] || shape.tile[0] * shape.tile[1] <= TWO_ROWS)
       .flatMap((bytes) =>

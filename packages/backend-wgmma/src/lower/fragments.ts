@@ -117,7 +117,12 @@ const widenings: Readonly<Partial<Record<DType, Partial<Record<DType, Widen>>>>>
 export type Fragments = (row: number, k: number) => readonly Reg[];
 
 /** Load and widen the thread's part of a chunk of A: of all `rows` at which an instruction begins, and every step along k. */
-export function widenedFragments(ctx: Context, mma: Mma, atom: WarpgroupAtom, rows: readonly number[]): Fragments {
+export function widenedFragments(
+  ctx: Context,
+  mma: Mma,
+  atom: WarpgroupAtom,
+  rows: readonly number[],
+): Fragments {
   const { dtype } = bufferOf(ctx.program, mma.a.buffer);
   const widen = widenings[dtype]?.[atom.a];
   if (widen === undefined) throw new CannotLower("mma", `${dtype} is not widened to ${atom.a}`);
