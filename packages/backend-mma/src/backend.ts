@@ -6,6 +6,7 @@ import {
   bindOwnership,
   bindRaster,
   bindTensorLayouts,
+  cacheOperands,
   type Diagnostic,
   elideGuards,
   err,
@@ -53,6 +54,7 @@ export const mma: Backend = {
   explain: (problem, schedule, target) => explainSchedule(problem, schedule, target, mma.passes),
   tile: tileProblem,
   passes: [
+    cacheOperands,
     stageOperands,
     loadFragments,
     pipelineRing,

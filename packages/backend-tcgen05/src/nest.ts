@@ -83,7 +83,8 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
     { name: "engines", args: { early: s.early ? 1 : 0 } },
     s.addend === "tma" ? { name: "addend", args: { way: "tma" } } : null,
     stays ? { name: "visit", args: { by: "stride" } } : null,
-    stays && s.acc > 1 ? { name: "sums", args: { slots: s.acc } } : null,
+    stays && s.acc > 1 && s.lap === 0 ? { name: "sums", args: { slots: s.acc } } : null,
+    stays && s.lap > 0 ? { name: "lap", args: { columns: s.lap } } : null,
     s.sched === "clc" || s.sched === "atomic"
       ? { name: "fetch", args: { by: s.sched, slots: s.ahead } }
       : null,

@@ -52,6 +52,15 @@ export const scheduleModel: ScheduleModel = {
       min: 1,
       max: 8,
     }),
+    intField({
+      name: "lap",
+      summary:
+        "columns of tensor memory that two accumulators share, where both would not fit: the epilogue empties those first; 0: they share none",
+      default: 0,
+      off: 0,
+      min: 0,
+      max: 248,
+    }),
     wordField({
       name: "sched",
       summary:
@@ -142,6 +151,8 @@ export interface TensorSchedule {
   readonly stages: number;
   readonly swizzle: string;
   readonly acc: number;
+  /** Columns that the two accumulators share. */
+  readonly lap: number;
   readonly sched: string;
   readonly ahead: number;
   /** Blocks (or pairs) that share a tile's K loop, and how their parts are added. */
@@ -179,6 +190,7 @@ export function readSchedule(schedule: Schedule): TensorSchedule {
     stages: number("stages"),
     swizzle: word("swizzle"),
     acc: number("acc"),
+    lap: number("lap"),
     sched: word("sched"),
     ahead: number("ahead"),
     split: number("split"),

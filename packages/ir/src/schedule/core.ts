@@ -1,6 +1,6 @@
 /** Fields that mean the same in every backend. A backend lists those it has, with its own defaults, and adds its own. */
 import type { FieldValue, ScheduleField } from "../schedule.ts";
-import { type CombineWay, combineWays, promotions } from "../tile/types.ts";
+import { type CombineWay, combineWays, fetchSizes, promotions } from "../tile/types.ts";
 import { cacheField } from "./cache.ts";
 import { intField, rasterField, tupleField, wordField } from "./fields.ts";
 
@@ -85,6 +85,21 @@ export const coreFields = {
     words: ["256", ...promotions.map(String)],
     default: "256",
     off: "256",
+  }),
+  fetch: wordField({
+    name: "fetch",
+    summary:
+      "bytes of A and B that L2 fetches at once where a copy by the threads misses; 0: as the hardware has it",
+    words: ["0", ...fetchSizes.map(String)],
+    default: "0",
+    off: "0",
+  }),
+  l1: wordField({
+    name: "l1",
+    summary: "whether loads and stores by the threads leave lines in L1",
+    words: ["keep", "skip"],
+    default: "keep",
+    off: "keep",
   }),
   prefetch: intField({
     name: "prefetch",
