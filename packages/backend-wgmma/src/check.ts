@@ -11,6 +11,7 @@ import {
   tensorAccessFault,
 } from "@tilewright/ir";
 import { launchRules } from "./atLaunch.ts";
+import { MOST_AHEAD } from "./lower/factors.ts";
 import {
   ATOM_ROWS,
   atomK,
@@ -77,9 +78,10 @@ function accumulators(s: WgmmaSchedule, problem: Problem): number {
     return held + (s.tileM / s.groupsM / ATOM_ROWS) * (chunkK(problem, s.tileK) / atomK(problem)) * FRAGMENT;
   if (!promotes(problem)) return held;
   const [rows, columns] = [s.tileM / s.groupsM, s.tileN / s.groupsN];
-  return (
-    2 * held + factorsHeld(problem, "a", rows, rows / 32) + factorsHeld(problem, "b", columns, columns / 4)
-  );
+  const runs = Math.ceil(chunkK(problem, s.tileK) / BLOCK_SCALE);
+  const factors =
+    runs * (factorsHeld(problem, "a", rows, rows / 32) + factorsHeld(problem, "b", columns, columns / 4));
+  return 2 * held + (factors <= MOST_AHEAD ? 2 : 1) * factors;
 }
 
 /** The most of so many columns that are whole squares of factors, or lie in one. */

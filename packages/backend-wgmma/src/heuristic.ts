@@ -71,7 +71,7 @@ const MIN_SPLIT_K = 512;
 /** Bytes of K in a chunk: a row of the widest swizzle, or two of them. */
 const chunkBytes = [128, 256] as const;
 
-/** Accumulators up to which two rows make a chunk: larger tiles have products enough between barriers. */
+/** Accumulators up to which two rows make a chunk: larger tiles have products enough between barriers, but where these are waited for to be promoted. */
 const TWO_ROWS = 64 * 128;
 
 /** The stored winner of this size, where its layouts are those that it was measured in. */
@@ -95,7 +95,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const tiles = promotes(problem) ? promotedShapes : widensA(problem) ? widenedShapes : shapes;
   const candidates = tiles.flatMap((shape) =>
     chunkBytes
-      .filter((bytes) => bytes === chunkBytes[0] || shape.tile[0] * shape.tile[1] <= TWO_ROWS)
+      .filter(
+        (bytes) => bytes === chunkBytes[0] || promotes(problem) || shape.tile[0] * shape.tile[1] <= TWO_ROWS,
+      )
       .flatMap((bytes) =>
         candidatesOf(problem, { ...base, ...fieldsOf(shape, bytes / sizeOf(problem.b.dtype), late) }, legal),
       ),

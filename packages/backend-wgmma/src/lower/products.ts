@@ -28,7 +28,7 @@ import {
 } from "@tilewright/ir";
 import { addr, f32imm, imm, type Operand, special, sym, vec } from "@tilewright/ptx";
 import { type OperandTile, operandTile } from "./descriptors.ts";
-import { loadFactors } from "./factors.ts";
+import { chunkFactors } from "./factors.ts";
 import { widenedFragments } from "./fragments.ts";
 
 /** Warps of a warpgroup. */
@@ -199,20 +199,21 @@ function promoteEach(
 ): void {
   const { part, every } = mma.promote ?? { part: mma.acc, every: chunk };
   const [acc, sums] = [ownedTile(ctx, mma.acc.buffer, 0), ownedTile(ctx, part.buffer, 0)];
-  for (let from = 0, run = 0; from < chunk; from += every, run++) {
-    const scaled = mma.scales !== undefined;
-    const a = scaled ? loadFactors(ctx, mma, "a", acc, run) : null;
-    const b = scaled ? loadFactors(ctx, mma, "b", acc, run) : null;
+  const runs = Math.ceil(chunk / every);
+  const factors = mma.scales === undefined ? [] : chunkFactors(ctx, mma, acc, runs);
+  for (let run = 0; run < runs; run++) {
+    const from = run * every;
+    const scaled = factors[run];
     make(sums, from, Math.min(chunk, from + every));
     settle(ctx);
     const products = new Map<string, Reg<"f32">>();
     for (const element of acc.elements) {
       const [d, x] = [acc.at(element.register), sums.at(element.register)];
-      if (a === null || b === null) {
+      if (scaled === undefined) {
         ctx.body.emitAny(null, "add.rn.f32", [d, d, x]);
         continue;
       }
-      const [rowFactor, colFactor] = [a(element), b(element)];
+      const [rowFactor, colFactor] = [scaled.a(element), scaled.b(element)];
       const key = `${rowFactor.name} ${colFactor.name}`;
       const known = products.get(key);
       const factor = known ?? ctx.entry.reg("f32", "sf");
