@@ -122,7 +122,7 @@ describe("what check refuses", () => {
     expect(faults({ tile: [128, 96, 128], ...regs }, scaled("1x128", "128x128"))).toEqual([
       "TW2351 tiles of n 96 cut through the squares of 128 that share a factor of B / nearest legal: tile n 128",
     ]);
-    expect(faults({ tile: [192, 64, 128], groups: [3, 1] }, scaled("128x128", "1x128"))).toEqual([
+    expect(faults({ tile: [192, 32, 128], groups: [3, 1] }, scaled("128x128", "1x128"))).toEqual([
       "TW2351 tiles of m 192 cut through the squares of 128 that share a factor of A / nearest legal: tile m 256",
     ]);
     expect(faults({ tile: [128, 256, 128], stages: 2, ...regs }, scaled("1x128", "128x128"))).toEqual([
