@@ -171,7 +171,7 @@ describe("schedules()", () => {
     };
     for (const dtype of ["f16", "bf16", "tf32", "s8"])
       expect(first("sm_90", { dtype })).toMatch(
-        /^tile=128x256x\d+ warp=64x64 stages=3 copy=tma .*frag=1 .*walk=snake-cols .*sched=persistent/,
+        /^tile=128x256x\d+ warp=64x64 stages=2 copy=tma .*frag=1 .*walk=snake-cols .*sched=persistent/,
       );
     expect(first("sm_120a", { dtype: "f16" })).toContain("copy=tma");
     expect(first("sm_89", { dtype: "f16" })).toContain("copy=cp.async");
@@ -280,4 +280,17 @@ describe("plan's remarks", () => {
 test("all targets of the backend have what its text uses", () => {
   for (const arch of ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120a"])
     expect(hasFeature(targetOf(arch), "ldmatrix")).toBe(true);
+});
+
+test("few rows are claimed where the target has wgmma, and nothing else", () => {
+  const claimed = (arch: string, over: Partial<{ m: number; dtype: "f16" | "bf16" | "s8" }> = {}) =>
+    mma.claims?.(problemOf({ m: 8, n: 4096, k: 4096, dtype: "f16", ...over }), targetOf(arch)) ?? null;
+  expect(claimed("sm_90a")).toBe("8 rows: tiles of 16 rows beat wgmma's of 64");
+  expect(claimed("sm_90a", { m: 1, dtype: "bf16" })).toBe("1 row: tiles of 16 rows beat wgmma's of 64");
+  expect([
+    claimed("sm_90a", { m: 9 }),
+    claimed("sm_90a", { dtype: "s8" }),
+    claimed("sm_80"),
+    claimed("sm_100a"),
+  ]).toEqual([null, null, null, null]);
 });

@@ -41,7 +41,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   ];
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const share = shareFor(tiles, chunks, s.streamk, s.sched !== "tiles");
-  return gemmNest({
+  const program = gemmNest({
     name: entryName(problem),
     arch: target.arch,
     problem,
@@ -61,6 +61,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share,
     directives: directives(s, kind, splits > 1 || share !== null),
   });
+  return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
 }
 
 /** What the passes shall do (`meets`: tiles are shared by several blocks, which add up their parts); an optimisation that is off has no directive. */

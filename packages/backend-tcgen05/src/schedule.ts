@@ -85,6 +85,7 @@ export const scheduleModel: ScheduleModel = {
       summary:
         "stream-K: so many blocks (or pairs) share, by equal numbers of K chunks, the tiles that fill no whole wave of them; 0: blocks have tiles",
     },
+    coreFields.overlap,
     withDefault(coreFields.raster, "grouped:8"),
     intField({
       name: "load",
@@ -160,6 +161,8 @@ export interface TensorSchedule {
   readonly combine: CombineWay;
   /** Blocks (or pairs) that share the tiles of the last wave by chunks; 0: none do. */
   readonly streamk: number;
+  /** The grid begins while the one before it in the stream still runs. */
+  readonly overlap: boolean;
   readonly raster: Raster;
   readonly load: number;
   readonly early: boolean;
@@ -196,6 +199,7 @@ export function readSchedule(schedule: Schedule): TensorSchedule {
     split: number("split"),
     combine: combineOf(schedule.combine),
     streamk: number("streamk"),
+    overlap: word("overlap") === "on",
     raster: rasterOf(schedule.raster),
     load: number("load"),
     early: word("early") === "on",

@@ -1,6 +1,6 @@
 /** The lowering does what the plan says that its statements stand for: what is proven of the one holds for the other. */
 import { boundProgram, plainProblem, planWords, targetOf, textWords } from "@tilewright/conformance";
-import { type DType, defineProblem, protocolPlan } from "@tilewright/ir";
+import { type DType, defineProblem, parseProgram, printProgram, protocolPlan } from "@tilewright/ir";
 import { expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 
@@ -45,4 +45,22 @@ it.each([
   const of = defineProblem({ ...plain, c: { dtype: "bf16" }, beta: 0.5 });
   if (!of.ok) throw new TypeError(JSON.stringify(of.error));
   same(boundProgram(tcgen05, arch, of.value, schedule));
+});
+
+it("a grid that overlaps the one before it waits for it before it touches memory, and its launch says so", () => {
+  const program = boundProgram(
+    tcgen05,
+    arch,
+    plainProblem(1024, 512, 512, "bf16"),
+    "sched=atomic overlap=on",
+  );
+  const parsed = parseProgram(printProgram(program));
+  expect(parsed).toMatchObject({ ok: true, value: { launch: { overlap: true } } });
+  const lowered = tcgen05.lower(program, targetOf(arch));
+  if (!lowered.ok) throw new TypeError(JSON.stringify(lowered.error));
+  const { ptx, kernel } = lowered.value;
+  expect(kernel.launch.programmatic).toBe(true);
+  const [before = "", after = ""] = ptx.split("griddepcontrol.wait;");
+  expect(before).not.toMatch(/cp\.async|ld\.global|st\.global|red\.|atom\./);
+  expect(after).toMatch(/cp\.async/);
 });

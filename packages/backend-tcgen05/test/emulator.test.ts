@@ -67,8 +67,8 @@ const kinds = [
     { m: 1100, n: 72, k: 72 },
   ],
   [
-    "64 rows whose accumulators share columns",
-    "tile=64x64x64 cta=1 stages=2 sched=atomic acc=2 lap=48 load=16",
+    "64 rows whose accumulators share columns, beside the grid before",
+    "tile=64x64x64 cta=1 stages=2 sched=atomic acc=2 lap=48 load=16 overlap=on",
     { m: 300, n: 72, k: 72 },
   ],
   [

@@ -84,6 +84,7 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
       staging: random.integer(1, 3),
       store: pick(random, [1, 2, 4, 8]),
       guards: pick(random, ["on", "off"]),
+      overlap: pick(random, ["off", "off", "on"]),
     };
     if (tcgen05.check(problem, schedule, on).length === 0) return schedule;
   }

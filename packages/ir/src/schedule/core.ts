@@ -2,7 +2,7 @@
 import type { FieldValue, ScheduleField } from "../schedule.ts";
 import { type CombineWay, combineWays, fetchSizes, promotions } from "../tile/types.ts";
 import { cacheField } from "./cache.ts";
-import { intField, rasterField, tupleField, wordField } from "./fields.ts";
+import { flagField, intField, rasterField, tupleField, wordField } from "./fields.ts";
 
 /** The shared fields by name, in canonical order. */
 export const coreFields = {
@@ -108,6 +108,11 @@ export const coreFields = {
     off: 0,
     min: 0,
     max: 64,
+  }),
+  overlap: flagField({
+    name: "overlap",
+    summary: "begin while the kernel before in the stream still runs (programmatic dependent launch)",
+    default: "off",
   }),
   epi: wordField({
     name: "epi",
