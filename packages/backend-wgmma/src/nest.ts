@@ -182,7 +182,10 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
           args: { way: "tma", cols: stagedColumns(problem, s, target.limits.maxSmemPerBlock) },
         }
       : null,
-    { name: "tensor", args: { swizzle: s.swizzle, major: needsKMajor(problem) ? "k" : "any" } },
+    {
+      name: "tensor",
+      args: { swizzle: s.swizzle, major: needsKMajor(problem) ? "k" : widensA(problem) ? "a" : "any" },
+    },
     { name: "vector", args: { copy: bulk ? 1 : 16, store: s.store } },
     rasterDirective(s.raster),
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
