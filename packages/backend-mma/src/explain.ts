@@ -37,7 +37,7 @@ export function explainSchedule(
   return [
     ...(claim === null ? [] : [{ topic: "backend", text: claim }]),
     ...estimateRemarks(problem, schedule, target),
-    { topic: "instruction", text: acceptedAtom(problem, target).name },
+    { topic: "instruction", text: acceptedAtom(problem, target, s).name },
     ...(["a", "b"] as const).flatMap((which) => copyRemark(problem, s, which)),
     ...conflictRemarks(problem, schedule, target, passes),
     ...interleaveRemark(problem, s),
