@@ -45,6 +45,7 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   promote: fc.constantFrom("256", "64", "0"),
   fetch: fc.constantFrom("0", "128"),
   l1: fc.constantFrom("keep", "skip"),
+  overlap: fc.constantFrom("on", "off"),
   prefetch: fc.nat(64),
   epi: fc.constantFrom("direct", "smem", "tma"),
   snake: fc.constantFrom("on", "off"),
