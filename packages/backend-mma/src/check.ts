@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
+import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
 import {
   type Atom,
   type Diagnostic,
@@ -262,6 +262,11 @@ const rules: readonly Rule[] = [
           hint: "nearest legal: copy=cp.async (bulk copies need sm_90 or later)",
           unsupported: true,
         };
+      if (problem.batch.kind === "grouped")
+        return {
+          message: "tensor maps say where a launch's matrices are, and each group has its own",
+          hint: "nearest legal: copy=cp.async",
+        };
       if (sizeOf(problem.a.dtype) === 1 && (problem.a.layout === "col" || problem.b.layout === "row"))
         return {
           message:
@@ -334,6 +339,11 @@ const rules: readonly Rule[] = [
     },
   },
   {
+    code: "TW2224",
+    at: "schedule.split",
+    find: ({ s, problem }) => groupedSplitFault(s.split, problem),
+  },
+  {
     code: "TW2223",
     at: "schedule.cache",
     find: ({ s, target }) =>
@@ -393,8 +403,12 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
       hint,
     }));
   });
-  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: "blind" } : {}) })];
+  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: rolesOf(s) } : {}) })];
 }
+
+/** Two sets of fragments are filled across chunks: the last step of one waits for the next. */
+const rolesOf = (s: MmaSchedule): "stay" | "end" | "blind" =>
+  s.frag > 1 ? "blind" : s.persistent ? "stay" : "end";
 
 /** The largest tile of whole warp tiles, fewer along m first. */
 function nearestTile(s: MmaSchedule, mostThreads: number): string {

@@ -107,6 +107,7 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
   const fits =
     hasFeature(target, "tma") &&
     symbolicSizes(problem).length === 0 &&
+    problem.batch.kind !== "grouped" &&
     Math.min(problem.m, problem.n) > FEW &&
     problem.precision === undefined &&
     tensorAccessFault(problem, "A") === null &&
