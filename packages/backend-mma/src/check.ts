@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
+import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
 import {
   type Atom,
   type Diagnostic,
@@ -68,6 +68,8 @@ const isWidened = (atom: Atom, target: Target): boolean =>
  */
 const PARTS_REGISTERS = 16;
 const PARTS_OVERHEAD_REGISTERS = 16;
+/** Instructions along k whose fragments ptxas loads together; of four it loads half while the others are multiplied (253 to 255 registers for 64 x 32). */
+const LOADED_AT_ONCE = 2;
 
 /** Registers a thread needs, estimated. */
 export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): number {
@@ -82,7 +84,7 @@ export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): n
   if (atom.precision !== null)
     return (
       held +
-      Math.ceil(fragments / s.frag) +
+      Math.ceil((fragments / s.frag) * (atom.steps > LOADED_AT_ONCE ? 0.5 : 1)) +
       PARTS_REGISTERS +
       (s.frag > 1 ? OVERHEAD_REGISTERS : PARTS_OVERHEAD_REGISTERS)
     );
@@ -262,6 +264,11 @@ const rules: readonly Rule[] = [
           hint: "nearest legal: copy=cp.async (bulk copies need sm_90 or later)",
           unsupported: true,
         };
+      if (problem.batch.kind === "grouped")
+        return {
+          message: "tensor maps say where a launch's matrices are, and each group has its own",
+          hint: "nearest legal: copy=cp.async",
+        };
       if (sizeOf(problem.a.dtype) === 1 && (problem.a.layout === "col" || problem.b.layout === "row"))
         return {
           message:
@@ -334,6 +341,11 @@ const rules: readonly Rule[] = [
     },
   },
   {
+    code: "TW2224",
+    at: "schedule.split",
+    find: ({ s, problem }) => groupedSplitFault(s.split, problem),
+  },
+  {
     code: "TW2223",
     at: "schedule.cache",
     find: ({ s, target }) =>
@@ -378,7 +390,7 @@ const rules: readonly Rule[] = [
 
 /** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
 export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
-  const atom = atomOf(problem, target);
+  const atom = atomOf(problem, target, readSchedule(schedule));
   // No instruction: `accepts` says so.
   if (!atom) return [];
   const s = readSchedule(schedule);
@@ -393,8 +405,12 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
       hint,
     }));
   });
-  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: "blind" } : {}) })];
+  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: rolesOf(s) } : {}) })];
 }
+
+/** Two sets of fragments are filled across chunks: the last step of one waits for the next. */
+const rolesOf = (s: MmaSchedule): "stay" | "end" | "blind" =>
+  s.frag > 1 ? "blind" : s.persistent ? "stay" : "end";
 
 /** The largest tile of whole warp tiles, fewer along m first. */
 function nearestTile(s: MmaSchedule, mostThreads: number): string {
