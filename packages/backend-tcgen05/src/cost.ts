@@ -63,6 +63,7 @@ function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
     storeBytes: storedBytes(problem, s, rowsOfBlock),
     split: splitChunks(problem.k, s).splits,
     combine: s.combine,
+    streamk: stays ? s.streamk : 0,
     addend: problem.c === null ? "none" : s.addend === "tma" ? "ahead" : "direct",
     raster: s.raster,
   };

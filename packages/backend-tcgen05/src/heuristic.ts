@@ -7,8 +7,8 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { accumulatorOf, factorColumns, stagesThatFit } from "./check.ts";
 import { estimateTime } from "./cost.ts";
+import { accumulatorOf, factorColumns, stagesThatFit } from "./footprint.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 

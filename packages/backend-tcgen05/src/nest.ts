@@ -7,6 +7,7 @@ import {
   type Problem,
   rasterDirective,
   type Schedule,
+  shareFor,
   splitChunks,
   type Target,
   type TensorKind,
@@ -38,7 +39,9 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     { tier: "grid", extent: Math.ceil(extent / tile / units) * units, stride: 1 },
     { tier: "atom", extent: tile, stride: 1 },
   ];
-  const program = gemmNest({
+  const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
+  const share = shareFor(tiles, chunks, s.streamk, s.sched !== "tiles");
+  return gemmNest({
     name: entryName(problem),
     arch: target.arch,
     problem,
@@ -55,13 +58,13 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [s.cta * s.clusterM, s.clusterN],
     atom: kind.name,
     combine: s.combine,
-    directives: directives({ ...s, split: splits }, kind),
+    share,
+    directives: directives(s, kind, splits > 1 || share !== null),
   });
-  return program;
 }
 
-/** What the passes shall do; an optimisation that is off has no directive. */
-function directives(s: TensorSchedule, kind: TensorKind): readonly Directive[] {
+/** What the passes shall do (`meets`: tiles are shared by several blocks, which add up their parts); an optimisation that is off has no directive. */
+function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readonly Directive[] {
   const stays = s.sched !== "tiles";
   const list: (Directive | null)[] = [
     {
@@ -75,7 +78,7 @@ function directives(s: TensorSchedule, kind: TensorKind): readonly Directive[] {
     },
     s.swap ? { name: "swap", args: {} } : null,
     // Parts of a tile meet in registers, all columns at once.
-    { name: "accumulate", args: { columns: s.split > 1 ? (s.swap ? s.tileM : s.tileN) : s.load } },
+    { name: "accumulate", args: { columns: meets ? (s.swap ? s.tileM : s.tileN) : s.load } },
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: 0 } },
     { name: "engines", args: { early: s.early ? 1 : 0 } },
     s.addend === "tma" ? { name: "addend", args: { way: "tma" } } : null,

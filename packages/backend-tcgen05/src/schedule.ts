@@ -71,6 +71,11 @@ export const scheduleModel: ScheduleModel = {
     }),
     coreFields.split,
     coreFields.combine,
+    {
+      ...coreFields.streamk,
+      summary:
+        "stream-K: so many blocks (or pairs) share, by equal numbers of K chunks, the tiles that fill no whole wave of them; 0: blocks have tiles",
+    },
     withDefault(coreFields.raster, "grouped:8"),
     intField({
       name: "load",
@@ -142,6 +147,8 @@ export interface TensorSchedule {
   /** Blocks (or pairs) that share a tile's K loop, and how their parts are added. */
   readonly split: number;
   readonly combine: CombineWay;
+  /** Blocks (or pairs) that share the tiles of the last wave by chunks; 0: none do. */
+  readonly streamk: number;
   readonly raster: Raster;
   readonly load: number;
   readonly early: boolean;
@@ -176,6 +183,7 @@ export function readSchedule(schedule: Schedule): TensorSchedule {
     ahead: number("ahead"),
     split: number("split"),
     combine: combineOf(schedule.combine),
+    streamk: number("streamk"),
     raster: rasterOf(schedule.raster),
     load: number("load"),
     early: word("early") === "on",

@@ -33,7 +33,13 @@ describe("illegal schedules", () => {
     ["tile=256x256x64 stages=8 epi=direct", "TW2405 nearest legal: stages=7"],
     ["tile=256x256x64 stages=8", "TW2405 nearest legal: stages=6"],
     ["tile=256x48x64 load=32", "TW2408 nearest legal: load=16"],
-    ["tile=256x128x64 split=2 epi=direct", "TW2413 nearest legal: sched=tiles, or split=1"],
+    ["tile=256x128x64 split=2 epi=direct", "TW2413 nearest legal: sched=tiles, or split=1 with streamk"],
+    ["tile=256x128x64 streamk=148", "TW2414 nearest legal: epi=direct, or streamk=0"],
+    [
+      "tile=256x128x64 streamk=148 epi=direct sched=clc",
+      "TW2005 nearest legal: sched=persistent, or streamk=0",
+    ],
+    ["tile=256x128x64 streamk=74 epi=direct cluster=2x1", "TW2005 nearest legal: cluster=1x1, or streamk=0"],
     ["tile=256x128x64 split=2 sched=tiles", "TW2414 nearest legal: epi=direct, or split=1"],
     [
       "tile=256x128x64 split=2 sched=tiles epi=direct addend=tma",

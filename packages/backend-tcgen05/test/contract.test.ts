@@ -21,6 +21,7 @@ it.each([
   ["bf16", "cta=1 tile=128x256x64 acc=2 sched=clc stages=3 ahead=1"],
   ["bf16", "cta=1 tile=128x128x64 acc=2 sched=atomic stages=2 ahead=1"],
   ["bf16", "cta=2 acc=1 sched=tiles stages=2"],
+  ["bf16", "cta=2 tile=256x128x64 acc=2 sched=persistent stages=3 epi=direct streamk=6"],
   ["bf16", "cta=2 acc=2 sched=atomic stages=3 ahead=2"],
   ["bf16", "cta=1 tile=128x128x64 acc=2 sched=atomic stages=2 ahead=1 cluster=2x1"],
   ["bf16", "cta=2 tile=256x128x64 acc=2 sched=clc stages=2 ahead=1 cluster=2x1"],

@@ -110,6 +110,36 @@ const shared = [
     { m: 40, n: 136, k: 136 },
   ],
   [
+    "shares of blocks that stay, and whole tiles behind them",
+    "tile=128x32x64 cta=1 stages=2 sched=persistent acc=2 epi=direct streamk=3",
+    { m: 500, n: 40, k: 200 },
+  ],
+  [
+    "shares of pairs, C, bias and activation, late release",
+    "tile=256x32x64 cta=2 stages=3 sched=persistent acc=1 early=off epi=direct streamk=2",
+    {
+      m: 600,
+      n: 24,
+      k: 200,
+      beta: 0.5,
+      c: { dtype: "f16" },
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "activation", fn: "relu" },
+      ],
+    },
+  ],
+  [
+    "shares of a batch added by atomics, more of them than tiles",
+    "tile=64x32x64 cta=1 stages=2 sched=persistent acc=3 epi=direct streamk=5 combine=atomics",
+    { m: 72, n: 40, k: 272, dtype: "s8", batch: { kind: "strided", count: 2 } },
+  ],
+  [
+    "shares with scale factors",
+    "tile=256x128x64 cta=2 stages=2 sched=persistent acc=2 epi=direct streamk=2",
+    { m: 300, n: 40, k: 352, dtype: "nvf4" },
+  ],
+  [
     "scale factors",
     "tile=128x128x64 cta=1 stages=2 sched=tiles acc=1 epi=direct split=2",
     { m: 72, n: 40, k: 160, dtype: "nvf4" },

@@ -24,6 +24,8 @@ describe("every schedule keeps the rules for all numbers of K chunks", () => {
     "cta=1 tile=128x128x64 acc=1 sched=tiles stages=2 epi=direct split=3",
     "cta=2 tile=256x128x64 acc=1 sched=tiles stages=3 epi=direct split=4 early=off combine=atomics",
     "cta=2 tile=256x128x64 acc=1 sched=tiles stages=3 epi=direct split=4 cluster=2x1 combine=kernel",
+    "cta=1 tile=128x128x64 acc=2 sched=persistent stages=2 epi=direct streamk=20",
+    "cta=2 tile=256x128x64 acc=1 sched=persistent stages=3 epi=direct streamk=6 early=off combine=atomics",
     "cta=2 acc=1 sched=persistent stages=1",
     "cta=2 acc=2 sched=clc stages=2 ahead=1 early=off",
     "cta=2 acc=2 sched=clc stages=3 ahead=2",
@@ -165,6 +167,7 @@ describe("planted faults", () => {
   it.each([
     "cta=1 tile=128x128x64 acc=1 sched=tiles stages=2",
     "cta=2 tile=256x128x64 acc=1 sched=tiles stages=2 epi=direct split=4",
+    "cta=1 tile=128x128x64 acc=2 sched=persistent stages=1 epi=direct streamk=20",
   ])("in a block or pair with one tile, or its share: none unseen: %s", (schedule) => {
     const program = bound(schedule);
     for (const faults of ["statements", "actions"] as const) {

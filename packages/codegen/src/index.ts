@@ -86,6 +86,7 @@ export {
   type ThreadCoord,
   type ThreadPosition,
 } from "./threads.ts";
+export { visitShares } from "./tiles.ts";
 export { Values } from "./values.ts";
 export { walkOrder } from "./walk.ts";
 export {

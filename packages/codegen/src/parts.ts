@@ -84,10 +84,10 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
   const problems = problemsOf(program.problem);
   // Each block of a pair has its half of the tile, and meets the blocks that have the same half.
   const each = blocksOfTile(program);
-  const count = share?.tiles ?? times(tilesOf(tiles), each);
+  const count = share === null ? times(tilesOf(tiles), each) : share.tiles * each;
   const splits = split?.extent ?? 1;
   // A share ends inside a tile at either end, at most.
-  const apart = share === null ? times(count, splits) : 2 * sharers(share);
+  const apart = share === null ? times(count, splits) : 2 * sharers(share) * each;
   const most = each * mostTilesOf(program.problem, tiles);
   const { by } = combine;
   const all = times(problems, count);
@@ -320,8 +320,8 @@ export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
   const mine = at(parts, values.thread(), shared.vector * bytesOf(shared.type));
   const place = (index: Reg<"u32">): Reg<"u64"> => at(mine, inBatch(shared.parts, index), shared.partBytes);
   const { share, splits } = shared;
-  const tile = share === null ? values.block() : part?.tile;
-  if (tile === undefined) throw new CannotLower("combine", "stands outside the parts of a share");
+  const tile = share === null ? values.block() : part && ofHalf(ctx, part.tile, share.tiles);
+  if (tile === null) throw new CannotLower("combine", "stands outside the parts of a share");
   const counter = at(base, inBatch(shared.tiles, tile), WORD);
   if (shared.by === "atomics") {
     const first = place(tile);
@@ -350,18 +350,28 @@ function oneByOne(why: string): never {
   throw new CannotLower("combine", why);
 }
 
+/** Number `index` of `count` among those of this block's half of tiles: of a pair the second block's follow those of the first. */
+function ofHalf({ program, values }: Context, index: Reg<"u32">, count: number): Reg<"u32"> {
+  const each = blocksOfTile(program);
+  if (each === 1) return index;
+  const half = values.modulo(values.block(), each, Number.POSITIVE_INFINITY);
+  return values.sum(index, values.scale(half, count));
+}
+
 /**
- * Places of a share's parts. Of B blocks, block b has place b for a part that begins inside its tile, and place B + b for one that begins with it. So the parts
+ * Places of a share's parts. Of B blocks (or pairs, each block of one for its half), block b has place b for a part that begins inside its tile, and place B + b for one that begins with it. So the parts
  * of a tile are that of its first block at B + b, then those at b + 1, b + 2, … of the blocks after it.
  */
 function sharePlaces(
   ctx: Context,
   { chunks, each, tiles }: Share,
-  place: (index: Reg<"u32">) => Reg<"u64">,
+  placeOf: (index: Reg<"u32">) => Reg<"u64">,
 ): Omit<PartPlaces, "counter"> {
   const { entry, values, part } = ctx;
   const blocks = Math.ceil((tiles * chunks) / each);
   if (part === null) return oneByOne("stands outside the parts of a share");
+  const place = (index: Reg<"u32">): Reg<"u64"> => placeOf(ofHalf(ctx, index, 2 * blocks));
+  const unit = values.divide(values.block(), blocksOfTile(ctx.program));
   const start = values.scale(part.tile, chunks);
   const firstBlock = values.divide(start, each);
   const lastBlock = values.divide(values.sum(start, imm(chunks - 1)), each);
@@ -371,8 +381,8 @@ function sharePlaces(
       const begins = entry.reg("pred", "p");
       const index = entry.reg("u32", "place");
       ctx.prologue.emit(null, "setp.eq.u32", begins, part.first, imm(0));
-      ctx.prologue.emit(null, "add.u32", index, values.block(), imm(blocks));
-      ctx.prologue.emit(null, "selp.b32", index, index, values.block(), begins);
+      ctx.prologue.emit(null, "add.u32", index, unit, imm(blocks));
+      ctx.prologue.emit(null, "selp.b32", index, index, unit, begins);
       return place(index);
     },
     further() {

@@ -20,15 +20,16 @@ import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { type Coordinate, rasterise } from "./raster.ts";
 import { type Count, countOf } from "./sizes.ts";
-import { problemsOf, tilesOf } from "./tileCounts.ts";
+import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
   if (stmt.share !== undefined) {
-    const share = stmt.visit === null ? shareOut : visitShares;
-    share(ctx, stmt, stmt.share, () => lower(stmt.body));
+    const body = (): void => lower(stmt.body);
+    if (stmt.visit === null) shareOut(ctx, stmt, stmt.share, body);
+    else visitShares(ctx, stmt, stmt.share, { ...own(ctx, stmt), body });
   } else if (stmt.visit === null) {
     if (ctx.groups !== null) leaveBeyond(ctx, stmt);
     placeTile(ctx, stmt);
@@ -190,14 +191,37 @@ interface Line {
   readonly end: U32;
 }
 
+/** How a backend goes over the parts of shares. */
+export interface Walk {
+  /** A register of its own with the number of the block, or of the pair that has a share. */
+  number(prefix: string): U32;
+  /** Binds the coordinates of the tile with this number in the raster. */
+  place(tile: U32): void;
+  /** What is done for a part. */
+  body(): void;
+}
+
+/** The walk of blocks that have a share each; coordinates wait for their place where the engine says so. */
+const own = (ctx: Context, stmt: Tiles): Omit<Walk, "body"> => ({
+  number(prefix) {
+    const d = ctx.entry.reg("u32", prefix);
+    ctx.body.emit(null, "mov.u32", d, special("%ctaid.x"));
+    return d;
+  },
+  place(tile) {
+    const late = stmt.visit !== null && ctx.engine.lateTiles === true && !copies(stmt);
+    if (late) ctx.recordLate(() => place(ctx, stmt, tile));
+    else place(ctx, stmt, tile);
+  },
+});
+
 /** Begin with this block's share. `whole`: blocks after those that have one do a whole tile each, which stands in the line as if it followed. */
-function beginShare(ctx: Context, share: Share, whole: boolean): Line {
+function beginShare(ctx: Context, share: Share, walk: Walk, whole: boolean): Line {
   const { entry, body } = ctx;
   const { chunks, each, tiles } = share;
   const blocks = sharers(share);
   const [at, end] = [entry.reg("u32", "at"), entry.reg("u32", "at")];
-  const block = entry.reg("u32", "block");
-  body.emit(null, "mov.u32", block, special("%ctaid.x"));
+  const block = walk.number("block");
   body.emit(null, "mul.lo.u32", at, block, imm(each));
   body.emit(null, "add.u32", end, at, imm(each));
   body.emit(null, "min.u32", end, end, imm(tiles * chunks));
@@ -212,7 +236,7 @@ function beginShare(ctx: Context, share: Share, whole: boolean): Line {
 }
 
 /** One part, from where the block is to the end of its tile or of its share, and the step to the next. */
-function doPart(ctx: Context, stmt: Tiles, share: Share, { at, end }: Line, lowerBody: () => void): void {
+function doPart(ctx: Context, share: Share, { at, end }: Line, walk: Walk): void {
   const { entry } = ctx;
   const { chunks } = share;
   ctx.scope(() => {
@@ -234,10 +258,8 @@ function doPart(ctx: Context, stmt: Tiles, share: Share, { at, end }: Line, lowe
     ctx.tileVars.set(share.first, { reg: first, extent: chunks });
     ctx.tileVars.set(share.count, { reg: count, extent: chunks + 1, least: 1 });
     ctx.part = { tile, first, count };
-    const late = stmt.visit !== null && ctx.engine.lateTiles === true && !copies(stmt);
-    if (late) ctx.recordLate(() => place(ctx, stmt, tile));
-    else place(ctx, stmt, tile);
-    lowerBody();
+    walk.place(tile);
+    walk.body();
     ctx.part = null;
   });
 }
@@ -246,13 +268,14 @@ function doPart(ctx: Context, stmt: Tiles, share: Share, { at, end }: Line, lowe
  * The parts of this block's share, or its whole tile, one after the other. Between parts the block meets: what one leaves in shared memory, the next
  * overwrites.
  */
-function shareOut(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => void): void {
+function shareOut(ctx: Context, stmt: Tiles, share: Share, body: () => void): void {
   refuseShares(ctx);
   const { entry } = ctx;
-  const line = beginShare(ctx, share, stmt.extents[0] * stmt.extents[1] > share.tiles);
+  const walk = { ...own(ctx, stmt), body };
+  const line = beginShare(ctx, share, walk, stmt.extents[0] * stmt.extents[1] > share.tiles);
   const again = entry.label("shares");
   ctx.body.label(again);
-  doPart(ctx, stmt, share, line, lowerBody);
+  doPart(ctx, share, line, walk);
   const [last, done] = [entry.reg("pred", "p"), entry.label("shared")];
   ctx.body.emit(null, "setp.ge.u32", last, line.at, line.end);
   ctx.body.emit(last, "bra", done);
@@ -275,19 +298,18 @@ function takeLast(ctx: Context, at: Turn, tile: U32, single: U32, count: number)
   body.label(done);
 }
 
-/** In a role of blocks that stay: the parts of the block's share, then whole tiles, one in `blocks`. */
-function visitShares(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => void): void {
+/** In a role of blocks (or pairs) that stay: the parts of the share, then whole tiles, one in `blocks`. */
+export function visitShares(ctx: Context, stmt: Tiles, share: Share, walk: Walk): void {
   refuseShares(ctx);
   if (stmt.visit !== null && stmt.visit.of > 1)
     throw new CannotLower("tiles", "roles that take turns have no shares");
   const { entry } = ctx;
   const all = stmt.extents[0] * stmt.extents[1];
-  const line = beginShare(ctx, share, false);
+  const line = beginShare(ctx, share, walk, false);
   const { at, end } = line;
-  const whole = all > share.tiles ? entry.reg("u32", "whole") : null;
+  const whole = all > share.tiles ? walk.number("whole") : null;
   const step = (share.blocks ?? 1) * share.chunks;
   if (whole !== null) {
-    ctx.body.emit(null, "mov.u32", whole, special("%ctaid.x"));
     ctx.body.emit(null, "mad.lo.u32", whole, whole, imm(share.chunks), imm(share.tiles * share.chunks));
   }
   const again = entry.label("shares");
@@ -299,7 +321,7 @@ function visitShares(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => v
     ctx.body.emit(over, "add.u32", end, whole, imm(share.chunks));
     ctx.body.emit(over, "add.u32", whole, whole, imm(step));
   }
-  doPart(ctx, stmt, share, line, lowerBody);
+  doPart(ctx, share, line, walk);
   const more = entry.reg("pred", "p");
   ctx.body.emit(null, "setp.lt.u32", more, at, end);
   ctx.body.emit(more, "bra", again);
@@ -310,7 +332,8 @@ function visitShares(ctx: Context, stmt: Tiles, share: Share, lowerBody: () => v
 
 function refuseShares(ctx: Context): void {
   if (ctx.loop !== null || ctx.active !== null) throw new CannotLower("tiles", "shares inside a loop");
-  if (clusterSize(ctx.program) > 1) throw new CannotLower("tiles", "blocks of a cluster have no shares");
+  if (clusterSize(ctx.program) > blocksOfTile(ctx.program))
+    throw new CannotLower("tiles", "blocks of a cluster have no shares");
 }
 
 /** Whether a role needs its tile's coordinates at once: it copies from matrices. */
@@ -328,7 +351,11 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "tiles") continue;
     if (stmt.share !== undefined)
-      return [sharedBlocks(stmt.share, stmt.extents[0] * stmt.extents[1]), problems, 1];
+      return [
+        sharedBlocks(stmt.share, stmt.extents[0] * stmt.extents[1]) * blocksOfTile(program),
+        problems,
+        1,
+      ];
     if (stmt.visit === null) {
       const tiles = tilesOf(stmt);
       // All groups may be empty.

@@ -201,7 +201,7 @@ function planRow(
 
 /** Ways to divide K among `split` blocks, or a few more by shares; schedules of backends without them have them all the same. */
 const waysToShare = (split: number): readonly Schedule[] => [
-  ...combineWays.map((combine) => ({ split, combine })),
+  ...combineWays.map((combine) => ({ split, combine, streamk: 0 })),
   { split: 1, combine: "last", streamk: 2 * split + 1, drain: 0, cluster: [1, 1] },
   { split: 1, combine: "atomics", streamk: split, drain: 0, cluster: [1, 1] },
 ];
@@ -216,13 +216,14 @@ function sharing(
   if (split === undefined || !("split" in schedule)) return schedule;
   const ways = waysToShare(split);
   const chosen = ways[Math.floor(seed / 3) % ways.length] ?? {};
-  const way = "streamk" in chosen && !("streamk" in schedule) ? { split } : chosen;
+  const way = chosen.streamk !== 0 && !("streamk" in schedule) ? { split } : chosen;
   // Roles share where their blocks stay, and split where they do not; some meet in registers only.
   const candidates = [
     way,
     { ...way, sched: "persistent" },
     { ...way, sched: "tiles" },
     { ...way, sched: "tiles", epi: "direct", addend: "direct" },
+    { ...way, sched: "persistent", epi: "direct", addend: "direct" },
   ].map((fields) => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),

@@ -12,6 +12,7 @@ import {
   type StmtOf,
   takeNumber,
   tileNumbers,
+  visitShares,
 } from "@tilewright/codegen";
 import { clusterUnits, holdsAnswers } from "@tilewright/ir";
 import { addr, imm, sink, special } from "@tilewright/ptx";
@@ -26,8 +27,8 @@ type Tiles = StmtOf<"tiles">;
 const ANSWER = 16;
 
 /** Number of the cluster in the launch, which is that of its first tile, or of the first tiles of its units; or how many there are. */
-function ownNumber(ctx: Context, code: Code, name: "%ctaid.x" | "%nctaid.x"): Reg<"u32"> {
-  const d = scratch(ctx, "tile");
+function ownNumber(ctx: Context, code: Code, name: "%ctaid.x" | "%nctaid.x", prefix = "tile"): Reg<"u32"> {
+  const d = scratch(ctx, prefix);
   code.emit(null, "mov.u32", d, special(name));
   const blocks = clusterSize(ctx.program);
   if (blocks > 1) code.emit(null, "div.u32", d, d, imm(blocks));
@@ -35,7 +36,14 @@ function ownNumber(ctx: Context, code: Code, name: "%ctaid.x" | "%nctaid.x"): Re
 }
 
 export function lowerTiles(ctx: Context, stmt: Tiles): void {
-  if (stmt.share) throw new CannotLower("share", "blocks of this backend have no shares of chunks");
+  if (stmt.share !== undefined) {
+    visitShares(ctx, stmt, stmt.share, {
+      number: (prefix) => ownNumber(ctx, ctx.body, "%ctaid.x", prefix),
+      place: (tile) => enterTile(ctx, stmt, tile),
+      body: () => lowerStmts(ctx, stmt.body),
+    });
+    return;
+  }
   if (stmt.visit === null) {
     placeTile(ctx, stmt);
     lowerStmts(ctx, stmt.body);

@@ -47,8 +47,9 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
     // Scale factors come for 128 columns.
     const columns = isScaled(problem.a.dtype) ? 128 * random.integer(1, 2) : 16 * random.integer(1, widest);
     const split = pick(random, [1, 1, 1, 2, 3]);
+    const streamk = split === 1 ? pick(random, [0, 0, 0, 2, 3, 7]) : 0;
     // Those that share a tile have one way of these.
-    const shared = split > 1;
+    const shared = split > 1 || streamk > 0;
     const schedule: Schedule = {
       ...defaultSchedule(tcgen05.schedule),
       tile: [swap ? columns : lanes, swap ? lanes : columns, chunk * pick(random, [1, 1, 2])],
@@ -66,8 +67,13 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
       stages: random.integer(1, 7),
       swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),
       acc: random.integer(1, 3),
-      sched: shared ? "tiles" : pick(random, ["tiles", "persistent", "atomic", "clc"]),
+      sched: shared
+        ? streamk > 0
+          ? "persistent"
+          : "tiles"
+        : pick(random, ["tiles", "persistent", "atomic", "clc"]),
       split,
+      streamk,
       combine: pick(random, ["last", "atomics", "kernel"]),
       ahead: random.integer(1, 3),
       raster: pick(random, ["row", "col", "grouped:4", "snake:2", "hilbert"]),

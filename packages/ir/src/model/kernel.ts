@@ -44,6 +44,8 @@ export interface ModelKernel {
   readonly raster: Raster;
   /** Units that share the K loop of a tile. */
   readonly split: number;
+  /** Units that stay and share the tiles of the last wave by chunks; 0: none do. */
+  readonly streamk: number;
   /** How their parts are added; says nothing where there is one. */
   readonly combine: CombineWay;
 }
@@ -74,5 +76,6 @@ export const plainKernel = (
   addend: "none",
   raster: { kind: "row" },
   split: 1,
+  streamk: 0,
   combine: "last",
 });

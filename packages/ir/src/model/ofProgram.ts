@@ -81,6 +81,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     addend: epilogue.c === null ? "none" : epilogue.c.buffer === "C" ? "direct" : "ahead",
     raster: tiles.raster,
     split: tiles.split?.extent ?? 1,
+    streamk: tiles.share?.blocks ?? 0,
     combine: stmts.find((stmt) => stmt.kind === "combine")?.by ?? "last",
   };
 }

@@ -4,6 +4,7 @@
  */
 import { dtypes } from "../dtype.ts";
 import type { Problem } from "../problem.ts";
+import { shareFor } from "../tile/share.ts";
 import { chunkCost, chunkCycles, dtypeSpeed, shareOf } from "./chunk.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
@@ -105,7 +106,8 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
 
   const store = (share.rows * share.cols * dtypes[d.dtype].bits) / 8;
   // Blocks that share a tile leave their parts in the workspace.
-  const part = kernel.split > 1 ? share.rows * share.cols * 4 : 0;
+  const streams = sharesOf(kernel.streamk, tiles / batch, chunks);
+  const part = kernel.split > 1 || streams !== null ? share.rows * share.cols * 4 : 0;
   const epilogueBusy = Math.max(
     store / Math.min(1, kernel.storeBytes / 32) / machine.storeBytes + part / machine.storeBytes,
     machine.tensorMemoryBytes > 0 ? (share.rows * share.cols * 4) / machine.tensorMemoryBytes : 0,
@@ -119,7 +121,8 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   ) as [number, number, number];
   // Stores need as long to L2 as loads from it; then the accumulator, or the block, is free.
   // Of a tile's blocks one takes up what they have left: as many parts, or their sum. Counting who has come and then loading are a round trip each.
-  const taken = { last: kernel.split, atomics: 1, kernel: 0 }[kernel.combine] * part;
+  const parts = streams === null ? kernel.split : Math.ceil(chunks / streams.each) + 1;
+  const taken = { last: parts, atomics: 1, kernel: 0 }[kernel.combine] * part;
   const meeting = taken === 0 ? 0 : taken / machine.intakeBytes + 2 * load;
   const epilogue =
     epilogueBusy + addendBusy + (kernel.addend === "direct" ? load : 0) + load + handOver + meeting;
@@ -143,13 +146,17 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
     cycles = full * one + (rest > 0 ? round(rest) : 0);
     rounds = full + (rest > 0 ? 1 : 0);
   } else {
-    rounds = Math.ceil(tiles / units);
+    rounds =
+      streams === null
+        ? Math.ceil(tiles / units)
+        : Math.ceil((kernel.streamk * batch) / units) * (streams.whole + streams.each / chunks);
     const main = chunks * chunkCycles(cost, 1);
     const fetch = kernel.sched === "clc-late" ? machine.fetchNs * ghz : 0;
     const tile = kernel.overlap ? Math.max(main + handOver, epilogue) : main + epilogue;
     mainCycles = rounds * main;
     // Nothing hides the last tile's epilogue.
-    cycles = start + load + (rounds - 1) * tile + main + epilogue + rounds * fetch;
+    const last = Math.min(1, rounds) * main + epilogue;
+    cycles = start + load + Math.max(0, rounds - 1) * tile + last + rounds * fetch;
   }
   // A second kernel does so on all SMs, behind the first.
   if (part > 0 && kernel.combine === "kernel")
@@ -173,6 +180,16 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
     intakeBytes: all * cost.intakeBytes,
     memoryBytes: bytes,
   };
+}
+
+/** Chunks of each of so many units that share the tiles of the last wave, and the whole tiles of each; null where tiles fill whole waves, or nobody shares. */
+function sharesOf(
+  units: number,
+  tiles: number,
+  chunks: number,
+): { readonly each: number; readonly whole: number } | null {
+  const shares = shareFor(tiles, chunks, units, true);
+  return shares === null ? null : { each: shares.each, whole: Math.floor(tiles / units) };
 }
 
 function boundOf(cost: ReturnType<typeof chunkCost>, residents: number): Prediction["bound"] {

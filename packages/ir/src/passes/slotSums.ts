@@ -1,12 +1,11 @@
 /** Give the accumulator ring more slots, so that one tile is multiplied while another is stored. */
-import { mod } from "../tile/expr.ts";
+import { mod, v } from "../tile/expr.ts";
 import { eachStmt, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Expr, Stmt, View } from "../tile/types.ts";
+import type { Expr, Stmt, TileProgram, View, Visit } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 import { SUMS } from "./specialiseEngines.ts";
-import { VISIT } from "./visitTiles.ts";
 
-/** Directive `sums slots=S`: tile t of a block that stays accumulates in slot t % S. Off: one slot. Blocks of one tile need no more. */
+/** Directive `sums slots=S`: tile (or part) t of a block that stays accumulates in slot t % S. Off: one slot. Blocks of one tile need no more. */
 export const slotSums: Pass = {
   name: "slotSums",
   summary: "Accumulators of consecutive tiles take turns in tensor memory",
@@ -17,9 +16,9 @@ export const slotSums: Pass = {
     const slots = taken ? numberArg(taken.args, "slots", 1) : 1;
     const input = taken?.program ?? program;
     const ring = input.rings.find((r) => r.name === SUMS);
-    const stays = [...eachStmt(input.body)].some((s) => s.kind === "tiles" && s.visit !== null);
-    if (slots === 1 || ring === undefined || !stays) return input;
-    const slot: Expr = mod({ kind: "var", name: VISIT }, slots);
+    const visit = visitOf(input);
+    if (slots === 1 || ring === undefined || visit === null) return input;
+    const slot: Expr = mod(v(visit.parts ?? visit.var), slots);
     const moved = (view: View): View => (ring.buffers.includes(view.buffer) ? { ...view, slot } : view);
     const body = rewriteStmts(input.body, (stmt): Stmt => {
       switch (stmt.kind) {
@@ -40,3 +39,9 @@ export const slotSums: Pass = {
     };
   },
 };
+
+/** How blocks go over tiles; null where each has one. */
+function visitOf(program: TileProgram): Visit | null {
+  for (const stmt of eachStmt(program.body)) if (stmt.kind === "tiles") return stmt.visit;
+  return null;
+}

@@ -2,7 +2,7 @@
 import { add, freeVars, mod, mul, v } from "../tile/expr.ts";
 import { eachStmt, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
 import { withOperandViews } from "../tile/scaleTiles.ts";
-import type { Expr, Ring, Stmt, View } from "../tile/types.ts";
+import type { Expr, Ring, Stmt, View, Visit } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -10,10 +10,13 @@ type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Name of the variable that counts a block's tiles. */
 export const VISIT = "vt";
+/** Name of the variable that counts the parts of a block's share, and the whole tiles behind them. */
+export const PARTS = "pt";
 
 /**
  * Directive `visit by=stride`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
- * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, chunk t of a part comes behind those of the parts before. Without the directive, or without roles, every tile has a block of its own.
+ * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, chunk t of a part comes behind those of the parts before, and rings with
+ * one chunk a tile have one a part. Without the directive, or without roles, every tile has a block of its own.
  */
 export const visitTiles: Pass = {
   name: "visitTiles",
@@ -35,9 +38,19 @@ export const visitTiles: Pass = {
 function inRoles(tiles: Tiles, rings: readonly Ring[]): readonly Stmt[] {
   const roles = tiles.body.filter((s): s is Role => s.kind === "role");
   if (roles.length === 0 || roles.length !== tiles.body.length) return [tiles];
+  const shared = tiles.share !== undefined;
+  // All roles bind the same variables, whichever of them ask for the number of the part.
+  const looped = loopedRings(tiles.body);
+  const counted = shared && rings.some(({ name }) => !looped.has(name));
   return roles.map((role): Role => {
-    const visit = { var: VISIT, by: tiles.share ? "share" : "stride", turn: 0, of: 1 } as const;
-    const body = numberThrough(role.body, rings, tiles.share !== undefined);
+    const visit: Visit = {
+      var: VISIT,
+      by: shared ? "share" : "stride",
+      ...(counted ? { parts: PARTS } : {}),
+      turn: 0,
+      of: 1,
+    };
+    const body = numberThrough(role.body, rings, shared ? looped : null);
     return { ...role, body: [{ ...tiles, visit, body }] };
   });
 }
@@ -59,10 +72,25 @@ function chunksOf(stmts: readonly Stmt[]): ReadonlyMap<string, number> {
   return chunks;
 }
 
-/** `shared`: visits have different numbers of chunks, and their variable counts the chunks before. */
-function numberThrough(body: readonly Stmt[], rings: readonly Ring[], shared: boolean): readonly Stmt[] {
+/** Rings whose chunks a loop counts; of others a visit has one. */
+function loopedRings(stmts: readonly Stmt[]): ReadonlySet<string> {
+  const looped = new Set<string>();
+  for (const stmt of eachStmt(stmts))
+    if (stmt.kind === "for")
+      for (const inner of eachStmt(stmt.body))
+        if ("at" in inner && freeVars(inner.at).has(stmt.var)) looped.add(inner.ring);
+  return looped;
+}
+
+/** `looped`: of shares, whose visits have different numbers of chunks in these rings: their variable counts the chunks before, another the visits. */
+function numberThrough(
+  body: readonly Stmt[],
+  rings: readonly Ring[],
+  looped: ReadonlySet<string> | null,
+): readonly Stmt[] {
   const chunks = chunksOf(body);
-  const offset = (ring: string): Expr => (shared ? v(VISIT) : mul(v(VISIT), chunks.get(ring) ?? 1));
+  const offset = (ring: string): Expr =>
+    looped === null ? mul(v(VISIT), chunks.get(ring) ?? 1) : v(looped.has(ring) ? VISIT : PARTS);
   const ringOf = new Map(rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const)));
   const inView = (view: View): View => {
     const ring = ringOf.get(view.buffer);

@@ -87,7 +87,8 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const factorView = (which: "a" | "b", buffer: Buffer, tileRows: number, tile: string): View => {
     const { block } = scaleMatrix(problem, which) ?? { block: 1 };
     const [rows, words] = [tileRows / SCALE_ROWS, scaleWords(tileK, block)];
-    const origin = add(splits > 1 ? mul(v("st"), chunks * words) : lit(0), mul(v("kt"), words));
+    const before = share ? mul(v("k0"), words) : splits > 1 ? mul(v("st"), chunks * words) : lit(0);
+    const origin = add(before, mul(v("kt"), words));
     return { buffer: buffer.name, slot: lit(0), origin: [mul(v(tile), rows), origin], extent: [rows, words] };
   };
   const scales =

@@ -1,7 +1,7 @@
 /** Least and greatest values of expressions over loop ranges, and exhaustive search where intervals are too coarse. */
 import { compare } from "./cond.ts";
 import { asLinear, type Env, evaluateExpr, floorMod, freeVars, simplify } from "./expr.ts";
-import type { Cond, Expr, Share, Stmt } from "./types.ts";
+import { type Cond, type Expr, type Share, type Stmt, visitVars } from "./types.ts";
 
 export type Range = readonly [low: number, high: number];
 
@@ -86,7 +86,7 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
         [stmt.vars[1], [0, mostTiles(stmt, 1, ranges) - 1]],
         ...(stmt.split ? [[stmt.split.var, [0, stmt.split.extent - 1]] as const] : []),
         ...(stmt.share ? shareRanges(stmt.share) : []),
-        ...(stmt.visit ? [[stmt.visit.var, [0, tileCount(stmt) - 1]] as const] : []),
+        ...visitVars(stmt.visit).map((name) => [name, [0, tileCount(stmt) - 1]] as const),
       ]);
     case "for":
       return new Map([
@@ -216,7 +216,7 @@ export function counterexample(
             [stmt.vars[1], 0, stmt.extents[1]],
             ...(stmt.split ? [[stmt.split.var, 0, stmt.split.extent] as const] : []),
             ...(stmt.share ? shareLoops(stmt.share) : []),
-            ...(stmt.visit ? [[stmt.visit.var, 0, tileCount(stmt)] as const] : []),
+            ...visitVars(stmt.visit).map((name) => [name, 0, tileCount(stmt)] as const),
           ]
         : stmt.kind === "for" && needed.has(stmt.var)
           ? [[stmt.var, evaluateExpr(stmt.from, env), evaluateExpr(stmt.to, env)]]

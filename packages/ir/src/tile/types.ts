@@ -202,10 +202,12 @@ export type Raster =
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`turnPoints`).
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
  * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
- * block's share, then whole tiles; `var` counts the K chunks of the visits before.
+ * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each.
  */
 export interface Visit {
   readonly var: string;
+  /** Of `share` only: the variable that counts the visits from 0. Absent: nothing asks for it. */
+  readonly parts?: string;
   readonly by: "stride" | "ring" | "share";
   /** Where the answers are; there iff `by` is `ring`. */
   readonly ring?: string;
@@ -246,6 +248,10 @@ export interface Share {
   /** Blocks that stay: each does its share and then whole tiles at that stride. Absent: whole tiles have blocks of their own. */
   readonly blocks?: number;
 }
+
+/** Variables that a visit binds. */
+export const visitVars = (visit: Visit | null): readonly string[] =>
+  visit === null ? [] : visit.parts === undefined ? [visit.var] : [visit.var, visit.parts];
 
 export type Stmt =
   /**

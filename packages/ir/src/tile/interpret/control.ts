@@ -252,6 +252,7 @@ export class Control {
     const [rowCell, colCell] = [this.#table.cell(stmt.vars[0]), this.#table.cell(stmt.vars[1])];
     const splitCell = stmt.split === null ? null : this.#table.cell(stmt.split.var);
     const visitCell = stmt.visit === null ? null : this.#table.cell(stmt.visit.var);
+    const partsCell = stmt.visit?.parts === undefined ? null : this.#table.cell(stmt.visit.parts);
     const { turn, of } = stmt.visit ?? { turn: 0, of: 1 };
     const [, cols] = stmt.extents;
     const shareCells =
@@ -305,6 +306,7 @@ export class Control {
           begin(thread);
           if (visitCell !== null)
             thread.cells[visitCell] = parts === null ? ordinal : chunksBefore(visits[ordinal] ?? 0);
+          if (partsCell !== null) thread.cells[partsCell] = ordinal;
           yield* visit(thread, visits[ordinal] ?? 0);
           end(thread);
           if (ring !== undefined && thread.following === null) return;

@@ -305,24 +305,33 @@ export const rasterClause: Clause<Raster> = {
   },
 };
 
-/** `visit %vt by stride`, `visit %vt by ring %tiles`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
+/** `visit %vt by stride`, `visit %vt by ring %tiles`, `visit %vt by share part %pt`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
 export const visitClause: Clause<Visit | null> = {
   keyword: "visit",
-  syntax: "%VAR by stride|ring %RING|share turn N of N",
+  syntax: "%VAR by stride|ring %RING|share part %VAR turn N of N",
   default: null,
   print: (v) =>
     v === null
       ? ""
-      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
+      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.parts === undefined ? "" : ` part %${v.parts}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
     const by = c.oneOf(["stride", "ring", "share"], "way to hand out tiles");
     const ring = by === "ring" ? { ring: c.ring().name } : {};
-    if (!c.eat("turn")) return { var: name, by, ...ring, turn: 0, of: 1 };
+    const parts =
+      by === "share" && c.eat("part") ? { parts: c.name("the variable that counts the parts") } : {};
+    if (!c.eat("turn")) return { var: name, by, ...ring, ...parts, turn: 0, of: 1 };
     const turn = c.integer("the role's turn", 0);
     c.expect("of", "behind the turn");
-    return { var: name, by, ...ring, turn, of: c.integer("the number of roles that take turns", 1) };
+    return {
+      var: name,
+      by,
+      ...ring,
+      ...parts,
+      turn,
+      of: c.integer("the number of roles that take turns", 1),
+    };
   },
 };
 

@@ -4,7 +4,15 @@ import type { EpilogueStep } from "../../problem.ts";
 import { evaluateExpr, freeVars } from "../expr.ts";
 import { printCond, printExpr } from "../printExpr.ts";
 import { ownSizes } from "../sizes.ts";
-import { combineWays, type Expr, type Share, type Split, type Stmt, type StmtKind } from "../types.ts";
+import {
+  combineWays,
+  type Expr,
+  type Share,
+  type Split,
+  type Stmt,
+  type StmtKind,
+  visitVars,
+} from "../types.ts";
 import {
   type Buffers,
   type Clause,
@@ -162,7 +170,7 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share { … }",
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share part %p { … }",
     print: (s, b) =>
       `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
@@ -179,13 +187,12 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const share = shared && c.at("share") ? parseShare(c) : null;
       const split = shared && share === null ? parseSplit(c) : null;
       const clauses = parseClauses(c, tilesClauses, "tiles");
-      const visit = clauses.visit === null ? [] : [clauses.visit.var];
       const vars = [
         row,
         col,
         ...(split ? [split.var] : []),
         ...(share ? [share.first, share.count] : []),
-        ...visit,
+        ...visitVars(clauses.visit),
       ];
       return {
         kind: "tiles",

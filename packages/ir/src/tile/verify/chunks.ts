@@ -1,7 +1,8 @@
 /** The same program for another number of K chunks: what the protocol must survive is any count, not the one at hand. */
-import { add, asLinear, div, freeVars, lit, mod, mul, v } from "../expr.ts";
+import { add, asLinear, div, freeVars, lit, mod, mul, sameValue, v } from "../expr.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
 import { withOperandViews } from "../scaleTiles.ts";
+import { shareOf } from "../share.ts";
 import type { Cond, Expr, Stmt, TileProgram, View } from "../types.ts";
 
 type For = Extract<Stmt, { kind: "for" }>;
@@ -59,6 +60,19 @@ export function chunkCount(program: TileProgram): number | null {
   );
   const [count, ...others] = new Set(ends);
   return count === undefined || others.length > 0 ? null : count;
+}
+
+/** Of blocks that have shares: whether the loops over K chunks, peeled or not, run from 0 to the number of a part's chunks in every role. */
+export function runsOverParts(program: TileProgram): boolean {
+  const count = shareOf(program)?.count;
+  return chunkLoops(program).every((loops) => {
+    const own = loops.filter((loop) => !onlyReleases(loop));
+    const ends = own.map(({ from, to }, i) =>
+      sameValue(from, i === 0 ? lit(0) : (own[i - 1]?.to ?? lit(0))) ? to : null,
+    );
+    const last = ends.at(-1);
+    return ends.every((end) => end !== null) && last?.kind === "var" && last.name === count;
+  });
 }
 
 /**

@@ -4,7 +4,7 @@ import { freeVars } from "../expr.ts";
 import { operandViews } from "../scaleTiles.ts";
 import { sizeVariables } from "../sizes.ts";
 import { nearestHint } from "../text/nearest.ts";
-import type { Cond, Expr, Stmt, View } from "../types.ts";
+import { type Cond, type Expr, type Stmt, type View, visitVars } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
 
 const wellFormed = /^[A-Za-z_]\w*$/;
@@ -90,7 +90,7 @@ function boundBy(stmt: Stmt): readonly string[] {
       ...stmt.vars,
       ...(stmt.split ? [stmt.split.var] : []),
       ...(stmt.share ? [stmt.share.first, stmt.share.count] : []),
-      ...(stmt.visit ? [stmt.visit.var] : []),
+      ...visitVars(stmt.visit),
     ];
   return stmt.kind === "for" ? [stmt.var] : [];
 }

@@ -10,13 +10,20 @@ export const splits: Verifier = {
   name: "splits",
   code: "TW3122",
   property:
-    "tiles with a split or a share have one combine, outside loops and conditions, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks",
+    "tiles with a split or a share have one combine, outside loops and conditions, without events of rings, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks",
   from: "nest",
   *check({ program, sites }) {
     for (const site of sites) {
       const { stmt } = site;
       if (stmt.kind === "combine") {
         yield* placed(site);
+        const event = [...eachStmt(stmt.body)].find((s) => "ring" in s);
+        if (event !== undefined && "ring" in event)
+          yield {
+            at: site,
+            message: `${event.kind} of %${event.ring} in a combine, to which blocks that leave do not come`,
+            hint: "put it in front of the combine or behind it",
+          };
         if (stmt.by === "kernel" && stmt.body.some((s) => s.kind !== "epilogue" || s.via !== null))
           yield {
             at: site,
@@ -48,6 +55,9 @@ export const splits: Verifier = {
     }
   },
 };
+
+/** Matrices that are copied chunk by chunk. */
+const operands: ReadonlySet<string> = new Set(["A", "B"]);
 
 /** How many blocks may have parts of one tile; null where each has a block. */
 const sharers = ({ split, share }: Tiles): number | null =>
@@ -88,8 +98,10 @@ function* shared(site: Site, tiles: Tiles, share: Share, bound: boolean): Iterab
       message: "blocks stay, or have roles, and no role visits their tiles",
       hint: "put the tiles into the roles with visit %vt by share, or remove `on BLOCKS` and let all warps do everything",
     };
-  const loops = [...eachStmt(tiles.body)].filter((s) => s.kind === "for" && freeVars(s.to).has(share.count));
-  if (loops.length === 0)
+  const inside = [...eachStmt(tiles.body)];
+  // Roles that hold nothing but sums go over no chunks.
+  const chunked = inside.some((s) => s.kind === "mma" || (s.kind === "copy" && operands.has(s.src.buffer)));
+  if (chunked && !inside.some((s) => s.kind === "for" && freeVars(s.to).has(share.count)))
     yield {
       at: site,
       message: `no loop runs over the %${share.count} chunks of a part`,

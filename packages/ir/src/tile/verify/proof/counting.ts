@@ -17,6 +17,7 @@ function linearOf(e: Expr): Linear | null {
 
 /** A constant that counts chunks of the program as it stands, for the number at hand: those of the upper half keep their distance from the end. */
 function scaled({ chunks }: Plan, thread: Thread, value: number): number {
+  if (chunks === null) return value;
   return value * 2 > chunks ? Math.max(0, value - chunks + thread.count) : Math.min(value, thread.count);
 }
 
@@ -53,12 +54,13 @@ export function holds(plan: Plan, thread: Thread, { lhs, op, rhs }: Cond): boole
 /** The sequence number of a chunk: in a chunked ring a tile's chunks follow those of all tiles before it, whatever their numbers. */
 export function chunkAt(plan: Plan, thread: Thread, ring: PlanRing, e: Expr | null): number {
   if (e === null) return thread.places.get(ring.name)?.last ?? 0;
-  const linear = ring.chunked ? linearOf(e) : null;
-  if (linear === null) return valueAt(thread, e);
+  const { chunks } = plan;
+  const linear = ring.chunked && chunks !== null ? linearOf(e) : null;
+  if (linear === null || chunks === null) return valueAt(thread, e);
   let sum = linear.constant;
   for (const [name, factor] of linear.terms)
     sum += visitsOf(plan).has(name)
-      ? (factor / plan.chunks) * thread.before
+      ? (factor / chunks) * thread.before
       : factor * (thread.values.get(name) ?? 0);
   return sum;
 }

@@ -107,6 +107,8 @@ export type Step =
       readonly kind: "tiles";
       /** Variable that counts the tiles of a block that stays; null where a block has one. */
       readonly visit: string | null;
+      /** Of blocks that have shares: `visit` counts the K chunks of the parts before. Null elsewhere. */
+      readonly share: PartNames | null;
       readonly turn: number;
       readonly of: number;
       readonly body: readonly Step[];
@@ -121,6 +123,13 @@ export type Step =
       readonly body: readonly Step[];
     }
   | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Step[] };
+
+/** Variables of a part: its number (where something asks for it), its first chunk, and how many chunks it has. */
+export interface PartNames {
+  readonly parts: string | null;
+  readonly first: string;
+  readonly count: string;
+}
 
 export interface PlanRole {
   readonly name: string;
@@ -146,8 +155,8 @@ export interface Plan {
   /** Blocks of the cluster, along m and n. */
   readonly cluster: readonly [number, number];
   readonly pair: boolean;
-  /** K chunks of the program as it stands: what bounds and numbers in it are made of. */
-  readonly chunks: number;
+  /** K chunks of the program as it stands: what bounds and numbers in it are made of; null where blocks have shares, whose parts have variables for them. */
+  readonly chunks: number | null;
   readonly rings: readonly PlanRing[];
   readonly roles: readonly PlanRole[];
   /** Done by the first warp of each block before the roles begin, and after all of them have ended. */

@@ -5,6 +5,7 @@ import { add, freeVars, mod } from "../../expr.ts";
 import { feedsEpilogue, ownBytes } from "../../operandRings.ts";
 import { childrenOf, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
+import { shareOf } from "../../share.ts";
 import { holdsAnswers, isSolo } from "../../solo.ts";
 import { tensorColumns } from "../../tensor.ts";
 import { turnPoints } from "../../turns.ts";
@@ -48,7 +49,7 @@ export function planOf(program: TileProgram): Plan | null {
   return {
     cluster: program.launch.cluster,
     pair,
-    chunks: chunkCount(program) ?? 0,
+    chunks: shareOf(program) === null ? (chunkCount(program) ?? 0) : null,
     rings: program.rings.map((ring) => ringPlan(ctx, ring)),
     roles: roles.map((role) => rolePlan(ctx, role)),
     begin: beginning(columns, pair),
@@ -132,7 +133,7 @@ function rolePlan(ctx: Context, role: Role): PlanRole {
     // A non-persistent program has its tiles around the roles: the role then has the one tile of the block.
     body: body.some(({ kind }) => kind === "tiles")
       ? body
-      : [{ kind: "tiles", visit: null, turn: 0, of: 1, body }],
+      : [{ kind: "tiles", visit: null, share: null, turn: 0, of: 1, body }],
   };
 }
 
@@ -148,6 +149,10 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
         const tiles: Step = {
           kind: "tiles",
           visit: stmt.visit?.var ?? null,
+          share:
+            stmt.share === undefined
+              ? null
+              : { parts: stmt.visit?.parts ?? null, first: stmt.share.first, count: stmt.share.count },
           turn,
           of,
           body:

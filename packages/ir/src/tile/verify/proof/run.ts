@@ -1,7 +1,7 @@
 /** One run of a plan: every role of every block as a thread, in one schedule, over one sequence of tiles. */
 import { boundAt, chunkAt, holds, valueAt } from "./counting.ts";
 import { type Access, Broken, type Clock, type End, ended, join, Memory } from "./machine.ts";
-import type { Action, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
+import type { Action, PartNames, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
 import { blocksOf, checkEnds, leads, type Reached } from "./reach.ts";
 import type { Finding } from "./rules.ts";
 import {
@@ -38,6 +38,18 @@ interface Blocked {
 }
 
 type Steps = Generator<Blocked, void, void>;
+
+/** The part at hand; its first chunk says where in the matrices copies begin, which is nothing to the protocol. */
+function setPart(
+  { values }: Thread,
+  { parts, first, count }: PartNames,
+  ordinal: number,
+  chunks: number,
+): void {
+  if (parts !== null) values.set(parts, ordinal);
+  values.set(first, 0);
+  values.set(count, chunks);
+}
 
 /** Threads of a plan: each role in each block that runs it. Begin and end are the first thread's of each block. */
 export function actorsOf(plan: Plan): readonly { readonly role: PlanRole; readonly block: number }[] {
@@ -180,7 +192,8 @@ class Run {
       if (ordinal % step.of === step.turn) {
         thread.count = count;
         thread.before = before;
-        if (step.visit !== null) thread.values.set(step.visit, ordinal);
+        if (step.visit !== null) thread.values.set(step.visit, step.share === null ? ordinal : before);
+        if (step.share !== null) setPart(thread, step.share, ordinal, count);
         yield* this.#steps(thread, step.body);
       }
       before += count;

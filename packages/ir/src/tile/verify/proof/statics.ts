@@ -3,9 +3,10 @@ import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
 import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
+import { shareOf } from "../../share.ts";
 import { extentMultiple } from "../../sizes.ts";
 import type { Buffer, Stmt, TileProgram } from "../../types.ts";
-import { chunkCount } from "../chunks.ts";
+import { chunkCount, runsOverParts } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
 import { subjectOf } from "../verifier.ts";
@@ -133,7 +134,8 @@ function* numbering(program: TileProgram): Iterable<Finding> {
       };
     }
   }
-  if (plan.rings.some(({ chunked }) => chunked) && chunkCount(program) === null)
+  const counted = shareOf(program) === null ? chunkCount(program) !== null : runsOverParts(program);
+  if (plan.rings.some(({ chunked }) => chunked) && !counted)
     yield {
       rule: "phases",
       at: "roles",

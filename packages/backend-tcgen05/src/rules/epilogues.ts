@@ -1,0 +1,58 @@
+/** Ways of D and C between the accumulators and memory. */
+import { tensorAccessFault } from "@tilewright/ir";
+import { accumulatorOf } from "../footprint.ts";
+import type { TensorSchedule } from "../schedule.ts";
+import { axesOf, nearest, type Rule } from "./rule.ts";
+
+/** Two warps share a row of a shared tile, and each finds its half of the swizzled row by the bits of its columns. */
+function unevenHalves(s: TensorSchedule, layout: "row" | "col", direct: string): ReturnType<Rule["find"]> {
+  const { form, columns } = accumulatorOf(s);
+  if (form !== "split" || layout !== (s.swap ? "col" : "row") || Number.isInteger(Math.log2(columns)))
+    return null;
+  return {
+    message: `the halves of ${columns} columns, which two warps have side by side, are no powers of two`,
+    hint: `${direct}, or tile ${s.swap ? "m" : "n"} ${2 ** Math.round(Math.log2(columns))}`,
+  };
+}
+
+export const epilogueRules: readonly Rule[] = [
+  {
+    code: "TW2408",
+    at: "schedule.load",
+    find({ s }) {
+      const { n } = axesOf(s);
+      if (Number.isInteger(Math.log2(s.load)) && n % s.load === 0) return null;
+      const legal = [1, 2, 4, 8, 16, 32, 64].filter((x) => n % x === 0);
+      return {
+        message: `loads of ${s.load} columns of an accumulator with ${n}`,
+        hint: `nearest legal: load=${nearest(s.load, legal)}`,
+      };
+    },
+  },
+  {
+    code: "TW2411",
+    at: "schedule.epi",
+    find({ s, problem }) {
+      if (s.epi !== "tma") return null;
+      const fault = tensorAccessFault(problem, "D");
+      if (fault !== null)
+        return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
+      return unevenHalves(s, problem.d.layout, "nearest legal: epi=direct");
+    },
+  },
+  {
+    code: "TW2412",
+    at: "schedule.addend",
+    find({ s, problem }) {
+      if (s.addend !== "tma") return null;
+      const direct = "nearest legal: addend=direct";
+      if (problem.c === null) return { message: "addend=tma, and the problem has no C", hint: direct };
+      // C may then be anything, and is not to be read where beta turns out to be 0.
+      if (problem.beta === "runtime")
+        return { message: "addend=tma reads C before the launch's beta is looked at", hint: direct };
+      const fault = tensorAccessFault(problem, "C");
+      if (fault !== null) return { message: fault.message, hint: `${direct} (or ${fault.hint})` };
+      return unevenHalves(s, problem.c.layout, direct);
+    },
+  },
+];
