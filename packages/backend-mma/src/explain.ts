@@ -2,6 +2,7 @@
 import {
   bankConflicts,
   byteOffset,
+  copyPromises,
   type Pass,
   type Problem,
   type Remark,
@@ -11,7 +12,6 @@ import {
   type Target,
   tileAccesses,
 } from "@tilewright/ir";
-import { promises } from "./alignment.ts";
 import { estimateCost, movedBytes, TYPICAL_SMS } from "./cost.ts";
 import { acceptedAtom, interleaves, tileProblem } from "./nest.ts";
 import { type MmaSchedule, readSchedule } from "./schedule.ts";
@@ -109,7 +109,7 @@ function copyRemark(problem: Problem, s: MmaSchedule, which: "a" | "b"): readonl
   if (bytes >= 16) return [];
   const { dtype, align } = problem[which];
   const size = sizeOf(dtype);
-  const { along, ld, length, between } = promises(problem, which);
+  const { along, ld, length, between } = copyPromises(problem, which);
   const wide = bytes * 2;
   const reasons = [
     ...(s.vec <= bytes ? [`vec=${s.vec}`] : []),

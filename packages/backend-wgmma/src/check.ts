@@ -1,5 +1,6 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
 import {
+  copyBytes,
   type Diagnostic,
   dtypes,
   type Problem,
@@ -21,7 +22,14 @@ import {
   stagedColumns,
   widthsOf,
 } from "./nest.ts";
-import { mathGroups, producerWarps, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
+import {
+  hasProducer,
+  mathGroups,
+  producerWarps,
+  readSchedule,
+  threadsOf,
+  type WgmmaSchedule,
+} from "./schedule.ts";
 
 /**
  * Registers that a thread needs beside its accumulators. As launched, ptxas gives all roles what the largest needs and counts the epilogue's too; with
@@ -31,6 +39,9 @@ const OVERHEAD = { launched: 40, budgeted: 40 } as const;
 
 /** setmaxnreg takes multiples of 8 from 24 to 256 (PTX ISA). */
 const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
+
+/** Bytes of the least copy (PTX ISA, cp.async). */
+const LEAST_COPY = 4;
 
 /** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
 const MAX_BLOCK_TILE = 512;
@@ -227,8 +238,11 @@ const rules: readonly Rule[] = [
       const found: Found[] = [];
       const fault = tensorAccessFault(problem, "D");
       if (fault) found.push({ message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` });
-      if (s.copy !== "tma")
-        found.push({ message: "epi=tma goes with copy=tma", hint: "nearest legal: epi=direct" });
+      if (!hasProducer(s))
+        found.push({
+          message: "epi=tma goes with a producer, and copy=direct has none",
+          hint: "nearest legal: epi=direct, or copy=tma",
+        });
       return found;
     },
   },
@@ -244,7 +258,7 @@ const rules: readonly Rule[] = [
           message: `a cluster of ${size} blocks; ${target.arch} launches ${most} without opt-in`,
           hint: `nearest legal: cluster=${Math.min(most, s.clusterM)}x${Math.max(1, Math.floor(most / Math.min(most, s.clusterM)))}`,
         });
-      if (size > 1 && s.copy === "direct")
+      if (size > 1 && s.copy !== "tma")
         found.push({
           message: "blocks of a cluster share bulk copies only",
           hint: "nearest legal: cluster=1x1",
@@ -357,6 +371,29 @@ const rules: readonly Rule[] = [
         : null,
   },
   {
+    code: "TW2331",
+    at: "schedule.copy",
+    find({ s, problem }) {
+      if (s.copy !== "cp.async") return null;
+      const narrow = (["a", "b"] as const).filter((name) => copyBytes(problem, name) < LEAST_COPY);
+      const found: Found[] = narrow.map((name) => ({
+        message: `cp.async moves ${LEAST_COPY} bytes at least, and ${name.toUpperCase()} can be copied ${copyBytes(problem, name)} at a time only: alignment, leading dimension and length of a row decide`,
+        hint: "nearest legal: copy=direct",
+      }));
+      if (needsKMajor(problem) && !isKMajor(problem))
+        found.push({
+          message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,
+          hint: "nearest legal: copy=direct, whose threads transpose",
+        });
+      if (s.counted)
+        found.push({
+          message: "one thread asks the counter for tiles, and with copy=cp.async all of the producer's copy",
+          hint: "nearest legal: sched=persistent",
+        });
+      return found;
+    },
+  },
+  {
     code: "TW2330",
     at: "schedule.prefetch",
     find: ({ s }) =>
@@ -408,7 +445,7 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
     ...sharingFaults({
       ...s,
       cluster: s.clusterM * s.clusterN,
-      ...(s.copy === "tma" ? { roles: s.persistent && !s.counted ? "stay" : "end" } : {}),
+      ...(hasProducer(s) ? { roles: s.persistent && !s.counted ? "stay" : "end" } : {}),
     }),
   ];
 }

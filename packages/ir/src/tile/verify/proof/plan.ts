@@ -51,7 +51,7 @@ export type Action = Common &
         readonly reach: Reach;
         readonly signal: "destination" | "leader";
       } & OnRing)
-    /** A thread takes a number from the counter and writes it into the slot in the blocks of `reach`. */
+    /** Threads write the slot in the blocks of `reach`: one a number that it takes from the counter, or all of the role what they copy. */
     | ({ readonly kind: "put"; readonly reach: Reach } & OnRing)
     | ({
         readonly kind: "arrive";
@@ -149,6 +149,8 @@ export interface PlanRing {
   readonly shared: readonly ("m" | "n")[];
   /** Slots are written by the launch control: threads read them, and the async proxy writes them again. */
   readonly answers: boolean;
+  /** Slots are written by threads: matrix instructions that read them want a fence between proxies behind the wait. */
+  readonly threads: boolean;
 }
 
 export interface Plan {

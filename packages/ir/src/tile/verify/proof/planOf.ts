@@ -121,6 +121,7 @@ function ringPlan({ program }: Context, ring: Ring): PlanRing {
     chunked,
     shared: [...shared],
     answers: ring.transport === "clc",
+    threads: ring.transport === "cp.async",
   };
 }
 
@@ -325,10 +326,19 @@ const isAnswers = (ctx: Context, name: string): boolean => {
 function fenceAfter(ctx: Context, stmt: Extract<Stmt, { kind: "wait" }>, role: Role): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
   const other = isAnswers(ctx, stmt.ring) || (ring !== undefined && feedsEpilogue(ctx.program, ring));
-  return usesTensorMemory(ctx, role) && !other
-    ? [{ stmt, lanes: "warps", kind: "fence", what: "tensor after" }]
+  if (usesTensorMemory(ctx, role) && !other)
+    return [{ stmt, lanes: "warps", kind: "fence", what: "tensor after" }];
+  // What threads have copied is not there for the proxy through which matrix instructions read shared memory.
+  return ring?.transport === "cp.async" && multiplies(ctx, role, ring)
+    ? [{ stmt, lanes: "warps", kind: "fence", what: "async" }]
     : [];
 }
+
+/** Whether matrix instructions of a role read slots of a ring. */
+const multiplies = (ctx: Context, role: Role, ring: Ring): boolean =>
+  [...eachStmt(role.body)].some(
+    (s) => s.kind === "mma" && operandViews(s).some(({ buffer }) => ctx.ringOf.get(buffer) === ring),
+  );
 
 function acquire(ctx: Context, stmt: Extract<Stmt, { kind: "acquire" }>): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
@@ -357,9 +367,13 @@ function commit(ctx: Context, stmt: Extract<Stmt, { kind: "commit" }>): readonly
     case "atomic":
       return [{ ...on, kind: "arrive", reach: "cluster" }];
     default:
-      return [{ ...on, kind: "arrive", reach: "own" }];
+      return [{ ...on, kind: "arrive", reach: "own", count: threadsAt(ring) }];
   }
 }
+
+/** Arrivals at the full edge of a ring that threads fill: each arrives for its own copies. */
+const threadsAt = (ring: Ring | undefined): number =>
+  ring?.transport === "cp.async" && ring.full?.kind === "mbarrier" ? ring.full.arrivals : 1;
 
 function release(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "release" }>): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
@@ -413,6 +427,9 @@ function bytesOf(ctx: Context, view: View): number {
 function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Action[] {
   const into = ctx.ringOf.get(stmt.dst.buffer);
   const from = ctx.ringOf.get(stmt.src.buffer);
+  // Its arrival comes when it is complete: as if the threads had written the slot before they arrive.
+  if (into?.transport === "cp.async")
+    return [{ stmt, lanes: "warps", kind: "put", ring: into.name, at: chunkOf(stmt.dst), reach: "own" }];
   if (into !== undefined) {
     const [m, n] = clusterUnits(ctx.program.launch);
     const peers = stmt.multicast === null ? 1 : stmt.multicast === "m" ? m : n;

@@ -228,6 +228,7 @@ class Run {
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         yield* this.#wait(thread, ring, action.edge, chunk, Math.floor(chunk / ring.slots) - action.lag);
         thread.fencedAfter = false;
+        if (action.edge === "full") thread.proxied = false;
         return;
       }
       case "expect": {
@@ -479,6 +480,13 @@ class Run {
       const ring = this.#ring(name);
       const chunk = chunkAt(this.#plan, thread, ring, at);
       within(thread, ring, chunk, "read");
+      if (ring.threads && !thread.proxied)
+        throw new Broken(
+          "proxies",
+          who,
+          `multiplies ${chunkName(chunk, ring)}, which threads have copied, without an async-proxy fence behind its last wait`,
+          "fence.proxy.async between the wait and the matrix instructions",
+        );
       for (const block of blocksOf(this.#plan, thread.block, group === 2 ? "pair" : "own")) {
         const own: End[] = [];
         const access: Access = committed

@@ -1,5 +1,7 @@
-/** How wide the copies of an operand can be. */
-import { leadingNames, type Problem, sizeMost, sizeMultiple, sizeOf, strideNames } from "@tilewright/ir";
+/** How wide copies of an operand by threads can be. */
+import { sizeOf } from "../dtype.ts";
+import type { Problem } from "../problem.ts";
+import { leadingNames, sizeMost, sizeMultiple, strideNames } from "./symbolic.ts";
 
 /** Widest copy of one thread: 16 bytes. */
 const MAX_BYTES = 16;
@@ -11,7 +13,7 @@ const MAX_BYTES = 16;
 export function copyBytes(problem: Problem, which: "a" | "b"): number {
   const { align, dtype } = problem[which];
   const size = sizeOf(dtype);
-  const { ld, length, between } = promises(problem, which);
+  const { ld, length, between } = copyPromises(problem, which);
   const all = [align, ld * size, length * size, between * size];
   let bytes = MAX_BYTES;
   while (bytes > size && all.some((x) => x % bytes !== 0)) bytes /= 2;
@@ -19,7 +21,7 @@ export function copyBytes(problem: Problem, which: "a" | "b"): number {
 }
 
 /** Elements that leading dimension, length of a row (or column) and distance in a batch are multiples of, whatever the launch supplies. */
-export function promises(
+export function copyPromises(
   problem: Problem,
   which: "a" | "b",
 ): {
