@@ -112,7 +112,7 @@ function wordsOf(plan: ProtocolPlan, action: ProtocolAction): readonly string[] 
     case "arrive":
       return Array.from({ length: told(plan, action) }, () => "arrive");
     case "put":
-      return plan.rings.find(({ name }) => name === action.ring)?.threads ? ["copy"] : ["take", "stage"];
+      return action.bytes !== undefined ? ["copy"] : ["take", "stage"];
     case "read":
       return action.proxy === "tensor" ? ["read"] : [];
     case "last turn":

@@ -16,6 +16,8 @@ import type { Action, Plan, PlanRing, PlanRole, Reach, Step } from "./plan.ts";
 type Role = Extract<Stmt, { kind: "role" }>;
 type Copy = Extract<Stmt, { kind: "copy" }>;
 
+/** Threads of a warp, each of which arrives for its own copies. */
+const WARP = 32;
 /** Warps of a warpgroup, which arrives once. */
 const WARPGROUP = 4;
 /** Bytes of an answer of the launch control (PTX ISA, clusterlaunchcontrol.try_cancel). */
@@ -121,7 +123,7 @@ function ringPlan({ program }: Context, ring: Ring): PlanRing {
     chunked,
     shared: [...shared],
     answers: ring.transport === "clc",
-    threads: ring.transport === "cp.async",
+    copied: ring.transport === "cp.async" ? transactionBytes(program, ring) : null,
   };
 }
 
@@ -223,7 +225,7 @@ function actionsOf(ctx: Context, role: Role, stmt: Stmt, within: readonly Stmt[]
     case "acquire":
       return asked(ctx, stmt, [mark(stmt), ...acquire(ctx, stmt)]);
     case "commit":
-      return asked(ctx, stmt, [...commit(ctx, stmt), mark(stmt)]);
+      return asked(ctx, stmt, [...commit(ctx, role, stmt), mark(stmt)]);
     case "wait":
       return [
         mark(stmt),
@@ -355,7 +357,7 @@ function acquire(ctx: Context, stmt: Extract<Stmt, { kind: "acquire" }>): readon
   return [free, { ...on, lanes: "one", leader: "pair", kind: "expect", bytes, reach: "own" }];
 }
 
-function commit(ctx: Context, stmt: Extract<Stmt, { kind: "commit" }>): readonly Action[] {
+function commit(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "commit" }>): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
   const on = { stmt, ring: stmt.ring, at: stmt.at, lanes: "one", edge: "full", count: 1 } as const;
   switch (ring?.transport) {
@@ -367,13 +369,16 @@ function commit(ctx: Context, stmt: Extract<Stmt, { kind: "commit" }>): readonly
     case "atomic":
       return [{ ...on, kind: "arrive", reach: "cluster" }];
     default:
-      return [{ ...on, kind: "arrive", reach: "own", count: threadsAt(ring) }];
+      return [
+        {
+          ...on,
+          kind: "arrive",
+          reach: "own",
+          count: ring?.transport === "cp.async" ? role.warps * WARP : 1,
+        },
+      ];
   }
 }
-
-/** Arrivals at the full edge of a ring that threads fill: each arrives for its own copies. */
-const threadsAt = (ring: Ring | undefined): number =>
-  ring?.transport === "cp.async" && ring.full?.kind === "mbarrier" ? ring.full.arrivals : 1;
 
 function release(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "release" }>): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
@@ -428,8 +433,10 @@ function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Acti
   const into = ctx.ringOf.get(stmt.dst.buffer);
   const from = ctx.ringOf.get(stmt.src.buffer);
   // Its arrival comes when it is complete: as if the threads had written the slot before they arrive.
-  if (into?.transport === "cp.async")
-    return [{ stmt, lanes: "warps", kind: "put", ring: into.name, at: chunkOf(stmt.dst), reach: "own" }];
+  if (into?.transport === "cp.async") {
+    const on = { stmt, lanes: "warps", ring: into.name, at: chunkOf(stmt.dst) } as const;
+    return [{ ...on, kind: "put", reach: "own", bytes: bytesOf(ctx, stmt.dst) }];
+  }
   if (into !== undefined) {
     const [m, n] = clusterUnits(ctx.program.launch);
     const peers = stmt.multicast === null ? 1 : stmt.multicast === "m" ? m : n;

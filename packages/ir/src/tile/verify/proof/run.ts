@@ -250,6 +250,7 @@ class Run {
         const ring = this.#ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         within(thread, ring, chunk, "fill");
+        thread.copied += action.bytes ?? 0;
         const access: Access = { who, chunk, ends: [{ entry: thread.index, reached: step }], from: 0 };
         for (const target of blocksOf(this.#plan, block, action.reach, ring)) {
           this.#reach(thread, target, step);
@@ -261,6 +262,7 @@ class Run {
         const ring = this.#ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         handOver(thread, chunkName(chunk, ring));
+        if (action.edge === "full") tellCopied(thread, ring, chunk);
         for (const target of blocksOf(this.#plan, thread.block, action.reach, ring)) {
           this.#reach(thread, target, step);
           this.#memory
@@ -480,7 +482,7 @@ class Run {
       const ring = this.#ring(name);
       const chunk = chunkAt(this.#plan, thread, ring, at);
       within(thread, ring, chunk, "read");
-      if (ring.threads && !thread.proxied)
+      if (ring.copied !== null && !thread.proxied)
         throw new Broken(
           "proxies",
           who,
@@ -537,4 +539,17 @@ class Run {
   }
 
   #met: Clock = new Int32Array(0);
+}
+
+/** What threads have copied is all of the chunk. */
+function tellCopied(thread: Thread, ring: PlanRing, chunk: number): void {
+  const { copied } = thread;
+  thread.copied = 0;
+  if (ring.copied !== null && copied !== ring.copied)
+    throw new Broken(
+      "bytes",
+      thread.label,
+      `tells of ${chunkName(chunk, ring)} with ${copied} bytes copied, and its slot has ${ring.copied}`,
+      "copy every tile of the chunk once",
+    );
 }

@@ -42,6 +42,8 @@ export interface Thread extends Actor {
   unproxied: boolean;
   /** What the last wait has shown is visible to the async proxy. */
   proxied: boolean;
+  /** Bytes that the role has copied by its threads since it last told of them. */
+  copied: number;
   /** Slots of staging tiles: what has been done since they were written, and which store of the role took them. */
   readonly staging: Map<string, { fenced: boolean; met: boolean; stored: number | null; read: boolean }>;
   /** Stores so far. */
@@ -75,6 +77,7 @@ export const newThread = (
   commits: [],
   unproxied: false,
   proxied: true,
+  copied: 0,
   staging: new Map(),
   stores: 0,
   columns: null,
