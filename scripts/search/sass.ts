@@ -42,22 +42,26 @@ function target(index: number, low: bigint, high: bigint): number {
 /** Weights by least squares over 110 timed kernels on an H200 (docs/perf/simt.md): cycles that a conflict or a stall costs. */
 const WEIGHTS = { threeReads: 0.46, twoOfOneBank: 0.2, stall: 0.51 };
 
-/** The score of the loop with the most multiply-adds; null when no loop has any. */
+/** The score of the loop with the most multiply-adds of those that have no other loop with some in them; null when no loop has any. */
 export function scoreLoop(cubin: Buffer): LoopScore | null {
   const words = machineCode(cubin);
   const prefix = [0];
   for (const [i, { low }] of words.entries())
     prefix.push((prefix[i] ?? 0) + (bits(low, 0, 12) === FFMA ? 1 : 0));
-  let best: readonly [from: number, to: number] | null = null;
-  const ffmasOf = ([from, to]: readonly [number, number]): number =>
-    (prefix[to + 1] ?? 0) - (prefix[from] ?? 0);
-  for (const [i, { low, high }] of words.entries()) {
-    if (bits(low, 0, 12) !== BRA) continue;
-    const loop = [target(i, low, high), i] as const;
-    if (loop[0] <= i && loop[0] >= 0 && ffmasOf(loop) > (best ? ffmasOf(best) : 0)) best = loop;
-  }
-  return best === null ? null : scoreOf(words.slice(best[0], best[1] + 1));
+  const ffmasOf = ([from, to]: Range): number => (prefix[to + 1] ?? 0) - (prefix[from] ?? 0);
+  const loops = words.flatMap(({ low, high }, i): Range[] => {
+    if (bits(low, 0, 12) !== BRA) return [];
+    const from = target(i, low, high);
+    return from <= i && from >= 0 && ffmasOf([from, i]) > 0 ? [[from, i]] : [];
+  });
+  const [best] = loops
+    .filter(([from, to]) => !loops.some(([f, t]) => f >= from && t <= to && t - f < to - from))
+    .sort((x, y) => ffmasOf(y) - ffmasOf(x));
+  return best === undefined ? null : scoreOf(words.slice(best[0], best[1] + 1));
 }
+
+/** First and last instruction of a loop. */
+type Range = readonly [from: number, to: number];
 
 function scoreOf(loop: readonly { readonly low: bigint; readonly high: bigint }[]): LoopScore {
   let previous: Ffma | null = null;

@@ -22,6 +22,7 @@ import {
   rotateInRoles,
   specialiseRoles,
   spreadCopies,
+  stageEpilogue,
   stageOperands,
   type Target,
   type Verdict,
@@ -63,6 +64,7 @@ export const mma: Backend = {
     specialiseRoles,
     rotateInRoles,
     visitTiles,
+    stageEpilogue,
     bindTensorLayouts,
     bindOwnership,
     // Before the layouts: the oracle judges the accesses as wide as they will be.

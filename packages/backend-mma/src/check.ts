@@ -15,7 +15,7 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { atomOf, chunkK } from "./nest.ts";
+import { atomOf, blockBytes, chunkK, ringBytes } from "./nest.ts";
 import { type MmaSchedule, readSchedule, threadsOf } from "./schedule.ts";
 
 /**
@@ -52,13 +52,6 @@ interface Rule {
   readonly at: string;
   readonly find: (subject: Subject) => Found | readonly Found[] | null;
 }
-
-/** Bytes of the two barriers of a slot that bulk copies fill. */
-const BARRIER_BYTES = 16;
-
-/** Bytes of shared memory, without padding. */
-export const stagedBytes = (s: MmaSchedule, atom: Atom, k = s.tileK): number =>
-  ((s.tileM + s.tileN) * k * sizeOf(atom.a) + (s.copy === "tma" ? BARRIER_BYTES : 0)) * s.stages;
 
 /**
  * Where the tensor cores have no 8-bit floats for mma.sync, ptxas widens the fragments to f16 (sm_90 and sm_100; ptxas 13.0, 64 x 32 warp tiles). Counted on
@@ -156,16 +149,23 @@ const rules: readonly Rule[] = [
     code: "TW2207",
     at: "schedule.stages",
     find({ s, atom, problem, target }) {
-      const bytes = stagedBytes(s, atom, chunkK(problem, s, atom));
+      const bytes = blockBytes(problem, s, atom, target);
+      const ring = ringBytes({ ...s, tileK: chunkK(problem, s, atom) }, atom);
       const most = target.limits.maxSmemPerBlock;
       if (bytes <= most) return null;
-      const fit = Math.floor(most / (bytes / s.stages));
+      // D's tile alone is too large beside any ring.
+      if (s.staged && bytes - ring >= most - ring / s.stages)
+        return {
+          message: `D's part of a ${s.tileM}x${s.tileN} tile needs ${bytes - ring} B of shared memory beside ${s.stages} stages; ${target.arch} has ${most} B a block`,
+          hint: "nearest legal: epi=direct",
+        };
+      const fit = Math.floor((most - (bytes - ring)) / (ring / s.stages));
       return {
-        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${atom.a} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
+        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${atom.a}${s.staged ? " and D's part" : ""} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
         hint:
           fit > 0
             ? `nearest legal: stages=${fit}`
-            : `use a tile k of at most ${Math.max(atom.k, Math.floor((s.tileK * most) / (bytes / s.stages) / atom.k) * atom.k)} with stages=1`,
+            : `use a tile k of at most ${Math.max(atom.k, Math.floor((s.tileK * most) / (ring / s.stages) / atom.k) * atom.k)} with stages=1`,
       };
     },
   },
@@ -323,6 +323,18 @@ const rules: readonly Rule[] = [
           }
         : null;
     },
+  },
+  {
+    code: "TW2222",
+    at: "schedule.combine",
+    find: ({ s }) =>
+      s.staged && s.split > 1 && s.combine === "kernel"
+        ? {
+            message:
+              "the second kernel stores D from registers, and epi=smem passes it through shared memory",
+            hint: "nearest legal: epi=direct, or combine=last",
+          }
+        : null,
   },
   {
     code: "TW2220",

@@ -2,9 +2,17 @@
  * What a schedule costs: rounds of blocks on the SMs, the bytes that warps read from shared memory, and the bytes of L2 and memory.
  * An estimate to rank by, in cycles of an SM. Its constants are an H200's (tensor pipe and copy rates measured there with mma.sync).
  */
-import { copyBytes, dtypes, type Problem, type Schedule, sizeOf, splitChunks, type Target } from "@tilewright/ir";
-import { estimateRegisters, stagedBytes } from "./check.ts";
-import { acceptedAtom, chunkK, interleaves } from "./nest.ts";
+import {
+  copyBytes,
+  dtypes,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  splitChunks,
+  type Target,
+} from "@tilewright/ir";
+import { estimateRegisters } from "./check.ts";
+import { acceptedAtom, blockBytes, chunkK, interleaves } from "./nest.ts";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
 
 /** SMs to balance rounds for: an H100's or H200's. */
@@ -115,7 +123,7 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
   const chunk = (times * work) / ((machine.products * 2) / size) / Math.min(1, warps / machine.warps);
   const fragments = (s.tileK * size * (s.warpM + s.warpN) * warps) / machine.sharedBytes;
   const exposed = Math.max(0, machine.latency - (s.stages - 1) * Math.max(chunk, fragments));
-  const wide = interleaves(problem, s) || sizeOf(problem.d.dtype) > 2;
+  const wide = s.staged || interleaves(problem, s) || sizeOf(problem.d.dtype) > 2;
   return {
     multiply: chunks * chunk,
     fragments: chunks * fragments,
@@ -132,7 +140,7 @@ function blocksPerSm(s: MmaSchedule, problem: Problem, target: Target): number {
   const atom = acceptedAtom(problem, target);
   // A warp beside those that multiply is dealt to a sub-partition of its own.
   const dealt = s.copy === "tma" ? Math.ceil(threads / 128) * 128 : threads;
-  const bytes = stagedBytes(s, atom) + limits.reservedSmemPerBlock;
+  const bytes = blockBytes(problem, s, atom, target) + limits.reservedSmemPerBlock;
   return Math.max(
     1,
     Math.min(

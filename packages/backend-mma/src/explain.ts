@@ -124,7 +124,7 @@ function copyRemark(problem: Problem, s: MmaSchedule, which: "a" | "b"): readonl
 
 /** Why a lane's columns of D are no neighbours, where they were asked to be. */
 function interleaveRemark(problem: Problem, s: MmaSchedule): readonly Remark[] {
-  if (!s.interleave || interleaves(problem, s)) return [];
+  if (!s.interleave || s.staged || interleaves(problem, s)) return [];
   const why =
     sizeOf(problem.d.dtype) > 2
       ? `stores of two neighbours fill whole sectors in ${problem.d.dtype}`

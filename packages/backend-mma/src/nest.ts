@@ -18,6 +18,7 @@ import {
   type TileProgram,
 } from "@tilewright/ir";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
+import { type Staging, stagingOf } from "./staging.ts";
 
 /** The instruction that a problem is multiplied with on a target; null where there is none at all. */
 export const atomOf = ({ a, b, acc, precision }: Problem, target: Target): Atom | null =>
@@ -39,13 +40,14 @@ const INTERLEAVED = 4;
 /**
  * Whether columns of D are interleaved: a quarter of the row stores, 16 bytes each, of a 16-bit D. It needs a B whose columns need not be
  * neighbours in shared memory, which is one that is contiguous along k (8-byte stores of 32-bit outputs fill whole sectors as they are).
- * Bulk copies deal them as they copy, in whole turns.
+ * Bulk copies deal them as they copy, in whole turns. Not beside an epilogue through shared memory, which brings neighbours together by itself.
  */
 export const interleaves = (
   problem: Problem,
-  s: Pick<MmaSchedule, "interleave" | "warpN" | "copy">,
+  s: Pick<MmaSchedule, "interleave" | "warpN" | "copy" | "staged">,
 ): boolean =>
   s.interleave &&
+  !s.staged &&
   (s.copy !== "tma" || sizeMultiple(problem, "n") % INTERLEAVED === 0) &&
   problem.b.layout === "col" &&
   problem.d.layout === "row" &&
@@ -119,16 +121,42 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atom: atom.name,
     combine: s.combine,
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
-    directives: directives(s, problem, atom),
+    directives: directives(s, problem, atom, target),
   });
 }
+
+/** Bytes of the barriers of a slot that bulk copies fill. */
+const BARRIER_BYTES = 16;
+
+/** Bytes of shared memory that the ring takes, without padding. `s.tileK` is the chunk as it will be. */
+export const ringBytes = (s: MmaSchedule, atom: Atom): number =>
+  ((s.tileM + s.tileN) * s.tileK * sizeOf(atom.a) + (s.copy === "tma" ? BARRIER_BYTES : 0)) * s.stages;
+
+/** Bytes of shared memory of a block, without padding: the ring, and D's tile beside it or in its place. */
+export function blockBytes(problem: Problem, s: MmaSchedule, atom: Atom, target: Target): number {
+  const chunk = { ...s, tileK: chunkK(problem, s, atom) };
+  const ring = ringBytes(chunk, atom);
+  const staging = stagingFor(problem, chunk, atom, target);
+  return staging === null ? ring : staging.late ? Math.max(ring, staging.bytes) : ring + staging.bytes;
+}
+
+/** D's tile, where it goes through one. `s.tileK` is the chunk as it will be. */
+const stagingFor = (problem: Problem, s: MmaSchedule, atom: Atom, target: Target): Staging | null =>
+  s.staged
+    ? stagingOf(problem, s, {
+        ring: ringBytes(s, atom),
+        most: target.limits.maxSmemPerBlock,
+        unit: atom.n * (pairs(problem, s, "b", atom) ? PAIR : 1),
+      })
+    : null;
 
 /** The K step before which what was loaded for the next chunk is stored: late enough to have arrived, with some steps left. */
 const lateStep = (s: MmaSchedule, atom: Atom): number => Math.floor(((s.tileK / atom.k) * 5) / 8);
 
 /** What the passes shall do; an optimisation that is off has no directive. */
-function directives(s: MmaSchedule, problem: Problem, atom: Atom): readonly Directive[] {
+function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target): readonly Directive[] {
   const bulk = s.copy === "tma";
+  const staging = stagingFor(problem, s, atom, target);
   const list: (Directive | null)[] = [
     { name: "stage", args: { operands: "ab", transport: s.copy } },
     { name: "fragment", args: { step: atom.k } },
@@ -143,6 +171,9 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom): readonly Dire
     s.drain > 0 && s.stages > 1 && !bulk ? { name: "drain", args: { chunks: s.drain } } : null,
     s.matrices > 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
+    staging === null
+      ? null
+      : { name: "epilogue", args: { way: "threads", cols: staging.cols, late: staging.late ? 1 : 0 } },
     // Bulk copies have swizzles of their own.
     bulk
       ? {
@@ -153,9 +184,8 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom): readonly Dire
             ...(interleaves(problem, s) ? { deal: INTERLEAVED } : {}),
           },
         }
-      : s.smem !== "plain"
-        ? { name: "smem", args: { mode: s.smem } }
-        : null,
+      : null,
+    s.smem !== "plain" && (!bulk || s.staged) ? { name: "smem", args: { mode: s.smem } } : null,
     s.walk !== "rows" ? { name: "walk", args: { order: s.walk } } : null,
     rasterDirective(s.raster),
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,

@@ -107,6 +107,14 @@ export const scheduleModel: ScheduleModel = {
         "columns dealt to the instructions so that a lane holds eight neighbours of D, where B's layout allows",
       default: "on",
     }),
+    wordField({
+      name: "epi",
+      summary:
+        "way of D to memory: straight from registers, or through shared memory, from where each warp stores whole rows",
+      words: ["direct", "smem"],
+      default: "direct",
+      off: "direct",
+    }),
     intField({
       name: "store",
       summary: "most elements that one store of D moves",
@@ -152,6 +160,8 @@ export interface MmaSchedule {
   readonly combine: CombineWay;
   readonly streamk: number;
   readonly interleave: boolean;
+  /** D goes through shared memory. */
+  readonly staged: boolean;
   readonly store: number;
   readonly elideGuards: boolean;
 }
@@ -198,6 +208,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     combine: combineOf(schedule.combine),
     streamk: number("streamk"),
     interleave: word("interleave") === "on",
+    staged: word("epi") === "smem",
     store: number("store"),
     elideGuards: word("guards") === "on",
   };

@@ -203,10 +203,10 @@ const rules: readonly Rule[] = [
     code: "TW2114",
     at: "schedule.spread",
     find: (s) =>
-      s.spread > 1 && (s.copy !== "cp.async" || s.frag === 1)
+      s.spread > 1 && ((s.copy !== "cp.async" && !(s.prefetch && s.stages > 1)) || s.frag === 1)
         ? {
             message:
-              "spread places asynchronous copies between the K steps, which needs copy=cp.async and frag=2",
+              "spread places copies that run ahead between the K steps, which needs copy=cp.async or prefetch=on, and frag=2",
             hint: "nearest legal: spread=1",
           }
         : null,
@@ -223,13 +223,27 @@ const rules: readonly Rule[] = [
         : null,
   },
   {
+    code: "TW2121",
+    at: "schedule.land",
+    find: (s) =>
+      s.land > 0 && (!(s.prefetch && s.stages > 1) || s.frag === 1 || s.land > s.tileK - 2)
+        ? {
+            message: `land=${s.land} says before which of the first ${s.tileK - 1} K steps prefetched copies are stored, which needs prefetch=on and frag=2`,
+            hint:
+              s.prefetch && s.stages > 1 && s.frag > 1
+                ? `nearest legal: land=${Math.max(0, s.tileK - 2)}`
+                : "nearest legal: land=0",
+          }
+        : null,
+  },
+  {
     code: "TW2116",
     at: "schedule.drain",
     find: (s) =>
-      s.drain > 0 && (s.stage !== "ab" || s.copy !== "cp.async")
+      s.drain > 0 && s.stage !== "ab"
         ? {
             message: `drain=${s.drain} puts chunks one after the other without a loop, and ptxas would load all of them at once through registers`,
-            hint: "nearest legal: drain=0, or stage=ab copy=cp.async",
+            hint: "nearest legal: drain=0, or stage=ab",
           }
         : null,
   },
@@ -270,7 +284,7 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
     const { message, hint, unsupported } = found;
     return [{ code: rule.code, kind: unsupported ? "unsupported" : "invalid", at: rule.at, message, hint }];
   });
-  return [...faults, ...sharingFaults(s)];
+  return [...faults, ...sharingFaults({ ...s, drain: 0 })];
 }
 
 /** Lane grids in order of distance from what was asked. */

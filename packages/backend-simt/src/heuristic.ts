@@ -39,6 +39,16 @@ const splits = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32] as const;
 /** Tiles up to which they may: beyond, the last round is a small share of the time, and the parts would fill memory. */
 const SPLIT_TILES = 528;
 
+/** Ring and order of multiply-adds of 16 x 8 sums a thread: what won a search at 2048, 4096 and 8192 (docs/perf/simt.md). */
+const searched: Pick<Schedule, "stages" | "drain" | "spread" | "lines" | "along" | "factors"> = {
+  stages: 3,
+  drain: 2,
+  spread: 4,
+  lines: "down",
+  along: "flip:4",
+  factors: "ba",
+};
+
 /** The stored winner of this size, where the target has what it needs. */
 function winnerOf({ m, n, k }: Problem, target: Target): readonly Schedule[] {
   const winner = winners.find((w) => w.m === m && w.n === n && w.k === k);
@@ -62,14 +72,14 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     const direct = { ...base, ...shape };
     // Spread copies put cp.async 3 % ahead of loads and stores in large tiles, 15 % in small ones (docs/perf/simt.md).
     const large = readSchedule(direct).threadM > 8;
-    const ring = large ? { stages: 4, drain: 0, spread: 3 } : { stages: 3, drain: 2, spread: 5 };
+    const ring = large ? searched : { stages: 3, drain: 2, spread: 5 };
     const asynchronous = { ...direct, ...ring, copy: "cp.async", prefetch: "off" };
     const transports = hasFeature(target, "cp.async") ? [asynchronous, direct] : [direct];
     const { tileM, tileN } = readSchedule(direct);
     const tiles = Math.ceil(problem.m / tileM) * Math.ceil(problem.n / tileN);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
     return transports.flatMap((schedule) => {
-      const sharing = { ...schedule, drain: 0, streamk: residentBlocks(schedule, target) };
+      const sharing = { ...schedule, streamk: residentBlocks(schedule, target) };
       return [...shared.map((split) => ({ ...schedule, split })), sharing];
     });
   });

@@ -81,6 +81,18 @@ function walkDirective({ walk, lines, along, factors }: SimtSchedule): Directive
   return Object.keys(args).length === 0 ? null : { name: "walk", args };
 }
 
+/** Stores of a split copy stand far into the chunk: the loads have had time, the barrier is still to come. */
+const landing = ({ land, tileK }: SimtSchedule): number => (land > 0 ? land : Math.floor((tileK * 5) / 8));
+
+/**
+ * Chunks one after the other without a loop: ptxas would have the loads of all of them in flight where they pass through registers, and only the kernel knows
+ * which are the last of a share.
+ */
+function drainDirective({ drain, stages, copy, streamk }: SimtSchedule): Directive | null {
+  if (drain === 0 || stages === 1) return null;
+  return { name: "drain", args: { chunks: drain, ...(copy === "direct" || streamk > 0 ? { loop: 1 } : {}) } };
+}
+
 /** What the passes shall do; an optimisation that is off has no directive. */
 function directives(s: SimtSchedule): readonly Directive[] {
   const staged = s.stage !== "off";
@@ -88,10 +100,9 @@ function directives(s: SimtSchedule): readonly Directive[] {
     staged ? { name: "stage", args: { operands: s.stage, transport: s.copy } } : null,
     { name: "fragment", args: { step: 1 } },
     staged ? { name: "ring", args: { slots: s.stages, prefetch: s.prefetch && s.stages > 1 ? 1 : 0 } } : null,
-    // Stores of a split copy stand three quarters into the chunk: the loads have had time, the barrier is still to come.
-    s.frag > 1 ? { name: "rotate", args: { slots: s.frag, store: Math.floor((s.tileK * 5) / 8) } } : null,
+    s.frag > 1 ? { name: "rotate", args: { slots: s.frag, store: landing(s) } } : null,
     s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
-    s.drain > 0 && s.stages > 1 ? { name: "drain", args: { chunks: s.drain } } : null,
+    drainDirective(s),
     s.vec > 1 || s.store > 1 ? { name: "vector", args: { copy: s.vec, store: s.store } } : null,
     s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
     walkDirective(s),

@@ -69,10 +69,19 @@ export const scheduleModel: ScheduleModel = {
     }),
     intField({
       name: "spread",
-      summary: "K steps over which the asynchronous copies of a chunk are spread; 1 issues them together",
+      summary: "K steps over which the copies of a chunk are spread; 1 issues them together",
       default: 1,
       off: 1,
       max: 64,
+    }),
+    intField({
+      name: "land",
+      summary:
+        "K step before which prefetched copies are stored to shared memory; 0: five eighths into the chunk",
+      default: 0,
+      off: 0,
+      min: 0,
+      max: 62,
     }),
     intField({
       name: "drain",
@@ -150,6 +159,7 @@ export interface SimtSchedule {
   readonly prefetch: boolean;
   readonly frag: number;
   readonly spread: number;
+  readonly land: number;
   readonly drain: number;
   readonly vec: number;
   readonly smem: string;
@@ -194,6 +204,7 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     prefetch: word("prefetch") === "on",
     frag: number("frag"),
     spread: number("spread"),
+    land: number("land"),
     drain: number("drain"),
     vec: number("vec"),
     smem: word("smem"),

@@ -1,5 +1,5 @@
 /** The wgmma backend: Hopper's bulk tensor copies, mbarriers and warpgroup matrix instructions, for sm_90a. */
-import { refuseBatch, refuseSteps, refuseSymbolic, servedFormats } from "@tilewright/codegen";
+import { refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindOwnership,
@@ -111,8 +111,7 @@ function accepts(problem: Problem, _target: Target): Verdict {
         `${name.toUpperCase()} in ${operand.dtype} is not served yet`,
         `use one of ${servedFormats.join(", ")}`,
       );
-  reasons.push(...refuseBatch(problem, { grouped: "TW1824", count: "TW1825" }));
+  reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1825" }));
   reasons.push(...refuseSteps(problem, "TW1826"));
-  reasons.push(...refuseSymbolic(problem, "TW1827"));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }

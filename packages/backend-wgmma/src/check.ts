@@ -10,6 +10,7 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
+import { launchRules } from "./atLaunch.ts";
 import {
   ATOM_ROWS,
   atomK,
@@ -54,7 +55,7 @@ interface Subject {
 
 type Found = { readonly message: string; readonly hint: string; readonly unsupported?: boolean };
 
-interface Rule {
+export interface Rule {
   readonly code: Diagnostic["code"];
   readonly at: string;
   readonly find: (subject: Subject) => Found | readonly Found[] | null;
@@ -424,12 +425,14 @@ const rules: readonly Rule[] = [
   },
 ];
 
+const allRules: readonly Rule[] = [...rules, ...launchRules];
+
 /** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
 export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
   // No instruction: `accepts` says so.
   if (widthsOf(problem).length === 0) return [];
   const s = readSchedule(schedule);
-  const faults = rules.flatMap(({ code, at, find }): Diagnostic[] => {
+  const faults = allRules.flatMap(({ code, at, find }): Diagnostic[] => {
     const found = find({ s, problem, target });
     const list = found === null ? [] : "message" in found ? [found] : found;
     return list.map(({ message, hint, unsupported }) => ({

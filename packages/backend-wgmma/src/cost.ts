@@ -72,7 +72,8 @@ const norm = (p: number, ...parts: readonly number[]): number =>
 export function estimateTime(problem: Problem, schedule: Schedule, _target: Target): number {
   const s = readSchedule(schedule);
   const size = sizeOf(problem.a.dtype);
-  const batch = problem.batch.kind === "strided" ? Math.max(1, problem.batch.count) : 1;
+  // Groups count as if all were as large as the largest.
+  const batch = problem.batch.kind === "none" ? 1 : Math.max(1, problem.batch.count);
   const tileK = chunkK(problem, s.tileK);
   const { splits, chunks } = splitChunks(problem.k, { tileK, split: s.split });
   const along = (extent: number, tile: number, cluster: number): number =>

@@ -2,5 +2,5 @@ import { conformance } from "@tilewright/conformance";
 import { wgmma } from "../src/backend.ts";
 import { dtypesServed, optionsFor } from "./support/conformance.ts";
 
-// Grouped batches; casts that saturate or go to 8 bits, reductions that are not f32.
-conformance(wgmma, optionsFor(dtypesServed, ["TW1824", "TW1826", "TW1827"], { first: 3000, count: 60 }));
+// Casts that saturate or go to 8 bits, reductions that are not f32.
+conformance(wgmma, optionsFor(dtypesServed, ["TW1826"], { first: 3000, count: 60 }));

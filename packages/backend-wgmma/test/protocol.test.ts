@@ -1,6 +1,14 @@
 /** The protocol proof on this backend's bound programs, that their text does what was proven, and the faults that the proof finds. */
-import { boundProgram, plainProblem, plant, planWords, targetOf, textWords } from "@tilewright/conformance";
-import { protocolPlan, proveProtocol } from "@tilewright/ir";
+import {
+  boundProgram,
+  plainProblem,
+  plant,
+  planWords,
+  problemOf,
+  targetOf,
+  textWords,
+} from "@tilewright/conformance";
+import { ownProgram, parseProgram, printProgram, protocolPlan, proveProtocol } from "@tilewright/ir";
 import { describe, expect, it } from "vitest";
 import { wgmma } from "../src/index.ts";
 
@@ -35,6 +43,26 @@ describe("proven for all numbers of K chunks, and the text is what was proven", 
     if (plan === null || !lowered.ok) throw new TypeError("not lowered");
     expect(textWords(lowered.value.ptx)).toEqual(planWords(plan));
   });
+});
+
+/** Tiles of a list have different numbers of chunks: the sequences of the proof. */
+it("sizes of the launch, and groups: the text is what was proven of the same program with sizes", () => {
+  const free = { m: {}, n: { multiple: 8 }, k: { multiple: 8 } };
+  for (const more of [
+    { symbolic: free },
+    { symbolic: free, batch: { kind: "grouped", count: 3 } },
+  ] as const) {
+    const problem = problemOf({ m: 1024, n: 1024, k: 2560, dtype: "bf16", b: { layout: "col" }, ...more });
+    const program = boundProgram(wgmma, arch, problem, "tile=128x128x64 stages=3 epi=direct cluster=2x1");
+    expect(printProgram(program)).toContain("visit %vt by stride chunks (%k + 63) / 64");
+    expect(parseProgram(printProgram(program))).toEqual({ ok: true, value: program });
+    const own = ownProgram(program);
+    expect(proveProtocol(own, target)).toEqual([]);
+    const plan = protocolPlan(own);
+    const lowered = wgmma.lower(program, target);
+    if (plan === null || !lowered.ok) throw new TypeError("not lowered");
+    expect(textWords(lowered.value.ptx)).toEqual(planWords(plan));
+  }
 });
 
 /** Two copies into one slot may stand in either order; a number may be handed on later than it could. */

@@ -112,6 +112,39 @@ describe("what check refuses", () => {
     );
   });
 
+  test("sizes of the launch, and lists of groups", () => {
+    const whole = { multiple: 8 };
+    const free = square(512, { symbolic: { m: {}, n: whole, k: whole } });
+    expect(faults({}, free)).toEqual([]);
+    const odd = {
+      tile: [64, 64, 64],
+      groups: [1, 1],
+      raster: "hilbert",
+      turns: 2,
+      late: "on",
+      sched: "atomic",
+    };
+    const codes = (schedule: object, problem: Problem): readonly string[] =>
+      faults(schedule as Partial<Schedule>, problem).map((f) => f.slice(0, 6));
+    expect(codes(odd, free)).toEqual(["TW2318", "TW2340", "TW2343", "TW2343", "TW2344"]);
+    expect(faults({ streamk: 132 }, free)[0]).toMatch(/^TW2341 shares of chunks are cut before the launch/);
+    const groups = square(512, {
+      symbolic: { m: {}, n: whole, k: whole },
+      batch: { kind: "grouped", count: 9 },
+    });
+    expect(faults({ epi: "direct" }, groups)).toEqual([]);
+    expect(faults({ sched: "tiles", split: 2 }, groups).map((f) => f.slice(0, 6))).toEqual([
+      "TW2342",
+      "TW2345",
+      "TW2345",
+    ]);
+    // Rows of any length: bulk copies cannot take them, threads can.
+    const any = square(512, { batch: { kind: "grouped", count: 9 } });
+    expect(faults({ epi: "direct" }, any)[0]).toMatch(/^TW2308 rows of A are 2 bytes apart/);
+    const [first] = wgmma.schedules(any, target);
+    expect(first?.copy).toBe("direct");
+  });
+
   test("all reasons come at once", () => {
     const codes = wgmma
       .check(

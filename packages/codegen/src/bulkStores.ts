@@ -12,6 +12,7 @@ import {
   type OwnedRegister,
   ownedRegisters,
   sizeOf,
+  stagedOwner,
   type View,
   wholeView,
 } from "@tilewright/ir";
@@ -24,7 +25,7 @@ import type { StmtOf } from "./engine.ts";
 import { firstOf } from "./roles.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { SMEM } from "./smem.ts";
-import { mapAddress, type StoreGroups, stagedOwner, storeCut, storeGroups } from "./tensorMaps.ts";
+import { mapAddress, type StoreGroups, storeCut, storeGroups } from "./tensorMaps.ts";
 import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type U32 = Reg<"u32">;

@@ -44,6 +44,8 @@ export interface LoopState {
   readonly to: number;
   /** The same as an expression, where it has sizes of the launch in it. */
   readonly end: Expr | null;
+  /** Turns that are known to follow the one at hand. */
+  readonly ahead: number;
   /** Stands before the loop's label: initial values of running registers. */
   readonly pre: Code;
   /** Stands at the end of each iteration: steps of running registers. */
@@ -102,6 +104,8 @@ export class Context {
   solo = false;
   /** Which problem of the batch the tile at hand belongs to, where something says so for every tile; null: the block's own. */
   batch: Reg<"u32"> | null = null;
+  /** Which group of a grouped problem the tile at hand belongs to, where blocks go through a list of them; null: the grid's second axis says. */
+  group: Reg<"u32"> | null = null;
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();
@@ -331,7 +335,15 @@ export class Context {
     if (known !== null) return known;
     const { loop } = this;
     // In its own loop a variable is below the loop's end.
-    if (op === "<" && loop?.end && sameValue(lhs, v(loop.var)) && sameValue(rhs, loop.end)) return true;
+    const beyond = loop === null ? null : simplify(sub(lhs, v(loop.var)));
+    if (
+      op === "<" &&
+      loop?.end &&
+      beyond?.kind === "const" &&
+      beyond.value <= loop.ahead &&
+      sameValue(rhs, loop.end)
+    )
+      return true;
     const moving = used.filter((name) => !this.sizes.has(name));
     const [name] = moving;
     // x + c < e is x < e - c: what moves stays alone on the left.
@@ -363,11 +375,19 @@ export class Context {
   }
 
   /** `loop variable + constant - count op 0`, for a count that the tiles bind; `count + constant op 0` as well as its negative. Null for others. */
-  #countedCondition(op: Cond["op"], terms: ReadonlyMap<string, number>, constant: number): Pred | null {
+  #countedCondition(
+    op: Cond["op"],
+    terms: ReadonlyMap<string, number>,
+    constant: number,
+  ): true | Pred | null {
     const ends = [...terms].filter(([name, factor]) => factor === -1 && this.tileVars.has(name));
     const others = [...terms].filter(([name]) => name !== ends[0]?.[0]);
     const [end] = ends;
     if (end === undefined || others.length > 1 || others.some(([, factor]) => factor !== 1)) return null;
+    const { loop } = this;
+    // In its own loop a variable is below the loop's end.
+    const within = loop?.end?.kind === "var" && loop.end.name === end[0];
+    if (op === "<" && within && constant <= loop.ahead && others[0]?.[0] === loop.var) return true;
     const count = this.variable(end[0]);
     const limit = constant === 0 ? count : this.values.sum(count, imm(-constant));
     const [name] = others[0] ?? [];

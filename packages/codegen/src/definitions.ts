@@ -17,7 +17,8 @@ import {
 
 /**
  * The module with the first write of every register unconditional, where that changes nothing that can be seen: arithmetic loses its
- * predicate; of what reads memory the destinations become 0 before.
+ * predicate; of what reads memory the destinations become 0 before. In a loop inside another one (the chunks of a tile) that is before the inner
+ * loop, whose turns are too many for it.
  */
 export const withWholeDefinitions = (module: PtxModule): PtxModule => ({
   ...module,
@@ -28,18 +29,40 @@ export const withWholeDefinitions = (module: PtxModule): PtxModule => ({
 
 function whole(body: readonly Statement[]): readonly Statement[] {
   const defined = new Set<string>();
-  return body.flatMap((statement): readonly Statement[] => {
-    if (statement.kind !== "instruction") return [statement];
+  const inner = innerLoops(body);
+  /** What comes before the statement of this index. */
+  const before = new Map<number, Instruction[]>();
+  const made = body.map((statement, index): Statement => {
+    if (statement.kind !== "instruction") return statement;
     const { form, operands } = bindInstruction(statement);
     const written = operands.flatMap(({ argument, operand }) =>
       argument.access === "write" ? registersOf(operand) : [],
     );
     const fresh = written.filter((register) => !defined.has(register.name));
     for (const register of written) defined.add(register.name);
-    if (statement.guard === null || fresh.length === 0) return [statement];
-    if (form.row.effect === "pure") return [{ ...statement, guard: null }];
-    return form.row.effect === "read" ? [...fresh.map(zero), statement] : [statement];
+    if (statement.guard === null || fresh.length === 0) return statement;
+    if (form.row.effect === "pure") return { ...statement, guard: null };
+    if (form.row.effect === "read") {
+      const place = inner.find(([from, to]) => from < index && index < to)?.[0] ?? index;
+      before.set(place, [...(before.get(place) ?? []), ...fresh.map(zero)]);
+    }
+    return statement;
   });
+  return made.flatMap((statement, index) => [...(before.get(index) ?? []), statement]);
+}
+
+/** Loops that stand inside another one, from their label to the branch back, innermost first. */
+function innerLoops(body: readonly Statement[]): readonly (readonly [from: number, to: number])[] {
+  const labels = new Map(body.flatMap((s, i) => (s.kind === "label" ? [[s.name, i] as const] : [])));
+  const loops = body.flatMap((s, to): (readonly [number, number])[] => {
+    if (s.kind !== "instruction" || s.opcode !== "bra") return [];
+    const [place] = s.operands;
+    const from = place?.kind === "symbol" ? labels.get(place.name) : undefined;
+    return from !== undefined && from < to ? [[from, to]] : [];
+  });
+  return loops
+    .filter(([from, to]) => loops.some(([f, t]) => f < from && to < t))
+    .sort(([a, b], [c, d]) => b - a - (d - c));
 }
 
 function registersOf(operand: Operand): readonly Reg<ScalarType>[] {

@@ -7,6 +7,7 @@ import {
   type OwnedRegister,
   type Scalar,
   type Stmt,
+  stagedOwner,
 } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { matrixStores, type StagedPass, stagedPasses } from "./bulkStores.ts";
@@ -18,7 +19,7 @@ import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { StepChain } from "./steps.ts";
-import { stagedOwner } from "./tensorMaps.ts";
+import { threadPasses } from "./threadStores.ts";
 import { insideBlock, ownedPosition } from "./threads.ts";
 import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 
@@ -51,7 +52,12 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   const inside = ownedPosition(ctx.values, own, insideBlock);
   const chain = new StepChain(ctx, stmt, position);
   const kind = epilogueKind(ctx.program.problem);
-  const passes = stmt.via === null ? null : stagedPasses(ctx, stmt, stmt.via);
+  const passes =
+    stmt.via === null
+      ? null
+      : stmt.stores === undefined
+        ? stagedPasses(ctx, stmt, stmt.via)
+        : threadPasses(ctx, stmt, stmt.via, stmt.stores);
   const groups = groupAlong(acc.elements, 1, stmt.vector);
   // Into rows pairs are whole or absent as vectors of D are; into columns each element has its own guard.
   const across = tile !== null && contiguousAxis(ctx.program, tile.name) === 0;
@@ -117,7 +123,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     const { dtype: stored } = bufferOf(ctx.program, stmt.dst.buffer);
     // Bulk stores drop what lies outside of D, but the whole tile has to be written.
     const guard = guardOf(first, pass !== null);
-    if (pass !== null && guard !== null)
+    if (pass !== null && guard !== null && stmt.stores === undefined)
       storeRun(
         ctx,
         null,

@@ -1,4 +1,7 @@
-/** Grouped problems: the grid's second axis is the group, and its row of a table in device memory has sizes and pointers. */
+/**
+ * Grouped problems: the grid's second axis is the group, or blocks go through a list of them (`listTiles.ts`), and its row of a table in device memory has
+ * sizes and pointers.
+ */
 import {
   type GroupField,
   type GroupRow,
@@ -69,9 +72,9 @@ export function groupField(ctx: Context, name: string): AddressOperand | null {
 function rowOf(ctx: Context): Reg<"u64"> {
   const bytes = ctx.groups?.bytes ?? 0;
   return ctx.invariant("row of the group", (code) => {
-    const [group, row] = [ctx.entry.reg("u32", "group"), ctx.entry.reg("u64", "row")];
-    const offset = ctx.entry.reg("u64", "w");
-    code.emit(null, "mov.u32", group, special("%ctaid.y"));
+    const group = ctx.group ?? ctx.entry.reg("u32", "group");
+    const [row, offset] = [ctx.entry.reg("u64", "row"), ctx.entry.reg("u64", "w")];
+    if (ctx.group === null) code.emit(null, "mov.u32", group, special("%ctaid.y"));
     code.emit(null, "ld.param.u64", row, ctx.param(TABLE));
     code.emit(null, "cvta.to.global.u64", row, row);
     code.emit(null, "mul.wide.u32", offset, group, imm(bytes));

@@ -20,6 +20,7 @@ import { counterBytes } from "./counter.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { ptxOfFormats } from "./formats.ts";
+import { GROUP_MAPS_PTX, groupMapBytes } from "./groupMaps.ts";
 import { declareParameters, memoryDTypes, parameters, rowOfGroups } from "./params.ts";
 import { type PartialTiles, partialTiles, workspaceBytes } from "./parts.ts";
 import { closeKernel, openKernel } from "./setup.ts";
@@ -80,7 +81,8 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const shared = mapShared(program);
   const parts = partialTiles(program, engine, target);
   const counters = counterBytes(program);
-  const plain = parameters(program, parts !== null || counters > 0);
+  const maps = groupMapBytes(program);
+  const plain = parameters(program, parts !== null || counters > 0 || maps !== 0);
   const endOf = (list: readonly ParamSpec[]): number =>
     list.reduce((most, p) => Math.max(most, p.offset + p.size), 0);
   const common = [...plain, ...tensorMaps(program, endOf(plain))];
@@ -104,6 +106,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       engine.ptxVersion(program),
       ptxOfFormats(memoryDTypes(program), target),
       ptxOfParts(parts),
+      maps === 0 ? ([1, 0] as const) : GROUP_MAPS_PTX,
       ptxOfPolicies(program),
     ].reduce(newer),
     target: program.arch,
@@ -138,7 +141,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       launch: frame.launch?.(program, launch) ?? launch,
       params,
       ...(ctx.groups === null ? {} : { groups: ctx.groups }),
-      workspaceBytes: parts === null ? counters : workspaceBytes(parts),
+      workspaceBytes: parts !== null ? workspaceBytes(parts) : maps === 0 ? counters : maps,
     },
     then,
     // Counters of tiles that blocks ask for end as they began: at 0.

@@ -47,6 +47,9 @@ const LINE = 128;
 /** Loads that are in flight together: enough to cover L2's latency, few enough to need no more registers than the main loop did. */
 const IN_FLIGHT = 16;
 
+/** Registers of parts in flight where a thread has few of each: a part a turn would wait for L2 as often as there are parts. */
+const SMALL_PARTS = 64;
+
 /** How a program lays out its workspace; null when no tile is shared. Sizes in bytes. */
 export interface PartialTiles {
   readonly by: CombineWay;
@@ -238,21 +241,56 @@ export function clearPart(ctx: Context, shared: PartialTiles, zero: Operand, par
   }
 }
 
-/** Adds as many parts as `left` says (one at least), which follow the one at `before` at distances of `partBytes`, to the registers. */
+/**
+ * Adds as many parts as `left` says (one at least), which follow the one at `before` at distances of `partBytes`, to the registers, in their order. Of small
+ * parts several are loaded at once, as long as so many are left.
+ */
 export function addParts(
   ctx: Context,
   shared: PartialTiles,
   registers: readonly Reg[],
+  further: FurtherParts,
+): void {
+  const { entry } = ctx;
+  const together = Math.floor(SMALL_PARTS / registers.length);
+  if (together < 2) {
+    addTurns(ctx, shared, registers, further, 1);
+    return;
+  }
+  const { left } = further;
+  const [few, none] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
+  const [singly, done] = [entry.label("parts_few"), entry.label("parts_done")];
+  ctx.emit(null, "setp.lt.u32", few, left, imm(together));
+  ctx.emit(few, "bra", singly);
+  addTurns(ctx, shared, registers, further, together);
+  ctx.body.label(singly);
+  ctx.emit(null, "setp.eq.u32", none, left, imm(0));
+  ctx.emit(none, "bra", done);
+  addTurns(ctx, shared, registers, further, 1);
+  ctx.body.label(done);
+}
+
+/** A loop over parts, `each` a turn, until fewer are left. It has one turn at least. */
+function addTurns(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: readonly Reg[],
   { before, left }: FurtherParts,
+  each: number,
 ): void {
   const { entry, body } = ctx;
   const more = entry.reg("pred", "p");
   const label = entry.label("parts");
   body.label(label);
-  ctx.emit(null, "add.s64", before, before, imm(shared.partBytes));
-  addPart(ctx, shared, registers, before);
-  ctx.emit(null, "sub.u32", left, left, imm(1));
-  ctx.emit(null, "setp.ne.u32", more, left, imm(0));
+  if (each === 1) {
+    ctx.emit(null, "add.s64", before, before, imm(shared.partBytes));
+    addPart(ctx, shared, registers, before);
+  } else {
+    addSmallParts(ctx, shared, registers, before, each);
+    ctx.emit(null, "add.s64", before, before, imm(each * shared.partBytes));
+  }
+  ctx.emit(null, "sub.u32", left, left, imm(each));
+  ctx.emit(null, "setp.ge.u32", more, left, imm(each));
   ctx.emit(more, "bra", label);
 }
 
@@ -270,6 +308,26 @@ function addPart(ctx: Context, shared: PartialTiles, registers: readonly Reg[], 
       ctx.emitAny(null, additions[type], sum, sum, d);
     });
   }
+}
+
+/** Adds the `count` parts after the one at `before`, all of them in flight together. */
+function addSmallParts(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: readonly Reg[],
+  before: Reg<"u64">,
+  count: number,
+): void {
+  const { threads, type } = shared;
+  const loaded = Array.from({ length: count }, (_, part) =>
+    registers.map((sum, i) => {
+      const d = ctx.entry.reg(type, `sum_${type}_`);
+      const at = (part + 1) * shared.partBytes + i * threads * bytesOf(type);
+      ctx.emitAny(null, `ld.global.${type}`, d, addr(before, at));
+      return { sum, d };
+    }),
+  );
+  for (const { sum, d } of loaded.flat()) ctx.emitAny(null, additions[type], sum, sum, d);
 }
 
 /** Parts after the first of a tile: registers that the addition counts on and down. */

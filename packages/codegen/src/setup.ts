@@ -1,10 +1,10 @@
 /** What stands around a kernel's statements: barriers of rings made ready, blocks of a cluster met before they write to each other. */
-import type { Ring } from "@tilewright/ir";
+import { type Ring, storesInBulk } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Context } from "./context.ts";
 import { MBARRIER_BYTES, SMEM } from "./smem.ts";
-import { mapAddress, storesInBulk, usesTensorMaps } from "./tensorMaps.ts";
+import { mapAddress, usesBulkStores, usesTensorMaps } from "./tensorMaps.ts";
 
 /** Thread 0 initialises the mbarriers of all rings and fetches the tensor maps; nobody goes on before that is seen. */
 export function openKernel(ctx: Context): void {
@@ -13,12 +13,13 @@ export function openKernel(ctx: Context): void {
     const at = ctx.shared.barriers.get(ring.name);
     return at !== undefined && (at.full !== null || at.empty !== null);
   });
-  if (usesTensorMaps(program)) {
+  // Templates of maps are no maps that anything is copied through.
+  if (usesTensorMaps(program) && ctx.groups === null) {
     const maps = new Set<string>();
     const visit = (stmts: typeof program.body): void => {
       for (const stmt of stmts) {
         if (stmt.kind === "copy" && stmt.transport === "tma") maps.add(stmt.src.buffer);
-        if (stmt.kind === "epilogue" && stmt.via !== null) maps.add(stmt.dst.buffer);
+        if (stmt.kind === "epilogue" && storesInBulk(stmt)) maps.add(stmt.dst.buffer);
         if ("body" in stmt) visit(stmt.body);
       }
     };
@@ -64,7 +65,7 @@ function initialise(ctx: Context, rings: readonly Ring[]): void {
 
 /** A block stays until its bulk stores have read shared memory, and until no other copies into its shared memory or arrives at its barriers any more. */
 export function closeKernel(ctx: Context): void {
-  if (storesInBulk(ctx.program)) ctx.body.emit(null, "cp.async.bulk.wait_group.read", imm(0));
+  if (usesBulkStores(ctx.program)) ctx.body.emit(null, "cp.async.bulk.wait_group.read", imm(0));
   if (clusterSize(ctx.program) === 1) return;
   ctx.body.emitAny(null, "barrier.cluster.arrive.relaxed", []);
   ctx.body.emitAny(null, "barrier.cluster.wait.acquire", []);

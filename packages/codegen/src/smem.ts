@@ -40,7 +40,7 @@ const roundUp = (value: number, align: number): number => Math.ceil(value / alig
 const alignOf = (buffer: Buffer): number =>
   Math.max(buffer.align, buffer.layout ? swizzlePeriod(buffer.layout.swizzle) : 1);
 
-/** Ring slots interleave their buffers: slot s is [A tile s | B tile s]. Buffers outside rings follow, then mbarriers. Buffers need layouts. */
+/** Ring slots interleave their buffers: slot s is [A tile s | B tile s]. Buffers outside rings follow, those that are written late from the rings' start on; then mbarriers. Buffers need layouts. */
 export function mapShared(program: TileProgram): SharedMap {
   const places = new Map<string, SharedPlace>();
   const shared = program.buffers.filter((b) => b.space === "shared");
@@ -66,7 +66,14 @@ export function mapShared(program: TileProgram): SharedMap {
       shared.filter((b) => ring.buffers.includes(b.name)),
       ring.slots,
     );
-  for (const buffer of shared) if (!places.has(buffer.name)) placeGroup([buffer], buffer.slots);
+  const ends = [top];
+  for (const late of [true, false]) {
+    if (late) top = 0;
+    for (const buffer of shared)
+      if (!places.has(buffer.name) && (buffer.late === true) === late) placeGroup([buffer], buffer.slots);
+    ends.push(top);
+    top = Math.max(...ends);
+  }
   const barriers = new Map<string, RingBarriers>();
   for (const ring of program.rings) {
     const place = (edge: Ring["full"]): number | null => {

@@ -2,7 +2,7 @@
 import { type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { lowerFetch, lowerNext } from "./answers.ts";
-import type { Reg } from "./code.ts";
+import { Code, type Reg } from "./code.ts";
 import { lowerCombine } from "./combine.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copyRoutes.ts";
@@ -72,7 +72,7 @@ function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
 
 function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   const from = ctx.constant(stmt.from, `start of loop %${stmt.var}`);
-  const counted = endOf(ctx, stmt, from);
+  const counted = endOf(ctx, stmt);
   const to = typeof counted === "number" ? counted : counted.most;
   if (stmt.unroll || (to - from <= 1 && (typeof counted === "number" || counted.least > from))) {
     for (let i = from; i < to; i++) {
@@ -92,35 +92,70 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
     outer.emit(none, "bra", skip);
   }
   const pre = outer.nest();
-  const label = ctx.entry.label(`loop_${stmt.var}`);
   const counter = ctx.entry.reg("u32", `${stmt.var}_`);
   pre.emit(null, "mov.u32", counter, imm(from));
-  outer.label(label);
-  const body = outer.nest();
-  const latch = outer.nest();
   const state: LoopState = {
     var: stmt.var,
     counter,
     from,
     to,
     end: typeof counted === "number" ? null : ctx.fold(stmt.to),
+    ahead: 0,
     pre,
-    latch,
+    // Stands behind every turn; filled by all of them.
+    latch: new Code(),
     running: new Map(),
     iteration: new Map(),
   };
+  const apart = apartOf(stmt, to - from);
+  if (apart > 0) lowerSteady(ctx, stmt, state, counted, apart);
+  const end = typeof counted === "number" ? imm(to) : counted.reg;
+  lowerTurns(ctx, stmt, { ...state, iteration: new Map() }, end);
+  state.latch.emit(null, "add.u32", counter, counter, imm(1));
+  if (skip !== null) outer.label(skip);
+}
+
+/** Last turns that a loop makes apart; none where it may have no others. */
+const apartOf = ({ apart = 0 }: StmtOf<"for">, most: number): number => (apart < most ? apart : 0);
+
+/** The turns before the last `apart` ones, if there are any: more of them follow each. */
+function lowerSteady(
+  ctx: Context,
+  stmt: StmtOf<"for">,
+  state: LoopState,
+  counted: number | End,
+  apart: number,
+): void {
+  const steady = { ...state, to: state.to - apart, ahead: apart };
+  if (typeof counted === "number") {
+    lowerTurns(ctx, stmt, steady, imm(steady.to));
+    return;
+  }
+  const [few, limit] = [ctx.entry.reg("pred", "p"), ctx.entry.reg("u32", "steady")];
+  const last = ctx.entry.label(`last_${stmt.var}`);
+  ctx.body.emit(null, "setp.le.u32", few, counted.reg, imm(state.from + apart));
+  ctx.body.emit(few, "bra", last);
+  ctx.body.emit(null, "sub.u32", limit, counted.reg, imm(apart));
+  lowerTurns(ctx, stmt, steady, limit);
+  ctx.body.label(last);
+}
+
+/** Turns of a loop up to `end`, one at least. */
+function lowerTurns(ctx: Context, stmt: StmtOf<"for">, state: LoopState, end: Operand): void {
+  const outer = ctx.body;
+  const label = ctx.entry.label(`loop_${stmt.var}`);
+  outer.label(label);
   ctx.loop = state;
-  ctx.body = body;
+  ctx.body = outer.nest();
   ctx.recent.clear();
   lowerStmts(ctx, stmt.body);
   ctx.recent.clear();
   ctx.body = outer;
   ctx.loop = null;
   const more = ctx.entry.reg("pred", "p");
-  latch.emit(null, "add.u32", counter, counter, imm(1));
-  latch.emit(null, "setp.lt.u32", more, counter, typeof counted === "number" ? imm(to) : counted.reg);
-  latch.emit(more, "bra", label);
-  if (skip !== null) outer.label(skip);
+  outer.adopt(state.latch);
+  outer.emitAny(null, "setp.lt.u32", [more, state.counter, end]);
+  outer.emit(more, "bra", label);
 }
 
 /** End of a loop that is known when the kernel runs, and its range. */
@@ -130,21 +165,19 @@ interface End {
   readonly most: number;
 }
 
-/** An end that the launch supplies; loops run once at least, since their condition stands at their end. */
-function sizeEnd(ctx: Context, name: string, e: Expr, from: number, unroll: boolean): number | End {
-  const at = `loop %${name}`;
-  if (unroll) throw new CannotLower(at, "is unrolled, but only the launch knows its end");
+/** An end that the launch supplies. */
+function sizeEnd(ctx: Context, name: string, e: Expr, unroll: boolean): number | End {
+  if (unroll) throw new CannotLower(`loop %${name}`, "is unrolled, but only the launch knows its end");
   const [least, most] = rangeOf(e, ctx.sizes);
-  if (least <= from) throw new CannotLower(at, "may have no turn at all in some launch");
   const reg = countOf(ctx, e);
   return typeof reg === "number" ? reg : { reg, least, most };
 }
 
 /** End of a loop: a constant, or a count that the tiles bind. */
-function endOf(ctx: Context, { var: name, to, unroll }: StmtOf<"for">, from: number): number | End {
+function endOf(ctx: Context, { var: name, to, unroll }: StmtOf<"for">): number | End {
   const e = ctx.fold(to);
   const counted = e.kind === "var" ? ctx.tileVars.get(e.name) : undefined;
-  if (isSizeOnly(ctx, e) && freeVars(e).size > 0) return sizeEnd(ctx, name, e, from, unroll);
+  if (isSizeOnly(ctx, e) && freeVars(e).size > 0) return sizeEnd(ctx, name, e, unroll);
   if (counted?.reg == null || unroll) return ctx.constant(to, `end of loop %${name}`);
   return { reg: counted.reg, least: counted.least ?? 0, most: counted.extent - 1 };
 }

@@ -10,7 +10,7 @@ import { ownedTile } from "./registers.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
-import { placeTile } from "./tiles.ts";
+import { placeTile } from "./tilePlace.ts";
 
 /**
  * One warp a block: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has tiles along

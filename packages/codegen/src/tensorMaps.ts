@@ -7,7 +7,9 @@ import {
   type Factor,
   type Ownership,
   type ParamSpec,
+  storesInBulk,
   type TensorCut,
+  type TensorMapRecipe,
   type TileProgram,
   tensorCut,
   tensorMapFor,
@@ -19,7 +21,7 @@ import type { StmtOf } from "./engine.ts";
 
 /** A tensor map lies at a multiple of 64 bytes (PTX ISA, tensor maps), and has 128. */
 const MAP_ALIGN = 64;
-const MAP_BYTES = 128;
+export const MAP_BYTES = 128;
 
 /** Warps of a warpgroup. */
 const WARPGROUP = 4;
@@ -89,28 +91,19 @@ export function storeGroups(program: TileProgram, stmt: StmtOf<"epilogue">, warp
 const besides = (own: Ownership): Factor | null =>
   own.cols.find((f) => f.tier === "warp" && f.extent > 1 && f.stride * f.extent > WARPGROUP) ?? null;
 
-/**
- * Where a staged tile has the elements of an owner: of warps side by side each has its columns next to the others', `cols` in all. The same as the owner
- * where it has the accumulator's width or nobody stands beside another.
- */
-export function stagedOwner(own: Ownership, cols: number): Ownership {
-  const at = own.cols.findIndex((f) => f.tier === "warp" && f.extent > 1);
-  const beside = own.cols[at];
-  const width = own.cols.reduce((product, f) => product * f.extent, 1);
-  if (beside === undefined || width === cols) return own;
-  let left = cols / beside.extent;
-  const inner: Factor[] = [];
-  for (const f of [...own.cols.slice(at + 1)].reverse()) {
-    if (left === 1) break;
-    const extent = Math.min(f.extent, left);
-    inner.unshift({ ...f, extent });
-    left /= extent;
-  }
-  return { rows: own.rows, cols: [beside, ...inner] };
-}
-
 /** `tma_a`: the map through which bulk copies see an operand. */
-const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
+export const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
+
+/** The template of a map of a grouped problem (`groupMaps.ts`): over the table itself, which is there in every launch. Only what is no group's own counts. */
+const templateOf = (map: TensorMapRecipe): TensorMapRecipe => ({
+  ...map,
+  operand: "groups",
+  dims: [1, 1],
+  strides: [TEMPLATE_PITCH],
+});
+
+/** Any pitch that maps take. */
+const TEMPLATE_PITCH = 16;
 
 /** One map for each matrix that bulk copies read or write, behind the parameters that end at `offset`. */
 export function tensorMaps(program: TileProgram, offset: number): readonly ParamSpec[] {
@@ -119,21 +112,23 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
     for (const stmt of stmts) {
       if (stmt.kind === "copy" && stmt.transport === "tma")
         found.set(stmt.src.buffer, loadCut(program, stmt));
-      if (stmt.kind === "epilogue" && stmt.via !== null)
+      if (stmt.kind === "epilogue" && stmt.via !== null && storesInBulk(stmt))
         found.set(stmt.dst.buffer, storeCut(program, stmt.via.buffer, storeGroups(program, stmt, warps)));
       if ("body" in stmt) visit(stmt.kind === "role" ? stmt.warps : warps, stmt.body);
     }
   };
   visit(program.launch.threads / 32, program.body);
+  const grouped = program.problem.batch.kind === "grouped";
   let at = offset;
   return [...found].map(([global, cut]): ParamSpec => {
     at = Math.ceil(at / MAP_ALIGN) * MAP_ALIGN;
+    const map = tensorMapFor(program, global, cut);
     const spec: ParamSpec = {
       kind: "tensorMap",
       name: mapName(global),
       offset: at,
       size: MAP_BYTES,
-      tensorMap: tensorMapFor(program, global, cut),
+      tensorMap: grouped ? templateOf(map) : map,
     };
     at += MAP_BYTES;
     return spec;
@@ -143,14 +138,17 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
 /** Whether a program has bulk tensor copies. */
 export function usesTensorMaps(program: TileProgram): boolean {
   for (const stmt of eachStmt(program.body))
-    if ((stmt.kind === "copy" && stmt.transport === "tma") || (stmt.kind === "epilogue" && stmt.via !== null))
+    if (
+      (stmt.kind === "copy" && stmt.transport === "tma") ||
+      (stmt.kind === "epilogue" && storesInBulk(stmt))
+    )
       return true;
   return false;
 }
 
 /** Whether a program's epilogue stores in bulk. */
-export function storesInBulk(program: TileProgram): boolean {
-  for (const stmt of eachStmt(program.body)) if (stmt.kind === "epilogue" && stmt.via !== null) return true;
+export function usesBulkStores(program: TileProgram): boolean {
+  for (const stmt of eachStmt(program.body)) if (stmt.kind === "epilogue" && storesInBulk(stmt)) return true;
   return false;
 }
 

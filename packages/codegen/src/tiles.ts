@@ -2,7 +2,6 @@
 import {
   eachStmt,
   type LaunchExpr,
-  rangeOf,
   type Share,
   type Stmt,
   sharedBlocks,
@@ -12,18 +11,22 @@ import {
   type Visit,
   v,
 } from "@tilewright/ir";
-import { imm, special } from "@tilewright/ptx";
+import { type IntegerOperand, imm, special } from "@tilewright/ptx";
 import { skipOthers } from "./bulkRings.ts";
-import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
+import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { type Coordinate, rasterise } from "./raster.ts";
+import { visitList } from "./listTiles.ts";
+import { times } from "./parts.ts";
 import { type Count, countOf } from "./sizes.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
+import { clustersOf, place, placeTile } from "./tilePlace.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
+
+const operand = (count: Count): U32 | IntegerOperand => (typeof count === "number" ? imm(count) : count);
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
   if (stmt.share !== undefined) {
@@ -42,65 +45,12 @@ function leaveBeyond(ctx: Context, stmt: Tiles): void {
   if (stmt.split !== null || clusterSize(ctx.program) > 1)
     throw new CannotLower("tiles", "blocks of a grouped problem share no tiles, and have no clusters");
   const { entry, prologue, values } = ctx;
-  const [rows, columns] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
-  const operand = (count: Count) => (typeof count === "number" ? imm(count) : count);
-  const tiles =
-    typeof columns === "number"
-      ? typeof rows === "number"
-        ? rows * columns
-        : values.scale(rows, columns)
-      : typeof rows === "number"
-        ? values.scale(columns, rows)
-        : values.product(rows, columns);
+  const tiles = clustersOf(ctx, stmt);
   const [none, depth] = [entry.reg("pred", "p"), countOf(ctx, v("k"))];
   prologue.emit(null, "setp.ge.u32", none, values.block(), operand(tiles));
   prologue.emit(none, "ret");
   prologue.emit(null, "setp.eq.u32", none, operand(depth), imm(0));
   prologue.emit(none, "ret");
-}
-
-/** Coordinates of the one tile of a block. */
-export const placeTile = (ctx: Context, stmt: Tiles): void =>
-  place(ctx, stmt, clusterSize(ctx.program) === 1 ? undefined : clusterNumber(ctx));
-
-/** Tile coordinates from the number of a tile, or of a cluster's rectangle of tiles, in the raster. */
-function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
-  const [clusterM, clusterN] = ctx.program.launch.cluster;
-  const [tilesM, tilesN] = stmt.extents;
-  if (tilesM % clusterM !== 0 || tilesN % clusterN !== 0)
-    throw new CannotLower(
-      "tiles",
-      `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusterM} x ${clusterN}`,
-    );
-  const [unitsM, unitsN] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
-  const raster =
-    "group" in stmt.raster
-      ? { ...stmt.raster, group: Math.max(1, Math.floor(stmt.raster.group / clusterM)) }
-      : stmt.raster;
-  const [m, n] = rasterise(ctx, raster, unitsM, unitsN, index);
-  const within = (at: Coordinate, blocks: number, axis: "m" | "n"): Coordinate => {
-    const rank = clusterPlace(ctx, axis);
-    if (rank === null) return at;
-    return at === null ? rank : ctx.values.sum(ctx.values.scale(at, blocks), rank);
-  };
-  ctx.tileVars.set(stmt.vars[0], { reg: within(m, clusterM, "m"), extent: mostTiles(ctx, stmt, 0) });
-  ctx.tileVars.set(stmt.vars[1], { reg: within(n, clusterN, "n"), extent: mostTiles(ctx, stmt, 1) });
-  if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
-}
-
-/** Clusters of tiles along an axis. */
-function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
-  const cluster = ctx.program.launch.cluster[axis];
-  const count = stmt.symbolic?.[axis] ?? null;
-  if (count === null) return stmt.extents[axis] / cluster;
-  const tiles = countOf(ctx, count);
-  return typeof tiles === "number" ? tiles / cluster : ctx.values.divide(tiles, cluster);
-}
-
-/** The most tiles along an axis in any launch. */
-function mostTiles(ctx: Context, stmt: Tiles, axis: 0 | 1): number {
-  const count = stmt.symbolic?.[axis] ?? null;
-  return count === null ? stmt.extents[axis] : rangeOf(count, ctx.sizes)[1];
 }
 
 /**
@@ -113,12 +63,17 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   if (stmt.split !== null) throw new CannotLower("tiles", "blocks that stay do not share tiles");
   const { entry } = ctx;
   const clustered = clusterSize(ctx.program) > 1;
-  if (stmt.symbolic !== undefined)
-    throw new CannotLower("tiles", "blocks that stay do not loop over tiles that only the launch counts");
-  const count = (stmt.extents[0] * stmt.extents[1]) / clusterSize(ctx.program);
   const asks = visit.by === "ring";
   const { turn, of } = visit;
   if (asks && of > 1) throw new CannotLower("tiles", "roles that take turns do not ask for tiles");
+  if (visit.chunks !== undefined && of > 1)
+    throw new CannotLower("tiles", "roles that take turns go by chunks whose number is known");
+  if (ctx.groups !== null) {
+    if (asks) throw new CannotLower("tiles", "a counter hands out the tiles of one problem");
+    visitList(ctx, stmt, visit, lower);
+    return;
+  }
+  const count = operand(clustersOf(ctx, stmt));
   const tile = entry.reg("u32", "tile");
   const step = entry.reg("u32", "tile");
   ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
@@ -132,13 +87,14 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   if (turn > 0) {
     const absent = entry.reg("pred", "p");
     ctx.body.emit(null, "mad.lo.u32", tile, step, imm(turn), tile);
-    ctx.body.emit(null, "setp.ge.u32", absent, tile, imm(count));
+    ctx.body.emit(null, "setp.ge.u32", absent, tile, count);
     ctx.body.emit(absent, "bra", none);
   }
   if (of > 1) ctx.body.emit(null, "mul.lo.u32", step, single, imm(of));
   ctx.body.label(again);
   ctx.scope(() => {
-    if (ctx.engine.lateTiles === true && !copies(stmt)) ctx.recordLate(() => place(ctx, stmt, tile));
+    if (ctx.engine.lateTiles === true && stmt.symbolic === undefined && !copies(stmt))
+      ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
     const points = of === 1 ? null : turnPoints(stmt.body);
     if (points === null) lower(stmt.body);
@@ -161,7 +117,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   }
   const more = entry.reg("pred", "p");
   ctx.body.emit(null, "add.u32", tile, tile, step);
-  ctx.body.emit(null, "setp.lt.u32", more, tile, imm(count));
+  ctx.body.emit(null, "setp.lt.u32", more, tile, count);
   ctx.body.emit(more, "bra", again);
   if (turn > 0) ctx.body.label(none);
   if (of > 1) takeLast(ctx, { turn, of }, tile, single, count);
@@ -285,11 +241,11 @@ function shareOut(ctx: Context, stmt: Tiles, share: Share, body: () => void): vo
 }
 
 /** The turn behind the last tile is for the role that would have the next one: it takes it, so that nobody is left at a barrier. */
-function takeLast(ctx: Context, at: Turn, tile: U32, single: U32, count: number): void {
+function takeLast(ctx: Context, at: Turn, tile: U32, single: U32, count: U32 | IntegerOperand): void {
   const { entry, body } = ctx;
   const [before, mine] = [entry.reg("u32", "tile"), entry.reg("pred", "p")];
   body.emit(null, "sub.u32", before, tile, single);
-  body.emit(null, "setp.lt.u32", mine, before, imm(count));
+  body.emit(null, "setp.lt.u32", mine, before, count);
   const done = entry.label("turns_done");
   const not = entry.reg("pred", "p");
   body.emit(null, "not.pred", not, mine);
@@ -363,17 +319,20 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
       return [most, problems, stmt.split?.extent ?? 1];
     }
     const size = clusterSize(program);
-    const clusters = (stmt.extents[0] * stmt.extents[1]) / size;
+    const tiles = tilesOf(stmt);
+    const clusters: LaunchExpr =
+      typeof tiles === "number" ? tiles / size : size === 1 ? tiles : ["div", tiles, size];
     const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
+    if (program.problem.batch.kind === "grouped") {
+      // No group has more tiles than that of the launch; blocks without one leave. All groups may be empty.
+      const most: LaunchExpr = ["min", resident, ["max", 1, ["mul", problems, clusters]]];
+      return [size === 1 ? most : ["mul", most, size], 1, 1];
+    }
     if (stmt.visit.by === "ring") {
       const asking: LaunchExpr = ["min", clusters, resident];
       return [size === 1 ? asking : ["mul", asking, size], problems, 1];
     }
-    const rounds: LaunchExpr = [
-      "ceilDiv",
-      typeof problems === "number" ? clusters * problems : ["mul", clusters, problems],
-      resident,
-    ];
+    const rounds: LaunchExpr = ["ceilDiv", times(clusters, problems), resident];
     const blocks: LaunchExpr = ["ceilDiv", clusters, rounds];
     return [size === 1 ? blocks : ["mul", blocks, size], problems, 1];
   }

@@ -202,8 +202,8 @@ function planRow(
 /** Ways to divide K among `split` blocks, or a few more by shares; schedules of backends without them have them all the same. */
 const waysToShare = (split: number): readonly Schedule[] => [
   ...combineWays.map((combine) => ({ split, combine, streamk: 0 })),
-  { split: 1, combine: "last", streamk: 2 * split + 1, drain: 0, cluster: [1, 1] },
-  { split: 1, combine: "atomics", streamk: split, drain: 0, cluster: [1, 1] },
+  { split: 1, combine: "last", streamk: 2 * split + 1, cluster: [1, 1] },
+  { split: 1, combine: "atomics", streamk: split, cluster: [1, 1] },
 ];
 
 /** The schedule in which blocks share K in one of the ways that the backend has, and allows with this schedule. */
@@ -217,13 +217,17 @@ function sharing(
   const ways = waysToShare(split);
   const chosen = ways[Math.floor(seed / 3) % ways.length] ?? {};
   const way = chosen.streamk !== 0 && !("streamk" in schedule) ? { split } : chosen;
-  // Roles share where their blocks stay, and split where they do not; some meet in registers only.
+  // Some count the chunks of a share before they take the last ones out of their loop. Roles share where their blocks stay, and split where they do not; some
+  // meet in registers only.
   const candidates = [
     way,
+    { ...way, drain: 0 },
     { ...way, sched: "persistent" },
     { ...way, sched: "tiles" },
     { ...way, sched: "tiles", epi: "direct", addend: "direct" },
     { ...way, sched: "persistent", epi: "direct", addend: "direct" },
+    // Shares are cut before the launch, which may be what knows the sizes.
+    { split, combine: "last", sched: "tiles", epi: "direct", addend: "direct" },
   ].map((fields) => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),

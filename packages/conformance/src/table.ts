@@ -213,6 +213,24 @@ function addGroups(table: Table): void {
       ],
     },
   );
+  // What bulk copies can take: rows at multiples of 16 bytes, addresses too.
+  const { dtype, bDType } = table.types;
+  const whole = { multiple: 16, max: 96 };
+  for (const [a, b] of [
+    ["row", "col"],
+    ["col", "row"],
+  ])
+    table.add(
+      `groups of rows of whole 16 bytes, ${a} x ${b}`,
+      { m: 80, n: 48, k: 64 },
+      {
+        batch: { kind: "grouped", count: 5 },
+        symbolic: { m: whole, n: whole, k: { multiple: 16, max: 160 } },
+        a: { dtype, layout: a },
+        b: { dtype: bDType ?? dtype, layout: b },
+        d: { dtype: table.out },
+      },
+    );
 }
 
 /** Every step of an epilogue alone, in every dtype that its data may have. */

@@ -46,7 +46,8 @@ export type ParamSpec =
       readonly offset: number;
       readonly size: 128;
       readonly tensorMap: {
-        readonly operand: "a" | "b" | "c" | "d" | "sfa" | "sfb";
+        /** `groups`: a template over the table of a grouped problem, from which the kernel makes the map of each group. */
+        readonly operand: "a" | "b" | "c" | "d" | "sfa" | "sfb" | "groups";
         readonly dtype: DType;
         readonly dims: readonly LaunchExpr[];
         /** Byte strides of dimensions 1 and up. */

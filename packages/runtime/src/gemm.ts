@@ -230,16 +230,25 @@ function prepare(
   const made = operandBuffers(device, operands, inputs, owned);
   if (!made.ok) return made;
   const buffers = made.value;
+  const space = workspaceOf(device, manifest, env, owned);
+  if (!space.ok) return space;
+  if (space.value !== null) buffers.workspace = space.value;
+  return ok(buffers);
+}
+
+/** The workspace of a launch, set up as the manifest says; null where it wants none. */
+export function workspaceOf(
+  device: Device,
+  manifest: GemmArtifact["manifest"],
+  env: LaunchEnvironment,
+  owned: (() => void)[],
+): Checked<DeviceBuffer | null> {
   const workspace = workspaceBytes(manifest, env);
   if (!workspace.ok) return workspace;
-  if (workspace.value > 0) {
-    const init = manifest.workspace?.init ?? "zeroEach";
-    const fill: Fill = init === "none" ? spoil(device) : (buffer) => buffer.fill(0);
-    const space = allocate(device, workspace.value, fill, owned);
-    if (!space.ok) return space;
-    buffers.workspace = space.value;
-  }
-  return ok(buffers);
+  if (workspace.value === 0) return ok(null);
+  const init = manifest.workspace?.init ?? "zeroEach";
+  const fill: Fill = init === "none" ? spoil(device) : (buffer) => buffer.fill(0);
+  return allocate(device, workspace.value, fill, owned);
 }
 
 /** The kernels of an artefact share one workspace: the largest that any of them wants. */

@@ -28,6 +28,7 @@ import {
   operandBuffers,
   readResults,
   stepScalars,
+  workspaceOf,
 } from "./gemm.ts";
 import { launchKernel } from "./launch-kernel.ts";
 import { type DeviceOperand, deviceOperands } from "./operands.ts";
@@ -82,10 +83,10 @@ export function runGroups(
     ...(alpha === undefined ? {} : { alpha }),
     ...(beta === undefined ? {} : { beta }),
   };
-  const shared = stepScalars(groups.find((group) => group.steps !== undefined) ?? {});
+  const stepValues = stepScalars(groups.find((group) => group.steps !== undefined) ?? {});
   const launched = launchedGroups(manifest.request, groups, options, (problem) => ({
     ...launchEnvironment(problem, device, scalars),
-    ...shared,
+    ...stepValues,
     batch: batch.count,
   }));
   if (!launched.ok) return launched;
@@ -112,7 +113,10 @@ export function runGroups(
     if (!module.ok) return module;
     owned.push(() => module.value.unload());
     const env = launchOfGroups(kernel, envs) ?? {};
-    const ran = launchKernel(device, kernel, module.value, env, { groups: placed.value }, knobs);
+    const space = workspaceOf(device, manifest, env, owned);
+    if (!space.ok) return space;
+    const shared = { groups: placed.value, ...(space.value === null ? {} : { workspace: space.value }) };
+    const ran = launchKernel(device, kernel, module.value, env, shared, knobs);
     if (!ran.ok) return ran;
     const results: Pick<GemmResult, "d" | "steps">[] = [];
     for (const [i, { operands }] of launched.value.entries()) {

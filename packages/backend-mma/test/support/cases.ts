@@ -52,6 +52,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       raster: pick(random, ["row", "col", "grouped:2", "grouped:8", "snake:2", "hilbert"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),
       interleave: pick(random, ["on", "off"]),
+      epi: pick(random, ["smem", "direct"]),
       store: pick(random, [1, 2, 4, 8]),
       guards: pick(random, ["on", "on", "off"]),
     };

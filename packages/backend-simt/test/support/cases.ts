@@ -53,6 +53,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       prefetch: copy === "direct" ? pick(random, ["on", "off"]) : "off",
       frag: random.integer(1, 2),
       spread: pick(random, [1, 1, 2, 5]),
+      land: pick(random, [0, 0, 1, 4]),
       drain: random.integer(0, 3),
       vec: pick(random, [1, 2, 4]),
       smem: pick(random, ["auto", "pad", "swizzle", "plain"]),

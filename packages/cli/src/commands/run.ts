@@ -304,7 +304,12 @@ async function runGrouped(session: Session, args: Args, path: string): Promise<n
   const sizes = loadGroups(session.context, path);
   if (!sizes.ok) return session.fail(sizes.error);
   const compiler = compilerOf(session.context);
-  const request = buildRequest(session.context, args, knownFromGroups(sizes.value), usualArch(compiler));
+  const request = buildRequest(
+    session.context,
+    args,
+    knownFromGroups(sizes.value, args),
+    usualArch(compiler),
+  );
   if (!request.ok) return session.fail(request.error);
   const none = { files: {}, factors: {} };
   const found = objections(request.value.problem, none, args);

@@ -54,10 +54,42 @@ export function loadGroups(context: Context, path: string): Checked<readonly Siz
   return ok(parsed.data.map((sizes) => Object.fromEntries(Object.entries(sizes)) as Sizes));
 }
 
-/** What a file of groups says of the problem: their number, and the least upper bounds. */
-export function knownFromGroups(groups: readonly Sizes[]): Known {
+/** Most that a divisor of a size is worth: more than the elements of a wide access, or of a row that bulk copies take. */
+const MOST_MULTIPLE = 128;
+
+/** The largest power of two that divides all of some numbers, as far as it is worth anything. */
+function commonMultiple(numbers: readonly number[]): number {
+  let multiple = MOST_MULTIPLE;
+  while (numbers.some((n) => n % multiple !== 0)) multiple /= 2;
+  return multiple;
+}
+
+/**
+ * What a file of groups says of the problem: their number, the least upper bounds, and powers of two that divide the sizes of all of them. Leading dimensions that no
+ * group gives follow from the extents. `asked`: bounds that flags give.
+ */
+export function knownFromGroups(
+  groups: readonly Sizes[],
+  asked: Readonly<Partial<Record<"m" | "n" | "k", number | undefined>>> = {},
+): Known {
+  const working = groups.filter((sizes) => !isEmptyGroup(sizes));
   const most = (name: "m" | "n" | "k"): number => Math.max(1, ...groups.map((sizes) => sizes[name]));
-  return { m: most("m"), n: most("n"), k: most("k"), batch: { kind: "grouped", count: groups.length } };
+  const range = (name: "m" | "n" | "k") => {
+    const max = asked[name] ?? most(name);
+    return { multiple: commonMultiple([max, ...working.map((sizes) => sizes[name])]), max };
+  };
+  const given = (["lda", "ldb", "ldc", "ldd"] as const).flatMap((name) => {
+    const all = working.map((sizes) => sizes[name]);
+    if (all.every((ld) => ld === undefined)) return [];
+    return [[name, { multiple: all.includes(undefined) ? 1 : commonMultiple(all.map((ld) => ld ?? 1)) }]];
+  });
+  return {
+    m: most("m"),
+    n: most("n"),
+    k: most("k"),
+    batch: { kind: "grouped", count: groups.length },
+    symbolic: { m: range("m"), n: range("n"), k: range("k"), ...Object.fromEntries(given) },
+  };
 }
 
 interface Member {

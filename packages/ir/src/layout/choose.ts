@@ -28,6 +28,8 @@ export interface LayoutQuery {
   readonly paddings?: readonly number[];
   /** Swizzles to try. Default: every one that permutes vectors of the widest access within 128 bytes, see `swizzleCandidates`. */
   readonly swizzles?: readonly Swizzle[];
+  /** Layouts of the shape to try beside those. */
+  readonly others?: readonly Layout[];
   /** Bytes that the tile may take. */
   readonly maxBytes?: number;
   /** Alignment in bytes that every run's start must have: 16 for cp.async and vector copies. Default: that of the widest access. */
@@ -75,6 +77,7 @@ export function rankLayouts(query: LayoutQuery): readonly LayoutChoice[] {
   for (const swizzle of query.swizzles ??
     swizzleCandidates(Math.max(widest, runAlign), footprint(plain, elementBytes)))
     candidates.push({ layout: withSwizzle(plain, swizzle), kind: "swizzle" });
+  for (const layout of query.others ?? []) candidates.push({ layout, kind: "swizzle" });
 
   const choices: LayoutChoice[] = [];
   for (const { layout, kind } of candidates) {

@@ -2,11 +2,12 @@
 import { sizeOf } from "../dtype.ts";
 import type { AccessWidth } from "../layout/banks.ts";
 import { chooseLayout, swizzleCandidates, type TileAccess } from "../layout/choose.ts";
-import { footprint, withPadding } from "../layout/layout.ts";
+import { footprint, panelled, withPadding } from "../layout/layout.ts";
+import { tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout, Swizzle } from "../layout/types.ts";
 import type { Target } from "../target.ts";
 import { contiguousAxis, sharedAccesses, usesAtom } from "../tile/accesses.ts";
-import { takeDirective, wordArg } from "../tile/rewrite.ts";
+import { eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -59,7 +60,7 @@ function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: s
     ),
     ...(remedy.pad ? {} : { paddings: [0] }),
     ...(remedy.swizzle && (cheap || !remedy.pad)
-      ? atomSwizzles(program, plain, elementBytes)
+      ? { ...atomSwizzles(program, plain, elementBytes), others: stagedPanels(program, buffer, contiguous) }
       : { swizzles: [] }),
   });
   return choice?.layout ?? plain;
@@ -74,6 +75,21 @@ function atomSwizzles(
   if (!usesAtom(program)) return {};
   const bytes = footprint(plain, elementBytes);
   return { swizzles: [16, 32, 64].flatMap((unit) => swizzleCandidates(unit, bytes)) };
+}
+
+/** A tile that D passes through may have panels of whole rows of its warps, which a swizzle of their span suits. */
+function stagedPanels(program: TileProgram, buffer: Buffer, contiguous: 0 | 1): readonly Layout[] {
+  const staged = [...eachStmt(program.body)].some(
+    (s) => s.kind === "epilogue" && s.via?.buffer === buffer.name,
+  );
+  const elementBytes = sizeOf(buffer.dtype);
+  return [128, 64, 32].flatMap((bytes) => {
+    const extent = bytes / elementBytes;
+    const swizzle = tensorSwizzles[`${bytes as 128 | 64 | 32}B`];
+    return staged && buffer.shape[contiguous] % extent === 0
+      ? [panelled(buffer.shape, contiguous, extent, swizzle)]
+      : [];
+  });
 }
 
 const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));

@@ -1,4 +1,5 @@
 /** Lay shared tiles out as tensor engines want them: panels as wide as the widest swizzle that divides the contiguous axis. */
+
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { dealtOver, panelled } from "../layout/layout.ts";
@@ -10,6 +11,7 @@ import { elementBytes } from "../tile/elementBytes.ts";
 import { feedsEpilogue } from "../tile/operandRings.ts";
 import { blockShape, eachStmt, numberArg, takeDirective, wordArg } from "../tile/rewrite.ts";
 import { holdsScales } from "../tile/scaleTiles.ts";
+import { storesInBulk } from "../tile/staged.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -49,7 +51,7 @@ export const bindTensorLayouts: Pass = {
     const tiles = new Set(input.rings.flatMap(copied));
     const staged = new Set<string>();
     for (const stmt of eachStmt(input.body))
-      if (stmt.kind === "epilogue" && stmt.via !== null) staged.add(stmt.via.buffer);
+      if (stmt.kind === "epilogue" && stmt.via !== null && storesInBulk(stmt)) staged.add(stmt.via.buffer);
     for (const name of staged) tiles.add(name);
     const layoutOf = (b: Buffer): Layout => {
       // A block of factors is what one copy to tensor memory takes.

@@ -7,6 +7,7 @@ import type { Pass } from "./pass.ts";
 /**
  * Directive `drain chunks=N`: `for t = 0 .. K` with ring statements becomes `for t = 0 .. K - N` and `for t = K - N .. K` over the same body.
  * In the first, conditions such as `t + 1 < K` hold for every t and vanish; the second is the drain. Loops of N chunks or fewer stay as they are.
+ * With `loop=1` the loop only says that its last N turns are made apart: one more loop, whether its end is known or not.
  */
 export const peelDrain: Pass = {
   name: "peelDrain",
@@ -17,9 +18,14 @@ export const peelDrain: Pass = {
     const taken = takeDirective(program, "drain");
     if (!taken) return program;
     const chunks = numberArg(taken.args, "chunks", 1);
+    const loop = numberArg(taken.args, "loop", 0) === 1;
     return withBody(
       taken.program,
-      rewriteStmts(taken.program.body, (stmt) => peelLast(stmt, chunks)),
+      rewriteStmts(taken.program.body, (stmt) =>
+        stmt.kind === "for" && !stmt.unroll && usesRing(stmt.body) && loop
+          ? { ...stmt, apart: chunks }
+          : peelLast(stmt, chunks),
+      ),
     );
   },
 };

@@ -1,6 +1,8 @@
 /** Take the first chunk out of the steady state, whose multiplications then always add to what is there. */
-import { lit } from "../tile/expr.ts";
+import { freeVars, lit } from "../tile/expr.ts";
+import { type Ranges, rangeOf } from "../tile/ranges.ts";
 import { eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { sizeRanges } from "../tile/sizes.ts";
 import type { Stmt } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -16,14 +18,21 @@ export const peelFirst: Pass = {
   run(program) {
     const taken = takeDirective(program, "peel");
     if (!taken) return program;
-    return withBody(taken.program, rewriteStmts(taken.program.body, peel));
+    const sizes = sizeRanges(program.problem);
+    return withBody(
+      taken.program,
+      rewriteStmts(taken.program.body, (stmt) => peel(stmt, sizes)),
+    );
   },
 };
 
-function peel(stmt: Stmt): Stmt | readonly Stmt[] {
+function peel(stmt: Stmt, sizes: Ranges): Stmt | readonly Stmt[] {
   if (stmt.kind !== "for" || stmt.unroll || stmt.from.kind !== "const") return stmt;
-  // A part of a share has a chunk at least; the rest of its loop may have none.
-  if (stmt.to.kind !== "const" && stmt.to.kind !== "var") return stmt;
+  // A part of a share has a chunk at least, as every launch does; the rest of its loop may have none.
+  if (stmt.to.kind !== "const" && stmt.to.kind !== "var") {
+    const known = [...freeVars(stmt.to)].every((name) => sizes.has(name));
+    if (!known || rangeOf(stmt.to, sizes)[0] <= stmt.from.value) return stmt;
+  }
   const chunks = [...eachStmt(stmt.body)];
   if (!chunks.some((s) => s.kind === "mma") || !chunks.some((s) => s.kind === "wait")) return stmt;
   if (stmt.to.kind === "const" && stmt.to.value - stmt.from.value <= 1) return stmt;

@@ -14,9 +14,9 @@ type For = Extract<Stmt, { kind: "for" }>;
 const WIDE_BYTES = 16;
 
 /**
- * Directive `spread steps=N`: the block `if step == 0 { acquire; copies; commit }` of an unrolled step loop becomes one block a step for
- * the first N steps. Each copy is cut into rectangles along its non-contiguous axis; the slot is acquired in the first step and
- * committed in the last one.
+ * Directive `spread steps=N`: the block `if step == S { acquire; copies; commit }` of an unrolled step loop becomes one block a step for
+ * N steps from S on. Each asynchronous copy is cut into rectangles along its non-contiguous axis; the slot is acquired in the first step and
+ * committed in the last one. Copies that pass through registers stay whole, each in a step of its own: loads from step 0 on, stores where they stood.
  */
 export const spreadCopies: Pass = {
   name: "spreadCopies",
@@ -38,23 +38,41 @@ export const spreadCopies: Pass = {
 
 function spreadLoop(program: TileProgram, loop: For, steps: number): For {
   const body = loop.body.flatMap((stmt): readonly Stmt[] => {
-    if (stmt.kind !== "if" || stmt.body[0]?.kind !== "acquire") return [stmt];
-    const [acquire, ...rest] = stmt.body;
-    const commit = rest.at(-1);
-    const copies = rest.slice(0, -1).filter((s): s is Copy => s.kind === "copy");
-    if (commit?.kind !== "commit" || copies.length !== rest.length - 1) return [stmt];
-    const pieces = copies.flatMap((copy) => cut(program, copy));
+    const block = copiesAt(stmt);
+    if (block === null) return [stmt];
+    const { at, before, copies, after } = block;
+    const pieces = copies.flatMap((copy) => (isStaging(program, copy) ? [copy] : cut(program, copy)));
     // The last step waits for the next chunk, so the commit stands before it.
-    const last = loop.to.kind === "const" ? loop.to.value - 1 : steps;
-    const count = Math.max(1, Math.min(steps, pieces.length, last));
+    const last = loop.to.kind === "const" ? loop.to.value - 1 : at + steps;
+    const count = Math.max(1, Math.min(steps, pieces.length, last - at));
     return Array.from({ length: count }, (_, step): Stmt => {
       const share = pieces.filter((_piece, i) => Math.floor((i * count) / pieces.length) === step);
-      const block = [...(step === 0 ? [acquire] : []), ...share, ...(step === count - 1 ? [commit] : [])];
-      return { kind: "if", cond: cond(v(loop.var), "==", step), body: block };
+      const placed = [...(step === 0 ? before : []), ...share, ...(step === count - 1 ? after : [])];
+      return { kind: "if", cond: cond(v(loop.var), "==", at + step), body: placed };
     });
   });
   return { ...loop, body };
 }
+
+/** `if step == S { copies }`, the copies between `acquire` and `commit` or on their own; null for anything else. */
+function copiesAt(stmt: Stmt): {
+  readonly at: number;
+  readonly before: readonly Stmt[];
+  readonly copies: readonly Copy[];
+  readonly after: readonly Stmt[];
+} | null {
+  if (stmt.kind !== "if" || stmt.cond.op !== "==" || stmt.cond.rhs.kind !== "const") return null;
+  const before = stmt.body.filter((s) => s.kind === "acquire");
+  const after = stmt.body.filter((s) => s.kind === "commit");
+  const copies = stmt.body.filter((s): s is Copy => s.kind === "copy");
+  const all = [...before, ...copies, ...after];
+  if (copies.length === 0 || stmt.body.some((s, i) => s !== all[i])) return null;
+  return { at: stmt.cond.rhs.value, before, copies, after };
+}
+
+/** One half of a copy through registers: what its threads hold is one tile. */
+const isStaging = (program: TileProgram, { src, dst }: Copy): boolean =>
+  [src, dst].some((view) => bufferOf(program, view.buffer).space === "register");
 
 /** A copy as rectangles of at least one access of every thread, along the axis that is not contiguous in global memory. */
 function cut(program: TileProgram, copy: Copy): readonly Copy[] {

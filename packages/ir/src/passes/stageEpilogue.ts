@@ -1,4 +1,4 @@
-/** Send D through shared memory, from where bulk tensor stores take it while the block goes on. */
+/** Send D through shared memory, from where bulk tensor stores take it while the block goes on, or the threads in long rows. */
 import { add, lit, mod, mul, sub, v } from "../tile/expr.ts";
 import {
   bufferOf,
@@ -22,23 +22,38 @@ const BULK_ALIGN = 128;
 const TILE = "sD";
 
 /**
- * Directive `epilogue way=tma cols=C slots=S`: the epilogue passes D through a shared tile of all rows of the accumulator and C of its columns, as often as
+ * Directive `epilogue way=tma|threads cols=C slots=S late=0|1`: the epilogue passes D through a shared tile of all rows of the accumulator and C of its columns, as often as
  * that takes, by turns through S slots: one is filled while others are stored. A tile's parts go round whole slots, so that every tile begins with the first:
  * S is lowered to a divisor of their number. Meaning does not change; the last tile's stores may still be read from shared memory when the next tile begins.
+ * `threads`: each warp stores what it has put there itself, from one slot; with `late=1` the tile lies where the rings are, which have been read by then.
  */
 export const stageEpilogue: Pass = {
   name: "stageEpilogue",
-  summary: "D goes to memory through a shared tile, by bulk tensor stores",
+  summary: "D goes to memory through a shared tile, by bulk tensor stores or by the threads",
   from: "specialised",
   to: "specialised",
   run(program) {
     const taken = takeDirective(program, "epilogue");
-    if (!taken || wordArg(taken.args, "way", "direct") !== "tma") return taken?.program ?? program;
-    return stage(taken.program, numberArg(taken.args, "cols", 0), numberArg(taken.args, "slots", 1));
+    const way = taken ? wordArg(taken.args, "way", "direct") : "direct";
+    if (!taken || way === "direct") return taken?.program ?? program;
+    return stage(taken.program, {
+      cols: numberArg(taken.args, "cols", 0),
+      slots: numberArg(taken.args, "slots", 1),
+      threads: way === "threads",
+      late: numberArg(taken.args, "late", 0) === 1,
+    });
   },
 };
 
-function stage(program: TileProgram, cols: number, slots: number): TileProgram {
+interface Staging {
+  readonly cols: number;
+  readonly slots: number;
+  /** The threads store. */
+  readonly threads: boolean;
+  readonly late: boolean;
+}
+
+function stage(program: TileProgram, { cols, slots, threads, late }: Staging): TileProgram {
   const turns = new Map<Epilogue, Expr>();
   const count = number(program.body, lit(0), turns);
   const [stmt] = turns.keys();
@@ -56,12 +71,17 @@ function stage(program: TileProgram, cols: number, slots: number): TileProgram {
     layout: null,
     own: null,
     align: BULK_ALIGN,
+    ...(late ? { late } : {}),
     ...halvesOf(program, stmt),
   };
   const body = rewriteStmts(program.body, (each) => {
     const turn = each.kind === "epilogue" ? turns.get(each) : undefined;
     if (each.kind !== "epilogue" || turn === undefined) return each;
-    return { ...each, via: { ...wholeView(tile), slot: mod(mul(turn, parts), rounds) } };
+    return {
+      ...each,
+      via: { ...wholeView(tile), slot: mod(mul(turn, parts), rounds) },
+      ...(threads ? { stores: 1 } : {}),
+    };
   });
   return { ...withBody(program, body), buffers: [...program.buffers, tile] };
 }

@@ -5,6 +5,7 @@ import { asLinear } from "../tile/expr.ts";
 import { distribute, registerRun } from "../tile/ownership.ts";
 import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { extentMultiple, strideMultiple } from "../tile/sizes.ts";
+import { storeOwners } from "../tile/staged.ts";
 import type { Buffer, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -36,7 +37,9 @@ function widen(program: TileProgram, stmt: Stmt, limits: { copy: number; store: 
     case "copy":
       return stmt.dist ? widenStaged(program, stmt, limits.copy) : widenFragment(program, stmt, limits.copy);
     case "epilogue":
-      return { ...stmt, vector: epilogueWidth(program, stmt, limits.store) };
+      return stmt.stores === undefined
+        ? { ...stmt, vector: epilogueWidth(program, stmt, limits.store) }
+        : { ...stmt, vector: stagedWidth(program, stmt), stores: piecesWidth(program, stmt, limits.store) };
     default:
       return stmt;
   }
@@ -107,6 +110,36 @@ function epilogueWidth(
     run % w === 0 && views.every((view) => aligned(program, bufferOf(program, view.buffer), view, 1, w));
   const widest = Math.max(...views.map((view) => sizeOf(bufferOf(program, view.buffer).dtype)));
   return widths(limit, widest).find(fits) ?? 1;
+}
+
+/** Into a shared tile whole words go where nothing of C or of the steps is read beside them that may be outside. */
+function stagedWidth(program: TileProgram, stmt: Extract<Stmt, { kind: "epilogue" }>): number {
+  const { own } = bufferOf(program, stmt.acc.buffer);
+  const dst = bufferOf(program, stmt.dst.buffer);
+  if (own === null || stmt.via === null || contiguousAxis(program, stmt.via.buffer) === 0) return 1;
+  const run = registerRun(own.cols);
+  const whole = (w: number): boolean =>
+    (stmt.c === null && stmt.steps.length === 0) || extentMultiple(program.problem, dst, 1) % w === 0;
+  const { c } = stmt;
+  const fits = (w: number): boolean =>
+    run % w === 0 &&
+    whole(w) &&
+    multipleOf(stmt.dst.origin[1], w) &&
+    (c === null || aligned(program, bufferOf(program, c.buffer), c, 1, w));
+  const widest = Math.max(sizeOf(dst.dtype), c === null ? 0 : sizeOf(bufferOf(program, c.buffer).dtype));
+  return widths(run, widest).find(fits) ?? 1;
+}
+
+/** Out of it, along D's contiguous axis, pieces as wide as D's alignment and the lanes of a warp allow. */
+function piecesWidth(program: TileProgram, stmt: Extract<Stmt, { kind: "epilogue" }>, limit: number): number {
+  const { own } = bufferOf(program, stmt.acc.buffer);
+  if (own === null || stmt.via === null) return 1;
+  const dst = bufferOf(program, stmt.dst.buffer);
+  const cols = bufferOf(program, stmt.via.buffer).shape[1];
+  const axis = contiguousAxis(program, stmt.via.buffer);
+  const fits = (w: number): boolean =>
+    aligned(program, dst, stmt.dst, axis, w) && storeOwners(own, cols, axis, w) !== null;
+  return widths(limit, sizeOf(dst.dtype)).find(fits) ?? 1;
 }
 
 /** Candidate widths in elements, widest first, from the limit and 16 bytes down to 1. */

@@ -15,8 +15,8 @@ export const PARTS = "pt";
 
 /**
  * Directive `visit by=stride`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
- * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, chunk t of a part comes behind those of the parts before, and rings with
- * one chunk a tile have one a part. Without the directive, or without roles, every tile has a block of its own.
+ * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, or the launch says how many chunks there are, chunk t of a part comes behind
+ * those of the parts before, and rings with one chunk a tile have one a part. Without the directive, or without roles, every tile has a block of its own.
  */
 export const visitTiles: Pass = {
   name: "visitTiles",
@@ -38,21 +38,33 @@ export const visitTiles: Pass = {
 function inRoles(tiles: Tiles, rings: readonly Ring[]): readonly Stmt[] {
   const roles = tiles.body.filter((s): s is Role => s.kind === "role");
   if (roles.length === 0 || roles.length !== tiles.body.length) return [tiles];
-  const shared = tiles.share !== undefined;
+  const chunks = chunksAtLaunch(tiles.body);
+  const uneven = tiles.share !== undefined || chunks !== null;
   // All roles bind the same variables, whichever of them ask for the number of the part.
   const looped = loopedRings(tiles.body);
-  const counted = shared && rings.some(({ name }) => !looped.has(name));
+  const counted = uneven && rings.some(({ name }) => !looped.has(name));
   return roles.map((role): Role => {
     const visit: Visit = {
       var: VISIT,
-      by: shared ? "share" : "stride",
+      by: tiles.share === undefined ? "stride" : "share",
       ...(counted ? { parts: PARTS } : {}),
+      ...(chunks === null ? {} : { chunks }),
       turn: 0,
       of: 1,
     };
-    const body = numberThrough(role.body, rings, shared ? looped : null);
+    const body = numberThrough(role.body, rings, uneven ? looped : null);
     return { ...role, body: [{ ...tiles, visit, body }] };
   });
+}
+
+/** The end of the loops over chunks, where the launch supplies what is in it; null where it is known. */
+function chunksAtLaunch(stmts: readonly Stmt[]): Expr | null {
+  for (const stmt of eachStmt(stmts)) {
+    if (stmt.kind !== "for" || stmt.to.kind === "const" || stmt.to.kind === "var") continue;
+    for (const inner of eachStmt(stmt.body))
+      if ("at" in inner && freeVars(inner.at).has(stmt.var)) return stmt.to;
+  }
+  return null;
 }
 
 /**
@@ -82,7 +94,7 @@ function loopedRings(stmts: readonly Stmt[]): ReadonlySet<string> {
   return looped;
 }
 
-/** `looped`: of shares, whose visits have different numbers of chunks in these rings: their variable counts the chunks before, another the visits. */
+/** `looped`: of shares and of sizes at launch, whose visits have different numbers of chunks in these rings: their variable counts the chunks before, another the visits. */
 function numberThrough(
   body: readonly Stmt[],
   rings: readonly Ring[],

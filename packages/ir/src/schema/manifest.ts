@@ -68,7 +68,7 @@ const paramSchema = z.discriminatedUnion("kind", [
     offset: count,
     size: z.literal(128),
     tensorMap: z.object({
-      operand: z.enum(["a", "b", "c", "d", "sfa", "sfb"]),
+      operand: z.enum(["a", "b", "c", "d", "sfa", "sfb", "groups"]),
       dtype,
       dims: z.array(launchExprSchema),
       strides: z.array(launchExprSchema).describe("bytes, of dimensions 1 and up"),

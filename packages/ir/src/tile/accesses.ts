@@ -15,6 +15,7 @@ import {
   vectorsPerThread,
 } from "./ownership.ts";
 import { bufferOf, eachStmt } from "./rewrite.ts";
+import { lanesOf, stagedOwner, storeOwners } from "./staged.ts";
 import type { Buffer, Ownership, Stmt, TileProgram } from "./types.ts";
 
 /** Lanes of a warp. */
@@ -58,6 +59,8 @@ export function operandRole(program: TileProgram, buffer: string): "a" | "b" | n
 export function sharedAccesses(program: TileProgram, buffer: string): readonly SharedAccess[] {
   const found = new Map<string, SharedAccess>();
   for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind === "epilogue" && stmt.via?.buffer === buffer)
+      for (const access of stagedAccesses(program, stmt)) found.set(JSON.stringify(access), access);
     if (stmt.kind !== "copy") continue;
     const access =
       stmt.src.buffer === buffer
@@ -86,6 +89,54 @@ function fragmentLoad(program: TileProgram, copy: Copy): SharedAccess | null {
       factorCoordinate(own.cols, { thread }),
     ]),
   };
+}
+
+/**
+ * D on its way through a tile that threads store from: registers, words or elements, into it, and pieces out of it. Elements of 16 bits may go in as
+ * matrices, too, where there is such an instruction.
+ */
+function stagedAccesses(
+  program: TileProgram,
+  stmt: Extract<Stmt, { kind: "epilogue" }>,
+): readonly SharedAccess[] {
+  const { own } = bufferOf(program, stmt.acc.buffer);
+  if (own === null || stmt.via === null || stmt.stores === undefined) return [];
+  const tile = bufferOf(program, stmt.via.buffer);
+  const axis = contiguousAxis(program, tile.name);
+  const cols = tile.shape[1];
+  const owners = storeOwners(own, cols, axis, stmt.stores);
+  if (owners === null) return [];
+  const bytes = sizeOf(tile.dtype);
+  const matrix = bytes === 2 ? matrixLoad(own, bytes, axis, 4) : null;
+  const vector = axis === 1 ? stmt.vector : 1;
+  const into = { label: `%${tile.name} <- %${stmt.acc.buffer}`, direction: "store", axis } as const;
+  return [
+    {
+      ...into,
+      vector,
+      count: registersPerThread(own) / vector,
+      lanes: lanesOf(stagedOwner(own, cols)),
+    },
+    ...(matrix === null || matrix.count !== 4
+      ? []
+      : [
+          {
+            ...into,
+            label: `${into.label}, as matrices`,
+            vector: 8,
+            count: registersPerThread(matrix.address),
+            lanes: lanesOf(stagedOwner(matrix.address, cols)),
+          },
+        ]),
+    {
+      label: `%${stmt.dst.buffer} <- %${tile.name}`,
+      direction: "load",
+      vector: stmt.stores,
+      axis,
+      count: registersPerThread(owners.tile),
+      lanes: lanesOf(owners.tile),
+    },
+  ];
 }
 
 /** Lanes give the addresses of matrix rows; an instruction of fewer than four matrices ignores the upper lanes. */
@@ -118,6 +169,9 @@ export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
   const shared = program.buffers.find((b) => b.name === buffer);
   if (shared?.space === "shared" && shared.layout !== null)
     return shared.layout.stride[0] === 1 && shared.layout.panels?.axis !== 1 ? 0 : 1;
+  for (const stmt of eachStmt(program.body))
+    if (stmt.kind === "epilogue" && stmt.via?.buffer === buffer)
+      return bufferOf(program, stmt.dst.buffer).layout?.stride[1] === 1 ? 1 : 0;
   const role = operandRole(program, buffer);
   if (!usesAtom(program)) return role === "a" ? 0 : 1;
   const operand = program.buffers.find((b) => b.space === "global" && b.name === (role === "a" ? "A" : "B"));

@@ -112,6 +112,7 @@ export {
   symbolicLeading,
 } from "./sizes.ts";
 export { holdsAnswers, isSolo } from "./solo.ts";
+export { stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
 export {
   LANE_STRIDE,
   MOST_COLUMNS,

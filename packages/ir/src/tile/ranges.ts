@@ -76,6 +76,14 @@ function mostTiles(stmt: Extract<Stmt, { kind: "tiles" }>, axis: 0 | 1, ranges: 
   return count === null ? stmt.extents[axis] : rangeOf(count, ranges)[1];
 }
 
+/** The greatest value of what counts visits, or the chunks of those before. */
+function lastVisit(stmt: Extract<Stmt, { kind: "tiles" }>, ranges: Ranges): number {
+  const chunks = stmt.visit?.chunks;
+  const visits = mostTiles(stmt, 0, ranges) * mostTiles(stmt, 1, ranges);
+  // Of a list of problems nothing says how many come before.
+  return chunks === undefined ? visits - 1 : Number.POSITIVE_INFINITY;
+}
+
 /** Ranges inside a statement's body. */
 export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
   switch (stmt.kind) {
@@ -86,7 +94,7 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
         [stmt.vars[1], [0, mostTiles(stmt, 1, ranges) - 1]],
         ...(stmt.split ? [[stmt.split.var, [0, stmt.split.extent - 1]] as const] : []),
         ...(stmt.share ? shareRanges(stmt.share) : []),
-        ...visitVars(stmt.visit).map((name) => [name, [0, tileCount(stmt) - 1]] as const),
+        ...visitVars(stmt.visit).map((name) => [name, [0, lastVisit(stmt, ranges)]] as const),
       ]);
     case "for":
       return new Map([

@@ -2,6 +2,7 @@
 import { substituteCond } from "./cond.ts";
 import { type ExprLike, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts, withBody } from "./rewrite.ts";
+import { withOperandViews } from "./scaleTiles.ts";
 import type { Share, Stmt, TileProgram, View } from "./types.ts";
 
 /** A part of a tile: chunks `first` .. `first + count` of tile number `tile`. */
@@ -110,7 +111,7 @@ export function partProgram(program: TileProgram, count: number): TileProgram {
 }
 
 /** The statement itself, without its nested lists, with values for variables. */
-function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt {
+export function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt {
   const view = (x: View): View => ({
     ...x,
     slot: substituteExpr(x.slot, values),
@@ -129,7 +130,7 @@ function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt
         when: stmt.when === null ? null : substituteCond(stmt.when, values),
       };
     case "mma":
-      return { ...stmt, acc: view(stmt.acc), a: view(stmt.a), b: view(stmt.b) };
+      return withOperandViews({ ...stmt, acc: view(stmt.acc) }, view);
     case "acquire":
     case "commit":
     case "wait":
@@ -138,8 +139,15 @@ function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt
     case "next":
       return { ...stmt, at: substituteExpr(stmt.at, values) };
     case "fill":
-    case "epilogue":
       return { ...stmt, dst: view(stmt.dst) };
+    case "epilogue":
+      return {
+        ...stmt,
+        dst: view(stmt.dst),
+        acc: view(stmt.acc),
+        c: stmt.c === null ? null : view(stmt.c),
+        via: stmt.via === null ? null : view(stmt.via),
+      };
     case "tiles":
     case "role":
     case "combine":

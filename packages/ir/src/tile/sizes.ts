@@ -15,6 +15,8 @@ import {
 } from "../problem/symbolic.ts";
 import { operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
+import { rewriteStmts } from "./rewrite.ts";
+import { substituteStmt } from "./share.ts";
 import type { Buffer, Cond, Expr, Stmt, TileProgram, View } from "./types.ts";
 
 /** Sizes that are variables of programs. */
@@ -111,12 +113,12 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
   const inside = (stmt: Stmt): Stmt => {
     switch (stmt.kind) {
       case "tiles": {
-        const { symbolic, ...own } = stmt;
+        const { symbolic, body, ...own } = withVisitsCounted(stmt, values);
         const count = (axis: 0 | 1): number => {
           const e = symbolic?.[axis] ?? null;
           return e === null ? stmt.extents[axis] : evaluateExpr(e, values);
         };
-        return { ...own, extents: [count(0), count(1)], body: stmt.body.map(inside) };
+        return { ...own, extents: [count(0), count(1)], body: body.map(inside) };
       }
       case "for":
         return { ...stmt, from: expr(stmt.from), to: expr(stmt.to), body: stmt.body.map(inside) };
@@ -173,6 +175,20 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
     }),
     body: program.body.map(inside),
   };
+}
+
+type Tiles = Extract<Stmt, { kind: "tiles" }>;
+
+/** Where a visit's variable counts the chunks of those before: that is the visit's number times as many as the launch's sizes make. */
+function withVisitsCounted(stmt: Tiles, values: Env): Tiles {
+  if (stmt.visit?.chunks === undefined) return stmt;
+  const { chunks, parts, ...visit } = stmt.visit;
+  const number = v(visit.var);
+  const before = new Map([
+    [visit.var, mul(number, evaluateExpr(chunks, values))],
+    ...(parts === undefined ? [] : [[parts, number] as const]),
+  ]);
+  return { ...stmt, visit, body: rewriteStmts(stmt.body, (inner) => substituteStmt(inner, before)) };
 }
 
 /** The program at the problem's own sizes. */

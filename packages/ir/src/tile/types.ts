@@ -121,6 +121,11 @@ export interface Buffer {
    */
   readonly lanes?: 1;
   /**
+   * Shared tiles that are written only when the chunks of all rings have been read: they lie where the rings do. In programs whose blocks have one
+   * tile, or a part of one.
+   */
+  readonly late?: true;
+  /**
    * Shared tiles of elements under 8 bits: they share bytes, as in global memory. Absent: each takes a byte, as instructions that mix them with
    * wider ones want it.
    */
@@ -202,15 +207,17 @@ export type Raster =
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`turnPoints`).
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
  * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
- * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each.
+ * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each. With
+ * `chunks` it counts them too: as many a visit as that expression in sizes of the launch says; of a grouped problem the visits before may have had others.
  */
 export interface Visit {
   readonly var: string;
-  /** Of `share` only: the variable that counts the visits from 0. Absent: nothing asks for it. */
+  /** Where `var` counts chunks: the variable that counts the visits from 0. Absent: nothing asks for it. */
   readonly parts?: string;
   readonly by: "stride" | "ring" | "share";
   /** Where the answers are; there iff `by` is `ring`. */
   readonly ring?: string;
+  readonly chunks?: Expr;
   readonly turn: number;
   readonly of: number;
 }
@@ -282,6 +289,11 @@ export type Stmt =
       readonly from: Expr;
       readonly to: Expr;
       readonly unroll: boolean;
+      /**
+       * Last turns that are made apart, by a loop of their own over the same body: the turns before them then need not ask whether so many more follow.
+       * A wish, as `unroll` is; absent: none.
+       */
+      readonly apart?: number;
       readonly body: readonly Stmt[];
     }
   | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Stmt[] }
@@ -385,6 +397,8 @@ export type Stmt =
        * and some of the columns: the first of them go through the slot of the view, those after them through the next, and so round.
        */
       readonly via: View | null;
+      /** With `via`: not bulk stores take D from the tile but its threads, each warp what it has put there itself, so many elements at once. */
+      readonly stores?: number;
     };
 
 export type StmtKind = Stmt["kind"];

@@ -31,3 +31,7 @@ export function measuringProblem(
 /** A failed `Checked` of one diagnostic. */
 export const measuringFailure = (what: keyof typeof rows, at: string, message: string, hint?: string) =>
   ({ ok: false, error: [measuringProblem(what, at, message, hint)] }) as const;
+
+/** Whether the host did not get ahead of the device: the one failure that a shorter queue can mend. */
+export const isStarved = (problems: readonly Diagnostic[]): boolean =>
+  problems.some(({ code }) => code === rows.starved.code);

@@ -4,7 +4,7 @@
  * the buffer sets in turn; the host waits once a batch.
  */
 import { type Checked, createRandom, ok, type Random } from "@tilewright/ir";
-import { measuringFailure } from "./diagnostics.ts";
+import { isStarved, measuringFailure } from "./diagnostics.ts";
 import { median } from "./statistics.ts";
 import type { Contender, TimingStream } from "./stream.ts";
 
@@ -59,6 +59,8 @@ const pauseFactor = 3;
 /** Shorter pauses do not cover the queueing of a sample; longer ones do not cool any more than this does. */
 const pauseUs = { least: 30, most: 100_000 } as const;
 
+/** The first lead, microseconds. */
+const leastLeadUs = 200;
 /** What one queued call costs the host at most, with a foreign-function call around it; the lead grows if it was not enough. */
 const callUs = 12;
 /** Markers and launches of one batch: well below the depth of the driver's queue, beyond which calls wait for the device. */
@@ -84,7 +86,9 @@ export class Measurement {
   /** One launch's time by contender, microseconds; from the warm-up. */
   readonly #typical: number[];
   #nextSet = 0;
-  #leadUs = 200;
+  #leadUs = leastLeadUs;
+  /** Falls where a launch is many of the driver's: a peer's algorithm may take several kernels. */
+  #mostCalls = mostCalls;
 
   constructor(stream: TimingStream, contenders: readonly Contender[], options: MeasureOptions) {
     this.#stream = stream;
@@ -112,7 +116,10 @@ export class Measurement {
       done += rounds;
       const steps = Array.from({ length: rounds }, () => this.#round(() => 0)).flat();
       const times = this.#batch(steps);
-      if (!times.ok) return times;
+      if (!times.ok) {
+        if (isStarved(times.error) && this.#shorten(rounds)) continue;
+        return times;
+      }
       for (const [index, step] of steps.entries()) seen[step.contender]?.push(times.value[index] ?? 0);
       spentUs += times.value.reduce((sum, us) => sum + us, 0);
       // The first launch loads code and is no guide.
@@ -177,7 +184,10 @@ export class Measurement {
       );
       const steps = Array.from({ length: count }, () => this.#round((of) => pauses[of] ?? 0)).flat();
       const measured = this.#batch(steps, () => observe?.(regime));
-      if (!measured.ok) return measured;
+      if (!measured.ok) {
+        if (isStarved(measured.error) && this.#shorten(count)) continue;
+        return measured;
+      }
       for (const [index, step] of steps.entries())
         times[step.contender]?.push(measured.value[index] ?? Number.NaN);
       rounds += count;
@@ -241,9 +251,20 @@ export class Measurement {
   }
 
   #roundsPerBatch(roundUs: number, remainingUs: number): number {
-    const byCalls = Math.floor(mostCalls / (4 * this.#contenders.length));
+    const byCalls = Math.floor(this.#mostCalls / (4 * this.#contenders.length));
     const byTime = Math.floor(Math.min(batchUs, Math.max(0, remainingUs)) / Math.max(1, roundUs));
     return Math.max(1, Math.min(byCalls, byTime));
+  }
+
+  /**
+   * Whether a batch of so many rounds is worth another try with half as many: a queue that is full makes the host wait for the device, so
+   * that no lead is long enough, and a batch of one round cannot be shorter.
+   */
+  #shorten(rounds: number): boolean {
+    if (rounds === 1) return false;
+    this.#mostCalls = 2 * this.#contenders.length * rounds;
+    this.#leadUs = leastLeadUs;
+    return true;
   }
 
   /** Microseconds of each step of a batch. */

@@ -179,6 +179,20 @@ describe("a host that does not keep ahead", () => {
     expect(Math.max(...leads)).toBeGreaterThan(10_000);
   });
 
+  test("batches get shorter where a launch fills the driver's queue", () => {
+    const device = new SimulatedGpu({ depth: 1024 });
+    const contenders = [device.contender("ours", 20_000), device.contender("peer", 20_000, 1, 30)];
+    const measurement = new Measurement(device, contenders, quick);
+    expect(measurement.warmUp().ok).toBe(true);
+    const samples = measurement.measure("idle");
+    expect(samples.ok && samples.value.times.map((times) => times.length >= quick.minRounds)).toEqual([
+      true,
+      true,
+    ]);
+    if (samples.ok)
+      for (const times of samples.value.times) expect(median(times)).toBeCloseTo(20_000 / 1980, 5);
+  });
+
   test("a host that gets slower with every attempt is TW6045", () => {
     let hostUs = 0;
     let step = 100;

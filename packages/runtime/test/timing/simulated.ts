@@ -11,6 +11,8 @@ export interface SimulatedOptions {
   readonly noise?: number;
   /** Host microseconds that each call takes. */
   readonly callUs?: number;
+  /** Entries of the driver's queue, beyond which a call waits until the device has nothing left to do. */
+  readonly depth?: number;
   readonly seed?: number;
 }
 
@@ -28,6 +30,7 @@ export class SimulatedGpu implements TimingStream {
   readonly #random: Random;
   readonly #marks: number[] = [];
   #queue: Work[] = [];
+  #entries = 0;
   #recording: Work[] | null = null;
   #deviceUs = 0;
   #hostUs = 0;
@@ -35,16 +38,25 @@ export class SimulatedGpu implements TimingStream {
   #heat = 0;
 
   constructor(options: SimulatedOptions = {}) {
-    this.#options = { clock: [1980, 1980], heatUs: 2000, noise: 0, callUs: 2, seed: 1, ...options };
+    this.#options = {
+      clock: [1980, 1980],
+      heatUs: 2000,
+      noise: 0,
+      callUs: 2,
+      depth: Number.POSITIVE_INFINITY,
+      seed: 1,
+      ...options,
+    };
     this.#random = createRandom(this.#options.seed);
   }
 
-  /** A kernel of so many cycles that draws this share of full power. */
-  contender(name: string, cycles: number, power = 1): Contender {
+  /** A kernel of so many cycles that draws this share of full power, and takes so many entries of the queue. */
+  contender(name: string, cycles: number, power = 1, entries = 1): Contender {
     return {
       name,
       launch: (set) => {
         this.sets.push(set);
+        this.#entries += entries - 1;
         return this.#enqueue(`${name}@${set}`, { kind: "launch", cycles, power, set });
       },
     };
@@ -55,10 +67,7 @@ export class SimulatedGpu implements TimingStream {
 
   wait(): Checked<true> {
     this.calls.push("wait");
-    for (const work of this.#queue) this.#run(work);
-    this.#queue = [];
-    this.#hostUs = Math.max(this.#hostUs, this.#deviceUs);
-    this.#deviceUs = this.#hostUs;
+    this.#drain();
     return ok(true);
   }
 
@@ -85,8 +94,18 @@ export class SimulatedGpu implements TimingStream {
 
   now = (): number => this.#hostUs / 1000;
 
+  #drain(): void {
+    for (const work of this.#queue) this.#run(work);
+    this.#queue = [];
+    this.#entries = 0;
+    this.#hostUs = Math.max(this.#hostUs, this.#deviceUs);
+    this.#deviceUs = this.#hostUs;
+  }
+
   #enqueue(call: string, work: Work): Checked<true> {
     this.calls.push(call);
+    this.#entries++;
+    if (this.#recording === null && this.#entries > this.#options.depth) this.#drain();
     this.#hostUs += this.#options.callUs;
     (this.#recording ?? this.#queue).push(work);
     return ok(true);

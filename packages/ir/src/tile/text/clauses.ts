@@ -6,7 +6,7 @@ import { layoutExtent, parseLayout, printLayout } from "../../layout/text.ts";
 import type { Layout } from "../../layout/types.ts";
 import type { Scalar } from "../../problem.ts";
 import { type LineOrder, lineOrderKinds, lineOrderSyntax, printLineOrder } from "../lineOrder.ts";
-import { printCond } from "../printExpr.ts";
+import { printCond, printExpr } from "../printExpr.ts";
 import { printRaster } from "../raster.ts";
 import {
   type Buffer,
@@ -26,7 +26,7 @@ import {
   type Walk,
 } from "../types.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
-import { parseCond, parseView, printView } from "./expressions.ts";
+import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
 import { nearestHint } from "./nearest.ts";
 
 export type Buffers = ReadonlyMap<string, Buffer>;
@@ -305,23 +305,26 @@ export const rasterClause: Clause<Raster> = {
   },
 };
 
-/** `visit %vt by stride`, `visit %vt by ring %tiles`, `visit %vt by share part %pt`, and for roles that take turns `visit %vt by stride turn 1 of 2`. */
+/**
+ * `visit %vt by stride`, `visit %vt by ring %tiles`, `visit %vt by share part %pt`, and for roles that take turns `visit %vt by stride turn 1 of 2`;
+ * `visit %vt by stride part %pt chunks (%k + 63) / 64` where the launch says how many a visit has.
+ */
 export const visitClause: Clause<Visit | null> = {
   keyword: "visit",
-  syntax: "%VAR by stride|ring %RING|share part %VAR turn N of N",
+  syntax: "%VAR by stride|ring %RING|share part %VAR chunks EXPR turn N of N",
   default: null,
   print: (v) =>
     v === null
       ? ""
-      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.parts === undefined ? "" : ` part %${v.parts}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
+      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.parts === undefined ? "" : ` part %${v.parts}`}${v.chunks === undefined ? "" : ` chunks ${printExpr(v.chunks)}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
     const by = c.oneOf(["stride", "ring", "share"], "way to hand out tiles");
     const ring = by === "ring" ? { ring: c.ring().name } : {};
-    const parts =
-      by === "share" && c.eat("part") ? { parts: c.name("the variable that counts the parts") } : {};
-    if (!c.eat("turn")) return { var: name, by, ...ring, ...parts, turn: 0, of: 1 };
+    const parts = c.eat("part") ? { parts: c.name("the variable that counts the parts") } : {};
+    const chunks = c.eat("chunks") ? { chunks: parseExpr(c) } : {};
+    if (!c.eat("turn")) return { var: name, by, ...ring, ...parts, ...chunks, turn: 0, of: 1 };
     const turn = c.integer("the role's turn", 0);
     c.expect("of", "behind the turn");
     return {
@@ -329,6 +332,7 @@ export const visitClause: Clause<Visit | null> = {
       by,
       ...ring,
       ...parts,
+      ...chunks,
       turn,
       of: c.integer("the number of roles that take turns", 1),
     };

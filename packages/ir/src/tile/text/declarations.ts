@@ -56,6 +56,7 @@ const bufferClauses = {
   align: integerClause("align", 0, 0),
   halves: axisClause("halves"),
   lanes: axisClause("lanes"),
+  late: flagClause("late"),
   packed: flagClause("packed"),
   cache: optionalWordClause("cache", cachePolicies),
   promote: promoteClause,
@@ -72,10 +73,10 @@ const noBuffers = new Map<string, Buffer>();
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
 const printBuffer = (b: Buffer): string =>
-  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.promote ?? null }, noBuffers)}`;
+  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.late ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.promote ?? null }, noBuffers)}`;
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
-  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols packed cache POLICY promote BYTES`,
+  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols late packed cache POLICY promote BYTES`,
   // The order of declarations is part of the program, across spaces: the first space's row prints them all.
   print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
@@ -87,7 +88,7 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
     c.expect(",", "between rows and columns");
     const cols = c.integer("the number of columns", 1);
     c.expect("]", "after the shape");
-    const { halves, lanes, packed, cache, promote, ...clauses } = parseClauses(
+    const { halves, lanes, late, packed, cache, promote, ...clauses } = parseClauses(
       c,
       bufferClauses,
       "the buffer",
@@ -107,6 +108,7 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
       ...clauses,
       ...(halves === null ? {} : { halves }),
       ...(lanes === 1 ? { lanes } : {}),
+      ...(late ? { late } : {}),
       ...(packed ? { packed } : {}),
       ...(cache === null ? {} : { cache }),
       ...(promote === null ? {} : { promote }),

@@ -55,7 +55,7 @@ export interface StatementSyntax<S extends Stmt> {
 type Of<K extends StmtKind> = Extract<Stmt, { readonly kind: K }>;
 
 const tilesClauses = { raster: rasterClause, visit: visitClause };
-const forClauses = { unroll: flagClause("unroll") };
+const forClauses = { unroll: flagClause("unroll"), apart: integerClause("apart", 1, 0) };
 const roleClauses = {
   first: integerClause("first", 0, undefined),
   warps: integerClause("warps", 1, undefined),
@@ -107,6 +107,7 @@ const epilogueClauses = {
   guard: guardClause,
   vector: integerClause("vector", 1, 1),
   via: viewClause("via"),
+  stores: { ...integerClause("stores", 1, 0), default: null } as Clause<number | null>,
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */
@@ -170,7 +171,7 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share part %p { … }",
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share part %p chunks E { … }",
     print: (s, b) =>
       `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
@@ -207,17 +208,25 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   for: {
-    syntax: "for %i = FROM .. TO unroll { … }",
+    syntax: "for %i = FROM .. TO unroll apart N { … }",
     print: (s, b) =>
-      `for %${s.var} = ${printExpr(s.from)} .. ${printExpr(s.to)}${printClauses(forClauses, s, b)}`,
+      `for %${s.var} = ${printExpr(s.from)} .. ${printExpr(s.to)}${printClauses(forClauses, { ...s, apart: s.apart ?? 0 }, b)}`,
     parse: (c, block) => {
       const name = c.name("the loop variable");
       c.expect("=", "before the first value");
       const from = parseExpr(c);
       c.expect("..", "between the bounds of the loop");
       const to = parseExpr(c);
-      const clauses = parseClauses(c, forClauses, "for");
-      return { kind: "for", var: name, from, to, ...clauses, body: block([name]) };
+      const { apart, ...clauses } = parseClauses(c, forClauses, "for");
+      return {
+        kind: "for",
+        var: name,
+        from,
+        to,
+        ...clauses,
+        ...(apart > 0 ? { apart } : {}),
+        body: block([name]),
+      };
     },
   },
   if: {
@@ -319,12 +328,13 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   epilogue: {
     syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
     print: (s, b) =>
-      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, s, b)}`,
+      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and accumulator");
       const acc = parseView(c);
-      return { kind: "epilogue", dst, acc, ...parseClauses(c, epilogueClauses, "epilogue") };
+      const { stores, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
+      return { kind: "epilogue", dst, acc, ...clauses, ...(stores === null ? {} : { stores }) };
     },
   },
 };

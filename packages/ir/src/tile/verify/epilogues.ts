@@ -1,5 +1,6 @@
 /** Epilogues read C exactly where beta asks for it, and the tiles cover D once. */
 import { evaluateExpr } from "../expr.ts";
+import { storeOwners } from "../staged.ts";
 import type { Stmt, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
@@ -21,6 +22,7 @@ export const epilogues: Verifier = {
           hint: stmt.c === null ? "write c VIEW, or beta 0" : "remove c, or give beta a value",
         };
       if (stmt.via !== null) yield* through(subject, site, stmt.via, stmt.acc.extent);
+      yield* byThreads(subject, site, stmt);
       for (const name of ["alpha", "beta"] as const)
         if (stmt[name] === "runtime" && program.problem[name] !== "runtime")
           yield {
@@ -60,6 +62,38 @@ function* through(
     };
   if (subject.program.rings.some((ring) => ring.buffers.includes(name)))
     yield { at: site, message: `goes through %${name}, which a ring manages`, hint: "a tile of its own" };
+}
+
+/** Tiles from which threads store: pieces for all lanes of a warp; and ones that lie where the rings do, when those have been read. */
+function* byThreads(
+  subject: Subject,
+  site: Site,
+  stmt: Extract<Stmt, { kind: "epilogue" }>,
+): Iterable<Fault> {
+  if (stmt.stores !== undefined && stmt.via === null)
+    yield { at: site, message: "stores from no tile", hint: "write via %TILE, or leave stores out" };
+  if (stmt.via === null) return;
+  const tile = bufferAt(subject, stmt.via.buffer);
+  const { own } = bufferAt(subject, stmt.acc.buffer);
+  const axis = bufferAt(subject, stmt.dst.buffer).layout?.stride[1] === 1 ? 1 : 0;
+  if (
+    stmt.stores !== undefined &&
+    own !== null &&
+    storeOwners(own, tile.shape[1], axis, stmt.stores) === null
+  )
+    yield {
+      at: site,
+      message: `pieces of ${stmt.stores} elements do not divide among the lanes what a warp has of %${tile.name}`,
+      hint: "write stores 1, or a tile of whole parts of the warps",
+    };
+  if (tile.late !== true) return;
+  const loops = site.parents.some((s) => s.kind === "tiles" && (s.visit !== null || s.share !== undefined));
+  if (stmt.stores === undefined || loops)
+    yield {
+      at: site,
+      message: `%${tile.name} lies where the rings do, and ${loops ? "blocks go on to other tiles" : "bulk stores read it when roles have ended"}`,
+      hint: "declare the tile without late",
+    };
 }
 
 /** Most output tiles that coverage is counted for. */

@@ -1,5 +1,7 @@
 /** The target has what the program uses. */
+
 import { type Feature, features, hasFeature } from "../../target.ts";
+import { storesInBulk } from "../staged.ts";
 import type { Edge, TileProgram, Transport } from "../types.ts";
 import { type Fault, type Site, subjectOf, type Verifier } from "./verifier.ts";
 
@@ -59,7 +61,7 @@ function* needs(
     const { stmt } = site;
     const feature = stmt.kind === "copy" ? transportNeeds[stmt.transport] : null;
     if (feature !== null) yield { at: site, feature };
-    if (stmt.kind === "epilogue" && stmt.via !== null) yield { at: site, feature: "tma" };
+    if (stmt.kind === "epilogue" && storesInBulk(stmt)) yield { at: site, feature: "tma" };
     if (stmt.kind === "copy" && stmt.multicast !== null) yield { at: site, feature: "cluster" };
     if (stmt.kind === "role" && stmt.registers !== null) yield { at: site, feature: "setmaxnreg" };
   }

@@ -120,7 +120,8 @@ export function viewsOf(stmt: Stmt): readonly View[] {
 
 function exprsOf(stmt: Stmt): readonly Expr[] {
   const own = stmt.kind === "for" ? [stmt.from, stmt.to] : "at" in stmt ? [stmt.at] : [];
-  const counts = stmt.kind === "tiles" ? (stmt.symbolic ?? []).flatMap((e) => e ?? []) : [];
+  const counts =
+    stmt.kind === "tiles" ? [...(stmt.symbolic ?? []), stmt.visit?.chunks].flatMap((e) => e ?? []) : [];
   return [...own, ...counts, ...viewsOf(stmt).flatMap((view) => [view.slot, ...view.origin])];
 }
 

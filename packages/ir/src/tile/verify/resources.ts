@@ -25,7 +25,10 @@ export const sharedMemory: Verifier = {
   *check({ program, target }) {
     if (target === null) return;
     const shared = program.buffers.filter((b) => b.space === "shared");
-    const total = shared.reduce((sum, b) => sum + sharedBytes(b), 0);
+    const bytesOf = (tiles: readonly Buffer[]): number => tiles.reduce((sum, b) => sum + sharedBytes(b), 0);
+    const late = shared.filter((b) => b.late === true);
+    const ringed = shared.filter((b) => program.rings.some((ring) => ring.buffers.includes(b.name)));
+    const total = bytesOf(shared) - Math.min(bytesOf(late), bytesOf(ringed));
     const limit = target.limits.maxSmemPerBlock;
     if (total <= limit) return;
     const list = shared.map((b) => `%${b.name} ${sharedBytes(b)}`).join(", ");

@@ -24,10 +24,17 @@ export const vectors: Verifier = {
         yield* stmt.transport === "ldmatrix"
           ? checkMatrices(subject, site, stmt)
           : checkCopy(subject, site, stmt);
-      if (stmt.kind === "epilogue" && stmt.vector > 1) {
+      if (stmt.kind !== "epilogue") continue;
+      if (stmt.vector > 1) {
         yield* checkRun(subject, site, stmt.acc, 1, stmt.vector);
-        for (const view of [stmt.dst, ...(stmt.c === null ? [] : [stmt.c])])
+        // On the way to a tile that threads store from, D's own alignment does not matter.
+        const stored = stmt.stores === undefined ? [stmt.dst] : [];
+        for (const view of [...stored, ...(stmt.c === null ? [] : [stmt.c])])
           yield* checkMemory(subject, site, view, 1, stmt.vector, stmt.guard[1]);
+      }
+      if (stmt.stores !== undefined && stmt.stores > 1) {
+        const axis = bufferAt(subject, stmt.dst.buffer).layout?.stride[1] === 1 ? 1 : 0;
+        yield* checkMemory(subject, site, stmt.dst, axis, stmt.stores, stmt.guard[axis]);
       }
     }
   },

@@ -1,4 +1,5 @@
 /** The plan of a bound program: which actions its statements stand for. */
+
 import { dtypes } from "../../../dtype.ts";
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { add, freeVars, mod } from "../../expr.ts";
@@ -7,6 +8,7 @@ import { childrenOf, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
 import { shareOf } from "../../share.ts";
 import { holdsAnswers, isSolo } from "../../solo.ts";
+import { storesInBulk } from "../../staged.ts";
 import { tensorColumns } from "../../tensor.ts";
 import { turnPoints } from "../../turns.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
@@ -98,7 +100,7 @@ function ending(columns: number, pair: boolean, blocks: number, staged: boolean)
 
 /** Whether D goes to memory by bulk stores, which read shared memory when the roles have ended. */
 const stages = (program: TileProgram): boolean =>
-  [...eachStmt(program.body)].some((s) => s.kind === "epilogue" && s.via !== null);
+  [...eachStmt(program.body)].some((s) => s.kind === "epilogue" && storesInBulk(s));
 
 function ringPlan({ program }: Context, ring: Ring): PlanRing {
   const count = (edge: Ring["full"]): number => (edge?.kind === "mbarrier" ? edge.arrivals : 0);
@@ -487,6 +489,8 @@ function multiply(ctx: Context, stmt: Stmt, acc: View, from: readonly View[]): r
 /** D's columns go through the tile a few at a time, by turns through its slots. */
 function staged(ctx: Context, stmt: Extract<Stmt, { kind: "epilogue" }>, via: View): readonly Action[] {
   const tile = ctx.program.buffers.find(({ name }) => name === via.buffer);
+  // A warp stores what it has put there itself. Where the rings have been all warps meet first.
+  if (!storesInBulk(stmt)) return tile?.late === true ? [{ stmt, lanes: "warps", kind: "gather" }] : [];
   const [width, slots] = [tile?.shape[1] ?? stmt.acc.extent[1], tile?.slots ?? 1];
   const passes = Math.max(1, Math.floor(stmt.acc.extent[1] / width));
   const all = { stmt, lanes: "warps" } as const;

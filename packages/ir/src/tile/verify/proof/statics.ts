@@ -1,10 +1,12 @@
 /** Rules that a program keeps or breaks whatever runs: allocation, swizzles, budgets, warps, splits. */
+
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
 import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
 import { shareOf } from "../../share.ts";
 import { extentMultiple } from "../../sizes.ts";
+import { storesInBulk } from "../../staged.ts";
 import type { Buffer, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount, runsOverParts } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
@@ -65,7 +67,7 @@ const inBlock = (tile: Buffer): Buffer => ({ ...tile, shape: blockShape(tile) })
 function* swizzles(program: TileProgram): Iterable<Finding> {
   const units = clusterUnits(program.launch);
   for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind === "epilogue" && stmt.via !== null) {
+    if (stmt.kind === "epilogue" && stmt.via !== null && storesInBulk(stmt)) {
       const tile = program.buffers.find(({ name }) => name === stmt.via?.buffer);
       if (tile !== undefined && tile.layout !== null && tensorCut(inBlock(tile)) === null)
         yield fault(

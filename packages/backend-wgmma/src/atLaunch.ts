@@ -1,0 +1,71 @@
+/** Legality of schedules for problems whose sizes come with the launch, one at a time or as a list of groups. */
+import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
+import type { Rule } from "./check.ts";
+
+/** Rules that hold nothing back from problems of fixed sizes. */
+export const launchRules: readonly Rule[] = [
+  {
+    code: "TW2340",
+    at: "schedule.raster",
+    find: ({ s, problem }) => countedRasterFault(s.raster, problem),
+  },
+  {
+    code: "TW2341",
+    at: "schedule.streamk",
+    find: ({ s, problem }) => countedShareFault(s.streamk, problem),
+  },
+  {
+    code: "TW2342",
+    at: "schedule.split",
+    find: ({ s, problem }) => groupedSplitFault(s.split, problem),
+  },
+  {
+    code: "TW2343",
+    at: "schedule.turns",
+    find({ s, problem }) {
+      if (problem.symbolic?.k === undefined) return [];
+      const found = [];
+      if (s.turns > 1)
+        found.push({
+          message: "roles that take turns go by each other's chunks, whose number only the launch knows",
+          hint: "nearest legal: turns=1",
+        });
+      if (s.late)
+        found.push({
+          message: "slots are given back late in loops whose end is known before the launch",
+          hint: "nearest legal: late=off",
+        });
+      return found;
+    },
+  },
+  {
+    code: "TW2344",
+    at: "schedule.sched",
+    find: ({ s, problem }) =>
+      s.counted && (problem.symbolic?.m !== undefined || problem.symbolic?.n !== undefined)
+        ? {
+            message: "a counter wraps behind the last tile, whose number only the launch knows",
+            hint: "nearest legal: sched=persistent",
+          }
+        : null,
+  },
+  {
+    code: "TW2345",
+    at: "schedule.sched",
+    find({ s, problem }) {
+      if (problem.batch.kind !== "grouped" || s.copy !== "tma") return [];
+      const found = [];
+      if (!s.persistent)
+        found.push({
+          message: "tensor maps of groups belong to blocks that stay, and go through the list of all groups",
+          hint: "nearest legal: sched=persistent, or copy=direct",
+        });
+      if (s.epi === "tma")
+        found.push({
+          message: "the maps that groups make are those of A and B: bulk stores have none",
+          hint: "nearest legal: epi=direct",
+        });
+      return found;
+    },
+  },
+];

@@ -1,0 +1,64 @@
+/** Where a tile lies: its coordinates from its number in the raster, and how many tiles there are. */
+import { rangeOf } from "@tilewright/ir";
+import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+import { type Coordinate, rasterise } from "./raster.ts";
+import { type Count, countOf } from "./sizes.ts";
+
+type Tiles = StmtOf<"tiles">;
+type U32 = Reg<"u32">;
+
+/** Coordinates of the one tile of a block. */
+export const placeTile = (ctx: Context, stmt: Tiles): void =>
+  place(ctx, stmt, clusterSize(ctx.program) === 1 ? undefined : clusterNumber(ctx));
+
+/** Tile coordinates from the number of a tile, or of a cluster's rectangle of tiles, in the raster. */
+export function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
+  const [clusterM, clusterN] = ctx.program.launch.cluster;
+  const [unitsM, unitsN] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
+  const raster =
+    "group" in stmt.raster
+      ? { ...stmt.raster, group: Math.max(1, Math.floor(stmt.raster.group / clusterM)) }
+      : stmt.raster;
+  const [m, n] = rasterise(ctx, raster, unitsM, unitsN, index);
+  const within = (at: Coordinate, blocks: number, axis: "m" | "n"): Coordinate => {
+    const rank = clusterPlace(ctx, axis);
+    if (rank === null) return at;
+    return at === null ? rank : ctx.values.sum(ctx.values.scale(at, blocks), rank);
+  };
+  ctx.tileVars.set(stmt.vars[0], { reg: within(m, clusterM, "m"), extent: mostTiles(ctx, stmt, 0) });
+  ctx.tileVars.set(stmt.vars[1], { reg: within(n, clusterN, "n"), extent: mostTiles(ctx, stmt, 1) });
+  if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
+}
+
+/** Clusters of tiles along an axis. */
+function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
+  const { cluster: clusters } = ctx.program.launch;
+  const [tilesM, tilesN] = stmt.extents;
+  if (tilesM % clusters[0] !== 0 || tilesN % clusters[1] !== 0)
+    throw new CannotLower(
+      "tiles",
+      `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusters[0]} x ${clusters[1]}`,
+    );
+  const cluster = clusters[axis];
+  const count = stmt.symbolic?.[axis] ?? null;
+  if (count === null) return stmt.extents[axis] / cluster;
+  const tiles = countOf(ctx, count);
+  return typeof tiles === "number" ? tiles / cluster : ctx.values.divide(tiles, cluster);
+}
+
+/** The most tiles along an axis in any launch. */
+function mostTiles(ctx: Context, stmt: Tiles, axis: 0 | 1): number {
+  const count = stmt.symbolic?.[axis] ?? null;
+  return count === null ? stmt.extents[axis] : rangeOf(count, ctx.sizes)[1];
+}
+
+/** Tiles of one problem, or the rectangles of tiles that a cluster takes at a time. */
+export function clustersOf(ctx: Context, stmt: Tiles): Count {
+  const [rows, columns] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
+  if (typeof rows === "number")
+    return typeof columns === "number" ? rows * columns : ctx.values.scale(columns, rows);
+  return typeof columns === "number" ? ctx.values.scale(rows, columns) : ctx.values.product(rows, columns);
+}

@@ -1,0 +1,88 @@
+/** Epilogues that pass D through a shared tile: where the tile has what a thread holds, and which thread stores what from there. */
+import { factorCoordinate } from "./ownership.ts";
+import type { Factor, Ownership, Stmt } from "./types.ts";
+
+type Epilogue = Extract<Stmt, { readonly kind: "epilogue" }>;
+
+/** Whether bulk tensor stores take D from its shared tile. */
+export const storesInBulk = (stmt: Epilogue): boolean => stmt.via !== null && stmt.stores === undefined;
+
+/**
+ * Where a staged tile has the elements of an owner: of warps side by side each has its columns next to the others', `cols` in all. The same as the owner
+ * where it has the accumulator's width or nobody stands beside another.
+ */
+export function stagedOwner(own: Ownership, cols: number): Ownership {
+  const at = own.cols.findIndex((f) => f.tier === "warp" && f.extent > 1);
+  const beside = own.cols[at];
+  const width = extentOf(own.cols);
+  if (beside === undefined || width === cols) return own;
+  let left = cols / beside.extent;
+  const inner: Factor[] = [];
+  for (const f of [...own.cols.slice(at + 1)].reverse()) {
+    if (left === 1) break;
+    const extent = Math.min(f.extent, left);
+    inner.unshift({ ...f, extent });
+    left /= extent;
+  }
+  return { rows: own.rows, cols: [beside, ...inner] };
+}
+
+/** What a warp stores from a staged tile is what it has put there; `thread` and `register` say which lane takes which piece. */
+export interface StoreOwners {
+  /** Coordinates in the tile, and in the accumulator's part of D (beside those of the pass). */
+  readonly tile: Ownership;
+  readonly matrix: Ownership;
+}
+
+const WARP_LANES = 32;
+
+/**
+ * Lanes along the contiguous axis first, as many as a warp's rows (or columns) have pieces of `width` elements, the others below each other. Null where they
+ * do not divide the warp's part of a tile of `cols` columns, or where warps have no rectangles.
+ */
+export function storeOwners(own: Ownership, cols: number, axis: 0 | 1, width: number): StoreOwners | null {
+  const [rowWarps, colWarps] = [warpsOf(own.rows), warpsOf(own.cols)];
+  if (rowWarps === null || colWarps === null) return null;
+  const part = [extentOf(own.rows) / extentOf(rowWarps), cols / extentOf(colWarps)] as const;
+  const whole = extentOf(own.cols) / extentOf(colWarps);
+  const pieces = part[axis] / width;
+  if (!Number.isInteger(pieces) || !Number.isInteger(whole / part[1])) return null;
+  let along = 1;
+  while (along < WARP_LANES && pieces % (2 * along) === 0) along *= 2;
+  const across = WARP_LANES / along;
+  const below = part[axis === 0 ? 1 : 0] / across;
+  if (!Number.isInteger(below)) return null;
+  const inner: readonly Factor[] = [
+    { tier: "register", extent: pieces / along, stride: below },
+    { tier: "thread", extent: along, stride: 1 },
+    { tier: "atom", extent: width, stride: 1 },
+  ];
+  const outer: readonly Factor[] = [
+    { tier: "register", extent: below, stride: 1 },
+    { tier: "thread", extent: across, stride: along },
+  ];
+  const [rows, columns] = axis === 0 ? [inner, outer] : [outer, inner];
+  return {
+    tile: { rows: [...rowWarps, ...rows], cols: [...colWarps, ...columns] },
+    matrix: {
+      rows: [...rowWarps, ...rows],
+      cols: [...colWarps, { tier: "atom", extent: whole / part[1], stride: 1 }, ...columns],
+    },
+  };
+}
+
+/** The factors of warps, which have to be the outermost. */
+function warpsOf(factors: readonly Factor[]): readonly Factor[] | null {
+  const used = factors.filter((f) => f.extent > 1);
+  const warps = used.filter((f) => f.tier === "warp");
+  return warps.every((f, i) => used[i] === f) ? warps : null;
+}
+
+const extentOf = (factors: readonly Factor[]): number => factors.reduce((n, f) => n * f.extent, 1);
+
+/** First elements of a warp's lanes, as an owner has them. */
+export const lanesOf = (own: Ownership): readonly (readonly [row: number, col: number])[] =>
+  Array.from({ length: WARP_LANES }, (_, thread) => [
+    factorCoordinate(own.rows, { thread }),
+    factorCoordinate(own.cols, { thread }),
+  ]);
