@@ -1,5 +1,5 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_75 and everything after it. */
-import { refuseBatch, refuseSteps, servedFormats, unsupported } from "@tilewright/codegen";
+import { refuseBatch, refusePromotion, refuseSteps, servedFormats, unsupported } from "@tilewright/codegen";
 import {
   type Backend,
   bindLayouts,
@@ -99,6 +99,7 @@ function accepts(problem: Problem, target: Target): Verdict {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
   refuseDTypes(problem, target, refuse);
+  reasons.push(...refusePromotion(problem, "TW1818"));
   reasons.push(...refuseBatch(problem, { grouped: "TW1815", count: "TW1816" }));
   reasons.push(...stepReasons(problem));
   return reasons.length === 0 ? ok(true) : err(reasons);

@@ -22,7 +22,7 @@ import { type Staging, stagingOf } from "./staging.ts";
 
 /** The instruction that a problem is multiplied with on a target; null where there is none at all. */
 export const atomOf = ({ a, b, acc, precision }: Problem, target: Target): Atom | null =>
-  atomFor(a.dtype, b.dtype, acc, { precision, target });
+  atomFor(a.dtype, b.dtype, acc, { precision: precision === "promoted" ? undefined : precision, target });
 
 /** As `atomOf`, for problems that the backend has accepted. */
 export function acceptedAtom(problem: Problem, target: Target): Atom {

@@ -1,5 +1,11 @@
 /** The tcgen05 backend: tensor memory, bulk copies, pairs of blocks and cluster launch control, for sm_100a and its kin. */
-import { refuseBatch, refuseSteps, refuseSymbolic, servedFormats } from "@tilewright/codegen";
+import {
+  refuseBatch,
+  refusePromotion,
+  refuseSteps,
+  refuseSymbolic,
+  servedFormats,
+} from "@tilewright/codegen";
 import {
   accumulateInTensor,
   type Backend,
@@ -97,6 +103,7 @@ function accepts(problem: Problem, target: Target): Verdict {
   };
   refuseDTypes(problem, target, refuse);
   refuseFactors(problem, refuse);
+  reasons.push(...refusePromotion(problem, "TW1842"));
   reasons.push(...refuseBatch(problem, { grouped: "TW1834", count: "TW1834" }));
   for (const name of ["A", "B"] as const) {
     const fault = tensorAccessFault(problem, name, kindOf(problem)?.packed);

@@ -1,5 +1,6 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
 import {
+  BLOCK_SCALE,
   copyBytes,
   type Diagnostic,
   dtypes,
@@ -19,6 +20,7 @@ import {
   isKMajor,
   needsKMajor,
   otherBytes,
+  promotes,
   slotBytes,
   stagedColumns,
   widthsOf,
@@ -75,9 +77,27 @@ const sharedBytes = (
       : 0),
 });
 
-/** Accumulator registers of a thread. */
-const accumulators = (s: WgmmaSchedule, problem: Problem): number =>
-  (s.tileM * s.tileN * dtypes[problem.acc].bits) / 32 / (mathGroups(s) * 128);
+/** Accumulator registers of a thread: sums that are promoted are held twice, and have factors beside them. */
+function accumulators(s: WgmmaSchedule, problem: Problem): number {
+  const held = (s.tileM * s.tileN * dtypes[problem.acc].bits) / 32 / (mathGroups(s) * 128);
+  if (!promotes(problem)) return held;
+  const [rows, columns] = [s.tileM / s.groupsM, s.tileN / s.groupsN];
+  return (
+    2 * held + factorsHeld(problem, "a", rows, rows / 32) + factorsHeld(problem, "b", columns, columns / 4)
+  );
+}
+
+/** The most of so many columns that are whole squares of factors, or lie in one. */
+const inSquares = (columns: number): number =>
+  columns >= BLOCK_SCALE
+    ? columns - (columns % BLOCK_SCALE)
+    : 2 ** Math.floor(Math.log2(Math.max(1, columns)));
+
+/** Factors that a thread holds of one side: of each of its own rows (columns), or of the squares that its warpgroup's lie in. */
+function factorsHeld(problem: Problem, side: "a" | "b", size: number, own: number): number {
+  const form = problem.blockScales?.[side];
+  return form === undefined ? 0 : form === "1x128" ? own : Math.ceil(size / BLOCK_SCALE);
+}
 
 /** Registers of a thread at launch: what a block's warpgroups, begun ones whole, share evenly, in units of 8. */
 const launchedRegisters = (s: WgmmaSchedule, target: Target): number =>
@@ -122,13 +142,37 @@ const rules: readonly Rule[] = [
     code: "TW2303",
     at: "schedule.tile",
     find({ s, problem }) {
-      const unit = atomK(problem);
+      const unit = promotes(problem) ? BLOCK_SCALE : atomK(problem);
       return s.tileK % unit === 0
         ? null
         : {
-            message: `tile k ${s.tileK} is no multiple of the ${unit} of an instruction of ${problem.a.dtype}`,
+            message: `tile k ${s.tileK} is no multiple of the ${unit} of ${promotes(problem) ? "a sum that is promoted" : `an instruction of ${problem.a.dtype}`}`,
             hint: `nearest legal: tile k ${nearestMultiple(s.tileK, unit)}`,
           };
+    },
+  },
+  {
+    code: "TW2351",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const sides = [
+        ["a", "m", s.tileM],
+        ["b", "n", s.tileN],
+      ] as const;
+      return sides.flatMap(([operand, axis, size]): readonly Found[] => {
+        if (problem.blockScales?.[operand] !== "128x128") return [];
+        if (size % BLOCK_SCALE === 0 || BLOCK_SCALE % size === 0) return [];
+        const legal =
+          size > BLOCK_SCALE
+            ? nearestMultiple(size, BLOCK_SCALE)
+            : 2 ** Math.max(3, Math.round(Math.log2(size)));
+        return [
+          {
+            message: `tiles of ${axis} ${size} cut through the squares of ${BLOCK_SCALE} that share a factor of ${operand.toUpperCase()}`,
+            hint: `nearest legal: tile ${axis} ${legal}`,
+          },
+        ];
+      });
     },
   },
   {
@@ -167,11 +211,12 @@ const rules: readonly Rule[] = [
       const most = s.regs === null ? launchedRegisters(s, target) : s.regs.math;
       const free = most - (s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted);
       if (held <= free) return null;
-      const columns = Math.floor((s.tileN * free) / held / (8 * s.groupsN)) * 8 * s.groupsN;
+      const fitting = Math.floor((s.tileN * free) / held / (8 * s.groupsN)) * 8 * s.groupsN;
+      const columns = problem.blockScales?.b === "128x128" ? inSquares(fitting) : fitting;
       return {
         message: `${held} accumulators a thread leave ${most - held} of ${most} registers; ${s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted} are needed beside them`,
         hint:
-          s.regs === null && s.copy === "tma" && held <= 200
+          s.regs === null && hasProducer(s) && held <= 200
             ? "nearest legal: regs=24/240"
             : `nearest legal: tile n ${Math.max(8 * s.groupsN, columns)}, or more warpgroups`,
       };
@@ -385,6 +430,11 @@ const rules: readonly Rule[] = [
         found.push({
           message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,
           hint: "nearest legal: copy=direct, whose threads transpose",
+        });
+      if (problem.batch.kind === "grouped")
+        found.push({
+          message: "a producer goes through the list of groups with tensor maps, and cp.async has none",
+          hint: "nearest legal: copy=direct",
         });
       if (s.counted)
         found.push({

@@ -3,8 +3,16 @@
  * the meeting of blocks adds. Its constants are a least-squares fit, in relative error, to 467 schedules of 18 sizes timed on an H200 in bf16
  * (docs/perf/wgmma.md; rank correlation 0.96); an estimate to rank by, in microseconds there.
  */
-import { dtypes, type Problem, type Schedule, sizeOf, splitChunks, type Target } from "@tilewright/ir";
-import { chunkK, slotBytes, stagedColumns } from "./nest.ts";
+import {
+  BLOCK_SCALE,
+  dtypes,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  splitChunks,
+  type Target,
+} from "@tilewright/ir";
+import { chunkK, promotes, slotBytes, stagedColumns } from "./nest.ts";
 import { mathGroups, readSchedule, type WgmmaSchedule } from "./schedule.ts";
 
 /** SMs to balance rounds for, and bytes of shared memory of each: an H100's or H200's. */
@@ -13,6 +21,9 @@ const SMEM_BYTES = 232_448;
 
 /** Products of 16-bit elements that an SM's tensor cores finish in 1000 cycles (m64n256k16 in 128 cycles). */
 const PRODUCTS = 2048 * 1000;
+
+/** Additions to accumulators that an SM's CUDA cores finish in 1000 cycles: what promotes a sum, with nothing to hide behind but another warpgroup's products. */
+const ADDITIONS = 128 * 1000;
 
 /** Of a launch: event to event, first loads, last store. */
 const LAUNCH = 5.48;
@@ -85,8 +96,14 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
   const products = ((s.tileM * s.tileN * tileK) / PRODUCTS) * (size / 2) * KILOCYCLE;
   const lines = (problem.k * size) % LINE_BYTES === 0 ? 1 : SPLIT_LINES;
   const arriving = (((s.tileM + s.tileN) * tileK * size) / L2_BYTES) * lines;
+  const promoted = promotes(problem)
+    ? ((s.tileM * s.tileN * Math.ceil(tileK / BLOCK_SCALE)) / ADDITIONS) * KILOCYCLE
+    : 0;
+  const hidden = mathGroups(s) > 1 || beside > 1;
   const chunk =
-    norm(CHUNK_NORM, products, arriving, LATENCY / s.stages / beside) + (s.turns === 1 ? CHUNK : 0);
+    norm(CHUNK_NORM, products, arriving, LATENCY / s.stages / beside) +
+    (s.turns === 1 ? CHUNK : 0) +
+    (hidden ? promoted / 2 : promoted);
   const waiting = (s.copy === "direct" ? DIRECT : 1) * (1 + CLUSTER * (s.clusterM * s.clusterN - 1));
   const main = rounds * (chunks * chunk * waiting + epilogueTime(problem, s));
   const bytes =

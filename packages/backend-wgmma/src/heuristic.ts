@@ -9,7 +9,7 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { estimateTime } from "./cost.ts";
-import { isKMajor } from "./nest.ts";
+import { isKMajor, promotes } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 import { winners, winningDTypes } from "./winners.ts";
 
@@ -35,6 +35,22 @@ const shapes: readonly {
   { tile: [64, 256], groups: [1, 1] },
   { tile: [64, 128], groups: [1, 2] },
   { tile: [128, 64], groups: [2, 1] },
+  { tile: [64, 128], groups: [1, 1] },
+  { tile: [64, 64], groups: [1, 1] },
+  { tile: [64, 32], groups: [1, 1] },
+  { tile: [64, 16], groups: [1, 1] },
+  { tile: [64, 8], groups: [1, 1] },
+];
+
+/** Of sums that are promoted, whose accumulators are held twice: 128x128 is the most that two warpgroups hold with factors of rows and squares. */
+const promotedShapes: typeof shapes = [
+  { tile: [128, 128], groups: [2, 1], regs: [24, 240] },
+  { tile: [128, 192], groups: [2, 1], regs: [24, 240] },
+  { tile: [128, 160], groups: [2, 1], regs: [24, 240] },
+  { tile: [128, 96], groups: [2, 1] },
+  { tile: [128, 64], groups: [2, 1] },
+  { tile: [64, 128], groups: [1, 2] },
+  { tile: [64, 128], groups: [1, 1], turns: 2 },
   { tile: [64, 128], groups: [1, 1] },
   { tile: [64, 64], groups: [1, 1] },
   { tile: [64, 32], groups: [1, 1] },
@@ -71,7 +87,7 @@ function winnerOf(problem: Problem): readonly Schedule[] {
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const base = defaultSchedule(scheduleModel);
   const legal = (schedule: Schedule): boolean => checkSchedule(problem, schedule, target).length === 0;
-  const candidates = shapes.flatMap((shape) =>
+  const candidates = (promotes(problem) ? promotedShapes : shapes).flatMap((shape) =>
     chunkBytes
       .filter((bytes) => bytes === chunkBytes[0] || shape.tile[0] * shape.tile[1] <= TWO_ROWS)
       .flatMap((bytes) =>

@@ -1,5 +1,6 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
+  BLOCK_SCALE,
   cacheDirective,
   type Directive,
   entryName,
@@ -42,6 +43,10 @@ export function atomOf(problem: Problem, columns: number): WarpgroupAtom | null 
 
 /** Elements of k of one instruction: 32 bytes. */
 export const atomK = (problem: Problem): number => 32 / sizeOf(problem.a.dtype);
+
+/** Whether sums of 128 along k are made apart and added in f32, scaled or not. */
+export const promotes = ({ precision, blockScales }: Problem): boolean =>
+  precision === "promoted" || blockScales !== undefined;
 
 /** A chunk longer than k would only multiply zeros. */
 export const chunkK = (problem: Problem, tileK: number): number =>
@@ -141,7 +146,10 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
   const bulk = s.copy === "tma";
   const apart = hasProducer(s);
   const list: (Directive | null)[] = [
-    { name: "stage", args: { operands: "ab", transport: s.copy } },
+    {
+      name: "stage",
+      args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { factors: "global" } : {}) },
+    },
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: apart ? 0 : 1 } },
     apart
       ? {
@@ -160,6 +168,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       : null,
     bulk && s.prefetch > 0 ? { name: "prefetch", args: { chunks: s.prefetch } } : null,
     s.peel && apart ? { name: "peel", args: { chunks: 1 } } : null,
+    promotes(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
     s.late && apart ? { name: "late", args: { chunks: 1 } } : null,
     s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,
     s.epi === "tma"

@@ -57,6 +57,21 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x32x64 groups=1x1 stages=8 epi=direct",
     ],
     [
+      "one chunk by the threads, all of it inside D, a second output",
+      "m=64 n=48 k=32 a=e4m3:row:36:16 b=e5m2:col:33:16 d=bf16:row:52:4 acc=f32 alpha=1 beta=0 batch=none epilogue=output(bf16:col:64:16)",
+      "tile=64x8x128 groups=1x1 stages=8 copy=direct sched=tiles epi=direct",
+    ],
+    [
+      "sums of several chunks that are promoted, factors of squares and of columns, two tiles in a square, batches",
+      "m=200 n=72 k=304 a=e4m3:row:304:16 b=e5m2:col:304:16 d=bf16:row:72:16 acc=f32 blockScales=128x128,1x128 alpha=1 beta=0 batch=strided:2:60800:21888:0:14400 epilogue=none",
+      "tile=64x32x128 groups=1x1 stages=3 cluster=2x1",
+    ],
+    [
+      "factors of rows and squares, warpgroups side by side, stream-K",
+      "m=130 n=264 k=520 a=e4m3:row:528:16 b=e4m3:col:528:16 d=bf16:row:264:16 acc=f32 blockScales=1x128,128x128 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x256x128 groups=1x2 stages=2 regs=24/240 streamk=4",
+    ],
+    [
       "four steps that read matrices, 512 threads",
       "m=59 n=17 k=25 a=bf16:row:32:2 b=bf16:col:32:16 d=bf16:col:66:16 acc=f32 alpha=1.5 beta=0 batch=none epilogue=gate(f32:col:59:16)|residual(f32:row:17:16)|gate(f32:row:17:16)|residual(f32:col:59:16)",
       "tile=256x80x16 groups=2x2 stages=5 copy=direct sched=tiles peel=off epi=direct",

@@ -112,6 +112,27 @@ describe("what check refuses", () => {
     );
   });
 
+  test("sums that are promoted: whole ones in a chunk, squares in whole tiles or tiles in squares, accumulators twice", () => {
+    const scaled = (a: string, b: string): Problem => square(4096, { dtype: "e4m3", blockScales: { a, b } });
+    const regs = { regs: [24, 240] };
+    expect(faults({ tile: [128, 128, 128], ...regs }, scaled("1x128", "128x128"))).toEqual([]);
+    expect(faults({ tile: [128, 128, 64], ...regs }, scaled("1x128", "128x128"))).toEqual([
+      "TW2303 tile k 64 is no multiple of the 128 of a sum that is promoted / nearest legal: tile k 128",
+    ]);
+    expect(faults({ tile: [128, 96, 128], ...regs }, scaled("1x128", "128x128"))).toEqual([
+      "TW2351 tiles of n 96 cut through the squares of 128 that share a factor of B / nearest legal: tile n 128",
+    ]);
+    expect(faults({ tile: [192, 64, 128], groups: [3, 1] }, scaled("128x128", "1x128"))).toEqual([
+      "TW2351 tiles of m 192 cut through the squares of 128 that share a factor of A / nearest legal: tile m 256",
+    ]);
+    expect(faults({ tile: [128, 256, 128], stages: 2, ...regs }, scaled("1x128", "128x128"))).toEqual([
+      "TW2306 260 accumulators a thread leave -20 of 240 registers; 40 are needed beside them / nearest legal: tile n 128, or more warpgroups",
+    ]);
+    expect(faults({ tile: [128, 128, 128] }, square(4096, { dtype: "e4m3", precision: "promoted" }))).toEqual(
+      [],
+    );
+  });
+
   test("sizes of the launch, and lists of groups", () => {
     const whole = { multiple: 8 };
     const free = square(512, { symbolic: { m: {}, n: whole, k: whole } });
@@ -247,8 +268,11 @@ describe.skipIf(!hasPtxas)("ptxas", () => {
 
   test("takes legal schedules drawn at random: 200 when slow", () => {
     const random = createRandom(17);
-    const problem = square(1000, { k: 1024 });
-    for (let i = 0; i < (SLOW ? 200 : 8); i++) {
+    const plain = square(1000, { k: 1024 });
+    const blockScales = { a: "1x128", b: "128x128" };
+    const scaled = square(1000, { k: 1024, dtype: "e4m3", blockScales });
+    for (let i = 0; i < (SLOW ? 200 : 9); i++) {
+      const problem = i % 3 === 2 ? scaled : plain;
       const schedule = randomSchedule(random, problem, target);
       const { faults: found } = assemble(textOf(problem, schedule), "sm_90a");
       expect([printSchedule(scheduleModel, schedule), ...found]).toEqual([

@@ -61,6 +61,7 @@ export {
   countedShareFault,
   groupedSplitFault,
   refuseBatch,
+  refusePromotion,
   refuseSteps,
   refuseSymbolic,
   unsupported,

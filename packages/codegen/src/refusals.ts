@@ -33,6 +33,20 @@ export function refuseBatch(
   return [unsupported(codes.count, at, message, `launch batches of at most ${MAX_BATCH}`)];
 }
 
+/** Sums that are promoted, and factors of 128 along k, of a backend that has neither. */
+export function refusePromotion(
+  { precision, blockScales }: Problem,
+  code: Diagnostic["code"],
+): readonly Diagnostic[] {
+  const asked = [
+    ...(precision === "promoted" ? [["precision", "sums that are promoted to f32"] as const] : []),
+    ...(blockScales !== undefined ? [["blockScales", "factors of 128 along k"] as const] : []),
+  ];
+  return asked.map(([field, what]) =>
+    unsupported(code, `problem.${field}`, `${what} are not served`, "use --arch sm_90a --backend wgmma"),
+  );
+}
+
 /** Sizes that come with the launch, of a backend whose kernels have theirs compiled in. */
 export function refuseSymbolic(problem: Problem, code: Diagnostic["code"]): readonly Diagnostic[] {
   const names = symbolicSizes(problem);

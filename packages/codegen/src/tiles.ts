@@ -292,9 +292,10 @@ function refuseShares(ctx: Context): void {
     throw new CannotLower("tiles", "blocks of a cluster have no shares");
 }
 
-/** Whether a role needs its tile's coordinates at once: it copies from matrices. */
+/** Whether a role needs its tile's coordinates at once: it copies from matrices, or reads factors where it multiplies. */
 function copies(stmt: Tiles): boolean {
-  for (const inner of eachStmt(stmt.body)) if (inner.kind === "copy") return true;
+  for (const inner of eachStmt(stmt.body))
+    if (inner.kind === "copy" || (inner.kind === "mma" && inner.scales !== undefined)) return true;
   return false;
 }
 

@@ -30,8 +30,9 @@ export function interpreted(
       data[which] ?? new Float32Array(),
       operandElements(problem, which),
     );
-  /** Words of four factors. */
-  const words = (codes: Uint8Array): Int32Array => new Int32Array(codes.slice().buffer);
+  /** Words of four factors, or factors in f32. */
+  const words = (bytes: Uint8Array): Int32Array | Float32Array =>
+    new (problem.blockScales === undefined ? Int32Array : Float32Array)(bytes.slice().buffer);
   const epilogue = data.steps.map((step, i) => {
     if (step === null || typeof step === "number") return step ?? undefined;
     const described = problem.epilogue[i];

@@ -1,5 +1,6 @@
 /** Problems from a seed: the same seed gives the same problem everywhere. */
 import {
+  type BlockScales,
   type DType,
   defineProblem,
   dtypes,
@@ -19,11 +20,19 @@ export interface DTypes {
   readonly dDType?: DType;
   readonly acc?: DType;
   readonly precision?: Precision;
+  readonly blockScales?: BlockScales;
 }
 
 /** `f16`, or `e4m3 x e5m2 -> f16 (acc f16)` where something is not the usual. */
-export const nameOf = ({ dtype, bDType, dDType, acc, precision }: DTypes): string =>
-  [dtype, bDType && `x ${bDType}`, dDType && `-> ${dDType}`, acc && `(acc ${acc})`, precision]
+export const nameOf = ({ dtype, bDType, dDType, acc, precision, blockScales }: DTypes): string =>
+  [
+    dtype,
+    bDType && `x ${bDType}`,
+    dDType && `-> ${dDType}`,
+    acc && `(acc ${acc})`,
+    precision,
+    blockScales && `scaled ${blockScales.a} ${blockScales.b}`,
+  ]
     .filter(Boolean)
     .join(" ");
 
@@ -87,6 +96,7 @@ export function randomProblem(
   return problemOf({
     ...(types.acc ? { acc: types.acc } : {}),
     ...(types.precision ? { precision: types.precision } : {}),
+    ...(types.blockScales ? { blockScales: types.blockScales } : {}),
     m,
     n,
     k,
@@ -100,10 +110,11 @@ export function randomProblem(
 }
 
 /** The dtypes as a request has them; D's only where it is said. */
-export const requestTypes = ({ dtype, bDType, dDType, acc, precision }: DTypes): object => ({
+export const requestTypes = ({ dtype, bDType, dDType, acc, precision, blockScales }: DTypes): object => ({
   a: { dtype },
   b: { dtype: bDType ?? dtype },
   ...(dDType ? { d: { dtype: dDType } } : {}),
   ...(acc ? { acc } : {}),
   ...(precision ? { precision } : {}),
+  ...(blockScales ? { blockScales } : {}),
 });

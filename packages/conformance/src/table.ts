@@ -61,6 +61,10 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   return table.rows;
 }
 
+/** Whether a request leaves sizes to the launch: factors of blocks have none to lie by. */
+const leavesSizes = (more: object): boolean =>
+  "symbolic" in more || ("batch" in more && JSON.stringify(more.batch).includes("grouped"));
+
 class Table {
   readonly rows: Row[] = [];
   readonly types: DTypes;
@@ -73,6 +77,7 @@ class Table {
 
   /** Operands of these sizes at random: layouts, leading dimensions, alignments. `more` has the last word. */
   add(name: string, size: Size, more: object = {}, variation: Variation = {}): void {
+    if (this.types.blockScales !== undefined && leavesSizes(more)) return;
     const { m, n, k } = size;
     const { dtype, bDType } = this.types;
     const out = this.out;

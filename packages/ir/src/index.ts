@@ -197,6 +197,10 @@ export { copyBytes, copyPromises } from "./problem/copyBytes.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export {
+  BLOCK_SCALE,
+  type BlockFactors,
+  blockFactors,
+  factorsSize,
   packScales,
   SCALE_ALIGN,
   SCALE_FACTORS,
@@ -227,6 +231,7 @@ export {
   symbolicSizes,
 } from "./problem/symbolic.ts";
 export {
+  parseBlockScales,
   parseEpilogue,
   parseProblem,
   parseSymbolic,
@@ -239,6 +244,9 @@ export {
 export {
   type Activation,
   type Batch,
+  type BlockForm,
+  type BlockScales,
+  blockForms,
   type EpilogueStep,
   type MatrixLayout,
   type Operand,

@@ -67,10 +67,24 @@ export type EpilogueStep =
 
 /**
  * How elements are multiplied where their dtype leaves a choice. `3xtf32`: f32 as the sum of two tf32 values, three of whose four products are
- * added; as near as products in f32 are, on tensor cores.
+ * added; as near as products in f32 are, on tensor cores. `promoted`: of 8-bit floats, whose sums tensor cores of Ada and Hopper keep to 14 bits, every 128
+ * of K are summed there and then added in f32.
  */
-export const precisions = ["3xtf32"] as const;
+export const precisions = ["3xtf32", "promoted"] as const;
 export type Precision = (typeof precisions)[number];
+
+/**
+ * What has a factor in f32 of its own, of 8-bit floats: each row of A (column of B) and run of 128 elements along K, or each square of 128 rows
+ * (columns) and 128 along K.
+ */
+export const blockForms = ["1x128", "128x128"] as const;
+export type BlockForm = (typeof blockForms)[number];
+
+/** Forms of the factors of A and of B. */
+export interface BlockScales {
+  readonly a: BlockForm;
+  readonly b: BlockForm;
+}
 
 export interface Problem {
   readonly m: number;
@@ -84,6 +98,8 @@ export interface Problem {
   readonly acc: DType;
   /** Absent: as the dtypes say. */
   readonly precision?: Precision | undefined;
+  /** A and B have factors beside them (`problem/scales.ts`), which multiply sums of 128 along K; absent: none but those of block-scaled dtypes. */
+  readonly blockScales?: BlockScales | undefined;
   readonly alpha: Scalar;
   readonly beta: Scalar;
   readonly batch: Batch;

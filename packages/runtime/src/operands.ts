@@ -1,5 +1,6 @@
 /** The buffers that a problem needs on a device: their names in the manifest, their sizes, which way their bytes go. */
 import {
+  blockFactors,
   type DType,
   dtypes,
   type Operand,
@@ -44,7 +45,14 @@ export function deviceOperands(problem: Problem): readonly DeviceOperand[] {
     });
   }
   for (const which of ["a", "b"] as const) {
-    const matrix = scaleMatrix(problem, which);
+    const [matrix, blocks] = [scaleMatrix(problem, which), blockFactors(problem, which)];
+    if (blocks !== null)
+      operands.push({
+        name: `sf${which}`,
+        bytes: blocks.allBytes,
+        shape: `${blocks.rows} x ${blocks.factors} f32, a factor for each ${blocks.form} of ${which.toUpperCase()}`,
+        direction: "in",
+      });
     if (matrix === null) continue;
     operands.push({
       name: `sf${which}`,

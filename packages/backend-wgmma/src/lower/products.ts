@@ -28,6 +28,7 @@ import {
 } from "@tilewright/ir";
 import { addr, f32imm, imm, type Operand, special, sym, vec } from "@tilewright/ptx";
 import { type OperandTile, operandTile } from "./descriptors.ts";
+import { loadFactors } from "./factors.ts";
 
 /** Warps of a warpgroup. */
 const WARPS = 4;
@@ -56,17 +57,33 @@ function stateOf(ctx: Context): State {
   return made;
 }
 
-/** Zeros are not written: the first products overwrite what is there. */
+/** Zeros are not written where the first products overwrite what is there; sums that are promoted are added to them. */
 export function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
   if (stmt.value !== 0) throw new CannotLower("fill", "accumulators of this backend begin with 0");
-  // Once, so that no register is read before it was written, if only to be multiplied by nothing.
   const tile = ownedTile(ctx, stmt.dst.buffer, 0);
-  ctx.crewValue(`zeros of ${stmt.dst.buffer}`, (code) => {
-    for (const register of tile.registers)
-      code.emitAny(null, `mov.${tile.type}`, [register, tile.type === "f32" ? f32imm(0) : imm(0)]);
+  if (isPromotedTo(ctx, stmt.dst.buffer)) {
+    for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, zeroOf(tile));
+    return;
+  }
+  beginWithZeros(ctx, stmt.dst.buffer, tile);
+  stateOf(ctx).fresh.add(stmt.dst.buffer);
+}
+
+const zeroOf = (tile: OwnedTile): Operand => (tile.type === "f32" ? f32imm(0) : imm(0));
+
+/** Once, so that no register is read before it was written, if only to be multiplied by nothing. */
+function beginWithZeros(ctx: Context, buffer: string, tile: OwnedTile): void {
+  ctx.crewValue(`zeros of ${buffer}`, (code) => {
+    for (const register of tile.registers) code.emitAny(null, `mov.${tile.type}`, [register, zeroOf(tile)]);
     return tile.at(0);
   });
-  stateOf(ctx).fresh.add(stmt.dst.buffer);
+}
+
+/** Whether a tile takes sums that are made elsewhere. */
+function isPromotedTo(ctx: Context, buffer: string): boolean {
+  for (const stmt of eachStmt(ctx.program.body))
+    if (stmt.kind === "mma" && stmt.acc.buffer === buffer) return stmt.promote !== undefined;
+  return false;
 }
 
 /** Wait until all products are done: their operands may be overwritten and their accumulators read. Of the last group that is only so with `running` 0. */
@@ -92,18 +109,19 @@ export function settleFor(ctx: Context, acc: string): void {
   const { fresh } = stateOf(ctx);
   if (!fresh.delete(acc)) return;
   const tile = ownedTile(ctx, acc, 0);
-  for (const register of tile.registers)
-    ctx.emitAny(null, `mov.${tile.type}`, register, tile.type === "f32" ? f32imm(0) : imm(0));
+  for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, zeroOf(tile));
 }
 
 /**
  * Accumulators that lie outside of D for all threads are read by nobody. ptxas gives such registers of straight code away while the products still write
- * them, and waits for them there (C7517, C7519: ptxas 13.0). So they get a reader that never runs.
+ * them, and waits for them there (C7517, C7519: ptxas 13.0). So they get a reader that never runs; in straight code behind copies by threads all do, whose
+ * stores ptxas also moves before the wait.
  */
 function useAll(ctx: Context, acc: string): void {
   const { m, n } = ctx.program.problem;
   const [rows, cols] = bufferOf(ctx.program, acc).shape;
-  if (stateOf(ctx).looped || (m >= rows && n >= cols)) return;
+  const byThreads = ctx.program.rings.some((ring) => ring.transport !== "tma");
+  if (stateOf(ctx).looped || (m >= rows && n >= cols && !byThreads)) return;
   const { body, entry } = ctx;
   const [blocks, never] = [entry.reg("u32", "blocks"), entry.reg("pred", "p")];
   body.emit(null, "mov.u32", blocks, special("%nctaid.x"));
@@ -120,37 +138,83 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   if (!hasWarpgroupAtom(ctx.target, atom))
     throw new CannotLower("mma", `${ctx.target.arch} has no ${mma.atom}: it needs ${atom.feature}`);
   if (ctx.active !== null) throw new CannotLower("mma", "products of a warpgroup take no part in conditions");
-  const acc = ownedTile(ctx, mma.acc.buffer, 0);
+  if (mma.scales !== undefined && mma.promote === undefined)
+    throw new CannotLower("mma", "factors scale sums that are promoted: write `promote PART every 128`");
   const own = ownerOf(bufferOf(ctx.program, mma.acc.buffer));
   const [a, b] = [operandTile(ctx, mma.a.buffer, 1), operandTile(ctx, mma.b.buffer, 0)];
   const descA = descriptorBase(ctx, a, mma.a, own.rows, 0);
   const descB = descriptorBase(ctx, b, mma.b, own.cols, 1);
-  const scale = accumulates(ctx, mma.acc.buffer);
   const flags = flagsOf(atom, a, b);
   const form = `wgmma.mma_async.sync.aligned.${atom.shape}.${atom.acc}.${atom.a}.${atom.b}`;
 
   const { body } = ctx;
-  body.emit(null, "wgmma.fence.sync.aligned");
   const chunk = mma.a.extent[1];
-  const list = instances(acc, atom);
-  for (let k = 0; k < chunk; k += atom.k)
-    for (const { row, col, registers } of list) {
-      const first = k === 0;
-      body.emitAny(null, form, [
-        vec(...registers),
-        stepped(ctx, descA, a.offsetOf(row, k)),
-        stepped(ctx, descB, b.offsetOf(k, col)),
-        first ? scale : imm(1),
-        ...flags,
-      ]);
-    }
-  body.emit(null, "wgmma.commit_group.sync.aligned");
-  if (ctx.loop !== null) stateOf(ctx).looped = true;
+  /** One group: products of k `from` to `to` into a tile, which the first either adds to or overwrites. */
+  const group = (sums: OwnedTile, from: number, to: number, scale: Operand): void => {
+    body.emit(null, "wgmma.fence.sync.aligned");
+    const list = instances(sums, atom);
+    for (let k = from; k < to; k += atom.k)
+      for (const { row, col, registers } of list)
+        body.emitAny(null, form, [
+          vec(...registers),
+          stepped(ctx, descA, a.offsetOf(row, k)),
+          stepped(ctx, descB, b.offsetOf(k, col)),
+          k === from ? scale : imm(1),
+          ...flags,
+        ]);
+    body.emit(null, "wgmma.commit_group.sync.aligned");
+    stateOf(ctx).pending = true;
+  };
+  if (mma.promote === undefined) {
+    group(ownedTile(ctx, mma.acc.buffer, 0), 0, chunk, accumulates(ctx, mma.acc.buffer));
+    if (ctx.loop !== null) stateOf(ctx).looped = true;
+  } else
+    promoteEach(ctx, mma, chunk, (sums, from, to) => {
+      beginWithZeros(ctx, mma.promote?.part.buffer ?? "", sums);
+      group(sums, from, to, imm(0));
+    });
   const slot = ctx.fold(mma.a.slot);
   stateOf(ctx).chunk = slot.kind === "mod" ? slot.lhs : null;
   // The tile's divisions hide behind the products of its first chunk.
   if (ctx.loop === null) ctx.placeLate();
-  stateOf(ctx).pending = true;
+}
+
+/**
+ * Sums of a chunk's runs along k, one after the other: made in a tile of their own by `make`, waited for, scaled and added to the accumulator. Factors are
+ * asked for before the products, behind which their way from memory hides.
+ */
+function promoteEach(
+  ctx: Context,
+  mma: StmtOf<"mma">,
+  chunk: number,
+  make: (sums: OwnedTile, from: number, to: number) => void,
+): void {
+  const { part, every } = mma.promote ?? { part: mma.acc, every: chunk };
+  const [acc, sums] = [ownedTile(ctx, mma.acc.buffer, 0), ownedTile(ctx, part.buffer, 0)];
+  for (let from = 0, run = 0; from < chunk; from += every, run++) {
+    const scaled = mma.scales !== undefined;
+    const a = scaled ? loadFactors(ctx, mma, "a", acc, run) : null;
+    const b = scaled ? loadFactors(ctx, mma, "b", acc, run) : null;
+    make(sums, from, Math.min(chunk, from + every));
+    settle(ctx);
+    const products = new Map<string, Reg<"f32">>();
+    for (const element of acc.elements) {
+      const [d, x] = [acc.at(element.register), sums.at(element.register)];
+      if (a === null || b === null) {
+        ctx.body.emitAny(null, "add.rn.f32", [d, d, x]);
+        continue;
+      }
+      const [rowFactor, colFactor] = [a(element), b(element)];
+      const key = `${rowFactor.name} ${colFactor.name}`;
+      const known = products.get(key);
+      const factor = known ?? ctx.entry.reg("f32", "sf");
+      if (known === undefined) {
+        products.set(key, factor);
+        ctx.body.emit(null, "mul.rn.f32", factor, rowFactor, colFactor);
+      }
+      ctx.body.emitAny(null, "fma.rn.f32", [d, x, factor, d]);
+    }
+  }
 }
 
 /** Signs of A and B, then transposition, as far as the instruction has them. */

@@ -57,8 +57,9 @@ export async function buildLibrary(
   const found: Diagnostic[] = [];
   const compiled = plan.kernels.flatMap((request): Compiled[] => {
     const { target } = request;
-    if (isScaled(request.problem.a.dtype)) {
-      const message = `${request.operation} multiplies ${request.problem.a.dtype}, and launchers have no place for its scale factors`;
+    const { a, blockScales } = request.problem;
+    if (isScaled(a.dtype) || blockScales !== undefined) {
+      const message = `${request.operation} multiplies ${blockScales === undefined ? a.dtype : `${a.dtype} with factors`}, and launchers have no place for its scale factors`;
       const hint = "compile it by itself: its manifest says what to launch";
       found.push(problemWith(codes.libraryFactors, request.at, message, { hint }));
       return [];

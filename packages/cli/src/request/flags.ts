@@ -18,9 +18,15 @@ export const problemFlags = {
     hint: "DTYPE",
     group,
   }),
-  precision: choice("how f32 is multiplied: 3xtf32 by three tf32 products (default: in f32)", precisions, {
-    group,
-  }),
+  precision: choice(
+    "3xtf32: f32 by three tf32 products; promoted: of e4m3 and e5m2, sums of 128 products added in f32 (default: as the dtypes say)",
+    precisions,
+    { group },
+  ),
+  blockScales: text(
+    "f32 factors of e4m3 and e5m2, of A and of B: 1x128 for each row (column) and 128 along K, 128x128 for squares",
+    { hint: "1x128,128x128", group },
+  ),
   aLayout: choice("row (default): the last index of A is contiguous; col: the first one", layouts, { group }),
   bLayout: choice("the same for B", layouts, { group }),
   cLayout: choice("the same for C (default: D's)", layouts, { group }),

@@ -5,6 +5,7 @@ import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { sizeOf } from "../dtype.ts";
 import { distribute, ownedAxis, registersPerThread } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
+import { sumViews } from "../tile/scaleTiles.ts";
 import type { Buffer, Factor, Nest, Ownership, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -29,7 +30,7 @@ function bind(program: TileProgram): TileProgram {
     if (stmt.kind !== "mma") continue;
     const group = findWarpgroupAtom(stmt.atom);
     if (group) {
-      owners.set(stmt.acc.buffer, accumulatorOwner(nest, group.fragments.acc));
+      for (const sums of sumViews(stmt)) owners.set(sums.buffer, accumulatorOwner(nest, group.fragments.acc));
       continue;
     }
     const atom = findAtom(stmt.atom);

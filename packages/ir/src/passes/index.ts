@@ -20,6 +20,7 @@ export { peelDrain } from "./peelDrain.ts";
 export { peelFirst } from "./peelFirst.ts";
 export { pipelineRing } from "./pipelineRing.ts";
 export { prefetchChunks } from "./prefetchChunks.ts";
+export { promoteSums } from "./promoteSums.ts";
 export { releaseLate } from "./releaseLate.ts";
 export { rotateFragments } from "./rotateFragments.ts";
 export { rotateInRoles } from "./rotateInRoles.ts";

@@ -23,9 +23,9 @@ const transports: Readonly<Record<string, Transport>> = {
 };
 
 /**
- * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 factors=shared|tensor`; without it operands are read from global memory.
- * `packed`: elements under 8 bits keep to their bits in shared memory, too. `factors`: those of block-scaled operands go with them to shared memory,
- * and on to tensor memory.
+ * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 factors=shared|tensor|global`; without it operands are read from global
+ * memory. `packed`: elements under 8 bits keep to their bits in shared memory, too. `factors`: those of block-scaled operands go with them to shared memory,
+ * and on to tensor memory, or stay where they are.
  */
 export const stageOperands: Pass = {
   name: "stageOperands",
@@ -47,7 +47,8 @@ function stage(input: TileProgram): TileProgram {
   const operands = wordArg(taken.args, "operands", "ab");
   const transport = transports[wordArg(taken.args, "transport", "direct")] ?? "direct";
   const packed = numberArg(taken.args, "packed", 0) === 1;
-  const onward = wordArg(taken.args, "factors", "shared") === "tensor";
+  const way = wordArg(taken.args, "factors", "shared");
+  const [onward, kept] = [way === "tensor", way === "global"];
   const added: Buffer[] = [];
 
   const throughShared = (view: View, name: string): Staged => {
@@ -109,7 +110,8 @@ function stage(input: TileProgram): TileProgram {
     if (stmt.kind !== "mma") return stmt;
     const a = operands.includes("a") ? throughShared(stmt.a, "sA") : { view: stmt.a, copies: [] };
     const b = operands.includes("b") ? throughShared(stmt.b, "sB") : { view: stmt.b, copies: [] };
-    if (stmt.scales === undefined) return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
+    if (stmt.scales === undefined || kept)
+      return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
     const sfa = throughTensor(throughShared(stmt.scales.a, "sSFA"), "tSFA");
     const sfb = throughTensor(throughShared(stmt.scales.b, "sSFB"), "tSFB");
     // Copies from global memory first: they fill a slot together.

@@ -1,5 +1,6 @@
 /** Let several sets of math warps take tiles by turns: one multiplies while another stores (ping-pong). */
 import { numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { withSumViews } from "../tile/scaleTiles.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 import { MATH } from "./specialiseRoles.ts";
@@ -67,7 +68,7 @@ function turnOf(stmt: Stmt, turn: number, of: number, own: (view: View) => View)
     case "fill":
       return { ...stmt, dst: own(stmt.dst) };
     case "mma":
-      return { ...stmt, acc: own(stmt.acc) };
+      return withSumViews(stmt, own);
     case "epilogue":
       return { ...stmt, acc: own(stmt.acc), via: stmt.via === null ? null : own(stmt.via) };
     default:

@@ -7,6 +7,7 @@ import {
   type EpilogueStep,
   type Operand,
   operandShape,
+  type Precision,
   type Problem,
   type Scalar,
 } from "../problem.ts";
@@ -30,6 +31,7 @@ export const problemCodes = {
   text: "TW1013",
   precision: "TW1014",
   symbolic: "TW1016",
+  blockScales: "TW1017",
 } as const;
 
 type Code = (typeof problemCodes)[keyof typeof problemCodes];
@@ -230,15 +232,53 @@ function checkScalars(problem: Problem): Diagnostic[] {
 
 /** Ways to multiply belong to dtypes. */
 function checkPrecision({ a, b, acc, precision }: Problem): Diagnostic[] {
-  if (precision === undefined || [a.dtype, b.dtype, acc].every((dtype) => dtype === "f32")) return [];
+  if (precision === undefined) return [];
+  const { types, dtype } = precisionTypes[precision];
+  if (acc === "f32" && [a, b].every((operand) => types.includes(operand.dtype))) return [];
   return [
     invalid(
       problemCodes.precision,
       "precision",
-      `${precision} multiplies f32 by f32 into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
-      "leave precision out, or use --dtype f32",
+      `${precision} multiplies ${types.join(" or ")} into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
+      `leave precision out, or use --dtype ${dtype}`,
     ),
   ];
+}
+
+/** Byte floats, whose sums may be promoted and scaled. */
+const byteFloats: readonly DType[] = ["e4m3", "e5m2"];
+
+/** dtypes of A and B, all into f32, and the usual one of them. */
+const precisionTypes: Readonly<
+  Record<Precision, { readonly types: readonly DType[]; readonly dtype: DType }>
+> = {
+  "3xtf32": { types: ["f32"], dtype: "f32" },
+  promoted: { types: byteFloats, dtype: "e4m3" },
+};
+
+/** Factors of blocks of 128 belong to byte floats, and lie where fixed sizes say. */
+function checkBlockScales({ a, b, acc, blockScales, symbolic }: Problem): Diagnostic[] {
+  if (blockScales === undefined) return [];
+  const found: Diagnostic[] = [];
+  if (acc !== "f32" || ![a, b].every((operand) => byteFloats.includes(operand.dtype)))
+    found.push(
+      invalid(
+        problemCodes.blockScales,
+        "blockScales",
+        `factors of 128 along K go with ${byteFloats.join(" and ")} into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
+        "leave blockScales out, or use --dtype e4m3; mxf8, mxf4 and nvf4 have factors of their own",
+      ),
+    );
+  if (Object.keys(symbolic ?? {}).length > 0)
+    found.push(
+      invalid(
+        problemCodes.blockScales,
+        "blockScales",
+        "where factors of 128 along K lie follows from m, n and k, which the launch supplies",
+        "fix the sizes, or leave blockScales out",
+      ),
+    );
+  return found;
 }
 
 function checkBatch(problem: Problem): Diagnostic[] {
@@ -368,7 +408,7 @@ function checkSymbolic(problem: Problem): Diagnostic[] {
   return found;
 }
 
-/** Every reason why `problem` contradicts itself, each with the nearest legal value; empty when it is well formed. Codes TW1001 to TW1012, TW1014 and TW1016. */
+/** Every reason why `problem` contradicts itself, each with the nearest legal value; empty when it is well formed. Codes TW1001 to TW1012, TW1014, TW1016 and TW1017. */
 export function checkProblem(problem: Problem): readonly Diagnostic[] {
   const found = [
     ...checkExtent("m", problem.m),
@@ -382,6 +422,7 @@ export function checkProblem(problem: Problem): readonly Diagnostic[] {
   found.push(
     ...checkDTypes(problem),
     ...checkPrecision(problem),
+    ...checkBlockScales(problem),
     ...checkScalars(problem),
     ...checkBatch(problem),
   );

@@ -77,6 +77,7 @@ function complete(request: ProblemRequest): Problem {
     d,
     acc,
     ...(request.precision === undefined ? {} : { precision: request.precision }),
+    ...(request.blockScales === undefined ? {} : { blockScales: request.blockScales }),
     alpha: request.alpha ?? 1,
     beta,
     batch: batch.kind === "strided" ? strides(batch) : batch,

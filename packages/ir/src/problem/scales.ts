@@ -1,12 +1,13 @@
 /**
  * The scale factors of block-scaled operands, as matrices beside A and B: one factor for each row of A (column of B) and each run of elements along K.
+ * Those of block-scaled dtypes are bytes (`scaleMatrix`); those of `blockScales` are f32 (`blockFactors`).
  *
- * Memory order, the one that tensor cores and cuBLAS take: blocks of 512 bytes for 128 rows and 4 factors, those of one 128 rows one behind the other;
+ * Memory order of bytes, the one that tensor cores and cuBLAS take: blocks of 512 bytes for 128 rows and 4 factors, those of one 128 rows one behind the other;
  * in a block factor j of row r is byte 16 (r % 32) + 4 (r / 32) + j. Blocks are whole: what stands behind the last row is never used, and what
  * stands behind the last factor along K meets zeros, so that it may be anything but NaN.
  */
 import { isScaled, type ScaleFormat, scaledTypes } from "../numerics/scaled.ts";
-import type { Problem } from "../problem.ts";
+import type { BlockForm, Problem } from "../problem.ts";
 
 /** Rows and factors of a block (PTX ISA 9.0, tcgen05.mma scale factor layouts; tcgen05.cp.32x128b). */
 export const SCALE_ROWS = 128;
@@ -60,6 +61,62 @@ export function scaleMatrix(problem: Problem, which: "a" | "b"): ScaleMatrix | n
     allBytes: bytes + (count - 1) * stride,
   };
 }
+
+/** Elements along K under one factor in f32, and rows (columns of B) of a square of them. */
+export const BLOCK_SCALE = 128;
+/** Bytes of a factor. */
+const FACTOR_BYTES = 4;
+/** What squares' factors along K are padded to (cuBLASLt, CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F). */
+const SQUARES_PAD = 4;
+
+/** Factors in f32 as a matrix: rows of factors by runs of 128 along K. */
+export interface BlockFactors {
+  readonly form: BlockForm;
+  /** Rows of A (columns of B) that share a factor. */
+  readonly each: number;
+  readonly rows: number;
+  /** Factors along K. */
+  readonly factors: number;
+  /** Elements between neighbours along rows and along K. */
+  readonly strides: readonly [row: number, k: number];
+  /** Elements between the factors of neighbouring problems of a batch; 0 where they share the operand. */
+  readonly stride: number;
+  /** Bytes of one problem's factors, and of the whole batch. */
+  readonly bytes: number;
+  readonly allBytes: number;
+}
+
+/**
+ * The factors that `blockScales` puts beside A or B; null without them. Memory order is that of cuBLASLt: `1x128` has rows contiguous, one run of K
+ * behind the other; `128x128` has K contiguous, its rows padded to multiples of 4 factors.
+ */
+export function blockFactors(problem: Problem, which: "a" | "b"): BlockFactors | null {
+  const form = problem.blockScales?.[which];
+  if (form === undefined) return null;
+  const each = form === "1x128" ? 1 : BLOCK_SCALE;
+  const rows = Math.ceil((which === "a" ? problem.m : problem.n) / each);
+  const factors = Math.ceil(problem.k / BLOCK_SCALE);
+  const padded = Math.ceil(factors / SQUARES_PAD) * SQUARES_PAD;
+  const elements = form === "1x128" ? rows * factors : rows * padded;
+  const { batch } = problem;
+  const shared = batch.kind === "strided" && (which === "a" ? batch.strideA : batch.strideB) === 0;
+  const stride = batch.kind === "strided" && !shared ? elements : 0;
+  const count = batch.kind === "strided" ? batch.count : 1;
+  return {
+    form,
+    each,
+    rows,
+    factors,
+    strides: form === "1x128" ? [1, rows] : [padded, 1],
+    stride,
+    bytes: elements * FACTOR_BYTES,
+    allBytes: (elements + (count - 1) * stride) * FACTOR_BYTES,
+  };
+}
+
+/** Bytes of the factors of A or B for the whole batch, of either kind; 0 where it has none. */
+export const factorsSize = (problem: Problem, which: "a" | "b"): number =>
+  scaleMatrix(problem, which)?.allBytes ?? blockFactors(problem, which)?.allBytes ?? 0;
 
 /** The word of a row's factors within its block. */
 export const scaleWordOf = (row: number): number =>

@@ -77,6 +77,9 @@ export function printProblem(problem: Problem): string {
     `d=${printOperand(problem.d)}`,
     `acc=${problem.acc}`,
     ...(problem.precision === undefined ? [] : [`precision=${problem.precision}`]),
+    ...(problem.blockScales === undefined
+      ? []
+      : [`blockScales=${problem.blockScales.a},${problem.blockScales.b}`]),
     `alpha=${problem.alpha}`,
     `beta=${problem.beta}`,
     `batch=${printBatch(problem.batch)}`,
@@ -200,6 +203,12 @@ const symbolicText = (text: string): Json =>
       }),
   );
 
+/** `1x128,128x128`: of A, then of B. */
+function blockScalesText(text: string): Json {
+  const [a, b, ...more] = text.split(",");
+  return record(["a", "b", "c"], [a, b, more.length === 0 ? undefined : more.join(",")]);
+}
+
 const readers: Readonly<Record<string, (text: string, faults: Diagnostic[]) => Json>> = {
   m: number,
   n: number,
@@ -211,6 +220,7 @@ const readers: Readonly<Record<string, (text: string, faults: Diagnostic[]) => J
   d: operandText,
   acc: (text) => text,
   precision: (text) => text,
+  blockScales: blockScalesText,
   alpha: number,
   beta: number,
   batch: batchText,
@@ -256,6 +266,9 @@ export function parseEpilogue(source: string): Checked<readonly unknown[]> {
   const steps = epilogueText(source, faults);
   return faults.length > 0 ? err(faults) : ok(steps);
 }
+
+/** What `--block-scales 1x128,128x128` says, as the `blockScales` of a request. */
+export const parseBlockScales = (source: string): unknown => blockScalesText(source.replace(/\s+/g, ""));
 
 /** What `--symbolic m,k:8..4096%8` says, as the `symbolic` of a request; names and numbers are checked by `defineProblem`. */
 export const parseSymbolic = (source: string): unknown => symbolicText(source.replace(/\s+/g, ""));

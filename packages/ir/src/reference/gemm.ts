@@ -3,13 +3,13 @@ import type { DType } from "../dtype.ts";
 import { gemmBound, roundingBound } from "../numerics/bounds.ts";
 import { epsilonOf } from "../numerics/formats.ts";
 import { decodeArray, roundTo } from "../numerics/storage.ts";
-import { type ScaleMatrix, scaleMatrix } from "../problem/scales.ts";
+import { BLOCK_SCALE, blockFactors, scaleMatrix } from "../problem/scales.ts";
 import { operandElements, packedStride } from "../problem/size.ts";
 import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
 import { activations } from "./activations.ts";
 import { gather, multiply, type OperandData, valuesOf } from "./multiply.ts";
 import { isTf32Exact } from "./random.ts";
-import { applyScales } from "./scales.ts";
+import { applyScales, type FactorTable, factorTable } from "./scales.ts";
 
 export interface ReferenceInputs {
   readonly a: OperandData;
@@ -163,6 +163,11 @@ export function referenceGemm(
   const tf32Loss =
     problem.a.dtype === "tf32" && !(isTf32Exact(aValues) && isTf32Exact(bValues)) ? 2 * epsilonOf("tf32") : 0;
   const unit = accumulatorUnit(problem.acc, problem.a.dtype, problem.b.dtype);
+  // Promoted sums lose what short ones do, and then what f32 does.
+  const sumBound = (s: number): number =>
+    problem.precision === "promoted" || problem.blockScales !== undefined
+      ? gemmBound(Math.min(k, BLOCK_SCALE), s, unit) + gemmBound(k, s)
+      : gemmBound(k, s, unit);
   const lost = k * underflow(problem.acc);
   // An f64 problem works in f64 throughout; everything else scales and activates in f32.
   const slip: Slip =
@@ -182,12 +187,12 @@ export function referenceGemm(
       batch.kind === "strided" ? item * batch[stride] : 0;
     const aDense = gather(problem.a, aValues, rows, k, offset("strideA"));
     const bDense = gather(problem.b, bValues, everyK, n, offset("strideB"));
-    if (aFactors !== null) applyScales(aDense, aFactors.matrix, aFactors.codes, item, rows, k, [k, 1]);
-    if (bFactors !== null) applyScales(bDense, bFactors.matrix, bFactors.codes, item, everyN, k, [1, n]);
+    if (aFactors !== null) applyScales(aDense, aFactors, item, rows, k, [k, 1]);
+    if (bFactors !== null) applyScales(bDense, bFactors, item, everyN, k, [1, n]);
     const product = multiply(aDense, bDense, rows.length, n, k);
     const tile: Tile = {
       values: product.sum,
-      bounds: product.sumAbs.map((s) => gemmBound(k, s, unit) + tf32Loss * s + lost),
+      bounds: product.sumAbs.map((s) => sumBound(s) + tf32Loss * s + lost),
     };
     sumAbs.set(product.sumAbs, item * size);
     if (alpha !== 1) update(tile, n, (v, e) => [v * alpha, e * Math.abs(alpha) + slip(v * alpha)]);
@@ -250,15 +255,11 @@ function castValue(
 }
 
 /** The factors that an operand's elements still have to be multiplied by; null where there are none, or the values have them. */
-function factorsOf(
-  problem: Problem,
-  which: "a" | "b",
-  inputs: ReferenceInputs,
-): { readonly matrix: ScaleMatrix; readonly codes: Uint8Array } | null {
-  const matrix = scaleMatrix(problem, which);
-  if (matrix === null || inputs[which] instanceof Float64Array) return null;
-  const codes = which === "a" ? inputs.sfa : inputs.sfb;
-  return { matrix, codes: codes ?? missing(`the scale factors of ${which.toUpperCase()}`) };
+function factorsOf(problem: Problem, which: "a" | "b", inputs: ReferenceInputs): FactorTable | null {
+  const none = scaleMatrix(problem, which) === null && blockFactors(problem, which) === null;
+  if (none || inputs[which] instanceof Float64Array) return null;
+  const factors = which === "a" ? inputs.sfa : inputs.sfb;
+  return factorTable(problem, which, factors ?? missing(`the scale factors of ${which.toUpperCase()}`));
 }
 
 function missing(what: string): never {

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { dtypeNames } from "../dtype.ts";
-import { precisions } from "../problem.ts";
+import { blockForms, precisions } from "../problem.ts";
 
 const dtype = z.enum(dtypeNames);
 /** A number in TypeScript, an integer in the JSON Schema: `checkProblem` says more about 1.5 than zod does. */
@@ -70,7 +70,17 @@ const count = integer(1, "number of problems");
 const precision = z
   .enum(precisions)
   .optional()
-  .describe("how f32 is multiplied: 3xtf32 by three tf32 products; without it as the dtypes say");
+  .describe(
+    "3xtf32: f32 is multiplied by three tf32 products; promoted: sums of 128 products of 8-bit floats are added in f32; without it as the dtypes say",
+  );
+
+const blockForm = z.enum(blockForms);
+const blockScales = z
+  .strictObject({ a: blockForm, b: blockForm })
+  .optional()
+  .describe(
+    "f32 factors of e4m3 and e5m2, buffers sfa and sfb of the launch: of each row of A (column of B) and 128 along K, 128 along K after the other; or of squares of 128, their K contiguous and padded to a multiple of 4",
+  );
 
 const dims = {
   m: integer(1, "rows of A and D"),
@@ -98,6 +108,7 @@ export const problemSchema = z
     d: operandSchema,
     acc: dtype.describe("accumulator"),
     precision,
+    blockScales,
     alpha: scalar.describe("factor of A.B, or runtime"),
     beta: scalar.describe("factor of C, or runtime"),
     batch: z.discriminatedUnion("kind", [
@@ -131,6 +142,7 @@ export const problemRequestSchema = z
     d: operandRequestSchema.optional(),
     acc: dtype.optional().describe("accumulator; by default the usual one for the dtype of A"),
     precision,
+    blockScales,
     alpha: scalar.optional().describe("factor of A.B; 1"),
     beta: scalar.optional().describe("factor of C; 0"),
     batch: z

@@ -1,6 +1,6 @@
 /** The least time a GEMM can take on a GPU. */
 import { dtypes } from "../dtype.ts";
-import { scaleMatrix } from "../problem/scales.ts";
+import { factorsSize } from "../problem/scales.ts";
 import { type Operand, operandShape, type Problem } from "../problem.ts";
 import type { Gpu } from "../target.ts";
 
@@ -39,7 +39,7 @@ export function roofline(problem: Problem, gpu: Gpu): Roofline {
     bytesOf(problem.a, "a", copies(strides.strideA)) + bytesOf(problem.b, "b", copies(strides.strideB));
   if (problem.c !== null) bytes += bytesOf(problem.c, "c", copies(strides.strideC));
   bytes += bytesOf(problem.d, "d", count);
-  for (const which of ["a", "b"] as const) bytes += scaleMatrix(problem, which)?.allBytes ?? 0;
+  for (const which of ["a", "b"] as const) bytes += factorsSize(problem, which);
   for (const step of problem.epilogue) if ("operand" in step) bytes += bytesOf(step.operand, "d", count);
 
   const flops = 2 * problem.m * problem.n * problem.k * count;

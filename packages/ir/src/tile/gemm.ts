@@ -1,8 +1,15 @@
 /** The program that every backend starts from: the loop nest of one GEMM, at stage `nest`. */
 import type { DType } from "../dtype.ts";
-import { SCALE_ALIGN, SCALE_ROWS, SCALE_WORDS, scaleMatrix } from "../problem/scales.ts";
+import {
+  BLOCK_SCALE,
+  blockFactors,
+  SCALE_ALIGN,
+  SCALE_ROWS,
+  SCALE_WORDS,
+  scaleMatrix,
+} from "../problem/scales.ts";
 import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
-import { add, lit, mul, v } from "./expr.ts";
+import { add, div, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
 import { scaleWords } from "./scaleTiles.ts";
 import { countOf, matrixAlign } from "./sizes.ts";
@@ -28,15 +35,16 @@ export const tierExtent = (factors: readonly Factor[], tier: Factor["tier"]): nu
   factors.reduce((size, f) => (f.tier === tier ? size * f.extent : size), 1);
 
 /**
- * `gemm_f16_nt_300x200x77`: dtype of A, transposition in BLAS terms (n: row-major, t: column-major), sizes; `mx200xk` where the launch supplies
+ * `gemm_f16_nt_300x200x77`: dtype of A (and how it is multiplied, where that is said), transposition in BLAS terms (n: row-major, t: column-major), sizes; `mx200xk` where the launch supplies
  * m and k.
  */
-export function entryName({ a, b, m, n, k, precision, symbolic }: Problem): string {
+export function entryName({ a, b, m, n, k, precision, blockScales, symbolic }: Problem): string {
   const letter = ({ layout }: Operand): string => (layout === "row" ? "n" : "t");
   const sizes = Object.entries({ m, n, k }).map(([name, size]) =>
     symbolic?.[name as "m" | "n" | "k"] === undefined ? size : name,
   );
-  return `gemm_${precision === undefined ? a.dtype : `f32_${precision}`}_${letter(a)}${letter(b)}_${sizes.join("x")}`;
+  const way = blockScales === undefined ? (precision === undefined ? "" : `_${precision}`) : "_scaled";
+  return `gemm_${a.dtype}${way}_${letter(a)}${letter(b)}_${sizes.join("x")}`;
 }
 
 export interface GemmNestOptions {
@@ -56,7 +64,7 @@ export interface GemmNestOptions {
 
 /**
  * `for each tile: acc = 0; for each K chunk: acc += A * B; D = epilogue(acc)`, reading global memory, guarded everywhere.
- * Block-scaled operands have their factors beside them; their tiles are whole blocks of factors.
+ * Block-scaled operands have their factors beside them; their tiles are whole blocks of factors, or lie in one (squares of 128).
  * The nest's `grid` factors of m and n, and of k `grid` (blocks that share a tile's K loop) times `block`, must cover the problem; of what the launch
  * supplies, its own sizes.
  */
@@ -85,11 +93,18 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     extent: [tileM, tileN],
   });
   const factorView = (which: "a" | "b", buffer: Buffer, tileRows: number, tile: string): View => {
-    const { block } = scaleMatrix(problem, which) ?? { block: 1 };
-    const [rows, words] = [tileRows / SCALE_ROWS, scaleWords(tileK, block)];
-    const before = share ? mul(v("k0"), words) : splits > 1 ? mul(v("st"), chunks * words) : lit(0);
-    const origin = add(before, mul(v("kt"), words));
-    return { buffer: buffer.name, slot: lit(0), origin: [mul(v(tile), rows), origin], extent: [rows, words] };
+    const matrix = scaleMatrix(problem, which);
+    const each = matrix === null ? (blockFactors(problem, which)?.each ?? 1) : SCALE_ROWS;
+    const words = matrix === null ? Math.ceil(tileK / BLOCK_SCALE) : scaleWords(tileK, matrix.block);
+    const firstOf = share ? mul(v("k0"), words) : splits > 1 ? mul(v("st"), chunks * words) : lit(0);
+    // Several tiles may lie under one factor.
+    const row = tileRows < each ? div(v(tile), each / tileRows) : mul(v(tile), tileRows / each);
+    return {
+      buffer: buffer.name,
+      slot: lit(0),
+      origin: [row, add(firstOf, mul(v("kt"), words))],
+      extent: [Math.max(1, tileRows / each), words],
+    };
   };
   const scales =
     sfa === null || sfb === null
@@ -196,18 +211,21 @@ function globalBuffer(
   };
 }
 
-/** The factors of A or B as words of four, a row for each 128 rows of the operand; null where its dtype has none. */
+/** The factors of A or B: words of four, a row for each 128 rows of the operand; or f32, a row of factors for each of theirs. Null where it has none. */
 function factorBuffer(problem: Problem, which: "a" | "b"): Buffer | null {
-  const matrix = scaleMatrix(problem, which);
-  if (matrix === null) return null;
-  const shape = [matrix.blocks[0], matrix.blocks[1] * SCALE_WORDS] as const;
+  const [matrix, blocks] = [scaleMatrix(problem, which), blockFactors(problem, which)];
+  if (matrix === null && blocks === null) return null;
+  const shape =
+    blocks === null
+      ? ([matrix?.blocks[0] ?? 0, (matrix?.blocks[1] ?? 0) * SCALE_WORDS] as const)
+      : ([blocks.rows, blocks.factors] as const);
   return {
     name: `SF${which.toUpperCase()}`,
     space: "global",
-    dtype: "s32",
+    dtype: blocks === null ? "s32" : "f32",
     shape,
     slots: 1,
-    layout: { shape, stride: [shape[1], 1], swizzle: null },
+    layout: { shape, stride: blocks?.strides ?? [shape[1], 1], swizzle: null },
     own: null,
     align: SCALE_ALIGN,
   };

@@ -4,7 +4,7 @@
  */
 import type { Checked } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
-import { SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
+import { blockFactors, SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
 import { packedStride } from "../problem/size.ts";
 import type { EpilogueStep, Problem } from "../problem.ts";
 import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
@@ -20,7 +20,7 @@ export interface InterpretInputs {
   readonly b: ArrayLike<number>;
   /** Needed iff the problem has a C. */
   readonly c?: ArrayLike<number>;
-  /** Needed iff A (B) is block-scaled: its factors in their memory order (`problem/scales.ts`), four to a word, the first in the lowest byte. */
+  /** Needed iff A (B) has factors, in their memory order (`problem/scales.ts`): codes four to a word, the first in the lowest byte, or values of f32. */
   readonly sfa?: ArrayLike<number>;
   readonly sfb?: ArrayLike<number>;
   /** What D's memory holds before, for instance in the gaps of its leading dimension; NaN (0 for integers) when absent. */
@@ -140,7 +140,8 @@ function fail(at: string, message: string, hint: string): never {
 function batchStride(problem: Problem, operand: OperandName | undefined): number {
   if (problem.batch.kind !== "strided" || operand === undefined) return 0;
   const { strideA, strideB, strideC, strideD } = problem.batch;
-  const words = (which: "a" | "b"): number => (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
+  const words = (which: "a" | "b"): number =>
+    blockFactors(problem, which)?.stride ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
   return { a: strideA, b: strideB, c: strideC, d: strideD, sfa: words("a"), sfb: words("b") }[operand];
 }
 

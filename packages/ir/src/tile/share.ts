@@ -2,7 +2,7 @@
 import { substituteCond } from "./cond.ts";
 import { type ExprLike, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts, withBody } from "./rewrite.ts";
-import { withOperandViews } from "./scaleTiles.ts";
+import { withOperandViews, withSumViews } from "./scaleTiles.ts";
 import type { Share, Stmt, TileProgram, View } from "./types.ts";
 
 /** A part of a tile: chunks `first` .. `first + count` of tile number `tile`. */
@@ -130,7 +130,7 @@ export function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>
         when: stmt.when === null ? null : substituteCond(stmt.when, values),
       };
     case "mma":
-      return withOperandViews({ ...stmt, acc: view(stmt.acc) }, view);
+      return withSumViews(withOperandViews(stmt, view), view);
     case "acquire":
     case "commit":
     case "wait":

@@ -16,6 +16,7 @@ import {
 import { operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import { rewriteStmts } from "./rewrite.ts";
+import { withOperandViews, withSumViews } from "./scaleTiles.ts";
 import { substituteStmt } from "./share.ts";
 import type { Buffer, Cond, Expr, Stmt, TileProgram, View } from "./types.ts";
 
@@ -138,7 +139,7 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
           when: stmt.when === null ? null : cond(stmt.when),
         };
       case "mma":
-        return { ...stmt, acc: view(stmt.acc), a: view(stmt.a), b: view(stmt.b) };
+        return withSumViews(withOperandViews(stmt, view), view);
       case "epilogue":
         return {
           ...stmt,

@@ -337,7 +337,8 @@ export type Stmt =
     }
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
-   * of words for whole 128 rows and 4 factors. `atom` names a row of the backend's atom table (`fma`, …).
+   * of words for whole 128 rows and 4 factors, or of f32, rows of factors by runs of 128 of k, as many rows for each factor as the extents say.
+   * With `promote` sums of `every` elements along k are made in `part`, which begins with 0, and then scaled and added to acc. `atom` names a row of the backend's atom table (`fma`, …).
    * Operands in global memory (stage `nest`) read 0 outside the matrix: guards are attributes of copies only.
    */
   | {
@@ -346,6 +347,7 @@ export type Stmt =
       readonly a: View;
       readonly b: View;
       readonly scales?: { readonly a: View; readonly b: View };
+      readonly promote?: { readonly part: View; readonly every: number };
       readonly atom: string;
       readonly walk: Walk;
       /** Order of the walk's runs, and of the elements of the first one. */

@@ -1,16 +1,20 @@
 /** Scale factors: where they lie, what the reference makes of them, and the tiles that kernels see. */
 import { describe, expect, test } from "vitest";
 import {
+  blockFactors,
   createRandom,
   decodeScaled,
   defineProblem,
+  encodeArray,
   encodeScaled,
   formatDiagnostic,
   gemmNest,
   interpret,
   type Problem,
   packScales,
+  parseProblem,
   parseProgram,
+  printProblem,
   printProgram,
   randomScales,
   randomStorage,
@@ -174,3 +178,77 @@ function decodeElements(dtype: ScaledDType, storage: ReturnType<typeof randomSto
   );
   return decodeScaled(dtype, { data: storage, scales: ones }, count);
 }
+
+describe("factors in f32 of 128 along K", () => {
+  const scaled = (request: object = {}): Problem =>
+    problemOf({
+      dtype: "e4m3",
+      m: 130,
+      n: 70,
+      k: 300,
+      d: { dtype: "f32" },
+      blockScales: { a: "1x128", b: "128x128" },
+      ...request,
+    });
+
+  test("rows are contiguous; squares have K contiguous, padded to four", () => {
+    expect(blockFactors(scaled(), "a")).toMatchObject({
+      rows: 130,
+      factors: 3,
+      strides: [1, 130],
+      bytes: 1560,
+    });
+    expect(blockFactors(scaled(), "b")).toMatchObject({ rows: 1, factors: 3, strides: [4, 1], bytes: 16 });
+    const batch = { kind: "strided", count: 3, strideB: 0 };
+    expect(blockFactors(scaled({ batch }), "a")).toMatchObject({ stride: 390, allBytes: 3 * 1560 });
+    expect(blockFactors(scaled({ batch }), "b")).toMatchObject({ stride: 0, allBytes: 16 });
+    expect(blockFactors(problemOf({}), "a")).toBe(null);
+  });
+
+  test("the reference multiplies every element by the factor of its row and run, or of its square", () => {
+    const problem = scaled({ m: 2, n: 130, k: 130 });
+    const a = encodeArray("e4m3", new Float64Array(2 * 130).fill(1));
+    const b = encodeArray("e4m3", new Float64Array(130 * 130).fill(1));
+    const bytes = (values: readonly number[]) => new Uint8Array(Float32Array.from(values).buffer);
+    // Rows 0 and 1 of A: 2 and 3, then 5 and 7 for the last two of K. Columns under 128 of B: 11, then 13; above: 17, then 19.
+    const sfa = bytes([2, 3, 5, 7]);
+    const sfb = bytes([11, 13, Number.NaN, Number.NaN, 17, 19, Number.NaN, Number.NaN]);
+    const { d } = referenceGemm(problem, { a, b, sfa, sfb });
+    const at = (row: number, column: number) => d.values[row * 130 + column];
+    expect([at(0, 0), at(0, 127), at(1, 0), at(0, 128), at(1, 129)]).toEqual([
+      128 * 2 * 11 + 2 * 5 * 13,
+      128 * 2 * 11 + 2 * 5 * 13,
+      128 * 3 * 11 + 2 * 7 * 13,
+      128 * 2 * 17 + 2 * 5 * 19,
+      128 * 3 * 17 + 2 * 7 * 19,
+    ]);
+  });
+
+  test("sums that are promoted have a tighter bound", () => {
+    const request = { m: 1, n: 1, k: 4096, blockScales: undefined };
+    const ones = encodeArray("e4m3", new Float64Array(4096).fill(1));
+    const bound = (more: object) =>
+      referenceGemm(scaled({ ...request, ...more }), { a: ones, b: ones }).d.bounds[0] ?? 0;
+    expect(bound({ precision: "promoted" })).toBeLessThan(bound({}) / 8);
+  });
+
+  test("belong to byte floats into f32 at fixed sizes", () => {
+    const faults = (request: object) => {
+      const made = defineProblem({ m: 8, n: 8, k: 8, blockScales: { a: "1x128", b: "1x128" }, ...request });
+      return made.ok ? [] : made.error.map(({ code, at }) => `${code} ${at}`);
+    };
+    expect(faults({ dtype: "e5m2", b: { dtype: "e4m3" } })).toEqual([]);
+    expect(faults({ dtype: "f16" })).toEqual(["TW1017 blockScales"]);
+    expect(faults({ dtype: "e4m3", acc: "f16" })).toEqual(["TW1017 blockScales"]);
+    expect(faults({ dtype: "e4m3", symbolic: { m: {} } })).toEqual(["TW1017 blockScales"]);
+    expect(faults({ dtype: "f16", blockScales: undefined, precision: "promoted" })).toEqual([
+      "TW1014 precision",
+    ]);
+  });
+
+  test("the text of a problem has them", () => {
+    const text = printProblem(scaled());
+    expect(text).toContain(" blockScales=1x128,128x128 ");
+    expect(parseProblem(text)).toEqual({ ok: true, value: scaled() });
+  });
+});

@@ -39,8 +39,17 @@ export const descAttribute = {
   transB: 4,
   epilogue: 7,
   biasPointer: 8,
+  aScalePointer: 17,
+  bScalePointer: 18,
+  fastAccumulation: 25,
   biasDataType: 26,
+  // Since 12.8.
+  aScaleMode: 31,
+  bScaleMode: 32,
 } as const;
+
+/** `cublasLtMatmulMatrixScale_t`: factors in f32 of rows and of squares (since 12.9). */
+export const scaleMode = { "1x128": 4, "128x128": 5 } as const;
 
 /** `cublasLtMatrixLayoutAttribute_t`. */
 export const layoutAttribute = { batchCount: 5, stridedBatchOffset: 6 } as const;

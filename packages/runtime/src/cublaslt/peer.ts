@@ -20,6 +20,9 @@ export interface PeerBuffers {
   readonly b: bigint;
   readonly c: bigint | null;
   readonly d: bigint;
+  /** Factors of A and B. */
+  readonly sfa?: bigint;
+  readonly sfb?: bigint;
   /** By step of the epilogue. */
   readonly steps: ReadonlyMap<number, bigint>;
 }
@@ -119,6 +122,13 @@ export class CublasPeer {
     const { stream, workspace, workspaceBytes } = this.#options;
     const biased = this.#setBias(buffers);
     if (!biased.ok) return biased;
+    for (const [attribute, value] of factorPointers(plan, buffers)) {
+      const set = checked(
+        "cublasLtMatmulDescSetAttribute",
+        this.#library.descSet(handles.desc, attribute, value),
+      );
+      if (!set.ok) return set;
+    }
     return checked(
       "cublasLtMatmul",
       this.#library.matmul({
@@ -154,6 +164,18 @@ export class CublasPeer {
   }
 }
 
+/** Factors are attributes of the descriptor, too. */
+const factorPointers = (
+  { first, second, scales }: MatmulPlan,
+  buffers: PeerBuffers | undefined,
+): readonly (readonly [attribute: number, value: Uint8Array])[] =>
+  scales === null
+    ? []
+    : [
+        [descAttribute.aScalePointer, u64(buffers?.[`sf${first}`] ?? 0n)],
+        [descAttribute.bScalePointer, u64(buffers?.[`sf${second}`] ?? 0n)],
+      ];
+
 interface Prepared {
   readonly handle: bigint;
   readonly handles: Handles;
@@ -187,6 +209,14 @@ function prepare(
     [descAttribute.transA, i32(plan.transA)],
     [descAttribute.transB, i32(plan.transB)],
     ...(plan.epilogue === epilogueBit.none ? [] : [[descAttribute.epilogue, i32(plan.epilogue)] as const]),
+    ...(plan.fast ? [[descAttribute.fastAccumulation, Uint8Array.of(1)] as const] : []),
+    ...(plan.scales === null
+      ? []
+      : [
+          [descAttribute.aScaleMode, i32(plan.scales[0])] as const,
+          [descAttribute.bScaleMode, i32(plan.scales[1])] as const,
+        ]),
+    ...factorPointers(plan, sets[0]),
     ...(plan.bias === null
       ? []
       : [

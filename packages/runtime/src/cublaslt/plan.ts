@@ -12,7 +12,15 @@ import {
   type Problem,
 } from "@tilewright/ir";
 import { measuringProblem } from "../timing/diagnostics.ts";
-import { type CublasDataType, computeType, dataType, dataTypeOf, epilogueBit, operation } from "./enums.ts";
+import {
+  type CublasDataType,
+  computeType,
+  dataType,
+  dataTypeOf,
+  epilogueBit,
+  operation,
+  scaleMode,
+} from "./enums.ts";
 
 /** A matrix as cuBLASLt sees it, column-major. */
 export interface PlanMatrix {
@@ -43,6 +51,10 @@ export interface MatmulPlan {
   readonly alpha: Uint8Array;
   readonly beta: Uint8Array;
   readonly epilogue: number;
+  /** Sums of 8-bit floats stay in the tensor cores, as they do where no promotion is asked for. */
+  readonly fast: boolean;
+  /** Scale modes of the first operand and of the second; null without factors. */
+  readonly scales: readonly [first: number, second: number] | null;
   /** Step of the epilogue whose vector is the bias; null without one. */
   readonly bias: { readonly step: number; readonly type: number } | null;
 }
@@ -69,6 +81,10 @@ function arithmeticOf(problem: Problem): Arithmetic | null {
       return null;
   }
 }
+
+/** cuBLASLt promotes sums of 8-bit floats unless told otherwise: like is measured against like. */
+const accumulatesFast = ({ a, precision, blockScales }: Problem): boolean =>
+  (a.dtype === "e4m3" || a.dtype === "e5m2") && precision !== "promoted" && blockScales === undefined;
 
 const unfit = (at: string, message: string, hint?: string) =>
   measuringProblem("cublasUnfit", at, message, hint ?? "it is measured without cuBLAS");
@@ -128,6 +144,11 @@ export function planMatmul(problem: Problem): Checked<MatmulPlan> {
     alpha: scalar(problem.alpha),
     beta: scalar(problem.beta),
     epilogue: bits,
+    fast: accumulatesFast(problem),
+    scales:
+      problem.blockScales === undefined
+        ? null
+        : [scaleMode[problem.blockScales[first]], scaleMode[problem.blockScales[second]]],
     bias,
   });
 }

@@ -23,7 +23,7 @@ export function operandDType(problem: Problem, name: OperandName): DType {
       return problem.d.dtype;
     case "sfa":
     case "sfb":
-      return "u8";
+      return problem.blockScales === undefined ? "u8" : "f32";
     default: {
       const step = problem.epilogue[Number(name.slice("epilogue".length))];
       if (step !== undefined && "dtype" in step) return step.dtype;

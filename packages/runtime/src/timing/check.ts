@@ -3,6 +3,8 @@
  * filled with, and a lattice of sampled rows and columns is compared with the float64 reference, epilogue included.
  */
 import {
+  BLOCK_SCALE,
+  blockFactors,
   type Checked,
   compareWithBound,
   createRandom,
@@ -155,9 +157,32 @@ function latticeInputs(
         return step satisfies never;
     }
   });
+  const a = gather("a", problem.a, item * strides.strideA, rows, all);
+  const b = gather("b", problem.b, item * strides.strideB, all, columns);
+  /** Elements times their factors: element (at[i], k) stands at i * step[0] + k * step[1]. */
+  const scale = (
+    which: "a" | "b",
+    dense: Float64Array,
+    at: readonly number[],
+    step: readonly [number, number],
+  ): void => {
+    const factors = blockFactors(problem, which);
+    if (factors === null) return;
+    const base = item * factors.stride;
+    at.forEach((row, i) => {
+      const first = base + Math.floor(row / factors.each) * factors.strides[0];
+      for (const p of all) {
+        const index = i * step[0] + p * step[1];
+        const place = first + Math.floor(p / BLOCK_SCALE) * factors.strides[1];
+        dense[index] = (dense[index] ?? 0) * buffers.valueOf(problem, `sf${which}`, place);
+      }
+    });
+  };
+  scale("a", a, rows, [k, 1]);
+  scale("b", b, columns, [1, columns.length]);
   return {
-    a: gather("a", problem.a, item * strides.strideA, rows, all),
-    b: gather("b", problem.b, item * strides.strideB, all, columns),
+    a,
+    b,
     c: problem.c === null ? null : gather("c", problem.c, item * strides.strideC, rows, columns),
     alpha: scalars.alpha,
     beta: scalars.beta,

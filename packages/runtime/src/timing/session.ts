@@ -272,6 +272,8 @@ export class BenchSession {
         b: address("b"),
         c: job.problem.c === null ? null : address("c"),
         d: set.d.address,
+        sfa: address("sfa"),
+        sfb: address("sfb"),
         steps: new Map(job.problem.epilogue.map((_, index) => [index, address(`epilogue${index}`)])),
       };
     });

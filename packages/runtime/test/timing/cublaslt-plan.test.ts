@@ -74,6 +74,19 @@ describe("arithmetic", () => {
     expect([made.compute, made.scale, made.a.type]).toEqual([compute, scale, type]);
   });
 
+  test("like against like: fast sums of 8-bit floats unless they are promoted; factors of the operand that comes first", () => {
+    const base = { m: 16, n: 16, k: 16, dtype: "e4m3", b: { layout: "col" } };
+    expect(plan({ m: 16, n: 16, k: 16, dtype: "f16" })).toMatchObject({ fast: false, scales: null });
+    expect(plan(base)).toMatchObject({ fast: true, scales: null });
+    expect(plan({ ...base, precision: "promoted" })).toMatchObject({ fast: false, scales: null });
+    const blockScales = { a: "1x128", b: "128x128" };
+    expect(plan({ ...base, blockScales })).toMatchObject({ fast: false, first: "b", scales: [5, 4] });
+    expect(plan({ ...base, blockScales, d: { layout: "col" } })).toMatchObject({
+      first: "a",
+      scales: [4, 5],
+    });
+  });
+
   test("alpha and beta are in the scale type", () => {
     expect([...plan({ m: 16, n: 16, k: 16, alpha: 2 }).alpha]).toEqual([0, 0, 0, 0x40]);
     expect([...plan({ m: 16, n: 16, k: 16, dtype: "s8" }).alpha]).toEqual([1, 0, 0, 0]);

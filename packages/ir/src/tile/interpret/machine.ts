@@ -7,6 +7,7 @@ import { type Cells, type CellTable, compileCond } from "./compileExpr.ts";
 import { Control, type DataStmt, type Hooks, type Thread } from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
+import { multiplyPromoted } from "./promote.ts";
 import { type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
 import { copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
@@ -102,13 +103,20 @@ export class Machine implements Hooks {
         return this.#copy(stmt, table, at);
       case "mma": {
         const [acc, a, b] = [view(stmt.acc), view(stmt.a), view(stmt.b)];
+        const part = stmt.promote === undefined ? null : view(stmt.promote.part);
         const factors = stmt.scales && { a: view(stmt.scales.a), b: view(stmt.scales.b) };
         return (thread) => {
           const { cells } = thread;
           const read = (place: (cells: Cells) => Place): Place => this.#read(place(cells), thread, at);
           const [lhs, rhs] = [read(a), read(b)];
           const scales = factors === undefined ? null : { a: read(factors.a), b: read(factors.b) };
-          multiply(this.#written(acc(cells), at), lhs, rhs, scales, this.#scratch, at);
+          const sum = this.#written(acc(cells), at);
+          if (part === null) multiply(sum, lhs, rhs, scales, this.#scratch, at);
+          else {
+            const { every } = stmt.promote ?? { every: 1 };
+            const sums = this.#written(part(cells), at);
+            multiplyPromoted({ acc: sum, part: sums, a: lhs, b: rhs, scales, every }, this.#scratch, at);
+          }
         };
       }
       case "epilogue":

@@ -3,7 +3,7 @@ import type { DType } from "../../dtype.ts";
 import { fmaF32 } from "../../numerics/fma.ts";
 import { decodeScale, isScaled, scaledTypes } from "../../numerics/scaled.ts";
 import { roundTo } from "../../numerics/storage.ts";
-import { SCALE_FACTORS, SCALE_WORDS } from "../../problem/scales.ts";
+import { BLOCK_SCALE, SCALE_FACTORS, SCALE_WORDS } from "../../problem/scales.ts";
 import { SCALE_COLUMNS, scaleBlockInTensor, scaleWordPlace } from "../scaleTiles.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import {
@@ -284,10 +284,25 @@ interface Scaled {
   readonly kStep: number;
 }
 
+/** The factor in f32 of a row of an operand of `rows` rows and of a run along k; 0 outside of global memory, as elements are. */
+export function blockFactor(factors: Place, rows: number, row: number, run: number): number {
+  const [r, [height, width]] = [Math.floor(row / (rows / factors.rows)), factors.memory.buffer.shape];
+  if (factors.row + r >= height || factors.col + run >= width) return 0;
+  return factors.memory.data[offsetOf(factors, r, run)] ?? 0;
+}
+
 /** Multiply the elements of an operand by their factors; outside of global memory factors are 0, as elements are. */
 function applyFactors(values: Float64Array, of: Place, factors: Place, shape: Scaled, at: string): void {
   const { dtype } = of.memory.buffer;
-  if (!isScaled(dtype)) throw new RangeError(`${dtype} has no factors`);
+  if (!isScaled(dtype)) {
+    for (let row = 0; row < shape.rows; row++)
+      for (let k = 0; k < shape.k; k++) {
+        const index = row * shape.rowStep + k * shape.kStep;
+        values[index] =
+          (values[index] ?? 0) * blockFactor(factors, shape.rows, row, Math.floor(k / BLOCK_SCALE));
+      }
+    return;
+  }
   const { block, scale } = scaledTypes[dtype];
   const { buffer, data } = factors.memory;
   const box = clip(factors, buffer.space === "global" ? guarded : unguarded, at);

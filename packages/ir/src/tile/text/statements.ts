@@ -152,6 +152,20 @@ function parseSplit(c: Cursor): Split {
   return { var: name, extent: c.integer("the number of blocks a tile", 1) };
 }
 
+/** `scaled SFA, SFB`, the keyword read already. */
+function parseScales(c: Cursor): NonNullable<Of<"mma">["scales"]> {
+  const a = parseView(c);
+  c.expect(",", "between the factors of A and of B");
+  return { a, b: parseView(c) };
+}
+
+/** `promote PART every N`, the keyword read already. */
+function parsePromotion(c: Cursor): NonNullable<Of<"mma">["promote"]> {
+  const part = parseView(c);
+  c.expect("every", "before the elements of k in a sum");
+  return { part, every: c.integer("the elements of k in a sum", 1) };
+}
+
 /** Tiles along an axis: an expression where the launch supplies the size. */
 const printCount = (s: Of<"tiles">, axis: 0 | 1): string => {
   const count = s.symbolic?.[axis] ?? null;
@@ -265,20 +279,18 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   mma: {
-    syntax: "mma ACC += A * B [scaled SFA, SFB] atom NAME walk W …",
+    syntax: "mma ACC += A * B [scaled SFA, SFB] [promote PART every N] atom NAME walk W …",
     print: (s, b) =>
-      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${printClauses(mmaClauses, s, b)}`,
+      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.promote === undefined ? "" : ` promote ${printView(s.promote.part, b)} every ${s.promote.every}`}${printClauses(mmaClauses, s, b)}`,
     parse: (c) => {
       const acc = parseView(c);
       c.expect("+=", "after the accumulator");
       const a = parseView(c);
       c.expect("*", "between A and B");
       const b = parseView(c);
-      if (!c.eat("scaled")) return { kind: "mma", acc, a, b, ...parseClauses(c, mmaClauses, "mma") };
-      const factorsOfA = parseView(c);
-      c.expect(",", "between the factors of A and of B");
-      const scales = { a: factorsOfA, b: parseView(c) };
-      return { kind: "mma", acc, a, b, scales, ...parseClauses(c, mmaClauses, "mma") };
+      const scales = c.eat("scaled") ? { scales: parseScales(c) } : {};
+      const promote = c.eat("promote") ? { promote: parsePromotion(c) } : {};
+      return { kind: "mma", acc, a, b, ...scales, ...promote, ...parseClauses(c, mmaClauses, "mma") };
     },
   },
   acquire: {

@@ -39,7 +39,8 @@ export const complete: Verifier = {
           };
       }
       if (stmt.kind === "mma")
-        for (const view of operandViews(stmt))
+        // Threads that promote sums read the factors of theirs.
+        for (const view of stmt.promote === undefined ? operandViews(stmt) : [stmt.a, stmt.b])
           if (bufferAt(subject, view.buffer).space === "global")
             yield {
               at: site,

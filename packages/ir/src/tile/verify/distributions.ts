@@ -1,5 +1,5 @@
 /** Copies that are shared out over the threads of a block move every element once. */
-import { operandViews } from "../scaleTiles.ts";
+import { operandViews, sumViews } from "../scaleTiles.ts";
 import type { Distribution, Stmt } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
@@ -26,7 +26,7 @@ export function stagingCopies(
       stmt.kind === "copy"
         ? [stmt.src, stmt.dst]
         : stmt.kind === "mma"
-          ? [stmt.acc, ...operandViews(stmt)]
+          ? [...sumViews(stmt), ...operandViews(stmt)]
           : stmt.kind === "fill"
             ? [stmt.dst]
             : stmt.kind === "epilogue"

@@ -1,7 +1,7 @@
 /** Names are well formed, unique, and every use resolves. Runs first: the others rely on it. */
 import { condVars } from "../cond.ts";
 import { freeVars } from "../expr.ts";
-import { operandViews } from "../scaleTiles.ts";
+import { operandViews, sumViews } from "../scaleTiles.ts";
 import { sizeVariables } from "../sizes.ts";
 import { nearestHint } from "../text/nearest.ts";
 import { type Cond, type Expr, type Stmt, type View, visitVars } from "../types.ts";
@@ -105,7 +105,7 @@ export function viewsOf(stmt: Stmt): readonly View[] {
     case "copy":
       return [stmt.dst, stmt.src];
     case "mma":
-      return [stmt.acc, ...operandViews(stmt)];
+      return [...sumViews(stmt), ...operandViews(stmt)];
     case "epilogue":
       return [
         stmt.dst,

@@ -1,6 +1,6 @@
 /** Global buffers are the operands of the problem. */
 import type { DType } from "../../dtype.ts";
-import { SCALE_ALIGN, SCALE_WORDS, scaleMatrix } from "../../problem/scales.ts";
+import { blockFactors, SCALE_ALIGN, SCALE_WORDS, scaleMatrix } from "../../problem/scales.ts";
 import { type Operand, operandShape, operandStrides, type Problem } from "../../problem.ts";
 import { nearestHint } from "../text/nearest.ts";
 import type { Buffer } from "../types.ts";
@@ -70,10 +70,11 @@ function* compare(buffer: Buffer, name: Letter, problem: Problem): Iterable<Faul
     };
 }
 
-/** Words of four factors, a row for each 128 rows of the operand. */
+/** Words of four factors, a row for each 128 rows of the operand; or factors in f32. */
 function* compareFactors(buffer: Buffer, name: FactorName, problem: Problem): Iterable<Fault> {
   const matrix = scaleMatrix(problem, factors[name]);
-  if (matrix === null) {
+  const blocks = blockFactors(problem, factors[name]);
+  if (matrix === null && blocks === null) {
     const operand = factors[name];
     yield {
       at: buffer,
@@ -82,8 +83,11 @@ function* compareFactors(buffer: Buffer, name: FactorName, problem: Problem): It
     };
     return;
   }
-  const words = matrix.blocks[1] * SCALE_WORDS;
-  yield* mismatches(buffer, "s32", [matrix.blocks[0], words], [words, 1]);
+  if (matrix !== null) {
+    const words = matrix.blocks[1] * SCALE_WORDS;
+    yield* mismatches(buffer, "s32", [matrix.blocks[0], words], [words, 1]);
+  }
+  if (blocks !== null) yield* mismatches(buffer, "f32", [blocks.rows, blocks.factors], blocks.strides);
   if (buffer.align > SCALE_ALIGN)
     yield {
       at: buffer,

@@ -1,6 +1,6 @@
 /** Tiles that meet in a statement have matching extents. */
 import { isScaled, scaledTypes } from "../../numerics/scaled.ts";
-import { SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS } from "../../problem/scales.ts";
+import { BLOCK_SCALE, SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS } from "../../problem/scales.ts";
 import { SCALE_LANES, scaleTileInTensor, scaleWords } from "../scaleTiles.ts";
 import type { Stmt, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
@@ -58,16 +58,64 @@ export const shapes: Verifier = {
             hint: `for a ${m} x ${n} accumulator A is ${m} x k and B is k x ${n}`,
           };
         yield* factorFaults(subject, site, stmt);
+        yield* promotionFaults(subject, site, stmt);
       }
     }
   },
 };
 
-/** Block-scaled operands have factors, of whole blocks; others have none. */
-function* factorFaults(subject: Subject, site: Site, stmt: Extract<Stmt, { kind: "mma" }>): Iterable<Fault> {
+type Mma = Extract<Stmt, { kind: "mma" }>;
+
+/** Sums on their way to the accumulator are a register tile of its shape and dtype. */
+function* promotionFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fault> {
+  if (stmt.promote === undefined) return;
+  const { part, every } = stmt.promote;
+  const [acc, sums] = [bufferAt(subject, stmt.acc.buffer), bufferAt(subject, part.buffer)];
+  if (differs(part, stmt.acc) || sums.dtype !== acc.dtype || sums.space !== acc.space || sums === acc)
+    yield {
+      at: site,
+      message: `promotes sums of ${sums.dtype} in ${viewText(part)} to ${acc.dtype} in ${viewText(stmt.acc)}`,
+      hint: "a tile of its own, with the accumulator's space, dtype and extents",
+    };
+  if (stmt.scales !== undefined && every !== BLOCK_SCALE)
+    yield {
+      at: site,
+      message: `scales sums of ${every} along k, and factors are for ${BLOCK_SCALE}`,
+      hint: `every ${BLOCK_SCALE}`,
+    };
+}
+
+/** Factors in f32: one for each row or for equal runs of them, and for each 128 along k. */
+function* blockFactorFaults(site: Site, stmt: Mma, side: "a" | "b", view: View): Iterable<Fault> {
+  const [rows, k] = side === "a" ? stmt.a.extent : [stmt.b.extent[1], stmt.b.extent[0]];
+  const factors = Math.ceil(k / BLOCK_SCALE);
+  if (
+    rows % view.extent[0] === 0 &&
+    view.extent[1] === factors &&
+    BLOCK_SCALE % (rows / view.extent[0]) === 0
+  )
+    return;
+  yield {
+    at: site,
+    message: `scales ${viewText(stmt[side])} by ${viewText(view)}`,
+    hint: `${rows} x ${factors} factors, or fewer rows of them, each for 128 rows or a part of them`,
+  };
+}
+
+/** Block-scaled operands have factors, of whole blocks; others have none, but 8-bit floats where the problem says so. */
+function* factorFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fault> {
+  const { blockScales } = subject.program.problem;
   for (const side of ["a", "b"] as const) {
     const { dtype } = bufferAt(subject, stmt[side].buffer);
     const view = stmt.scales?.[side];
+    if (blockScales !== undefined && view !== undefined) {
+      yield* blockFactorFaults(site, stmt, side, view);
+      continue;
+    }
+    if (blockScales !== undefined) {
+      yield { at: site, message: `multiplies ${dtype} without its factors`, hint: "write scaled SFA, SFB" };
+      continue;
+    }
     if (!isScaled(dtype)) {
       if (view !== undefined)
         yield { at: site, message: `scales ${dtype}, which has no factors`, hint: "leave `scaled` out" };
