@@ -43,6 +43,10 @@ const OVERHEAD = { launched: 40, budgeted: 40 } as const;
 /** setmaxnreg takes multiples of 8 from 24 to 256 (PTX ISA). */
 const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
 
+/** Registers with which ptxas 13.0 spills no address of a producer that copies by threads, and what that leaves for two math warpgroups. */
+const COPY_REGISTERS = 40;
+const COPY_MATH_REGISTERS = 232;
+
 /** Bytes of the least copy (PTX ISA, cp.async). */
 const LEAST_COPY = 4;
 
@@ -430,6 +434,17 @@ const rules: readonly Rule[] = [
         found.push({
           message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,
           hint: "nearest legal: copy=direct, whose threads transpose",
+        });
+      if (Object.keys(problem.symbolic ?? {}).some((name) => name !== "m" && name !== "batch"))
+        found.push({
+          message:
+            "where the launch gives lengths of rows, threads that copy keep more addresses than they have registers",
+          hint: "nearest legal: copy=direct",
+        });
+      if (s.regs !== null && s.regs.producer < COPY_REGISTERS)
+        found.push({
+          message: `${s.regs.producer} registers for a producer whose threads copy; their addresses need ${COPY_REGISTERS}`,
+          hint: `nearest legal: regs=${COPY_REGISTERS}/${Math.min(s.regs.math, COPY_MATH_REGISTERS)}`,
         });
       if (problem.batch.kind === "grouped")
         found.push({
