@@ -3,7 +3,9 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { hasPtxas } from "@tilewright/conformance";
+import { simt } from "@tilewright/backend-simt";
+import { firstOf, hasPtxas, scheduleOf } from "@tilewright/conformance";
+import { createCompiler, defineProblem, findTarget, type Problem, type Schedule } from "@tilewright/ir";
 import { afterAll, expect, test } from "vitest";
 import { scoreLoop } from "./sass.ts";
 
@@ -30,6 +32,10 @@ ${sums.map((i) => `  st.global.f32 [%p+${4 * i}], %s${i};`).join("\n")}
   ret;
 }
 `;
+  return assembled(ptx);
+}
+
+function assembled(ptx: string): Buffer {
   const [source, image] = [join(folder, "k.ptx"), join(folder, "k.cubin")];
   writeFileSync(source, ptx);
   execFileSync("ptxas", ["-arch=sm_90", "-o", image, source]);
@@ -51,3 +57,40 @@ test.skipIf(!hasPtxas)(
 test.skipIf(!hasPtxas)("straight code has no loop to score", () => {
   expect(scoreLoop(kernel(8, false))).toBeNull();
 });
+
+const target = findTarget("sm_80");
+
+const problemWith = (epilogue: readonly object[]): Problem => {
+  const problem = defineProblem({ m: 4096, n: 4096, k: 4096, dtype: "f32", epilogue } as never);
+  if (!problem.ok) throw new Error(JSON.stringify(problem.error));
+  return problem.value;
+};
+
+/** Share of the main loop's FFMAs that wait for a register bank. */
+function conflicts(epilogue: readonly object[], choose: (problem: Problem) => Schedule): number {
+  if (!target.ok) throw new Error("sm_80 is a target");
+  const problem = problemWith(epilogue);
+  const compiler = createCompiler({ backends: [simt] });
+  const made = compiler.compile({ problem, target: target.value, schedule: choose(problem) });
+  if (!made.ok) throw new Error(JSON.stringify(made.error));
+  const score = scoreLoop(assembled(made.value.ptx));
+  if (score === null) throw new Error("the kernel has a main loop");
+  return score.threeReads + score.twoOfOneBank;
+}
+
+const fused = [
+  { kind: "bias", along: "n", dtype: "f32" },
+  { kind: "activation", fn: "gelu" },
+] as const;
+const byDefault = (problem: Problem): Schedule =>
+  target.ok ? firstOf(simt, problem, target.value) : scheduleOf(simt, "");
+
+test.skipIf(!hasPtxas)(
+  "a fused epilogue costs the main loop of the default schedule no register bank",
+  () => {
+    const plain = conflicts([], byDefault);
+    expect(conflicts(fused, byDefault)).toBeLessThanOrEqual(plain + 0.01);
+    // What does: sums in consecutive registers, for vector stores.
+    expect(conflicts([], (problem) => ({ ...byDefault(problem), store: 4 }))).toBeGreaterThan(plain + 0.1);
+  },
+);

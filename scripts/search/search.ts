@@ -6,6 +6,8 @@
  *   tilewright bench --arch sm_80 … --schedule "<what it printed>" --out TIMES.jsonl       (on the GPU machine)
  *   npm run search -- best TIMES.jsonl …
  *
+ * On a GPU machine with many cores evolve.py does both at once: it asks `npm run search -- emit` for texts, assembles them, times them and varies the fastest.
+ *
  * `draw` assembles schedules at random, drops those whose machine code it has seen, scores the others' main loops (sass.ts), and prints the best. What
  * it has tried stands in the state file: a second run goes on where the first one ended, with other schedules.
  */
@@ -14,6 +16,7 @@ import { createHash } from "node:crypto";
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { simt } from "@tilewright/backend-simt";
 import {
@@ -41,7 +44,9 @@ const SPACE: Readonly<Record<string, readonly string[]>> = {
   lines: ["up", "down", "flip"].flatMap((kind) => ["", ":4", ":8", ":12"].map((from) => kind + from)),
   along: ["up", "down", "flip"].flatMap((kind) => ["", ":4"].map((from) => kind + from)),
   factors: ["ab", "ba"],
-  spread: ["2", "3", "4", "5"],
+  spread: ["2", "3", "4", "5", "6"],
+  drain: ["0", "2", "3"],
+  smem: ["pad", "swizzle"],
 };
 
 function must<T>(
@@ -176,10 +181,46 @@ function best(files: readonly string[]): void {
   }
 }
 
+interface Wanted {
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly arch: string;
+  readonly layouts: readonly ["row" | "col", "row" | "col"];
+  readonly schedule: string;
+  /** Where the PTX goes. */
+  readonly out: string;
+}
+
+/** What evolve.py wants to know of a kernel, or why there is none. */
+function emitOne({ m, n, k, arch, layouts, schedule, out }: Wanted): object {
+  const [a, b] = layouts;
+  const chosen = must(parseSchedule(simt.schedule, schedule));
+  const problem = must(defineProblem({ m, n, k, dtype: "f32", a: { layout: a }, b: { layout: b } }));
+  const compiler = createCompiler({ backends: [simt] });
+  const { ptx, manifest } = must(
+    compiler.compile({ problem, target: must(findTarget(arch)), schedule: chosen }),
+  );
+  writeFileSync(out, ptx);
+  return { schedule: printSchedule(simt.schedule, chosen), kernels: manifest.kernels };
+}
+
+/** Serves one request a line of standard input. */
+async function emit(): Promise<void> {
+  for await (const line of createInterface({ input: process.stdin })) {
+    try {
+      console.log(JSON.stringify(emitOne(JSON.parse(line) as Wanted)));
+    } catch (error) {
+      console.log(JSON.stringify({ error: String(error) }));
+    }
+  }
+}
+
 const [verb, ...rest] = process.argv.slice(2);
 if (verb === "draw") draw(rest);
 else if (verb === "best") best(rest);
+else if (verb === "emit") await emit();
 else {
-  console.error("usage: npm run search -- draw [flags] | best TIMES.jsonl …");
+  console.error("usage: npm run search -- draw [flags] | best TIMES.jsonl … | emit");
   process.exitCode = 2;
 }

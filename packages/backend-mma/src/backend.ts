@@ -6,6 +6,7 @@ import {
   bindOwnership,
   bindRaster,
   bindTensorLayouts,
+  cacheOperands,
   type Diagnostic,
   elideGuards,
   err,
@@ -30,6 +31,7 @@ import {
   visitTiles,
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
+import { claims } from "./claims.ts";
 import { explainSchedule } from "./explain.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
@@ -45,6 +47,7 @@ export const mma: Backend = {
   ladders,
   supports,
   accepts,
+  claims,
   *schedules(problem, target) {
     for (const schedule of rankSchedules(problem, target))
       if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
@@ -53,6 +56,7 @@ export const mma: Backend = {
   explain: (problem, schedule, target) => explainSchedule(problem, schedule, target, mma.passes),
   tile: tileProblem,
   passes: [
+    cacheOperands,
     stageOperands,
     loadFragments,
     pipelineRing,

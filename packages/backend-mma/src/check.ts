@@ -325,6 +325,18 @@ const rules: readonly Rule[] = [
     },
   },
   {
+    code: "TW2223",
+    at: "schedule.cache",
+    find: ({ s, target }) =>
+      !hasFeature(target, "cp.async") && (s.cache !== "none" || s.fetch === 256)
+        ? {
+            message: `${target.arch} has no policies of L2 and fetches no 256 bytes at once`,
+            hint: "nearest legal: cache=none fetch=128 (more needs sm_80 or later)",
+            unsupported: true,
+          }
+        : null,
+  },
+  {
     code: "TW2222",
     at: "schedule.combine",
     find: ({ s }) =>

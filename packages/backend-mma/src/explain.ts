@@ -12,6 +12,7 @@ import {
   type Target,
   tileAccesses,
 } from "@tilewright/ir";
+import { claims } from "./claims.ts";
 import { estimateCost, movedBytes, TYPICAL_SMS } from "./cost.ts";
 import { acceptedAtom, interleaves, tileProblem } from "./nest.ts";
 import { type MmaSchedule, readSchedule } from "./schedule.ts";
@@ -32,7 +33,9 @@ export function explainSchedule(
   passes: readonly Pass[],
 ): readonly Remark[] {
   const s = readSchedule(schedule);
+  const claim = claims(problem, target);
   return [
+    ...(claim === null ? [] : [{ topic: "backend", text: claim }]),
     ...estimateRemarks(problem, schedule, target),
     { topic: "instruction", text: acceptedAtom(problem, target).name },
     ...(["a", "b"] as const).flatMap((which) => copyRemark(problem, s, which)),

@@ -2,6 +2,7 @@
 import {
   type Atom,
   atomFor,
+  cacheDirective,
   type Directive,
   entryName,
   type Factor,
@@ -121,7 +122,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atom: atom.name,
     combine: s.combine,
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
-    directives: directives(s, problem, atom, target),
+    directives: [cacheDirective(schedule), ...directives(s, problem, atom, target)].filter((d) => d !== null),
   });
 }
 

@@ -101,6 +101,10 @@ export const scheduleModel: ScheduleModel = {
     coreFields.split,
     coreFields.combine,
     coreFields.streamk,
+    coreFields.cache,
+    coreFields.promote,
+    coreFields.fetch,
+    coreFields.l1,
     flagField({
       name: "interleave",
       summary:
@@ -159,6 +163,9 @@ export interface MmaSchedule {
   readonly split: number;
   readonly combine: CombineWay;
   readonly streamk: number;
+  /** Fields of cache hints: `none`, and bytes. */
+  readonly cache: string;
+  readonly fetch: number;
   readonly interleave: boolean;
   /** D goes through shared memory. */
   readonly staged: boolean;
@@ -207,6 +214,8 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     split: number("split"),
     combine: combineOf(schedule.combine),
     streamk: number("streamk"),
+    cache: word("cache"),
+    fetch: number("fetch"),
     interleave: word("interleave") === "on",
     staged: word("epi") === "smem",
     store: number("store"),

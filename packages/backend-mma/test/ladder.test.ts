@@ -120,6 +120,9 @@ describe("every optimisation is switchable by itself", () => {
     prefetch: "copy=direct prefetch=on stages=2 tile=128x128x32 warp=64x32",
     drain: "drain=1",
     epi: "epi=smem",
+    cache: "cache=b:evict_last",
+    fetch: "fetch=128",
+    l1: "l1=skip",
     split: "split=2",
     streamk: "streamk=108 frag=1",
     combine: "split=2 combine=kernel",
@@ -138,8 +141,13 @@ describe("every optimisation is switchable by itself", () => {
     expect(tiles).not.toContain("%nctaid.x");
     expect(persistent).toContain("%nctaid.x");
   });
+  test("promote", () => {
+    const promoted = scheduleOf(mma, "copy=tma frag=1 promote=64");
+    const { params } = build(mma, problem, targetOf("sm_90"), promoted).kernel.kernel;
+    expect(params.flatMap((p) => (p.kind === "tensorMap" ? [p.tensorMap.l2] : []))).toEqual(["64B", "64B"]);
+  });
 
-  test.each(Object.keys(off).filter((name) => name !== "sched"))("%s", (name) => {
+  test.each(Object.keys(off).filter((name) => name !== "sched" && name !== "promote"))("%s", (name) => {
     const setting = on[name] ?? with_[name] ?? off[name] ?? "";
     const other = scheduleOf(mma, setting);
     expect(other[name]).not.toEqual(base[name]);

@@ -48,10 +48,19 @@ const searched: Pick<Schedule, "stages" | "drain" | "spread" | "lines" | "along"
   along: "flip:4",
   factors: "ba",
 };
+/** What it found for shares in place of these. */
+const searchedShares: Pick<Schedule, "stages" | "spread" | "factors"> = {
+  stages: 4,
+  spread: 5,
+  factors: "ab",
+};
 
-/** The stored winner of this size, where the target has what it needs. */
-function winnerOf({ m, n, k }: Problem, target: Target): readonly Schedule[] {
-  const winner = winners.find((w) => w.m === m && w.n === n && w.k === k);
+/** The stored winner of this size, where the target has what it needs: of these layouts, or of row-major ones where there is none. */
+function winnerOf({ m, n, k, a, b }: Problem, target: Target): readonly Schedule[] {
+  const ofSize = winners.filter((w) => w.m === m && w.n === n && w.k === k);
+  const winner =
+    ofSize.find(({ layouts }) => layouts?.[0] === a.layout && layouts[1] === b.layout) ??
+    ofSize.find(({ layouts }) => layouts === undefined);
   if (winner === undefined || !hasFeature(target, "cp.async")) return [];
   return [storedSchedule(scheduleModel, winner.schedule)];
 }
@@ -64,6 +73,23 @@ const shapesFor = ({ a, b }: Problem): readonly Shape[] =>
   sizeOf(a.dtype) === 4 && sizeOf(b.dtype) === 4
     ? shapes
     : shapes.filter(({ thread }) => !(Array.isArray(thread) && thread[0] === 16));
+
+/**
+ * Shares of chunks were timed with whole tiles of 16 x 8 sums a thread, where they won at every size of more than one wave (docs/perf/simt.md). Others are
+ * offered, and are no default: predicates at the edges beside what shares count would cost registers that are not there.
+ */
+function sharesWell({ m, n, k }: Problem, schedule: Schedule): boolean {
+  const { tileM, tileN, tileK, threadM, streamk, copy } = readSchedule(schedule);
+  const tiles = (m / tileM) * (n / tileN);
+  return (
+    copy === "cp.async" &&
+    threadM > 8 &&
+    m % tileM === 0 &&
+    n % tileN === 0 &&
+    k % tileK === 0 &&
+    tiles > streamk
+  );
+}
 
 /** The stored winner, then candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
@@ -79,7 +105,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     const tiles = Math.ceil(problem.m / tileM) * Math.ceil(problem.n / tileN);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
     return transports.flatMap((schedule) => {
-      const sharing = { ...schedule, streamk: residentBlocks(schedule, target) };
+      const found = large && schedule === asynchronous ? searchedShares : {};
+      const sharing = { ...schedule, ...found, streamk: residentBlocks(schedule, target) };
       return [...shared.map((split) => ({ ...schedule, split })), sharing];
     });
   });
@@ -87,7 +114,6 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
-  // Shares of chunks have not been timed yet: they are offered, and none is the default.
-  const first = ranked.find((schedule) => schedule.streamk === 0);
+  const first = ranked.find((schedule) => schedule.streamk === 0 || sharesWell(problem, schedule));
   return [...winnerOf(problem, target), ...(first ? [first] : []), ...ranked.filter((s) => s !== first)];
 }

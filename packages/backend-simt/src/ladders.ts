@@ -4,7 +4,7 @@ import type { Ladder } from "@tilewright/ir";
 export const ladders: readonly Ladder[] = [
   {
     name: "sgemm",
-    summary: "fp32 from one element a thread to double-buffered register tiles",
+    summary: "fp32 from one element a thread to shares of register tiles",
     request: { dtype: "f32" },
     sizes: { gpu: [4096, 4096, 4096], emulator: [256, 256, 64] },
     steps: [
@@ -27,8 +27,27 @@ export const ladders: readonly Ladder[] = [
         summary: "the next chunk and the next fragments load while this one multiplies",
         change: "stages=2 prefetch=on frag=2",
       },
-      { name: "stores", summary: "stores of D move 16 bytes", change: "store=4" },
       { name: "raster", summary: "blocks that run together share tiles in L2", change: "raster=grouped:8" },
+      {
+        name: "snake",
+        summary: "each run of multiply-adds begins with the operand that the one before ended with",
+        change: "walk=snake-rows",
+      },
+      {
+        name: "order",
+        summary: "multiply-adds in an order for which ptxas finds good register banks",
+        change: "lines=flip along=up:4 factors=ba",
+      },
+      {
+        name: "steady",
+        summary: "the main loop asks nothing; the last chunk has a loop of its own",
+        change: "drain=1",
+      },
+      {
+        name: "shares",
+        summary: "the tiles of the last wave are shared by all blocks (two on each of 132 SMs)",
+        change: "streamk=264",
+      },
     ],
   },
 ];

@@ -1,84 +1,134 @@
 /**
- * Schedules that won a search on hardware: data, found by timing several dozen candidates a size and kept with what they were
+ * Schedules that won a search on hardware: data, found by timing some hundred candidates a size and kept with what they were
  * measured on. docs/perf/simt.md tells how; sizes between are left to the model (cost.ts).
  */
+import type { MatrixLayout } from "@tilewright/ir";
 
 export interface Winner {
   readonly m: number;
   readonly n: number;
   readonly k: number;
+  /** Layouts of A and B that the search was for; row-major both unless said. */
+  readonly layouts?: readonly [a: MatrixLayout, b: MatrixLayout];
   /** Fields that differ from the defaults. */
   readonly schedule: string;
   /** Time of cuBLAS fp32 over that of the winner, in one run. */
   readonly ratio: number;
 }
 
-/** The order of multiply-adds that won among 1584 kernels timed at 4096, and again at 2048 and 8192 (docs/perf/simt.md). */
-const large = "copy=cp.async prefetch=off stages=3 drain=2 spread=4 lines=down along=flip:4 factors=ba";
-/** The same with tiles swizzled: another allocation of registers. */
-const swizzled =
-  "tile=128x128x8 thread=16x8 copy=cp.async prefetch=off spread=6 smem=swizzle lines=down along=flip:4";
-const former = "copy=cp.async prefetch=off stages=4 drain=0 spread=3";
+/** Two blocks on each of 132 SMs; their copies by cp.async. */
+const tile = "tile=128x128x8 thread=16x8 copy=cp.async prefetch=off";
+/** The order of multiply-adds that won among 1584 kernels timed at 4096, and again at all other sizes with this tile. */
+const order = "lines=down along=flip:4";
+const ab = `${tile} stages=4 drain=2 ${order} factors=ab`;
+const ba = `${tile} stages=3 drain=2 spread=4 ${order} factors=ba`;
+/** The tiles of the last wave shared by all blocks. */
+const shared = "streamk=264";
 const small = "copy=cp.async prefetch=off stages=3 drain=2 spread=5";
-/** Through registers, and the tiles of the last wave shared by all blocks; the walk won an earlier search over 200 orders. */
-const shared =
-  "copy=direct prefetch=on stages=2 drain=0 spread=1 tile=128x128x8 thread=16x8 lines=flip:8 streamk=264";
+const thin = "lanes=2x16 copy=cp.async prefetch=off";
 
 /**
- * For targets with cp.async. Measured on an NVIDIA H200, driver 580.159.04, ptxas 13.0.88 for sm_90, 2026-11-21, row-major operands, beside torch
+ * For targets with cp.async. Measured on an NVIDIA H200, driver 580.159.04, ptxas 13.0.88 for sm_90, 2026-11-21 and 22, beside torch
  * 2.x's cuBLAS with TF32 off.
  */
 export const winners: readonly Winner[] = [
   { m: 512, n: 512, k: 512, schedule: `tile=32x64x16 thread=4x4 ${small}`, ratio: 1.128 },
   { m: 1024, n: 1024, k: 1024, schedule: `tile=64x128x8 thread=8x8 ${small}`, ratio: 1.123 },
-  { m: 2048, n: 2048, k: 2048, schedule: `${swizzled} stages=3 drain=2 raster=grouped:4`, ratio: 1.071 },
+  {
+    m: 2048,
+    n: 2048,
+    k: 2048,
+    schedule: `${tile} stages=3 drain=2 spread=6 smem=swizzle ${order} raster=grouped:4`,
+    ratio: 1.071,
+  },
+  { m: 4096, n: 4096, k: 4096, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.104 },
   {
     m: 4096,
     n: 4096,
     k: 4096,
-    schedule: `tile=128x128x8 thread=16x8 ${large} raster=grouped:16`,
-    ratio: 1.081,
+    layouts: ["row", "col"],
+    schedule: `${tile} stages=3 drain=2 spread=6 ${order} raster=grouped:16 ${shared}`,
+    ratio: 1.077,
   },
-  { m: 8192, n: 8192, k: 8192, schedule: `${swizzled} stages=4 drain=3 raster=snake:8`, ratio: 1.078 },
-  { m: 4096, n: 14336, k: 4096, schedule: `${shared} raster=grouped:16`, ratio: 1.048 },
-  { m: 8192, n: 8192, k: 1024, schedule: shared, ratio: 1.05 },
-  { m: 4096, n: 1536, k: 24576, schedule: `tile=128x128x8 thread=16x8 ${former} split=2`, ratio: 1.116 },
-  { m: 4096, n: 4096, k: 14336, schedule: `tile=128x128x8 thread=16x8 ${former}`, ratio: 1.04 },
+  {
+    m: 4096,
+    n: 4096,
+    k: 4096,
+    layouts: ["col", "row"],
+    schedule: `${tile} stages=3 drain=3 spread=2 lines=up:4 along=down:4 raster=snake:8 ${shared}`,
+    ratio: 1.101,
+  },
+  {
+    m: 4096,
+    n: 4096,
+    k: 4096,
+    layouts: ["col", "col"],
+    schedule: `${tile} stages=3 drain=3 spread=4 lines=down along=flip factors=ba raster=grouped:8 ${shared}`,
+    ratio: 1.146,
+  },
+  { m: 8192, n: 8192, k: 8192, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.096 },
+  { m: 4096, n: 14336, k: 4096, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.104 },
+  { m: 4096, n: 4096, k: 14336, schedule: `${ab} spread=5 raster=row ${shared}`, ratio: 1.108 },
+  {
+    m: 2048,
+    n: 28672,
+    k: 8192,
+    schedule: `${tile} stages=4 drain=2 spread=6 lines=down raster=grouped:16 ${shared}`,
+    ratio: 1.095,
+  },
+  { m: 2048, n: 8192, k: 28672, schedule: `${ab} spread=6 raster=row ${shared}`, ratio: 1.095 },
+  { m: 8192, n: 8192, k: 1024, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.1 },
+  { m: 4096, n: 7168, k: 16384, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.106 },
+  { m: 4096, n: 1536, k: 24576, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.171 },
   {
     m: 1,
     n: 4096,
     k: 4096,
     schedule:
-      "tile=1x128x16 thread=1x4 lanes=1x32 strip=1x4 stage=a copy=direct prefetch=off stages=2 frag=1 split=32",
-    ratio: 0.843,
+      "tile=1x64x32 thread=1x1 lanes=1x32 strip=1x1 copy=cp.async prefetch=off stages=3 drain=2 spread=2 raster=row split=8 combine=atomics",
+    ratio: 1.062,
   },
   {
     m: 8,
     n: 4096,
     k: 4096,
-    schedule: `tile=16x128x16 thread=8x4 lanes=2x16 strip=4x4 ${small} split=8`,
-    ratio: 1.757,
+    schedule: `tile=8x128x32 thread=2x4 strip=2x4 ${thin} stages=3 spread=5 raster=col combine=atomics streamk=264`,
+    ratio: 2.12,
   },
   {
     m: 16,
     n: 14336,
     k: 4096,
-    schedule: `tile=16x128x16 thread=8x4 lanes=2x16 strip=4x4 ${small} split=4`,
-    ratio: 1.777,
+    schedule:
+      "tile=16x64x16 thread=2x8 strip=2x4 copy=cp.async prefetch=off stages=4 drain=1 smem=swizzle lines=down combine=atomics streamk=792",
+    ratio: 1.883,
   },
-  { m: 64, n: 4096, k: 14336, schedule: `tile=64x128x8 thread=8x8 ${small} split=8`, ratio: 1.027 },
-  { m: 128, n: 8192, k: 8192, schedule: shared, ratio: 0.993 },
+  {
+    m: 64,
+    n: 4096,
+    k: 14336,
+    schedule:
+      "tile=32x256x16 thread=8x8 copy=cp.async prefetch=off stages=5 drain=2 spread=5 smem=swizzle along=down:4 raster=row streamk=264",
+    ratio: 1.052,
+  },
+  { m: 128, n: 8192, k: 8192, schedule: `${ba} ${shared}`, ratio: 1.032 },
   {
     m: 128,
     n: 128,
     k: 16384,
-    schedule: "tile=32x64x16 thread=4x4 copy=cp.async prefetch=off stages=3 spread=3 streamk=264",
-    ratio: 0.76,
+    schedule: `tile=32x128x16 thread=8x4 ${thin} stages=4 drain=2 spread=7 raster=row split=66 combine=atomics`,
+    ratio: 1.239,
   },
-  { m: 512, n: 512, k: 32768, schedule: `tile=128x128x8 thread=16x8 ${former} split=16`, ratio: 0.99 },
-  { m: 1000, n: 1000, k: 1000, schedule: `tile=32x128x8 thread=8x8 ${small} split=3`, ratio: 1.006 },
-  { m: 4095, n: 4097, k: 4104, schedule: `tile=128x128x8 thread=16x8 ${former}`, ratio: 1.014 },
-  { m: 8191, n: 8190, k: 8184, schedule: `tile=128x128x8 thread=16x8 ${former}`, ratio: 1.056 },
-  { m: 3001, n: 2999, k: 3000, schedule: shared, ratio: 1.118 },
+  { m: 512, n: 512, k: 32768, schedule: `${ba} ${shared}`, ratio: 1.099 },
+  { m: 1000, n: 1000, k: 1000, schedule: `tile=32x128x8 thread=8x8 ${small} split=3`, ratio: 1.149 },
+  {
+    m: 4095,
+    n: 4097,
+    k: 4104,
+    schedule: `${tile} stages=4 drain=2 spread=4 ${order} factors=ba`,
+    ratio: 1.098,
+  },
+  { m: 8191, n: 8190, k: 8184, schedule: `${ba} raster=row ${shared}`, ratio: 1.083 },
+  { m: 3001, n: 2999, k: 3000, schedule: `${ba} raster=row ${shared}`, ratio: 1.169 },
   { m: 257, n: 8193, k: 4096, schedule: `tile=64x128x8 thread=8x8 ${small} split=2`, ratio: 1.016 },
 ];

@@ -73,12 +73,29 @@ const checks: Readonly<Record<string, string>> = {
     CHECK: fma.rn.f32
     NOT: bar.sync
     CHECK: bra loop_kt;`,
-  stores: `
-    CHECK: bra loop_kt;
-    COUNT-32: st.global.v4.f32`,
   raster: `
     CHECK: mov.u32 [[BLOCK:%ctaid\\d*]], %ctaid.x;
-    CHECK: loop_kt:`,
+    CHECK: loop_kt:
+    CHECK: fma.rn.f32 %acc_7, %fA_0, %fB_7, %acc_7;
+    NEXT: fma.rn.f32 %acc_8, %fA_1, %fB_0, %acc_8;`,
+  snake: `
+    CHECK: loop_kt:
+    CHECK: fma.rn.f32 %acc_7, %fA_0, %fB_7, %acc_7;
+    NEXT: fma.rn.f32 %acc_15, %fA_1, %fB_7, %acc_15;`,
+  order: `
+    CHECK: loop_kt:
+    CHECK: setp.lt.s32
+    CHECK: fma.rn.f32 %acc_28, %fB_4, %fA_3, %acc_28;`,
+  steady: `
+    CHECK: loop_kt:
+    NOT: setp.lt.s32
+    CHECK: bra loop_kt;
+    CHECK: setp.lt.s32`,
+  shares: `
+    CHECK: shares:
+    CHECK: loop_kt:
+    CHECK: atom.relaxed.gpu.global.add.u32
+    CHECK: bra shares;`,
 };
 
 /** Wavefronts beyond the fewest possible, over the shared accesses of a program. */

@@ -68,8 +68,9 @@ describe("schedules()", () => {
   });
 
   test("stored winners are legal and come first where the target has cp.async", () => {
-    for (const { m, n, k, schedule } of winners) {
-      const some = problemOf({ m, n, k, dtype: "f32" });
+    for (const { m, n, k, layouts, schedule } of winners) {
+      const [a, b] = (layouts ?? ["row", "row"]).map((layout) => ({ layout }));
+      const some = problemOf({ m, n, k, dtype: "f32", a, b });
       const [first] = simt.schedules(some, targetOf("sm_80"));
       expect(first).toEqual(scheduleOf(schedule));
       const [older] = simt.schedules(some, sm70);

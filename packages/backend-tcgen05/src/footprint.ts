@@ -46,7 +46,7 @@ export function accumulatorOf(s: TensorSchedule): TensorPlace {
 }
 
 /** Columns of an accumulator that the epilogue takes at a time, and parts that it so takes. */
-function stepsOf(s: TensorSchedule): { readonly columns: number; readonly parts: number } {
+export function stepsOf(s: TensorSchedule): { readonly columns: number; readonly parts: number } {
   const { form, columns: all } = accumulatorOf(s);
   const columns = form === "split" ? all : Math.min(all, form === "half" ? Math.max(8, s.load) : s.load);
   return { columns, parts: all / columns };
@@ -82,7 +82,7 @@ export function sharedBytes(s: TensorSchedule, problem: Problem): number {
   const aligned = (bytes: number): number =>
     s.epi === "tma" || addend > 0 ? Math.ceil(bytes / STAGING_ALIGN) * STAGING_ALIGN : bytes;
   const tiles = aligned(s.stages * slot) + aligned(answers * ANSWER) + aligned(addend);
-  const slots = s.stages + answers + (s.sched === "tiles" ? 1 : s.acc) + (addend > 0 ? 1 : 0);
+  const slots = s.stages + answers + (s.sched === "tiles" || s.lap > 0 ? 1 : s.acc) + (addend > 0 ? 1 : 0);
   return tiles + stagingBytes(s, problem) + slots * BARRIERS + ADDRESS;
 }
 
@@ -95,6 +95,14 @@ export function stagesThatFit(s: TensorSchedule, problem: Problem, target: Targe
 
 /** Columns of tensor memory that the accumulators take, and those of the scale factors of a chunk. */
 export const accumulatorColumns = (s: TensorSchedule): number =>
-  accumulatorOf(s).width * (s.sched === "tiles" ? 1 : s.acc);
+  accumulatorOf(s).width * (s.sched === "tiles" ? 1 : s.acc) - (s.sched === "tiles" ? 0 : s.lap);
 export const factorColumns = (s: TensorSchedule, problem: Problem): number =>
   factorBlocks(s, problem) * SCALE_COLUMNS;
+
+/** The fewest columns that two accumulators have to share for both to fit into so many; null where they fit as they are, or in no way that the epilogue can take. */
+export function lapThatFits(s: TensorSchedule, columns: number): number | null {
+  const { width, stacks, form } = accumulatorOf(s);
+  const step = stepsOf(s).columns;
+  const lap = Math.ceil((2 * width - columns) / step) * step;
+  return stacks > 1 || form === "split" || lap <= 0 || lap >= width ? null : lap;
+}

@@ -8,7 +8,7 @@ import {
   tensorAccessFault,
 } from "@tilewright/ir";
 import { estimateTime } from "./cost.ts";
-import { accumulatorOf, factorColumns, stagesThatFit } from "./footprint.ts";
+import { accumulatorOf, factorColumns, lapThatFits, stagesThatFit } from "./footprint.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 
@@ -100,13 +100,19 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const candidates = shapesFor(problem).flatMap(({ cta, m, n, swap }): Schedule[] =>
     [...whole, ...shared].flatMap((form) => {
       const tile: Schedule = { ...base, ...form, tile: [m, n, tileK], cta, swap: swap ? "on" : "off" };
-      const { epi, split } = readSchedule(tile);
+      const { epi, split, addend } = readSchedule(tile);
       const { stacks, width, columns } = accumulatorOf(readSchedule(tile));
       // Registers of a step hold a load of each of the tile's instructions.
       const load = largestLoad(columns, (epi === "tma" ? staged : 32) / stacks);
       const free = target.limits.tensorMemoryColumns - factorColumns(readSchedule(tile), problem);
-      const acc = split > 1 ? 1 : Math.max(1, Math.min(2, Math.floor(free / width)));
-      const shape: Schedule = { ...tile, load, acc };
+      const fits = Math.max(1, Math.min(2, Math.floor(free / width)));
+      const two = { ...tile, load, acc: 2 };
+      // Where two accumulators do not fit side by side they may share columns.
+      const lap = fits === 1 ? lapThatFits(readSchedule(two), free) : null;
+      const shape: Schedule =
+        split === 1 && lap !== null && addend === "direct"
+          ? { ...two, lap }
+          : { ...tile, load, acc: split > 1 ? 1 : fits };
       const s = readSchedule(shape);
       const most = Math.min(MOST_STAGES, Math.ceil(chunks / split));
       const stages = Math.max(1, stagesThatFit(s, problem, target, most));

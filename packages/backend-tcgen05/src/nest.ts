@@ -41,7 +41,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   ];
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const share = shareFor(tiles, chunks, s.streamk, s.sched !== "tiles");
-  return gemmNest({
+  const program = gemmNest({
     name: entryName(problem),
     arch: target.arch,
     problem,
@@ -61,6 +61,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share,
     directives: directives(s, kind, splits > 1 || share !== null),
   });
+  return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
 }
 
 /** What the passes shall do (`meets`: tiles are shared by several blocks, which add up their parts); an optimisation that is off has no directive. */
@@ -83,7 +84,8 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
     { name: "engines", args: { early: s.early ? 1 : 0 } },
     s.addend === "tma" ? { name: "addend", args: { way: "tma" } } : null,
     stays ? { name: "visit", args: { by: "stride" } } : null,
-    stays && s.acc > 1 ? { name: "sums", args: { slots: s.acc } } : null,
+    stays && s.acc > 1 && s.lap === 0 ? { name: "sums", args: { slots: s.acc } } : null,
+    stays && s.lap > 0 ? { name: "lap", args: { columns: s.lap } } : null,
     s.sched === "clc" || s.sched === "atomic"
       ? { name: "fetch", args: { by: s.sched, slots: s.ahead } }
       : null,

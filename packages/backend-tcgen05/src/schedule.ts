@@ -52,6 +52,15 @@ export const scheduleModel: ScheduleModel = {
       min: 1,
       max: 8,
     }),
+    intField({
+      name: "lap",
+      summary:
+        "columns of tensor memory that two accumulators share, where both would not fit: the epilogue empties those first; 0: they share none",
+      default: 0,
+      off: 0,
+      min: 0,
+      max: 248,
+    }),
     wordField({
       name: "sched",
       summary:
@@ -76,6 +85,7 @@ export const scheduleModel: ScheduleModel = {
       summary:
         "stream-K: so many blocks (or pairs) share, by equal numbers of K chunks, the tiles that fill no whole wave of them; 0: blocks have tiles",
     },
+    coreFields.overlap,
     withDefault(coreFields.raster, "grouped:8"),
     intField({
       name: "load",
@@ -142,6 +152,8 @@ export interface TensorSchedule {
   readonly stages: number;
   readonly swizzle: string;
   readonly acc: number;
+  /** Columns that the two accumulators share. */
+  readonly lap: number;
   readonly sched: string;
   readonly ahead: number;
   /** Blocks (or pairs) that share a tile's K loop, and how their parts are added. */
@@ -149,6 +161,8 @@ export interface TensorSchedule {
   readonly combine: CombineWay;
   /** Blocks (or pairs) that share the tiles of the last wave by chunks; 0: none do. */
   readonly streamk: number;
+  /** The grid begins while the one before it in the stream still runs. */
+  readonly overlap: boolean;
   readonly raster: Raster;
   readonly load: number;
   readonly early: boolean;
@@ -179,11 +193,13 @@ export function readSchedule(schedule: Schedule): TensorSchedule {
     stages: number("stages"),
     swizzle: word("swizzle"),
     acc: number("acc"),
+    lap: number("lap"),
     sched: word("sched"),
     ahead: number("ahead"),
     split: number("split"),
     combine: combineOf(schedule.combine),
     streamk: number("streamk"),
+    overlap: word("overlap") === "on",
     raster: rasterOf(schedule.raster),
     load: number("load"),
     early: word("early") === "on",

@@ -34,6 +34,10 @@ describe("illegal schedules", () => {
     ["tile=256x256x64 stages=8", "TW2405 nearest legal: stages=6"],
     ["tile=256x48x64 load=32", "TW2408 nearest legal: load=16"],
     ["tile=256x128x64 split=2 epi=direct", "TW2413 nearest legal: sched=tiles, or split=1 with streamk"],
+    ["tile=256x128x64 acc=1 lap=32", "TW2428 nearest legal: acc=2, or lap=0"],
+    ["tile=512x128x64 lap=32", "TW2428 nearest legal: lap=0, or a tile of one instruction with all lanes"],
+    ["tile=256x128x64 lap=40", "TW2428 nearest legal: lap=32, or a smaller load"],
+    ["tile=256x64x64 lap=64", "TW2428 nearest legal: lap=32"],
     ["tile=256x128x64 streamk=148", "TW2414 nearest legal: epi=direct, or streamk=0"],
     [
       "tile=256x128x64 streamk=148 epi=direct sched=clc",
@@ -112,7 +116,9 @@ describe("illegal schedules", () => {
       "TW2423 nearest legal: tile n 128",
       "TW2424 nearest legal: tile k 128",
     ]);
-    expect(found("tile=256x256x256 acc=2 stages=2", scaled)).toEqual(["TW2404 nearest legal: acc=1"]);
+    expect(found("tile=256x256x256 acc=2 stages=2", scaled)).toEqual([
+      "TW2404 nearest legal: acc=1, or acc=2 lap=64",
+    ]);
     expect(found("tile=128x256x256 swap=on acc=1 stages=2", scaled)).toEqual([
       "TW2425 nearest legal: swap=off",
     ]);

@@ -1,6 +1,6 @@
 /** The lowering does what the plan says that its statements stand for: what is proven of the one holds for the other. */
 import { boundProgram, plainProblem, planWords, targetOf, textWords } from "@tilewright/conformance";
-import { type DType, defineProblem, protocolPlan } from "@tilewright/ir";
+import { type DType, defineProblem, parseProgram, printProgram, protocolPlan } from "@tilewright/ir";
 import { expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 
@@ -21,6 +21,7 @@ it.each([
   ["bf16", "cta=1 tile=128x256x64 acc=2 sched=clc stages=3 ahead=1"],
   ["bf16", "cta=1 tile=128x128x64 acc=2 sched=atomic stages=2 ahead=1"],
   ["bf16", "cta=2 acc=1 sched=tiles stages=2"],
+  ["bf16", "cta=2 acc=2 lap=32 sched=clc stages=2"],
   ["bf16", "cta=2 tile=256x128x64 acc=2 sched=persistent stages=3 epi=direct streamk=6"],
   ["bf16", "cta=2 acc=2 sched=atomic stages=3 ahead=2"],
   ["bf16", "cta=1 tile=128x128x64 acc=2 sched=atomic stages=2 ahead=1 cluster=2x1"],
@@ -44,4 +45,22 @@ it.each([
   const of = defineProblem({ ...plain, c: { dtype: "bf16" }, beta: 0.5 });
   if (!of.ok) throw new TypeError(JSON.stringify(of.error));
   same(boundProgram(tcgen05, arch, of.value, schedule));
+});
+
+it("a grid that overlaps the one before it waits for it before it touches memory, and its launch says so", () => {
+  const program = boundProgram(
+    tcgen05,
+    arch,
+    plainProblem(1024, 512, 512, "bf16"),
+    "sched=atomic overlap=on",
+  );
+  const parsed = parseProgram(printProgram(program));
+  expect(parsed).toMatchObject({ ok: true, value: { launch: { overlap: true } } });
+  const lowered = tcgen05.lower(program, targetOf(arch));
+  if (!lowered.ok) throw new TypeError(JSON.stringify(lowered.error));
+  const { ptx, kernel } = lowered.value;
+  expect(kernel.launch.programmatic).toBe(true);
+  const [before = "", after = ""] = ptx.split("griddepcontrol.wait;");
+  expect(before).not.toMatch(/cp\.async|ld\.global|st\.global|red\.|atom\./);
+  expect(after).toMatch(/cp\.async/);
 });

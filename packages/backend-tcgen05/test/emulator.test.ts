@@ -57,6 +57,21 @@ const kinds = [
     { m: 700, n: 72, k: 72 },
   ],
   [
+    "two accumulators that share columns",
+    "tile=128x64x64 cta=1 stages=2 sched=persistent acc=2 lap=32 load=16 epi=direct",
+    { m: 520, n: 70, k: 72 },
+  ],
+  [
+    "pairs whose accumulators share columns, launch control, late release",
+    "tile=256x64x64 cta=2 stages=2 sched=clc acc=2 lap=16 load=16 early=off",
+    { m: 1100, n: 72, k: 72 },
+  ],
+  [
+    "64 rows whose accumulators share columns, beside the grid before",
+    "tile=64x64x64 cta=1 stages=2 sched=atomic acc=2 lap=48 load=16 overlap=on",
+    { m: 300, n: 72, k: 72 },
+  ],
+  [
     "pair, more stages than chunks",
     "tile=256x64x64 cta=2 stages=4 sched=clc acc=1 ahead=1",
     { m: 520, n: 72, k: 64 },
@@ -335,6 +350,11 @@ const scaled = [
     "nvf4 in a pair",
     "tile=256x128x64 cta=2 stages=3 sched=clc acc=2",
     { dtype: "nvf4", m: 300, n: 72, k: 96 },
+  ],
+  [
+    "nvf4, accumulators of 256 columns that share some",
+    "tile=256x256x64 cta=2 stages=2 sched=persistent acc=2 lap=64",
+    { dtype: "nvf4", m: 520, n: 200, k: 96 },
   ],
   [
     "nvf4, B shared along m",

@@ -1,6 +1,6 @@
 /** The protocol proof on this backend's bound programs, and the faults that it finds in them. */
 import { boundProgram, plainProblem, plant, targetOf } from "@tilewright/conformance";
-import { defineProblem, proveProtocol } from "@tilewright/ir";
+import { defineProblem, parseProgram, printProgram, proveProtocol, type TileProgram } from "@tilewright/ir";
 import { describe, expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 
@@ -26,6 +26,8 @@ describe("every schedule keeps the rules for all numbers of K chunks", () => {
     "cta=2 tile=256x128x64 acc=1 sched=tiles stages=3 epi=direct split=4 cluster=2x1 combine=kernel",
     "cta=1 tile=128x128x64 acc=2 sched=persistent stages=2 epi=direct streamk=20",
     "cta=2 tile=256x128x64 acc=1 sched=persistent stages=3 epi=direct streamk=6 early=off combine=atomics",
+    "cta=2 acc=2 lap=64 sched=persistent stages=3",
+    "cta=1 tile=128x128x64 acc=2 lap=96 load=16 sched=clc stages=2 ahead=1 early=off",
     "cta=2 acc=1 sched=persistent stages=1",
     "cta=2 acc=2 sched=clc stages=2 ahead=1 early=off",
     "cta=2 acc=2 sched=clc stages=3 ahead=2",
@@ -65,7 +67,7 @@ describe.each(ways)("every shape of cluster that is legal, sched=%s", (sched) =>
  * order; releases and commits that come later than they could; edges of a ring that a block goes through once, so that nobody waits for them.
  */
 const harmless = {
-  numbers: /^copy %part .* after what follows it$|^epilogue: (read of %sums|use)( \(2\))?, left out$/,
+  numbers: /^copy %part .* after what follows it$|^epilogue: (read of %sums|use)( \(\d\))?, left out$/,
   order: /^copy %sA .* after what follows it$/,
   // Who has written a number itself need not wait for it.
   own: /^scheduler: wait of %next \(2\), left out$/,
@@ -191,6 +193,58 @@ describe("planted faults", () => {
     ])("in wide clusters that are told their tiles: none unseen: %s", { timeout: 300_000 }, (schedule) =>
     unseenIn(schedule),
   );
+
+  describe("in accumulators that share columns", () => {
+    const lapped = bound("cta=1 tile=128x64x64 acc=2 lap=32 load=16 sched=persistent stages=1 epi=direct");
+    const text = printProgram(lapped);
+    /** The program with other text in the epilogue. */
+    const edited = (...edits: readonly (readonly [from: string | RegExp, to: string])[]): TileProgram => {
+      const parsed = parseProgram(
+        edits.reduce((now, [from, to]) => {
+          expect(now).toMatch(from);
+          return now.replaceAll(typeof from === "string" ? from : new RegExp(from, "g"), to);
+        }, text),
+      );
+      if (!parsed.ok) throw new TypeError(JSON.stringify(parsed.error));
+      return parsed.value;
+    };
+    const shared = /( +copy %part <- %acc[^\n]*\n)( +release %sums[^\n]*\n)/;
+
+    it("the text is that of the program", () => {
+      const parsed = parseProgram(text);
+      expect(parsed.ok && printProgram(parsed.value)).toBe(text);
+      expect(text).toContain("ring %sums slots 1 lap 32 buffers(%acc)");
+    });
+
+    it.each([
+      ["given back before the last of the shared columns is loaded", edited([shared, "$2$1"])],
+      [
+        "of which the others are given back first",
+        edited(
+          ["(%vt + 1) % 2 * 2", "AFTER"],
+          ["%vt % 2 * 2", "(%vt + 1) % 2 * 2"],
+          ["AFTER", "%vt % 2 * 2"],
+        ),
+      ],
+      ["of which more are shared than have been loaded", edited(["slots 1 lap 32", "slots 1 lap 48"])],
+      [
+        "that are read in the other's place",
+        edited([/(copy %part <- %acc\[slot )%vt % 2/, "$1(%vt + 1) % 2"]),
+      ],
+    ])("%s", (_name, program) => {
+      const codes = proveProtocol(program, target).map(({ code }) => code);
+      // A slot that is freed too early, a chunk that is not there, or a release of what was not read.
+      expect(codes.some((code) => ["TW3144", "TW3145", "TW3157"].includes(code))).toBe(true);
+    });
+
+    it("planted: none unseen", () => {
+      for (const faults of ["statements", "actions"] as const) {
+        const { count, unseen } = plant(lapped, target, faults);
+        expect(count).toBeGreaterThan(50);
+        expect(unseen.filter((name) => !Object.values(harmless).some((each) => each.test(name)))).toEqual([]);
+      }
+    });
+  });
 
   it("the answers' ring makes the accumulators' empty edge superfluous where it has one slot", () => {
     // The scheduler's slot is free when the epilogue has read it, at the end of its tile: no role gets two tiles ahead.

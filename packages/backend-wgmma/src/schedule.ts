@@ -86,11 +86,7 @@ export const scheduleModel: ScheduleModel = {
     coreFields.split,
     coreFields.combine,
     coreFields.streamk,
-    flagField({
-      name: "overlap",
-      summary: "begin while the kernel before in the stream still runs (programmatic dependent launch)",
-      default: "off",
-    }),
+    coreFields.overlap,
     flagField({
       name: "peel",
       summary: "first K chunk taken out of the loop, whose products then always accumulate",

@@ -48,7 +48,7 @@ describe("on the emulator", () => {
       .flatMap(({ ladders = [] }) => ladders)
       .find(({ name }) => name === "sgemm");
     for (const [i, { name, change }] of (ladder?.steps ?? []).entries()) {
-      expect(stdout).toMatch(new RegExp(`^${i + 1} +${name} +[\\d.]+ KiB .* 0$`, "m"));
+      expect(stdout).toMatch(new RegExp(`^ *${i + 1} +${name} +[\\d.]+ KiB .* 0$`, "m"));
       expect(stdout).toContain(`${name}: ${change}\n`);
     }
   });
@@ -90,8 +90,8 @@ describe("on a GPU", () => {
   test("as text, with the share of cuBLASLt", async () => {
     using folder = scratch();
     const { stdout } = await startCommand(onGpu({ speed: 0.5 }).command, "sgemm --arch sm_70", folder.path);
-    expect(stdout).toMatch(/^1 +naive .* 0\.500 +0\.2$/m);
-    expect(stdout).toMatch(/^2 +tiled .* x1 +0\.500 +0\.2$/m);
+    expect(stdout).toMatch(/^ *1 +naive .* 0\.500 +0\.2$/m);
+    expect(stdout).toMatch(/^ *2 +tiled .* x1 +0\.500 +0\.2$/m);
     expect(stdout).toMatch(/cuBLASLt .* 1$/m);
   });
 

@@ -94,7 +94,7 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const target = place === null ? base : offsetBy(ctx, base, place, apart);
   const dims = 2 + (cut.turns > 1 ? 1 : 0) + (program.problem.batch.kind === "strided" ? 1 : 0);
   const [perRow, perCol] = cut.contiguous === 1 ? [cut.turns, 1] : [1, cut.turns];
-  const policy = cachePolicy(ctx, copy.src.buffer);
+  const policy = cachePolicy(ctx, copy.src.buffer, "bulk");
   const shared = multicast === null ? "" : ".multicast::cluster";
   const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${policy.hint}`;
   const mask = multicast === null ? [] : [multicastMask(ctx, multicast)];

@@ -83,7 +83,7 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
     [beside, offsetOf(0, cols)],
   ]);
   const dims = program.problem.batch.kind === "strided" ? 3 : 2;
-  const policy = cachePolicy(ctx, stmt.dst.buffer);
+  const policy = cachePolicy(ctx, stmt.dst.buffer, "bulk");
   const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group${policy.hint}`;
   // A pair's block stores its own half of the tile.
   const half = own === null ? null : ownedPosition(ctx.values, own, ["cluster"]);

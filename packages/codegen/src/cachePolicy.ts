@@ -1,33 +1,40 @@
-/** Cache policies of matrices: a qualifier of the accesses, and the register that says what it means. */
+/** Cache hints of matrices: qualifiers of the accesses, and the register that says what a policy means. */
 import { bufferOf, type PtxVersion, type TileProgram } from "@tilewright/ir";
 import { f32imm, type Operand } from "@tilewright/ptx";
 import type { Context } from "./context.ts";
 
 /** What an access carries of a policy: part of its mnemonic, and its last operands. */
 export interface CachePolicyUse {
-  readonly hint: "" | ".L2::cache_hint";
+  readonly hint: string;
   readonly operands: readonly Operand[];
 }
 
 /** Without a policy. */
 export const asOthers: CachePolicyUse = { hint: "", operands: [] };
 
-/** Cache hints came with 7.4, for sm_80 and later (PTX ISA, createpolicy). */
+/** Cache hints came with 7.4, policies for sm_80 and later (PTX ISA, createpolicy). */
 const HINTED_PTX: PtxVersion = [7, 4];
 
-/** The policy of a buffer's accesses; the register is made once for all tiles of a role. */
-export function cachePolicy(ctx: Context, buffer: string): CachePolicyUse {
-  const { cache } = bufferOf(ctx.program, buffer);
-  if (cache === undefined) return asOthers;
+/** Loads and stores by threads; asynchronous copies by them; bulk copies, whose maps say what misses bring. */
+export type CachedAccess = "load" | "store" | "async" | "bulk";
+
+/** The hints of a buffer's accesses; a policy's register is made once for all tiles of a role. */
+export function cachePolicy(ctx: Context, buffer: string, access: CachedAccess): CachePolicyUse {
+  const { cache, fetch, passing } = bufferOf(ctx.program, buffer);
+  const first = passing === true && (access === "load" || access === "store") ? ".L1::no_allocate" : "";
+  const last = fetch !== undefined && (access === "load" || access === "async") ? `.L2::${fetch}B` : "";
+  if (cache === undefined) return first + last === "" ? asOthers : { hint: first + last, operands: [] };
   const policy = ctx.crewValue(`policy ${cache}`, (code) => {
     const d = ctx.entry.reg("u64", "policy");
     // For all of the accesses.
     code.emitAny(null, `createpolicy.fractional.L2::${cache}.b64`, [d, f32imm(1)]);
     return d;
   });
-  return { hint: ".L2::cache_hint", operands: [policy] };
+  return { hint: `${first}.L2::cache_hint${last}`, operands: [policy] };
 }
 
 /** The PTX that a program's policies need. */
 export const ptxOfPolicies = ({ buffers }: TileProgram): PtxVersion =>
-  buffers.some((b) => b.cache !== undefined) ? HINTED_PTX : [1, 0];
+  buffers.some((b) => b.cache !== undefined || b.fetch !== undefined || b.passing === true)
+    ? HINTED_PTX
+    : [1, 0];

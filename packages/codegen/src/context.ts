@@ -171,9 +171,38 @@ export class Context {
 
   /** Affine form of an expression over tile and loop variables. */
   linear(e: Expr): { readonly constant: number; readonly terms: ReadonlyMap<string, number> } {
-    const form = asLinear(this.fold(e));
+    const folded = this.fold(e);
+    const form = asLinear(folded) ?? asLinear(this.#remainders(folded));
     if (!form) throw new CannotLower("expression", "an index must be affine in the tile and loop variables");
     return form;
+  }
+
+  /** The expression with remainders of tile variables (and such a variable and a constant) as tile variables of their own. */
+  #remainders(e: Expr): Expr {
+    switch (e.kind) {
+      case "const":
+      case "var":
+      case "div":
+        return e;
+      case "add":
+      case "sub":
+        return { ...e, lhs: this.#remainders(e.lhs), rhs: this.#remainders(e.rhs) };
+      case "mul":
+        return { ...e, lhs: this.#remainders(e.lhs) };
+      case "mod": {
+        const { constant, terms } = asLinear(e.lhs) ?? { constant: 0, terms: new Map<string, number>() };
+        const [term, more] = [...terms];
+        const reg = term && this.tileVars.get(term[0])?.reg;
+        if (term === undefined || more !== undefined || term[1] !== 1 || !reg) return e;
+        const name = `(${term[0]} + ${constant}) % ${e.divisor}`;
+        const sum = constant === 0 ? reg : this.values.sum(reg, imm(constant));
+        this.tileVars.set(name, {
+          reg: this.values.modulo(sum, e.divisor, Number.POSITIVE_INFINITY),
+          extent: e.divisor,
+        });
+        return v(name);
+      }
+    }
   }
 
   /** The value of an expression that unrolling has made constant. */

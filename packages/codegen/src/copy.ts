@@ -87,7 +87,7 @@ function loadStep(
   const guard = elementGuard(ctx, copy.src, copy.guard, step.position, step.row, step.col);
   const address = globalAddress(ctx, copy.src, step.position, step.row, step.col);
   const { dtype } = bufferOf(ctx.program, copy.src.buffer);
-  const policy = cachePolicy(ctx, copy.src.buffer);
+  const policy = cachePolicy(ctx, copy.src.buffer, "load");
   loadGuarded(ctx, dtype, dist.vector, registers, address, guard, participation(ctx, step), policy);
 }
 
@@ -148,7 +148,7 @@ export function copyAsync(ctx: Context, copy: Copy): void {
   const bytes = dist.vector * sizeOf(bufferOf(ctx.program, copy.src.buffer).dtype);
   const form = asyncForms[bytes];
   if (!form) throw new CannotLower(`%${copy.dst.buffer}`, `cp.async cannot move ${bytes} bytes`);
-  const policy = cachePolicy(ctx, copy.src.buffer);
+  const policy = cachePolicy(ctx, copy.src.buffer, "async");
   for (const step of distributedSteps(ctx.values, dist, copy.src.extent)) {
     const { position, row, col } = step;
     const guard = elementGuard(ctx, copy.src, copy.guard, position, row, col);

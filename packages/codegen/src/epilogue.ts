@@ -144,7 +144,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
         values,
         globalAddress(ctx, stmt.dst, position, first.row, first.col),
         "global",
-        cachePolicy(ctx, stmt.dst.buffer),
+        cachePolicy(ctx, stmt.dst.buffer, "store"),
       );
     else storeElements(ctx, guard, kind, stored, values, pass.address(within, first), "shared");
   }
@@ -165,7 +165,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
         space === "shared"
           ? (["shared", sharedAddress(ctx, stmt.c, inside, first.row, first.col)] as const)
           : (["global", globalAddress(ctx, stmt.c, position, first.row, first.col)] as const);
-      const policy = cachePolicy(ctx, stmt.c.buffer);
+      const policy = cachePolicy(ctx, stmt.c.buffer, "load");
       const c = loadElements(ctx, reads, kind, dtype, group.length, at, "c", from, policy);
       values = values.map((value, i) => {
         const d = valueRegister(ctx, kind);

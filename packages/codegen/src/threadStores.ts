@@ -13,6 +13,7 @@ import {
 } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { StagedPass } from "./bulkStores.ts";
+import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -90,6 +91,7 @@ export function threadPasses(
               width,
               registers,
               globalAddress(ctx, stmt.dst, position, ...at),
+              cachePolicy(ctx, stmt.dst.buffer, "store"),
             );
         }
       },

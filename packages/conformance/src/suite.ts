@@ -201,9 +201,9 @@ function planRow(
 
 /** Ways to divide K among `split` blocks, or a few more by shares; schedules of backends without them have them all the same. */
 const waysToShare = (split: number): readonly Schedule[] => [
-  ...combineWays.map((combine) => ({ split, combine, streamk: 0 })),
-  { split: 1, combine: "last", streamk: 2 * split + 1, cluster: [1, 1] },
-  { split: 1, combine: "atomics", streamk: split, cluster: [1, 1] },
+  ...combineWays.map((combine) => ({ split, combine, streamk: 0, lap: 0 })),
+  { split: 1, combine: "last", streamk: 2 * split + 1, lap: 0, cluster: [1, 1] },
+  { split: 1, combine: "atomics", streamk: split, lap: 0, cluster: [1, 1] },
 ];
 
 /** The schedule in which blocks share K in one of the ways that the backend has, and allows with this schedule. */

@@ -42,6 +42,11 @@ export interface Backend {
   supports(target: Target): Verdict;
   /** Whether this backend serves the problem; every reason if not. */
   accepts(problem: Problem, target: Target): Verdict;
+  /**
+   * Why this backend is to go before those that stand ahead of it in the compiler's list, of a problem that it accepts; null, as without the
+   * method, where it keeps its place. Only what was measured is a reason.
+   */
+  claims?(problem: Problem, target: Target): string | null;
   /** Legal schedules, best first, lazily; never empty when `accepts` says yes. */
   schedules(problem: Problem, target: Target): Iterable<Schedule>;
   /** Every reason why a schedule is illegal here, each with the nearest legal value; empty when it is legal. */

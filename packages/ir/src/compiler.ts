@@ -16,6 +16,7 @@ import {
   collect,
   compilerCodes,
   givenPlan,
+  inOrder,
   type Plan,
   verdictOf,
 } from "./plans.ts";
@@ -28,7 +29,7 @@ import type { Stage, TileProgram } from "./tile/types.ts";
 
 interface CompileBase {
   readonly target: Target;
-  /** Id of the backend to use; the first that can, unless told otherwise. */
+  /** Id of the backend to use; unless told otherwise the first that can, or one behind it that claims the problem. */
   readonly backend?: string;
   /** Verify the program before and after all passes (`ends`) unless told otherwise. */
   readonly verify?: Verification;
@@ -87,7 +88,7 @@ export interface Compiler {
 }
 
 export interface CompilerOptions {
-  /** In order of preference. */
+  /** In order of preference, which a backend's `claims` can change for a problem. */
   readonly backends: readonly Backend[];
   /** Version that manifests name as their generator; part of their id. */
   readonly version?: string;
@@ -104,7 +105,7 @@ export function createCompiler(options: CompilerOptions): Compiler {
     plan(problem, target, { backend, count = 1 } = {}) {
       const chosen = candidates(backends, backend);
       if (!chosen.ok) return chosen;
-      return collect(chosen.value, true, (candidate) => {
+      return collect(inOrder(chosen.value, problem, target), true, (candidate) => {
         const verdict = verdictOf(candidate, problem, target);
         return verdict.ok ? bestPlans(candidate, problem, target, count) : verdict;
       });
@@ -130,8 +131,9 @@ function compileProblem(
   const { problem, target, schedule } = input;
   const able = ableTo(backends, problem, target);
   if (!able.ok) return able;
-  // What other backends lack says nothing about the schedule.
-  const planned = collect(able.value, false, (backend) =>
+  // A schedule is for the backend whose fields it names. What other backends lack says nothing about it.
+  const ordered = schedule === undefined ? inOrder(able.value, problem, target) : able.value;
+  const planned = collect(ordered, false, (backend) =>
     schedule === undefined
       ? bestPlans(backend, problem, target, 1)
       : givenPlan(backend, problem, target, schedule),

@@ -355,6 +355,7 @@ export {
   type Edge,
   type Expr,
   type Factor,
+  fetchSizes,
   type Launch,
   type Nest,
   type Ownership,

@@ -55,6 +55,17 @@ export function verdictOf(backend: Backend, problem: Problem, target: Target): V
   return supported.ok ? backend.accepts(problem, target) : supported;
 }
 
+/** In the compiler's order, but those that claim the problem first. */
+export function inOrder(backends: readonly Backend[], problem: Problem, target: Target): readonly Backend[] {
+  const claiming = backends.filter(
+    (backend) =>
+      backend.claims !== undefined &&
+      verdictOf(backend, problem, target).ok &&
+      backend.claims(problem, target) !== null,
+  );
+  return [...claiming, ...backends.filter((backend) => !claiming.includes(backend))];
+}
+
 /** Results of all candidates (or the first), or the reasons of all. Reasons name the backend where there are several. */
 export function collect<T>(
   backends: readonly Backend[],

@@ -107,6 +107,30 @@ describe("createCompiler", () => {
     ]);
   });
 
+  it("takes a backend behind it that claims the problem, unless it refuses it or a schedule is given", () => {
+    const claiming = backend("claiming", { claims: ({ m }) => (m <= 20 ? "few rows" : null) });
+    const both = createCompiler({ backends: [backend("ahead"), claiming] });
+    const chosen = (input: Partial<CompileInput> & { problem: Problem }) => {
+      const result = both.compile({ target: sm80, ...input });
+      return result.ok && result.value.backend;
+    };
+    expect(chosen({ problem: square })).toBe("claiming");
+    expect(chosen({ problem: problem({ m: 21, n: 24, k: 21, dtype: "f32" }) })).toBe("ahead");
+    expect(chosen({ problem: square, schedule: "stages=2" })).toBe("ahead");
+    expect(chosen({ problem: square, backend: "ahead" })).toBe("ahead");
+    const plans = both.plan(square, sm80);
+    expect(plans.ok && plans.value.map(({ backend: { id } }) => id)).toEqual(["claiming", "ahead"]);
+    const refusing = backend("refusing", {
+      claims: () => "all",
+      accepts: () => err([refusal("problem.m", "not this one")]),
+    });
+    const result = createCompiler({ backends: [backend("ahead"), refusing] }).compile({
+      problem: square,
+      target: sm80,
+    });
+    expect(result.ok && result.value.backend).toBe("ahead");
+  });
+
   it("takes the user's schedule as text or record, and refuses an illegal one with the backend's reasons", () => {
     expect(compile({ problem: square, target: sm80, schedule: "stages=3" }).schedule).toBe("stages=3");
     expect(compile({ problem: square, target: sm80, schedule: { stages: 1 } }).schedule).toBe("stages=1");

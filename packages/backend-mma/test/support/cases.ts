@@ -52,6 +52,12 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       raster: pick(random, ["row", "col", "grouped:2", "grouped:8", "snake:2", "hilbert"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),
       interleave: pick(random, ["on", "off"]),
+      cache: hasFeature(target, "cp.async")
+        ? pick(random, ["none", "none", "a:evict_first,d:evict_last"])
+        : "none",
+      promote: pick(random, ["256", "128"]),
+      fetch: pick(random, ["0", "0", "64", "128"]),
+      l1: pick(random, ["keep", "skip"]),
       epi: pick(random, ["smem", "direct"]),
       store: pick(random, [1, 2, 4, 8]),
       guards: pick(random, ["on", "on", "off"]),

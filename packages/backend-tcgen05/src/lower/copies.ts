@@ -157,14 +157,15 @@ export function loadTensor(ctx: Context, copy: Copy): void {
   const tile = ownedTile(ctx, copy.dst.buffer, 0);
   const place = tensorPlace(bufferOf(ctx.program, copy.src.buffer));
   if (place === null) throw new CannotLower(at, "has rows that no matrix instruction has");
-  const [lane, column] = [place.lanes, 1 - place.lanes].map((axis) =>
-    ctx.constant(copy.src.origin[axis === 0 ? 0 : 1], at),
-  );
-  if (lane !== 0 || column === undefined) throw new CannotLower(at, "rows begin with lane 0");
+  if (ctx.constant(copy.src.origin[place.lanes], at) !== 0)
+    throw new CannotLower(at, "rows begin with lane 0");
+  const { constant: column, terms } = ctx.linear(copy.src.origin[place.lanes === 0 ? 1 : 0]);
   const base = tensorAddress(ctx, copy.src.buffer, "consumer");
   const d = scratch(ctx, "tm");
   const lanes = warpLanes(ctx);
   ctx.body.emit(null, "add.u32", d, base, lanes);
+  for (const [name, factor] of terms)
+    ctx.body.emit(null, "add.u32", d, d, ctx.values.scale(ctx.variable(name), factor));
   const words = ctx.entry.regs("b32", tile.registers.length, "row");
   // Registers of 16 lanes hold two columns each, as four of them hold eight.
   const [shape, unit, wide] =

@@ -260,7 +260,12 @@ export function tensorAddress(ctx: Context, name: string, side: "producer" | "co
   const first = state.columns.first.get(name);
   if (state.tensor === null || ring === undefined || first === undefined)
     throw new CannotLower(`%${name}`, "is no tensor tile of a ring");
-  const { slot } = placeOf(roleOf(ctx, `%${name}`), ring, side);
+  const role = roleOf(ctx, `%${name}`);
+  if (ring.lap !== undefined) {
+    if (role.sums === null) throw new CannotLower(`%${name}`, "is used before its ring says where it is");
+    return role.sums;
+  }
+  const { slot } = placeOf(role, ring, side);
   const columns = tensorPlace(bufferOf(ctx.program, name))?.width ?? 0;
   if (slot === null && first === 0) return state.tensor;
   const d = scratch(ctx, "tm");

@@ -1,8 +1,24 @@
 /** The ends of the three rings: operands by bulk copies, accumulators by matrix instructions, answers about tiles. */
-import type { Context, Reg, RingLowering } from "@tilewright/codegen";
-import { eachStmt, feedsEpilogue, ownBytes, type Ring, transactionBytes } from "@tilewright/ir";
+import { CannotLower, type Context, type Reg, type RingLowering } from "@tilewright/codegen";
+import {
+  bufferOf,
+  eachStmt,
+  feedsEpilogue,
+  ownBytes,
+  type Ring,
+  slotColumns,
+  transactionBytes,
+} from "@tilewright/ir";
 import { addr, imm, sink } from "@tilewright/ptx";
-import { arriveAtAll, arriveAtLeader, arriveHere, barrierAt, leads, waitParity } from "./barriers.ts";
+import {
+  arriveAtAll,
+  arriveAtLeader,
+  arriveHere,
+  barrierAt,
+  leads,
+  scratch,
+  waitParity,
+} from "./barriers.ts";
 import { advance, openPlace, placeOf, type Side } from "./places.ts";
 import { clustered, roleOf, stateOf } from "./state.ts";
 import { unitMask, writersMask } from "./units.ts";
@@ -106,6 +122,7 @@ const sums: RingLowering = {
   acquire(ctx, ring) {
     passEdge(ctx, ring, "producer", paired(ctx));
     fenceAfter(ctx);
+    if (ring.lap !== undefined) placeSums(ctx, ring, "producer");
   },
   commit(ctx, ring) {
     commitTo(ctx, signalled(ctx, ring, "producer"), paired(ctx) ? unitMask(ctx) : null);
@@ -114,6 +131,7 @@ const sums: RingLowering = {
   wait(ctx, ring) {
     passEdge(ctx, ring, "consumer", false);
     fenceAfter(ctx);
+    if (ring.lap !== undefined) placeSums(ctx, ring, "consumer");
   },
   release(ctx, ring) {
     fenceBefore(ctx);
@@ -122,13 +140,32 @@ const sums: RingLowering = {
   },
 };
 
+/** Of accumulators that share columns: where that of the chunk at hand begins. A ring of one slot is in phase t at chunk t; who fills it is a phase ahead. */
+function placeSums(ctx: Context, ring: Ring, side: Side): void {
+  const role = roleOf(ctx, `%${ring.name}`);
+  const { tensor, columns } = stateOf(ctx);
+  const [name = ""] = ring.buffers;
+  const first = columns.first.get(name);
+  if (tensor === null || first === undefined) throw new CannotLower(`%${ring.name}`, "has no tensor tile");
+  const { parity } = placeOf(role, ring, side);
+  role.sums ??= ctx.entry.reg("u32", "sums");
+  const second = scratch(ctx);
+  ctx.body.emit(null, "xor.b32", second, parity, imm(side === "producer" ? 1 : 0));
+  const step = slotColumns(ctx.program, bufferOf(ctx.program, name));
+  ctx.body.emit(null, "mad.lo.u32", role.sums, second, imm(step), tensor);
+  if (first !== 0) ctx.body.emit(null, "add.u32", role.sums, role.sums, imm(first));
+}
+
 /** The answer arrives at the barriers of all blocks, which `fetch` has armed; readers tell the leader, who alone asks. */
 const answers: RingLowering = {
   acquire: (ctx, ring) => passEdge(ctx, ring, "producer", clustered(ctx.program)),
   commit: (ctx, ring) => goOn(ctx, ring, "producer"),
   wait: (ctx, ring) => passEdge(ctx, ring, "consumer", clustered(ctx.program)),
   release(ctx, ring) {
-    arriveAtLeader(ctx, roleOf(ctx, `%${ring.name}`), signalled(ctx, ring, "consumer"), "cluster");
+    const role = roleOf(ctx, `%${ring.name}`);
+    // Columns that accumulators do not share have been loaded since the last fence.
+    if (role.sums !== null && !role.single) fenceBefore(ctx);
+    arriveAtLeader(ctx, role, signalled(ctx, ring, "consumer"), "cluster");
     goOn(ctx, ring, "consumer");
   },
 };

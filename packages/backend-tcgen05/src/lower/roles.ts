@@ -33,6 +33,7 @@ export function lowerRole(ctx: Context, role: Role): void {
     places: new Map(),
     tile: null,
     more: null,
+    sums: null,
     accumulate: null,
   };
   ctx.crewScope({ first: role.first, warps: role.warps }, () => {

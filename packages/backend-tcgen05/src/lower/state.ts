@@ -30,6 +30,8 @@ export interface RoleState {
   tile: Reg<"u32"> | null;
   /** Whether there is a tile after this one; null before `next`. */
   more: Pred | null;
+  /** Address of the accumulator at hand, where two share columns and the ring's place says only by its parity which of them it is. */
+  sums: Reg<"u32"> | null;
   /** Whether the next multiplication adds to its accumulator. */
   accumulate: Pred | null;
 }

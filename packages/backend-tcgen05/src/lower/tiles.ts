@@ -14,7 +14,7 @@ import {
   tileNumbers,
   visitShares,
 } from "@tilewright/codegen";
-import { clusterUnits, holdsAnswers } from "@tilewright/ir";
+import { clusterUnits, eachStmt, freeVars, holdsAnswers, type Visit } from "@tilewright/ir";
 import { addr, imm, sink, special } from "@tilewright/ptx";
 import { barrierAt, scratch, sharedAt } from "./barriers.ts";
 import { placeOf } from "./places.ts";
@@ -57,12 +57,14 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   role.tile = tile;
   ctx.batch = answered(ctx, stmt) ? ownProblem(ctx) : null;
   const step = stmt.visit.by === "stride" ? ownNumber(ctx, ctx.body, "%nctaid.x") : null;
+  const visits = countVisits(ctx, stmt.visit, stmt);
   const label = entry.label(`tiles_${role.name}`);
   ctx.body.label(label);
   ctx.restartInvariants();
   enterTile(ctx, stmt, tile);
   lowerStmts(ctx, stmt.body);
   const { body } = ctx;
+  if (visits !== null) body.emit(null, "add.u32", visits, visits, imm(1));
   if (step !== null) {
     const more = entry.reg("pred", "more");
     body.emit(null, "add.u32", tile, tile, step);
@@ -73,6 +75,18 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     body.emit(role.more, "bra", label);
   }
   ctx.batch = null;
+}
+
+/** A register that counts the visits, where places in tiles depend on them; else null. Slots and phases have registers of their own. */
+function countVisits(ctx: Context, { var: name }: Visit, stmt: Tiles): Reg<"u32"> | null {
+  const depends = [...eachStmt(stmt.body)].some(
+    (s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(name)),
+  );
+  if (!depends) return null;
+  const d = scratch(ctx, "visits");
+  ctx.body.emit(null, "mov.u32", d, imm(0));
+  ctx.tileVars.set(name, { reg: d, extent: Number.MAX_SAFE_INTEGER });
+  return d;
 }
 
 /** The one tile of a block; of a block that shares it also which of those blocks this is. */

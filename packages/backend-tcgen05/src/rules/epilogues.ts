@@ -1,6 +1,6 @@
 /** Ways of D and C between the accumulators and memory. */
 import { tensorAccessFault } from "@tilewright/ir";
-import { accumulatorOf } from "../footprint.ts";
+import { accumulatorOf, stepsOf } from "../footprint.ts";
 import type { TensorSchedule } from "../schedule.ts";
 import { axesOf, nearest, type Rule } from "./rule.ts";
 
@@ -15,7 +15,62 @@ function unevenHalves(s: TensorSchedule, layout: "row" | "col", direct: string):
   };
 }
 
+/** What accumulators that share columns ask of the rest of a schedule. */
+const lapped: readonly (readonly [
+  wrong: (s: TensorSchedule) => boolean,
+  why: (s: TensorSchedule) => string,
+  hint: (s: TensorSchedule) => string,
+])[] = [
+  [
+    (s) => s.sched === "tiles" || s.acc !== 2,
+    (s) => (s.sched === "tiles" ? "blocks have one tile each" : `${s.acc} accumulators`),
+    (s) => (s.sched === "tiles" ? "sched=persistent, or lap=0" : "acc=2, or lap=0"),
+  ],
+  [
+    (s) => accumulatorOf(s).stacks > 1 || accumulatorOf(s).form === "split",
+    (s) =>
+      accumulatorOf(s).stacks > 1
+        ? "each step of the epilogue takes columns of both instructions of a tile"
+        : "the epilogue takes all columns at once",
+    () => "lap=0, or a tile of one instruction with all lanes",
+  ],
+  [
+    (s) => s.lap % stepsOf(s).columns !== 0,
+    (s) => `steps of ${stepsOf(s).columns} columns`,
+    (s) =>
+      `lap=${Math.max(1, Math.round(s.lap / stepsOf(s).columns)) * stepsOf(s).columns}, or a smaller load`,
+  ],
+  [
+    (s) => s.lap >= accumulatorOf(s).width,
+    (s) => `an accumulator of ${accumulatorOf(s).width}`,
+    (s) => `lap=${accumulatorOf(s).width - stepsOf(s).columns}`,
+  ],
+  [
+    (s) => s.streamk > 0,
+    () => "blocks that share a tile take all columns at once",
+    () => "lap=0, or streamk=0",
+  ],
+  [
+    (s) => s.addend === "tma",
+    () => "C's tile is read in the order of its columns",
+    () => "addend=direct, or lap=0",
+  ],
+];
+
 export const epilogueRules: readonly Rule[] = [
+  ...lapped.map(
+    ([wrong, why, hint]): Rule => ({
+      code: "TW2428",
+      at: "schedule.lap",
+      find: ({ s }) =>
+        s.lap === 0 || !wrong(s)
+          ? null
+          : {
+              message: `accumulators share ${s.lap} columns, and ${why(s)}`,
+              hint: `nearest legal: ${hint(s)}`,
+            },
+    }),
+  ),
   {
     code: "TW2408",
     at: "schedule.load",

@@ -5,6 +5,7 @@ import {
   accumulatorOf,
   addendBytes,
   factorColumns,
+  lapThatFits,
   sharedBytes,
   stageBytes,
   stagesThatFit,
@@ -27,9 +28,12 @@ export const resourceRules: readonly Rule[] = [
       if (rounded <= most) return null;
       const fits = Math.floor((most - factors) / accumulatorOf(s).width);
       const beside = factors > 0 ? ` and scale factors of ${factors}` : "";
+      const lap = lapThatFits(s, most - factors);
+      const fewer =
+        fits > 0 || factors === 0 ? `nearest legal: acc=${Math.max(1, fits)}` : "use a smaller tile";
       return {
-        message: `${s.acc} accumulators of ${accumulatorOf(s).width} columns${beside} take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
-        hint: fits > 0 || factors === 0 ? `nearest legal: acc=${Math.max(1, fits)}` : "use a smaller tile",
+        message: `${s.acc} accumulators of ${accumulatorOf(s).width} columns${s.lap > 0 ? `, ${s.lap} of them shared,` : ""}${beside} take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
+        hint: lap === null ? fewer : `${fewer}, or acc=2 lap=${lap}`,
       };
     },
   },

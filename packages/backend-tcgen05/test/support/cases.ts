@@ -67,6 +67,7 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
       stages: random.integer(1, 7),
       swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),
       acc: random.integer(1, 3),
+      lap: pick(random, [0, 0, 0, 16, 32, 64, 96]),
       sched: shared
         ? streamk > 0
           ? "persistent"
@@ -83,6 +84,7 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
       staging: random.integer(1, 3),
       store: pick(random, [1, 2, 4, 8]),
       guards: pick(random, ["on", "off"]),
+      overlap: pick(random, ["off", "off", "on"]),
     };
     if (tcgen05.check(problem, schedule, on).length === 0) return schedule;
   }

@@ -56,13 +56,10 @@ export const compileFlags = {
     hint: "sm_70[,…]",
     group: compiling,
   }),
-  backend: text(
-    "take this backend instead of the first that serves the problem; a path or package is loaded",
-    {
-      hint: "NAME|./FILE.js",
-      group: compiling,
-    },
-  ),
+  backend: text("take this backend instead of the compiler's choice; a path or package is loaded", {
+    hint: "NAME|./FILE.js",
+    group: compiling,
+  }),
   schedule: text('take this schedule, e.g. "tile=128x128x8 stages=2"; fields left out take their defaults', {
     hint: '"FIELD=VALUE …"',
     group: compiling,

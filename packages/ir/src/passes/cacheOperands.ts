@@ -1,11 +1,12 @@
 /** Say of each matrix how L2 keeps its lines. */
 import { takeDirective } from "../tile/rewrite.ts";
-import { type Buffer, cachePolicies, promotions } from "../tile/types.ts";
+import { type Buffer, cachePolicies, fetchSizes, promotions } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
- * Directive `cache a=POLICY b=POLICY c=POLICY d=POLICY promote=128|64|0`: loads and stores of a matrix carry its policy (what is streamed through gives way
- * to what is read again); `promote` is for the tensor maps of A and B. Without it lines of all matrices are alike, and misses of bulk copies bring 256 bytes.
+ * Directive `cache a=POLICY b=POLICY c=POLICY d=POLICY promote=128|64|0 fetch=64|128|256 l1=keep|skip`: loads and stores of a matrix carry its policy (what is streamed through gives way
+ * to what is read again); `promote` is for the tensor maps of A and B. `fetch`: bytes that L2 fetches at once where copies of A and B by threads
+ * miss. `l1=skip`: their loads and stores of any matrix leave no lines in L1. Without it lines of all matrices are alike, and misses of bulk copies bring 256 bytes.
  */
 export const cacheOperands: Pass = {
   name: "cacheOperands",
@@ -23,8 +24,12 @@ export const cacheOperands: Pass = {
         const cache = cachePolicies.find((policy) => policy === args[b.name.toLowerCase()]);
         const promote =
           b.name === "A" || b.name === "B" ? promotions.find((way) => way === args.promote) : undefined;
+        const fetch =
+          b.name === "A" || b.name === "B" ? fetchSizes.find((bytes) => bytes === args.fetch) : undefined;
         return {
           ...b,
+          ...(fetch === undefined ? {} : { fetch }),
+          ...(args.l1 === "skip" ? { passing: true } : {}),
           ...(cache === undefined ? {} : { cache }),
           ...(promote === undefined ? {} : { promote }),
         };

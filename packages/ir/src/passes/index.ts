@@ -9,6 +9,7 @@ export { bindTensorTiles } from "./bindTensorTiles.ts";
 export { cacheOperands } from "./cacheOperands.ts";
 export { elideGuards } from "./elideGuards.ts";
 export { fetchTiles } from "./fetchTiles.ts";
+export { lapSums } from "./lapSums.ts";
 export { loadAddend } from "./loadAddend.ts";
 export { loadFragments } from "./loadFragments.ts";
 export { loadMatrices } from "./loadMatrices.ts";

@@ -1,7 +1,7 @@
 /** Give the accumulator ring more slots, so that one tile is multiplied while another is stored. */
 import { mod, v } from "../tile/expr.ts";
 import { eachStmt, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Expr, Stmt, TileProgram, View, Visit } from "../tile/types.ts";
+import type { Expr, Ring, Stmt, TileProgram, View, Visit } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 import { SUMS } from "./specialiseEngines.ts";
 
@@ -16,29 +16,36 @@ export const slotSums: Pass = {
     const slots = taken ? numberArg(taken.args, "slots", 1) : 1;
     const input = taken?.program ?? program;
     const ring = input.rings.find((r) => r.name === SUMS);
-    const visit = visitOf(input);
-    if (slots === 1 || ring === undefined || visit === null) return input;
-    const slot: Expr = mod(v(visit.parts ?? visit.var), slots);
-    const moved = (view: View): View => (ring.buffers.includes(view.buffer) ? { ...view, slot } : view);
-    const body = rewriteStmts(input.body, (stmt): Stmt => {
-      switch (stmt.kind) {
-        case "fill":
-          return { ...stmt, dst: moved(stmt.dst) };
-        case "copy":
-          return { ...stmt, src: moved(stmt.src) };
-        case "mma":
-          return { ...stmt, acc: moved(stmt.acc) };
-        default:
-          return stmt;
-      }
-    });
-    return {
-      ...withBody(input, body),
-      rings: input.rings.map((r) => (r === ring ? { ...r, slots } : r)),
-      buffers: input.buffers.map((b) => (ring.buffers.includes(b.name) ? { ...b, slots } : b)),
-    };
+    if (slots === 1 || ring === undefined || !stays(input)) return input;
+    const moved = inPlaces(input, ring, slots);
+    return { ...moved, rings: moved.rings.map((r) => (r === ring ? { ...r, slots } : r)) };
   },
 };
+
+/** Whether blocks stay and loop over tiles. */
+export const stays = (program: TileProgram): boolean => visitOf(program) !== null;
+
+/** The program with a ring's tiles in so many places, which its chunks take in turn. */
+export function inPlaces(input: TileProgram, ring: Ring, places: number): TileProgram {
+  const visit = visitOf(input);
+  if (visit === null) return input;
+  const slot: Expr = mod(v(visit.parts ?? visit.var), places);
+  const moved = (view: View): View => (ring.buffers.includes(view.buffer) ? { ...view, slot } : view);
+  const body = rewriteStmts(input.body, (stmt): Stmt => {
+    switch (stmt.kind) {
+      case "fill":
+        return { ...stmt, dst: moved(stmt.dst) };
+      case "copy":
+        return { ...stmt, src: moved(stmt.src) };
+      case "mma":
+        return { ...stmt, acc: moved(stmt.acc) };
+      default:
+        return stmt;
+    }
+  });
+  const buffers = input.buffers.map((b) => (ring.buffers.includes(b.name) ? { ...b, slots: places } : b));
+  return { ...withBody(input, body), buffers };
+}
 
 /** How blocks go over tiles; null where each has one. */
 function visitOf(program: TileProgram): Visit | null {

@@ -1,12 +1,12 @@
 /** Widen copies and stores to vectors wherever sizes, leading dimensions, alignment and ownership allow. */
 import { sizeOf } from "../dtype.ts";
 import { contiguousAxis, vectorAxis } from "../tile/accesses.ts";
-import { asLinear } from "../tile/expr.ts";
+import { isMultiple } from "../tile/expr.ts";
 import { distribute, registerRun } from "../tile/ownership.ts";
 import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { extentMultiple, strideMultiple } from "../tile/sizes.ts";
 import { storeOwners } from "../tile/staged.ts";
-import type { Buffer, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /** The widest access of one thread: 16 bytes (PTX ISA, ld.v4.b32). */
@@ -124,7 +124,7 @@ function stagedWidth(program: TileProgram, stmt: Extract<Stmt, { kind: "epilogue
   const fits = (w: number): boolean =>
     run % w === 0 &&
     whole(w) &&
-    multipleOf(stmt.dst.origin[1], w) &&
+    isMultiple(stmt.dst.origin[1], w) &&
     (c === null || aligned(program, bufferOf(program, c.buffer), c, 1, w));
   const widest = Math.max(sizeOf(dst.dtype), c === null ? 0 : sizeOf(bufferOf(program, c.buffer).dtype));
   return widths(run, widest).find(fits) ?? 1;
@@ -158,12 +158,6 @@ function aligned({ problem }: TileProgram, buffer: Buffer, view: View, axis: 0 |
     other % w === 0 &&
     extentMultiple(problem, buffer, axis) % w === 0 &&
     buffer.align % (w * sizeOf(buffer.dtype)) === 0 &&
-    multipleOf(view.origin[axis], w)
+    isMultiple(view.origin[axis], w)
   );
-}
-
-/** Whether an expression is a multiple of `w` for all values of its variables. */
-function multipleOf(e: Expr, w: number): boolean {
-  const linear = asLinear(e);
-  return linear !== null && linear.constant % w === 0 && [...linear.terms.values()].every((c) => c % w === 0);
 }

@@ -9,9 +9,9 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Name of the variable that counts a block's tiles. */
-export const VISIT = "vt";
+const VISIT = "vt";
 /** Name of the variable that counts the parts of a block's share, and the whole tiles behind them. */
-export const PARTS = "pt";
+const PARTS = "pt";
 
 /**
  * Directive `visit by=stride`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the

@@ -52,10 +52,16 @@ export const cacheField: ScheduleField = {
 /** Bytes that misses bring unless told otherwise. */
 const WHOLE = 256;
 
-/** The directive of the fields `cache` and `promote`, where a schedule has them; null where both are off. */
+/** The directive of the fields `cache`, `promote`, `fetch` and `l1`, of those that a schedule has; null where all are off. */
 export function cacheDirective(schedule: Schedule): Directive | null {
   const policies = policiesOf(String(schedule.cache ?? "none")) ?? {};
   const promote = Number(schedule.promote ?? WHOLE);
-  const args = { ...policies, ...(promote === WHOLE ? {} : { promote }) };
+  const fetch = Number(schedule.fetch ?? 0);
+  const args = {
+    ...policies,
+    ...(promote === WHOLE ? {} : { promote }),
+    ...(fetch > 0 ? { fetch } : {}),
+    ...(schedule.l1 === "skip" ? { l1: "skip" } : {}),
+  };
   return Object.keys(args).length === 0 ? null : { name: "cache", args };
 }

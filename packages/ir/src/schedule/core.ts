@@ -1,8 +1,8 @@
 /** Fields that mean the same in every backend. A backend lists those it has, with its own defaults, and adds its own. */
 import type { FieldValue, ScheduleField } from "../schedule.ts";
-import { type CombineWay, combineWays, promotions } from "../tile/types.ts";
+import { type CombineWay, combineWays, fetchSizes, promotions } from "../tile/types.ts";
 import { cacheField } from "./cache.ts";
-import { intField, rasterField, tupleField, wordField } from "./fields.ts";
+import { flagField, intField, rasterField, tupleField, wordField } from "./fields.ts";
 
 /** The shared fields by name, in canonical order. */
 export const coreFields = {
@@ -86,6 +86,21 @@ export const coreFields = {
     default: "256",
     off: "256",
   }),
+  fetch: wordField({
+    name: "fetch",
+    summary:
+      "bytes of A and B that L2 fetches at once where a copy by the threads misses; 0: as the hardware has it",
+    words: ["0", ...fetchSizes.map(String)],
+    default: "0",
+    off: "0",
+  }),
+  l1: wordField({
+    name: "l1",
+    summary: "whether loads and stores by the threads leave lines in L1",
+    words: ["keep", "skip"],
+    default: "keep",
+    off: "keep",
+  }),
   prefetch: intField({
     name: "prefetch",
     summary: "with the bulk copies of a chunk L2 is asked for the chunk so many further on; 0: not",
@@ -93,6 +108,11 @@ export const coreFields = {
     off: 0,
     min: 0,
     max: 64,
+  }),
+  overlap: flagField({
+    name: "overlap",
+    summary: "begin while the kernel before in the stream still runs (programmatic dependent launch)",
+    default: "off",
   }),
   epi: wordField({
     name: "epi",

@@ -303,3 +303,25 @@ export function sameValue(a: Expr, b: Expr): boolean {
   const difference = simplify({ kind: "sub", lhs: a, rhs: b });
   return difference.kind === "const" && difference.value === 0;
 }
+
+/** Whether the form of an expression alone makes it a multiple of `width`, whatever its variables are. */
+export function isMultiple(e: Expr, width: number): boolean {
+  const linear = asLinear(e);
+  if (linear !== null) return [linear.constant, ...linear.terms.values()].every((c) => c % width === 0);
+  const factor = (x: Expr): boolean => isMultiple(x, width);
+  switch (e.kind) {
+    case "add":
+    case "sub":
+      return factor(e.lhs) && factor(e.rhs);
+    case "mul":
+      return e.factor % width === 0 || factor(e.lhs);
+    case "mod":
+      return e.divisor % width === 0 && factor(e.lhs);
+    case "div":
+    case "const":
+    case "var":
+      return false;
+    default:
+      return e satisfies never;
+  }
+}

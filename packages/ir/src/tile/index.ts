@@ -116,6 +116,7 @@ export { stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
 export {
   LANE_STRIDE,
   MOST_COLUMNS,
+  slotColumns,
   TENSOR_LANES,
   type TensorColumns,
   type TensorForm,

@@ -73,8 +73,16 @@ export function tensorTileLayout(tile: Pick<Buffer, "shape" | "halves" | "lanes"
   };
 }
 
+const widthOf = (buffer: Buffer): number => tensorPlace(buffer)?.width ?? blockShape(buffer)[1];
+
+/** Columns of tensor memory from one slot of a tensor tile to the next: all of a slot's, but for those that it shares with the next. */
+export function slotColumns({ rings }: Pick<TileProgram, "rings">, buffer: Buffer): number {
+  const ring = rings.find(({ buffers }) => buffers.includes(buffer.name));
+  return widthOf(buffer) - (ring?.lap ?? 0);
+}
+
 export interface TensorColumns {
-  /** First column of each tensor tile; slot s begins s times the tile's columns later. */
+  /** First column of each tensor tile; slot s begins s times `slotColumns` later. */
   readonly first: ReadonlyMap<string, number>;
   /** Columns to allocate: those of all tiles, rounded up to a power of two of at least 32; 0 without tensor tiles. */
   readonly columns: number;
@@ -87,7 +95,7 @@ export function tensorColumns(program: TileProgram): TensorColumns {
   for (const buffer of program.buffers) {
     if (buffer.space !== "tensor") continue;
     first.set(buffer.name, used);
-    used += (tensorPlace(buffer)?.width ?? blockShape(buffer)[1]) * buffer.slots;
+    used += slotColumns(program, buffer) * (buffer.slots - 1) + widthOf(buffer);
   }
   if (used === 0) return { first, columns: 0 };
   return { first, columns: Math.max(LEAST_COLUMNS, 2 ** Math.ceil(Math.log2(used))) };

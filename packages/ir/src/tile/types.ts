@@ -134,6 +134,10 @@ export interface Buffer {
   readonly cache?: CachePolicy;
   /** Global: bytes that L2 fetches at once where a bulk copy misses. Absent: 256. */
   readonly promote?: Promotion;
+  /** Global: bytes that L2 fetches at once where a copy by the threads misses. Absent: as the hardware has it. */
+  readonly fetch?: FetchSize;
+  /** Global: loads and stores by the threads leave no lines in L1. */
+  readonly passing?: true;
 }
 
 /** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */
@@ -143,6 +147,10 @@ export type CachePolicy = (typeof cachePolicies)[number];
 /** Bytes, less than the 256 that a tensor map's misses bring; 0: what is missing, no more (CUtensorMapL2promotion). */
 export const promotions = [128, 64, 0] as const;
 export type Promotion = (typeof promotions)[number];
+
+/** Bytes of a prefetch of loads and asynchronous copies (PTX ISA, ld and cp.async: level::prefetch_size). */
+export const fetchSizes = [64, 128, 256] as const;
+export type FetchSize = (typeof fetchSizes)[number];
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
 export type Edge =
@@ -175,6 +183,12 @@ export type Transport =
 export interface Ring {
   readonly name: string;
   readonly slots: number;
+  /**
+   * Of accumulators, in a ring of one slot whose buffer has two: chunks lie by turns in these two places, the second of which begins so many columns of tensor memory
+   * before the first ends. A release says that the columns which the next chunk's place shares have been read; the others of the chunk may be read until
+   * the next chunk is released. Absent: chunks share nothing.
+   */
+  readonly lap?: number;
   readonly buffers: readonly string[];
   readonly transport: Transport;
   /** From commit to wait. Set by the pass that specialises; null before. */
@@ -182,6 +196,10 @@ export interface Ring {
   /** From release to acquire. */
   readonly empty: Edge | null;
 }
+
+/** Places in which the chunks of a ring lie in turn: chunk t in place t % places, which is the slot of its views. */
+export const placesOf = ({ slots, lap }: Pick<Ring, "slots" | "lap">): number =>
+  lap === undefined ? slots : 2 * slots;
 
 /** A rectangle of one slot of a buffer: origin and extent, rows then columns. */
 export interface View {

@@ -43,7 +43,10 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   streamk: fc.nat(4096),
   cache: fc.constantFrom("none", "b:evict_last", "a:evict_first,b:evict_last,d:evict_unchanged"),
   promote: fc.constantFrom("256", "64", "0"),
+  fetch: fc.constantFrom("0", "128"),
+  l1: fc.constantFrom("keep", "skip"),
   prefetch: fc.nat(64),
+  overlap: fc.constantFrom("on", "off"),
   epi: fc.constantFrom("direct", "smem", "tma"),
   snake: fc.constantFrom("on", "off"),
   pad: fc.nat(64),
@@ -69,7 +72,7 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last streamk=0 cache=none promote=256 prefetch=0 epi=direct snake=on pad=4",
+    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last streamk=0 cache=none promote=256 fetch=0 l1=keep prefetch=0 overlap=off epi=direct snake=on pad=4",
   );
 });
 

@@ -1,5 +1,5 @@
 /** Rings at run time: sequence numbers enforced, asynchronous copies landed as late (or as early) as the protocol allows. */
-import type { Edge, Ring } from "../types.ts";
+import { type Edge, placesOf, type Ring } from "../types.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import type { Memory } from "./memory.ts";
 
@@ -24,6 +24,22 @@ export function land(flights: readonly Flight[]): void {
     if (!flight.landed) flight.land();
     flight.landed = true;
   }
+}
+
+/** The columns that the last of two places shares with the first, and the first with the last, hold another chunk now. */
+function forgetShared(
+  { buffer, written, count, rowStride, colStride, slotStride }: Memory,
+  slot: number,
+  lap: number,
+): void {
+  const across = 1 - (buffer.lanes ?? 0);
+  const [lanes, columns] = [buffer.shape[1 - across] ?? 0, buffer.shape[across] ?? 0];
+  const [laneStride, columnStride] = across === 1 ? [rowStride, colStride] : [colStride, rowStride];
+  const from = slot === 0 ? columns - lap : 0;
+  for (let lane = 0; lane < lanes; lane++)
+    for (let c = from; c < from + lap; c++)
+      if (written !== null) written[slot * slotStride + lane * laneStride + c * columnStride] = 0;
+  count[slot] = 0;
 }
 
 interface Consumer {
@@ -89,10 +105,12 @@ export class RingState {
     this.#pass(this.ring.empty, actor, this.#releases.get(before) ?? [], `release of chunk ${before}`, at);
     this.#releases.delete(before);
     this.acquired = chunk;
-    const slot = chunk % this.ring.slots;
-    for (const { written, count, slotStride } of this.#memories) {
+    const slot = chunk % placesOf(this.ring);
+    for (const memory of this.#memories) {
+      const { written, count, slotStride } = memory;
       written?.fill(0, slot * slotStride, (slot + 1) * slotStride);
       count[slot] = 0;
+      if (this.ring.lap !== undefined) forgetShared(memory, 1 - slot, this.ring.lap);
     }
   }
 
@@ -174,7 +192,7 @@ export class RingState {
 
   /** Writes go to chunks between acquire and commit. */
   checkWrite(slot: number, at: string): void {
-    for (let t = this.committed + 1; t <= this.acquired; t++) if (t % this.ring.slots === slot) return;
+    for (let t = this.committed + 1; t <= this.acquired; t++) if (t % placesOf(this.ring) === slot) return;
     this.#fail(
       at,
       `writes slot ${slot} of ring %${this.ring.name} outside acquire and commit (acquired up to ${this.acquired}, committed up to ${this.committed})`,
@@ -185,7 +203,10 @@ export class RingState {
   /** Reads come from chunks between wait and release of the reading thread. */
   checkRead(slot: number, consumer: string, at: string): void {
     const state = this.#consumer(consumer, "reads", at);
-    for (const t of state.open) if (t % this.ring.slots === slot) return;
+    for (const t of state.open) if (t % placesOf(this.ring) === slot) return;
+    // What a chunk shares with none may be read until the next is released.
+    if (this.ring.lap !== undefined && state.released >= 0 && state.released % placesOf(this.ring) === slot)
+      return;
     this.#fail(
       at,
       `reads slot ${slot} of ring %${this.ring.name} outside wait and release (waited up to ${state.waited}, released up to ${state.released})`,

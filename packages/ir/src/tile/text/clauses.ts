@@ -14,6 +14,8 @@ import {
   type Distribution,
   type Edge,
   type Factor,
+  type FetchSize,
+  fetchSizes,
   type Ownership,
   type Promotion,
   promotions,
@@ -263,21 +265,26 @@ export const vectorPairClause: Clause<readonly [number, number]> = {
 };
 
 /** Bytes that a miss brings, of the few that there are. */
-export const promoteClause: Clause<Promotion | null> = {
-  keyword: "promote",
-  syntax: promotions.join("|"),
+const bytesClause = <N extends number>(keyword: string, sizes: readonly N[]): Clause<N | null> => ({
+  keyword,
+  syntax: sizes.join("|"),
   default: null,
   print: String,
   parse: (c) => {
     const token = c.peek();
-    const bytes = c.integer("the bytes of 'promote'", 0);
-    const known = promotions.find((one) => one === bytes);
+    const bytes = c.integer(`the bytes of '${keyword}'`, 0);
+    const known = sizes.find((one) => one === bytes);
     return (
       known ??
-      c.fail(token, parseCodes.badValue, `L2 fetches no ${bytes} bytes`, `one of: ${promotions.join(", ")}`)
+      c.fail(token, parseCodes.badValue, `L2 fetches no ${bytes} bytes`, `one of: ${sizes.join(", ")}`)
     );
   },
-};
+});
+
+/** Of bulk copies. */
+export const promoteClause: Clause<Promotion | null> = bytesClause("promote", promotions);
+/** Of copies by threads. */
+export const fetchClause: Clause<FetchSize | null> = bytesClause("fetch", fetchSizes);
 
 /** How far on the rectangle lies that L2 is asked for: `prefetch 0:256`. */
 export const prefetchClause: Clause<readonly [number, number] | null> = {

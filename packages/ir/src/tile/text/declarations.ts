@@ -16,6 +16,7 @@ import {
 import {
   axisClause,
   edgeClause,
+  fetchClause,
   flagClause,
   integerClause,
   layoutClause,
@@ -60,6 +61,8 @@ const bufferClauses = {
   packed: flagClause("packed"),
   cache: optionalWordClause("cache", cachePolicies),
   promote: promoteClause,
+  fetch: fetchClause,
+  passing: flagClause("passing"),
 };
 
 const ringClauses = {
@@ -73,10 +76,10 @@ const noBuffers = new Map<string, Buffer>();
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
 const printBuffer = (b: Buffer): string =>
-  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.late ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.promote ?? null }, noBuffers)}`;
+  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.late ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.promote ?? null, fetch: b.fetch ?? null, passing: b.passing ?? false }, noBuffers)}`;
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
-  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols late packed cache POLICY promote BYTES`,
+  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols late packed cache POLICY promote BYTES fetch BYTES passing`,
   // The order of declarations is part of the program, across spaces: the first space's row prints them all.
   print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
@@ -88,17 +91,17 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
     c.expect(",", "between rows and columns");
     const cols = c.integer("the number of columns", 1);
     c.expect("]", "after the shape");
-    const { halves, lanes, late, packed, cache, promote, ...clauses } = parseClauses(
+    const { halves, lanes, late, packed, cache, promote, fetch, passing, ...clauses } = parseClauses(
       c,
       bufferClauses,
       "the buffer",
     );
-    if (space !== "global" && (cache !== null || promote !== null))
+    if (space !== "global" && (cache !== null || promote !== null || fetch !== null || passing))
       c.fail(
         token,
         parseCodes.badValue,
-        `%${name} is no global buffer: L2 keeps nothing of it`,
-        "leave out 'cache' and 'promote'",
+        `%${name} is no global buffer: caches keep nothing of it`,
+        "leave out 'cache', 'promote', 'fetch' and 'passing'",
       );
     const buffer: Buffer = {
       name,
@@ -112,6 +115,8 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
       ...(packed ? { packed } : {}),
       ...(cache === null ? {} : { cache }),
       ...(promote === null ? {} : { promote }),
+      ...(fetch === null ? {} : { fetch }),
+      ...(passing ? { passing } : {}),
     };
     if (c.buffers.has(name))
       c.fail(token, parseCodes.repeated, `two buffers are called %${name}`, "rename one");
@@ -197,20 +202,21 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
   },
   ...Object.fromEntries(spaces.map((space) => [space, bufferSyntax(space)])),
   ring: {
-    syntax: "ring %NAME slots N buffers(%A, %B) transport T full EDGE empty EDGE",
+    syntax: "ring %NAME slots N lap COLUMNS buffers(%A, %B) transport T full EDGE empty EDGE",
     print: (p) =>
       p.rings.map(
         (r) =>
-          `ring %${r.name} slots ${r.slots} buffers(${r.buffers.map((b) => `%${b}`).join(", ")})${printClauses(ringClauses, r, noBuffers)}`,
+          `ring %${r.name} slots ${r.slots}${r.lap === undefined ? "" : ` lap ${r.lap}`} buffers(${r.buffers.map((b) => `%${b}`).join(", ")})${printClauses(ringClauses, r, noBuffers)}`,
       ),
     parse: (c, head) => {
       const token = c.peek();
       const name = c.name("the ring's name");
       c.expect("slots", "after the ring's name");
       const slots = c.integer("the number of slots", 1);
+      const lap = c.eat("lap") ? { lap: c.integer("the columns that two places share", 1) } : {};
       c.expect("buffers", "after the number of slots");
       const buffers = c.list("the ring's buffers", () => c.buffer().name);
-      const ring: Ring = { name, slots, buffers, ...parseClauses(c, ringClauses, "the ring") };
+      const ring: Ring = { name, slots, ...lap, buffers, ...parseClauses(c, ringClauses, "the ring") };
       if (c.rings.has(name))
         c.fail(token, parseCodes.repeated, `two rings are called %${name}`, "rename one");
       c.rings.set(name, ring);

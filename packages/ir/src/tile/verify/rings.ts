@@ -1,6 +1,8 @@
 /** Rings and the buffers they manage fit together. */
 import { sizeOf } from "../../dtype.ts";
-import { bufferAt, type Verifier } from "./verifier.ts";
+import { tensorPlace } from "../tensor.ts";
+import { type Buffer, placesOf, type Ring } from "../types.ts";
+import { bufferAt, type Fault, type Verifier } from "./verifier.ts";
 
 /** Least bytes of an answer: clusterlaunchcontrol.try_cancel writes 16 (PTX ISA), a number is a word. */
 const RESPONSE_BYTES = 16;
@@ -10,7 +12,7 @@ export const rings: Verifier = {
   name: "rings",
   code: "TW3116",
   property:
-    "a ring's buffers are shared (tensor tiles where matrix instructions fill them), have its number of slots and belong to no other ring; copies into them use its transport; responses are 16 bytes, numbers of a counter 4",
+    "a ring's buffers are shared (tensor tiles where matrix instructions fill them), have its number of slots (two for one whose chunks share columns) and belong to no other ring; copies into them use its transport; responses are 16 bytes, numbers of a counter 4",
   from: "pipelined",
   *check(subject) {
     const { program, sites } = subject;
@@ -38,12 +40,14 @@ export const rings: Verifier = {
             message: `keeps numbers of tiles in slots of ${rows * cols * sizeOf(buffer.dtype)} bytes`,
             hint: `a number has ${NUMBER_BYTES} bytes: s32[1, 1]`,
           };
-        if (buffer.slots !== ring.slots)
+        const places = placesOf(ring);
+        if (buffer.slots !== places)
           yield {
             at: ring,
-            message: `has ${ring.slots} slots, and its buffer %${name} has ${buffer.slots}`,
-            hint: `write slots ${ring.slots} behind %${name}`,
+            message: `has ${ring.slots} slots${ring.lap === undefined ? "" : ", each of two places"}, and its buffer %${name} has ${buffer.slots}`,
+            hint: `write slots ${places} behind %${name}`,
           };
+        if (ring.lap !== undefined) yield* lapped(ring, buffer, ring.lap);
         const other = owner.get(name);
         if (other !== undefined)
           yield { at: ring, message: `manages %${name}, as ring %${other} does`, hint: "one ring a buffer" };
@@ -69,3 +73,20 @@ export const rings: Verifier = {
     }
   },
 };
+
+/** Two accumulators that share columns: of one ring's slot, in tensor memory, and neither lies inside the other. */
+function* lapped(ring: Ring, buffer: Buffer, lap: number): Iterable<Fault> {
+  if (ring.transport !== "tcgen05.mma" || ring.slots !== 1 || ring.buffers.length !== 1)
+    yield {
+      at: ring,
+      message: "chunks share columns, which one accumulator of a ring of one slot may",
+      hint: "write slots 1, one buffer and transport tcgen05.mma, or leave out `lap`",
+    };
+  const place = tensorPlace(buffer);
+  if (place !== null && (lap >= place.width || place.stacks > 1 || place.form === "split"))
+    yield {
+      at: ring,
+      message: `chunks share ${lap} columns of %${buffer.name}, ${place.stacks > 1 ? `of which ${place.stacks} instructions have some each` : place.form === "split" ? "whose halves lie in the same columns" : `which has ${place.width}`}`,
+      hint: `less than the ${place.width} columns of one instruction, or no \`lap\``,
+    };
+}

@@ -2,10 +2,10 @@
 import { MATRIX_ROW_BYTES, matrixLoad } from "../../atoms/matrixLoad.ts";
 import { sizeOf } from "../../dtype.ts";
 import { vectorAxis } from "../accesses.ts";
-import { asLinear, evaluateExpr } from "../expr.ts";
+import { evaluateExpr, isMultiple } from "../expr.ts";
 import { registerRun } from "../ownership.ts";
 import { counterexample, isDead } from "../ranges.ts";
-import type { Expr, Stmt, View } from "../types.ts";
+import type { Stmt, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 /** The widest access of one thread (PTX ISA, ld.v4.b32). */
@@ -143,36 +143,15 @@ function* checkMemory(
   if (view.extent[axis] % width !== 0) yield why(`they do not divide ${view.extent[axis]} ${along}`);
   if (guarded && buffer.space === "global" && buffer.shape[axis] % width !== 0)
     yield why(`the matrix ends at ${buffer.shape[axis]} ${along}, inside a vector`);
-  if (!isMultiple(site, view, axis, width)) yield why(`the first of the ${along} is no multiple of ${width}`);
+  if (!beginsAtMultiple(site, view, axis, width))
+    yield why(`the first of the ${along} is no multiple of ${width}`);
 }
 
 /** Whether the origin along an axis is a multiple of `width` for all values of its variables. */
-function isMultiple(site: Site, view: View, axis: 0 | 1, width: number): boolean {
+function beginsAtMultiple(site: Site, view: View, axis: 0 | 1, width: number): boolean {
   const e = view.origin[axis];
-  if (isMultipleByForm(e, width)) return true;
+  if (isMultiple(e, width)) return true;
   if (isDead(site.ranges())) return true;
   const when = site.stmt.kind === "copy" ? site.stmt.when : null;
   return counterexample(site.parents, when, [e], (env) => evaluateExpr(e, env) % width !== 0) === null;
-}
-
-/** Whether the form of an expression alone makes it a multiple of `width`, whatever its variables are. */
-function isMultipleByForm(e: Expr, width: number): boolean {
-  const linear = asLinear(e);
-  if (linear !== null) return [linear.constant, ...linear.terms.values()].every((c) => c % width === 0);
-  const factor = (x: Expr): boolean => isMultipleByForm(x, width);
-  switch (e.kind) {
-    case "add":
-    case "sub":
-      return factor(e.lhs) && factor(e.rhs);
-    case "mul":
-      return e.factor % width === 0 || factor(e.lhs);
-    case "mod":
-      return e.divisor % width === 0 && factor(e.lhs);
-    case "div":
-    case "const":
-    case "var":
-      return false;
-    default:
-      return e satisfies never;
-  }
 }

@@ -10,6 +10,7 @@ import {
   type Edge,
   type Expr,
   type Factor,
+  fetchSizes,
   promotions,
   type Ring,
   type Stmt,
@@ -79,15 +80,24 @@ const anyBuffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
     packed: fc.constant<true>(true),
     cache: fc.constantFrom(...cachePolicies),
     promote: fc.constantFrom(...promotions),
+    fetch: fc.constantFrom(...fetchSizes),
+    passing: fc.constant<true>(true),
+    late: fc.constant<true>(true),
   },
   { requiredKeys: ["space", "dtype", "shape", "slots", "layout", "own", "align"] },
 );
 
 /** L2 keeps global buffers only. */
 const buffer = anyBuffer.map(
-  ({ cache, promote, ...rest }): Omit<Buffer, "name"> =>
+  ({ cache, promote, fetch, passing, ...rest }): Omit<Buffer, "name"> =>
     rest.space === "global"
-      ? { ...rest, ...(cache ? { cache } : {}), ...(promote ? { promote } : {}) }
+      ? {
+          ...rest,
+          ...(cache ? { cache } : {}),
+          ...(promote ? { promote } : {}),
+          ...(fetch ? { fetch } : {}),
+          ...(passing ? { passing } : {}),
+        }
       : rest,
 );
 

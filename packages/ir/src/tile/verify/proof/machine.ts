@@ -185,11 +185,24 @@ export class Slot {
   }
 }
 
+/** Of accumulators that share columns: those of the first place, of both, of the second. */
+const lapParts = ["of the first place alone", "of both places", "of the second place alone"] as const;
+
+const mod = (n: number, by: number): number => ((n % by) + by) % by;
+
+function slotAt(slots: readonly Slot[], index: number, ring: PlanRing): Slot {
+  const slot = slots[index];
+  if (slot === undefined) throw new RangeError(`no slot of %${ring.name}`);
+  return slot;
+}
+
 /** Barriers and slots of all rings in all blocks. */
 export class Memory {
   readonly clockSize: number;
   readonly #barriers: readonly Barrier[];
-  readonly #slots: readonly Slot[];
+  /** By ring, block and slot. */
+  readonly #slots: readonly (readonly (readonly Slot[])[])[];
+  readonly #rings: ReadonlyMap<string, number>;
   readonly #firsts = new Map<string, number>();
   readonly #blocks: number;
 
@@ -220,11 +233,14 @@ export class Memory {
         ).flat(),
       ).flat(),
     );
-    this.#slots = plan.rings.flatMap((ring) =>
-      Array.from({ length: ring.slots }, (_, slot) =>
-        Array.from({ length: blocks }, (_, block) => new Slot(where(ring, slot, block))),
-      ).flat(),
+    this.#slots = plan.rings.map((ring) =>
+      Array.from({ length: blocks }, (_, block) =>
+        ring.lap === null
+          ? Array.from({ length: ring.slots }, (_, slot) => new Slot(where(ring, slot, block)))
+          : lapParts.map((part) => new Slot(`the columns ${part} of ${where(ring, 0, block)}`)),
+      ),
     );
+    this.#rings = new Map(plan.rings.map((ring, i) => [ring.name, i]));
   }
 
   barrier(ring: PlanRing, edge: EdgeName, chunk: number, block: number): Barrier {
@@ -233,14 +249,33 @@ export class Memory {
     return found;
   }
 
-  slot(ring: PlanRing, chunk: number, block: number): Slot {
-    const found = this.#slots[this.#at(ring, chunk, block)];
-    if (found === undefined) throw new RangeError(`no slot of %${ring.name}`);
-    return found;
+  /**
+   * What a chunk has in one block: a slot; of chunks that share columns those of its place alone, and those that both places have, of which `columns` may meet
+   * one or both.
+   */
+  slots(
+    ring: PlanRing,
+    chunk: number,
+    block: number,
+    columns: { readonly from: number; readonly count: number } | null = null,
+  ): readonly Slot[] {
+    const own = this.#slots[this.#rings.get(ring.name) ?? -1]?.[block] ?? [];
+    const { lap } = ring;
+    if (lap === null) return [slotAt(own, mod(chunk, ring.slots), ring)];
+    const second = mod(chunk, 2) === 1;
+    const { from, count } = columns ?? { from: 0, count: lap.columns };
+    // Shared are the last columns of the first place, and the first of the second.
+    const alone = second ? [lap.shared, lap.columns] : [0, lap.columns - lap.shared];
+    const shared = second ? [0, lap.shared] : [lap.columns - lap.shared, lap.columns];
+    const meets = ([low = 0, high = 0]: readonly number[]): boolean => from < high && from + count > low;
+    return [
+      ...(meets(alone) ? [slotAt(own, second ? 2 : 0, ring)] : []),
+      ...(meets(shared) ? [slotAt(own, 1, ring)] : []),
+    ];
   }
 
   #at(ring: PlanRing, chunk: number, block: number): number {
-    const slot = ((chunk % ring.slots) + ring.slots) % ring.slots;
+    const slot = mod(chunk, ring.slots);
     return ((this.#firsts.get(ring.name) ?? 0) + slot) * this.#blocks + block;
   }
 }

@@ -68,7 +68,13 @@ export type Action = Common &
         readonly group: 1 | 2;
       } & OnRing)
     /** Threads read the slot. `pending`: the loads are only done at the next `loaded`. */
-    | ({ readonly kind: "read"; readonly proxy: "generic" | "tensor"; readonly pending: boolean } & OnRing)
+    | ({
+        readonly kind: "read";
+        readonly proxy: "generic" | "tensor";
+        readonly pending: boolean;
+        /** Of a ring whose chunks share columns: those that are read. */
+        readonly columns?: { readonly from: Expr; readonly count: number };
+      } & OnRing)
     /** Matrix instructions read slots of operand rings and write a slot of an accumulator ring (null: registers). */
     | {
         readonly kind: "multiply";
@@ -147,6 +153,8 @@ export interface PlanRing {
   readonly chunked: boolean;
   /** Axes of the cluster along which blocks copy into each other's slots. */
   readonly shared: readonly ("m" | "n")[];
+  /** Of accumulators that share columns: those of each, and those that two have in common. Null: a chunk has its slot to itself. */
+  readonly lap: { readonly columns: number; readonly shared: number } | null;
   /** Slots are written by the launch control: threads read them, and the async proxy writes them again. */
   readonly answers: boolean;
   /** Bytes of a slot that threads copy: matrix instructions that read it want a fence between proxies behind the wait. Null where engines copy. */

@@ -9,7 +9,7 @@ import { operandViews } from "../../scaleTiles.ts";
 import { shareOf } from "../../share.ts";
 import { holdsAnswers, isSolo } from "../../solo.ts";
 import { storesInBulk } from "../../staged.ts";
-import { tensorColumns } from "../../tensor.ts";
+import { tensorColumns, tensorPlace } from "../../tensor.ts";
 import { turnPoints } from "../../turns.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
@@ -124,9 +124,17 @@ function ringPlan({ program }: Context, ring: Ring): PlanRing {
     arrivals: { full: count(ring.full), empty: count(ring.empty) },
     chunked,
     shared: [...shared],
+    lap: lapOf(program, ring),
     answers: ring.transport === "clc",
     copied: ring.transport === "cp.async" ? transactionBytes(program, ring) : null,
   };
+}
+
+/** Columns of an accumulator and those that it shares; null where it shares none. */
+function lapOf(program: TileProgram, { lap, buffers }: Ring): PlanRing["lap"] {
+  const tile = program.buffers.find(({ name }) => name === buffers[0]);
+  const width = tile === undefined ? undefined : tensorPlace(tile)?.width;
+  return lap === undefined || width === undefined ? null : { columns: width, shared: lap };
 }
 
 function rolePlan(ctx: Context, role: Role): PlanRole {
@@ -411,7 +419,11 @@ function release(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "release"
     ];
   if (stmts.some((s) => s.kind === "next" && s.ring === stmt.ring)) {
     const count = isSolo(ctx.program, role.body) ? 1 : role.warps;
-    return [{ ...on, lanes: "one", kind: "arrive", count, reach: "first" }];
+    const answered: Action = { ...on, lanes: "one", kind: "arrive", count, reach: "first" };
+    // Columns that accumulators do not share are loaded behind the accumulators' own release.
+    return loadsLapped(ctx, stmts)
+      ? [{ stmt, lanes: "warps", kind: "fence", what: "tensor before" }, answered]
+      : [answered];
   }
   if (ring !== undefined && feedsEpilogue(ctx.program, ring))
     return [{ ...on, lanes: "one", kind: "arrive", count: role.warps, reach: "own" }];
@@ -462,9 +474,26 @@ function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Acti
   const tensor = isTensor(ctx, stmt.src.buffer);
   const on = { stmt, lanes: "warps", ring: from.name, at: chunkOf(stmt.src) } as const;
   return [
-    { ...on, kind: "read", proxy: tensor ? "tensor" : "generic", pending: tensor },
+    {
+      ...on,
+      kind: "read",
+      proxy: tensor ? "tensor" : "generic",
+      pending: tensor,
+      ...(from.lap === undefined ? {} : { columns: columnsOf(ctx, stmt.src) }),
+    },
     ...(tensor ? [{ stmt, lanes: "warps", kind: "loaded" } as const] : []),
   ];
+}
+
+/** Whether accumulators that share columns are loaded. */
+const loadsLapped = ({ ringOf }: Context, stmts: readonly Stmt[]): boolean =>
+  stmts.some((s) => s.kind === "copy" && ringOf.get(s.src.buffer)?.lap !== undefined);
+
+/** Columns of tensor memory of a view, from the first of its slot. */
+function columnsOf({ program }: Context, view: View): { readonly from: Expr; readonly count: number } {
+  const tile = program.buffers.find(({ name }) => name === view.buffer);
+  const across = tile?.lanes === 1 ? 0 : 1;
+  return { from: view.origin[across], count: view.extent[across] };
 }
 
 function multiply(ctx: Context, stmt: Stmt, acc: View, from: readonly View[]): readonly Action[] {

@@ -45,7 +45,7 @@ export const proofRules = {
     4,
     "TW3144",
     "freed",
-    "every ring that is read is given back, and no slot is written while a read of its last chunk, in any block, may still run",
+    "every ring that is read is given back, and no slot, and no column that two accumulators share, is written while a read of its last chunk, in any block, may still run",
     "accesses to shared tiles outside rings by several roles",
   ),
   phases: rule(

@@ -254,7 +254,7 @@ class Run {
         const access: Access = { who, chunk, ends: [{ entry: thread.index, reached: step }], from: 0 };
         for (const target of blocksOf(this.#plan, block, action.reach, ring)) {
           this.#reach(thread, target, step);
-          this.#memory.slot(ring, chunk, target).write(access, thread.clock);
+          for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
         }
         return;
       }
@@ -287,7 +287,11 @@ class Run {
         if (action.proxy === "tensor") tensorUse(thread, `loads ${chunkName(chunk, ring)}`);
         const ends = action.pending ? [] : [{ entry: thread.index, reached: step }];
         const access: Access = { who, chunk, ends, from: 0 };
-        this.#memory.slot(ring, chunk, block).read(access, thread.clock);
+        const columns = action.columns && {
+          from: valueAt(thread, action.columns.from),
+          count: action.columns.count,
+        };
+        for (const slot of this.#memory.slots(ring, chunk, block, columns)) slot.read(access, thread.clock);
         if (action.pending) thread.loads.push({ ends });
         if (action.proxy === "tensor") thread.unfenced = true;
         else if (ring.answers) thread.unproxied = true;
@@ -448,7 +452,7 @@ class Run {
         ends: [{ entry: barrier.index, reached: phase + 1 }],
         from: 0,
       };
-      this.#memory.slot(ring, chunk, target).write(access, thread.clock);
+      for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
       this.#reach(thread, target, step);
       this.#engine(() => barrier.land(action.bytes, phase, clock, thread.label, chunkName(chunk, ring)));
     }
@@ -494,7 +498,7 @@ class Run {
         const access: Access = committed
           ? { who, chunk, ends: thread.commits, from: thread.commits.length }
           : { who, chunk, ends: own, from: 0 };
-        this.#memory.slot(ring, chunk, block).read(access, thread.clock);
+        for (const slot of this.#memory.slots(ring, chunk, block)) slot.read(access, thread.clock);
         if (committed) thread.issued.push({ block, access, writes: false });
         else thread.matrix.push({ ring, chunk, ends: own });
       }
@@ -512,7 +516,7 @@ class Run {
     within(thread, ring, chunk, "fill");
     for (const block of both) {
       const access: Access = { who, chunk, ends: thread.commits, from: thread.commits.length };
-      this.#memory.slot(ring, chunk, block).write(access, thread.clock);
+      for (const slot of this.#memory.slots(ring, chunk, block)) slot.write(access, thread.clock);
       thread.issued.push({ block, access, writes: true });
     }
   }

@@ -7,7 +7,7 @@ import { operandViews } from "../../scaleTiles.ts";
 import { shareOf } from "../../share.ts";
 import { extentMultiple } from "../../sizes.ts";
 import { storesInBulk } from "../../staged.ts";
-import type { Buffer, Stmt, TileProgram } from "../../types.ts";
+import { type Buffer, placesOf, type Stmt, type TileProgram } from "../../types.ts";
 import { chunkCount, runsOverParts } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
@@ -126,13 +126,16 @@ function* numbering(program: TileProgram): Iterable<Finding> {
           : [];
     for (const { buffer, slot } of views) {
       const ring = ringOf.get(buffer);
-      if (ring === undefined || (slot.kind === "mod" ? slot.divisor === ring.slots : ring.slots === 1))
+      if (
+        ring === undefined ||
+        (slot.kind === "mod" ? slot.divisor === placesOf(ring) : placesOf(ring) === 1)
+      )
         continue;
       yield {
         rule: "phases",
         at: `%${buffer}`,
-        message: `a slot that is no chunk modulo the ${ring.slots} of %${ring.name}`,
-        hint: `write slot … % ${ring.slots}`,
+        message: `a slot that is no chunk modulo the ${placesOf(ring)} of %${ring.name}`,
+        hint: `write slot … % ${placesOf(ring)}`,
       };
     }
   }

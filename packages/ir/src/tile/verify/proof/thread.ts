@@ -18,6 +18,8 @@ interface Place {
   readonly seen: Set<number>;
   readonly highest: { fill: number; read: number };
   last: number;
+  /** Of a ring whose chunks share columns: the chunk released last, whose other columns may be read until the next is. */
+  kept: number;
 }
 
 export interface Thread extends Actor {
@@ -101,6 +103,7 @@ export function mark(
     seen: new Set(),
     highest: { fill: -1, read: -1 },
     last: -1,
+    kept: -1,
   };
   thread.places.set(ring.name, place);
   const name = chunkName(chunk, ring);
@@ -124,13 +127,14 @@ export function mark(
   if (!open.delete(chunk))
     broken(`${event}s ${name}, which it did not ${event === "commit" ? "acquire" : "wait for"}`);
   if (event === "release" && !place.seen.delete(chunk)) broken(`releases ${name} without having read it`);
+  if (event === "release" && ring.lap !== null) place.kept = chunk;
 }
 
 /** Slots are filled between acquire and commit, and read between wait and release. */
 export function within(thread: Thread, ring: PlanRing, chunk: number, what: "fill" | "read"): void {
   const place = thread.places.get(ring.name);
   const open = what === "fill" ? place?.filling : place?.reading;
-  if (open?.has(chunk) !== true)
+  if (open?.has(chunk) !== true && !(what === "read" && place?.kept === chunk))
     throw new Broken(
       "order",
       thread.label,
