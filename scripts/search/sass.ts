@@ -42,28 +42,62 @@ function target(index: number, low: bigint, high: bigint): number {
 /** Weights by least squares over 110 timed kernels on an H200 (docs/perf/simt.md): cycles that a conflict or a stall costs. */
 const WEIGHTS = { threeReads: 0.46, twoOfOneBank: 0.2, stall: 0.51 };
 
-/** The score of the loop with the most multiply-adds of those that have no other loop with some in them; null when no loop has any. */
-export function scoreLoop(cubin: Buffer): LoopScore | null {
+/** A machine instruction of 128 bits. */
+interface Word {
+  readonly low: bigint;
+  readonly high: bigint;
+}
+
+/** The loop with the most instructions of an opcode, of those that have no other loop with some in them; null when no loop has any. */
+function loopWith(cubin: Buffer, opcode: number): readonly Word[] | null {
   const words = machineCode(cubin);
   const prefix = [0];
   for (const [i, { low }] of words.entries())
-    prefix.push((prefix[i] ?? 0) + (bits(low, 0, 12) === FFMA ? 1 : 0));
-  const ffmasOf = ([from, to]: Range): number => (prefix[to + 1] ?? 0) - (prefix[from] ?? 0);
+    prefix.push((prefix[i] ?? 0) + (bits(low, 0, 12) === opcode ? 1 : 0));
+  const countOf = ([from, to]: Range): number => (prefix[to + 1] ?? 0) - (prefix[from] ?? 0);
   const loops = words.flatMap(({ low, high }, i): Range[] => {
     if (bits(low, 0, 12) !== BRA) return [];
     const from = target(i, low, high);
-    return from <= i && from >= 0 && ffmasOf([from, i]) > 0 ? [[from, i]] : [];
+    return from <= i && from >= 0 && countOf([from, i]) > 0 ? [[from, i]] : [];
   });
   const [best] = loops
     .filter(([from, to]) => !loops.some(([f, t]) => f >= from && t <= to && t - f < to - from))
-    .sort((x, y) => ffmasOf(y) - ffmasOf(x));
-  return best === undefined ? null : scoreOf(words.slice(best[0], best[1] + 1));
+    .sort((x, y) => countOf(y) - countOf(x));
+  return best === undefined ? null : words.slice(best[0], best[1] + 1);
+}
+
+/** The score of the loop with the most multiply-adds of those that have no other loop with some in them; null when no loop has any. */
+export function scoreLoop(cubin: Buffer): LoopScore | null {
+  const loop = loopWith(cubin, FFMA);
+  return loop === null ? null : scoreOf(loop);
+}
+
+/** What a main loop on tensor cores is made of, beside address arithmetic. */
+const tensorWords = {
+  HMMA: 0x23c,
+  IMMA: 0x237,
+  LDSM: 0x83b,
+  LDGSTS: 0xfae,
+  BAR: 0xb1d,
+} as const;
+export type TensorWord = keyof typeof tensorWords;
+
+/** The instructions of a tensor-core kernel's main loop in their order, `null` for others; null when it has no loop that multiplies. */
+export function tensorLoop(
+  cubin: Buffer,
+  multiply: "HMMA" | "IMMA" = "HMMA",
+): readonly (TensorWord | null)[] | null {
+  const names = new Map<number, TensorWord>(
+    Object.entries(tensorWords).map(([name, opcode]) => [opcode, name as TensorWord]),
+  );
+  const loop = loopWith(cubin, tensorWords[multiply]);
+  return loop === null ? null : loop.map(({ low }) => names.get(bits(low, 0, 12)) ?? null);
 }
 
 /** First and last instruction of a loop. */
 type Range = readonly [from: number, to: number];
 
-function scoreOf(loop: readonly { readonly low: bigint; readonly high: bigint }[]): LoopScore {
+function scoreOf(loop: readonly Word[]): LoopScore {
   let previous: Ffma | null = null;
   let [ffmas, threeReads, twoOfOneBank, stall] = [0, 0, 0, 0];
   for (const { low, high } of loop) {

@@ -104,7 +104,7 @@ function accepts(problem: Problem, target: Target): Verdict {
   };
   refuseDTypes(problem, target, refuse);
   reasons.push(...refusePromotion(problem, "TW1818"));
-  reasons.push(...refuseBatch(problem, { grouped: "TW1815", count: "TW1816" }));
+  reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1816" }));
   reasons.push(...stepReasons(problem));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }

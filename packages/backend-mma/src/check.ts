@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
+import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
 import {
   type Atom,
   copyBytes,
@@ -62,8 +62,12 @@ const WIDENED_REGISTERS = 48;
 const isWidened = (atom: Atom, target: Target): boolean =>
   atom.feature === "mma.e4m3" && hasFeature(target, "tma");
 
-/** Both parts of the fragments at hand, and the sums of the atoms that take turns, where f32 is multiplied in parts. */
+/**
+ * Where f32 is multiplied in parts: the sums of the atoms that take turns, and what else there is beside both parts of the fragments where these are not loaded
+ * early (ptxas 13.0: 115 registers for warps of 32 x 32, 155 to 210 for 64 x 32; with fragments loaded early 182 for 32 x 32, and 64 x 32 spills).
+ */
 const PARTS_REGISTERS = 16;
+const PARTS_OVERHEAD_REGISTERS = 16;
 
 /** Registers a thread needs, estimated. */
 export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): number {
@@ -76,7 +80,12 @@ export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): n
       : 0;
   const held = Math.ceil(accumulators + fragments + staged);
   if (atom.precision !== null)
-    return held + Math.ceil((2 * fragments) / s.frag) + PARTS_REGISTERS + OVERHEAD_REGISTERS;
+    return (
+      held +
+      Math.ceil(fragments / s.frag) +
+      PARTS_REGISTERS +
+      (s.frag > 1 ? OVERHEAD_REGISTERS : PARTS_OVERHEAD_REGISTERS)
+    );
   if (isWidened(atom, target)) return held + OVERHEAD_REGISTERS + WIDENED_REGISTERS;
   return held + (s.copy === "tma" ? BULK_OVERHEAD_REGISTERS : OVERHEAD_REGISTERS);
 }
@@ -253,6 +262,11 @@ const rules: readonly Rule[] = [
           hint: "nearest legal: copy=cp.async (bulk copies need sm_90 or later)",
           unsupported: true,
         };
+      if (problem.batch.kind === "grouped")
+        return {
+          message: "tensor maps say where a launch's matrices are, and each group has its own",
+          hint: "nearest legal: copy=cp.async",
+        };
       if (sizeOf(problem.a.dtype) === 1 && (problem.a.layout === "col" || problem.b.layout === "row"))
         return {
           message:
@@ -325,6 +339,11 @@ const rules: readonly Rule[] = [
     },
   },
   {
+    code: "TW2224",
+    at: "schedule.split",
+    find: ({ s, problem }) => groupedSplitFault(s.split, problem),
+  },
+  {
     code: "TW2223",
     at: "schedule.cache",
     find: ({ s, target }) =>
@@ -384,8 +403,12 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
       hint,
     }));
   });
-  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: "blind" } : {}) })];
+  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: rolesOf(s) } : {}) })];
 }
+
+/** Two sets of fragments are filled across chunks: the last step of one waits for the next. */
+const rolesOf = (s: MmaSchedule): "stay" | "end" | "blind" =>
+  s.frag > 1 ? "blind" : s.persistent ? "stay" : "end";
 
 /** The largest tile of whole warp tiles, fewer along m first. */
 function nearestTile(s: MmaSchedule, mostThreads: number): string {

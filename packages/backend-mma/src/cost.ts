@@ -22,11 +22,11 @@ const machine = {
   /** Products of 16-bit elements a cycle: four tensor pipes, an m16n8k16 in 6.5 cycles each. */
   products: (4 * 16 * 8 * 16) / 6.5,
   /**
-   * Of products in parts: three instructions, and taking a fragment's register apart beside them, five cycles of a sub-partition, two thirds of which the
-   * tensor pipe hides.
+   * Of products in parts: three instructions and their share of the additions, and taking a fragment's register apart, four instructions. Whatever stands beside
+   * the tensor pipe's 6.8 cycles comes on top of them, an instruction a cycle (docs/perf/mma.md).
    */
-  inParts: 3,
-  splitting: 8,
+  inParts: 3.44,
+  splitting: 18.8,
   /** Bytes that ldmatrix reads from shared memory a cycle. */
   sharedBytes: 128,
   /** Warps of an SM that keep the tensor pipes busy: two a pipe. */

@@ -2,6 +2,8 @@
 import {
   bankConflicts,
   byteOffset,
+  type CopiedMatrix,
+  copyBytes,
   copyPromises,
   type Pass,
   type Problem,
@@ -38,7 +40,10 @@ export function explainSchedule(
     ...(claim === null ? [] : [{ topic: "backend", text: claim }]),
     ...estimateRemarks(problem, schedule, target),
     { topic: "instruction", text: acceptedAtom(problem, target).name },
-    ...(["a", "b"] as const).flatMap((which) => copyRemark(problem, s, which)),
+    ...(["a", "b"] as const).flatMap((which) =>
+      narrowRemark(problem, which, movedBytes(problem, s, which), [s.vec, `vec=${s.vec}`]),
+    ),
+    ...storeRemark(problem, s),
     ...conflictRemarks(problem, schedule, target, passes),
     ...interleaveRemark(problem, s),
   ];
@@ -106,23 +111,36 @@ function estimateRemarks(problem: Problem, schedule: Schedule, target: Target): 
   ];
 }
 
-/** Why copies are narrower than 16 bytes: the first of what does not divide. */
-function copyRemark(problem: Problem, s: MmaSchedule, which: "a" | "b"): readonly Remark[] {
-  const bytes = movedBytes(problem, s, which);
+/** Why stores of D that could be 16 bytes wide are narrower: those of long rows, and those of columns that are dealt. */
+function storeRemark(problem: Problem, s: MmaSchedule): readonly Remark[] {
+  if (!s.staged && !interleaves(problem, s)) return [];
+  const asked = s.store * sizeOf(problem.d.dtype);
+  const bytes = Math.min(asked, copyBytes(problem, "d"));
+  return narrowRemark(problem, "d", bytes, [asked, `store=${s.store}`]);
+}
+
+/** Why copies or stores are narrower than 16 bytes: what does not divide, and the field of the schedule that asks for no more. */
+function narrowRemark(
+  problem: Problem,
+  which: CopiedMatrix,
+  bytes: number,
+  asked: readonly [bytes: number, field: string],
+): readonly Remark[] {
   if (bytes >= 16) return [];
   const { dtype, align } = problem[which];
   const size = sizeOf(dtype);
   const { along, ld, length, between } = copyPromises(problem, which);
   const wide = bytes * 2;
   const reasons = [
-    ...(s.vec <= bytes ? [`vec=${s.vec}`] : []),
+    ...(asked[0] <= bytes ? [asked[1]] : []),
     ...(align % wide !== 0 ? [`its base is aligned to ${align} B`] : []),
     ...((ld * size) % wide !== 0 ? [`its leading dimension is ${ld * size} B`] : []),
     ...((length * size) % wide !== 0 ? [`${along} is ${length * size} B long`] : []),
     ...((between * size) % wide !== 0 ? [`the matrices of the batch are ${between * size} B apart`] : []),
   ];
   const name = which.toUpperCase();
-  return [{ topic: `copies of ${name}`, text: `${bytes} B at a time, not 16: ${reasons.join(", ")}` }];
+  const topic = which === "d" ? "stores of D" : `copies of ${name}`;
+  return [{ topic, text: `${bytes} B at a time, not 16: ${reasons.join(", ")}` }];
 }
 
 /** Why a lane's columns of D are no neighbours, where they were asked to be. */

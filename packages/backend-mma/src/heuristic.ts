@@ -27,8 +27,9 @@ const shapes: readonly {
   { tile: [256, 128], warp: [64, 64] },
   { tile: [128, 128], warp: [64, 64] },
   { tile: [128, 128], warp: [64, 32] },
-  { tile: [64, 128], warp: [32, 64] },
+  // In this order: f32 in parts is 3 % faster with warps of 64 x 32 than of 32 x 64.
   { tile: [128, 64], warp: [64, 32] },
+  { tile: [64, 128], warp: [32, 64] },
   { tile: [64, 64], warp: [32, 32] },
   { tile: [32, 128], warp: [32, 32] },
   { tile: [128, 32], warp: [32, 32] },
@@ -41,8 +42,16 @@ const shapes: readonly {
   { tile: [16, 32], warp: [16, 8] },
 ];
 
-/** Bytes of K in a chunk: 128 are a whole row of banks, and measured 2 to 3 % ahead of 64 (docs of the backend, README.md). */
-const chunkBytes = [128, 64] as const;
+/**
+ * Bytes of K in a chunk: 128 are a whole row of banks, and measured 2 to 3 % ahead of 64 (docs of the backend, README.md); 256 have half the turns of the ring.
+ * Measured with bulk copies, 256 bytes in two stages beside 128 in four: f16 at 4096 0.719 of cuBLASLt to 0.709; tf32 at 2048, 4096 and 8192 0.724, 0.682 and 0.689
+ * to 0.714, 0.673 and 0.681; s8 at 4096 and 8192 0.703 and 0.754 to 0.696 and 0.746; f16 of 128 rows 0.926 to 0.831.
+ */
+const chunkBytes: Readonly<Record<Copy, readonly number[]>> = {
+  tma: [256, 128, 64],
+  "cp.async": [128, 64],
+  direct: [128, 64],
+};
 /** Three before four: where both hide the copies, the smaller ring leaves room for a second block. */
 const stageCounts = [3, 4, 6, 2] as const;
 
@@ -59,6 +68,9 @@ const SPLIT_TILES = 528;
 const MOST_COPIES = 48;
 /** The same beside the parts of f32 fragments (64 x 64 x 16 with 4-byte copies spills on sm_120a). */
 const MOST_COPIES_IN_PARTS = 12;
+
+/** Rows or columns up to which memory decides: with 1, 8, 16 and 64 rows cp.async is 3 to 6 % ahead of bulk copies, with 128 bulk copies are 20 % ahead. */
+const FEW = 64;
 
 /** Bytes of a copy from which on a chunk in registers is a few instructions. */
 const WIDE_ENOUGH = 8;
@@ -95,6 +107,8 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
   const fits =
     hasFeature(target, "tma") &&
     symbolicSizes(problem).length === 0 &&
+    problem.batch.kind !== "grouped" &&
+    Math.min(problem.m, problem.n) > FEW &&
     problem.precision === undefined &&
     tensorAccessFault(problem, "A") === null &&
     tensorAccessFault(problem, "B") === null &&
@@ -142,16 +156,16 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const perByte = 1 / sizeOf(atom.a);
   const least = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
   const copy = transportOf(problem, target, least);
-  // Both parts of a fragment of A stay, those of B go by.
   const mostCopies = problem.precision === undefined ? MOST_COPIES : MOST_COPIES_IN_PARTS;
-  const walk = problem.precision === undefined ? {} : { walk: "snake-cols" };
+  // The parts of fragments take the registers that fragments of the next step would.
+  const parts = problem.precision === undefined ? {} : { frag: 1 };
   const candidates = shapes.flatMap(({ tile: [m, n], warp }): Schedule[] => {
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
-    return chunkBytes.flatMap((bytes) =>
+    return chunkBytes[copy].flatMap((bytes) =>
       stageCounts.flatMap((stages) =>
         shared.map((split) => {
-          const schedule = { ...base, ...walk, tile: [m, n, bytes * perByte], warp, stages, split, copy };
+          const schedule = { ...base, ...parts, tile: [m, n, bytes * perByte], warp, stages, split, copy };
           if (copy === "tma") return bulk(schedule, atom, target);
           const ahead = copy === "direct" && stages > 1 && least >= WIDE_ENOUGH;
           return ahead && !hasFeature(target, "cp.async") ? { ...schedule, prefetch: "on" } : schedule;

@@ -101,10 +101,15 @@ function run(atom: Atom, images: ReadonlyMap<string, Uint8Array>) {
     lines.push(`mad.wide.u32 %p, %t, ${count * size}, %p;`);
     for (let i = 0; i < count; i++) lines.push(`ld.global.${type(dtype)} %${which}${i}, [%p+${i * size}];`);
   }
-  const list = (which: string): string => `{${names.get(which)?.join(", ")}}`;
-  lines.push(
-    `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${multiplied(atom, atom.a)}.${multiplied(atom, atom.b)}.${atom.acc} ${list("acc")}, ${list("a")}, ${list("b")}, ${list("acc")};`,
-  );
+  const list = (which: string, step = 0, steps = 1): string => {
+    const all = names.get(which) ?? [];
+    return `{${all.slice((step * all.length) / steps, ((step + 1) * all.length) / steps).join(", ")}}`;
+  };
+  const form = `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${multiplied(atom, atom.a)}.${multiplied(atom, atom.b)}.${atom.acc}`;
+  for (let step = 0; step < atom.steps; step++)
+    lines.push(
+      `${form} ${list("acc")}, ${list("a", step, atom.steps)}, ${list("b", step, atom.steps)}, ${list("acc")};`,
+    );
   const size = Math.max(4, sizeOf(atom.acc));
   for (const [i, name] of (names.get("acc") ?? []).entries())
     lines.push(`st.global.${type(atom.acc)} [%p+${i * size}], ${name};`);

@@ -55,6 +55,30 @@ describe("illegal schedules get every reason, each with the nearest legal value"
     ]);
   });
 
+  test("ways of D, cache hints and groups", () => {
+    expect(reasons("epi=smem split=2 combine=kernel")).toEqual([
+      "TW2222 the second kernel stores D from registers, and epi=smem passes it through shared memory; nearest legal: epi=direct, or combine=last",
+    ]);
+    const full = "tile=128x128x64 stages=7 copy=tma frag=1 sched=persistent";
+    const along = problemOf({ m: 304, n: 200, k: 208, dtype: "f16" });
+    expect(reasons(full, "sm_90", along)).toEqual([]);
+    expect(reasons(`${full} epi=smem`, "sm_90", along)).toEqual([
+      expect.stringMatching(
+        /^TW2207 7 stages of 128x128x64 f16 and D's part need .*nearest legal: stages=6$/,
+      ),
+    ]);
+    expect(reasons("tile=64x64x32 warp=32x32 stages=2 copy=direct cache=a:evict_first", "sm_75")).toEqual([
+      "TW2223 sm_75 has no policies of L2 and fetches no 256 bytes at once; nearest legal: cache=none fetch=128 (more needs sm_80 or later)",
+    ]);
+    const groups = problemOf({ m: 256, n: 256, k: 256, dtype: "f16", batch: { kind: "grouped", count: 3 } });
+    expect(reasons("split=2 copy=direct", "sm_90", groups)).toEqual([
+      expect.stringMatching(/^TW2224 .*split=1$/),
+    ]);
+    expect(reasons("copy=tma frag=1 walk=snake-cols", "sm_90", groups)).toEqual([
+      expect.stringMatching(/^TW2214 .*each group has its own; nearest legal: copy=cp.async$/),
+    ]);
+  });
+
   test("bulk copies, and what goes with them only", () => {
     const bulk = "copy=tma frag=1 walk=snake-cols";
     expect(reasons(bulk)).toEqual([
@@ -171,7 +195,7 @@ describe("schedules()", () => {
     };
     for (const dtype of ["f16", "bf16", "tf32", "s8"])
       expect(first("sm_90", { dtype })).toMatch(
-        /^tile=128x256x\d+ warp=64x64 stages=3 copy=tma .*frag=1 .*walk=snake-cols .*sched=persistent/,
+        /^tile=128x256x\d+ warp=64x64 stages=2 copy=tma .*frag=1 .*walk=snake-cols .*sched=persistent/,
       );
     expect(first("sm_120a", { dtype: "f16" })).toContain("copy=tma");
     expect(first("sm_89", { dtype: "f16" })).toContain("copy=cp.async");
@@ -233,9 +257,7 @@ describe("what the backend cannot serve is said with what would work", () => {
       "TW1816 unsupported problem.batch: launch batches of at most 65535",
       "TW1817 unsupported problem.epilogue[0]: use f32",
     ]);
-    expect(verdict({ dtype: "f16", batch: { kind: "grouped", count: 2 } })).toEqual([
-      "TW1815 unsupported problem.batch: use --backend simt",
-    ]);
+    expect(verdict({ dtype: "f16", batch: { kind: "grouped", count: 2 } })).toEqual([]);
   });
 });
 
@@ -274,6 +296,9 @@ describe("plan's remarks", () => {
       "copies of A: 8 B at a time, not 16: its leading dimension is 200 B, k is 200 B long",
     );
     expect(found).toContain("copies of B: 4 B at a time, not 16: its base is aligned to 4 B");
+    expect(remarks({ m: 4096, n: 4092 })).toContain(
+      "stores of D: 8 B at a time, not 16: its leading dimension is 8184 B, n is 8184 B long",
+    );
   });
 });
 

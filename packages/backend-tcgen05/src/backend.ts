@@ -106,7 +106,7 @@ function accepts(problem: Problem, target: Target): Verdict {
   refuseDTypes(problem, target, refuse);
   refuseFactors(problem, refuse);
   reasons.push(...refusePromotion(problem, "TW1842"));
-  reasons.push(...refuseBatch(problem, { grouped: "TW1834", count: "TW1834" }));
+  reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1834" }));
   for (const name of ["A", "B"] as const) {
     const fault = tensorAccessFault(problem, name, kindOf(problem)?.packed);
     if (fault !== null)
@@ -118,9 +118,13 @@ function accepts(problem: Problem, target: Target): Verdict {
       );
   }
   reasons.push(...refuseSteps(problem, "TW1837"));
-  reasons.push(...refuseSymbolic(problem, "TW1839"));
+  if (isNarrow(problem)) reasons.push(...refuseSymbolic(problem, "TW1839"));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }
+
+/** Whether elements have scale factors or are under 8 bits: what they are laid out or spread by is known before the launch. */
+const isNarrow = ({ a, b }: Problem): boolean =>
+  isScaled(a.dtype) || dtypes[a.dtype].bits < 8 || dtypes[b.dtype].bits < 8;
 
 /** A block of elements has one factor: where K ends within one, instructions would multiply what stands behind it. */
 function refuseFactors(problem: Problem, refuse: Refuse): void {

@@ -3,12 +3,19 @@ import { type Diagnostic, type Problem, type Schedule, sharingFaults, type Targe
 import { acceptedKind } from "./nest.ts";
 import { epilogueRules } from "./rules/epilogues.ts";
 import { instructionRules } from "./rules/instructions.ts";
+import { launchRules } from "./rules/launches.ts";
 import { resourceRules } from "./rules/resources.ts";
 import type { Rule, Subject } from "./rules/rule.ts";
 import { sharingRules } from "./rules/sharing.ts";
 import { readSchedule } from "./schedule.ts";
 
-const rules: readonly Rule[] = [...sharingRules, ...instructionRules, ...resourceRules, ...epilogueRules];
+const rules: readonly Rule[] = [
+  ...sharingRules,
+  ...instructionRules,
+  ...resourceRules,
+  ...epilogueRules,
+  ...launchRules,
+];
 
 /** Every reason why a schedule is illegal for a problem that the backend accepts; empty when it is legal. */
 export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {

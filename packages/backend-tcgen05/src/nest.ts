@@ -56,6 +56,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     },
     threads: WARPS * 32,
     cluster: [s.cta * s.clusterM, s.clusterN],
+    units: [s.clusterM, s.clusterN],
     atom: kind.name,
     combine: s.combine,
     share,

@@ -1,6 +1,13 @@
 /** The protocol proof on this backend's bound programs, and the faults that it finds in them. */
-import { boundProgram, plainProblem, plant, targetOf } from "@tilewright/conformance";
-import { defineProblem, parseProgram, printProgram, proveProtocol, type TileProgram } from "@tilewright/ir";
+import { boundProgram, plainProblem, plant, problemOf, targetOf } from "@tilewright/conformance";
+import {
+  defineProblem,
+  ownProgram,
+  parseProgram,
+  printProgram,
+  proveProtocol,
+  type TileProgram,
+} from "@tilewright/ir";
 import { describe, expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 
@@ -42,6 +49,27 @@ describe("every schedule keeps the rules for all numbers of K chunks", () => {
     expect(proveProtocol(bound(schedule), target)).toEqual([]);
   });
 });
+
+/** Tiles of a list have different numbers of chunks: the sequences of the proof. */
+it.each(["cta=1 tile=128x128x64 stages=2 epi=direct", "cta=2 tile=256x128x64 stages=2 epi=direct"])(
+  "sizes of the launch, and groups: %s",
+  (schedule) => {
+    const free = { m: {}, n: { multiple: 8 }, k: { multiple: 8 } };
+    for (const more of [
+      { symbolic: free },
+      { symbolic: free, batch: { kind: "grouped", count: 3 } },
+    ] as const) {
+      const sized = { m: 1024, n: 512, k: 1280, dtype: "bf16", b: { layout: "col" } };
+      const program = boundProgram(tcgen05, arch, problemOf({ ...sized, ...more }), schedule);
+      const text = printProgram(program);
+      expect(text).toContain("visit %vt by stride part %pt chunks (%k + 63) / 64");
+      expect(parseProgram(text)).toEqual({ ok: true, value: program });
+      // One proof for both: a program of a group is that of its problem.
+      if ("batch" in more) expect(proveProtocol(ownProgram(program), target)).toEqual([]);
+      expect(tcgen05.lower(program, target).ok).toBe(true);
+    }
+  },
+);
 
 /** Columns of B that divide into parts of whole swizzle patterns for every number of units along m. */
 const columns = [128, 128, 128, 240, 128, 240, 240, 224, 128] as const;

@@ -1,5 +1,6 @@
 /** Legality of schedules for problems whose sizes come with the launch, one at a time or as a list of groups. */
 import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
+import { symbolicSizes } from "@tilewright/ir";
 import type { Rule } from "./check.ts";
 
 /** Rules that hold nothing back from problems of fixed sizes. */
@@ -42,9 +43,9 @@ export const launchRules: readonly Rule[] = [
     code: "TW2344",
     at: "schedule.sched",
     find: ({ s, problem }) =>
-      s.counted && (problem.symbolic?.m !== undefined || problem.symbolic?.n !== undefined)
+      s.counted && symbolicSizes(problem).length > 0
         ? {
-            message: "a counter wraps behind the last tile, whose number only the launch knows",
+            message: "a counter wraps behind the last of tiles that are counted before the launch",
             hint: "nearest legal: sched=persistent",
           }
         : null,
@@ -59,6 +60,12 @@ export const launchRules: readonly Rule[] = [
         found.push({
           message: "tensor maps of groups belong to blocks that stay, and go through the list of all groups",
           hint: "nearest legal: sched=persistent, or copy=direct",
+        });
+      if (s.prefetch > 0)
+        found.push({
+          message:
+            "nothing says when a fetch ahead has read its map, which is written over for a later group",
+          hint: "nearest legal: prefetch=0",
         });
       if (s.epi === "tma")
         found.push({

@@ -1,5 +1,5 @@
 /** The wgmma backend: Hopper's bulk tensor copies, mbarriers and warpgroup matrix instructions, for sm_90a. */
-import { refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
+import { refuseBatch, refuseSteps, refuseSymbolic, servedFormats } from "@tilewright/codegen";
 import {
   type Backend,
   bindOwnership,
@@ -115,5 +115,8 @@ function accepts(problem: Problem, _target: Target): Verdict {
       );
   reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1825" }));
   reasons.push(...refuseSteps(problem, "TW1826"));
+  // Sums are promoted, and factors lie, by numbers of chunks that are known.
+  if (problem.blockScales !== undefined || problem.precision === "promoted")
+    reasons.push(...refuseSymbolic(problem, "TW1827"));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }

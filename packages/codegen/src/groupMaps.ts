@@ -15,6 +15,7 @@ import {
   type TileProgram,
 } from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
+import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -55,8 +56,9 @@ function blockBytes(program: TileProgram): number {
 /** Bytes of the workspace that maps of groups take. */
 export function groupMapBytes(program: TileProgram): LaunchExpr {
   const each = blockBytes(program);
-  // A grid of blocks that stay has no more of them than there are SMs.
-  return each === 0 ? 0 : ["mul", "numSms", each];
+  const size = clusterSize(program);
+  // A grid of blocks that stay has no more of them than there are SMs, but a cluster at least.
+  return each === 0 ? 0 : ["mul", size === 1 ? "numSms" : ["max", "numSms", size], each];
 }
 
 /** Where the role copies in bulk: the maps of the group that it is at, made anew where it has turned to it. One thread does so. */

@@ -73,7 +73,7 @@ function rowOf(ctx: Context): Reg<"u64"> {
   const bytes = ctx.groups?.bytes ?? 0;
   return ctx.invariant("row of the group", (code) => {
     const group = ctx.group ?? ctx.entry.reg("u32", "group");
-    const [row, offset] = [ctx.entry.reg("u64", "row"), ctx.entry.reg("u64", "w")];
+    const [row, offset] = [ctx.entry.reg("u64", "grow"), ctx.entry.reg("u64", "w")];
     if (ctx.group === null) code.emit(null, "mov.u32", group, special("%ctaid.y"));
     code.emit(null, "ld.param.u64", row, ctx.param(TABLE));
     code.emit(null, "cvta.to.global.u64", row, row);

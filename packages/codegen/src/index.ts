@@ -52,6 +52,7 @@ export {
   globalAddress,
   pointer,
 } from "./globalAddress.ts";
+export { visitList } from "./listTiles.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
 export { parameters } from "./params.ts";
 export { type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./parts.ts";
@@ -88,6 +89,8 @@ export {
   type ThreadCoord,
   type ThreadPosition,
 } from "./threads.ts";
+export { problemsOf, tilesOf } from "./tileCounts.ts";
+export { clustersAlong, clustersOf, mostTiles } from "./tilePlace.ts";
 export { visitShares } from "./tiles.ts";
 export { Values } from "./values.ts";
 export { walkOrder } from "./walk.ts";

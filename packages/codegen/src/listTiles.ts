@@ -2,7 +2,7 @@
  * Blocks that stay and go through the tiles of all groups of a grouped problem: one list, in the order of the groups and of the raster in each. Every role of a
  * block walks it by itself, a group's row of the table at a time, and takes one tile in as many as there are blocks (or clusters).
  */
-import { type Stmt, type Visit, v } from "@tilewright/ir";
+import { type Visit, v } from "@tilewright/ir";
 import { type IntegerOperand, imm, special } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
@@ -17,27 +17,51 @@ type Tiles = StmtOf<"tiles">;
 const operand = (count: Count): Reg<"u32"> | IntegerOperand =>
   typeof count === "number" ? imm(count) : count;
 
+/** How a backend goes over the tiles of a list. */
+export interface ListWalk {
+  /** A register of its own with the number of the block, or of the cluster whose blocks take tiles together; and with how many there are. */
+  number(prefix: string): Reg<"u32">;
+  step(prefix: string): Reg<"u32">;
+  /** Tiles of the group at hand that have numbers of their own. */
+  tiles(): Count;
+  /** Binds the coordinates of the tile with this number in the raster of its group. */
+  place(tile: Reg<"u32">): void;
+  /** What is done for a tile. */
+  body(): void;
+}
+
+/** The walk of blocks, or of clusters of blocks with a tile each. */
+export const ownWalk = (ctx: Context, stmt: Tiles, body: () => void): ListWalk => {
+  const clustered = clusterSize(ctx.program) > 1;
+  const register = (name: string, value: ReturnType<typeof special>) => {
+    const d = ctx.entry.reg("u32", name);
+    ctx.body.emit(null, "mov.u32", d, value);
+    return d;
+  };
+  return {
+    number: (prefix) => register(prefix, special(clustered ? "%clusterid.x" : "%ctaid.x")),
+    step: (prefix) => register(prefix, special(clustered ? "%nclusterid.x" : "%nctaid.x")),
+    tiles: () => clustersOf(ctx, stmt),
+    place: (tile) => place(ctx, stmt, tile),
+    body,
+  };
+};
+
 /** The loop over the tiles of the list. Blocks beyond its end have none. */
-export function visitList(
-  ctx: Context,
-  stmt: Tiles,
-  visit: Visit,
-  lower: (stmts: readonly Stmt[]) => void,
-): void {
+export function visitList(ctx: Context, stmt: Tiles, visit: Visit, walk: ListWalk): void {
   const { program, entry, body } = ctx;
   const { batch } = program.problem;
   if (batch.kind !== "grouped") throw new CannotLower("tiles", "one problem is no list");
-  const clustered = clusterSize(program) > 1;
-  const register = (name: string, value: ReturnType<typeof special> | ReturnType<typeof imm>) => {
+  const register = (name: string, value: number) => {
     const d = entry.reg("u32", name);
-    body.emit(null, "mov.u32", d, value);
+    body.emit(null, "mov.u32", d, imm(value));
     return d;
   };
-  const tile = register("tile", special(clustered ? "%clusterid.x" : "%ctaid.x"));
-  const step = register("tile", special(clustered ? "%nclusterid.x" : "%nctaid.x"));
+  const tile = walk.number("tile");
+  const step = walk.step("tile");
   // Before the first group: it begins and ends at 0.
-  const group = register("group", imm(0xffffffff));
-  const [first, end] = [register("first", imm(0)), register("first", imm(0))];
+  const group = register("group", 0xffffffff);
+  const [first, end] = [register("first", 0), register("first", 0)];
   const [again, found, done] = [entry.label("list"), entry.label("tile"), entry.label("list_end")];
   const [here, over] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
   body.label(again);
@@ -49,7 +73,7 @@ export function visitList(
   body.emit(null, "mov.u32", first, end);
   ctx.group = group;
   ctx.scope(() => {
-    const tiles = clustersOf(ctx, stmt);
+    const tiles = walk.tiles();
     const depth = countOf(ctx, v("k"));
     const [all, none] = [entry.reg("u32", "tiles"), entry.reg("pred", "p")];
     ctx.body.emit(null, "setp.eq.u32", none, operand(depth), imm(0));
@@ -61,8 +85,8 @@ export function visitList(
   ctx.tileLoop = { following: null, visit };
   ctx.scope(() => {
     turnToMaps(ctx, stmt, group);
-    place(ctx, stmt, ctx.values.difference(tile, first));
-    lower(stmt.body);
+    walk.place(ctx.values.difference(tile, first));
+    walk.body();
   });
   ctx.tileLoop = null;
   ctx.group = null;

@@ -1,5 +1,5 @@
 /** Where a tile lies: its coordinates from its number in the raster, and how many tiles there are. */
-import { rangeOf } from "@tilewright/ir";
+import { clusterUnits, rangeOf } from "@tilewright/ir";
 import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -34,8 +34,8 @@ export function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
 }
 
 /** Clusters of tiles along an axis. */
-function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
-  const { cluster: clusters } = ctx.program.launch;
+export function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
+  const clusters = clusterUnits(ctx.program.launch);
   const [tilesM, tilesN] = stmt.extents;
   if (tilesM % clusters[0] !== 0 || tilesN % clusters[1] !== 0)
     throw new CannotLower(
@@ -50,7 +50,7 @@ function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
 }
 
 /** The most tiles along an axis in any launch. */
-function mostTiles(ctx: Context, stmt: Tiles, axis: 0 | 1): number {
+export function mostTiles(ctx: Context, stmt: Tiles, axis: 0 | 1): number {
   const count = stmt.symbolic?.[axis] ?? null;
   return count === null ? stmt.extents[axis] : rangeOf(count, ctx.sizes)[1];
 }

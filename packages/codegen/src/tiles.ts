@@ -17,7 +17,7 @@ import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { visitList } from "./listTiles.ts";
+import { ownWalk, visitList } from "./listTiles.ts";
 import { times } from "./parts.ts";
 import { type Count, countOf } from "./sizes.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
@@ -70,7 +70,12 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
     throw new CannotLower("tiles", "roles that take turns go by chunks whose number is known");
   if (ctx.groups !== null) {
     if (asks) throw new CannotLower("tiles", "a counter hands out the tiles of one problem");
-    visitList(ctx, stmt, visit, lower);
+    visitList(
+      ctx,
+      stmt,
+      visit,
+      ownWalk(ctx, stmt, () => lower(stmt.body)),
+    );
     return;
   }
   const count = operand(clustersOf(ctx, stmt));

@@ -15,6 +15,7 @@ export const features = [
   "mma.s8",
   "mma.e4m3",
   "mbarrier",
+  "min.xorsign",
   "tma",
   "cluster",
   "wgmma",

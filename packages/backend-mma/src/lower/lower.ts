@@ -18,8 +18,8 @@ const FP8_PTX: PtxVersion = [8, 4];
 /** Bulk tensor copies and elect.sync. */
 const BULK_PTX: PtxVersion = [8, 0];
 
-/** cvt.rna.satfinite.tf32. */
-const PARTS_PTX: PtxVersion = [8, 1];
+/** min.xorsign.abs. */
+const PARTS_PTX: PtxVersion = [7, 2];
 
 const usesFp8 = (program: TileProgram): boolean =>
   dtypes[program.problem.a.dtype].bits === 8 && dtypes[program.problem.a.dtype].kind === "float";
@@ -45,10 +45,10 @@ const engine: Engine = {
   ptxVersion: (program) =>
     usesFp8(program)
       ? FP8_PTX
-      : program.problem.precision !== undefined
-        ? PARTS_PTX
-        : usesBulk(program)
-          ? BULK_PTX
+      : usesBulk(program)
+        ? BULK_PTX
+        : program.problem.precision !== undefined
+          ? PARTS_PTX
           : OLDEST_PTX,
   // As the matrix instructions want them.
   holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),

@@ -21,12 +21,9 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
   const a = ownedTile(ctx, mma.a.buffer, ctx.constant(mma.a.slot, "slot of the A fragment"));
   const b = ownedTile(ctx, mma.b.buffer, ctx.constant(mma.b.slot, "slot of the B fragment"));
   // tf32 is fp32 in memory: rounded here, because the instruction would drop the low bits (PTX ISA, cvt.rna.tf32).
-  for (const [tile, dtype] of [
-    [a, atom.a],
-    [b, atom.b],
-  ] as const)
-    if (dtype === "tf32")
-      for (const register of tile.registers) ctx.emitAny(null, "cvt.rna.tf32.f32", register, register);
+  if (atom.a === "tf32" && !arrivesRounded(ctx))
+    for (const register of [...a.registers, ...b.registers])
+      ctx.emitAny(null, "cvt.rna.tf32.f32", register, register);
 
   const { fragments } = atom;
   const [atomsA, atomsB, atomsAcc] = [
@@ -52,6 +49,9 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
     ctx.emitAny(null, mnemonic, d, vec(...product.a), vec(...product.b), d);
   }
 }
+
+/** Tensor maps of tf32 round as they copy (PTX ISA, tensor copies: element type .tf32). */
+const arrivesRounded = (ctx: Context): boolean => ctx.program.rings.some((ring) => ring.transport === "tma");
 
 /** Elements of a fragment that one lane holds. */
 const elementsOf = (own: Atom["fragments"]["a"]): number =>

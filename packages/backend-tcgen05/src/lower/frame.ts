@@ -1,7 +1,6 @@
 /** Around the roles: barriers and tensor memory before, meeting and giving back after. */
-import type { Context, Frame } from "@tilewright/codegen";
-import { SMEM } from "@tilewright/codegen";
-import { eachStmt, type KernelSpec, type TileProgram } from "@tilewright/ir";
+import { type Context, type Frame, problemsOf, SMEM, tilesOf } from "@tilewright/codegen";
+import { eachStmt, type KernelSpec, type LaunchExpr, type TileProgram } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { meetAll, scratch } from "./barriers.ts";
 import { addressWord, clusterSize, stateOf } from "./state.ts";
@@ -77,13 +76,22 @@ function launchOf(program: TileProgram, launch: KernelSpec["launch"]): KernelSpe
   if (loop?.kind !== "tiles" || loop.share !== undefined) return launch;
   const blocks = clusterSize(program);
   const works = program.launch.pair === true ? 2 : 1;
-  const tiles = loop.extents[0] * loop.extents[1] * works;
   // The launch control hands out tiles that were launched, as if for blocks of their own.
   const stays = loop.visit !== null && !program.rings.some(({ transport }) => transport === "clc");
-  const whole = Math.ceil(tiles / blocks) * blocks;
+  const whole = wholeClusters(tilesOf(loop), works, blocks);
   const [, y, z] = launch.grid;
   if (!stays) return { ...launch, grid: [whole, y, z] };
   const resident =
     blocks === 1 ? "numSms" : (["mul", blocks, ["max", 1, ["div", "numSms", blocks]]] as const);
-  return { ...launch, grid: [["min", whole, resident], y, z] };
+  if (program.problem.batch.kind !== "grouped") return { ...launch, grid: [["min", whole, resident], y, z] };
+  // No group has more tiles than that of the launch; blocks without one leave. All groups may be empty.
+  const all: LaunchExpr = ["max", blocks, ["mul", problemsOf(program.problem), whole]];
+  return { ...launch, grid: [["min", all, resident], 1, 1] };
+}
+
+/** Blocks for all tiles, `works` each, in whole clusters. */
+function wholeClusters(tiles: LaunchExpr, works: number, blocks: number): LaunchExpr {
+  if (typeof tiles === "number") return Math.ceil((tiles * works) / blocks) * blocks;
+  // Tiles are counted in those of whole clusters where the launch counts them.
+  return works === 1 ? tiles : ["mul", tiles, works];
 }

@@ -39,10 +39,12 @@ export function lowerRole(ctx: Context, role: Role): void {
   ctx.crewScope({ first: role.first, warps: role.warps }, () => {
     for (const ring of ctx.program.rings) begin(ctx, own, role, ring);
     state.role = own;
+    ctx.solo = single;
     // What the role computes at its beginning stands behind the places, inside it.
     ctx.restartInvariants();
     lowerStmts(ctx, role.body);
     state.role = null;
+    ctx.solo = false;
   });
   ctx.body.label(end);
   syncWarp(ctx);

@@ -4,14 +4,18 @@ import {
   type Code,
   type Context,
   type Coordinate,
+  clustersAlong,
+  clustersOf,
   inBlock,
   lowerStmts,
+  mostTiles,
   putNumber,
   type Reg,
   rasterise,
   type StmtOf,
   takeNumber,
   tileNumbers,
+  visitList,
   visitShares,
 } from "@tilewright/codegen";
 import { clusterUnits, eachStmt, freeVars, holdsAnswers, type Visit } from "@tilewright/ir";
@@ -53,6 +57,17 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   const role = roleOf(ctx, "tiles");
   if (stmt.visit.of !== 1) throw new CannotLower("visit", "roles of this backend do not take turns");
   const { entry } = ctx;
+  if (ctx.groups !== null) {
+    if (stmt.visit.by !== "stride") throw new CannotLower("visit", "a list of groups is walked at a stride");
+    visitList(ctx, stmt, stmt.visit, {
+      number: (prefix) => ownNumber(ctx, ctx.body, "%ctaid.x", prefix),
+      step: (prefix) => ownNumber(ctx, ctx.body, "%nctaid.x", prefix),
+      tiles: () => clustersOf(ctx, stmt),
+      place: (tile) => enterTile(ctx, stmt, tile),
+      body: () => lowerStmts(ctx, stmt.body),
+    });
+    return;
+  }
   const tile = ownNumber(ctx, ctx.body, "%ctaid.x");
   role.tile = tile;
   ctx.batch = answered(ctx, stmt) ? ownProblem(ctx) : null;
@@ -68,7 +83,8 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   if (step !== null) {
     const more = entry.reg("pred", "more");
     body.emit(null, "add.u32", tile, tile, step);
-    body.emit(null, "setp.lt.u32", more, tile, imm(tileNumbers(ctx.program)));
+    const count = clustersOf(ctx, stmt);
+    body.emit(null, "setp.lt.u32", more, tile, typeof count === "number" ? imm(count) : count);
     body.emit(more, "bra", label);
   } else {
     if (role.more === null) throw new CannotLower("visit", "nothing reads which tile follows");
@@ -110,19 +126,16 @@ function ownProblem(ctx: Context): Reg<"u32"> {
 
 /** Bind the tile's row and column; values of the tile before are computed anew. */
 function enterTile(ctx: Context, stmt: Tiles, number: Reg<"u32">): void {
-  const [tilesM, tilesN] = stmt.extents;
   const [unitsM, unitsN] = clusterUnits(ctx.program.launch);
-  if (tilesM % unitsM !== 0 || tilesN % unitsN !== 0)
-    throw new CannotLower("tiles", `do not divide by the ${unitsM} x ${unitsN} units of a cluster`);
   const own = ctx.values.memo("tile's number", "tile", (d) => ctx.prologue.emit(null, "mov.u32", d, number));
-  const [m, n] = rasterise(ctx, stmt.raster, tilesM / unitsM, tilesN / unitsN, own);
+  const [m, n] = rasterise(ctx, stmt.raster, clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1), own);
   const within = (first: Coordinate, units: number, axis: "m" | "n"): Coordinate => {
     if (units === 1) return first;
     const unit = unitAlong(ctx, axis);
     return first === null ? unit : ctx.values.sum(ctx.values.scale(first, units), unit);
   };
-  ctx.tileVars.set(stmt.vars[0], { reg: within(m, unitsM, "m"), extent: tilesM });
-  ctx.tileVars.set(stmt.vars[1], { reg: within(n, unitsN, "n"), extent: tilesN });
+  ctx.tileVars.set(stmt.vars[0], { reg: within(m, unitsM, "m"), extent: mostTiles(ctx, stmt, 0) });
+  ctx.tileVars.set(stmt.vars[1], { reg: within(n, unitsN, "n"), extent: mostTiles(ctx, stmt, 1) });
 }
 
 /** The barriers of the slot, in all blocks, are armed before the request, which every block of the cluster sees answered. */

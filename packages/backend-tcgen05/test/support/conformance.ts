@@ -1,6 +1,13 @@
 /** What this backend asks of the conformance suite. */
 import type { ConformanceOptions, DTypes } from "@tilewright/conformance";
-import { type Operand, operandShape, type Problem, packedStride, sizeOf } from "@tilewright/ir";
+import {
+  type Operand,
+  operandShape,
+  type Problem,
+  packedStride,
+  type SymbolicSizes,
+  sizeOf,
+} from "@tilewright/ir";
 import { kindOf } from "../../src/nest.ts";
 import { randomSchedule } from "./cases.ts";
 
@@ -30,16 +37,30 @@ function bulkable(problem: Problem): Problem {
     return { dtype, layout, ld: up(least, ROW_BYTES / sizeOf(dtype)), align: Math.max(align, ROW_BYTES) };
   };
   const [a, b] = [operand("a"), operand("b")];
-  const { batch } = problem;
-  if (batch.kind !== "strided") return { ...problem, a, b };
+  const { batch, symbolic } = problem;
+  const free = symbolic === undefined ? {} : { symbolic: inWholeRows(symbolic, sizeOf(a.dtype)) };
+  if (batch.kind !== "strided") return { ...problem, a, b, ...free };
   const stride = (name: "a" | "b", now: number, of: Operand): number =>
-    now === 0 ? 0 : packedStride(of, ...operandShape(problem, name));
+    now === 0 ? 0 : up(packedStride(of, ...operandShape(problem, name)), ROW_BYTES / sizeOf(of.dtype));
   return {
     ...problem,
     a,
     b,
+    ...free,
     batch: { ...batch, strideA: stride("a", batch.strideA, a), strideB: stride("b", batch.strideB, b) },
   };
+}
+
+/** Leading dimensions and strides of A and B of the launch: such that rows and matrices begin at whole 16 bytes. */
+function inWholeRows(symbolic: SymbolicSizes, bytes: number): SymbolicSizes {
+  const unit = ROW_BYTES / bytes;
+  const whole = (["lda", "ldb", "strideA", "strideB"] as const).flatMap((name) => {
+    const range = symbolic[name];
+    if (range === undefined) return [];
+    const multiple = up(range.multiple, unit);
+    return [[name, { min: up(range.min, multiple), max: range.max - (range.max % multiple), multiple }]];
+  });
+  return { ...symbolic, ...Object.fromEntries(whole) };
 }
 
 export const optionsFor = (

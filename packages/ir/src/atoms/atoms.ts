@@ -13,6 +13,8 @@ export interface Atom {
   readonly name: string;
   /** `m16n8k16`, as PTX writes it. */
   readonly shape: string;
+  /** Instructions of that shape along k that an atom is: their registers of A and of B follow each other. */
+  readonly steps: number;
   readonly m: number;
   readonly n: number;
   readonly k: number;
@@ -22,8 +24,8 @@ export interface Atom {
   /** What a target needs for it. */
   readonly feature: Feature;
   /**
-   * Null: one instruction. `3xtf32`: f32 operands as sums of two tf32 values, three instructions on their parts into fresh registers, which are added to the
-   * accumulators in f32 (tensor cores truncate their sums).
+   * Null: one instruction. `3xtf32`: f32 operands as sums of two tf32 values, three instructions on their parts for each step into fresh registers,
+   * which are added to the accumulators in f32 (tensor cores truncate their sums).
    */
   readonly precision: Precision | null;
   readonly fragments: { readonly a: Ownership; readonly b: Ownership; readonly acc: Ownership };
@@ -59,6 +61,8 @@ interface AtomRow {
   readonly types: readonly DType[];
   readonly feature: Feature;
   readonly precision?: Precision;
+  /** 1 unless given. */
+  readonly steps?: number;
 }
 
 /** m16n8k16 of f16 and m16n8k32 of integers came together with bf16 (PTX ISA, target ISA notes of mma). */
@@ -70,7 +74,8 @@ const rows: readonly AtomRow[] = [
   { m: 16, k: 16, acc: "f32", types: ["bf16"], feature: AMPERE },
   { m: 16, k: 16, acc: "f16", types: ["f16"], feature: AMPERE },
   { m: 16, k: 8, acc: "f32", types: ["tf32"], feature: "mma.tf32" },
-  { m: 16, k: 8, acc: "f32", types: ["f32"], feature: "mma.tf32", precision: "3xtf32" },
+  // Two steps of the instruction to one addition: the longer the sums of the tensor cores, the more their truncation costs.
+  { m: 16, k: 8, steps: 2, acc: "f32", types: ["f32"], feature: "mma.tf32", precision: "3xtf32" },
   { m: 16, k: 32, acc: "s32", types: ["s8", "u8"], feature: AMPERE },
   { m: 16, k: 32, acc: "f32", types: ["e4m3", "e5m2"], feature: "mma.e4m3" },
   { m: 8, k: 4, acc: "f64", types: ["f64"], feature: "mma.f64" },
@@ -83,16 +88,18 @@ const rows: readonly AtomRow[] = [
 const N = 8;
 
 function atomOf(row: AtomRow, a: DType, b: DType): Atom {
-  const { m, k, acc, feature, precision = null } = row;
+  const { m, acc, feature, precision = null, steps = 1 } = row;
+  const k = row.k * steps;
   const run = elementsPerRegister(a);
   const halves = k / (4 * run);
   const [rowsOfA, columnsOfA] = operand(m / 8, halves, run);
   const [columnsOfB, rowsOfB] = operand(1, halves, run);
   const eights = m > 8 ? [register(m / 8, 2)] : [];
-  const shape = `m${m}n${N}k${k}`;
+  const shape = `m${m}n${N}k${row.k}`;
   return {
     name: `${shape}.${acc}.${a}.${b}${precision === null ? "" : `.${precision}`}`,
     shape,
+    steps,
     m,
     n: N,
     k,

@@ -57,7 +57,7 @@ export function sharingFaults({
     [
       roles === "blind",
       "math warps wait for the next chunk of their producer without asking whether there is one, and how many a block has of a tile is known when it runs",
-      "nearest legal: copy=direct, or streamk=0",
+      "nearest legal: frag=1, or streamk=0",
     ],
     [
       turns > 1,

@@ -45,7 +45,9 @@ const limits = (sm: SmSize): TargetLimits => ({
 // Volta's own mma (m8n8k4 by quad-pairs) is no `mma.f16`: that means the m16n8 shapes that Turing began.
 const turing: readonly Feature[] = ["ldmatrix", "mma.f16", "mma.s8"];
 const ampere: readonly Feature[] = ["cp.async", ...turing, "mma.bf16", "mma.tf32", "mma.f64", "mbarrier"];
-const ada: readonly Feature[] = [...ampere, "mma.e4m3"];
+/** min and max of magnitudes with the sign of the product (PTX ISA, min). */
+const ampereSmall: readonly Feature[] = [...ampere, "min.xorsign"];
+const ada: readonly Feature[] = [...ampereSmall, "mma.e4m3"];
 const hopperPortable: readonly Feature[] = [...ada, "stmatrix", "tma", "cluster", "pdl", "red.vector"];
 const hopperShared: readonly Feature[] = [...hopperPortable, "setmaxnreg"];
 const blackwell: readonly Feature[] = [...hopperShared, "clc", "f32x2"];
@@ -104,8 +106,8 @@ export const targets: readonly Target[] = [
     blockSmem: 163 * KiB,
     reserved: 1024,
   }),
-  row("sm_86", "Ampere", [7, 1], ampere, { ...small, blocks: 16 }),
-  row("sm_87", "Ampere", [7, 4], ampere, {
+  row("sm_86", "Ampere", [7, 1], ampereSmall, { ...small, blocks: 16 }),
+  row("sm_87", "Ampere", [7, 4], ampereSmall, {
     threads: 1536,
     blocks: 16,
     smem: 164 * KiB,

@@ -54,6 +54,8 @@ export interface GemmNestOptions {
   readonly nest: Nest;
   readonly threads: number;
   readonly cluster: readonly [number, number];
+  /** Tiles of a cluster along m and n; one for each of its blocks unless given. */
+  readonly units?: readonly [number, number];
   readonly atom: string;
   readonly directives: readonly Directive[];
   /** Where blocks share tiles; `last` unless given. */
@@ -181,14 +183,12 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
 
 /** Counts of tiles where the launch supplies m or n; a cluster's tiles are whole. */
 function symbolicTiles(
-  { problem, cluster }: GemmNestOptions,
+  { problem, cluster, units = cluster }: GemmNestOptions,
   tile: readonly [number, number],
 ): { readonly symbolic?: readonly [Expr | null, Expr | null] } {
   if (problem.symbolic?.m === undefined && problem.symbolic?.n === undefined) return {};
   const axis = (name: "m" | "n", i: 0 | 1): Expr | null =>
-    problem.symbolic?.[name] === undefined
-      ? null
-      : mul(countOf(problem, name, tile[i] * cluster[i]), cluster[i]);
+    problem.symbolic?.[name] === undefined ? null : mul(countOf(problem, name, tile[i] * units[i]), units[i]);
   return { symbolic: [axis("m", 0), axis("n", 1)] };
 }
 

@@ -37,6 +37,7 @@ const samples: Readonly<Record<Feature, string>> = {
   "tcgen05.i8":
     "{ .reg .pred p; setp.eq.b32 p, %r0, %r1; tcgen05.mma.cta_group::1.kind::i8 [%r0], %rd0, %rd1, %r1, p; }",
   tcgen05: "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 128;",
+  "min.xorsign": "min.xorsign.abs.f32 %f0, %f1, %f2;",
   clc: "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];",
   pdl: "griddepcontrol.wait;",
   "red.vector": `red.relaxed.gpu.global.add.v4.f32 [%rd0], ${f4};`,

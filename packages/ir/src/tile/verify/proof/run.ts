@@ -1,6 +1,6 @@
 /** One run of a plan: every role of every block as a thread, in one schedule, over one sequence of tiles. */
 import { boundAt, chunkAt, holds, valueAt } from "./counting.ts";
-import { type Access, Broken, type Clock, type End, ended, join, Memory } from "./machine.ts";
+import { type Access, Broken, type End, ended, join, Memory } from "./machine.ts";
 import type { Action, PartNames, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
 import { blocksOf, checkEnds, leads, type Reached } from "./reach.ts";
 import type { Finding } from "./rules.ts";
@@ -18,6 +18,7 @@ import {
   useLoaded,
   within,
 } from "./thread.ts";
+import { type Blocked, Meeting, type Steps, Turns } from "./waits.ts";
 
 /** K chunks of each tile of a block, in order. */
 export type Sequence = readonly number[];
@@ -29,15 +30,6 @@ export interface Order {
   /** Copies and matrix instructions are done at once, or when nothing else can happen. */
   readonly engines: "early" | "late";
 }
-
-interface Blocked {
-  readonly ready: () => boolean;
-  readonly why: () => string;
-  /** The rule that a deadlock here breaks. */
-  readonly rule: () => "arrivals" | "bytes" | "phases" | "exits";
-}
-
-type Steps = Generator<Blocked, void, void>;
 
 /** The part at hand; its first chunk says where in the matrices copies begin, which is nothing to the protocol. */
 function setPart(
@@ -79,7 +71,8 @@ class Run {
   readonly #rings: ReadonlyMap<string, PlanRing>;
   /** What engines have still to do, in order. */
   readonly #late: (() => void)[] = [];
-  #meeting = { waiting: 0, generation: 0, clock: new Int32Array(0) };
+  readonly #turns = new Turns();
+  readonly #meeting: Meeting;
   readonly #reached: Reached[] = [];
 
   constructor(plan: Plan, sequence: Sequence, order: Order) {
@@ -90,7 +83,7 @@ class Run {
     const blocks = plan.cluster[0] * plan.cluster[1];
     this.#memory = new Memory(plan, actors.length);
     this.#rings = new Map(plan.rings.map((ring) => [ring.name, ring]));
-    this.#meeting.clock = new Int32Array(this.#memory.clockSize);
+    this.#meeting = new Meeting(actors.length, this.#memory.clockSize);
     this.#threads = actors.map(({ role, block }, index) =>
       newThread(
         index,
@@ -124,14 +117,7 @@ class Run {
     }
     for (const late of this.#late.splice(0)) late();
     checkEnds(this.#plan, this.#threads, this.#reached);
-    for (const [key, { given, taken }] of this.#turns)
-      if (given.length > taken)
-        throw new Broken(
-          "exits",
-          `turn ${key}`,
-          "the block ends with a turn at its barrier that nobody takes",
-          "let the role that would have the next tile take it",
-        );
+    this.#turns.checkEnd();
   }
 
   #deadlock(left: readonly { readonly thread: Thread; readonly blocked: Blocked | null }[]): never {
@@ -314,13 +300,13 @@ class Run {
         this.#drain(thread, action, step);
         return;
       case "turn":
-        yield* this.#turn(thread, action.to);
+        yield* this.#turns.take(thread, action.to);
         return;
       case "last turn":
-        if (this.#sequence.length % action.of === action.to) yield* this.#turn(thread, action.to);
+        if (this.#sequence.length % action.of === action.to) yield* this.#turns.take(thread, action.to);
         return;
       case "pass":
-        this.#pass(thread, action.to);
+        this.#turns.pass(thread, action.to);
         return;
       case "fence":
         fence(thread, action.what);
@@ -332,7 +318,7 @@ class Run {
         stage(thread, action);
         return;
       case "meet":
-        yield* this.#meet(thread);
+        yield* this.#meeting.join(thread);
         return;
       case "init":
       case "relinquish":
@@ -393,43 +379,6 @@ class Run {
         "let nobody complete a phase before all who wait for the one before have seen it",
       );
     join(thread.clock, barrier.clockOf(phase));
-  }
-
-  /** Turns handed to a role of a block, with the clocks that came with them, and those it has taken. */
-  readonly #turns = new Map<string, { readonly given: Clock[]; taken: number }>();
-
-  #turnsOf(thread: Thread, to: number): { readonly given: Clock[]; taken: number } {
-    const key = `${thread.block}/${to}`;
-    const turns = this.#turns.get(key) ?? { given: [], taken: 0 };
-    this.#turns.set(key, turns);
-    return turns;
-  }
-
-  *#turn(thread: Thread, to: number): Steps {
-    const turns = this.#turnsOf(thread, to);
-    const { taken } = turns;
-    if (turns.given.length <= taken)
-      yield {
-        ready: () => turns.given.length > taken,
-        why: () => "waits for its turn",
-        rule: () => "phases",
-      };
-    turns.taken++;
-    const clock = turns.given[taken];
-    if (clock !== undefined) join(thread.clock, clock);
-  }
-
-  /** A barrier holds one turn: a second one would be lost. */
-  #pass(thread: Thread, to: number): void {
-    const turns = this.#turnsOf(thread, to);
-    if (turns.given.length > turns.taken)
-      throw new Broken(
-        "phases",
-        thread.label,
-        "hands on a turn while the one before has not been taken",
-        "take a turn before handing it on",
-      );
-    turns.given.push(thread.clock.slice());
   }
 
   #engine(work: () => void): void {
@@ -520,29 +469,6 @@ class Run {
       thread.issued.push({ block, access, writes: true });
     }
   }
-
-  *#meet(thread: Thread): Steps {
-    const meeting = this.#meeting;
-    const { generation } = meeting;
-    join(meeting.clock, thread.clock);
-    meeting.waiting++;
-    if (meeting.waiting === this.#threads.length) {
-      this.#met = meeting.clock;
-      this.#meeting = {
-        waiting: 0,
-        generation: generation + 1,
-        clock: new Int32Array(this.#memory.clockSize),
-      };
-    } else
-      yield {
-        ready: () => this.#meeting.generation > generation,
-        why: () => "waits for the others of the cluster",
-        rule: () => "exits",
-      };
-    join(thread.clock, this.#met);
-  }
-
-  #met: Clock = new Int32Array(0);
 }
 
 /** What threads have copied is all of the chunk. */

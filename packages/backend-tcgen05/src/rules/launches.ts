@@ -1,0 +1,72 @@
+/** Problems whose sizes come with the launch, one at a time or as a list of groups. */
+import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
+import { symbolicSizes } from "@tilewright/ir";
+import type { Rule } from "./rule.ts";
+
+export const launchRules: readonly Rule[] = [
+  {
+    code: "TW2430",
+    at: "schedule.raster",
+    find: ({ s, problem }) => countedRasterFault(s.raster, problem),
+  },
+  {
+    code: "TW2431",
+    at: "schedule.streamk",
+    find: ({ s, problem }) => countedShareFault(s.streamk, problem),
+  },
+  {
+    code: "TW2432",
+    at: "schedule.split",
+    find: ({ s, problem }) => groupedSplitFault(s.split, problem),
+  },
+  {
+    code: "TW2433",
+    at: "schedule.sched",
+    find({ s, problem }) {
+      const grouped = problem.batch.kind === "grouped";
+      if (s.sched === "persistent" || (s.sched === "tiles" && !grouped)) return null;
+      const names = symbolicSizes(problem);
+      if (names.length === 0) return null;
+      return {
+        message: grouped
+          ? "blocks of a grouped problem stay, and go through the list of all groups"
+          : `tiles are handed out before the launch says ${names.join(", ")}`,
+        hint: `nearest legal: sched=persistent${grouped ? "" : " or tiles"}`,
+      };
+    },
+  },
+  {
+    code: "TW2434",
+    at: "schedule.epi",
+    find: ({ s, problem }) =>
+      problem.batch.kind === "grouped" && s.epi === "tma"
+        ? {
+            message: "the maps that groups make are those of A and B: bulk stores have none",
+            hint: "nearest legal: epi=direct",
+          }
+        : null,
+  },
+  {
+    code: "TW2435",
+    at: "schedule.addend",
+    find: ({ s, problem }) =>
+      problem.batch.kind === "grouped" && s.addend === "tma" && problem.c !== null
+        ? {
+            message: "the maps that groups make are those of A and B: bulk copies of C have none",
+            hint: "nearest legal: addend=direct",
+          }
+        : null,
+  },
+  {
+    code: "TW2436",
+    at: "schedule.lap",
+    find: ({ s, problem }) =>
+      s.lap > 0 && problem.symbolic?.k !== undefined
+        ? {
+            message:
+              "accumulators that share columns take turns by the number of the tile, and visits are counted by chunks that only the launch knows",
+            hint: "nearest legal: lap=0",
+          }
+        : null,
+  },
+];
