@@ -39,7 +39,7 @@ export function explainSchedule(
   return [
     ...(claim === null ? [] : [{ topic: "backend", text: claim }]),
     ...estimateRemarks(problem, schedule, target),
-    { topic: "instruction", text: acceptedAtom(problem, target).name },
+    { topic: "instruction", text: acceptedAtom(problem, target, s).name },
     ...(["a", "b"] as const).flatMap((which) =>
       narrowRemark(problem, which, movedBytes(problem, s, which), [s.vec, `vec=${s.vec}`]),
     ),
