@@ -38,13 +38,14 @@ describe("illegal schedules", () => {
     ["tile=512x128x64 lap=32", "TW2428 nearest legal: lap=0, or a tile of one instruction with all lanes"],
     ["tile=256x128x64 lap=40", "TW2428 nearest legal: lap=32, or a smaller load"],
     ["tile=256x64x64 lap=64", "TW2428 nearest legal: lap=32"],
-    ["tile=256x128x64 streamk=148", "TW2414 nearest legal: epi=direct, or streamk=0"],
+    ["tile=128x128x64 streamk=148", "TW2414 nearest legal: epi=direct, or streamk=0"],
     [
       "tile=256x128x64 streamk=148 epi=direct sched=clc",
       "TW2005 nearest legal: sched=persistent, or streamk=0",
     ],
     ["tile=256x128x64 streamk=74 epi=direct cluster=2x1", "TW2005 nearest legal: cluster=1x1, or streamk=0"],
-    ["tile=256x128x64 split=2 sched=tiles", "TW2414 nearest legal: epi=direct, or split=1"],
+    ["tile=256x128x64 split=2 sched=tiles combine=kernel", "TW2414 nearest legal: epi=direct, or split=1"],
+    ["tile=512x64x64 split=2 sched=tiles", "TW2414 nearest legal: epi=direct, or split=1"],
     [
       "tile=256x128x64 split=2 sched=tiles epi=direct addend=tma",
       "TW2415 nearest legal: addend=direct, or split=1",

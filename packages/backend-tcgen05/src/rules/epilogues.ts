@@ -1,6 +1,6 @@
 /** Ways of D and C between the accumulators and memory. */
 import { tensorAccessFault } from "@tilewright/ir";
-import { accumulatorOf, stepsOf } from "../footprint.ts";
+import { accumulatorOf, stepsOf } from "../accumulators.ts";
 import type { TensorSchedule } from "../schedule.ts";
 import { axesOf, nearest, type Rule } from "./rule.ts";
 
