@@ -1,6 +1,7 @@
 /** What warpgroup matrix instructions bring to lowering: products from descriptors, and waits for them where slots are given back. */
 import {
   bulkRing,
+  copyRing,
   type Engine,
   lowerCombine,
   lowerEpilogue,
@@ -36,6 +37,12 @@ const byThreads: RingLowering = {
   release: (ctx) => settle(ctx),
 };
 
+/** A slot is given back when the products that read it are done. */
+const release: RingLowering["release"] = (ctx, ring, stmt) => {
+  settle(ctx, runningBehind(ctx, ring, stmt.at));
+  bulkRing.release(ctx, ring, stmt);
+};
+
 const engine: Engine = {
   ptxVersion: ({ problem: { a, b, acc } }) => (acc === "s32" && a.dtype !== b.dtype ? MIXED_PTX : OLDEST_PTX),
   // As the matrix instructions want them.
@@ -58,13 +65,15 @@ const engine: Engine = {
   wholeDefinitions: true,
   rings: {
     direct: byThreads,
-    // A slot is given back when the products that read it are done.
-    tma: {
-      ...bulkRing,
-      release(ctx, ring, stmt) {
-        settle(ctx, runningBehind(ctx, ring, stmt.at));
-        bulkRing.release(ctx, ring, stmt);
+    tma: { ...bulkRing, release },
+    "cp.async": {
+      ...copyRing,
+      wait(ctx, ring, stmt) {
+        copyRing.wait(ctx, ring, stmt);
+        // What threads have copied, to the proxy through which the products read it.
+        ctx.body.emit(null, "fence.proxy.async.shared::cta");
       },
+      release,
     },
   },
   frame: {},
