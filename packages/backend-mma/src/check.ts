@@ -2,6 +2,7 @@
 import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
 import {
   type Atom,
+  copyBytes,
   type Diagnostic,
   dtypes,
   hasFeature,
@@ -14,7 +15,6 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { copyBytes } from "./alignment.ts";
 import { atomOf, blockBytes, chunkK, ringBytes } from "./nest.ts";
 import { type MmaSchedule, readSchedule, threadsOf } from "./schedule.ts";
 

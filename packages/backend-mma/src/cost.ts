@@ -2,8 +2,15 @@
  * What a schedule costs: rounds of blocks on the SMs, the bytes that warps read from shared memory, and the bytes of L2 and memory.
  * An estimate to rank by, in cycles of an SM. Its constants are an H200's (tensor pipe and copy rates measured there with mma.sync).
  */
-import { dtypes, type Problem, type Schedule, sizeOf, splitChunks, type Target } from "@tilewright/ir";
-import { copyBytes } from "./alignment.ts";
+import {
+  copyBytes,
+  dtypes,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  splitChunks,
+  type Target,
+} from "@tilewright/ir";
 import { estimateRegisters } from "./check.ts";
 import { acceptedAtom, blockBytes, chunkK, interleaves } from "./nest.ts";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";

@@ -1,6 +1,7 @@
 /** Which schedule first: what measurements found best, then the candidates by an estimate of their time. */
 import {
   type Atom,
+  copyBytes,
   defaultSchedule,
   hasFeature,
   type Problem,
@@ -11,7 +12,6 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { copyBytes } from "./alignment.ts";
 import { checkSchedule, estimateRegisters, mostRegisters } from "./check.ts";
 import { estimateCost } from "./cost.ts";
 import { acceptedAtom, interleaves } from "./nest.ts";

@@ -36,7 +36,7 @@ describe("illegal schedules", () => {
     ["tile=256x128x64 split=2 epi=direct", "TW2413 nearest legal: sched=tiles, or split=1 with streamk"],
     ["tile=256x128x64 acc=1 lap=32", "TW2428 nearest legal: acc=2, or lap=0"],
     ["tile=512x128x64 lap=32", "TW2428 nearest legal: lap=0, or a tile of one instruction with all lanes"],
-    ["tile=256x128x64 lap=40", "TW2428 nearest legal: lap=32, or a smaller load"],
+    ["tile=256x128x64 lap=40", "TW2428 nearest legal: lap=32"],
     ["tile=256x64x64 lap=64", "TW2428 nearest legal: lap=32"],
     ["tile=128x128x64 streamk=148", "TW2414 nearest legal: epi=direct, or streamk=0"],
     [

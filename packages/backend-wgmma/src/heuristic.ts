@@ -133,6 +133,8 @@ function candidatesOf(
   const ways: readonly Partial<Schedule>[] = [
     {},
     { epi: "direct" },
+    { copy: "cp.async" },
+    { copy: "cp.async", epi: "direct" },
     { copy: "direct", epi: "direct", sched: "tiles", regs: "none", turns: 1, late: "off" },
   ];
   for (const way of ways)

@@ -21,7 +21,14 @@ import {
   warpgroupWidths,
   widensTo,
 } from "@tilewright/ir";
-import { mathGroups, producerWarps, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
+import {
+  hasProducer,
+  mathGroups,
+  producerWarps,
+  readSchedule,
+  threadsOf,
+  type WgmmaSchedule,
+} from "./schedule.ts";
 
 /** Rows of every instruction. */
 export const ATOM_ROWS = 64;
@@ -123,7 +130,7 @@ const BARRIER_BYTES = 16;
 /** Bytes of a slot of the ring: both tiles of a chunk, and its barriers where a producer fills it. */
 export const slotBytes = (problem: Problem, s: WgmmaSchedule): number =>
   chunkK(problem, s.tileK) * (s.tileM * sizeOf(problem.a.dtype) + s.tileN * sizeOf(problem.b.dtype)) +
-  (s.copy === "tma" ? BARRIER_BYTES : 0);
+  (hasProducer(s) ? BARRIER_BYTES : 0);
 
 /** Bytes for the numbers of a counter and their barriers, with what the alignment of the tile behind them wastes: the period of the widest swizzle. */
 const COUNTER_BYTES = 1024;
@@ -148,13 +155,14 @@ export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number):
 /** What the passes shall do; an optimisation that is off has no directive. */
 function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonly Directive[] {
   const bulk = s.copy === "tma";
+  const apart = hasProducer(s);
   const list: (Directive | null)[] = [
     {
       name: "stage",
       args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { factors: "global" } : {}) },
     },
-    { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: bulk ? 0 : 1 } },
-    bulk
+    { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: apart ? 0 : 1 } },
+    apart
       ? {
           name: "roles",
           args: {
@@ -166,15 +174,15 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
           },
         }
       : null,
-    bulk && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
+    apart && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
     bulk && s.counted ? { name: "fetch", args: { by: "atomic", slots: s.ahead, in: PRODUCER } } : null,
     bulk && s.multicast !== "off" && s.clusterM * s.clusterN > 1
       ? { name: "multicast", args: { operands: s.multicast } }
       : null,
     bulk && s.prefetch > 0 ? { name: "prefetch", args: { chunks: s.prefetch } } : null,
-    s.peel && bulk ? { name: "peel", args: { chunks: 1 } } : null,
+    s.peel && apart ? { name: "peel", args: { chunks: 1 } } : null,
     promotes(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
-    s.late && bulk ? { name: "late", args: { chunks: 1 } } : null,
+    s.late && apart ? { name: "late", args: { chunks: 1 } } : null,
     s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,
     s.epi === "tma"
       ? {

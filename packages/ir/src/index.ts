@@ -203,6 +203,7 @@ export {
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan } from "./plans.ts";
 export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
+export { type CopiedMatrix, copyBytes, copyPromises } from "./problem/copyBytes.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export {

@@ -1,6 +1,7 @@
 /** What warpgroup matrix instructions bring to lowering: products from descriptors, and waits for them where slots are given back. */
 import {
   bulkRing,
+  copyRing,
   type Engine,
   lowerCombine,
   lowerEpilogue,
@@ -40,6 +41,12 @@ const byThreads: RingLowering = {
   release: (ctx) => settle(ctx),
 };
 
+/** A slot is given back when the products that read it are done. */
+const release: RingLowering["release"] = (ctx, ring, stmt) => {
+  settle(ctx, runningBehind(ctx, ring, stmt.at));
+  bulkRing.release(ctx, ring, stmt);
+};
+
 const engine: Engine = {
   ptxVersion: ({ problem: { a, b, acc } }) =>
     a.dtype === b.dtype || (acc !== "s32" && !widensTo(a.dtype, b.dtype))
@@ -67,13 +74,15 @@ const engine: Engine = {
   wholeDefinitions: true,
   rings: {
     direct: byThreads,
-    // A slot is given back when the products that read it are done.
-    tma: {
-      ...bulkRing,
-      release(ctx, ring, stmt) {
-        settle(ctx, runningBehind(ctx, ring, stmt.at));
-        bulkRing.release(ctx, ring, stmt);
+    tma: { ...bulkRing, release },
+    "cp.async": {
+      ...copyRing,
+      wait(ctx, ring, stmt) {
+        copyRing.wait(ctx, ring, stmt);
+        // What threads have copied, to the proxy through which the products read it.
+        ctx.body.emit(null, "fence.proxy.async.shared::cta");
       },
+      release,
     },
   },
   frame: {},

@@ -284,7 +284,7 @@ function descriptorBase(
 /** Start of the chunk's slot: of the ring's position, or in rings that all threads fill by the loop's counter. */
 function slotOf(ctx: Context, view: View): { readonly base: Reg<"u32">; readonly offset: number } {
   const ring = ctx.program.rings.find((r) => r.buffers.includes(view.buffer));
-  if (ring?.transport === "tma") return slotAddress(ctx, view, "consumer");
+  if (ring?.full?.kind === "mbarrier") return slotAddress(ctx, view, "consumer");
   const place = ctx.shared.places.get(view.buffer);
   if (!place) throw new CannotLower(`%${view.buffer}`, "is in no shared memory");
   const base = ctx.entry.reg("u32", "da");
