@@ -4,6 +4,8 @@
  * destination 16 to 23, sources 24 to 31, 32 to 39 and 64 to 71, stall cycles 105 to 108, reuse flags of the sources 122 to 124.
  */
 
+import { machineCode } from "@tilewright/conformance";
+
 const BYTES = 16;
 const FFMA = 0x223;
 const BRA = 0x947;
@@ -27,22 +29,6 @@ export interface LoopScore {
   readonly cost: number;
 }
 
-/** Machine code of the only kernel in a 64-bit ELF image. Throws when it has none. */
-function textOf(cubin: Buffer): Buffer {
-  const sections = Number(cubin.readBigUInt64LE(40));
-  const [size, count, names] = [58, 60, 62].map((at) => cubin.readUInt16LE(at));
-  if (size === undefined || count === undefined || names === undefined) throw new RangeError("no ELF header");
-  const field = (section: number, at: number): number =>
-    Number(cubin.readBigUInt64LE(sections + section * size + at));
-  const strings = field(names, 24);
-  for (let i = 0; i < count; i++) {
-    const name = strings + cubin.readUInt32LE(sections + i * size);
-    if (cubin.toString("latin1", name, name + 6) === ".text.")
-      return cubin.subarray(field(i, 24), field(i, 24) + field(i, 32));
-  }
-  throw new RangeError("the image has no .text section");
-}
-
 const bits = (word: bigint, from: number, count: number): number =>
   Number((word >> BigInt(from)) & ((1n << BigInt(count)) - 1n));
 
@@ -64,11 +50,7 @@ interface Word {
 
 /** The loop with the most instructions of an opcode, of those that have no other loop with some in them; null when no loop has any. */
 function loopWith(cubin: Buffer, opcode: number): readonly Word[] | null {
-  const text = textOf(cubin);
-  const words = Array.from({ length: text.length / BYTES }, (_, i) => ({
-    low: text.readBigUInt64LE(i * BYTES),
-    high: text.readBigUInt64LE(i * BYTES + 8),
-  }));
+  const words = machineCode(cubin);
   const prefix = [0];
   for (const [i, { low }] of words.entries())
     prefix.push((prefix[i] ?? 0) + (bits(low, 0, 12) === opcode ? 1 : 0));

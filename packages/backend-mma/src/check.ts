@@ -2,6 +2,7 @@
 import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
 import {
   type Atom,
+  copyBytes,
   type Diagnostic,
   dtypes,
   hasFeature,
@@ -14,7 +15,6 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { copyBytes } from "./alignment.ts";
 import { atomOf, blockBytes, chunkK, ringBytes } from "./nest.ts";
 import { type MmaSchedule, readSchedule, threadsOf } from "./schedule.ts";
 
@@ -68,6 +68,8 @@ const isWidened = (atom: Atom, target: Target): boolean =>
  */
 const PARTS_REGISTERS = 16;
 const PARTS_OVERHEAD_REGISTERS = 16;
+/** Instructions along k whose fragments ptxas loads together; of four it loads half while the others are multiplied (253 to 255 registers for 64 x 32). */
+const LOADED_AT_ONCE = 2;
 
 /** Registers a thread needs, estimated. */
 export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): number {
@@ -82,7 +84,7 @@ export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): n
   if (atom.precision !== null)
     return (
       held +
-      Math.ceil(fragments / s.frag) +
+      Math.ceil((fragments / s.frag) * (atom.steps > LOADED_AT_ONCE ? 0.5 : 1)) +
       PARTS_REGISTERS +
       (s.frag > 1 ? OVERHEAD_REGISTERS : PARTS_OVERHEAD_REGISTERS)
     );
@@ -388,7 +390,7 @@ const rules: readonly Rule[] = [
 
 /** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
 export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
-  const atom = atomOf(problem, target);
+  const atom = atomOf(problem, target, readSchedule(schedule));
   // No instruction: `accepts` says so.
   if (!atom) return [];
   const s = readSchedule(schedule);

@@ -2,8 +2,15 @@
  * What a schedule costs: rounds of blocks on the SMs, the bytes that warps read from shared memory, and the bytes of L2 and memory.
  * An estimate to rank by, in cycles of an SM. Its constants are an H200's (tensor pipe and copy rates measured there with mma.sync).
  */
-import { dtypes, type Problem, type Schedule, sizeOf, splitChunks, type Target } from "@tilewright/ir";
-import { copyBytes } from "./alignment.ts";
+import {
+  copyBytes,
+  dtypes,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  splitChunks,
+  type Target,
+} from "@tilewright/ir";
 import { estimateRegisters } from "./check.ts";
 import { acceptedAtom, blockBytes, chunkK, interleaves } from "./nest.ts";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
@@ -77,8 +84,8 @@ const cyclesOf = (r: Round): number => Math.max(r.multiply, r.fragments) + r.wai
 
 /** Estimated cost. Sizes of problem and tile in elements, results in cycles. */
 export function estimateCost(problem: Problem, schedule: Schedule, target: Target): Cost {
-  const atom = acceptedAtom(problem, target);
   const asked = readSchedule(schedule);
+  const atom = acceptedAtom(problem, target, asked);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
   const size = sizeOf(atom.a);
   const { m, n, k } = problem;
@@ -112,7 +119,7 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
   const work = count * s.tileM * s.tileN * s.tileK;
   // Three instructions of tf32 and their sums.
   const times =
-    problem.precision === undefined ? 1 : machine.inParts + machine.splitting * (1 / s.warpM + 1 / s.warpN);
+    problem.precision !== "3xtf32" ? 1 : machine.inParts + machine.splitting * (1 / s.warpM + 1 / s.warpN);
   const chunk = (times * work) / ((machine.products * 2) / size) / Math.min(1, warps / machine.warps);
   const fragments = (s.tileK * size * (s.warpM + s.warpN) * warps) / machine.sharedBytes;
   const exposed = Math.max(0, machine.latency - (s.stages - 1) * Math.max(chunk, fragments));
@@ -130,7 +137,7 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
 function blocksPerSm(s: MmaSchedule, problem: Problem, target: Target): number {
   const { limits } = target;
   const threads = threadsOf(s);
-  const atom = acceptedAtom(problem, target);
+  const atom = acceptedAtom(problem, target, s);
   // A warp beside those that multiply is dealt to a sub-partition of its own.
   const dealt = s.copy === "tma" ? Math.ceil(threads / 128) * 128 : threads;
   const bytes = blockBytes(problem, s, atom, target) + limits.reservedSmemPerBlock;

@@ -2,6 +2,9 @@
 import {
   bankConflicts,
   byteOffset,
+  type CopiedMatrix,
+  copyBytes,
+  copyPromises,
   type Pass,
   type Problem,
   type Remark,
@@ -11,7 +14,6 @@ import {
   type Target,
   tileAccesses,
 } from "@tilewright/ir";
-import { copyBytes, type Matrix, promises } from "./alignment.ts";
 import { claims } from "./claims.ts";
 import { estimateCost, movedBytes, TYPICAL_SMS } from "./cost.ts";
 import { acceptedAtom, interleaves, tileProblem } from "./nest.ts";
@@ -37,7 +39,7 @@ export function explainSchedule(
   return [
     ...(claim === null ? [] : [{ topic: "backend", text: claim }]),
     ...estimateRemarks(problem, schedule, target),
-    { topic: "instruction", text: acceptedAtom(problem, target).name },
+    { topic: "instruction", text: acceptedAtom(problem, target, s).name },
     ...(["a", "b"] as const).flatMap((which) =>
       narrowRemark(problem, which, movedBytes(problem, s, which), [s.vec, `vec=${s.vec}`]),
     ),
@@ -120,14 +122,14 @@ function storeRemark(problem: Problem, s: MmaSchedule): readonly Remark[] {
 /** Why copies or stores are narrower than 16 bytes: what does not divide, and the field of the schedule that asks for no more. */
 function narrowRemark(
   problem: Problem,
-  which: Matrix,
+  which: CopiedMatrix,
   bytes: number,
   asked: readonly [bytes: number, field: string],
 ): readonly Remark[] {
   if (bytes >= 16) return [];
   const { dtype, align } = problem[which];
   const size = sizeOf(dtype);
-  const { along, ld, length, between } = promises(problem, which);
+  const { along, ld, length, between } = copyPromises(problem, which);
   const wide = bytes * 2;
   const reasons = [
     ...(asked[0] <= bytes ? [asked[1]] : []),

@@ -1,6 +1,7 @@
 /** Which schedule first: what measurements found best, then the candidates by an estimate of their time. */
 import {
   type Atom,
+  copyBytes,
   defaultSchedule,
   hasFeature,
   type Problem,
@@ -11,7 +12,6 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { copyBytes } from "./alignment.ts";
 import { checkSchedule, estimateRegisters, mostRegisters } from "./check.ts";
 import { estimateCost } from "./cost.ts";
 import { acceptedAtom, interleaves } from "./nest.ts";
@@ -109,7 +109,7 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
     symbolicSizes(problem).length === 0 &&
     problem.batch.kind !== "grouped" &&
     Math.min(problem.m, problem.n) > FEW &&
-    problem.precision === undefined &&
+    problem.precision !== "3xtf32" &&
     tensorAccessFault(problem, "A") === null &&
     tensorAccessFault(problem, "B") === null &&
     (
@@ -156,9 +156,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const perByte = 1 / sizeOf(atom.a);
   const least = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
   const copy = transportOf(problem, target, least);
-  const mostCopies = problem.precision === undefined ? MOST_COPIES : MOST_COPIES_IN_PARTS;
+  const mostCopies = problem.precision === "3xtf32" ? MOST_COPIES_IN_PARTS : MOST_COPIES;
   // The parts of fragments take the registers that fragments of the next step would.
-  const parts = problem.precision === undefined ? {} : { frag: 1 };
+  const parts = problem.precision === "3xtf32" ? { frag: 1 } : {};
   const candidates = shapes.flatMap(({ tile: [m, n], warp }): Schedule[] => {
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);

@@ -21,13 +21,24 @@ import {
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
 import { type Staging, stagingOf } from "./staging.ts";
 
+/** k of the instruction that multiplies parts of f32. */
+const PART_K = 8;
+
 /** The instruction that a problem is multiplied with on a target; null where there is none at all. */
-export const atomOf = ({ a, b, acc, precision }: Problem, target: Target): Atom | null =>
-  atomFor(a.dtype, b.dtype, acc, { precision: precision === "promoted" ? undefined : precision, target });
+export const atomOf = (
+  { a, b, acc, precision }: Problem,
+  target: Target,
+  s?: Pick<MmaSchedule, "sum">,
+): Atom | null =>
+  atomFor(a.dtype, b.dtype, acc, {
+    precision: precision === "promoted" ? undefined : precision,
+    target,
+    steps: s && s.sum / PART_K,
+  });
 
 /** As `atomOf`, for problems that the backend has accepted. */
-export function acceptedAtom(problem: Problem, target: Target): Atom {
-  const atom = atomOf(problem, target);
+export function acceptedAtom(problem: Problem, target: Target, s?: Pick<MmaSchedule, "sum">): Atom {
+  const atom = atomOf(problem, target, s);
   if (!atom) throw new TypeError(`no instruction multiplies ${problem.a.dtype} by ${problem.b.dtype}`);
   return atom;
 }
@@ -82,8 +93,8 @@ export function chunkK(problem: Problem, s: Pick<MmaSchedule, "tileK" | "frag">,
 
 /** Warps count along n first; registers of a warp tile are whole atoms. */
 export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
-  const atom = acceptedAtom(problem, target);
   const asked = readSchedule(schedule);
+  const atom = acceptedAtom(problem, target, asked);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
   const { splits, chunks } = splitChunks(problem.k, s);
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);

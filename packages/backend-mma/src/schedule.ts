@@ -84,6 +84,14 @@ export const scheduleModel: ScheduleModel = {
       max: 4,
     }),
     wordField({
+      name: "sum",
+      summary:
+        "of f32 in parts: elements of k whose products the tensor cores add up before they are added to the accumulators",
+      words: ["32", "16", "8"],
+      default: "16",
+      off: "8",
+    }),
+    wordField({
       name: "walk",
       summary: "order of the matrix instructions of a warp tile",
       words: ["snake-rows", "snake-cols", "rows", "cols"],
@@ -157,6 +165,8 @@ export interface MmaSchedule {
   readonly frag: number;
   readonly spread: number;
   readonly drain: number;
+  /** Elements of k. */
+  readonly sum: number;
   readonly walk: string;
   readonly persistent: boolean;
   readonly raster: Raster;
@@ -208,6 +218,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     frag: number("frag"),
     spread: number("spread"),
     drain: number("drain"),
+    sum: number("sum"),
     walk: word("walk"),
     raster: rasterOf(schedule.raster),
     persistent: word("sched") === "persistent",

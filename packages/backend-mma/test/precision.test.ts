@@ -35,8 +35,8 @@ function sgemm(): Float32Array {
   return d;
 }
 
-async function multiplied(of: Problem): Promise<ArrayLike<number>> {
-  const schedule = scheduleOf(mma, "tile=16x16x32 warp=16x16 stages=2");
+async function multiplied(of: Problem, fields = ""): Promise<ArrayLike<number>> {
+  const schedule = scheduleOf(mma, `tile=16x16x32 warp=16x16 stages=2 ${fields}`);
   const made = createCompiler({ backends: [mma] }).compile({ problem: of, target: targetOf(arch), schedule });
   const device = await openDevice({ kind: "emulator", arch });
   if (!made.ok || !device.ok)
@@ -51,10 +51,12 @@ async function multiplied(of: Problem): Promise<ArrayLike<number>> {
 
 test("is no further from float64 than SGEMM, and far nearer than tf32", async () => {
   const inParts = errorOf(await multiplied(problem));
+  const inLongSums = errorOf(await multiplied(problem, "sum=32 frag=1"));
   const inF32 = errorOf(sgemm());
   const rounded = errorOf(await multiplied(problemOf({ m, n, k, dtype: "tf32", b: { layout: "col" } })));
   expect(inF32).toBeGreaterThan(0);
   expect(inParts).toBeLessThanOrEqual(inF32);
+  expect(inLongSums).toBeLessThanOrEqual(inF32);
   expect(rounded).toBeGreaterThan(100 * inParts);
 });
 

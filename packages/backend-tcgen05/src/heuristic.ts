@@ -7,8 +7,9 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
+import { accumulatorOf, lapThatFits } from "./accumulators.ts";
 import { estimateTime } from "./cost.ts";
-import { accumulatorOf, factorColumns, lapThatFits, stagesThatFit } from "./footprint.ts";
+import { factorColumns, stagesThatFit } from "./footprint.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 

@@ -14,6 +14,7 @@ import {
   type TileProgram,
   tensorKindFor,
 } from "@tilewright/ir";
+import { stepsOf } from "./accumulators.ts";
 import { readSchedule, type TensorSchedule } from "./schedule.ts";
 
 /** The kind of instruction that a problem is multiplied with; null where there is none. */
@@ -92,7 +93,10 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
       : null,
     s.cta === 2 ? { name: "pair", args: { blocks: 2 } } : null,
     s.clusterM * s.clusterN > 1 ? { name: "multicast", args: { operands: "ab" } } : null,
-    s.epi === "tma" ? { name: "epilogue", args: { way: "tma", cols: 0, slots: s.staging } } : null,
+    // A sum that blocks share is there with all columns, of which as many pass through the tile as a load would take.
+    s.epi === "tma"
+      ? { name: "epilogue", args: { way: "tma", cols: meets ? stepsOf(s).columns : 0, slots: s.staging } }
+      : null,
     { name: "tensor", args: { swizzle: s.swizzle } },
     { name: "vector", args: { copy: 1, store: s.store } },
     rasterDirective(s.raster),

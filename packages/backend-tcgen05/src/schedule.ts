@@ -13,6 +13,9 @@ import {
   wordField,
 } from "@tilewright/ir";
 
+/** An instruction has at most 256 columns, of which the narrowest leave 8 alone. */
+export const MOST_LAP = 248;
+
 /** Fields in canonical order. Each optimisation has an off value; with all of them off a block multiplies one tile through one slot. */
 export const scheduleModel: ScheduleModel = {
   fields: [
@@ -59,7 +62,7 @@ export const scheduleModel: ScheduleModel = {
       default: 0,
       off: 0,
       min: 0,
-      max: 248,
+      max: MOST_LAP,
     }),
     wordField({
       name: "sched",

@@ -125,8 +125,8 @@ const shared = [
     { m: 40, n: 136, k: 136 },
   ],
   [
-    "shares of blocks that stay, and whole tiles behind them",
-    "tile=128x32x64 cta=1 stages=2 sched=persistent acc=2 epi=direct streamk=3",
+    "shares of blocks that stay, and whole tiles behind them, D through shared memory",
+    "tile=128x32x64 cta=1 stages=2 sched=persistent acc=2 load=16 streamk=3",
     { m: 500, n: 40, k: 200 },
   ],
   [

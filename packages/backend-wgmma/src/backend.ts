@@ -28,12 +28,13 @@ import {
   type Verdict,
   vectorise,
   visitTiles,
+  widensTo,
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
-import { tileProblem, widthsOf } from "./nest.ts";
+import { tileProblem, widensA, widthsOf } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 
 export const wgmma: Backend = {
@@ -95,7 +96,21 @@ function accepts(problem: Problem, _target: Target): Verdict {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
   const { a, b, c, d, acc } = problem;
-  if (widthsOf(problem).length === 0)
+  if (widensTo(b.dtype, a.dtype))
+    refuse(
+      "TW1828",
+      "problem.b.dtype",
+      `B of ${b.dtype} would have to be widened, and only A comes through registers`,
+      "exchange the operands: D^T = B^T * A^T, the narrow one as A, row-major",
+    );
+  else if (widensA(problem) && a.layout !== "row")
+    refuse(
+      "TW1828",
+      "problem.a.layout",
+      `A of ${a.dtype} is widened to ${b.dtype} where it lies along k only`,
+      "use --a-layout row",
+    );
+  if (widthsOf(problem).length === 0 && !widensTo(b.dtype, a.dtype))
     refuse(
       "TW1822",
       "problem.a.dtype",

@@ -1,6 +1,7 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
 import {
   BLOCK_SCALE,
+  copyBytes,
   type Diagnostic,
   dtypes,
   type Problem,
@@ -11,6 +12,7 @@ import {
   tensorAccessFault,
 } from "@tilewright/ir";
 import { launchRules } from "./atLaunch.ts";
+import { MOST_AHEAD } from "./lower/factors.ts";
 import {
   ATOM_ROWS,
   atomK,
@@ -23,9 +25,17 @@ import {
   promotes,
   slotBytes,
   stagedColumns,
+  widensA,
   widthsOf,
 } from "./nest.ts";
-import { mathGroups, producerWarps, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
+import {
+  hasProducer,
+  mathGroups,
+  producerWarps,
+  readSchedule,
+  threadsOf,
+  type WgmmaSchedule,
+} from "./schedule.ts";
 
 /**
  * Registers that a thread needs beside its accumulators. As launched, ptxas gives all roles what the largest needs and counts the epilogue's too; with
@@ -35,6 +45,13 @@ const OVERHEAD = { launched: 40, budgeted: 40 } as const;
 
 /** setmaxnreg takes multiples of 8 from 24 to 256 (PTX ISA). */
 const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
+
+/** Registers with which ptxas 13.0 spills no address of a producer that copies by threads, and what that leaves for two math warpgroups. */
+const COPY_REGISTERS = 40;
+const COPY_MATH_REGISTERS = 232;
+
+/** Bytes of the least copy (PTX ISA, cp.async). */
+const LEAST_COPY = 4;
 
 /** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
 const MAX_BLOCK_TILE = 512;
@@ -67,14 +84,20 @@ const sharedBytes = (
       : 0),
 });
 
-/** Accumulator registers of a thread: sums that are promoted are held twice, and have factors beside them. */
+/** Registers of a thread's part of A for one instruction. */
+const FRAGMENT = 4;
+
+/** Accumulator registers of a thread: sums that are promoted are held twice, and have factors beside them; an A that is widened is held for a whole chunk. */
 function accumulators(s: WgmmaSchedule, problem: Problem): number {
   const held = (s.tileM * s.tileN * dtypes[problem.acc].bits) / 32 / (mathGroups(s) * 128);
+  if (widensA(problem))
+    return held + (s.tileM / s.groupsM / ATOM_ROWS) * (chunkK(problem, s.tileK) / atomK(problem)) * FRAGMENT;
   if (!promotes(problem)) return held;
   const [rows, columns] = [s.tileM / s.groupsM, s.tileN / s.groupsN];
-  return (
-    2 * held + factorsHeld(problem, "a", rows, rows / 32) + factorsHeld(problem, "b", columns, columns / 4)
-  );
+  const runs = Math.ceil(chunkK(problem, s.tileK) / BLOCK_SCALE);
+  const factors =
+    runs * (factorsHeld(problem, "a", rows, rows / 32) + factorsHeld(problem, "b", columns, columns / 4));
+  return 2 * held + (factors <= MOST_AHEAD ? 2 : 1) * factors;
 }
 
 /** The most of so many columns that are whole squares of factors, or lie in one. */
@@ -206,7 +229,7 @@ const rules: readonly Rule[] = [
       return {
         message: `${held} accumulators a thread leave ${most - held} of ${most} registers; ${s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted} are needed beside them`,
         hint:
-          s.regs === null && s.copy === "tma" && held <= 200
+          s.regs === null && hasProducer(s) && held <= 200
             ? "nearest legal: regs=24/240"
             : `nearest legal: tile n ${Math.max(8 * s.groupsN, columns)}, or more warpgroups`,
       };
@@ -274,8 +297,11 @@ const rules: readonly Rule[] = [
       const found: Found[] = [];
       const fault = tensorAccessFault(problem, "D");
       if (fault) found.push({ message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` });
-      if (s.copy !== "tma")
-        found.push({ message: "epi=tma goes with copy=tma", hint: "nearest legal: epi=direct" });
+      if (!hasProducer(s))
+        found.push({
+          message: "epi=tma goes with a producer, and copy=direct has none",
+          hint: "nearest legal: epi=direct, or copy=tma",
+        });
       return found;
     },
   },
@@ -291,7 +317,7 @@ const rules: readonly Rule[] = [
           message: `a cluster of ${size} blocks; ${target.arch} launches ${most} without opt-in`,
           hint: `nearest legal: cluster=${Math.min(most, s.clusterM)}x${Math.max(1, Math.floor(most / Math.min(most, s.clusterM)))}`,
         });
-      if (size > 1 && s.copy === "direct")
+      if (size > 1 && s.copy !== "tma")
         found.push({
           message: "blocks of a cluster share bulk copies only",
           hint: "nearest legal: cluster=1x1",
@@ -431,6 +457,50 @@ const rules: readonly Rule[] = [
         : null,
   },
   {
+    code: "TW2331",
+    at: "schedule.copy",
+    find({ s, problem }) {
+      if (s.copy !== "cp.async") return null;
+      if (widensA(problem))
+        return {
+          message: `${problem.a.dtype} is widened by threads that read it where bulk copies or their own have put it, not cp.async`,
+          hint: "nearest legal: copy=direct",
+        };
+      const narrow = (["a", "b"] as const).filter((name) => copyBytes(problem, name) < LEAST_COPY);
+      const found: Found[] = narrow.map((name) => ({
+        message: `cp.async moves ${LEAST_COPY} bytes at least, and ${name.toUpperCase()} can be copied ${copyBytes(problem, name)} at a time only: alignment, leading dimension and length of a row decide`,
+        hint: "nearest legal: copy=direct",
+      }));
+      if (needsKMajor(problem) && !isKMajor(problem))
+        found.push({
+          message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,
+          hint: "nearest legal: copy=direct, whose threads transpose",
+        });
+      if (Object.keys(problem.symbolic ?? {}).some((name) => name !== "m" && name !== "batch"))
+        found.push({
+          message:
+            "where the launch gives lengths of rows, threads that copy keep more addresses than they have registers",
+          hint: "nearest legal: copy=direct",
+        });
+      if (s.regs !== null && s.regs.producer < COPY_REGISTERS)
+        found.push({
+          message: `${s.regs.producer} registers for a producer whose threads copy; their addresses need ${COPY_REGISTERS}`,
+          hint: `nearest legal: regs=${COPY_REGISTERS}/${Math.min(s.regs.math, COPY_MATH_REGISTERS)}`,
+        });
+      if (problem.batch.kind === "grouped")
+        found.push({
+          message: "a producer goes through the list of groups with tensor maps, and cp.async has none",
+          hint: "nearest legal: copy=direct",
+        });
+      if (s.counted)
+        found.push({
+          message: "one thread asks the counter for tiles, and with copy=cp.async all of the producer's copy",
+          hint: "nearest legal: sched=persistent",
+        });
+      return found;
+    },
+  },
+  {
     code: "TW2330",
     at: "schedule.prefetch",
     find: ({ s }) =>
@@ -444,8 +514,13 @@ const rules: readonly Rule[] = [
   {
     code: "TW2319",
     at: "schedule.late",
-    find({ s }) {
+    find({ s, problem }) {
       if (!s.late) return null;
+      if (widensA(problem))
+        return {
+          message: `fragments of ${problem.a.dtype} are widened into registers that products of the chunk before still read`,
+          hint: "nearest legal: late=off",
+        };
       if (s.copy === "direct")
         return {
           message: "slots are given back to a producer, and copy=direct has none",
@@ -484,7 +559,7 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
     ...sharingFaults({
       ...s,
       cluster: s.clusterM * s.clusterN,
-      ...(s.copy === "tma" ? { roles: s.persistent && !s.counted ? "stay" : "end" } : {}),
+      ...(hasProducer(s) ? { roles: s.persistent && !s.counted ? "stay" : "end" } : {}),
     }),
   ];
 }

@@ -9,7 +9,7 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { estimateTime } from "./cost.ts";
-import { isKMajor, promotes } from "./nest.ts";
+import { isKMajor, promotes, widensA } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 import { winners, winningDTypes } from "./winners.ts";
 
@@ -43,6 +43,9 @@ const shapes: readonly {
   { tile: [64, 8], groups: [1, 1] },
 ];
 
+/** Of an A that is widened, whose fragments leave the largest tile too few registers without budgets. */
+const widenedShapes: typeof shapes = [{ tile: [128, 256], groups: [2, 1], regs: [24, 240] }, ...shapes];
+
 /** Of sums that are promoted, whose accumulators are held twice: 128x128 is the most that two warpgroups hold with factors of rows and squares. */
 const promotedShapes: typeof shapes = [
   { tile: [128, 128], groups: [2, 1], regs: [24, 240] },
@@ -69,7 +72,7 @@ const MIN_SPLIT_K = 512;
 /** Bytes of K in a chunk: a row of the widest swizzle, or two of them. */
 const chunkBytes = [128, 256] as const;
 
-/** Accumulators up to which two rows make a chunk: larger tiles have products enough between barriers. */
+/** Accumulators up to which two rows make a chunk: larger tiles have products enough between barriers, but where these are waited for to be promoted. */
 const TWO_ROWS = 64 * 128;
 
 /** The stored winner of this size, where its layouts are those that it was measured in. */
@@ -88,11 +91,16 @@ function winnerOf(problem: Problem): readonly Schedule[] {
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const base = defaultSchedule(scheduleModel);
   const legal = (schedule: Schedule): boolean => checkSchedule(problem, schedule, target).length === 0;
-  const candidates = (promotes(problem) ? promotedShapes : shapes).flatMap((shape) =>
+  // Registers of a widened A are free only when its products are done.
+  const late = widensA(problem) ? "off" : "on";
+  const tiles = promotes(problem) ? promotedShapes : widensA(problem) ? widenedShapes : shapes;
+  const candidates = tiles.flatMap((shape) =>
     chunkBytes
-      .filter((bytes) => bytes === chunkBytes[0] || shape.tile[0] * shape.tile[1] <= TWO_ROWS)
+      .filter(
+        (bytes) => bytes === chunkBytes[0] || promotes(problem) || shape.tile[0] * shape.tile[1] <= TWO_ROWS,
+      )
       .flatMap((bytes) =>
-        candidatesOf(problem, { ...base, ...fieldsOf(shape, bytes / sizeOf(problem.a.dtype)) }, legal),
+        candidatesOf(problem, { ...base, ...fieldsOf(shape, bytes / sizeOf(problem.b.dtype), late) }, legal),
       ),
   );
   const ranked = candidates
@@ -102,12 +110,16 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   return [...winnerOf(problem).filter(legal), ...ranked];
 }
 
-function fieldsOf({ tile, groups, regs, turns }: (typeof shapes)[number], chunk: number): Schedule {
+function fieldsOf(
+  { tile, groups, regs, turns }: (typeof shapes)[number],
+  chunk: number,
+  late: "on" | "off",
+): Schedule {
   return {
     tile: [...tile, chunk],
     groups: [...groups],
     ...(regs ? { regs: [...regs] } : {}),
-    ...(turns ? { turns, late: "on" } : {}),
+    ...(turns ? { turns, late } : {}),
   };
 }
 
@@ -122,6 +134,8 @@ function candidatesOf(
   const ways: readonly Partial<Schedule>[] = [
     {},
     { epi: "direct" },
+    { copy: "cp.async" },
+    { copy: "cp.async", epi: "direct" },
     { copy: "direct", epi: "direct", sched: "tiles", regs: "none", turns: 1, late: "off" },
   ];
   for (const way of ways)

@@ -3,6 +3,7 @@ import {
   BLOCK_SCALE,
   cacheDirective,
   type Directive,
+  type DType,
   entryName,
   type Factor,
   gemmNest,
@@ -19,24 +20,41 @@ import {
   type WarpgroupAtom,
   warpgroupAtom,
   warpgroupWidths,
+  widensTo,
 } from "@tilewright/ir";
-import { mathGroups, producerWarps, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
+import {
+  hasProducer,
+  mathGroups,
+  producerWarps,
+  readSchedule,
+  threadsOf,
+  type WgmmaSchedule,
+} from "./schedule.ts";
 
 /** Rows of every instruction. */
 export const ATOM_ROWS = 64;
 
+/** Whether A is narrower than B: its elements are widened on their way through registers, from which instructions take A alone. */
+export const widensA = ({ a, b }: Problem): boolean => widensTo(a.dtype, b.dtype);
+
+/** dtypes that instructions multiply. */
+const multiplied = (problem: Problem): readonly [a: DType, b: DType] => [
+  widensA(problem) ? problem.b.dtype : problem.a.dtype,
+  problem.b.dtype,
+];
+
 /** Widths of the instructions that multiply A by B of a problem; empty where there are none. */
 export const widthsOf = (problem: Problem): readonly number[] =>
-  warpgroupWidths(problem.a.dtype, problem.b.dtype, problem.acc);
+  warpgroupWidths(...multiplied(problem), problem.acc);
 
 /** The widest instruction that divides a warpgroup's columns; null where none does. */
 export function atomOf(problem: Problem, columns: number): WarpgroupAtom | null {
   const width = widthsOf(problem).findLast((n) => columns % n === 0);
-  return width === undefined ? null : warpgroupAtom(problem.a.dtype, problem.b.dtype, problem.acc, width);
+  return width === undefined ? null : warpgroupAtom(...multiplied(problem), problem.acc, width);
 }
 
 /** Elements of k of one instruction: 32 bytes. */
-export const atomK = (problem: Problem): number => 32 / sizeOf(problem.a.dtype);
+export const atomK = (problem: Problem): number => 32 / sizeOf(problem.b.dtype);
 
 /** Whether sums of 128 along k are made apart and added in f32, scaled or not. */
 export const promotes = ({ precision, blockScales }: Problem): boolean =>
@@ -46,8 +64,8 @@ export const promotes = ({ precision, blockScales }: Problem): boolean =>
 export const chunkK = (problem: Problem, tileK: number): number =>
   Math.min(tileK, Math.ceil(problem.k / atomK(problem)) * atomK(problem));
 
-/** The operands that have to lie along k in shared memory, whatever they do in global memory: all but those of 16 bits (PTX ISA, wgmma). */
-export const needsKMajor = (problem: Problem): boolean => sizeOf(problem.a.dtype) !== 2;
+/** Whether operands have to lie along k in shared memory, whatever they do in global memory: all but those of 16 bits (PTX ISA, wgmma). */
+export const needsKMajor = (problem: Problem): boolean => sizeOf(problem.b.dtype) !== 2;
 
 /** Whether A and B are contiguous along k in global memory. */
 export const isKMajor = (problem: Problem): boolean =>
@@ -133,8 +151,8 @@ const BARRIER_BYTES = 16;
 
 /** Bytes of a slot of the ring: both tiles of a chunk, and its barriers where a producer fills it. */
 export const slotBytes = (problem: Problem, s: WgmmaSchedule): number =>
-  (s.tileM + s.tileN) * chunkK(problem, s.tileK) * sizeOf(problem.a.dtype) +
-  (s.copy === "tma" ? BARRIER_BYTES : 0);
+  chunkK(problem, s.tileK) * (s.tileM * sizeOf(problem.a.dtype) + s.tileN * sizeOf(problem.b.dtype)) +
+  (hasProducer(s) ? BARRIER_BYTES : 0);
 
 /** Bytes for the numbers of a counter and their barriers, with what the alignment of the tile behind them wastes: the period of the widest swizzle. */
 const COUNTER_BYTES = 1024;
@@ -160,31 +178,34 @@ export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number):
 /** What the passes shall do; an optimisation that is off has no directive. */
 function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonly Directive[] {
   const bulk = s.copy === "tma";
+  const apart = hasProducer(s);
   const list: (Directive | null)[] = [
     {
       name: "stage",
       args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { factors: "global" } : {}) },
     },
-    { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: bulk ? 0 : 1 } },
-    bulk
+    { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: apart ? 0 : 1 } },
+    apart
       ? {
           name: "roles",
           args: {
             producer: producerWarps(s),
             math: 4 * mathGroups(s),
+            // Warps that have read their part of A say so themselves.
+            ...(widensA(problem) ? { release: 1 } : {}),
             ...(s.regs ? { registersP: s.regs.producer, registersM: s.regs.math } : {}),
           },
         }
       : null,
-    bulk && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
+    apart && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
     bulk && s.counted ? { name: "fetch", args: { by: "atomic", slots: s.ahead, in: PRODUCER } } : null,
     bulk && s.multicast !== "off" && s.clusterM * s.clusterN > 1
       ? { name: "multicast", args: { operands: s.multicast } }
       : null,
     bulk && s.prefetch > 0 ? { name: "prefetch", args: { chunks: s.prefetch } } : null,
-    s.peel && bulk ? { name: "peel", args: { chunks: 1 } } : null,
+    s.peel && apart ? { name: "peel", args: { chunks: 1 } } : null,
     promotes(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
-    s.late && bulk ? { name: "late", args: { chunks: 1 } } : null,
+    s.late && apart ? { name: "late", args: { chunks: 1 } } : null,
     meetingBlocks(problem, s) > 1 ? { name: "meet", args: { columns: SLICE_UNIT } } : null,
     s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,
     s.epi === "tma"
@@ -193,7 +214,10 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
           args: { way: "tma", cols: stagedColumns(problem, s, target.limits.maxSmemPerBlock) },
         }
       : null,
-    { name: "tensor", args: { swizzle: s.swizzle, major: needsKMajor(problem) ? "k" : "any" } },
+    {
+      name: "tensor",
+      args: { swizzle: s.swizzle, major: needsKMajor(problem) ? "k" : widensA(problem) ? "a" : "any" },
+    },
     { name: "vector", args: { copy: bulk ? 1 : 16, store: s.store } },
     rasterDirective(s.raster),
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,

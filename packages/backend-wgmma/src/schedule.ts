@@ -30,8 +30,8 @@ export const scheduleModel: ScheduleModel = {
     wordField({
       name: "copy",
       summary:
-        "transport of the operands to shared memory: bulk tensor copies by a producer, or load and store by the math threads",
-      words: ["tma", "direct"],
+        "transport of the operands to shared memory: bulk tensor copies or cp.async by a producer, or load and store by the math threads",
+      words: ["tma", "cp.async", "direct"],
       default: "tma",
       off: "direct",
     }),
@@ -129,7 +129,7 @@ export interface WgmmaSchedule {
   readonly groupsM: number;
   readonly groupsN: number;
   readonly stages: number;
-  readonly copy: "tma" | "direct";
+  readonly copy: "tma" | "cp.async" | "direct";
   /** Registers of a thread of the producer's and of the math warpgroups; null: as launched. */
   readonly regs: { readonly producer: number; readonly math: number } | null;
   /** Sets of math warpgroups; each has a tile of its own. */
@@ -176,7 +176,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     groupsM,
     groupsN,
     stages: Number(schedule.stages),
-    copy: schedule.copy === "direct" ? "direct" : "tma",
+    copy: word(schedule.copy, ["tma", "cp.async", "direct"]),
     regs: producer === undefined || math === undefined ? null : { producer, math },
     turns: Number(schedule.turns),
     late: schedule.late === "on",
@@ -207,9 +207,12 @@ function word<const T extends string>(value: unknown, words: readonly [T, ...T[]
 /** Math warpgroups of a tile. */
 export const mathGroups = (s: WgmmaSchedule): number => s.groupsM * s.groupsN;
 
-/** Warps that only copy: one, or a whole warpgroup where register budgets are given; none where the math warps copy. */
+/** Whether other warps than those that multiply fill the ring. */
+export const hasProducer = (s: WgmmaSchedule): boolean => s.copy !== "direct";
+
+/** Warps that only copy: one, or a whole warpgroup where threads copy or register budgets are given; none where the math warps copy. */
 export const producerWarps = (s: WgmmaSchedule): number =>
-  s.copy === "direct" ? 0 : s.regs === null ? 1 : 4;
+  !hasProducer(s) ? 0 : s.copy === "tma" && s.regs === null ? 1 : 4;
 
 /** Threads of a block. */
 export const threadsOf = (s: WgmmaSchedule): number => (4 * mathGroups(s) * s.turns + producerWarps(s)) * 32;

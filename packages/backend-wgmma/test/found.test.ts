@@ -62,6 +62,21 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x8x128 groups=1x1 stages=8 copy=direct sched=tiles epi=direct",
     ],
     [
+      "A widened from s8, B along n, warpgroups in a square, several chunks",
+      "m=140 n=152 k=200 a=s8:row:208:16 b=bf16:row:152:16 d=bf16:row:152:16 acc=f32 alpha=1 beta=0 batch=none epilogue=scale(m,f32)",
+      "tile=128x96x64 groups=2x2 stages=2",
+    ],
+    [
+      "A widened from e5m2, shared by a cluster, no swizzle, f16 accumulators",
+      "m=70 n=72 k=96 a=e5m2:row:96:16 b=f16:col:96:16 d=f16:row:72:16 acc=f16 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x64x32 groups=1x1 stages=2 cluster=1x2 swizzle=none",
+    ],
+    [
+      "A widened from u8, a matrix of one element, whose order says nothing",
+      "m=1 n=1 k=1 a=u8:row:1:16 b=f16:row:1:8 d=f16:row:1:4 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x8x128 groups=1x1 stages=8 copy=direct sched=tiles epi=direct",
+    ],
+    [
       "sums of several chunks that are promoted, factors of squares and of columns, two tiles in a square, batches",
       "m=200 n=72 k=304 a=e4m3:row:304:16 b=e5m2:col:304:16 d=bf16:row:72:16 acc=f32 blockScales=128x128,1x128 alpha=1 beta=0 batch=strided:2:60800:21888:0:14400 epilogue=none",
       "tile=64x32x128 groups=1x1 stages=3 cluster=2x1",

@@ -33,6 +33,8 @@ describe("proven for all numbers of K chunks, and the text is what was proven", 
     "tile=64x128x64 groups=1x1 stages=1 sched=atomic ahead=1",
     "tile=128x128x64 stages=3 cluster=2x1 sched=atomic regs=24/240",
     "tile=128x128x64 stages=2 cluster=2x2 multicast=ab sched=tiles",
+    "tile=128x128x64 stages=3 copy=cp.async",
+    "tile=64x64x64 groups=1x1 turns=2 late=on stages=4 copy=cp.async regs=56/224",
   ])("%s", (schedule) => {
     const program = bound(schedule);
     expect(proveProtocol(program, target)).toEqual([]);
@@ -76,6 +78,14 @@ it("planted faults, in the statements and in what lowering does: none unseen", (
   expect(actions.count).toBeGreaterThan(30);
   expect(actions.unseen).toEqual([]);
   expect(actions.rules).toEqual([1, 2, 3, 4, 5, 6, 8, 9, 13, 17]);
+});
+
+it("planted faults where a role's threads copy: none unseen", () => {
+  const program = bound("tile=64x64x64 groups=1x1 stages=2 copy=cp.async epi=direct");
+  for (const kind of ["statements", "actions"] as const) {
+    const { unseen } = plant(program, target, kind);
+    expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
+  }
 });
 
 /** What is multiplied after the slot before has been given back is only slower. */

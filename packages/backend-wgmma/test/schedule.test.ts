@@ -122,7 +122,7 @@ describe("what check refuses", () => {
     expect(faults({ tile: [128, 96, 128], ...regs }, scaled("1x128", "128x128"))).toEqual([
       "TW2351 tiles of n 96 cut through the squares of 128 that share a factor of B / nearest legal: tile n 128",
     ]);
-    expect(faults({ tile: [192, 64, 128], groups: [3, 1] }, scaled("128x128", "1x128"))).toEqual([
+    expect(faults({ tile: [192, 32, 128], groups: [3, 1] }, scaled("128x128", "1x128"))).toEqual([
       "TW2351 tiles of m 192 cut through the squares of 128 that share a factor of A / nearest legal: tile m 256",
     ]);
     expect(faults({ tile: [128, 256, 128], stages: 2, ...regs }, scaled("1x128", "128x128"))).toEqual([
@@ -164,6 +164,28 @@ describe("what check refuses", () => {
     expect(faults({ epi: "direct" }, any)[0]).toMatch(/^TW2308 rows of A are 2 bytes apart/);
     const [first] = wgmma.schedules(any, target);
     expect(first?.copy).toBe("direct");
+  });
+
+  test("an A that is widened: its fragments, one chunk at a time", () => {
+    const mixed = square(4096, { a: { dtype: "s8" } });
+    expect(faults({ regs: [24, 240] }, mixed)).toEqual([]);
+    expect(faults({}, mixed)).toEqual([
+      "TW2306 144 accumulators a thread leave 24 of 168 registers; 40 are needed beside them / nearest legal: regs=24/240",
+    ]);
+    expect(faults({ tile: [128, 128, 64], late: "on" }, mixed)).toEqual([
+      "TW2319 fragments of s8 are widened into registers that products of the chunk before still read / nearest legal: late=off",
+    ]);
+    const reasons = (request: object): readonly string[] => {
+      const verdict = wgmma.accepts(problemOf({ m: 64, n: 64, k: 64, ...request }), target);
+      return verdict.ok ? [] : verdict.error.map((d) => `${d.code} ${d.hint}`);
+    };
+    expect(reasons({ a: { dtype: "s8" }, b: { dtype: "bf16" } })).toEqual([]);
+    expect(reasons({ a: { dtype: "s8", layout: "col" }, b: { dtype: "bf16" } })).toEqual([
+      "TW1828 use --a-layout row",
+    ]);
+    expect(reasons({ a: { dtype: "bf16" }, b: { dtype: "s8" } })).toEqual([
+      "TW1828 exchange the operands: D^T = B^T * A^T, the narrow one as A, row-major",
+    ]);
   });
 
   test("all reasons come at once", () => {
@@ -271,8 +293,9 @@ describe.skipIf(!hasPtxas)("ptxas", () => {
     const plain = square(1000, { k: 1024 });
     const blockScales = { a: "1x128", b: "128x128" };
     const scaled = square(1000, { k: 1024, dtype: "e4m3", blockScales });
+    const mixed = square(1000, { k: 1024, a: { dtype: "s8" } });
     for (let i = 0; i < (SLOW ? 200 : 9); i++) {
-      const problem = i % 3 === 2 ? scaled : plain;
+      const problem = [plain, mixed, scaled][i % 3] ?? plain;
       const schedule = randomSchedule(random, problem, target);
       const { faults: found } = assemble(textOf(problem, schedule), "sm_90a");
       expect([printSchedule(scheduleModel, schedule), ...found]).toEqual([

@@ -216,6 +216,32 @@ describe("what goes wrong", () => {
     expect(none.stderr).toContain("TW7005 (invalid) at --sfa: A is f32, which has no scale factors");
   });
 
+  test("f32 factors of 128 along K from files; B of its own dtype", async () => {
+    using folder = scratch();
+    const save = (name: string, rows: number, values: readonly number[]) =>
+      writeFileSync(join(folder.path, name), encodeNpy([rows, 2], "f32", Float32Array.from(values)));
+    save("sfa.npy", 5, [1, 2, 4, 8, 1, 1, 2, 2, 4, 4]);
+    save("sfb.npy", 1, [2, 4]);
+    const on = "--b-layout col --device emulator --arch sm_90a --inputs integers --json";
+    const sizes = "-m 5 -n 6 -k 130 --dtype e4m3 --block-scales 1x128,128x128";
+    const scaled = await cli(`run ${sizes} --sfa sfa.npy --sfb sfb.npy ${on}`, { cwd: folder.path });
+    expect(JSON.parse(scaled.stdout)).toMatchObject({
+      ok: true,
+      hazards: [],
+      problem: { blockScales: { b: "128x128" } },
+    });
+    const shape = await cli(`run ${sizes} --sfa sfb.npy ${on}`, { cwd: folder.path });
+    expect(shape.stderr).toContain(
+      "sfb.npy has shape (1, 2); A has 5 x 2 scale factors, one for 128 elements of K",
+    );
+    const mixed = await cli(`run -m 5 -n 6 -k 40 --dtype s8 --b-dtype bf16 ${on}`);
+    expect(JSON.parse(mixed.stdout)).toMatchObject({
+      ok: true,
+      hazards: [],
+      problem: { acc: "f32", d: { dtype: "bf16" } },
+    });
+  });
+
   test("an edited kernel that is right runs", async () => {
     const { folder, code } = await runEdited((text) => text);
     using _ = folder;

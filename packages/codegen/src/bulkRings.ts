@@ -245,10 +245,16 @@ export function slotAddress(
 }
 
 /** A value of the slot that the role is at, computed once a chunk. */
-export function ofSlot(ctx: Context, view: View, key: string, make: () => U32): U32 {
+export function ofSlot(
+  ctx: Context,
+  view: View,
+  side: "producer" | "consumer",
+  key: string,
+  make: () => U32,
+): U32 {
   const ring = ctx.program.rings.find((r) => r.buffers.includes(view.buffer));
   if (ring === undefined) throw new CannotLower(`%${view.buffer}`, "is in no ring");
-  const { known } = cursorOf(ctx, ring, "consumer");
+  const { known } = cursorOf(ctx, ring, side);
   const value = known.get(key) ?? make();
   known.set(key, value);
   return value;

@@ -16,6 +16,7 @@ export {
   participation,
   storeStaged,
 } from "./copy.ts";
+export { copyRing } from "./copyRings.ts";
 export { lowerCopy, routeOf } from "./copyRoutes.ts";
 export { counterBytes, inBlock, putNumber, takeNumber, tileNumbers } from "./counter.ts";
 export type {

@@ -4,6 +4,7 @@ import { imm } from "@tilewright/ptx";
 import { answers } from "./answers.ts";
 import { bulkRing } from "./bulkRings.ts";
 import { CannotLower, type Context } from "./context.ts";
+import { copyRing } from "./copyRings.ts";
 import type { Lowering, RingLowering } from "./engine.ts";
 
 /** The edge as a barrier of the block; nothing where other edges imply it. */
@@ -46,7 +47,9 @@ export function ringOf(ctx: Context, name: string): Ring {
 }
 
 function loweringOf(ctx: Context, ring: Ring): RingLowering {
-  const lowering = ctx.engine.rings[ring.transport] ?? shared[ring.transport];
+  const lowering =
+    ctx.engine.rings[ring.transport] ??
+    (ring.transport === "cp.async" && ring.full?.kind === "mbarrier" ? copyRing : shared[ring.transport]);
   if (!lowering)
     throw new CannotLower(`%${ring.name}`, `rings by ${ring.transport} are not lowered by this backend`);
   return lowering;

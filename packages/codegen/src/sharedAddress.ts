@@ -24,6 +24,7 @@ export function sharedAddress(
   position: ThreadPosition,
   row: number,
   col: number,
+  side: "producer" | "consumer" = "consumer",
 ): AddressOperand {
   const buffer = bufferOf(ctx.program, view.buffer);
   const place = ctx.shared.places.get(buffer.name);
@@ -36,8 +37,8 @@ export function sharedAddress(
   const { swizzle } = buffer.layout;
   const ring = ctx.program.rings.find((r) => r.buffers.includes(buffer.name));
   // The only slot of a ring is wherever the role is in it.
-  if (ring?.transport === "tma" && ring.slots > 1)
-    return cursorAddress(ctx, view, buffer.layout, thread, fixed);
+  if (ring?.full?.kind === "mbarrier" && ring.slots > 1)
+    return cursorAddress(ctx, view, buffer.layout, thread, fixed, side);
   const slot = slotOffset(ctx, view.slot, buffer.slots, place.slotStride);
   if (swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0)) {
     const start = ctx.invariant("shared memory", (code) => {
@@ -81,15 +82,16 @@ function cursorAddress(
   layout: Layout,
   thread: ThreadOffset,
   fixed: number,
+  side: "producer" | "consumer",
 ): AddressOperand {
-  const { base, offset } = slotAddress(ctx, view, "consumer");
+  const { base, offset } = slotAddress(ctx, view, side);
   if (layout.swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0))
     return computedAddress(ctx, layout.swizzle, thread.reg, fixed, [base], offset);
   const { reg, flip, constant } = swizzled(ctx, layout, thread, fixed);
   const moved =
     reg === null
       ? base
-      : ofSlot(ctx, view, `${base.name}+${reg.name}`, () => {
+      : ofSlot(ctx, view, side, `${base.name}+${reg.name}`, () => {
           const d = ctx.entry.reg("u32", "sa");
           ctx.body.emit(null, "add.u32", d, base, reg);
           return d;
@@ -98,7 +100,7 @@ function cursorAddress(
   const from =
     flip === 0
       ? moved
-      : ofSlot(ctx, view, `${moved.name}^${flip}`, () => {
+      : ofSlot(ctx, view, side, `${moved.name}^${flip}`, () => {
           const d = ctx.entry.reg("u32", "sx");
           ctx.body.emit(null, "xor.b32", d, moved, imm(flip));
           return d;

@@ -1,6 +1,6 @@
 /** ptxas on a text, where it is installed. */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -34,6 +34,22 @@ export function assemble(
       registers: Number(/Used (\d+) registers/.exec(log)?.[1] ?? 0),
       faults: faults.flatMap(([wrong, what]) => (wrong ? [`${what}:\n${log}`] : [])),
     };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The cubin that ptxas makes of a text. Throws where it refuses. */
+export function assembled(ptx: string, arch: string): Buffer {
+  const folder = mkdtempSync(join(tmpdir(), "tilewright-"));
+  try {
+    const [source, image] = [join(folder, "kernel.ptx"), join(folder, "kernel.cubin")];
+    writeFileSync(source, ptx);
+    const run = spawnSync("ptxas", [`-arch=${assemblerArch(arch)}`, source, "-o", image], {
+      encoding: "utf8",
+    });
+    if (run.status !== 0) throw new Error(`ptxas refused the text:\n${run.stderr}`);
+    return readFileSync(image);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

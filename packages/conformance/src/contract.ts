@@ -33,7 +33,8 @@ const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExe
   [/^wgmma\.wait_group/, () => "drain"],
   [/^mbarrier\.try_wait/, () => "wait"],
   [/^mbarrier\.arrive\.expect_tx\S* _, \[[^\]]*\], (\d+)/, ([, bytes]) => `expect ${bytes}`],
-  [/^mbarrier\.arrive/, () => "arrive"],
+  [/^(cp\.async\.)?mbarrier\.arrive/, () => "arrive"],
+  [/^cp\.async\.c[ag]\./, () => "copy"],
   [/^cp\.async\.bulk\.tensor\.\dd\.shared/, () => "copy"],
   [/^clusterlaunchcontrol\.try_cancel/, () => "copy"],
   [/^tcgen05\.mma\.cta_group::(\d)/, ([, group]) => `multiply group ${group}`],
@@ -111,7 +112,7 @@ function wordsOf(plan: ProtocolPlan, action: ProtocolAction): readonly string[] 
     case "arrive":
       return Array.from({ length: told(plan, action) }, () => "arrive");
     case "put":
-      return ["take", "stage"];
+      return action.bytes !== undefined ? ["copy"] : ["take", "stage"];
     case "read":
       return action.proxy === "tensor" ? ["read"] : [];
     case "last turn":

@@ -9,6 +9,7 @@ export { type Fault, type Planted, planFaults, plant, programFaults } from "./fa
 export { fileCheck } from "./fileCheck.ts";
 export { differing, judge, type Stored } from "./judge.ts";
 export { type Run, type RunOptions, Session } from "./launch.ts";
+export { machineCode, type WarpgroupCode, warpgroupCode } from "./machineCode.ts";
 export {
   type DTypes,
   nameOf,

@@ -123,7 +123,7 @@ export class Session {
         must(d.fill(SENTINEL));
         this.#launch(env, placed, options);
         const bytes = must(d.read());
-        if (bytes.some((byte, at) => byte !== first[at])) others++;
+        if (Buffer.compare(bytes, first) !== 0) others++;
       }
       return { run, others };
     } finally {

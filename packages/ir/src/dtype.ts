@@ -44,9 +44,25 @@ export const mixable = [
   ["s8", "u8"],
 ] as const satisfies readonly (readonly (keyof typeof dtypes)[])[];
 
+/** dtypes of 8 bits whose elements, widened to 16 without loss, are multiplied with elements of 16. */
+export const widened = {
+  narrow: ["s8", "u8", "e4m3", "e5m2"],
+  wide: ["f16", "bf16"],
+} as const satisfies Record<string, readonly (keyof typeof dtypes)[]>;
+
+/** Whether elements of one dtype are widened to be multiplied with those of the other. */
+export const widensTo = (narrow: DType, wide: DType): boolean =>
+  (widened.narrow as readonly DType[]).includes(narrow) && (widened.wide as readonly DType[]).includes(wide);
+
+/** The dtype in which elements of A and B meet: the wider one's where the other is widened, else A's. */
+export const productDType = (a: DType, b: DType): DType => (widensTo(a, b) ? b : a);
+
 /** Whether A of one dtype and B of the other are multiplied by anything. */
 export const mixes = (a: DType, b: DType): boolean =>
-  a === b || mixable.some((set: readonly DType[]) => set.includes(a) && set.includes(b));
+  a === b ||
+  widensTo(a, b) ||
+  widensTo(b, a) ||
+  mixable.some((set: readonly DType[]) => set.includes(a) && set.includes(b));
 
 export type DType = keyof typeof dtypes;
 

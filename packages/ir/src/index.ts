@@ -29,7 +29,17 @@ export {
   type SourceLocation,
   type Verdict,
 } from "./diagnostics.ts";
-export { type DType, dtypeNames, dtypes, isDType, mixable, mixes, sizeOf } from "./dtype.ts";
+export {
+  type DType,
+  dtypeNames,
+  dtypes,
+  isDType,
+  mixable,
+  mixes,
+  productDType,
+  sizeOf,
+  widensTo,
+} from "./dtype.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
@@ -193,6 +203,7 @@ export {
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan } from "./plans.ts";
 export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
+export { type CopiedMatrix, copyBytes, copyPromises } from "./problem/copyBytes.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export {

@@ -47,7 +47,7 @@ const engine: Engine = {
       ? FP8_PTX
       : usesBulk(program)
         ? BULK_PTX
-        : program.problem.precision !== undefined
+        : program.problem.precision === "3xtf32"
           ? PARTS_PTX
           : OLDEST_PTX,
   // As the matrix instructions want them.

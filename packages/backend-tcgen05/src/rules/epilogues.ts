@@ -1,7 +1,7 @@
 /** Ways of D and C between the accumulators and memory. */
 import { tensorAccessFault } from "@tilewright/ir";
-import { accumulatorOf, stepsOf } from "../footprint.ts";
-import type { TensorSchedule } from "../schedule.ts";
+import { accumulatorOf, stepsOf } from "../accumulators.ts";
+import { MOST_LAP, type TensorSchedule } from "../schedule.ts";
 import { axesOf, nearest, type Rule } from "./rule.ts";
 
 /** Two warps share a row of a shared tile, and each finds its half of the swizzled row by the bits of its columns. */
@@ -13,6 +13,13 @@ function unevenHalves(s: TensorSchedule, layout: "row" | "col", direct: string):
     message: `the halves of ${columns} columns, which two warps have side by side, are no powers of two`,
     hint: `${direct}, or tile ${s.swap ? "m" : "n"} ${2 ** Math.round(Math.log2(columns))}`,
   };
+}
+
+/** Columns that two accumulators may share, in whole steps of the epilogue, as many as asked for or close to it; 0 where none are left to share. */
+function nearestLap(s: TensorSchedule): number {
+  const { columns } = stepsOf(s);
+  const most = Math.floor(Math.min(MOST_LAP, accumulatorOf(s).width - columns) / columns) * columns;
+  return Math.max(0, Math.min(most, Math.max(1, Math.round(s.lap / columns)) * columns));
 }
 
 /** What accumulators that share columns ask of the rest of a schedule. */
@@ -37,13 +44,12 @@ const lapped: readonly (readonly [
   [
     (s) => s.lap % stepsOf(s).columns !== 0,
     (s) => `steps of ${stepsOf(s).columns} columns`,
-    (s) =>
-      `lap=${Math.max(1, Math.round(s.lap / stepsOf(s).columns)) * stepsOf(s).columns}, or a smaller load`,
+    (s) => `lap=${nearestLap(s)}`,
   ],
   [
     (s) => s.lap >= accumulatorOf(s).width,
     (s) => `an accumulator of ${accumulatorOf(s).width}`,
-    (s) => `lap=${accumulatorOf(s).width - stepsOf(s).columns}`,
+    (s) => `lap=${nearestLap(s)}`,
   ],
   [
     (s) => s.streamk > 0,

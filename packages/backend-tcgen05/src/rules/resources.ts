@@ -1,11 +1,10 @@
 /** What a target holds: tensor memory, shared memory, clusters, the launch control. */
 import { hasFeature } from "@tilewright/ir";
+import { accumulatorOf, lapThatFits } from "../accumulators.ts";
 import {
   accumulatorColumns,
-  accumulatorOf,
   addendBytes,
   factorColumns,
-  lapThatFits,
   sharedBytes,
   stageBytes,
   stagesThatFit,

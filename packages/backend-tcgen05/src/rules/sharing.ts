@@ -1,5 +1,5 @@
 /** Blocks that share tiles, by split-K or stream-K: what they have only one way of. */
-import type { Diagnostic } from "@tilewright/ir";
+import { accumulatorOf } from "../accumulators.ts";
 import type { TensorSchedule } from "../schedule.ts";
 import type { Rule } from "./rule.ts";
 
@@ -14,26 +14,14 @@ function unshared(s: TensorSchedule): "split=1" | "streamk=0" | null {
   return s.streamk > 0 ? "streamk=0" : null;
 }
 
-/** What blocks that share a tile have only one way of. */
-const sharedOnly: readonly (readonly [
-  code: Diagnostic["code"],
-  field: "epi" | "addend",
-  value: string,
-  why: string,
-])[] = [
-  [
-    "TW2414",
-    "epi",
-    "direct",
-    "a sum that blocks share is stored from registers, and epi=tma passes D through shared memory",
-  ],
-  [
-    "TW2415",
-    "addend",
-    "direct",
-    "one of the blocks that share a tile adds C, and addend=tma brings it to all",
-  ],
-];
+/** Why the sum of a shared tile does not go through shared memory; null where it does. */
+function stagedSumFault(s: TensorSchedule): string | null {
+  const { form, stacks } = accumulatorOf(s);
+  if (s.combine === "kernel") return "a second kernel stores the sum from its registers";
+  return s.swap || form !== "rows" || stacks > 1
+    ? "a sum passes through shared memory where a thread has a row of one instruction"
+    : null;
+}
 
 export const sharingRules: readonly Rule[] = [
   {
@@ -47,18 +35,28 @@ export const sharingRules: readonly Rule[] = [
             hint: `nearest legal: sched=tiles, or split=1${s.sched === "persistent" ? " with streamk" : ""}`,
           },
   },
-  ...sharedOnly.map(
-    ([code, field, value, message]): Rule => ({
-      code,
-      at: `schedule.${field}`,
-      find({ s }) {
-        const off = unshared(s);
-        return off === null || s[field] === value
-          ? null
-          : { message, hint: `nearest legal: ${field}=${value}, or ${off}` };
-      },
-    }),
-  ),
+  {
+    code: "TW2414",
+    at: "schedule.epi",
+    find({ s }) {
+      const off = unshared(s);
+      const message = off === null || s.epi === "direct" ? null : stagedSumFault(s);
+      return message === null ? null : { message, hint: `nearest legal: epi=direct, or ${off}` };
+    },
+  },
+  {
+    code: "TW2415",
+    at: "schedule.addend",
+    find({ s }) {
+      const off = unshared(s);
+      return off === null || s.addend === "direct"
+        ? null
+        : {
+            message: "one of the blocks that share a tile adds C, and addend=tma brings it to all",
+            hint: `nearest legal: addend=direct, or ${off}`,
+          };
+    },
+  },
   {
     code: "TW2416",
     at: "schedule.tile",

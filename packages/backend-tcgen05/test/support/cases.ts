@@ -80,7 +80,7 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
       raster: pick(random, ["row", "col", "grouped:4", "snake:2", "hilbert"]),
       load: pick(random, [1, 8, 16, 32, 64]),
       early: pick(random, ["on", "off"]),
-      epi: shared ? "direct" : pick(random, ["tma", "tma", "direct"]),
+      epi: pick(random, shared ? ["tma", "direct"] : ["tma", "tma", "direct"]),
       staging: random.integer(1, 3),
       store: pick(random, [1, 2, 4, 8]),
       guards: pick(random, ["on", "off"]),

@@ -44,31 +44,82 @@ const ZERO: ThreadCoord = { key: "0", reg: null, bits: 0 };
 /** The factor of an accumulator's element on one side. */
 export type FactorOf = (element: OwnedRegister) => F32;
 
-/** Load the thread's factors of one run along k (the `run`th of the chunk); what lies outside of the matrix is 0. */
-export function loadFactors(ctx: Context, mma: Mma, side: "a" | "b", acc: OwnedTile, run: number): FactorOf {
+/** Factors that are asked for one chunk ahead; more would take the registers of accumulators. */
+export const MOST_AHEAD = 40;
+
+/**
+ * The thread's factors of both sides for each of `runs` runs along k of the chunk at hand; what lies outside of the matrix is 0. In a loop over chunks those of
+ * the next one are asked for here and those of this one have been by the turn before, so that nothing waits for memory; where they are few enough, and all of k
+ * has factors.
+ */
+export function chunkFactors(
+  ctx: Context,
+  mma: Mma,
+  acc: OwnedTile,
+  runs: number,
+): readonly { readonly a: FactorOf; readonly b: FactorOf }[] {
+  const sides = (["a", "b"] as const).map((side) => sideOf(ctx, mma, side, acc));
+  const count = runs * sides.reduce((sum, { keys }) => sum + keys.length, 0);
+  const { loop } = ctx;
+  const ahead = loop !== null && count <= MOST_AHEAD && sides.every((side) => side.always);
+  const all = Array.from({ length: runs }, (_, run) =>
+    sides.map((side): FactorOf => {
+      const held = side.keys.map(() => ctx.entry.reg("f32", "sf"));
+      if (!ahead) side.load(held, run, false);
+      else {
+        const next = side.keys.map(() => ctx.entry.reg("f32", "sf"));
+        ctx.into(loop.pre, () => side.load(next, run, false));
+        held.forEach((register, i) => {
+          ctx.body.emit(null, "mov.f32", register, next[i] ?? register);
+        });
+        side.load(next, run, true);
+      }
+      return side.of(held);
+    }),
+  );
+  return all.map(([a, b]) => {
+    if (a === undefined || b === undefined) throw new CannotLower("mma", "factors have two sides");
+    return { a, b };
+  });
+}
+
+interface Side {
+  /** One for each factor of the thread's. */
+  readonly keys: readonly number[];
+  /** Every chunk's factors are there. */
+  readonly always: boolean;
+  /** Load those of a run of the chunk at hand, or of the one after it, where there is one. */
+  load(registers: readonly F32[], run: number, next: boolean): void;
+  of(registers: readonly F32[]): FactorOf;
+}
+
+function sideOf(ctx: Context, mma: Mma, side: "a" | "b", acc: OwnedTile): Side {
   const factors = blockFactors(ctx.program.problem, side);
   const view = mma.scales?.[side];
   if (factors === null || view === undefined)
     throw new CannotLower("mma", `there are no factors of ${side.toUpperCase()}`);
   const place = placeOf(ctx, mma, side, view);
   const keys = [...new Set(acc.elements.map(place.key))].sort((x, y) => x - y);
-  const registers = new Map<number, F32>();
-  const pairs = place.each === 1 && pairable(factors, keys);
-  for (let i = 0; i < keys.length; i += pairs ? 2 : 1) {
-    const some = keys.slice(i, i + (pairs ? 2 : 1));
-    const made = some.map(() => ctx.entry.reg("f32", "sf"));
-    load(ctx, { factors, side, view, run }, place.at(some[0] ?? 0), made);
-    some.forEach((key, j) => {
-      const register = made[j];
-      if (register) registers.set(key, register);
-    });
-  }
-  return (element) => {
-    const register = registers.get(place.key(element));
-    if (!register) throw new CannotLower("mma", "an element has no factor");
-    return register;
+  const width = place.each === 1 && pairable(factors, keys) ? 2 : 1;
+  return {
+    keys,
+    always: !leaves(ctx, view, 1),
+    load(registers, run, next) {
+      for (let i = 0; i < keys.length; i += width)
+        load(ctx, { factors, side, view, run, next }, place.at(keys[i] ?? 0), registers.slice(i, i + width));
+    },
+    of: (registers) => (element) => {
+      const register = registers[keys.indexOf(place.key(element))];
+      if (!register) throw new CannotLower("mma", "an element has no factor");
+      return register;
+    },
   };
 }
+
+/** Whether a tile's factors can lie outside of their matrix along an axis. */
+const leaves = (ctx: Context, view: View, axis: 0 | 1): boolean =>
+  rangeOf(ctx.fold(view.origin[axis]), rangesOf(ctx))[1] + view.extent[axis] >
+  (bufferOf(ctx.program, view.buffer).shape[axis] ?? 0);
 
 /** Whether factors of neighbouring columns are loaded together: they begin at multiples of 8 bytes in every run along k. */
 const pairable = ({ strides }: BlockFactors, keys: readonly number[]): boolean =>
@@ -121,11 +172,13 @@ interface Source {
   readonly side: "a" | "b";
   readonly view: View;
   readonly run: number;
+  /** Of the next chunk of the loop. */
+  readonly next: boolean;
 }
 
 function load(
   ctx: Context,
-  { factors, side, view, run }: Source,
+  { factors, side, view, run, next }: Source,
   { coord, row }: { readonly coord: ThreadCoord; readonly row: number },
   registers: readonly F32[],
 ): void {
@@ -140,12 +193,15 @@ function load(
         };
   const position: ThreadPosition = { row: whole, col: ZERO };
   const placed: View = { ...view, origin: [origin, view.origin[1]] };
-  const { shape } = bufferOf(ctx.program, view.buffer);
-  const leaves = (axis: 0 | 1): boolean => {
-    const most = rangeOf(ctx.fold(view.origin[axis]), rangesOf(ctx))[1];
-    return most + view.extent[axis] > shape[axis];
-  };
-  const guard = elementGuard(ctx, placed, [leaves(0), leaves(1)], position, row, run);
+  const at = next ? run + view.extent[1] : run;
+  const guard = elementGuard(
+    ctx,
+    placed,
+    [leaves(ctx, view, 0), next || leaves(ctx, view, 1)],
+    position,
+    row,
+    at,
+  );
   if (guard !== null) for (const register of registers) ctx.emit(null, "mov.f32", register, f32imm(0));
   if (guard === "outside") return;
   const array: GlobalArray = {
@@ -154,7 +210,7 @@ function load(
     colStride: BYTES * factors.strides[1],
     batchStride: BYTES * factors.stride,
   };
-  const address = arrayAddress(ctx, array, placed.origin, position, row, run);
+  const address = arrayAddress(ctx, array, placed.origin, position, row, at);
   loadRun(ctx, guard, "global", "f32", registers.length, registers, address);
 }
 

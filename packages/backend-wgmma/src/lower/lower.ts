@@ -1,6 +1,7 @@
 /** What warpgroup matrix instructions bring to lowering: products from descriptors, and waits for them where slots are given back. */
 import {
   bulkRing,
+  copyRing,
   type Engine,
   lowerCombine,
   lowerEpilogue,
@@ -16,6 +17,7 @@ import {
   type PtxVersion,
   type Target,
   type TileProgram,
+  widensTo,
 } from "@tilewright/ir";
 import { lowerFill, lowerProducts, runningBehind, settle, settleFor } from "./products.ts";
 
@@ -24,6 +26,9 @@ const OLDEST_PTX: PtxVersion = [8, 0];
 
 /** Signed by unsigned bytes came later (ptxas 13.0: "WGMMA with mixed integer types"). */
 const MIXED_PTX: PtxVersion = [8, 4];
+
+/** Pairs of 8-bit floats to f16 (PTX ISA, cvt). */
+const WIDENING_PTX: PtxVersion = [8, 1];
 
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
@@ -36,8 +41,19 @@ const byThreads: RingLowering = {
   release: (ctx) => settle(ctx),
 };
 
+/** A slot is given back when the products that read it are done. */
+const release: RingLowering["release"] = (ctx, ring, stmt) => {
+  settle(ctx, runningBehind(ctx, ring, stmt.at));
+  bulkRing.release(ctx, ring, stmt);
+};
+
 const engine: Engine = {
-  ptxVersion: ({ problem: { a, b, acc } }) => (acc === "s32" && a.dtype !== b.dtype ? MIXED_PTX : OLDEST_PTX),
+  ptxVersion: ({ problem: { a, b, acc } }) =>
+    a.dtype === b.dtype || (acc !== "s32" && !widensTo(a.dtype, b.dtype))
+      ? OLDEST_PTX
+      : acc === "s32"
+        ? MIXED_PTX
+        : WIDENING_PTX,
   // As the matrix instructions want them.
   holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
   budget: { copyRegisters: 16, invariants: "recomputed" },
@@ -58,13 +74,15 @@ const engine: Engine = {
   wholeDefinitions: true,
   rings: {
     direct: byThreads,
-    // A slot is given back when the products that read it are done.
-    tma: {
-      ...bulkRing,
-      release(ctx, ring, stmt) {
-        settle(ctx, runningBehind(ctx, ring, stmt.at));
-        bulkRing.release(ctx, ring, stmt);
+    tma: { ...bulkRing, release },
+    "cp.async": {
+      ...copyRing,
+      wait(ctx, ring, stmt) {
+        copyRing.wait(ctx, ring, stmt);
+        // What threads have copied, to the proxy through which the products read it.
+        ctx.body.emit(null, "fence.proxy.async.shared::cta");
       },
+      release,
     },
   },
   frame: {},

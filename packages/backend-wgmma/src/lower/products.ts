@@ -28,7 +28,8 @@ import {
 } from "@tilewright/ir";
 import { addr, f32imm, imm, type Operand, special, sym, vec } from "@tilewright/ptx";
 import { type OperandTile, operandTile } from "./descriptors.ts";
-import { loadFactors } from "./factors.ts";
+import { chunkFactors } from "./factors.ts";
+import { widenedFragments } from "./fragments.ts";
 
 /** Warps of a warpgroup. */
 const WARPS = 4;
@@ -141,8 +142,10 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   if (mma.scales !== undefined && mma.promote === undefined)
     throw new CannotLower("mma", "factors scale sums that are promoted: write `promote PART every 128`");
   const own = ownerOf(bufferOf(ctx.program, mma.acc.buffer));
-  const [a, b] = [operandTile(ctx, mma.a.buffer, 1), operandTile(ctx, mma.b.buffer, 0)];
-  const descA = descriptorBase(ctx, a, mma.a, own.rows, 0);
+  const widens = bufferOf(ctx.program, mma.a.buffer).dtype !== atom.a;
+  const a = widens ? null : operandTile(ctx, mma.a.buffer, 1);
+  const b = operandTile(ctx, mma.b.buffer, 0);
+  const descA = a === null ? null : descriptorBase(ctx, a, mma.a, own.rows, 0);
   const descB = descriptorBase(ctx, b, mma.b, own.cols, 1);
   const flags = flagsOf(atom, a, b);
   const form = `wgmma.mma_async.sync.aligned.${atom.shape}.${atom.acc}.${atom.a}.${atom.b}`;
@@ -151,13 +154,18 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   const chunk = mma.a.extent[1];
   /** One group: products of k `from` to `to` into a tile, which the first either adds to or overwrites. */
   const group = (sums: OwnedTile, from: number, to: number, scale: Operand): void => {
-    body.emit(null, "wgmma.fence.sync.aligned");
     const list = instances(sums, atom);
+    // Before the fence, which orders what threads have written into registers and what instructions read there.
+    const rows = list.map(({ row }) => row);
+    const fragments = widens ? widenedFragments(ctx, mma, atom, rows) : null;
+    body.emit(null, "wgmma.fence.sync.aligned");
     for (let k = from; k < to; k += atom.k)
       for (const { row, col, registers } of list)
         body.emitAny(null, form, [
           vec(...registers),
-          stepped(ctx, descA, a.offsetOf(row, k)),
+          a === null || descA === null
+            ? vec(...(fragments?.(row, k) ?? []))
+            : stepped(ctx, descA, a.offsetOf(row, k)),
           stepped(ctx, descB, b.offsetOf(k, col)),
           k === from ? scale : imm(1),
           ...flags,
@@ -191,20 +199,21 @@ function promoteEach(
 ): void {
   const { part, every } = mma.promote ?? { part: mma.acc, every: chunk };
   const [acc, sums] = [ownedTile(ctx, mma.acc.buffer, 0), ownedTile(ctx, part.buffer, 0)];
-  for (let from = 0, run = 0; from < chunk; from += every, run++) {
-    const scaled = mma.scales !== undefined;
-    const a = scaled ? loadFactors(ctx, mma, "a", acc, run) : null;
-    const b = scaled ? loadFactors(ctx, mma, "b", acc, run) : null;
+  const runs = Math.ceil(chunk / every);
+  const factors = mma.scales === undefined ? [] : chunkFactors(ctx, mma, acc, runs);
+  for (let run = 0; run < runs; run++) {
+    const from = run * every;
+    const scaled = factors[run];
     make(sums, from, Math.min(chunk, from + every));
     settle(ctx);
     const products = new Map<string, Reg<"f32">>();
     for (const element of acc.elements) {
       const [d, x] = [acc.at(element.register), sums.at(element.register)];
-      if (a === null || b === null) {
+      if (scaled === undefined) {
         ctx.body.emitAny(null, "add.rn.f32", [d, d, x]);
         continue;
       }
-      const [rowFactor, colFactor] = [a(element), b(element)];
+      const [rowFactor, colFactor] = [scaled.a(element), scaled.b(element)];
       const key = `${rowFactor.name} ${colFactor.name}`;
       const known = products.get(key);
       const factor = known ?? ctx.entry.reg("f32", "sf");
@@ -217,11 +226,13 @@ function promoteEach(
   }
 }
 
-/** Signs of A and B, then transposition, as far as the instruction has them. */
-function flagsOf(atom: WarpgroupAtom, a: OperandTile, b: OperandTile): readonly Operand[] {
+/** Signs of A and B, then transposition of what lies in shared memory (A is null in registers), as far as the instruction has them. */
+function flagsOf(atom: WarpgroupAtom, a: OperandTile | null, b: OperandTile): readonly Operand[] {
   if (atom.acc === "s32") return [];
   const signs = [imm(1), imm(1)];
-  return atom.transposes ? [...signs, imm(a.transposed ? 1 : 0), imm(b.transposed ? 1 : 0)] : signs;
+  if (!atom.transposes) return signs;
+  const flag = (tile: OperandTile): Operand => imm(tile.transposed ? 1 : 0);
+  return a === null ? [...signs, flag(b)] : [...signs, flag(a), flag(b)];
 }
 
 /** scale-d of the next products: 0 overwrites the accumulator. In a loop that begins with a fresh one its first turn does. */
@@ -273,7 +284,7 @@ function descriptorBase(
 /** Start of the chunk's slot: of the ring's position, or in rings that all threads fill by the loop's counter. */
 function slotOf(ctx: Context, view: View): { readonly base: Reg<"u32">; readonly offset: number } {
   const ring = ctx.program.rings.find((r) => r.buffers.includes(view.buffer));
-  if (ring?.transport === "tma") return slotAddress(ctx, view, "consumer");
+  if (ring?.full?.kind === "mbarrier") return slotAddress(ctx, view, "consumer");
   const place = ctx.shared.places.get(view.buffer);
   if (!place) throw new CannotLower(`%${view.buffer}`, "is in no shared memory");
   const base = ctx.entry.reg("u32", "da");

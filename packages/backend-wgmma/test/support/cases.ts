@@ -11,7 +11,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
   for (;;) {
     const groups = [pick(random, [1, 1, 2, 2, 3]), pick(random, [1, 1, 1, 2, 2, 3])];
     const [groupsM = 1, groupsN = 1] = groups;
-    const copy = pick(random, ["tma", "tma", "tma", "direct"]);
+    const copy = pick(random, ["tma", "tma", "tma", "tma", "cp.async", "direct"]);
     const schedule: Schedule = {
       ...defaultSchedule(scheduleModel),
       tile: [
@@ -22,7 +22,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       groups,
       stages: random.integer(1, 5),
       copy,
-      regs: pick(random, ["none", "none", [24, 240], [40, 232]]),
+      regs: pick(random, ["none", "none", [24, 240], [40, 232], [56, 224]]),
       turns: pick(random, [1, 1, 1, 1, 2, 3]),
       late: pick(random, ["on", "off"]),
       swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),

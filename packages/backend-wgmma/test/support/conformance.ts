@@ -13,6 +13,9 @@ export const dtypesServed = [
   { dtype: "e4m3", bDType: "e5m2", blockScales: { a: "1x128", b: "128x128" } },
   { dtype: "e4m3", blockScales: { a: "128x128", b: "1x128" } },
   { dtype: "e5m2", precision: "promoted" },
+  { dtype: "s8", bDType: "bf16" },
+  { dtype: "u8", bDType: "f16" },
+  { dtype: "e4m3", bDType: "bf16" },
 ] as const satisfies readonly [DTypes, ...DTypes[]];
 
 /** Pairs of problem and schedule; sizes 1 to 200 in each dimension, not in all at once. */

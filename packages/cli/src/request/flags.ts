@@ -13,6 +13,10 @@ export const problemFlags = {
     "element type of A and B: f32 (default), f16, bf16, tf32, f64, s8, u8, e4m3, e5m2, e2m3, e3m2, e2m1, mxf8, mxf4, nvf4, …",
     { hint: "DTYPE", group },
   ),
+  bDtype: text("element type of B where it is another than A's: e4m3 with e5m2, s8 with bf16, …", {
+    hint: "DTYPE",
+    group,
+  }),
   dDtype: text("element type of D and C (default: the usual one for A's)", { hint: "DTYPE", group }),
   accDtype: text("element type of the accumulator (default: the usual one for A's)", {
     hint: "DTYPE",

@@ -79,7 +79,7 @@ function requestOfFlags(args: ProblemArgs): Checked<JsonObject> {
     symbolic: args.symbolic === undefined ? undefined : parseSymbolic(args.symbolic),
     batch: args.batch === undefined ? undefined : { kind: "strided", count: args.batch },
     a: { layout: args.aLayout, ld: args.lda },
-    b: { layout: args.bLayout, ld: args.ldb },
+    b: { layout: args.bLayout, ld: args.ldb, dtype: args.bDtype },
     c: { layout: args.cLayout, ld: args.ldc },
     d: { layout: args.dLayout, ld: args.ldd, dtype: args.dDtype },
   });

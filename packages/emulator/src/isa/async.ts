@@ -150,6 +150,20 @@ function waiting(newest: number | "all"): Operation {
   };
 }
 
+/**
+ * Copies that are complete and that an mbarrier has told of go, but for the last of the same lanes, which stands for them: a kernel that never waits for groups
+ * would drag all of its copies along.
+ */
+function forgetTracked(warp: Warp): void {
+  const later = new Set<number>();
+  for (let k = warp.openCopies.length - 1; k >= 0; k--) {
+    const copy = warp.openCopies[k];
+    if (copy === undefined || !copy.done || !copy.tracked || copy.lanes !== copy.issued) continue;
+    if (later.has(copy.issued)) warp.openCopies.splice(k, 1);
+    else later.add(copy.issued);
+  }
+}
+
 /** cp.async.mbarrier.arrive: arrives, for each lane, when the copies that it has issued so far are complete. */
 const arriveAfterCopies: Row = (d) => {
   d.choice("arrive");
@@ -160,6 +174,7 @@ const arriveAfterCopies: Row = (d) => {
   return {
     kind: "warp",
     bind: (machine, instruction) => (warp, mask) => {
+      forgetTracked(warp);
       const all = new Set([...warp.openCopies, ...warp.committed.flatMap((g) => g.copies)]);
       for (const lane of lanesOf(mask)) {
         const place = sharedPlace(machine, warp, instruction, address, lane, space, mbarrierBytes);
@@ -169,10 +184,12 @@ const arriveAfterCopies: Row = (d) => {
         if (!counted) barrier.pending += 1;
         const copies = [...all].filter((c) => ((c.issued >>> lane) & 1) !== 0);
         for (const c of copies) c.tracked = true;
+        // Of one engine the latest stands for all before it.
         const ops = copies.flatMap((c) => (c.op === null ? [] : [c.op]));
+        const latest = ops.reduce<AsyncOp | null>((a, b) => (a === null || b.clock > a.clock ? b : a), null);
         machine.events.post({
           ready: () => copies.every((c) => c.done),
-          run: () => engineArrive(machine, instruction, barrier, ops),
+          run: () => engineArrive(machine, instruction, barrier, latest === null ? [] : [latest]),
         });
       }
     },

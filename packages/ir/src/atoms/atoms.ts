@@ -74,8 +74,18 @@ const rows: readonly AtomRow[] = [
   { m: 16, k: 16, acc: "f32", types: ["bf16"], feature: AMPERE },
   { m: 16, k: 16, acc: "f16", types: ["f16"], feature: AMPERE },
   { m: 16, k: 8, acc: "f32", types: ["tf32"], feature: "mma.tf32" },
-  // Two steps of the instruction to one addition: the longer the sums of the tensor cores, the more their truncation costs.
-  { m: 16, k: 8, steps: 2, acc: "f32", types: ["f32"], feature: "mma.tf32", precision: "3xtf32" },
+  // Some steps of the instruction to one addition: the longer the sums of the tensor cores, the more their truncation costs, and the fewer additions there are.
+  ...([2, 1, 4] as const).map(
+    (steps): AtomRow => ({
+      m: 16,
+      k: 8,
+      steps,
+      acc: "f32",
+      types: ["f32"],
+      feature: "mma.tf32",
+      precision: "3xtf32",
+    }),
+  ),
   { m: 16, k: 32, acc: "s32", types: ["s8", "u8"], feature: AMPERE },
   { m: 16, k: 32, acc: "f32", types: ["e4m3", "e5m2"], feature: "mma.e4m3" },
   { m: 8, k: 4, acc: "f64", types: ["f64"], feature: "mma.f64" },
@@ -97,7 +107,7 @@ function atomOf(row: AtomRow, a: DType, b: DType): Atom {
   const eights = m > 8 ? [register(m / 8, 2)] : [];
   const shape = `m${m}n${N}k${row.k}`;
   return {
-    name: `${shape}.${acc}.${a}.${b}${precision === null ? "" : `.${precision}`}`,
+    name: `${shape}.${acc}.${a}.${b}${precision === null ? "" : `.${precision}`}${steps === 1 ? "" : `x${steps}`}`,
     shape,
     steps,
     m,
@@ -135,10 +145,21 @@ export function atomFor(
   {
     precision = null,
     target,
-  }: { readonly precision?: Precision | null | undefined; readonly target?: Target } = {},
+    steps,
+  }: {
+    readonly precision?: Precision | null | undefined;
+    readonly target?: Target;
+    /** Of atoms that are several instructions along k: how many; the preferred number unless given. */
+    readonly steps?: number | undefined;
+  } = {},
 ): Atom | null {
   const fitting = atoms.filter(
-    (atom) => atom.a === a && atom.b === b && atom.acc === acc && atom.precision === precision,
+    (atom) =>
+      atom.a === a &&
+      atom.b === b &&
+      atom.acc === acc &&
+      atom.precision === precision &&
+      (precision === null || steps === undefined || atom.steps === steps),
   );
   return fitting.find((atom) => target !== undefined && hasAtom(target, atom)) ?? fitting[0] ?? null;
 }

@@ -27,9 +27,9 @@ const spans = [
 const BULK_ALIGN = 128;
 
 /**
- * Directive `tensor swizzle=128B|64B|32B|none major=any|k deal=T`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
+ * Directive `tensor swizzle=128B|64B|32B|none major=any|k|a deal=T`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
  * swizzle's span, or a narrower one's where the tile's contiguous axis is no multiple of it, or its part of one warpgroup instruction: those begin
- * at a panel where they do not follow k, and so does each warpgroup's part of a tile that D goes through. The contiguous axis is global memory's, or with `major=k` that of k, for instructions which take no other.
+ * at a panel where they do not follow k, and so does each warpgroup's part of a tile that D goes through. The contiguous axis is global memory's, or with `major=k` that of k, for instructions which take no other (`major=a`: of A alone).
  * `deal`: columns of a B that is contiguous along k go to so many runs in turn (absent: 1), for nests whose atoms take turns along n.
  */
 export const bindTensorLayouts: Pass = {
@@ -41,7 +41,7 @@ export const bindTensorLayouts: Pass = {
     const taken = takeDirective(program, "tensor");
     if (!taken) return program;
     const widest = wordArg(taken.args, "swizzle", "128B");
-    const alongK = wordArg(taken.args, "major", "any") === "k";
+    const major = wordArg(taken.args, "major", "any");
     const turns = numberArg(taken.args, "deal", 1);
     const input = taken.program;
     const copied = (ring: Ring): readonly string[] =>
@@ -56,7 +56,7 @@ export const bindTensorLayouts: Pass = {
     const layoutOf = (b: Buffer): Layout => {
       // A block of factors is what one copy to tensor memory takes.
       if (holdsScales(input, b.name)) return panelled(blockShape(b), 1, SCALE_WORDS, null);
-      const axis = axisOf(input, b, alongK);
+      const axis = axisOf(input, b, major);
       const part = staged.has(b.name)
         ? blockShape(b)[axis] / warpsAlong(input, axis)
         : (atomPart(input, b.name, axis) ?? blockShape(b)[axis]);
@@ -95,17 +95,16 @@ function wordsAcrossK(program: TileProgram, buffer: Buffer, axis: 0 | 1): boolea
 }
 
 /** Operands and C keep the order of global memory; the tile of an epilogue has D's. */
-function axisOf(program: TileProgram, buffer: Buffer, alongK: boolean): 0 | 1 {
+function axisOf(program: TileProgram, buffer: Buffer, major: string): 0 | 1 {
   const addend = [...eachStmt(program.body)].some(
     (s) => s.kind === "epilogue" && s.c?.buffer === buffer.name,
   );
   if (addend) return program.buffers.find((b) => b.name === "C")?.layout?.stride[1] === 1 ? 1 : 0;
-  if (program.rings.some((ring) => ring.buffers.includes(buffer.name)))
-    return alongK
-      ? operandRole(program, buffer.name) === "a"
-        ? 1
-        : 0
-      : contiguousAxis(program, buffer.name);
+  if (program.rings.some((ring) => ring.buffers.includes(buffer.name))) {
+    const role = operandRole(program, buffer.name);
+    const alongK = major === "k" || (major === "a" && role === "a");
+    return alongK ? (role === "a" ? 1 : 0) : contiguousAxis(program, buffer.name);
+  }
   const d = program.buffers.find((b) => b.name === "D");
   return d?.layout?.stride[1] === 1 ? 1 : 0;
 }

@@ -10,6 +10,9 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
 export const PRODUCER = "producer";
 export const MATH = "math";
 
+/** Threads of a warp. */
+const WARP = 32;
+
 /** Warps of a warpgroup (PTX ISA, wgmma and setmaxnreg). */
 const WARPGROUP = 4;
 
@@ -19,7 +22,7 @@ const WARPGROUP = 4;
  * buffers, commit), the math role all else; loops and conditions around go to both where both have something in them.
  *
  * The ring's edges become mbarriers. `full`: one arrival, that of the thread which issues the copies; with transport tma the bytes of the
- * chunk (`transactionBytes`) have to arrive too. `empty`: one arrival of each `release` warps of the math role that have read the slot, a warpgroup unless told otherwise
+ * chunk (`transactionBytes`) have to arrive too; with cp.async one of every thread that copies. `empty`: one arrival of each `release` warps of the math role that have read the slot, a warpgroup unless told otherwise
  * (`multicastCopies` raises it where neighbours write into it). Without the directive one set of threads does everything, and the edges are those of `bindEdges`.
  */
 export const specialiseRoles: Pass = {
@@ -44,7 +47,7 @@ export const specialiseRoles: Pass = {
         input,
         input.body.map((stmt) => (stmt.kind === "tiles" ? specialise(input, stmt, roles) : stmt)),
       ),
-      rings: input.rings.map((ring) => edgesOf(ring, arrivals)),
+      rings: input.rings.map((ring) => edgesOf(ring, roles.producer, arrivals)),
     };
   },
 };
@@ -55,8 +58,8 @@ interface Roles {
   readonly registers: { readonly math: number | null; readonly producer: number | null };
 }
 
-function edgesOf(ring: Ring, arrivals: number): Ring {
-  const full: Edge = { kind: "mbarrier", arrivals: 1 };
+function edgesOf(ring: Ring, producers: number, arrivals: number): Ring {
+  const full: Edge = { kind: "mbarrier", arrivals: ring.transport === "cp.async" ? producers * WARP : 1 };
   const empty: Edge = { kind: "mbarrier", arrivals };
   return { ...ring, full: ring.full ?? full, empty: ring.empty ?? empty };
 }

@@ -1,6 +1,6 @@
 /** Every reason why a problem is malformed. What a backend cannot serve is not decided here. */
 import type { Diagnostic } from "../diagnostics.ts";
-import { type DType, dtypes, mixable, mixes, sizeOf } from "../dtype.ts";
+import { type DType, dtypes, mixable, mixes, productDType, sizeOf, widened } from "../dtype.ts";
 import { nearest } from "../nearest.ts";
 import {
   type Batch,
@@ -156,12 +156,13 @@ function checkDTypes(problem: Problem): Diagnostic[] {
         problemCodes.dtypes,
         "b.dtype",
         `A is ${a.dtype} and B is ${b.dtype}`,
-        `use ${a.dtype} for both; only these mix: ${mixable.map((set) => set.join(", ")).join("; ")}`,
+        `use ${a.dtype} for both; only these mix: ${mixable.map((set) => set.join(", ")).join("; ")}; and ${widened.narrow.join(", ")} with ${widened.wide.join(", ")}`,
       ),
     );
   const row = byAccumulator[acc];
+  const input = productDType(a.dtype, b.dtype);
   if (row === undefined) {
-    const usual = dtypes[a.dtype].acc;
+    const usual = dtypes[input].acc;
     return [
       ...found,
       invalid(problemCodes.dtypes, "acc", `no hardware accumulates in ${acc}`, `use ${usual}`),
@@ -169,14 +170,14 @@ function checkDTypes(problem: Problem): Diagnostic[] {
   }
   const accumulators = (input: DType) =>
     Object.entries(byAccumulator).flatMap(([name, entry]) => (entry?.inputs.includes(input) ? [name] : []));
-  if (!row.inputs.includes(a.dtype)) {
-    const names = accumulators(a.dtype);
+  if (!row.inputs.includes(input)) {
+    const names = accumulators(input);
     const hint =
       names.length > 0
-        ? `with A in ${a.dtype} use acc ${names.join(" or ")}`
+        ? `with A in ${input} use acc ${names.join(" or ")}`
         : `A and B may be ${row.inputs.join(", ")}`;
     found.push(
-      invalid(problemCodes.dtypes, "acc", `products of ${a.dtype} are not accumulated in ${acc}`, hint),
+      invalid(problemCodes.dtypes, "acc", `products of ${input} are not accumulated in ${acc}`, hint),
     );
   }
   for (const [name, operand] of [

@@ -1,6 +1,6 @@
 /** From what a person says to a complete problem. */
 import type { Checked, Diagnostic } from "../diagnostics.ts";
-import { type DType, dtypes, isDType } from "../dtype.ts";
+import { type DType, dtypes, isDType, productDType } from "../dtype.ts";
 import { err, ok } from "../ids.ts";
 import type { Batch, EpilogueStep, MatrixLayout, Operand, Problem } from "../problem.ts";
 import { diagnosticsOfIssues } from "../schema/issues.ts";
@@ -50,9 +50,10 @@ function complete(request: ProblemRequest): Problem {
   const dtype = request.a?.dtype ?? request.dtype ?? request.b?.dtype ?? "f32";
   const a = operandOf(request.a ?? {}, dtype, "row", m, k);
   const b = operandOf(request.b ?? {}, request.dtype ?? dtype, "row", k, n);
-  const acc = request.acc ?? dtypes[a.dtype].acc;
+  const product = productDType(a.dtype, b.dtype);
+  const acc = request.acc ?? dtypes[product].acc;
   // A half-precision accumulator has nothing more to give than f16.
-  const d = operandOf(request.d ?? {}, acc === "f16" ? "f16" : dtypes[a.dtype].out, "row", m, n);
+  const d = operandOf(request.d ?? {}, acc === "f16" ? "f16" : dtypes[product].out, "row", m, n);
   const beta = Object.is(request.beta, -0) ? 0 : (request.beta ?? 0);
   const like = (given: OperandRequest) => operandOf(given, d.dtype, d.layout, m, n);
   const wantsC = request.c === undefined ? beta !== 0 : request.c !== null;

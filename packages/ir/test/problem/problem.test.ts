@@ -110,7 +110,7 @@ describe("refusals", () => {
     ],
     [
       { a: { dtype: "f16" }, b: { dtype: "bf16" } },
-      "TW1006 (invalid) at b.dtype: A is f16 and B is bf16\n  hint: use f16 for both; only these mix: e4m3, e5m2, e2m3, e3m2, e2m1; mxf8, mxf8e5m2, mxf6e2m3, mxf6e3m2, mxf4; s8, u8",
+      "TW1006 (invalid) at b.dtype: A is f16 and B is bf16\n  hint: use f16 for both; only these mix: e4m3, e5m2, e2m3, e3m2, e2m1; mxf8, mxf8e5m2, mxf6e2m3, mxf6e3m2, mxf4; s8, u8; and s8, u8, e4m3, e5m2 with f16, bf16",
     ],
     [
       { dtype: "bf16", acc: "f16", d: { dtype: "f16" } },

@@ -1,5 +1,5 @@
 /** Element types agree where tiles meet. */
-import { type DType, dtypes, mixes } from "../../dtype.ts";
+import { type DType, dtypes, mixes, productDType } from "../../dtype.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
 
 /** tf32 is fp32 in memory. */
@@ -32,11 +32,11 @@ export const dtypesAgree: Verifier = {
       if (stmt.kind === "mma") {
         const [a, b, acc] = [dtype(stmt.a.buffer), dtype(stmt.b.buffer), dtype(stmt.acc.buffer)];
         if (!multiplies(a, b)) yield { at: site, message: `multiplies ${a} by ${b}`, hint: `make B ${a}` };
-        else if (!accumulates(a, acc))
+        else if (!accumulates(productDType(a, b), acc))
           yield {
             at: site,
-            message: `accumulates products of ${a} in ${acc}`,
-            hint: `accumulate in ${dtypes[a].acc}`,
+            message: `accumulates products of ${productDType(a, b)} in ${acc}`,
+            hint: `accumulate in ${dtypes[productDType(a, b)].acc}`,
           };
       }
       if (

@@ -13,6 +13,8 @@ import type { Action, Reach } from "./plan.ts";
 type Role = Extract<Stmt, { kind: "role" }>;
 type Copy = Extract<Stmt, { kind: "copy" }>;
 
+/** Threads of a warp, each of which arrives for its own copies. */
+const WARP = 32;
 /** Warps of a warpgroup, which arrives once. */
 const WARPGROUP = 4;
 /** Bytes of an answer of the launch control (PTX ISA, clusterlaunchcontrol.try_cancel). */
@@ -35,7 +37,7 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt, within: readonly
     case "acquire":
       return asked(ctx, stmt, [mark(stmt), ...acquire(ctx, stmt)]);
     case "commit":
-      return asked(ctx, stmt, [...commit(ctx, stmt), mark(stmt)]);
+      return asked(ctx, stmt, [...commit(ctx, role, stmt), mark(stmt)]);
     case "wait":
       return [
         mark(stmt),
@@ -138,10 +140,19 @@ const isAnswers = (ctx: Context, name: string): boolean => {
 function fenceAfter(ctx: Context, stmt: Extract<Stmt, { kind: "wait" }>, role: Role): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
   const other = isAnswers(ctx, stmt.ring) || (ring !== undefined && feedsEpilogue(ctx.program, ring));
-  return usesTensorMemory(ctx, role) && !other
-    ? [{ stmt, lanes: "warps", kind: "fence", what: "tensor after" }]
+  if (usesTensorMemory(ctx, role) && !other)
+    return [{ stmt, lanes: "warps", kind: "fence", what: "tensor after" }];
+  // What threads have copied is not there for the proxy through which matrix instructions read shared memory.
+  return ring?.transport === "cp.async" && multiplies(ctx, role, ring)
+    ? [{ stmt, lanes: "warps", kind: "fence", what: "async" }]
     : [];
 }
+
+/** Whether matrix instructions of a role read slots of a ring. */
+const multiplies = (ctx: Context, role: Role, ring: Ring): boolean =>
+  [...eachStmt(role.body)].some(
+    (s) => s.kind === "mma" && operandViews(s).some(({ buffer }) => ctx.ringOf.get(buffer) === ring),
+  );
 
 function acquire(ctx: Context, stmt: Extract<Stmt, { kind: "acquire" }>): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
@@ -158,7 +169,7 @@ function acquire(ctx: Context, stmt: Extract<Stmt, { kind: "acquire" }>): readon
   return [free, { ...on, lanes: "one", leader: "pair", kind: "expect", bytes, reach: "own" }];
 }
 
-function commit(ctx: Context, stmt: Extract<Stmt, { kind: "commit" }>): readonly Action[] {
+function commit(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "commit" }>): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
   const on = { stmt, ring: stmt.ring, at: stmt.at, lanes: "one", edge: "full", count: 1 } as const;
   switch (ring?.transport) {
@@ -169,8 +180,10 @@ function commit(ctx: Context, stmt: Extract<Stmt, { kind: "commit" }>): readonly
       return [];
     case "atomic":
       return [{ ...on, kind: "arrive", reach: "cluster" }];
-    default:
-      return [{ ...on, kind: "arrive", reach: "own" }];
+    default: {
+      const count = ring?.transport === "cp.async" ? role.warps * WARP : 1;
+      return [{ ...on, kind: "arrive", reach: "own", count }];
+    }
   }
 }
 
@@ -230,6 +243,11 @@ function bytesOf(ctx: Context, view: View): number {
 function copy(ctx: Context, stmt: Copy, _within: readonly Stmt[]): readonly Action[] {
   const into = ctx.ringOf.get(stmt.dst.buffer);
   const from = ctx.ringOf.get(stmt.src.buffer);
+  // Its arrival comes when it is complete: as if the threads had written the slot before they arrive.
+  if (into?.transport === "cp.async") {
+    const on = { stmt, lanes: "warps", ring: into.name, at: chunkOf(stmt.dst) } as const;
+    return [{ ...on, kind: "put", reach: "own", bytes: bytesOf(ctx, stmt.dst) }];
+  }
   if (into !== undefined) {
     const [m, n] = clusterUnits(ctx.program.launch);
     const peers = stmt.multicast === null ? 1 : stmt.multicast === "m" ? m : n;

@@ -51,8 +51,8 @@ export type Action = Common &
         readonly reach: Reach;
         readonly signal: "destination" | "leader";
       } & OnRing)
-    /** A thread takes a number from the counter and writes it into the slot in the blocks of `reach`. */
-    | ({ readonly kind: "put"; readonly reach: Reach } & OnRing)
+    /** Threads write the slot in the blocks of `reach`: one a number that it takes from the counter, or all of the role `bytes` that they copy. */
+    | ({ readonly kind: "put"; readonly reach: Reach; readonly bytes?: number } & OnRing)
     | ({
         readonly kind: "arrive";
         readonly edge: EdgeName;
@@ -157,6 +157,8 @@ export interface PlanRing {
   readonly lap: { readonly columns: number; readonly shared: number } | null;
   /** Slots are written by the launch control: threads read them, and the async proxy writes them again. */
   readonly answers: boolean;
+  /** Bytes of a slot that threads copy: matrix instructions that read it want a fence between proxies behind the wait. Null where engines copy. */
+  readonly copied: number | null;
 }
 
 export interface Plan {

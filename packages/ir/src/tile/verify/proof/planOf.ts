@@ -1,4 +1,5 @@
 /** The plan of a bound program: its rings, its frame, and the steps of its roles, whose statements `actions.ts` reads. */
+import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { freeVars } from "../../expr.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
 import { shareOf } from "../../share.ts";
@@ -105,6 +106,7 @@ function ringPlan({ program }: Context, ring: Ring): PlanRing {
     shared: [...shared],
     lap: lapOf(program, ring),
     answers: ring.transport === "clc",
+    copied: ring.transport === "cp.async" ? transactionBytes(program, ring) : null,
   };
 }
 

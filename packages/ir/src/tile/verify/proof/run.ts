@@ -214,6 +214,7 @@ class Run {
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         yield* this.#wait(thread, ring, action.edge, chunk, Math.floor(chunk / ring.slots) - action.lag);
         thread.fencedAfter = false;
+        if (action.edge === "full") thread.proxied = false;
         return;
       }
       case "expect": {
@@ -235,6 +236,7 @@ class Run {
         const ring = this.#ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         within(thread, ring, chunk, "fill");
+        thread.copied += action.bytes ?? 0;
         const access: Access = { who, chunk, ends: [{ entry: thread.index, reached: step }], from: 0 };
         for (const target of blocksOf(this.#plan, block, action.reach, ring)) {
           this.#reach(thread, target, step);
@@ -246,6 +248,7 @@ class Run {
         const ring = this.#ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         handOver(thread, chunkName(chunk, ring));
+        if (action.edge === "full") tellCopied(thread, ring, chunk);
         for (const target of blocksOf(this.#plan, thread.block, action.reach, ring)) {
           this.#reach(thread, target, step);
           this.#memory
@@ -432,6 +435,13 @@ class Run {
       const ring = this.#ring(name);
       const chunk = chunkAt(this.#plan, thread, ring, at);
       within(thread, ring, chunk, "read");
+      if (ring.copied !== null && !thread.proxied)
+        throw new Broken(
+          "proxies",
+          who,
+          `multiplies ${chunkName(chunk, ring)}, which threads have copied, without an async-proxy fence behind its last wait`,
+          "fence.proxy.async between the wait and the matrix instructions",
+        );
       for (const block of blocksOf(this.#plan, thread.block, group === 2 ? "pair" : "own")) {
         const own: End[] = [];
         const access: Access = committed
@@ -459,4 +469,17 @@ class Run {
       thread.issued.push({ block, access, writes: true });
     }
   }
+}
+
+/** What threads have copied is all of the chunk. */
+function tellCopied(thread: Thread, ring: PlanRing, chunk: number): void {
+  const { copied } = thread;
+  thread.copied = 0;
+  if (ring.copied !== null && copied !== ring.copied)
+    throw new Broken(
+      "bytes",
+      thread.label,
+      `tells of ${chunkName(chunk, ring)} with ${copied} bytes copied, and its slot has ${ring.copied}`,
+      "copy every tile of the chunk once",
+    );
 }

@@ -42,6 +42,10 @@ export interface Thread extends Actor {
   readonly commits: End[];
   /** An answer was read, and no async-proxy fence followed. */
   unproxied: boolean;
+  /** What the last wait has shown is visible to the async proxy. */
+  proxied: boolean;
+  /** Bytes that the role has copied by its threads since it last told of them. */
+  copied: number;
   /** Slots of staging tiles: what has been done since they were written, and which store of the role took them. */
   readonly staging: Map<string, { fenced: boolean; met: boolean; stored: number | null; read: boolean }>;
   /** Stores so far. */
@@ -74,6 +78,8 @@ export const newThread = (
   issued: [],
   commits: [],
   unproxied: false,
+  proxied: true,
+  copied: 0,
   staging: new Map(),
   stores: 0,
   columns: null,
@@ -148,6 +154,7 @@ export function fence(thread: Thread, what: "tensor after" | "tensor before" | "
       return;
     case "async":
       thread.unproxied = false;
+      thread.proxied = true;
       for (const state of thread.staging.values()) state.fenced = true;
       return;
     case "init":

@@ -1,26 +1,28 @@
-/** How wide the copies of an operand, and the stores of D, can be. */
-import { leadingNames, type Problem, sizeMost, sizeMultiple, sizeOf, strideNames } from "@tilewright/ir";
+/** How wide copies of an operand by threads, and stores of D, can be. */
+import { sizeOf } from "../dtype.ts";
+import type { Problem } from "../problem.ts";
+import { leadingNames, sizeMost, sizeMultiple, strideNames } from "./symbolic.ts";
 
 /** Widest copy of one thread: 16 bytes. */
 const MAX_BYTES = 16;
 
-export type Matrix = "a" | "b" | "d";
+export type CopiedMatrix = "a" | "b" | "d";
 
 /** The axis that is contiguous, by layout. */
 const contiguous = {
   a: { row: "k", col: "m" },
   b: { row: "n", col: "k" },
   d: { row: "n", col: "m" },
-} as const satisfies Record<Matrix, Record<"row" | "col", "m" | "n" | "k">>;
+} as const satisfies Record<CopiedMatrix, Record<"row" | "col", "m" | "n" | "k">>;
 
 /**
  * Bytes that every copy of an operand may move at once: the greatest power of two up to 16 that divides the base's alignment, the distance
  * between rows (or columns), the length of one, so that no copy straddles the edge, and the distance between the matrices of a batch.
  */
-export function copyBytes(problem: Problem, which: Matrix): number {
+export function copyBytes(problem: Problem, which: CopiedMatrix): number {
   const { align, dtype } = problem[which];
   const size = sizeOf(dtype);
-  const { ld, length, between } = promises(problem, which);
+  const { ld, length, between } = copyPromises(problem, which);
   const all = [align, ld * size, length * size, between * size];
   let bytes = MAX_BYTES;
   while (bytes > size && all.some((x) => x % bytes !== 0)) bytes /= 2;
@@ -28,9 +30,9 @@ export function copyBytes(problem: Problem, which: Matrix): number {
 }
 
 /** Elements that leading dimension, length of a row (or column) and distance in a batch are multiples of, whatever the launch supplies. */
-export function promises(
+export function copyPromises(
   problem: Problem,
-  which: Matrix,
+  which: CopiedMatrix,
 ): {
   readonly along: "m" | "n" | "k";
   readonly ld: number;
