@@ -126,7 +126,7 @@ describe("what check refuses", () => {
       "TW2351 tiles of m 192 cut through the squares of 128 that share a factor of A / nearest legal: tile m 256",
     ]);
     expect(faults({ tile: [128, 256, 128], stages: 2, ...regs }, scaled("1x128", "128x128"))).toEqual([
-      "TW2306 260 accumulators a thread leave -20 of 240 registers; 40 are needed beside them / nearest legal: tile n 128, or more warpgroups",
+      "TW2306 264 accumulators a thread leave -24 of 240 registers; 40 are needed beside them / nearest legal: tile n 128, or more warpgroups",
     ]);
     expect(faults({ tile: [128, 128, 128] }, square(4096, { dtype: "e4m3", precision: "promoted" }))).toEqual(
       [],

@@ -101,7 +101,11 @@ test("a copy, a transport or a role that nobody lowers is a diagnostic that says
   expect(faultOf(none, TEXT.replace("transport cp.async full", "transport tma full"))).toBe(
     "TW3901 %ring: rings by tma need mbarriers at both edges",
   );
-  expect(faultOf(none, TEXT.replace("full barrier:0", "full mbarrier:1"))).toMatch(/TW3901 ring: mbarrier/);
+  expect(faultOf(none, TEXT.replace("full barrier:0", "full mbarrier:1"))).toBe(
+    "TW3901 %ring: rings by cp.async need mbarriers at both edges",
+  );
+  const direct = TEXT.replace("transport cp.async full barrier:0", "transport direct full mbarrier:1");
+  expect(faultOf(none, direct)).toMatch(/TW3901 ring: mbarrier/);
 });
 
 test("the frame adds code, shared memory, parameters and another launch", () => {
