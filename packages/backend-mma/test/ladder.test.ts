@@ -141,13 +141,29 @@ describe("every optimisation is switchable by itself", () => {
     expect(tiles).not.toContain("%nctaid.x");
     expect(persistent).toContain("%nctaid.x");
   });
+  test("sum", () => {
+    const parts = problemOf({
+      m: 4096,
+      n: 4096,
+      k: 4096,
+      dtype: "f32",
+      precision: "3xtf32",
+      b: { layout: "col" },
+    });
+    const [once, twice] = [8, 16].map((sum) => {
+      const schedule = scheduleOf(mma, `tile=128x64x32 warp=64x32 frag=1 sum=${sum}`);
+      return build(mma, parts, target, schedule).kernel.ptx.match(/add\.(?:rn\.)?f32/g)?.length ?? 0;
+    });
+    expect(once).toBeGreaterThan(1.5 * (twice ?? 0));
+    expect(twice).toBeGreaterThan(0);
+  });
   test("promote", () => {
     const promoted = scheduleOf(mma, "copy=tma frag=1 promote=64");
     const { params } = build(mma, problem, targetOf("sm_90"), promoted).kernel.kernel;
     expect(params.flatMap((p) => (p.kind === "tensorMap" ? [p.tensorMap.l2] : []))).toEqual(["64B", "64B"]);
   });
 
-  test.each(Object.keys(off).filter((name) => name !== "sched" && name !== "promote"))("%s", (name) => {
+  test.each(Object.keys(off).filter((name) => !["sched", "promote", "sum"].includes(name)))("%s", (name) => {
     const setting = on[name] ?? with_[name] ?? off[name] ?? "";
     const other = scheduleOf(mma, setting);
     expect(other[name]).not.toEqual(base[name]);

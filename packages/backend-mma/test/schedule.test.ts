@@ -178,7 +178,8 @@ describe("schedules()", () => {
     for (const { sizes, dtypes: types, where, schedule } of winners)
       for (const [m, n, k] of sizes)
         for (const dtype of types) {
-          const some = problemOf({ m, n, k, dtype, b: { layout: "col" } });
+          const parts = dtype === "f32" ? { precision: "3xtf32" } : {};
+          const some = problemOf({ m, n, k, dtype, ...parts, b: { layout: "col" } });
           for (const arch of where === "tma" ? ["sm_90"] : ["sm_80", "sm_87"]) {
             const [first] = mma.schedules(some, targetOf(arch));
             expect(first).toEqual(scheduleOf(mma, schedule));

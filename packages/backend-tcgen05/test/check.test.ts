@@ -24,6 +24,7 @@ describe("illegal schedules", () => {
     ["tile=32x100x64 cta=1 swap=on load=4", "TW2401 nearest legal: tile n 128"],
     ["tile=40x256x64 cta=2 swap=on load=8", "TW2402 nearest legal: tile m 32"],
     ["tile=512x256x64 cta=2 stages=3", "TW2404 nearest legal: acc=1"],
+    ["tile=128x64x64 cta=1 load=4", "TW2411 nearest legal: load=8, or epi=direct"],
     ["tile=128x48x64 cta=2 load=16", "TW2411 nearest legal: epi=direct, or tile n 64"],
     ["tile=256x264x64 acc=1", "TW2402 nearest legal: tile n 256"],
     ["tile=128x24x64 cta=1 load=8", "TW2402 nearest legal: tile n 16"],

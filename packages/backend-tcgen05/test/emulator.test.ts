@@ -85,6 +85,11 @@ const shared = [
     { m: 136, n: 72, k: 328 },
   ],
   [
+    "stores wider than a part of D on its way through shared memory",
+    "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1 epi=tma staging=2 split=2 load=8 store=8",
+    { m: 136, n: 72, k: 328 },
+  ],
+  [
     "pairs, C, bias and activation",
     "tile=256x64x64 cta=2 stages=2 sched=tiles acc=1 epi=direct split=2 early=off",
     {

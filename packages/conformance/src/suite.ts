@@ -97,7 +97,13 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
 export async function conformanceOnGpu(backend: Backend, options: ConformanceOptions): Promise<void> {
   const target = targetOf(options.arch);
   const { devices: gpus } = await describeCuda();
-  describe.skipIf(gpus.length === 0)(`${backend.id} on a GPU, ${options.arch}`, () => {
+  const name = `${backend.id} on a GPU, ${options.arch}`;
+  // Cases are not even planned, which takes a while, where nothing can run them.
+  if (gpus.length === 0) {
+    test.skipIf(true)(name, () => undefined);
+    return;
+  }
+  describe(name, () => {
     const devices = openDevices(options.arch, ["emulator", "cuda"]);
     const oracles = (): Oracles => ({ emulator: devices.get("emulator"), gpu: devices.get("cuda") });
     test.each(served(plan(backend, target, options), 1))("%s", (_name, subject) => {

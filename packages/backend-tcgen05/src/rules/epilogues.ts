@@ -1,5 +1,5 @@
 /** Ways of D and C between the accumulators and memory. */
-import { tensorAccessFault } from "@tilewright/ir";
+import { type DType, sizeOf, tensorAccessFault } from "@tilewright/ir";
 import { accumulatorOf, stepsOf } from "../accumulators.ts";
 import { MOST_LAP, type TensorSchedule } from "../schedule.ts";
 import { axesOf, nearest, type Rule } from "./rule.ts";
@@ -12,6 +12,22 @@ function unevenHalves(s: TensorSchedule, layout: "row" | "col", direct: string):
   return {
     message: `the halves of ${columns} columns, which two warps have side by side, are no powers of two`,
     hint: `${direct}, or tile ${s.swap ? "m" : "n"} ${2 ** Math.round(Math.log2(columns))}`,
+  };
+}
+
+/** Bulk stores move rows of whole 16 bytes (PTX ISA, boxes of tensor maps), and a part of D is as wide as a load where rows are contiguous. */
+function narrowParts(
+  s: TensorSchedule,
+  { dtype, layout }: { readonly dtype: DType; readonly layout: "row" | "col" },
+): ReturnType<Rule["find"]> {
+  const { columns } = stepsOf(s);
+  const bytes = columns * sizeOf(dtype);
+  // Loads that are none have a reason of their own.
+  if (layout !== (s.swap ? "col" : "row") || bytes % 16 === 0 || !Number.isInteger(Math.log2(s.load)))
+    return null;
+  return {
+    message: `parts of ${columns} columns of D are ${bytes} bytes a row, and bulk stores move whole 16 bytes`,
+    hint: `nearest legal: load=${16 / sizeOf(dtype)}, or epi=direct`,
   };
 }
 
@@ -98,7 +114,7 @@ export const epilogueRules: readonly Rule[] = [
       const fault = tensorAccessFault(problem, "D");
       if (fault !== null)
         return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
-      return unevenHalves(s, problem.d.layout, "nearest legal: epi=direct");
+      return unevenHalves(s, problem.d.layout, "nearest legal: epi=direct") ?? narrowParts(s, problem.d);
     },
   },
   {

@@ -106,8 +106,12 @@ function epilogueWidth(
   const views = stmt.c ? [stmt.dst, stmt.c] : [stmt.dst];
   if (!own) return 1;
   const run = registerRun(own.cols);
+  // A shared tile on the way may have fewer columns than the run that a thread has of all.
+  const columns = stmt.via === null ? run : bufferOf(program, stmt.via.buffer).shape[1];
   const fits = (w: number): boolean =>
-    run % w === 0 && views.every((view) => aligned(program, bufferOf(program, view.buffer), view, 1, w));
+    run % w === 0 &&
+    columns % w === 0 &&
+    views.every((view) => aligned(program, bufferOf(program, view.buffer), view, 1, w));
   const widest = Math.max(...views.map((view) => sizeOf(bufferOf(program, view.buffer).dtype)));
   return widths(limit, widest).find(fits) ?? 1;
 }

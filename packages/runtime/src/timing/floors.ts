@@ -48,6 +48,13 @@ export function peakAtClock(measured: MeasuredGpu, dtype: string, clockMHz: numb
   return rate === null ? null : (rate * measured.numSms * clockMHz) / 1e6;
 }
 
+/** The peak for this problem's products; f32 in parts is three products of tf32, which the tensor cores make. */
+export function peakFor(problem: Problem, measured: MeasuredGpu, clockMHz: number): number | null {
+  if (problem.precision !== "3xtf32") return peakAtClock(measured, problem.a.dtype, clockMHz);
+  const parts = peakAtClock(measured, "tf32", clockMHz);
+  return parts === null ? null : parts / 3;
+}
+
 export interface Floor {
   /** 2*m*n*k at the peak of the highest clock; 0 where the peak is unknown. */
   readonly flopUs: number;
@@ -77,7 +84,7 @@ export function floorOf(problem: Problem, measured: MeasuredGpu, rotatedBytes: n
     peakTflops: {},
   });
   const clock = Math.max(measured.maxClockMHz, gpu?.boostMHz ?? 0);
-  const peak = peakAtClock(measured, problem.a.dtype, clock);
+  const peak = peakFor(problem, measured, clock);
   const flopUs = peak === null ? 0 : line.flops / (peak * 1e6);
   const known = measured.memoryGBs > 0 || gpu !== null;
   const written = roofline({ ...problem, k: 1 }, hypothetical).bytes;

@@ -16,7 +16,7 @@ import { checkNumbers, type NumbersCheck } from "./check.ts";
 import { fastest } from "./choose.ts";
 import { CudaTimingStream } from "./cuda-stream.ts";
 import { measuringFailure } from "./diagnostics.ts";
-import { type Floor, floorOf, gpuByDeviceName, peakAtClock } from "./floors.ts";
+import { type Floor, floorOf, gpuByDeviceName, peakFor } from "./floors.ts";
 import type { InputPool } from "./inputs.ts";
 import { launchScalars, loadKernel } from "./kernels.ts";
 import { defaultMeasure, Measurement, type Samples } from "./measure.ts";
@@ -364,7 +364,7 @@ export class BenchSession {
     const table = gpuByDeviceName(this.gpu.name);
     const peak = table?.peakTflops[problem.a.dtype] ?? null;
     const clock = state?.smMHz?.median ?? null;
-    const atClock = clock === null ? null : peakAtClock(this.gpu, problem.a.dtype, clock);
+    const atClock = clock === null ? null : peakFor(problem, this.gpu, clock);
     return ok({
       regime: samples.regime,
       pauseUs: samples.pauseUs,

@@ -28,6 +28,16 @@ test("device names of the driver find their row", () => {
   expect(gpuByDeviceName("NVIDIA Z9000")).toBeNull();
 });
 
+test("f32 in three products of tf32 has a third of their peak, not that of the cores", () => {
+  const parts = { ...problem(8192, 8192, 8192), precision: "3xtf32" } as const;
+  const [whole, third] = [problem(8192, 8192, 8192, "tf32"), parts].map(
+    (p) => floorOf(p, h200, 2 ** 40).flopUs,
+  );
+  expect(third).toBeCloseTo(3 * (whole ?? 0), 6);
+  // 67 TFLOP/s of the cores would be 16.4 ms, which kernels were measured below.
+  expect(third).toBeLessThan(8000);
+});
+
 describe("FLOP per clock", () => {
   test.each([
     ["V100 SXM2", "f16", 1024],
