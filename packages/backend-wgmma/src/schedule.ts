@@ -107,6 +107,14 @@ export const scheduleModel: ScheduleModel = {
       default: "tma",
       off: "direct",
     }),
+    wordField({
+      name: "addend",
+      summary:
+        "way of C, and of matrices and vectors that steps read, to the epilogue: bulk copies of the producer into shared memory while the tile is multiplied, or loads by the threads",
+      words: ["tma", "direct"],
+      default: "direct",
+      off: "direct",
+    }),
     intField({
       name: "store",
       summary: "most elements that one store by a thread moves",
@@ -155,6 +163,7 @@ export interface WgmmaSchedule {
   readonly overlap: boolean;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
+  readonly addend: "tma" | "direct";
   readonly store: number;
   readonly elideGuards: boolean;
 }
@@ -195,6 +204,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     overlap: schedule.overlap === "on",
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
+    addend: schedule.addend === "tma" ? "tma" : "direct",
     store: Number(schedule.store),
     elideGuards: schedule.guards === "on",
   };

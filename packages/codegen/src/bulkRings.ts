@@ -6,6 +6,7 @@ import {
   asLinear,
   type Expr,
   eachStmt,
+  feedsEpilogue,
   lit,
   mod,
   multicastPeers,
@@ -266,6 +267,7 @@ export const fullBarrier = (ctx: Context, ring: Ring): AddressOperand =>
 
 /** Whether threads load from a ring's slots, where the others are read by matrix instructions, which have ended when a slot is given back. */
 const loadedByThreads = ({ body }: TileProgram, ring: Ring): boolean =>
+  feedsEpilogue({ body }, ring) ||
   [...eachStmt(body)].some((s) => s.kind === "copy" && ring.buffers.includes(s.src.buffer));
 
 /** Tell a slot's producers that it has been read: as many threads as the edge counts, in this block or in all that copy into it. */

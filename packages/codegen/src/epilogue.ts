@@ -50,7 +50,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     insideBlock,
   );
   const inside = ownedPosition(ctx.values, own, insideBlock);
-  const chain = new StepChain(ctx, stmt, position);
+  const chain = new StepChain(ctx, stmt, position, inside);
   const kind = epilogueKind(ctx.program.problem);
   const passes =
     stmt.via === null

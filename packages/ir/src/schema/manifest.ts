@@ -68,7 +68,10 @@ const paramSchema = z.discriminatedUnion("kind", [
     offset: count,
     size: z.literal(128),
     tensorMap: z.object({
-      operand: z.enum(["a", "b", "c", "d", "sfa", "sfb", "groups"]),
+      operand: z.union([
+        z.enum(["a", "b", "c", "d", "sfa", "sfb", "groups"]),
+        z.templateLiteral(["epilogue", z.int().nonnegative()]),
+      ]),
       dtype,
       dims: z.array(launchExprSchema),
       strides: z.array(launchExprSchema).describe("bytes, of dimensions 1 and up"),

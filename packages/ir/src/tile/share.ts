@@ -3,6 +3,7 @@ import { substituteCond } from "./cond.ts";
 import { type ExprLike, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts, withBody } from "./rewrite.ts";
 import { withOperandViews, withSumViews } from "./scaleTiles.ts";
+import { withInputs } from "./stepViews.ts";
 import type { Share, Stmt, TileProgram, View } from "./types.ts";
 
 /** A part of a tile: chunks `first` .. `first + count` of tile number `tile`. */
@@ -147,6 +148,7 @@ export function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>
         acc: view(stmt.acc),
         c: stmt.c === null ? null : view(stmt.c),
         via: stmt.via === null ? null : view(stmt.via),
+        ...withInputs(stmt, view),
       };
     case "tiles":
     case "role":

@@ -4,6 +4,7 @@
  */
 
 import { sizeOf } from "../dtype.ts";
+import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
 import {
   extentNames,
   fixedProblem,
@@ -18,6 +19,7 @@ import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v
 import { rewriteStmts } from "./rewrite.ts";
 import { withOperandViews, withSumViews } from "./scaleTiles.ts";
 import { substituteStmt } from "./share.ts";
+import { withInputs } from "./stepViews.ts";
 import type { Buffer, Cond, Expr, Stmt, TileProgram, View } from "./types.ts";
 
 /** Sizes that are variables of programs. */
@@ -57,17 +59,30 @@ const letters: Readonly<Record<string, Which>> = { A: "a", B: "b", C: "c", D: "d
 /** The name of the extent of a global buffer along an axis, where the launch supplies it. */
 export function symbolicExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | null {
   const which = letters[buffer];
-  if (which === undefined) return null;
-  const name = extentNames[which][axis];
+  const name = which === undefined ? stepExtent(problem, buffer, axis) : extentNames[which][axis];
+  if (name === null) return null;
   return problem.symbolic?.[name] === undefined ? null : name;
+}
+
+/** The name of the extent of what a step reads; null for other buffers, and across a vector, which has one row or column in every launch. */
+function stepExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | null {
+  const step = stepOfBuffer(buffer);
+  const matrix = step === null ? null : stepMatrix(problem, step);
+  if (matrix === null) return null;
+  return matrix.across === axis ? null : extentNames.d[axis];
 }
 
 /** The name of the leading dimension of a global buffer, where the launch supplies it. */
 export function symbolicLeading(problem: Problem, buffer: string): SizeName | null {
   const which = letters[buffer];
-  if (which === undefined) return null;
-  const name = leadingNames[which];
+  const name = which === undefined ? leadingOfStep(problem, buffer) : leadingNames[which];
+  if (name === null) return null;
   return problem.symbolic?.[name] === undefined ? null : name;
+}
+
+function leadingOfStep(problem: Problem, buffer: string): SizeName | null {
+  const step = stepOfBuffer(buffer);
+  return step === null || stepMatrix(problem, step)?.operand == null ? null : `ldepilogue${step}`;
 }
 
 /** A number that a buffer's extent is a multiple of in every launch. */
@@ -151,6 +166,7 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
           dst: view(stmt.dst),
           acc: view(stmt.acc),
           c: stmt.c === null ? null : view(stmt.c),
+          ...withInputs(stmt, view),
           steps: stmt.steps.map((step, i) => {
             const given = problem.epilogue[i];
             return "operand" in step && given !== undefined && "operand" in given
@@ -174,6 +190,14 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
     problem,
     buffers: program.buffers.map((buffer): Buffer => {
       const which = letters[buffer.name];
+      const step = stepOfBuffer(buffer.name);
+      const input = step === null || buffer.space !== "global" ? null : stepMatrix(problem, step);
+      if (input !== null)
+        return {
+          ...buffer,
+          shape: input.shape,
+          layout: { shape: input.shape, stride: input.strides, swizzle: null },
+        };
       const operand = which === undefined || buffer.space !== "global" ? null : problem[which];
       if (which === undefined || operand === null) return buffer;
       const shape = operandShape(problem, which);

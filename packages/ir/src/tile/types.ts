@@ -422,11 +422,19 @@ export type Stmt =
        * and some of the columns: the first of them go through the slot of the view, those after them through the next, and so round.
        */
       readonly via: View | null;
+      /** Inputs of steps that come out of shared tiles; those of other steps the threads load. Absent: of none. */
+      readonly inputs?: readonly StepView[];
       /** With `via`: not bulk stores take D from the tile but its threads, each warp what it has put there itself, so many elements at once. */
       readonly stores?: number;
     };
 
 export type StmtKind = Stmt["kind"];
+
+/** What a step reads, by the step's position: of a matrix the tile's rows and columns, of a vector one row or one column. */
+export interface StepView {
+  readonly step: number;
+  readonly view: View;
+}
 
 /**
  * What a later pass shall do, carried by the program because passes read no schedule.

@@ -20,6 +20,7 @@ import {
   flagClause,
   freeWordClause,
   guardClause,
+  inputsClause,
   integerClause,
   lineOrderClause,
   multicastClause,
@@ -108,6 +109,7 @@ const epilogueClauses = {
   vector: integerClause("vector", 1, 1),
   via: viewClause("via"),
   stores: { ...integerClause("stores", 1, 0), default: null } as Clause<number | null>,
+  inputs: inputsClause,
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */
@@ -340,13 +342,20 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   epilogue: {
     syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
     print: (s, b) =>
-      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null }, b)}`,
+      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null, inputs: s.inputs ?? [] }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and accumulator");
       const acc = parseView(c);
-      const { stores, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
-      return { kind: "epilogue", dst, acc, ...clauses, ...(stores === null ? {} : { stores }) };
+      const { stores, inputs, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
+      return {
+        kind: "epilogue",
+        dst,
+        acc,
+        ...clauses,
+        ...(stores === null ? {} : { stores }),
+        ...(inputs.length === 0 ? {} : { inputs }),
+      };
     },
   },
 };
