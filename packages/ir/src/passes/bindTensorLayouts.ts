@@ -60,9 +60,11 @@ export const bindTensorLayouts: Pass = {
       if (holdsScales(input, b.name)) return panelled(blockShape(b), 1, SCALE_WORDS, null);
       const axis = axisOf(input, b, major);
       if (blockShape(b)[1 - axis] === 1 && !staged.has(b.name)) return vectorLayout(b, axis);
-      const part = staged.has(b.name)
-        ? blockShape(b)[axis] / warpsAlong(input, axis)
-        : (atomPart(input, b.name, axis) ?? blockShape(b)[axis]);
+      // Each warpgroup has whole panels of what it stores, and of what it reads beside its accumulators.
+      const part =
+        staged.has(b.name) || broughtFrom(input, b) !== null
+          ? blockShape(b)[axis] / warpsAlong(input, axis)
+          : (atomPart(input, b.name, axis) ?? blockShape(b)[axis]);
       if (wordsAcrossK(input, b, axis))
         return panelled(blockShape(b), axis, ATOM_WORDS, tensorSwizzles["128B_ATOM_32B"]);
       const layout = tensorLayout(b, axis, part, widest);

@@ -14,7 +14,7 @@ import {
   sizeMultiple,
   strideNames,
 } from "../problem/symbolic.ts";
-import { operandShape, operandStrides, type Problem } from "../problem.ts";
+import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import { rewriteStmts } from "./rewrite.ts";
 import { withOperandViews, withSumViews } from "./scaleTiles.ts";
@@ -289,13 +289,14 @@ export function sampleProblems(program: TileProgram): readonly Problem[] {
 function atExtents(problem: Problem, sizes: Readonly<Record<Extent, number>>): Problem {
   const { symbolic, ...own } = problem;
   const at = { ...own, ...sizes };
+  const lengthened = (operand: Operand, extents: readonly [Extent, Extent], name: SizeName): Operand => {
+    const least = sizes[extents[operand.layout === "row" ? 1 : 0]];
+    const multiple = symbolic?.[name]?.multiple ?? 1;
+    return { ...operand, ld: Math.max(operand.ld, Math.ceil(least / multiple) * multiple) };
+  };
   const longer = (which: Which) => {
     const operand = own[which];
-    if (operand === null) return null;
-    const extents = extentNames[which];
-    const least = sizes[extents[operand.layout === "row" ? 1 : 0]];
-    const multiple = symbolic?.[leadingNames[which]]?.multiple ?? 1;
-    return { ...operand, ld: Math.max(operand.ld, Math.ceil(least / multiple) * multiple) };
+    return operand === null ? null : lengthened(operand, extentNames[which], leadingNames[which]);
   };
   return {
     ...at,
@@ -303,6 +304,11 @@ function atExtents(problem: Problem, sizes: Readonly<Record<Extent, number>>): P
     b: longer("b") ?? own.b,
     c: longer("c"),
     d: longer("d") ?? own.d,
+    epilogue: own.epilogue.map((step, i) =>
+      "operand" in step
+        ? { ...step, operand: lengthened(step.operand, extentNames.d, `ldepilogue${i}`) }
+        : step,
+    ),
   };
 }
 
