@@ -131,6 +131,21 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "m=330 n=136 k=200 a=bf16:row:200:16 b=bf16:col:200:16 d=bf16:row:136:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x64 groups=1x1 stages=3 turns=2 late=on",
     ],
+    [
+      "C, a residual, a gate and vectors of both kinds by bulk copies, roles by turns",
+      "m=140 n=72 k=136 a=bf16:row:136:16 b=bf16:col:136:16 c=f32:col:140:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0.5 batch=none epilogue=bias(n,f32)|residual(bf16:row:72:16)|scale(m,bf16)|gate(e4m3:col:144:16)",
+      "tile=64x64x64 groups=1x1 stages=2 turns=2 late=on addend=tma",
+    ],
+    [
+      "the same with a counter in a cluster, a batch, warpgroups side by side, 320 columns, stores by the threads",
+      "m=70 n=330 k=40 a=e4m3:row:48:16 b=e4m3:col:48:16 d=bf16:row:336:16 acc=f32 alpha=1 beta=0 batch=strided:2:3360:15840:0:23520 epilogue=scale(m,f32)|scale(n,f32)|residual(f16:row:336:16)",
+      "tile=64x320x32 groups=1x2 stages=2 regs=24/240 cluster=2x1 sched=atomic addend=tma epi=direct",
+    ],
+    [
+      "C and a residual by bulk copies where the launch gives the sizes",
+      "m=70 n=72 k=64 a=bf16:row:64:16 b=bf16:col:64:16 c=bf16:row:72:16 d=bf16:row:72:16 acc=f32 symbolic=m,n%8,k%8,lda%8,ldb%8,ldc%8,ldd%8,ldepilogue1%8 alpha=1 beta=1 batch=none epilogue=bias(n,f32)|residual(bf16:row:72:16)",
+      "tile=64x32x32 groups=1x1 stages=2 addend=tma",
+    ],
   ])("%s", (_name, problem, schedule) => {
     const subject = {
       problem: value(parseProblem(problem)),

@@ -166,6 +166,30 @@ describe("what check refuses", () => {
     expect(first?.copy).toBe("direct");
   });
 
+  test("C and what steps read by bulk copies: who brings what, and what they cannot bring", () => {
+    const more = { addend: "tma", stages: 2 } as Partial<Schedule>;
+    const read = (steps: readonly object[], request: object = {}): Problem =>
+      square(1024, { ...request, epilogue: steps });
+    const [bias, residual] = [
+      { kind: "bias", along: "n", dtype: "f32" },
+      { kind: "residual", operand: { dtype: "bf16" } },
+    ];
+    expect(faults(more, read([bias, residual], { beta: 1 }))).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^TW2305 .* beside them/)]),
+    );
+    expect(faults({ ...more, tile: [128, 64, 64] }, read([bias, residual], { beta: 1 }))).toEqual([]);
+    expect(faults(more, square(1024))).toEqual([
+      "TW2321 addend=tma, and the problem has no C and no steps that read matrices or vectors / nearest legal: addend=direct",
+    ]);
+    const shared = { ...more, split: 2, sched: "tiles", copy: "cp.async" } as Partial<Schedule>;
+    const why = faults(shared, read([bias], { beta: "runtime" })).filter((f) => f.startsWith("TW2321"));
+    expect(why).toHaveLength(3);
+    const odd = read([{ kind: "residual", operand: { dtype: "bf16", ld: 1028 } }]);
+    expect(faults({ ...more, tile: [128, 64, 64] }, odd)).toEqual([
+      "TW2321 rows of the matrix of step 0 are 2056 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: addend=direct (or a leading dimension of 1032)",
+    ]);
+  });
+
   test("an A that is widened: its fragments, one chunk at a time", () => {
     const mixed = square(4096, { a: { dtype: "s8" } });
     expect(faults({ regs: [24, 240] }, mixed)).toEqual([]);
