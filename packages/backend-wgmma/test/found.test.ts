@@ -139,7 +139,12 @@ describe("right, without findings, assembled without C75xx and spills", () => {
     [
       "the same with a counter in a cluster, a batch, warpgroups side by side, 320 columns, stores by the threads",
       "m=70 n=330 k=40 a=e4m3:row:48:16 b=e4m3:col:48:16 d=bf16:row:336:16 acc=f32 alpha=1 beta=0 batch=strided:2:3360:15840:0:23520 epilogue=scale(m,f32)|scale(n,f32)|residual(f16:row:336:16)",
-      "tile=64x320x32 groups=1x2 stages=2 regs=24/240 cluster=2x1 sched=atomic addend=tma epi=direct",
+      "tile=64x320x32 groups=1x2 stages=2 regs=32/240 cluster=2x1 sched=atomic addend=tma epi=direct",
+    ],
+    [
+      "many boxes a chunk, whose coordinates a producer with a budget does not keep, sizes at launch",
+      "m=48 n=40 k=64 a=f16:col:48:16 b=f16:row:40:16 c=f16:row:40:16 d=f16:row:40:16 acc=f32 symbolic=m%8,n:8..80%8,k%8,lda%8,ldb%8,ldc%8,ldd%8 alpha=1 beta=1 batch=none epilogue=none",
+      "tile=128x96x32 groups=1x2 stages=5 copy=tma regs=40/232 swizzle=none cluster=2x1 multicast=b raster=grouped:2 sched=tiles ahead=1 prefetch=5 split=2 peel=off epi=direct store=1",
     ],
     [
       "C and a residual by bulk copies where the launch gives the sizes",

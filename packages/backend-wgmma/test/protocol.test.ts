@@ -61,7 +61,7 @@ const reading = problemOf({
 it.each([
   "tile=128x64x64 stages=2 addend=tma",
   "tile=64x64x64 groups=1x1 turns=2 late=on stages=3 addend=tma epi=direct",
-  "tile=128x64x64 stages=2 cluster=2x1 sched=atomic addend=tma regs=24/240",
+  "tile=128x64x64 stages=2 cluster=2x1 sched=atomic addend=tma regs=32/240",
 ])("what the epilogue reads comes through a ring: %s", (schedule) => {
   const program = boundProgram(wgmma, arch, reading, schedule);
   expect(printProgram(program)).toMatch(/inputs \(0 %sE0.*1 %sE1/);

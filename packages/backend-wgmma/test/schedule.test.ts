@@ -184,6 +184,10 @@ describe("what check refuses", () => {
     const shared = { ...more, split: 2, sched: "tiles", copy: "cp.async" } as Partial<Schedule>;
     const why = faults(shared, read([bias], { beta: "runtime" })).filter((f) => f.startsWith("TW2321"));
     expect(why).toHaveLength(3);
+    const busy = { ...more, tile: [128, 64, 64], regs: [24, 240], sched: "atomic", cluster: [2, 1] };
+    expect(faults(busy as Partial<Schedule>, read([residual]))).toEqual([
+      "TW2322 24 registers for a producer that hands out tiles to a cluster and brings what its epilogues read; it needs 32 / nearest legal: regs=32/240",
+    ]);
     const odd = read([{ kind: "residual", operand: { dtype: "bf16", ld: 1028 } }]);
     expect(faults({ ...more, tile: [128, 64, 64] }, odd)).toEqual([
       "TW2321 rows of the matrix of step 0 are 2056 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: addend=direct (or a leading dimension of 1032)",

@@ -267,15 +267,17 @@ export const fullBarrier = (ctx: Context, ring: Ring): AddressOperand =>
 
 /** Whether threads load from a ring's slots, where the others are read by matrix instructions, which have ended when a slot is given back. */
 const loadedByThreads = ({ body }: TileProgram, ring: Ring): boolean =>
-  feedsEpilogue({ body }, ring) ||
   [...eachStmt(body)].some((s) => s.kind === "copy" && ring.buffers.includes(s.src.buffer));
 
 /** Tell a slot's producers that it has been read: as many threads as the edge counts, in this block or in all that copy into it. */
 function arrive(ctx: Context, ring: Ring, cursor: Cursor): void {
   // An arrive does not wait for loads that are under way, and a bulk copy writes past them: without this, double-buffered fragments had elements of the
   // chunk after next on an H200 (docs/perf/mma.md). All lanes load, one arrives.
-  if (loadedByThreads(ctx.program, ring)) {
-    ctx.emit(null, "fence.proxy.async.shared::cta");
+  const feeds = feedsEpilogue(ctx.program, ring);
+  if (feeds || loadedByThreads(ctx.program, ring)) {
+    // Of what an epilogue has read nothing goes to the other proxy: that the loads are done is enough.
+    if (feeds) ctx.body.emit(null, "membar.cta");
+    else ctx.emit(null, "fence.proxy.async.shared::cta");
     ctx.emitAny(null, "bar.warp.sync", imm(0xffffffff));
   }
   const { empty } = ring;
