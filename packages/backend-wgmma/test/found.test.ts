@@ -139,7 +139,7 @@ describe("right, without findings, assembled without C75xx and spills", () => {
     [
       "the same with a counter in a cluster, a batch, warpgroups side by side, 320 columns, stores by the threads",
       "m=70 n=330 k=40 a=e4m3:row:48:16 b=e4m3:col:48:16 d=bf16:row:336:16 acc=f32 alpha=1 beta=0 batch=strided:2:3360:15840:0:23520 epilogue=scale(m,f32)|scale(n,f32)|residual(f16:row:336:16)",
-      "tile=64x320x32 groups=1x2 stages=2 regs=32/240 cluster=2x1 sched=atomic addend=tma epi=direct",
+      "tile=64x320x32 groups=1x2 stages=2 regs=40/232 cluster=2x1 sched=atomic addend=tma epi=direct",
     ],
     [
       "many boxes a chunk, whose coordinates a producer with a budget does not keep, sizes at launch",

@@ -61,7 +61,7 @@ describe("what check refuses", () => {
     ],
     [
       { regs: [40, 256] },
-      "TW2307 budgets of 40/256 for 1 and 2 warpgroups add up to 70656 registers; a block has 65536 / nearest legal: regs=40/232",
+      "TW2307 budgets of 40/256 for 1 and 2 warpgroups add up to 70656 registers; a block begins with 64512 / nearest legal: regs=40/232",
     ],
     [
       { cluster: [4, 4] },
@@ -186,7 +186,7 @@ describe("what check refuses", () => {
     expect(why).toHaveLength(3);
     const busy = { ...more, tile: [128, 64, 64], regs: [24, 240], sched: "atomic", cluster: [2, 1] };
     expect(faults(busy as Partial<Schedule>, read([residual]))).toEqual([
-      "TW2322 24 registers for a producer that hands out tiles to a cluster and brings what its epilogues read; it needs 32 / nearest legal: regs=32/240",
+      "TW2322 24 registers for a producer that hands out tiles to a cluster and brings what its epilogues read; it needs 32 / nearest legal: regs=40/232",
     ]);
     const odd = read([{ kind: "residual", operand: { dtype: "bf16", ld: 1028 } }]);
     expect(faults({ ...more, tile: [128, 64, 64] }, odd)).toEqual([

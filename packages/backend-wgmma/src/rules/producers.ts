@@ -13,6 +13,8 @@ const LEAST_COPY = 4;
 
 /** Registers with which ptxas 13.0 spills nothing of a producer of bulk copies that has more to keep than the least budget holds. */
 const BUSY_REGISTERS = 32;
+/** A budget with as much, and what it leaves for two math warpgroups. */
+const BUSY_BUDGET = { producer: 40, math: 232 } as const;
 
 /** Boxes of a chunk up to which the least budget holds what leads to them. */
 const MOST_BOXES = 32;
@@ -43,7 +45,7 @@ export const producerRules: readonly Rule[] = [
         ? null
         : {
             message: `${s.regs.producer} registers for a producer that ${why}; it needs ${BUSY_REGISTERS}`,
-            hint: `nearest legal: regs=${BUSY_REGISTERS}/${Math.min(s.regs.math, 240)}`,
+            hint: `nearest legal: regs=${BUSY_BUDGET.producer}/${Math.min(s.regs.math, BUSY_BUDGET.math)}`,
           };
     },
   },
