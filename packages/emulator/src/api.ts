@@ -95,7 +95,7 @@ export interface Phases {
   readonly offset: number;
   /** Phases that have completed. */
   readonly completed: number;
-  /** When, summed up: warp-instructions that the launch had executed by then. Differences between barriers say how long slots were full. */
+  /** When, summed up: warp-instructions that were executed from the beginning of the block to then. Differences between barriers say how long slots were full. */
   readonly ends: number;
 }
 

@@ -411,7 +411,7 @@ export class LaunchRun implements Machine {
   }
 
   countPhase(block: Block, at: number): void {
-    this.#tally.phase(at - block.sharedBase, this.executed);
+    this.#tally.phase(at - block.sharedBase, this.executed - (this.#begun.get(block.cluster) ?? 0));
   }
 
   countTraffic(space: "global" | "shared" | "tensor", read: number, written: number): void {

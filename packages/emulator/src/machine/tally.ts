@@ -87,7 +87,7 @@ export class Tally {
     this.#barriers += 1;
   }
 
-  /** A phase of the mbarrier at this offset of its block has completed, when so many warp-instructions had been executed. */
+  /** A phase of the mbarrier at this offset of its block has completed, when so many warp-instructions had been executed since the block began. */
   phase(offset: number, executed: number): void {
     const known = this.#phases.get(offset);
     if (known === undefined) this.#phases.set(offset, { completed: 1, ends: executed });
