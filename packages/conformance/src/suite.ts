@@ -15,6 +15,7 @@ import { type Device, describeCuda, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasPtxas } from "./assemble.ts";
 import { type Case, checkCase, type Oracles } from "./check.ts";
+import { inWholeBytes } from "./narrow.ts";
 import { type DTypes, nameOf, pick, problemOf, randomProblem, requestTypes, targetOf } from "./random.ts";
 import { problemTable, type Row } from "./table.ts";
 
@@ -36,6 +37,8 @@ export interface ConformanceOptions {
    * stands. Without it what is refused is left out.
    */
   readonly served?: (problem: Problem) => Problem;
+  /** Further architectures for which ptxas has to take the text of every case, where the backend serves its problem there. */
+  readonly kin?: readonly string[];
   /** Further seeds of the random order for each case, ten times as many with TILEWRIGHT_SLOW=1; none unless given. */
   readonly seeds?: number;
   /**
@@ -54,12 +57,15 @@ export interface ConformanceOptions {
   };
 }
 
-/** A row that the backend serves, with its schedule; or why it does not. */
+/**
+ * A row that the backend serves, in this form or another; or why it does not. The schedule is drawn when the row's turn comes: each has a seed of its own, and of
+ * a sample most are never asked for.
+ */
 type Verdict =
-  | { readonly subject: Case }
+  | { readonly subject: () => Case }
   | { readonly refused: readonly Diagnostic[] }
   /** Refused as it stands, and served in another form. */
-  | { readonly subject: Case; readonly refused: readonly Diagnostic[] };
+  | { readonly subject: () => Case; readonly refused: readonly Diagnostic[] };
 
 /** `turn`: when the row is in the sample; the same row has consecutive turns in consecutive dtypes. */
 type Planned = Verdict & { readonly row: Row; readonly turn: number };
@@ -76,11 +82,12 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
     const oracles = (): Oracles => ({
       emulator: devices.get("emulator"),
       seeds: (options.seeds ?? 0) * (everything ? 10 : 1),
+      ...(options.kin ? { kin: options.kin.map(targetOf) } : {}),
       ...(options.sameArithmetic ? { sameArithmetic: options.sameArithmetic } : {}),
     });
     testRefusals(planned, options.refuses);
     test.each(served(planned, sampleOf(options)))("%s", (_name, subject) => {
-      expect(checkCase(backend, subject, oracles())).toEqual([]);
+      expect(checkCase(backend, subject(), oracles())).toEqual([]);
     });
     test.each(pairSeeds(options).filter((seed) => seed % sampleOf(options) === 0))(
       "random problem and schedule %i",
@@ -107,7 +114,7 @@ export async function conformanceOnGpu(backend: Backend, options: ConformanceOpt
     const devices = openDevices(options.arch, ["emulator", "cuda"]);
     const oracles = (): Oracles => ({ emulator: devices.get("emulator"), gpu: devices.get("cuda") });
     test.each(served(plan(backend, target, options), 1))("%s", (_name, subject) => {
-      expect(checkCase(backend, subject, oracles())).toEqual([]);
+      expect(checkCase(backend, subject(), oracles())).toEqual([]);
     });
     test.each(pairSeeds(options))("random problem and schedule %i", (seed) => {
       expect(checkCase(backend, randomPair(backend, target, options, seed), oracles())).toEqual([]);
@@ -137,7 +144,7 @@ function openDevices(arch: string, kinds: readonly ("emulator" | "cuda")[]): { g
   };
 }
 
-const served = (planned: readonly Planned[], sample: number): readonly (readonly [string, Case])[] =>
+const served = (planned: readonly Planned[], sample: number): readonly (readonly [string, () => Case])[] =>
   planned.flatMap((entry) =>
     "subject" in entry && entry.turn % sample === 0 ? [[entry.row.name, entry.subject] as const] : [],
   );
@@ -158,9 +165,9 @@ function plan(backend: Backend, target: Target, options: ConformanceOptions): re
     const rows = problemTable(types, seed).map(prefix);
     return [
       ...rows.map((row, j) => ({ ...planRow(backend, target, options, row, seed * 1000 + j), row })),
-      ...tileEdges(backend, target, options, types, seed).map(([row, subject]) => ({
+      ...tileEdges(backend, target, options, types, seed).map(([row, edge]) => ({
         row: prefix(row),
-        subject,
+        subject: () => edge,
       })),
     ].map((entry, j) => ({ ...entry, turn: seed + j }));
   });
@@ -173,11 +180,25 @@ function planRow(
   row: Row,
   seed: number,
 ): Verdict {
-  const { split } = row;
   const verdict = backend.accepts(row.problem, target);
   const problem = verdict.ok ? row.problem : options.served?.(row.problem);
   if (problem === undefined || (!verdict.ok && !backend.accepts(problem, target).ok))
     return { refused: verdict.ok ? [] : verdict.error };
+  return {
+    ...(verdict.ok ? {} : { refused: verdict.error }),
+    subject: () => rowCase(backend, target, options, row, problem, seed),
+  };
+}
+
+/** A row in the form that is served, with a schedule; an illegal one, which `checkCase` reports, where blocks of none share K. */
+function rowCase(
+  backend: Backend,
+  target: Target,
+  options: ConformanceOptions,
+  { split, data, scalars, memory }: Row,
+  problem: Problem,
+  seed: number,
+): Case {
   const random = createRandom(seed);
   // A third with what users get, the others with anything legal.
   const own =
@@ -193,21 +214,15 @@ function planRow(
     seed,
     (made) => backend.check(problem, made, target).length === 0,
   );
-  const refused = backend.check(problem, schedule, target);
-  if (refused.length > 0) return { refused };
-  const { data, scalars, memory } = row;
   return {
-    ...(verdict.ok ? {} : { refused: verdict.error }),
-    subject: {
-      problem,
-      schedule,
-      target,
-      seed,
-      ...(options.spills === "own" && schedule !== own ? { maySpill: true } : {}),
-      ...(data ? { data } : {}),
-      ...(scalars ? { scalars } : {}),
-      ...(memory ? { memory } : {}),
-    },
+    problem,
+    schedule,
+    target,
+    seed,
+    ...(options.spills === "own" && schedule !== own ? { maySpill: true } : {}),
+    ...(data ? { data } : {}),
+    ...(scalars ? { scalars } : {}),
+    ...(memory ? { memory } : {}),
   };
 }
 
@@ -281,7 +296,7 @@ function tileEdges(
   const accepted = (problem: Problem): Problem | null =>
     [problem, options.served?.(problem)].find((p) => p !== undefined && backend.accepts(p, target).ok) ??
     null;
-  const middling = accepted(problemOf({ ...requestTypes(types), m: 300, n: 300, k: 300 }));
+  const middling = accepted(problemOf(inWholeBytes({ ...requestTypes(types), m: 300, n: 300, k: 300 })));
   if (middling === null) return [];
   const byTile = new Map<string, Schedule>();
   for (const schedule of firstSchedules(backend, middling, target, 64))
@@ -294,7 +309,7 @@ function tileEdges(
     ] as const;
     return edges.flatMap(([dm, dn, dk], j): (readonly [Row, Case])[] => {
       const size = { m: Math.max(1, m + dm), n: Math.max(1, n + dn), k: Math.max(1, 2 * k + dk) };
-      const problem = accepted(problemOf({ ...requestTypes(types), ...size }));
+      const problem = accepted(problemOf(inWholeBytes({ ...requestTypes(types), ...size })));
       if (problem === null) return [];
       const name = `edge of the tile ${m}x${n}x${k}: ${size.m} x ${size.n} x ${size.k}`;
       const row = { name, problem };

@@ -7,7 +7,8 @@ import { dealtOver, panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { SCALE_WORDS } from "../problem/scales.ts";
-import { contiguousAxis, operandRole } from "../tile/accesses.ts";
+import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
+import { contiguousAxis, matrixAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { feedsEpilogue } from "../tile/operandRings.ts";
 import { blockShape, bufferOf, eachStmt, numberArg, takeDirective, wordArg } from "../tile/rewrite.ts";
@@ -102,7 +103,7 @@ function wordsAcrossK(program: TileProgram, buffer: Buffer, axis: 0 | 1): boolea
 /** Operands and C keep the order of global memory; the tile of an epilogue has D's. */
 function axisOf(program: TileProgram, buffer: Buffer, major: string): 0 | 1 {
   const source = broughtFrom(program, buffer);
-  if (source !== null) return source.layout?.stride[1] === 1 && source.shape[1] > 1 ? 1 : 0;
+  if (source !== null) return sourceAxis(program, source);
   if (program.rings.some((ring) => ring.buffers.includes(buffer.name))) {
     const role = operandRole(program, buffer.name);
     const alongK = major === "k" || (major === "a" && role === "a");
@@ -110,6 +111,15 @@ function axisOf(program: TileProgram, buffer: Buffer, major: string): 0 | 1 {
   }
   const d = program.buffers.find((b) => b.name === "D");
   return d?.layout?.stride[1] === 1 ? 1 : 0;
+}
+
+/** The contiguous axis of C, or of what a step reads: of a vector the one that it has. */
+function sourceAxis(program: TileProgram, source: Buffer): 0 | 1 {
+  const step = stepOfBuffer(source.name);
+  const matrix = step === null ? null : stepMatrix(program.problem, step);
+  if (matrix === null) return matrixAxis(program, "C");
+  if (matrix.operand === null) return matrix.across === 0 ? 1 : 0;
+  return matrix.operand.layout === "row" ? 1 : 0;
 }
 
 /** The matrix or vector that bulk copies bring into a tile for the epilogue; null for other tiles. */
