@@ -151,6 +151,16 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "m=70 n=72 k=64 a=bf16:row:64:16 b=bf16:col:64:16 c=bf16:row:72:16 d=bf16:row:72:16 acc=f32 symbolic=m,n%8,k%8,lda%8,ldb%8,ldc%8,ldd%8,ldepilogue1%8 alpha=1 beta=1 batch=none epilogue=bias(n,f32)|residual(bf16:row:72:16)",
       "tile=64x32x32 groups=1x1 stages=2 addend=tma",
     ],
+    [
+      "ping-pong with a counter of tiles, in a cluster",
+      "m=330 n=72 k=136 a=bf16:row:136:16 b=bf16:col:136:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x32x64 groups=1x1 stages=2 turns=2 late=on sched=atomic ahead=2 cluster=2x1",
+    ],
+    [
+      "three roles by turns, a counter with one number at a time, a batch, few tiles",
+      "m=70 n=40 k=40 a=f16:row:40:16 b=f16:col:40:16 d=f16:row:40:16 acc=f32 alpha=1 beta=0 batch=strided:2:2800:1600:0:2800 epilogue=none",
+      "tile=64x32x32 groups=1x1 stages=2 turns=3 sched=atomic ahead=1 epi=direct",
+    ],
   ])("%s", (_name, problem, schedule) => {
     const subject = {
       problem: value(parseProblem(problem)),

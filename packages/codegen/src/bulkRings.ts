@@ -335,7 +335,7 @@ function sharedAxes(ctx: Context, ring: Ring): ReadonlySet<"m" | "n"> {
 export function skipOthers(ctx: Context, { body }: StmtOf<"tiles">, visit: Visit): void {
   const waited = new Set([...eachStmt(body)].flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
   for (const ring of ctx.program.rings) {
-    if (!waited.has(ring.name)) continue;
+    if (!waited.has(ring.name) || ring.name === visit.ring) continue;
     const chunks = (visit.of - 1) * chunksAtVisit(ctx.program, ring, visit);
     const all: Cursor[] = [cursorOf(ctx, ring, "consumer")];
     if (givesBackLate(ctx.program, ring)) all.push(cursorOf(ctx, ring, "giver"));

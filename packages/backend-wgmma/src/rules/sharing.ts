@@ -82,10 +82,10 @@ export const sharingRules: readonly Rule[] = [
     code: "TW2318",
     at: "schedule.turns",
     find: ({ s }) =>
-      s.turns > 1 && (!s.persistent || s.counted)
+      s.turns > 1 && !s.persistent
         ? {
-            message: "warpgroups take turns where each block knows its tiles beforehand",
-            hint: "nearest legal: sched=persistent, or turns=1",
+            message: "warpgroups take turns on the tiles of blocks that stay",
+            hint: "nearest legal: sched=persistent (or atomic), or turns=1",
           }
         : null,
   },

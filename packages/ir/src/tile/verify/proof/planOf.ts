@@ -5,7 +5,7 @@ import { childrenOf, eachStmt } from "../../rewrite.ts";
 import { shareOf } from "../../share.ts";
 import { storesInBulk } from "../../staged.ts";
 import { tensorColumns, tensorPlace } from "../../tensor.ts";
-import { turnPoints } from "../../turns.ts";
+import { answering, turnPoints } from "../../turns.ts";
 import type { Ring, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
 import { actionsOf, type Context } from "./actions.ts";
@@ -126,7 +126,7 @@ function rolePlan(ctx: Context, role: Role): PlanRole {
     // A non-persistent program has its tiles around the roles: the role then has the one tile of the block.
     body: body.some(({ kind }) => kind === "tiles")
       ? body
-      : [{ kind: "tiles", visit: null, share: null, turn: 0, of: 1, body }],
+      : [{ kind: "tiles", visit: null, share: null, turn: 0, of: 1, others: [], body }],
   };
 }
 
@@ -148,6 +148,7 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
               : { parts: stmt.visit?.parts ?? null, first: stmt.share.first, count: stmt.share.count },
           turn,
           of,
+          others: stepsOf(ctx, role, answering(stmt), [...within, stmt]),
           body:
             of === 1
               ? inner()
