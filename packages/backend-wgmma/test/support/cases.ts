@@ -8,7 +8,7 @@ import {
   stepMatrix,
   type Target,
 } from "@tilewright/ir";
-import { checkSchedule } from "../../src/check.ts";
+import { isLegal } from "../../src/check.ts";
 import { atomK, widthsOf } from "../../src/nest.ts";
 import { scheduleModel } from "../../src/schedule.ts";
 
@@ -16,12 +16,13 @@ import { scheduleModel } from "../../src/schedule.ts";
 export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
   const [least = 8, ...wider] = widthsOf(problem).filter((n) => n <= 2 * problem.n + 16);
   const readsMore = problem.c !== null || problem.epilogue.some((_, i) => stepMatrix(problem, i) !== null);
+  const base = defaultSchedule(scheduleModel);
   for (;;) {
     const groups = [pick(random, [1, 1, 2, 2, 3]), pick(random, [1, 1, 1, 2, 2, 3])];
     const [groupsM = 1, groupsN = 1] = groups;
     const copy = pick(random, ["tma", "tma", "tma", "tma", "cp.async", "direct"]);
     const schedule: Schedule = {
-      ...defaultSchedule(scheduleModel),
+      ...base,
       tile: [
         64 * groupsM * pick(random, [1, 1, 2]),
         pick(random, [least, ...wider]) * groupsN,
@@ -59,6 +60,6 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       prefetch: copy === "tma" ? pick(random, [0, 0, 0, 1, 5]) : 0,
       addend: readsMore && copy === "tma" ? pick(random, ["direct", "tma"]) : "direct",
     };
-    if (checkSchedule(problem, schedule, target).length === 0) return schedule;
+    if (isLegal(problem, schedule, target)) return schedule;
   }
 }
