@@ -120,7 +120,12 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: [cacheDirective(schedule), ...directives(s, problem, target)].filter((d) => d !== null),
   });
-  return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
+  const launch = {
+    ...program.launch,
+    ...(s.overlap ? { overlap: true as const } : {}),
+    ...(s.wide ? { wide: true as const } : {}),
+  };
+  return { ...program, launch };
 }
 
 /** Columns of an accumulator that go together: registers of a thread step by them (PTX ISA, wgmma: fragment of D). */

@@ -56,6 +56,12 @@ export const scheduleModel: ScheduleModel = {
       off: "none",
     }),
     coreFields.cluster,
+    flagField({
+      name: "wide",
+      summary:
+        "clusters, of blocks that share copies or meet, may have up to 16 blocks, which not every GPU launches; off: 8",
+      default: "off",
+    }),
     wordField({
       name: "multicast",
       summary: "operands whose copies the blocks of a cluster share",
@@ -146,6 +152,8 @@ export interface WgmmaSchedule {
   readonly swizzle: "128B" | "64B" | "32B" | "none";
   readonly clusterM: number;
   readonly clusterN: number;
+  /** Clusters of more blocks than every GPU launches. */
+  readonly wide: boolean;
   readonly multicast: "ab" | "a" | "b" | "off";
   readonly raster: Raster;
   /** Blocks loop over tiles. */
@@ -192,6 +200,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     swizzle: word(schedule.swizzle, ["128B", "64B", "32B", "none"]),
     clusterM,
     clusterN,
+    wide: schedule.wide === "on",
     multicast: word(schedule.multicast, ["ab", "a", "b", "off"]),
     raster: rasterOf(String(schedule.raster)),
     persistent: schedule.sched !== "tiles",

@@ -161,6 +161,11 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "m=70 n=40 k=40 a=f16:row:40:16 b=f16:col:40:16 d=f16:row:40:16 acc=f32 alpha=1 beta=0 batch=strided:2:2800:1600:0:2800 epilogue=none",
       "tile=64x32x32 groups=1x1 stages=2 turns=3 sched=atomic ahead=1 epi=direct",
     ],
+    [
+      "ten blocks that meet in a cluster, by opt-in",
+      "m=10 n=64 k=160 a=bf16:row:160:16 b=bf16:col:160:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x64x16 groups=1x1 stages=1 sched=tiles split=10 combine=cluster epi=direct wide=on",
+    ],
   ])("%s", (_name, problem, schedule) => {
     const subject = {
       problem: value(parseProblem(problem)),

@@ -65,7 +65,11 @@ describe("what check refuses", () => {
     ],
     [
       { cluster: [4, 4] },
-      "TW2310 a cluster of 16 blocks; sm_90a launches 8 without opt-in / nearest legal: cluster=4x2",
+      "TW2310 a cluster of 16 blocks; sm_90a launches 8 without opt-in / nearest legal: cluster=4x2, or wide=on, which not every GPU launches",
+    ],
+    [
+      { cluster: [8, 4], wide: "on" },
+      "TW2310 a cluster of 32 blocks; sm_90a launches 16 at most / nearest legal: cluster=8x2",
     ],
     [
       { cluster: [1, 3], tile: [64, 64, 64], groups: [1, 1] },

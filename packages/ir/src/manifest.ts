@@ -98,6 +98,8 @@ export interface KernelSpec {
      * itself, before it touches memory. Launched otherwise it does the same.
      */
     readonly programmatic?: true;
+    /** The cluster is larger than every GPU launches: the function's attribute that allows it has to be set (non-portable cluster size). */
+    readonly nonPortableCluster?: true;
   };
   /** In the order of the entry's parameters. */
   readonly params: readonly ParamSpec[];

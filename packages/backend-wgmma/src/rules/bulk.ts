@@ -2,7 +2,7 @@
 import { boxedRun, sizeOf, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
 import { addends, chunkK, isKMajor, needsKMajor } from "../nest.ts";
 import { hasProducer } from "../schedule.ts";
-import { type Found, nearestMultiple, type Rule } from "./rule.ts";
+import { type Found, mostBlocks, nearestMultiple, type Rule } from "./rule.ts";
 
 /** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
 const MAX_BLOCK_TILE = 512;
@@ -79,12 +79,12 @@ export const bulkRules: readonly Rule[] = [
     at: "schedule.cluster",
     find({ s, target }) {
       const size = s.clusterM * s.clusterN;
-      const most = target.limits.maxClusterSize;
+      const most = mostBlocks(s, target);
       const found: Found[] = [];
       if (size > most)
         found.push({
-          message: `a cluster of ${size} blocks; ${target.arch} launches ${most} without opt-in`,
-          hint: `nearest legal: cluster=${Math.min(most, s.clusterM)}x${Math.max(1, Math.floor(most / Math.min(most, s.clusterM)))}`,
+          message: `a cluster of ${size} blocks; ${target.arch} launches ${most} ${s.wide ? "at most" : "without opt-in"}`,
+          hint: `nearest legal: cluster=${Math.min(most, s.clusterM)}x${Math.max(1, Math.floor(most / Math.min(most, s.clusterM)))}${!s.wide && size <= target.limits.maxWideClusterSize ? ", or wide=on, which not every GPU launches" : ""}`,
         });
       if (size > 1 && s.copy !== "tma")
         found.push({

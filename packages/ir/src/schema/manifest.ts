@@ -110,6 +110,10 @@ const kernelSchema = z.object({
       .literal(true)
       .exactOptional()
       .describe("may begin while the kernel before it in the stream still runs"),
+    nonPortableCluster: z
+      .literal(true)
+      .exactOptional()
+      .describe("the cluster is larger than every GPU launches, and the function has to allow it"),
   }),
   params: z.array(paramSchema).describe("in order, with byte offsets: a launcher need not parse PTX"),
   groups: z

@@ -460,6 +460,8 @@ export interface Launch {
    * the statements needs nothing of memory, and then every thread waits for the grid before it.
    */
   readonly overlap?: true;
+  /** The cluster may have more blocks than every GPU of the target launches. */
+  readonly wide?: true;
 }
 
 export interface TileProgram {
