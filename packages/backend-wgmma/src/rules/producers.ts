@@ -1,5 +1,5 @@
 /** What a producer has to be for what it is asked to do. */
-import { copyBytes, type Problem, sizeOf } from "@tilewright/ir";
+import { asyncPolicyFault, copyBytes, type Problem, sizeOf } from "@tilewright/ir";
 import { isKMajor, needsKMajor, widensA } from "../nest.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
 import type { Found, Rule } from "./rule.ts";
@@ -92,6 +92,11 @@ export const producerRules: readonly Rule[] = [
         });
       return found;
     },
+  },
+  {
+    code: "TW2332",
+    at: "schedule.cache",
+    find: ({ s }) => (s.copy === "cp.async" ? asyncPolicyFault(s.cache) : null),
   },
   {
     code: "TW2330",
