@@ -162,6 +162,11 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x32x32 groups=1x1 stages=2 turns=3 sched=atomic ahead=1 epi=direct",
     ],
     [
+      "a factor for each row of A and each column of B and 128 along k",
+      "m=70 n=72 k=304 a=e4m3:row:304:16 b=e4m3:col:304:16 d=bf16:row:72:16 acc=f32 blockScales=1x128,1x128 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x32x128 groups=1x1 stages=2",
+    ],
+    [
       "ten blocks that meet in a cluster, by opt-in",
       "m=10 n=64 k=160 a=bf16:row:160:16 b=bf16:col:160:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x16 groups=1x1 stages=1 sched=tiles split=10 combine=cluster epi=direct wide=on",
