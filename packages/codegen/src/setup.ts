@@ -28,8 +28,15 @@ export function openKernel(ctx: Context): void {
     for (const name of maps) body.emitAny(first, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
   }
   if (rings.length > 0 || ctx.shared.meeting !== null) initialise(ctx, rings);
+  awaitGridBefore(ctx);
+}
+
+/**
+ * Of a kernel that may begin beside the grid before it in the stream: what follows touches memory that that grid may write, or read before this one writes it; all of it
+ * is then over, and the next grid may begin (PTX ISA, griddepcontrol). Of other kernels nothing.
+ */
+export function awaitGridBefore({ program, body }: Context): void {
   if (!program.launch.overlap) return;
-  // What follows touches memory that the grid before may write, or read before this one writes it; all of that grid is then over (PTX ISA, griddepcontrol).
   body.emitAny(null, "griddepcontrol.wait", []);
   body.emitAny(null, "griddepcontrol.launch_dependents", []);
 }

@@ -7,6 +7,7 @@ import type { Engine, StmtOf } from "./engine.ts";
 import { declareParameters, parameters } from "./params.ts";
 import { addParts, loadPart, type PartialTiles, partPlaces, times, workspaceBytes } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
+import { awaitGridBefore } from "./setup.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
@@ -14,7 +15,8 @@ import { placeTile } from "./tilePlace.ts";
 
 /**
  * One warp a block: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has tiles along
- * x and problems along y, as the first kernel's, and the warps of a tile along z. Throws `CannotLower` where D passes through shared memory.
+ * x and problems along y, as the first kernel's, and the warps of a tile along z. Where kernels overlap, its blocks take their places beside the first kernel's and wait there.
+ * Throws `CannotLower` where D passes through shared memory.
  */
 export function buildSumKernel(
   engine: Engine,
@@ -36,6 +38,7 @@ export function buildSumKernel(
   const acc = ownedTile(ctx, combine.acc.buffer, 0);
   const place = partPlaces(ctx, shared);
   ctx.placeLate();
+  awaitGridBefore(ctx);
   loadPart(ctx, shared, acc.registers, place.first);
   addParts(ctx, shared, acc.registers, place.further(warps));
   lowerStmts(ctx, combine.body);
@@ -51,6 +54,7 @@ export function buildSumKernel(
       dynamicSmem: 0,
       staticSmem: 0,
       cooperative: false,
+      ...(sum.launch.overlap ? { programmatic: true } : {}),
     },
     params,
     workspaceBytes: workspaceBytes(shared),
@@ -60,7 +64,7 @@ export function buildSumKernel(
 /** The part of a program that the second kernel runs: nothing of A and B, and blocks of their own. */
 function sumProgram(program: TileProgram): TileProgram {
   const { tiles, combine } = meetingOf(program);
-  const { cluster, pair } = program.launch;
+  const { cluster, pair, overlap } = program.launch;
   for (const stmt of eachStmt(combine.body))
     if (stmt.kind !== "epilogue" || stmt.via !== null)
       throw new CannotLower("combine", "a second kernel has registers only: D goes to memory from there");
@@ -68,7 +72,7 @@ function sumProgram(program: TileProgram): TileProgram {
   return {
     ...program,
     name: `${program.name}_sum`,
-    launch: { threads: 32, cluster, ...(pair ? { pair } : {}) },
+    launch: { threads: 32, cluster, ...(pair ? { pair } : {}), ...(overlap ? { overlap } : {}) },
     buffers: program.buffers.filter(({ name }) => used.has(name)),
     rings: [],
     body: [{ ...tiles, split: null, visit: null, body: [combine] }],
