@@ -15,7 +15,7 @@ await repetitionsOnGpu(wgmma, "sm_90a", [
   { problem: deep, schedule: "tile=64x128x64 groups=1x1 stages=4 sched=tiles split=8" },
   {
     problem: deep,
-    schedule: "tile=64x128x64 groups=1x1 stages=4 sched=tiles split=8 combine=kernel overlap=on epi=direct",
+    schedule: "tile=64x128x64 groups=1x1 stages=4 sched=tiles split=8 combine=kernel epi=direct",
   },
   { problem: deep, schedule: "tile=128x128x64 groups=2x1 stages=4 streamk=100" },
   { problem: odd, schedule: "tile=128x64x64 groups=2x1 stages=3 copy=direct sched=tiles epi=direct" },

@@ -258,23 +258,6 @@ test("a grid that overlaps the one before it waits for it before it touches memo
   expect(textOf(large, base)).not.toMatch(/griddepcontrol/);
 });
 
-test("a second kernel waits for the first, with which it overlaps, before it reads parts; its launch says so", () => {
-  const shared = { ...base, sched: "tiles", split: 2, combine: "kernel", epi: "direct" } as Schedule;
-  const [alone, beside] = ["off", "on"].map((overlap) => {
-    const plan = runPasses(wgmma.tile(large, { ...shared, overlap }, target), target, wgmma.passes);
-    if (!plan.ok) throw new Error(JSON.stringify(plan.error));
-    const lowered = wgmma.lower(plan.value, target);
-    if (!lowered.ok) throw new Error(JSON.stringify(lowered.error));
-    return { ...lowered.value, sum: lowered.value.ptx.split(".entry").at(-1) ?? "" };
-  });
-  expect(alone?.sum).not.toContain("griddepcontrol");
-  const [before = "", after = ""] = beside?.sum.split("griddepcontrol.wait;") ?? [];
-  expect(before).not.toMatch(/ld\.global|st\.global/);
-  expect(after).toMatch(/griddepcontrol\.launch_dependents;[\s\S]*ld\.global/);
-  expect(alone?.then?.map(({ launch }) => launch.programmatic)).toEqual([undefined]);
-  expect(beside?.then?.map(({ launch }) => launch.programmatic)).toEqual([true]);
-});
-
 /** The text of a problem with a schedule. */
 function textOf(problem: Problem, schedule: Schedule): string {
   const bound = runPasses(wgmma.tile(problem, schedule, target), target, wgmma.passes, { verify: "ends" });

@@ -8,7 +8,6 @@ import { declareParameters, parameters } from "./params.ts";
 import { partPlaces } from "./partPlaces.ts";
 import { addParts, loadPart } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
-import { awaitGridBefore } from "./setup.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
@@ -17,8 +16,7 @@ import { type PartialTiles, times, workspaceBytes } from "./workspace.ts";
 
 /**
  * One warp a block: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has tiles along
- * x and problems along y, as the first kernel's, and the warps of a tile along z. Where kernels overlap, its blocks take their places beside the first kernel's and wait there.
- * Throws `CannotLower` where D passes through shared memory.
+ * x and problems along y, as the first kernel's, and the warps of a tile along z. Throws `CannotLower` where D passes through shared memory.
  */
 export function buildSumKernel(
   engine: Engine,
@@ -40,7 +38,6 @@ export function buildSumKernel(
   const acc = ownedTile(ctx, combine.acc.buffer, 0);
   const place = partPlaces(ctx, shared);
   ctx.placeLate();
-  awaitGridBefore(ctx);
   loadPart(ctx, shared, acc.registers, place.first);
   addParts(ctx, shared, acc.registers, place.further(warps));
   lowerStmts(ctx, combine.body);
@@ -56,7 +53,6 @@ export function buildSumKernel(
       dynamicSmem: 0,
       staticSmem: 0,
       cooperative: false,
-      ...(sum.launch.overlap ? { programmatic: true } : {}),
     },
     params,
     workspaceBytes: workspaceBytes(shared),
@@ -66,7 +62,7 @@ export function buildSumKernel(
 /** The part of a program that the second kernel runs: nothing of A and B, and blocks of their own. */
 function sumProgram(program: TileProgram): TileProgram {
   const { tiles, combine } = meetingOf(program);
-  const { cluster, pair, overlap } = program.launch;
+  const { cluster, pair } = program.launch;
   for (const stmt of eachStmt(combine.body))
     if (stmt.kind !== "epilogue" || stmt.via !== null)
       throw new CannotLower("combine", "a second kernel has registers only: D goes to memory from there");
@@ -74,7 +70,7 @@ function sumProgram(program: TileProgram): TileProgram {
   return {
     ...program,
     name: `${program.name}_sum`,
-    launch: { threads: 32, cluster, ...(pair ? { pair } : {}), ...(overlap ? { overlap } : {}) },
+    launch: { threads: 32, cluster, ...(pair ? { pair } : {}) },
     buffers: program.buffers.filter(({ name }) => used.has(name)),
     rings: [],
     body: [{ ...tiles, split: null, visit: null, body: [combine] }],
