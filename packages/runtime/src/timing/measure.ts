@@ -86,6 +86,7 @@ export class Measurement {
   /** One launch's time by contender, microseconds; from the warm-up. */
   readonly #typical: number[];
   #nextSet = 0;
+  #slowest: number | null = null;
   #leadUs = leastLeadUs;
   /** Falls where a launch is many of the driver's: a peer's algorithm may take several kernels. */
   #mostCalls = mostCalls;
@@ -96,6 +97,11 @@ export class Measurement {
     this.#options = options;
     this.#random = createRandom(options.seed);
     this.#typical = contenders.map(() => 0);
+  }
+
+  /** Whose launch kept the host for the longest, when it did not get ahead of the device. */
+  get slowest(): number | null {
+    return this.#slowest;
   }
 
   /** Typical time of one launch, by contender, microseconds; known after `warmUp`. */
@@ -270,11 +276,15 @@ export class Measurement {
   /** Microseconds of each step of a batch. */
   #batch(steps: readonly Step[], busy?: () => void): Checked<readonly number[]> {
     const contenderOf = (index: number) => this.#contenders[steps[index]?.contender ?? -1];
+    const starved = (index: number): string => {
+      this.#slowest = steps[index]?.contender ?? null;
+      return contenderOf(index)?.name ?? "";
+    };
     const launch = (index: number): Checked<true> =>
       contenderOf(index)?.launch(steps[index]?.set ?? 0) ?? ok(true);
     const more = {
       pauseOf: (index: number) => steps[index]?.pauseUs ?? 0,
-      nameOf: (index: number) => contenderOf(index)?.name ?? "",
+      starved,
       ...(busy ? { busy } : {}),
     };
     return this.#ahead(steps.length, launch, 2 * steps.length, more);
@@ -288,7 +298,7 @@ export class Measurement {
     count: number,
     launch: (index: number) => Checked<true>,
     calls: number,
-    { pauseOf = () => 0, nameOf, busy }: Sampling = {},
+    { pauseOf = () => 0, starved, busy }: Sampling = {},
   ): Checked<readonly number[]> {
     const stream = this.#stream;
     this.#leadUs = Math.max(this.#leadUs, 2 * calls * callUs);
@@ -308,16 +318,17 @@ export class Measurement {
     return measuringFailure(
       "starved",
       "bench",
-      `the host never got ahead of the device in ${attempts} attempts (last lead ${Math.round(this.#leadUs)} us${nameOf ? `; the longest launch was ${nameOf(longest.index)}'s, of ${Math.round(longest.us)} us` : ""})`,
+      `the host never got ahead of the device in ${attempts} attempts (last lead ${Math.round(this.#leadUs)} us${starved ? `; the longest launch was ${starved(longest.index)}'s, of ${Math.round(longest.us)} us` : ""})`,
       "measure on a machine whose processor is not loaded",
     );
   }
 }
 
-/** What else is known of samples that are queued ahead: pauses before them and whose they are, by index; and what to do once all are queued. */
+/** What else is known of samples that are queued ahead: pauses before them by index, what to do once all are queued, and whom to name where the host fell behind. */
 interface Sampling {
   readonly pauseOf?: (index: number) => number;
-  readonly nameOf?: (index: number) => string;
+  /** Told which launch took the host the longest; says whose it was. */
+  readonly starved?: (index: number) => string;
   readonly busy?: () => void;
 }
 
