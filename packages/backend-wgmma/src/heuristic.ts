@@ -81,8 +81,21 @@ const STREAM_BYTES = 25 * 2 ** 20;
 /** Tiles that read each line of such an operand at about the same time, at most. */
 const FEW_READERS = 2;
 
-/** How L2 keeps a large operand that only a tile or two read, and the other, which all read: 0.8 to 7 % at 16 to 128 rows (docs/perf/wgmma.md). */
-function cacheFor({ m, n, k, a, b }: Problem, [tileM, tileN]: readonly [number, number]): Partial<Schedule> {
+/** Bytes of a line of L2: a row of a chunk that begins inside one ends inside the next, and misses of such rows had better not bring their neighbours. */
+const LINE_BYTES = 128;
+
+/**
+ * What L2 does for the operands. A large one that only a tile or two read makes room for the other, which all read: 0.8 to 7 % at 16 to 128 rows. Where rows begin inside lines
+ * a miss brings a line rather than two: 6 % at 1000 x 1000 x 1000 (docs/perf/wgmma.md).
+ */
+const cacheFor = (problem: Problem, tile: readonly [number, number]): Partial<Schedule> => ({
+  ...streamsOf(problem, tile),
+  ...([problem.a, problem.b].some(({ ld, dtype }) => (ld * sizeOf(dtype)) % LINE_BYTES !== 0)
+    ? { promote: "128" }
+    : {}),
+});
+
+function streamsOf({ m, n, k, a, b }: Problem, [tileM, tileN]: readonly [number, number]): Partial<Schedule> {
   const streams = (extent: number, dtype: DType, readers: number): boolean =>
     extent * k * sizeOf(dtype) >= STREAM_BYTES && readers <= FEW_READERS;
   if (streams(n, b.dtype, Math.ceil(m / tileM))) return { cache: "a:evict_last,b:evict_first" };
@@ -159,9 +172,9 @@ function candidatesOf(
   const ways: readonly Partial<Schedule>[] = [
     {},
     { epi: "direct" },
-    { copy: "cp.async" },
-    { copy: "cp.async", epi: "direct" },
-    { copy: "direct", epi: "direct", sched: "tiles", regs: "none", turns: 1, late: "off" },
+    { copy: "cp.async", promote: "256" },
+    { copy: "cp.async", promote: "256", epi: "direct" },
+    { copy: "direct", promote: "256", epi: "direct", sched: "tiles", regs: "none", turns: 1, late: "off" },
   ];
   for (const way of ways)
     for (const stages of stageCounts) {
