@@ -123,6 +123,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const launch = {
     ...program.launch,
     ...(s.overlap ? { overlap: true as const } : {}),
+    ...(s.early ? { early: true as const } : {}),
     ...(s.wide ? { wide: true as const } : {}),
   };
   return { ...program, launch };
