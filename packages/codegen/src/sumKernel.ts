@@ -4,9 +4,10 @@ import type { ModuleBuilder } from "@tilewright/ptx";
 import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
 import type { Engine, StmtOf } from "./engine.ts";
-import { declareParameters, parameters } from "./params.ts";
-import { addParts, loadPart, type PartialTiles, partPlaces, times, workspaceBytes } from "./parts.ts";
+import { declareParameters, endOfParams, parameters } from "./params.ts";
+import { addParts, loadPart, type PartialTiles, partPlaces, times } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
+import { placeParams, type wideResults } from "./results.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
@@ -22,13 +23,16 @@ export function buildSumKernel(
   target: Target,
   shared: PartialTiles,
   builder: ModuleBuilder,
+  { results, end }: ReturnType<typeof wideResults>,
 ): KernelSpec {
   const sum = sumProgram(program);
   const warps = shared.threads / 32;
-  const params = parameters(sum, true);
+  const plain = parameters(sum, true);
+  const params = [...plain, ...placeParams(results, endOfParams(plain))];
   const entry = builder.entry(sum.name, { params: declareParameters(params), maxntid: [32, 1, 1] });
   const crew = { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) } as const;
   const ctx = new Context(sum, target, engine, entry, mapShared(sum), crew);
+  ctx.results = results;
   const { tiles, combine } = meetingOf(sum);
   // Workspace and tiles go by the first kernel's blocks.
   numberClusters(ctx);
@@ -53,7 +57,7 @@ export function buildSumKernel(
       cooperative: false,
     },
     params,
-    workspaceBytes: workspaceBytes(shared),
+    workspaceBytes: end,
   };
 }
 

@@ -214,7 +214,8 @@ function addGroups(table: Table): void {
         { kind: "bias", along: "n", dtype: "f32" },
         { kind: "residual", operand: { dtype: "f32", layout: "row" } },
         { kind: "output", operand: { dtype: "f32", layout: "col" } },
-        { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
+        { kind: "reduce", op: "amax", over: "n", dtype: "bf16" },
+        { kind: "reduce", op: "sum", over: "m", dtype: "f16" },
       ],
     },
   );
@@ -275,6 +276,12 @@ function addNarrowSteps(table: Table): void {
       { kind: "residual", operand },
       { kind: "gate", operand },
       { kind: "output", operand },
+      {
+        kind: "reduce",
+        op: pick(table.random, ["sum", "amax"]),
+        over: pick(table.random, ["m", "n", "all"]),
+        dtype,
+      },
     ])
       table.add(JSON.stringify(step).replaceAll('"', ""), pick(table.random, ragged), { epilogue: [step] });
   }
@@ -326,6 +333,7 @@ function addSymbolic(table: Table): void {
         { kind: "residual", operand: { dtype: "f32", layout: "row" } },
         { kind: "output", operand: { dtype: "f32", layout: "col" } },
         { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
+        { kind: "reduce", op: "sum", over: "m", dtype: "f16" },
       ],
       symbolic: { m: {}, n: {}, k: {}, batch: { max: 4 } },
     },
@@ -359,7 +367,7 @@ function randomStep(random: Random): { readonly kind: string } {
     { kind: "residual", operand: { dtype, layout } },
     { kind: "gate", operand: { dtype, layout } },
     { kind: "output", operand: { dtype, layout } },
-    { kind: "reduce", op: pick(random, ["sum", "amax"]), over: axis, dtype },
+    { kind: "reduce", op: pick(random, ["sum", "amax"]), over: axis, dtype: pick(random, ["f32", "bf16"]) },
   ]);
 }
 

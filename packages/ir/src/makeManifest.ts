@@ -84,11 +84,9 @@ function versionOf(ptx: string): PtxVersion | null {
   return major === undefined || minor === undefined ? null : [Number(major), Number(minor)];
 }
 
-/** Sums of floats over blocks depend on who comes first, be they results of the epilogue or parts of a tile; integers, and maxima, do not. */
+/** Sums of floats over blocks depend on who comes first, be they results of the epilogue (floats whatever they are stored in) or parts of a tile; integers, and maxima, do not. */
 const addsInAnyOrder = ({ problem, body }: TileProgram): boolean =>
-  problem.epilogue.some(
-    (step) => step.kind === "reduce" && step.op === "sum" && dtypes[step.dtype].kind !== "int",
-  ) ||
+  problem.epilogue.some((step) => step.kind === "reduce" && step.op === "sum") ||
   (dtypes[problem.acc].kind !== "int" &&
     [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && stmt.by === "atomics"));
 
