@@ -20,6 +20,7 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { Engine, RegisterType, StmtOf } from "./engine.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
+import { groupNumber } from "./groups.ts";
 import { ownerOf } from "./registers.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { operandOf } from "./words.ts";
@@ -145,11 +146,14 @@ const lines = (count: LaunchExpr): LaunchExpr =>
 /** The most output tiles of any launch. */
 function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: StmtOf<"tiles">): number {
   const ranges = sizeRanges(problem);
+  const { batch } = problem;
+  const problems =
+    batch.kind === "none" ? 1 : batch.kind === "grouped" ? batch.count : sizeMost(problem, "batch");
   const most = (axis: 0 | 1): number => {
     const count = symbolic?.[axis] ?? null;
     return count === null ? extents[axis] : rangeOf(count, ranges)[1];
   };
-  return most(0) * most(1) * (problem.batch.kind === "strided" ? sizeMost(problem, "batch") : 1);
+  return most(0) * most(1) * problems;
 }
 
 /** f32 additions in memory that one instruction makes: up to four side by side (PTX ISA, red). */
@@ -350,7 +354,7 @@ export interface PartPlaces {
 export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
   const { values, entry, part } = ctx;
   const base = pointer(ctx, WORKSPACE);
-  const batch = batchIndex(ctx);
+  const batch = ctx.groups === null ? batchIndex(ctx) : groupNumber(ctx);
   // Of a launch that says how many tiles there are, the grid has a block for each along x and a place for each problem along y.
   const along = (axis: "x" | "y"): Reg<"u32"> =>
     values.memo(`nctaid.${axis}`, "v", (d) =>

@@ -4,14 +4,15 @@ import type { ModuleBuilder } from "@tilewright/ptx";
 import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
 import type { Engine, StmtOf } from "./engine.ts";
-import { declareParameters, endOfParams, parameters } from "./params.ts";
-import { addParts, loadPart, type PartialTiles, partPlaces, times } from "./parts.ts";
+import { declareParameters, endOfParams, parameters, rowOfGroups } from "./params.ts";
+import { addParts, loadPart, type PartialTiles, partPlaces } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
 import { placeParams, type wideResults } from "./results.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
-import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
+import { problemsOf } from "./tileCounts.ts";
 import { placeTile } from "./tilePlace.ts";
+import { gridOf } from "./tiles.ts";
 
 /**
  * One warp a block: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has tiles along
@@ -32,6 +33,7 @@ export function buildSumKernel(
   const entry = builder.entry(sum.name, { params: declareParameters(params), maxntid: [32, 1, 1] });
   const crew = { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) } as const;
   const ctx = new Context(sum, target, engine, entry, mapShared(sum), crew);
+  ctx.groups = rowOfGroups(program);
   ctx.results = results;
   const { tiles, combine } = meetingOf(sum);
   // Workspace and tiles go by the first kernel's blocks.
@@ -49,7 +51,7 @@ export function buildSumKernel(
     entry: sum.name,
     role: "reduce",
     launch: {
-      grid: [times(tilesOf(tiles), blocksOfTile(program)), problemsOf(program.problem), warps],
+      grid: [gridOf(program)[0], problemsOf(program.problem), warps],
       block: [32, 1, 1],
       cluster: [1, 1, 1],
       dynamicSmem: 0,
@@ -57,6 +59,7 @@ export function buildSumKernel(
       cooperative: false,
     },
     params,
+    ...(ctx.groups === null ? {} : { groups: ctx.groups }),
     workspaceBytes: end,
   };
 }

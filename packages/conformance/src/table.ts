@@ -219,6 +219,20 @@ function addGroups(table: Table): void {
       ],
     },
   );
+  table.add(
+    "groups, split, alpha 2, bias and sums",
+    { m: 40, n: 30, k: 97 },
+    {
+      ...groups,
+      alpha: 2,
+      symbolic: { m: { max: 60 } },
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "reduce", op: "sum", over: "n", dtype: "bf16" },
+      ],
+    },
+    { split: 3 },
+  );
   // What bulk copies can take: rows at multiples of 16 bytes, addresses too.
   const { dtype, bDType } = table.types;
   const whole = { multiple: 16, max: 96 };
