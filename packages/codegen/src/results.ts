@@ -24,10 +24,10 @@ import { storeElements } from "./formats.ts";
 import { advance, batchIndex, pointer } from "./globalAddress.ts";
 import { groupNumber } from "./groups.ts";
 import { declareParameters, endOfParams, parameters, rowOfGroups } from "./params.ts";
-import { times, WORKSPACE } from "./parts.ts";
 import { countOf, productOf, type Stride } from "./sizes.ts";
 import { mapShared } from "./smem.ts";
 import { problemsOf } from "./tileCounts.ts";
+import { times, WORKSPACE } from "./workspace.ts";
 
 type Reduce = Extract<EpilogueStep, { kind: "reduce" }>;
 

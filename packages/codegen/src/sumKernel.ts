@@ -5,7 +5,8 @@ import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
 import type { Engine, StmtOf } from "./engine.ts";
 import { declareParameters, endOfParams, parameters, rowOfGroups } from "./params.ts";
-import { addParts, loadPart, type PartialTiles, partPlaces } from "./parts.ts";
+import { partPlaces } from "./partPlaces.ts";
+import { addParts, loadPart } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
 import { placeParams, type wideResults } from "./results.ts";
 import { mapShared } from "./smem.ts";
@@ -13,6 +14,7 @@ import { lowerStmts } from "./statements.ts";
 import { problemsOf } from "./tileCounts.ts";
 import { placeTile } from "./tilePlace.ts";
 import { gridOf } from "./tiles.ts";
+import type { PartialTiles } from "./workspace.ts";
 
 /**
  * One warp a block: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has tiles along

@@ -60,11 +60,18 @@ const familyOf = (a: DType, b: DType, acc: DType): Family | undefined =>
 const legalN = (family: Family, n: number): boolean =>
   n >= 8 && n <= MAX_N && n % 8 === 0 && (family.everyN || n === 8 || n === 24 || n % 16 === 0);
 
+/** Legal widths of each family, ascending: they are asked for with every schedule that is looked at. */
+const widthsOf = new Map(
+  families.map((family) => [
+    family,
+    Array.from({ length: MAX_N / 8 }, (_, i) => 8 * (i + 1)).filter((n) => legalN(family, n)),
+  ]),
+);
+
 /** Widths n that the instruction of these dtypes has, ascending; empty where there is no such instruction. */
 export function warpgroupWidths(a: DType, b: DType, acc: DType): readonly number[] {
   const family = familyOf(a, b, acc);
-  if (family === undefined) return [];
-  return Array.from({ length: MAX_N / 8 }, (_, i) => 8 * (i + 1)).filter((n) => legalN(family, n));
+  return (family === undefined ? undefined : widthsOf.get(family)) ?? [];
 }
 
 /** The atom of a width; null where there is none. */

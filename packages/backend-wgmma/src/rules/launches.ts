@@ -1,7 +1,7 @@
 /** Legality of schedules for problems whose sizes come with the launch, one at a time or as a list of groups. */
 import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
 import { symbolicSizes } from "@tilewright/ir";
-import type { Rule } from "./check.ts";
+import type { Rule } from "./rule.ts";
 
 /** Rules that hold nothing back from problems of fixed sizes. */
 export const launchRules: readonly Rule[] = [

@@ -1,0 +1,99 @@
+/** What tensor maps and clusters take of copies, stores and tiles. */
+import { tensorAccessFault } from "@tilewright/ir";
+import { chunkK, isKMajor, needsKMajor } from "../nest.ts";
+import { hasProducer } from "../schedule.ts";
+import { type Found, nearestMultiple, type Rule } from "./rule.ts";
+
+/** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
+const MAX_BLOCK_TILE = 512;
+
+export const bulkRules: readonly Rule[] = [
+  {
+    code: "TW2308",
+    at: "schedule.copy",
+    find({ s, problem }) {
+      if (s.copy !== "tma") return null;
+      const reasons = (["A", "B"] as const).flatMap((name) => tensorAccessFault(problem, name) ?? []);
+      const found: Found[] = reasons.map(({ message, hint }) => ({
+        message,
+        hint: `nearest legal: copy=direct (or ${hint})`,
+      }));
+      if (needsKMajor(problem) && !isKMajor(problem))
+        found.push({
+          message: `${problem.a.dtype} is multiplied along k only, and bulk copies keep the order of memory: A has to be row-major and B column-major`,
+          hint: "nearest legal: copy=direct, whose threads transpose",
+        });
+      return found;
+    },
+  },
+  {
+    code: "TW2309",
+    at: "schedule.epi",
+    find({ s, problem }) {
+      if (s.epi !== "tma") return null;
+      const found: Found[] = [];
+      const fault = tensorAccessFault(problem, "D");
+      if (fault) found.push({ message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` });
+      if (!hasProducer(s))
+        found.push({
+          message: "epi=tma goes with a producer, and copy=direct has none",
+          hint: "nearest legal: epi=direct, or copy=tma",
+        });
+      return found;
+    },
+  },
+  {
+    code: "TW2310",
+    at: "schedule.cluster",
+    find({ s, target }) {
+      const size = s.clusterM * s.clusterN;
+      const most = target.limits.maxClusterSize;
+      const found: Found[] = [];
+      if (size > most)
+        found.push({
+          message: `a cluster of ${size} blocks; ${target.arch} launches ${most} without opt-in`,
+          hint: `nearest legal: cluster=${Math.min(most, s.clusterM)}x${Math.max(1, Math.floor(most / Math.min(most, s.clusterM)))}`,
+        });
+      if (size > 1 && s.copy !== "tma")
+        found.push({
+          message: "blocks of a cluster share bulk copies only",
+          hint: "nearest legal: cluster=1x1",
+        });
+      return found;
+    },
+  },
+  {
+    code: "TW2311",
+    at: "schedule.cluster",
+    find({ s, problem }) {
+      if (s.copy !== "tma" || s.multicast === "off") return null;
+      const found: Found[] = [];
+      const k = chunkK(problem, s.tileK);
+      // Shares are whole patterns of eight rows: along m or n of a tile that is contiguous along k, along k of others.
+      for (const [name, blocks, rows, major] of [
+        ["A", s.clusterN, s.tileM, problem.a.layout === "row"],
+        ["B", s.clusterM, s.tileN, problem.b.layout === "col"],
+      ] as const) {
+        const across = major ? rows : k;
+        if (blocks === 1 || !s.multicast.includes(name.toLowerCase()) || across % (8 * blocks) === 0)
+          continue;
+        found.push({
+          message: `${blocks} blocks cannot share ${across} rows of ${name}'s tile in groups of 8`,
+          hint: `nearest legal: multicast=off, or a tile with ${nearestMultiple(across, 8 * blocks)} of them`,
+        });
+      }
+      return found;
+    },
+  },
+  {
+    code: "TW2312",
+    at: "schedule.tile",
+    find: ({ s }) =>
+      s.tileM <= MAX_BLOCK_TILE && s.tileN <= MAX_BLOCK_TILE
+        ? null
+        : {
+            message: `a tile of ${s.tileM} x ${s.tileN}; no side may exceed ${MAX_BLOCK_TILE}`,
+            hint: `nearest legal: ${Math.min(s.tileM, MAX_BLOCK_TILE)}x${Math.min(s.tileN, MAX_BLOCK_TILE)}`,
+          },
+  },
+];

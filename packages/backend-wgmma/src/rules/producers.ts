@@ -1,0 +1,92 @@
+/** What a producer has to be for what it is asked to do. */
+import { copyBytes } from "@tilewright/ir";
+import { isKMajor, needsKMajor, widensA } from "../nest.ts";
+import type { Found, Rule } from "./rule.ts";
+
+/** Registers with which ptxas 13.0 spills no address of a producer that copies by threads, and what that leaves for two math warpgroups. */
+const COPY_REGISTERS = 40;
+const COPY_MATH_REGISTERS = 232;
+
+/** Bytes of the least copy (PTX ISA, cp.async). */
+const LEAST_COPY = 4;
+
+export const producerRules: readonly Rule[] = [
+  {
+    code: "TW2331",
+    at: "schedule.copy",
+    find({ s, problem }) {
+      if (s.copy !== "cp.async") return null;
+      if (widensA(problem))
+        return {
+          message: `${problem.a.dtype} is widened by threads that read it where bulk copies or their own have put it, not cp.async`,
+          hint: "nearest legal: copy=direct",
+        };
+      const narrow = (["a", "b"] as const).filter((name) => copyBytes(problem, name) < LEAST_COPY);
+      const found: Found[] = narrow.map((name) => ({
+        message: `cp.async moves ${LEAST_COPY} bytes at least, and ${name.toUpperCase()} can be copied ${copyBytes(problem, name)} at a time only: alignment, leading dimension and length of a row decide`,
+        hint: "nearest legal: copy=direct",
+      }));
+      if (needsKMajor(problem) && !isKMajor(problem))
+        found.push({
+          message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,
+          hint: "nearest legal: copy=direct, whose threads transpose",
+        });
+      if (Object.keys(problem.symbolic ?? {}).some((name) => name !== "m" && name !== "batch"))
+        found.push({
+          message:
+            "where the launch gives lengths of rows, threads that copy keep more addresses than they have registers",
+          hint: "nearest legal: copy=direct",
+        });
+      if (s.regs !== null && s.regs.producer < COPY_REGISTERS)
+        found.push({
+          message: `${s.regs.producer} registers for a producer whose threads copy; their addresses need ${COPY_REGISTERS}`,
+          hint: `nearest legal: regs=${COPY_REGISTERS}/${Math.min(s.regs.math, COPY_MATH_REGISTERS)}`,
+        });
+      if (problem.batch.kind === "grouped")
+        found.push({
+          message: "a producer goes through the list of groups with tensor maps, and cp.async has none",
+          hint: "nearest legal: copy=direct",
+        });
+      if (s.counted)
+        found.push({
+          message: "one thread asks the counter for tiles, and with copy=cp.async all of the producer's copy",
+          hint: "nearest legal: sched=persistent",
+        });
+      return found;
+    },
+  },
+  {
+    code: "TW2330",
+    at: "schedule.prefetch",
+    find: ({ s }) =>
+      s.prefetch > 0 && s.copy !== "tma"
+        ? {
+            message: `L2 is asked for later chunks by the producer of bulk copies, and copy=${s.copy} has none`,
+            hint: "nearest legal: prefetch=0, or copy=tma",
+          }
+        : null,
+  },
+  {
+    code: "TW2319",
+    at: "schedule.late",
+    find({ s, problem }) {
+      if (!s.late) return null;
+      if (widensA(problem))
+        return {
+          message: `fragments of ${problem.a.dtype} are widened into registers that products of the chunk before still read`,
+          hint: "nearest legal: late=off",
+        };
+      if (s.copy === "direct")
+        return {
+          message: "slots are given back to a producer, and copy=direct has none",
+          hint: "nearest legal: late=off",
+        };
+      return s.stages < 2
+        ? {
+            message: "a slot that is given back late needs another for the next chunk",
+            hint: "nearest legal: stages=2, or late=off",
+          }
+        : null;
+    },
+  },
+];

@@ -1,0 +1,160 @@
+/** Threads, shared memory and registers of a block. */
+import { BLOCK_SCALE, dtypes, type Problem, sizeOf, type Target } from "@tilewright/ir";
+import { MOST_AHEAD } from "../lower/factors.ts";
+import {
+  ATOM_ROWS,
+  atomK,
+  chunkK,
+  otherBytes,
+  promotes,
+  slotBytes,
+  stagedColumns,
+  widensA,
+} from "../nest.ts";
+import { hasProducer, mathGroups, producerWarps, threadsOf, type WgmmaSchedule } from "../schedule.ts";
+import { type Found, nearestMultiple, type Rule } from "./rule.ts";
+
+/**
+ * Registers that a thread needs beside its accumulators. As launched, ptxas gives all roles what the largest needs and counts the epilogue's too; with
+ * budgets the math warpgroups have theirs to themselves. Measured with ptxas 13.0: 160 accumulators spill at 224 registers, 192 fit in 240.
+ */
+const OVERHEAD = { launched: 40, budgeted: 40 } as const;
+
+/** setmaxnreg takes multiples of 8 from 24 to 256 (PTX ISA). */
+const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
+
+/** Bytes of shared memory of a slot, and of all else. */
+const sharedBytes = (
+  s: WgmmaSchedule,
+  problem: Problem,
+  target: Target,
+): { readonly slot: number; readonly fixed: number } => ({
+  slot: slotBytes(problem, s),
+  fixed:
+    otherBytes(problem, s) +
+    (s.epi === "tma"
+      ? s.turns * s.tileM * stagedColumns(problem, s, target.limits.maxSmemPerBlock) * sizeOf(problem.d.dtype)
+      : 0),
+});
+
+/** Registers of a thread's part of A for one instruction. */
+const FRAGMENT = 4;
+
+/** Accumulator registers of a thread: sums that are promoted are held twice, and have factors beside them; an A that is widened is held for a whole chunk. */
+function accumulators(s: WgmmaSchedule, problem: Problem): number {
+  const held = (s.tileM * s.tileN * dtypes[problem.acc].bits) / 32 / (mathGroups(s) * 128);
+  if (widensA(problem))
+    return held + (s.tileM / s.groupsM / ATOM_ROWS) * (chunkK(problem, s.tileK) / atomK(problem)) * FRAGMENT;
+  if (!promotes(problem)) return held;
+  const [rows, columns] = [s.tileM / s.groupsM, s.tileN / s.groupsN];
+  const runs = Math.ceil(chunkK(problem, s.tileK) / BLOCK_SCALE);
+  const factors =
+    runs * (factorsHeld(problem, "a", rows, rows / 32) + factorsHeld(problem, "b", columns, columns / 4));
+  return 2 * held + (factors <= MOST_AHEAD ? 2 : 1) * factors;
+}
+
+/** The most of so many columns that are whole squares of factors, or lie in one. */
+const inSquares = (columns: number): number =>
+  columns >= BLOCK_SCALE
+    ? columns - (columns % BLOCK_SCALE)
+    : 2 ** Math.floor(Math.log2(Math.max(1, columns)));
+
+/** Factors that a thread holds of one side: of each of its own rows (columns), or of the squares that its warpgroup's lie in. */
+function factorsHeld(problem: Problem, side: "a" | "b", size: number, own: number): number {
+  const form = problem.blockScales?.[side];
+  return form === undefined ? 0 : form === "1x128" ? own : Math.ceil(size / BLOCK_SCALE);
+}
+
+/** Registers of a thread at launch: what a block's warpgroups, begun ones whole, share evenly, in units of 8. */
+const launchedRegisters = (s: WgmmaSchedule, target: Target): number =>
+  Math.min(
+    target.limits.maxRegistersPerThread,
+    Math.floor(target.limits.registersPerBlock / (Math.ceil(threadsOf(s) / 128) * 128) / REGISTERS.unit) *
+      REGISTERS.unit,
+  );
+
+export const resourceRules: readonly Rule[] = [
+  {
+    code: "TW2304",
+    at: "schedule.groups",
+    find({ s, target }) {
+      const threads = threadsOf(s);
+      const most = target.limits.maxThreadsPerBlock;
+      if (threads <= most) return null;
+      const groups = Math.floor((most / 32 - producerWarps(s)) / 4 / s.turns);
+      return {
+        message: `${threads} threads a block; ${target.arch} allows ${most}`,
+        hint: `nearest legal: groups=${groups}x1`,
+      };
+    },
+  },
+  {
+    code: "TW2305",
+    at: "schedule.stages",
+    find({ s, problem, target }) {
+      const { slot, fixed } = sharedBytes(s, problem, target);
+      const most = target.limits.maxSmemPerBlock;
+      if (slot * s.stages + fixed <= most) return null;
+      const fit = Math.floor((most - fixed) / slot);
+      return {
+        message: `${s.stages} stages of ${slot} B${fixed > 0 ? ` and ${fixed} B beside them` : ""} need ${slot * s.stages + fixed} B of shared memory; ${target.arch} has ${most} B a block`,
+        hint: fit > 0 ? `nearest legal: stages=${fit}` : "a smaller tile, or epi=direct",
+      };
+    },
+  },
+  {
+    code: "TW2306",
+    at: "schedule.tile",
+    find({ s, problem, target }) {
+      const held = accumulators(s, problem);
+      const most = s.regs === null ? launchedRegisters(s, target) : s.regs.math;
+      const free = most - (s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted);
+      if (held <= free) return null;
+      const fitting = Math.floor((s.tileN * free) / held / (8 * s.groupsN)) * 8 * s.groupsN;
+      const columns = problem.blockScales?.b === "128x128" ? inSquares(fitting) : fitting;
+      return {
+        message: `${held} accumulators a thread leave ${most - held} of ${most} registers; ${s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted} are needed beside them`,
+        hint:
+          s.regs === null && hasProducer(s) && held <= 200
+            ? "nearest legal: regs=24/240"
+            : `nearest legal: tile n ${Math.max(8 * s.groupsN, columns)}, or more warpgroups`,
+      };
+    },
+  },
+  {
+    code: "TW2307",
+    at: "schedule.regs",
+    find({ s, target }) {
+      if (s.regs === null) return null;
+      const out: Found[] = [];
+      for (const [name, count] of [
+        ["the producer", s.regs.producer],
+        ["math", s.regs.math],
+      ] as const)
+        if (count % REGISTERS.unit !== 0 || count < REGISTERS.least || count > REGISTERS.most)
+          out.push({
+            message: `${count} registers for ${name}: setmaxnreg takes multiples of ${REGISTERS.unit} from ${REGISTERS.least} to ${REGISTERS.most}`,
+            hint: `nearest legal: ${Math.min(REGISTERS.most, Math.max(REGISTERS.least, nearestMultiple(count, REGISTERS.unit)))}`,
+          });
+      const groups = mathGroups(s) * s.turns;
+      const total = 128 * (s.regs.producer + groups * s.regs.math);
+      const most = target.limits.registersPerBlock;
+      const left = Math.floor((most / 128 - s.regs.producer) / groups / REGISTERS.unit) * REGISTERS.unit;
+      if (total > most)
+        out.push({
+          message: `budgets of ${s.regs.producer}/${s.regs.math} for 1 and ${groups} warpgroups add up to ${total} registers; a block has ${most}`,
+          hint:
+            left >= REGISTERS.least
+              ? `nearest legal: regs=${s.regs.producer}/${left}`
+              : "fewer warpgroups, for instance groups=1x1",
+        });
+      if (s.copy === "direct")
+        out.push({
+          message:
+            "register budgets tell a producer from the math warpgroups, and copy=direct has no producer",
+          hint: "nearest legal: regs=none",
+        });
+      return out;
+    },
+  },
+];

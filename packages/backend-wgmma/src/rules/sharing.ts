@@ -1,0 +1,104 @@
+/** Blocks that stay, blocks that share a tile, and warpgroups that share work. */
+import { meetingBlocks } from "../nest.ts";
+import { mathGroups } from "../schedule.ts";
+import type { Found, Rule } from "./rule.ts";
+
+export const sharingRules: readonly Rule[] = [
+  {
+    code: "TW2313",
+    at: "schedule.sched",
+    find: ({ s }) =>
+      s.persistent && s.copy === "direct"
+        ? {
+            message: "blocks stay where a producer fetches the next tile, and copy=direct has none",
+            hint: "nearest legal: sched=tiles",
+          }
+        : null,
+  },
+  {
+    code: "TW2314",
+    at: "schedule.split",
+    find: ({ s }) =>
+      s.split > 1 && s.persistent
+        ? {
+            message:
+              "blocks that share a tile meet and end, and sched=persistent and sched=atomic have them stay",
+            hint: "nearest legal: sched=tiles, or split=1",
+          }
+        : null,
+  },
+  {
+    code: "TW2317",
+    at: "schedule.combine",
+    find: ({ s }) =>
+      s.split > 1 && s.combine === "kernel" && s.epi === "tma"
+        ? {
+            message: "the second kernel stores D from registers, and epi=tma passes it through shared memory",
+            hint: "nearest legal: epi=direct, or combine=last",
+          }
+        : null,
+  },
+  {
+    code: "TW2325",
+    at: "schedule.combine",
+    find({ s, problem, target }) {
+      const blocks = meetingBlocks(problem, s);
+      if (blocks === 1) return null;
+      const most = target.limits.maxClusterSize;
+      const found: Found[] = [];
+      if (blocks > most)
+        found.push({
+          message: `${blocks} blocks share a tile, and a cluster in which they meet has ${most}`,
+          hint: `nearest legal: split=${most}, or combine=last`,
+        });
+      if (s.clusterM * s.clusterN > 1)
+        found.push({
+          message: "the blocks that share a tile are a cluster, and copies would be shared by another",
+          hint: "nearest legal: cluster=1x1, or combine=last",
+        });
+      if (s.groupsN > 1)
+        found.push({
+          message:
+            "blocks exchange slices of all rows, and warpgroups side by side have columns of their own",
+          hint: "nearest legal: groups=1x1 or 2x1, or combine=last",
+        });
+      return found;
+    },
+  },
+  {
+    code: "TW2315",
+    at: "schedule.groups",
+    find({ s }) {
+      const groups = mathGroups(s);
+      return s.copy === "direct" && !Number.isInteger(Math.log2(groups))
+        ? {
+            message: `the threads of ${groups} warpgroups do not share a copy: their number is no power of two`,
+            hint: `nearest legal: groups=${2 ** Math.round(Math.log2(groups))}x1, or copy=tma`,
+          }
+        : null;
+    },
+  },
+  {
+    code: "TW2318",
+    at: "schedule.turns",
+    find: ({ s }) =>
+      s.turns > 1 && (!s.persistent || s.counted)
+        ? {
+            message: "warpgroups take turns where each block knows its tiles beforehand",
+            hint: "nearest legal: sched=persistent, or turns=1",
+          }
+        : null,
+  },
+  {
+    code: "TW2320",
+    at: "schedule.streamk",
+    find: ({ s }) =>
+      s.streamk > 0 && s.copy === "direct"
+        ? {
+            message:
+              "parts of several tiles follow each other in rings that a producer fills, and copy=direct has none",
+            hint: "nearest legal: streamk=0, or copy=tma",
+          }
+        : null,
+  },
+];

@@ -1,0 +1,72 @@
+/** Tiles: what instructions, and squares of factors, divide. */
+import { BLOCK_SCALE } from "@tilewright/ir";
+import { ATOM_ROWS, atomK, atomOf, promotes, widthsOf } from "../nest.ts";
+import { type Found, nearestMultiple, type Rule } from "./rule.ts";
+
+export const tileRules: readonly Rule[] = [
+  {
+    code: "TW2301",
+    at: "schedule.tile",
+    find: ({ s }) =>
+      s.tileM % (s.groupsM * ATOM_ROWS) === 0
+        ? null
+        : {
+            message: `tile m ${s.tileM} is no multiple of the ${ATOM_ROWS} rows of each of ${s.groupsM} warpgroups`,
+            hint: `nearest legal: tile m ${nearestMultiple(s.tileM, s.groupsM * ATOM_ROWS)}`,
+          },
+  },
+  {
+    code: "TW2302",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const columns = s.tileN / s.groupsN;
+      if (Number.isInteger(columns) && atomOf(problem, columns) !== null) return null;
+      const widths = widthsOf(problem);
+      const nearest = widths.reduce(
+        (best, n) => (Math.abs(n - columns) < Math.abs(best - columns) ? n : best),
+        widths[0] ?? 8,
+      );
+      return {
+        message: `no instruction divides the ${columns} columns of each of ${s.groupsN} warpgroups`,
+        hint: `nearest legal: tile n ${nearest * s.groupsN}`,
+      };
+    },
+  },
+  {
+    code: "TW2303",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const unit = promotes(problem) ? BLOCK_SCALE : atomK(problem);
+      return s.tileK % unit === 0
+        ? null
+        : {
+            message: `tile k ${s.tileK} is no multiple of the ${unit} of ${promotes(problem) ? "a sum that is promoted" : `an instruction of ${problem.a.dtype}`}`,
+            hint: `nearest legal: tile k ${nearestMultiple(s.tileK, unit)}`,
+          };
+    },
+  },
+  {
+    code: "TW2351",
+    at: "schedule.tile",
+    find({ s, problem }) {
+      const sides = [
+        ["a", "m", s.tileM],
+        ["b", "n", s.tileN],
+      ] as const;
+      return sides.flatMap(([operand, axis, size]): readonly Found[] => {
+        if (problem.blockScales?.[operand] !== "128x128") return [];
+        if (size % BLOCK_SCALE === 0 || BLOCK_SCALE % size === 0) return [];
+        const legal =
+          size > BLOCK_SCALE
+            ? nearestMultiple(size, BLOCK_SCALE)
+            : 2 ** Math.max(3, Math.round(Math.log2(size)));
+        return [
+          {
+            message: `tiles of ${axis} ${size} cut through the squares of ${BLOCK_SCALE} that share a factor of ${operand.toUpperCase()}`,
+            hint: `nearest legal: tile ${axis} ${legal}`,
+          },
+        ];
+      });
+    },
+  },
+];
