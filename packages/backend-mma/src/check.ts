@@ -2,6 +2,7 @@
 import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Atom,
+  asyncPolicyFault,
   copyBytes,
   type Diagnostic,
   dtypes,
@@ -342,6 +343,11 @@ const rules: readonly Rule[] = [
             unsupported: true,
           }
         : null,
+  },
+  {
+    code: "TW2225",
+    at: "schedule.cache",
+    find: ({ s }) => (s.copy === "cp.async" ? asyncPolicyFault(s.cache) : null),
   },
   {
     code: "TW2222",

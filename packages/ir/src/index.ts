@@ -279,8 +279,8 @@ export {
 } from "./reference/gemm.ts";
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
-export { randomScales } from "./reference/scales.ts";
-export { cacheDirective } from "./schedule/cache.ts";
+export { applyScales, randomFactorCodes, randomScales } from "./reference/scales.ts";
+export { asyncPolicyFault, cacheDirective } from "./schedule/cache.ts";
 export {
   defaultSchedule,
   parseSchedule,
