@@ -46,8 +46,7 @@ export interface WideResult {
 }
 
 /** The size that results of one problem are numbered by; null where there is one. */
-const resultAxis = ({ over }: Reduce): "m" | "n" | null =>
-  over === "n" ? "m" : over === "m" ? "n" : null;
+const resultAxis = ({ over }: Reduce): "m" | "n" | null => (over === "n" ? "m" : over === "m" ? "n" : null);
 
 /** Results of one problem: of a grouped one as many as the largest group may have, so that groups have places that no size moves. */
 function placesOf(problem: Problem, step: Reduce): LaunchExpr {
