@@ -317,7 +317,7 @@ test("few rows are claimed where the target has wgmma, and nothing else", () => 
   expect(claimed("sm_90a")).toBe("8 rows: tiles of 16 rows beat wgmma's of 64");
   expect(claimed("sm_90a", { m: 1, dtype: "bf16" })).toBe("1 row: tiles of 16 rows beat wgmma's of 64");
   expect([
-    claimed("sm_90a", { m: 9 }),
+    claimed("sm_90a", { m: 17 }),
     claimed("sm_90a", { dtype: "s8" }),
     claimed("sm_80"),
     claimed("sm_100a"),
