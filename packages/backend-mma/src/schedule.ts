@@ -2,6 +2,7 @@
 import {
   type CombineWay,
   combineOf,
+  combineWays,
   coreFields,
   flagField,
   intField,
@@ -107,7 +108,15 @@ export const scheduleModel: ScheduleModel = {
       off: "tiles",
     }),
     coreFields.split,
-    coreFields.combine,
+    coreFields.deal,
+    wordField({
+      name: "combine",
+      summary:
+        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by all blocks that are still there, a slice each",
+      words: combineWays.filter((way) => way !== "cluster"),
+      default: "last",
+      off: "last",
+    }),
     coreFields.streamk,
     coreFields.cache,
     coreFields.promote,
@@ -171,6 +180,8 @@ export interface MmaSchedule {
   readonly persistent: boolean;
   readonly raster: Raster;
   readonly split: number;
+  /** Blocks of a split take chunks in turn. */
+  readonly inTurns: boolean;
   readonly combine: CombineWay;
   readonly streamk: number;
   /** Fields of cache hints: `none`, and bytes. */
@@ -223,6 +234,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     raster: rasterOf(schedule.raster),
     persistent: word("sched") === "persistent",
     split: number("split"),
+    inTurns: word("deal") === "turns",
     combine: combineOf(schedule.combine),
     streamk: number("streamk"),
     cache: word("cache"),

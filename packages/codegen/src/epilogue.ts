@@ -58,7 +58,9 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       : stmt.stores === undefined
         ? stagedPasses(ctx, stmt, stmt.via)
         : threadPasses(ctx, stmt, stmt.via, stmt.stores);
-  const groups = groupAlong(acc.elements, 1, stmt.vector);
+  const { slice } = ctx;
+  const elements = slice === null ? acc.elements : acc.elements.filter((e) => slice.has(e.register));
+  const groups = groupAlong(elements, 1, stmt.vector);
   // Into rows pairs are whole or absent as vectors of D are; into columns each element has its own guard.
   const across = tile !== null && contiguousAxis(ctx.program, tile.name) === 0;
   const matrices = passes === null || (stmt.vector !== 2 && !across) ? null : matrixStores(ctx, stmt);

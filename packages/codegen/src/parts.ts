@@ -24,11 +24,15 @@ import { ownerOf } from "./registers.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { operandOf } from "./words.ts";
 
+/** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; 1 to 7 are those of stores, 8 to 10 those of turns. */
+const ROLE_BARRIER = 11;
+
 /** Name of the parameter. */
 export const WORKSPACE = "workspace";
 
-/** Bytes of a counter. */
+/** Bytes of a counter; of one that also says who has left, two words. */
 const WORD = 4;
+const wordOf = (by: CombineWay): number => (by === "slices" ? 2 * WORD : WORD);
 
 /** How partial sums of an accumulator's registers are added. */
 export const additions: Readonly<Record<RegisterType, string>> = {
@@ -110,8 +114,13 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
     threads,
     registers,
     type,
-    vector: combine.by === "atomics" ? atomicVector(type, registers, target) : 1,
-    counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all),
+    vector:
+      by === "atomics"
+        ? atomicVector(type, registers, target)
+        : by === "slices"
+          ? sliceVector(combine, type, packed)
+          : 1,
+    counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all, wordOf(by)),
     init: initOf(by, fixed || most <= MOST_COUNTERS),
     partBytes: registers * threads * bytesOf(type),
   };
@@ -137,10 +146,10 @@ export const times = (a: LaunchExpr, b: LaunchExpr): LaunchExpr =>
   typeof a === "number" && typeof b === "number" ? a * b : b === 1 ? a : ["mul", a, b];
 
 /** Whole lines of counters, in bytes. */
-const lines = (count: LaunchExpr): LaunchExpr =>
+const lines = (count: LaunchExpr, word: number): LaunchExpr =>
   typeof count === "number"
-    ? Math.ceil((count * WORD) / LINE) * LINE
-    : ["mul", ["ceilDiv", ["mul", count, WORD], LINE], LINE];
+    ? Math.ceil((count * word) / LINE) * LINE
+    : ["mul", ["ceilDiv", ["mul", count, word], LINE], LINE];
 
 /** The most output tiles of any launch. */
 function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: StmtOf<"tiles">): number {
@@ -157,6 +166,22 @@ function atomicVector(type: RegisterType, registers: number, target: Target): nu
   if (type !== "f32" || !hasFeature(target, "red.vector")) return 1;
   return registers % 4 === 0 ? 4 : registers % 2 === 0 ? 2 : 1;
 }
+
+/** Most bytes that one instruction loads. */
+const WIDEST = 16;
+
+/** Registers side by side of slices, which are whole groups of elements that are stored together. */
+function sliceVector({ body }: StmtOf<"combine">, type: RegisterType, packed: number): number {
+  const [stored] = body;
+  const group = stored?.kind === "epilogue" ? Math.max(1, stored.vector / packed) : 1;
+  return [4, 2, 1].find((v) => group % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
+}
+
+/** Operands of the barrier of the threads that meet: of a block with roles only those that hold accumulators. */
+export const meetingBarrier = (ctx: Context): readonly Operand[] => {
+  const threads = ctx.values.warps * 32;
+  return threads === ctx.program.launch.threads ? [imm(0)] : [imm(ROLE_BARRIER), imm(threads)];
+};
 
 /** Threads that hold the accumulators which meet: those of the role around the combine, or of the block. */
 function combiningThreads(program: TileProgram): number {
@@ -349,6 +374,7 @@ export interface PartPlaces {
 
 export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
   const { values, entry, part } = ctx;
+  const word = wordOf(shared.by);
   const base = pointer(ctx, WORKSPACE);
   const batch = batchIndex(ctx);
   // Of a launch that says how many tiles there are, the grid has a block for each along x and a place for each problem along y.
@@ -372,7 +398,7 @@ export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
     ctx.prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
   else {
     const count = batch === null ? along("x") : values.product(along("x"), along("y"));
-    const line = values.divide(values.sum(values.scale(count, WORD), imm(LINE - 1)), LINE);
+    const line = values.divide(values.sum(values.scale(count, word), imm(LINE - 1)), LINE);
     ctx.prologue.emit(null, "mad.wide.u32", parts, line, imm(LINE), base);
   }
   const mine = at(parts, values.thread(), shared.vector * bytesOf(shared.type));
@@ -380,7 +406,7 @@ export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
   const { share, splits } = shared;
   const tile = share === null ? values.block() : part && ofHalf(ctx, part.tile, share.tiles);
   if (tile === null) throw new CannotLower("combine", "stands outside the parts of a share");
-  const counter = at(base, inBatch(shared.tiles, tile), WORD);
+  const counter = at(base, inBatch(shared.tiles, tile), word);
   if (shared.by === "atomics") {
     const first = place(tile);
     return { counter, first, own: () => first, further: () => oneByOne("atomics add one part") };

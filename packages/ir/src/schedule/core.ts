@@ -61,11 +61,19 @@ export const coreFields = {
     off: 1,
     max: 1024,
   }),
+  deal: wordField({
+    name: "deal",
+    summary:
+      "chunks of K that a block of a split takes: a run of neighbours, or each in turn with the others, so that together they read whole rows",
+    words: ["runs", "turns"],
+    default: "runs",
+    off: "runs",
+  }),
   combine: wordField({
     name: "combine",
     summary:
       "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), or in order by a second kernel",
-    words: combineWays.filter((way) => way !== "cluster"),
+    words: combineWays.filter((way) => way !== "cluster" && way !== "slices"),
     default: "last",
     off: "last",
   }),

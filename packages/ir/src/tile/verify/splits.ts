@@ -4,6 +4,9 @@ import { eachStmt } from "../rewrite.ts";
 import type { Share, Stmt } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
+/** Blocks of a tile whose slices are added up by those that are there. */
+const MOST_SLICES = 32;
+
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 export const splits: Verifier = {
@@ -32,7 +35,24 @@ export const splits: Verifier = {
             message: "a second kernel has nothing but the sum in registers",
             hint: "leave one epilogue without `via` in the combine, or write `by last`",
           };
+        if (
+          stmt.by === "slices" &&
+          (stmt.body.length !== 1 || stmt.body.some((s) => s.kind !== "epilogue" || s.via !== null))
+        )
+          yield {
+            at: site,
+            message: "slices of a tile are stored from registers, by one epilogue",
+            hint: "leave one epilogue without `via` in the combine, or write `by last`",
+          };
       }
+      if (stmt.kind === "combine" && stmt.by === "slices")
+        for (const tiles of sites)
+          if (tiles.stmt.kind === "tiles" && (tiles.stmt.split?.extent ?? 0) > MOST_SLICES)
+            yield {
+              at: tiles,
+              message: `${tiles.stmt.split?.extent} blocks of a tile, and the word in which they count themselves has ${MOST_SLICES} bits for them`,
+              hint: `split among at most ${MOST_SLICES}, or write by last`,
+            };
       if (stmt.kind === "tiles" && stmt.share !== undefined)
         yield* shared(site, stmt, stmt.share, program.stage === "bound");
       if (stmt.kind === "tiles" && sharers(stmt) !== null) {
