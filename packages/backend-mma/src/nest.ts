@@ -132,7 +132,6 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: atom.name,
     combine: s.combine,
-    turns: s.inTurns,
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: [cacheDirective(schedule), ...directives(s, problem, atom, target)].filter((d) => d !== null),
   });

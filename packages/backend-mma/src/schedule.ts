@@ -108,7 +108,6 @@ export const scheduleModel: ScheduleModel = {
       off: "tiles",
     }),
     coreFields.split,
-    coreFields.deal,
     wordField({
       name: "combine",
       summary:
@@ -180,8 +179,6 @@ export interface MmaSchedule {
   readonly persistent: boolean;
   readonly raster: Raster;
   readonly split: number;
-  /** Blocks of a split take chunks in turn. */
-  readonly inTurns: boolean;
   readonly combine: CombineWay;
   readonly streamk: number;
   /** Fields of cache hints: `none`, and bytes. */
@@ -234,7 +231,6 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     raster: rasterOf(schedule.raster),
     persistent: word("sched") === "persistent",
     split: number("split"),
-    inTurns: word("deal") === "turns",
     combine: combineOf(schedule.combine),
     streamk: number("streamk"),
     cache: word("cache"),

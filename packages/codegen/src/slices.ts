@@ -90,7 +90,7 @@ export function lowerSlicedSum(
   ctx.emitAny(null, "bar.sync", ...barrier);
   ctx.emit(null, "setp.eq.u32", first, ctx.values.thread(), imm(0));
   ctx.emit(null, "not.pred", others, first);
-  for (const nothing of [mine, stays, gone]) ctx.emit(null, "mov.u32", nothing, imm(0));
+  for (const nothing of [mine, bit, stays, gone]) ctx.emit(null, "mov.u32", nothing, imm(0));
   ctx.emit(others, "bra", known);
 
   // One thread from here to `known`.

@@ -61,14 +61,6 @@ export const coreFields = {
     off: 1,
     max: 1024,
   }),
-  deal: wordField({
-    name: "deal",
-    summary:
-      "chunks of K that a block of a split takes: a run of neighbours, or each in turn with the others, so that together they read whole rows",
-    words: ["runs", "turns"],
-    default: "runs",
-    off: "runs",
-  }),
   combine: wordField({
     name: "combine",
     summary:

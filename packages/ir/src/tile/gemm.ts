@@ -62,8 +62,6 @@ export interface GemmNestOptions {
   readonly combine?: CombineWay;
   /** Stream-K with shares of `each` chunks of the first `tiles` tiles, instead of `grid` factors of k; none unless given. */
   readonly share?: Pick<Share, "each" | "tiles" | "blocks"> | null;
-  /** Blocks that split a tile's K loop take its chunks in turn instead of a run each. Not beside factors of blocks of k. */
-  readonly turns?: boolean;
 }
 
 /**
@@ -87,7 +85,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const [row, col] = [mul(v("mt"), tileM), mul(v("nt"), tileN)];
   const share: Share | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
   // Of a k that the launch supplies the blocks of a tile take chunks in turn: a first chunk of each would be a product of two variables.
-  const turns = splits > 1 && (options.turns === true || problem.symbolic?.k !== undefined);
+  const turns = splits > 1 && problem.symbolic?.k !== undefined;
   const first = share ? mul(v("k0"), tileK) : splits > 1 && !turns ? mul(v("st"), chunks * tileK) : lit(0);
   const chunk = turns ? mul(add(mul(v("kt"), splits), v("st")), tileK) : add(first, mul(v("kt"), tileK));
   const outView = (buffer: Buffer): View => ({
