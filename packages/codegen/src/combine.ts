@@ -4,20 +4,11 @@ import { addr, f32imm, f64imm, imm, type LabelRef, type Operand } from "@tilewri
 import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import { lowerClusterMeeting } from "./meeting.ts";
-import {
-  addParts,
-  addToPart,
-  clearPart,
-  loadPart,
-  meetingBarrier,
-  type PartialTiles,
-  type PartPlaces,
-  partialTiles,
-  partPlaces,
-  storePart,
-} from "./parts.ts";
+import { type PartPlaces, partPlaces } from "./partPlaces.ts";
+import { addParts, addToPart, clearPart, loadPart, meetingBarrier, storePart } from "./parts.ts";
 import { type OwnedTile, ownedTile } from "./registers.ts";
 import { lowerSlicedSum } from "./slices.ts";
+import { type PartialTiles, partialTiles } from "./workspace.ts";
 
 type Combine = StmtOf<"combine">;
 
@@ -30,7 +21,9 @@ interface Meeting {
 }
 
 /** Code after which one block goes on with the sum in its registers, the others at the label; null where nobody goes on. */
-const ways: Readonly<Record<Exclude<CombineWay, "cluster" | "slices">, (meeting: Meeting) => LabelRef | null>> = {
+const ways: Readonly<
+  Record<Exclude<CombineWay, "cluster" | "slices">, (meeting: Meeting) => LabelRef | null>
+> = {
   last(meeting) {
     const { ctx, shared, acc, place } = meeting;
     storePart(ctx, shared, acc.registers, place.own());

@@ -1,12 +1,13 @@
 /** Blocks that share a tile and are still there when the last of them comes: each adds up a slice of it, and stores that. */
 import { slicesOf } from "@tilewright/ir";
 import { addr, imm, vec } from "@tilewright/ptx";
-import type { Context } from "./context.ts";
-import { CannotLower } from "./context.ts";
+import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { additions, bytesOf, meetingBarrier, type PartialTiles, partPlaces, storePart } from "./parts.ts";
+import { type PartPlaces, partPlaces } from "./partPlaces.ts";
+import { additions, meetingBarrier, storePart } from "./parts.ts";
 import { groupAlong, type OwnedTile, ownedTile } from "./registers.ts";
 import { operandOf } from "./words.ts";
+import { bytesOf, type PartialTiles } from "./workspace.ts";
 
 /** Most blocks of a tile: each has a bit of a word. */
 export const MOST_SLICES = 32;
@@ -187,7 +188,7 @@ function addSlice(
   ctx: Context,
   shared: PartialTiles,
   registers: OwnedTile["registers"],
-  first: ReturnType<typeof partPlaces>["first"],
+  first: PartPlaces["first"],
   from: number,
 ): void {
   const { type, vector, threads, splits, partBytes } = shared;
@@ -195,8 +196,7 @@ function addSlice(
   const together = Math.max(1, Math.floor(IN_FLIGHT / registers.length));
   for (let part = 0; part < splits; part += together) {
     const loaded = Array.from({ length: Math.min(together, splits - part) }, (_, i) => {
-      const into =
-        part + i === 0 ? registers : registers.map(() => ctx.entry.reg(type, `sum_${type}_`));
+      const into = part + i === 0 ? registers : registers.map(() => ctx.entry.reg(type, `sum_${type}_`));
       for (let at = 0; at < into.length; at += vector)
         ctx.emitAny(
           null,
