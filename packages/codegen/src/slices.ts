@@ -1,5 +1,5 @@
 /** Blocks that share a tile and are still there when the last of them comes: each adds up a slice of it, and stores that. */
-import { slicesOf } from "@tilewright/ir";
+import { MOST_SLICES, slicesOf } from "@tilewright/ir";
 import { addr, imm, vec } from "@tilewright/ptx";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -8,9 +8,6 @@ import { additions, meetingBarrier, storePart } from "./parts.ts";
 import { groupAlong, type OwnedTile, ownedTile } from "./registers.ts";
 import { operandOf } from "./words.ts";
 import { bytesOf, type PartialTiles } from "./workspace.ts";
-
-/** Most blocks of a tile: each has a bit of a word. */
-export const MOST_SLICES = 32;
 
 /**
  * Times that a block looks whether the others have come before it leaves its slice to the last of them: a look takes 0.6 to 0.7 µs, so that it waits for

@@ -254,6 +254,9 @@ export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
 export const combineWays = ["last", "atomics", "kernel", "cluster", "slices"] as const;
 export type CombineWay = (typeof combineWays)[number];
 
+/** Most blocks of a tile that adds up `slices`: each has a bit of the word in which they say that they have left. */
+export const MOST_SLICES = 32;
+
 /** Blocks of one output tile: `var` counts them from 0 to `extent` - 1. */
 export interface Split {
   readonly var: string;

@@ -1,11 +1,8 @@
 /** Blocks that share a tile meet exactly once, and only one of them stores it. */
 import { freeVars } from "../expr.ts";
 import { eachStmt } from "../rewrite.ts";
-import type { Share, Stmt } from "../types.ts";
+import { MOST_SLICES, type Share, type Stmt } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
-
-/** Blocks of a tile whose slices are added up by those that are there. */
-const MOST_SLICES = 32;
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
