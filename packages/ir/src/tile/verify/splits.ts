@@ -10,7 +10,7 @@ export const splits: Verifier = {
   name: "splits",
   code: "TW3122",
   property:
-    "tiles with a split or a share have one combine, outside loops and conditions, without events of rings, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks; blocks that meet in a cluster are those of a split, and each has a slice of the rows or columns",
+    "tiles with a split or a share have one combine, outside loops and conditions, without events of rings, and their epilogues inside it, from registers where another kernel or blocks of slices run them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks; blocks that meet in a cluster are those of a split, and each has a slice of the rows or columns",
   from: "nest",
   *check(subject) {
     const { program, sites } = subject;
