@@ -164,7 +164,7 @@ function sliced(problem: Problem, schedule: Schedule, target: Target): Schedule 
   if (s.split === 1 || s.staged || (s.split * s.warpM * s.warpN) / LANES < SLICED) return schedule;
   const among = { ...schedule, combine: "slices" };
   if (estimateCost(problem, among, target).rounds > 1) return schedule;
-  return checkSchedule(problem, among, target).length === 0 ? among : schedule;
+  return isLegal(problem, among, target) ? among : schedule;
 }
 
 /** What measurements found best, then candidates by estimated time, best first; ties keep the order of the table. */

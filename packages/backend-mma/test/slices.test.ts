@@ -8,7 +8,11 @@ import { mma } from "../src/backend.ts";
 const arch = "sm_80";
 const compiler = createCompiler({ backends: [mma] });
 
-async function stored(problem: Problem, fields: string, order: "eager" | "random"): Promise<ArrayLike<number>> {
+async function stored(
+  problem: Problem,
+  fields: string,
+  order: "eager" | "random",
+): Promise<ArrayLike<number>> {
   const made = compiler.compile({ problem, target: targetOf(arch), schedule: scheduleOf(mma, fields) });
   const device = await openDevice({ kind: "emulator", arch });
   if (!made.ok || !device.ok)
