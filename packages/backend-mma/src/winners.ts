@@ -43,6 +43,7 @@ export const winners: readonly Winner[] = [
     sizes: cubes(4096),
     dtypes: ["f32"],
     where: "cp.async",
+    layoutB: "row",
     schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1",
   },
   // Eight rows and fewer: 1.180 and 1.169, one block a tile and 144 KiB of chunks under way (16 x 64 x 64, four blocks a tile, 1.090 and 1.084).

@@ -175,11 +175,11 @@ describe("schedules()", () => {
   });
 
   test("what measurements found best comes first", () => {
-    for (const { sizes, dtypes: types, where, schedule } of winners)
+    for (const { sizes, dtypes: types, where, layoutB = "col", schedule } of winners)
       for (const [m, n, k] of sizes)
         for (const dtype of types) {
           const parts = dtype === "f32" ? { precision: "3xtf32" } : {};
-          const some = problemOf({ m, n, k, dtype, ...parts, b: { layout: "col" } });
+          const some = problemOf({ m, n, k, dtype, ...parts, b: { layout: layoutB } });
           for (const arch of where === "tma" ? ["sm_90"] : ["sm_80", "sm_87"]) {
             const [first] = mma.schedules(some, targetOf(arch));
             expect(first).toEqual(scheduleOf(mma, schedule));
