@@ -1,4 +1,4 @@
-import { pick, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
+import { build, pick, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
 import { createRandom, defaultSchedule, hasFeature, parseSchedule, printSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
@@ -302,6 +302,18 @@ describe("plan's remarks", () => {
     );
   });
 });
+
+test.each(["row", "col"] as const)(
+  "passes of D through shared memory that cut matrices which go together are stored word by word (%s-major)",
+  (layout) => {
+    const of = problemOf({ m: 100, n: 90, k: 40, dtype: "f16", d: { layout } });
+    const target = targetOf("sm_90");
+    const text = (tile: string): string =>
+      build(mma, of, target, scheduleOf(mma, `tile=${tile} warp=48x16 frag=1 stages=1 epi=smem`)).kernel.ptx;
+    expect(text("48x32x16")).not.toContain("stmatrix");
+    expect(text("48x16x16")).toContain("stmatrix");
+  },
+);
 
 test("all targets of the backend have what its text uses", () => {
   for (const arch of ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120a"])
