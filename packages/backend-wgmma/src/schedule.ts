@@ -99,6 +99,12 @@ export const scheduleModel: ScheduleModel = {
     coreFields.streamk,
     coreFields.overlap,
     flagField({
+      name: "early",
+      summary:
+        "the producer copies as soon as it has made the ring ready, without meeting the block; blocks of one small tile compute places of D before the first chunk is there",
+      default: "on",
+    }),
+    flagField({
       name: "peel",
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
       default: "on",
@@ -150,12 +156,16 @@ export interface WgmmaSchedule {
   readonly ahead: number;
   /** Chunks further on that L2 is asked for. */
   readonly prefetch: number;
+  /** Policies of L2 by matrix, as the field has them. */
+  readonly cache: string;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
   readonly combine: Meeting;
   readonly streamk: number;
   /** The grid may begin before the one before it has ended. */
   readonly overlap: boolean;
+  /** The producer begins before the block has met. */
+  readonly early: boolean;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
   readonly store: number;
@@ -192,10 +202,12 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     counted: schedule.sched === "atomic",
     ahead: Number(schedule.ahead),
     prefetch: Number(schedule.prefetch),
+    cache: String(schedule.cache),
     split: Number(schedule.split),
     combine: meetings.find((way) => way === schedule.combine) ?? "last",
     streamk: Number(schedule.streamk),
     overlap: schedule.overlap === "on",
+    early: schedule.early === "on",
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
     store: Number(schedule.store),
