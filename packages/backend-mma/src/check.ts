@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
+import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Atom,
   asyncPolicyFault,
@@ -8,6 +8,7 @@ import {
   dtypes,
   hasFeature,
   launchableRegisters,
+  MOST_SLICES,
   type Problem,
   ruleFaults,
   type Schedule,
@@ -333,11 +334,6 @@ const rules: readonly Rule[] = [
     },
   },
   {
-    code: "TW2224",
-    at: "schedule.split",
-    find: ({ s, problem }) => groupedSplitFault(s.split, problem),
-  },
-  {
     code: "TW2223",
     at: "schedule.cache",
     find: ({ s, target }) =>
@@ -358,13 +354,35 @@ const rules: readonly Rule[] = [
     code: "TW2222",
     at: "schedule.combine",
     find: ({ s }) =>
-      s.staged && s.split > 1 && s.combine === "kernel"
-        ? {
-            message:
-              "the second kernel stores D from registers, and epi=smem passes it through shared memory",
-            hint: "nearest legal: epi=direct, or combine=last",
-          }
-        : null,
+      s.split === 1
+        ? null
+        : [
+            ...(s.staged && s.combine === "kernel"
+              ? [
+                  {
+                    message:
+                      "the second kernel stores D from registers, and epi=smem passes it through shared memory",
+                    hint: "nearest legal: epi=direct, or combine=last",
+                  },
+                ]
+              : []),
+            ...(s.staged && s.combine === "slices"
+              ? [
+                  {
+                    message: "slices are stored from registers, and epi=smem passes D through shared memory",
+                    hint: "nearest legal: epi=direct, or combine=last",
+                  },
+                ]
+              : []),
+            ...(s.combine === "slices" && s.split > MOST_SLICES
+              ? [
+                  {
+                    message: `${s.split} blocks of a tile, and the word in which they count themselves has ${MOST_SLICES} bits for them`,
+                    hint: `nearest legal: split=${MOST_SLICES}, or combine=last`,
+                  },
+                ]
+              : []),
+          ],
   },
   {
     code: "TW2220",
