@@ -1,7 +1,6 @@
 /** The schedule of a Hopper kernel: its fields, and what they mean together. */
 import {
   type CombineWay,
-  combineOf,
   combineWays,
   coreFields,
   flagField,
@@ -14,6 +13,10 @@ import {
   withDefault,
   wordField,
 } from "@tilewright/ir";
+
+/** Ways in which blocks of a tile meet here. */
+type Meeting = Exclude<CombineWay, "slices">;
+const meetings = combineWays.filter((way): way is Meeting => way !== "slices");
 
 /** Fields in canonical order. With all optimisations off, all warps copy, meet at barriers and multiply, one tile a block. */
 export const scheduleModel: ScheduleModel = {
@@ -95,7 +98,7 @@ export const scheduleModel: ScheduleModel = {
       name: "combine",
       summary:
         "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
-      words: combineWays,
+      words: meetings,
       default: "last",
       off: "last",
     }),
@@ -173,7 +176,7 @@ export interface WgmmaSchedule {
   readonly cache: string;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
-  readonly combine: CombineWay;
+  readonly combine: Meeting;
   readonly streamk: number;
   /** The grid may begin before the one before it has ended. */
   readonly overlap: boolean;
@@ -219,7 +222,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     prefetch: Number(schedule.prefetch),
     cache: String(schedule.cache),
     split: Number(schedule.split),
-    combine: combineOf(schedule.combine),
+    combine: meetings.find((way) => way === schedule.combine) ?? "last",
     streamk: Number(schedule.streamk),
     overlap: schedule.overlap === "on",
     early: schedule.early === "on",

@@ -372,6 +372,7 @@ export {
   type Factor,
   fetchSizes,
   type Launch,
+  MOST_SLICES,
   type Nest,
   type Ownership,
   type Promotion,

@@ -65,7 +65,7 @@ export const coreFields = {
     name: "combine",
     summary:
       "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), or in order by a second kernel",
-    words: combineWays.filter((way) => way !== "cluster"),
+    words: combineWays.filter((way) => way !== "cluster" && way !== "slices"),
     default: "last",
     off: "last",
   }),

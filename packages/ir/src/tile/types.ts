@@ -248,10 +248,15 @@ export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
  * How the parts of a tile become its sum. `last`: each block leaves its part in the workspace, the last to come adds them in their order.
  * `atomics`: each block adds its part to one tile of the workspace, in the order in which they come; the last takes the sum from there.
  * `kernel`: each block leaves its part, and a second kernel, launched behind the first, adds them in their order. `cluster`: the blocks of a split are a
- * cluster, and send each other the slices that each shall add, in their order, through its shared memory (`meeting.ts`).
+ * cluster, and send each other the slices that each shall add, in their order, through its shared memory (`meeting.ts`). `slices`: each block of a split leaves its part
+ * in the workspace and looks for a while whether all have come; those that are still there add up and store a slice each, in the order of the parts, the last to come also
+ * the slices of those that have left.
  */
-export const combineWays = ["last", "atomics", "kernel", "cluster"] as const;
+export const combineWays = ["last", "atomics", "kernel", "cluster", "slices"] as const;
 export type CombineWay = (typeof combineWays)[number];
+
+/** Most blocks of a tile that adds up `slices`: each has a bit of the word in which they say that they have left. */
+export const MOST_SLICES = 32;
 
 /** Blocks of one output tile: `var` counts them from 0 to `extent` - 1. */
 export interface Split {
