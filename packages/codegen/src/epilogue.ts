@@ -71,13 +71,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   // Into rows pairs are whole or absent as vectors of D are; into columns each element has its own guard.
   const across = tile !== null && contiguousAxis(ctx.program, tile.name) === 0;
   const words = across ? groupAlong(acc.elements, 1, 2) : groups;
-  const made = passes === null || (stmt.vector !== 2 && !across) ? null : matrixStores(ctx, stmt);
-  // Passes of an odd number of atoms' columns cut matrices that go together.
-  const whole = made?.every((store) => {
-    const of = words.filter((group) => store.takes(group));
-    return passes?.every((pass) => [0, of.length].includes(of.filter((group) => pass.takes(group)).length));
-  });
-  const matrices = whole === true ? (made ?? null) : null;
+  const matrices = passes === null || (stmt.vector !== 2 && !across) ? null : matrixStores(ctx, stmt);
   for (const pass of passes ?? [null]) {
     pass?.begin();
     const stores = pass === null || matrices === null ? null : wholeStores(pass, matrices);
