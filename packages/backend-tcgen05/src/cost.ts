@@ -30,6 +30,12 @@ function machineFor(target: Target): Machine {
   return machine;
 }
 
+/** Blocks, or pairs, that a GPU of the target holds at once: as many as stream-K shares the last wave out to. */
+export function unitsThatStay(target: Target, cta: 1 | 2): number {
+  const { clusters, sms } = machineFor(target);
+  return cta === 1 ? sms : (clusters[cta] ?? Math.floor(sms / cta));
+}
+
 /**
  * Bytes that the lanes of a warp store side by side. Bulk stores write whole sectors, and so do lanes that hold columns of a row; of 16 lanes the fragment
  * puts four pairs of columns side by side; else a lane has a row to itself.

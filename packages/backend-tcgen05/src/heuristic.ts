@@ -3,12 +3,14 @@ import {
   defaultSchedule,
   type Problem,
   type Schedule,
+  shareFor,
   sizeOf,
+  symbolicSizes,
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
 import { accumulatorOf, lapThatFits } from "./accumulators.ts";
-import { estimateTime } from "./cost.ts";
+import { estimateTime, unitsThatStay } from "./cost.ts";
 import { factorColumns, stagesThatFit } from "./footprint.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
@@ -64,7 +66,7 @@ const CHUNK_BYTES = 128;
 /** More stages bring nothing that could be seen in the published ladders. */
 const MOST_STAGES = 8;
 
-/** Blocks that may share a tile, and the fewest chunks that each is left with; ways in which bits do not depend on timing. */
+/** Blocks that may share a tile, and the fewest chunks that each is left with, by stream-K too; ways in which bits do not depend on timing. */
 const splits = [2, 3, 4, 6, 8, 12, 16] as const;
 const FEWEST_CHUNKS = 4;
 const meetings = ["last", "kernel"] as const;
@@ -91,6 +93,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const staged = Math.min(MOST_LOAD, Math.max(32, CHUNK_BYTES / sizeOf(problem.d.dtype)));
   const chunks = Math.ceil(problem.k / tileK);
   const whole = ways.map(([epi, addend]): Schedule => ({ epi, addend }));
+  // The launch may have other tiles than those that shares are cut for.
+  const streamed = symbolicSizes(problem).length > 0 ? [] : whole.filter(({ addend }) => addend === "direct");
   const shared = splits
     .filter((split) => split * FEWEST_CHUNKS <= chunks)
     .flatMap((split) =>
@@ -98,10 +102,16 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
         (combine): Schedule => ({ epi: "direct", addend: "direct", sched: "tiles", split, combine }),
       ),
     );
-  const candidates = shapesFor(problem).flatMap(({ cta, m, n, swap }): Schedule[] =>
-    [...whole, ...shared].flatMap((form) => {
+  const candidates = shapesFor(problem).flatMap(({ cta, m, n, swap }): Schedule[] => {
+    const units = unitsThatStay(target, cta);
+    const share = shareFor(Math.ceil(problem.m / m) * Math.ceil(problem.n / n), chunks, units, true);
+    const streams =
+      share === null || share.each < FEWEST_CHUNKS
+        ? []
+        : streamed.map((form) => ({ ...form, streamk: units }));
+    return [...whole, ...shared, ...streams].flatMap((form) => {
       const tile: Schedule = { ...base, ...form, tile: [m, n, tileK], cta, swap: swap ? "on" : "off" };
-      const { epi, split, addend } = readSchedule(tile);
+      const { epi, split, streamk, addend } = readSchedule(tile);
       const { stacks, width, columns } = accumulatorOf(readSchedule(tile));
       // Registers of a step hold a load of each of the tile's instructions.
       const load = largestLoad(columns, (epi === "tma" ? staged : 32) / stacks);
@@ -111,15 +121,15 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       // Where two accumulators do not fit side by side they may share columns.
       const lap = fits === 1 ? lapThatFits(readSchedule(two), free) : null;
       const shape: Schedule =
-        split === 1 && lap !== null && addend === "direct"
+        split === 1 && streamk === 0 && lap !== null && addend === "direct"
           ? { ...two, lap }
           : { ...tile, load, acc: split > 1 ? 1 : fits };
       const s = readSchedule(shape);
       const most = Math.min(MOST_STAGES, Math.ceil(chunks / split));
       const stages = Math.max(1, stagesThatFit(s, problem, target, most));
       return orders.map((raster) => ({ ...shape, stages, raster }));
-    }),
-  );
+    });
+  });
   return candidates
     .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
     .sort((x, y) => x.time - y.time)

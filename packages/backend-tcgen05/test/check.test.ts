@@ -70,9 +70,18 @@ describe("illegal schedules", () => {
 
   test("few tiles and a long K are shared out, in ways whose bits do not depend on timing", () => {
     const all = [...tcgen05.schedules(problem({ m: 256, n: 256, k: 16384 }), sm100)];
-    expect(all[0]?.split).toBeGreaterThan(1);
+    // Shares of stream-K, and blocks of split-K: all have work, and what the model sees in them decides.
+    expect(all[0]?.streamk).toBe(148);
+    expect(all.slice(0, 40).some(({ split }) => Number(split) > 1)).toBe(true);
     expect(new Set(all.map(({ combine }) => combine))).toEqual(new Set(["last", "kernel"]));
-    expect([...tcgen05.schedules(square, sm100)][0]?.split).toBe(1);
+  });
+
+  test.each([
+    [{ m: 2560, n: 2560, k: 8192 }, 74],
+    [{ m: 4096, n: 4096, k: 4096 }, 0],
+    [{ m: 2560, n: 2560, k: 8192, symbolic: { m: {} } }, 0],
+  ])("stream-K where the last wave is mostly empty and the model sees a gain: %j", (request, units) => {
+    expect([...tcgen05.schedules(problem(request), sm100)][0]).toMatchObject({ streamk: units, split: 1 });
   });
 
   test("C is brought where it is certain to be added, and bulk copies can take it", () => {

@@ -168,6 +168,16 @@ const shared = [
 
 const forms = [
   [
+    "one element, whose strides leave open what is contiguous: columns in lanes, of words",
+    "tile=16x128x32 cta=2 swap=on stages=1 acc=2 load=16 epi=direct",
+    { m: 1, n: 1, k: 1, dtype: "tf32", a: { ld: 1, align: 16 }, b: { ld: 1, align: 16 } },
+  ],
+  [
+    "one element, shared by the blocks of a cluster",
+    "tile=256x16x64 cta=2 cluster=2x2 stages=4 sched=atomic load=1 epi=direct",
+    { m: 1, n: 1, k: 1, a: { ld: 1, align: 16 }, b: { layout: "row", ld: 1, align: 16 } },
+  ],
+  [
     "64 rows: fragments of 16 lanes",
     "tile=64x40x64 cta=1 stages=2 sched=persistent acc=2 load=8",
     { m: 136, n: 72, k: 72 },

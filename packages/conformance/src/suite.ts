@@ -54,12 +54,15 @@ export interface ConformanceOptions {
   };
 }
 
-/** A row that the backend serves, with its schedule; or why it does not. */
+/**
+ * A row that the backend serves, in this form or another; or why it does not. The schedule is drawn when the row's turn comes: each has a seed of its own, and of
+ * a sample most are never asked for.
+ */
 type Verdict =
-  | { readonly subject: Case }
+  | { readonly subject: () => Case }
   | { readonly refused: readonly Diagnostic[] }
   /** Refused as it stands, and served in another form. */
-  | { readonly subject: Case; readonly refused: readonly Diagnostic[] };
+  | { readonly subject: () => Case; readonly refused: readonly Diagnostic[] };
 
 /** `turn`: when the row is in the sample; the same row has consecutive turns in consecutive dtypes. */
 type Planned = Verdict & { readonly row: Row; readonly turn: number };
@@ -80,7 +83,7 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
     });
     testRefusals(planned, options.refuses);
     test.each(served(planned, sampleOf(options)))("%s", (_name, subject) => {
-      expect(checkCase(backend, subject, oracles())).toEqual([]);
+      expect(checkCase(backend, subject(), oracles())).toEqual([]);
     });
     test.each(pairSeeds(options).filter((seed) => seed % sampleOf(options) === 0))(
       "random problem and schedule %i",
@@ -107,7 +110,7 @@ export async function conformanceOnGpu(backend: Backend, options: ConformanceOpt
     const devices = openDevices(options.arch, ["emulator", "cuda"]);
     const oracles = (): Oracles => ({ emulator: devices.get("emulator"), gpu: devices.get("cuda") });
     test.each(served(plan(backend, target, options), 1))("%s", (_name, subject) => {
-      expect(checkCase(backend, subject, oracles())).toEqual([]);
+      expect(checkCase(backend, subject(), oracles())).toEqual([]);
     });
     test.each(pairSeeds(options))("random problem and schedule %i", (seed) => {
       expect(checkCase(backend, randomPair(backend, target, options, seed), oracles())).toEqual([]);
@@ -137,7 +140,7 @@ function openDevices(arch: string, kinds: readonly ("emulator" | "cuda")[]): { g
   };
 }
 
-const served = (planned: readonly Planned[], sample: number): readonly (readonly [string, Case])[] =>
+const served = (planned: readonly Planned[], sample: number): readonly (readonly [string, () => Case])[] =>
   planned.flatMap((entry) =>
     "subject" in entry && entry.turn % sample === 0 ? [[entry.row.name, entry.subject] as const] : [],
   );
@@ -158,9 +161,9 @@ function plan(backend: Backend, target: Target, options: ConformanceOptions): re
     const rows = problemTable(types, seed).map(prefix);
     return [
       ...rows.map((row, j) => ({ ...planRow(backend, target, options, row, seed * 1000 + j), row })),
-      ...tileEdges(backend, target, options, types, seed).map(([row, subject]) => ({
+      ...tileEdges(backend, target, options, types, seed).map(([row, edge]) => ({
         row: prefix(row),
-        subject,
+        subject: () => edge,
       })),
     ].map((entry, j) => ({ ...entry, turn: seed + j }));
   });
@@ -173,11 +176,25 @@ function planRow(
   row: Row,
   seed: number,
 ): Verdict {
-  const { split } = row;
   const verdict = backend.accepts(row.problem, target);
   const problem = verdict.ok ? row.problem : options.served?.(row.problem);
   if (problem === undefined || (!verdict.ok && !backend.accepts(problem, target).ok))
     return { refused: verdict.ok ? [] : verdict.error };
+  return {
+    ...(verdict.ok ? {} : { refused: verdict.error }),
+    subject: () => rowCase(backend, target, options, row, problem, seed),
+  };
+}
+
+/** A row in the form that is served, with a schedule; an illegal one, which `checkCase` reports, where blocks of none share K. */
+function rowCase(
+  backend: Backend,
+  target: Target,
+  options: ConformanceOptions,
+  { split, data, scalars, memory }: Row,
+  problem: Problem,
+  seed: number,
+): Case {
   const random = createRandom(seed);
   // A third with what users get, the others with anything legal.
   const own =
@@ -193,21 +210,15 @@ function planRow(
     seed,
     (made) => backend.check(problem, made, target).length === 0,
   );
-  const refused = backend.check(problem, schedule, target);
-  if (refused.length > 0) return { refused };
-  const { data, scalars, memory } = row;
   return {
-    ...(verdict.ok ? {} : { refused: verdict.error }),
-    subject: {
-      problem,
-      schedule,
-      target,
-      seed,
-      ...(options.spills === "own" && schedule !== own ? { maySpill: true } : {}),
-      ...(data ? { data } : {}),
-      ...(scalars ? { scalars } : {}),
-      ...(memory ? { memory } : {}),
-    },
+    problem,
+    schedule,
+    target,
+    seed,
+    ...(options.spills === "own" && schedule !== own ? { maySpill: true } : {}),
+    ...(data ? { data } : {}),
+    ...(scalars ? { scalars } : {}),
+    ...(memory ? { memory } : {}),
   };
 }
 

@@ -6,7 +6,7 @@ import { dealtOver, panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { SCALE_WORDS } from "../problem/scales.ts";
-import { contiguousAxis, operandRole } from "../tile/accesses.ts";
+import { contiguousAxis, matrixAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { feedsEpilogue } from "../tile/operandRings.ts";
 import { blockShape, eachStmt, numberArg, takeDirective, wordArg } from "../tile/rewrite.ts";
@@ -99,7 +99,7 @@ function axisOf(program: TileProgram, buffer: Buffer, major: string): 0 | 1 {
   const addend = [...eachStmt(program.body)].some(
     (s) => s.kind === "epilogue" && s.c?.buffer === buffer.name,
   );
-  if (addend) return program.buffers.find((b) => b.name === "C")?.layout?.stride[1] === 1 ? 1 : 0;
+  if (addend) return matrixAxis(program, "C");
   if (program.rings.some((ring) => ring.buffers.includes(buffer.name))) {
     const role = operandRole(program, buffer.name);
     const alongK = major === "k" || (major === "a" && role === "a");

@@ -174,8 +174,19 @@ export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
       return bufferOf(program, stmt.dst.buffer).layout?.stride[1] === 1 ? 1 : 0;
   const role = operandRole(program, buffer);
   if (!usesAtom(program)) return role === "a" ? 0 : 1;
-  const operand = program.buffers.find((b) => b.space === "global" && b.name === (role === "a" ? "A" : "B"));
-  return operand?.layout?.stride[0] === 1 ? 0 : 1;
+  return matrixAxis(program, role === "a" ? "A" : "B");
+}
+
+/**
+ * Axis along which a matrix of the problem is contiguous in global memory. One element by itself is so along both: there the layout counts that the
+ * problem gives it, by which kinds and schedules were judged.
+ */
+export function matrixAxis(program: TileProgram, name: "A" | "B" | "C"): 0 | 1 {
+  const matrix = program.buffers.find((b) => b.space === "global" && b.name === name);
+  const { a, b, c } = program.problem;
+  if (matrix?.shape.every((extent) => extent === 1))
+    return { A: a, B: b, C: c }[name]?.layout === "col" ? 0 : 1;
+  return matrix?.layout?.stride[0] === 1 ? 0 : 1;
 }
 
 /** Whether a program multiplies by matrix instructions. */
