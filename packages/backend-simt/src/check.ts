@@ -7,8 +7,10 @@ import {
   type Schedule,
   sharingFaults,
   sizeOf,
+  splitChunks,
   type Target,
 } from "@tilewright/ir";
+import { meetingBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
 
 /**
@@ -114,7 +116,7 @@ const rules: readonly Rule[] = [
     at: "schedule.stages",
     find: (s, target, problem) => {
       const bytes = stagedBytes(s, sizeOf(problem.a.dtype));
-      const most = target.limits.maxSmemPerBlock;
+      const most = target.limits.maxSmemPerBlock - meetingBytes(problem, s);
       if (bytes <= most) return null;
       const fit = Math.floor(most / (bytes / s.stages));
       return {
@@ -272,6 +274,27 @@ const rules: readonly Rule[] = [
     code: "TW2120",
     at: "schedule.split",
     find: (s, _target, problem) => groupedSplitFault(s.split, problem),
+  },
+  {
+    code: "TW2122",
+    at: "schedule.combine",
+    find: (s, target, problem) => {
+      if (s.combine !== "cluster") return null;
+      if (!hasFeature(target, "cluster"))
+        return {
+          message: `${target.arch} has no clusters in which blocks could meet`,
+          hint: "nearest legal: combine=last (clusters need sm_90 or later)",
+          unsupported: true,
+        };
+      const { splits } = splitChunks(problem.k, s);
+      const most = target.limits.maxClusterSize;
+      return splits > most
+        ? {
+            message: `${splits} blocks share a tile, and a cluster in which they meet has ${most}`,
+            hint: `nearest legal: split=${most}, or combine=last`,
+          }
+        : null;
+    },
   },
 ];
 

@@ -124,7 +124,7 @@ export const scheduleModel: ScheduleModel = {
     }),
     withDefault(coreFields.raster, "grouped:8"),
     coreFields.split,
-    coreFields.combine,
+    coreFields.combineOrMeet,
     coreFields.streamk,
     intField({
       name: "store",

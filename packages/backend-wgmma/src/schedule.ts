@@ -2,7 +2,6 @@
 import {
   type CombineWay,
   combineOf,
-  combineWays,
   coreFields,
   flagField,
   intField,
@@ -85,14 +84,7 @@ export const scheduleModel: ScheduleModel = {
     coreFields.promote,
     coreFields.prefetch,
     coreFields.split,
-    wordField({
-      name: "combine",
-      summary:
-        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
-      words: combineWays,
-      default: "last",
-      off: "last",
-    }),
+    coreFields.combineOrMeet,
     coreFields.streamk,
     coreFields.overlap,
     flagField({
