@@ -1,5 +1,6 @@
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { compileCache } from "./scripts/lib/workspace.mjs";
 
 /** What runs for a minute: the backends' conformance, planted faults. */
 const long = /\/(emulator(\.sm_\w+)?|mutation)\.test\.ts$/;
@@ -12,6 +13,9 @@ class LongFirst extends BaseSequencer {
     return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
   }
 }
+
+// For workers, which each compile vitest, and for the processes that tests start.
+process.env.NODE_COMPILE_CACHE ??= compileCache;
 
 // Tests run on the sources (export condition @tilewright/source), so none but project "dist" needs a build.
 const conditions = ["@tilewright/source", "node", "import", "default"];

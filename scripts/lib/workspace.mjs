@@ -86,6 +86,9 @@ export function systemNode() {
   return process.execPath;
 }
 
+/** Where Node keeps what it has compiled (Node 22.1 and newer): tests start it hundreds of times, each time with the same sources. */
+export const compileCache = join(root, "node_modules", ".cache", "node-compile");
+
 /**
  * Environment of the tools: the workspace's own tools come first, telemetry is off, and so is colour where the
  * output is read by no terminal (turbo would otherwise ask the tools behind it for colour).
@@ -99,6 +102,7 @@ export function toolEnv(more = {}) {
     PATH: searchPath(true),
     TURBO_TELEMETRY_DISABLED: "1",
     DO_NOT_TRACK: "1",
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? compileCache,
     ...(plain ? { NO_COLOR: "1" } : {}),
     ...more,
   };

@@ -7,7 +7,8 @@ const large = [4096, 4096, 4096] as const;
 const steps: Ladder["steps"] = [
   {
     name: "tiled",
-    summary: "one chunk at a time, operands without a swizzle in boxes of 16 bytes a row",
+    summary:
+      "one chunk at a time: with one slot the roles take turns; operands without a swizzle in boxes of 16 bytes a row",
     change:
       "tile=128x128x64 cta=1 stages=1 swizzle=none acc=1 sched=tiles raster=row load=8 early=off epi=direct store=2 guards=off",
   },
@@ -18,7 +19,7 @@ const steps: Ladder["steps"] = [
   },
   {
     name: "pipelined",
-    summary: "copies run four chunks ahead of the matrix instructions",
+    summary: "warp-specialised in earnest: copies run four chunks ahead of the matrix instructions",
     change: "stages=4",
   },
   {

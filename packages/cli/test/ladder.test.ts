@@ -65,6 +65,28 @@ describe("on the emulator", () => {
     expect(steps.filter(({ counted }) => counted !== null).map(({ name }) => name)).toContain("swizzle");
   });
 
+  test("a Blackwell ladder: bytes of every level, waits, and how full the ring is", async () => {
+    const { code, stdout } = await cli(
+      "ladder hgemm-k --arch sm_100a --device emulator -m 256 -n 128 -k 256 --json",
+    );
+    expect(code).toBe(0);
+    const steps = parsed(stdout).ladders[0]?.steps ?? [];
+    expect(steps.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(["tiled", "pipelined", "clc", "pair"]),
+    );
+    for (const { name, counted } of steps) {
+      // Tiles whole or in part: no more than what lies in lanes and columns of the accumulators comes out of tensor memory.
+      expect(counted?.tensorBytesRead, name).toBeGreaterThanOrEqual(4 * 256 * 128);
+      expect(counted?.globalBytesWritten, name).toBe(2 * 256 * 128);
+      expect(counted?.waitsBlocked, name).toBeLessThan(counted?.waits ?? 0);
+      expect(counted?.ring?.filled, name).toBeGreaterThan(0);
+      expect(counted?.ring?.filled, name).toBeLessThan(counted?.ring?.slots ?? 0);
+    }
+    const filled = new Map(steps.map(({ name, counted }) => [name, counted?.ring?.filled ?? 0]));
+    // One slot is full in turns; more are so side by side.
+    expect(filled.get("pipelined")).toBeGreaterThan(2 * (filled.get("swizzled") ?? 0));
+  });
+
   test("the flags' problem, and every backend's ladders by name", async () => {
     const { stdout } = await cli(`ladder hgemm --arch sm_80 ${emulated} --dtype bf16 --json`);
     expect(parsed(stdout).ladders[0]?.problem).toMatchObject({ m: 128, a: { dtype: "bf16" } });

@@ -4,18 +4,10 @@ import { addr, f32imm, f64imm, imm, type LabelRef, type Operand } from "@tilewri
 import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import { lowerClusterMeeting } from "./meeting.ts";
-import {
-  addParts,
-  addToPart,
-  clearPart,
-  loadPart,
-  type PartialTiles,
-  type PartPlaces,
-  partialTiles,
-  partPlaces,
-  storePart,
-} from "./parts.ts";
+import { type PartPlaces, partPlaces } from "./partPlaces.ts";
+import { addParts, addToPart, clearPart, loadPart, storePart } from "./parts.ts";
 import { type OwnedTile, ownedTile } from "./registers.ts";
+import { type PartialTiles, partialTiles } from "./workspace.ts";
 
 type Combine = StmtOf<"combine">;
 

@@ -3,14 +3,9 @@ import {
   asLinear,
   type Cond,
   type Expr,
-  freeVars,
   type GroupRow,
   type Range,
-  rangeOf,
-  sameValue,
-  simplify,
   sizeRanges,
-  sub,
   substituteCond,
   substituteExpr,
   type Target,
@@ -28,8 +23,8 @@ import {
 } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import { Code, type Pred, type Reg } from "./code.ts";
+import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
-import { countOf, isSizeOnly } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
 import { type Crew, Values } from "./values.ts";
 
@@ -326,111 +321,7 @@ export class Context {
 
   /** Truth of a uniform condition: known, or a predicate register. */
   condition(c: Cond): boolean | Pred {
-    const cond = substituteCond(c, this.constants);
-    if (this.sizes.size > 0) {
-      const used = freeVars(cond.rhs, freeVars(cond.lhs));
-      if ([...used].some((name) => this.sizes.has(name))) return this.#sizeCondition(cond);
-    }
-    const { constant, terms } = this.linear(sub(cond.lhs, cond.rhs));
-    const range = this.#rangeOf(terms, constant);
-    const known = range && decide(cond.op, range);
-    if (known !== null && known !== undefined) return known;
-    const counted = this.#countedCondition(cond.op, terms, constant);
-    if (counted !== null) return counted;
-    const [term, more] = [...terms];
-    if (!term || more || term[1] !== 1)
-      throw new CannotLower(
-        "condition",
-        "a condition must compare one loop or tile variable with a constant",
-      );
-    const reg = this.variable(term[0]);
-    const key = `${reg.name}${cond.op}${-constant}`;
-    const make = (code: Code): Pred => {
-      const p = this.entry.reg("pred", "p");
-      code.emitAny(null, `setp.${comparisons[cond.op]}.s32`, [p, reg, imm(-constant)]);
-      return p;
-    };
-    return this.loop?.var === term[0] ? this.perIteration(key, make) : this.invariant(key, make);
-  }
-
-  /** A condition that compares at most one loop or tile variable with an expression in sizes of the launch. */
-  #sizeCondition({ lhs, op, rhs }: Cond): boolean | Pred {
-    const ranges = new Map(this.sizes);
-    for (const [name, tile] of this.tileVars) ranges.set(name, [0, tile.extent - 1]);
-    if (this.loop) ranges.set(this.loop.var, [this.loop.from, this.loop.to - 1]);
-    const difference = simplify(sub(lhs, rhs));
-    const used = [...freeVars(difference)];
-    const known = used.every((name) => ranges.has(name)) ? decide(op, rangeOf(difference, ranges)) : null;
-    if (known !== null) return known;
-    const { loop } = this;
-    // In its own loop a variable is below the loop's end.
-    const beyond = loop === null ? null : simplify(sub(lhs, v(loop.var)));
-    if (
-      op === "<" &&
-      loop?.end &&
-      beyond?.kind === "const" &&
-      beyond.value <= loop.ahead &&
-      sameValue(rhs, loop.end)
-    )
-      return true;
-    const moving = used.filter((name) => !this.sizes.has(name));
-    const [name] = moving;
-    // x + c < e is x < e - c: what moves stays alone on the left.
-    const side = asLinear(lhs);
-    if (
-      moving.length > 1 ||
-      side === null ||
-      !isSizeOnly(this, rhs) ||
-      [...side.terms.values()].some((x) => x !== 1)
-    )
-      throw new CannotLower(
-        "condition",
-        "a condition must compare one loop or tile variable with an expression in sizes of the launch",
-      );
-    const limit = countOf(this, sub(rhs, side.constant));
-    const end = typeof limit === "number" ? imm(limit) : limit;
-    const at = name === undefined ? imm(0) : this.variable(name);
-    const key = `${at.kind === "register" ? at.name : 0}${op}${end.kind === "register" ? end.name : limit}`;
-    const make = (code: Code): Pred => {
-      const p = this.entry.reg("pred", "p");
-      // The first source may be a constant nowhere: the comparison is turned round.
-      if (at.kind !== "register") code.emitAny(null, `setp.${comparisons[turned[op]]}.s32`, [p, end, at]);
-      else code.emitAny(null, `setp.${comparisons[op]}.s32`, [p, at, end]);
-      return p;
-    };
-    return this.loop !== null && this.loop.var === name
-      ? this.perIteration(key, make)
-      : this.invariant(key, make);
-  }
-
-  /** `loop variable + constant - count op 0`, for a count that the tiles bind; `count + constant op 0` as well as its negative. Null for others. */
-  #countedCondition(
-    op: Cond["op"],
-    terms: ReadonlyMap<string, number>,
-    constant: number,
-  ): true | Pred | null {
-    const ends = [...terms].filter(([name, factor]) => factor === -1 && this.tileVars.has(name));
-    const others = [...terms].filter(([name]) => name !== ends[0]?.[0]);
-    const [end] = ends;
-    if (end === undefined || others.length > 1 || others.some(([, factor]) => factor !== 1)) return null;
-    const { loop } = this;
-    // In its own loop a variable is below the loop's end.
-    const within = loop?.end?.kind === "var" && loop.end.name === end[0];
-    if (op === "<" && within && constant <= loop.ahead && others[0]?.[0] === loop.var) return true;
-    const count = this.variable(end[0]);
-    const limit = constant === 0 ? count : this.values.sum(count, imm(-constant));
-    const [name] = others[0] ?? [];
-    const make = (code: Code): Pred => {
-      const p = this.entry.reg("pred", "p");
-      // Zero stands on the left where nothing else does: the comparison is turned round.
-      if (name === undefined) code.emitAny(null, `setp.${comparisons[turned[op]]}.s32`, [p, limit, imm(0)]);
-      else code.emitAny(null, `setp.${comparisons[op]}.s32`, [p, this.variable(name), limit]);
-      return p;
-    };
-    const key = `${name ?? 0}${op}${limit.name}`;
-    return this.loop !== null && this.loop.var === name
-      ? this.perIteration(key, make)
-      : this.invariant(key, make);
+    return truthOf(this, substituteCond(c, this.constants));
   }
 
   /** Register of a tile or loop variable. */
@@ -464,59 +355,5 @@ export class Context {
   /** Whether a predicate holds its value for the whole kernel. */
   isInvariant(p: Pred): boolean {
     return this.#invariantNames.has(p.name);
-  }
-
-  #rangeOf(terms: ReadonlyMap<string, number>, constant: number): readonly [number, number] | null {
-    let [low, high] = [constant, constant];
-    for (const [name, factor] of terms) {
-      const tile = this.tileVars.get(name);
-      const range: readonly [number, number] | null = tile
-        ? [tile.least ?? 0, tile.extent - 1]
-        : this.loop?.var === name
-          ? [this.loop.from, this.loop.to - 1]
-          : null;
-      if (!range) return null;
-      low += Math.min(range[0] * factor, range[1] * factor);
-      high += Math.max(range[0] * factor, range[1] * factor);
-    }
-    return [low, high];
-  }
-}
-
-/** PTX names of signed comparisons. */
-const comparisons: Readonly<Record<Cond["op"], string>> = {
-  "<": "lt",
-  "<=": "le",
-  "==": "eq",
-  "!=": "ne",
-  ">=": "ge",
-  ">": "gt",
-};
-
-/** The same with its sides exchanged. */
-const turned: Readonly<Record<Cond["op"], Cond["op"]>> = {
-  "<": ">",
-  "<=": ">=",
-  "==": "==",
-  "!=": "!=",
-  ">=": "<=",
-  ">": "<",
-};
-
-/** Whether `difference op 0` holds for all, none or some values of the range. */
-function decide(op: Cond["op"], [low, high]: readonly [number, number]): boolean | null {
-  switch (op) {
-    case "<":
-      return high < 0 ? true : low >= 0 ? false : null;
-    case "<=":
-      return high <= 0 ? true : low > 0 ? false : null;
-    case ">":
-      return low > 0 ? true : high <= 0 ? false : null;
-    case ">=":
-      return low >= 0 ? true : high < 0 ? false : null;
-    case "==":
-      return low === 0 && high === 0 ? true : low > 0 || high < 0 ? false : null;
-    case "!=":
-      return low > 0 || high < 0 ? true : low === 0 && high === 0 ? false : null;
   }
 }

@@ -10,7 +10,7 @@ import type { Reg } from "./code.ts";
 
 import { CannotLower, type Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
-import { WORKSPACE } from "./parts.ts";
+import { WORKSPACE } from "./workspace.ts";
 
 /** Bytes of a counter. */
 const WORD = 4;

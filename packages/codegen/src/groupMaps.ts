@@ -20,9 +20,9 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { pointer } from "./globalAddress.ts";
-import { WORKSPACE } from "./parts.ts";
 import { extentOf, matrixStrides, strideRegister } from "./sizes.ts";
 import { loadCut, MAP_BYTES, mapAddress, mapName } from "./tensorMaps.ts";
+import { WORKSPACE } from "./workspace.ts";
 
 type U64 = Reg<"u64">;
 

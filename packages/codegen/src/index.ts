@@ -55,7 +55,6 @@ export {
 export { visitList } from "./listTiles.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
 export { parameters } from "./params.ts";
-export { type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./parts.ts";
 export { type Coordinate, rasterise } from "./raster.ts";
 export {
   countedRasterFault,
@@ -106,3 +105,4 @@ export {
   type Word,
   zeroOf,
 } from "./words.ts";
+export { type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./workspace.ts";

@@ -24,13 +24,13 @@ import type { Engine } from "./engine.ts";
 import { ptxOfFormats } from "./formats.ts";
 import { GROUP_MAPS_PTX, groupMapBytes } from "./groupMaps.ts";
 import { declareParameters, memoryDTypes, parameters, rowOfGroups } from "./params.ts";
-import { type PartialTiles, partialTiles, workspaceBytes } from "./parts.ts";
 import { closeKernel, openKernel } from "./setup.ts";
 import { mapShared, type SharedMap, SMEM } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { buildSumKernel } from "./sumKernel.ts";
 import { tensorMaps } from "./tensorMaps.ts";
 import { gridOf } from "./tiles.ts";
+import { type PartialTiles, partialTiles, workspaceBytes } from "./workspace.ts";
 
 /** Alignment of the block's dynamic shared memory: the period of the widest swizzle (bits 3, base 4, shift 3). */
 const SMEM_ALIGN = 1024;

@@ -5,10 +5,11 @@ import { spin } from "./bulkRings.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
-import { additions, bytesOf } from "./parts.ts";
+import { additions } from "./parts.ts";
 import { type OwnedTile, ownedTile } from "./registers.ts";
 import { SMEM } from "./smem.ts";
 import { operandOf } from "./words.ts";
+import { bytesOf } from "./workspace.ts";
 
 /** Most bytes that one instruction stores in another block's shared memory (PTX ISA, st.async). */
 const WIDEST = 16;

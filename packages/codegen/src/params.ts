@@ -15,8 +15,8 @@ import {
 import type { ParamOptions } from "@tilewright/ptx";
 import type { StmtOf } from "./engine.ts";
 import { groupRow, type OperandParam, tableParam } from "./groups.ts";
-import { WORKSPACE } from "./parts.ts";
 import { sizeDType } from "./sizes.ts";
+import { WORKSPACE } from "./workspace.ts";
 
 /** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. Of a grouped problem, the table in the place of operands and sizes. */
 export function parameters(program: TileProgram, hasWorkspace: boolean): readonly ParamSpec[] {

@@ -5,12 +5,14 @@ import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
 import type { Engine, StmtOf } from "./engine.ts";
 import { declareParameters, parameters } from "./params.ts";
-import { addParts, loadPart, type PartialTiles, partPlaces, times, workspaceBytes } from "./parts.ts";
+import { partPlaces } from "./partPlaces.ts";
+import { addParts, loadPart } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { placeTile } from "./tilePlace.ts";
+import { type PartialTiles, times, workspaceBytes } from "./workspace.ts";
 
 /**
  * One warp a block: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has tiles along

@@ -18,10 +18,10 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { ownWalk, visitList } from "./listTiles.ts";
-import { times } from "./parts.ts";
 import { type Count, countOf } from "./sizes.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { clustersOf, place, placeTile } from "./tilePlace.ts";
+import { times } from "./workspace.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;

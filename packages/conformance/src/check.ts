@@ -3,6 +3,7 @@ import {
   type Artifact,
   activations,
   type Backend,
+  type Checked,
   createCompiler,
   createRandom,
   eachStmt,
@@ -45,6 +46,8 @@ export interface Oracles {
   readonly gpu?: Device;
   /** Further seeds of the random order, with the first data. */
   readonly seeds?: number;
+  /** Further targets for which ptxas has to take the same schedule's text, where the backend serves the problem there. */
+  readonly kin?: readonly Target[];
   /** Whether the interpreter does the kernel's arithmetic, operation by operation: then bits are compared. */
   readonly sameArithmetic?: (problem: Problem, schedule: Schedule) => boolean;
 }
@@ -65,21 +68,28 @@ const addsAsTheyCome = ({ problem, body }: TileProgram): boolean =>
 /** Everything that is wrong with a case, each sentence with where it was found; empty when it passes. */
 export function checkCase(backend: Backend, subject: Case, oracles: Oracles): readonly string[] {
   const { problem, schedule, target } = subject;
-  const made = createCompiler({ backends: [backend] }).compile({ problem, target, schedule, verify: "each" });
+  const made = compiled(backend, subject, target);
   const faults: string[] = [];
   if (!made.ok) faults.push(...made.error.map((found) => `compile: ${formatDiagnostic(found)}`));
   else {
-    if (hasPtxas)
-      faults.push(
-        ...assemble(made.value.ptx, target.arch).faults.filter(
-          (what) => !(subject.maySpill && what.startsWith(SPILLED)),
-        ),
-      );
-    faults.push(...checkRuns(made.value, subject, oracles));
+    faults.push(...assembledFaults(made.value, subject), ...checkRuns(made.value, subject, oracles));
+    for (const kin of oracles.kin ?? []) {
+      if (!hasPtxas || !backend.accepts(problem, kin).ok) continue;
+      const other = compiled(backend, subject, kin);
+      const found = other.ok ? assembledFaults(other.value, subject) : other.error.map(formatDiagnostic);
+      faults.push(...found.map((what) => `${kin.arch}: ${what}`));
+    }
   }
   if (faults.length === 0) return faults;
   return [`${printProblem(problem)}\n${printSchedule(backend.schedule, schedule)}`, ...faults];
 }
+
+const compiled = (backend: Backend, { problem, schedule }: Case, target: Target): Checked<Artifact> =>
+  createCompiler({ backends: [backend] }).compile({ problem, target, schedule, verify: "each" });
+
+/** What ptxas has against a text; nothing where it is not installed. */
+const assembledFaults = ({ ptx, target }: Artifact, { maySpill }: Case): readonly string[] =>
+  hasPtxas ? assemble(ptx, target.arch).faults.filter((what) => !(maySpill && what.startsWith(SPILLED))) : [];
 
 function checkRuns(artifact: Artifact, subject: Case, oracles: Oracles): readonly string[] {
   const { seed, data: kinds = ["integers", "normal"], scalars = {}, memory = {} } = subject;

@@ -11,6 +11,7 @@ import {
   type Random,
   type Target,
 } from "@tilewright/ir";
+import { inWholeBytes } from "./narrow.ts";
 
 /** A part of a request that says the dtypes: `{ dtype: "f16" }`, or more where the usual D and accumulator are not meant. */
 export interface DTypes {
@@ -66,7 +67,7 @@ function randomSize(random: Random, most: number): number {
 export function randomOperand(random: Random, rows: number, columns: number, dtype: DType): object {
   const layout = pick(random, ["row", "col"]);
   const packed = layout === "row" ? columns : rows;
-  const least = dtypes[dtype].bits / 8;
+  const least = Math.ceil(dtypes[dtype].bits / 8);
   return {
     dtype,
     layout,
@@ -91,9 +92,9 @@ export function randomProblem(
   const size = () => randomSize(random, most);
   let [m, n, k] = [size(), size(), size()];
   while (m * n * k > mostWork) [m, n, k] = [size(), size(), size()];
-  const out = problemOf({ ...requestTypes(types), m, n, k }).d.dtype;
+  const out = problemOf(inWholeBytes({ ...requestTypes(types), m, n, k })).d.dtype;
   const beta = pick(random, [0, 0, 1, -0.5, "runtime"]);
-  return problemOf({
+  const request = {
     ...(types.acc ? { acc: types.acc } : {}),
     ...(types.precision ? { precision: types.precision } : {}),
     ...(types.blockScales ? { blockScales: types.blockScales } : {}),
@@ -106,7 +107,8 @@ export function randomProblem(
     ...(beta === 0 ? {} : { c: randomOperand(random, m, n, types.cDType ?? out) }),
     alpha: pick(random, [1, 1, 2, -0.75, "runtime"]),
     beta,
-  });
+  };
+  return problemOf(inWholeBytes(request));
 }
 
 /** The dtypes as a request has them; D's only where it is said. */

@@ -15,6 +15,7 @@ import { type Device, describeCuda, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasPtxas } from "./assemble.ts";
 import { type Case, checkCase, type Oracles } from "./check.ts";
+import { inWholeBytes } from "./narrow.ts";
 import { type DTypes, nameOf, pick, problemOf, randomProblem, requestTypes, targetOf } from "./random.ts";
 import { problemTable, type Row } from "./table.ts";
 
@@ -36,6 +37,8 @@ export interface ConformanceOptions {
    * stands. Without it what is refused is left out.
    */
   readonly served?: (problem: Problem) => Problem;
+  /** Further architectures for which ptxas has to take the text of every case, where the backend serves its problem there. */
+  readonly kin?: readonly string[];
   /** Further seeds of the random order for each case, ten times as many with TILEWRIGHT_SLOW=1; none unless given. */
   readonly seeds?: number;
   /**
@@ -79,6 +82,7 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
     const oracles = (): Oracles => ({
       emulator: devices.get("emulator"),
       seeds: (options.seeds ?? 0) * (everything ? 10 : 1),
+      ...(options.kin ? { kin: options.kin.map(targetOf) } : {}),
       ...(options.sameArithmetic ? { sameArithmetic: options.sameArithmetic } : {}),
     });
     testRefusals(planned, options.refuses);
@@ -292,7 +296,7 @@ function tileEdges(
   const accepted = (problem: Problem): Problem | null =>
     [problem, options.served?.(problem)].find((p) => p !== undefined && backend.accepts(p, target).ok) ??
     null;
-  const middling = accepted(problemOf({ ...requestTypes(types), m: 300, n: 300, k: 300 }));
+  const middling = accepted(problemOf(inWholeBytes({ ...requestTypes(types), m: 300, n: 300, k: 300 })));
   if (middling === null) return [];
   const byTile = new Map<string, Schedule>();
   for (const schedule of firstSchedules(backend, middling, target, 64))
@@ -305,7 +309,7 @@ function tileEdges(
     ] as const;
     return edges.flatMap(([dm, dn, dk], j): (readonly [Row, Case])[] => {
       const size = { m: Math.max(1, m + dm), n: Math.max(1, n + dn), k: Math.max(1, 2 * k + dk) };
-      const problem = accepted(problemOf({ ...requestTypes(types), ...size }));
+      const problem = accepted(problemOf(inWholeBytes({ ...requestTypes(types), ...size })));
       if (problem === null) return [];
       const name = `edge of the tile ${m}x${n}x${k}: ${size.m} x ${size.n} x ${size.k}`;
       const row = { name, problem };

@@ -2,6 +2,7 @@
 import { type Activation, createRandom, type DType, dtypes, type Problem, type Random } from "@tilewright/ir";
 import type { Case } from "./check.ts";
 import { takesSpecials } from "./data.ts";
+import { inWholeBytes, isNarrow } from "./narrow.ts";
 import { type DTypes, pick, problemOf, randomOperand, requestTypes } from "./random.ts";
 
 /** A problem of the table, by name, and what is special about running it. */
@@ -61,7 +62,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   return table.rows;
 }
 
-/** Whether a request leaves sizes to the launch: factors of blocks have none to lie by. */
+/** Whether a request leaves sizes to the launch: factors of blocks have none to lie by, elements that share bytes none to be spread by. */
 const leavesSizes = (more: object): boolean =>
   "symbolic" in more || ("batch" in more && JSON.stringify(more.batch).includes("grouped"));
 
@@ -77,9 +78,10 @@ class Table {
 
   /** Operands of these sizes at random: layouts, leading dimensions, alignments. `more` has the last word. */
   add(name: string, size: Size, more: object = {}, variation: Variation = {}): void {
-    if (this.types.blockScales !== undefined && leavesSizes(more)) return;
     const { m, n, k } = size;
-    const { dtype, bDType } = this.types;
+    const { dtype, bDType, blockScales } = this.types;
+    const known = blockScales !== undefined || [dtype, bDType ?? dtype].some(isNarrow);
+    if (known && leavesSizes(more)) return;
     const out = this.out;
     const request = {
       ...requestTypes(this.types),
@@ -91,12 +93,12 @@ class Table {
       d: randomOperand(this.random, m, n, out),
       ...more,
     };
-    this.rows.push({ name, problem: problemOf(request), ...variation });
+    this.rows.push({ name, problem: problemOf(inWholeBytes(request)), ...variation });
   }
 
   /** D's dtype. */
   get out(): DType {
-    return problemOf({ ...requestTypes(this.types), m: 1, n: 1, k: 1 }).d.dtype;
+    return problemOf(inWholeBytes({ ...requestTypes(this.types), m: 1, n: 1, k: 1 })).d.dtype;
   }
 
   size(): number {
@@ -132,7 +134,7 @@ function addLayouts(table: Table): void {
           dtype: type,
           layout,
           ld: contiguous + pick(table.random, [1, 3, 8]),
-          align: dtypes[type].bits / 8,
+          align: Math.ceil(dtypes[type].bits / 8),
         });
         table.add(
           `${name}, long rows, least alignment`,

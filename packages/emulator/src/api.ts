@@ -89,6 +89,16 @@ export interface Waits extends Counted {
   readonly polls: number;
 }
 
+/** What the mbarriers at one place of shared memory did, in all blocks together. */
+export interface Phases {
+  /** Bytes from the start of the block's shared memory. */
+  readonly offset: number;
+  /** Phases that have completed. */
+  readonly completed: number;
+  /** When, summed up: warp-instructions that were executed from the beginning of the block to then. Differences between barriers say how long slots were full. */
+  readonly ends: number;
+}
+
 export interface Counters {
   /** Dynamic warp-instructions by opcode. */
   readonly instructions: Readonly<Record<string, number>>;
@@ -97,6 +107,9 @@ export interface Counters {
   readonly globalBytesWritten: number;
   readonly sharedBytesRead: number;
   readonly sharedBytesWritten: number;
+  /** Tensor memory: what loads take out of it; what stores and matrix instructions, whose accumulators it holds, put in. */
+  readonly tensorBytesRead: number;
+  readonly tensorBytesWritten: number;
   /** Local memory: spills and arrays of a thread. */
   readonly localBytesRead: number;
   readonly localBytesWritten: number;
@@ -108,6 +121,10 @@ export interface Counters {
   readonly sharedAccesses: readonly SharedAccesses[];
   /** Blocking instructions that were executed, in the order of the text. */
   readonly waits: readonly Waits[];
+  /** mbarriers by their place. */
+  readonly mbarriers: readonly Phases[];
+  /** Warp-instructions that the launch executed while a block was there, summed up over blocks. */
+  readonly blockTurns: number;
 }
 
 export interface LaunchReport {

@@ -10,9 +10,11 @@ export type {
   LaunchReport,
   LoadedModule,
   Order,
+  Phases,
   SharedAccesses,
   Waits,
 } from "./api.ts";
 export { type RuleId, rules } from "./checkers/rules.ts";
 export { createEmulator, type EmulatorOptions, serveLaunches } from "./emulator.ts";
 export type { LaunchPort } from "./parallel/ports.ts";
+export { addPhases } from "./parallel/split.ts";

@@ -202,7 +202,8 @@ export {
 } from "./numerics/storage.ts";
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan } from "./plans.ts";
-export { checkProblem, maxExtent, maxOperandBytes, problemCodes } from "./problem/check.ts";
+export { checkProblem, maxExtent, maxOperandBytes } from "./problem/check.ts";
+export { problemCodes } from "./problem/codes.ts";
 export { type CopiedMatrix, copyBytes, copyPromises } from "./problem/copyBytes.ts";
 export { defineProblem, readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";

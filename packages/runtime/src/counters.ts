@@ -1,5 +1,5 @@
 /** Counters of several launches as one. */
-import type { Counters, SharedAccesses, Waits } from "@tilewright/emulator";
+import { addPhases, type Counters, type SharedAccesses, type Waits } from "@tilewright/emulator";
 
 /** Sum of two counts; the other one where one is null. */
 export function addCounters(a: Counters | null, b: Counters | null): Counters | null {
@@ -15,6 +15,8 @@ export function addCounters(a: Counters | null, b: Counters | null): Counters | 
     globalBytesWritten: a.globalBytesWritten + b.globalBytesWritten,
     sharedBytesRead: a.sharedBytesRead + b.sharedBytesRead,
     sharedBytesWritten: a.sharedBytesWritten + b.sharedBytesWritten,
+    tensorBytesRead: a.tensorBytesRead + b.tensorBytesRead,
+    tensorBytesWritten: a.tensorBytesWritten + b.tensorBytesWritten,
     localBytesRead: a.localBytesRead + b.localBytesRead,
     localBytesWritten: a.localBytesWritten + b.localBytesWritten,
     barriers: a.barriers + b.barriers,
@@ -27,6 +29,8 @@ export function addCounters(a: Counters | null, b: Counters | null): Counters | 
       conflicts: x.conflicts + y.conflicts,
       worst: Math.max(x.worst, y.worst),
     })),
+    mbarriers: addPhases([a.mbarriers, b.mbarriers]),
+    blockTurns: a.blockTurns + b.blockTurns,
     waits: byInstruction<Waits>(a.waits, b.waits, (x, y) => ({
       ...x,
       executions: x.executions + y.executions,

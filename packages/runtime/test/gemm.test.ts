@@ -261,6 +261,8 @@ test("counters add up, and null is none", () => {
     globalBytesWritten: 5,
     sharedBytesRead: 6,
     sharedBytesWritten: 7,
+    tensorBytesRead: 14,
+    tensorBytesWritten: 15,
     localBytesRead: 11,
     localBytesWritten: 12,
     barriers: 8,
@@ -270,6 +272,8 @@ test("counters add up, and null is none", () => {
       { instruction: "ld.shared", location: null, samples: 4, wavefronts: 9, conflicts: 5, worst: 3 },
     ],
     waits: [{ instruction: "bar.sync", location: null, executions: 8, blocked: 2, polls: 3 }],
+    mbarriers: [{ offset: 64, completed: 2, ends: 30 }],
+    blockTurns: 13,
   };
   const other = {
     ...one,
@@ -278,6 +282,10 @@ test("counters add up, and null is none", () => {
       { instruction: "ld.shared", location: null, samples: 1, wavefronts: 4, conflicts: 3, worst: 4 },
     ],
     waits: [{ instruction: "mbarrier.try_wait", location: null, executions: 1, blocked: 0, polls: 0 }],
+    mbarriers: [
+      { offset: 64, completed: 1, ends: 5 },
+      { offset: 72, completed: 1, ends: 7 },
+    ],
   };
   expect(addCounters(one, null)).toBe(one);
   expect(addCounters(null, null)).toBeNull();
@@ -288,6 +296,8 @@ test("counters add up, and null is none", () => {
     globalBytesWritten: 10,
     sharedBytesRead: 12,
     sharedBytesWritten: 14,
+    tensorBytesRead: 28,
+    tensorBytesWritten: 30,
     localBytesRead: 22,
     localBytesWritten: 24,
     barriers: 16,
@@ -297,5 +307,10 @@ test("counters add up, and null is none", () => {
       { instruction: "ld.shared", location: null, samples: 5, wavefronts: 13, conflicts: 8, worst: 4 },
     ],
     waits: [...one.waits, ...other.waits],
+    mbarriers: [
+      { offset: 64, completed: 3, ends: 35 },
+      { offset: 72, completed: 1, ends: 7 },
+    ],
+    blockTurns: 26,
   });
 });

@@ -1,6 +1,7 @@
 /** What this backend asks of the conformance suite. */
 import type { ConformanceOptions, DTypes } from "@tilewright/conformance";
 import {
+  dtypes,
   type Operand,
   operandShape,
   type Problem,
@@ -11,37 +12,55 @@ import {
 import { kindOf } from "../../src/nest.ts";
 import { randomSchedule } from "./cases.ts";
 
-/** Every kind. Elements of 4 and 6 bits are not in the suite's table, whose rows have any length: `emulator.test.ts` has them. */
+/** Every kind, and among those that mix elements each of them; more mixes are in `emulator.test.ts`. */
 const dtypesServed = [
   { dtype: "f16" },
   { dtype: "bf16" },
   { dtype: "tf32" },
   { dtype: "e4m3", bDType: "e5m2" },
   { dtype: "s8", bDType: "u8" },
+  { dtype: "e2m3", bDType: "e2m1" },
+  { dtype: "e3m2", bDType: "e4m3" },
+  { dtype: "mxf8" },
+  { dtype: "mxf6e2m3", bDType: "mxf8e5m2" },
+  { dtype: "mxf4", bDType: "mxf6e3m2" },
+  { dtype: "mxf4" },
+  { dtype: "nvf4" },
 ] as const satisfies readonly [DTypes, ...DTypes[]];
 
-/** Bulk copies take rows, matrices of a batch and bases at multiples of so many bytes (tensorAccessFault). */
+/** Bulk copies take rows, matrices of a batch and bases at multiples of so many bytes; elements under 8 bits, spread, in rows of so many (tensorAccessFault). */
 const ROW_BYTES = 16;
+const SPREAD_BYTES = 32;
+const SPREAD_ROW = 128;
 
 const up = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
 /** The same problem with A and B as bulk copies and matrix instructions take them: rows and bases at whole 16 bytes, along k where the kind wants it. */
-function bulkable(problem: Problem): Problem {
-  const kind = kindOf(problem);
-  if (kind === null) return problem;
+function bulkable(asked: Problem): Problem {
+  const kind = kindOf(asked);
+  if (kind === null) return asked;
+  const narrow = (name: "a" | "b"): boolean => dtypes[asked[name].dtype].bits < 8;
+  const problem = narrow("a") || narrow("b") ? { ...asked, k: up(asked.k, SPREAD_ROW) } : asked;
   const operand = (name: "a" | "b"): Operand => {
-    const { dtype, ld, align, layout: asked } = problem[name];
-    const layout = kind.eitherMajor ? asked : name === "a" ? "row" : "col";
+    const { dtype, ld, align, layout: before } = problem[name];
+    const layout = kind.eitherMajor && !narrow(name) ? before : name === "a" ? "row" : "col";
     const [rows, cols] = operandShape(problem, name);
-    const least = Math.max(layout === asked ? ld : 1, layout === "row" ? cols : rows);
-    return { dtype, layout, ld: up(least, ROW_BYTES / sizeOf(dtype)), align: Math.max(align, ROW_BYTES) };
+    const least = Math.max(layout === before ? ld : 1, layout === "row" ? cols : rows);
+    const unit = narrow(name) ? SPREAD_ROW : ROW_BYTES / sizeOf(dtype);
+    const bytes = narrow(name) ? SPREAD_BYTES : ROW_BYTES;
+    return { dtype, layout, ld: up(least, unit), align: Math.max(align, bytes) };
   };
   const [a, b] = [operand("a"), operand("b")];
   const { batch, symbolic } = problem;
   const free = symbolic === undefined ? {} : { symbolic: inWholeRows(symbolic, sizeOf(a.dtype)) };
   if (batch.kind !== "strided") return { ...problem, a, b, ...free };
   const stride = (name: "a" | "b", now: number, of: Operand): number =>
-    now === 0 ? 0 : up(packedStride(of, ...operandShape(problem, name)), ROW_BYTES / sizeOf(of.dtype));
+    now === 0
+      ? 0
+      : up(
+          packedStride(of, ...operandShape(problem, name)),
+          narrow(name) ? SPREAD_ROW : ROW_BYTES / sizeOf(of.dtype),
+        );
   return {
     ...problem,
     a,
@@ -69,6 +88,7 @@ export const optionsFor = (
   pairs: { readonly first: number; readonly count: number },
 ): ConformanceOptions => ({
   arch: "sm_100a",
+  kin: ["sm_103a"],
   dtypes: dtypesServed,
   randomSchedule,
   refuses,

@@ -2,7 +2,7 @@
 import type { Diagnostic, Problem, Target } from "@tilewright/ir";
 import type { WgmmaSchedule } from "../schedule.ts";
 
-export interface Subject {
+interface Subject {
   readonly s: WgmmaSchedule;
   readonly problem: Problem;
   readonly target: Target;

@@ -197,7 +197,8 @@ export const ladderCommand = (ports: LadderPorts): Command =>
     name: "ladder",
     summary: "build a kernel up from schedules alone, and see what each optimisation is worth",
     about: `Backends name ladders: lists of schedules in which each changes a few fields of the one before. On a GPU all steps are measured
-interleaved beside cuBLASLt; without one they run on the emulator, which counts what each executed and moved, and its bank conflicts.
+interleaved beside cuBLASLt; without one they run on the emulator, which counts what each executed, the bytes that it moved at each level, bank
+conflicts, waits at mbarriers and those that blocked, and how many slots of the operands' ring were full on average, in its own order of events.
 Every step's numbers are checked. Sizes, types and layouts are the ladder's unless flags say otherwise; the usual sizes are small on the
 emulator. Ends with exit code 5 when a number or a hazard is wrong.`,
     args,

@@ -37,6 +37,7 @@ function levels(counters: Counters, paint: Paint): string {
   const rows = [
     ["global", counters.globalBytesRead, counters.globalBytesWritten],
     ["shared", counters.sharedBytesRead, counters.sharedBytesWritten],
+    ["tensor", counters.tensorBytesRead, counters.tensorBytesWritten],
     ["local", counters.localBytesRead, counters.localBytesWritten],
   ] as const;
   const used = rows.filter(([, read, written]) => read + written > 0);

@@ -7,6 +7,7 @@ import { execute } from "../run/execute.ts";
 import { makeInputs } from "../run/inputs.ts";
 import type { PlannedLadder } from "./plan.ts";
 import { realNumber, type StepOutcome } from "./result.ts";
+import { ringOccupancy } from "./rings.ts";
 
 /** Opcodes that multiply matrices: `mma.sync…`, `wgmma.mma_async…`, `tcgen05.mma…`. */
 const matrixOpcode = /^(w?mma\b|wgmma\.mma_async|tcgen05\.mma)/;
@@ -41,6 +42,8 @@ export async function countLadder(
     if (counters === null) continue;
     const { warpInstructions, barriers, sharedWavefronts, sharedConflicts } = counters;
     const { globalBytesRead, globalBytesWritten, sharedBytesRead, sharedBytesWritten } = counters;
+    const { tensorBytesRead, tensorBytesWritten } = counters;
+    const waits = counters.waits.filter(({ instruction }) => instruction.includes("mbarrier.try_wait"));
     counted.set(index, {
       warpInstructions,
       matrixInstructions: Object.entries(counters.instructions).reduce(
@@ -51,7 +54,12 @@ export async function countLadder(
       globalBytesWritten,
       sharedBytesRead,
       sharedBytesWritten,
+      tensorBytesRead,
+      tensorBytesWritten,
       barriers,
+      waits: waits.reduce((sum, { executions }) => sum + executions, 0),
+      waitsBlocked: waits.reduce((sum, { blocked }) => sum + blocked, 0),
+      ring: ringOccupancy(artifact.program, counters),
       sharedWavefronts,
       sharedConflicts,
       boundRatio: realNumber(check?.boundRatio ?? Number.NaN),

@@ -11,7 +11,18 @@ const counted = z.strictObject({
   globalBytesWritten: z.int(),
   sharedBytesRead: z.int(),
   sharedBytesWritten: z.int(),
+  tensorBytesRead: z.int().describe("out of tensor memory, by loads"),
+  tensorBytesWritten: z.int().describe("into it, by matrix instructions and stores"),
   barriers: z.int(),
+  waits: z.int().describe("at mbarriers: times that lanes have come to one"),
+  waitsBlocked: z.int().describe("of those: times that it did not let them pass at once"),
+  ring: z
+    .strictObject({
+      slots: z.int(),
+      filled: z.number().describe("slots with operands in them, on average over the lives of the blocks"),
+    })
+    .nullable()
+    .describe("the ring of operands; null without one that has mbarriers on both edges"),
   sharedWavefronts: z.int().describe("passes over the banks, as sampled"),
   sharedConflicts: z.int().describe("those beyond the fewest possible"),
   boundRatio: real.describe("largest error over its bound: at most 1 passes"),

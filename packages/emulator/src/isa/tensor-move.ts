@@ -163,6 +163,9 @@ function permitted(
 
 const wordAt = (address: number): number => laneOf(address) * tensorColumns + columnOf(address);
 
+/** Bytes of a register of a warp. */
+const registerBytes = 32 * 4;
+
 export function tensorLoad(d: Decoder): Operation {
   const reduction = d.flag("red") ? tensorReduction(d) : null;
   const form = decodeMove(d, true, reduction !== null);
@@ -188,6 +191,7 @@ export function tensorLoad(d: Decoder): Operation {
     }
     const memory = tensorMemory(warp.block);
     const [lower, upper] = [wordAt(places[0]), wordAt(places[1])];
+    machine.countTraffic("tensor", form.registers.length * registerBytes, 0);
     machine.events.post({
       ready: () => true,
       run: () => {
@@ -227,6 +231,7 @@ export function tensorStore(d: Decoder): Operation {
     moves.store = access.op;
     const memory = tensorMemory(warp.block);
     const [lower, upper] = [wordAt(places[0]), wordAt(places[1])];
+    machine.countTraffic("tensor", 0, form.registers.length * registerBytes);
     // The registers are read at issue: later instructions of the warp may change them.
     const values = form.registers.map((register) =>
       machine.arena.words.slice(laneZero(warp, register), laneZero(warp, register) + 32),

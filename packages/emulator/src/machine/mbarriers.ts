@@ -177,6 +177,7 @@ function settle(machine: Machine, barrier: Mbarrier): void {
   machine.touch();
   if (barrier.pending !== 0 || barrier.tx !== 0) return;
   barrier.phase += 1;
+  machine.countPhase(barrier.block, barrier.at);
   barrier.pending = barrier.expected;
   if (barrier.carried !== null) {
     // Whoever sees this phase complete comes after the earlier ones too.

@@ -165,7 +165,10 @@ export class LaunchRun implements Machine {
         if (resident[slot] !== null) continue;
         const sampled = sampling && pending.taken === 0;
         const index = pending.start();
-        if (index !== null) resident[slot] = this.#places.start(index, slot, sampled);
+        if (index === null) continue;
+        const cluster = this.#places.start(index, slot, sampled);
+        this.#begun.set(cluster, this.executed);
+        resident[slot] = cluster;
       }
       const active = resident.filter((c) => c !== null);
       if (active.length === 0) break;
@@ -231,10 +234,13 @@ export class LaunchRun implements Machine {
     return false;
   }
   readonly #nextWarp = new WeakMap<Block, number>();
+  /** Warp-instructions that had been executed when a cluster began. */
+  readonly #begun = new WeakMap<ClusterState, number>();
 
   #finish(cluster: ClusterState): void {
     // What is still in flight belongs to the block's memory, which the next block is about to take.
     while (this.events.force());
+    this.#tally.lived((this.executed - (this.#begun.get(cluster) ?? 0)) * cluster.blocks.length);
     for (const block of cluster.blocks) checkWarpgroups(this, block);
     checkTensorLeaks(this, cluster);
     for (const block of cluster.blocks)
@@ -404,7 +410,11 @@ export class LaunchRun implements Machine {
     this.#tally.barrier();
   }
 
-  countTraffic(space: "global" | "shared", read: number, written: number): void {
+  countPhase(block: Block, at: number): void {
+    this.#tally.phase(at - block.sharedBase, this.executed - (this.#begun.get(block.cluster) ?? 0));
+  }
+
+  countTraffic(space: "global" | "shared" | "tensor", read: number, written: number): void {
     this.#tally.traffic(space, read, written);
   }
 

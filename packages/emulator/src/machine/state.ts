@@ -260,7 +260,9 @@ export interface Machine {
   countBarrier(): void;
   /** Note the bank conflicts of a shared access by all lanes of a sampled warp: `bytes` at each address, -1 for lanes left out. */
   countBanks(warp: Warp, instruction: Instruction, addresses: Int32Array, bytes: number): void;
-  countTraffic(space: "global" | "shared", read: number, written: number): void;
+  /** A phase of an mbarrier has completed. */
+  countPhase(block: Block, at: number): void;
+  countTraffic(space: "global" | "shared" | "tensor", read: number, written: number): void;
 }
 
 /** First word of a register's slot for a lane. */

@@ -27,12 +27,16 @@ export class Tally {
   /** Lanes that moved data, by instruction, as the compiled regions count them. */
   readonly #lanes: Float64Array;
   readonly #samples = new Map<Instruction, Sample>();
-  readonly #extra: Record<Traffic["space"], Bytes> = {
+  readonly #extra: Record<Traffic["space"] | "tensor", Bytes> = {
     global: { read: 0, written: 0 },
     shared: { read: 0, written: 0 },
     local: { read: 0, written: 0 },
+    tensor: { read: 0, written: 0 },
   };
   #barriers = 0;
+  /** By offset. */
+  readonly #phases = new Map<number, { completed: number; ends: number }>();
+  #blockTurns = 0;
 
   constructor(scratch: Scratch, lanes: Float64Array) {
     this.#scratch = scratch;
@@ -83,8 +87,23 @@ export class Tally {
     this.#barriers += 1;
   }
 
+  /** A phase of the mbarrier at this offset of its block has completed, when so many warp-instructions had been executed since the block began. */
+  phase(offset: number, executed: number): void {
+    const known = this.#phases.get(offset);
+    if (known === undefined) this.#phases.set(offset, { completed: 1, ends: executed });
+    else {
+      known.completed += 1;
+      known.ends += executed;
+    }
+  }
+
+  /** Blocks have ended, during whose lives so many warp-instructions were executed, summed up. */
+  lived(turns: number): void {
+    this.#blockTurns += turns;
+  }
+
   /** Bytes moved by something other than a counted instruction: an asynchronous copy, a matrix load. */
-  traffic(space: "global" | "shared", read: number, written: number): void {
+  traffic(space: "global" | "shared" | "tensor", read: number, written: number): void {
     this.#extra[space].read += read;
     this.#extra[space].written += written;
   }
@@ -122,6 +141,8 @@ export class Tally {
       globalBytesWritten: bytes.global.written,
       sharedBytesRead: bytes.shared.read,
       sharedBytesWritten: bytes.shared.written,
+      tensorBytesRead: this.#extra.tensor.read,
+      tensorBytesWritten: this.#extra.tensor.written,
       localBytesRead: bytes.local.read,
       localBytesWritten: bytes.local.written,
       barriers: this.#barriers,
@@ -129,6 +150,8 @@ export class Tally {
       sharedConflicts: sharedAccesses.reduce((sum, { conflicts }) => sum + conflicts, 0),
       sharedAccesses,
       waits: waitsOf(blocks).filter(({ executions }) => executions > 0),
+      mbarriers: [...this.#phases].sort(([a], [b]) => a - b).map(([offset, seen]) => ({ offset, ...seen })),
+      blockTurns: this.#blockTurns,
     };
   }
 

@@ -312,6 +312,7 @@ function noteTensor(machine: Machine, product: Product, { memory, disabled }: Bl
     }
   }
   const columns = accumulatorColumns(layout, descriptor.n);
+  machine.countTraffic("tensor", 0, 4 * columns * spans(product).reduce((sum, [, lanes]) => sum + lanes, 0));
   const kind = product.accumulate ? "update" : "write";
   for (const [lane, lanes] of spans(product)) {
     if (disabled === null) good = touch(kind, [lane, lanes], column, columns) && good;

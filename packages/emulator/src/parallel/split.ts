@@ -1,5 +1,5 @@
 /** Launches in parts: which can be, and how the parts' memory and counters become those of the whole. */
-import type { Counters, Waits } from "../api.ts";
+import type { Counters, Phases, Waits } from "../api.ts";
 import type { KernelProgram } from "../load/module.ts";
 import { type Arena, heapBase } from "../memory/arena.ts";
 import type { PartResult } from "./ports.ts";
@@ -64,10 +64,27 @@ const sums = [
   "globalBytesWritten",
   "sharedBytesRead",
   "sharedBytesWritten",
+  "tensorBytesRead",
+  "tensorBytesWritten",
   "localBytesRead",
   "localBytesWritten",
   "barriers",
+  "blockTurns",
 ] as const satisfies readonly (keyof Counters)[];
+
+/** Phases of several launches, or parts of one, by their places. */
+export function addPhases(lists: readonly (readonly Phases[])[]): readonly Phases[] {
+  const sum = new Map<number, Phases>();
+  for (const each of lists.flat()) {
+    const known = sum.get(each.offset) ?? { offset: each.offset, completed: 0, ends: 0 };
+    sum.set(each.offset, {
+      offset: each.offset,
+      completed: known.completed + each.completed,
+      ends: known.ends + each.ends,
+    });
+  }
+  return [...sum.values()].sort((a, b) => a.offset - b.offset);
+}
 
 /** The counters of the whole launch. Shared accesses are sampled in its first cluster, which is in the first part. */
 export function mergeCounters(
@@ -94,6 +111,7 @@ export function mergeCounters(
     ...first.counters,
     ...totals,
     instructions,
+    mbarriers: addPhases(parts.map(({ counters }) => counters.mbarriers)),
     waits: waits.filter(({ executions }) => executions > 0),
   };
 }

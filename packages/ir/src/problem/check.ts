@@ -1,68 +1,25 @@
 /** Every reason why a problem is malformed. What a backend cannot serve is not decided here. */
 import type { Diagnostic } from "../diagnostics.ts";
-import { type DType, dtypes, mixable, mixes, productDType, sizeOf, widened } from "../dtype.ts";
+import { type DType, dtypes, sizeOf } from "../dtype.ts";
 import { nearest } from "../nearest.ts";
 import {
   type Batch,
   type EpilogueStep,
   type Operand,
   operandShape,
-  type Precision,
   type Problem,
   type Scalar,
 } from "../problem.ts";
+import { checkBlockScales, checkDTypes, checkPrecision } from "./checkTypes.ts";
+import { invalid, problemCodes } from "./codes.ts";
 import { operandSpan } from "./size.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
 
-/** Diagnostics of requests and problems. */
-export const problemCodes = {
-  size: "TW1001",
-  tooLarge: "TW1002",
-  leadingDimension: "TW1003",
-  alignment: "TW1004",
-  betaAndC: "TW1005",
-  dtypes: "TW1006",
-  unknownDType: "TW1007",
-  structure: "TW1008",
-  operandBytes: "TW1009",
-  batch: "TW1010",
-  epilogue: "TW1011",
-  scalar: "TW1012",
-  text: "TW1013",
-  precision: "TW1014",
-  symbolic: "TW1016",
-  blockScales: "TW1017",
-} as const;
-
-type Code = (typeof problemCodes)[keyof typeof problemCodes];
-
 /** Indices of a dimension are 32-bit in kernels and tensor maps. */
 export const maxExtent = 2 ** 31 - 1;
+
 /** More than any GPU's memory: a size that is surely a slip. */
 export const maxOperandBytes = 2 ** 40;
-
-const invalid = (code: Code, at: string, message: string, hint: string): Diagnostic => ({
-  code,
-  kind: "invalid",
-  at,
-  message,
-  hint,
-});
-
-const [narrow, microscaled] = mixable;
-
-/** dtypes that a GEMM exists for, by the accumulator: of A and B, and of C and D. */
-const byAccumulator: Readonly<
-  Partial<Record<DType, { readonly inputs: readonly DType[]; readonly outputs: readonly DType[] }>>
-> = {
-  f32: {
-    inputs: ["f32", "tf32", "f16", "bf16", ...narrow, ...microscaled, "nvf4"],
-    outputs: ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8"],
-  },
-  f16: { inputs: ["f16", ...narrow], outputs: ["f16", "f32", "bf16", "e4m3", "e5m2"] },
-  f64: { inputs: ["f64", "f32"], outputs: ["f64", "f32"] },
-  s32: { inputs: ["s8", "u8"], outputs: ["s32", "s8", "u8", "f32", "f16", "bf16"] },
-};
 
 const isExtent = (value: number): boolean => Number.isInteger(value) && value >= 1 && value <= maxExtent;
 
@@ -147,55 +104,6 @@ function checkOperand(name: string, operand: Operand, rows: number, columns: num
   return found;
 }
 
-function checkDTypes(problem: Problem): Diagnostic[] {
-  const { a, b, c, d, acc } = problem;
-  const found: Diagnostic[] = [];
-  if (!mixes(a.dtype, b.dtype))
-    found.push(
-      invalid(
-        problemCodes.dtypes,
-        "b.dtype",
-        `A is ${a.dtype} and B is ${b.dtype}`,
-        `use ${a.dtype} for both; only these mix: ${mixable.map((set) => set.join(", ")).join("; ")}; and ${widened.narrow.join(", ")} with ${widened.wide.join(", ")}`,
-      ),
-    );
-  const row = byAccumulator[acc];
-  const input = productDType(a.dtype, b.dtype);
-  if (row === undefined) {
-    const usual = dtypes[input].acc;
-    return [
-      ...found,
-      invalid(problemCodes.dtypes, "acc", `no hardware accumulates in ${acc}`, `use ${usual}`),
-    ];
-  }
-  const accumulators = (input: DType) =>
-    Object.entries(byAccumulator).flatMap(([name, entry]) => (entry?.inputs.includes(input) ? [name] : []));
-  if (!row.inputs.includes(input)) {
-    const names = accumulators(input);
-    const hint =
-      names.length > 0
-        ? `with A in ${input} use acc ${names.join(" or ")}`
-        : `A and B may be ${row.inputs.join(", ")}`;
-    found.push(
-      invalid(problemCodes.dtypes, "acc", `products of ${input} are not accumulated in ${acc}`, hint),
-    );
-  }
-  for (const [name, operand] of [
-    ["c", c],
-    ["d", d],
-  ] as const)
-    if (operand !== null && !row.outputs.includes(operand.dtype))
-      found.push(
-        invalid(
-          problemCodes.dtypes,
-          `${name}.dtype`,
-          `${name.toUpperCase()} cannot be ${operand.dtype} with accumulator ${acc}`,
-          `use ${row.outputs.join(", ")}`,
-        ),
-      );
-  return found;
-}
-
 const isScalarLegal = (value: Scalar): boolean => value === "runtime" || Number.isFinite(value);
 
 function checkScalars(problem: Problem): Diagnostic[] {
@@ -226,57 +134,6 @@ function checkScalars(problem: Problem): Diagnostic[] {
         "beta",
         `beta is ${problem.beta} but there is no C`,
         "give C, or set beta to 0",
-      ),
-    );
-  return found;
-}
-
-/** Ways to multiply belong to dtypes. */
-function checkPrecision({ a, b, acc, precision }: Problem): Diagnostic[] {
-  if (precision === undefined) return [];
-  const { types, dtype } = precisionTypes[precision];
-  if (acc === "f32" && [a, b].every((operand) => types.includes(operand.dtype))) return [];
-  return [
-    invalid(
-      problemCodes.precision,
-      "precision",
-      `${precision} multiplies ${types.join(" or ")} into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
-      `leave precision out, or use --dtype ${dtype}`,
-    ),
-  ];
-}
-
-/** Byte floats, whose sums may be promoted and scaled. */
-const byteFloats: readonly DType[] = ["e4m3", "e5m2"];
-
-/** dtypes of A and B, all into f32, and the usual one of them. */
-const precisionTypes: Readonly<
-  Record<Precision, { readonly types: readonly DType[]; readonly dtype: DType }>
-> = {
-  "3xtf32": { types: ["f32"], dtype: "f32" },
-  promoted: { types: byteFloats, dtype: "e4m3" },
-};
-
-/** Factors of blocks of 128 belong to byte floats, and lie where fixed sizes say. */
-function checkBlockScales({ a, b, acc, blockScales, symbolic }: Problem): Diagnostic[] {
-  if (blockScales === undefined) return [];
-  const found: Diagnostic[] = [];
-  if (acc !== "f32" || ![a, b].every((operand) => byteFloats.includes(operand.dtype)))
-    found.push(
-      invalid(
-        problemCodes.blockScales,
-        "blockScales",
-        `factors of 128 along K go with ${byteFloats.join(" and ")} into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
-        "leave blockScales out, or use --dtype e4m3; mxf8, mxf4 and nvf4 have factors of their own",
-      ),
-    );
-  if (Object.keys(symbolic ?? {}).length > 0)
-    found.push(
-      invalid(
-        problemCodes.blockScales,
-        "blockScales",
-        "where factors of 128 along K lie follows from m, n and k, which the launch supplies",
-        "fix the sizes, or leave blockScales out",
       ),
     );
   return found;

@@ -10,7 +10,8 @@ import {
   problemRequestSchema,
   problemSchema,
 } from "../schema/problem.ts";
-import { checkProblem, dtypeHint, problemCodes } from "./check.ts";
+import { checkProblem, dtypeHint } from "./check.ts";
+import { problemCodes } from "./codes.ts";
 import { packedStride } from "./size.ts";
 import {
   leadingNames,

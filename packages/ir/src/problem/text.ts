@@ -6,7 +6,7 @@ import type { Checked, Diagnostic } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
 import { didYouMean } from "../nearest.ts";
 import type { Batch, EpilogueStep, Operand, Problem } from "../problem.ts";
-import { problemCodes } from "./check.ts";
+import { problemCodes } from "./codes.ts";
 import { defineProblem } from "./define.ts";
 import { rangeOfSize, type SizeName, type SizeRange, symbolicSizes } from "./symbolic.ts";
 

@@ -1,6 +1,5 @@
 /** Tile programs as text: deterministic, complete, and read back by parse.ts to an equal object. */
-
-import type { Buffers } from "./text/clauses.ts";
+import type { Buffers } from "./text/clause.ts";
 import { declarations } from "./text/declarations.ts";
 import { type StatementSyntax, statementSyntax } from "./text/statements.ts";
 import type { Stmt, TileProgram } from "./types.ts";

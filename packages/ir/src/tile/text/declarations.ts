@@ -14,21 +14,23 @@ import {
   type TileProgram,
 } from "../types.ts";
 import {
+  flagClause,
+  integerClause,
+  optionalWordClause,
+  parseClauses,
+  printClauses,
+  wordClause,
+} from "./clause.ts";
+import {
   axisClause,
   edgeClause,
   fetchClause,
-  flagClause,
-  integerClause,
   layoutClause,
-  optionalWordClause,
   ownClause,
-  parseClauses,
   parseFactors,
-  printClauses,
   printFactors,
   promoteClause,
   transports,
-  wordClause,
 } from "./clauses.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
 

@@ -16,26 +16,28 @@ import {
 import {
   type Buffers,
   type Clause,
-  distClause,
   flagClause,
   freeWordClause,
-  guardClause,
   integerClause,
-  lineOrderClause,
-  multicastClause,
   parseClauses,
-  prefetchClause,
   printClauses,
   printNumber,
-  rasterClause,
   scalarClause,
+  wordClause,
+} from "./clause.ts";
+import {
+  distClause,
+  guardClause,
+  lineOrderClause,
+  multicastClause,
+  prefetchClause,
+  rasterClause,
   transports,
   vectorPairClause,
   viewClause,
   visitClause,
   walks,
   whenClause,
-  wordClause,
 } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";

@@ -1,8 +1,9 @@
 /** One run of a plan: every role of every block as a thread, in one schedule, over one sequence of tiles. */
 import { boundAt, chunkAt, holds, valueAt } from "./counting.ts";
-import { type Access, Broken, type End, ended, join, Memory } from "./machine.ts";
+import { Engines } from "./engines.ts";
+import { type Access, Broken, ended, join, Memory } from "./machine.ts";
 import type { Action, PartNames, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
-import { blocksOf, checkEnds, leads, type Reached } from "./reach.ts";
+import { blocksOf, checkEnds, leads } from "./reach.ts";
 import type { Finding } from "./rules.ts";
 import {
   chunkName,
@@ -68,12 +69,9 @@ class Run {
   readonly #order: Order;
   readonly #threads: readonly Thread[];
   readonly #memory: Memory;
-  readonly #rings: ReadonlyMap<string, PlanRing>;
-  /** What engines have still to do, in order. */
-  readonly #late: (() => void)[] = [];
+  readonly #engines: Engines;
   readonly #turns = new Turns();
   readonly #meeting: Meeting;
-  readonly #reached: Reached[] = [];
 
   constructor(plan: Plan, sequence: Sequence, order: Order) {
     this.#plan = plan;
@@ -82,7 +80,7 @@ class Run {
     const actors = actorsOf(plan);
     const blocks = plan.cluster[0] * plan.cluster[1];
     this.#memory = new Memory(plan, actors.length);
-    this.#rings = new Map(plan.rings.map((ring) => [ring.name, ring]));
+    this.#engines = new Engines(plan, this.#memory, order.engines);
     this.#meeting = new Meeting(actors.length, this.#memory.clockSize);
     this.#threads = actors.map(({ role, block }, index) =>
       newThread(
@@ -106,17 +104,15 @@ class Run {
     while (left.length > 0) {
       const next = left.find(({ blocked }) => blocked === null || blocked.ready());
       if (next === undefined) {
-        const late = this.#late.shift();
-        if (late === undefined) this.#deadlock(left);
-        else late();
+        if (!this.#engines.finishOne()) this.#deadlock(left);
         continue;
       }
       const result = next.steps.next();
       if (result.done === true) left = left.filter((each) => each !== next);
       else next.blocked = result.value;
     }
-    for (const late of this.#late.splice(0)) late();
-    checkEnds(this.#plan, this.#threads, this.#reached);
+    while (this.#engines.finishOne());
+    checkEnds(this.#plan, this.#threads, this.#engines.reached);
     this.#turns.checkEnd();
   }
 
@@ -186,12 +182,6 @@ class Run {
     }
   }
 
-  #ring(name: string): PlanRing {
-    const ring = this.#rings.get(name);
-    if (ring === undefined) throw new RangeError(`unresolved ring %${name}`);
-    return ring;
-  }
-
   #tick(thread: Thread): number {
     const step = (thread.clock[thread.index] ?? 0) + 1;
     thread.clock[thread.index] = step;
@@ -205,12 +195,12 @@ class Run {
     const who = thread.label;
     switch (action.kind) {
       case "mark": {
-        const ring = this.#ring(action.ring);
+        const ring = this.#engines.ring(action.ring);
         mark(thread, ring, chunkAt(this.#plan, thread, ring, action.at), action.event);
         return;
       }
       case "wait": {
-        const ring = this.#ring(action.ring);
+        const ring = this.#engines.ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         yield* this.#wait(thread, ring, action.edge, chunk, Math.floor(chunk / ring.slots) - action.lag);
         thread.fencedAfter = false;
@@ -218,39 +208,39 @@ class Run {
         return;
       }
       case "expect": {
-        const ring = this.#ring(action.ring);
+        const ring = this.#engines.ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         const name = chunkName(chunk, ring);
         for (const target of blocksOf(this.#plan, thread.block, action.reach, ring)) {
           const barrier = this.#memory.barrier(ring, "full", chunk, target);
-          this.#reach(thread, target, step);
+          this.#engines.reach(thread, target, step);
           barrier.expect(action.bytes, Math.floor(chunk / ring.slots), who, name);
           barrier.arrive(1, Math.floor(chunk / ring.slots), thread.clock.slice(), who, name);
         }
         return;
       }
       case "copy":
-        this.#copy(thread, action, step);
+        this.#engines.copy(thread, action, step);
         return;
       case "put": {
-        const ring = this.#ring(action.ring);
+        const ring = this.#engines.ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         within(thread, ring, chunk, "fill");
         thread.copied += action.bytes ?? 0;
         const access: Access = { who, chunk, ends: [{ entry: thread.index, reached: step }], from: 0 };
         for (const target of blocksOf(this.#plan, block, action.reach, ring)) {
-          this.#reach(thread, target, step);
+          this.#engines.reach(thread, target, step);
           for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
         }
         return;
       }
       case "arrive": {
-        const ring = this.#ring(action.ring);
+        const ring = this.#engines.ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         handOver(thread, chunkName(chunk, ring));
         if (action.edge === "full") tellCopied(thread, ring, chunk);
         for (const target of blocksOf(this.#plan, thread.block, action.reach, ring)) {
-          this.#reach(thread, target, step);
+          this.#engines.reach(thread, target, step);
           this.#memory
             .barrier(ring, action.edge, chunk, target)
             .arrive(
@@ -264,10 +254,10 @@ class Run {
         return;
       }
       case "commit":
-        this.#commit(thread, action);
+        this.#engines.commit(thread, action);
         return;
       case "read": {
-        const ring = this.#ring(action.ring);
+        const ring = this.#engines.ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
         within(thread, ring, chunk, "read");
         if (action.proxy === "tensor") tensorUse(thread, `loads ${chunkName(chunk, ring)}`);
@@ -284,11 +274,11 @@ class Run {
         return;
       }
       case "multiply":
-        this.#multiply(thread, action);
+        this.#engines.multiply(thread, action);
         return;
       case "factors":
         tensorUse(thread, "copies factors");
-        this.#readOperands(thread, action, true);
+        this.#engines.readOperands(thread, action, true);
         return;
       case "loaded":
         for (const { ends } of thread.loads.splice(0)) ends.push({ entry: thread.index, reached: step });
@@ -297,7 +287,7 @@ class Run {
         useLoaded(thread);
         return;
       case "drain":
-        this.#drain(thread, action, step);
+        this.#engines.drain(thread, action, step);
         return;
       case "turn":
         yield* this.#turns.take(thread, action.to);
@@ -340,17 +330,8 @@ class Run {
     }
   }
 
-  /** Matrix instructions that read the ring up to a chunk are done. */
-  #drain(thread: Thread, action: Extract<Action, { kind: "drain" }>, step: number): void {
-    const ring = this.#ring(action.ring);
-    const last = chunkAt(this.#plan, thread, ring, action.at);
-    const done = (each: Thread["matrix"][number]): boolean => each.ring === ring && each.chunk <= last;
-    for (const each of thread.matrix) if (done(each)) each.ends.push({ entry: thread.index, reached: step });
-    thread.matrix = thread.matrix.filter((each) => !done(each));
-  }
-
-  #reach(thread: Thread, block: number, step: number): void {
-    if (block !== thread.block) this.#reached.push({ block, who: thread.label, thread: thread.index, step });
+  #issued(): readonly Engine[] {
+    return this.#threads.flatMap((thread) => thread.issued);
   }
 
   *#wait(thread: Thread, ring: PlanRing, edge: "full" | "empty", chunk: number, phase: number): Steps {
@@ -379,95 +360,6 @@ class Run {
         "let nobody complete a phase before all who wait for the one before have seen it",
       );
     join(thread.clock, barrier.clockOf(phase));
-  }
-
-  #engine(work: () => void): void {
-    if (this.#order.engines === "early") work();
-    else this.#late.push(work);
-  }
-
-  #copy(thread: Thread, action: Extract<Action, { kind: "copy" }>, step: number): void {
-    const ring = this.#ring(action.ring);
-    const chunk = chunkAt(this.#plan, thread, ring, action.at);
-    const phase = Math.floor(chunk / ring.slots);
-    const clock = thread.clock.slice();
-    within(thread, ring, chunk, "fill");
-    for (const target of blocksOf(this.#plan, thread.block, action.reach, ring)) {
-      const signal = action.signal === "leader" && this.#plan.pair ? target - (target % 2) : target;
-      const barrier = this.#memory.barrier(ring, "full", chunk, signal);
-      const access: Access = {
-        who: thread.label,
-        chunk,
-        ends: [{ entry: barrier.index, reached: phase + 1 }],
-        from: 0,
-      };
-      for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
-      this.#reach(thread, target, step);
-      this.#engine(() => barrier.land(action.bytes, phase, clock, thread.label, chunkName(chunk, ring)));
-    }
-  }
-
-  #commit(thread: Thread, action: Extract<Action, { kind: "commit" }>): void {
-    const ring = this.#ring(action.ring);
-    const chunk = chunkAt(this.#plan, thread, ring, action.at);
-    const phase = Math.floor(chunk / ring.slots);
-    const clock = thread.clock.slice();
-    const targets = blocksOf(this.#plan, thread.block, action.reach, ring);
-    for (const target of targets) {
-      const barrier = this.#memory.barrier(ring, action.edge, chunk, target);
-      thread.commits.push({ entry: barrier.index, reached: phase + 1 });
-      this.#engine(() => barrier.arrive(action.count, phase, clock, thread.label, chunkName(chunk, ring)));
-    }
-  }
-
-  #issued(): readonly Engine[] {
-    return this.#threads.flatMap((thread) => thread.issued);
-  }
-
-  /** Slots that the tensor core reads. `committed`: a commit tells when they have been read; else their warps wait. */
-  #readOperands(
-    thread: Thread,
-    { operands, group }: Extract<Action, { kind: "multiply" | "factors" }>,
-    committed: boolean,
-  ): void {
-    const who = thread.label;
-    for (const { ring: name, at } of operands) {
-      const ring = this.#ring(name);
-      const chunk = chunkAt(this.#plan, thread, ring, at);
-      within(thread, ring, chunk, "read");
-      if (ring.copied !== null && !thread.proxied)
-        throw new Broken(
-          "proxies",
-          who,
-          `multiplies ${chunkName(chunk, ring)}, which threads have copied, without an async-proxy fence behind its last wait`,
-          "fence.proxy.async between the wait and the matrix instructions",
-        );
-      for (const block of blocksOf(this.#plan, thread.block, group === 2 ? "pair" : "own")) {
-        const own: End[] = [];
-        const access: Access = committed
-          ? { who, chunk, ends: thread.commits, from: thread.commits.length }
-          : { who, chunk, ends: own, from: 0 };
-        for (const slot of this.#memory.slots(ring, chunk, block)) slot.read(access, thread.clock);
-        if (committed) thread.issued.push({ block, access, writes: false });
-        else thread.matrix.push({ ring, chunk, ends: own });
-      }
-    }
-  }
-
-  #multiply(thread: Thread, action: Extract<Action, { kind: "multiply" }>): void {
-    const who = thread.label;
-    const both = blocksOf(this.#plan, thread.block, action.group === 2 ? "pair" : "own");
-    if (action.sums !== null) tensorUse(thread, "multiplies");
-    this.#readOperands(thread, action, action.sums !== null);
-    if (action.sums === null) return;
-    const ring = this.#ring(action.sums.ring);
-    const chunk = chunkAt(this.#plan, thread, ring, action.sums.at);
-    within(thread, ring, chunk, "fill");
-    for (const block of both) {
-      const access: Access = { who, chunk, ends: thread.commits, from: thread.commits.length };
-      for (const slot of this.#memory.slots(ring, chunk, block)) slot.write(access, thread.clock);
-      thread.issued.push({ block, access, writes: true });
-    }
   }
 }
 

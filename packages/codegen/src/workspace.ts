@@ -1,0 +1,156 @@
+/** What the blocks that share a tile leave for each other: the layout of the workspace. */
+import {
+  bufferOf,
+  type CombineWay,
+  eachStmt,
+  hasFeature,
+  type LaunchExpr,
+  type Manifest,
+  rangeOf,
+  registersPerThread,
+  type Share,
+  sharers,
+  sizeMost,
+  sizeRanges,
+  type Target,
+  type TileProgram,
+} from "@tilewright/ir";
+import type { Engine, RegisterType, StmtOf } from "./engine.ts";
+import { ownerOf } from "./registers.ts";
+import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
+
+/** Name of the parameter. */
+export const WORKSPACE = "workspace";
+
+/** Bytes of a counter. */
+export const WORD = 4;
+
+export const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
+
+/** The counters come first; what follows them begins at a multiple of this, a line of L2. */
+export const LINE = 128;
+
+/** How a program lays out its workspace; null when no tile is shared. Sizes in bytes. */
+export interface PartialTiles {
+  readonly by: CombineWay;
+  /** Shares of chunks that blocks have; null where a tile is split among so many blocks. */
+  readonly share: Share | null;
+  readonly splits: number;
+  /** Problems of the batch; tiles of each that blocks share, and parts of each that have a place of their own. */
+  readonly problems: LaunchExpr;
+  readonly tiles: LaunchExpr;
+  readonly parts: LaunchExpr;
+  /** Threads that hold the accumulators, and the registers of each. */
+  readonly threads: number;
+  readonly registers: number;
+  readonly type: RegisterType;
+  /** Registers of one access: groups of so many follow each other group by group, thread by thread, so that a warp's accesses are whole lines. */
+  readonly vector: number;
+  readonly counterBytes: LaunchExpr;
+  /** What the workspace must be before a launch. */
+  readonly init: Manifest["workspace"]["init"];
+  /** One block's accumulators. */
+  readonly partBytes: number;
+}
+
+/** The workspace of a program whose register tiles the engine holds. */
+export function partialTiles(program: TileProgram, engine: Engine, target: Target): PartialTiles | null {
+  let combine: StmtOf<"combine"> | null = null;
+  let tiles: StmtOf<"tiles"> | null = null;
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind === "combine") combine = stmt;
+    if (stmt.kind === "tiles") tiles = stmt;
+  }
+  if (combine === null || tiles === null) return null;
+  const { split, share = null } = tiles;
+  if ((split === null && share === null) || combine.by === "cluster") return null;
+  const problems = problemsOf(program.problem);
+  // Each block of a pair has its half of the tile, and meets the blocks that have the same half.
+  const each = blocksOfTile(program);
+  const count = share === null ? times(tilesOf(tiles), each) : share.tiles * each;
+  const splits = split?.extent ?? 1;
+  // A share ends inside a tile at either end, at most.
+  const apart = share === null ? times(count, splits) : 2 * sharers(share) * each;
+  const most = each * mostTilesOf(program.problem, tiles);
+  const { by } = combine;
+  const all = times(problems, count);
+  const fixed = typeof all === "number";
+  const acc = bufferOf(program, combine.acc.buffer);
+  const { type, packed } = engine.holding(acc.dtype);
+  const registers = registersPerThread(ownerOf(acc)) / packed;
+  const threads = combiningThreads(program);
+  return {
+    by: combine.by,
+    share,
+    splits,
+    problems,
+    tiles: count,
+    // Atomics add up the parts of a tile as they come, in one place.
+    parts: combine.by === "atomics" ? count : apart,
+    threads,
+    registers,
+    type,
+    vector: combine.by === "atomics" ? atomicVector(type, registers, target) : 1,
+    counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all),
+    init: initOf(by, fixed || most <= MOST_COUNTERS),
+    partBytes: registers * threads * bytesOf(type),
+  };
+}
+
+/**
+ * Most counters that have their place whatever the launch's sizes are. Where there may be more, parts of one launch lie where another has its
+ * counters.
+ */
+const MOST_COUNTERS = 2 ** 16;
+
+/**
+ * Counters, and tiles that atomics add to, end as they began: at 0. Parts that blocks leave do not, which matters where counters of another launch
+ * come to lie on them.
+ */
+function initOf(by: CombineWay, fixed: boolean): Manifest["workspace"]["init"] {
+  if (by === "kernel") return "none";
+  return by === "atomics" || fixed ? "zeroOnce" : "zeroEach";
+}
+
+/** The product, folded where it can be. */
+export const times = (a: LaunchExpr, b: LaunchExpr): LaunchExpr =>
+  typeof a === "number" && typeof b === "number" ? a * b : b === 1 ? a : ["mul", a, b];
+
+/** Whole lines of counters, in bytes. */
+const lines = (count: LaunchExpr): LaunchExpr =>
+  typeof count === "number"
+    ? Math.ceil((count * WORD) / LINE) * LINE
+    : ["mul", ["ceilDiv", ["mul", count, WORD], LINE], LINE];
+
+/** The most output tiles of any launch. */
+function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: StmtOf<"tiles">): number {
+  const ranges = sizeRanges(problem);
+  const most = (axis: 0 | 1): number => {
+    const count = symbolic?.[axis] ?? null;
+    return count === null ? extents[axis] : rangeOf(count, ranges)[1];
+  };
+  return most(0) * most(1) * (problem.batch.kind === "strided" ? sizeMost(problem, "batch") : 1);
+}
+
+/** f32 additions in memory that one instruction makes: up to four side by side (PTX ISA, red). */
+function atomicVector(type: RegisterType, registers: number, target: Target): number {
+  if (type !== "f32" || !hasFeature(target, "red.vector")) return 1;
+  return registers % 4 === 0 ? 4 : registers % 2 === 0 ? 2 : 1;
+}
+
+/** Threads that hold the accumulators which meet: those of the role around the combine, or of the block. */
+function combiningThreads(program: TileProgram): number {
+  for (const stmt of eachStmt(program.body))
+    if (stmt.kind === "role")
+      for (const inner of eachStmt(stmt.body)) if (inner.kind === "combine") return stmt.warps * 32;
+  return program.launch.threads;
+}
+
+/** Bytes of a workspace. */
+export function workspaceBytes(shared: PartialTiles | null): LaunchExpr {
+  if (shared === null) return 0;
+  const { counterBytes, problems, parts, partBytes } = shared;
+  const bytes = times(times(problems, parts), partBytes);
+  if (typeof counterBytes === "number" && typeof bytes === "number") return counterBytes + bytes;
+  return counterBytes === 0 ? bytes : ["add", counterBytes, bytes];
+}

@@ -1,0 +1,95 @@
+/** Forms of mma: shapes, element types, and which go together. */
+import type { Register } from "../load/types.ts";
+import { type Coordinates, type Fragments, fragmentIndex } from "./fragments.ts";
+
+export const shapes = [
+  "m8n8k4",
+  "m8n8k16",
+  "m8n8k32",
+  "m8n8k128",
+  "m16n8k4",
+  "m16n8k8",
+  "m16n8k16",
+  "m16n8k32",
+  "m16n8k64",
+  "m16n8k128",
+  "m16n8k256",
+] as const;
+
+/** Element types, by the arithmetic that multiplies them. */
+export const elementTypes = {
+  f16: { bits: 16, kind: "float" },
+  bf16: { bits: 16, kind: "float" },
+  tf32: { bits: 32, kind: "float" },
+  e4m3: { bits: 8, kind: "float" },
+  e5m2: { bits: 8, kind: "float" },
+  f64: { bits: 64, kind: "double" },
+  s8: { bits: 8, kind: "integer" },
+  u8: { bits: 8, kind: "integer" },
+  s4: { bits: 4, kind: "integer" },
+  u4: { bits: 4, kind: "integer" },
+  b1: { bits: 1, kind: "integer" },
+} as const;
+
+export type ElementType = keyof typeof elementTypes;
+
+export const elementNames = Object.keys(elementTypes) as readonly ElementType[];
+
+export const accumulatorBits = { f16: 16, f32: 32, f64: 64, s32: 32 } as const;
+
+export type AccumulatorType = keyof typeof accumulatorBits;
+
+export interface Form {
+  readonly fragments: Fragments;
+  readonly aType: ElementType;
+  readonly bType: ElementType;
+  readonly cType: AccumulatorType;
+  readonly dType: AccumulatorType;
+  readonly rounding: "rn" | "rz" | "rm" | "rp";
+  readonly saturate: boolean;
+  readonly combine: "multiply" | "xor" | "and";
+  readonly a: readonly Register[];
+  readonly b: readonly Register[];
+  readonly c: readonly Register[];
+  readonly d: readonly Register[];
+}
+
+/** Element numbers of the operands in row-major A[m][k], B[n][k], C[m][n], tiles behind one another. */
+interface Indices {
+  readonly a: Int32Array;
+  readonly b: Int32Array;
+  readonly c: Int32Array;
+  readonly d: Int32Array;
+}
+
+export function indicesOf(
+  { m, n, k, a, b, c, d }: Fragments,
+  place: (k: number) => number = (at) => at,
+): Indices {
+  const accumulator = (at: Coordinates): number => (at.t * m + at.m) * n + at.n;
+  return {
+    a: fragmentIndex(a, (at) => (at.t * m + at.m) * k + place(at.k)),
+    b: fragmentIndex(b, (at) => (at.t * n + at.n) * k + place(at.k)),
+    c: fragmentIndex(c, accumulator),
+    d: fragmentIndex(d, accumulator),
+  };
+}
+
+export function typesAgree(a: ElementType, b: ElementType, c: AccumulatorType, d: AccumulatorType): boolean {
+  const { kind, bits } = elementTypes[a];
+  if (elementTypes[b].kind !== kind || elementTypes[b].bits !== bits) return false;
+  switch (kind) {
+    case "float":
+      if (bits !== 8 && a !== b) return false;
+      if (a === "bf16" || a === "tf32") return c === "f32" && d === "f32";
+      // Volta alone has f32 results from f16 accumulators; its layout is the only one for that pair.
+      return (c === "f16" || c === "f32") && (d === c || (d === "f32" && a === "f16"));
+    case "double":
+      return c === "f64" && d === "f64";
+    case "integer":
+      return c === "s32" && d === "s32";
+    default:
+      kind satisfies never;
+      return false;
+  }
+}

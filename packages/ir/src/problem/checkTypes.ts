@@ -1,0 +1,120 @@
+/** Which dtypes go together: operands, accumulator, precision and factors of blocks. */
+import type { Diagnostic } from "../diagnostics.ts";
+import { type DType, dtypes, mixable, mixes, productDType, widened } from "../dtype.ts";
+import type { Precision, Problem } from "../problem.ts";
+import { invalid, problemCodes } from "./codes.ts";
+
+const [narrow, microscaled] = mixable;
+
+/** dtypes that a GEMM exists for, by the accumulator: of A and B, and of C and D. */
+const byAccumulator: Readonly<
+  Partial<Record<DType, { readonly inputs: readonly DType[]; readonly outputs: readonly DType[] }>>
+> = {
+  f32: {
+    inputs: ["f32", "tf32", "f16", "bf16", ...narrow, ...microscaled, "nvf4"],
+    outputs: ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8"],
+  },
+  f16: { inputs: ["f16", ...narrow], outputs: ["f16", "f32", "bf16", "e4m3", "e5m2"] },
+  f64: { inputs: ["f64", "f32"], outputs: ["f64", "f32"] },
+  s32: { inputs: ["s8", "u8"], outputs: ["s32", "s8", "u8", "f32", "f16", "bf16"] },
+};
+
+export function checkDTypes(problem: Problem): Diagnostic[] {
+  const { a, b, c, d, acc } = problem;
+  const found: Diagnostic[] = [];
+  if (!mixes(a.dtype, b.dtype))
+    found.push(
+      invalid(
+        problemCodes.dtypes,
+        "b.dtype",
+        `A is ${a.dtype} and B is ${b.dtype}`,
+        `use ${a.dtype} for both; only these mix: ${mixable.map((set) => set.join(", ")).join("; ")}; and ${widened.narrow.join(", ")} with ${widened.wide.join(", ")}`,
+      ),
+    );
+  const row = byAccumulator[acc];
+  const input = productDType(a.dtype, b.dtype);
+  if (row === undefined) {
+    const usual = dtypes[input].acc;
+    return [
+      ...found,
+      invalid(problemCodes.dtypes, "acc", `no hardware accumulates in ${acc}`, `use ${usual}`),
+    ];
+  }
+  const accumulators = (input: DType) =>
+    Object.entries(byAccumulator).flatMap(([name, entry]) => (entry?.inputs.includes(input) ? [name] : []));
+  if (!row.inputs.includes(input)) {
+    const names = accumulators(input);
+    const hint =
+      names.length > 0
+        ? `with A in ${input} use acc ${names.join(" or ")}`
+        : `A and B may be ${row.inputs.join(", ")}`;
+    found.push(
+      invalid(problemCodes.dtypes, "acc", `products of ${input} are not accumulated in ${acc}`, hint),
+    );
+  }
+  for (const [name, operand] of [
+    ["c", c],
+    ["d", d],
+  ] as const)
+    if (operand !== null && !row.outputs.includes(operand.dtype))
+      found.push(
+        invalid(
+          problemCodes.dtypes,
+          `${name}.dtype`,
+          `${name.toUpperCase()} cannot be ${operand.dtype} with accumulator ${acc}`,
+          `use ${row.outputs.join(", ")}`,
+        ),
+      );
+  return found;
+}
+
+/** Ways to multiply belong to dtypes. */
+export function checkPrecision({ a, b, acc, precision }: Problem): Diagnostic[] {
+  if (precision === undefined) return [];
+  const { types, dtype } = precisionTypes[precision];
+  if (acc === "f32" && [a, b].every((operand) => types.includes(operand.dtype))) return [];
+  return [
+    invalid(
+      problemCodes.precision,
+      "precision",
+      `${precision} multiplies ${types.join(" or ")} into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
+      `leave precision out, or use --dtype ${dtype}`,
+    ),
+  ];
+}
+
+/** Byte floats, whose sums may be promoted and scaled. */
+const byteFloats: readonly DType[] = ["e4m3", "e5m2"];
+
+/** dtypes of A and B, all into f32, and the usual one of them. */
+const precisionTypes: Readonly<
+  Record<Precision, { readonly types: readonly DType[]; readonly dtype: DType }>
+> = {
+  "3xtf32": { types: ["f32"], dtype: "f32" },
+  promoted: { types: byteFloats, dtype: "e4m3" },
+};
+
+/** Factors of blocks of 128 belong to byte floats, and lie where fixed sizes say. */
+export function checkBlockScales({ a, b, acc, blockScales, symbolic }: Problem): Diagnostic[] {
+  if (blockScales === undefined) return [];
+  const found: Diagnostic[] = [];
+  if (acc !== "f32" || ![a, b].every((operand) => byteFloats.includes(operand.dtype)))
+    found.push(
+      invalid(
+        problemCodes.blockScales,
+        "blockScales",
+        `factors of 128 along K go with ${byteFloats.join(" and ")} into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
+        "leave blockScales out, or use --dtype e4m3; mxf8, mxf4 and nvf4 have factors of their own",
+      ),
+    );
+  if (Object.keys(symbolic ?? {}).length > 0)
+    found.push(
+      invalid(
+        problemCodes.blockScales,
+        "blockScales",
+        "where factors of 128 along K lie follows from m, n and k, which the launch supplies",
+        "fix the sizes, or leave blockScales out",
+      ),
+    );
+  return found;
+}

@@ -1,0 +1,31 @@
+import type { Diagnostic } from "../diagnostics.ts";
+
+/** Diagnostics of requests and problems. */
+export const problemCodes = {
+  size: "TW1001",
+  tooLarge: "TW1002",
+  leadingDimension: "TW1003",
+  alignment: "TW1004",
+  betaAndC: "TW1005",
+  dtypes: "TW1006",
+  unknownDType: "TW1007",
+  structure: "TW1008",
+  operandBytes: "TW1009",
+  batch: "TW1010",
+  epilogue: "TW1011",
+  scalar: "TW1012",
+  text: "TW1013",
+  precision: "TW1014",
+  symbolic: "TW1016",
+  blockScales: "TW1017",
+} as const;
+
+type Code = (typeof problemCodes)[keyof typeof problemCodes];
+
+export const invalid = (code: Code, at: string, message: string, hint: string): Diagnostic => ({
+  code,
+  kind: "invalid",
+  at,
+  message,
+  hint,
+});

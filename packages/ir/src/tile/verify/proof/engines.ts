@@ -1,0 +1,142 @@
+/** What engines do beside the threads of a run: bulk copies, matrix instructions, commits. Threads issue it; it ends at once or late. */
+import { chunkAt } from "./counting.ts";
+import { type Access, Broken, type End, type Memory } from "./machine.ts";
+import type { Action, Plan, PlanRing } from "./plan.ts";
+import { blocksOf, type Reached } from "./reach.ts";
+import { chunkName, type Thread, tensorUse, within } from "./thread.ts";
+
+export class Engines {
+  /** Blocks that threads of others have touched, and when. */
+  readonly reached: Reached[] = [];
+  readonly #plan: Plan;
+  readonly #memory: Memory;
+  readonly #when: "early" | "late";
+  readonly #rings: ReadonlyMap<string, PlanRing>;
+  /** What is still to do, in order. */
+  readonly #late: (() => void)[] = [];
+
+  /** `when`: work is done as it is issued, or when `finishOne` asks for it. */
+  constructor(plan: Plan, memory: Memory, when: "early" | "late") {
+    this.#plan = plan;
+    this.#memory = memory;
+    this.#when = when;
+    this.#rings = new Map(plan.rings.map((ring) => [ring.name, ring]));
+  }
+
+  /** Does the oldest work that is left; false where none is. */
+  finishOne(): boolean {
+    const late = this.#late.shift();
+    late?.();
+    return late !== undefined;
+  }
+
+  /** A ring of the plan; throws on a name that it has not (a bug). */
+  ring(name: string): PlanRing {
+    const ring = this.#rings.get(name);
+    if (ring === undefined) throw new RangeError(`unresolved ring %${name}`);
+    return ring;
+  }
+
+  /** A thread touches something of a block: another's has to be there still. */
+  reach(thread: Thread, block: number, step: number): void {
+    if (block !== thread.block) this.reached.push({ block, who: thread.label, thread: thread.index, step });
+  }
+
+  /** What an engine does comes at once, or when nothing else can happen. */
+  #do(work: () => void): void {
+    if (this.#when === "early") work();
+    else this.#late.push(work);
+  }
+
+  /** A bulk copy is issued: it writes its slots, and bytes land at their barriers. */
+  copy(thread: Thread, action: Extract<Action, { kind: "copy" }>, step: number): void {
+    const ring = this.ring(action.ring);
+    const chunk = chunkAt(this.#plan, thread, ring, action.at);
+    const phase = Math.floor(chunk / ring.slots);
+    const clock = thread.clock.slice();
+    within(thread, ring, chunk, "fill");
+    for (const target of blocksOf(this.#plan, thread.block, action.reach, ring)) {
+      const signal = action.signal === "leader" && this.#plan.pair ? target - (target % 2) : target;
+      const barrier = this.#memory.barrier(ring, "full", chunk, signal);
+      const access: Access = {
+        who: thread.label,
+        chunk,
+        ends: [{ entry: barrier.index, reached: phase + 1 }],
+        from: 0,
+      };
+      for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
+      this.reach(thread, target, step);
+      this.#do(() => barrier.land(action.bytes, phase, clock, thread.label, chunkName(chunk, ring)));
+    }
+  }
+
+  /** A commit is issued: it arrives when all that the tensor core was given before it is done. */
+  commit(thread: Thread, action: Extract<Action, { kind: "commit" }>): void {
+    const ring = this.ring(action.ring);
+    const chunk = chunkAt(this.#plan, thread, ring, action.at);
+    const phase = Math.floor(chunk / ring.slots);
+    const clock = thread.clock.slice();
+    const targets = blocksOf(this.#plan, thread.block, action.reach, ring);
+    for (const target of targets) {
+      const barrier = this.#memory.barrier(ring, action.edge, chunk, target);
+      thread.commits.push({ entry: barrier.index, reached: phase + 1 });
+      this.#do(() => barrier.arrive(action.count, phase, clock, thread.label, chunkName(chunk, ring)));
+    }
+  }
+
+  /** Slots that the tensor core reads. `committed`: a commit tells when they have been read; else their warps wait. */
+  readOperands(
+    thread: Thread,
+    { operands, group }: Extract<Action, { kind: "multiply" | "factors" }>,
+    committed: boolean,
+  ): void {
+    const who = thread.label;
+    for (const { ring: name, at } of operands) {
+      const ring = this.ring(name);
+      const chunk = chunkAt(this.#plan, thread, ring, at);
+      within(thread, ring, chunk, "read");
+      if (ring.copied !== null && !thread.proxied)
+        throw new Broken(
+          "proxies",
+          who,
+          `multiplies ${chunkName(chunk, ring)}, which threads have copied, without an async-proxy fence behind its last wait`,
+          "fence.proxy.async between the wait and the matrix instructions",
+        );
+      for (const block of blocksOf(this.#plan, thread.block, group === 2 ? "pair" : "own")) {
+        const own: End[] = [];
+        const access: Access = committed
+          ? { who, chunk, ends: thread.commits, from: thread.commits.length }
+          : { who, chunk, ends: own, from: 0 };
+        for (const slot of this.#memory.slots(ring, chunk, block)) slot.read(access, thread.clock);
+        if (committed) thread.issued.push({ block, access, writes: false });
+        else thread.matrix.push({ ring, chunk, ends: own });
+      }
+    }
+  }
+
+  /** Matrix instructions are issued: they read slots of operands and write their sums. */
+  multiply(thread: Thread, action: Extract<Action, { kind: "multiply" }>): void {
+    const who = thread.label;
+    const both = blocksOf(this.#plan, thread.block, action.group === 2 ? "pair" : "own");
+    if (action.sums !== null) tensorUse(thread, "multiplies");
+    this.readOperands(thread, action, action.sums !== null);
+    if (action.sums === null) return;
+    const ring = this.ring(action.sums.ring);
+    const chunk = chunkAt(this.#plan, thread, ring, action.sums.at);
+    within(thread, ring, chunk, "fill");
+    for (const block of both) {
+      const access: Access = { who, chunk, ends: thread.commits, from: thread.commits.length };
+      for (const slot of this.#memory.slots(ring, chunk, block)) slot.write(access, thread.clock);
+      thread.issued.push({ block, access, writes: true });
+    }
+  }
+
+  /** Matrix instructions that read the ring up to a chunk are done. */
+  drain(thread: Thread, action: Extract<Action, { kind: "drain" }>, step: number): void {
+    const ring = this.ring(action.ring);
+    const last = chunkAt(this.#plan, thread, ring, action.at);
+    const done = (each: Thread["matrix"][number]): boolean => each.ring === ring && each.chunk <= last;
+    for (const each of thread.matrix) if (done(each)) each.ends.push({ entry: thread.index, reached: step });
+    thread.matrix = thread.matrix.filter((each) => !done(each));
+  }
+}
