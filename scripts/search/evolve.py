@@ -98,7 +98,7 @@ def schedule_of(genes):
     if g.get("stage") == "off":
         g.update(copy="direct", stages="1", prefetch="off", frag="1", spread="1", drain="0")
     elif direct:
-        g["stages"], g["prefetch"] = "2", "on"
+        g["stages"], g["prefetch"] = str(min(3, int(g["stages"]))), "on"
         g["spread"], g["drain"] = str(min(2, int(g["spread"]))), str(min(1, int(g["drain"])))
     else:
         g.pop("land", None)
@@ -112,7 +112,7 @@ def schedule_of(genes):
     g["spread"] = str(min(int(g["spread"]), pair(g["tile"])[2] - 1))
     if g.get("streamk", "0") != "0":
         g["split"] = "1"
-        if g.get("combine") == "kernel":
+        if g.get("combine") in ("kernel", "cluster"):
             g["combine"] = "last"
     return " ".join(f"{name}={word}" for name, word in g.items())
 

@@ -116,15 +116,21 @@ const rules: readonly Rule[] = [
     at: "schedule.stages",
     find: (s, target, problem) => {
       const bytes = stagedBytes(s, sizeOf(problem.a.dtype));
-      const most = target.limits.maxSmemPerBlock - meetingBytes(problem, s);
-      if (bytes <= most) return null;
-      const fit = Math.floor(most / (bytes / s.stages));
+      const parts = meetingBytes(problem, s);
+      const most = target.limits.maxSmemPerBlock;
+      if (bytes + parts <= most) return null;
+      const need = `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${problem.a.dtype} need ${bytes} B of shared memory`;
+      const beside = parts === 0 ? "" : `, parts of the tile that blocks exchange ${parts} B`;
+      const fit = Math.floor((most - parts) / (bytes / s.stages));
+      const shorter = Math.floor((s.tileK * (most - parts)) / (bytes / s.stages));
       return {
-        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${problem.a.dtype} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
+        message: `${need}${beside}; ${target.arch} has ${most} B a block`,
         hint:
           fit > 0
             ? `nearest legal: stages=${fit}`
-            : `use a tile k of at most ${Math.max(1, Math.floor((s.tileK * most) / (bytes / s.stages)))} with stages=1`,
+            : shorter > 0
+              ? `use a tile k of at most ${shorter} with stages=1`
+              : "use a smaller tile",
       };
     },
   },
