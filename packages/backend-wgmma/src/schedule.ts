@@ -2,6 +2,7 @@
 import {
   type CombineWay,
   combineOf,
+  combineOrMeet,
   coreFields,
   flagField,
   intField,
@@ -84,7 +85,7 @@ export const scheduleModel: ScheduleModel = {
     coreFields.promote,
     coreFields.prefetch,
     coreFields.split,
-    coreFields.combineOrMeet,
+    combineOrMeet,
     coreFields.streamk,
     coreFields.overlap,
     flagField({
