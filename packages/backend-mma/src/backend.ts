@@ -30,7 +30,7 @@ import {
   vectorise,
   visitTiles,
 } from "@tilewright/ir";
-import { checkSchedule } from "./check.ts";
+import { checkSchedule, isLegal } from "./check.ts";
 import { claims } from "./claims.ts";
 import { explainSchedule } from "./explain.ts";
 import { rankSchedules } from "./heuristic.ts";
@@ -50,7 +50,7 @@ export const mma: Backend = {
   claims,
   *schedules(problem, target) {
     for (const schedule of rankSchedules(problem, target))
-      if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
+      if (isLegal(problem, schedule, target)) yield schedule;
   },
   check: checkSchedule,
   explain: (problem, schedule, target) => explainSchedule(problem, schedule, target, mma.passes),

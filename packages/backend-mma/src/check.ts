@@ -8,7 +8,9 @@ import {
   hasFeature,
   launchableRegisters,
   type Problem,
+  ruleFaults,
   type Schedule,
+  type ScheduleRule,
   sharingFaults,
   sizeOf,
   symbolicSizes,
@@ -40,18 +42,7 @@ interface Subject {
   readonly target: Target;
 }
 
-interface Found {
-  readonly message: string;
-  readonly hint: string;
-  readonly unsupported?: boolean;
-}
-
-/** One rule: what is wrong, or null. The code is the rule's own. */
-interface Rule {
-  readonly code: Diagnostic["code"];
-  readonly at: string;
-  readonly find: (subject: Subject) => Found | readonly Found[] | null;
-}
+type Rule = ScheduleRule<Subject>;
 
 /**
  * Where the tensor cores have no 8-bit floats for mma.sync, ptxas widens the fragments to f16 (sm_90 and sm_100; ptxas 13.0, 64 x 32 warp tiles). Counted on
@@ -388,25 +379,25 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
-export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
-  const atom = atomOf(problem, target, readSchedule(schedule));
-  // No instruction: `accepts` says so.
-  if (!atom) return [];
+function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {
   const s = readSchedule(schedule);
-  const faults = rules.flatMap((rule): Diagnostic[] => {
-    const found = rule.find({ s, problem, atom, target });
-    const list = found === null ? [] : "message" in found ? [found] : found;
-    return list.map(({ message, hint, unsupported }) => ({
-      code: rule.code,
-      kind: unsupported ? "unsupported" : "invalid",
-      at: rule.at,
-      message,
-      hint,
-    }));
-  });
-  return [...faults, ...sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: rolesOf(s) } : {}) })];
+  const atom = atomOf(problem, target, s);
+  // No instruction: `accepts` says so.
+  if (!atom) return;
+  yield* ruleFaults(rules, { s, problem, atom, target });
+  yield* sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: rolesOf(s) } : {}) });
 }
+
+/** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
+export const checkSchedule = (
+  problem: Problem,
+  schedule: Schedule,
+  target: Target,
+): readonly Diagnostic[] => [...faultsOf(problem, schedule, target)];
+
+/** Whether it is legal: the first reason against it is enough. */
+export const isLegal = (problem: Problem, schedule: Schedule, target: Target): boolean =>
+  faultsOf(problem, schedule, target).next().done === true;
 
 /** Two sets of fragments are filled across chunks: the last step of one waits for the next. */
 const rolesOf = (s: MmaSchedule): "stay" | "end" | "blind" =>

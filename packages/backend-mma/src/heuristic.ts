@@ -12,7 +12,7 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { checkSchedule, estimateRegisters, mostRegisters } from "./check.ts";
+import { estimateRegisters, isLegal, mostRegisters } from "./check.ts";
 import { estimateCost } from "./cost.ts";
 import { acceptedAtom, interleaves } from "./nest.ts";
 import { type Copy, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
@@ -146,7 +146,7 @@ function staged(problem: Problem, schedule: Schedule, target: Target): Schedule 
   if (sizeOf(problem.d.dtype) > 2 || s.tileM * s.tileN < STAGED_TILE || interleaves(problem, s))
     return schedule;
   const through = { ...schedule, epi: "smem" };
-  return checkSchedule(problem, through, target).length === 0 ? through : schedule;
+  return isLegal(problem, through, target) ? through : schedule;
 }
 
 /** What measurements found best, then candidates by estimated time, best first; ties keep the order of the table. */

@@ -38,7 +38,7 @@ import {
   vectorise,
   visitTiles,
 } from "@tilewright/ir";
-import { checkSchedule } from "./check.ts";
+import { checkSchedule, isLegal } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
@@ -55,7 +55,7 @@ export const tcgen05: Backend = {
   accepts,
   *schedules(problem, target) {
     for (const schedule of rankSchedules(problem, target))
-      if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
+      if (isLegal(problem, schedule, target)) yield schedule;
   },
   check: checkSchedule,
   tile: tileProblem,

@@ -1,5 +1,12 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. The rules stand in `rules/`, by what they are about. */
-import { type Diagnostic, type Problem, type Schedule, sharingFaults, type Target } from "@tilewright/ir";
+import {
+  type Diagnostic,
+  type Problem,
+  ruleFaults,
+  type Schedule,
+  sharingFaults,
+  type Target,
+} from "@tilewright/ir";
 import { acceptedKind } from "./nest.ts";
 import { epilogueRules } from "./rules/epilogues.ts";
 import { instructionRules } from "./rules/instructions.ts";
@@ -17,11 +24,10 @@ const rules: readonly Rule[] = [
   ...launchRules,
 ];
 
-/** Every reason why a schedule is illegal for a problem that the backend accepts; empty when it is legal. */
-export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
+function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {
   const subject: Subject = { s: readSchedule(schedule), problem, kind: acceptedKind(problem), target };
   const { s } = subject;
-  const shares = sharingFaults({
+  yield* sharingFaults({
     split: s.split,
     combine: s.combine,
     streamk: s.streamk,
@@ -29,11 +35,16 @@ export function checkSchedule(problem: Problem, schedule: Schedule, target: Targ
     cluster: s.clusterM * s.clusterN,
     roles: s.sched === "persistent" ? "stay" : "end",
   });
-  const own = rules.flatMap(({ code, at, find }): Diagnostic[] => {
-    const found = find(subject);
-    if (found === null) return [];
-    const { message, hint, unsupported } = found;
-    return [{ code, kind: unsupported ? "unsupported" : "invalid", at, message, hint }];
-  });
-  return [...shares, ...own];
+  yield* ruleFaults(rules, subject);
 }
+
+/** Every reason why a schedule is illegal for a problem that the backend accepts; empty when it is legal. */
+export const checkSchedule = (
+  problem: Problem,
+  schedule: Schedule,
+  target: Target,
+): readonly Diagnostic[] => [...faultsOf(problem, schedule, target)];
+
+/** Whether it is legal: the first reason against it is enough. */
+export const isLegal = (problem: Problem, schedule: Schedule, target: Target): boolean =>
+  faultsOf(problem, schedule, target).next().done === true;

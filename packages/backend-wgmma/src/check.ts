@@ -1,5 +1,12 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. The rules stand in `rules/`, by what they are about. */
-import { type Diagnostic, type Problem, type Schedule, sharingFaults, type Target } from "@tilewright/ir";
+import {
+  type Diagnostic,
+  type Problem,
+  ruleFaults,
+  type Schedule,
+  sharingFaults,
+  type Target,
+} from "@tilewright/ir";
 import { widthsOf } from "./nest.ts";
 import { bulkRules } from "./rules/bulk.ts";
 import { launchRules } from "./rules/launches.ts";
@@ -20,28 +27,25 @@ const rules: readonly Rule[] = [
   ...launchRules,
 ];
 
-/** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
-export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
+function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {
   // No instruction: `accepts` says so.
-  if (widthsOf(problem).length === 0) return [];
+  if (widthsOf(problem).length === 0) return;
   const s = readSchedule(schedule);
-  const faults = rules.flatMap(({ code, at, find }): Diagnostic[] => {
-    const found = find({ s, problem, target });
-    const list = found === null ? [] : "message" in found ? [found] : found;
-    return list.map(({ message, hint, unsupported }) => ({
-      code,
-      kind: unsupported ? "unsupported" : "invalid",
-      at,
-      message,
-      hint,
-    }));
+  yield* ruleFaults(rules, { s, problem, target });
+  yield* sharingFaults({
+    ...s,
+    cluster: s.clusterM * s.clusterN,
+    ...(hasProducer(s) ? { roles: s.persistent && !s.counted ? "stay" : "end" } : {}),
   });
-  return [
-    ...faults,
-    ...sharingFaults({
-      ...s,
-      cluster: s.clusterM * s.clusterN,
-      ...(hasProducer(s) ? { roles: s.persistent && !s.counted ? "stay" : "end" } : {}),
-    }),
-  ];
 }
+
+/** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
+export const checkSchedule = (
+  problem: Problem,
+  schedule: Schedule,
+  target: Target,
+): readonly Diagnostic[] => [...faultsOf(problem, schedule, target)];
+
+/** Whether it is legal: the first reason against it is enough. */
+export const isLegal = (problem: Problem, schedule: Schedule, target: Target): boolean =>
+  faultsOf(problem, schedule, target).next().done === true;

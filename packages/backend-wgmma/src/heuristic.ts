@@ -7,7 +7,7 @@ import {
   storedSchedule,
   type Target,
 } from "@tilewright/ir";
-import { checkSchedule } from "./check.ts";
+import { isLegal } from "./check.ts";
 import { estimateTime } from "./cost.ts";
 import { isKMajor, promotes, widensA } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -90,7 +90,7 @@ function winnerOf(problem: Problem): readonly Schedule[] {
  */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const base = defaultSchedule(scheduleModel);
-  const legal = (schedule: Schedule): boolean => checkSchedule(problem, schedule, target).length === 0;
+  const legal = (schedule: Schedule): boolean => isLegal(problem, schedule, target);
   // Registers of a widened A are free only when its products are done.
   const late = widensA(problem) ? "off" : "on";
   const tiles = promotes(problem) ? promotedShapes : widensA(problem) ? widenedShapes : shapes;

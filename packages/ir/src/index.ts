@@ -279,7 +279,7 @@ export {
 } from "./reference/gemm.ts";
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
-export { randomScales } from "./reference/scales.ts";
+export { applyScales, randomFactorCodes, randomScales } from "./reference/scales.ts";
 export { cacheDirective } from "./schedule/cache.ts";
 export {
   defaultSchedule,
@@ -301,6 +301,7 @@ export {
   withDefault,
   wordField,
 } from "./schedule/fields.ts";
+export { ruleFaults, type ScheduleFault, type ScheduleRule } from "./schedule/rules.ts";
 export { type Sharing, sharingFaults } from "./schedule/sharing.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";

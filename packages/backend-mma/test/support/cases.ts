@@ -9,7 +9,7 @@ import {
   type Schedule,
   type Target,
 } from "@tilewright/ir";
-import { checkSchedule } from "../../src/check.ts";
+import { isLegal } from "../../src/check.ts";
 import { scheduleModel } from "../../src/schedule.ts";
 
 /** A legal schedule: any number of atoms and warps each way, powers of two or not, each optimisation on or off by itself. */
@@ -19,6 +19,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
     target,
   });
   if (!atom) throw new Error("no instruction");
+  const base = defaultSchedule(scheduleModel);
   for (;;) {
     const [warpM, warpN] = [atom.m * random.integer(1, 3), atom.n * pick(random, [1, 2, 3, 4, 8])];
     const [tileM, tileN] = [warpM * random.integer(1, 3), warpN * random.integer(1, 3)];
@@ -35,7 +36,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
     );
     const stages = random.integer(1, 4);
     const schedule: Schedule = {
-      ...defaultSchedule(scheduleModel),
+      ...base,
       tile: [tileM, tileN, atom.k * frag * random.integer(1, 4 / frag)],
       warp: [warpM, warpN],
       stages,
@@ -63,6 +64,6 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       store: pick(random, [1, 2, 4, 8]),
       guards: pick(random, ["on", "on", "off"]),
     };
-    if (checkSchedule(problem, schedule, target).length === 0) return schedule;
+    if (isLegal(problem, schedule, target)) return schedule;
   }
 }

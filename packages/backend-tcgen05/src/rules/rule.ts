@@ -1,5 +1,5 @@
 /** What rules are made of: their form, what they judge, and what several of them ask. */
-import type { Diagnostic, Problem, Target, TensorKind } from "@tilewright/ir";
+import type { Problem, ScheduleRule, Target, TensorKind } from "@tilewright/ir";
 import type { TensorSchedule } from "../schedule.ts";
 
 export interface Subject {
@@ -9,14 +9,7 @@ export interface Subject {
   readonly target: Target;
 }
 
-/** One rule: what is wrong, or null. The code is the rule's own. */
-export interface Rule {
-  readonly code: Diagnostic["code"];
-  readonly at: string;
-  readonly find: (
-    subject: Subject,
-  ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
-}
+export type Rule = ScheduleRule<Subject>;
 
 /** The choice that is closest to a value. */
 export const nearest = (value: number, choices: readonly number[]): number =>

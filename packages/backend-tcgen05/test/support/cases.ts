@@ -14,6 +14,7 @@ import {
   type Target,
 } from "@tilewright/ir";
 import type { Device } from "@tilewright/runtime";
+import { isLegal } from "../../src/check.ts";
 import { tcgen05 } from "../../src/index.ts";
 
 export function target(arch: string): Target {
@@ -39,6 +40,7 @@ export function schedule(text: string): Schedule {
 /** A legal schedule: any instruction width, pairs, clusters, each optimisation on or off by itself; tiles that are not much wider than D. */
 export function randomSchedule(random: Random, problem: Problem, on: Target): Schedule {
   const chunk = 128 / sizeOf(problem.a.dtype);
+  const base = defaultSchedule(tcgen05.schedule);
   for (;;) {
     const cta = pick(random, [1, 2]);
     const swap = pick(random, [false, false, true]);
@@ -51,7 +53,7 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
     // Those that share a tile have one way of these.
     const shared = split > 1 || streamk > 0;
     const schedule: Schedule = {
-      ...defaultSchedule(tcgen05.schedule),
+      ...base,
       tile: [swap ? columns : lanes, swap ? lanes : columns, chunk * pick(random, [1, 1, 2])],
       cta,
       swap: swap ? "on" : "off",
@@ -86,7 +88,7 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
       guards: pick(random, ["on", "off"]),
       overlap: pick(random, ["off", "off", "on"]),
     };
-    if (tcgen05.check(problem, schedule, on).length === 0) return schedule;
+    if (isLegal(problem, schedule, on)) return schedule;
   }
 }
 

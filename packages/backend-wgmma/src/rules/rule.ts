@@ -1,5 +1,5 @@
 /** What rules are made of: what they judge, what they find, and how a number is brought to a legal one. */
-import type { Diagnostic, Problem, Target } from "@tilewright/ir";
+import type { Problem, ScheduleFault, ScheduleRule, Target } from "@tilewright/ir";
 import type { WgmmaSchedule } from "../schedule.ts";
 
 interface Subject {
@@ -8,14 +8,8 @@ interface Subject {
   readonly target: Target;
 }
 
-export type Found = { readonly message: string; readonly hint: string; readonly unsupported?: boolean };
-
-/** One rule: what is wrong, as often as it is, or null. The code is the rule's own. */
-export interface Rule {
-  readonly code: Diagnostic["code"];
-  readonly at: string;
-  readonly find: (subject: Subject) => Found | readonly Found[] | null;
-}
+export type Found = ScheduleFault;
+export type Rule = ScheduleRule<Subject>;
 
 /** The multiple of `unit`, at least one of it, that is closest to a value. */
 export const nearestMultiple = (value: number, unit: number): number =>

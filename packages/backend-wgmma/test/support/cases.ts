@@ -1,19 +1,20 @@
 /** Random legal schedules from a seed. */
 import { pick } from "@tilewright/conformance";
 import { defaultSchedule, type Problem, type Random, type Schedule, type Target } from "@tilewright/ir";
-import { checkSchedule } from "../../src/check.ts";
+import { isLegal } from "../../src/check.ts";
 import { atomK, widthsOf } from "../../src/nest.ts";
 import { scheduleModel } from "../../src/schedule.ts";
 
 /** A legal schedule: any instruction width and number of warpgroups, each optimisation on or off by itself. */
 export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
   const [least = 8, ...wider] = widthsOf(problem).filter((n) => n <= 2 * problem.n + 16);
+  const base = defaultSchedule(scheduleModel);
   for (;;) {
     const groups = [pick(random, [1, 1, 2, 2, 3]), pick(random, [1, 1, 1, 2, 2, 3])];
     const [groupsM = 1, groupsN = 1] = groups;
     const copy = pick(random, ["tma", "tma", "tma", "tma", "cp.async", "direct"]);
     const schedule: Schedule = {
-      ...defaultSchedule(scheduleModel),
+      ...base,
       tile: [
         64 * groupsM * pick(random, [1, 1, 2]),
         pick(random, [least, ...wider]) * groupsN,
@@ -50,6 +51,6 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       promote: pick(random, ["256", "128", "0"]),
       prefetch: copy === "tma" ? pick(random, [0, 0, 0, 1, 5]) : 0,
     };
-    if (checkSchedule(problem, schedule, target).length === 0) return schedule;
+    if (isLegal(problem, schedule, target)) return schedule;
   }
 }

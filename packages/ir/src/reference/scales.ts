@@ -77,6 +77,17 @@ const factorValue = (exact: boolean, uniform: number): number =>
 const codeOf = (format: ScaleFormat, value: number): number =>
   format === "ue8m0" ? encodeUe8m0(value, "rz") : encode("e4m3", value);
 
+/** Seeded codes of factors, one a byte. `exact`: those that keep sums of integers exact. */
+export function randomFactorCodes(
+  format: ScaleFormat,
+  count: number,
+  exact: boolean,
+  seed: number,
+): Uint8Array {
+  const random = createRandom(seed);
+  return Uint8Array.from({ length: count }, () => codeOf(format, factorValue(exact, random.uniform())));
+}
+
 /**
  * Seeded factors of A or B in memory order (`problem/scales.ts`), the whole batch; null where its dtype has none. What belongs to no row
  * holds NaN, which no kernel may use; of codes, what stands behind the last factor along K is 0.

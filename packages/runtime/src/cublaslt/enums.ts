@@ -18,12 +18,24 @@ export const dataType = {
   bf16: 14,
   e4m3: 28,
   e5m2: 29,
+  e2m1: 33,
 } as const;
 export type CublasDataType = keyof typeof dataType;
 
-/** The type of an operand as cuBLASLt names it; null where it has none. tf32 is f32 in memory; its rounding is the compute type's. */
+/** Types of operands by another name: tf32 is f32 in memory, its rounding is the compute type's; elements with factors are what they are without. */
+const others: Readonly<Partial<Record<DType, CublasDataType | null>>> = {
+  tf32: "f32",
+  mxf8: "e4m3",
+  mxf8e5m2: "e5m2",
+  nvf4: "e2m1",
+  // Not without the factors of nvf4.
+  e2m1: null,
+};
+
+/** The type of an operand as cuBLASLt names it; null where it has none. */
 export function dataTypeOf(dtype: DType): CublasDataType | null {
-  if (dtype === "tf32") return "f32";
+  const other = others[dtype];
+  if (other !== undefined) return other;
   return dtype in dataType ? (dtype as CublasDataType) : null;
 }
 
@@ -48,8 +60,8 @@ export const descAttribute = {
   bScaleMode: 32,
 } as const;
 
-/** `cublasLtMatmulMatrixScale_t`: factors in f32 of rows and of squares (since 12.9). */
-export const scaleMode = { "1x128": 4, "128x128": 5 } as const;
+/** `cublasLtMatmulMatrixScale_t`: factors of 16 and 32 elements (since 12.8); in f32, of rows and of squares (since 12.9). */
+export const scaleMode = { ue4m3: 1, ue8m0: 2, "1x128": 4, "128x128": 5 } as const;
 
 /** `cublasLtMatrixLayoutAttribute_t`. */
 export const layoutAttribute = { batchCount: 5, stridedBatchOffset: 6 } as const;

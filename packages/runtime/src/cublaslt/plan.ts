@@ -6,10 +6,12 @@ import {
   type EpilogueStep,
   encodeArray,
   err,
+  isScaled,
   type Operand,
   ok,
   operandShape,
   type Problem,
+  scaledTypes,
 } from "@tilewright/ir";
 import { measuringProblem } from "../timing/diagnostics.ts";
 import {
@@ -145,12 +147,20 @@ export function planMatmul(problem: Problem): Checked<MatmulPlan> {
     beta: scalar(problem.beta),
     epilogue: bits,
     fast: accumulatesFast(problem),
-    scales:
-      problem.blockScales === undefined
-        ? null
-        : [scaleMode[problem.blockScales[first]], scaleMode[problem.blockScales[second]]],
+    scales: planScales(problem, first, second),
     bias,
   });
+}
+
+/** How the factors of the operands lie, which is as cuBLASLt takes them; null where they have none. */
+function planScales(problem: Problem, first: "a" | "b", second: "a" | "b"): MatmulPlan["scales"] {
+  const modeOf = (which: "a" | "b"): number | null => {
+    const { dtype } = problem[which];
+    if (isScaled(dtype)) return scaleMode[scaledTypes[dtype].scale];
+    return problem.blockScales === undefined ? null : scaleMode[problem.blockScales[which]];
+  };
+  const modes = [modeOf(first), modeOf(second)] as const;
+  return modes[0] === null || modes[1] === null ? null : [modes[0], modes[1]];
 }
 
 interface PlanEpilogue {

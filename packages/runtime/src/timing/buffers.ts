@@ -1,10 +1,18 @@
 /** The buffer sets that launches walk through: so many that their sum is at least twice the L2, all of one seed. */
-import { type Checked, type Diagnostic, type DType, dtypes, err, ok, type Problem } from "@tilewright/ir";
+import {
+  type Checked,
+  type Diagnostic,
+  type DType,
+  err,
+  ok,
+  type Problem,
+  scaleMatrix,
+} from "@tilewright/ir";
 import { CudaBuffer } from "../cuda/buffer.ts";
 import type { CudaContext } from "../cuda/context.ts";
 import { type DeviceOperand, deviceOperands, type OperandName } from "../operands.ts";
 import { measuringProblem } from "./diagnostics.ts";
-import { type InputKind, InputPool } from "./inputs.ts";
+import { type InputKind, InputPool, type PoolType } from "./inputs.ts";
 
 /** More sets than this change nothing but the time to make them. */
 const mostSets = 512;
@@ -32,6 +40,12 @@ export function operandDType(problem: Problem, name: OperandName): DType {
   }
 }
 
+/** What an operand is filled from: factors of block-scaled dtypes have codes of their own. */
+function poolTypeOf(problem: Problem, name: OperandName): PoolType {
+  const which = name === "sfa" ? "a" : name === "sfb" ? "b" : null;
+  return (which === null ? null : scaleMatrix(problem, which)?.format) ?? operandDType(problem, name);
+}
+
 /** What `bench` cannot feed or check. */
 export function unmeasurable(problem: Problem): readonly Diagnostic[] {
   const found: Diagnostic[] = [];
@@ -42,9 +56,6 @@ export function unmeasurable(problem: Problem): readonly Diagnostic[] {
     if (step.kind === "reduce")
       refuse(`problem.epilogue[${index}]`, "a reduction needs its target zeroed before each launch");
   });
-  for (const name of deviceOperands(problem).map((operand) => operand.name))
-    if (dtypes[operandDType(problem, name)].kind === "scaled")
-      refuse(`problem.${name}`, `block-scaled ${operandDType(problem, name)} needs its scales beside it`);
   return found;
 }
 
@@ -62,14 +73,14 @@ export class BenchBuffers {
   /** Bytes of one set, and of all. */
   readonly setBytes: number;
   readonly kind: InputKind;
-  readonly #pools: ReadonlyMap<DType, InputPool>;
+  readonly #pools: ReadonlyMap<PoolType, InputPool>;
   readonly #operands: readonly DeviceOperand[];
 
   private constructor(
     sets: readonly BufferSet[],
     setBytes: number,
     kind: InputKind,
-    pools: ReadonlyMap<DType, InputPool>,
+    pools: ReadonlyMap<PoolType, InputPool>,
     operands: readonly DeviceOperand[],
   ) {
     this.sets = sets;
@@ -88,7 +99,7 @@ export class BenchBuffers {
     context: CudaContext,
     problem: Problem,
     kind: InputKind,
-    pools: Map<DType, InputPool>,
+    pools: Map<PoolType, InputPool>,
     seed: number,
   ): Checked<BenchBuffers> {
     const operands = deviceOperands(problem);
@@ -116,11 +127,11 @@ export class BenchBuffers {
 
     function fill(buffer: CudaBuffer, operand: DeviceOperand, stream: number): Checked<true> {
       if (operand.direction !== "in") return buffer.fill(0xff);
-      const dtype = operandDType(problem, operand.name);
-      let pool = pools.get(dtype);
+      const type = poolTypeOf(problem, operand.name);
+      let pool = pools.get(type);
       if (pool === undefined) {
-        pool = InputPool.make(dtype, kind, seed);
-        pools.set(dtype, pool);
+        pool = InputPool.make(type, kind, seed);
+        pools.set(type, pool);
       }
       return pool.fill(buffer, stream);
     }
@@ -129,7 +140,7 @@ export class BenchBuffers {
   /** Element `index` of an operand in set 0, in elements from its start. */
   valueOf(problem: Problem, name: OperandName, index: number): number {
     const stream = this.#operands.findIndex((operand) => operand.name === name);
-    return this.#pools.get(operandDType(problem, name))?.value(stream, index) ?? 0;
+    return this.#pools.get(poolTypeOf(problem, name))?.value(stream, index) ?? 0;
   }
 
   free(): void {

@@ -3,6 +3,7 @@
  * filled with, and a lattice of sampled rows and columns is compared with the float64 reference, epilogue included.
  */
 import {
+  applyScales,
   BLOCK_SCALE,
   blockFactors,
   type Checked,
@@ -18,6 +19,8 @@ import {
   packedStride,
   readElement,
   referenceGemm,
+  scaleMatrix,
+  scaleOffset,
   sizeOf,
   storageFromBytes,
   writeElement,
@@ -166,17 +169,14 @@ function latticeInputs(
     at: readonly number[],
     step: readonly [number, number],
   ): void => {
-    const factors = blockFactors(problem, which);
-    if (factors === null) return;
-    const base = item * factors.stride;
-    at.forEach((row, i) => {
-      const first = base + Math.floor(row / factors.each) * factors.strides[0];
-      for (const p of all) {
-        const index = i * step[0] + p * step[1];
-        const place = first + Math.floor(p / BLOCK_SCALE) * factors.strides[1];
-        dense[index] = (dense[index] ?? 0) * buffers.valueOf(problem, `sf${which}`, place);
-      }
-    });
+    const places = factorPlaces(problem, which);
+    if (places === null) return;
+    const table = {
+      block: places.block,
+      at: (of: number, row: number, factor: number): number =>
+        buffers.valueOf(problem, `sf${which}`, places.at(of, row, factor)),
+    };
+    applyScales(dense, table, item, at, k, step);
   };
   scale("a", a, rows, [k, 1]);
   scale("b", b, columns, [1, columns.length]);
@@ -187,6 +187,25 @@ function latticeInputs(
     alpha: scalars.alpha,
     beta: scalars.beta,
     steps,
+  };
+}
+
+/** Elements of K under a factor of A or B, and the element of its buffer where that of a row (column of B) stands; null where there are none. */
+function factorPlaces(
+  problem: Problem,
+  which: "a" | "b",
+): { readonly block: number; at(item: number, row: number, factor: number): number } | null {
+  const [codes, floats] = [scaleMatrix(problem, which), blockFactors(problem, which)];
+  if (codes !== null)
+    return {
+      block: codes.block,
+      at: (item, row, factor) => item * codes.stride + scaleOffset(codes, row, factor),
+    };
+  if (floats === null) return null;
+  const { strides, stride, each } = floats;
+  return {
+    block: BLOCK_SCALE,
+    at: (item, row, factor) => item * stride + Math.floor(row / each) * strides[0] + factor * strides[1],
   };
 }
 

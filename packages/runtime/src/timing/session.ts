@@ -2,7 +2,7 @@
  * A benchmark's GPU: one context in which jobs are measured, one after the other. Jobs and results are plain data, so that a session can
  * live in a child process.
  */
-import { type Checked, type Diagnostic, type DType, err, ok, type Problem, sha256 } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok, type Problem, sha256 } from "@tilewright/ir";
 import type { CublasLt } from "../cublaslt/library.ts";
 import { CublasPeer, type PeerBuffers, peerWorkspaceBytes } from "../cublaslt/peer.ts";
 import { CudaBuffer } from "../cuda/buffer.ts";
@@ -17,7 +17,7 @@ import { fastest } from "./choose.ts";
 import { CudaTimingStream } from "./cuda-stream.ts";
 import { measuringFailure } from "./diagnostics.ts";
 import { type Floor, floorOf, gpuByDeviceName, peakFor } from "./floors.ts";
-import type { InputPool } from "./inputs.ts";
+import type { InputPool, PoolType } from "./inputs.ts";
 import { launchScalars, loadKernel } from "./kernels.ts";
 import { defaultMeasure, Measurement, type Samples } from "./measure.ts";
 import type {
@@ -77,7 +77,7 @@ export class BenchSession {
   readonly #monitor: GpuMonitor | null;
   readonly #machine: BenchMachine;
   #tell: (stage: BenchStage) => void = () => {};
-  readonly #pools = new Map<string, Map<DType, InputPool>>();
+  readonly #pools = new Map<string, Map<PoolType, InputPool>>();
 
   private constructor(
     context: CudaContext,
@@ -213,9 +213,9 @@ export class BenchSession {
     this.#tell({ doing, name, numSms: this.gpu.numSms });
   }
 
-  #poolsOf({ inputs, seed }: BenchJob): Map<DType, InputPool> {
+  #poolsOf({ inputs, seed }: BenchJob): Map<PoolType, InputPool> {
     const key = `${inputs} ${seed}`;
-    const known = this.#pools.get(key) ?? new Map<DType, InputPool>();
+    const known = this.#pools.get(key) ?? new Map<PoolType, InputPool>();
     this.#pools.set(key, known);
     return known;
   }

@@ -52,11 +52,11 @@ export function benchDriver(
   });
 }
 
-/** Compute only where D is poisoned: a timed launch changes nothing, and a test has no time for it. */
+/** Compute only where D is poisoned: a timed launch changes nothing, and a test has no time for it. `parameter`: which is D. */
 export const onPoison =
-  (kernel: FakeKernel): FakeKernel =>
+  (kernel: FakeKernel, parameter = 2): FakeKernel =>
   (launch) => {
-    const d = launch.memory(u64(launch.params[2]), 4);
+    const d = launch.memory(u64(launch.params[parameter]), 4);
     return Number.isNaN(new DataView(d.buffer, d.byteOffset, 4).getFloat32(0, true))
       ? kernel(launch)
       : undefined;

@@ -87,6 +87,20 @@ describe("arithmetic", () => {
     });
   });
 
+  test.each([
+    ["mxf8", undefined, 28, 28, [2, 2]],
+    ["mxf8", "mxf8e5m2", 28, 29, [2, 2]],
+    ["nvf4", undefined, 33, 33, [1, 1]],
+  ])("%s by %s: elements, and their factors in the order that both take", (dtype, other, a, b, scales) => {
+    const made = plan({ m: 16, n: 16, k: 64, a: { dtype }, b: { dtype: other ?? dtype, layout: "col" } });
+    expect(made).toMatchObject({ first: "b", a: { type: b }, b: { type: a }, scales });
+  });
+
+  test.each(["mxf4", "mxf6e2m3", "e2m1"])("%s is measured without cuBLASLt", (dtype) => {
+    const planned = planMatmul(define({ m: 128, n: 128, k: 128, dtype, b: { layout: "col" } }));
+    expect(planned.ok ? [] : planned.error.map(({ code }) => code)).toEqual(["TW6043", "TW6043"]);
+  });
+
   test("alpha and beta are in the scale type", () => {
     expect([...plan({ m: 16, n: 16, k: 16, alpha: 2 }).alpha]).toEqual([0, 0, 0, 0x40]);
     expect([...plan({ m: 16, n: 16, k: 16, dtype: "s8" }).alpha]).toEqual([1, 0, 0, 0]);

@@ -2,15 +2,18 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { bytesOfStorage, defineProblem, referenceGemm } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
+import type { FakeKernel } from "../../src/cuda/fake/index.ts";
 import { keepReplay } from "../../src/isolation/replay.ts";
 import { FakeNvml } from "../../src/nvml/fake.ts";
+import { deviceOperands, type OperandName } from "../../src/operands.ts";
 import type { BenchJob, BenchOutcome, BenchStage } from "../../src/timing/outcome.ts";
 import { benchReplays } from "../../src/timing/replay.ts";
 import { type BenchMachine, BenchSession } from "../../src/timing/session.ts";
-import { gemmProblem } from "../artifact.ts";
-import { gemm } from "../kernels.ts";
-import { type BenchDriver, benchCublas, benchDriver, benchJob, size } from "./bench-driver.ts";
+import { gemmProblem, gemmSpec } from "../artifact.ts";
+import { gemm, u64 } from "../kernels.ts";
+import { type BenchDriver, benchCublas, benchDriver, benchJob, onPoison, size } from "./bench-driver.ts";
 
 function outcome(
   job: BenchJob,
@@ -104,6 +107,65 @@ describe("a measurement", () => {
     expect(found.graph[0]?.us.median).toBeCloseTo(5, 6);
     expect(found.graphRatios[0]?.ratio.value).toBeCloseTo(1.2, 6);
     expect(measured(benchJob({ cublas: null }), { driver: benchDriver(), cublas: null }).graph).toEqual([]);
+    clean(driver);
+  });
+
+  test.each([
+    ["nvf4", "nvf4"],
+    ["mxf6e3m2", "mxf4"],
+  ])("elements of %s by %s: bits side by side, factors beside them", (dtype, other) => {
+    const made = defineProblem({
+      m: 40,
+      n: 136,
+      k: 96,
+      a: { dtype },
+      b: { dtype: other, layout: "col" },
+      d: { dtype: "f32" },
+    });
+    if (!made.ok) throw new Error(JSON.stringify(made.error));
+    const problem = made.value;
+    const names = deviceOperands(problem).map(({ name, bytes }) => ({ name, bytes }));
+    const kernel: FakeKernel = (launch) => {
+      const memory = new Map(
+        names.map(({ name, bytes }, i) => [name, launch.memory(u64(launch.params[i]), bytes)] as const),
+      );
+      const of = (name: OperandName): Uint8Array => memory.get(name) ?? new Uint8Array();
+      const d = of("d");
+      const { values } = referenceGemm(problem, {
+        a: of("a"),
+        b: of("b"),
+        sfa: memory.get("sfa") ?? null,
+        sfb: memory.get("sfb") ?? null,
+      }).d;
+      d.set(bytesOfStorage(Float32Array.from(values)));
+      return undefined;
+    };
+    const driver = benchDriver({
+      kernel: onPoison(
+        kernel,
+        names.findIndex(({ name }) => name === "d"),
+      ),
+    });
+    const params = names.map(
+      ({ name }, i) =>
+        ({
+          kind: "pointer",
+          name,
+          offset: 8 * i,
+          size: 8,
+          align: 16,
+          access: name === "d" ? "write" : "read",
+        }) as const,
+    );
+    const artifact = {
+      ptx: `.version 8.8\n.target sm_90\n.address_size 64\n.visible .entry gemm(${names.map(({ name }) => `.param .u64 gemm_${name}`).join(", ")})\n{\n  ret;\n}\n`,
+      manifest: { request: problem, kernels: [{ ...gemmSpec, params }] },
+    };
+    const candidates = [{ name: "ours", artifact }];
+    const found = measured(benchJob({ problem, candidates, cublas: null }), { driver, cublas: null });
+    expect(found.contenders[0]?.check).toMatchObject({ unwritten: 0 });
+    expect(found.contenders[0]?.check.sampled).toBeGreaterThan(900);
+    expect(found.contenders[0]?.check.boundRatio).toBeLessThanOrEqual(1);
     clean(driver);
   });
 

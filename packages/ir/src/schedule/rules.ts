@@ -1,0 +1,26 @@
+/** Legality as a table: what a backend's rules find wrong with a schedule, as diagnostics. */
+import type { Diagnostic } from "../diagnostics.ts";
+
+/** What a rule finds. `unsupported`: nothing is malformed, but the backend does not do it. */
+export interface ScheduleFault {
+  readonly message: string;
+  readonly hint: string;
+  readonly unsupported?: boolean;
+}
+
+/** One rule about subjects `S` (a schedule with its problem and target): what is wrong, as often as it is, or null. The code is the rule's own. */
+export interface ScheduleRule<S> {
+  readonly code: Diagnostic["code"];
+  readonly at: string;
+  readonly find: (subject: S) => ScheduleFault | readonly ScheduleFault[] | null;
+}
+
+/** Reasons in the order of the rules, each looked for when it is asked for: the first decides whether a schedule is legal. */
+export function* ruleFaults<S>(rules: readonly ScheduleRule<S>[], subject: S): Generator<Diagnostic> {
+  for (const { code, at, find } of rules) {
+    const found = find(subject);
+    if (found === null) continue;
+    for (const { message, hint, unsupported } of "message" in found ? [found] : found)
+      yield { code, kind: unsupported ? "unsupported" : "invalid", at, message, hint };
+  }
+}
