@@ -2,6 +2,7 @@
 import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
 import {
   type Atom,
+  asyncPolicyFault,
   copyBytes,
   type Diagnostic,
   dtypes,
@@ -347,6 +348,11 @@ const rules: readonly Rule[] = [
             unsupported: true,
           }
         : null,
+  },
+  {
+    code: "TW2225",
+    at: "schedule.cache",
+    find: ({ s }) => (s.copy === "cp.async" ? asyncPolicyFault(s.cache) : null),
   },
   {
     code: "TW2222",

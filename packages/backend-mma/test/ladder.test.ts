@@ -120,7 +120,7 @@ describe("every optimisation is switchable by itself", () => {
     prefetch: "copy=direct prefetch=on stages=2 tile=128x128x32 warp=64x32",
     drain: "drain=1",
     epi: "epi=smem",
-    cache: "cache=b:evict_last",
+    cache: "cache=d:evict_last",
     fetch: "fetch=128",
     l1: "l1=skip",
     split: "split=2",

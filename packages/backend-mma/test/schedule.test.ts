@@ -70,6 +70,9 @@ describe("illegal schedules get every reason, each with the nearest legal value"
     expect(reasons("tile=64x64x32 warp=32x32 stages=2 copy=direct cache=a:evict_first", "sm_75")).toEqual([
       "TW2223 sm_75 has no policies of L2 and fetches no 256 bytes at once; nearest legal: cache=none fetch=128 (more needs sm_80 or later)",
     ]);
+    expect(reasons("cache=a:evict_first,d:evict_last", "sm_80")).toEqual([
+      expect.stringMatching(/^TW2225 A cannot have a policy .*nearest legal: cache=d:evict_last, or copy=/),
+    ]);
     const groups = problemOf({ m: 256, n: 256, k: 256, dtype: "f16", batch: { kind: "grouped", count: 3 } });
     expect(reasons("split=2 copy=direct", "sm_90", groups)).toEqual([
       expect.stringMatching(/^TW2224 .*split=1$/),

@@ -140,6 +140,8 @@ export interface WgmmaSchedule {
   readonly ahead: number;
   /** Chunks further on that L2 is asked for. */
   readonly prefetch: number;
+  /** Policies of L2 by matrix, as the field has them. */
+  readonly cache: string;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
   readonly combine: CombineWay;
@@ -182,6 +184,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     counted: schedule.sched === "atomic",
     ahead: Number(schedule.ahead),
     prefetch: Number(schedule.prefetch),
+    cache: String(schedule.cache),
     split: Number(schedule.split),
     combine: combineOf(schedule.combine),
     streamk: Number(schedule.streamk),

@@ -88,6 +88,10 @@ describe("what check refuses", () => {
       "TW2318 warpgroups take turns where each block knows its tiles beforehand / nearest legal: sched=persistent, or turns=1",
     ],
     [
+      { copy: "cp.async", cache: "a:evict_first,b:evict_last,d:evict_first" },
+      "TW2332 A and B cannot have a policy of L2 with copy=cp.async: GPUs of sm_90 stop at a cp.async that has one, and run kernels made for sm_80 too / nearest legal: cache=d:evict_first, or copy=direct or tma",
+    ],
+    [
       { late: "on", stages: 1 },
       "TW2319 a slot that is given back late needs another for the next chunk / nearest legal: stages=2, or late=off",
     ],

@@ -280,7 +280,7 @@ export {
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
 export { applyScales, randomFactorCodes, randomScales } from "./reference/scales.ts";
-export { cacheDirective } from "./schedule/cache.ts";
+export { asyncPolicyFault, cacheDirective } from "./schedule/cache.ts";
 export {
   defaultSchedule,
   parseSchedule,

@@ -55,7 +55,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       streamk: pick(random, [0, 0, 0, 5]),
       interleave: pick(random, ["on", "off"]),
       cache: hasFeature(target, "cp.async")
-        ? pick(random, ["none", "none", "a:evict_first,d:evict_last"])
+        ? pick(random, ["none", "none", copy === "cp.async" ? "d:evict_last" : "a:evict_first,d:evict_last"])
         : "none",
       promote: pick(random, ["256", "128"]),
       fetch: pick(random, ["0", "0", "64", "128"]),

@@ -1,5 +1,5 @@
 /** What a producer has to be for what it is asked to do. */
-import { copyBytes } from "@tilewright/ir";
+import { asyncPolicyFault, copyBytes } from "@tilewright/ir";
 import { isKMajor, needsKMajor, widensA } from "../nest.ts";
 import type { Found, Rule } from "./rule.ts";
 
@@ -54,6 +54,11 @@ export const producerRules: readonly Rule[] = [
         });
       return found;
     },
+  },
+  {
+    code: "TW2332",
+    at: "schedule.cache",
+    find: ({ s }) => (s.copy === "cp.async" ? asyncPolicyFault(s.cache) : null),
   },
   {
     code: "TW2330",

@@ -47,7 +47,12 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       epi: pick(random, ["tma", "tma", "direct"]),
       store: random.integer(1, 2),
       guards: pick(random, ["on", "on", "off"]),
-      cache: pick(random, ["none", "none", "a:evict_first,b:evict_last", "b:evict_unchanged,d:evict_first"]),
+      cache: pick(
+        random,
+        copy === "cp.async"
+          ? ["none", "d:evict_first"]
+          : ["none", "none", "a:evict_first,b:evict_last", "b:evict_unchanged,d:evict_first"],
+      ),
       promote: pick(random, ["256", "128", "0"]),
       prefetch: copy === "tma" ? pick(random, [0, 0, 0, 1, 5]) : 0,
     };

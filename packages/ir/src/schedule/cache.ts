@@ -49,6 +49,25 @@ export const cacheField: ScheduleField = {
   },
 };
 
+/**
+ * Why `cache` cannot stand beside copies of A and B by cp.async, with the nearest text that can; null where it names neither. `cp.async` with
+ * `L2::cache_hint` is legal PTX for sm_80 and later, and an illegal instruction on sm_90: each of 25 kernels that had it stopped with CUDA error 715
+ * on an H200 (driver 580), and so did all that a fix by ignore-src was tried on; other projects saw the same and took their hints out. PTX for
+ * sm_80 runs there too, so no target may have it.
+ */
+export function asyncPolicyFault(cache: string): { readonly message: string; readonly hint: string } | null {
+  const policies = policiesOf(cache) ?? {};
+  const operands = (["a", "b"] as const).filter((name) => policies[name] !== undefined);
+  if (operands.length === 0) return null;
+  const rest = (["c", "d"] as const).flatMap((name) =>
+    policies[name] === undefined ? [] : [`${name}:${policies[name]}`],
+  );
+  return {
+    message: `${operands.map((name) => name.toUpperCase()).join(" and ")} cannot have a policy of L2 with copy=cp.async: GPUs of sm_90 stop at a cp.async that has one, and run kernels made for sm_80 too`,
+    hint: `nearest legal: cache=${rest.length === 0 ? "none" : rest.join(",")}, or copy=direct or tma`,
+  };
+}
+
 /** Bytes that misses bring unless told otherwise. */
 const WHOLE = 256;
 
