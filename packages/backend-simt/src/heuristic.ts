@@ -75,12 +75,21 @@ function winnersOf({ m, n, k, a, b }: Problem, target: Target): readonly Schedul
 
 /**
  * Threads of 16 x 8 hold 128 sums, two fragments and what is on its way to shared memory in close to all of their 255
- * registers; what taking 16-bit elements apart needs on top is spilled.
+ * registers; what taking 16-bit elements apart needs on top is spilled. Tiles of few rows or columns serve problems that have no more: the model was
+ * fitted to such only.
  */
-const shapesFor = ({ a, b }: Problem): readonly Shape[] =>
-  sizeOf(a.dtype) === 4 && sizeOf(b.dtype) === 4
-    ? shapes
-    : shapes.filter(({ thread }) => Array.isArray(thread) && (thread[0] ?? 1) <= 8);
+const shapesFor = ({ m, n, a, b }: Problem): readonly Shape[] =>
+  shapes.filter(({ tile, thread }) => {
+    const [[tileM = 1, tileN = 1], [threadM = 1]] = [sizes(tile), sizes(thread)];
+    const thin = (size: number, tiled: number): boolean => tiled >= THIN || size <= 2 * tiled;
+    const wide = sizeOf(a.dtype) === 4 && sizeOf(b.dtype) === 4;
+    return (wide || threadM <= 8) && thin(m, tileM) && thin(n, tileN);
+  });
+
+/** Rows or columns of a tile below which it is thin. */
+const THIN = 16;
+
+const sizes = (value: Schedule[string] | undefined): readonly number[] => (Array.isArray(value) ? value : []);
 
 /**
  * Shares of chunks were timed with whole tiles of 16 x 8 sums a thread, where they won at every size of more than one wave (docs/perf/simt.md). Others are
