@@ -3,11 +3,15 @@ import {
   createRandom,
   type Diagnostic,
   findTarget,
+  type Problem,
   parseProgram,
   printProgram,
   proveProtocol,
   runPasses,
+  type TileProgram,
+  verifyProgram,
 } from "@tilewright/ir";
+import { openDevice } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 import { problem, schedule, target } from "./support/cases.ts";
@@ -16,6 +20,12 @@ const sm100 = target("sm_100a");
 const square = problem({ m: 4096, n: 4096, k: 4096 });
 const found = (text: string, of = square): readonly string[] =>
   tcgen05.check(of, schedule(text), sm100).map(({ code, hint }) => `${code} ${hint}`);
+
+const runs = (text: string, of: Problem): TileProgram => {
+  const bound = runPasses(tcgen05.tile(of, schedule(text), sm100), sm100, tcgen05.passes);
+  if (!bound.ok) throw new Error(JSON.stringify(bound.error));
+  return bound.value;
+};
 
 describe("illegal schedules", () => {
   test.each([
@@ -176,6 +186,50 @@ describe("what is not served", () => {
     if (!hopper.ok) throw new Error("sm_90a is a target");
     const verdict = tcgen05.supports(hopper.value);
     expect(verdict.ok ? [] : codes(verdict.error)).toEqual(["TW1831"]);
+  });
+});
+
+describe("grids and clusters that only an edited program or launch can ask for", () => {
+  const text = printProgram(
+    runs("tile=256x128x64 sched=tiles acc=1 stages=2 cluster=2x1", problem({ m: 1024, n: 512, k: 256 })),
+  );
+  const edited = (from: string, to: string): readonly string[] => {
+    expect(text).toContain(from);
+    const parsed = parseProgram(text.replace(from, to));
+    const found = parsed.ok ? verifyProgram(parsed.value, sm100) : parsed.error;
+    return found.map(({ code, message, hint }) => `${code} ${message}; ${hint ?? ""}`);
+  };
+
+  test("pairs in clusters of odd width, and clusters that no GPU schedules", () => {
+    expect(edited("cluster=4x1 pair", "cluster=3x1 pair").join("\n")).toMatch(
+      /TW\d{4} .*pairs in clusters of 3 x 1/,
+    );
+    expect(edited("cluster=4x1 pair", "cluster=32x1 pair").join("\n")).toMatch(/TW3110 .*cluster/);
+  });
+
+  test("an odd number of tiles along a cluster of two", () => {
+    expect(edited("tiles %mt < 4,", "tiles %mt < 3,").join("\n")).toMatch(/TW3123 .*tiles/);
+  });
+
+  test("a launch of an odd grid, whatever the text says", async () => {
+    const bound = runs("tile=256x128x64 sched=tiles acc=1 stages=2", problem({ m: 1024, n: 512, k: 256 }));
+    const lowered = tcgen05.lower(bound, sm100);
+    if (!lowered.ok) throw new Error("it is lowered");
+    const { entry, launch, params } = lowered.value.kernel;
+    const device = await openDevice({ kind: "emulator", arch: "sm_100a" });
+    const module = device.ok ? device.value.load(lowered.value.ptx) : device;
+    const kernel = module.ok ? module.value.kernel(entry) : module;
+    if (!device.ok || !kernel.ok) throw new Error("the emulator has the kernel");
+    const launched = kernel.value.launch({
+      grid: [7, 1, 1],
+      block: [192, 1, 1],
+      dynamicSmem: launch.dynamicSmem,
+      args: params.map(({ size }) => new Uint8Array(size)),
+    });
+    device.value.close();
+    expect(launched.ok ? [] : launched.error.map(({ code, message }) => `${code} ${message}`)).toContain(
+      "TW5022 2 does not divide the grid's 7",
+    );
   });
 });
 

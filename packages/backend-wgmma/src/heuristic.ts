@@ -1,5 +1,6 @@
 /** Which schedule first: what won on hardware, then the candidates by an estimate of their time. */
 import {
+  type DType,
   defaultSchedule,
   type Problem,
   type Schedule,
@@ -75,11 +76,40 @@ const chunkBytes = [128, 256] as const;
 /** Accumulators up to which two rows make a chunk: larger tiles have products enough between barriers, but where these are waited for to be promoted. */
 const TWO_ROWS = 64 * 128;
 
-/** The stored winner of this size, where its layouts are those that it was measured in. */
+/** Bytes of an operand from which on it passes through L2 rather than stays there: half of what L2 holds. */
+const STREAM_BYTES = 25 * 2 ** 20;
+/** Tiles that read each line of such an operand at about the same time, at most. */
+const FEW_READERS = 2;
+
+/** Bytes of a line of L2: a row of a chunk that begins inside one ends inside the next, and misses of such rows had better not bring their neighbours. */
+const LINE_BYTES = 128;
+
+/**
+ * What L2 does for the operands. A large one that only a tile or two read makes room for the other, which all read: 0.8 to 7 % at 16 to 128 rows. Where rows begin inside lines
+ * a miss brings a line rather than two: 6 % at 1000 x 1000 x 1000 (docs/perf/wgmma.md).
+ */
+const cacheFor = (problem: Problem, tile: readonly [number, number]): Partial<Schedule> => ({
+  ...streamsOf(problem, tile),
+  ...([problem.a, problem.b].some(({ ld, dtype }) => (ld * sizeOf(dtype)) % LINE_BYTES !== 0)
+    ? { promote: "128" }
+    : {}),
+});
+
+function streamsOf({ m, n, k, a, b }: Problem, [tileM, tileN]: readonly [number, number]): Partial<Schedule> {
+  const streams = (extent: number, dtype: DType, readers: number): boolean =>
+    extent * k * sizeOf(dtype) >= STREAM_BYTES && readers <= FEW_READERS;
+  if (streams(n, b.dtype, Math.ceil(m / tileM))) return { cache: "a:evict_last,b:evict_first" };
+  if (streams(m, a.dtype, Math.ceil(n / tileN))) return { cache: "a:evict_first,b:evict_last" };
+  return {};
+}
+
+/** The stored winner of this size, where its dtypes and layouts are those that it was measured in. */
 function winnerOf(problem: Problem): readonly Schedule[] {
   const { m, n, k, a, b, batch } = problem;
-  const winner = winners.find((w) => w.m === m && w.n === n && w.k === k);
-  const measured = winningDTypes.includes(a.dtype) && a.dtype === b.dtype && isKMajor(problem);
+  const winner = winners.find(
+    (w) => w.m === m && w.n === n && w.k === k && (w.dtypes ?? winningDTypes).includes(a.dtype),
+  );
+  const measured = a.dtype === b.dtype && isKMajor(problem);
   if (winner === undefined || !measured || batch.kind !== "none") return [];
   return [storedSchedule(scheduleModel, winner.schedule)];
 }
@@ -100,7 +130,15 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
         (bytes) => bytes === chunkBytes[0] || promotes(problem) || shape.tile[0] * shape.tile[1] <= TWO_ROWS,
       )
       .flatMap((bytes) =>
-        candidatesOf(problem, { ...base, ...fieldsOf(shape, bytes / sizeOf(problem.b.dtype), late) }, legal),
+        candidatesOf(
+          problem,
+          {
+            ...base,
+            ...fieldsOf(shape, bytes / sizeOf(problem.b.dtype), late),
+            ...cacheFor(problem, shape.tile),
+          } as Schedule,
+          legal,
+        ),
       ),
   );
   const ranked = candidates
@@ -134,9 +172,9 @@ function candidatesOf(
   const ways: readonly Partial<Schedule>[] = [
     {},
     { epi: "direct" },
-    { copy: "cp.async" },
-    { copy: "cp.async", epi: "direct" },
-    { copy: "direct", epi: "direct", sched: "tiles", regs: "none", turns: 1, late: "off" },
+    { copy: "cp.async", promote: "256" },
+    { copy: "cp.async", promote: "256", epi: "direct" },
+    { copy: "direct", promote: "256", epi: "direct", sched: "tiles", regs: "none", turns: 1, late: "off" },
   ];
   for (const way of ways)
     for (const stages of stageCounts) {

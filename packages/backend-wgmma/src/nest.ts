@@ -119,7 +119,11 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: [cacheDirective(schedule), ...directives(s, problem, target)].filter((d) => d !== null),
   });
-  return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
+  const { launch } = program;
+  return {
+    ...program,
+    launch: { ...launch, ...(s.overlap ? { overlap: true } : {}), ...(s.early ? { early: true } : {}) },
+  };
 }
 
 /** Columns of an accumulator that go together: registers of a thread step by them (PTX ISA, wgmma: fragment of D). */

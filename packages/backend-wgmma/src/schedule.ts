@@ -89,6 +89,12 @@ export const scheduleModel: ScheduleModel = {
     coreFields.streamk,
     coreFields.overlap,
     flagField({
+      name: "early",
+      summary:
+        "the producer copies as soon as it has made the ring ready, without meeting the block; blocks of one small tile compute places of D before the first chunk is there",
+      default: "on",
+    }),
+    flagField({
       name: "peel",
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
       default: "on",
@@ -148,6 +154,8 @@ export interface WgmmaSchedule {
   readonly streamk: number;
   /** The grid may begin before the one before it has ended. */
   readonly overlap: boolean;
+  /** The producer begins before the block has met. */
+  readonly early: boolean;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
   readonly store: number;
@@ -189,6 +197,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     combine: combineOf(schedule.combine),
     streamk: Number(schedule.streamk),
     overlap: schedule.overlap === "on",
+    early: schedule.early === "on",
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
     store: Number(schedule.store),

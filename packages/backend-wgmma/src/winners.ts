@@ -8,6 +8,8 @@ export interface Winner {
   readonly m: number;
   readonly n: number;
   readonly k: number;
+  /** Of A and B; `winningDTypes` unless given. */
+  readonly dtypes?: readonly DType[];
   /** Fields that differ from the defaults. */
   readonly schedule: string;
   /** Time of cuBLASLt's first choice over that of the winner, in one run. */
@@ -20,23 +22,25 @@ export const winningDTypes: readonly DType[] = ["bf16", "f16"];
 const coop = "tile=128x256x64 groups=2x1 stages=4";
 /** 29 columns of tiles in clusters of four along k: one round of 116 blocks. Without clusters, two blocks a tile of 64 columns reached 0.85. */
 const fewRows = "tile=64x144x128 groups=1x1 stages=3 sched=tiles split=4 combine=cluster epi=direct";
+/** Few rows and a B that is read once or twice. */
+const streamB = "cache=a:evict_last,b:evict_first";
 const turns = "groups=1x1 turns=2 late=on raster=grouped:8";
 
-/** NVIDIA H200, driver 580.159.04, cuBLAS 13.1, 2026-11-21, idle regime; those with `h100` on an H100 80GB HBM3 the same day. */
+/** NVIDIA H200, driver 580.159.04, cuBLAS 13.1, 2026-11-21 and 22, idle regime; those with `h100` on an H100 80GB HBM3 the same day. */
 export const winners: readonly Winner[] = [
   {
     m: 512,
     n: 512,
     k: 512,
-    schedule: "tile=64x32x128 groups=1x1 stages=4 raster=row sched=tiles",
-    ratio: 1.085,
+    schedule: "tile=64x32x256 groups=1x1 stages=2 raster=row sched=tiles",
+    ratio: 1.121,
   },
   {
     m: 1024,
     n: 1024,
     k: 1024,
-    schedule: "tile=64x128x128 groups=1x2 stages=4 raster=row sched=tiles",
-    ratio: 1.043,
+    schedule: "tile=64x128x128 groups=1x2 stages=4 raster=row sched=tiles cache=a:evict_first,b:evict_first",
+    ratio: 1.062,
   },
   {
     m: 1536,
@@ -80,17 +84,32 @@ export const winners: readonly Winner[] = [
     m: 16,
     n: 14336,
     k: 4096,
-    schedule: "tile=64x224x128 groups=1x1 stages=2 sched=tiles split=2 combine=cluster epi=direct",
-    ratio: 1.003,
+    schedule: `tile=64x224x128 groups=1x1 stages=2 sched=tiles split=2 combine=cluster epi=direct promote=128 ${streamB}`,
+    ratio: 1.039,
   },
   {
     m: 64,
     n: 4096,
     k: 14336,
-    schedule: "tile=64x64x256 groups=1x1 stages=3 sched=tiles split=2 combine=cluster",
-    ratio: 1.096,
+    schedule: `tile=64x64x256 groups=1x1 stages=3 sched=tiles split=2 combine=cluster ${streamB}`,
+    ratio: 1.142,
   },
-  { m: 128, n: 8192, k: 8192, schedule: "tile=64x128x128 groups=1x2 stages=4 sched=tiles", ratio: 1.031 },
+  {
+    m: 128,
+    n: 8192,
+    k: 8192,
+    schedule: `tile=64x128x128 groups=1x2 stages=4 sched=tiles ${streamB}`,
+    ratio: 1.024,
+  },
+  {
+    m: 4096,
+    n: 4096,
+    k: 4096,
+    dtypes: ["s8"],
+    schedule:
+      "tile=128x128x128 groups=1x1 stages=5 turns=2 late=on raster=grouped:4 regs=24/240 cache=d:evict_first",
+    ratio: 1.05,
+  },
   {
     m: 128,
     n: 128,
@@ -102,14 +121,15 @@ export const winners: readonly Winner[] = [
     m: 512,
     n: 512,
     k: 32768,
-    schedule: "tile=128x64x64 groups=2x1 stages=8 sched=tiles split=4 combine=kernel epi=direct",
-    ratio: 0.963,
+    schedule:
+      "tile=64x128x64 groups=1x2 stages=8 late=on sched=tiles split=4 combine=kernel epi=direct cache=a:evict_first,b:evict_first",
+    ratio: 0.987,
   },
   {
     m: 1000,
     n: 1000,
     k: 1000,
-    schedule: "tile=64x128x128 groups=1x2 stages=4 cluster=2x1 multicast=b sched=tiles",
-    ratio: 0.962,
+    schedule: "tile=64x128x128 groups=1x2 stages=4 cluster=2x1 multicast=b sched=tiles promote=128",
+    ratio: 1.022,
   },
 ];

@@ -127,6 +127,11 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x32x32 groups=1x1 stages=2 copy=direct sched=tiles split=4 combine=cluster epi=direct",
     ],
     [
+      "a second kernel behind one that overlaps the launch before",
+      "m=70 n=60 k=130 a=bf16:row:136:16 b=bf16:col:136:16 d=bf16:row:60:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x32x32 groups=1x1 stages=2 sched=tiles split=4 combine=kernel overlap=on epi=direct",
+    ],
+    [
       "ping-pong: two sets of warpgroups by turns, slots given back late, five tiles a block",
       "m=330 n=136 k=200 a=bf16:row:200:16 b=bf16:col:200:16 d=bf16:row:136:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x64 groups=1x1 stages=3 turns=2 late=on",

@@ -10,11 +10,13 @@ import {
   printSchedule,
   runPasses,
   type Schedule,
+  storedSchedule,
 } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
 import { estimateTime } from "../src/cost.ts";
 import { scheduleModel } from "../src/schedule.ts";
+import { winners, winningDTypes } from "../src/winners.ts";
 import { randomSchedule } from "./support/cases.ts";
 
 const target = targetOf("sm_90a");
@@ -219,13 +221,32 @@ describe("what comes first", () => {
   };
 
   test.each([
-    [512, [64, 32, 128]],
+    [512, [64, 32, 256]],
     [1024, [64, 128, 128]],
     [2048, [128, 128, 64]],
     [4096, [128, 256, 64]],
     [8192, [128, 256, 64]],
   ] as const)("%i: the tile that measured best of those that are generated", (size, tile) => {
     expect(first(square(size)).tile).toEqual(tile);
+  });
+
+  test("what won on hardware is legal, and first where it was measured", () => {
+    for (const { m, n, k, dtypes = winningDTypes, schedule } of winners)
+      for (const dtype of dtypes) {
+        const problem = problemOf({ m, n, k, dtype, b: { layout: "col" } });
+        expect(first(problem)).toEqual(storedSchedule(wgmma.schedule, schedule));
+      }
+    const [stored] = winners.filter(({ dtypes }) => dtypes?.includes("s8"));
+    expect(stored).toMatchObject({ m: 4096, n: 4096, k: 4096 });
+  });
+
+  test("an operand that few tiles read makes room for the other in L2; rows that begin inside lines bring one line", () => {
+    const cacheOf = (more: { readonly m: number; readonly n: number; readonly k: number }) =>
+      first(problemOf({ dtype: "bf16", b: { layout: "col" }, ...more }));
+    expect(cacheOf({ m: 48, n: 16384, k: 4096 })).toMatchObject({ cache: "a:evict_last,b:evict_first" });
+    expect(cacheOf({ m: 16384, n: 48, k: 4096 })).toMatchObject({ cache: "a:evict_first,b:evict_last" });
+    expect(cacheOf({ m: 2560, n: 2560, k: 2560 })).toMatchObject({ cache: "none", promote: "256" });
+    expect(cacheOf({ m: 904, n: 904, k: 1000 })).toMatchObject({ promote: "128" });
   });
 
   test("every problem has a schedule: bulk copies where they can be, threads where not", () => {
@@ -242,6 +263,18 @@ describe("what comes first", () => {
     );
     expect(times).toEqual([...times].sort((a, b) => a - b));
   });
+});
+
+test("a producer that begins early goes by the block's barrier, and its code comes first", () => {
+  const early = textOf(large, base);
+  expect(early).toMatch(/bar\.arrive 0, 288;\s+@%p\d+ bar\.sync 0, 288;/);
+  expect(early.indexOf("cp.async.bulk.tensor")).toBeLessThan(early.indexOf("wgmma.mma_async"));
+  const late = textOf(large, { ...base, early: "off" });
+  expect(late).toMatch(/bar\.sync 0;/);
+  expect(late).not.toContain("bar.arrive");
+  expect(late.indexOf("cp.async.bulk.tensor")).toBeGreaterThan(late.indexOf("wgmma.mma_async"));
+  // Blocks of a cluster are met before anything goes to another.
+  expect(textOf(large, { ...base, cluster: [2, 1] })).not.toContain("bar.arrive");
 });
 
 test("a grid that overlaps the one before it waits for it before it touches memory, and its launch says so", () => {

@@ -6,6 +6,7 @@ import {
   blockShape,
   bufferOf,
   contiguousAxis,
+  fillsOnce,
   hasFeature,
   lit,
   matrixLoad,
@@ -88,6 +89,8 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   // A pair's block stores its own half of the tile.
   const half = own === null ? null : ownedPosition(ctx.values, own, ["cluster"]);
 
+  const fresh = fillsOnce(program, tile) ? tile.slots : 0;
+
   return Array.from({ length: width / cols }, (_, pass): StagedPass => {
     const from = pass * cols;
     const slot = (first + pass) % tile.slots;
@@ -96,6 +99,7 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
       address: (position, e) =>
         sharedAddress(ctx, { ...wholeView(tile), slot: lit(slot) }, position, e.row, e.col - from),
       begin() {
+        if (pass < fresh) return;
         ctx.emit(storing, "cp.async.bulk.wait_group.read", imm(tile.slots - 1));
         meet();
       },

@@ -86,6 +86,11 @@ export interface Engine {
    * through all that stands before. For engines whose accumulators leave few of them.
    */
   readonly wholeDefinitions?: boolean;
+  /**
+   * Whether, in programs that begin early, what the epilogue computes of places and bounds stands where the role begins and waits for its first chunk, and holds registers
+   * through the main loop; else it stands behind that loop.
+   */
+  earlyEpilogue?(program: TileProgram): boolean;
   /** Binds the coordinates of a block's one tile, where the engine lowers loops over tiles itself: for kernels that are all shared code. */
   placeTile?(ctx: Context, stmt: StmtOf<"tiles">): void;
   /** Oldest PTX that the program's text needs beside what the target asks. */

@@ -26,18 +26,8 @@ export function lowerRole(ctx: Context, stmt: StmtOf<"role">, lowerBody: () => v
   if (ctx.active !== null) throw new CannotLower(`role ${stmt.name}`, "stands in a condition");
   const { entry } = ctx;
   const end = entry.label(`end_${stmt.name}`);
-  const others = entry.reg("pred", "p");
   const warp = warpNumber(ctx);
-  const blockWarps = ctx.program.launch.threads / 32;
-  if (stmt.first === 0) ctx.emit(null, "setp.ge.u32", others, warp, imm(stmt.warps));
-  else if (stmt.first + stmt.warps === blockWarps)
-    ctx.emit(null, "setp.lt.u32", others, warp, imm(stmt.first));
-  else {
-    const within = entry.reg("u32", "warp");
-    ctx.emit(null, "sub.u32", within, warp, imm(stmt.first));
-    ctx.emit(null, "setp.ge.u32", others, within, imm(stmt.warps));
-  }
-  ctx.emit(others, "bra", end);
+  ctx.emit(othersThan(ctx, stmt), "bra", end);
   if (stmt.registers !== null) {
     const launched =
       Math.floor(ctx.target.limits.registersPerBlock / ctx.program.launch.threads / REGISTER_UNIT) *
@@ -61,6 +51,21 @@ export function lowerRole(ctx: Context, stmt: StmtOf<"role">, lowerBody: () => v
   ctx.crewScope({ first: stmt.first, warps: stmt.warps }, lowerBody);
   ctx.solo = false;
   ctx.body.label(end);
+}
+
+/** Whether a warp is none of a role's, the same for all its lanes and known to be. */
+export function othersThan(ctx: Context, { first, warps }: Pick<StmtOf<"role">, "first" | "warps">): Pred {
+  const others = ctx.entry.reg("pred", "p");
+  const warp = warpNumber(ctx);
+  if (first === 0) ctx.emit(null, "setp.ge.u32", others, warp, imm(warps));
+  else if (first + warps === ctx.program.launch.threads / 32)
+    ctx.emit(null, "setp.lt.u32", others, warp, imm(first));
+  else {
+    const within = ctx.entry.reg("u32", "warp");
+    ctx.emit(null, "sub.u32", within, warp, imm(first));
+    ctx.emit(null, "setp.ge.u32", others, within, imm(warps));
+  }
+  return others;
 }
 
 /** The first thread of each group of `threads` of the crew. */

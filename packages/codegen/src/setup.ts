@@ -1,43 +1,63 @@
 /** What stands around a kernel's statements: barriers of rings made ready, blocks of a cluster met before they write to each other. */
-import { type Ring, storesInBulk } from "@tilewright/ir";
+import { eachStmt, isSolo, type Ring, storesInBulk } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
+import type { Pred } from "./code.ts";
 import type { Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+import { othersThan } from "./roles.ts";
 import { MBARRIER_BYTES, SMEM } from "./smem.ts";
 import { mapAddress, usesBulkStores, usesTensorMaps } from "./tensorMaps.ts";
 
-/** Thread 0 initialises the mbarriers of all rings and fetches the tensor maps; nobody goes on before that is seen. */
+/**
+ * One thread initialises the mbarriers of all rings and fetches the tensor maps; nobody goes on before that is seen. It is thread 0, or that which copies: the copies
+ * of the first chunks need no other thread to have come so far.
+ */
 export function openKernel(ctx: Context): void {
   const { program, body } = ctx;
+  const copying = earlyRole(ctx);
+  const first = threadIs(ctx, 32 * (copying?.first ?? 0));
   const rings = program.rings.filter((ring) => {
     const at = ctx.shared.barriers.get(ring.name);
     return at !== undefined && (at.full !== null || at.empty !== null);
   });
   // Templates of maps are no maps that anything is copied through.
   if (usesTensorMaps(program) && ctx.groups === null) {
-    const maps = new Set<string>();
-    const visit = (stmts: typeof program.body): void => {
-      for (const stmt of stmts) {
-        if (stmt.kind === "copy" && stmt.transport === "tma") maps.add(stmt.src.buffer);
-        if (stmt.kind === "epilogue" && storesInBulk(stmt)) maps.add(stmt.dst.buffer);
-        if ("body" in stmt) visit(stmt.body);
-      }
-    };
-    visit(program.body);
-    const first = firstThread(ctx);
-    for (const name of maps) body.emitAny(first, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
+    // Maps that are copied through are needed first.
+    const [sources, targets] = [new Set<string>(), new Set<string>()];
+    for (const stmt of eachStmt(program.body)) {
+      if (stmt.kind === "copy" && stmt.transport === "tma") sources.add(stmt.src.buffer);
+      if (stmt.kind === "epilogue" && storesInBulk(stmt)) targets.add(stmt.dst.buffer);
+    }
+    for (const name of new Set([...sources, ...targets]))
+      body.emitAny(first, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
   }
-  if (rings.length > 0 || ctx.shared.meeting !== null) initialise(ctx, rings);
+  if (rings.length > 0 || ctx.shared.meeting !== null) initialise(ctx, rings, first, copying);
+  awaitGridBefore(ctx);
+}
+
+/**
+ * Of a kernel that may begin beside the grid before it in the stream: what follows touches memory that that grid may write, or read before this one writes it; all of it
+ * is then over, and the next grid may begin (PTX ISA, griddepcontrol). Of other kernels nothing.
+ */
+export function awaitGridBefore({ program, body }: Context): void {
   if (!program.launch.overlap) return;
-  // What follows touches memory that the grid before may write, or read before this one writes it; all of that grid is then over (PTX ISA, griddepcontrol).
   body.emitAny(null, "griddepcontrol.wait", []);
   body.emitAny(null, "griddepcontrol.launch_dependents", []);
 }
 
+/** The role whose one thread copies in bulk, where it may begin before the block has met, and no other block has to be ready. */
+function earlyRole(ctx: Context): StmtOf<"role"> | null {
+  const { program } = ctx;
+  if (program.launch.early !== true || clusterSize(program) > 1) return null;
+  for (const stmt of eachStmt(program.body))
+    if (stmt.kind === "role" && isSolo(program, stmt.body)) return stmt;
+  return null;
+}
+
 /** Barriers of rings, seen by all before anybody arrives. */
-function initialise(ctx: Context, rings: readonly Ring[]): void {
+function initialise(ctx: Context, rings: readonly Ring[], first: Pred, copying: StmtOf<"role"> | null): void {
   const { program, entry, body } = ctx;
-  const first = firstThread(ctx);
   const base = entry.reg("u32", "sm");
   body.emit(null, "mov.u32", base, sym(SMEM));
   for (const ring of rings) {
@@ -61,7 +81,8 @@ function initialise(ctx: Context, rings: readonly Ring[]): void {
   if (clusterSize(program) === 1) {
     // Waited for where the blocks meet, behind the main loop.
     if (ctx.shared.meeting !== null) body.emitAny(null, "barrier.cluster.arrive.relaxed.aligned", []);
-    body.emit(null, "bar.sync", imm(0));
+    if (copying === null) body.emit(null, "bar.sync", imm(0));
+    else meetCopying(ctx, copying);
   } else {
     body.emitAny(null, "barrier.cluster.arrive.relaxed.aligned", []);
     body.emitAny(null, "barrier.cluster.wait.acquire.aligned", []);
@@ -76,9 +97,21 @@ export function closeKernel(ctx: Context): void {
   ctx.body.emitAny(null, "barrier.cluster.wait.acquire", []);
 }
 
-const firstThread = (ctx: Context) =>
-  ctx.invariant("thread 0", (code) => {
+/** The warps that copy arrive and go on, all others wait for them: what one of them has initialised is theirs already, once its lanes have met. */
+function meetCopying(ctx: Context, copying: StmtOf<"role">): void {
+  const { entry, body, program } = ctx;
+  const threads = imm(program.launch.threads);
+  const others = othersThan(ctx, copying);
+  const own = entry.reg("pred", "p");
+  body.emit(null, "not.pred", own, others);
+  body.emit(own, "bar.warp.sync", imm(0xffffffff));
+  body.emit(own, "bar.arrive", imm(0), threads);
+  body.emit(others, "bar.sync", imm(0), threads);
+}
+
+const threadIs = (ctx: Context, thread: number): Pred =>
+  ctx.invariant(`thread ${thread}`, (code) => {
     const p = ctx.entry.reg("pred", "p");
-    code.emit(null, "setp.eq.u32", p, ctx.values.thread(), imm(0));
+    code.emit(null, "setp.eq.u32", p, ctx.values.thread(), imm(thread));
     return p;
   });

@@ -1,5 +1,5 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
-import { type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
+import { codeOrder, type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { lowerFetch, lowerNext } from "./answers.ts";
 import { Code, type Reg } from "./code.ts";
@@ -14,9 +14,9 @@ import { lowerRole } from "./roles.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerTiles } from "./tiles.ts";
 
-/** Lower a list at `ctx.body`, in program order. */
+/** Lower a list at `ctx.body`, in program order; of roles, whose order means nothing, in that of their code. */
 export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
-  for (const stmt of stmts) lowerStmt(ctx, stmt);
+  for (const stmt of codeOrder(ctx.program, stmts)) lowerStmt(ctx, stmt);
 }
 
 const shared: Omit<Statements, "mma"> = {

@@ -12,7 +12,7 @@ const assemblerArch = (arch: string): string => (arch === "sm_70" ? "sm_75" : ar
 /** How the fault begins that says so. */
 export const SPILLED = "ptxas spilled registers";
 
-/** What ptxas -v says of a text: registers a thread, and what it refuses, spills or serialises (messages C75xx), as sentences. */
+/** What ptxas -v says of a text: registers a thread, and what it refuses, spills, serialises (messages C75xx) or warns of, as sentences. */
 export function assemble(
   ptx: string,
   arch: string,
@@ -27,6 +27,7 @@ export function assemble(
     const faults = [
       [run.status !== 0, "ptxas refused the text"],
       [/C75\d\d/.test(log), "ptxas serialised something"],
+      [/\bwarning\b/i.test(log), "ptxas warned"],
       // Stores decide: for kernels of many predicates ptxas now and then counts loads of a slot that nothing is stored to.
       [/[1-9]\d* bytes spill stores/.test(log), SPILLED],
     ] as const;

@@ -24,7 +24,8 @@ const instructions: readonly (readonly [pattern: RegExp, word: (match: RegExpExe
   [/^bar\.sync %/, () => "gather"],
   // 11 is that of warps of one role that meet for parts of tiles.
   [/^bar\.sync ([89]|10), /, () => "turn"],
-  [/^bar\.arrive/, () => "pass"],
+  // A role that begins early passes the block's barrier by.
+  [/^bar\.arrive (?!0,)/, () => "pass"],
   [/^atom\S*\.inc/, () => "take"],
   [/^(st\.shared|stmatrix)/, () => "stage"],
   [/^cp\.async\.bulk\.tensor\.\dd\.global/, () => "store"],

@@ -13,6 +13,7 @@ import {
 } from "@tilewright/codegen";
 import {
   type DType,
+  eachStmt,
   elementsPerRegister,
   type PtxVersion,
   type Target,
@@ -71,6 +72,7 @@ const engine: Engine = {
   },
   copies: {},
   lateTiles: true,
+  earlyEpilogue,
   wholeDefinitions: true,
   rings: {
     direct: byThreads,
@@ -87,6 +89,23 @@ const engine: Engine = {
   },
   frame: {},
 };
+
+/** Accumulators of a thread that leave it registers for what the epilogue needs, which then need not be computed between the last product and the first store. */
+const FEW_ACCUMULATORS = 64;
+
+/** Of blocks with one tile of few accumulators: blocks that stay compute places of D behind the first products of each tile. */
+function earlyEpilogue(program: TileProgram): boolean {
+  let math = program.launch.threads;
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind === "tiles" && stmt.visit !== null) return false;
+    if (stmt.kind === "role" && [...eachStmt(stmt.body)].some(({ kind }) => kind === "mma"))
+      math = 32 * stmt.warps;
+  }
+  const held = program.buffers
+    .filter((b) => b.space === "register")
+    .reduce((sum, b) => sum + (b.slots * b.shape[0] * b.shape[1]) / elementsPerRegister(b.dtype), 0);
+  return held <= FEW_ACCUMULATORS * math;
+}
 
 /** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */
 export const lower = (program: TileProgram, target: Target) => lowerWith(engine, program, target);

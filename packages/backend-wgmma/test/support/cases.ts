@@ -43,6 +43,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       split: pick(random, [1, 1, 1, 2, 3]),
       combine: pick(random, ["last", "cluster"]),
       overlap: pick(random, ["off", "off", "on"]),
+      early: pick(random, ["on", "on", "off"]),
       peel: pick(random, ["on", "off"]),
       epi: pick(random, ["tma", "tma", "direct"]),
       store: random.integer(1, 2),

@@ -112,8 +112,8 @@ export {
   symbolicExtent,
   symbolicLeading,
 } from "./sizes.ts";
-export { holdsAnswers, isSolo } from "./solo.ts";
-export { stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
+export { codeOrder, holdsAnswers, isSolo } from "./solo.ts";
+export { fillsOnce, stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
 export {
   LANE_STRIDE,
   MOST_COLUMNS,

@@ -31,3 +31,16 @@ export function isSolo(program: Pick<TileProgram, "rings">, stmts: readonly Stmt
     }
   });
 }
+
+/**
+ * Roles in the order of their code: of a program that begins early (`Launch.early`) those of one thread come first. What is no list of roles, or begins when the block
+ * has met, stays as it stands.
+ */
+export function codeOrder<S extends Stmt>(
+  program: Pick<TileProgram, "rings" | "launch">,
+  stmts: readonly S[],
+): readonly S[] {
+  if (program.launch.early !== true || stmts.some(({ kind }) => kind !== "role")) return stmts;
+  const solo = (stmt: S): boolean => isSolo(program, childrenOf(stmt));
+  return [...stmts.filter(solo), ...stmts.filter((stmt) => !solo(stmt))];
+}

@@ -1,6 +1,7 @@
 /** Epilogues that pass D through a shared tile: where the tile has what a thread holds, and which thread stores what from there. */
 import { factorCoordinate } from "./ownership.ts";
-import type { Factor, Ownership, Stmt } from "./types.ts";
+import { eachStmt } from "./rewrite.ts";
+import type { Buffer, Factor, Ownership, Stmt, TileProgram } from "./types.ts";
 
 type Epilogue = Extract<Stmt, { readonly kind: "epilogue" }>;
 
@@ -86,3 +87,9 @@ export const lanesOf = (own: Ownership): readonly (readonly [row: number, col: n
     factorCoordinate(own.rows, { thread }),
     factorCoordinate(own.cols, { thread }),
   ]);
+
+/** Whether the first store of D through each slot of a tile waits for none before: of blocks that begin early and have one tile, where D's has memory of its own. */
+export const fillsOnce = (program: TileProgram, via: Pick<Buffer, "late">): boolean =>
+  program.launch.early === true &&
+  via.late !== true &&
+  [...eachStmt(program.body)].every((s) => s.kind !== "tiles" || (s.visit === null && s.share === undefined));

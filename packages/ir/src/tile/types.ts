@@ -451,6 +451,11 @@ export interface Launch {
    * the statements needs nothing of memory, and then every thread waits for the grid before it.
    */
   readonly overlap?: true;
+  /**
+   * The role whose one thread copies in bulk begins with that as soon as it has made the rings' barriers ready, where else the whole block meets first; and places of D are
+   * computed while the first chunk is on its way.
+   */
+  readonly early?: true;
 }
 
 export interface TileProgram {

@@ -3,15 +3,19 @@ import { type Checked, type Diagnostic, ok } from "@tilewright/ir";
 import type { CublasPeer } from "../cublaslt/peer.ts";
 import { measuringProblem } from "./diagnostics.ts";
 import { defaultMeasure, Measurement } from "./measure.ts";
+import { timeAlone, waitsForDevice } from "./queueable.ts";
 import type { TimingStream } from "./stream.ts";
 
 /** Time for choosing, in milliseconds. */
 const tryoutMs = 60;
 
-/** Which proposal of the heuristic is the fastest, each run a few times; those that fail are left out and told. */
+/**
+ * Which proposal of the heuristic is the fastest, each run a few times. Those that fail, and those that wait for the device in their launch and so cannot be
+ * queued ahead of it beside others, are left out and told: the latter with the time that they take alone.
+ */
 export function fastest(
   stream: TimingStream,
-  peer: CublasPeer,
+  peer: Pick<CublasPeer, "algorithms">,
   sets: number,
   seed: number,
 ): Checked<{
@@ -20,10 +24,10 @@ export function fastest(
   readonly failed: readonly Diagnostic[];
 }> {
   const failed: Diagnostic[] = [];
-  const usable: number[] = [];
+  const running: number[] = [];
   for (const [index, { contender, label }] of peer.algorithms.entries()) {
     const launched = contender.launch(0);
-    if (launched.ok) usable.push(index);
+    if (launched.ok) running.push(index);
     else
       failed.push(
         measuringProblem(
@@ -35,6 +39,28 @@ export function fastest(
   }
   const waited = stream.wait();
   if (!waited.ok) return waited;
+  const usable: number[] = [];
+  for (const index of running) {
+    const algorithm = peer.algorithms[index];
+    if (algorithm === undefined) continue;
+    const { contender, label } = algorithm;
+    const waits = waitsForDevice(stream, contender, sets);
+    if (!waits.ok) return waits;
+    if (!waits.value) {
+      usable.push(index);
+      continue;
+    }
+    const alone = timeAlone(stream, contender, sets);
+    if (!alone.ok) return alone;
+    failed.push(
+      measuringProblem(
+        "unqueueable",
+        "cublaslt",
+        `choice ${index + 1} (${label}) waits for the device inside its launch and is left out of the rounds: alone, the host's part included, it takes ${alone.value.toPrecision(3)} us`,
+        "the other choices are measured",
+      ),
+    );
+  }
   if (usable.length < 2) return ok({ usable, best: usable[0] ?? 0, failed });
   const tryout = new Measurement(
     stream,

@@ -16,6 +16,7 @@ const rows = {
   impossible: { code: "TW6046", kind: "check" },
   unmeasurable: { code: "TW6047", kind: "unsupported" },
   wrongNumbers: { code: "TW6048", kind: "check" },
+  unqueueable: { code: "TW6049", kind: "unsupported" },
 } as const satisfies Record<string, Row>;
 
 /** A diagnostic of the row `what`. */

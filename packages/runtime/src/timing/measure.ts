@@ -86,6 +86,7 @@ export class Measurement {
   /** One launch's time by contender, microseconds; from the warm-up. */
   readonly #typical: number[];
   #nextSet = 0;
+  #slowest: number | null = null;
   #leadUs = leastLeadUs;
   /** Falls where a launch is many of the driver's: a peer's algorithm may take several kernels. */
   #mostCalls = mostCalls;
@@ -96,6 +97,11 @@ export class Measurement {
     this.#options = options;
     this.#random = createRandom(options.seed);
     this.#typical = contenders.map(() => 0);
+  }
+
+  /** Whose launch kept the host for the longest, when it did not get ahead of the device. */
+  get slowest(): number | null {
+    return this.#slowest;
   }
 
   /** Typical time of one launch, by contender, microseconds; known after `warmUp`. */
@@ -269,17 +275,19 @@ export class Measurement {
 
   /** Microseconds of each step of a batch. */
   #batch(steps: readonly Step[], busy?: () => void): Checked<readonly number[]> {
-    return this.#ahead(
-      steps.length,
-      (index) => {
-        const step = steps[index];
-        const contender = step === undefined ? undefined : this.#contenders[step.contender];
-        return step === undefined || contender === undefined ? ok(true) : contender.launch(step.set);
-      },
-      2 * steps.length,
-      (index) => steps[index]?.pauseUs ?? 0,
-      busy,
-    );
+    const contenderOf = (index: number) => this.#contenders[steps[index]?.contender ?? -1];
+    const starved = (index: number): string => {
+      this.#slowest = steps[index]?.contender ?? null;
+      return contenderOf(index)?.name ?? "";
+    };
+    const launch = (index: number): Checked<true> =>
+      contenderOf(index)?.launch(steps[index]?.set ?? 0) ?? ok(true);
+    const more = {
+      pauseOf: (index: number) => steps[index]?.pauseUs ?? 0,
+      starved,
+      ...(busy ? { busy } : {}),
+    };
+    return this.#ahead(steps.length, launch, 2 * steps.length, more);
   }
 
   /**
@@ -290,32 +298,47 @@ export class Measurement {
     count: number,
     launch: (index: number) => Checked<true>,
     calls: number,
-    pauseOf: (index: number) => number = () => 0,
-    busy?: () => void,
+    { pauseOf = () => 0, starved, busy }: Sampling = {},
   ): Checked<readonly number[]> {
     const stream = this.#stream;
     this.#leadUs = Math.max(this.#leadUs, 2 * calls * callUs);
+    let longest = { index: 0, us: 0 };
     for (let attempt = 0; attempt < attempts; attempt++) {
       const before = stream.now();
-      const pairs = queueSamples(stream, this.#leadUs, count, launch, pauseOf);
-      if (!pairs.ok) return pairs;
+      const queued = queueSamples(stream, this.#leadUs, count, launch, pauseOf);
+      if (!queued.ok) return queued;
+      longest = queued.value.longest;
       const queuedUs = 1000 * (stream.now() - before);
       busy?.();
       const waited = stream.wait();
       if (!waited.ok) return waited;
-      if (queuedUs < this.#leadUs) return readTimes(stream, pairs.value);
+      if (queuedUs < this.#leadUs) return readTimes(stream, queued.value.pairs);
       this.#leadUs = 2 * queuedUs;
     }
     return measuringFailure(
       "starved",
       "bench",
-      `the host never got ahead of the device in ${attempts} attempts (last lead ${Math.round(this.#leadUs)} us)`,
+      `the host never got ahead of the device in ${attempts} attempts (last lead ${Math.round(this.#leadUs)} us${starved ? `; the longest launch was ${starved(longest.index)}'s, of ${Math.round(longest.us)} us` : ""})`,
       "measure on a machine whose processor is not loaded",
     );
   }
 }
 
+/** What else is known of samples that are queued ahead: pauses before them by index, what to do once all are queued, and whom to name where the host fell behind. */
+interface Sampling {
+  readonly pauseOf?: (index: number) => number;
+  /** Told which launch took the host the longest; says whose it was. */
+  readonly starved?: (index: number) => string;
+  readonly busy?: () => void;
+}
+
 type Pair = readonly [from: number, to: number];
+
+interface Queued {
+  readonly pairs: readonly Pair[];
+  /** The launch that kept the host for the longest. */
+  readonly longest: { readonly index: number; readonly us: number };
+}
 
 function queueSamples(
   stream: TimingStream,
@@ -323,8 +346,9 @@ function queueSamples(
   count: number,
   launch: (index: number) => Checked<true>,
   pauseOf: (index: number) => number,
-): Checked<readonly Pair[]> {
+): Checked<Queued> {
   const pairs: Pair[] = [];
+  let longest = { index: 0, us: 0 };
   let slot = 0;
   const lead = stream.pause(leadUs);
   if (!lead.ok) return lead;
@@ -341,14 +365,17 @@ function queueSamples(
       const marked = stream.mark(from);
       if (!marked.ok) return marked;
     }
+    const before = stream.now();
     const launched = launch(index);
     if (!launched.ok) return launched;
+    const us = 1000 * (stream.now() - before);
+    if (us > longest.us) longest = { index, us };
     const to = slot++;
     const marked = stream.mark(to);
     if (!marked.ok) return marked;
     pairs.push([from, to]);
   }
-  return ok(pairs);
+  return ok({ pairs, longest });
 }
 
 function readTimes(stream: TimingStream, pairs: readonly Pair[]): Checked<readonly number[]> {

@@ -15,7 +15,7 @@ import { BenchBuffers, unmeasurable } from "./buffers.ts";
 import { checkNumbers, type NumbersCheck } from "./check.ts";
 import { fastest } from "./choose.ts";
 import { CudaTimingStream } from "./cuda-stream.ts";
-import { measuringFailure } from "./diagnostics.ts";
+import { isStarved, measuringFailure, measuringProblem } from "./diagnostics.ts";
 import { type Floor, floorOf, gpuByDeviceName, peakFor } from "./floors.ts";
 import type { InputPool, PoolType } from "./inputs.ts";
 import { launchScalars, loadKernel } from "./kernels.ts";
@@ -67,6 +67,11 @@ const PEER_SLACK = 8;
 interface Entry {
   readonly contender: Contender;
   readonly about: Omit<BenchContender, "check">;
+}
+
+interface CheckedEntry {
+  readonly contender: Contender;
+  readonly about: BenchContender;
 }
 
 export class BenchSession {
@@ -160,30 +165,18 @@ export class BenchSession {
     const notes: Diagnostic[] = [...this.notes];
     const peers = this.#peers(job, buffers.value, stream, notes, undo);
     if (!peers.ok) return peers;
-    const all = [...entries.value, ...peers.value];
-
-    const contenders: BenchContender[] = [];
-    for (const entry of all) {
-      this.#stage("checking", entry.about.name);
-      const check = this.#check(job, entry, buffers.value, stream);
+    const checked: CheckedEntry[] = [];
+    for (const { contender, about } of [...entries.value, ...peers.value]) {
+      this.#stage("checking", about.name);
+      const check = this.#check(job, { contender, about }, buffers.value, stream);
       if (!check.ok) return check;
-      contenders.push({ ...entry.about, check: check.value });
+      checked.push({ contender, about: { ...about, check: check.value } });
     }
     const floor = floorOf(problem, this.gpu, buffers.value.rotatedBytes);
-    const measurement = new Measurement(
-      stream,
-      all.map(({ contender }) => contender),
-      {
-        ...defaultMeasure,
-        ...job.measure,
-        seed: job.seed,
-        sets: buffers.value.sets.length,
-        observe: () => this.#monitor?.observe(),
-      },
-    );
     this.#stage("measuring", null);
-    const warm = measurement.warmUp();
-    if (!warm.ok) return warm;
+    const warmed = this.#warm(job, stream, checked, buffers.value.sets.length, notes);
+    if (!warmed.ok) return warmed;
+    const { measurement, contenders } = warmed.value;
     const regimes: BenchRegime[] = [];
     for (const regime of job.regimes) {
       this.#monitor?.take();
@@ -207,6 +200,42 @@ export class BenchSession {
       cublasVersion: peers.value.length > 0 ? (this.#machine.cublas?.version() ?? null) : null,
       notes,
     });
+  }
+
+  /** All warmed up together, without a peer whose launches keep the host from getting ahead of the device: ours only queue. */
+  #warm(
+    job: BenchJob,
+    stream: TimingStream,
+    entries: readonly CheckedEntry[],
+    sets: number,
+    notes: Diagnostic[],
+  ): Checked<{ readonly measurement: Measurement; readonly contenders: readonly BenchContender[] }> {
+    const measurement = new Measurement(
+      stream,
+      entries.map(({ contender }) => contender),
+      {
+        ...defaultMeasure,
+        ...job.measure,
+        seed: job.seed,
+        sets,
+        observe: () => this.#monitor?.observe(),
+      },
+    );
+    const warm = measurement.warmUp();
+    if (warm.ok) return ok({ measurement, contenders: entries.map(({ about }) => about) });
+    const slowest = entries[measurement.slowest ?? -1];
+    if (!isStarved(warm.error) || slowest?.about.role !== "peer") return warm;
+    const { name, detail } = slowest.about;
+    notes.push(
+      measuringProblem(
+        "unqueueable",
+        name,
+        `${name} (${detail}) is left out of the rounds: its launches last until the device has done what was queued before`,
+        "the others are measured",
+      ),
+    );
+    const others = entries.filter((entry) => entry !== slowest);
+    return this.#warm(job, stream, others, sets, notes);
   }
 
   #stage(doing: BenchStage["doing"], name: string | null): void {

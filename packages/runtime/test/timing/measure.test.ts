@@ -210,7 +210,9 @@ describe("a host that does not keep ahead", () => {
       },
     };
     const result = new Measurement(stream, [device.contender("a", 1000)], quick).warmUp();
-    expect(result.ok ? [] : result.error.map(({ code }) => code)).toEqual(["TW6045"]);
+    expect(result.ok ? [] : result.error.map(({ code, message }) => [code, message])).toEqual([
+      ["TW6045", expect.stringContaining("the longest launch was a's")],
+    ]);
   });
 });
 

@@ -8,6 +8,7 @@ import type { FakeKernel } from "../../src/cuda/fake/index.ts";
 import { keepReplay } from "../../src/isolation/replay.ts";
 import { FakeNvml } from "../../src/nvml/fake.ts";
 import { deviceOperands, type OperandName } from "../../src/operands.ts";
+import { CudaTimingStream } from "../../src/timing/cuda-stream.ts";
 import type { BenchJob, BenchOutcome, BenchStage } from "../../src/timing/outcome.ts";
 import { benchReplays } from "../../src/timing/replay.ts";
 import { type BenchMachine, BenchSession } from "../../src/timing/session.ts";
@@ -360,6 +361,32 @@ describe("what is only noted", () => {
     const found = measured(benchJob(), { driver, cublas });
     expect(found.contenders.map(({ name }) => name)).toEqual(["ours", "cublas", "cublas-best"]);
     expect(found.notes.map(({ message }) => message)).toEqual([expect.stringContaining("choice 1")]);
+  });
+
+  test("a peer that comes to wait for the device in its launches is left out, and the candidate is measured", () => {
+    const driver = benchDriver();
+    const cublas = benchCublas(driver, [100]);
+    const { matmul } = cublas;
+    let calls = 0;
+    let hostMs = 0;
+    let waitMs = 1000;
+    cublas.matmul = (call) => {
+      if (++calls > 10) hostMs += waitMs *= 3;
+      return matmul.call(cublas, call);
+    };
+    const found = measured(benchJob(), {
+      driver,
+      cublas,
+      stream: (context) => {
+        const opened = CudaTimingStream.open(context);
+        if (opened.ok) opened.value.now = () => hostMs;
+        return opened;
+      },
+    });
+    expect(found.contenders.map(({ name }) => name)).toEqual(["ours"]);
+    expect(found.regimes[0]?.times[0]?.us.median).toBeCloseTo(100, 6);
+    expect(found.notes.map(({ code, at }) => [code, at])).toEqual([["TW6049", "cublas"]]);
+    clean(driver);
   });
 
   test("NVML that does not answer: no clocks, and the reason", () => {

@@ -1,6 +1,5 @@
 /** The statements that touch data, on places: fill, copy, multiply. */
 import type { DType } from "../../dtype.ts";
-import { fmaF32 } from "../../numerics/fma.ts";
 import { decodeScale, isScaled, scaledTypes } from "../../numerics/scaled.ts";
 import { roundTo } from "../../numerics/storage.ts";
 import { BLOCK_SCALE, SCALE_FACTORS, SCALE_WORDS } from "../../problem/scales.ts";
@@ -16,6 +15,7 @@ import {
   requireWritten,
   type ValueArray,
 } from "./memory.ts";
+import { multiplyDense } from "./products.ts";
 
 const unguarded = [false, false] as const;
 const guarded = [true, true] as const;
@@ -178,60 +178,10 @@ export function multiply(
     applyFactors(rhs, b, scales.b, { rows: n, k, rowStep: 1, kStep: n }, at);
   }
   const out = storeOf(acc.memory, at);
-  const shape = { m, n, k, step: acc.memory.colStride };
-  const rowOf = (i: number): number => offsetOf(acc, i, 0);
   const { dtype } = acc.memory.buffer;
-  if (out instanceof Float32Array) multiplyF32(out, rowOf, lhs, rhs, shape);
-  else if (out instanceof Float64Array) multiplyF64(out, rowOf, lhs, rhs, shape);
-  else multiplyInt(out, rowOf, lhs, rhs, shape);
+  multiplyDense(out, (i) => offsetOf(acc, i, 0), acc.memory.colStride, lhs, rhs, { m, n, k });
   if (out instanceof Float32Array && dtype !== "f32" && dtype !== "tf32") roundPlace(acc, box, dtype);
 }
-
-interface Shape {
-  readonly m: number;
-  readonly n: number;
-  readonly k: number;
-  /** Distance between neighbouring columns of the accumulator. */
-  readonly step: number;
-}
-
-type Multiply<T> = (
-  out: T,
-  rowOf: (i: number) => number,
-  a: Float64Array,
-  b: Float64Array,
-  shape: Shape,
-) => void;
-
-// One function per array type, so that each hot loop sees one kind of array.
-
-const multiplyF32: Multiply<Float32Array> = (out, rowOf, a, b, { m, n, k, step }) => {
-  for (let i = 0; i < m; i++)
-    for (let kk = 0; kk < k; kk++) {
-      const x = a[i * k + kk] ?? 0;
-      let d = rowOf(i);
-      for (let j = kk * n, last = j + n; j < last; j++, d += step) out[d] = fmaF32(x, b[j] ?? 0, out[d] ?? 0);
-    }
-};
-
-const multiplyF64: Multiply<Float64Array> = (out, rowOf, a, b, { m, n, k, step }) => {
-  for (let i = 0; i < m; i++)
-    for (let kk = 0; kk < k; kk++) {
-      const x = a[i * k + kk] ?? 0;
-      let d = rowOf(i);
-      for (let j = kk * n, last = j + n; j < last; j++, d += step) out[d] = (out[d] ?? 0) + x * (b[j] ?? 0);
-    }
-};
-
-const multiplyInt: Multiply<Int32Array> = (out, rowOf, a, b, { m, n, k, step }) => {
-  for (let i = 0; i < m; i++)
-    for (let kk = 0; kk < k; kk++) {
-      const x = a[i * k + kk] ?? 0;
-      let d = rowOf(i);
-      for (let j = kk * n, last = j + n; j < last; j++, d += step)
-        out[d] = ((out[d] ?? 0) + Math.imul(x, b[j] ?? 0)) | 0;
-    }
-};
 
 /** Accumulators narrower than f32 hold rounded values after each step. */
 function roundPlace(place: Place, box: Clip, dtype: DType): void {

@@ -146,9 +146,9 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
     },
   },
   launch: {
-    syntax: "launch threads=N cluster=CxR pair overlap",
+    syntax: "launch threads=N cluster=CxR pair overlap early",
     print: ({ launch }) => [
-      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}${launch.overlap ? " overlap" : ""}`,
+      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}${launch.overlap ? " overlap" : ""}${launch.early ? " early" : ""}`,
     ],
     parse: (c, head) => {
       c.expect("threads", "after 'launch'");
@@ -164,11 +164,13 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
         c.fail(token, parseCodes.badValue, "a cluster has two extents", "cluster=2x1");
       const pair = c.eat("pair");
       const overlap = c.eat("overlap");
+      const early = c.eat("early");
       head.launch = {
         threads,
         cluster: [columns, Number(second)],
         ...(pair ? { pair } : {}),
         ...(overlap ? { overlap } : {}),
+        ...(early ? { early } : {}),
       };
     },
   },

@@ -6,7 +6,7 @@ import { feedsEpilogue, ownBytes } from "../../operandRings.ts";
 import { clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
 import { holdsAnswers, isSolo } from "../../solo.ts";
-import { storesInBulk } from "../../staged.ts";
+import { fillsOnce, storesInBulk } from "../../staged.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
 import type { Action, Reach } from "./plan.ts";
 
@@ -320,11 +320,15 @@ function staged(ctx: Context, stmt: Extract<Stmt, { kind: "epilogue" }>, via: Vi
   const [width, slots] = [tile?.shape[1] ?? stmt.acc.extent[1], tile?.slots ?? 1];
   const passes = Math.max(1, Math.floor(stmt.acc.extent[1] / width));
   const all = { stmt, lanes: "warps" } as const;
+  const fresh = tile !== undefined && fillsOnce(ctx.program, tile) ? slots : 0;
   return Array.from({ length: passes }, (_, pass): readonly Action[] => {
     const into = { buffer: via.buffer, slot: mod(add(via.slot, pass), slots) };
-    return [
+    const before: readonly Action[] = [
       { ...all, kind: "stored", pending: slots - 1 },
       { ...all, kind: "gather" },
+    ];
+    return [
+      ...(pass < fresh ? [] : before),
       { ...all, kind: "stage", ...into },
       { ...all, kind: "fence", what: "async" },
       { ...all, kind: "gather" },

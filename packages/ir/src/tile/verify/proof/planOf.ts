@@ -3,6 +3,7 @@ import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { freeVars } from "../../expr.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
 import { shareOf } from "../../share.ts";
+import { codeOrder } from "../../solo.ts";
 import { storesInBulk } from "../../staged.ts";
 import { tensorColumns, tensorPlace } from "../../tensor.ts";
 import { turnPoints } from "../../turns.ts";
@@ -35,7 +36,7 @@ export function planOf(program: TileProgram): Plan | null {
     pair,
     chunks: shareOf(program) === null ? (chunkCount(program) ?? 0) : null,
     rings: program.rings.map((ring) => ringPlan(ctx, ring)),
-    roles: roles.map((role) => rolePlan(ctx, role)),
+    roles: codeOrder(program, roles).map((role) => rolePlan(ctx, role)),
     begin: beginning(columns, pair),
     end: ending(columns, pair, blocks, stages(program)),
     columns,
