@@ -83,7 +83,9 @@ const shapesFor = ({ m, n, a, b }: Problem): readonly Shape[] =>
     const [[tileM = 1, tileN = 1], [threadM = 1]] = [sizes(tile), sizes(thread)];
     const thin = (size: number, tiled: number): boolean => tiled >= THIN || size <= 2 * tiled;
     const wide = sizeOf(a.dtype) === 4 && sizeOf(b.dtype) === 4;
-    return (wide || threadM <= 8) && thin(m, tileM) && thin(n, tileN);
+    // Of 64 x 256 only problems that are no taller were timed.
+    const flat = tileN < 4 * tileM || tileM < 64 || m <= tileM;
+    return (wide || threadM <= 8) && flat && thin(m, tileM) && thin(n, tileN);
   });
 
 /** Rows or columns of a tile below which it is thin. */
