@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
+import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Diagnostic,
   hasFeature,
@@ -277,11 +277,6 @@ const rules: readonly Rule[] = [
     find: (s, _target, problem) => countedShareFault(s.streamk, problem),
   },
   {
-    code: "TW2120",
-    at: "schedule.split",
-    find: (s, _target, problem) => groupedSplitFault(s.split, problem),
-  },
-  {
     code: "TW2122",
     at: "schedule.combine",
     find: (s, target, problem) => {
@@ -291,6 +286,11 @@ const rules: readonly Rule[] = [
           message: `${target.arch} has no clusters in which blocks could meet`,
           hint: "nearest legal: combine=last (clusters need sm_90 or later)",
           unsupported: true,
+        };
+      if (problem.batch.kind === "grouped")
+        return {
+          message: "groups have different numbers of chunks, and all blocks of a cluster need some",
+          hint: "nearest legal: combine=last",
         };
       const { splits } = splitChunks(problem.k, s);
       const most = target.limits.maxClusterSize;
