@@ -53,6 +53,8 @@ export interface Budget {
    * each chunk (`recomputed`, fewer registers; a large warp tile has more bounds than there are predicates).
    */
   readonly invariants: "kept" | "recomputed";
+  /** Accumulators that one access outside the main loop may move side by side, which ties their registers to each other in the loop, too; as many as fit unless given. */
+  readonly sumsTogether?: number;
 }
 
 /** Code and facts around the statements: barriers and tensor memory to set up, tensor maps as parameters, another grid. */

@@ -293,7 +293,7 @@ export {
   scheduleFromRecord,
   storedSchedule,
 } from "./schedule/codec.ts";
-export { combineOf, coreFields } from "./schedule/core.ts";
+export { combineOf, combineOrMeet, coreFields } from "./schedule/core.ts";
 export {
   flagField,
   intField,
