@@ -53,6 +53,11 @@ export interface Budget {
    * each chunk (`recomputed`, fewer registers; a large warp tile has more bounds than there are predicates).
    */
   readonly invariants: "kept" | "recomputed";
+  /**
+   * Where invariants are recomputed: whether addresses in shared memory, one for each pattern of bits that a swizzle flips, are kept all the same. No such
+   * program unless given.
+   */
+  flips?(program: TileProgram): boolean;
 }
 
 /** Code and facts around the statements: barriers and tensor memory to set up, tensor maps as parameters, another grid. */
