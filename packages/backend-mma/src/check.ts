@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
+import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Atom,
   asyncPolicyFault,
@@ -331,11 +331,6 @@ const rules: readonly Rule[] = [
           }
         : null;
     },
-  },
-  {
-    code: "TW2224",
-    at: "schedule.split",
-    find: ({ s, problem }) => groupedSplitFault(s.split, problem),
   },
   {
     code: "TW2223",

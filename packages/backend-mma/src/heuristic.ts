@@ -161,7 +161,10 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const parts = problem.precision === "3xtf32" ? { frag: 1 } : {};
   const candidates = shapes.flatMap(({ tile: [m, n], warp }): Schedule[] => {
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
-    const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
+    // How many tiles all groups have, only the launch knows.
+    const shared = splits.filter(
+      (split) => split === 1 || (tiles <= SPLIT_TILES && problem.batch.kind !== "grouped"),
+    );
     return chunkBytes[copy].flatMap((bytes) =>
       stageCounts.flatMap((stages) =>
         shared.map((split) => {

@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
+import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Diagnostic,
   hasFeature,
@@ -267,11 +267,6 @@ const rules: readonly Rule[] = [
     code: "TW2119",
     at: "schedule.streamk",
     find: (s, _target, problem) => countedShareFault(s.streamk, problem),
-  },
-  {
-    code: "TW2120",
-    at: "schedule.split",
-    find: (s, _target, problem) => groupedSplitFault(s.split, problem),
   },
 ];
 

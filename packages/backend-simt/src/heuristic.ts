@@ -103,7 +103,10 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     const transports = hasFeature(target, "cp.async") ? [asynchronous, direct] : [direct];
     const { tileM, tileN } = readSchedule(direct);
     const tiles = Math.ceil(problem.m / tileM) * Math.ceil(problem.n / tileN);
-    const shared = splits.filter((split) => split === 1 || tiles <= SPLIT_TILES);
+    // How many tiles all groups have, only the launch knows.
+    const shared = splits.filter(
+      (split) => split === 1 || (tiles <= SPLIT_TILES && problem.batch.kind !== "grouped"),
+    );
     return transports.flatMap((schedule) => {
       const found = large && schedule === asynchronous ? searchedShares : {};
       const sharing = { ...schedule, ...found, streamk: residentBlocks(schedule, target) };

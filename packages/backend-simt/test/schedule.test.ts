@@ -107,10 +107,10 @@ describe("what the backend cannot serve is said with what would work", () => {
     expect(verdict({ dtype: "f32" })).toEqual([]);
     expect(verdict({ dtype: "f32", batch: { kind: "grouped", count: 2 } })).toEqual([]);
     const groups = problemOf({ m: 8, n: 8, k: 8, batch: { kind: "grouped", count: 2 } });
-    const split = { ...defaultSchedule(scheduleModel), split: 2 };
-    expect(simt.check(groups, split, sm70).map(({ code, hint }) => `${code} ${hint}`)).toContain(
-      "TW2120 nearest legal: split=1",
-    );
+    const shares = { ...defaultSchedule(scheduleModel), streamk: 5 };
+    expect(simt.check(groups, shares, sm70).map(({ code, hint }) => `${code} ${hint}`)).toEqual([
+      "TW2119 nearest legal: streamk=0, with split where tiles are few",
+    ]);
     expect(verdict({ dtype: "f32", batch: { kind: "grouped", count: 70_000 } })).toEqual([
       "TW1806 unsupported problem.batch: launch batches of at most 65535",
     ]);
@@ -120,7 +120,7 @@ describe("what the backend cannot serve is said with what would work", () => {
         batch: { kind: "strided", count: 70_000 },
         epilogue: [
           { kind: "activation", fn: "relu" },
-          { kind: "reduce", op: "sum", over: "n", dtype: "f16" },
+          { kind: "reduce", op: "sum", over: "n", dtype: "f64" },
           { kind: "cast", dtype: "tf32", saturate: false },
         ],
       }),
@@ -128,7 +128,7 @@ describe("what the backend cannot serve is said with what would work", () => {
       "TW1802 unsupported problem.a.dtype: use --dtype f32",
       "TW1802 unsupported problem.b.dtype: use --dtype f32",
       "TW1806 unsupported problem.batch: launch batches of at most 65535",
-      "TW1805 unsupported problem.epilogue[1]: use f32",
+      "TW1805 unsupported problem.epilogue[1]: use f32, f16, bf16, s32, s8, u8, e4m3, e5m2",
       "TW1805 unsupported problem.epilogue[2]: use f32, f16, bf16, s32, s8, u8, e4m3, e5m2",
     ]);
   });

@@ -176,7 +176,7 @@ describe("what is not served", () => {
     [{ dtype: "e3m2", k: 64 }, ["TW1835", "TW1835"]],
     [{ dtype: "e3m2", k: 128, a: { align: 16 } }, ["TW1835"]],
     [{ k: 65 }, ["TW1835", "TW1835"]],
-    [{ epilogue: [{ kind: "reduce", op: "amax", over: "all", dtype: "f16" }] }, ["TW1837"]],
+    [{ epilogue: [{ kind: "reduce", op: "amax", over: "all", dtype: "tf32" }] }, ["TW1837"]],
   ] as const)("%j", (request, reasons) => {
     expect(refused(request)).toEqual(reasons);
   });

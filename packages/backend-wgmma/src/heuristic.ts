@@ -169,12 +169,14 @@ function candidatesOf(
 ): readonly Schedule[] {
   const [m = 1, n = 1] = Array.isArray(shape.tile) ? shape.tile : [];
   const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
+  // Hints are those of bulk copies.
+  const threads = { cache: "none", promote: "256" } as const;
   const ways: readonly Partial<Schedule>[] = [
     {},
     { epi: "direct" },
-    { copy: "cp.async", promote: "256" },
-    { copy: "cp.async", promote: "256", epi: "direct" },
-    { copy: "direct", promote: "256", epi: "direct", sched: "tiles", regs: "none", turns: 1, late: "off" },
+    { copy: "cp.async", ...threads },
+    { copy: "cp.async", ...threads, epi: "direct" },
+    { copy: "direct", ...threads, epi: "direct", sched: "tiles", regs: "none", turns: 1, late: "off" },
   ];
   for (const way of ways)
     for (const stages of stageCounts) {

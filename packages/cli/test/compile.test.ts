@@ -41,6 +41,31 @@ describe("files", () => {
     expect(two.stdout).toBe(one.stdout);
   });
 
+  test("--deterministic: parts are added in their order, or there is no kernel", async () => {
+    const skinny = "--arch sm_80 --backend simt -m 1 -n 4096 -k 4096";
+    const plans = await Promise.all(
+      ["", "--deterministic"].map(async (flag) => {
+        const { stdout } = await cli(`plan ${skinny} ${flag} --json`);
+        const [plan] = JSON.parse(stdout).plans;
+        return [plan.deterministic, /combine=\w+/.exec(plan.schedule)?.[0]];
+      }),
+    );
+    expect(plans).toEqual([
+      [false, "combine=atomics"],
+      [true, "combine=last"],
+    ]);
+    expect((await cli(`plan ${skinny}`)).stdout).toContain("differ from run to run");
+    const refused = await cli([
+      ...`compile ${problem} --deterministic -o -`.split(" "),
+      ...["--epilogue", "reduce(amax,n,f16)|reduce(sum,n,f16)", "--schedule", "split=2 combine=atomics"],
+    ]);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr.match(/TW1905 \(\w+\) at [\w.[\]]+/g)).toEqual([
+      "TW1905 (unsupported) at problem.epilogue[1]",
+      "TW1905 (invalid) at schedule.combine",
+    ]);
+  });
+
   test("several architectures: their files do not meet", async () => {
     using folder = scratch();
     const argv = "compile --arch sm_70,sm_80 -m 65 -n 48 -k 40 --emit ptx --json";

@@ -25,6 +25,7 @@ import { CannotLower } from "./cannotLower.ts";
 import { Code, type Pred, type Reg } from "./code.ts";
 import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
+import type { WideResult } from "./results.ts";
 import type { SharedMap } from "./smem.ts";
 import { type Crew, Values } from "./values.ts";
 
@@ -78,6 +79,8 @@ export class Context {
   readonly sizes: ReadonlyMap<string, Range>;
   /** The row of this block's group, of a grouped problem. */
   groups: GroupRow | null = null;
+  /** Reductions whose results are combined in the workspace. */
+  results: readonly WideResult[] = [];
   readonly root = new Code();
   /** Where invariants go: the kernel's prologue, later the epilogue's. */
   prologue: Code;

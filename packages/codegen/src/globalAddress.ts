@@ -43,6 +43,8 @@ function globalArray(ctx: Context, buffer: string): GlobalArray {
 /** An array in global memory: its parameter, and its strides in bytes (0 along an axis that it does not have). */
 export interface GlobalArray {
   readonly name: string;
+  /** Where it begins, if that is not what its parameter says. */
+  readonly base?: Reg<"u64">;
   readonly rowStride: Stride;
   readonly colStride: Stride;
   /** Between the arrays of consecutive problems of a batch. */
@@ -70,7 +72,7 @@ export function arrayAddress(
   );
   const far = Math.trunc(bytes / OFFSET_GRAIN) * OFFSET_GRAIN;
 
-  let base = advance(ctx, pointer(ctx, array.name), batchIndex(ctx), array.batchStride);
+  let base = advance(ctx, array.base ?? pointer(ctx, array.name), batchIndex(ctx), array.batchStride);
   base = advance(ctx, base, axisIndex(ctx, r.terms, position.row), rowStride);
   base = advance(ctx, base, axisIndex(ctx, c.terms, position.col), colStride);
   if (far !== 0) {
@@ -144,7 +146,12 @@ export function pointer(ctx: Context, name: string): Reg<"u64"> {
 }
 
 /** base + index * stride (bytes); the product has 64 bits. */
-function advance(ctx: Context, base: Reg<"u64">, index: Reg<"u32"> | null, stride: Stride): Reg<"u64"> {
+export function advance(
+  ctx: Context,
+  base: Reg<"u64">,
+  index: Reg<"u32"> | null,
+  stride: Stride,
+): Reg<"u64"> {
   if (index === null || stride === 0) return base;
   return ctx.invariant(`${base.name}+${index.name}*${strideKey(stride)}`, (code) => {
     const d = ctx.entry.reg("u64", "gp");

@@ -68,13 +68,21 @@ export function groupField(ctx: Context, name: string): AddressOperand | null {
   return field === undefined ? null : addr(rowOf(ctx), field.offset);
 }
 
+/** The number of the group that the block works on. */
+export const groupNumber = (ctx: Context): Reg<"u32"> =>
+  ctx.group ??
+  ctx.invariant("group", (code) => {
+    const d = ctx.entry.reg("u32", "group");
+    code.emit(null, "mov.u32", d, special("%ctaid.y"));
+    return d;
+  });
+
 /** The address of this block's row. */
 function rowOf(ctx: Context): Reg<"u64"> {
   const bytes = ctx.groups?.bytes ?? 0;
+  const group = groupNumber(ctx);
   return ctx.invariant("row of the group", (code) => {
-    const group = ctx.group ?? ctx.entry.reg("u32", "group");
     const [row, offset] = [ctx.entry.reg("u64", "grow"), ctx.entry.reg("u64", "w")];
-    if (ctx.group === null) code.emit(null, "mov.u32", group, special("%ctaid.y"));
     code.emit(null, "ld.param.u64", row, ctx.param(TABLE));
     code.emit(null, "cvta.to.global.u64", row, row);
     code.emit(null, "mul.wide.u32", offset, group, imm(bytes));

@@ -7,7 +7,6 @@ import {
   type LoweredKernel,
   type Manifest,
   ok,
-  type ParamSpec,
   type PtxVersion,
   rolesOf,
   type Target,
@@ -23,7 +22,8 @@ import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { ptxOfFormats } from "./formats.ts";
 import { GROUP_MAPS_PTX, groupMapBytes } from "./groupMaps.ts";
-import { declareParameters, memoryDTypes, parameters, rowOfGroups } from "./params.ts";
+import { declareParameters, endOfParams, memoryDTypes, parameters, rowOfGroups } from "./params.ts";
+import { buildResultKernel, initWithResults, placeParams, wideResults } from "./results.ts";
 import { closeKernel, openKernel } from "./setup.ts";
 import { mapShared, type SharedMap, SMEM } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
@@ -84,11 +84,13 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const parts = partialTiles(program, engine, target);
   const counters = counterBytes(program);
   const maps = groupMapBytes(program);
-  const plain = parameters(program, parts !== null || counters > 0 || maps !== 0);
-  const endOf = (list: readonly ParamSpec[]): number =>
-    list.reduce((most, p) => Math.max(most, p.offset + p.size), 0);
-  const common = [...plain, ...tensorMaps(program, endOf(plain))];
-  const end = endOf(common);
+  const used = parts !== null ? workspaceBytes(parts) : maps === 0 ? counters : maps;
+  const wide = wideResults(program, used);
+  const { results } = wide;
+  const own = parameters(program, wide.end !== 0);
+  const plain = [...own, ...placeParams(results, endOfParams(own))];
+  const common = [...plain, ...tensorMaps(program, endOfParams(plain))];
+  const end = endOfParams(common);
   const params = [...common, ...(frame.params?.(program, end) ?? [])];
   const sharedBytes = shared.totalBytes + (frame.sharedBytes?.(program, shared.totalBytes) ?? 0);
   const cluster = clusterExtents(program);
@@ -124,6 +126,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   });
   const ctx = new Context(program, target, engine, entry, shared);
   ctx.groups = rowOfGroups(program);
+  ctx.results = results;
   openKernel(ctx);
   frame.open?.(ctx);
   lowerStmts(ctx, program.body);
@@ -132,7 +135,10 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
   const launch = launchOf(program, sharedBytes);
-  const then = parts?.by === "kernel" ? [buildSumKernel(engine, program, target, parts, builder)] : [];
+  const then = [
+    ...(parts?.by === "kernel" ? [buildSumKernel(engine, program, target, parts, builder, wide)] : []),
+    ...(results.length > 0 ? [buildResultKernel(engine, program, target, results, wide.end, builder)] : []),
+  ];
   return {
     module:
       engine.wholeDefinitions === true || stays(program)
@@ -144,11 +150,11 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       launch: frame.launch?.(program, launch) ?? launch,
       params,
       ...(ctx.groups === null ? {} : { groups: ctx.groups }),
-      workspaceBytes: parts !== null ? workspaceBytes(parts) : maps === 0 ? counters : maps,
+      workspaceBytes: wide.end,
     },
     then,
     // Counters of tiles that blocks ask for end as they began: at 0.
-    workspaceInit: parts?.init ?? (counters === 0 ? "none" : "zeroOnce"),
+    workspaceInit: initWithResults(results, parts?.init ?? (counters === 0 ? "none" : "zeroOnce")),
   };
 }
 

@@ -55,6 +55,10 @@ export function parameters(program: TileProgram, hasWorkspace: boolean): readonl
   return out;
 }
 
+/** Bytes up to the end of the last parameter. */
+export const endOfParams = (params: readonly ParamSpec[]): number =>
+  params.reduce((most, p) => Math.max(most, p.offset + p.size), 0);
+
 /** The row of each group of a grouped problem; null of others. */
 export const rowOfGroups = (program: TileProgram): GroupRow | null =>
   program.problem.batch.kind === "grouped" ? groupRow(program.problem, operandPointers(program)) : null;

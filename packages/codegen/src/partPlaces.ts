@@ -4,6 +4,7 @@ import { imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
+import { groupNumber } from "./groups.ts";
 import { blocksOfTile } from "./tileCounts.ts";
 import { bytesOf, LINE, type PartialTiles, WORD, WORKSPACE } from "./workspace.ts";
 
@@ -27,7 +28,7 @@ export interface PartPlaces {
 export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
   const { values, entry, part } = ctx;
   const base = pointer(ctx, WORKSPACE);
-  const batch = batchIndex(ctx);
+  const batch = ctx.groups === null ? batchIndex(ctx) : groupNumber(ctx);
   // Of a launch that says how many tiles there are, the grid has a block for each along x and a place for each problem along y.
   const along = (axis: "x" | "y"): Reg<"u32"> =>
     values.memo(`nctaid.${axis}`, "v", (d) =>

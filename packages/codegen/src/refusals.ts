@@ -1,12 +1,5 @@
 /** What the shared lowering cannot express of any problem, as the reasons of a backend's verdict. */
-import {
-  type Diagnostic,
-  type DType,
-  type EpilogueStep,
-  type Problem,
-  type Raster,
-  symbolicSizes,
-} from "@tilewright/ir";
+import { type Diagnostic, type Problem, type Raster, symbolicSizes } from "@tilewright/ir";
 import { servedFormats } from "./formats.ts";
 
 /** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
@@ -92,15 +85,13 @@ export function groupedSplitFault(
   };
 }
 
-/** dtypes of a step's data. Sums add with red.global, which f16 and bf16 would round at each addition. */
-const servedIn = (step: EpilogueStep): readonly DType[] => (step.kind === "reduce" ? ["f32"] : servedFormats);
-
 /** Epilogue steps whose data is of a dtype that they are not lowered for. */
 export const refuseSteps = ({ epilogue }: Problem, code: Diagnostic["code"]): readonly Diagnostic[] =>
   epilogue.flatMap((step, index) => {
     const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
-    const served = servedIn(step);
-    if (served.includes(dtype)) return [];
+    if (servedFormats.includes(dtype)) return [];
     const at = `problem.epilogue[${index}]`;
-    return [unsupported(code, at, `${step.kind} in ${dtype} is not served yet`, `use ${served.join(", ")}`)];
+    return [
+      unsupported(code, at, `${step.kind} in ${dtype} is not served yet`, `use ${servedFormats.join(", ")}`),
+    ];
   });

@@ -40,7 +40,7 @@ export function openKernel(ctx: Context): void {
  * Of a kernel that may begin beside the grid before it in the stream: what follows touches memory that that grid may write, or read before this one writes it; all of it
  * is then over, and the next grid may begin (PTX ISA, griddepcontrol). Of other kernels nothing.
  */
-export function awaitGridBefore({ program, body }: Context): void {
+function awaitGridBefore({ program, body }: Context): void {
   if (!program.launch.overlap) return;
   body.emitAny(null, "griddepcontrol.wait", []);
   body.emitAny(null, "griddepcontrol.launch_dependents", []);

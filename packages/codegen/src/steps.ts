@@ -6,6 +6,7 @@ import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { cast, clamped, loadElements, storeElements } from "./formats.ts";
 import { arrayAddress, axisBound, type GlobalArray, pointer } from "./globalAddress.ts";
+import { RESULT_BYTES, resultStride, widePointer } from "./results.ts";
 import { matrixStrides, productOf, stepLeading } from "./sizes.ts";
 import type { ThreadPosition } from "./threads.ts";
 
@@ -18,9 +19,6 @@ export interface Element {
   readonly col: number;
   readonly guard: Pred | null;
 }
-
-/** Results of reductions are f32. */
-const RESULT_BYTES = 4;
 
 /**
  * A thread's part of a reduction: one register per row, per column, or in all. A sum is a float; an amax is the bits of one, which order
@@ -182,17 +180,13 @@ export class StepChain {
   #combine(step: Extract<EpilogueStep, { kind: "reduce" }>, index: number, part: Partial): void {
     const ctx = this.#ctx;
     const { problem } = ctx.program;
-    const results =
-      step.over === "n"
-        ? ([["m", problem.m]] as const)
-        : step.over === "m"
-          ? ([["n", problem.n]] as const)
-          : [];
+    const wide = ctx.results.find((result) => result.index === index);
     const array: GlobalArray = {
-      name: `epilogue${index}`,
+      name: wide === undefined ? `epilogue${index}` : `results${index}`,
+      ...(wide === undefined ? {} : { base: widePointer(ctx, wide) }),
       rowStride: step.over === "n" ? RESULT_BYTES : 0,
       colStride: step.over === "m" ? RESULT_BYTES : 0,
-      batchStride: productOf(problem, RESULT_BYTES, results),
+      batchStride: resultStride(problem, step, RESULT_BYTES),
     };
     const guard =
       step.over === "n" ? this.#inside(0, part.row) : step.over === "m" ? this.#inside(1, part.col) : null;

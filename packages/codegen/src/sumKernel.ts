@@ -4,15 +4,17 @@ import type { ModuleBuilder } from "@tilewright/ptx";
 import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
 import type { Engine, StmtOf } from "./engine.ts";
-import { declareParameters, parameters } from "./params.ts";
+import { declareParameters, endOfParams, parameters, rowOfGroups } from "./params.ts";
 import { partPlaces } from "./partPlaces.ts";
 import { addParts, loadPart } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
+import { placeParams, type wideResults } from "./results.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
-import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
+import { problemsOf } from "./tileCounts.ts";
 import { placeTile } from "./tilePlace.ts";
-import { type PartialTiles, times, workspaceBytes } from "./workspace.ts";
+import { gridOf } from "./tiles.ts";
+import type { PartialTiles } from "./workspace.ts";
 
 /**
  * One warp a block: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has tiles along
@@ -24,13 +26,17 @@ export function buildSumKernel(
   target: Target,
   shared: PartialTiles,
   builder: ModuleBuilder,
+  { results, end }: ReturnType<typeof wideResults>,
 ): KernelSpec {
   const sum = sumProgram(program);
   const warps = shared.threads / 32;
-  const params = parameters(sum, true);
+  const plain = parameters(sum, true);
+  const params = [...plain, ...placeParams(results, endOfParams(plain))];
   const entry = builder.entry(sum.name, { params: declareParameters(params), maxntid: [32, 1, 1] });
   const crew = { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) } as const;
   const ctx = new Context(sum, target, engine, entry, mapShared(sum), crew);
+  ctx.groups = rowOfGroups(program);
+  ctx.results = results;
   const { tiles, combine } = meetingOf(sum);
   // Workspace and tiles go by the first kernel's blocks.
   numberClusters(ctx);
@@ -47,7 +53,7 @@ export function buildSumKernel(
     entry: sum.name,
     role: "reduce",
     launch: {
-      grid: [times(tilesOf(tiles), blocksOfTile(program)), problemsOf(program.problem), warps],
+      grid: [gridOf(program)[0], problemsOf(program.problem), warps],
       block: [32, 1, 1],
       cluster: [1, 1, 1],
       dynamicSmem: 0,
@@ -55,7 +61,8 @@ export function buildSumKernel(
       cooperative: false,
     },
     params,
-    workspaceBytes: workspaceBytes(shared),
+    ...(ctx.groups === null ? {} : { groups: ctx.groups }),
+    workspaceBytes: end,
   };
 }
 

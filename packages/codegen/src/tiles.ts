@@ -9,7 +9,6 @@ import {
   type TileProgram,
   turnPoints,
   type Visit,
-  v,
 } from "@tilewright/ir";
 import { type IntegerOperand, imm, special } from "@tilewright/ptx";
 import { skipOthers } from "./bulkRings.ts";
@@ -18,7 +17,7 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { ownWalk, visitList } from "./listTiles.ts";
-import { type Count, countOf } from "./sizes.ts";
+import type { Count } from "./sizes.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { clustersOf, place, placeTile } from "./tilePlace.ts";
 import { times } from "./workspace.ts";
@@ -34,23 +33,9 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly St
     if (stmt.visit === null) shareOut(ctx, stmt, stmt.share, body);
     else visitShares(ctx, stmt, stmt.share, { ...own(ctx, stmt), body });
   } else if (stmt.visit === null) {
-    if (ctx.groups !== null) leaveBeyond(ctx, stmt);
     placeTile(ctx, stmt);
     lower(stmt.body);
   } else visitAll(ctx, stmt, stmt.visit, lower);
-}
-
-/** Of a grouped problem: blocks beyond the tiles of their group leave, and all of a group without work. Before anything is divided by the number of tiles. */
-function leaveBeyond(ctx: Context, stmt: Tiles): void {
-  if (stmt.split !== null || clusterSize(ctx.program) > 1)
-    throw new CannotLower("tiles", "blocks of a grouped problem share no tiles, and have no clusters");
-  const { entry, prologue, values } = ctx;
-  const tiles = clustersOf(ctx, stmt);
-  const [none, depth] = [entry.reg("pred", "p"), countOf(ctx, v("k"))];
-  prologue.emit(null, "setp.ge.u32", none, values.block(), operand(tiles));
-  prologue.emit(none, "ret");
-  prologue.emit(null, "setp.eq.u32", none, operand(depth), imm(0));
-  prologue.emit(none, "ret");
 }
 
 /**

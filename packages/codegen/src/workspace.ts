@@ -125,11 +125,14 @@ const lines = (count: LaunchExpr): LaunchExpr =>
 /** The most output tiles of any launch. */
 function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: StmtOf<"tiles">): number {
   const ranges = sizeRanges(problem);
+  const { batch } = problem;
+  const problems =
+    batch.kind === "none" ? 1 : batch.kind === "grouped" ? batch.count : sizeMost(problem, "batch");
   const most = (axis: 0 | 1): number => {
     const count = symbolic?.[axis] ?? null;
     return count === null ? extents[axis] : rangeOf(count, ranges)[1];
   };
-  return most(0) * most(1) * (problem.batch.kind === "strided" ? sizeMost(problem, "batch") : 1);
+  return most(0) * most(1) * problems;
 }
 
 /** f32 additions in memory that one instruction makes: up to four side by side (PTX ISA, red). */

@@ -242,9 +242,9 @@ export class Session {
     const faults: string[] = [];
     const { manifest } = this.#artifact;
     must(evaluateConstraints(manifest.constraints, env));
+    const workspace = this.#workspaceOf(must(evaluateLaunchExpr(manifest.workspace.bytes, env)));
     for (const kernel of manifest.kernels) {
       const geometry = must(resolveLaunch(kernel, env));
-      const workspace = this.#workspaceOf(Math.max(geometry.workspaceBytes, this.#leastWorkspace(env)));
       const params = [...kernel.params].sort((p, q) => p.offset - q.offset);
       const args = params.map((param): LaunchArgument => {
         switch (param.kind) {
@@ -290,10 +290,6 @@ export class Session {
       if (!result.completed) faults.push(`${kernel.entry} did not end`);
     }
     return faults;
-  }
-
-  #leastWorkspace(env: LaunchEnvironment): number {
-    return must(evaluateLaunchExpr(this.#artifact.manifest.workspace.bytes, env));
   }
 
   /** Filled as the manifest says, before the first launch or before each. */

@@ -59,6 +59,8 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addSymbolic(table);
   addNarrowSteps(table);
   addGroups(table);
+  addResults(table);
+  addSplits(table);
   return table.rows;
 }
 
@@ -216,7 +218,8 @@ function addGroups(table: Table): void {
         { kind: "bias", along: "n", dtype: "f32" },
         { kind: "residual", operand: { dtype: "f32", layout: "row" } },
         { kind: "output", operand: { dtype: "f32", layout: "col" } },
-        { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
+        { kind: "reduce", op: "amax", over: "n", dtype: "bf16" },
+        { kind: "reduce", op: "sum", over: "m", dtype: "f16" },
       ],
     },
   );
@@ -328,6 +331,7 @@ function addSymbolic(table: Table): void {
         { kind: "residual", operand: { dtype: "f32", layout: "row" } },
         { kind: "output", operand: { dtype: "f32", layout: "col" } },
         { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
+        { kind: "reduce", op: "sum", over: "m", dtype: "f16" },
       ],
       symbolic: { m: {}, n: {}, k: {}, batch: { max: 4 } },
     },
@@ -381,4 +385,69 @@ function addSpecials(table: Table): void {
     table.add(`NaN and infinity through ${step.fn ?? step.kind}`, ragged[0], { epilogue: [step] }, special);
   const [first] = table.rows.slice(rows);
   if (first && !takesSpecials(first.problem)) table.rows.length = rows;
+}
+
+/** Reductions stored in 8 bits; sums and maxima of a batch whose blocks share tiles. */
+function addResults(table: Table): void {
+  const { random } = table;
+  for (const dtype of ["s8", "u8", "e4m3", "e5m2"])
+    for (const op of ["sum", "amax"]) {
+      const step = { kind: "reduce", op, over: pick(random, ["m", "n", "all"]), dtype };
+      table.add(JSON.stringify(step).replaceAll('"', ""), pick(random, ragged), { epilogue: [step] });
+    }
+  const epilogue = [
+    { kind: "reduce", op: "sum", over: "n", dtype: "bf16" },
+    { kind: "activation", fn: "relu" },
+    { kind: "reduce", op: "amax", over: "all", dtype: "e4m3" },
+  ];
+  const batch = { kind: "strided", count: 3 };
+  table.add(
+    "batch of 3, results in two dtypes, split",
+    { m: 29, n: 31, k: 61 },
+    { batch, epilogue },
+    { split: 3 },
+  );
+}
+
+/** Blocks that share tiles, with what else is special about memory and factors. */
+function addSplits(table: Table): void {
+  const size = { m: 37, n: 50, k: 61 };
+  const { dtype, bDType, cDType } = table.types;
+  const c = { c: { dtype: cDType ?? table.out } };
+  const launch = { alpha: "runtime", beta: "runtime", ...c };
+  table.add("alpha of the launch is 0, split", size, launch, { scalars: { alpha: 0 }, split: 2 });
+  table.add("beta of the launch is 0: C is not read, split", size, launch, {
+    scalars: { beta: 0 },
+    memory: { withoutC: true },
+    split: 3,
+  });
+  const loose = (type: DType, ld: number) => ({
+    dtype: type,
+    layout: "row",
+    ld,
+    align: Math.ceil(dtypes[type].bits / 8),
+  });
+  const operands = {
+    a: loose(dtype, 64),
+    b: loose(bDType ?? dtype, 53),
+    c: loose(cDType ?? table.out, 57),
+    d: loose(table.out, 51),
+  };
+  table.add("long rows, least alignment, split", size, { ...operands, beta: 1 }, { split: 3 });
+  table.add(
+    "groups, split, alpha 2, bias and sums",
+    { m: 40, n: 30, k: 97 },
+    {
+      batch: { kind: "grouped", count: 4 },
+      ...c,
+      alpha: 2,
+      beta: 1,
+      symbolic: { m: { max: 60 } },
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "reduce", op: "sum", over: "n", dtype: "bf16" },
+      ],
+    },
+    { split: 3 },
+  );
 }

@@ -3,6 +3,7 @@
  * backends; nothing here names one.
  */
 import type { Backend, LoweredKernel } from "./backend.ts";
+import { disorderOf } from "./determinism.ts";
 import { type Checked, type Diagnostic, InternalError, type SourceLocation } from "./diagnostics.ts";
 import { err, ok } from "./ids.ts";
 import { makeManifest } from "./makeManifest.ts";
@@ -31,6 +32,8 @@ interface CompileBase {
   readonly target: Target;
   /** Id of the backend to use; unless told otherwise the first that can, or one behind it that claims the problem. */
   readonly backend?: string;
+  /** The same bits in every run, or no kernel: parts of tiles are added in their order, and what cannot be is refused (TW1905). */
+  readonly deterministic?: boolean;
   /** Verify the program before and after all passes (`ends`) unless told otherwise. */
   readonly verify?: Verification;
 }
@@ -81,9 +84,9 @@ export interface Compiler {
   plan(
     problem: Problem,
     target: Target,
-    options?: { readonly backend?: string; readonly count?: number },
+    options?: { readonly backend?: string; readonly count?: number; readonly deterministic?: boolean },
   ): Checked<readonly Plan[]>;
-  /** Errors: TW1901 to TW1904, and those of backends, schedules, tile text and verifiers; all reasons of all candidates. */
+  /** Errors: TW1901 to TW1905, and those of backends, schedules, tile text and verifiers; all reasons of all candidates. */
   compile(input: CompileInput): Checked<Artifact>;
 }
 
@@ -102,12 +105,12 @@ export function createCompiler(options: CompilerOptions): Compiler {
     backends,
     verdicts: (problem, target) =>
       backends.map((backend) => ({ backend, verdict: verdictOf(backend, problem, target) })),
-    plan(problem, target, { backend, count = 1 } = {}) {
+    plan(problem, target, { backend, count = 1, deterministic = false } = {}) {
       const chosen = candidates(backends, backend);
       if (!chosen.ok) return chosen;
       return collect(inOrder(chosen.value, problem, target), true, (candidate) => {
         const verdict = verdictOf(candidate, problem, target);
-        return verdict.ok ? bestPlans(candidate, problem, target, count) : verdict;
+        return verdict.ok ? bestPlans(candidate, problem, target, { count, deterministic }) : verdict;
       });
     },
     compile(input) {
@@ -128,14 +131,14 @@ function compileProblem(
   input: ProblemInput,
   version: string,
 ): Checked<Artifact> {
-  const { problem, target, schedule } = input;
+  const { problem, target, schedule, deterministic = false } = input;
   const able = ableTo(backends, problem, target);
   if (!able.ok) return able;
   // A schedule is for the backend whose fields it names. What other backends lack says nothing about it.
   const ordered = schedule === undefined ? inOrder(able.value, problem, target) : able.value;
   const planned = collect(ordered, false, (backend) =>
     schedule === undefined
-      ? bestPlans(backend, problem, target, 1)
+      ? bestPlans(backend, problem, target, { deterministic })
       : givenPlan(backend, problem, target, schedule),
   );
   if (!planned.ok) return planned;
@@ -149,6 +152,7 @@ function compileProblem(
     program,
     plan,
     first: { pass: "tile", summary: "The loop nest of the problem, factored as the schedule says" },
+    deterministic,
     verify: input.verify ?? "ends",
     locations: undefined,
   });
@@ -178,6 +182,7 @@ function compileProgram(
       program,
       plan: null,
       first: { pass: "from", summary: "The program as given" },
+      deterministic: input.deterministic ?? false,
       verify: input.verify ?? "ends",
       locations,
     });
@@ -212,6 +217,7 @@ interface Start {
   readonly program: TileProgram;
   readonly plan: Plan | null;
   readonly first: { readonly pass: string; readonly summary: string };
+  readonly deterministic: boolean;
   readonly verify: Verification;
   readonly locations: ReadonlyMap<object, SourceLocation> | undefined;
 }
@@ -235,6 +241,8 @@ function finish(start: Start): Checked<Artifact> {
     if (plan !== null) throw new InternalError(`backend ${backend.id} tiled an invalid program`, bound.error);
     return bound;
   }
+  const disorder = start.deterministic ? disorderOf(bound.value) : [];
+  if (disorder.length > 0) return err(disorder);
   const lowered = lower(backend, bound.value, target);
   if (!lowered.ok) return lowered;
   return ok(artifactOf(start, bound.value, lowered.value, trace));

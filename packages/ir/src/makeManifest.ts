@@ -1,4 +1,5 @@
 /** The manifest of an artefact, from what the compiler knows. */
+import { disorderOf } from "./determinism.ts";
 import { dtypes } from "./dtype.ts";
 import { sha256 } from "./hash.ts";
 import type { Constraint, KernelSpec, LaunchExpr, Manifest } from "./manifest.ts";
@@ -11,7 +12,6 @@ import { manifestSchemaId } from "./schema/manifest.ts";
 import type { PtxVersion, Target } from "./target.ts";
 import { firstCudaFor } from "./targets/ptxVersions.ts";
 import { printProgram } from "./tile/print.ts";
-import { eachStmt } from "./tile/rewrite.ts";
 import type { TileProgram } from "./tile/types.ts";
 import { featuresOf } from "./tile/verify/features.ts";
 
@@ -67,7 +67,7 @@ export function makeManifest(parts: ManifestParts): Manifest {
       acc: problem.acc,
       rounding: "rn",
       relativeBound: relativeBound(problem),
-      deterministic: !addsInAnyOrder(program),
+      deterministic: disorderOf(program).length === 0,
     },
     resources: null,
   };
@@ -83,14 +83,6 @@ function versionOf(ptx: string): PtxVersion | null {
   const [, major, minor] = /^\s*\.version\s+(\d+)\.(\d+)/m.exec(ptx) ?? [];
   return major === undefined || minor === undefined ? null : [Number(major), Number(minor)];
 }
-
-/** Sums of floats over blocks depend on who comes first, be they results of the epilogue or parts of a tile; integers, and maxima, do not. */
-const addsInAnyOrder = ({ problem, body }: TileProgram): boolean =>
-  problem.epilogue.some(
-    (step) => step.kind === "reduce" && step.op === "sum" && dtypes[step.dtype].kind !== "int",
-  ) ||
-  (dtypes[problem.acc].kind !== "int" &&
-    [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && stmt.by === "atomics"));
 
 /** What must hold of sizes that the launch supplies: their ranges and divisibility, and matrices that their strides hold. */
 function symbolicConstraints(problem: Problem): readonly Constraint[] {

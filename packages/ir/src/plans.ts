@@ -1,5 +1,6 @@
 /** Which backends serve a problem, and with which schedules: the part of compiling that decides. */
 import type { Backend } from "./backend.ts";
+import { inOrderOfParts } from "./determinism.ts";
 import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
 import { err, ok } from "./ids.ts";
 import { didYouMean } from "./nearest.ts";
@@ -98,17 +99,20 @@ export function collect<T>(
   ]);
 }
 
-/** The first schedules of a backend, at least one. Error: TW1903. */
+/** The first schedules of a backend, at least one; `deterministic`: with the parts of tiles added in their order. Error: TW1903. */
 export function bestPlans(
   backend: Backend,
   problem: Problem,
   target: Target,
-  count: number,
+  { count = 1, deterministic = false }: { readonly count?: number; readonly deterministic?: boolean } = {},
 ): Checked<readonly Plan[]> {
   const plans: Plan[] = [];
-  for (const schedule of backend.schedules(problem, target)) {
+  for (const found of backend.schedules(problem, target)) {
     if (plans.length === count) break;
-    plans.push({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
+    const schedule = deterministic ? inOrderOfParts(problem, found) : found;
+    if (schedule !== found && backend.check(problem, schedule, target).length > 0) continue;
+    const text = printSchedule(backend.schedule, schedule);
+    if (!plans.some((plan) => plan.text === text)) plans.push({ backend, schedule, text });
   }
   if (plans.length > 0) return ok(plans);
   return err([

@@ -22,7 +22,6 @@ export const optionsFor = (arch: string, first: number, sample: number): Conform
   sample,
   // Of 16-bit matrices ptxas may load all fragments of a chunk at once, where nobody proposes that it should.
   spills: "own",
-  // Reductions in 16 bits and casts to 8-bit floats.
-  refuses: ["TW1805"],
+  refuses: [],
   pairs: { first, count: 105, most: 300, mostWork: 2 ** 19 },
 });

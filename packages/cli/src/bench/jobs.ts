@@ -16,7 +16,7 @@ import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { sha256 } from "../files/hash.ts";
-import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
+import { buildRequest, type CompileArgs, type ProblemArgs, type Request } from "../request/request.ts";
 import { readShapes, type Shape, shapeText } from "./shapes.ts";
 
 interface Candidate {
@@ -84,11 +84,11 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
       for (const one of request.error) seen.add(`${one.code} ${one.at}`);
       continue;
     }
-    const { problem, targets, backend } = request.value;
+    const { targets, problem } = request.value;
     const candidates: Candidate[] = [];
     for (const target of targets)
       for (const [index, text] of schedulesOf(schedule).entries()) {
-        const compiled = compileOne(compiler, problem, target, backend, text);
+        const compiled = compileOne(compiler, request.value, target, text);
         if (compiled.ok)
           candidates.push({
             name: nameOf(compiled.value, schedulesOf(schedule).length > 1 ? index : null),
@@ -106,14 +106,14 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
 
 const compileOne = (
   compiler: Compiler,
-  problem: Problem,
+  { problem, backend, deterministic }: Request,
   target: Target,
-  backend: string | null,
   schedule: string | undefined,
 ) =>
   compiler.compile({
     problem,
     target,
+    deterministic,
     ...(backend === null ? {} : { backend }),
     ...(schedule === undefined ? {} : { schedule }),
   });

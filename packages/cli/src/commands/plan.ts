@@ -59,9 +59,9 @@ function gpuOf(name: string | undefined, target: Target): Checked<Gpu> {
   return fits.ok ? found : fits;
 }
 
-function planned(compiler: Compiler, artifact: Artifact, name: string | undefined): Checked<Plan> {
-  const gpu = gpuOf(name, artifact.target);
-  return gpu.ok ? planOf(compiler, artifact, gpu.value) : gpu;
+function planned(compiler: Compiler, artifact: Artifact, args: Args): Checked<Plan> {
+  const gpu = gpuOf(args.gpu, artifact.target);
+  return gpu.ok ? planOf(compiler, artifact, gpu.value, args) : gpu;
 }
 
 /** Where no backend serves the problem, the verdicts are the answer. */
@@ -110,7 +110,7 @@ function show(
 function planAll(session: Session, args: Args, compiled: readonly Checked<Artifact>[]): number {
   const plans = compiled.map((each) => {
     if (!each.ok) return each;
-    const plan = planned(compilerOf(session.context), each.value, args.gpu);
+    const plan = planned(compilerOf(session.context), each.value, args);
     return plan.ok ? ok({ plan: plan.value, artifact: each.value }) : plan;
   });
   const errors = plans.flatMap((plan) => (plan.ok ? [] : plan.error));

@@ -40,11 +40,15 @@ export function compileFrom(context: Context, path: string, args: SourceArgs): C
   }
   const source = readText(context, path);
   if (!source.ok) return source;
-  const compiled = compileText(compilerOf(context), source.value, args.backend);
+  const compiled = compileText(compilerOf(context), source.value, args);
   return compiled.ok ? compiled : err(located(compiled.error, path));
 }
 
-function compileText(compiler: Compiler, text: string, backend: string | undefined): Checked<Artifact> {
+function compileText(
+  compiler: Compiler,
+  text: string,
+  { backend, deterministic }: SourceArgs,
+): Checked<Artifact> {
   // The text names its target, which the compiler wants to know first.
   const program = parseProgram(text);
   if (!program.ok) return program;
@@ -53,6 +57,7 @@ function compileText(compiler: Compiler, text: string, backend: string | undefin
   return compiler.compile({
     target: target.value,
     from: text,
+    deterministic,
     ...(backend === undefined ? {} : { backend }),
   });
 }
@@ -60,12 +65,13 @@ function compileText(compiler: Compiler, text: string, backend: string | undefin
 /** Compile a request for each of its targets. */
 export const compileRequest = (
   compiler: Compiler,
-  { problem, targets, backend, schedule }: Request,
+  { problem, targets, backend, schedule, deterministic }: Request,
 ): readonly Checked<Artifact>[] =>
   targets.map((target) =>
     compiler.compile({
       problem,
       target,
+      deterministic,
       ...(backend === null ? {} : { backend }),
       ...(schedule === null ? {} : { schedule }),
     }),

@@ -124,7 +124,11 @@ function planLadder(
   { backend, ladder }: Offer,
 ): Checked<PlannedLadder> {
   const [m, n, k] = ladder.sizes[where];
-  const request = buildRequest(context, { ...args, arch: [target.arch] }, { ...ladder.request, m, n, k });
+  const request = buildRequest(
+    context,
+    { ...args, deterministic: false, arch: [target.arch] },
+    { ...ladder.request, m, n, k },
+  );
   if (!request.ok) return request;
   const { problem } = request.value;
   const served = backend.accepts(problem, target);

@@ -56,7 +56,7 @@ const single = ["out", "from", "ir"] as const;
 function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
   const request = buildRequest(session.context, args);
   if (!request.ok) return request;
-  const { problem, targets, backend, schedule } = request.value;
+  const { problem, targets, backend, schedule, deterministic } = request.value;
   // A file may give a schedule by field; a library's kernels name theirs by text.
   if (schedule !== null && typeof schedule !== "string")
     return err([
@@ -70,6 +70,7 @@ function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> 
       ...{ operation: "gemm", at: "the problem", problem, target },
       backend,
       schedule,
+      deterministic,
     })),
   });
 }
@@ -95,6 +96,7 @@ function planOf(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
     archs: args.arch ?? null,
     backend: args.backend ?? null,
     schedule: args.schedule ?? null,
+    deterministic: args.deterministic,
   });
 }
 

@@ -26,6 +26,7 @@ export interface KernelRequest {
   readonly target: Target;
   readonly backend: string | null;
   readonly schedule: string | null;
+  readonly deterministic: boolean;
 }
 
 export interface LibraryPlan {
@@ -38,6 +39,7 @@ export interface LibraryWishes {
   readonly archs: readonly string[] | null;
   readonly backend: string | null;
   readonly schedule: string | null;
+  readonly deterministic: boolean;
 }
 
 interface Sizes {
@@ -107,6 +109,7 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
         ...{ operation: operation.name, at: place, problem: problem.value, target },
         backend: wishes.backend ?? operation.backend ?? null,
         schedule: wishes.schedule ?? schedule ?? operation.schedule ?? null,
+        deterministic: wishes.deterministic,
       }));
     });
   });

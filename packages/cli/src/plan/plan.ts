@@ -86,6 +86,8 @@ export interface Plan {
   readonly backend: string;
   readonly entry: string;
   readonly schedule: string;
+  /** The same bits in every run. */
+  readonly deterministic: boolean;
   /** What the backend says of the schedule; empty for edited programs, which have none. */
   readonly remarks: readonly Remark[];
   /** The schedules that come next, best first. */
@@ -159,8 +161,9 @@ const named = 4;
 function alternativesTo(
   compiler: Compiler,
   { problem, target, backend, schedule }: Artifact,
+  deterministic: boolean,
 ): readonly string[] {
-  const plans = compiler.plan(problem, target, { backend, count: named + 1 });
+  const plans = compiler.plan(problem, target, { backend, count: named + 1, deterministic });
   const texts = plans.ok ? plans.value.map((plan) => plan.text) : [];
   return texts.filter((text) => text !== schedule).slice(0, named);
 }
@@ -216,8 +219,13 @@ function rasterOf(program: TileProgram, perWave: number): Plan["raster"] {
   return { order: "row", tiles: [1, 1], span: [1, 1] };
 }
 
-/** The plan of a compiled kernel on a GPU. Errors: launch expressions that have no value, which is a bug of a backend. */
-export function planOf(compiler: Compiler, artifact: Artifact, gpu: Gpu): Checked<Plan> {
+/** The plan of a compiled kernel on a GPU; `deterministic`: as are the schedules that come next. Errors: launch expressions that have no value, which is a bug of a backend. */
+export function planOf(
+  compiler: Compiler,
+  artifact: Artifact,
+  gpu: Gpu,
+  { deterministic }: { readonly deterministic: boolean },
+): Checked<Plan> {
   const { problem, target, program, kernels, backend } = artifact;
   const [kernel] = kernels;
   if (kernel === undefined) throw new TypeError("an artefact has a kernel");
@@ -240,8 +248,9 @@ export function planOf(compiler: Compiler, artifact: Artifact, gpu: Gpu): Checke
     backend,
     entry: entryOf(artifact),
     schedule: artifact.manifest.plan.schedule,
+    deterministic: artifact.manifest.numerics.deterministic,
     remarks: remarksOn(compiler, artifact),
-    alternatives: alternativesTo(compiler, artifact),
+    alternatives: alternativesTo(compiler, artifact, deterministic),
     grid,
     block: kernel.launch.block,
     cluster: kernel.launch.cluster,

@@ -123,16 +123,25 @@ function renderBanks(plan: Plan, paint: Paint): string {
   );
 }
 
+/** What the backend says of the schedule, and what of the result is left to chance. */
+const renderRemarks = ({ remarks, deterministic }: Plan): string =>
+  renderPairs([
+    ...remarks.map(({ topic, text }): [string, string] => [topic, text]),
+    ...(deterministic
+      ? []
+      : ([["bits", "differ from run to run: float sums are added as blocks come (--deterministic)"]] as [
+          string,
+          string,
+        ][])),
+  ]);
+
 export function renderPlan(plan: Plan, problem: Problem, paint: Paint): string {
   const section = (title: string, body: string) => `${paint("bold", title)}\n${body}`;
   const others = plan.alternatives.length === 0 ? "none\n" : `${plan.alternatives.join("\n")}\n`;
   return [
     `${printProblem(problem)}\n${plan.arch} on ${plan.gpu.name}\n`,
     section("Backends", renderVerdicts(plan.backends, paint)),
-    section(
-      "Schedule",
-      `${plan.schedule}\n${renderPairs(plan.remarks.map(({ topic, text }) => [topic, text]))}`,
-    ),
+    section("Schedule", `${plan.schedule}\n${renderRemarks(plan)}`),
     section("Next best", others),
     section("Fit", renderFit(plan)),
     section("Roofline", renderRoofline(plan)),

@@ -1,6 +1,6 @@
 /** The flags that state a problem and how to compile it; `compile`, `run` and `plan` share them. */
 import { precisions } from "@tilewright/ir";
-import { choice, list, number, text } from "../kit/flags.ts";
+import { choice, list, number, text, toggle } from "../kit/flags.ts";
 
 const group = "Problem";
 const layouts = ["row", "col"] as const;
@@ -64,6 +64,10 @@ export const compileFlags = {
     hint: "NAME|./FILE.js",
     group: compiling,
   }),
+  deterministic: toggle(
+    "the same bits in every run: parts of tiles are added in their order, and sums of the epilogue refused",
+    { group: compiling },
+  ),
   schedule: text('take this schedule, e.g. "tile=128x128x8 stages=2"; fields left out take their defaults', {
     hint: '"FIELD=VALUE …"',
     group: compiling,

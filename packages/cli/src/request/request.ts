@@ -32,6 +32,8 @@ interface Wishes {
   readonly backend: string | null;
   /** The user's schedule, as text or by field; null leaves the choice to the backend. */
   readonly schedule: NonNullable<FileWishes["schedule"]> | null;
+  /** The same bits in every run. */
+  readonly deterministic: boolean;
 }
 
 export interface Request extends Wishes {
@@ -148,6 +150,7 @@ export function buildRequest(
     targets: targets.value,
     backend: args.backend ?? file.value.wishes.backend ?? null,
     schedule: args.schedule ?? file.value.wishes.schedule ?? null,
+    deterministic: args.deterministic || (file.value.wishes.deterministic ?? false),
   });
 }
 

@@ -191,6 +191,21 @@ describe("refusals: all at once, and no file", () => {
     expect(unserved).toContain("operations[0] on sm_70:");
   });
 
+  test("groups and scale factors, which launchers have no place for", async () => {
+    const grouped = { batch: { kind: "grouped", count: 3 } };
+    const stderr = await refused({
+      ...{ name: "lib", archs: ["sm_80"] },
+      operations: [
+        { name: "groups", problem: { dtype: "f16", m: 64, n: 64, k: 64, ...grouped } },
+        { name: "factors", archs: ["sm_100a"], problem: { dtype: "nvf4", m: 128, n: 128, k: 64 } },
+      ],
+    });
+    expect(stderr).toContain("TW7083 (unsupported) at operations[0]");
+    expect(stderr).toContain("groups is grouped, and launchers have no place for a table of groups");
+    expect(stderr).toContain("TW7082 (unsupported) at operations[1]");
+    expect(stderr).toContain("factors multiplies nvf4");
+  });
+
   test("flags that say nothing about a library, and flags of a library without one", async () => {
     const stderr = await refused({ name: "lib", operations: [gemm] }, ["-m", "3", "-o", "x"]);
     expect(stderr).toContain("TW7005 (invalid) at --library: out, m says nothing about a library");

@@ -123,9 +123,10 @@ function reduce(
     }
   }
   const terms = tile.values.length / size;
-  for (let i = 0; i < size; i++)
-    bounds[i] =
-      (bounds[i] ?? 0) + gemmBound(terms, magnitudes[i] ?? 0) + roundingBound(step.dtype, values[i] ?? 0);
+  for (let i = 0; i < size; i++) {
+    const [value, error] = [values[i] ?? 0, (bounds[i] ?? 0) + gemmBound(terms, magnitudes[i] ?? 0)];
+    bounds[i] = error + storeBound(step.dtype, value, error);
+  }
   return { values, bounds };
 }
 

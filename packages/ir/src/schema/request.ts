@@ -17,6 +17,10 @@ export const requestSchema = z
       .string()
       .optional()
       .describe("id of the backend; the best that accepts the problem if left out"),
+    deterministic: z
+      .boolean()
+      .optional()
+      .describe("the same bits in every run: parts of tiles are added in their order"),
   })
   .describe("one kernel to compile");
 

@@ -1,9 +1,8 @@
 /** Stream-K as arithmetic: who does which chunks of which tile. */
-import { substituteCond } from "./cond.ts";
 import { type ExprLike, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts, withBody } from "./rewrite.ts";
-import { withOperandViews, withSumViews } from "./scaleTiles.ts";
-import type { Share, Stmt, TileProgram, View } from "./types.ts";
+import type { Share, Stmt, TileProgram } from "./types.ts";
+import { withExprs } from "./withExprs.ts";
 
 /** A part of a tile: chunks `first` .. `first + count` of tile number `tile`. */
 export interface Part {
@@ -111,47 +110,5 @@ export function partProgram(program: TileProgram, count: number): TileProgram {
 }
 
 /** The statement itself, without its nested lists, with values for variables. */
-export function substituteStmt(stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt {
-  const view = (x: View): View => ({
-    ...x,
-    slot: substituteExpr(x.slot, values),
-    origin: [substituteExpr(x.origin[0], values), substituteExpr(x.origin[1], values)],
-  });
-  switch (stmt.kind) {
-    case "for":
-      return { ...stmt, from: substituteExpr(stmt.from, values), to: substituteExpr(stmt.to, values) };
-    case "if":
-      return { ...stmt, cond: substituteCond(stmt.cond, values) };
-    case "copy":
-      return {
-        ...stmt,
-        dst: view(stmt.dst),
-        src: view(stmt.src),
-        when: stmt.when === null ? null : substituteCond(stmt.when, values),
-      };
-    case "mma":
-      return withSumViews(withOperandViews(stmt, view), view);
-    case "acquire":
-    case "commit":
-    case "wait":
-    case "release":
-    case "fetch":
-    case "next":
-      return { ...stmt, at: substituteExpr(stmt.at, values) };
-    case "fill":
-      return { ...stmt, dst: view(stmt.dst) };
-    case "epilogue":
-      return {
-        ...stmt,
-        dst: view(stmt.dst),
-        acc: view(stmt.acc),
-        c: stmt.c === null ? null : view(stmt.c),
-        via: stmt.via === null ? null : view(stmt.via),
-      };
-    case "tiles":
-    case "role":
-    case "combine":
-    case "barrier":
-      return stmt;
-  }
-}
+export const substituteStmt = (stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt =>
+  withExprs(stmt, (e) => substituteExpr(e, values));

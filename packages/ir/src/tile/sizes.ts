@@ -16,9 +16,9 @@ import {
 import { operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import { rewriteStmts } from "./rewrite.ts";
-import { withOperandViews, withSumViews } from "./scaleTiles.ts";
 import { substituteStmt } from "./share.ts";
-import type { Buffer, Cond, Expr, Stmt, TileProgram, View } from "./types.ts";
+import type { Buffer, Expr, Stmt, TileProgram } from "./types.ts";
+import { withExprs } from "./withExprs.ts";
 
 /** Sizes that are variables of programs. */
 const variables = ["m", "n", "k"] as const;
@@ -105,69 +105,17 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
   const uses = (e: Expr): boolean => [...freeVars(e)].some((name) => names.has(name));
   const values = new Map([...sizes].filter(([name]) => names.has(name)));
   const expr = (e: Expr): Expr => (uses(e) ? substituteExpr(e, values) : e);
-  const cond = (c: Cond): Cond => ({ ...c, lhs: expr(c.lhs), rhs: expr(c.rhs) });
-  const view = (x: View): View => ({
-    ...x,
-    slot: expr(x.slot),
-    origin: [expr(x.origin[0]), expr(x.origin[1])],
-  });
-  const inside = (stmt: Stmt): Stmt => {
-    switch (stmt.kind) {
-      case "tiles": {
-        const { symbolic, body, ...own } = withVisitsCounted(stmt, values);
-        const count = (axis: 0 | 1): number => {
-          const e = symbolic?.[axis] ?? null;
-          return e === null ? stmt.extents[axis] : evaluateExpr(e, values);
-        };
-        return { ...own, extents: [count(0), count(1)], body: body.map(inside) };
-      }
-      case "for":
-        return { ...stmt, from: expr(stmt.from), to: expr(stmt.to), body: stmt.body.map(inside) };
-      case "if":
-        return { ...stmt, cond: cond(stmt.cond), body: stmt.body.map(inside) };
-      case "role":
-        return { ...stmt, body: stmt.body.map(inside) };
-      case "combine":
-        return {
-          ...stmt,
-          acc: view(stmt.acc),
-          into: stmt.into === null ? null : view(stmt.into),
-          body: stmt.body.map(inside),
-        };
-      case "fill":
-        return { ...stmt, dst: view(stmt.dst) };
-      case "copy":
-        return {
-          ...stmt,
-          dst: view(stmt.dst),
-          src: view(stmt.src),
-          when: stmt.when === null ? null : cond(stmt.when),
-        };
-      case "mma":
-        return withSumViews(withOperandViews(stmt, view), view);
-      case "epilogue":
-        return {
-          ...stmt,
-          dst: view(stmt.dst),
-          acc: view(stmt.acc),
-          c: stmt.c === null ? null : view(stmt.c),
-          steps: stmt.steps.map((step, i) => {
-            const given = problem.epilogue[i];
-            return "operand" in step && given !== undefined && "operand" in given
-              ? { ...step, operand: { ...step.operand, ld: given.operand.ld } }
-              : step;
-          }),
-        };
-      case "acquire":
-      case "commit":
-      case "wait":
-      case "release":
-      case "fetch":
-      case "next":
-        return { ...stmt, at: expr(stmt.at) };
-      case "barrier":
-        return stmt;
+  const at = (stmt: Stmt): Stmt => {
+    if (stmt.kind === "tiles") {
+      const { symbolic, ...own } = withVisitsCounted(stmt, values);
+      const count = (axis: 0 | 1): number => {
+        const e = symbolic?.[axis] ?? null;
+        return e === null ? stmt.extents[axis] : evaluateExpr(e, values);
+      };
+      return { ...own, extents: [count(0), count(1)] };
     }
+    const sized = withExprs(stmt, expr);
+    return sized.kind === "epilogue" ? { ...sized, steps: stepsAt(sized.steps, problem) } : sized;
   };
   return {
     ...program,
@@ -179,11 +127,21 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
       const shape = operandShape(problem, which);
       return { ...buffer, shape, layout: { shape, stride: operandStrides(operand), swizzle: null } };
     }),
-    body: program.body.map(inside),
+    body: rewriteStmts(program.body, at),
   };
 }
 
+/** Steps with the leading dimensions of their operands in a problem. */
+const stepsAt = (steps: Epilogue["steps"], problem: Problem): Epilogue["steps"] =>
+  steps.map((step, i) => {
+    const given = problem.epilogue[i];
+    return "operand" in step && given !== undefined && "operand" in given
+      ? { ...step, operand: { ...step.operand, ld: given.operand.ld } }
+      : step;
+  });
+
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
+type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** Where a visit's variable counts the chunks of those before: that is the visit's number times as many as the launch's sizes make. */
 function withVisitsCounted(stmt: Tiles, values: Env): Tiles {

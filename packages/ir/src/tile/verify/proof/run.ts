@@ -134,10 +134,11 @@ class Run {
   *#whole(thread: Thread): Steps {
     const { begin, end } = this.#plan;
     const first = this.#threads.find(({ block }) => block === thread.block) === thread;
-    for (const action of begin) if (first || action.kind === "meet") yield* this.#act(thread, action);
-    yield* this.#steps(thread, thread.role.body);
-    for (const action of end)
-      if (first || action.kind === "meet" || action.kind === "stored") yield* this.#act(thread, action);
+    yield* this.#steps(thread, [
+      { kind: "do", actions: begin.filter(({ kind }) => first || kind === "meet") },
+      ...thread.role.body,
+      { kind: "do", actions: end.filter(({ kind }) => first || kind === "meet" || kind === "stored") },
+    ]);
     openEnds(thread);
   }
 
@@ -145,7 +146,10 @@ class Run {
     for (const step of steps)
       switch (step.kind) {
         case "do":
-          for (const action of step.actions) yield* this.#act(thread, action);
+          for (const action of step.actions) {
+            const rest = this.#act(thread, action);
+            if (rest !== null) yield* rest;
+          }
           break;
         case "if":
           if (holds(this.#plan, thread, step.cond)) yield* this.#steps(thread, step.body);
@@ -188,25 +192,20 @@ class Run {
     return step;
   }
 
-  *#act(thread: Thread, action: Action): Steps {
+  /** What an action does; what is still to come where it has to wait for others, which few do. */
+  #act(thread: Thread, action: Action): Steps | null {
     const { block } = thread;
-    if (!leads(this.#plan, block, action.leader)) return;
+    if (!leads(this.#plan, block, action.leader)) return null;
     const step = this.#tick(thread);
     const who = thread.label;
     switch (action.kind) {
       case "mark": {
         const ring = this.#engines.ring(action.ring);
         mark(thread, ring, chunkAt(this.#plan, thread, ring, action.at), action.event);
-        return;
+        return null;
       }
-      case "wait": {
-        const ring = this.#engines.ring(action.ring);
-        const chunk = chunkAt(this.#plan, thread, ring, action.at);
-        yield* this.#wait(thread, ring, action.edge, chunk, Math.floor(chunk / ring.slots) - action.lag);
-        thread.fencedAfter = false;
-        if (action.edge === "full") thread.proxied = false;
-        return;
-      }
+      case "wait":
+        return this.#waitFor(thread, action);
       case "expect": {
         const ring = this.#engines.ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
@@ -217,11 +216,11 @@ class Run {
           barrier.expect(action.bytes, Math.floor(chunk / ring.slots), who, name);
           barrier.arrive(1, Math.floor(chunk / ring.slots), thread.clock.slice(), who, name);
         }
-        return;
+        return null;
       }
       case "copy":
         this.#engines.copy(thread, action, step);
-        return;
+        return null;
       case "put": {
         const ring = this.#engines.ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
@@ -232,7 +231,7 @@ class Run {
           this.#engines.reach(thread, target, step);
           for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
         }
-        return;
+        return null;
       }
       case "arrive": {
         const ring = this.#engines.ring(action.ring);
@@ -251,11 +250,11 @@ class Run {
               chunkName(chunk, ring),
             );
         }
-        return;
+        return null;
       }
       case "commit":
         this.#engines.commit(thread, action);
-        return;
+        return null;
       case "read": {
         const ring = this.#engines.ring(action.ring);
         const chunk = chunkAt(this.#plan, thread, ring, action.at);
@@ -271,52 +270,49 @@ class Run {
         if (action.pending) thread.loads.push({ ends });
         if (action.proxy === "tensor") thread.unfenced = true;
         else if (ring.answers) thread.unproxied = true;
-        return;
+        return null;
       }
       case "multiply":
         this.#engines.multiply(thread, action);
-        return;
+        return null;
       case "factors":
         tensorUse(thread, "copies factors");
         this.#engines.readOperands(thread, action, true);
-        return;
+        return null;
       case "loaded":
         for (const { ends } of thread.loads.splice(0)) ends.push({ entry: thread.index, reached: step });
-        return;
+        return null;
       case "use":
         useLoaded(thread);
-        return;
+        return null;
       case "drain":
         this.#engines.drain(thread, action, step);
-        return;
+        return null;
       case "turn":
-        yield* this.#turns.take(thread, action.to);
-        return;
+        return this.#turns.take(thread, action.to);
       case "last turn":
-        if (this.#sequence.length % action.of === action.to) yield* this.#turns.take(thread, action.to);
-        return;
+        return this.#sequence.length % action.of === action.to ? this.#turns.take(thread, action.to) : null;
       case "pass":
         this.#turns.pass(thread, action.to);
-        return;
+        return null;
       case "fence":
         fence(thread, action.what);
-        return;
+        return null;
       case "stage":
       case "store":
       case "stored":
       case "gather":
         stage(thread, action);
-        return;
+        return null;
       case "meet":
-        yield* this.#meeting.join(thread);
-        return;
+        return this.#meeting.join(thread);
       case "init":
       case "relinquish":
-        return;
+        return null;
       case "alloc":
         for (const other of this.#threads)
           if (other.block === block) other.columns = { columns: action.columns, group: action.group };
-        return;
+        return null;
       case "dealloc":
         for (const { block: where, access, writes } of this.#issued())
           if (writes && where === block && !ended(access, thread.clock))
@@ -327,11 +323,20 @@ class Run {
               "let all roles of all blocks meet first",
             );
         for (const other of this.#threads) if (other.block === block) other.columns = null;
+        return null;
     }
   }
 
   #issued(): readonly Engine[] {
     return this.#threads.flatMap((thread) => thread.issued);
+  }
+
+  *#waitFor(thread: Thread, action: Extract<Action, { kind: "wait" }>): Steps {
+    const ring = this.#engines.ring(action.ring);
+    const chunk = chunkAt(this.#plan, thread, ring, action.at);
+    yield* this.#wait(thread, ring, action.edge, chunk, Math.floor(chunk / ring.slots) - action.lag);
+    thread.fencedAfter = false;
+    if (action.edge === "full") thread.proxied = false;
   }
 
   *#wait(thread: Thread, ring: PlanRing, edge: "full" | "empty", chunk: number, phase: number): Steps {

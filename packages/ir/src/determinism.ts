@@ -1,0 +1,48 @@
+/** Whether a kernel stores the same bits in every run, and why not. */
+import type { Diagnostic } from "./diagnostics.ts";
+import { dtypes } from "./dtype.ts";
+import type { Problem } from "./problem.ts";
+import type { Schedule } from "./schedule.ts";
+import { eachStmt } from "./tile/rewrite.ts";
+import type { TileProgram } from "./tile/types.ts";
+
+const CODE = "TW1905";
+
+/** Sums of integers do not depend on their order. */
+const isExact = ({ acc }: Problem): boolean => dtypes[acc].kind === "int";
+
+/**
+ * Why bits of results may differ from run to run, all reasons: sums of floats over blocks depend on who comes first, be they results of the epilogue (floats
+ * whatever they are stored in) or parts of a tile. Maxima do not. Empty where bits are the same.
+ */
+export function disorderOf({ problem, body }: TileProgram): readonly Diagnostic[] {
+  const sums = problem.epilogue.flatMap((step, index): readonly Diagnostic[] =>
+    step.kind === "reduce" && step.op === "sum"
+      ? [
+          {
+            code: CODE,
+            kind: "unsupported",
+            at: `problem.epilogue[${index}]`,
+            message: "blocks add to a sum of the epilogue in the order in which they finish",
+            hint: "do without deterministic results, or without the sum",
+          },
+        ]
+      : [],
+  );
+  const combines = [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && stmt.by === "atomics");
+  if (isExact(problem) || !combines) return sums;
+  return [
+    ...sums,
+    {
+      code: CODE,
+      kind: "invalid",
+      at: "schedule.combine",
+      message: "combine=atomics adds the parts of a tile in the order in which they come",
+      hint: "nearest legal: combine=last",
+    },
+  ];
+}
+
+/** A schedule with the parts of tiles added in their order, if it has them added as they come (`combine`, a field of the core, says how). */
+export const inOrderOfParts = (problem: Problem, schedule: Schedule): Schedule =>
+  schedule.combine === "atomics" && !isExact(problem) ? { ...schedule, combine: "last" } : schedule;

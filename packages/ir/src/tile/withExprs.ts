@@ -1,0 +1,51 @@
+/** Every expression of a statement in one place: what puts values for variables goes through it. */
+import { withOperandViews, withSumViews } from "./scaleTiles.ts";
+import type { Cond, Expr, Stmt, View } from "./types.ts";
+
+/** The statement itself, without its nested lists, with what `expr` makes of its expressions: bounds, conditions, chunks, slots and origins of views. */
+export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
+  const cond = (c: Cond): Cond => ({ ...c, lhs: expr(c.lhs), rhs: expr(c.rhs) });
+  const view = (x: View): View => ({
+    ...x,
+    slot: expr(x.slot),
+    origin: [expr(x.origin[0]), expr(x.origin[1])],
+  });
+  switch (stmt.kind) {
+    case "for":
+      return { ...stmt, from: expr(stmt.from), to: expr(stmt.to) };
+    case "if":
+      return { ...stmt, cond: cond(stmt.cond) };
+    case "copy":
+      return {
+        ...stmt,
+        dst: view(stmt.dst),
+        src: view(stmt.src),
+        when: stmt.when === null ? null : cond(stmt.when),
+      };
+    case "mma":
+      return withSumViews(withOperandViews(stmt, view), view);
+    case "acquire":
+    case "commit":
+    case "wait":
+    case "release":
+    case "fetch":
+    case "next":
+      return { ...stmt, at: expr(stmt.at) };
+    case "fill":
+      return { ...stmt, dst: view(stmt.dst) };
+    case "combine":
+      return { ...stmt, acc: view(stmt.acc), into: stmt.into === null ? null : view(stmt.into) };
+    case "epilogue":
+      return {
+        ...stmt,
+        dst: view(stmt.dst),
+        acc: view(stmt.acc),
+        c: stmt.c === null ? null : view(stmt.c),
+        via: stmt.via === null ? null : view(stmt.via),
+      };
+    case "tiles":
+    case "role":
+    case "barrier":
+      return stmt;
+  }
+}
