@@ -13,9 +13,12 @@ SEARCHES.json is a list. Each search has a `name`, `mnk` and `seconds`, and may 
     layouts   of A and B, ["row", "col"]
     sets      operands to rotate over, where one set would stay in L2
     reps      launches of a burst in the search; `burst`, `rounds`, `keep`: of the final comparison
+    graph     true: a burst is one CUDA graph, for kernels as short as a launch from Python takes
 
 The final comparison takes the fastest `keep` and torch.mm (TF32 off) in `rounds` rounds of bursts in random order; results are checked against torch.mm.
-FOLDER/NAME.jsonl has one line for each, fastest first.
+FOLDER/NAME.jsonl has one line for each, fastest first; FOLDER/NAME.all.jsonl one for each that was timed at all, as it was timed in the search.
+
+A field named `shape` is words that each set several fields, for those that only fit together: "tile=96x128x8 thread=12x8 strip=4x4".
 """
 
 import argparse
@@ -84,23 +87,32 @@ def schedule_of(genes):
     if "text" in genes:
         return genes["text"]
     g = dict(genes)
+    if "shape" in g:
+        g.update(word.split("=", 1) for word in g.pop("shape").split())
     if "rows" in g:
         rows, columns = int(g.pop("rows")), int(g.pop("columns"))
         lanes, warps, depth = pair(g["lanes"]), pair(g.pop("warps")), int(g.pop("depth"))
         g["tile"] = f"{lanes[0] * warps[0] * rows}x{lanes[1] * warps[1] * columns}x{depth}"
         g["thread"], g["strip"] = f"{rows}x{columns}", f"{min(4, rows)}x{min(4, columns)}"
     direct = g["copy"] == "direct"
-    if direct:
-        g["stages"], g["prefetch"] = "2", "on"
+    if g.get("stage") == "off":
+        g.update(copy="direct", stages="1", prefetch="off", frag="1", spread="1", drain="0")
+    elif direct:
+        g["stages"], g["prefetch"] = str(min(3, int(g["stages"]))), "on"
         g["spread"], g["drain"] = str(min(2, int(g["spread"]))), str(min(1, int(g["drain"])))
     else:
         g.pop("land", None)
         g["prefetch"] = "off"
         g["drain"] = str(min(int(g["drain"]), int(g["stages"]) - 1))
+    if g.get("frag") == "1":
+        g["spread"] = "1"
+    # Operands that come straight from memory pass through registers.
+    if g.get("stage", "ab") != "ab" and g.get("streamk", "0") == "0":
+        g["drain"] = "0"
     g["spread"] = str(min(int(g["spread"]), pair(g["tile"])[2] - 1))
     if g.get("streamk", "0") != "0":
         g["split"] = "1"
-        if g.get("combine") == "kernel":
+        if g.get("combine") in ("kernel", "cluster"):
             g["combine"] = "last"
     return " ".join(f"{name}={word}" for name, word in g.items())
 
@@ -201,22 +213,38 @@ class Size:
             for a, b, d in self.sets
         ]
         self.expected = torch.mm(*self.sets[0][:2])
+        self.capture = torch.cuda.Stream() if search.get("graph") else None
+
+    def launch(self, kernels, i):
+        if kernels is None:
+            a, b, d = self.sets[i % len(self.sets)]
+            torch.mm(a, b, out=d)
+        else:
+            kernels.run(self.operands[i % len(self.operands)])
+
+    def burst(self, kernels, launches):
+        """What does so many launches: a graph of them, where the search asked for graphs."""
+        if self.capture is None:
+            return lambda: [self.launch(kernels, i + 1) for i in range(launches)]
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.capture):
+            self.launch(kernels, 0)
+            self.capture.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            graph.capture_begin()
+            for i in range(launches):
+                self.launch(kernels, i + 1)
+            graph.capture_end()
+        torch.cuda.synchronize()
+        return graph.replay
 
     def time(self, kernels, launches):
         """Microseconds of one launch, of a burst behind one more; of torch.mm where there are no kernels."""
-
-        def launch(i):
-            if kernels is None:
-                a, b, d = self.sets[i % len(self.sets)]
-                torch.mm(a, b, out=d)
-            else:
-                kernels.run(self.operands[i % len(self.operands)])
-
+        burst = self.burst(kernels, launches)
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        launch(0)
+        self.launch(kernels, 0)
         begin.record()
-        for i in range(launches):
-            launch(i + 1)
+        burst()
         end.record()
         end.synchronize()
         return begin.elapsed_time(end) / launches * 1000
@@ -296,6 +324,7 @@ def search_one(search, assembler, workspace, seeds, out):
     reps, fixed, fits = search.get("reps", 4), search.get("fixed", {}), fitting(m, n)
     for _ in range(3):
         peers.append(size.time(None, reps))
+    every = open(os.path.join(out, f"{name}.all.jsonl"), "w")
     ends, timed = time.time() + search["seconds"], 0
     while time.time() < ends:
         for _ in range(1000):
@@ -318,10 +347,13 @@ def search_one(search, assembler, workspace, seeds, out):
         timed += 1
         kernels = Kernels(cubin, reply["kernels"])
         size.clear()
-        ranked.append((size.time(kernels, reps) / statistics.median(peers[-5:]), genes, cubin, reply))
+        us = size.time(kernels, reps)
+        every.write(json.dumps({"mnk": [m, n, k], "us": us, "schedule": reply["schedule"]}) + "\n")
+        ranked.append((us / statistics.median(peers[-5:]), genes, cubin, reply))
         ranked.sort(key=lambda one: one[0])
         del ranked[80:]
         kernels.unload()
+    every.close()
     assembler.forget()
     entries = [("torch.mm", None)] + [
         (reply["schedule"], Kernels(cubin, reply["kernels"])) for _, _, cubin, reply in ranked[: search.get("keep", 12)]

@@ -8,6 +8,7 @@ import {
   dtypes,
   hasFeature,
   launchableRegisters,
+  MOST_SLICES,
   type Problem,
   ruleFaults,
   type Schedule,
@@ -353,13 +354,35 @@ const rules: readonly Rule[] = [
     code: "TW2222",
     at: "schedule.combine",
     find: ({ s }) =>
-      s.staged && s.split > 1 && s.combine === "kernel"
-        ? {
-            message:
-              "the second kernel stores D from registers, and epi=smem passes it through shared memory",
-            hint: "nearest legal: epi=direct, or combine=last",
-          }
-        : null,
+      s.split === 1
+        ? null
+        : [
+            ...(s.staged && s.combine === "kernel"
+              ? [
+                  {
+                    message:
+                      "the second kernel stores D from registers, and epi=smem passes it through shared memory",
+                    hint: "nearest legal: epi=direct, or combine=last",
+                  },
+                ]
+              : []),
+            ...(s.staged && s.combine === "slices"
+              ? [
+                  {
+                    message: "slices are stored from registers, and epi=smem passes D through shared memory",
+                    hint: "nearest legal: epi=direct, or combine=last",
+                  },
+                ]
+              : []),
+            ...(s.combine === "slices" && s.split > MOST_SLICES
+              ? [
+                  {
+                    message: `${s.split} blocks of a tile, and the word in which they count themselves has ${MOST_SLICES} bits for them`,
+                    hint: `nearest legal: split=${MOST_SLICES}, or combine=last`,
+                  },
+                ]
+              : []),
+          ],
   },
   {
     code: "TW2220",

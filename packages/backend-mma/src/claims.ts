@@ -3,9 +3,9 @@ import { hasFeature, type Problem, type Target } from "@tilewright/ir";
 
 /**
  * Rows up to which tiles of 16 rows beat wgmma's of 64, which fill three quarters and more of shared memory with zeros: 1x4096x4096 and
- * 8x4096x4096 in f16 took 14.6 and 14.8 us on an H200, wgmma's best 16.8 and 16.4 (docs/perf/mma.md, docs/perf/wgmma.md).
+ * 8x4096x4096 in f16 took 14.6 and 14.8 us on an H200, wgmma's best 16.8 and 16.4, and 16x14336x4096 33.3 and 33.8 against 34.0 and 34.5 (docs/perf/mma.md, docs/perf/wgmma.md).
  */
-const fewRows = 8;
+const fewRows = 16;
 
 /** Why mma goes before wgmma of a problem that it accepts; null where it does not. */
 export function claims({ m, a, b, batch, symbolic }: Problem, target: Target): string | null {

@@ -45,6 +45,8 @@ const machine = {
   /** Of a part that is handed over, for each accumulator of a thread; of blocks that meet. */
   part: 20,
   meeting: 2000,
+  /** Of blocks that add up slices: looking for each other, and as much read as handed over (8.7 µs at 128 accumulators a thread, where the last block alone needs 20 for 16 parts). */
+  slices: 6000,
   /** Bytes a cycle of the whole GPU. L2: what the large tiles drew at 4096 in the measured time, and a little more. */
   l2Bytes: 4000,
   memoryBytes: 2400,
@@ -110,6 +112,11 @@ export function estimateCost(problem: Problem, schedule: Schedule, target: Targe
   return { cycles, bound, arithmetic, l2, memory, rounds, resident, round: roundOf(resident) };
 }
 
+/** Cycles until parts are handed over and added: by the block that comes last, or by all that are there. */
+const last = (splits: number, perThread: number): number =>
+  machine.meeting + splits * perThread * machine.part;
+const slices = (perThread: number): number => machine.meeting + machine.slices + 2 * perThread * machine.part;
+
 /** Cycles of `count` blocks on one SM. `s.tileK` is the chunk as it will be. */
 function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
   const { splits, chunks } = splitChunks(problem.k, s);
@@ -130,7 +137,7 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
     waiting: chunks * ((s.copy === "tma" ? machine.arrival : machine.barrier) / count + exposed),
     fixed:
       (s.persistent ? machine.tile : machine.block) + perThread * (wide ? machine.storeWide : machine.store),
-    meeting: splits > 1 ? machine.meeting + splits * perThread * machine.part : 0,
+    meeting: splits === 1 ? 0 : s.combine === "slices" ? slices(perThread) : last(splits, perThread),
   };
 }
 

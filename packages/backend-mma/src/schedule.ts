@@ -2,6 +2,7 @@
 import {
   type CombineWay,
   combineOf,
+  combineWays,
   coreFields,
   flagField,
   intField,
@@ -107,7 +108,14 @@ export const scheduleModel: ScheduleModel = {
       off: "tiles",
     }),
     coreFields.split,
-    coreFields.combine,
+    wordField({
+      name: "combine",
+      summary:
+        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by all blocks that are still there, a slice each",
+      words: combineWays.filter((way) => way !== "cluster"),
+      default: "last",
+      off: "last",
+    }),
     coreFields.streamk,
     coreFields.cache,
     coreFields.promote,

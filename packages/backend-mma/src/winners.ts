@@ -10,6 +10,8 @@ export interface Winner {
   readonly dtypes: readonly DType[];
   /** Where: targets whose blocks copy by cp.async at best, or by bulk copies. */
   readonly where: "cp.async" | "tma";
+  /** B's layout, where the schedule is for one only. */
+  readonly layoutB?: "row" | "col";
   /** Fields that differ from the defaults. */
   readonly schedule: string;
 }
@@ -31,14 +33,33 @@ const bulk = "tile=128x256x128 warp=64x64 stages=2 copy=tma sched=persistent fra
 /** The first whose schedule is legal where it is asked for. */
 export const winners: readonly Winner[] = [
   { sizes: cubes(2048, 4096, 6144, 8192), dtypes, where: "cp.async", schedule: copied },
-  // f32 in parts: 1.315 of cuBLAS SGEMM, 128 x 64 x 32 with the same warps 1.294 in that run.
+  // f32 in parts, B along k: 1.353, 1.408 and 1.438 of cuBLAS SGEMM in sm_90 text, where sums of 16 have 1.277, 1.319 and 1.345; errors a quarter of SGEMM's. With a row-major B it spills.
+  {
+    sizes: cubes(2048, 4096, 8192),
+    dtypes: ["f32"],
+    where: "cp.async",
+    layoutB: "col",
+    schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1 sum=32 walk=cols",
+  },
+  // 1.205; 128 x 64 x 32 with the same warps 1.182.
   {
     sizes: cubes(4096),
     dtypes: ["f32"],
     where: "cp.async",
+    layoutB: "row",
     schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1",
   },
-  // Few rows: 1.037 (two blocks a tile 0.991); 1.007; 1.062 (64 x 128 x 64, eight blocks a tile, 0.927); 0.975 (tiles of 16 x 64, sixteen blocks, 0.916).
+  // Eight rows and fewer: 1.180 and 1.169, one block a tile and 144 KiB of chunks under way (16 x 64 x 64, four blocks a tile, 1.090 and 1.084).
+  {
+    sizes: [
+      [1, 4096, 4096],
+      [8, 4096, 4096],
+    ],
+    dtypes,
+    where: "cp.async",
+    schedule: "tile=16x32x256 warp=16x8 stages=6",
+  },
+  // Few rows: 1.069 (two blocks a tile 0.991 in a run before); 1.007; 1.096 (64 x 128 x 64, eight blocks a tile, 0.927 in a run before).
   {
     sizes: [[16, 14336, 4096]],
     dtypes,
@@ -57,20 +78,41 @@ export const winners: readonly Winner[] = [
     where: "cp.async",
     schedule: "tile=64x64x128 warp=32x32 stages=3 split=4",
   },
+  // 0.973; 32 x 32 x 128 with eight blocks a tile 0.948.
   ...(["cp.async", "tma"] as const).map(
     (where): Winner => ({
       sizes: [[128, 128, 16384]],
       dtypes,
       where,
-      schedule: "tile=32x32x128 warp=16x16 stages=6 split=8",
+      schedule: "tile=64x32x128 warp=32x16 stages=4 split=16 combine=slices",
     }),
   ),
-  // 0.945; 128 x 128 x 128 with two blocks a tile 0.888, 128 x 256 x 64 with four 0.740.
+  // 0.851 and 0.723; by the last block alone 0.816 and 0.607.
+  {
+    sizes: [[128, 8192, 8192]],
+    dtypes,
+    where: "cp.async",
+    schedule: "tile=128x256x64 warp=64x64 stages=3 drain=2 walk=snake-cols split=4 combine=slices",
+  },
+  {
+    sizes: [[512, 512, 32768]],
+    dtypes,
+    where: "cp.async",
+    schedule: "tile=128x256x64 warp=64x64 stages=3 drain=2 walk=snake-cols split=16 combine=slices",
+  },
+  // 0.777; by the last block alone 0.707.
+  {
+    sizes: [[512, 512, 32768]],
+    dtypes,
+    where: "tma",
+    schedule: "tile=128x128x128 warp=64x64 stages=3 copy=tma frag=2 split=8 combine=slices",
+  },
+  // 0.971; 128 x 64 x 128 0.947, 128 x 128 x 128 with two blocks a tile 0.924.
   {
     sizes: [[128, 8192, 8192]],
     dtypes,
     where: "tma",
-    schedule: "tile=128x64x128 warp=64x32 stages=4 copy=tma sched=persistent frag=2",
+    schedule: "tile=64x128x128 warp=32x64 stages=4 copy=tma sched=persistent frag=2",
   },
   // 0.764 to 0.769 at 2048, with 16 rows at a time 0.760; 0.719 to 0.722 and 0.723 at 4096 and 8192, where 8 rows have 0.718 and 0.717.
   { sizes: cubes(2048), dtypes, where: "tma", schedule: `${bulk} raster=grouped:8` },

@@ -141,6 +141,19 @@ describe("every optimisation is switchable by itself", () => {
     expect(tiles).not.toContain("%nctaid.x");
     expect(persistent).toContain("%nctaid.x");
   });
+  test("parts of a staged tile that end inside a matrix store take words", () => {
+    const along = problemOf({ m: 96, n: 96, k: 32, dtype: "f16", d: { layout: "col" } });
+    const made = (warp: string): string => {
+      const schedule = scheduleOf(
+        mma,
+        `tile=96x32x16 warp=${warp} stages=1 copy=direct frag=1 epi=smem store=2`,
+      );
+      expect(mma.check(along, schedule, targetOf("sm_90"))).toEqual([]);
+      return build(mma, along, targetOf("sm_90"), schedule).kernel.ptx;
+    };
+    expect(made("48x32")).toContain("stmatrix");
+    expect(made("48x16")).not.toContain("stmatrix");
+  });
   test("sum", () => {
     const parts = problemOf({
       m: 4096,

@@ -1,4 +1,4 @@
-import { pick, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
+import { build, pick, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
 import { createRandom, defaultSchedule, hasFeature, parseSchedule, printSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
@@ -176,11 +176,11 @@ describe("schedules()", () => {
   });
 
   test("what measurements found best comes first", () => {
-    for (const { sizes, dtypes: types, where, schedule } of winners)
+    for (const { sizes, dtypes: types, where, layoutB = "col", schedule } of winners)
       for (const [m, n, k] of sizes)
         for (const dtype of types) {
           const parts = dtype === "f32" ? { precision: "3xtf32" } : {};
-          const some = problemOf({ m, n, k, dtype, ...parts, b: { layout: "col" } });
+          const some = problemOf({ m, n, k, dtype, ...parts, b: { layout: layoutB } });
           for (const arch of where === "tma" ? ["sm_90"] : ["sm_80", "sm_87"]) {
             const [first] = mma.schedules(some, targetOf(arch));
             expect(first).toEqual(scheduleOf(mma, schedule));
@@ -304,6 +304,18 @@ describe("plan's remarks", () => {
   });
 });
 
+test.each(["row", "col"] as const)(
+  "passes of D through shared memory that cut matrices which go together are stored word by word (%s-major)",
+  (layout) => {
+    const of = problemOf({ m: 100, n: 90, k: 40, dtype: "f16", d: { layout } });
+    const target = targetOf("sm_90");
+    const text = (tile: string): string =>
+      build(mma, of, target, scheduleOf(mma, `tile=${tile} warp=48x16 frag=1 stages=1 epi=smem`)).kernel.ptx;
+    expect(text("48x32x16")).not.toContain("stmatrix");
+    expect(text("48x16x16")).toContain("stmatrix");
+  },
+);
+
 test("all targets of the backend have what its text uses", () => {
   for (const arch of ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120a"])
     expect(hasFeature(targetOf(arch), "ldmatrix")).toBe(true);
@@ -315,7 +327,7 @@ test("few rows are claimed where the target has wgmma, and nothing else", () => 
   expect(claimed("sm_90a")).toBe("8 rows: tiles of 16 rows beat wgmma's of 64");
   expect(claimed("sm_90a", { m: 1, dtype: "bf16" })).toBe("1 row: tiles of 16 rows beat wgmma's of 64");
   expect([
-    claimed("sm_90a", { m: 9 }),
+    claimed("sm_90a", { m: 17 }),
     claimed("sm_90a", { dtype: "s8" }),
     claimed("sm_80"),
     claimed("sm_100a"),

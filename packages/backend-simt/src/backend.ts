@@ -11,6 +11,7 @@ import {
   elideGuards,
   err,
   loadFragments,
+  meetInCluster,
   ok,
   orderWalk,
   type Problem,
@@ -59,6 +60,7 @@ export const simt: Backend = {
     spreadCopies,
     peelDrain,
     bindEdges,
+    meetInCluster,
     bindOwnership,
     // Before the layouts: the oracle judges the accesses as wide as they will be.
     vectorise,

@@ -7,8 +7,10 @@ import {
   type Schedule,
   sharingFaults,
   sizeOf,
+  splitChunks,
   type Target,
 } from "@tilewright/ir";
+import { meetingBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
 
 /**
@@ -114,15 +116,21 @@ const rules: readonly Rule[] = [
     at: "schedule.stages",
     find: (s, target, problem) => {
       const bytes = stagedBytes(s, sizeOf(problem.a.dtype));
+      const parts = meetingBytes(problem, s);
       const most = target.limits.maxSmemPerBlock;
-      if (bytes <= most) return null;
-      const fit = Math.floor(most / (bytes / s.stages));
+      if (bytes + parts <= most) return null;
+      const need = `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${problem.a.dtype} need ${bytes} B of shared memory`;
+      const beside = parts === 0 ? "" : `, parts of the tile that blocks exchange ${parts} B`;
+      const fit = Math.floor((most - parts) / (bytes / s.stages));
+      const shorter = Math.floor((s.tileK * (most - parts)) / (bytes / s.stages));
       return {
-        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${problem.a.dtype} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
+        message: `${need}${beside}; ${target.arch} has ${most} B a block`,
         hint:
           fit > 0
             ? `nearest legal: stages=${fit}`
-            : `use a tile k of at most ${Math.max(1, Math.floor((s.tileK * most) / (bytes / s.stages)))} with stages=1`,
+            : shorter > 0
+              ? `use a tile k of at most ${shorter} with stages=1`
+              : "use a smaller tile",
       };
     },
   },
@@ -267,6 +275,32 @@ const rules: readonly Rule[] = [
     code: "TW2119",
     at: "schedule.streamk",
     find: (s, _target, problem) => countedShareFault(s.streamk, problem),
+  },
+  {
+    code: "TW2122",
+    at: "schedule.combine",
+    find: (s, target, problem) => {
+      if (s.combine !== "cluster") return null;
+      if (!hasFeature(target, "cluster"))
+        return {
+          message: `${target.arch} has no clusters in which blocks could meet`,
+          hint: "nearest legal: combine=last (clusters need sm_90 or later)",
+          unsupported: true,
+        };
+      if (problem.batch.kind === "grouped")
+        return {
+          message: "groups have different numbers of chunks, and all blocks of a cluster need some",
+          hint: "nearest legal: combine=last",
+        };
+      const { splits } = splitChunks(problem.k, s);
+      const most = target.limits.maxClusterSize;
+      return splits > most
+        ? {
+            message: `${splits} blocks share a tile, and a cluster in which they meet has ${most}`,
+            hint: `nearest legal: split=${most}, or combine=last`,
+          }
+        : null;
+    },
   },
 ];
 

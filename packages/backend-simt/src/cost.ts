@@ -1,42 +1,58 @@
 /**
- * What a schedule costs: an explainable estimate of rounds of blocks, issue slots, latency, and bytes from L2 and memory.
+ * What a schedule costs: an explainable estimate of rounds of blocks, issue slots, waiting that nothing hides, bytes from L2 and memory, and the meeting of
+ * blocks that share a tile.
  *
- * The form is the machine's; the constants were fitted to 455 schedules over twelve problems measured on an H200
- * (docs/perf/simt.md has the comparison: rank correlation 0.93; the pick is on average within a tenth of the best measured).
+ * The form is the machine's; the constants were fitted to schedules measured on an H200 (docs/perf/simt.md says how many, and has the rank correlation).
  */
-import { type Problem, type Schedule, shareFor, splitChunks, type Target } from "@tilewright/ir";
+import { type Problem, type Schedule, type Share, shareFor, splitChunks, type Target } from "@tilewright/ir";
 import { estimateRegisters, stagedBytes, threadsOf } from "./check.ts";
+import { meetingBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
 
 /** SMs to balance rounds for: an H100's or H200's. */
 const TYPICAL_SMS = 132;
-/** FP32 lanes of an SM (sm_70: 64, later 128); only ratios matter here. */
-const FMA_LANES = 128;
+/** Schedulers of an SM, each of which issues an instruction of 32 lanes a cycle. */
+const SCHEDULERS = 4;
 
-/** Fitted constants: cycles of an SM, or bytes per cycle of the whole GPU. */
+/** Fitted constants: cycles, or bytes per cycle of the whole GPU. */
 const fitted = {
   /** Registers beside accumulators and fragments that count against occupancy. */
   registers: 72,
-  /** Issue slots of a fragment load: the wavefronts of a 16-byte load by a 4 x 8 lane grid. */
-  fragmentLoad: 4.2,
-  /** Issue slots of a vector that a thread copies, with its address and predicate. */
-  copy: 21,
-  /** Of a chunk: barrier, counter, branch. */
-  loop: 27,
-  /** Warps of an SM from which latency is hidden, and how fast it shows below. */
-  warps: 4.8,
-  hiding: 1.23,
-  /** Least time of a chunk, whatever its size. */
-  chunk: 11,
-  /** Of a launch; of blocks that meet; of handing over one accumulator of one part. */
-  launch: 143,
-  meeting: 92,
-  part: 9.3,
-  l2Bytes: 1230,
-  memoryBytes: 1180,
-  /** Share of the traffic's time that nothing hides. */
-  exposed: 0.15,
+  /** Of a multiply-add, with its share of bank conflicts; of a vector of fragments; of a copy with its address; of a chunk's loop and barrier. */
+  multiplyAdd: 1.06,
+  fragment: 1.83,
+  copy: 2.31,
+  loop: 56.5,
+  /** That one warp waits for in a K step with fragments loaded ahead, and without; in a chunk. */
+  step: 4.02,
+  bareStep: 9.76,
+  chunk: 17.6,
+  /** Of a chunk whose copies pass through registers; of each instruction of a main loop that is longer than what the instruction cache holds near. */
+  through: 232,
+  fetch: 0.146,
+  /** Of a load from memory or L2. */
+  latency: 774,
+  /** Of a launch. */
+  launch: 8490,
+  /** Of blocks that meet; by the way they do: of each part, and of each accumulator of each part. */
+  lastFixed: 5580,
+  lastPart: 914,
+  lastSum: 7.62,
+  atomicsFixed: 3850,
+  atomicsSum: 74.6,
+  kernelFixed: 8070,
+  kernelSum: 57.7,
+  clusterFixed: 2810,
+  clusterSum: 35.3,
+  l2Bytes: 3980,
+  memoryBytes: 2340,
+  /** How sharply the slowest of several things hides the others. */
+  chunkNorm: 4.71,
+  wholeNorm: 6.96,
 } as const;
+
+const norm = (power: number, ...terms: readonly number[]): number =>
+  terms.reduce((sum, term) => sum + Math.max(0, term) ** power, 0) ** (1 / power);
 
 /** Estimated cycles. Sizes of problem and tile in elements of f32. */
 export function estimateTime(problem: Problem, schedule: Schedule, target: Target): number {
@@ -44,72 +60,143 @@ export function estimateTime(problem: Problem, schedule: Schedule, target: Targe
   const { m, n, k } = problem;
   const tiles = Math.ceil(m / s.tileM) * Math.ceil(n / s.tileN);
   const { splits, chunks } = splitChunks(k, s);
-  const resident = blocksPerSm(s, target);
   const share = shareFor(tiles, chunks, s.streamk);
+  const work = (blocks: number, each: number): number => rounds(problem, s, target, blocks, each);
   // Whole tiles in their rounds, and one round in which every block has its share of chunks.
   const arithmetic =
     share === null
-      ? rounds(s, tiles * splits, chunks, resident)
-      : rounds(s, tiles - share.tiles, chunks, resident) + rounds(s, s.streamk, share.each, resident);
-  const accumulators = s.threadM * s.threadN;
-  // Parts that a tile has, and parts in all.
-  const [together, handed] =
-    share === null
-      ? [splits, splits > 1 ? tiles * splits : 0]
-      : [Math.ceil(chunks / share.each) + 1, s.streamk + share.tiles];
-  // Atomics leave one part to read; a second kernel is one more launch.
-  const read = s.combine === "atomics" ? 1 : together;
-  const launches = handed > 0 && s.combine === "kernel" ? 2 : 1;
-  const meeting = handed > 0 ? fitted.meeting + read * accumulators * fitted.part : 0;
-  const parts = 2 * handed * s.tileM * s.tileN;
-  const l2 = (4 * ((s.tileM + s.tileN) * k * tiles + parts)) / fitted.l2Bytes;
+      ? work(tiles * splits, chunks)
+      : work(tiles - share.tiles, chunks) + work(s.streamk, share.each);
+  const parts = partsOf(s, tiles, splits, chunks, share);
+  const l2 = (4 * ((s.tileM + s.tileN) * k * tiles + 2 * parts.handed * s.tileM * s.tileN)) / fitted.l2Bytes;
   const memory = (4 * (m * k + k * n + m * n)) / fitted.memoryBytes;
-  const busy = Math.max(arithmetic + launches * fitted.launch + meeting, l2, memory);
-  return busy + fitted.exposed * (l2 + memory);
+  return fitted.launch + norm(fitted.wholeNorm, arithmetic, l2, memory) + meetingTime(s, parts);
+}
+
+/** Parts that a tile has, and parts in all. */
+interface Parts {
+  readonly together: number;
+  readonly handed: number;
+}
+
+function partsOf(
+  s: SimtSchedule,
+  tiles: number,
+  splits: number,
+  chunks: number,
+  share: Pick<Share, "each" | "tiles"> | null,
+): Parts {
+  if (share !== null)
+    return { together: Math.ceil(chunks / share.each) + 1, handed: s.streamk + share.tiles };
+  return { together: splits, handed: splits > 1 ? tiles * splits : 0 };
+}
+
+/**
+ * Shared memory of an SM that blocks of clusters get by default: with 90 KB each, two of them were as slow as one on an SM (docs/perf/simt.md), though the SM has
+ * room for both.
+ */
+const CLUSTER_SMEM = 164 * 1024;
+
+/** Instructions of a main loop beyond which fetching them shows: loops of 1150 run at full speed, those of 2200 do not (docs/perf/simt.md). */
+const NEAR_INSTRUCTIONS = 1400;
+
+/** Registers of parts that the last block has in flight together (codegen's `parts.ts`). */
+const PARTS_TOGETHER = 64;
+
+function meetingTime(s: SimtSchedule, { together, handed }: Parts): number {
+  if (handed === 0) return 0;
+  const sums = s.threadM * s.threadN;
+  switch (s.combine) {
+    // Parts in slices are no word of this backend's field.
+    case "slices":
+    case "last": {
+      const turns = together / Math.max(1, Math.floor(PARTS_TOGETHER / sums));
+      return fitted.lastFixed + turns * fitted.lastPart + together * sums * fitted.lastSum;
+    }
+    case "atomics":
+      return fitted.atomicsFixed + sums * fitted.atomicsSum;
+    case "kernel":
+      return fitted.kernelFixed + (together * sums * fitted.kernelSum * handed) / together / TYPICAL_SMS;
+    case "cluster":
+      return fitted.clusterFixed + sums * fitted.clusterSum;
+    default:
+      return s.combine satisfies never;
+  }
 }
 
 /** Blocks that are resident at once on the GPU that rounds are balanced for: those that shares are for. */
-export const residentBlocks = (schedule: Schedule, target: Target): number =>
-  TYPICAL_SMS * blocksPerSm(readSchedule(schedule), target);
+export const residentBlocks = (problem: Problem, schedule: Schedule, target: Target): number =>
+  TYPICAL_SMS * blocksPerSm(problem, readSchedule(schedule), target);
 
 /** Blocks come in rounds of all that are resident; the last round lasts as long as its busiest SM. */
-function rounds(s: SimtSchedule, blocks: number, chunks: number, resident: number): number {
-  const block = (chunks * s.tileM * s.tileN * s.tileK) / (FMA_LANES * issueShare(s));
-  const round = (count: number): number => {
-    const hiding = Math.min(1, (count * threadsOf(s)) / 32 / fitted.warps) ** fitted.hiding;
-    return Math.max((count * block) / hiding, chunks * fitted.chunk);
-  };
+function rounds(problem: Problem, s: SimtSchedule, target: Target, blocks: number, chunks: number): number {
+  if (blocks <= 0) return 0;
+  const resident = blocksPerSm(problem, s, target);
+  const round = (count: number): number => fitted.latency + chunks * chunkTime(problem, s, count);
   const full = Math.floor(blocks / (TYPICAL_SMS * resident));
   const rest = blocks - full * TYPICAL_SMS * resident;
   return full * round(resident) + (rest > 0 ? round(Math.ceil(rest / TYPICAL_SMS)) : 0);
 }
 
-/** Share of issue slots that are multiply-adds: per K step TM*TN of them against fragment loads, per chunk the copies and the loop. */
-function issueShare(s: SimtSchedule): number {
-  const multiplyAdds = s.threadM * s.threadN * s.tileK;
-  const width = Math.min(4, s.vec);
-  const loads =
-    s.tileK *
-    (Math.ceil(s.threadM / Math.min(width, s.stripM)) + Math.ceil(s.threadN / Math.min(width, s.stripN)));
-  const copies = (2 * (s.tileM + s.tileN) * s.tileK) / threadsOf(s) / s.vec;
-  const other = loads * fitted.fragmentLoad + copies * fitted.copy + fitted.loop;
-  return multiplyAdds / (multiplyAdds + other);
+/** Cycles in which `count` blocks of an SM do a chunk each: their issue slots, or what a warp waits for alone, or memory behind a ring that is too short. */
+function chunkTime(problem: Problem, s: SimtSchedule, count: number): number {
+  const warps = Math.ceil((count * threadsOf(s)) / 32 / SCHEDULERS);
+  const slots = slotsOf(problem, s);
+  const staged = s.stage === "ab";
+  const ahead = s.copy === "cp.async" ? s.stages - 1 : s.prefetch && s.stages > 1 ? 1 : 0;
+  const steps = s.tileK * (s.frag > 1 ? fitted.step : fitted.bareStep);
+  // Fragments that come from memory are waited for in each step that loads them, or once where ptxas loads all of a chunk.
+  const straight = staged ? 0 : s.frag > 1 ? (s.tileK * fitted.latency) / 2 : fitted.latency;
+  const far = Math.max(0, slots - NEAR_INSTRUCTIONS) * fitted.fetch;
+  const through = s.copy === "direct" && s.stage !== "off" ? fitted.through : 0;
+  const bare = ahead === 0 && staged ? fitted.latency : 0;
+  const alone = slots + steps + fitted.chunk + straight + bare + through;
+  return norm(
+    fitted.chunkNorm,
+    warps * (slots + far + through / 2),
+    alone,
+    staged && ahead > 0 ? fitted.latency / ahead : 0,
+  );
 }
 
-function blocksPerSm(s: SimtSchedule, target: Target): number {
+/** Issue slots of a warp in a chunk. */
+function slotsOf(problem: Problem, s: SimtSchedule): number {
+  const width = Math.min(4, s.vec);
+  const loads =
+    Math.ceil(s.threadM / Math.min(width, s.stripM)) + Math.ceil(s.threadN / Math.min(width, s.stripN));
+  return (
+    s.tileK * (s.threadM * s.threadN * fitted.multiplyAdd + loads * fitted.fragment) +
+    copiesOf(problem, s) * fitted.copy +
+    fitted.loop
+  );
+}
+
+/** Copies of a thread in a chunk: of single elements where rows are not aligned, and by cp.async where the tile lies across them. */
+function copiesOf({ a, b }: Problem, s: SimtSchedule): number {
+  const wide = (ld: number, across: boolean): number =>
+    ld % s.vec !== 0 || (across && s.copy === "cp.async") ? 1 : s.vec;
+  const ofA = s.stage.includes("a") ? (s.tileM * s.tileK) / wide(a.ld, a.layout === "row") : 0;
+  const ofB = s.stage.includes("b") ? (s.tileN * s.tileK) / wide(b.ld, b.layout === "col") : 0;
+  const each = (s.stage === "off" ? 0 : ofA + ofB) / threadsOf(s);
+  return s.copy === "cp.async" ? each : 2 * each;
+}
+
+function blocksPerSm(problem: Problem, s: SimtSchedule, target: Target): number {
   const { limits } = target;
   const threads = threadsOf(s);
   const registers = Math.max(
     estimateRegisters(s),
     s.threadM * s.threadN + (s.threadM + s.threadN) * s.frag + fitted.registers,
   );
+  const parts = meetingBytes(problem, s);
+  const smem = parts === 0 ? limits.smemPerSm : Math.min(limits.smemPerSm, CLUSTER_SMEM);
   return Math.max(
     1,
     Math.min(
       limits.maxBlocksPerSm,
       Math.floor(limits.maxThreadsPerSm / threads),
       Math.floor(limits.registersPerSm / (registers * threads)),
-      Math.floor(limits.smemPerSm / (stagedBytes(s) + limits.reservedSmemPerBlock + 1)),
+      Math.floor(smem / (stagedBytes(s) + parts + limits.reservedSmemPerBlock + 1)),
     ),
   );
 }

@@ -18,17 +18,26 @@ type Shape = Pick<Schedule, "tile" | "thread" | "lanes" | "strip">;
 const shapes: readonly Shape[] = [
   { tile: [128, 128, 8], thread: [16, 8], lanes: [4, 8], strip: [4, 4] },
   { tile: [128, 128, 8], thread: [8, 8], lanes: [4, 8], strip: [4, 4] },
+  { tile: [64, 256, 8], thread: [16, 8], lanes: [4, 8], strip: [4, 4] },
+  { tile: [96, 128, 8], thread: [12, 8], lanes: [4, 8], strip: [4, 4] },
   { tile: [64, 128, 8], thread: [8, 8], lanes: [4, 8], strip: [4, 4] },
   { tile: [64, 64, 8], thread: [8, 8], lanes: [4, 8], strip: [4, 4] },
   { tile: [32, 128, 8], thread: [8, 8], lanes: [4, 8], strip: [4, 4] },
   { tile: [64, 64, 16], thread: [8, 4], lanes: [4, 8], strip: [4, 4] },
+  { tile: [32, 128, 16], thread: [8, 4], lanes: [2, 16], strip: [4, 4] },
   { tile: [32, 64, 16], thread: [4, 4], lanes: [4, 8], strip: [4, 4] },
   { tile: [32, 32, 16], thread: [4, 2], lanes: [4, 8], strip: [4, 2] },
   { tile: [16, 32, 32], thread: [2, 2], lanes: [4, 8], strip: [2, 2] },
+  { tile: [16, 128, 8], thread: [4, 8], lanes: [4, 8], strip: [4, 4] },
+  { tile: [128, 16, 8], thread: [8, 4], lanes: [8, 4], strip: [4, 4] },
   { tile: [16, 128, 16], thread: [8, 4], lanes: [2, 16], strip: [4, 4] },
   { tile: [128, 16, 16], thread: [4, 8], lanes: [16, 2], strip: [4, 4] },
+  { tile: [8, 128, 16], thread: [4, 2], lanes: [2, 16], strip: [4, 2] },
+  { tile: [128, 8, 16], thread: [2, 4], lanes: [16, 2], strip: [2, 4] },
   { tile: [8, 128, 16], thread: [8, 4], lanes: [1, 32], strip: [4, 4] },
   { tile: [128, 8, 16], thread: [4, 8], lanes: [32, 1], strip: [4, 4] },
+  { tile: [1, 64, 32], thread: [1, 1], lanes: [1, 32], strip: [1, 1] },
+  { tile: [64, 1, 32], thread: [1, 1], lanes: [32, 1], strip: [1, 1] },
   { tile: [1, 128, 32], thread: [1, 2], lanes: [1, 32], strip: [1, 2] },
   { tile: [128, 1, 32], thread: [2, 1], lanes: [32, 1], strip: [2, 1] },
 ];
@@ -55,24 +64,34 @@ const searchedShares: Pick<Schedule, "stages" | "spread" | "factors"> = {
   factors: "ab",
 };
 
-/** The stored winner of this size, where the target has what it needs: of these layouts, or of row-major ones where there is none. */
-function winnerOf({ m, n, k, a, b }: Problem, target: Target): readonly Schedule[] {
+/** The stored winners of this size: of these layouts, or of row-major ones where there is none. The first one that the target can have is the schedule to take. */
+function winnersOf({ m, n, k, a, b }: Problem, target: Target): readonly Schedule[] {
+  if (!hasFeature(target, "cp.async")) return [];
   const ofSize = winners.filter((w) => w.m === m && w.n === n && w.k === k);
-  const winner =
-    ofSize.find(({ layouts }) => layouts?.[0] === a.layout && layouts[1] === b.layout) ??
-    ofSize.find(({ layouts }) => layouts === undefined);
-  if (winner === undefined || !hasFeature(target, "cp.async")) return [];
-  return [storedSchedule(scheduleModel, winner.schedule)];
+  const ofLayouts = ofSize.filter(({ layouts }) => layouts?.[0] === a.layout && layouts[1] === b.layout);
+  const found = ofLayouts.length > 0 ? ofLayouts : ofSize.filter(({ layouts }) => layouts === undefined);
+  return found.map(({ schedule }) => storedSchedule(scheduleModel, schedule));
 }
 
 /**
  * Threads of 16 x 8 hold 128 sums, two fragments and what is on its way to shared memory in close to all of their 255
- * registers; what taking 16-bit elements apart needs on top is spilled.
+ * registers; what taking 16-bit elements apart needs on top is spilled. Tiles of few rows or columns serve problems that have no more: the model was
+ * fitted to such only.
  */
-const shapesFor = ({ a, b }: Problem): readonly Shape[] =>
-  sizeOf(a.dtype) === 4 && sizeOf(b.dtype) === 4
-    ? shapes
-    : shapes.filter(({ thread }) => !(Array.isArray(thread) && thread[0] === 16));
+const shapesFor = ({ m, n, a, b }: Problem): readonly Shape[] =>
+  shapes.filter(({ tile, thread }) => {
+    const [[tileM = 1, tileN = 1], [threadM = 1]] = [sizes(tile), sizes(thread)];
+    const thin = (size: number, tiled: number): boolean => tiled >= THIN || size <= 2 * tiled;
+    const wide = sizeOf(a.dtype) === 4 && sizeOf(b.dtype) === 4;
+    // Of 64 x 256 only problems that are no taller were timed.
+    const flat = tileN < 4 * tileM || tileM < 64 || m <= tileM;
+    return (wide || threadM <= 8) && flat && thin(m, tileM) && thin(n, tileN);
+  });
+
+/** Rows or columns of a tile below which it is thin. */
+const THIN = 16;
+
+const sizes = (value: Schedule[string] | undefined): readonly number[] => (Array.isArray(value) ? value : []);
 
 /**
  * Shares of chunks were timed with whole tiles of 16 x 8 sums a thread, where they won at every size of more than one wave (docs/perf/simt.md). Others are
@@ -109,8 +128,14 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     );
     return transports.flatMap((schedule) => {
       const found = large && schedule === asynchronous ? searchedShares : {};
-      const sharing = { ...schedule, ...found, streamk: residentBlocks(schedule, target) };
-      return [...shared.map((split) => ({ ...schedule, split })), sharing];
+      const sharing = { ...schedule, ...found, streamk: residentBlocks(problem, schedule, target) };
+      // In a cluster blocks meet without a way through memory, and with the same bits each time.
+      const met = shared.filter((split) => split > 1 && split <= target.limits.maxClusterSize);
+      return [
+        ...shared.map((split) => ({ ...schedule, split })),
+        ...met.map((split) => ({ ...schedule, split, combine: "cluster" })),
+        sharing,
+      ];
     });
   });
   const ranked = candidates
@@ -118,5 +143,5 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
   const first = ranked.find((schedule) => schedule.streamk === 0 || sharesWell(problem, schedule));
-  return [...winnerOf(problem, target), ...(first ? [first] : []), ...ranked.filter((s) => s !== first)];
+  return [...winnersOf(problem, target), ...(first ? [first] : []), ...ranked.filter((s) => s !== first)];
 }

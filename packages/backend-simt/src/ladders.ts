@@ -50,4 +50,35 @@ export const ladders: readonly Ladder[] = [
       },
     ],
   },
+  {
+    name: "sgemm-async",
+    summary: "the same tiles filled by cp.async, as they are by default from sm_80 on",
+    needs: "cp.async",
+    request: { dtype: "f32" },
+    sizes: { gpu: [4096, 4096, 4096], emulator: [256, 256, 64] },
+    steps: [
+      {
+        name: "ring",
+        summary: "asynchronous copies fill four slots, all of a chunk issued together",
+        change:
+          "tile=128x128x8 thread=16x8 strip=4x4 stage=ab stages=4 copy=cp.async prefetch=off frag=2 spread=1 vec=4 smem=pad walk=snake-rows raster=grouped:16 store=1",
+      },
+      { name: "spread", summary: "a few copies before each of the first K steps", change: "spread=5" },
+      {
+        name: "steady",
+        summary: "the main loop asks nothing; the last chunks stand behind it",
+        change: "drain=2",
+      },
+      {
+        name: "order",
+        summary: "multiply-adds in an order for which ptxas finds good register banks",
+        change: "lines=down along=flip:4",
+      },
+      {
+        name: "shares",
+        summary: "the tiles of the last wave are shared by all blocks (two on each of 132 SMs)",
+        change: "streamk=264",
+      },
+    ],
+  },
 ];

@@ -9,6 +9,7 @@ import {
   type Schedule,
   shareFor,
   sizeMost,
+  slicesOf,
   splitChunks,
   type Target,
   type TileProgram,
@@ -27,6 +28,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const s = { ...asked, tileK: Math.min(asked.tileK, longest + (longest % 2)) };
   const { splits, chunks } = splitChunks(problem.k, s);
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
+  const meeting = meetingOf(problem, s);
   const axis = (
     grid: number,
     warps: readonly [number, number],
@@ -34,13 +36,17 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     thread: number,
     strip: number,
     registerStride: number,
-  ): Factor[] => [
-    { tier: "grid", extent: grid, stride: 1 },
-    { tier: "warp", extent: warps[0], stride: warps[1] },
-    { tier: "register", extent: thread / strip, stride: strip * registerStride },
-    { tier: "thread", extent: lanes[0], stride: lanes[1] },
-    { tier: "register", extent: strip, stride: registerStride },
-  ];
+  ): Factor[] => {
+    const across: Factor = { tier: "warp", extent: warps[0], stride: warps[1] };
+    const runs: Factor = { tier: "register", extent: thread / strip, stride: strip * registerStride };
+    return [
+      { tier: "grid", extent: grid, stride: 1 },
+      // Slices that blocks exchange are runs of all threads.
+      ...(meeting === null ? [across, runs] : [runs, across]),
+      { tier: "thread", extent: lanes[0], stride: lanes[1] },
+      { tier: "register", extent: strip, stride: registerStride },
+    ];
+  };
   return gemmNest({
     name: entryName(problem),
     arch: target.arch,
@@ -64,11 +70,44 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     threads: s.warpsM * s.warpsN * 32,
     cluster: [1, 1],
     atom: "fma",
-    combine: s.combine,
+    combine: s.combine === "cluster" ? "last" : s.combine,
     share: shareFor(tiles, chunks, s.streamk),
-    directives: directives(s),
+    directives: directives(s, meeting),
   });
 }
+
+/** Blocks that meet in a cluster, the axis along which they slice the tile, and the rows or columns of one run of all threads. */
+interface Meeting {
+  readonly blocks: number;
+  readonly axis: 0 | 1;
+  readonly unit: number;
+}
+
+/** How the blocks that share a tile slice it to add it up: along the axis whose runs divide better among them; null where they do not meet in a cluster. */
+function meetingOf(problem: Problem, s: SimtSchedule): Meeting | null {
+  if (s.combine !== "cluster") return null;
+  const { splits: blocks } = splitChunks(problem.k, s);
+  if (blocks === 1) return null;
+  const [runsM, runsN] = [s.threadM / s.stripM, s.threadN / s.stripN];
+  return slicesOf(runsM, blocks) >= slicesOf(runsN, blocks)
+    ? { blocks, axis: 0, unit: s.tileM / runsM }
+    : { blocks, axis: 1, unit: s.tileN / runsN };
+}
+
+/** Bytes of an mbarrier. */
+const BARRIER_BYTES = 8;
+
+/** Bytes of shared memory in which slices of all blocks of a cluster arrive, with the barrier that counts them. */
+export function meetingBytes(problem: Problem, s: SimtSchedule): number {
+  const meeting = meetingOf(problem, s);
+  if (meeting === null) return 0;
+  const { blocks, axis, unit } = meeting;
+  const slices = slicesOf((axis === 0 ? s.tileM : s.tileN) / unit, blocks);
+  return (blocks * s.tileM * s.tileN * ACCUMULATOR_BYTES) / slices + BARRIER_BYTES;
+}
+
+/** Bytes of an accumulator: f32. */
+const ACCUMULATOR_BYTES = 4;
 
 /** Null where everything ascends, row by row. */
 function walkDirective({ walk, lines, along, factors }: SimtSchedule): Directive | null {
@@ -94,7 +133,7 @@ function drainDirective({ drain, stages, copy, streamk }: SimtSchedule): Directi
 }
 
 /** What the passes shall do; an optimisation that is off has no directive. */
-function directives(s: SimtSchedule): readonly Directive[] {
+function directives(s: SimtSchedule, meeting: Meeting | null): readonly Directive[] {
   const staged = s.stage !== "off";
   const list: (Directive | null)[] = [
     staged ? { name: "stage", args: { operands: s.stage, transport: s.copy } } : null,
@@ -103,6 +142,9 @@ function directives(s: SimtSchedule): readonly Directive[] {
     s.frag > 1 ? { name: "rotate", args: { slots: s.frag, store: landing(s) } } : null,
     s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
     drainDirective(s),
+    meeting === null
+      ? null
+      : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },
     s.vec > 1 || s.store > 1 ? { name: "vector", args: { copy: s.vec, store: s.store } } : null,
     s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
     walkDirective(s),

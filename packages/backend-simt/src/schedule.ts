@@ -2,6 +2,7 @@
 import {
   type CombineWay,
   combineOf,
+  combineOrMeet,
   coreFields,
   flagField,
   intField,
@@ -124,7 +125,7 @@ export const scheduleModel: ScheduleModel = {
     }),
     withDefault(coreFields.raster, "grouped:8"),
     coreFields.split,
-    coreFields.combine,
+    combineOrMeet,
     coreFields.streamk,
     intField({
       name: "store",

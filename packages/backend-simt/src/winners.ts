@@ -24,20 +24,34 @@ const ab = `${tile} stages=4 drain=2 ${order} factors=ab`;
 const ba = `${tile} stages=3 drain=2 spread=4 ${order} factors=ba`;
 /** The tiles of the last wave shared by all blocks. */
 const shared = "streamk=264";
-const small = "copy=cp.async prefetch=off stages=3 drain=2 spread=5";
-const thin = "lanes=2x16 copy=cp.async prefetch=off";
+const async = "copy=cp.async prefetch=off";
+const small = `${async} stages=3 drain=2 spread=5`;
 
 /**
- * For targets with cp.async. Measured on an NVIDIA H200, driver 580.159.04, ptxas 13.0.88 for sm_90, 2026-11-21 and 22, beside torch
- * 2.x's cuBLAS with TF32 off.
+ * For targets with cp.async; of several for one size the first that the target can have (clusters need sm_90). Measured on an NVIDIA H200, driver
+ * 580.159.04, ptxas 13.0.88 for sm_90, 2026-11-21 and 22, beside torch 2.x's cuBLAS with TF32 off.
  */
 export const winners: readonly Winner[] = [
   {
     m: 512,
     n: 512,
     k: 512,
+    schedule: `tile=32x128x16 thread=8x4 ${async} stages=3 drain=2 spread=4 smem=swizzle lines=flip along=flip factors=ba raster=col split=2 combine=cluster`,
+    ratio: 1.41,
+  },
+  {
+    m: 512,
+    n: 512,
+    k: 512,
     schedule: `tile=32x128x16 thread=8x4 ${small} lines=flip along=up:4 factors=ba raster=col streamk=132`,
     ratio: 1.173,
+  },
+  {
+    m: 1024,
+    n: 1024,
+    k: 1024,
+    schedule: `tile=64x128x16 thread=8x8 ${async} stages=4 drain=2 spread=5 ${order} factors=ba split=2 combine=cluster`,
+    ratio: 1.285,
   },
   { m: 1024, n: 1024, k: 1024, schedule: `${ab} spread=5 ${shared}`, ratio: 1.158 },
   {
@@ -53,8 +67,8 @@ export const winners: readonly Winner[] = [
     n: 4096,
     k: 4096,
     layouts: ["row", "col"],
-    schedule: `${tile} stages=3 drain=2 spread=6 ${order} raster=grouped:16 ${shared}`,
-    ratio: 1.077,
+    schedule: `${tile} stages=3 drain=2 spread=5 ${order} raster=grouped:16 ${shared}`,
+    ratio: 1.093,
   },
   {
     m: 4096,
@@ -90,43 +104,86 @@ export const winners: readonly Winner[] = [
     m: 1,
     n: 4096,
     k: 4096,
-    schedule:
-      "tile=1x64x32 thread=1x1 lanes=1x32 strip=1x1 copy=cp.async prefetch=off stages=3 drain=2 spread=2 raster=row split=8 combine=atomics",
-    ratio: 1.062,
+    schedule: `tile=1x64x32 thread=1x2 lanes=1x32 strip=1x2 frag=1 ${async} stages=4 smem=plain raster=row split=4 combine=cluster`,
+    ratio: 1.086,
+  },
+  {
+    m: 1,
+    n: 4096,
+    k: 4096,
+    schedule: `tile=1x64x32 thread=1x2 lanes=1x32 strip=1x2 frag=1 ${async} stages=5 drain=1 smem=plain raster=row streamk=264 combine=atomics`,
+    ratio: 1.04,
   },
   {
     m: 8,
     n: 4096,
     k: 4096,
-    schedule: `tile=8x128x32 thread=2x4 strip=2x4 ${thin} stages=3 spread=5 raster=col combine=atomics streamk=264`,
-    ratio: 2.12,
+    schedule: `tile=8x128x16 thread=4x2 lanes=2x16 strip=4x2 ${async} stages=4 drain=1 smem=swizzle raster=col split=7 combine=cluster`,
+    ratio: 2.255,
+  },
+  {
+    m: 8,
+    n: 4096,
+    k: 4096,
+    schedule: `tile=8x128x16 thread=4x2 lanes=2x16 strip=4x2 ${async} stages=4 drain=1 spread=2 smem=swizzle raster=col split=8 combine=atomics`,
+    ratio: 2.177,
   },
   {
     m: 16,
     n: 14336,
     k: 4096,
-    schedule:
-      "tile=16x64x16 thread=2x8 strip=2x4 copy=cp.async prefetch=off stages=4 drain=1 smem=swizzle lines=down combine=atomics streamk=792",
-    ratio: 1.883,
+    schedule: `tile=16x128x8 thread=8x4 lanes=2x16 ${async} stages=4 drain=2 spread=2 smem=swizzle raster=col split=4 combine=cluster`,
+    ratio: 2.082,
+  },
+  {
+    m: 16,
+    n: 14336,
+    k: 4096,
+    schedule: `tile=16x128x8 thread=4x8 ${async} stages=3 drain=1 spread=2 smem=swizzle raster=col split=7 combine=atomics`,
+    ratio: 2.036,
   },
   {
     m: 64,
     n: 4096,
     k: 14336,
-    schedule:
-      "tile=32x256x16 thread=8x8 copy=cp.async prefetch=off stages=5 drain=2 spread=5 smem=swizzle along=down:4 raster=row streamk=264",
-    ratio: 1.052,
+    schedule: `tile=64x256x8 thread=16x8 ${async} stages=4 drain=2 spread=2 smem=swizzle ${order} raster=col streamk=264 combine=atomics`,
+    ratio: 1.101,
   },
-  { m: 128, n: 8192, k: 8192, schedule: `${ba} ${shared}`, ratio: 1.032 },
+  {
+    m: 128,
+    n: 8192,
+    k: 8192,
+    schedule: `${tile} stages=4 drain=2 spread=4 lines=flip:8 along=flip raster=row ${shared}`,
+    ratio: 1.061,
+  },
   {
     m: 128,
     n: 128,
     k: 16384,
-    schedule: `tile=32x128x16 thread=8x4 ${thin} stages=4 drain=2 spread=7 raster=row split=66 combine=atomics`,
-    ratio: 1.239,
+    schedule: `tile=32x128x16 thread=8x4 lanes=2x16 ${async} stages=3 smem=swizzle lines=flip factors=ba raster=row split=132 combine=atomics`,
+    ratio: 1.335,
   },
-  { m: 512, n: 512, k: 32768, schedule: `${ba} ${shared}`, ratio: 1.099 },
-  { m: 1000, n: 1000, k: 1000, schedule: `tile=32x128x8 thread=8x8 ${small} split=3`, ratio: 1.149 },
+  {
+    m: 512,
+    n: 512,
+    k: 32768,
+    schedule: `${tile} stages=4 drain=3 spread=4 lines=flip:8 along=flip factors=ba raster=row ${shared}`,
+    ratio: 1.052,
+  },
+  {
+    m: 1000,
+    n: 1000,
+    k: 1000,
+    schedule: `tile=32x128x8 thread=8x8 ${async} stages=3 drain=2 spread=4 smem=swizzle ${order} raster=col split=2 combine=cluster`,
+    ratio: 1.208,
+  },
+  {
+    m: 1000,
+    n: 1000,
+    k: 1000,
+    schedule: `tile=32x128x8 thread=8x8 ${async} stages=4 drain=2 spread=2 lines=down along=flip raster=row`,
+    ratio: 1.163,
+  },
   {
     m: 4095,
     n: 4097,
@@ -136,5 +193,11 @@ export const winners: readonly Winner[] = [
   },
   { m: 8191, n: 8190, k: 8184, schedule: `${ba} raster=row ${shared}`, ratio: 1.083 },
   { m: 3001, n: 2999, k: 3000, schedule: `${ba} raster=row ${shared}`, ratio: 1.169 },
-  { m: 257, n: 8193, k: 4096, schedule: `tile=32x128x8 thread=8x8 ${small} split=2`, ratio: 1.003 },
+  {
+    m: 257,
+    n: 8193,
+    k: 4096,
+    schedule: `tile=96x128x8 thread=12x8 ${async} stages=3 drain=2 spread=6 ${order} factors=ba raster=col split=2`,
+    ratio: 1.214,
+  },
 ];

@@ -11,6 +11,7 @@ import {
   err,
   fetchTiles,
   hasFeature,
+  loadAddend,
   meetInCluster,
   multicastCopies,
   ok,
@@ -55,6 +56,8 @@ export const wgmma: Backend = {
     stageOperands,
     pipelineRing,
     specialiseRoles,
+    // Before tiles are visited: chunks of its ring are numbered with the others.
+    loadAddend,
     visitTiles,
     fetchTiles,
     multicastCopies,

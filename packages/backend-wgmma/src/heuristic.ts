@@ -123,7 +123,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const legal = (schedule: Schedule): boolean => isLegal(problem, schedule, target);
   // Registers of a widened A are free only when its products are done.
   const late = widensA(problem) ? "off" : "on";
-  const tiles = promotes(problem) ? promotedShapes : widensA(problem) ? widenedShapes : shapes;
+  const all = promotes(problem) ? promotedShapes : widensA(problem) ? widenedShapes : shapes;
+  const tiles = all.filter(({ tile, groups }) => wholePanels(problem, tile[1] / groups[1]));
   const candidates = tiles.flatMap((shape) =>
     chunkBytes
       .filter(
@@ -147,6 +148,16 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     .map(({ schedule }) => schedule);
   return [...winnerOf(problem).filter(legal), ...ranked];
 }
+
+/** Columns of a panel of a B that lies along n: a row of the widest swizzle in 16 bits. */
+const PANEL = 64;
+
+/**
+ * Whether a warpgroup's columns of B are whole panels, or part of one: instructions that begin inside a panel where B lies along n are slower (128x320 at 4096·14336·4096
+ * 0.93 of cuBLASLt, 1.03 where B lies along k).
+ */
+const wholePanels = ({ b }: Problem, columns: number): boolean =>
+  b.layout === "col" || columns <= PANEL || columns % PANEL === 0;
 
 function fieldsOf(
   { tile, groups, regs, turns }: (typeof shapes)[number],

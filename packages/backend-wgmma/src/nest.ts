@@ -15,6 +15,7 @@ import {
   sizeOf,
   slicesOf,
   splitChunks,
+  stepMatrix,
   type Target,
   type TileProgram,
   type WarpgroupAtom,
@@ -119,11 +120,13 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: [cacheDirective(schedule), ...directives(s, problem, target)].filter((d) => d !== null),
   });
-  const { launch } = program;
-  return {
-    ...program,
-    launch: { ...launch, ...(s.overlap ? { overlap: true } : {}), ...(s.early ? { early: true } : {}) },
+  const launch = {
+    ...program.launch,
+    ...(s.overlap ? { overlap: true as const } : {}),
+    ...(s.early ? { early: true as const } : {}),
+    ...(s.wide ? { wide: true as const } : {}),
   };
+  return { ...program, launch };
 }
 
 /** Columns of an accumulator that go together: registers of a thread step by them (PTX ISA, wgmma: fragment of D). */
@@ -161,9 +164,42 @@ export const slotBytes = (problem: Problem, s: WgmmaSchedule): number =>
 /** Bytes for the numbers of a counter and their barriers, with what the alignment of the tile behind them wastes: the period of the widest swizzle. */
 const COUNTER_BYTES = 1024;
 
+/** Where tiles begin through which C comes: at the period of the widest swizzle. */
+const TILE_ALIGN = 1024;
+
+/** What the epilogue reads beside the accumulators: dtype and the tile's extents of C, and of matrices and vectors of steps by their position. */
+export function addends(
+  problem: Problem,
+  s: WgmmaSchedule,
+): readonly {
+  readonly step: number | null;
+  readonly dtype: DType;
+  readonly extent: readonly [number, number];
+}[] {
+  const steps = problem.epilogue.flatMap((_, step) => {
+    const matrix = stepMatrix(problem, step);
+    if (matrix === null) return [];
+    const { dtype, across } = matrix;
+    const extent = [across === 0 ? 1 : s.tileM, across === 1 ? 1 : s.tileN] as const;
+    return [{ step, dtype, extent }];
+  });
+  const { c } = problem;
+  return c === null ? steps : [{ step: null, dtype: c.dtype, extent: [s.tileM, s.tileN] }, ...steps];
+}
+
+/** Bytes of the tiles through which those come, with what their alignment wastes, and the barriers of their ring. */
+const addendBytes = (problem: Problem, s: WgmmaSchedule): number =>
+  s.addend === "direct"
+    ? 0
+    : addends(problem, s).reduce(
+        (bytes, { dtype, extent: [rows, columns] }) =>
+          bytes + Math.ceil((rows * columns * sizeOf(dtype)) / TILE_ALIGN) * TILE_ALIGN,
+        BARRIER_BYTES,
+      );
+
 /** Bytes of shared memory that are neither slots of operands nor of D. */
 export const otherBytes = (problem: Problem, s: WgmmaSchedule): number =>
-  (s.counted ? COUNTER_BYTES : 0) + meetingBytes(problem, s);
+  (s.counted ? COUNTER_BYTES : 0) + meetingBytes(problem, s) + addendBytes(problem, s);
 
 /**
  * Columns of the tile that D passes through: of each of the warpgroups side by side two panels, one, a half or a quarter of one, the most that divides its
@@ -201,6 +237,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
           },
         }
       : null,
+    s.addend === "tma" ? { name: "addend", args: { way: "tma", steps: 1, in: PRODUCER } } : null,
     apart && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
     bulk && s.counted ? { name: "fetch", args: { by: "atomic", slots: s.ahead, in: PRODUCER } } : null,
     bulk && s.multicast !== "off" && s.clusterM * s.clusterN > 1

@@ -1,7 +1,6 @@
 /** The schedule of a Hopper kernel: its fields, and what they mean together. */
 import {
   type CombineWay,
-  combineOf,
   combineWays,
   coreFields,
   flagField,
@@ -14,6 +13,10 @@ import {
   withDefault,
   wordField,
 } from "@tilewright/ir";
+
+/** Ways in which blocks of a tile meet here. */
+type Meeting = Exclude<CombineWay, "slices">;
+const meetings = combineWays.filter((way): way is Meeting => way !== "slices");
 
 /** Fields in canonical order. With all optimisations off, all warps copy, meet at barriers and multiply, one tile a block. */
 export const scheduleModel: ScheduleModel = {
@@ -56,6 +59,12 @@ export const scheduleModel: ScheduleModel = {
       off: "none",
     }),
     coreFields.cluster,
+    flagField({
+      name: "wide",
+      summary:
+        "clusters, of blocks that share copies or meet, may have up to 16 blocks, which not every GPU launches; off: 8",
+      default: "off",
+    }),
     wordField({
       name: "multicast",
       summary: "operands whose copies the blocks of a cluster share",
@@ -89,7 +98,7 @@ export const scheduleModel: ScheduleModel = {
       name: "combine",
       summary:
         "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
-      words: combineWays,
+      words: meetings,
       default: "last",
       off: "last",
     }),
@@ -111,6 +120,14 @@ export const scheduleModel: ScheduleModel = {
       summary: "way of D to memory: bulk tensor stores out of shared memory, or stores by the threads",
       words: ["tma", "direct"],
       default: "tma",
+      off: "direct",
+    }),
+    wordField({
+      name: "addend",
+      summary:
+        "way of C, and of matrices and vectors that steps read, to the epilogue: bulk copies of the producer into shared memory while the tile is multiplied, or loads by the threads",
+      words: ["tma", "direct"],
+      default: "direct",
       off: "direct",
     }),
     intField({
@@ -144,6 +161,8 @@ export interface WgmmaSchedule {
   readonly swizzle: "128B" | "64B" | "32B" | "none";
   readonly clusterM: number;
   readonly clusterN: number;
+  /** Clusters of more blocks than every GPU launches. */
+  readonly wide: boolean;
   readonly multicast: "ab" | "a" | "b" | "off";
   readonly raster: Raster;
   /** Blocks loop over tiles. */
@@ -157,7 +176,7 @@ export interface WgmmaSchedule {
   readonly cache: string;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
-  readonly combine: CombineWay;
+  readonly combine: Meeting;
   readonly streamk: number;
   /** The grid may begin before the one before it has ended. */
   readonly overlap: boolean;
@@ -165,6 +184,7 @@ export interface WgmmaSchedule {
   readonly early: boolean;
   readonly peel: boolean;
   readonly epi: "tma" | "direct";
+  readonly addend: "tma" | "direct";
   readonly store: number;
   readonly elideGuards: boolean;
 }
@@ -193,6 +213,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     swizzle: word(schedule.swizzle, ["128B", "64B", "32B", "none"]),
     clusterM,
     clusterN,
+    wide: schedule.wide === "on",
     multicast: word(schedule.multicast, ["ab", "a", "b", "off"]),
     raster: rasterOf(String(schedule.raster)),
     persistent: schedule.sched !== "tiles",
@@ -201,12 +222,13 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     prefetch: Number(schedule.prefetch),
     cache: String(schedule.cache),
     split: Number(schedule.split),
-    combine: combineOf(schedule.combine),
+    combine: meetings.find((way) => way === schedule.combine) ?? "last",
     streamk: Number(schedule.streamk),
     overlap: schedule.overlap === "on",
     early: schedule.early === "on",
     peel: schedule.peel === "on",
     epi: schedule.epi === "direct" ? "direct" : "tma",
+    addend: schedule.addend === "tma" ? "tma" : "direct",
     store: Number(schedule.store),
     elideGuards: schedule.guards === "on",
   };

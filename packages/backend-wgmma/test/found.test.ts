@@ -136,6 +136,46 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "m=330 n=136 k=200 a=bf16:row:200:16 b=bf16:col:200:16 d=bf16:row:136:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x64 groups=1x1 stages=3 turns=2 late=on",
     ],
+    [
+      "C, a residual, a gate and vectors of both kinds by bulk copies, roles by turns",
+      "m=140 n=72 k=136 a=bf16:row:136:16 b=bf16:col:136:16 c=f32:col:140:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0.5 batch=none epilogue=bias(n,f32)|residual(bf16:row:72:16)|scale(m,bf16)|gate(e4m3:col:144:16)",
+      "tile=64x64x64 groups=1x1 stages=2 turns=2 late=on addend=tma",
+    ],
+    [
+      "the same with a counter in a cluster, a batch, warpgroups side by side, 320 columns, stores by the threads",
+      "m=70 n=330 k=40 a=e4m3:row:48:16 b=e4m3:col:48:16 d=bf16:row:336:16 acc=f32 alpha=1 beta=0 batch=strided:2:3360:15840:0:23520 epilogue=scale(m,f32)|scale(n,f32)|residual(f16:row:336:16)",
+      "tile=64x320x32 groups=1x2 stages=2 regs=40/232 cluster=2x1 sched=atomic addend=tma epi=direct",
+    ],
+    [
+      "many boxes a chunk, whose coordinates a producer with a budget does not keep, sizes at launch",
+      "m=48 n=40 k=64 a=f16:col:48:16 b=f16:row:40:16 c=f16:row:40:16 d=f16:row:40:16 acc=f32 symbolic=m%8,n:8..80%8,k%8,lda%8,ldb%8,ldc%8,ldd%8 alpha=1 beta=1 batch=none epilogue=none",
+      "tile=128x96x32 groups=1x2 stages=5 copy=tma regs=40/232 swizzle=none cluster=2x1 multicast=b raster=grouped:2 sched=tiles ahead=1 prefetch=5 split=2 peel=off epi=direct store=1",
+    ],
+    [
+      "C and a residual by bulk copies where the launch gives the sizes",
+      "m=70 n=72 k=64 a=bf16:row:64:16 b=bf16:col:64:16 c=bf16:row:72:16 d=bf16:row:72:16 acc=f32 symbolic=m,n%8,k%8,lda%8,ldb%8,ldc%8,ldd%8,ldepilogue1%8 alpha=1 beta=1 batch=none epilogue=bias(n,f32)|residual(bf16:row:72:16)",
+      "tile=64x32x32 groups=1x1 stages=2 addend=tma",
+    ],
+    [
+      "ping-pong with a counter of tiles, in a cluster",
+      "m=330 n=72 k=136 a=bf16:row:136:16 b=bf16:col:136:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x32x64 groups=1x1 stages=2 turns=2 late=on sched=atomic ahead=2 cluster=2x1",
+    ],
+    [
+      "three roles by turns, a counter with one number at a time, a batch, few tiles",
+      "m=70 n=40 k=40 a=f16:row:40:16 b=f16:col:40:16 d=f16:row:40:16 acc=f32 alpha=1 beta=0 batch=strided:2:2800:1600:0:2800 epilogue=none",
+      "tile=64x32x32 groups=1x1 stages=2 turns=3 sched=atomic ahead=1 epi=direct",
+    ],
+    [
+      "a factor for each row of A and each column of B and 128 along k",
+      "m=70 n=72 k=304 a=e4m3:row:304:16 b=e4m3:col:304:16 d=bf16:row:72:16 acc=f32 blockScales=1x128,1x128 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x32x128 groups=1x1 stages=2",
+    ],
+    [
+      "ten blocks that meet in a cluster, by opt-in",
+      "m=10 n=64 k=160 a=bf16:row:160:16 b=bf16:col:160:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x64x16 groups=1x1 stages=1 sched=tiles split=10 combine=cluster epi=direct wide=on",
+    ],
   ])("%s", (_name, problem, schedule) => {
     const subject = {
       problem: value(parseProblem(problem)),

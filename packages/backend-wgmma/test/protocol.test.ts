@@ -32,6 +32,8 @@ describe("proven for all numbers of K chunks, and the text is what was proven", 
     "tile=128x128x64 stages=3 cluster=2x1 sched=tiles",
     "tile=64x128x64 groups=1x1 stages=1 sched=atomic ahead=1",
     "tile=128x128x64 stages=3 cluster=2x1 sched=atomic regs=24/240",
+    "tile=64x128x64 groups=1x1 turns=2 stages=3 sched=atomic ahead=2 late=on",
+    "tile=64x64x64 groups=1x1 turns=3 stages=2 sched=atomic ahead=1 cluster=2x1 epi=direct",
     "tile=128x128x64 stages=2 cluster=2x2 multicast=ab sched=tiles",
     "tile=128x128x64 stages=3 copy=cp.async",
     "tile=64x64x64 groups=1x1 turns=2 late=on stages=4 copy=cp.async regs=56/224",
@@ -43,6 +45,34 @@ describe("proven for all numbers of K chunks, and the text is what was proven", 
     if (plan === null || !lowered.ok) throw new TypeError("not lowered");
     expect(textWords(lowered.value.ptx)).toEqual(planWords(plan));
   });
+});
+
+const reading = problemOf({
+  m: 1024,
+  n: 1024,
+  k: 64 * 40,
+  dtype: "bf16",
+  b: { layout: "col" },
+  beta: 1,
+  epilogue: [
+    { kind: "bias", along: "n", dtype: "f32" },
+    { kind: "residual", operand: { dtype: "bf16" } },
+  ],
+});
+
+it.each([
+  "tile=128x64x64 stages=2 addend=tma",
+  "tile=64x64x64 groups=1x1 turns=2 late=on stages=3 addend=tma epi=direct",
+  "tile=128x64x64 stages=2 cluster=2x1 sched=atomic addend=tma regs=40/232",
+])("what the epilogue reads comes through a ring: %s", (schedule) => {
+  const program = boundProgram(wgmma, arch, reading, schedule);
+  expect(printProgram(program)).toMatch(/inputs\(0 %sE0.*1 %sE1/);
+  expect(parseProgram(printProgram(program))).toEqual({ ok: true, value: program });
+  expect(proveProtocol(program, target)).toEqual([]);
+  const plan = protocolPlan(program);
+  const lowered = wgmma.lower(program, target);
+  if (plan === null || !lowered.ok) throw new TypeError("not lowered");
+  expect(textWords(lowered.value.ptx)).toEqual(planWords(plan));
 });
 
 /** Tiles of a list have different numbers of chunks: the sequences of the proof. */
@@ -66,7 +96,7 @@ it("sizes of the launch, and groups: the text is what was proven of the same pro
 });
 
 /** Two copies into one slot may stand in either order; a number may be handed on later than it could. */
-const harmless = /^(copy %sA|commit %next) .* after what follows it$/;
+const harmless = /^(copy %s(A|C|E0)|commit %next) .* after what follows it$/;
 
 it("planted faults, in the statements and in what lowering does: none unseen", () => {
   const program = bound("tile=128x128x64 stages=2 cluster=2x1");
@@ -96,6 +126,19 @@ it("planted faults of roles that take turns: none unseen", () => {
     expect(
       unseen.filter((name) => !harmless.test(name) && !/^mma .* after what follows it$/.test(name)),
     ).toEqual([]);
+  }
+});
+
+it("planted faults in what the epilogue reads: none unseen", () => {
+  const program = boundProgram(
+    wgmma,
+    arch,
+    reading,
+    "tile=64x64x64 groups=1x1 stages=1 addend=tma epi=direct",
+  );
+  for (const kind of ["statements", "actions"] as const) {
+    const { unseen } = plant(program, target, kind);
+    expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
   }
 });
 

@@ -63,11 +63,15 @@ describe("what check refuses", () => {
     ],
     [
       { regs: [40, 256] },
-      "TW2307 budgets of 40/256 for 1 and 2 warpgroups add up to 70656 registers; a block has 65536 / nearest legal: regs=40/232",
+      "TW2307 budgets of 40/256 for 1 and 2 warpgroups add up to 70656 registers; a block begins with 64512 / nearest legal: regs=40/232",
     ],
     [
       { cluster: [4, 4] },
-      "TW2310 a cluster of 16 blocks; sm_90a launches 8 without opt-in / nearest legal: cluster=4x2",
+      "TW2310 a cluster of 16 blocks; sm_90a launches 8 without opt-in / nearest legal: cluster=4x2, or wide=on, which not every GPU launches",
+    ],
+    [
+      { cluster: [8, 4], wide: "on" },
+      "TW2310 a cluster of 32 blocks; sm_90a launches 16 at most / nearest legal: cluster=8x2",
     ],
     [
       { cluster: [1, 3], tile: [64, 64, 64], groups: [1, 1] },
@@ -87,7 +91,7 @@ describe("what check refuses", () => {
     ],
     [
       { turns: 2, sched: "tiles" },
-      "TW2318 warpgroups take turns where each block knows its tiles beforehand / nearest legal: sched=persistent, or turns=1",
+      "TW2318 warpgroups take turns on the tiles of blocks that stay / nearest legal: sched=persistent (or atomic), or turns=1",
     ],
     [
       { copy: "cp.async", cache: "a:evict_first,b:evict_last,d:evict_first" },
@@ -153,7 +157,7 @@ describe("what check refuses", () => {
     };
     const codes = (schedule: object, problem: Problem): readonly string[] =>
       faults(schedule as Partial<Schedule>, problem).map((f) => f.slice(0, 6));
-    expect(codes(odd, free)).toEqual(["TW2318", "TW2340", "TW2343", "TW2343", "TW2344"]);
+    expect(codes(odd, free)).toEqual(["TW2340", "TW2343", "TW2343", "TW2344"]);
     expect(faults({ streamk: 132 }, free)[0]).toMatch(/^TW2341 shares of chunks are cut before the launch/);
     const groups = square(512, {
       symbolic: { m: {}, n: whole, k: whole },
@@ -170,6 +174,34 @@ describe("what check refuses", () => {
     expect(faults({ epi: "direct" }, any)[0]).toMatch(/^TW2308 rows of A are 2 bytes apart/);
     const [first] = wgmma.schedules(any, target);
     expect(first?.copy).toBe("direct");
+  });
+
+  test("C and what steps read by bulk copies: who brings what, and what they cannot bring", () => {
+    const more = { addend: "tma", stages: 2 } as Partial<Schedule>;
+    const read = (steps: readonly object[], request: object = {}): Problem =>
+      square(1024, { ...request, epilogue: steps });
+    const [bias, residual] = [
+      { kind: "bias", along: "n", dtype: "f32" },
+      { kind: "residual", operand: { dtype: "bf16" } },
+    ];
+    expect(faults(more, read([bias, residual], { beta: 1 }))).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^TW2305 .* beside them/)]),
+    );
+    expect(faults({ ...more, tile: [128, 64, 64] }, read([bias, residual], { beta: 1 }))).toEqual([]);
+    expect(faults(more, square(1024))).toEqual([
+      "TW2321 addend=tma, and the problem has no C and no steps that read matrices or vectors / nearest legal: addend=direct",
+    ]);
+    const shared = { ...more, split: 2, sched: "tiles", copy: "cp.async" } as Partial<Schedule>;
+    const why = faults(shared, read([bias], { beta: "runtime" })).filter((f) => f.startsWith("TW2321"));
+    expect(why).toHaveLength(3);
+    const busy = { ...more, tile: [128, 64, 64], regs: [24, 240], sched: "atomic", cluster: [2, 1] };
+    expect(faults(busy as Partial<Schedule>, read([residual]))).toEqual([
+      "TW2322 24 registers for a producer that hands out tiles to a cluster and brings what its epilogues read; it needs 32 / nearest legal: regs=40/232",
+    ]);
+    const odd = read([{ kind: "residual", operand: { dtype: "bf16", ld: 1028 } }]);
+    expect(faults({ ...more, tile: [128, 64, 64] }, odd)).toEqual([
+      "TW2321 rows of the matrix of step 0 are 2056 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: addend=direct (or a leading dimension of 1032)",
+    ]);
   });
 
   test("an A that is widened: its fragments, one chunk at a time", () => {

@@ -17,7 +17,7 @@ export type Coordinates = readonly (U32 | IntegerOperand)[];
 
 /**
  * An index as a register or a constant: tile variables, the open loop's counter, a constant, and `by`, which no loop changes. `per`: divided by it, where
- * every term but `by` is a multiple.
+ * every term but `by` is a multiple. `kept`: in a register of its own; off: computed where it is used.
  */
 export function indexValue(
   ctx: Context,
@@ -25,6 +25,7 @@ export function indexValue(
   extra = 0,
   by: U32 | null = null,
   per = 1,
+  kept = true,
 ): U32 | IntegerOperand {
   const { constant, terms } = ctx.linear(e);
   const quotient = (value: number): number => {
@@ -43,7 +44,13 @@ export function indexValue(
     sum = sum === null ? term : ctx.values.sum(sum, term);
   }
   const base: U32 | IntegerOperand =
-    sum === null ? imm(fixed) : fixed === 0 ? sum : ctx.values.sum(sum, imm(fixed));
+    sum === null
+      ? imm(fixed)
+      : fixed === 0
+        ? sum
+        : kept
+          ? ctx.values.sum(sum, imm(fixed))
+          : moved(ctx, sum, fixed);
   const factor = loop === null ? 0 : quotient(terms.get(loop.var) ?? 0);
   if (loop === null || factor === 0) return base;
   const key = `${base.kind === "register" ? base.name : fixed}+${loop.counter.name}*${factor}`;
@@ -53,6 +60,16 @@ export function indexValue(
     return d;
   });
 }
+
+/** So far on, as a value that nothing after it asks for again. */
+function moved(ctx: Context, from: U32, by: number): U32 {
+  const d = ctx.entry.reg("u32", "at");
+  ctx.body.emit(null, "add.u32", d, from, imm(by));
+  return d;
+}
+
+/** Boxes of a copy up to which their coordinates have registers of their own: a producer with a budget has 24 in all. */
+const KEPT_BOXES = 4;
 
 /** Innermost coordinate first, the batch's last. `turns`: more than 1 where rows across are dealt; a copy takes all runs of them. */
 export function coordinatesOf(
@@ -97,13 +114,14 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const policy = cachePolicy(ctx, copy.src.buffer, "bulk");
   const shared = multicast === null ? "" : ".multicast::cluster";
   const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${policy.hint}`;
+  const kept = each <= KEPT_BOXES;
   const mask = multicast === null ? [] : [multicastMask(ctx, multicast)];
   for (const piece of cut.pieces.slice(0, each)) {
     // The box so many rows and columns beyond the piece's, as its map wants it.
     const box = (rows: number, cols: number) => {
       const [down, right] = cut.contiguous === 1 ? [along, null] : [null, along];
-      const row = indexValue(ctx, copy.src.origin[0], piece.row + rows, down, perRow);
-      const col = indexValue(ctx, copy.src.origin[1], piece.col + cols, right, perCol);
+      const row = indexValue(ctx, copy.src.origin[0], piece.row + rows, down, perRow, kept);
+      const col = indexValue(ctx, copy.src.origin[1], piece.col + cols, right, perCol, kept);
       const at = coordinatesOf(ctx, cut.contiguous, row, col, cut.turns);
       return tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
     };

@@ -6,6 +6,7 @@ import {
   asLinear,
   type Expr,
   eachStmt,
+  feedsEpilogue,
   lit,
   mod,
   multicastPeers,
@@ -272,8 +273,11 @@ const loadedByThreads = ({ body }: TileProgram, ring: Ring): boolean =>
 function arrive(ctx: Context, ring: Ring, cursor: Cursor): void {
   // An arrive does not wait for loads that are under way, and a bulk copy writes past them: without this, double-buffered fragments had elements of the
   // chunk after next on an H200 (docs/perf/mma.md). All lanes load, one arrives.
-  if (loadedByThreads(ctx.program, ring)) {
-    ctx.emit(null, "fence.proxy.async.shared::cta");
+  const feeds = feedsEpilogue(ctx.program, ring);
+  if (feeds || loadedByThreads(ctx.program, ring)) {
+    // Of what an epilogue has read nothing goes to the other proxy: that the loads are done is enough.
+    if (feeds) ctx.body.emit(null, "membar.cta");
+    else ctx.emit(null, "fence.proxy.async.shared::cta");
     ctx.emitAny(null, "bar.warp.sync", imm(0xffffffff));
   }
   const { empty } = ring;
@@ -331,7 +335,7 @@ function sharedAxes(ctx: Context, ring: Ring): ReadonlySet<"m" | "n"> {
 export function skipOthers(ctx: Context, { body }: StmtOf<"tiles">, visit: Visit): void {
   const waited = new Set([...eachStmt(body)].flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
   for (const ring of ctx.program.rings) {
-    if (!waited.has(ring.name)) continue;
+    if (!waited.has(ring.name) || ring.name === visit.ring) continue;
     const chunks = (visit.of - 1) * chunksAtVisit(ctx.program, ring, visit);
     const all: Cursor[] = [cursorOf(ctx, ring, "consumer")];
     if (givesBackLate(ctx.program, ring)) all.push(cursorOf(ctx, ring, "giver"));

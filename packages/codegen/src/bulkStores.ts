@@ -136,8 +136,8 @@ export interface MatrixStore {
   emit(pass: StagedPass, words: readonly Reg[]): void;
 }
 
-/** Matrices of one instruction. */
-const MATRICES = 4;
+/** Matrices of one stmatrix, and words of each lane. */
+export const MATRICES = 4;
 
 /**
  * The instructions that put an accumulator's fragment into the staged tile, in the order of their registers; null where stmatrix does not fit: other

@@ -5,8 +5,9 @@ import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import { lowerClusterMeeting } from "./meeting.ts";
 import { type PartPlaces, partPlaces } from "./partPlaces.ts";
-import { addParts, addToPart, clearPart, loadPart, storePart } from "./parts.ts";
+import { addParts, addToPart, clearPart, loadPart, meetingBarrier, storePart } from "./parts.ts";
 import { type OwnedTile, ownedTile } from "./registers.ts";
+import { lowerSlicedSum } from "./slices.ts";
 import { type PartialTiles, partialTiles } from "./workspace.ts";
 
 type Combine = StmtOf<"combine">;
@@ -20,7 +21,9 @@ interface Meeting {
 }
 
 /** Code after which one block goes on with the sum in its registers, the others at the label; null where nobody goes on. */
-const ways: Readonly<Record<Exclude<CombineWay, "cluster">, (meeting: Meeting) => LabelRef | null>> = {
+const ways: Readonly<
+  Record<Exclude<CombineWay, "cluster" | "slices">, (meeting: Meeting) => LabelRef | null>
+> = {
   last(meeting) {
     const { ctx, shared, acc, place } = meeting;
     storePart(ctx, shared, acc.registers, place.own());
@@ -51,9 +54,6 @@ const zeros: Readonly<Record<RegisterType, Operand>> = {
   b32: imm(0),
 };
 
-/** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; 1 to 7 are those of stores, 8 to 10 those of turns. */
-const ROLE_BARRIER = 11;
-
 export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void): void {
   ctx.placeLate();
   if (stmt.by === "cluster") {
@@ -66,6 +66,10 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
     return;
   }
   ctx.restartInvariants();
+  if (stmt.by === "slices") {
+    lowerSlicedSum(ctx, stmt, shared, lowerBody);
+    return;
+  }
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
   const { entry, body, part } = ctx;
   const sum = entry.label("sum");
@@ -91,9 +95,7 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
  */
 function lastGoesOn({ ctx, shared, place }: Meeting, collect: () => void): LabelRef {
   const { entry, part } = ctx;
-  const threads = ctx.values.warps * 32;
-  // Of a block with roles only those meet that hold accumulators.
-  const meeting = threads === ctx.program.launch.threads ? [imm(0)] : [imm(ROLE_BARRIER), imm(threads)];
+  const meeting = meetingBarrier(ctx);
   ctx.emit(null, "fence.acq_rel.gpu");
   ctx.emitAny(null, "bar.sync", ...meeting);
   const first = entry.reg("pred", "p");

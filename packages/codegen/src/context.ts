@@ -106,6 +106,8 @@ export class Context {
   batch: Reg<"u32"> | null = null;
   /** Which group of a grouped problem the tile at hand belongs to, where blocks go through a list of them; null: the grid's second axis says. */
   group: Reg<"u32"> | null = null;
+  /** Elements of a thread's accumulator that the epilogue being lowered is for; null: all. */
+  slice: ReadonlySet<number> | null = null;
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();

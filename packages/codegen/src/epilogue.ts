@@ -10,7 +10,7 @@ import {
   stagedOwner,
 } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
-import { matrixStores, type StagedPass, stagedPasses } from "./bulkStores.ts";
+import { MATRICES, type MatrixStore, matrixStores, type StagedPass, stagedPasses } from "./bulkStores.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -24,6 +24,12 @@ import { insideBlock, ownedPosition } from "./threads.ts";
 import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
+
+/** A matrix store with the pairs of neighbours that are its words. */
+interface WholeStore {
+  readonly store: MatrixStore;
+  readonly taken: readonly (readonly OwnedRegister[])[];
+}
 
 /** Instructions of each kind. */
 const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: string }>> = {
@@ -51,7 +57,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     insideBlock,
   );
   const inside = ownedPosition(ctx.values, own, insideBlock);
-  const chain = new StepChain(ctx, stmt, position);
+  const chain = new StepChain(ctx, stmt, position, inside);
   const kind = epilogueKind(ctx.program.problem);
   const passes =
     stmt.via === null
@@ -59,25 +65,45 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       : stmt.stores === undefined
         ? stagedPasses(ctx, stmt, stmt.via)
         : threadPasses(ctx, stmt, stmt.via, stmt.stores);
-  const groups = groupAlong(acc.elements, 1, stmt.vector);
+  const { slice } = ctx;
+  const elements = slice === null ? acc.elements : acc.elements.filter((e) => slice.has(e.register));
+  const groups = groupAlong(elements, 1, stmt.vector);
   // Into rows pairs are whole or absent as vectors of D are; into columns each element has its own guard.
   const across = tile !== null && contiguousAxis(ctx.program, tile.name) === 0;
-  const matrices = passes === null || (stmt.vector !== 2 && !across) ? null : matrixStores(ctx, stmt);
   const words = across ? groupAlong(acc.elements, 1, 2) : groups;
+  const made = passes === null || (stmt.vector !== 2 && !across) ? null : matrixStores(ctx, stmt);
+  // Passes of an odd number of atoms' columns cut matrices that go together.
+  const whole = made?.every((store) => {
+    const of = words.filter((group) => store.takes(group));
+    return passes?.every((pass) => [0, of.length].includes(of.filter((group) => pass.takes(group)).length));
+  });
+  const matrices = whole === true ? (made ?? null) : null;
   for (const pass of passes ?? [null]) {
     pass?.begin();
-    if (pass !== null && matrices !== null)
-      for (const store of matrices) {
-        const taken = words
-          .filter((group) => pass.takes(group) && store.takes(group))
-          .sort((x, y) => (x[0]?.register ?? 0) - (y[0]?.register ?? 0))
-          .map((group) => (across ? lowerPair(group) : lowerWord(group)));
-        if (taken.length > 0) store.emit(pass, taken);
-      }
+    const stores = pass === null || matrices === null ? null : wholeStores(pass, matrices);
+    if (pass !== null && stores !== null)
+      for (const { store, taken } of stores)
+        store.emit(
+          pass,
+          taken.map((group) => (across ? lowerPair(group) : lowerWord(group))),
+        );
     else for (const group of groups) if (pass === null || pass.takes(group)) lowerGroup(group, pass);
     pass?.end();
   }
   chain.finish();
+
+  /** The matrix stores of a part with their words; null where the part, 8 columns of a fragment for instance, ends inside one. */
+  function wholeStores(pass: StagedPass, all: readonly MatrixStore[]): readonly WholeStore[] | null {
+    const taking = all
+      .map((store) => ({
+        store,
+        taken: words
+          .filter((group) => pass.takes(group) && store.takes(group))
+          .sort((x, y) => (x[0]?.register ?? 0) - (y[0]?.register ?? 0)),
+      }))
+      .filter(({ taken }) => taken.length > 0);
+    return taking.every(({ taken }) => taken.length === MATRICES) ? taking : null;
+  }
 
   /** The guard of a group's stores; of a staged one only what reads memory needs it. */
   function guardOf(first: OwnedRegister, staged: boolean): Pred | null | "outside" {

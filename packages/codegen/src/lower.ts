@@ -35,6 +35,9 @@ import { type PartialTiles, partialTiles, workspaceBytes } from "./workspace.ts"
 /** Alignment of the block's dynamic shared memory: the period of the widest swizzle (bits 3, base 4, shift 3). */
 const SMEM_ALIGN = 1024;
 
+/** Blocks of a cluster that every GPU with clusters launches (CUDA programming guide). */
+const PORTABLE_CLUSTER = 8;
+
 /** A lowered program as objects. */
 export interface LoweredModule {
   readonly module: PtxModule;
@@ -177,13 +180,15 @@ const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;
 
 function launchOf(program: TileProgram, sharedBytes: number): KernelSpec["launch"] {
+  const cluster = clusterExtents(program);
   return {
     grid: gridOf(program),
     block: [program.launch.threads, 1, 1],
-    cluster: clusterExtents(program),
+    cluster,
     dynamicSmem: sharedBytes,
     staticSmem: 0,
     cooperative: false,
     ...(program.launch.overlap ? { programmatic: true } : {}),
+    ...(cluster.reduce((n, extent) => n * extent, 1) > PORTABLE_CLUSTER ? { nonPortableCluster: true } : {}),
   };
 }

@@ -21,8 +21,9 @@ interface Runs {
   readonly bytes: number;
 }
 
-function runsOf(type: RegisterType, registers: number, threads: number): Runs {
-  const vector = [4, 2, 1].find((v) => registers % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
+function runsOf(type: RegisterType, registers: number, threads: number, most = WIDEST): Runs {
+  const fits = (v: number): boolean => registers % v === 0 && v * bytesOf(type) <= WIDEST && v <= most;
+  const vector = [4, 2, 1].find(fits) ?? 1;
   return { vector, step: vector * bytesOf(type) * threads, bytes: registers * bytesOf(type) * threads };
 }
 
@@ -47,7 +48,7 @@ export function lowerClusterMeeting(ctx: Context, stmt: StmtOf<"combine">, lower
   const blocks = meeting.split.extent;
   const [acc, sum] = [ownedTile(ctx, stmt.acc.buffer, 0), ownedTile(ctx, slice.buffer, 0)];
   const threads = 32 * ctx.values.warps;
-  const runs = runsOf(sum.type, sum.registers.length, threads);
+  const runs = runsOf(sum.type, sum.registers.length, threads, ctx.engine.budget.sumsTogether);
   const vector = runs.vector > 1 ? `.v${runs.vector}` : "";
   const rank = ctx.values.split();
 

@@ -9,6 +9,7 @@ import {
   type Stmt,
   sizeExpr,
   sizeOf,
+  stepBuffer,
   symbolicSizes,
   type TileProgram,
 } from "@tilewright/ir";
@@ -78,7 +79,9 @@ function operandPointers(program: TileProgram): readonly OperandParam[] {
   (findEpilogue(program.body)?.steps ?? []).forEach((step, index) => {
     const access = stepAccess(step);
     if (access === null) return;
-    const align = "operand" in step ? step.operand.align : "dtype" in step ? sizeOf(step.dtype) : 4;
+    const own = "operand" in step ? step.operand.align : "dtype" in step ? sizeOf(step.dtype) : 4;
+    // A vector that bulk copies bring has to begin where they can take it.
+    const align = program.buffers.find((b) => b.name === stepBuffer(index))?.align ?? own;
     out.push({ kind: "pointer", name: `epilogue${index}`, offset, size: 8, align, access });
     offset += 8;
   });

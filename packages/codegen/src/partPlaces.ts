@@ -6,7 +6,7 @@ import { CannotLower, type Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
 import { groupNumber } from "./groups.ts";
 import { blocksOfTile } from "./tileCounts.ts";
-import { bytesOf, LINE, type PartialTiles, WORD, WORKSPACE } from "./workspace.ts";
+import { bytesOf, LINE, type PartialTiles, WORKSPACE } from "./workspace.ts";
 
 /** Parts after the first of a tile: registers that the addition counts on and down. */
 export interface FurtherParts {
@@ -50,7 +50,7 @@ export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
     ctx.prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
   else {
     const count = batch === null ? along("x") : values.product(along("x"), along("y"));
-    const line = values.divide(values.sum(values.scale(count, WORD), imm(LINE - 1)), LINE);
+    const line = values.divide(values.sum(values.scale(count, shared.wordBytes), imm(LINE - 1)), LINE);
     ctx.prologue.emit(null, "mad.wide.u32", parts, line, imm(LINE), base);
   }
   const mine = at(parts, values.thread(), shared.vector * bytesOf(shared.type));
@@ -58,7 +58,7 @@ export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
   const { share, splits } = shared;
   const tile = share === null ? values.block() : part && ofHalf(ctx, part.tile, share.tiles);
   if (tile === null) throw new CannotLower("combine", "stands outside the parts of a share");
-  const counter = at(base, inBatch(shared.tiles, tile), WORD);
+  const counter = at(base, inBatch(shared.tiles, tile), shared.wordBytes);
   if (shared.by === "atomics") {
     const first = place(tile);
     return { counter, first, own: () => first, further: () => oneByOne("atomics add one part") };

@@ -150,7 +150,8 @@ export function buildResultKernel(
   const plain = parameters(own, true);
   const params = [...plain, ...placeParams(results, endOfParams(plain))];
   const entry = builder.entry(own.name, { params: declareParameters(params), maxntid: [THREADS, 1, 1] });
-  const ctx = new Context(own, target, engine, entry, mapShared(own));
+  // Nothing of the kernel before is in its shared memory, the room for parts of a cluster neither.
+  const ctx = new Context(own, target, engine, entry, mapShared({ ...own, body: [] }));
   ctx.groups = rowOfGroups(program);
   for (const result of results) storeResults(ctx, result);
   ctx.body.emit(null, "ret");

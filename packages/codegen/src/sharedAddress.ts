@@ -187,7 +187,9 @@ function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: Th
     const { panels, dealt } = layout;
     if (coord.reg === null || stride === 0) return { reg: null, bits: 0 };
     if (dealt?.axis === axis) return cut(coord.reg, coord.bits, dealt.turns, dealt.step, stride);
-    if (panels?.axis !== axis || (coord.bits !== null && coord.bits < panels.extent))
+    const inOne = coord.bits !== null && panels !== undefined && coord.bits < panels.extent;
+    // Of a vector panels follow each other as their elements do.
+    if (panels?.axis !== axis || inOne || panels.step === panels.extent * stride)
       return scaled(coord.reg, coord.bits, stride);
     return cut(coord.reg, coord.bits, panels.extent, stride, panels.step);
   };

@@ -1,5 +1,5 @@
 /** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
-import { type DType, type EpilogueStep, type Stmt, sizeOf } from "@tilewright/ir";
+import { type DType, type EpilogueStep, type Stmt, sizeOf, stepMatrix } from "@tilewright/ir";
 import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
 import type { Pred, Reg } from "./code.ts";
@@ -7,8 +7,9 @@ import type { Context } from "./context.ts";
 import { cast, clamped, loadElements, storeElements } from "./formats.ts";
 import { arrayAddress, axisBound, type GlobalArray, pointer } from "./globalAddress.ts";
 import { RESULT_BYTES, resultStride, widePointer } from "./results.ts";
+import { sharedAddress } from "./sharedAddress.ts";
 import { matrixStrides, productOf, stepLeading } from "./sizes.ts";
-import type { ThreadPosition } from "./threads.ts";
+import { NOWHERE, type ThreadPosition } from "./threads.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 type F32 = Reg<"f32">;
@@ -36,11 +37,14 @@ export class StepChain {
   readonly #ctx: Context;
   readonly #stmt: Epilogue;
   readonly #position: ThreadPosition;
+  /** The thread's position in shared tiles. */
+  readonly #inside: ThreadPosition;
   readonly #vectors = new Map<string, F32>();
   readonly #partials = new Map<number, Map<string, Partial>>();
 
-  constructor(ctx: Context, stmt: Epilogue, position: ThreadPosition) {
+  constructor(ctx: Context, stmt: Epilogue, position: ThreadPosition, inside: ThreadPosition) {
     this.#ctx = ctx;
+    this.#inside = inside;
     this.#stmt = stmt;
     this.#position = position;
   }
@@ -75,7 +79,9 @@ export class StepChain {
         return clamped(ctx, at.guard, x, step.min, step.max);
       case "residual":
       case "gate": {
-        const d = this.#load(step.operand.dtype, at.guard, this.#matrix(index, step.operand, at), "m");
+        const tile = this.#tile(index, at.row, at.col);
+        const from = tile ?? this.#matrix(index, step.operand, at);
+        const d = this.#load(step.operand.dtype, at.guard, from, "m", tile !== null);
         return this.#arithmetic(step.kind === "residual" ? "add.rn.f32" : "mul.rn.f32", x, d, at);
       }
       case "output":
@@ -89,9 +95,21 @@ export class StepChain {
     }
   }
 
-  #load(dtype: DType, guard: Pred | null, address: AddressOperand, prefix: string): F32 {
-    const [value] = loadElements(this.#ctx, guard, "f32", dtype, 1, address, prefix);
+  #load(dtype: DType, guard: Pred | null, address: AddressOperand, prefix: string, shared = false): F32 {
+    const space = shared ? "shared" : "global";
+    const [value] = loadElements(this.#ctx, guard, "f32", dtype, 1, address, prefix, space);
     return value as F32;
+  }
+
+  /** Where an element of what a step reads lies in shared memory; null where bulk copies have not brought it. */
+  #tile(index: number, row: number, col: number): AddressOperand | null {
+    const ctx = this.#ctx;
+    const view = this.#stmt.inputs?.find(({ step }) => step === index)?.view;
+    if (view === undefined) return null;
+    const across = stepMatrix(ctx.program.problem, index)?.across ?? null;
+    const { row: own, col: ownCol } = this.#inside;
+    const position = { row: across === 0 ? NOWHERE : own, col: across === 1 ? NOWHERE : ownCol };
+    return sharedAddress(ctx, view, position, across === 0 ? 0 : row, across === 1 ? 0 : col);
   }
 
   #arithmetic(mnemonic: "add.rn.f32" | "mul.rn.f32", x: F32, y: F32, at: Element): F32 {
@@ -106,8 +124,11 @@ export class StepChain {
     const key = `${index} ${row} ${col}`;
     const known = this.#vectors.get(key);
     if (known) return known;
-    const bound = this.#inside(along === "m" ? 0 : 1, row + col);
-    const d = this.#load(dtype, bound, this.#place(vectorArray(index, along, sizeOf(dtype)), row, col), "b");
+    const tile = this.#tile(index, row, col);
+    // What lies in a tile is there for all its elements: outside of D zeros.
+    const bound = tile === null ? this.#bound(along === "m" ? 0 : 1, row + col) : null;
+    const from = tile ?? this.#place(vectorArray(index, along, sizeOf(dtype)), row, col);
+    const d = this.#load(dtype, bound, from, "b", tile !== null);
     this.#vectors.set(key, d);
     return d;
   }
@@ -148,7 +169,7 @@ export class StepChain {
   }
 
   /** Predicate of one axis of D; null where the tile cannot leave it. Elements that are outside for every thread are never asked for. */
-  #inside(axis: 0 | 1, offset: number): Pred | null {
+  #bound(axis: 0 | 1, offset: number): Pred | null {
     if (!this.#stmt.guard[axis]) return null;
     const coord = axis === 0 ? this.#position.row : this.#position.col;
     const bound = axisBound(this.#ctx, this.#stmt.dst, axis, coord, offset);
@@ -189,7 +210,7 @@ export class StepChain {
       batchStride: resultStride(problem, step, RESULT_BYTES),
     };
     const guard =
-      step.over === "n" ? this.#inside(0, part.row) : step.over === "m" ? this.#inside(1, part.col) : null;
+      step.over === "n" ? this.#bound(0, part.row) : step.over === "m" ? this.#bound(1, part.col) : null;
     const address = this.#place(array, part.row, part.col);
     if (step.op === "sum") ctx.emit(guard, "red.global.add.f32", address, part.sum);
     else ctx.emit(guard, "red.global.max.u32", address, part.bits);

@@ -24,7 +24,8 @@ export interface ThreadPosition {
   readonly col: ThreadCoord;
 }
 
-const ZERO: ThreadCoord = { key: "0", reg: null, bits: 0 };
+/** A coordinate that is 0 for every thread. */
+export const NOWHERE: ThreadCoord = { key: "0", reg: null, bits: 0 };
 
 const isPowerOfTwo = (n: number): boolean => n > 0 && (n & (n - 1)) === 0;
 
@@ -45,7 +46,7 @@ export const ownedPosition = (
 
 function factorCoord(values: Values, factors: readonly Factor[], of: readonly Tier[]): ThreadCoord {
   const parts = weighted(factors).filter((f) => f.extent > 1 && of.includes(f.tier));
-  if (parts.length === 0) return ZERO;
+  if (parts.length === 0) return NOWHERE;
   const key = parts.map((f) => `${f.tier}/${f.stride}%${f.extent}*${f.weight}`).join("+");
   const reg = parts.reduce<Reg<"u32"> | null>((sum, f) => {
     const index = f.tier === "cluster" ? values.rank() : f.tier === "warp" ? values.warp() : values.lane();
@@ -89,14 +90,14 @@ export function distributedSteps(
   const exact = isPowerOfTwo(along) && isPowerOfTwo(threads);
   const inner: ThreadCoord =
     along === 1
-      ? ZERO
+      ? NOWHERE
       : {
           key: `t%${along}*${vector}`,
           reg: values.scale(x, vector),
           bits: exact && isPowerOfTwo(vector) ? (along - 1) * vector : null,
         };
   const outer: ThreadCoord =
-    across === 1 ? ZERO : { key: `t/${along}`, reg: y, bits: exact ? across - 1 : null };
+    across === 1 ? NOWHERE : { key: `t/${along}`, reg: y, bits: exact ? across - 1 : null };
   const position = dist.fastest === 1 ? { row: outer, col: inner } : { row: inner, col: outer };
 
   const steps: DistributedStep[] = [];

@@ -1,5 +1,6 @@
 /** Tiles: one a block, or a loop over those that a block gets; and the grid that goes with it. */
 import {
+  answering,
   eachStmt,
   type LaunchExpr,
   type Share,
@@ -10,7 +11,7 @@ import {
   turnPoints,
   type Visit,
 } from "@tilewright/ir";
-import { type IntegerOperand, imm, special } from "@tilewright/ptx";
+import { type IntegerOperand, imm, type SymbolOperand, special } from "@tilewright/ptx";
 import { skipOthers } from "./bulkRings.ts";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
@@ -50,7 +51,6 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   const clustered = clusterSize(ctx.program) > 1;
   const asks = visit.by === "ring";
   const { turn, of } = visit;
-  if (asks && of > 1) throw new CannotLower("tiles", "roles that take turns do not ask for tiles");
   if (visit.chunks !== undefined && of > 1)
     throw new CannotLower("tiles", "roles that take turns go by chunks whose number is known");
   if (ctx.groups !== null) {
@@ -72,15 +72,18 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   const again = entry.label("tiles");
   const none = entry.label("no_tiles");
   const single = of === 1 ? step : entry.reg("u32", "tile");
-  if (of > 1) ctx.body.emit(null, "mov.u32", single, step);
+  if (of > 1 && !asks) ctx.body.emit(null, "mov.u32", single, step);
   if (of > 1 && turn === of - 1) handOn(ctx, { turn, of });
-  if (turn > 0) {
+  // The turn behind the last tile, and where a role goes that has no tile and no turn left.
+  const last = entry.label("last_turn");
+  if (asks && turn > 0) followAnswers(ctx, stmt, lower, { tile, count: turn, none, last });
+  else if (turn > 0) {
     const absent = entry.reg("pred", "p");
     ctx.body.emit(null, "mad.lo.u32", tile, step, imm(turn), tile);
     ctx.body.emit(null, "setp.ge.u32", absent, tile, count);
     ctx.body.emit(absent, "bra", none);
   }
-  if (of > 1) ctx.body.emit(null, "mul.lo.u32", step, single, imm(of));
+  if (of > 1 && !asks) ctx.body.emit(null, "mul.lo.u32", step, single, imm(of));
   ctx.body.label(again);
   ctx.scope(() => {
     if (ctx.engine.lateTiles === true && stmt.symbolic === undefined && !copies(stmt))
@@ -98,19 +101,67 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
     if (of > 1) skipOthers(ctx, stmt, visit);
   });
   const { following } = ctx.tileLoop;
-  ctx.tileLoop = null;
   if (asks) {
     if (following === null) throw new CannotLower("tiles", "nothing reads which tile follows");
     ctx.body.emit(null, "mov.u32", tile, following.number);
-    ctx.body.emit(following.more, "bra", again);
+    if (of === 1) {
+      ctx.tileLoop = null;
+      ctx.body.emit(following.more, "bra", again);
+      return;
+    }
+    unless(ctx, following.more, none);
+    followAnswers(ctx, stmt, lower, { tile, count: of - 1, none, last });
+    ctx.tileLoop = null;
+    ctx.body.emit(null, "bra", again);
+    ctx.body.label(last);
+    awaitTurn(ctx, { turn, of });
+    ctx.body.label(none);
     return;
   }
+  ctx.tileLoop = null;
   const more = entry.reg("pred", "p");
   ctx.body.emit(null, "add.u32", tile, tile, step);
   ctx.body.emit(null, "setp.lt.u32", more, tile, count);
   ctx.body.emit(more, "bra", again);
   if (turn > 0) ctx.body.label(none);
   if (of > 1) takeLast(ctx, { turn, of }, tile, single, count);
+}
+
+/** Off to a label where a predicate does not hold. */
+function unless(ctx: Context, holds: Reg<"pred">, label: SymbolOperand): void {
+  const not = ctx.entry.reg("pred", "p");
+  ctx.body.emit(null, "not.pred", not, holds);
+  ctx.body.emit(not, "bra", label);
+}
+
+/**
+ * By `count` tiles of the roles that take turns with this one, to its own next: every answer is read. Where there is no tile more, the role that would have had it
+ * takes the turn that is left (`last`), and the others have none.
+ */
+function followAnswers(
+  ctx: Context,
+  stmt: Tiles,
+  lower: (stmts: readonly Stmt[]) => void,
+  {
+    tile,
+    count,
+    none,
+    last,
+  }: {
+    readonly tile: U32;
+    readonly count: number;
+    readonly none: SymbolOperand;
+    readonly last: SymbolOperand;
+  },
+): void {
+  const stmts = answering(stmt);
+  for (let i = 1; i <= count; i++) {
+    lower(stmts);
+    const following = ctx.tileLoop?.following ?? null;
+    if (following === null) throw new CannotLower("tiles", "nothing reads which tile follows");
+    ctx.body.emit(null, "mov.u32", tile, following.number);
+    unless(ctx, following.more, i === count ? last : none);
+  }
 }
 
 /** Named barriers of roles that take turns, one for each: behind those of warpgroups that store (a block has at most 7 of them beside a producer). */

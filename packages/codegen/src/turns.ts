@@ -15,5 +15,7 @@ export function chunksAtVisit(program: TileProgram, ring: Ring, visit: Visit): n
 /** Chunks that go by before a role's first turn. */
 export function chunksBefore(ctx: Context, ring: Ring): number {
   const visit = ctx.tileLoop?.visit;
+  // Answers about tiles are read by all.
+  if (visit?.ring === ring.name) return 0;
   return visit === undefined || visit.turn === 0 ? 0 : visit.turn * chunksAtVisit(ctx.program, ring, visit);
 }

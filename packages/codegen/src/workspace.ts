@@ -22,8 +22,9 @@ import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 /** Name of the parameter. */
 export const WORKSPACE = "workspace";
 
-/** Bytes of a counter. */
-export const WORD = 4;
+/** Bytes of a counter; of one that also says who has left, two words. */
+const WORD = 4;
+const wordOf = (by: CombineWay): number => (by === "slices" ? 2 * WORD : WORD);
 
 export const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
 
@@ -46,6 +47,8 @@ export interface PartialTiles {
   readonly type: RegisterType;
   /** Registers of one access: groups of so many follow each other group by group, thread by thread, so that a warp's accesses are whole lines. */
   readonly vector: number;
+  /** Of a tile's counter, and of all of them. */
+  readonly wordBytes: number;
   readonly counterBytes: LaunchExpr;
   /** What the workspace must be before a launch. */
   readonly init: Manifest["workspace"]["init"];
@@ -90,8 +93,14 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
     threads,
     registers,
     type,
-    vector: combine.by === "atomics" ? atomicVector(type, registers, target) : 1,
-    counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all),
+    vector:
+      by === "atomics"
+        ? atomicVector(type, registers, target)
+        : by === "slices"
+          ? sliceVector(combine, type, packed)
+          : 1,
+    wordBytes: wordOf(by),
+    counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all, wordOf(by)),
     init: initOf(by, fixed || most <= MOST_COUNTERS),
     partBytes: registers * threads * bytesOf(type),
   };
@@ -117,10 +126,10 @@ export const times = (a: LaunchExpr, b: LaunchExpr): LaunchExpr =>
   typeof a === "number" && typeof b === "number" ? a * b : b === 1 ? a : ["mul", a, b];
 
 /** Whole lines of counters, in bytes. */
-const lines = (count: LaunchExpr): LaunchExpr =>
+const lines = (count: LaunchExpr, word: number): LaunchExpr =>
   typeof count === "number"
-    ? Math.ceil((count * WORD) / LINE) * LINE
-    : ["mul", ["ceilDiv", ["mul", count, WORD], LINE], LINE];
+    ? Math.ceil((count * word) / LINE) * LINE
+    : ["mul", ["ceilDiv", ["mul", count, word], LINE], LINE];
 
 /** The most output tiles of any launch. */
 function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: StmtOf<"tiles">): number {
@@ -139,6 +148,16 @@ function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: Stm
 function atomicVector(type: RegisterType, registers: number, target: Target): number {
   if (type !== "f32" || !hasFeature(target, "red.vector")) return 1;
   return registers % 4 === 0 ? 4 : registers % 2 === 0 ? 2 : 1;
+}
+
+/** Most bytes that one instruction loads. */
+const WIDEST = 16;
+
+/** Registers side by side of slices, which are whole groups of elements that are stored together. */
+function sliceVector({ body }: StmtOf<"combine">, type: RegisterType, packed: number): number {
+  const [stored] = body;
+  const group = stored?.kind === "epilogue" ? Math.max(1, stored.vector / packed) : 1;
+  return [4, 2, 1].find((v) => group % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
 }
 
 /** Threads that hold the accumulators which meet: those of the role around the combine, or of the block. */

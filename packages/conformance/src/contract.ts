@@ -72,6 +72,13 @@ export function planWords(plan: ProtocolPlan): readonly string[] {
     all.flatMap((step) => {
       if (step.kind === "do") return step.actions.flatMap((action) => wordsOf(plan, action));
       const body = steps(step.body);
+      // By the visits of others to the role's own first, and from each to its next.
+      if (step.kind === "tiles" && step.others.length > 0) {
+        const others = steps(step.others);
+        const times = (count: number): readonly string[] =>
+          Array.from({ length: count }, () => others).flat();
+        return [...times(step.turn), ...body, ...times(step.of - 1)];
+      }
       if (step.kind !== "for" || step.chunks || step.from.kind !== "const" || step.to.kind !== "const")
         return body;
       return Array.from({ length: step.to.value - step.from.value }, () => body).flat();

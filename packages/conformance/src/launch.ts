@@ -20,6 +20,7 @@ import {
   SCALE_ALIGN,
   sizeOf,
   storageFromBytes,
+  TENSOR_ALIGN,
   tensorMapOf,
 } from "@tilewright/ir";
 import {
@@ -151,7 +152,7 @@ export class Session {
   #placeOperands(problem: Problem, data: CaseData, options: RunOptions, placed: Map<string, Placed>): void {
     for (const operand of deviceOperands(problem)) {
       if (operand.name === "d" && options.inPlace) continue;
-      const place = this.#place(operand.bytes, alignOf(problem, operand.name));
+      const place = this.#place(operand.bytes, this.#alignOf(problem, operand.name));
       placed.set(operand.name, place);
       const input = inputOf(data, operand.name);
       if (operand.direction === "in" && input === null) throw new Error(`no data for ${operand.name}`);
@@ -185,7 +186,7 @@ export class Session {
         const placed = new Map<string, Placed>();
         all.push(placed);
         for (const operand of data === null ? [] : deviceOperands(problem)) {
-          const place = this.#place(operand.bytes, alignOf(problem, operand.name));
+          const place = this.#place(operand.bytes, this.#alignOf(problem, operand.name));
           placed.set(operand.name, place);
           if (operand.direction === "reduced") must(place.buffer.fill(0));
           else if (operand.direction === "out") must(place.buffer.fill(SENTINEL));
@@ -221,6 +222,14 @@ export class Session {
     );
     const factors = data === null ? {} : { alpha: data.alpha, beta: data.beta };
     return { ...launchEnvironment(problem, this.#device, factors), ...Object.fromEntries(scalars), batch };
+  }
+
+  /** What the problem says; a vector that bulk copies bring has to begin where the manifest asks it to. */
+  #alignOf(problem: Problem, name: string): number {
+    const brought = this.#artifact.manifest.kernels.some(({ params }) =>
+      params.some((param) => param.kind === "tensorMap" && param.tensorMap.operand === name),
+    );
+    return Math.max(alignOf(problem, name), brought ? TENSOR_ALIGN : 1);
   }
 
   #place(bytes: number, align: number): Placed {

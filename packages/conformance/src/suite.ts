@@ -258,6 +258,8 @@ function sharing(
     { ...way, sched: "persistent", epi: "direct", addend: "direct" },
     // Shares are cut before the launch, which may be what knows the sizes.
     { split, combine: "last", sched: "tiles", epi: "direct", addend: "direct" },
+    // Warpgroups take turns where blocks stay only.
+    { split, combine: "last", sched: "tiles", epi: "direct", addend: "direct", turns: 1 },
   ].map((fields) => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),

@@ -61,6 +61,8 @@ export {
 } from "./launch/groups.ts";
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
+  boxedRun,
+  stepAccessFault,
   TENSOR_ALIGN,
   type TensorCut,
   type TensorPiece,
@@ -222,6 +224,7 @@ export {
   scaleOffset,
 } from "./problem/scales.ts";
 export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
+export { type StepMatrix, stepBuffer, stepMatrix } from "./problem/stepInputs.ts";
 export {
   extentNames,
   fixedProblem,
@@ -290,7 +293,7 @@ export {
   scheduleFromRecord,
   storedSchedule,
 } from "./schedule/codec.ts";
-export { combineOf, coreFields } from "./schedule/core.ts";
+export { combineOf, combineOrMeet, coreFields } from "./schedule/core.ts";
 export {
   flagField,
   intField,
@@ -369,6 +372,7 @@ export {
   type Factor,
   fetchSizes,
   type Launch,
+  MOST_SLICES,
   type Nest,
   type Ownership,
   type Promotion,

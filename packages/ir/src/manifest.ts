@@ -47,7 +47,7 @@ export type ParamSpec =
       readonly size: 128;
       readonly tensorMap: {
         /** `groups`: a template over the table of a grouped problem, from which the kernel makes the map of each group. */
-        readonly operand: "a" | "b" | "c" | "d" | "sfa" | "sfb" | "groups";
+        readonly operand: "a" | "b" | "c" | "d" | "sfa" | "sfb" | "groups" | `epilogue${number}`;
         readonly dtype: DType;
         readonly dims: readonly LaunchExpr[];
         /** Byte strides of dimensions 1 and up. */
@@ -98,6 +98,8 @@ export interface KernelSpec {
      * itself, before it touches memory. Launched otherwise it does the same.
      */
     readonly programmatic?: true;
+    /** The cluster is larger than every GPU launches: the function's attribute that allows it has to be set (non-portable cluster size). */
+    readonly nonPortableCluster?: true;
   };
   /** In the order of the entry's parameters. */
   readonly params: readonly ParamSpec[];

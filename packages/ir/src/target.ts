@@ -47,6 +47,8 @@ export interface TargetLimits {
   readonly reservedSmemPerBlock: number;
   /** Portable cluster size, 1 where there are none. */
   readonly maxClusterSize: number;
+  /** With opt-in, on GPUs that have room for it (CUDA programming guide: non-portable cluster size). */
+  readonly maxWideClusterSize: number;
   /** 32-bit columns of tensor memory in an SM, 0 where there is none. */
   readonly tensorMemoryColumns: number;
 }

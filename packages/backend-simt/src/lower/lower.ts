@@ -17,7 +17,7 @@ const engine: Engine = {
   ptxVersion: () => [6, 3],
   // Register tiles feed arithmetic, so their registers are f32 whatever their dtype.
   holding: () => ({ type: "f32", packed: 1 }),
-  budget: { copyRegisters: Number.POSITIVE_INFINITY, invariants: "kept" },
+  budget: { copyRegisters: Number.POSITIVE_INFINITY, invariants: "kept", sumsTogether: 1 },
   statements: { mma: lowerMultiply },
   copies: {
     // Staging tiles have a distribution, fragments an owner.

@@ -3,6 +3,7 @@ import { type DTypes, pick, problemOf, randomProblem, targetOf } from "@tilewrig
 import {
   createRandom,
   defaultSchedule,
+  hasFeature,
   type Problem,
   type Random,
   type Schedule,
@@ -65,6 +66,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       store: pick(random, [1, 2, 4]),
       guards: pick(random, ["on", "on", "off"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),
+      ...(hasFeature(target, "cluster") ? { combine: pick(random, ["last", "cluster", "cluster"]) } : {}),
     };
     if (checkSchedule(problem, schedule, target).length === 0) return schedule;
   }

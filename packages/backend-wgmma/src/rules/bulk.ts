@@ -1,8 +1,8 @@
 /** What tensor maps and clusters take of copies, stores and tiles. */
-import { tensorAccessFault } from "@tilewright/ir";
-import { chunkK, isKMajor, needsKMajor } from "../nest.ts";
+import { boxedRun, sizeOf, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
+import { addends, chunkK, isKMajor, needsKMajor } from "../nest.ts";
 import { hasProducer } from "../schedule.ts";
-import { type Found, nearestMultiple, type Rule } from "./rule.ts";
+import { type Found, mostBlocks, nearestMultiple, type Rule } from "./rule.ts";
 
 /** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
 const MAX_BLOCK_TILE = 512;
@@ -43,16 +43,48 @@ export const bulkRules: readonly Rule[] = [
     },
   },
   {
+    code: "TW2321",
+    at: "schedule.addend",
+    find({ s, problem }) {
+      if (s.addend !== "tma") return [];
+      const found: Found[] = [];
+      const refuse = (message: string, more = ""): void => {
+        found.push({ message, hint: `nearest legal: addend=direct${more}` });
+      };
+      const brought = addends(problem, s);
+      if (brought.length === 0)
+        refuse("addend=tma, and the problem has no C and no steps that read matrices or vectors");
+      if (s.copy !== "tma")
+        refuse(`addend=tma has the producer of bulk copies bring them, and copy=${s.copy} has none`);
+      // C may then be anything, and is not to be read where beta turns out to be 0.
+      if (problem.beta === "runtime") refuse("addend=tma reads C before the launch's beta is looked at");
+      if (s.split > 1 || s.streamk > 0)
+        refuse("one of the blocks that share a tile adds C, and which it is shows only when they meet");
+      if (problem.batch.kind === "grouped")
+        refuse("the maps that groups make are those of A, B and D: bulk copies of C have none");
+      for (const { step, dtype, extent } of brought) {
+        const fault = step === null ? tensorAccessFault(problem, "C") : stepAccessFault(problem, step);
+        if (fault !== null) refuse(fault.message, ` (or ${fault.hint})`);
+        const along = Math.max(...extent);
+        if (extent.includes(1) && boxedRun(along, sizeOf(dtype)) === null)
+          refuse(
+            `${along} elements of ${dtype} of a vector make no boxes of whole 16 bytes, 256 elements at most`,
+          );
+      }
+      return found;
+    },
+  },
+  {
     code: "TW2310",
     at: "schedule.cluster",
     find({ s, target }) {
       const size = s.clusterM * s.clusterN;
-      const most = target.limits.maxClusterSize;
+      const most = mostBlocks(s, target);
       const found: Found[] = [];
       if (size > most)
         found.push({
-          message: `a cluster of ${size} blocks; ${target.arch} launches ${most} without opt-in`,
-          hint: `nearest legal: cluster=${Math.min(most, s.clusterM)}x${Math.max(1, Math.floor(most / Math.min(most, s.clusterM)))}`,
+          message: `a cluster of ${size} blocks; ${target.arch} launches ${most} ${s.wide ? "at most" : "without opt-in"}`,
+          hint: `nearest legal: cluster=${Math.min(most, s.clusterM)}x${Math.max(1, Math.floor(most / Math.min(most, s.clusterM)))}${!s.wide && size <= target.limits.maxWideClusterSize ? ", or wide=on, which not every GPU launches" : ""}`,
         });
       if (size > 1 && s.copy !== "tma")
         found.push({

@@ -1,6 +1,7 @@
 /** What a producer has to be for what it is asked to do. */
-import { asyncPolicyFault, copyBytes } from "@tilewright/ir";
+import { asyncPolicyFault, copyBytes, type Problem, sizeOf } from "@tilewright/ir";
 import { isKMajor, needsKMajor, widensA } from "../nest.ts";
+import type { WgmmaSchedule } from "../schedule.ts";
 import type { Found, Rule } from "./rule.ts";
 
 /** Registers with which ptxas 13.0 spills no address of a producer that copies by threads, and what that leaves for two math warpgroups. */
@@ -10,7 +11,44 @@ const COPY_MATH_REGISTERS = 232;
 /** Bytes of the least copy (PTX ISA, cp.async). */
 const LEAST_COPY = 4;
 
+/** Registers with which ptxas 13.0 spills nothing of a producer of bulk copies that has more to keep than the least budget holds. */
+const BUSY_REGISTERS = 32;
+/** A budget with as much, and what it leaves for two math warpgroups. */
+const BUSY_BUDGET = { producer: 40, math: 232 } as const;
+
+/** Boxes of a chunk up to which the least budget holds what leads to them. */
+const MOST_BOXES = 32;
+
+/** Bytes of a row of a box, by swizzle. */
+const SPANS = { "128B": 128, "64B": 64, "32B": 32, none: 16 } as const;
+
+/** Boxes of a chunk side by side along m and n, of operands that do not lie along k. */
+const boxesBeside = (s: WgmmaSchedule, { a, b }: Problem): number =>
+  ((a.layout === "col" ? s.tileM * sizeOf(a.dtype) : 0) +
+    (b.layout === "row" ? s.tileN * sizeOf(b.dtype) : 0)) /
+  SPANS[s.swizzle];
+
 export const producerRules: readonly Rule[] = [
+  {
+    code: "TW2322",
+    at: "schedule.regs",
+    find({ s, problem }) {
+      if (s.copy !== "tma" || s.regs === null || s.regs.producer >= BUSY_REGISTERS) return null;
+      const boxes = boxesBeside(s, problem);
+      const why =
+        boxes > MOST_BOXES
+          ? `copies ${boxes} boxes a chunk side by side`
+          : s.addend === "tma" && s.counted && s.clusterM * s.clusterN > 1
+            ? "hands out tiles to a cluster and brings what its epilogues read"
+            : null;
+      return why === null
+        ? null
+        : {
+            message: `${s.regs.producer} registers for a producer that ${why}; it needs ${BUSY_REGISTERS}`,
+            hint: `nearest legal: regs=${BUSY_BUDGET.producer}/${Math.min(s.regs.math, BUSY_BUDGET.math)}`,
+          };
+    },
+  },
   {
     code: "TW2331",
     at: "schedule.copy",

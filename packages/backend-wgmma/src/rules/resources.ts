@@ -138,11 +138,14 @@ export const resourceRules: readonly Rule[] = [
           });
       const groups = mathGroups(s) * s.turns;
       const total = 128 * (s.regs.producer + groups * s.regs.math);
-      const most = target.limits.registersPerBlock;
+      // What warpgroups give away comes from what they began with, all as many, in units of 8.
+      const warpgroups = Math.ceil(threadsOf(s) / 128);
+      const each = Math.floor(target.limits.registersPerBlock / (128 * warpgroups) / REGISTERS.unit);
+      const most = 128 * warpgroups * each * REGISTERS.unit;
       const left = Math.floor((most / 128 - s.regs.producer) / groups / REGISTERS.unit) * REGISTERS.unit;
       if (total > most)
         out.push({
-          message: `budgets of ${s.regs.producer}/${s.regs.math} for 1 and ${groups} warpgroups add up to ${total} registers; a block has ${most}`,
+          message: `budgets of ${s.regs.producer}/${s.regs.math} for 1 and ${groups} warpgroups add up to ${total} registers; a block begins with ${most}`,
           hint:
             left >= REGISTERS.least
               ? `nearest legal: regs=${s.regs.producer}/${left}`

@@ -1,7 +1,7 @@
 /** Blocks that stay, blocks that share a tile, and warpgroups that share work. */
 import { meetingBlocks } from "../nest.ts";
 import { mathGroups } from "../schedule.ts";
-import type { Found, Rule } from "./rule.ts";
+import { type Found, mostBlocks, type Rule } from "./rule.ts";
 
 export const sharingRules: readonly Rule[] = [
   {
@@ -44,7 +44,7 @@ export const sharingRules: readonly Rule[] = [
     find({ s, problem, target }) {
       const blocks = meetingBlocks(problem, s);
       if (blocks === 1) return null;
-      const most = target.limits.maxClusterSize;
+      const most = mostBlocks(s, target);
       const found: Found[] = [];
       if (blocks > most)
         found.push({
@@ -82,10 +82,10 @@ export const sharingRules: readonly Rule[] = [
     code: "TW2318",
     at: "schedule.turns",
     find: ({ s }) =>
-      s.turns > 1 && (!s.persistent || s.counted)
+      s.turns > 1 && !s.persistent
         ? {
-            message: "warpgroups take turns where each block knows its tiles beforehand",
-            hint: "nearest legal: sched=persistent, or turns=1",
+            message: "warpgroups take turns on the tiles of blocks that stay",
+            hint: "nearest legal: sched=persistent (or atomic), or turns=1",
           }
         : null,
   },

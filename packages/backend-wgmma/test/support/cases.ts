@@ -1,6 +1,13 @@
 /** Random legal schedules from a seed. */
 import { pick } from "@tilewright/conformance";
-import { defaultSchedule, type Problem, type Random, type Schedule, type Target } from "@tilewright/ir";
+import {
+  defaultSchedule,
+  type Problem,
+  type Random,
+  type Schedule,
+  stepMatrix,
+  type Target,
+} from "@tilewright/ir";
 import { isLegal } from "../../src/check.ts";
 import { atomK, widthsOf } from "../../src/nest.ts";
 import { scheduleModel } from "../../src/schedule.ts";
@@ -8,6 +15,7 @@ import { scheduleModel } from "../../src/schedule.ts";
 /** A legal schedule: any instruction width and number of warpgroups, each optimisation on or off by itself. */
 export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
   const [least = 8, ...wider] = widthsOf(problem).filter((n) => n <= 2 * problem.n + 16);
+  const readsMore = problem.c !== null || problem.epilogue.some((_, i) => stepMatrix(problem, i) !== null);
   const base = defaultSchedule(scheduleModel);
   for (;;) {
     const groups = [pick(random, [1, 1, 2, 2, 3]), pick(random, [1, 1, 1, 2, 2, 3])];
@@ -56,6 +64,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       ),
       promote: pick(random, ["256", "128", "0"]),
       prefetch: copy === "tma" ? pick(random, [0, 0, 0, 1, 5]) : 0,
+      addend: readsMore && copy === "tma" ? pick(random, ["direct", "tma"]) : "direct",
     };
     if (isLegal(problem, schedule, target)) return schedule;
   }

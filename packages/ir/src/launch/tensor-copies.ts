@@ -8,15 +8,18 @@ import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import type { LaunchExpr } from "../manifest.ts";
 import { isScaled, scaledTypes } from "../numerics/scaled.ts";
 import { SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
+import { packedStride } from "../problem/size.ts";
+import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
 import {
   extentNames,
   leadingNames,
   type SizeName,
+  sizeExpr,
   sizeMost,
   sizeMultiple,
   strideNames,
 } from "../problem/symbolic.ts";
-import type { Problem } from "../problem.ts";
+import type { Operand, Problem } from "../problem.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { bufferOf } from "../tile/rewrite.ts";
 import { symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
@@ -104,16 +107,34 @@ function largestDivisor(n: number, most: number): number {
   return d;
 }
 
+/** Where copies may write shared memory (PTX ISA, cp.async.bulk.tensor). */
+const WRITE_ALIGN = 128;
+
+/** Elements of the boxes that a vector of a tile comes in: all, or the most that divide it and begin where copies may write; null where neither fits a box. */
+export function boxedRun(elements: number, size: number): number | null {
+  if (elements <= MAX_BOX) return (elements * size) % TENSOR_ALIGN === 0 ? elements : null;
+  for (let run = MAX_BOX; run > 0; run--)
+    if (elements % run === 0 && (run * size) % WRITE_ALIGN === 0) return run;
+  return null;
+}
+
 const letters = { A: "a", B: "b", C: "c", D: "d", SFA: "sfa", SFB: "sfb" } as const;
 type Letter = keyof typeof letters;
 
-/** Elements between neighbouring matrices of a strided batch; null without one. */
+const isLetter = (name: string): name is Letter => Object.hasOwn(letters, name);
+
+/** Elements between neighbouring matrices of a strided batch; null without one. Of steps matrices follow each other, vectors are shared. */
 function batchStride(
   problem: Problem,
-  name: Letter,
+  name: string,
 ): { readonly count: number; readonly stride: number } | null {
   const { batch } = problem;
   if (batch.kind !== "strided") return null;
+  if (!isLetter(name)) {
+    const operand = stepMatrix(problem, stepOfBuffer(name) ?? 0)?.operand ?? null;
+    const packed = operand === null ? 0 : packedStride(operand, problem.m, problem.n);
+    return { count: Math.max(1, batch.count), stride: packed };
+  }
   const words = (which: "a" | "b"): number => (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
   const stride = {
     A: batch.strideA,
@@ -141,8 +162,9 @@ const elementType = (dtype: DType): DType => (isScaled(dtype) ? scaledTypes[dtyp
 export function tensorMapFor(program: TileProgram, global: string, cut: TensorCut): TensorMapRecipe {
   const buffer = bufferOf(program, global);
   const { layout } = buffer;
-  if (!(global in letters) || layout === null) throw new RangeError(`%${global} is no operand`);
-  const name = global as Letter;
+  const step = stepOfBuffer(global);
+  const operand = isLetter(global) ? letters[global] : step === null ? null : (`epilogue${step}` as const);
+  if (operand === null || layout === null) throw new RangeError(`%${global} is no operand`);
   const { problem } = program;
   const other = cut.contiguous === 0 ? 1 : 0;
   const size = elementBytes(buffer);
@@ -154,15 +176,16 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   // Of a single row the pitch is never used, and may be anything; the driver asks for a multiple all the same.
   const pitch: LaunchExpr =
     leading !== null
-      ? ["mul", leading, size]
+      ? ["mul", sizeExpr(problem, leading), size]
       : outer === 1 && symbolicExtent(problem, global, other) === null
         ? Math.ceil((inner * size) / align) * align
         : (layout.stride[other] ?? 0) * size;
-  const batch = batchStride(problem, name);
+  const batch = batchStride(problem, global);
   const given = (which: SizeName, fixed: LaunchExpr): LaunchExpr =>
     problem.symbolic?.[which] === undefined ? fixed : which;
   // Scale factors have the strides that follow from fixed sizes.
-  const stride = name === "SFA" || name === "SFB" ? null : strideNames[letters[name]];
+  const stride =
+    !isLetter(global) || global === "SFA" || global === "SFB" ? null : strideNames[letters[global]];
   const third: LaunchExpr | null =
     batch === null
       ? null
@@ -172,7 +195,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
           ? 0
           : batch.stride * size;
   return {
-    operand: letters[name],
+    operand,
     dtype: cut.spread ? elementType(buffer.dtype) : buffer.dtype,
     dims: [
       extent(cut.contiguous),
@@ -189,6 +212,19 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   };
 }
 
+/** A matrix as bulk copies see it. */
+interface Access {
+  /** What it is called in messages, and where an alignment is promised for it. */
+  readonly name: string;
+  readonly at: string;
+  readonly operand: Operand;
+  /** Rows (columns) that do not lie next to each other, what a row's elements are a multiple of, and what lies between rows and between matrices of a batch. */
+  readonly across: number;
+  readonly along: number;
+  readonly ld: number;
+  readonly stride: number | null;
+}
+
 /** Why bulk copies cannot take a matrix, with what could; null when they can. `packed`: elements under 8 bits stay as they are in global memory. */
 export function tensorAccessFault(
   problem: Problem,
@@ -197,15 +233,56 @@ export function tensorAccessFault(
 ): { readonly message: string; readonly hint: string } | null {
   const operand = problem[letters[name]];
   if (operand === null) return null;
+  const extents = extentNames[letters[name]];
+  const [rows, cols] = operand.layout === "row" ? extents : ([extents[1], extents[0]] as const);
+  const batched = batchStride(problem, name) !== null && sizeMost(problem, "batch") > 1;
+  const access: Access = {
+    name,
+    at: name.toLowerCase(),
+    operand,
+    across: sizeMost(problem, rows),
+    along: sizeMultiple(problem, cols),
+    ld: sizeMultiple(problem, leadingNames[letters[name]]),
+    stride: batched ? sizeMultiple(problem, strideNames[letters[name]]) : null,
+  };
+  return accessFault(access, packed);
+}
+
+/** The same of the matrix that a step reads; null for steps that read none, or a vector, which the launch has to align. */
+export function stepAccessFault(
+  problem: Problem,
+  step: number,
+): { readonly message: string; readonly hint: string } | null {
+  const operand = stepMatrix(problem, step)?.operand ?? null;
+  if (operand === null) return null;
+  const [rows, cols] = operand.layout === "row" ? (["m", "n"] as const) : (["n", "m"] as const);
+  const batched = problem.batch.kind === "strided" && sizeMost(problem, "batch") > 1;
+  if (batched && [rows, cols].some((name) => problem.symbolic?.[name] !== undefined))
+    return {
+      message: `where the matrices of step ${step} begin in a batch follows from sizes of the launch`,
+      hint: "fixed sizes, or no batch",
+    };
+  return accessFault(
+    {
+      name: `the matrix of step ${step}`,
+      at: `epilogue[${step}]`,
+      operand,
+      across: sizeMost(problem, rows),
+      along: sizeMultiple(problem, cols),
+      ld: sizeMultiple(problem, `ldepilogue${step}`),
+      stride: batched ? packedStride(operand, problem.m, problem.n) : null,
+    },
+    false,
+  );
+}
+
+function accessFault(
+  { name, at, operand, across, along, ld, stride }: Access,
+  packed: boolean,
+): { readonly message: string; readonly hint: string } | null {
   const { bits } = dtypes[operand.dtype];
   const spread = bits < 8 && !packed;
   const align = spread ? SPREAD_ALIGN : TENSOR_ALIGN;
-  const extents = extentNames[letters[name]];
-  const [rows, cols] = operand.layout === "row" ? extents : ([extents[1], extents[0]] as const);
-  const [across, along] = [sizeMost(problem, rows), sizeMultiple(problem, cols)];
-  const ld = sizeMultiple(problem, leadingNames[letters[name]]);
-  const stride = sizeMultiple(problem, strideNames[letters[name]]);
-  const batch = batchStride(problem, name);
   const wrong = (elements: number): boolean => ((elements * bits) / 8) % align !== 0;
   // Rows of 6-bit elements: 128 of them take 96 bytes.
   const up = (elements: number): number => {
@@ -216,7 +293,7 @@ export function tensorAccessFault(
   if (operand.align % align !== 0)
     return {
       message: `${name} may begin at any multiple of ${operand.align} bytes; bulk tensor copies ${spread ? `of ${operand.dtype} ` : ""}need multiples of ${align}`,
-      hint: `promise an alignment of ${align} for ${name.toLowerCase()}`,
+      hint: `promise an alignment of ${align} for ${at}`,
     };
   if (spread && along % SPREAD_EXTENT !== 0)
     return {
@@ -228,7 +305,7 @@ export function tensorAccessFault(
       message: `rows of ${name} are ${bytes(ld)} bytes apart; bulk tensor copies need multiples of ${align}`,
       hint: `a leading dimension of ${up(ld)}`,
     };
-  if (batch !== null && sizeMost(problem, "batch") > 1 && wrong(stride))
+  if (stride !== null && wrong(stride))
     return {
       message: `the matrices ${name} of the batch are ${bytes(stride)} bytes apart; bulk tensor copies need multiples of ${align}`,
       hint: `a batch stride of ${up(stride)}`,

@@ -2,16 +2,19 @@
 
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
+import { boxedRun } from "../launch/tensor-copies.ts";
 import { dealtOver, panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { SCALE_WORDS } from "../problem/scales.ts";
+import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
 import { contiguousAxis, matrixAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { feedsEpilogue } from "../tile/operandRings.ts";
-import { blockShape, eachStmt, numberArg, takeDirective, wordArg } from "../tile/rewrite.ts";
+import { blockShape, bufferOf, eachStmt, numberArg, takeDirective, wordArg } from "../tile/rewrite.ts";
 import { holdsScales } from "../tile/scaleTiles.ts";
 import { storesInBulk } from "../tile/staged.ts";
+import { broughtViews } from "../tile/stepViews.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -57,9 +60,12 @@ export const bindTensorLayouts: Pass = {
       // A block of factors is what one copy to tensor memory takes.
       if (holdsScales(input, b.name)) return panelled(blockShape(b), 1, SCALE_WORDS, null);
       const axis = axisOf(input, b, major);
-      const part = staged.has(b.name)
-        ? blockShape(b)[axis] / warpsAlong(input, axis)
-        : (atomPart(input, b.name, axis) ?? blockShape(b)[axis]);
+      if (blockShape(b)[1 - axis] === 1 && !staged.has(b.name)) return vectorLayout(b, axis);
+      // Each warpgroup has whole panels of what it stores, and of what it reads beside its accumulators.
+      const part =
+        staged.has(b.name) || broughtFrom(input, b) !== null
+          ? blockShape(b)[axis] / warpsAlong(input, axis)
+          : (atomPart(input, b.name, axis) ?? blockShape(b)[axis]);
       if (wordsAcrossK(input, b, axis))
         return panelled(blockShape(b), axis, ATOM_WORDS, tensorSwizzles["128B_ATOM_32B"]);
       const layout = tensorLayout(b, axis, part, widest);
@@ -96,10 +102,8 @@ function wordsAcrossK(program: TileProgram, buffer: Buffer, axis: 0 | 1): boolea
 
 /** Operands and C keep the order of global memory; the tile of an epilogue has D's. */
 function axisOf(program: TileProgram, buffer: Buffer, major: string): 0 | 1 {
-  const addend = [...eachStmt(program.body)].some(
-    (s) => s.kind === "epilogue" && s.c?.buffer === buffer.name,
-  );
-  if (addend) return matrixAxis(program, "C");
+  const source = broughtFrom(program, buffer);
+  if (source !== null) return sourceAxis(program, source);
   if (program.rings.some((ring) => ring.buffers.includes(buffer.name))) {
     const role = operandRole(program, buffer.name);
     const alongK = major === "k" || (major === "a" && role === "a");
@@ -107,6 +111,26 @@ function axisOf(program: TileProgram, buffer: Buffer, major: string): 0 | 1 {
   }
   const d = program.buffers.find((b) => b.name === "D");
   return d?.layout?.stride[1] === 1 ? 1 : 0;
+}
+
+/** The contiguous axis of C, or of what a step reads: of a vector the one that it has. */
+function sourceAxis(program: TileProgram, source: Buffer): 0 | 1 {
+  const step = stepOfBuffer(source.name);
+  const matrix = step === null ? null : stepMatrix(program.problem, step);
+  if (matrix === null) return matrixAxis(program, "C");
+  if (matrix.operand === null) return matrix.across === 0 ? 1 : 0;
+  return matrix.operand.layout === "row" ? 1 : 0;
+}
+
+/** The matrix or vector that bulk copies bring into a tile for the epilogue; null for other tiles. */
+function broughtFrom(program: TileProgram, buffer: Buffer): Buffer | null {
+  const read = [...eachStmt(program.body)].some(
+    (s) => s.kind === "epilogue" && broughtViews(s).some((view) => view.buffer === buffer.name),
+  );
+  if (!read) return null;
+  for (const s of eachStmt(program.body))
+    if (s.kind === "copy" && s.dst.buffer === buffer.name) return bufferOf(program, s.src.buffer);
+  return null;
 }
 
 /** Elements of one warpgroup instruction along an operand's contiguous axis, where that is m or n; null for others. */
@@ -127,6 +151,13 @@ const warpsAlong = (program: TileProgram, axis: 0 | 1): number =>
     (count, f) => (f.tier === "warp" ? count * f.extent : count),
     1,
   );
+
+/** A vector has no rows to permute: runs as long as a box may be, which begin where bulk copies may write. */
+function vectorLayout(buffer: Buffer, axis: 0 | 1): Layout {
+  const shape = blockShape(buffer);
+  const run = boxedRun(shape[axis], elementBytes(buffer));
+  return panelled(shape, axis, run ?? shape[axis], null);
+}
 
 /** `part`: elements of the contiguous axis that have to be whole panels; it divides the tile. */
 function tensorLayout(buffer: Buffer, axis: 0 | 1, part: number, widest: string): Layout {

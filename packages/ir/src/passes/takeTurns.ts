@@ -1,7 +1,7 @@
 /** Let several sets of math warps take tiles by turns: one multiplies while another stores (ping-pong). */
 import { numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { withSumViews } from "../tile/scaleTiles.ts";
-import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Buffer, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 import { MATH } from "./specialiseRoles.ts";
 
@@ -9,7 +9,7 @@ type Role = Extract<Stmt, { kind: "role" }>;
 
 /**
  * Directive `turns roles=N`: the math role of a block that stays becomes N roles of as many warps each, of which number i takes the visits i, i + N, …, with an
- * accumulator and a tile for D of its own. All read the one ring, whose chunks go to them tile by tile.
+ * accumulator and a tile for D of its own. All read the one ring, whose chunks go to them tile by tile; answers about tiles go to all of them.
  */
 export const takeTurns: Pass = {
   name: "takeTurns",
@@ -48,7 +48,17 @@ function divide(program: TileProgram, math: Role, of: number): TileProgram {
       own.has(b.name) ? numbers.map((i) => ({ ...b, name: name(b.name, i) })) : [b],
     ),
     launch: { ...program.launch, threads: program.launch.threads + 32 * added },
+    rings: program.rings.map((ring) => readByAll(program, ring, math, added)),
   };
+}
+
+/** Answers about tiles are read by all roles, a warp of each block of the cluster at a time; chunks by one. */
+function readByAll({ launch }: TileProgram, ring: Ring, math: Role, added: number): Ring {
+  const { empty } = ring;
+  const [loop] = math.body;
+  if (loop?.kind !== "tiles" || loop.visit?.ring !== ring.name || empty?.kind !== "mbarrier") return ring;
+  const blocks = launch.cluster[0] * launch.cluster[1];
+  return { ...ring, empty: { ...empty, arrivals: empty.arrivals + added * blocks } };
 }
 
 /** What the role keeps for itself: its accumulators, and the tiles that D passes through. */

@@ -65,7 +65,7 @@ export const coreFields = {
     name: "combine",
     summary:
       "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), or in order by a second kernel",
-    words: combineWays.filter((way) => way !== "cluster"),
+    words: combineWays.filter((way) => way !== "cluster" && way !== "slices"),
     default: "last",
     off: "last",
   }),
@@ -122,6 +122,16 @@ export const coreFields = {
     off: "direct",
   }),
 } as const satisfies Record<string, ScheduleField>;
+
+/** `combine` of backends whose blocks can meet in a cluster, too. */
+export const combineOrMeet = wordField({
+  name: "combine",
+  summary:
+    "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
+  words: combineWays.filter((way) => way !== "slices"),
+  default: "last",
+  off: "last",
+});
 
 /** Value of the field `combine`. Throws (a bug) on one that the field would not parse. */
 export function combineOf(value: FieldValue | undefined): CombineWay {

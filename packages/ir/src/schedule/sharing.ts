@@ -40,10 +40,12 @@ export function sharingFaults({
       "nearest legal: split=1, or streamk=0",
     ],
     [
-      combine === "kernel" || combine === "cluster",
+      combine === "kernel" || combine === "cluster" || combine === "slices",
       combine === "kernel"
         ? "a part that is a whole tile is stored at once, which leaves a second kernel nothing to do for it"
-        : "blocks of a cluster meet once, and those with shares meet others at either end",
+        : combine === "slices"
+          ? "blocks that add up slices of a tile are those of a split, and shares meet others at either end"
+          : "blocks of a cluster meet once, and those with shares meet others at either end",
       "nearest legal: combine=last, or streamk=0",
     ],
     [

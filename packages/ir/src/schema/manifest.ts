@@ -68,7 +68,10 @@ const paramSchema = z.discriminatedUnion("kind", [
     offset: count,
     size: z.literal(128),
     tensorMap: z.object({
-      operand: z.enum(["a", "b", "c", "d", "sfa", "sfb", "groups"]),
+      operand: z.union([
+        z.enum(["a", "b", "c", "d", "sfa", "sfb", "groups"]),
+        z.templateLiteral(["epilogue", z.int().nonnegative()]),
+      ]),
       dtype,
       dims: z.array(launchExprSchema),
       strides: z.array(launchExprSchema).describe("bytes, of dimensions 1 and up"),
@@ -107,6 +110,10 @@ const kernelSchema = z.object({
       .literal(true)
       .exactOptional()
       .describe("may begin while the kernel before it in the stream still runs"),
+    nonPortableCluster: z
+      .literal(true)
+      .exactOptional()
+      .describe("the cluster is larger than every GPU launches, and the function has to allow it"),
   }),
   params: z.array(paramSchema).describe("in order, with byte offsets: a launcher need not parse PTX"),
   groups: z

@@ -27,6 +27,8 @@ interface SmSize {
   /** Since Ampere the driver keeps 1 KiB of each block. */
   readonly reserved: 0 | 1024;
   readonly cluster?: number;
+  /** The largest cluster with opt-in; the portable one unless given. */
+  readonly wideCluster?: number;
   readonly tensorMemory?: number;
 }
 
@@ -38,6 +40,7 @@ const limits = (sm: SmSize): TargetLimits => ({
   smemPerSm: sm.smem,
   reservedSmemPerBlock: sm.reserved,
   maxClusterSize: sm.cluster ?? 1,
+  maxWideClusterSize: sm.wideCluster ?? sm.cluster ?? 1,
   tensorMemoryColumns: sm.tensorMemory ?? 0,
 });
 
@@ -60,6 +63,7 @@ const datacentre = {
   blockSmem: 227 * KiB,
   reserved: 1024,
   cluster: 8,
+  wideCluster: 16,
 } as const;
 const small = { threads: 1536, smem: 100 * KiB, blockSmem: 99 * KiB, reserved: 1024 } as const;
 

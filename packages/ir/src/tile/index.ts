@@ -126,7 +126,7 @@ export {
   tensorPlace,
   tensorTileLayout,
 } from "./tensor.ts";
-export { type TurnPoints, turnPoints } from "./turns.ts";
+export { answering, type TurnPoints, turnPoints } from "./turns.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
 export { provePlan, proveProtocol } from "./verify/proof/index.ts";

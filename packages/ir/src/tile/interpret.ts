@@ -6,6 +6,7 @@ import type { Checked } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
 import { blockFactors, SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
 import { packedStride } from "../problem/size.ts";
+import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
 import type { EpilogueStep, Problem } from "../problem.ts";
 import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
@@ -82,9 +83,18 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
       memories.set(buffer.name, makeTile(buffer));
       continue;
     }
+    const input = stepMemory(problem, buffer, inputs);
+    if (input !== null) {
+      memories.set(buffer.name, input);
+      continue;
+    }
     const operand = operandNames[buffer.name];
     if (operand === undefined)
-      return fail(`%${buffer.name}`, "is no operand", "global buffers are %A, %B, %C, %D, %SFA and %SFB");
+      return fail(
+        `%${buffer.name}`,
+        "is no operand",
+        "global buffers are %A, %B, %C, %D, %SFA, %SFB and what steps read, %E0 and so on",
+      );
     const length = requiredLength(buffer, problem, operand);
     const data = inputs[operand];
     if (operand === "d") {
@@ -107,7 +117,9 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
   for (let batch = 0; batch < batches; batch++) {
     for (const memory of memories.values())
       if (memory.buffer.space === "global")
-        memory.base = batch * batchStride(problem, operandNames[memory.buffer.name]);
+        memory.base =
+          batch *
+          (stepStride(problem, memory.buffer) ?? batchStride(problem, operandNames[memory.buffer.name]));
     const machine = new Machine(program, memories, {
       order: options.order ?? "lazy",
       random: generator((options.seed ?? 1) + batch),
@@ -120,6 +132,24 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
     outputs.push(machine.outputs);
   }
   return { d, outputs };
+}
+
+/** What a step reads as a matrix of its own; null for other buffers. */
+function stepMemory(problem: Problem, buffer: Buffer, { epilogue }: InterpretInputs): Memory | null {
+  const step = stepOfBuffer(buffer.name);
+  if (step === null || stepMatrix(problem, step) === null) return null;
+  const data = epilogue?.[step];
+  if (data === undefined || typeof data === "number")
+    return fail(`inputs.epilogue[${step}]`, "is missing", "pass the values that the step reads");
+  return makeGlobal(buffer, data, null);
+}
+
+/** Elements between the matrices that a step reads in a batch, whose vectors are shared; null for other buffers. */
+function stepStride(problem: Problem, buffer: Buffer): number | null {
+  const step = stepOfBuffer(buffer.name);
+  const matrix = step === null ? null : stepMatrix(problem, step);
+  if (matrix === null) return null;
+  return matrix.operand === null ? 0 : packedStride(matrix.operand, problem.m, problem.n);
 }
 
 /** A step's input of one problem of the batch: matrices follow each other at their packed stride, vectors and scalars are shared. */

@@ -2,6 +2,7 @@
 
 import { elementBytes } from "./elementBytes.ts";
 import { blockShape, eachStmt } from "./rewrite.ts";
+import { broughtViews } from "./stepViews.ts";
 import type { Ring, TileProgram } from "./types.ts";
 
 /** Whether threads of an epilogue read the slots of a ring: each block its own, whose edges then have nothing to do with other blocks. */
@@ -10,7 +11,8 @@ export function feedsEpilogue(
   { buffers }: Pick<Ring, "buffers">,
 ): boolean {
   for (const stmt of eachStmt(program.body))
-    if (stmt.kind === "epilogue" && stmt.c !== null && buffers.includes(stmt.c.buffer)) return true;
+    if (stmt.kind === "epilogue" && broughtViews(stmt).some(({ buffer }) => buffers.includes(buffer)))
+      return true;
   return false;
 }
 

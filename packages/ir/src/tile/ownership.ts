@@ -100,7 +100,7 @@ export function ownedAxis(factors: readonly Factor[], scale: number): readonly F
 export function sliceOwner(own: Ownership, axis: 0 | 1, slices: number): Ownership {
   let left = slices;
   const fewer = (axis === 0 ? own.rows : own.cols).map((f): Factor => {
-    if (left === 1) return f;
+    if (left === 1 || f.extent === 1) return f;
     if (f.tier !== "register") throw new TypeError(`${slices} slices lie in different threads`);
     const cut = f.extent % left === 0 ? left : f.extent;
     if (left % cut !== 0) throw new TypeError(`${slices} slices cut ${f.extent} groups of registers`);

@@ -4,6 +4,7 @@
  */
 
 import { sizeOf } from "../dtype.ts";
+import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
 import {
   extentNames,
   fixedProblem,
@@ -13,7 +14,7 @@ import {
   sizeMultiple,
   strideNames,
 } from "../problem/symbolic.ts";
-import { operandShape, operandStrides, type Problem } from "../problem.ts";
+import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import { rewriteStmts } from "./rewrite.ts";
 import { substituteStmt } from "./share.ts";
@@ -57,17 +58,30 @@ const letters: Readonly<Record<string, Which>> = { A: "a", B: "b", C: "c", D: "d
 /** The name of the extent of a global buffer along an axis, where the launch supplies it. */
 export function symbolicExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | null {
   const which = letters[buffer];
-  if (which === undefined) return null;
-  const name = extentNames[which][axis];
+  const name = which === undefined ? stepExtent(problem, buffer, axis) : extentNames[which][axis];
+  if (name === null) return null;
   return problem.symbolic?.[name] === undefined ? null : name;
+}
+
+/** The name of the extent of what a step reads; null for other buffers, and across a vector, which has one row or column in every launch. */
+function stepExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | null {
+  const step = stepOfBuffer(buffer);
+  const matrix = step === null ? null : stepMatrix(problem, step);
+  if (matrix === null) return null;
+  return matrix.across === axis ? null : extentNames.d[axis];
 }
 
 /** The name of the leading dimension of a global buffer, where the launch supplies it. */
 export function symbolicLeading(problem: Problem, buffer: string): SizeName | null {
   const which = letters[buffer];
-  if (which === undefined) return null;
-  const name = leadingNames[which];
+  const name = which === undefined ? leadingOfStep(problem, buffer) : leadingNames[which];
+  if (name === null) return null;
   return problem.symbolic?.[name] === undefined ? null : name;
+}
+
+function leadingOfStep(problem: Problem, buffer: string): SizeName | null {
+  const step = stepOfBuffer(buffer);
+  return step === null || stepMatrix(problem, step)?.operand == null ? null : `ldepilogue${step}`;
 }
 
 /** A number that a buffer's extent is a multiple of in every launch. */
@@ -122,6 +136,14 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
     problem,
     buffers: program.buffers.map((buffer): Buffer => {
       const which = letters[buffer.name];
+      const step = stepOfBuffer(buffer.name);
+      const input = step === null || buffer.space !== "global" ? null : stepMatrix(problem, step);
+      if (input !== null)
+        return {
+          ...buffer,
+          shape: input.shape,
+          layout: { shape: input.shape, stride: input.strides, swizzle: null },
+        };
       const operand = which === undefined || buffer.space !== "global" ? null : problem[which];
       if (which === undefined || operand === null) return buffer;
       const shape = operandShape(problem, which);
@@ -223,13 +245,14 @@ export function sampleProblems(program: TileProgram): readonly Problem[] {
 function atExtents(problem: Problem, sizes: Readonly<Record<Extent, number>>): Problem {
   const { symbolic, ...own } = problem;
   const at = { ...own, ...sizes };
+  const lengthened = (operand: Operand, extents: readonly [Extent, Extent], name: SizeName): Operand => {
+    const least = sizes[extents[operand.layout === "row" ? 1 : 0]];
+    const multiple = symbolic?.[name]?.multiple ?? 1;
+    return { ...operand, ld: Math.max(operand.ld, Math.ceil(least / multiple) * multiple) };
+  };
   const longer = (which: Which) => {
     const operand = own[which];
-    if (operand === null) return null;
-    const extents = extentNames[which];
-    const least = sizes[extents[operand.layout === "row" ? 1 : 0]];
-    const multiple = symbolic?.[leadingNames[which]]?.multiple ?? 1;
-    return { ...operand, ld: Math.max(operand.ld, Math.ceil(least / multiple) * multiple) };
+    return operand === null ? null : lengthened(operand, extentNames[which], leadingNames[which]);
   };
   return {
     ...at,
@@ -237,6 +260,11 @@ function atExtents(problem: Problem, sizes: Readonly<Record<Extent, number>>): P
     b: longer("b") ?? own.b,
     c: longer("c"),
     d: longer("d") ?? own.d,
+    epilogue: own.epilogue.map((step, i) =>
+      "operand" in step
+        ? { ...step, operand: lengthened(step.operand, extentNames.d, `ldepilogue${i}`) }
+        : step,
+    ),
   };
 }
 

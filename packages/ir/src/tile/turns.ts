@@ -8,6 +8,12 @@ export interface TurnPoints {
   readonly pass: number;
 }
 
+/** What a role that takes turns does at visits of the others: it learns from the ring of answers which tile follows. */
+export const answering = ({ visit, body }: Extract<Stmt, { kind: "tiles" }>): readonly Stmt[] =>
+  visit?.ring === undefined || visit.of === 1
+    ? []
+    : body.filter((stmt) => "ring" in stmt && stmt.ring === visit.ring);
+
 /**
  * A turn lasts from the first wait of a tile to its last products: outside of it no role waits for a chunk, so that none can be a whole round of a ring
  * behind, where its barriers' parities would be those of another chunk. Null where the body waits for nothing or multiplies nothing.

@@ -223,6 +223,7 @@ export type Raster =
  * Blocks that stay: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of
  * the block visits the same tiles in the same order. With `of` roles taking turns, this one takes visits `turn`, `turn + of`, …, and they multiply one
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`turnPoints`).
+ * Of answers each of them reads all: what the body says of the visit's own ring it does at visits of the others, too, and nothing else there.
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
  * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
  * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each. With
@@ -247,10 +248,15 @@ export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
  * How the parts of a tile become its sum. `last`: each block leaves its part in the workspace, the last to come adds them in their order.
  * `atomics`: each block adds its part to one tile of the workspace, in the order in which they come; the last takes the sum from there.
  * `kernel`: each block leaves its part, and a second kernel, launched behind the first, adds them in their order. `cluster`: the blocks of a split are a
- * cluster, and send each other the slices that each shall add, in their order, through its shared memory (`meeting.ts`).
+ * cluster, and send each other the slices that each shall add, in their order, through its shared memory (`meeting.ts`). `slices`: each block of a split leaves its part
+ * in the workspace and looks for a while whether all have come; those that are still there add up and store a slice each, in the order of the parts, the last to come also
+ * the slices of those that have left.
  */
-export const combineWays = ["last", "atomics", "kernel", "cluster"] as const;
+export const combineWays = ["last", "atomics", "kernel", "cluster", "slices"] as const;
 export type CombineWay = (typeof combineWays)[number];
+
+/** Most blocks of a tile that adds up `slices`: each has a bit of the word in which they say that they have left. */
+export const MOST_SLICES = 32;
 
 /** Blocks of one output tile: `var` counts them from 0 to `extent` - 1. */
 export interface Split {
@@ -422,11 +428,19 @@ export type Stmt =
        * and some of the columns: the first of them go through the slot of the view, those after them through the next, and so round.
        */
       readonly via: View | null;
+      /** Inputs of steps that come out of shared tiles; those of other steps the threads load. Absent: of none. */
+      readonly inputs?: readonly StepView[];
       /** With `via`: not bulk stores take D from the tile but its threads, each warp what it has put there itself, so many elements at once. */
       readonly stores?: number;
     };
 
 export type StmtKind = Stmt["kind"];
+
+/** What a step reads, by the step's position: of a matrix the tile's rows and columns, of a vector one row or one column. */
+export interface StepView {
+  readonly step: number;
+  readonly view: View;
+}
 
 /**
  * What a later pass shall do, carried by the program because passes read no schedule.
@@ -456,6 +470,8 @@ export interface Launch {
    * computed while the first chunk is on its way.
    */
   readonly early?: true;
+  /** The cluster may have more blocks than every GPU of the target launches. */
+  readonly wide?: true;
 }
 
 export interface TileProgram {

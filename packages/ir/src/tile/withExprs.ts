@@ -1,5 +1,6 @@
 /** Every expression of a statement in one place: what puts values for variables goes through it. */
 import { withOperandViews, withSumViews } from "./scaleTiles.ts";
+import { withInputs } from "./stepViews.ts";
 import type { Cond, Expr, Stmt, View } from "./types.ts";
 
 /** The statement itself, without its nested lists, with what `expr` makes of its expressions: bounds, conditions, chunks, slots and origins of views. */
@@ -42,6 +43,7 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
         acc: view(stmt.acc),
         c: stmt.c === null ? null : view(stmt.c),
         via: stmt.via === null ? null : view(stmt.via),
+        ...withInputs(stmt, view),
       };
     case "tiles":
     case "role":

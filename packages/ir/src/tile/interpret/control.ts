@@ -3,6 +3,7 @@
  * as hooks, so that the interpreter and the protocol verifier run one and the same control flow.
  */
 import { childrenOf } from "../rewrite.ts";
+import { answering } from "../turns.ts";
 import type { Ring, Stmt, TileProgram } from "../types.ts";
 import { type Cells, CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
@@ -276,6 +277,9 @@ export class Control {
     };
     this.#visits = visits.length;
     const body = this.#compileList(stmt.body, inRole);
+    // At visits of roles that take turns with this one.
+    const others = this.#compileList(answering(stmt), inRole);
+    const runOthers = (thread: Thread): Steps => this.#runList(others, thread);
     const visit = (thread: Thread, index: number): Steps => {
       // The blocks of one tile follow each other, so that the last of them is the one that goes on after a combine.
       const part = parts?.[index];
@@ -315,9 +319,13 @@ export class Control {
           if (partsCell !== null) thread.cells[partsCell] = ordinal;
           yield* visit(thread, visits[ordinal] ?? 0);
           end(thread);
-          if (ring !== undefined && thread.following === null) return;
-          if (ring !== undefined) ordinal = (thread.following ?? noAnswer(ring, at)) - 1;
+        } else if (ring !== undefined) {
+          if (visitCell !== null) thread.cells[visitCell] = ordinal;
+          thread.following = undefined;
+          yield* runOthers(thread);
         }
+        if (ring !== undefined && thread.following === null) return;
+        if (ring !== undefined) ordinal = (thread.following ?? noAnswer(ring, at)) - 1;
         ordinal++;
       }
     });

@@ -52,7 +52,8 @@ const arithmetics: Readonly<Record<EpilogueKind, Arithmetic>> = { f32, f64, s32 
 /** Additional results by step number: matrices of `output`, vectors or one value of `reduce`. */
 export type StepOutputs = (ValueArray | undefined)[];
 
-type Apply = (x: number, row: number, col: number) => number;
+/** `own`: what the step reads, where it comes out of a tile. */
+type Apply = (x: number, row: number, col: number, own?: number) => number;
 
 function invalid(step: number, message: string, hint: string): never {
   throw new InterpretFailure(interpretCodes.input, `epilogue[${step}]`, message, hint);
@@ -81,9 +82,10 @@ export class EpilogueChain {
     this.#applies = steps.map((step, i) => this.#compile(problem, step, inputs[i], i));
   }
 
-  apply(x: number, row: number, col: number): number {
+  /** `own`: what steps read out of tiles, by the step's position. */
+  apply(x: number, row: number, col: number, own: readonly (number | undefined)[] = []): number {
     let value = x;
-    for (const step of this.#applies) value = step(value, row, col);
+    for (const [i, step] of this.#applies.entries()) value = step(value, row, col, own[i]);
     return value;
   }
 
@@ -93,7 +95,7 @@ export class EpilogueChain {
       case "bias": {
         const alongM = step.along === "m";
         const bias = vectorInput(input, alongM ? problem.m : problem.n, i, "a bias");
-        return (x, row, col) => add(x, bias[alongM ? row : col] ?? 0);
+        return (x, row, col, own) => add(x, own ?? bias[alongM ? row : col] ?? 0);
       }
       case "scale": {
         if (step.by === "scalar" || step.by === "tensor") {
@@ -103,7 +105,7 @@ export class EpilogueChain {
         }
         const alongM = step.by === "m";
         const scale = vectorInput(input, alongM ? problem.m : problem.n, i, "a scale");
-        return (x, row, col) => mul(x, scale[alongM ? row : col] ?? 0);
+        return (x, row, col, own) => mul(x, own ?? scale[alongM ? row : col] ?? 0);
       }
       case "activation": {
         // In double, rounded once: hardware's approximations differ within their stated error.
@@ -118,7 +120,7 @@ export class EpilogueChain {
         const size = (problem.m - 1) * rs + (problem.n - 1) * cs + 1;
         const matrix = vectorInput(input, size, i, `a ${step.kind}`);
         const combine = step.kind === "residual" ? add : mul;
-        return (x, row, col) => combine(x, matrix[row * rs + col * cs] ?? 0);
+        return (x, row, col, own) => combine(x, own ?? matrix[row * rs + col * cs] ?? 0);
       }
       case "cast":
         return (x) => roundTo(step.dtype, x, "rn", step.saturate ? "saturate" : "ieee");
@@ -150,6 +152,8 @@ export interface EpiloguePlaces {
   readonly dst: Place;
   readonly acc: Place;
   readonly c: Place | null;
+  /** What steps read out of tiles: matrices of the tile's extents, one row, or one column. */
+  readonly inputs: readonly { readonly step: number; readonly place: Place }[];
 }
 
 /**
@@ -157,7 +161,7 @@ export interface EpiloguePlaces {
  * of C widen exactly; the result is rounded to D's dtype last (nearest even).
  */
 export function runEpilogue(
-  { dst, acc, c }: EpiloguePlaces,
+  { dst, acc, c, inputs }: EpiloguePlaces,
   alpha: number,
   beta: number,
   chain: EpilogueChain,
@@ -173,12 +177,27 @@ export function runEpilogue(
     dtype === "tf32" || dtype === "f32" ? Math.fround(x) : roundTo(dtype, x);
   const { mul, fma, round } = chain.arithmetic;
   if (c !== null) requireWritten(c, box, at);
+  for (const { place } of inputs)
+    requireWritten(
+      place,
+      {
+        row0: Math.min(box.row0, place.rows - 1),
+        row1: Math.min(box.row1, place.rows),
+        col0: Math.min(box.col0, place.cols - 1),
+        col1: Math.min(box.col1, place.cols),
+      },
+      at,
+    );
+  const own: (number | undefined)[] = [];
   for (let r = box.row0; r < box.row1; r++)
     for (let col = box.col0; col < box.col1; col++) {
       const sum = round(values[offsetOf(acc, r, col)] ?? 0);
       const scaled = alpha === 1 ? sum : mul(alpha, sum);
       const value = c === null ? scaled : fma(beta, round(c.memory.data[offsetOf(c, r, col)] ?? 0), scaled);
-      out[offsetOf(dst, r, col)] = stored(chain.apply(value, dst.row + r, dst.col + col));
+      for (const { step, place } of inputs)
+        own[step] =
+          place.memory.data[offsetOf(place, place.rows === 1 ? 0 : r, place.cols === 1 ? 0 : col)] ?? 0;
+      out[offsetOf(dst, r, col)] = stored(chain.apply(value, dst.row + r, dst.col + col, own));
     }
   markWritten(dst, box);
 }

@@ -140,10 +140,15 @@ export class Machine implements Hooks {
     const alpha = stmt.alpha === "runtime" ? this.#options.alpha : stmt.alpha;
     const beta = stmt.beta === "runtime" ? this.#options.beta : stmt.beta;
     const chain = this.#chain(stmt.steps);
+    const inputs = (stmt.inputs ?? []).map(({ step, view }) => ({
+      step,
+      place: compileView(view, this.#memories, table, at),
+    }));
     return (thread) => {
       const { cells } = thread;
       const sum = this.#read(acc(cells), thread, at);
-      const places = { dst: dst(cells), acc: sum, c: c === null ? null : c(cells) };
+      const given = inputs.map(({ step, place }) => ({ step, place: this.#read(place(cells), thread, at) }));
+      const places = { dst: dst(cells), acc: sum, c: c === null ? null : c(cells), inputs: given };
       runEpilogue(places, alpha, beta, chain, stmt.guard, at);
     };
   }

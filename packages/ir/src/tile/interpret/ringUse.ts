@@ -4,7 +4,10 @@ import type { Stmt, TileProgram } from "../types.ts";
 import { BLOCK } from "./control.ts";
 import type { Consumers } from "./rings.ts";
 
-/** Roles (or the block) that wait for a ring: all of them must release a slot before it is free, or the one whose turn its chunk's tile is. */
+/**
+ * Roles (or the block) that wait for a ring: all of them must release a slot before it is free, or the one whose turn its chunk's tile is. Answers about
+ * tiles are for all, also where they take turns.
+ */
 export function consumersOf(program: TileProgram, ring: string): Consumers {
   const names = new Set<string>();
   let turns = false;
@@ -14,7 +17,8 @@ export function consumersOf(program: TileProgram, ring: string): Consumers {
         names.add(name);
         turns ||= taking;
       }
-      const of = stmt.kind === "tiles" ? (stmt.visit?.of ?? 1) : 1;
+      const visit = stmt.kind === "tiles" && stmt.visit?.ring !== ring ? stmt.visit : null;
+      const of = visit?.of ?? 1;
       walk(childrenOf(stmt), stmt.kind === "role" ? stmt.name : name, taking || of > 1);
     }
   };

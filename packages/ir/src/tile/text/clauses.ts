@@ -15,6 +15,7 @@ import {
   type Promotion,
   promotions,
   type Raster,
+  type StepView,
   type Tier,
   type Transport,
   tiers,
@@ -224,6 +225,16 @@ export const viewClause = (keyword: string): Clause<View | null> => ({
   print: (view, buffers) => (view === null ? "" : printView(view, buffers)),
   parse: parseView,
 });
+
+/** `inputs (1 %e1, 3 %e3[…])`: by the step's position. */
+export const inputsClause: Clause<readonly StepView[]> = {
+  keyword: "inputs",
+  syntax: "(STEP VIEW, …)",
+  default: [],
+  print: (inputs, buffers) =>
+    `(${inputs.map(({ step, view }) => `${step} ${printView(view, buffers)}`).join(", ")})`,
+  parse: (c) => c.list("inputs", () => ({ step: c.integer("a step's position", 0), view: parseView(c) })),
+};
 
 /** `barrier:0`, `mbarrier:128`, `implied`. */
 export const edgeClause = (keyword: string): Clause<Edge | null> => ({

@@ -146,9 +146,9 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
     },
   },
   launch: {
-    syntax: "launch threads=N cluster=CxR pair overlap early",
+    syntax: "launch threads=N cluster=CxR pair overlap early wide",
     print: ({ launch }) => [
-      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}${launch.overlap ? " overlap" : ""}${launch.early ? " early" : ""}`,
+      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}${launch.overlap ? " overlap" : ""}${launch.early ? " early" : ""}${launch.wide ? " wide" : ""}`,
     ],
     parse: (c, head) => {
       c.expect("threads", "after 'launch'");
@@ -165,12 +165,14 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       const pair = c.eat("pair");
       const overlap = c.eat("overlap");
       const early = c.eat("early");
+      const wide = c.eat("wide");
       head.launch = {
         threads,
         cluster: [columns, Number(second)],
         ...(pair ? { pair } : {}),
         ...(overlap ? { overlap } : {}),
         ...(early ? { early } : {}),
+        ...(wide ? { wide } : {}),
       };
     },
   },

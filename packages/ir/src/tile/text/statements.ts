@@ -28,6 +28,7 @@ import {
 import {
   distClause,
   guardClause,
+  inputsClause,
   lineOrderClause,
   multicastClause,
   prefetchClause,
@@ -110,6 +111,7 @@ const epilogueClauses = {
   vector: integerClause("vector", 1, 1),
   via: viewClause("via"),
   stores: { ...integerClause("stores", 1, 0), default: null } as Clause<number | null>,
+  inputs: inputsClause,
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */
@@ -326,7 +328,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     parse: (c) => ({ kind: "next", ...parseRingEvent(c) }),
   },
   combine: {
-    syntax: "combine ACC by last|atomics|kernel|cluster into VIEW { … }",
+    syntax: "combine ACC by last|atomics|kernel|cluster|slices into VIEW { … }",
     print: (s, b) => `combine ${printView(s.acc, b)}${printClauses(combineClauses, s, b)}`,
     parse: (c, block) => {
       const acc = parseView(c);
@@ -342,13 +344,20 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   epilogue: {
     syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
     print: (s, b) =>
-      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null }, b)}`,
+      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null, inputs: s.inputs ?? [] }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and accumulator");
       const acc = parseView(c);
-      const { stores, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
-      return { kind: "epilogue", dst, acc, ...clauses, ...(stores === null ? {} : { stores }) };
+      const { stores, inputs, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
+      return {
+        kind: "epilogue",
+        dst,
+        acc,
+        ...clauses,
+        ...(stores === null ? {} : { stores }),
+        ...(inputs.length === 0 ? {} : { inputs }),
+      };
     },
   },
 };

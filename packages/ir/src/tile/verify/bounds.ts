@@ -89,7 +89,7 @@ export function readsOf(stmt: Stmt): readonly View[] {
     case "mma":
       return operandViews(stmt);
     case "epilogue":
-      return stmt.c === null ? [stmt.acc] : [stmt.acc, stmt.c];
+      return [stmt.acc, ...(stmt.c === null ? [] : [stmt.c]), ...(stmt.inputs ?? []).map(({ view }) => view)];
     default:
       return [];
   }

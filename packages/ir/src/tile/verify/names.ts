@@ -112,6 +112,7 @@ export function viewsOf(stmt: Stmt): readonly View[] {
         stmt.acc,
         ...(stmt.c === null ? [] : [stmt.c]),
         ...(stmt.via === null ? [] : [stmt.via]),
+        ...(stmt.inputs ?? []).map(({ view }) => view),
       ];
     default:
       return [];

@@ -1,6 +1,7 @@
 /** Global buffers are the operands of the problem. */
 import type { DType } from "../../dtype.ts";
 import { blockFactors, SCALE_ALIGN, SCALE_WORDS, scaleMatrix } from "../../problem/scales.ts";
+import { stepMatrix, stepOfBuffer } from "../../problem/stepInputs.ts";
 import { type Operand, operandShape, operandStrides, type Problem } from "../../problem.ts";
 import { nearestHint } from "../text/nearest.ts";
 import type { Buffer } from "../types.ts";
@@ -17,20 +18,21 @@ export const operands: Verifier = {
   name: "operands",
   code: "TW3104",
   property:
-    "global buffers are %A, %B, %C, %D with the problem's shape, dtype, strides and alignment, and the factors %SFA, %SFB; inputs are not written",
+    "global buffers are %A, %B, %C, %D with the problem's shape, dtype, strides and alignment, the factors %SFA, %SFB, and what step 0, 1, … reads: %E0, %E1; inputs are not written",
   from: "nest",
   *check({ program, sites, buffers }) {
     const { problem } = program;
     for (const buffer of program.buffers) {
       if (buffer.space !== "global") continue;
       if (isFactors(buffer.name)) yield* compareFactors(buffer, buffer.name, problem);
+      else if (stepOfBuffer(buffer.name) !== null) yield* compareInput(buffer, problem);
       else if (!isLetter(buffer.name))
         yield {
           at: buffer,
           message: `global buffer %${buffer.name} is no operand`,
           hint:
             nearestHint(buffer.name, [...Object.keys(letters), ...Object.keys(factors)], "%") ??
-            "operands are %A, %B, %C and %D, and the factors %SFA and %SFB",
+            "operands are %A, %B, %C and %D, the factors %SFA and %SFB, and what steps read, %E0 and so on",
         };
       else yield* compare(buffer, buffer.name, problem);
     }
@@ -93,6 +95,27 @@ function* compareFactors(buffer: Buffer, name: FactorName, problem: Problem): It
       at: buffer,
       message: `claims an alignment of ${buffer.align} bytes, where factors have ${SCALE_ALIGN}`,
       hint: `write align ${SCALE_ALIGN}`,
+    };
+}
+
+/** What a step reads; a vector may be asked to begin where bulk copies can take it. */
+function* compareInput(buffer: Buffer, problem: Problem): Iterable<Fault> {
+  const step = stepOfBuffer(buffer.name) ?? 0;
+  const matrix = stepMatrix(problem, step);
+  if (matrix === null) {
+    yield {
+      at: buffer,
+      message: `step ${step} reads no matrix and no vector`,
+      hint: "remove the buffer, or name the step that reads it",
+    };
+    return;
+  }
+  yield* mismatches(buffer, matrix.dtype, matrix.shape, matrix.strides);
+  if (matrix.operand !== null && buffer.align > matrix.operand.align)
+    yield {
+      at: buffer,
+      message: `claims an alignment of ${buffer.align} bytes, where the problem guarantees ${matrix.operand.align}`,
+      hint: `write align ${matrix.operand.align}, or raise the problem's alignment`,
     };
 }
 

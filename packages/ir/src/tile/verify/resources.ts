@@ -99,14 +99,17 @@ export const threads: Verifier = {
       };
     const meeting = clusterMeeting(program);
     const size = cluster[0] * cluster[1] * (meeting?.split.extent ?? 1);
-    if (target !== null && size > target.limits.maxClusterSize)
+    const { maxClusterSize, maxWideClusterSize } = target?.limits ?? {
+      maxClusterSize: size,
+      maxWideClusterSize: size,
+    };
+    const largest = program.launch.wide === true ? maxWideClusterSize : maxClusterSize;
+    if (target !== null && size > largest)
       yield {
         at: "launch",
-        message: `a cluster of ${size} blocks, and ${target.arch} has at most ${target.limits.maxClusterSize}`,
+        message: `a cluster of ${size} blocks, and ${target.arch} has at most ${largest}`,
         hint:
-          meeting === null
-            ? `cluster=${target.limits.maxClusterSize}x1`
-            : `${target.limits.maxClusterSize} blocks a tile, or another way to combine`,
+          meeting === null ? `cluster=${largest}x1` : `${largest} blocks a tile, or another way to combine`,
       };
     if (program.launch.pair === true && cluster[0] % 2 !== 0)
       yield {

@@ -1,6 +1,7 @@
 /** Tiles that meet in a statement have matching extents. */
 import { isScaled, scaledTypes } from "../../numerics/scaled.ts";
 import { BLOCK_SCALE, SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS } from "../../problem/scales.ts";
+import { stepMatrix } from "../../problem/stepInputs.ts";
 import { SCALE_LANES, scaleTileInTensor, scaleWords } from "../scaleTiles.ts";
 import type { Stmt, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
@@ -46,6 +47,19 @@ export const shapes: Verifier = {
               message: `stores ${viewText(stmt.acc)} with ${viewText(view)}`,
               hint: "accumulator, C and D need the same rows and columns",
             };
+        for (const { step, view } of stmt.inputs ?? []) {
+          const matrix = stepMatrix(subject.program.problem, step);
+          const wanted = stmt.acc.extent.map((extent, axis) => (axis === matrix?.across ? 1 : extent));
+          if (matrix === null || view.extent.some((extent, axis) => extent !== wanted[axis]))
+            yield {
+              at: site,
+              message: `step ${step} reads ${viewText(view)}`,
+              hint:
+                matrix === null
+                  ? "name a step that reads a matrix or a vector"
+                  : `write ${wanted.join(" x ")} of it`,
+            };
+        }
       }
       if (stmt.kind === "mma") {
         const [m, n] = stmt.acc.extent;

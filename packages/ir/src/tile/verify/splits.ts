@@ -1,7 +1,7 @@
 /** Blocks that share a tile meet exactly once, and only one of them stores it. */
 import { freeVars } from "../expr.ts";
 import { eachStmt } from "../rewrite.ts";
-import type { Share, Stmt } from "../types.ts";
+import { MOST_SLICES, type Share, type Stmt } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -10,7 +10,7 @@ export const splits: Verifier = {
   name: "splits",
   code: "TW3122",
   property:
-    "tiles with a split or a share have one combine, outside loops and conditions, without events of rings, and their epilogues inside it, from registers where another kernel runs them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks; blocks that meet in a cluster are those of a split, and each has a slice of the rows or columns",
+    "tiles with a split or a share have one combine, outside loops and conditions, without events of rings, and their epilogues inside it, from registers where another kernel or blocks of slices run them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks; blocks that meet in a cluster are those of a split, and each has a slice of the rows or columns",
   from: "nest",
   *check(subject) {
     const { program, sites } = subject;
@@ -32,7 +32,24 @@ export const splits: Verifier = {
             message: "a second kernel has nothing but the sum in registers",
             hint: "leave one epilogue without `via` in the combine, or write `by last`",
           };
+        if (
+          stmt.by === "slices" &&
+          (stmt.body.length !== 1 || stmt.body.some((s) => s.kind !== "epilogue" || s.via !== null))
+        )
+          yield {
+            at: site,
+            message: "slices of a tile are stored from registers, by one epilogue",
+            hint: "leave one epilogue without `via` in the combine, or write `by last`",
+          };
       }
+      if (stmt.kind === "combine" && stmt.by === "slices")
+        for (const tiles of sites)
+          if (tiles.stmt.kind === "tiles" && (tiles.stmt.split?.extent ?? 0) > MOST_SLICES)
+            yield {
+              at: tiles,
+              message: `${tiles.stmt.split?.extent} blocks of a tile, and the word in which they count themselves has ${MOST_SLICES} bits for them`,
+              hint: `split among at most ${MOST_SLICES}, or write by last`,
+            };
       if (stmt.kind === "tiles" && stmt.share !== undefined)
         yield* shared(site, stmt, stmt.share, program.stage === "bound");
       if (stmt.kind === "tiles" && sharers(stmt) !== null) {

@@ -7,6 +7,7 @@ import { clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
 import { holdsAnswers, isSolo } from "../../solo.ts";
 import { fillsOnce, storesInBulk } from "../../staged.ts";
+import { broughtViews } from "../../stepViews.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
 import type { Action, Reach } from "./plan.ts";
 
@@ -99,12 +100,16 @@ function asked(
   return actions.map((action) => ({ ...action, leader: "cluster" }));
 }
 
-/** C from a ring's slot. */
+/** C and what steps read from a ring's slot: one read of the slot, of however many tiles. */
 function addend({ ringOf }: Context, stmt: Extract<Stmt, { kind: "epilogue" }>): readonly Action[] {
-  const ring = stmt.c === null ? undefined : ringOf.get(stmt.c.buffer);
-  if (stmt.c === null || ring === undefined) return [];
-  const at = chunkOf(stmt.c);
-  return [{ stmt, lanes: "warps", kind: "read", proxy: "generic", pending: false, ring: ring.name, at }];
+  const read = new Map<string, Action>();
+  for (const view of broughtViews(stmt)) {
+    const ring = ringOf.get(view.buffer);
+    if (ring === undefined || read.has(ring.name)) continue;
+    const on = { ring: ring.name, at: chunkOf(view) };
+    read.set(ring.name, { stmt, lanes: "warps", kind: "read", proxy: "generic", pending: false, ...on });
+  }
+  return [...read.values()];
 }
 
 const mark = (stmt: Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>): Action => ({

@@ -117,6 +117,8 @@ export type Step =
       readonly share: PartNames | null;
       readonly turn: number;
       readonly of: number;
+      /** What a role that takes turns does at visits of the others. */
+      readonly others: readonly Step[];
       readonly body: readonly Step[];
     }
   | {

@@ -6,7 +6,7 @@ import { shareOf } from "../../share.ts";
 import { codeOrder } from "../../solo.ts";
 import { storesInBulk } from "../../staged.ts";
 import { tensorColumns, tensorPlace } from "../../tensor.ts";
-import { turnPoints } from "../../turns.ts";
+import { answering, turnPoints } from "../../turns.ts";
 import type { Ring, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount } from "../chunks.ts";
 import { actionsOf, type Context } from "./actions.ts";
@@ -127,7 +127,7 @@ function rolePlan(ctx: Context, role: Role): PlanRole {
     // A non-persistent program has its tiles around the roles: the role then has the one tile of the block.
     body: body.some(({ kind }) => kind === "tiles")
       ? body
-      : [{ kind: "tiles", visit: null, share: null, turn: 0, of: 1, body }],
+      : [{ kind: "tiles", visit: null, share: null, turn: 0, of: 1, others: [], body }],
   };
 }
 
@@ -149,6 +149,7 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
               : { parts: stmt.visit?.parts ?? null, first: stmt.share.first, count: stmt.share.count },
           turn,
           of,
+          others: stepsOf(ctx, role, answering(stmt), [...within, stmt]),
           body:
             of === 1
               ? inner()

@@ -181,6 +181,9 @@ class Run {
         if (step.visit !== null) thread.values.set(step.visit, step.share === null ? ordinal : before);
         if (step.share !== null) setPart(thread, step.share, ordinal, count);
         yield* this.#steps(thread, step.body);
+      } else if (step.others.length > 0) {
+        if (step.visit !== null) thread.values.set(step.visit, ordinal);
+        yield* this.#steps(thread, step.others);
       }
       before += count;
     }

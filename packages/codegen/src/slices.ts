@@ -1,0 +1,212 @@
+/** Blocks that share a tile and are still there when the last of them comes: each adds up a slice of it, and stores that. */
+import { MOST_SLICES, slicesOf } from "@tilewright/ir";
+import { addr, imm, vec } from "@tilewright/ptx";
+import { CannotLower, type Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+import { type PartPlaces, partPlaces } from "./partPlaces.ts";
+import { additions, meetingBarrier, storePart } from "./parts.ts";
+import { groupAlong, type OwnedTile, ownedTile } from "./registers.ts";
+import { operandOf } from "./words.ts";
+import { bytesOf, type PartialTiles } from "./workspace.ts";
+
+/**
+ * Times that a block looks whether the others have come before it leaves its slice to the last of them: a look takes 0.6 to 0.7 µs, so that it waits for
+ * some 10 µs, about what the others of a round are behind at most. Where they wait for its place on the SM it is all they lose.
+ */
+const LOOKS = 16;
+
+/** Registers of parts in flight: none of the accumulators is in use by then. */
+const IN_FLIGHT = 64;
+
+/** The counter's upper word: blocks that have come, and those that need it no more. Its lower word has a bit for each that has left before all had come. */
+const CAME = 0xffff;
+const GONE_AT = 16;
+const ONE_CAME = 2 ** 32;
+const ONE_GONE = 2 ** 48;
+
+/** Registers of a tile in slices: whole groups of neighbours that are stored together. */
+interface Slice {
+  /** Places in the accumulator's list of registers. */
+  readonly registers: readonly number[];
+  readonly elements: ReadonlySet<number>;
+}
+
+function slicesOfTile(stmt: StmtOf<"combine">, acc: OwnedTile, blocks: number): readonly Slice[] {
+  const [epilogue] = stmt.body;
+  if (stmt.body.length !== 1 || epilogue?.kind !== "epilogue" || epilogue.via !== null)
+    throw new CannotLower("combine", "slices are stored from registers, by one epilogue");
+  const groups = groupAlong(acc.elements, 1, Math.max(epilogue.vector, acc.packed));
+  const count = slicesOf(groups.length, blocks);
+  const each = groups.length / count;
+  return Array.from({ length: count }, (_, own) => {
+    const elements = groups.slice(own * each, (own + 1) * each).flatMap((g) => g.map((e) => e.register));
+    const registers = [...new Set(elements.map((e) => Math.floor(e / acc.packed)))];
+    return { registers, elements: new Set(elements) };
+  });
+}
+
+/**
+ * Each block leaves its part, slice by slice, and counts itself; then it looks for a while whether all have come. One that gives up says so in the counter's word,
+ * and the block that comes last finds there whose slices are left to it: of every two operations on the word one is first, so that each slice is added up once. Nobody waits
+ * without end, whatever blocks are resident. Parts are added in their order: bits are those of `last`. The last to need the word leaves it at 0.
+ */
+export function lowerSlicedSum(
+  ctx: Context,
+  stmt: StmtOf<"combine">,
+  shared: PartialTiles,
+  lowerBody: () => void,
+): void {
+  const { entry, body } = ctx;
+  const acc = ownedTile(ctx, stmt.acc.buffer, 0);
+  const blocks = shared.splits;
+  if (blocks > MOST_SLICES) throw new CannotLower("combine", `${blocks} blocks have ${MOST_SLICES} bits`);
+  const slices = slicesOfTile(stmt, acc, blocks);
+  const place = partPlaces(ctx, shared);
+  const register = (at: number) => acc.at(at * acc.packed);
+  storePart(
+    ctx,
+    shared,
+    slices.flatMap((s) => s.registers.map(register)),
+    place.own(),
+  );
+
+  const rank = ctx.values.split();
+  const barrier = meetingBarrier(ctx);
+  const counter = addr(place.counter);
+  const [word, low, high] = [entry.reg("u64", "met"), entry.reg("u32", "left"), entry.reg("u32", "came")];
+  const [mine, bit, stays, gone] = [
+    entry.reg("u32", "mine"),
+    entry.reg("u32", "bit"),
+    entry.reg("u32", "stays"),
+    entry.reg("u32", "gone"),
+  ];
+  const [first, others] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
+  const [look, leaves, met, known] = ["look", "leaves", "met", "known"].map((name) => entry.label(name));
+  const end = entry.label("slices_end");
+  if (!look || !leaves || !met || !known) throw new RangeError("four names give four labels");
+  ctx.emit(null, "fence.acq_rel.gpu");
+  ctx.emitAny(null, "bar.sync", ...barrier);
+  ctx.emit(null, "setp.eq.u32", first, ctx.values.thread(), imm(0));
+  ctx.emit(null, "not.pred", others, first);
+  for (const nothing of [mine, bit, stays, gone]) ctx.emit(null, "mov.u32", nothing, imm(0));
+  ctx.emit(others, "bra", known);
+
+  // One thread from here to `known`.
+  const unpack = () => ctx.emitAny(null, "mov.b64", vec(low, high), word);
+  const [came, looks, p] = [entry.reg("u32", "n"), entry.reg("u32", "looks"), entry.reg("pred", "p")];
+  ctx.emitAny(null, "atom.relaxed.gpu.global.add.u64", word, counter, imm(ONE_CAME));
+  unpack();
+  ctx.emit(null, "shl.b32", bit, imm(1), rank);
+  // Those who have left before the last one comes.
+  ctx.emit(null, "and.b32", came, high, imm(CAME));
+  ctx.emit(null, "setp.eq.u32", p, came, imm(blocks - 1));
+  ctx.emit(p, "mov.u32", mine, low);
+  ctx.emit(null, "add.u32", high, high, imm(1));
+  // Who has no slice leaves at once.
+  ctx.emit(null, "setp.lt.u32", p, rank, imm(slices.length));
+  ctx.emitAny(null, "selp.b32", looks, imm(LOOKS), imm(0), p);
+  body.label(look);
+  ctx.emit(null, "and.b32", came, high, imm(CAME));
+  ctx.emit(null, "setp.eq.u32", p, came, imm(blocks));
+  ctx.emit(p, "bra", met);
+  ctx.emit(null, "setp.eq.u32", p, looks, imm(0));
+  ctx.emit(p, "bra", leaves);
+  ctx.emit(null, "sub.u32", looks, looks, imm(1));
+  ctx.emitAny(null, "ld.relaxed.gpu.global.u64", word, counter);
+  unpack();
+  ctx.emit(null, "bra", look);
+  body.label(leaves);
+  const leaving = entry.reg("u64", "leaving");
+  ctx.emit(null, "mov.u32", gone, imm(2 ** GONE_AT));
+  ctx.emitAny(null, "mov.b64", leaving, vec(bit, gone));
+  ctx.emitAny(null, "atom.relaxed.gpu.global.add.u64", word, counter, leaving);
+  unpack();
+  // The last has come meanwhile, and has not seen this bit.
+  ctx.emit(null, "and.b32", came, high, imm(CAME));
+  ctx.emit(null, "setp.ne.u32", p, came, imm(blocks));
+  ctx.emit(p, "bra", known);
+  body.label(met);
+  ctx.emit(null, "or.b32", mine, mine, bit);
+  ctx.emit(null, "mov.u32", stays, imm(1));
+  body.label(known);
+
+  const [here, more, extra] = [entry.reg("pred", "p"), entry.reg("pred", "p"), entry.reg("pred", "p")];
+  ctx.emit(null, "setp.ne.u32", here, stays, imm(0));
+  ctx.emitAny(null, "bar.red.or.pred", here, ...barrier, here);
+  const absent = entry.reg("pred", "p");
+  ctx.emit(null, "not.pred", absent, here);
+  ctx.emit(absent, "bra", end);
+  ctx.emit(null, "fence.acq_rel.gpu");
+  // Only thread 0 knows of others' slices.
+  ctx.emit(null, "xor.b32", bit, bit, mine);
+  ctx.emit(null, "setp.ne.and.u32", more, bit, imm(0), first);
+  ctx.emitAny(null, "bar.red.or.pred", extra, ...barrier, more);
+  const alone = entry.reg("pred", "p");
+  ctx.emit(null, "not.pred", alone, extra);
+  slices.forEach(({ registers, elements }, own) => {
+    const [next, begin] = [entry.label("slice_next"), entry.label("slice")];
+    const [takes, not, asked] = [entry.reg("pred", "p"), entry.reg("pred", "p"), entry.reg("u32", "bit")];
+    ctx.emit(null, "setp.eq.u32", takes, rank, imm(own));
+    ctx.emit(alone, "bra", begin);
+    ctx.emit(null, "and.b32", asked, mine, imm(2 ** own));
+    ctx.emit(null, "setp.ne.and.u32", takes, asked, imm(0), first);
+    ctx.emitAny(null, "bar.red.or.pred", takes, ...barrier, takes);
+    body.label(begin);
+    ctx.emit(null, "not.pred", not, takes);
+    ctx.emit(not, "bra", next);
+    ctx.restartInvariants();
+    addSlice(ctx, shared, registers.map(register), place.first, own * registers.length);
+    ctx.slice = elements;
+    lowerBody();
+    ctx.slice = null;
+    ctx.restartInvariants();
+    body.label(next);
+  });
+
+  // Who has left before the others came, and stayed for its slice, is counted already.
+  const counted = entry.label("counted");
+  ctx.emit(others, "bra", end);
+  ctx.emit(null, "setp.ne.u32", p, gone, imm(0));
+  ctx.emit(p, "bra", counted);
+  ctx.emitAny(null, "atom.relaxed.gpu.global.add.u64", word, counter, imm(ONE_GONE));
+  unpack();
+  body.label(counted);
+  ctx.emit(null, "shr.u32", came, high, imm(GONE_AT));
+  ctx.emit(null, "setp.eq.u32", p, came, imm(blocks - 1));
+  const none = entry.reg("u64", "met");
+  ctx.emit(null, "mov.u64", none, imm(0));
+  ctx.emitAny(p, "st.relaxed.gpu.global.u64", counter, none);
+  body.label(end);
+  ctx.restartInvariants();
+}
+
+/** The registers become the sums of all blocks' parts of them, which begin `from` registers into each part. */
+function addSlice(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: OwnedTile["registers"],
+  first: PartPlaces["first"],
+  from: number,
+): void {
+  const { type, vector, threads, splits, partBytes } = shared;
+  const load = `ld.global${vector > 1 ? `.v${vector}` : ""}.${type}`;
+  const together = Math.max(1, Math.floor(IN_FLIGHT / registers.length));
+  for (let part = 0; part < splits; part += together) {
+    const loaded = Array.from({ length: Math.min(together, splits - part) }, (_, i) => {
+      const into = part + i === 0 ? registers : registers.map(() => ctx.entry.reg(type, `sum_${type}_`));
+      for (let at = 0; at < into.length; at += vector)
+        ctx.emitAny(
+          null,
+          load,
+          operandOf(into.slice(at, at + vector)),
+          addr(first, (part + i) * partBytes + (from + at) * threads * bytesOf(type)),
+        );
+      return into;
+    });
+    for (const into of loaded)
+      if (into !== registers)
+        registers.forEach((sum, i) => {
+          ctx.emitAny(null, additions[type], sum, sum, into[i] ?? sum);
+        });
+  }
+}

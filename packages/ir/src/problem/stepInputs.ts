@@ -1,0 +1,50 @@
+/** What steps of the epilogue read of device memory: matrices of D's shape, vectors along m or n, as matrices of one column or row. */
+import type { DType } from "../dtype.ts";
+import { type Operand, operandStrides, type Problem } from "../problem.ts";
+
+/** The matrix or vector that a step reads. */
+export interface StepMatrix {
+  readonly dtype: DType;
+  /** Rows x columns; a vector along m has one column, one along n one row. */
+  readonly shape: readonly [number, number];
+  /** In elements. */
+  readonly strides: readonly [number, number];
+  /** Of a matrix; null for a vector. */
+  readonly operand: Operand | null;
+  /** Axis that a vector does not have; null for a matrix. */
+  readonly across: 0 | 1 | null;
+}
+
+/** `E0`: the global buffer of what a step reads, by the step's position. */
+export const stepBuffer = (step: number): string => `E${step}`;
+
+/** The step whose input a global buffer is; null for others. */
+export function stepOfBuffer(name: string): number | null {
+  const digits = /^E(\d+)$/.exec(name)?.[1];
+  return digits === undefined ? null : Number(digits);
+}
+
+/** What a step reads element by element; null for steps that read nothing, or one value for all. */
+export function stepMatrix({ m, n, epilogue }: Problem, index: number): StepMatrix | null {
+  const step = epilogue[index];
+  const vector = (along: "m" | "n", dtype: DType): StepMatrix => ({
+    dtype,
+    shape: along === "m" ? [m, 1] : [1, n],
+    strides: along === "m" ? [1, m] : [n, 1],
+    operand: null,
+    across: along === "m" ? 1 : 0,
+  });
+  switch (step?.kind) {
+    case "residual":
+    case "gate": {
+      const { operand } = step;
+      return { dtype: operand.dtype, shape: [m, n], strides: operandStrides(operand), operand, across: null };
+    }
+    case "bias":
+      return vector(step.along, step.dtype);
+    case "scale":
+      return step.by === "m" || step.by === "n" ? vector(step.by, step.dtype) : null;
+    default:
+      return null;
+  }
+}
