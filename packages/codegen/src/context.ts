@@ -73,6 +73,8 @@ export class Context {
   readonly engine: Engine;
   readonly entry: EntryBuilder;
   readonly shared: SharedMap;
+  /** Whether addresses in shared memory, one for each flip of a swizzle, stay in registers. */
+  readonly keepsFlips: boolean;
   /** Ranges of the sizes that the launch supplies. */
   readonly sizes: ReadonlyMap<string, Range>;
   /** The row of this block's group, of a grouped problem. */
@@ -135,6 +137,7 @@ export class Context {
     this.entry = entry;
     this.shared = shared;
     this.sizes = sizeRanges(program.problem);
+    this.keepsFlips = engine.budget.invariants === "kept" || (engine.budget.flips?.(program) ?? false);
     this.crewPrologue = this.root.nest();
     this.prologue = this.root.nest();
     this.body = this.root.nest();

@@ -53,6 +53,11 @@ export interface Budget {
    * each chunk (`recomputed`, fewer registers; a large warp tile has more bounds than there are predicates).
    */
   readonly invariants: "kept" | "recomputed";
+  /**
+   * Where invariants are recomputed: whether addresses in shared memory, one for each pattern of bits that a swizzle flips, are kept all the same. No such
+   * program unless given.
+   */
+  flips?(program: TileProgram): boolean;
   /** Accumulators that one access outside the main loop may move side by side, which ties their registers to each other in the loop, too; as many as fit unless given. */
   readonly sumsTogether?: number;
 }
