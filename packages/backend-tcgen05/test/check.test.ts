@@ -107,6 +107,14 @@ describe("illegal schedules", () => {
     expect([...tcgen05.schedules(of({}), sm100)][0]?.addend).toBe("tma");
   });
 
+  test("bulk stores begin at multiples of 128 bytes, a warp's part of a column-major D too", () => {
+    const along = problem({ m: 512, n: 512, k: 512, d: { dtype: "bf16", layout: "col" } });
+    expect(found("tile=256x128x64 load=1 epi=tma", along)).toEqual([
+      "TW2411 nearest legal: load=2, or epi=direct",
+    ]);
+    expect(found("tile=256x128x64 load=2 epi=tma", along)).toEqual([]);
+  });
+
   test("bulk stores want rows of D at multiples of 16 bytes", () => {
     const odd = problem({ m: 512, n: 500, k: 512 });
     expect(found("", odd)).toEqual(["TW2411 nearest legal: epi=direct (or a leading dimension of 504)"]);

@@ -326,10 +326,12 @@ test("the result of run --json is what tilewright schema run describes", async (
 });
 
 describe("groups", () => {
-  const run = async (groups: unknown, flags = "") => {
+  const run = async (groups: unknown, flags: string | readonly string[] = "") => {
     using folder = scratch();
     writeFileSync(join(folder.path, "groups.json"), JSON.stringify(groups));
-    return await cli(`run ${emulated} --groups groups.json ${flags}`, { cwd: folder.path });
+    const words = `run ${emulated} --groups groups.json`.split(" ");
+    const more = typeof flags === "string" ? flags.split(" ").filter((word) => word !== "") : flags;
+    return await cli([...words, ...more], { cwd: folder.path });
   };
 
   test("one launch of different sizes, checked, one of them without work", async () => {
@@ -343,6 +345,19 @@ describe("groups", () => {
     expect([code, result.ok]).toEqual([0, true]);
     expect(result.problem).toMatchObject({ m: 33, n: 60, k: 31, batch: { kind: "grouped", count: 3 } });
     expect(result.error.boundRatio).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["--schedule", "tile=64x64x8 thread=8x8 copy=direct split=3 combine=kernel"],
+    ["--epilogue", "reduce(amax,n,e4m3)|reduce(sum,m,f16)"],
+  ])("of two kernels: %s %s", async (...flags) => {
+    const groups = [
+      { m: 33, n: 17, k: 40 },
+      { m: 0, n: 9, k: 4 },
+      { m: 65, n: 60, k: 31 },
+    ];
+    const { code, stdout } = await run(groups, ["--json", ...flags]);
+    expect([code, JSON.parse(stdout).ok]).toEqual([0, true]);
   });
 
   test("nothing but groups without work", async () => {

@@ -70,6 +70,9 @@ type Verdict =
 /** `turn`: when the row is in the sample; the same row has consecutive turns in consecutive dtypes. */
 type Planned = Verdict & { readonly row: Row; readonly turn: number };
 
+/** Schedules that are drawn for a row that is to be split until one can be. */
+const SHARING_DRAWS = 20;
+
 /** How many of the backend's own schedules the choice is among where the options make no random ones. */
 const FIRST_SCHEDULES = 4;
 
@@ -205,15 +208,17 @@ function rowCase(
     options.randomSchedule === undefined || seed % 3 === 0
       ? ownSchedule(backend, problem, target, random)
       : null;
-  const chosen =
-    own ?? options.randomSchedule?.(random, problem, target) ?? ownSchedule(backend, problem, target, random);
-  const schedule = sharing(
-    backend,
-    chosen,
-    split,
-    seed,
-    (made) => backend.check(problem, made, target).length === 0,
-  );
+  const draw = (): Schedule =>
+    options.randomSchedule?.(random, problem, target) ?? ownSchedule(backend, problem, target, random);
+  const legal = (made: Schedule): boolean => backend.check(problem, made, target).length === 0;
+  const first = own ?? draw();
+  let schedule = sharing(backend, first, split, seed, legal);
+  // A tile may be too large to meet with.
+  for (let again = 0; schedule === null && again < SHARING_DRAWS; again++)
+    schedule = sharing(backend, draw(), split, seed, legal);
+  // Groups are a problem by themselves, which not every backend can split; anything else has to be splittable.
+  schedule ??=
+    problem.batch.kind === "grouped" ? first : { ...first, ...(split === undefined ? {} : { split }) };
   return {
     problem,
     schedule,
@@ -242,7 +247,7 @@ function sharing(
   split: number | undefined,
   seed: number,
   legal: (schedule: Schedule) => boolean,
-): Schedule {
+): Schedule | null {
   if (split === undefined || !("split" in schedule)) return schedule;
   const ways = waysToShare(backend, split);
   const chosen = ways[Math.floor(seed / 3) % ways.length] ?? {};
@@ -264,7 +269,7 @@ function sharing(
     ...schedule,
     ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),
   }));
-  return candidates.find(legal) ?? { ...schedule, split };
+  return candidates.find(legal) ?? null;
 }
 
 function firstSchedules(

@@ -17,7 +17,7 @@ import {
 import { addCounters } from "./counters.ts";
 import type { Device, DeviceBuffer, DeviceModule } from "./device.ts";
 import { diagnose } from "./diagnostics.ts";
-import { type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
+import { type KernelBuffers, type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
 import { type DeviceOperand, deviceOperands } from "./operands.ts";
 
 /** The part of a compiled artefact that running it needs. */
@@ -274,15 +274,28 @@ function launchAll(
   buffers: Buffers,
   knobs: Omit<KernelLaunchOptions, "constraints">,
 ): Checked<GemmResult> {
+  const constraints = manifest.constraints ?? [];
+  const ran = launchInTurn(device, manifest, module, env, buffers, { ...knobs, constraints });
+  if (!ran.ok) return ran;
+  const results = readResults(operands, buffers);
+  return results.ok ? ok({ ...results.value, ...ran.value }) : results;
+}
+
+/** Launch the kernels of an artefact one after the other, until one does not end. Times and counters are sums. */
+export function launchInTurn(
+  device: Device,
+  { kernels }: Pick<GemmArtifact["manifest"], "kernels">,
+  module: DeviceModule,
+  env: LaunchEnvironment,
+  buffers: KernelBuffers,
+  options: KernelLaunchOptions,
+): Checked<Pick<GemmResult, "timeMs" | "findings" | "counters" | "completed">> {
   let timeMs = 0;
   let completed = true;
   let counters: Counters | null = null;
   const findings: Finding[] = [];
-  for (const kernel of manifest.kernels) {
-    const launched = launchKernel(device, kernel, module, env, buffers, {
-      ...knobs,
-      constraints: manifest.constraints ?? [],
-    });
+  for (const kernel of kernels) {
+    const launched = launchKernel(device, kernel, module, env, buffers, options);
     if (!launched.ok) return launched;
     timeMs += launched.value.timeMs;
     findings.push(...launched.value.findings);
@@ -290,8 +303,7 @@ function launchAll(
     completed = launched.value.completed;
     if (!completed) break;
   }
-  const results = readResults(operands, buffers);
-  return results.ok ? ok({ ...results.value, timeMs, findings, counters, completed }) : results;
+  return ok({ timeMs, findings, counters, completed });
 }
 
 /** What a problem's buffers hold after its kernels. */

@@ -25,12 +25,12 @@ import {
   type GemmOptions,
   type GemmResult,
   inputProblems,
+  launchInTurn,
   operandBuffers,
   readResults,
   stepScalars,
   workspaceOf,
 } from "./gemm.ts";
-import { launchKernel } from "./launch-kernel.ts";
 import { type DeviceOperand, deviceOperands } from "./operands.ts";
 
 /** Sizes of one group, and host bytes of its operands; a group with m, n or k of 0 is skipped and needs none. */
@@ -54,7 +54,7 @@ interface Launched {
 }
 
 /**
- * Allocate, upload, launch the kernel of `artifact` once for all groups, download, free. There are as many groups as the problem says; each as `runGemm` has a
+ * Allocate, upload, launch the kernels of `artifact` once for all groups, download, free. There are as many groups as the problem says; each as `runGemm` has a
  * problem. Launch-time scalars of the epilogue are shared and come from the first group that has them.
  * Errors: what is wrong with the groups, all at once; then what the device says.
  */
@@ -116,7 +116,7 @@ export function runGroups(
     const space = workspaceOf(device, manifest, env, owned);
     if (!space.ok) return space;
     const shared = { groups: placed.value, ...(space.value === null ? {} : { workspace: space.value }) };
-    const ran = launchKernel(device, kernel, module.value, env, shared, knobs);
+    const ran = launchInTurn(device, manifest, module.value, env, shared, knobs);
     if (!ran.ok) return ran;
     const results: Pick<GemmResult, "d" | "steps">[] = [];
     for (const [i, { operands }] of launched.value.entries()) {

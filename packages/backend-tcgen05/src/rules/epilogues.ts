@@ -15,19 +15,32 @@ function unevenHalves(s: TensorSchedule, layout: "row" | "col", direct: string):
   };
 }
 
-/** Bulk stores move rows of whole 16 bytes (PTX ISA, boxes of tensor maps), and a part of D is as wide as a load where rows are contiguous. */
+/** Lanes of a warp, which has as many rows of an accumulator. */
+const WARP_ROWS = 32;
+
+/** Bytes that a tile of a bulk tensor copy begins at multiples of in shared memory (PTX ISA, cp.async.bulk.tensor). */
+const PART_BYTES = 128;
+
+/**
+ * Bulk stores move rows of whole 16 bytes (PTX ISA, boxes of tensor maps), and a part of D is as wide as a load where rows are contiguous. Where columns are,
+ * each warp's rows of it are a panel, and one begins where another ends.
+ */
 function narrowParts(
   s: TensorSchedule,
   { dtype, layout }: { readonly dtype: DType; readonly layout: "row" | "col" },
 ): ReturnType<Rule["find"]> {
-  const { columns } = stepsOf(s);
-  const bytes = columns * sizeOf(dtype);
   // Loads that are none have a reason of their own.
-  if (layout !== (s.swap ? "col" : "row") || bytes % 16 === 0 || !Number.isInteger(Math.log2(s.load)))
-    return null;
+  if (!Number.isInteger(Math.log2(s.load))) return null;
+  const { columns } = stepsOf(s);
+  const along = layout === (s.swap ? "col" : "row");
+  const bytes = columns * sizeOf(dtype) * (along ? 1 : WARP_ROWS);
+  const unit = along ? 16 : PART_BYTES;
+  if (bytes % unit === 0) return null;
   return {
-    message: `parts of ${columns} columns of D are ${bytes} bytes a row, and bulk stores move whole 16 bytes`,
-    hint: `nearest legal: load=${16 / sizeOf(dtype)}, or epi=direct`,
+    message: along
+      ? `parts of ${columns} columns of D are ${bytes} bytes a row, and bulk stores move whole 16 bytes`
+      : `a warp's part of ${columns} columns of D is ${bytes} bytes, and bulk stores begin at multiples of ${PART_BYTES}`,
+    hint: `nearest legal: load=${(unit * columns) / bytes}, or epi=direct`,
   };
 }
 
