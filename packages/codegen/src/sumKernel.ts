@@ -11,10 +11,10 @@ import { ownedTile } from "./registers.ts";
 import { placeParams, type wideResults } from "./results.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
-import { problemsOf } from "./tileCounts.ts";
+import { blocksOfTile, problemsOf } from "./tileCounts.ts";
 import { placeTile } from "./tilePlace.ts";
 import { gridOf } from "./tiles.ts";
-import type { PartialTiles } from "./workspace.ts";
+import { type PartialTiles, times } from "./workspace.ts";
 
 /**
  * One warp a block: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has tiles along
@@ -53,7 +53,7 @@ export function buildSumKernel(
     entry: sum.name,
     role: "reduce",
     launch: {
-      grid: [gridOf(program)[0], problemsOf(program.problem), warps],
+      grid: [times(gridOf(program)[0], blocksOfTile(program)), problemsOf(program.problem), warps],
       block: [32, 1, 1],
       cluster: [1, 1, 1],
       dynamicSmem: 0,
