@@ -26,6 +26,7 @@ import {
   stageEpilogue,
   stageOperands,
   type Target,
+  unrollRing,
   type Verdict,
   vectorise,
   visitTiles,
@@ -64,6 +65,7 @@ export const mma: Backend = {
     rotateFragments,
     spreadCopies,
     peelDrain,
+    unrollRing,
     // With bulk copies; else all warps do everything, and edges are barriers of the block.
     specialiseRoles,
     rotateInRoles,

@@ -181,6 +181,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
       : null,
     s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
     s.drain > 0 && s.stages > 1 && !bulk ? { name: "drain", args: { chunks: s.drain } } : null,
+    s.unroll > 1 && !bulk ? { name: "unroll", args: { together: s.unroll } } : null,
     s.matrices > 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
     staging === null

@@ -84,6 +84,15 @@ export const scheduleModel: ScheduleModel = {
       min: 0,
       max: 4,
     }),
+    intField({
+      name: "unroll",
+      summary:
+        "chunks of one turn of the main loop, where all threads copy: they share the addresses of their copies",
+      default: 1,
+      off: 1,
+      min: 1,
+      max: 8,
+    }),
     wordField({
       name: "sum",
       summary:
@@ -173,6 +182,7 @@ export interface MmaSchedule {
   readonly frag: number;
   readonly spread: number;
   readonly drain: number;
+  readonly unroll: number;
   /** Elements of k. */
   readonly sum: number;
   readonly walk: string;
@@ -226,6 +236,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     frag: number("frag"),
     spread: number("spread"),
     drain: number("drain"),
+    unroll: number("unroll"),
     sum: number("sum"),
     walk: word("walk"),
     raster: rasterOf(schedule.raster),

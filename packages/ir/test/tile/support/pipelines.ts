@@ -21,6 +21,7 @@ import {
   stageOperands,
   type Target,
   type TileProgram,
+  unrollRing,
   vectorise,
 } from "../../../src/index.ts";
 
@@ -30,6 +31,7 @@ export const passes: readonly Pass[] = [
   pipelineRing,
   rotateFragments,
   peelDrain,
+  unrollRing,
   bindEdges,
   bindOwnership,
   vectorise,
@@ -130,6 +132,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
       prefetch: fc.integer({ min: 0, max: 1 }),
       rotate: fc.boolean(),
       drain: fc.boolean(),
+      together: fc.constantFrom(1, 2, 3),
       vector: fc.constantFrom(1, 2, 4),
       smem: fc.constantFrom("plain", "pad", "swizzle", "auto"),
       walk: fc.constantFrom("rows", "snake-rows", "snake-cols"),
@@ -175,6 +178,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
             staged && r.rotate && r.slots > 1,
           ),
           ...directive("drain", { chunks: r.slots - 1 }, staged && r.drain && r.slots > 1),
+          ...directive("unroll", { together: r.together }, staged && r.together > 1),
           ...directive("vector", { copy: r.vector, store: r.vector }, r.vector > 1),
           ...directive("smem", { mode: r.smem }, r.smem !== "plain"),
           ...directive("walk", { order: r.walk }, r.walk !== "rows"),
