@@ -71,7 +71,8 @@ export const scheduleModel: ScheduleModel = {
     }),
     wordField({
       name: "lead",
-      summary: "operand whose fragments a K step loads first: the one of which the first run of the walk reads all",
+      summary:
+        "operand whose fragments a K step loads first: the one of which the first run of the walk reads all",
       words: ["a", "b"],
       default: "a",
       off: "a",

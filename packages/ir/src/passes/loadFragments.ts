@@ -1,7 +1,15 @@
 /** Make register fragments explicit: the K chunk becomes an unrolled loop of steps, each loading what its multiply-adds read. */
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, numberArg, rewriteStmts, takeDirective, wholeView, withBody, wordArg } from "../tile/rewrite.ts";
+import {
+  bufferOf,
+  numberArg,
+  rewriteStmts,
+  takeDirective,
+  wholeView,
+  withBody,
+  wordArg,
+} from "../tile/rewrite.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
