@@ -133,6 +133,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
       rotate: fc.boolean(),
       drain: fc.boolean(),
       together: fc.constantFrom(1, 2, 3),
+      first: fc.constantFrom("a", "b"),
       vector: fc.constantFrom(1, 2, 4),
       smem: fc.constantFrom("plain", "pad", "swizzle", "auto"),
       walk: fc.constantFrom("rows", "snake-rows", "snake-cols"),
@@ -170,7 +171,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
         splits: r.splits,
         directives: [
           ...directive("stage", { operands: r.operands, transport: r.transport }, staged),
-          ...directive("fragment", { step: 1 }),
+          ...directive("fragment", { step: 1, first: r.first }),
           ...directive("ring", { slots: r.slots, prefetch: split ? 1 : 0 }, staged),
           ...directive(
             "rotate",
