@@ -108,11 +108,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
         ...groups(s.groupsM, 4 * s.groupsN),
         ...(own.m ?? []),
       ],
-      n: [
-        grid(tilesAlong(problem.n, s.tileN, s.clusterN)),
-        ...groups(s.groupsN, 4),
-        ...(own.n ?? []),
-      ],
+      n: [grid(tilesAlong(problem.n, s.tileN, s.clusterN)), ...groups(s.groupsN, 4), ...(own.n ?? [])],
       k: [
         ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: chunks } as const] : []),
         { tier: "block", extent: chunks, stride: 1 },

@@ -151,7 +151,8 @@ export function matrixStores(ctx: Context, stmt: StmtOf<"epilogue">): readonly M
   if (own === null || sizeOf(tile.dtype) !== 2 || !hasFeature(ctx.target, "stmatrix")) return null;
   const contiguous = contiguousAxis(ctx.program, tile.name);
   const load = matrixLoad(own, 2, contiguous, MATRICES);
-  if (load === null || load.trans !== (contiguous !== vectorAxis(own)) || load.count !== MATRICES) return null;
+  if (load === null || load.trans !== (contiguous !== vectorAxis(own)) || load.count !== MATRICES)
+    return null;
   const position = ownedPosition(ctx.values, stagedOwner(load.address, tile.shape[1]), insideBlock);
   return ownedRegisters(load.address).map(
     (at): MatrixStore => ({

@@ -284,11 +284,7 @@ interface Descriptor {
 }
 
 /** A chunk's descriptor of the warpgroup's own part of a tile, without the constant part of the position in it. */
-function descriptorBase(
-  ctx: Context,
-  tile: OperandTile,
-  { view, factors, axis }: OperandSide,
-): Descriptor {
+function descriptorBase(ctx: Context, tile: OperandTile, { view, factors, axis }: OperandSide): Descriptor {
   const { entry, body } = ctx;
   const { base, offset } = slotOf(ctx, view);
   const group = groupOffset(ctx, tile, factors, axis);

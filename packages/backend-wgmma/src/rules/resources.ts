@@ -1,17 +1,15 @@
 /** Threads, shared memory and registers of a block. */
 import { BLOCK_SCALE, dtypes, type Problem, type Target } from "@tilewright/ir";
 import { MOST_AHEAD } from "../lower/factors.ts";
+import { ATOM_ROWS, atomK, chunkK, otherBytes, promotes, slotBytes, stagedBytes, widensA } from "../nest.ts";
 import {
-  ATOM_ROWS,
-  atomK,
-  chunkK,
-  otherBytes,
-  promotes,
-  slotBytes,
-  stagedBytes,
-  widensA,
-} from "../nest.ts";
-import { hasProducer, mathGroups, producerWarps, sumSides, threadsOf, type WgmmaSchedule } from "../schedule.ts";
+  hasProducer,
+  mathGroups,
+  producerWarps,
+  sumSides,
+  threadsOf,
+  type WgmmaSchedule,
+} from "../schedule.ts";
 import { type Found, nearestMultiple, type Rule } from "./rule.ts";
 
 /**
@@ -30,8 +28,7 @@ const sharedBytes = (
   target: Target,
 ): { readonly slot: number; readonly fixed: number } => ({
   slot: slotBytes(problem, s),
-  fixed:
-    otherBytes(problem, s) + stagedBytes(problem, s, target.limits.maxSmemPerBlock),
+  fixed: otherBytes(problem, s) + stagedBytes(problem, s, target.limits.maxSmemPerBlock),
 });
 
 /** Registers of a thread's part of A for one instruction. */
