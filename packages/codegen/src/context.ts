@@ -4,8 +4,8 @@ import {
   type Cond,
   type Expr,
   type GroupRow,
+  launchRanges,
   type Range,
-  sizeRanges,
   substituteCond,
   substituteExpr,
   type Target,
@@ -75,8 +75,8 @@ export class Context {
   readonly shared: SharedMap;
   /** Whether addresses in shared memory, one for each flip of a swizzle, stay in registers. */
   readonly keepsFlips: boolean;
-  /** Ranges of the sizes that the launch supplies. */
-  readonly sizes: ReadonlyMap<string, Range>;
+  /** Ranges of the sizes that the launch supplies, as far as conditions around narrow them. */
+  sizes: ReadonlyMap<string, Range>;
   /** The row of this block's group, of a grouped problem. */
   groups: GroupRow | null = null;
   /** Reductions whose results are combined in the workspace. */
@@ -136,7 +136,7 @@ export class Context {
     this.engine = engine;
     this.entry = entry;
     this.shared = shared;
-    this.sizes = sizeRanges(program.problem);
+    this.sizes = launchRanges(program.problem);
     this.keepsFlips = engine.budget.invariants === "kept" || (engine.budget.flips?.(program) ?? false);
     this.crewPrologue = this.root.nest();
     this.prologue = this.root.nest();

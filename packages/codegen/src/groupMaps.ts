@@ -4,7 +4,7 @@
  * group's row, and then handed to the proxy that reads maps (PTX ISA, tensormap.replace and fence.proxy.tensormap).
  *
  * A slot is written again so many groups later that no copy through its old map is still under way: between two maps in a slot lie as many groups as the ring has slots,
- * each with a chunk at least, and the first of those chunks is acquired behind the release of the last one that was copied through the old map.
+ * each with a chunk at least (those without have no map), and the first of those chunks is acquired behind the release of the last one that was copied through the old map.
  */
 import {
   eachStmt,
@@ -13,6 +13,7 @@ import {
   leadingNames,
   type PtxVersion,
   type TileProgram,
+  v,
 } from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
@@ -20,7 +21,7 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { pointer } from "./globalAddress.ts";
-import { extentOf, matrixStrides, strideRegister } from "./sizes.ts";
+import { countOf, extentOf, matrixStrides, strideRegister } from "./sizes.ts";
 import { loadCut, MAP_BYTES, mapAddress, mapName } from "./tensorMaps.ts";
 import { WORKSPACE } from "./workspace.ts";
 
@@ -89,6 +90,12 @@ export function turnToMaps(ctx: Context, stmt: StmtOf<"tiles">, group: Reg<"u32"
   const [kept, same, wrapped] = [entry.label("maps"), entry.reg("pred", "p"), entry.reg("pred", "p")];
   ctx.body.emit(null, "setp.eq.u32", same, mapped, group);
   ctx.body.emit(same, "bra", kept);
+  // Nothing is copied of a group without chunks, whose map would have no extent along k.
+  const [depth, empty] = [countOf(ctx, v("k")), entry.reg("pred", "p")];
+  if (typeof depth !== "number") {
+    ctx.body.emit(null, "setp.eq.u32", empty, depth, imm(0));
+    ctx.body.emit(empty, "bra", kept);
+  }
   ctx.scope(() => {
     const { body } = ctx;
     body.emit(null, "mov.u32", mapped, group);

@@ -185,7 +185,8 @@ export class Session {
       for (const { problem, data } of groups) {
         const placed = new Map<string, Placed>();
         all.push(placed);
-        for (const operand of data === null ? [] : deviceOperands(problem)) {
+        // A and B have no elements where k is 0.
+        for (const operand of data === null ? [] : deviceOperands(problem).filter((o) => o.bytes > 0)) {
           const place = this.#place(operand.bytes, this.#alignOf(problem, operand.name));
           placed.set(operand.name, place);
           if (operand.direction === "reduced") must(place.buffer.fill(0));

@@ -53,6 +53,7 @@ export {
   resolveLaunch,
 } from "./launch/evaluate.ts";
 export {
+  checkGroup,
   type GroupArguments,
   groupConstraints,
   groupTable,

@@ -67,7 +67,7 @@ export {
 export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./parse.ts";
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
-export { type Range, rangeOf } from "./ranges.ts";
+export { narrow, type Range, rangeOf } from "./ranges.ts";
 export {
   HILBERT_SIDE,
   hilbertSide,
@@ -104,6 +104,7 @@ export {
 export {
   countOf,
   extentMultiple,
+  launchRanges,
   ownProgram,
   programAt,
   sizeRanges,
