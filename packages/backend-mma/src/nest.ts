@@ -3,6 +3,7 @@ import {
   type Atom,
   atomFor,
   cacheDirective,
+  countedShareFor,
   type Directive,
   entryName,
   type Factor,
@@ -132,7 +133,11 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: atom.name,
     combine: s.combine,
-    share: shareFor(tiles, chunks, s.streamk, s.persistent),
+    share:
+      (s.persistent
+        ? null
+        : countedShareFor(problem, { tiles, chunks, tileK: s.tileK, blocks: s.streamk })) ??
+      shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: [cacheDirective(schedule), ...directives(s, problem, atom, target)].filter((d) => d !== null),
   });
 }

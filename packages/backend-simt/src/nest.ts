@@ -1,5 +1,6 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
+  countedShareFor,
   type Directive,
   entryName,
   type Factor,
@@ -71,7 +72,9 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: "fma",
     combine: s.combine === "cluster" ? "last" : s.combine,
-    share: shareFor(tiles, chunks, s.streamk),
+    share:
+      countedShareFor(problem, { tiles, chunks, tileK: s.tileK, blocks: s.streamk }) ??
+      shareFor(tiles, chunks, s.streamk),
     directives: directives(s, meeting),
   });
 }

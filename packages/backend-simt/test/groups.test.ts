@@ -20,6 +20,8 @@ test.each([
   `${tile} split=3 combine=atomics copy=cp.async prefetch=off`,
   `${tile} split=5 combine=kernel`,
   `${tile} copy=cp.async prefetch=off stages=3 drain=2`,
+  `${tile} streamk=7`,
+  `${tile} streamk=5 copy=cp.async prefetch=off stages=3 combine=atomics`,
 ])("%s", (text) => {
   const problem = problemOf({
     m: 40,

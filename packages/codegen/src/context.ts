@@ -26,6 +26,7 @@ import { Code, type Pred, type Reg } from "./code.ts";
 import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
 import type { WideResult } from "./results.ts";
+import type { Count } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
 import { type Crew, Values } from "./values.ts";
 
@@ -65,6 +66,10 @@ export interface TilePart {
   readonly tile: Reg<"u32">;
   readonly first: Reg<"u32">;
   readonly count: Reg<"u32">;
+  /** Chunks of the whole tile. */
+  readonly chunks: Count;
+  /** Of shares that the kernel cuts: where the tile begins in the line, chunks of each share, and blocks. Null: the program says so. */
+  readonly line: { readonly start: Reg<"u32">; readonly each: Reg<"u32">; readonly blocks: number } | null;
 }
 
 export class Context {

@@ -137,15 +137,14 @@ export class Session {
     options: RunOptions,
   ): { readonly problem: Problem; readonly env: LaunchEnvironment } {
     const problem = options.problem ?? fixedProblem(this.#artifact.problem);
-    return {
-      problem,
-      env: {
-        ...launchEnvironment(problem, this.#device, { alpha: data.alpha, beta: data.beta }),
-        ...Object.fromEntries(
-          data.steps.flatMap((step, i) => (typeof step === "number" ? [[`epilogue${i}`, step]] : [])),
-        ),
-      },
+    const env = {
+      ...launchEnvironment(problem, this.#device, { alpha: data.alpha, beta: data.beta }),
+      ...Object.fromEntries(
+        data.steps.flatMap((step, i) => (typeof step === "number" ? [[`epilogue${i}`, step]] : [])),
+      ),
     };
+    must(evaluateConstraints(this.#artifact.manifest.constraints, env));
+    return { problem, env };
   }
 
   /** Buffers of the operands, filled, into `placed`: what an error leaves there is freed with the rest. */
@@ -251,7 +250,6 @@ export class Session {
   #launch(env: LaunchEnvironment, placed: ReadonlyMap<string, Placed>, options: RunOptions): string[] {
     const faults: string[] = [];
     const { manifest } = this.#artifact;
-    must(evaluateConstraints(manifest.constraints, env));
     const workspace = this.#workspaceOf(must(evaluateLaunchExpr(manifest.workspace.bytes, env)));
     for (const kernel of manifest.kernels) {
       const geometry = must(resolveLaunch(kernel, env));

@@ -371,6 +371,7 @@ export {
   type CachePolicy,
   type CombineWay,
   type Cond,
+  type CountedShare,
   cachePolicies,
   combineWays,
   type Directive,

@@ -39,7 +39,15 @@ export {
   substituteExpr,
   v,
 } from "./expr.ts";
-export { entryName, type GemmNestOptions, gemmNest, registerBuffer, tierExtent, tileExtent } from "./gemm.ts";
+export {
+  countedShareFor,
+  entryName,
+  type GemmNestOptions,
+  gemmNest,
+  registerBuffer,
+  tierExtent,
+  tileExtent,
+} from "./gemm.ts";
 export type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
