@@ -185,7 +185,13 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
       ? { name: "rotate", args: { slots: s.frag, ...(s.prefetch ? { store: lateStep(s, atom) } : {}) } }
       : null,
     s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
-    s.drain > 0 && s.stages > 1 && !bulk ? { name: "drain", args: { chunks: s.drain } } : null,
+    // Of a k that the launch supplies only the kernel knows which chunks are the last.
+    s.drain > 0 && s.stages > 1 && !bulk
+      ? {
+          name: "drain",
+          args: { chunks: s.drain, ...(problem.symbolic?.k === undefined ? {} : { loop: 1 }) },
+        }
+      : null,
     s.matrices > 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
     staging === null
