@@ -63,10 +63,13 @@ function inside(stmt: Stmt, scope: Scope): Scope {
     case "tiles":
       return {
         ranges,
-        most: stmt.vars.reduce((most, name, axis) => {
-          const count = stmt.symbolic?.[axis === 0 ? 0 : 1] ?? null;
-          return count === null ? most : bounded(most, name, sub(count, 1));
-        }, partEnds(stmt.share, scope.most)),
+        most: stmt.vars.reduce(
+          (most, name, axis) => {
+            const count = stmt.symbolic?.[axis === 0 ? 0 : 1] ?? null;
+            return count === null ? most : bounded(most, name, sub(count, 1));
+          },
+          partEnds(stmt.share, scope.most),
+        ),
       };
     case "for":
       return { ranges, most: bounded(scope.most, stmt.var, sub(stmt.to, 1)) };
@@ -100,7 +103,9 @@ function staysBelow(program: TileProgram, origin: Expr, extent: number, size: st
       const bounds = [
         ...(scope.most.get(name) ?? []),
         ...(range === undefined || !Number.isSafeInteger(range[1]) ? [] : [add(range[1], 0)]),
-      ].filter((bound) => [...freeVars(bound)].every((each) => multiples.has(each) || scope.ranges.has(each)));
+      ].filter((bound) =>
+        [...freeVars(bound)].every((each) => multiples.has(each) || scope.ranges.has(each)),
+      );
       return all.flatMap((values) => bounds.map((bound) => new Map(values).set(name, bound)));
     },
     [new Map()],
