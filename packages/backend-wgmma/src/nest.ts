@@ -209,16 +209,61 @@ export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number):
   const size = sizeOf(problem.d.dtype);
   const own = storedColumns(problem, s) / s.groupsN;
   const panel = STAGED_ROW_BYTES / size;
-  const dividing = [2 * panel, panel, panel / 2, panel / 4].filter((columns) => own % columns === 0);
-  const free = most - s.stages * slotBytes(problem, s) - otherBytes(problem, s);
+  const dividing = [2 * panel, panel, panel / 2, panel / 4].filter(
+    (columns) => own % columns === 0 && (s.tail === 0 || columns < own),
+  );
+  const free = freeBytes(problem, s, most);
   const fits = (columns: number): boolean => s.turns * s.tileM * columns * s.groupsN * size <= free;
   return (dividing.find(fits) ?? dividing.at(-1) ?? own) * s.groupsN;
+}
+
+/** Bytes beside the ring and all but D's tile. */
+const freeBytes = (problem: Problem, s: WgmmaSchedule, most: number): number =>
+  most - s.stages * slotBytes(problem, s) - otherBytes(problem, s);
+
+/** Slots of the tile that D passes through, of so many columns: two where there is room for halves of a tail that do not wait for each other. */
+export const stagedSlots = (problem: Problem, s: WgmmaSchedule, columns: number, most: number): number =>
+  s.tail > 0 &&
+  2 * columns === s.tileN &&
+  2 * s.tileM * columns * sizeOf(problem.d.dtype) <= freeBytes(problem, s, most)
+    ? 2
+    : 1;
+
+/** Bytes of that tile; 0 where D goes as it is. */
+export function stagedBytes(problem: Problem, s: WgmmaSchedule, most: number): number {
+  if (s.epi !== "tma") return 0;
+  const columns = stagedColumns(problem, s, most);
+  return s.turns * s.tileM * columns * stagedSlots(problem, s, columns, most) * sizeOf(problem.d.dtype);
+}
+
+/** Bytes of a row of a panel, by swizzle. */
+export const SWIZZLE_BYTES = { "128B": 128, "64B": 64, "32B": 32, none: 16 } as const;
+
+/**
+ * Where the columns of a warpgroup part whose last chunks are multiplied in two halves: next to the middle, the larger part first, where instructions divide both, parts of
+ * the tile that D passes through end, and so do panels of a B that lies along n. Null where there is no such place.
+ */
+export function tailColumns(problem: Problem, s: WgmmaSchedule, most: number): number | null {
+  const own = s.tileN / s.groupsN;
+  const unit = s.epi === "tma" ? stagedColumns(problem, s, most) / s.groupsN : SLICE_UNIT;
+  const panel =
+    problem.b.layout === "row" && s.copy !== "direct"
+      ? SWIZZLE_BYTES[s.swizzle] / sizeOf(problem.b.dtype)
+      : 1;
+  const legal = Array.from({ length: Math.ceil(own / unit) - 1 }, (_, i) => (i + 1) * unit).filter(
+    (at) => at % panel === 0 && atomOf(problem, at) !== null && atomOf(problem, own - at) !== null,
+  );
+  const [nearest = null] = legal.sort((x, y) => Math.abs(2 * x - own) - Math.abs(2 * y - own) || y - x);
+  return nearest;
 }
 
 /** What the passes shall do; an optimisation that is off has no directive. */
 function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonly Directive[] {
   const bulk = s.copy === "tma";
   const apart = hasProducer(s);
+  const most = target.limits.maxSmemPerBlock;
+  const staged = stagedColumns(problem, s, most);
+  const slots = stagedSlots(problem, s, staged, most);
   const list: (Directive | null)[] = [
     {
       name: "stage",
@@ -248,11 +293,12 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
     promotes(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
     s.late && apart ? { name: "late", args: { chunks: 1 } } : null,
     meetingBlocks(problem, s) > 1 ? { name: "meet", args: { columns: SLICE_UNIT } } : null,
+    s.tail > 0 ? tailDirective(problem, s, most) : null,
     s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,
     s.epi === "tma"
       ? {
           name: "epilogue",
-          args: { way: "tma", cols: stagedColumns(problem, s, target.limits.maxSmemPerBlock) },
+          args: { way: "tma", cols: staged, ...(slots > 1 ? { slots } : {}) },
         }
       : null,
     {
@@ -264,4 +310,11 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
+}
+
+function tailDirective(problem: Problem, s: WgmmaSchedule, most: number): Directive | null {
+  const columns = tailColumns(problem, s, most);
+  return columns === null
+    ? null
+    : { name: "tail", args: { chunks: s.tail, columns, of: s.tileN / s.groupsN } };
 }

@@ -62,7 +62,7 @@ const engine: Engine = {
     mma: lowerProducts,
     fill: lowerFill,
     epilogue(ctx, stmt) {
-      settleFor(ctx, stmt.acc.buffer);
+      settleFor(ctx, stmt.acc.buffer, stmt.columns);
       lowerEpilogue(ctx, stmt);
     },
     combine(ctx, stmt) {
@@ -72,6 +72,7 @@ const engine: Engine = {
   },
   copies: {},
   lateTiles: true,
+  columns: true,
   earlyEpilogue,
   wholeDefinitions: true,
   rings: {

@@ -1,16 +1,7 @@
 /** Threads, shared memory and registers of a block. */
-import { BLOCK_SCALE, dtypes, type Problem, sizeOf, type Target } from "@tilewright/ir";
+import { BLOCK_SCALE, dtypes, type Problem, type Target } from "@tilewright/ir";
 import { MOST_AHEAD } from "../lower/factors.ts";
-import {
-  ATOM_ROWS,
-  atomK,
-  chunkK,
-  otherBytes,
-  promotes,
-  slotBytes,
-  stagedColumns,
-  widensA,
-} from "../nest.ts";
+import { ATOM_ROWS, atomK, chunkK, otherBytes, promotes, slotBytes, stagedBytes, widensA } from "../nest.ts";
 import { hasProducer, mathGroups, producerWarps, threadsOf, type WgmmaSchedule } from "../schedule.ts";
 import { type Found, nearestMultiple, type Rule } from "./rule.ts";
 
@@ -30,11 +21,7 @@ const sharedBytes = (
   target: Target,
 ): { readonly slot: number; readonly fixed: number } => ({
   slot: slotBytes(problem, s),
-  fixed:
-    otherBytes(problem, s) +
-    (s.epi === "tma"
-      ? s.turns * s.tileM * stagedColumns(problem, s, target.limits.maxSmemPerBlock) * sizeOf(problem.d.dtype)
-      : 0),
+  fixed: otherBytes(problem, s) + stagedBytes(problem, s, target.limits.maxSmemPerBlock),
 });
 
 /** Registers of a thread's part of A for one instruction. */
