@@ -45,7 +45,7 @@ interface State {
   readonly fresh: Set<string>;
   /** Groups of products that have been issued and nobody has waited for, by their columns. */
   pending: readonly (Columns | null)[];
-  /** Accumulators of which some columns have registers of their own, and the registers that all had before. */
+  /** Accumulators whose columns are multiplied apart, and the registers that they had before. */
   readonly apart: Map<string, readonly Reg[]>;
   /** Whether products stood in a loop over chunks. */
   looped: boolean;
@@ -130,25 +130,21 @@ const meets = (group: Columns | null, columns: Columns | undefined): boolean =>
   group === null || columns === undefined || (group.from < columns.to && columns.from < group.to);
 
 /**
- * Columns of an accumulator that are multiplied behind others get registers of their own. They are the same to ptxas, which moves nothing, but where it sees
- * the registers of one wide instruction in several narrow ones it finds no place for them, and serialises the products (C7511: ptxas 13.0).
+ * An accumulator that instructions of fewer columns go on with gets other registers. They are the same to ptxas, which moves nothing, but where it sees the
+ * registers of one wide instruction in several narrow ones it may find no places for them, and then serialises the products (C7511: ptxas 13.0).
  */
-function standApart(ctx: Context, acc: string, { to, of }: Columns): void {
+function standApart(ctx: Context, acc: string): void {
   const { apart } = stateOf(ctx);
   if (apart.has(acc)) return;
   settle(ctx);
-  const tile = ownedTile(ctx, acc, 0);
-  apart.set(acc, tile.registers);
-  const later = new Set(tile.elements.filter(({ col }) => col % of >= to).map((e) => tile.at(e.register)));
-  ctx.registers.set(
-    acc,
-    tile.registers.map((register) => {
-      if (!later.has(register)) return register;
-      const own = ctx.entry.reg(tile.type, "apart");
-      ctx.body.emitAny(null, `mov.${tile.type}`, [own, register]);
-      return own;
-    }),
-  );
+  const { registers, type } = ownedTile(ctx, acc, 0);
+  apart.set(acc, registers);
+  const own = registers.map((register) => {
+    const other = ctx.entry.reg(type, "apart");
+    ctx.body.emitAny(null, `mov.${type}`, [other, register]);
+    return other;
+  });
+  ctx.registers.set(acc, own);
 }
 
 /**
@@ -179,7 +175,7 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   if (ctx.active !== null) throw new CannotLower("mma", "products of a warpgroup take no part in conditions");
   if (mma.scales !== undefined && mma.promote === undefined)
     throw new CannotLower("mma", "factors scale sums that are promoted: write `promote PART every 128`");
-  if (mma.columns !== undefined) standApart(ctx, mma.acc.buffer, mma.columns);
+  if (mma.columns !== undefined) standApart(ctx, mma.acc.buffer);
   const own = ownerOf(bufferOf(ctx.program, mma.acc.buffer));
   const widens = bufferOf(ctx.program, mma.a.buffer).dtype !== atom.a;
   const a = widens ? null : operandTile(ctx, mma.a.buffer, 1);
