@@ -57,6 +57,7 @@ export const scheduleModel: ScheduleModel = {
         "last chunks of a tile that are multiplied in two halves of the columns: one is stored while the other is multiplied",
       default: 0,
       off: 0,
+      min: 0,
       max: 8,
     }),
     wordField({

@@ -81,8 +81,10 @@ function inList(stmts: readonly Stmt[], most: number, parts: readonly Columns[])
   return [
     ...stmts.slice(0, at),
     ...(from < to - apart ? [{ ...steady.loop, to: lit(to - apart) }] : []),
-    tail([steady.wait, first]),
-    ...others.map((product) => tail([product])),
+    // A single chunk's products need no loop of their own, whose variable they might not name.
+    ...(apart === 1
+      ? [tail([steady.wait, first, ...others])]
+      : [tail([steady.wait, first]), ...others.map((product) => tail([product]))]),
     ...stmts.slice(at + 1, store),
     ...(stored === undefined ? [] : [stored]),
     tail([steady.release]),
