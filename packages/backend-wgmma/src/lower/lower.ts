@@ -20,7 +20,7 @@ import {
   type TileProgram,
   widensTo,
 } from "@tilewright/ir";
-import { lowerFill, lowerProducts, runningBehind, settle, settleFor } from "./products.ts";
+import { comeTogether, lowerFill, lowerProducts, runningBehind, settle, settleFor } from "./products.ts";
 
 /** wgmma, mbarrier.try_wait and bulk tensor copies came with 8.0 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [8, 0];
@@ -64,6 +64,7 @@ const engine: Engine = {
     epilogue(ctx, stmt) {
       settleFor(ctx, stmt.acc.buffer, stmt.columns);
       lowerEpilogue(ctx, stmt);
+      if (stmt.columns?.to === stmt.columns?.of) comeTogether(ctx, stmt.acc.buffer);
     },
     combine(ctx, stmt) {
       settleFor(ctx, stmt.acc.buffer);

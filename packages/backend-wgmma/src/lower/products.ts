@@ -66,10 +66,6 @@ function stateOf(ctx: Context): State {
 /** Zeros are not written where the first products overwrite what is there; sums that are promoted are added to them. */
 export function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
   if (stmt.value !== 0) throw new CannotLower("fill", "accumulators of this backend begin with 0");
-  const { apart } = stateOf(ctx);
-  const whole = apart.get(stmt.dst.buffer);
-  if (whole !== undefined) ctx.registers.set(stmt.dst.buffer, whole);
-  apart.delete(stmt.dst.buffer);
   const tile = ownedTile(ctx, stmt.dst.buffer, 0);
   if (isPromotedTo(ctx, stmt.dst.buffer)) {
     for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, zeroOf(tile));
@@ -145,6 +141,20 @@ function standApart(ctx: Context, acc: string): void {
     return other;
   });
   ctx.registers.set(acc, own);
+}
+
+/** The next tile's products begin in the registers that the accumulator had: where they may add to them, ptxas has to see that these hold nothing else. */
+export function comeTogether(ctx: Context, acc: string): void {
+  const { apart } = stateOf(ctx);
+  const before = apart.get(acc);
+  if (before === undefined) return;
+  const { registers, type } = ownedTile(ctx, acc, 0);
+  for (const [i, register] of before.entries()) {
+    const now = registers[i];
+    if (now) ctx.body.emitAny(null, `mov.${type}`, [register, now]);
+  }
+  ctx.registers.set(acc, before);
+  apart.delete(acc);
 }
 
 /**
