@@ -25,6 +25,7 @@ import {
   splitTail,
   stageEpilogue,
   stageOperands,
+  swapOperands,
   type Target,
   takeTurns,
   type Verdict,
@@ -55,6 +56,7 @@ export const wgmma: Backend = {
   passes: [
     cacheOperands,
     stageOperands,
+    swapOperands,
     pipelineRing,
     specialiseRoles,
     // Before tiles are visited: chunks of its ring are numbered with the others.

@@ -152,7 +152,7 @@ function meetingTime(s: WgmmaSchedule, tiles: number, splits: number): number {
 /** Blocks that are resident together: as many as their shared memory lets, where they do not stay. */
 function blocksPerSm(s: WgmmaSchedule, problem: Problem): number {
   if (s.persistent) return 1;
-  const staged = stagedBytes(problem, s, SMEM_BYTES);
+  const staged = stagedBytes(problem, { ...s, turns: 1 }, SMEM_BYTES);
   return Math.max(
     1,
     Math.min(4, Math.floor(SMEM_BYTES / (s.stages * slotBytes(problem, s) + staged + 1024))),

@@ -134,6 +134,11 @@ export const producerRules: readonly Rule[] = [
         refuse("what is stored are sums of several blocks, which meet behind their last products");
       if (problem.symbolic?.k !== undefined || problem.batch.kind === "grouped")
         refuse("the number of chunks is known to the launch only");
+      if (s.swap)
+        refuse(
+          "instructions have the columns of operands that change places in their 64 rows",
+          ", or swap=off",
+        );
       if (promotes(problem)) refuse("sums that are promoted are added up behind each chunk");
       if (widensA(problem)) refuse(`fragments of ${problem.a.dtype} are widened once for all columns`);
       if (tailColumns(problem, s, target.limits.maxSmemPerBlock) === null)
