@@ -232,7 +232,7 @@ const freeBytes = (problem: Problem, s: WgmmaSchedule, most: number): number =>
 export const stagedSlots = (problem: Problem, s: WgmmaSchedule, columns: number, most: number): number =>
   s.tail > 0 &&
   2 * columns === s.tileN &&
-  2 * s.tileM * columns * sizeOf(problem.d.dtype) <= freeBytes(problem, s, most)
+  2 * s.turns * s.tileM * columns * sizeOf(problem.d.dtype) <= freeBytes(problem, s, most)
     ? 2
     : 1;
 

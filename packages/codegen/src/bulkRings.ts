@@ -47,6 +47,8 @@ export interface Cursor {
   within: { readonly loop: LoopState; readonly first: Expr } | null;
   /** Whether the chunk has been waited for and not given back. */
   open: boolean;
+  /** Whether a loop waits for the chunk: what is known of it holds for one turn. */
+  looped: boolean;
   /** Chunks before it that have not been given back either, each with its own stage. */
   readonly held: Cursor[];
 }
@@ -60,6 +62,7 @@ const newCursor = (stage: U32, parity: U32): Cursor => ({
   known: new Map(),
   within: null,
   open: false,
+  looped: false,
   held: [],
 });
 
@@ -88,6 +91,11 @@ export function cursorOf(ctx: Context, ring: Ring, side: Side): Cursor {
 
 /** The next chunk is waited for before this one is given back: from here on this one has a stage of its own. */
 function hold(ctx: Context, ring: Ring, cursor: Cursor): void {
+  // Slots that are given back late have been left already.
+  if (givesBackLate(ctx.program, ring)) {
+    if (!cursor.looped) cursor.held.push({ ...cursor, known: new Map(cursor.known), held: [] });
+    return;
+  }
   if (ctx.loop !== null)
     throw new CannotLower(`%${ring.name}`, "a loop's turns end with chunks that have not been given back");
   const stage = ctx.entry.reg("u32", "held");
@@ -404,22 +412,24 @@ export const bulkRing: RingLowering = {
     unconditional(ctx, ring);
     const cursor = cursorOf(ctx, ring, "consumer");
     leaveLoop(ctx, ring, cursor);
-    const late = givesBackLate(ctx.program, ring);
-    if (cursor.open && !late) hold(ctx, ring, cursor);
+    if (cursor.open) hold(ctx, ring, cursor);
     begin(cursor, ctx.fold(stmt.at));
     cursor.open = true;
+    cursor.looped = ctx.loop !== null;
     spin(ctx, barrierAt(ctx, cursor, barriersOf(ctx, ring).full), cursor.parity);
-    if (late) leaveSlot(ctx, ring, cursor);
+    if (givesBackLate(ctx.program, ring)) leaveSlot(ctx, ring, cursor);
   },
   release(ctx, ring, stmt: StmtOf<"release">) {
+    const cursor = cursorOf(ctx, ring, "consumer");
     if (givesBackLate(ctx.program, ring)) {
       const giver = cursorOf(ctx, ring, "giver");
       begin(giver, ctx.fold(stmt.at));
       arrive(ctx, ring, giver);
       advance(ctx, ring, giver);
+      cursor.open = false;
+      cursor.held.splice(0);
       return;
     }
-    const cursor = cursorOf(ctx, ring, "consumer");
     const sameChunk = (x: Expr, y: Expr): boolean => sameValue(ctx.fold(x), ctx.fold(y));
     const [first] = cursor.held;
     if (first?.at != null && sameChunk(first.at, stmt.at)) {

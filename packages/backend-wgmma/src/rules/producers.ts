@@ -119,17 +119,13 @@ export const producerRules: readonly Rule[] = [
       };
       if (s.copy === "direct")
         refuse("slots are kept from a producer until both halves are multiplied, and copy=direct has none");
-      if (s.tail > s.stages)
+      // Of slots that are given back late the one before them is kept too.
+      const most = s.stages - (s.late ? 1 : 0);
+      if (s.tail > most)
         found.push({
-          message: `${s.tail} chunks are kept until both halves are multiplied, and the ring has ${s.stages}`,
-          hint: `nearest legal: tail=${s.stages}`,
+          message: `${s.tail} chunks are kept until both halves are multiplied, and the ring has ${s.stages}${s.late ? ", which are given back late" : ""}`,
+          hint: `nearest legal: tail=${most}`,
         });
-      if (s.turns > 1) refuse("warpgroups that take turns store while others multiply", ", or turns=1");
-      if (s.late)
-        refuse(
-          "slots of the tail are given back together, those of late=on one chunk late each",
-          ", or late=off",
-        );
       if (s.split > 1 || s.streamk > 0)
         refuse("what is stored are sums of several blocks, which meet behind their last products");
       if (problem.symbolic?.k !== undefined || problem.batch.kind === "grouped")

@@ -1,6 +1,6 @@
 /** Multiply the last chunks of a tile in two halves of its columns, so that one is stored while the other is multiplied. */
 import { findWarpgroupAtom, warpgroupAtom, warpgroupWidths } from "../atoms/warpgroup.ts";
-import { freeVars, lit } from "../tile/expr.ts";
+import { freeVars, lit, sameValue } from "../tile/expr.ts";
 import { numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Columns, Stmt } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -13,7 +13,7 @@ type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
  * Directive `tail chunks=R columns=C of=W`: of a loop over chunks that waits, multiplies and releases, with the epilogue behind it, the last R chunks are
  * multiplied apart. They are waited for one after the other and multiplied into the first C of every W columns, then into the others; then the epilogue stores the
  * first columns while the products of the others run, the chunks are released, and it stores the others. Every element's sum keeps its order. Needs R
- * slots, and columns that instructions of the atom's kind divide. Of loops of few chunks fewer than half are apart, of two or one none.
+ * slots, with slots that are given back late one more, and columns that instructions of the atom's kind divide. Of loops of few chunks fewer than half are apart, of two or one none.
  */
 export const splitTail: Pass = {
   name: "splitTail",
@@ -47,7 +47,6 @@ interface Steady {
   readonly loop: For;
   readonly wait: Extract<Stmt, { kind: "wait" }>;
   readonly mma: Mma;
-  readonly release: Extract<Stmt, { kind: "release" }>;
   readonly to: number;
 }
 
@@ -55,7 +54,19 @@ function steadyOf(stmt: Stmt): Steady | null {
   if (stmt.kind !== "for" || stmt.unroll || stmt.to.kind !== "const" || stmt.body.length !== 3) return null;
   const [wait, mma, release] = stmt.body;
   if (wait?.kind !== "wait" || mma?.kind !== "mma" || release?.kind !== "release") return null;
-  return freeVars(wait.at).has(stmt.var) ? { loop: stmt, wait, mma, release, to: stmt.to.value } : null;
+  return freeVars(wait.at).has(stmt.var) ? { loop: stmt, wait, mma, to: stmt.to.value } : null;
+}
+
+/** What gives a loop's chunks back: its own release, or that of a loop behind it which has been left the last one. */
+function releaseOf(
+  { loop, wait }: Steady,
+  next: Stmt | undefined,
+): { readonly release: Stmt; readonly late: boolean } | null {
+  const release = loop.body.at(-1);
+  if (release?.kind !== "release") return null;
+  if (sameValue(release.at, wait.at)) return { release, late: false };
+  const [left] = next?.kind === "for" ? next.body : [];
+  return left?.kind === "release" && sameValue(left.at, wait.at) ? { release: left, late: true } : null;
 }
 
 function inList(stmts: readonly Stmt[], most: number, parts: readonly Columns[]): readonly Stmt[] {
@@ -63,16 +74,17 @@ function inList(stmts: readonly Stmt[], most: number, parts: readonly Columns[])
   const store = stmts.findIndex((stmt, i) => i > at && stmt.kind === "epilogue");
   const [loop, epilogue] = [stmts[at], stmts[store]];
   const steady = loop === undefined ? null : steadyOf(loop);
-  if (steady === null || epilogue?.kind !== "epilogue") return stmts;
+  const back = steady === null ? null : releaseOf(steady, stmts[at + 1]);
+  if (steady === null || back === null || epilogue?.kind !== "epilogue") return stmts;
   const { to } = steady;
   // Fewer than half of the chunks: what stands at the end is told from what was peeled off by its half.
   const apart = Math.min(most, Math.ceil(to / 2) - 1);
   const products = parts.map((columns) => productsOf(steady.mma, columns));
   const from = steady.loop.from.kind === "const" ? steady.loop.from.value : 0;
   if (apart < 1 || from > to - apart || products.includes(null)) return stmts;
-  const tail = (body: readonly Stmt[]): Stmt => ({
+  const tail = (body: readonly Stmt[], before = 0): Stmt => ({
     ...steady.loop,
-    from: lit(to - apart),
+    from: lit(to - apart - before),
     unroll: true,
     body,
   });
@@ -85,9 +97,10 @@ function inList(stmts: readonly Stmt[], most: number, parts: readonly Columns[])
     ...(apart === 1
       ? [tail([steady.wait, first, ...others])]
       : [tail([steady.wait, first]), ...others.map((product) => tail([product]))]),
-    ...stmts.slice(at + 1, store),
+    ...stmts.slice(at + (back.late ? 2 : 1), store),
     ...(stored === undefined ? [] : [stored]),
-    tail([steady.release]),
+    // Of slots that are given back late the one before them is still to come.
+    tail([back.release], back.late ? 1 : 0),
     ...rest,
     ...stmts.slice(store + 1),
   ];
