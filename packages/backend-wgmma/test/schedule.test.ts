@@ -251,10 +251,9 @@ describe("what check refuses", () => {
         .filter((f) => f.startsWith("TW2333"))
         .map((f) => f.split(" / ")[1] ?? "");
     expect(why({})).toEqual([]);
-    expect(why({ turns: 2, late: "on" })).toEqual([
-      "nearest legal: tail=0, or turns=1",
-      "nearest legal: tail=0, or late=off",
-    ]);
+    expect(why({ turns: 2, late: "on" })).toEqual([]);
+    expect(why({ tail: 4, late: "on" })).toEqual(["nearest legal: tail=3"]);
+    expect(why({ swap: "on" })).toEqual(["nearest legal: tail=0, or swap=off"]);
     expect(why({ split: 2, sched: "tiles" })).toEqual(["nearest legal: tail=0"]);
     expect(why({ copy: "direct", sched: "tiles", epi: "direct" })).toEqual(["nearest legal: tail=0"]);
     expect(why({}, square(4096, { symbolic: { k: { multiple: 8 } } }))).toEqual(["nearest legal: tail=0"]);

@@ -137,7 +137,7 @@ export const producerRules: readonly Rule[] = [
         );
       if (promotes(problem)) refuse("sums that are promoted are added up behind each chunk");
       if (widensA(problem)) refuse(`fragments of ${problem.a.dtype} are widened once for all columns`);
-      if (tailColumns(problem, s, target.limits.maxSmemPerBlock) === null)
+      if (!s.swap && tailColumns(problem, s, target.limits.maxSmemPerBlock) === null)
         refuse(
           `no instruction and no part of D's tile end inside the ${s.tileN / s.groupsN} columns of a warpgroup`,
           ", or epi=direct",

@@ -78,13 +78,14 @@ function inList(stmts: readonly Stmt[], most: number, parts: readonly Columns[])
   if (steady === null || back === null || epilogue?.kind !== "epilogue") return stmts;
   const { to } = steady;
   // Fewer than half of the chunks: what stands at the end is told from what was peeled off by its half.
-  const apart = Math.min(most, Math.ceil(to / 2) - 1);
+  const before = back.late ? 1 : 0;
+  const apart = Math.min(most, Math.ceil(to / 2) - 1 - before);
   const products = parts.map((columns) => productsOf(steady.mma, columns));
   const from = steady.loop.from.kind === "const" ? steady.loop.from.value : 0;
   if (apart < 1 || from > to - apart || products.includes(null)) return stmts;
-  const tail = (body: readonly Stmt[], before = 0): Stmt => ({
+  const tail = (body: readonly Stmt[], first = to - apart): Stmt => ({
     ...steady.loop,
-    from: lit(to - apart - before),
+    from: lit(first),
     unroll: true,
     body,
   });
@@ -97,10 +98,10 @@ function inList(stmts: readonly Stmt[], most: number, parts: readonly Columns[])
     ...(apart === 1
       ? [tail([steady.wait, first, ...others])]
       : [tail([steady.wait, first]), ...others.map((product) => tail([product]))]),
-    ...stmts.slice(at + (back.late ? 2 : 1), store),
+    ...stmts.slice(at + 1 + before, store),
     ...(stored === undefined ? [] : [stored]),
     // Of slots that are given back late the one before them is still to come.
-    tail([back.release], back.late ? 1 : 0),
+    tail([back.release], to - apart - before),
     ...rest,
     ...stmts.slice(store + 1),
   ];

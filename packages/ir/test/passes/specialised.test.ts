@@ -59,6 +59,10 @@ const cases: readonly (readonly [name: string, options: Case])[] = [
     "halves with stores in bulk, blocks that stay, two warpgroups",
     { m: 260, n: 40, k: 64 * 5 + 8, groups: 2, slots: 2, directives: [VISIT, STORE, TAIL] },
   ],
+  [
+    "halves of roles that take turns, slots given back late",
+    { m: 330, n: 40, k: 64 * 6, directives: [VISIT, PEEL, LATE, STORE, TAIL, TURNS] },
+  ],
   ["all together", { m: 200, n: 40, k: 136, cluster: [2, 1], directives: [SHARE, VISIT, PEEL, STORE] }],
 ];
 

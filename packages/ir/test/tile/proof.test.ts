@@ -35,6 +35,23 @@ const shapes: readonly (readonly [name: string, options: Case])[] = [
   ["the last chunks in halves", { m: 130, n: 40, k, directives: [STAY, PEEL, STORE, TAIL] }],
   ["as many as there are slots", { m: 130, n: 40, k, slots: 2, directives: [STAY, STORE, TAIL] }],
   [
+    "halves by turns, slots given back late",
+    {
+      m: 130,
+      n: 40,
+      k,
+      slots: 3,
+      directives: [
+        STAY,
+        PEEL,
+        directive("late", { chunks: 1 }),
+        STORE,
+        TAIL,
+        directive("turns", { roles: 2 }),
+      ],
+    },
+  ],
+  [
     "halves in a cluster",
     { m: 200, n: 40, k, cluster: [2, 1], groups: 2, directives: [SHARE, STAY, PEEL, STORE, TAIL] },
   ],
