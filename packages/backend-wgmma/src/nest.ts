@@ -210,7 +210,7 @@ export const otherBytes = (problem: Problem, s: WgmmaSchedule): number =>
  * Columns of the tile that D passes through: of each of the warpgroups side by side two panels, one, a half or a quarter of one, the most that divides its
  * columns and fits beside the ring into `most` bytes; the fewest that divides where none fits, and all columns where none divides. The rows of a sum go whole.
  */
-export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
+function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
   const size = sizeOf(problem.d.dtype);
   const [rows, columns] = storedExtent(problem, s);
   const own = columns / s.groupsN;
@@ -229,7 +229,7 @@ const freeBytes = (problem: Problem, s: WgmmaSchedule, most: number): number =>
   most - s.stages * slotBytes(problem, s) - otherBytes(problem, s);
 
 /** Slots of the tile that D passes through, of so many columns: two where there is room for halves of a tail that do not wait for each other. */
-export const stagedSlots = (problem: Problem, s: WgmmaSchedule, columns: number, most: number): number =>
+const stagedSlots = (problem: Problem, s: WgmmaSchedule, columns: number, most: number): number =>
   s.tail > 0 &&
   2 * columns === s.tileN &&
   2 * s.turns * s.tileM * columns * sizeOf(problem.d.dtype) <= freeBytes(problem, s, most)
