@@ -23,6 +23,7 @@ import {
   releaseLate,
   skipEmpty,
   specialiseRoles,
+  splitTail,
   stageEpilogue,
   stageOperands,
   swapOperands,
@@ -70,6 +71,8 @@ export const wgmma: Backend = {
     releaseLate,
     meetInCluster,
     stageEpilogue,
+    // Behind it: parts of the shared tile are counted over all columns.
+    splitTail,
     takeTurns,
     // Before ownership and widths, which follow the tiles' contiguous axes.
     bindTensorLayouts,

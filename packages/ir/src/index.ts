@@ -369,6 +369,7 @@ export {
   type Axis,
   type Buffer,
   type CachePolicy,
+  type Columns,
   type CombineWay,
   type Cond,
   type CountedShare,

@@ -21,6 +21,7 @@ import {
   widensTo,
 } from "@tilewright/ir";
 import {
+  comeTogether,
   lowerBranchOfProducts,
   lowerFill,
   lowerProducts,
@@ -70,8 +71,9 @@ const engine: Engine = {
     fill: lowerFill,
     if: lowerBranchOfProducts,
     epilogue(ctx, stmt) {
-      settleFor(ctx, stmt.acc.buffer);
+      settleFor(ctx, stmt.acc.buffer, stmt.columns);
       lowerEpilogue(ctx, stmt);
+      if (stmt.columns?.to === stmt.columns?.of) comeTogether(ctx, stmt.acc.buffer);
     },
     combine(ctx, stmt) {
       settleFor(ctx, stmt.acc.buffer);
@@ -80,6 +82,7 @@ const engine: Engine = {
   },
   copies: {},
   lateTiles: true,
+  columns: true,
   earlyEpilogue,
   wholeDefinitions: true,
   rings: {
