@@ -135,7 +135,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
           problem,
           {
             ...base,
-            ...fieldsOf(shape, bytes / sizeOf(problem.b.dtype), late),
+            ...fieldsOf(shape, problem, bytes / sizeOf(problem.b.dtype), late),
             ...cacheFor(problem, shape.tile),
           } as Schedule,
           legal,
@@ -159,15 +159,19 @@ const PANEL = 64;
 const wholePanels = ({ b }: Problem, columns: number): boolean =>
   b.layout === "col" || columns <= PANEL || columns % PANEL === 0;
 
+/** Of a producer that goes through a list of groups, and of math warpgroups beside it (TW2322). */
+const LIST_BUDGET = [40, 232] as const;
+
 function fieldsOf(
   { tile, groups, regs, turns }: (typeof shapes)[number],
+  { batch }: Problem,
   chunk: number,
   late: "on" | "off",
 ): Schedule {
   return {
     tile: [...tile, chunk],
     groups: [...groups],
-    ...(regs ? { regs: [...regs] } : {}),
+    ...(regs ? { regs: batch.kind === "grouped" ? [...LIST_BUDGET] : [...regs] } : {}),
     ...(turns ? { turns, late } : {}),
   };
 }
