@@ -210,7 +210,7 @@ export const otherBytes = (problem: Problem, s: WgmmaSchedule): number =>
  * Columns of the tile that D passes through: of each of the warpgroups side by side two panels, one, a half or a quarter of one, the most that divides its
  * columns and fits beside the ring into `most` bytes; the fewest that divides where none fits, and all columns where none divides. The rows of a sum go whole.
  */
-export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
+function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
   const size = sizeOf(problem.d.dtype);
   const [rows, columns] = storedExtent(problem, s);
   const own = columns / s.groupsN;
