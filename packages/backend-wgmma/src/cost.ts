@@ -70,6 +70,7 @@ const meetings = {
   atomics: { fixed: 1.29, bytes: 1.23e6, of: "all" },
   kernel: { fixed: 3.8, bytes: 2.57e6, of: "all" },
   cluster: { fixed: 1, bytes: 60_000, of: "part" },
+  slices: { fixed: 2.5, bytes: 4e6, of: "all" },
 } as const;
 
 /**

@@ -107,8 +107,8 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
         ...pieces(s.tileN / s.groupsN / atom.n, atom.n),
       ],
       k: [
-        ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: chunks } as const] : []),
-        { tier: "block", extent: chunks, stride: 1 },
+        ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: s.inTurn ? 1 : chunks } as const] : []),
+        { tier: "block", extent: chunks, stride: s.inTurn ? splits : 1 },
         ...pieces(s.tileK / atom.k, atom.k),
       ],
     },

@@ -30,13 +30,15 @@ export const sharingRules: readonly Rule[] = [
   {
     code: "TW2317",
     at: "schedule.combine",
-    find: ({ s }) =>
-      s.split > 1 && s.combine === "kernel" && s.epi === "tma"
+    find({ s }) {
+      const stores = s.combine === "kernel" ? "the second kernel stores D" : "slices are stored";
+      return s.split > 1 && (s.combine === "kernel" || s.combine === "slices") && s.epi === "tma"
         ? {
-            message: "the second kernel stores D from registers, and epi=tma passes it through shared memory",
+            message: `${stores} from registers, and epi=tma passes it through shared memory`,
             hint: "nearest legal: epi=direct, or combine=last",
           }
-        : null,
+        : null;
+    },
   },
   {
     code: "TW2325",
