@@ -1,4 +1,5 @@
 /** Blocks that stay, blocks that share a tile, and warpgroups that share work. */
+import { meetingFaults } from "@tilewright/ir";
 import { meetingBlocks } from "../nest.ts";
 import { mathGroups } from "../schedule.ts";
 import { type Found, mostBlocks, type Rule } from "./rule.ts";
@@ -30,15 +31,7 @@ export const sharingRules: readonly Rule[] = [
   {
     code: "TW2317",
     at: "schedule.combine",
-    find({ s }) {
-      const stores = s.combine === "kernel" ? "the second kernel stores D" : "slices are stored";
-      return s.split > 1 && (s.combine === "kernel" || s.combine === "slices") && s.epi === "tma"
-        ? {
-            message: `${stores} from registers, and epi=tma passes it through shared memory`,
-            hint: "nearest legal: epi=direct, or combine=last",
-          }
-        : null;
-    },
+    find: ({ s }) => meetingFaults(s, s.epi === "tma" ? "tma" : null),
   },
   {
     code: "TW2325",
