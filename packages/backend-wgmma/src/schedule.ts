@@ -92,14 +92,6 @@ export const scheduleModel: ScheduleModel = {
     coreFields.prefetch,
     coreFields.split,
     wordField({
-      name: "deal",
-      summary:
-        "K chunks of the blocks that share a tile: a run of them each, or in turn, so that blocks which run side by side read neighbours",
-      words: ["runs", "turns"],
-      default: "runs",
-      off: "runs",
-    }),
-    wordField({
       name: "combine",
       summary:
         "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, a slice each: as a cluster, or through memory",
@@ -181,8 +173,6 @@ export interface WgmmaSchedule {
   readonly cache: string;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
-  /** They take its chunks in turn. */
-  readonly inTurn: boolean;
   readonly combine: CombineWay;
   readonly streamk: number;
   /** The grid may begin before the one before it has ended. */
@@ -229,7 +219,6 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     prefetch: Number(schedule.prefetch),
     cache: String(schedule.cache),
     split: Number(schedule.split),
-    inTurn: schedule.deal === "turns",
     combine: combineOf(schedule.combine),
     streamk: Number(schedule.streamk),
     overlap: schedule.overlap === "on",

@@ -15,7 +15,6 @@ import {
   type ThreadPosition,
 } from "@tilewright/codegen";
 import {
-  add,
   BLOCK_SCALE,
   type BlockFactors,
   blockFactors,
@@ -27,9 +26,7 @@ import {
   type Range,
   rangeOf,
   sizeRanges,
-  substituteExpr,
   type View,
-  v,
 } from "@tilewright/ir";
 import { f32imm, imm } from "@tilewright/ptx";
 
@@ -195,19 +192,15 @@ function load(
           bits: null,
         };
   const position: ThreadPosition = { row: whole, col: ZERO };
-  const { loop } = ctx;
-  const along =
-    next && loop !== null
-      ? substituteExpr(view.origin[1], new Map([[loop.var, add(v(loop.var), lit(1))]]))
-      : view.origin[1];
-  const placed: View = { ...view, origin: [origin, along] };
+  const placed: View = { ...view, origin: [origin, view.origin[1]] };
+  const at = next ? run + view.extent[1] : run;
   const guard = elementGuard(
     ctx,
     placed,
     [leaves(ctx, view, 0), next || leaves(ctx, view, 1)],
     position,
     row,
-    run,
+    at,
   );
   if (guard !== null) for (const register of registers) ctx.emit(null, "mov.f32", register, f32imm(0));
   if (guard === "outside") return;
@@ -217,7 +210,7 @@ function load(
     colStride: BYTES * factors.strides[1],
     batchStride: BYTES * factors.stride,
   };
-  const address = arrayAddress(ctx, array, placed.origin, position, row, run);
+  const address = arrayAddress(ctx, array, placed.origin, position, row, at);
   loadRun(ctx, guard, "global", "f32", registers.length, registers, address);
 }
 

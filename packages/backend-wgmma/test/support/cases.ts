@@ -49,7 +49,6 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       sched: pick(random, ["persistent", "atomic", "tiles"]),
       ahead: random.integer(1, 3),
       split: pick(random, [1, 1, 1, 2, 3]),
-      deal: pick(random, ["runs", "turns"]),
       combine: pick(random, ["last", "cluster", "slices"]),
       overlap: pick(random, ["off", "off", "on"]),
       early: pick(random, ["on", "on", "off"]),

@@ -34,10 +34,6 @@ export const tileExtent = (factors: readonly Factor[]): number =>
 export const tierExtent = (factors: readonly Factor[], tier: Factor["tier"]): number =>
   factors.reduce((size, f) => (f.tier === tier ? size * f.extent : size), 1);
 
-/** Whether blocks that share a tile's K chunks take them in turn: those of one block then lie further apart than its first and the next one's. */
-const takenInTurn = (factors: readonly Factor[]): boolean =>
-  factors.some(({ tier, stride }) => tier === "block" && stride > 1);
-
 /**
  * `gemm_f16_nt_300x200x77`: dtype of A (and how it is multiplied, where that is said), transposition in BLAS terms (n: row-major, t: column-major), sizes; `mx200xk` where the launch supplies
  * m and k.
@@ -89,14 +85,9 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const [row, col] = [mul(v("mt"), tileM), mul(v("nt"), tileN)];
   const share: Share | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
   // Of a k that the launch supplies the blocks of a tile take chunks in turn: a first chunk of each would be a product of two variables.
-  const inTurn = splits > 1 && (problem.symbolic?.k !== undefined || takenInTurn(nest.k));
-  /** Where the chunk of this turn of the loop begins, in units of which a chunk has `each`. */
-  const chunkAt = (each: number): Expr => {
-    if (inTurn) return mul(add(mul(v("kt"), splits), v("st")), each);
-    const first = share ? mul(v(share.first), each) : splits > 1 ? mul(v("st"), chunks * each) : lit(0);
-    return add(first, mul(v("kt"), each));
-  };
-  const chunk = chunkAt(tileK);
+  const turns = splits > 1 && problem.symbolic?.k !== undefined;
+  const first = share ? mul(v("k0"), tileK) : splits > 1 && !turns ? mul(v("st"), chunks * tileK) : lit(0);
+  const chunk = turns ? mul(add(mul(v("kt"), splits), v("st")), tileK) : add(first, mul(v("kt"), tileK));
   const outView = (buffer: Buffer): View => ({
     buffer: buffer.name,
     slot: lit(0),
@@ -107,12 +98,13 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     const matrix = scaleMatrix(problem, which);
     const each = matrix === null ? (blockFactors(problem, which)?.each ?? 1) : SCALE_ROWS;
     const words = matrix === null ? Math.ceil(tileK / BLOCK_SCALE) : scaleWords(tileK, matrix.block);
+    const firstOf = share ? mul(v("k0"), words) : splits > 1 ? mul(v("st"), chunks * words) : lit(0);
     // Several tiles may lie under one factor.
     const row = tileRows < each ? div(v(tile), each / tileRows) : mul(v(tile), tileRows / each);
     return {
       buffer: buffer.name,
       slot: lit(0),
-      origin: [row, chunkAt(words)],
+      origin: [row, add(firstOf, mul(v("kt"), words))],
       extent: [Math.max(1, tileRows / each), words],
     };
   };
