@@ -5,6 +5,7 @@ import { evaluateExpr, freeVars } from "../expr.ts";
 import { printCond, printExpr } from "../printExpr.ts";
 import { ownSizes } from "../sizes.ts";
 import {
+  type CountedShare,
   combineWays,
   type Expr,
   type Share,
@@ -26,6 +27,7 @@ import {
   wordClause,
 } from "./clause.ts";
 import {
+  columnsClause,
   distClause,
   guardClause,
   inputsClause,
@@ -87,6 +89,7 @@ const mmaClauses = {
   lines: lineOrderClause("lines"),
   along: lineOrderClause("along"),
   swap: flagClause("swap"),
+  columns: columnsClause,
 };
 const combineClauses = { by: wordClause("by", combineWays, "last"), into: viewClause("into") };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
@@ -116,6 +119,7 @@ const epilogueClauses = {
   via: viewClause("via"),
   stores: { ...integerClause("stores", 1, 0), default: null } as Clause<number | null>,
   inputs: inputsClause,
+  columns: columnsClause,
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */
@@ -134,9 +138,9 @@ const printSplit = (split: Split | null): string =>
 const printShare = (share: Share | undefined): string =>
   share === undefined
     ? ""
-    : `, share %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}${share.blocks === undefined ? "" : ` on ${share.blocks}`}`;
+    : `, share %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}${share.blocks === undefined ? "" : ` on ${share.blocks}`}${share.counted === undefined ? "" : ` among ${share.counted.blocks} chunks ${printExpr(share.counted.chunks)}`}`;
 
-/** `, share %first, %count < CHUNKS by EACH tiles TILES on BLOCKS`, the comma read already. */
+/** `, share %first, %count < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks EXPR`, the comma read already. */
 function parseShare(c: Cursor): Share {
   c.expect("share", "after the second comma");
   const first = c.name("the variable of a part's first chunk");
@@ -149,7 +153,22 @@ function parseShare(c: Cursor): Share {
   c.expect("tiles", "before the number of tiles that are shared");
   const tiles = c.integer("the number of tiles that are shared", 1);
   const blocks = c.eat("on") ? { blocks: c.integer("the number of blocks that stay", 1) } : {};
-  return { first, count, chunks, each, tiles, ...blocks };
+  return {
+    first,
+    count,
+    chunks,
+    each,
+    tiles,
+    ...blocks,
+    ...(c.eat("among") ? { counted: parseCounted(c) } : {}),
+  };
+}
+
+/** Behind `among`: `BLOCKS chunks EXPR`. */
+function parseCounted(c: Cursor): CountedShare {
+  const blocks = c.integer("the number of blocks that cut the line", 1);
+  c.expect("chunks", "before the chunks of a tile in sizes of the launch");
+  return { blocks, chunks: parseExpr(c) };
 }
 
 /** `, split %st < BLOCKS`, the comma read already. */
@@ -193,7 +212,7 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share part %p chunks E { … }",
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks E raster R visit %v by stride|ring %ring|share part %p chunks E { … }",
     print: (s, b) =>
       `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
@@ -290,7 +309,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   mma: {
     syntax: "mma ACC += A * B [scaled SFA, SFB] [promote PART every N] atom NAME walk W …",
     print: (s, b) =>
-      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.promote === undefined ? "" : ` promote ${printView(s.promote.part, b)} every ${s.promote.every}`}${printClauses(mmaClauses, s, b)}`,
+      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.promote === undefined ? "" : ` promote ${printView(s.promote.part, b)} every ${s.promote.every}`}${printClauses(mmaClauses, { ...s, columns: s.columns ?? null }, b)}`,
     parse: (c) => {
       const acc = parseView(c);
       c.expect("+=", "after the accumulator");
@@ -299,7 +318,17 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const b = parseView(c);
       const scales = c.eat("scaled") ? { scales: parseScales(c) } : {};
       const promote = c.eat("promote") ? { promote: parsePromotion(c) } : {};
-      return { kind: "mma", acc, a, b, ...scales, ...promote, ...parseClauses(c, mmaClauses, "mma") };
+      const { columns, ...clauses } = parseClauses(c, mmaClauses, "mma");
+      return {
+        kind: "mma",
+        acc,
+        a,
+        b,
+        ...scales,
+        ...promote,
+        ...clauses,
+        ...(columns === null ? {} : { columns }),
+      };
     },
   },
   acquire: {
@@ -349,12 +378,12 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   epilogue: {
     syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
     print: (s, b) =>
-      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null, inputs: s.inputs ?? [] }, b)}`,
+      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null, inputs: s.inputs ?? [], columns: s.columns ?? null }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and accumulator");
       const acc = parseView(c);
-      const { stores, inputs, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
+      const { stores, inputs, columns, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
       return {
         kind: "epilogue",
         dst,
@@ -362,6 +391,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         ...clauses,
         ...(stores === null ? {} : { stores }),
         ...(inputs.length === 0 ? {} : { inputs }),
+        ...(columns === null ? {} : { columns }),
       };
     },
   },
