@@ -27,7 +27,6 @@ import {
   stageEpilogue,
   stageOperands,
   type Target,
-  unrollRing,
   type Verdict,
   vectorise,
   visitTiles,
@@ -66,7 +65,6 @@ export const mma: Backend = {
     rotateFragments,
     spreadCopies,
     peelDrain,
-    unrollRing,
     // With bulk copies; else all warps do everything, and edges are barriers of the block.
     specialiseRoles,
     rotateInRoles,

@@ -85,11 +85,12 @@ function copiesPerThread(schedule: Schedule, perByte: number, bytes: number): nu
 }
 
 /** Stored schedules of this size, the best first. */
-function winnersOf({ m, n, k, a, b }: Problem, copy: Copy): readonly Schedule[] {
+function winnersOf({ m, n, k, a, b }: Problem, copy: Copy, target: Target): readonly Schedule[] {
   return winners
     .filter(
-      ({ sizes, dtypes, where, layoutB = b.layout }) =>
+      ({ sizes, dtypes, where, lacks, layoutB = b.layout }) =>
         where === copy &&
+        (lacks === undefined || !hasFeature(target, lacks)) &&
         layoutB === b.layout &&
         dtypes.includes(a.dtype) &&
         a.dtype === b.dtype &&
@@ -127,9 +128,9 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
 }
 
 /**
- * Walks of large warp tiles whose chunks cp.async brings, by what is multiplied, beside as many chunks out of the loop as it copies ahead, so that nothing in it asks
- * whether there is another. Measured at 4096 with both, only the walk, only the chunks and neither: f16 0.693, 0.669, 0.660 and 0.651 (4224x4096x4096); s8 0.627, 0.605,
- * 0.609 and 0.599; tf32, whose fragments are rounded in between, 0.528, 0.500 and by rows 0.576 and 0.519.
+ * Walks of warp tiles whose chunks cp.async brings, by what is multiplied, beside as many chunks out of the loop as it copies ahead, so that nothing in it asks
+ * whether there is another. Measured with both, only the walk, only the chunks and neither: f16 0.693, 0.669, 0.660 and 0.651 (4224x4096x4096; warps of 64 x 32 at 3072
+ * 0.520, 0.493, 0.500 and 0.488); s8 at 4096 0.627, 0.605, 0.609 and 0.599; tf32, whose fragments are rounded in between, 0.528, 0.500 and by rows 0.576 and 0.519.
  */
 const walks: Readonly<Partial<Record<DType, string>>> = {
   f16: "snake-cols",
@@ -139,8 +140,8 @@ const walks: Readonly<Partial<Record<DType, string>>> = {
   tf32: "snake-rows",
 };
 
-/** Elements of such a warp tile. */
-const LARGE_WARP = 64 * 64;
+/** Elements of the smallest such warp tile. */
+const STEADY_WARP = 64 * 32;
 
 /** Most chunks that leave the loop. */
 const MOST_DRAINED = 4;
@@ -150,11 +151,13 @@ const MOST_STEADY_COPIES = 24;
 
 function steady(problem: Problem, schedule: Schedule, copies: number): Schedule {
   const s = readSchedule(schedule);
-  if (copies > MOST_STEADY_COPIES) return schedule;
   const walk = walks[problem.a.dtype];
+  if (walk === undefined || s.copy !== "cp.async" || s.warpM * s.warpN < STEADY_WARP) return schedule;
   const ahead = s.stages - 1;
-  if (walk === undefined || s.copy !== "cp.async" || s.warpM * s.warpN < LARGE_WARP) return schedule;
-  return { ...schedule, walk, ...(ahead <= MOST_DRAINED ? { drain: ahead } : {}) };
+  // Where k comes with the launch, the last chunks would be a loop of their own.
+  const known = problem.symbolic?.k === undefined;
+  const drained = known && ahead <= MOST_DRAINED && copies <= MOST_STEADY_COPIES;
+  return { ...schedule, walk, ...(drained ? { drain: ahead } : {}) };
 }
 
 /** Blocks stay where they do not share tiles; fragments are double-buffered where registers allow. */
@@ -236,5 +239,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     // Where memory decides, the one that leaves the SMs the least to do: the two never overlap to the last cycle.
     .sort((x, y) => x.cost.cycles - y.cost.cycles || x.cost.arithmetic - y.cost.arithmetic)
     .map(({ schedule }) => schedule);
-  return [...winnersOf(problem, copy).map((schedule) => staged(problem, schedule, target)), ...ranked];
+  return [
+    ...winnersOf(problem, copy, target).map((schedule) => staged(problem, schedule, target)),
+    ...ranked,
+  ];
 }

@@ -92,15 +92,6 @@ export const scheduleModel: ScheduleModel = {
       min: 0,
       max: 4,
     }),
-    intField({
-      name: "unroll",
-      summary:
-        "chunks of one turn of the main loop, where all threads copy: they share the addresses of their copies",
-      default: 1,
-      off: 1,
-      min: 1,
-      max: 8,
-    }),
     wordField({
       name: "sum",
       summary:
@@ -192,7 +183,6 @@ export interface MmaSchedule {
   readonly lead: string;
   readonly spread: number;
   readonly drain: number;
-  readonly unroll: number;
   /** Elements of k. */
   readonly sum: number;
   readonly walk: string;
@@ -247,7 +237,6 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     lead: word("lead"),
     spread: number("spread"),
     drain: number("drain"),
-    unroll: number("unroll"),
     sum: number("sum"),
     walk: word("walk"),
     raster: rasterOf(schedule.raster),

@@ -94,9 +94,6 @@ describe("illegal schedules get every reason, each with the nearest legal value"
       expect.stringMatching(/^TW2214 rows of B are 200 bytes apart; /),
       expect.stringMatching(/^TW2216 .*; nearest legal: drain=0$/),
     ]);
-    expect(reasons(`${bulk} unroll=2`, "sm_90")).toEqual([
-      "TW2226 with copy=tma a role carries its place in the ring from turn to turn, chunk by chunk; nearest legal: unroll=1",
-    ]);
     expect(reasons("sched=persistent", "sm_90")).toEqual([
       expect.stringMatching(/^TW2215 .* copy=cp.async has none; nearest legal: sched=tiles, or copy=tma$/),
     ]);

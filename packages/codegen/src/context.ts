@@ -41,8 +41,6 @@ export interface LoopState {
   readonly to: number;
   /** The same as an expression, where it has sizes of the launch in it. */
   readonly end: Expr | null;
-  /** Turns that follow each other in the text, of each of which the code is made: the loop's variable is that of the first. */
-  readonly together: number;
   /** Turns that are known to follow the one at hand. */
   readonly ahead: number;
   /** Stands before the loop's label: initial values of running registers. */
@@ -97,7 +95,7 @@ export class Context {
   /** Dynamic loops, outermost first. At most one is open at a time: K chunks. */
   loop: LoopState | null = null;
   /** Constants of unrolled loops. */
-  readonly constants = new Map<string, number | Expr>();
+  readonly constants = new Map<string, number>();
   /** Registers of tile coordinates; null for the only tile of an axis. */
   readonly tileVars = new Map<string, TileVar>();
   /** The part of a tile that this block works on; null where blocks have whole tiles or split them. */

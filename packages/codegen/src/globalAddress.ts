@@ -188,7 +188,7 @@ function runningPointer(ctx: Context, base: Reg<"u64">, step: Step): Reg<"u64"> 
   loop.running.set(key, d);
   if (loop.from === 0) loop.pre.emit(null, "mov.u64", d, base);
   else loop.pre.emit(null, "add.s64", d, base, times(loop.from));
-  loop.latch.emit(null, "add.s64", d, d, times(loop.together));
+  loop.latch.emit(null, "add.s64", d, d, times(1));
   return d;
 }
 

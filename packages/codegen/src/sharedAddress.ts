@@ -246,25 +246,18 @@ function slotOffset(ctx: Context, slot: Expr, slots: number, stride: number): Sl
   if (!loop || !chunk || chunk.terms.size !== 1 || chunk.terms.get(loop.var) !== 1)
     throw new CannotLower("slot", `must be (chunk + constant) % ${slots} of the open loop`);
   const phase = ((chunk.constant % slots) + slots) % slots;
-  if (loop.together % slots === 0) return { reg: null, constant: ((loop.from + phase) % slots) * stride };
   const key = `slot+${phase} of ${slots}x${stride}`;
   const known = loop.running.get(key);
   if (known) return { reg: known as Reg<"u32">, constant: 0 };
   const reg = ctx.entry.reg("u32", "slot");
   loop.running.set(key, reg);
   loop.pre.emit(null, "mov.u32", reg, imm(((loop.from + phase) % slots) * stride));
-  const on = loop.together % slots;
   if (slots === 2) loop.latch.emit(null, "sub.u32", reg, imm(stride), reg);
   else {
     const wrapped = ctx.entry.reg("pred", "p");
-    loop.latch.emit(null, "add.u32", reg, reg, imm(on * stride));
-    if (on === 1) {
-      loop.latch.emit(null, "setp.eq.u32", wrapped, reg, imm(slots * stride));
-      loop.latch.emit(null, "selp.b32", reg, imm(0), reg, wrapped);
-    } else {
-      loop.latch.emit(null, "setp.ge.u32", wrapped, reg, imm(slots * stride));
-      loop.latch.emit(wrapped, "sub.u32", reg, reg, imm(slots * stride));
-    }
+    loop.latch.emit(null, "add.u32", reg, reg, imm(stride));
+    loop.latch.emit(null, "setp.eq.u32", wrapped, reg, imm(slots * stride));
+    loop.latch.emit(null, "selp.b32", reg, imm(0), reg, wrapped);
   }
   return { reg, constant: 0 };
 }

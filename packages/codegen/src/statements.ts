@@ -1,5 +1,5 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
-import { add, codeOrder, type Expr, freeVars, lit, rangeOf, type Stmt, v } from "@tilewright/ir";
+import { codeOrder, type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { lowerFetch, lowerNext } from "./answers.ts";
 import { isBranch, lowerBranch } from "./branches.ts";
@@ -98,11 +98,6 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
     ctx.constants.delete(stmt.var);
     return;
   }
-  const { together = 1 } = stmt;
-  if (together > 1 && typeof counted === "number" && to - from >= together) {
-    lowerTogether(ctx, stmt, from, to, together);
-    return;
-  }
   if (ctx.loop) throw new CannotLower(`loop %${stmt.var}`, "stands inside another loop that is not unrolled");
   const outer = ctx.body;
   const skip =
@@ -121,7 +116,6 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
     from,
     to,
     end: typeof counted === "number" ? null : ctx.fold(stmt.to),
-    together: 1,
     ahead: 0,
     pre,
     // Stands behind every turn; filled by all of them.
@@ -135,34 +129,6 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   lowerTurns(ctx, stmt, { ...state, iteration: new Map() }, end);
   state.latch.emit(null, "add.u32", counter, counter, imm(1));
   if (skip !== null) outer.label(skip);
-}
-
-/** Turns in groups of `together`, and behind them those that are left. */
-function lowerTogether(ctx: Context, stmt: StmtOf<"for">, from: number, to: number, together: number): void {
-  if (ctx.loop) throw new CannotLower(`loop %${stmt.var}`, "stands inside another loop that is not unrolled");
-  const end = to - ((to - from) % together);
-  const pre = ctx.body.nest();
-  const counter = ctx.entry.reg("u32", `${stmt.var}_`);
-  pre.emit(null, "mov.u32", counter, imm(from));
-  const state: LoopState = {
-    // The first chunk of a turn; the loop's own variable is so many beyond it.
-    var: `first ${stmt.var}`,
-    counter,
-    from,
-    // The last value that the variable has.
-    to: end - together + 1,
-    end: null,
-    together,
-    ahead: 0,
-    pre,
-    latch: new Code(),
-    running: new Map(),
-    iteration: new Map(),
-  };
-  lowerTurns(ctx, stmt, state, imm(end));
-  state.latch.emit(null, "add.u32", counter, counter, imm(together));
-  const { together: _, ...rest } = stmt;
-  if (end < to) lowerFor(ctx, { ...rest, from: lit(end) });
 }
 
 /** Last turns that a loop makes apart; none where it may have no others. */
@@ -195,15 +161,11 @@ function lowerTurns(ctx: Context, stmt: StmtOf<"for">, state: LoopState, end: Op
   const outer = ctx.body;
   const label = ctx.entry.label(`loop_${stmt.var}`);
   outer.label(label);
+  ctx.loop = state;
   ctx.body = outer.nest();
-  for (let i = 0; i < state.together; i++) {
-    ctx.loop = { ...state, iteration: new Map() };
-    if (state.together > 1) ctx.constants.set(stmt.var, add(v(state.var), lit(i)));
-    ctx.recent.clear();
-    lowerStmts(ctx, stmt.body);
-    ctx.recent.clear();
-  }
-  ctx.constants.delete(stmt.var);
+  ctx.recent.clear();
+  lowerStmts(ctx, stmt.body);
+  ctx.recent.clear();
   ctx.body = outer;
   ctx.loop = null;
   const more = ctx.entry.reg("pred", "p");

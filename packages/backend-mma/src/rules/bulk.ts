@@ -51,17 +51,6 @@ export const bulkRules: readonly Rule[] = [
     },
   },
   {
-    code: "TW2226",
-    at: "schedule.unroll",
-    find: ({ s }) =>
-      s.unroll > 1 && s.copy === "tma"
-        ? {
-            message: "with copy=tma a role carries its place in the ring from turn to turn, chunk by chunk",
-            hint: "nearest legal: unroll=1",
-          }
-        : null,
-  },
-  {
     code: "TW2216",
     at: "schedule.drain",
     find: ({ s }) =>

@@ -50,7 +50,6 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       lead: pick(random, ["a", "b"]),
       spread: pick(random, [1, 1, 2, 3]),
       drain: copy === "tma" ? 0 : random.integer(0, 3),
-      unroll: copy === "tma" ? 1 : pick(random, [1, 2, stages]),
       walk: pick(random, ["snake-rows", "snake-cols", "rows", "cols"]),
       raster: pick(random, ["row", "col", "grouped:2", "grouped:8", "snake:2", "hilbert"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),

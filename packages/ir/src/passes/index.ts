@@ -36,6 +36,5 @@ export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";
 export { swapOperands } from "./swapOperands.ts";
 export { takeTurns } from "./takeTurns.ts";
-export { unrollRing } from "./unrollRing.ts";
 export { vectorise } from "./vectorise.ts";
 export { visitTiles } from "./visitTiles.ts";

@@ -1,6 +1,6 @@
 /** Take the last chunks out of the steady state, so that its loop runs without asking whether there is a next one. */
 import { lit } from "../tile/expr.ts";
-import { numberArg, rewriteStmts, takeDirective, usesRing, withBody } from "../tile/rewrite.ts";
+import { numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Stmt } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -41,3 +41,10 @@ export function peelLast(stmt: Stmt, chunks: number): Stmt | readonly Stmt[] {
     { ...stmt, from: lit(split) },
   ];
 }
+
+/** Whether a list, or a list nested in it, waits for a ring. */
+const usesRing = (stmts: readonly Stmt[]): boolean =>
+  stmts.some(
+    (s) =>
+      s.kind === "wait" || ((s.kind === "for" || s.kind === "if" || s.kind === "role") && usesRing(s.body)),
+  );

@@ -119,10 +119,3 @@ export function wordArg(args: Directive["args"], name: string, fallback: string)
   const value = args[name];
   return typeof value === "string" ? value : fallback;
 }
-
-/** Whether a list, or a list nested in it, waits for a ring. */
-export const usesRing = (stmts: readonly Stmt[]): boolean =>
-  stmts.some(
-    (s) =>
-      s.kind === "wait" || ((s.kind === "for" || s.kind === "if" || s.kind === "role") && usesRing(s.body)),
-  );

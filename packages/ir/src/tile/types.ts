@@ -337,8 +337,6 @@ export type Stmt =
        * A wish, as `unroll` is; absent: none.
        */
       readonly apart?: number;
-      /** Turns that follow each other in the text, so that what repeats with them is constant: a ring's slots, distances from one pointer. A wish; absent: one. */
-      readonly together?: number;
       readonly body: readonly Stmt[];
     }
   | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Stmt[] }

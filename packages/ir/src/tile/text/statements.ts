@@ -60,11 +60,7 @@ export interface StatementSyntax<S extends Stmt> {
 type Of<K extends StmtKind> = Extract<Stmt, { readonly kind: K }>;
 
 const tilesClauses = { raster: rasterClause, visit: visitClause };
-const forClauses = {
-  unroll: flagClause("unroll"),
-  apart: integerClause("apart", 1, 0),
-  together: integerClause("together", 1, 1),
-};
+const forClauses = { unroll: flagClause("unroll"), apart: integerClause("apart", 1, 0) };
 const roleClauses = {
   first: integerClause("first", 0, undefined),
   warps: integerClause("warps", 1, undefined),
@@ -249,16 +245,16 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   for: {
-    syntax: "for %i = FROM .. TO unroll apart N together N { … }",
+    syntax: "for %i = FROM .. TO unroll apart N { … }",
     print: (s, b) =>
-      `for %${s.var} = ${printExpr(s.from)} .. ${printExpr(s.to)}${printClauses(forClauses, { ...s, apart: s.apart ?? 0, together: s.together ?? 1 }, b)}`,
+      `for %${s.var} = ${printExpr(s.from)} .. ${printExpr(s.to)}${printClauses(forClauses, { ...s, apart: s.apart ?? 0 }, b)}`,
     parse: (c, block) => {
       const name = c.name("the loop variable");
       c.expect("=", "before the first value");
       const from = parseExpr(c);
       c.expect("..", "between the bounds of the loop");
       const to = parseExpr(c);
-      const { apart, together, ...clauses } = parseClauses(c, forClauses, "for");
+      const { apart, ...clauses } = parseClauses(c, forClauses, "for");
       return {
         kind: "for",
         var: name,
@@ -266,7 +262,6 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         to,
         ...clauses,
         ...(apart > 0 ? { apart } : {}),
-        ...(together > 1 ? { together } : {}),
         body: block([name]),
       };
     },

@@ -21,7 +21,6 @@ import {
   stageOperands,
   type Target,
   type TileProgram,
-  unrollRing,
   vectorise,
 } from "../../../src/index.ts";
 
@@ -31,7 +30,6 @@ export const passes: readonly Pass[] = [
   pipelineRing,
   rotateFragments,
   peelDrain,
-  unrollRing,
   bindEdges,
   bindOwnership,
   vectorise,
@@ -132,7 +130,6 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
       prefetch: fc.integer({ min: 0, max: 1 }),
       rotate: fc.boolean(),
       drain: fc.boolean(),
-      together: fc.constantFrom(1, 2, 3),
       first: fc.constantFrom("a", "b"),
       vector: fc.constantFrom(1, 2, 4),
       smem: fc.constantFrom("plain", "pad", "swizzle", "auto"),
@@ -179,7 +176,6 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
             staged && r.rotate && r.slots > 1,
           ),
           ...directive("drain", { chunks: r.slots - 1 }, staged && r.drain && r.slots > 1),
-          ...directive("unroll", { together: r.together }, staged && r.together > 1),
           ...directive("vector", { copy: r.vector, store: r.vector }, r.vector > 1),
           ...directive("smem", { mode: r.smem }, r.smem !== "plain"),
           ...directive("walk", { order: r.walk }, r.walk !== "rows"),
