@@ -12,9 +12,11 @@ import {
   type Problem,
   ruleFaults,
   type Schedule,
+  type ScheduleFault,
   type ScheduleRule,
   sharingFaults,
   sizeOf,
+  splitChunks,
   symbolicSizes,
   type Target,
   tensorAccessFault,
@@ -353,7 +355,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2222",
     at: "schedule.combine",
-    find: ({ s }) =>
+    find: ({ s, problem, target }) =>
       s.split === 1
         ? null
         : [
@@ -374,6 +376,7 @@ const rules: readonly Rule[] = [
                   },
                 ]
               : []),
+            ...(s.combine === "cluster" ? clusterReasons(s, problem, target) : []),
             ...(s.combine === "slices" && s.split > MOST_SLICES
               ? [
                   {
@@ -402,6 +405,33 @@ const rules: readonly Rule[] = [
     },
   },
 ];
+
+/** Why blocks cannot meet in a cluster. */
+function* clusterReasons(s: MmaSchedule, problem: Problem, target: Target): Generator<ScheduleFault> {
+  if (!hasFeature(target, "cluster"))
+    yield {
+      message: `${target.arch} has no clusters in which blocks could meet`,
+      hint: "nearest legal: combine=last (clusters need sm_90 or later)",
+      unsupported: true,
+    };
+  if (problem.batch.kind === "grouped")
+    yield {
+      message: "groups have different numbers of chunks, and all blocks of a cluster need some",
+      hint: "nearest legal: combine=last",
+    };
+  if (s.staged)
+    yield {
+      message: "blocks of a cluster store their slices from registers, and epi=smem passes D through shared memory",
+      hint: "nearest legal: epi=direct, or combine=last",
+    };
+  const { splits } = splitChunks(problem.k, s);
+  const most = target.limits.maxClusterSize;
+  if (splits > most)
+    yield {
+      message: `${splits} blocks share a tile, and a cluster in which they meet has ${most}`,
+      hint: `nearest legal: split=${most}, or combine=last`,
+    };
+}
 
 function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {
   const s = readSchedule(schedule);
