@@ -1,5 +1,5 @@
 /** Threads, shared memory and registers of a block. */
-import { BLOCK_SCALE, dtypes, type Problem, sizeOf, type Target } from "@tilewright/ir";
+import { BLOCK_SCALE, dtypes, nearestMultiple, type Problem, sizeOf, type Target } from "@tilewright/ir";
 import { MOST_AHEAD } from "../lower/factors.ts";
 import {
   ATOM_ROWS,
@@ -12,7 +12,7 @@ import {
   widensA,
 } from "../nest.ts";
 import { hasProducer, mathGroups, producerWarps, threadsOf, type WgmmaSchedule } from "../schedule.ts";
-import { type Found, nearestMultiple, type Rule } from "./rule.ts";
+import type { Found, Rule } from "./rule.ts";
 
 /**
  * Registers that a thread needs beside its accumulators. As launched, ptxas gives all roles what the largest needs and counts the epilogue's too; with

@@ -1,7 +1,7 @@
 /** Tiles: what instructions, and squares of factors, divide. */
-import { BLOCK_SCALE } from "@tilewright/ir";
+import { BLOCK_SCALE, nearestMultiple } from "@tilewright/ir";
 import { ATOM_ROWS, atomK, atomOf, promotes, widthsOf } from "../nest.ts";
-import { type Found, nearestMultiple, type Rule } from "./rule.ts";
+import type { Found, Rule } from "./rule.ts";
 
 export const tileRules: readonly Rule[] = [
   {

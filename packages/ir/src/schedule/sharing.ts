@@ -1,6 +1,9 @@
 /** What the fields that divide K among blocks allow each other, in every backend. */
 import type { Diagnostic } from "../diagnostics.ts";
+import type { Problem } from "../problem.ts";
+import { hasFeature, type Target } from "../target.ts";
 import type { CombineWay } from "../tile/types.ts";
+import type { ScheduleFault } from "./rules.ts";
 
 /** The fields `split`, `combine`, `streamk` and `drain` (0 where a backend has none), and how roles and clusters stand to it. */
 export interface Sharing {
@@ -77,4 +80,26 @@ export function sharingFaults({
   return reasons
     .filter(([wrong]) => wrong)
     .map(([, message, hint]) => ({ code: CODE, kind: "invalid", at: "schedule.streamk", message, hint }));
+}
+
+/** Why the `splits` blocks that share a tile cannot meet in a cluster; null where they can. */
+export function clusterMeetingFault(problem: Problem, target: Target, splits: number): ScheduleFault | null {
+  if (!hasFeature(target, "cluster"))
+    return {
+      message: `${target.arch} has no clusters in which blocks could meet`,
+      hint: "nearest legal: combine=last (clusters need sm_90 or later)",
+      unsupported: true,
+    };
+  if (problem.batch.kind === "grouped")
+    return {
+      message: "groups have different numbers of chunks, and all blocks of a cluster need some",
+      hint: "nearest legal: combine=last",
+    };
+  const most = target.limits.maxClusterSize;
+  return splits > most
+    ? {
+        message: `${splits} blocks share a tile, and a cluster in which they meet has ${most}`,
+        hint: `nearest legal: split=${most}, or combine=last`,
+      }
+    : null;
 }
