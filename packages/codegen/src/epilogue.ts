@@ -20,7 +20,7 @@ import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { StepChain } from "./steps.ts";
 import { threadPasses } from "./threadStores.ts";
-import { insideBlock, ownedPosition } from "./threads.ts";
+import { insideBlock, moved, ownedPosition, type ThreadPosition } from "./threads.ts";
 import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -49,14 +49,18 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   if (!early) ctx.restartInvariants();
   const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
-  const position = ownedPosition(ctx.values, own);
+  const { slice } = ctx;
+  const away = slice?.offset() ?? null;
+  const placed = (p: ThreadPosition): ThreadPosition =>
+    away === null ? p : { row: moved(ctx.values, p.row, away.row), col: moved(ctx.values, p.col, away.col) };
+  const position = placed(ownedPosition(ctx.values, own));
   const tile = stmt.via === null ? null : bufferOf(ctx.program, stmt.via.buffer);
   const within = ownedPosition(
     ctx.values,
     tile === null ? own : stagedOwner(own, tile.shape[1]),
     insideBlock,
   );
-  const inside = ownedPosition(ctx.values, own, insideBlock);
+  const inside = placed(ownedPosition(ctx.values, own, insideBlock));
   const chain = new StepChain(ctx, stmt, position, inside);
   const kind = epilogueKind(ctx.program.problem);
   const passes =
@@ -65,8 +69,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       : stmt.stores === undefined
         ? stagedPasses(ctx, stmt, stmt.via)
         : threadPasses(ctx, stmt, stmt.via, stmt.stores);
-  const { slice } = ctx;
-  const elements = slice === null ? acc.elements : acc.elements.filter((e) => slice.has(e.register));
+  const elements = slice === null ? acc.elements : acc.elements.filter((e) => slice.elements.has(e.register));
   const groups = groupAlong(elements, 1, stmt.vector);
   // Into rows pairs are whole or absent as vectors of D are; into columns each element has its own guard.
   const across = tile !== null && contiguousAxis(ctx.program, tile.name) === 0;
