@@ -6,6 +6,7 @@ import {
   copyBytes,
   dtypes,
   type Problem,
+  residentInClusters,
   type Schedule,
   sizeOf,
   splitChunks,
@@ -47,6 +48,9 @@ const machine = {
   meeting: 2000,
   /** Of blocks that add up slices: looking for each other, and as much read as handed over (8.7 µs at 128 accumulators a thread, where the last block alone needs 20 for 16 parts). */
   slices: 6000,
+  /** Of blocks that exchange slices in a cluster, and the bytes of its part that each sends a cycle. */
+  cluster: 1900,
+  sentBytes: 32,
   /** Bytes a cycle of the whole GPU. L2: what the large tiles drew at 4096 in the measured time, and a little more. */
   l2Bytes: 4000,
   memoryBytes: 2400,
@@ -96,32 +100,42 @@ export function estimateCost(problem: Problem, schedule: Schedule, target: Targe
   const { splits } = splitChunks(k, s);
   const resident = blocksPerSm(s, problem, target);
   const blocks = tiles * splits;
-  const full = Math.floor(blocks / (TYPICAL_SMS * resident));
-  const rest = blocks - full * TYPICAL_SMS * resident;
+  const inClusters = s.combine === "cluster" && splits > 1;
+  const sms = inClusters ? residentInClusters(splits, resident) / resident : TYPICAL_SMS;
+  const full = Math.floor(blocks / (sms * resident));
+  const rest = blocks - full * sms * resident;
   const roundOf = (count: number): Round => roundCost(problem, s, count);
-  const last = rest > 0 ? cyclesOf(roundOf(Math.ceil(rest / TYPICAL_SMS))) : 0;
+  const last = rest > 0 ? cyclesOf(roundOf(Math.ceil(rest / sms))) : 0;
   const arithmetic = full * cyclesOf(roundOf(resident)) + last;
 
   const accBytes = dtypes[atom.acc].bits / 8;
-  const parts = splits > 1 ? 2 * blocks * s.tileM * s.tileN * accBytes : 0;
+  const parts = splits > 1 && !inClusters ? 2 * blocks * s.tileM * s.tileN * accBytes : 0;
   const l2 = (size * (s.tileM + s.tileN) * k * tiles + parts) / machine.l2Bytes;
   const memory = (batch * (size * (m * k + k * n) + sizeOf(problem.d.dtype) * m * n)) / machine.memoryBytes;
   const cycles = Math.max(arithmetic, l2, memory);
   const bound = cycles === arithmetic ? "arithmetic" : cycles === l2 ? "l2" : "memory";
-  const rounds = blocks / (TYPICAL_SMS * resident);
+  const rounds = blocks / (sms * resident);
   return { cycles, bound, arithmetic, l2, memory, rounds, resident, round: roundOf(resident) };
 }
 
-/** Cycles until parts are handed over and added: by the block that comes last, or by all that are there. */
-const last = (splits: number, perThread: number): number =>
-  machine.meeting + splits * perThread * machine.part;
-const slices = (perThread: number): number => machine.meeting + machine.slices + 2 * perThread * machine.part;
+/** Cycles until parts are handed over and added: by the block that comes last, by all that are there, or by those of a cluster. */
+function meeting(s: MmaSchedule, splits: number): number {
+  if (splits === 1) return 0;
+  const perThread = (s.warpM * s.warpN) / LANES;
+  if (s.combine === "slices") return machine.meeting + machine.slices + 2 * perThread * machine.part;
+  if (s.combine === "cluster") return machine.cluster + (s.tileM * s.tileN * PART_BYTES) / machine.sentBytes;
+  return machine.meeting + splits * perThread * machine.part;
+}
+
+const LANES = 32;
+/** Bytes of an accumulator. */
+const PART_BYTES = 4;
 
 /** Cycles of `count` blocks on one SM. `s.tileK` is the chunk as it will be. */
 function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
   const { splits, chunks } = splitChunks(problem.k, s);
   const size = sizeOf(problem.a.dtype);
-  const perThread = (s.warpM * s.warpN) / 32;
+  const perThread = (s.warpM * s.warpN) / LANES;
   const warps = count * mathWarps(s);
   const work = count * s.tileM * s.tileN * s.tileK;
   // Three instructions of tf32 and their sums.
@@ -137,7 +151,7 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
     waiting: chunks * ((s.copy === "tma" ? machine.arrival : machine.barrier) / count + exposed),
     fixed:
       (s.persistent ? machine.tile : machine.block) + perThread * (wide ? machine.storeWide : machine.store),
-    meeting: splits === 1 ? 0 : s.combine === "slices" ? slices(perThread) : last(splits, perThread),
+    meeting: meeting(s, splits),
   };
 }
 

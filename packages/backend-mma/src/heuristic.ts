@@ -168,6 +168,17 @@ function sliced(problem: Problem, schedule: Schedule, target: Target): Schedule 
   return isLegal(problem, among, target) ? among : schedule;
 }
 
+/** Blocks that share a tile meet in a cluster where there are clusters of so many, all of them are there at once, and the model finds that faster. */
+function clustered(problem: Problem, schedule: Schedule, target: Target): Schedule {
+  const s = readSchedule(schedule);
+  if (s.split === 1 || s.staged || !hasFeature(target, "cluster")) return schedule;
+  // Columns that are not dealt out are cut into finer slices.
+  const among = { ...schedule, combine: "cluster", interleave: "off" };
+  if (!isLegal(problem, among, target)) return schedule;
+  const cost = estimateCost(problem, among, target);
+  return cost.rounds <= 1 && cost.cycles < estimateCost(problem, schedule, target).cycles ? among : schedule;
+}
+
 /** What measurements found best, then candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const atom = acceptedAtom(problem, target);
@@ -198,6 +209,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const ranked = candidates
     .filter((schedule) => copy === "tma" || copiesPerThread(schedule, perByte, least) <= mostCopies)
     .map((schedule) => sliced(problem, staged(problem, schedule, target), target))
+    .map((schedule) => clustered(problem, schedule, target))
     .map((schedule) => ({ schedule, cost: estimateCost(problem, schedule, target) }))
     // Where memory decides, the one that leaves the SMs the least to do: the two never overlap to the last cycle.
     .sort((x, y) => x.cost.cycles - y.cost.cycles || x.cost.arithmetic - y.cost.arithmetic)

@@ -72,12 +72,6 @@ const meetings = {
   cluster: { fixed: 1, bytes: 60_000, of: "part" },
 } as const;
 
-/**
- * SMs of each GPC, which has a cluster whole, in pairs: so 30 clusters of four are resident at once and 14 of eight, as measured. 16 of six ran in one round, 16 of seven
- * in two.
- */
-const GPCS = [18, 18, 18, 18, 16, 16, 14, 14] as const;
-
 /** Copies by the threads are waited for: no ring hides them. */
 const DIRECT = 2.5;
 
@@ -127,10 +121,7 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
 }
 
 /** SMs that clusters of so many blocks can fill. */
-const reachable = (blocks: number): number =>
-  blocks === 1
-    ? SMS
-    : blocks * GPCS.reduce((count, sms) => count + Math.floor(sms / (2 * Math.ceil(blocks / 2))), 0);
+const reachable = (blocks: number): number => (blocks === 1 ? SMS : residentInClusters(blocks, 1));
 
 /** Microseconds that a tile's epilogue adds to a round. */
 function epilogueTime(problem: Problem, s: WgmmaSchedule): number {
