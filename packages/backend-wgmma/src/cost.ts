@@ -7,6 +7,7 @@ import {
   BLOCK_SCALE,
   dtypes,
   type Problem,
+  residentInClusters,
   type Schedule,
   sizeOf,
   splitChunks,
