@@ -31,9 +31,9 @@ const machine = {
   splitting: 18.8,
   /** Bytes that ldmatrix reads from shared memory a cycle. */
   sharedBytes: 128,
-  /** Warps of an SM that keep the tensor pipes busy, two a pipe; what fewer do is that share to a power, unless a warp of its own copies: then four do as well. */
+  /** Warps of an SM that keep the tensor pipes busy, two a pipe; what fewer do is that share to a power, smaller where a warp of its own copies. */
   warps: 8,
-  few: 0.33,
+  few: { tma: 0.1, "cp.async": 0.33, direct: 0.33 },
   /** Of the bytes that copies write to shared memory, the share that keeps fragments from being read. */
   written: 0.66,
   /** Of a chunk: barrier, first fragments. Blocks on one SM hide it from each other. A warp that waits for copies alone waits less. */
@@ -157,7 +157,7 @@ function roundCost(problem: Problem, s: MmaSchedule, count: number): Round {
   const size = sizeOf(problem.a.dtype);
   const perThread = (s.warpM * s.warpN) / LANES;
   const warps = count * mathWarps(s);
-  const busy = s.copy === "tma" ? 1 : Math.min(1, (warps / machine.warps) ** machine.few);
+  const busy = Math.min(1, (warps / machine.warps) ** machine.few[s.copy]);
   const work = count * s.tileM * s.tileN * s.tileK;
   // Three instructions of tf32 and their sums.
   const times =
