@@ -8,6 +8,7 @@ import {
   type Schedule,
   sizeOf,
   storedSchedule,
+  streamPolicies,
   symbolicSizes,
   type Target,
   tensorAccessFault,
@@ -138,10 +139,12 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
 }
 
 /** Blocks stay where they do not share tiles; fragments are double-buffered where registers allow. */
-function bulk(schedule: Schedule, atom: Atom, target: Target): Schedule {
+function bulk(problem: Problem, schedule: Schedule, atom: Atom, target: Target): Schedule {
   const s = readSchedule({ ...schedule, frag: 2 });
   return {
     ...schedule,
+    // 5 % at 128x8192x8192.
+    ...streamPolicies(problem, [s.tileM, s.tileN]),
     sched: s.split === 1 ? "persistent" : "tiles",
     // With one set of fragments a walk along columns frees those of B as it goes.
     ...(estimateRegisters(s, atom, target) <= mostRegisters(s, target)
@@ -217,7 +220,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       (few ? FEW_ROWS_STAGES : stageCounts[copy]).flatMap((stages) =>
         shared.map((split) => {
           const schedule = { ...base, ...parts, tile: [m, n, bytes * perByte], warp, stages, split, copy };
-          if (copy === "tma") return bulk(schedule, atom, target);
+          if (copy === "tma") return bulk(problem, schedule, atom, target);
           const ahead = copy === "direct" && stages > 1 && least >= WIDE_ENOUGH;
           return ahead && !hasFeature(target, "cp.async") ? { ...schedule, prefetch: "on" } : schedule;
         }),

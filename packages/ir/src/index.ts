@@ -283,7 +283,7 @@ export {
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
 export { applyScales, randomFactorCodes, randomScales } from "./reference/scales.ts";
-export { asyncPolicyFault, cacheDirective } from "./schedule/cache.ts";
+export { asyncPolicyFault, cacheDirective, streamPolicies } from "./schedule/cache.ts";
 export {
   defaultSchedule,
   parseSchedule,
@@ -369,6 +369,7 @@ export {
   type Axis,
   type Buffer,
   type CachePolicy,
+  type Columns,
   type CombineWay,
   type Cond,
   cachePolicies,
