@@ -136,7 +136,8 @@ export function lowerSlicedSum(
   // Those who have left before the last one comes.
   ctx.emit(null, "and.b32", came, high, imm(CAME));
   ctx.emit(null, "setp.eq.u32", p, came, imm(blocks - 1));
-  ctx.emit(p, "mov.u32", mine, low);
+  // Those without a slice have left none.
+  ctx.emit(p, "and.b32", mine, low, imm(2 ** slices.count - 1));
   ctx.emit(null, "add.u32", high, high, imm(1));
   // Who has no slice leaves at once.
   ctx.emit(null, "setp.lt.u32", p, rank, imm(slices.count));
