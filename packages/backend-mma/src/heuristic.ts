@@ -97,11 +97,11 @@ function copiesPerThread(schedule: Schedule, perByte: number, bytes: number): nu
 }
 
 /** Stored schedules of this size, the best first. */
-function winnersOf({ m, n, k, a, b }: Problem, copy: Copy): readonly Schedule[] {
+function winnersOf({ m, n, k, a, b }: Problem, copy: Copy, target: Target): readonly Schedule[] {
   return winners
     .filter(
       ({ sizes, dtypes, where, layoutB = b.layout }) =>
-        where === copy &&
+        (where === copy || (where === "tma" && copy === "cp.async" && hasFeature(target, "tma"))) &&
         layoutB === b.layout &&
         dtypes.includes(a.dtype) &&
         a.dtype === b.dtype &&
@@ -234,5 +234,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     .map((schedule) => ({ schedule, rank: rankOf(estimateCost(problem, schedule, target).cycles) }))
     .sort((x, y) => x.rank - y.rank)
     .map(({ schedule }) => schedule);
-  return [...winnersOf(problem, copy).map((schedule) => staged(problem, schedule, target)), ...ranked];
+  return [
+    ...winnersOf(problem, copy, target).map((schedule) => staged(problem, schedule, target)),
+    ...ranked,
+  ];
 }

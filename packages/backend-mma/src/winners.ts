@@ -8,7 +8,7 @@ export interface Winner {
   readonly sizes: readonly (readonly [m: number, n: number, k: number])[];
   /** Of A and B. */
   readonly dtypes: readonly DType[];
-  /** Where: targets whose blocks copy by cp.async at best, or by bulk copies. */
+  /** Where: targets whose blocks copy by cp.async at best, or have bulk copies, too; those of the first are for the others as well where defaults copy by cp.async. */
   readonly where: "cp.async" | "tma";
   /** B's layout, where the schedule is for one only. */
   readonly layoutB?: "row" | "col";
@@ -76,7 +76,7 @@ export const winners: readonly Winner[] = [
   {
     sizes: [[64, 4096, 14336]],
     dtypes,
-    where: "cp.async",
+    where: "tma",
     schedule:
       "tile=64x64x128 warp=32x32 stages=6 copy=tma frag=2 split=2 combine=cluster cache=a:evict_last,b:evict_first",
   },
