@@ -36,7 +36,7 @@ const always = (): boolean => true;
 function beginLoad({ warp, lane, instruction }: Issuer, barrier: Mbarrier): AsyncOp | null {
   const { race } = warp.block;
   if (race === null) return null;
-  return race.begin(warp, lane, race.clocks.engine(`tma:${barrier.at}`), instruction);
+  return race.begin(warp, lane, race.clocks.engine(`tma:${barrier.at}`, { overtakes: true }), instruction);
 }
 
 /** Begin an operation of a thread's store engine. */

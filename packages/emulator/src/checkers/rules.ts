@@ -449,6 +449,12 @@ export const rules = {
     severity: "error",
     sentence: "A cluster launch control request or its response is used against its rules.",
   },
+  H090: {
+    name: "load-overtaken",
+    check: "async",
+    severity: "error",
+    sentence: "A bulk copy overwrites shared memory from which a thread's load may still be under way.",
+  },
 } as const satisfies Record<string, Rule>;
 
 export type RuleId = keyof typeof rules;
