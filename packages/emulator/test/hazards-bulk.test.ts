@@ -274,3 +274,35 @@ describe("findings", () => {
     for (const order of orders) expect(rulesOf(launch(early, { order }).report)).not.toEqual([]);
   });
 });
+
+describe("loads under way", () => {
+  /** A box is loaded, read, handed back on a second mbarrier, and its place filled again; `act` stands between the load and the arrival. */
+  const refilled = (act: string): string => `add.s32 %r8, %bar, 8;
+@%p0 mbarrier.init.shared::cta.b64 [%bar], 1; @%p0 mbarrier.init.shared::cta.b64 [%r8], 1; @%p0 fence.mbarrier_init.release.cluster; bar.sync 0;
+${expectTx(boxBytes)}${load()}${wait}
+shl.b32 %r5, %t, 2; add.s32 %r5, %r5, %sm; ld.shared.b32 %r6, [%r5]; ${act}
+@%p0 mbarrier.arrive.shared::cta.b64 _, [%r8];
+V: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r8], 0; @!%p2 bra V;
+${expectTx(boxBytes)}${load("{0, 16}")}
+X: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%bar], 1; @!%p2 bra X;
+add.s32 %r7, %r6, 1;`;
+
+  test("H090 a bulk copy into a place that is handed back by a bare arrive", () => {
+    expect(found("H090", refilled(""))).toMatch(
+      /is overwritten by a bulk copy of warp 0, and warp 0's load from it may still be under way/,
+    );
+    found("H090", refilled("bar.warp.sync 0xffffffff;"));
+    found("H090", refilled("add.s32 %r9, %r5, 1;"));
+  });
+
+  test.each([
+    "fence.proxy.async.shared::cta;",
+    "membar.cta;",
+    "fence.acq_rel.gpu;",
+    "bar.sync 0;",
+    "add.s32 %r9, %r6, 1;",
+    "@%p1 mov.b32 %r6, 0;",
+  ])("none behind %s", (act) => {
+    for (const order of orders) clean(launch(refilled(act), { order }).report);
+  });
+});

@@ -23,9 +23,8 @@ class Loads {
   readonly #numbers = new Map<number, number>();
   /** Loads that fill a register. */
   readonly #filling = new Map<Register, number[]>();
-  /** At the start of each block: from the kernel's entry, and from instructions that were asked about. */
-  readonly #fromEntry: readonly Flow[];
-  readonly #fromInstruction = new Map<number, readonly Flow[]>();
+  /** At the start of each block. */
+  readonly #entries: readonly Flow[];
 
   constructor(kernel: Kernel, blocks: readonly Block[]) {
     this.#blocks = blocks;
@@ -39,23 +38,30 @@ class Loads {
         else loads.push(number);
       }
     }
-    this.#fromEntry = this.#spread([[0, this.#nothing()]]);
+    this.#entries = this.#spread([[0, this.#nothing()]], null);
   }
 
   awaited(load: number, at: number, since: number | null): boolean {
     const number = this.#numbers.get(load);
     if (number === undefined) return true;
-    if (since === null) {
-      const { underWay, used } = this.#at(at, this.#fromEntry);
-      return used.has(number) || !underWay.has(number);
+    if (since !== null) {
+      const { underWay, used } = this.#between(since, at);
+      // Loaded again into the same registers: the earlier load has ended.
+      return used.has(number) || underWay.has(number);
     }
+    const block = this.#blockOf(at);
+    const { underWay, used } = this.#run(this.#entries[block] ?? this.#nothing(), block, 0, at);
+    return used.has(number) || !underWay.has(number);
+  }
+
+  /** What happens behind one instruction until another is reached, which may be the same one, for the first time. */
+  #between(since: number, at: number): Flow {
     const [from, to] = [this.#blockOf(since), this.#blockOf(at)];
-    const { underWay, used } =
-      from === to && since < at
-        ? this.#run(this.#nothing(), to, since + 1, at)
-        : this.#at(at, this.#from(since));
-    // Loaded again into the same registers: the earlier load has ended.
-    return used.has(number) || underWay.has(number);
+    if (from === to && since < at) return this.#run(this.#nothing(), to, since + 1, at);
+    const after = this.#run(this.#nothing(), from, since + 1);
+    const successors = this.#blocks[from]?.successors ?? [];
+    const seeds = successors.map((s) => [s, after] as const);
+    return this.#run(this.#spread(seeds, to)[to] ?? this.#nothing(), to, 0, at);
   }
 
   #nothing(): Flow {
@@ -64,21 +70,6 @@ class Loads {
 
   #blockOf(index: number): number {
     return this.#blocks.findLastIndex(({ first }) => first <= index);
-  }
-
-  #at(index: number, entries: readonly Flow[]): Flow {
-    const number = this.#blockOf(index);
-    return this.#run(entries[number] ?? this.#nothing(), number, 0, index);
-  }
-
-  #from(instruction: number): readonly Flow[] {
-    const known = this.#fromInstruction.get(instruction);
-    if (known !== undefined) return known;
-    const number = this.#blockOf(instruction);
-    const after = this.#run(this.#nothing(), number, instruction + 1);
-    const entries = this.#spread((this.#blocks[number]?.successors ?? []).map((s) => [s, after] as const));
-    this.#fromInstruction.set(instruction, entries);
-    return entries;
   }
 
   /** What holds behind the instructions of a block with indices in [from, to). */
@@ -102,8 +93,8 @@ class Loads {
     used.remove(own);
   }
 
-  /** What holds at the start of each block, given what may hold at the start of some. */
-  #spread(seeds: readonly (readonly [block: number, flow: Flow])[]): readonly Flow[] {
+  /** What holds at the start of each block, given what may hold at the start of some, on paths that end in block `last`. */
+  #spread(seeds: readonly (readonly [block: number, flow: Flow])[], last: number | null): readonly Flow[] {
     const entries = this.#blocks.map(() => this.#nothing());
     const visited = new Set<number>();
     const waiting: number[] = [];
@@ -116,6 +107,7 @@ class Loads {
     };
     for (const [number, flow] of seeds) reach(number, flow);
     for (let k = waiting.pop(); k !== undefined; k = waiting.pop()) {
+      if (k === last) continue;
       const flow = this.#run(entries[k] ?? this.#nothing(), k, 0);
       for (const s of this.#blocks[k]?.successors ?? []) reach(s, flow);
     }
