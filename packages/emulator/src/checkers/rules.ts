@@ -455,6 +455,12 @@ export const rules = {
     severity: "error",
     sentence: "A bulk copy overwrites shared memory from which a thread's load may still be under way.",
   },
+  H091: {
+    name: "tensor-map-in-use",
+    check: "async",
+    severity: "error",
+    sentence: "A tensor map is changed while a bulk copy that uses it may still be under way.",
+  },
 } as const satisfies Record<string, Rule>;
 
 export type RuleId = keyof typeof rules;
