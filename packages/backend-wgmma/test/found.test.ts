@@ -182,6 +182,11 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=16x64x32 groups=1x1 swap=on stages=2 sched=tiles split=2 combine=cluster",
     ],
     [
+      "the same of four pieces of columns, two of which pass through the tile at once",
+      "m=16 n=264 k=80 a=bf16:row:80:16 b=bf16:col:80:16 d=bf16:row:264:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=16x256x32 groups=1x1 swap=on stages=2 sched=tiles split=2 combine=cluster",
+    ],
+    [
       "ten blocks that meet in a cluster, by opt-in",
       "m=10 n=64 k=160 a=bf16:row:160:16 b=bf16:col:160:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x16 groups=1x1 stages=1 sched=tiles split=10 combine=cluster epi=direct wide=on",

@@ -22,7 +22,8 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
     const [groupsM = 1, groupsN = 1] = groups;
     const copy = pick(random, ["tma", "tma", "tma", "tma", "cp.async", "direct"]);
     const swap = pick(random, ["off", "off", "off", "on"]);
-    const [rows, columns] = [64 * pick(random, [1, 1, 2]), pick(random, [least, ...wider])];
+    const pieces = pick(random, swap === "on" ? [1, 1, 2, 3, 4] : [1, 1, 2]);
+    const [rows, columns] = [64 * pieces, pick(random, [least, ...wider])];
     const schedule: Schedule = {
       ...base,
       tile: [
@@ -36,7 +37,8 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       copy,
       regs: pick(random, ["none", "none", [24, 240], [40, 232], [56, 224]]),
       turns: pick(random, [1, 1, 1, 1, 2, 3]),
-      late: pick(random, ["on", "off"]),
+      late: pick(random, ["on", "off", "off"]),
+      tail: pick(random, [0, 0, 1, 2, 3]),
       swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),
       cluster: pick(random, [
         [1, 1],
