@@ -168,7 +168,8 @@ const SECTOR_BYTES = 32;
 
 /**
  * Threads to put side by side along the fastest axis: whole sectors at least, then the fewest steps, then the longest row.
- * Any number that divides the threads works for any tile, at worst with some of them idle in the last step.
+ * Any number that divides the threads works for any tile, at worst with some of them idle in the last step. With `pieces` above 1 shorter rows are better,
+ * down to where a thread moves so many vectors of a row; its vectors then make up the sectors.
  */
 export function distribute(
   threads: number,
@@ -176,14 +177,17 @@ export function distribute(
   fastest: 0 | 1,
   vector: number,
   elementBytes: number,
+  pieces = 1,
 ): Distribution {
   const inner = extent[fastest] / vector;
-  const sector = Math.min(inner, SECTOR_BYTES / (vector * elementBytes));
+  const sector = Math.min(inner, SECTOR_BYTES / (vector * elementBytes)) / pieces;
   let best: Distribution = { threads, along: threads, vector, fastest };
+  const together = ({ along }: Distribution): number => Math.min(pieces, Math.ceil(inner / along));
   for (let along = threads; along >= 1; along--) {
     if (threads % along !== 0 || along < sector) continue;
     const candidate: Distribution = { threads, along, vector, fastest };
-    if (vectorsPerThread(candidate, extent) < vectorsPerThread(best, extent)) best = candidate;
+    const [steps, least] = [vectorsPerThread(candidate, extent), vectorsPerThread(best, extent)];
+    if (steps < least || (steps === least && together(candidate) > together(best))) best = candidate;
   }
   return best;
 }
