@@ -267,6 +267,17 @@ const rules: readonly Rule[] = [
         : null,
   },
   {
+    code: "TW2123",
+    at: "schedule.pieces",
+    find: (s) =>
+      s.stage === "off" && s.pieces > 1
+        ? {
+            message: `pieces=${s.pieces} deals out copies into shared memory, and stage=off has none`,
+            hint: "nearest legal: pieces=1, or stage=ab",
+          }
+        : null,
+  },
+  {
     code: "TW2118",
     at: "schedule.raster",
     find: (s, _target, problem) => countedRasterFault(s.raster, problem),

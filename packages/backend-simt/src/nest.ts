@@ -148,7 +148,7 @@ function directives(s: SimtSchedule, meeting: Meeting | null): readonly Directiv
       ? null
       : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },
     s.vec > 1 || s.store > 1 ? { name: "vector", args: { copy: s.vec, store: s.store } } : null,
-    staged && s.pieces > 1 ? { name: "deal", args: { pieces: s.pieces } } : null,
+    s.pieces > 1 ? { name: "deal", args: { pieces: s.pieces } } : null,
     s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
     walkDirective(s),
     rasterDirective(s.raster),
