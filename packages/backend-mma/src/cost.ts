@@ -11,8 +11,8 @@ import {
   splitChunks,
   type Target,
 } from "@tilewright/ir";
-import { estimateRegisters } from "./check.ts";
 import { acceptedAtom, blockBytes, chunkK, interleaves } from "./nest.ts";
+import { estimateRegisters } from "./registers.ts";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
 
 /** SMs to balance rounds for: an H100's or H200's. */

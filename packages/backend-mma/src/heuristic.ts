@@ -12,9 +12,10 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { estimateRegisters, isLegal, mostRegisters } from "./check.ts";
+import { isLegal } from "./check.ts";
 import { estimateCost } from "./cost.ts";
 import { acceptedAtom, interleaves } from "./nest.ts";
+import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
 import { winners } from "./winners.ts";
 

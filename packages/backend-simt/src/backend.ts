@@ -25,7 +25,7 @@ import {
   type Verdict,
   vectorise,
 } from "@tilewright/ir";
-import { checkSchedule } from "./check.ts";
+import { checkSchedule, isLegal } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
@@ -48,7 +48,7 @@ export const simt: Backend = {
   accepts,
   *schedules(problem, target) {
     for (const schedule of rankSchedules(problem, target))
-      if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
+      if (isLegal(problem, schedule, target)) yield schedule;
   },
   check: checkSchedule,
   tile: tileProblem,

@@ -3,8 +3,12 @@ import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
 import {
   type Diagnostic,
   hasFeature,
+  legality,
+  nearestMultiple,
   type Problem,
+  ruleFaults,
   type Schedule,
+  type ScheduleRule,
   sharingFaults,
   sizeOf,
   splitChunks,
@@ -22,16 +26,13 @@ const OVERHEAD_REGISTERS = 40;
 /** Of one asynchronous copy (PTX ISA, cp.async: cp-size is 4, 8 or 16). */
 const ASYNC_LEAST_BYTES = 4;
 
-/** One rule: what is wrong, or null. The code is the rule's own. */
-interface Rule {
-  readonly code: Diagnostic["code"];
-  readonly at: string;
-  readonly find: (
-    s: SimtSchedule,
-    target: Target,
-    problem: Problem,
-  ) => { readonly message: string; readonly hint: string; readonly unsupported?: boolean } | null;
+interface Subject {
+  readonly s: SimtSchedule;
+  readonly problem: Problem;
+  readonly target: Target;
 }
+
+type Rule = ScheduleRule<Subject>;
 
 /** Elements of the tiles that one stage holds in shared memory. */
 const stagedElements = (s: SimtSchedule): number => {
@@ -61,7 +62,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2101",
     at: "schedule.lanes",
-    find: (s) =>
+    find: ({ s }) =>
       s.lanesM * s.lanesN === 32
         ? null
         : {
@@ -73,13 +74,12 @@ const rules: readonly Rule[] = [
     (axis): Rule => ({
       code: axis === "M" ? "TW2102" : "TW2103",
       at: "schedule.tile",
-      find: (s) => {
+      find: ({ s }) => {
         const [tile, unit] = axis === "M" ? [s.tileM, s.lanesM * s.threadM] : [s.tileN, s.lanesN * s.threadN];
         if (tile % unit === 0) return null;
-        const near = Math.max(1, Math.round(tile / unit)) * unit;
         return {
           message: `tile ${axis.toLowerCase()} ${tile} is no multiple of lanes x thread = ${unit}`,
-          hint: `nearest legal: tile ${axis.toLowerCase()} ${near}`,
+          hint: `nearest legal: tile ${axis.toLowerCase()} ${nearestMultiple(tile, unit)}`,
         };
       },
     }),
@@ -88,7 +88,7 @@ const rules: readonly Rule[] = [
     (axis): Rule => ({
       code: axis === "M" ? "TW2104" : "TW2105",
       at: "schedule.strip",
-      find: (s) => {
+      find: ({ s }) => {
         const [thread, strip] = axis === "M" ? [s.threadM, s.stripM] : [s.threadN, s.stripN];
         if (thread % strip === 0) return null;
         return {
@@ -101,7 +101,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2106",
     at: "schedule.tile",
-    find: (s, target) => {
+    find: ({ s, target }) => {
       const threads = Math.ceil(s.warpsM) * Math.ceil(s.warpsN) * 32;
       const most = target.limits.maxThreadsPerBlock;
       if (threads <= most) return null;
@@ -114,7 +114,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2107",
     at: "schedule.stages",
-    find: (s, target, problem) => {
+    find: ({ s, target, problem }) => {
       const bytes = stagedBytes(s, sizeOf(problem.a.dtype));
       const parts = meetingBytes(problem, s);
       const most = target.limits.maxSmemPerBlock;
@@ -137,7 +137,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2108",
     at: "schedule.thread",
-    find: (s, target) => {
+    find: ({ s, target }) => {
       const need = estimateRegisters(s);
       const threads = Math.max(32, threadsOf(s));
       const most = Math.min(
@@ -154,7 +154,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2109",
     at: "schedule.copy",
-    find: (s, target) =>
+    find: ({ s, target }) =>
       s.copy === "cp.async" && !hasFeature(target, "cp.async")
         ? {
             message: `${target.arch} has no cp.async`,
@@ -166,7 +166,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2110",
     at: "schedule.stages",
-    find: (s) =>
+    find: ({ s }) =>
       s.stage === "off" && s.stages > 1
         ? {
             message: `${s.stages} stages, but stage=off stages nothing`,
@@ -177,7 +177,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2111",
     at: "schedule.frag",
-    find: (s) =>
+    find: ({ s }) =>
       s.frag > 1 && s.stages === 1
         ? {
             message: "frag=2 loads fragments of the next chunk early, which needs it in another stage",
@@ -188,7 +188,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2112",
     at: "schedule.tile",
-    find: (s) =>
+    find: ({ s }) =>
       s.frag > 1 && s.tileK % 2 !== 0
         ? {
             message: `frag=2 alternates two fragments, so tile k must be even, not ${s.tileK}`,
@@ -199,7 +199,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2113",
     at: "schedule.prefetch",
-    find: (s) =>
+    find: ({ s }) =>
       s.prefetch && s.stages > 1 && s.copy === "cp.async"
         ? {
             message: "cp.async already runs ahead; prefetch splits copies that go through registers",
@@ -210,7 +210,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2114",
     at: "schedule.spread",
-    find: (s) =>
+    find: ({ s }) =>
       s.spread > 1 && ((s.copy !== "cp.async" && !(s.prefetch && s.stages > 1)) || s.frag === 1)
         ? {
             message:
@@ -222,7 +222,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2115",
     at: "schedule.spread",
-    find: (s) =>
+    find: ({ s }) =>
       s.spread > 1 && s.spread >= s.tileK
         ? {
             message: `spread over ${s.spread} steps leaves none of ${s.tileK} for the wait`,
@@ -233,7 +233,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2121",
     at: "schedule.land",
-    find: (s) =>
+    find: ({ s }) =>
       s.land > 0 && (!(s.prefetch && s.stages > 1) || s.frag === 1 || s.land > s.tileK - 2)
         ? {
             message: `land=${s.land} says before which of the first ${s.tileK - 1} K steps prefetched copies are stored, which needs prefetch=on and frag=2`,
@@ -247,7 +247,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2116",
     at: "schedule.drain",
-    find: (s) =>
+    find: ({ s }) =>
       s.drain > 0 && s.stage !== "ab"
         ? {
             message: `drain=${s.drain} puts chunks one after the other without a loop, and ptxas would load all of them at once through registers`,
@@ -258,7 +258,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2117",
     at: "schedule.copy",
-    find: (s, _target, { a }) =>
+    find: ({ s, problem: { a } }) =>
       s.copy === "cp.async" && sizeOf(a.dtype) < ASYNC_LEAST_BYTES
         ? {
             message: `cp.async moves ${ASYNC_LEAST_BYTES} bytes or more; an ${a.dtype} of a row that starts anywhere has ${sizeOf(a.dtype)}`,
@@ -280,17 +280,17 @@ const rules: readonly Rule[] = [
   {
     code: "TW2118",
     at: "schedule.raster",
-    find: (s, _target, problem) => countedRasterFault(s.raster, problem),
+    find: ({ s, problem }) => countedRasterFault(s.raster, problem),
   },
   {
     code: "TW2119",
     at: "schedule.streamk",
-    find: (s, _target, problem) => countedShareFault(s.streamk, problem),
+    find: ({ s, problem }) => countedShareFault(s.streamk, problem),
   },
   {
     code: "TW2122",
     at: "schedule.combine",
-    find: (s, target, problem) => {
+    find: ({ s, target, problem }) => {
       if (s.combine !== "cluster") return null;
       if (!hasFeature(target, "cluster"))
         return {
@@ -315,17 +315,14 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** Reasons why a schedule is illegal on this target; empty when it is legal. Sizes of the problem never matter, the dtype of A and B does. */
-export function checkSchedule(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] {
+function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {
   const s = readSchedule(schedule);
-  const faults = rules.flatMap((rule): Diagnostic[] => {
-    const found = rule.find(s, target, problem);
-    if (!found) return [];
-    const { message, hint, unsupported } = found;
-    return [{ code: rule.code, kind: unsupported ? "unsupported" : "invalid", at: rule.at, message, hint }];
-  });
-  return [...faults, ...sharingFaults({ ...s, drain: 0 })];
+  yield* ruleFaults(rules, { s, problem, target });
+  yield* sharingFaults({ ...s, drain: 0 });
 }
+
+/** Reasons why a schedule is illegal on this target, and whether there is any. Sizes of the problem matter where a launch brings them, the dtype of A and B does. */
+export const { checkSchedule, isLegal } = legality(faultsOf);
 
 /** Lane grids in order of distance from what was asked. */
 function nearestLanes(s: SimtSchedule): string {

@@ -24,6 +24,7 @@ import {
   specialiseRoles,
   stageEpilogue,
   stageOperands,
+  swapOperands,
   type Target,
   takeTurns,
   type Verdict,
@@ -54,6 +55,7 @@ export const wgmma: Backend = {
   passes: [
     cacheOperands,
     stageOperands,
+    swapOperands,
     pipelineRing,
     specialiseRoles,
     // Before tiles are visited: chunks of its ring are numbered with the others.

@@ -1,6 +1,7 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. The rules stand in `rules/`, by what they are about. */
 import {
   type Diagnostic,
+  legality,
   type Problem,
   ruleFaults,
   type Schedule,
@@ -39,13 +40,5 @@ function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Genera
   });
 }
 
-/** Reasons why a schedule is illegal for a problem on this target; empty when it is legal. */
-export const checkSchedule = (
-  problem: Problem,
-  schedule: Schedule,
-  target: Target,
-): readonly Diagnostic[] => [...faultsOf(problem, schedule, target)];
-
-/** Whether it is legal: the first reason against it is enough. */
-export const isLegal = (problem: Problem, schedule: Schedule, target: Target): boolean =>
-  faultsOf(problem, schedule, target).next().done === true;
+/** Reasons why a schedule is illegal for a problem that the backend accepts, and whether there is any. */
+export const { checkSchedule, isLegal } = legality(faultsOf);

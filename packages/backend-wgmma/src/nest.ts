@@ -28,6 +28,7 @@ import {
   mathGroups,
   producerWarps,
   readSchedule,
+  sumSides,
   threadsOf,
   type WgmmaSchedule,
 } from "./schedule.ts";
@@ -44,14 +45,15 @@ const multiplied = (problem: Problem): readonly [a: DType, b: DType] => [
   problem.b.dtype,
 ];
 
-/** Widths of the instructions that multiply A by B of a problem; empty where there are none. */
+/** Widths of the instructions that multiply A by B of a problem, or B^T by A^T; empty where there are none. */
 export const widthsOf = (problem: Problem): readonly number[] =>
   warpgroupWidths(...multiplied(problem), problem.acc);
 
-/** The widest instruction that divides a warpgroup's columns; null where none does. */
-export function atomOf(problem: Problem, columns: number): WarpgroupAtom | null {
+/** The widest instruction that divides the columns of a warpgroup's sum; null where none does. `swap`: it multiplies B^T by A^T. */
+export function atomOf(problem: Problem, columns: number, swap = false): WarpgroupAtom | null {
   const width = widthsOf(problem).findLast((n) => columns % n === 0);
-  return width === undefined ? null : warpgroupAtom(...multiplied(problem), problem.acc, width);
+  const [a, b] = multiplied(problem);
+  return width === undefined ? null : warpgroupAtom(swap ? b : a, swap ? a : b, problem.acc, width);
 }
 
 /** Elements of k of one instruction: 32 bytes. */
@@ -79,8 +81,9 @@ const tilesAlong = (size: number, tile: number, cluster: number): number =>
 export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
   const asked = readSchedule(schedule);
   const s = { ...asked, tileK: chunkK(problem, asked.tileK) };
-  const atom = atomOf(problem, s.tileN / s.groupsN);
-  if (!atom) throw new TypeError(`no instruction for a tile of ${s.tileN} columns`);
+  const { rows, columns } = sumSides(s);
+  const atom = atomOf(problem, columns.tile / columns.groups, s.swap);
+  if (!atom) throw new TypeError(`no instruction for a tile of ${columns.tile} columns`);
   const { splits, chunks } = splitChunks(problem.k, s);
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const grid = (extent: number): Factor => ({ tier: "grid", extent, stride: 1 });
@@ -90,6 +93,10 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     { tier: "register", extent: count, stride: 1 },
     { tier: "atom", extent, stride: 1 },
   ];
+  const own = {
+    [rows.axis]: pieces(rows.tile / rows.groups / ATOM_ROWS, ATOM_ROWS),
+    [columns.axis]: pieces(columns.tile / columns.groups / atom.n, atom.n),
+  };
   const program = gemmNest({
     name: entryName(problem),
     arch: target.arch,
@@ -99,13 +106,9 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
         grid(tilesAlong(problem.m, s.tileM, s.clusterM)),
         // Warpgroups count along n first.
         ...groups(s.groupsM, 4 * s.groupsN),
-        ...pieces(s.tileM / s.groupsM / ATOM_ROWS, ATOM_ROWS),
+        ...(own.m ?? []),
       ],
-      n: [
-        grid(tilesAlong(problem.n, s.tileN, s.clusterN)),
-        ...groups(s.groupsN, 4),
-        ...pieces(s.tileN / s.groupsN / atom.n, atom.n),
-      ],
+      n: [grid(tilesAlong(problem.n, s.tileN, s.clusterN)), ...groups(s.groupsN, 4), ...(own.n ?? [])],
       k: [
         ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: chunks } as const] : []),
         { tier: "block", extent: chunks, stride: 1 },
@@ -129,7 +132,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   return { ...program, launch };
 }
 
-/** Columns of an accumulator that go together: registers of a thread step by them (PTX ISA, wgmma: fragment of D). */
+/** Columns of a sum that go together: registers of a thread step by them (PTX ISA, wgmma: fragment of D). */
 const SLICE_UNIT = 8;
 
 /** Blocks that meet in a cluster; 1 where none do. */
@@ -138,16 +141,18 @@ export const meetingBlocks = (problem: Problem, s: WgmmaSchedule): number =>
     ? splitChunks(problem.k, { tileK: chunkK(problem, s.tileK), split: s.split }).splits
     : 1;
 
-/** Columns of D that a block stores of its tile: all, or where blocks meet in a cluster its slice. */
-const storedColumns = (problem: Problem, s: WgmmaSchedule): number =>
-  s.tileN / slicesOf(s.tileN / SLICE_UNIT, meetingBlocks(problem, s));
+/** Rows and columns of D that a block stores of its tile: all, or where blocks meet in a cluster its slice of the columns of sums. */
+function storedExtent(problem: Problem, s: WgmmaSchedule): readonly [rows: number, columns: number] {
+  const { tile } = sumSides(s).columns;
+  const slices = slicesOf(tile / SLICE_UNIT, meetingBlocks(problem, s));
+  return s.swap ? [s.tileM / slices, s.tileN] : [s.tileM, s.tileN / slices];
+}
 
 /** Bytes for slices of all blocks of a cluster, and the barrier that counts them. */
 const meetingBytes = (problem: Problem, s: WgmmaSchedule): number => {
   const blocks = meetingBlocks(problem, s);
-  return blocks === 1
-    ? 0
-    : blocks * s.tileM * storedColumns(problem, s) * sizeOf(problem.acc) + BARRIER_BYTES;
+  const [rows, columns] = storedExtent(problem, s);
+  return blocks === 1 ? 0 : blocks * rows * columns * sizeOf(problem.acc) + BARRIER_BYTES;
 };
 
 /** Bytes of a row of a panel of the tile that D passes through: the widest swizzle's span. */
@@ -203,17 +208,27 @@ export const otherBytes = (problem: Problem, s: WgmmaSchedule): number =>
 
 /**
  * Columns of the tile that D passes through: of each of the warpgroups side by side two panels, one, a half or a quarter of one, the most that divides its
- * columns and fits beside the ring into `most` bytes; the fewest that divides where none fits, and all columns where none divides.
+ * columns and fits beside the ring into `most` bytes; the fewest that divides where none fits, and all columns where none divides. The rows of a sum go whole.
  */
 export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
   const size = sizeOf(problem.d.dtype);
-  const own = storedColumns(problem, s) / s.groupsN;
+  const [rows, columns] = storedExtent(problem, s);
+  const own = columns / s.groupsN;
   const panel = STAGED_ROW_BYTES / size;
-  const dividing = [2 * panel, panel, panel / 2, panel / 4].filter((columns) => own % columns === 0);
+  const unit = s.swap ? ATOM_ROWS : 1;
+  const dividing = [2 * panel, panel, panel / 2, panel / 4].filter(
+    (part) => own % part === 0 && part % unit === 0,
+  );
   const free = most - s.stages * slotBytes(problem, s) - otherBytes(problem, s);
-  const fits = (columns: number): boolean => s.turns * s.tileM * columns * s.groupsN * size <= free;
+  const fits = (part: number): boolean => s.turns * rows * part * s.groupsN * size <= free;
   return (dividing.find(fits) ?? dividing.at(-1) ?? own) * s.groupsN;
 }
+
+/** Bytes of the tile that D passes through, beside a ring that leaves it room in `most` bytes; of every set of warpgroups that take turns its own. */
+export const stagedBytes = (problem: Problem, s: WgmmaSchedule, most: number): number =>
+  s.epi === "tma"
+    ? s.turns * storedExtent(problem, s)[0] * stagedColumns(problem, s, most) * sizeOf(problem.d.dtype)
+    : 0;
 
 /** What the passes shall do; an optimisation that is off has no directive. */
 function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonly Directive[] {
@@ -224,6 +239,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       name: "stage",
       args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { factors: "global" } : {}) },
     },
+    s.swap ? { name: "swap", args: {} } : null,
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: apart ? 0 : 1 } },
     apart
       ? {
@@ -247,7 +263,9 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
     s.peel && apart ? { name: "peel", args: { chunks: 1 } } : null,
     promotes(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
     s.late && apart ? { name: "late", args: { chunks: 1 } } : null,
-    meetingBlocks(problem, s) > 1 ? { name: "meet", args: { columns: SLICE_UNIT } } : null,
+    meetingBlocks(problem, s) > 1
+      ? { name: "meet", args: { [s.swap ? "rows" : "columns"]: SLICE_UNIT } }
+      : null,
     s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,
     s.epi === "tma"
       ? {

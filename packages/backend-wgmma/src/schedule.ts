@@ -29,6 +29,12 @@ export const scheduleModel: ScheduleModel = {
       default: [2, 1],
       off: [1, 1],
     }),
+    flagField({
+      name: "swap",
+      summary:
+        "the 64 rows of the instructions' sums lie along n: A and B change places, for a D of few rows",
+      default: "off",
+    }),
     withDefault(coreFields.stages, 4),
     wordField({
       name: "copy",
@@ -151,6 +157,8 @@ export interface WgmmaSchedule {
   readonly tileK: number;
   readonly groupsM: number;
   readonly groupsN: number;
+  /** The rows of the instructions' sums are columns of D. */
+  readonly swap: boolean;
   readonly stages: number;
   readonly copy: "tma" | "cp.async" | "direct";
   /** Registers of a thread of the producer's and of the math warpgroups; null: as launched. */
@@ -205,6 +213,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     tileK,
     groupsM,
     groupsN,
+    swap: schedule.swap === "on",
     stages: Number(schedule.stages),
     copy: word(schedule.copy, ["tma", "cp.async", "direct"]),
     regs: producer === undefined || math === undefined ? null : { producer, math },
@@ -237,6 +246,18 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
 function word<const T extends string>(value: unknown, words: readonly [T, ...T[]]): T {
   return words.find((w) => w === value) ?? words[0];
 }
+
+/** A block's tile, and its warpgroups, along the axis of D where the 64 rows of an instruction's sum lie, and along the other. */
+export const sumSides = (
+  s: Pick<WgmmaSchedule, "tileM" | "tileN" | "groupsM" | "groupsN" | "swap">,
+): {
+  readonly rows: { readonly axis: "m" | "n"; readonly tile: number; readonly groups: number };
+  readonly columns: { readonly axis: "m" | "n"; readonly tile: number; readonly groups: number };
+} => {
+  const m = { axis: "m", tile: s.tileM, groups: s.groupsM } as const;
+  const n = { axis: "n", tile: s.tileN, groups: s.groupsN } as const;
+  return s.swap ? { rows: n, columns: m } : { rows: m, columns: n };
+};
 
 /** Math warpgroups of a tile. */
 export const mathGroups = (s: WgmmaSchedule): number => s.groupsM * s.groupsN;

@@ -172,6 +172,16 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x32x128 groups=1x1 stages=2",
     ],
     [
+      "operands that have changed places, tiles that D ends in, D by columns",
+      "m=40 n=200 k=72 a=bf16:col:40:16 b=bf16:row:200:16 d=bf16:col:40:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=24x128x64 groups=1x2 swap=on stages=2",
+    ],
+    [
+      "the same of blocks that exchange slices of rows, with C and a bias",
+      "m=13 n=136 k=136 a=f16:row:136:16 b=f16:col:136:16 c=f16:row:136:16 d=f16:row:136:16 acc=f32 alpha=1 beta=1 batch=none epilogue=bias(m,f32)",
+      "tile=16x64x32 groups=1x1 swap=on stages=2 sched=tiles split=2 combine=cluster",
+    ],
+    [
       "ten blocks that meet in a cluster, by opt-in",
       "m=10 n=64 k=160 a=bf16:row:160:16 b=bf16:col:160:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x16 groups=1x1 stages=1 sched=tiles split=10 combine=cluster epi=direct wide=on",
@@ -203,12 +213,19 @@ test("instructions of operands that do not lie along k begin at a panel, side by
       runPasses(wgmma.tile(problem, schedule, target), target, wgmma.passes, { verify: "ends" }),
     );
     const atom = [...eachStmt(body)].flatMap((s) => (s.kind === "mma" ? findWarpgroupAtom(s.atom) : []))[0];
+    const swapped = schedule.swap === "on";
     const tile = buffers.find((b) => b.name === "sB");
     // A tile of one panel has none by name.
     const panel = tile?.layout?.panels?.extent ?? tile?.shape[1] ?? 0;
     if (!String(schedule.groups).endsWith(",1")) beside++;
     const text = printSchedule(wgmma.schedule, schedule);
-    expect([text, (atom?.n ?? 1) % panel]).toEqual([text, 0]);
+    expect([text, (swapped ? 64 : (atom?.n ?? 1)) % panel]).toEqual([text, 0]);
+    const first = buffers.find((b) => b.name === "sA");
+    if (swapped && problem.a.layout === "col")
+      expect([text, (atom?.n ?? 1) % (first?.layout?.panels?.extent ?? first?.shape[0] ?? 0)]).toEqual([
+        text,
+        0,
+      ]);
   }
   expect(beside).toBeGreaterThan(2);
 });

@@ -45,6 +45,14 @@ describe("what check refuses", () => {
       "TW2302 no instruction divides the 252 columns of each of 1 warpgroups / nearest legal: tile n 248",
     ],
     [
+      { tile: [16, 96, 64], groups: [1, 2], swap: "on" },
+      "TW2301 tile n 96 is no multiple of the 64 rows of each of 2 warpgroups / nearest legal: tile n 128",
+    ],
+    [
+      { tile: [20, 64, 64], groups: [1, 1], swap: "on" },
+      "TW2302 no instruction divides the 20 columns of each of 1 warpgroups / nearest legal: tile m 16",
+    ],
+    [
       { tile: [128, 256, 40] },
       "TW2303 tile k 40 is no multiple of the 16 of an instruction of bf16 / nearest legal: tile k 48",
     ],
@@ -137,6 +145,9 @@ describe("what check refuses", () => {
     ]);
     expect(faults({ tile: [128, 256, 128], stages: 2, ...regs }, scaled("1x128", "128x128"))).toEqual([
       "TW2306 264 accumulators a thread leave -24 of 240 registers; 40 are needed beside them / nearest legal: tile n 128, or more warpgroups",
+    ]);
+    expect(faults({ tile: [128, 128, 128], ...regs, swap: "on" }, scaled("1x128", "128x128"))).toEqual([
+      "TW2352 sums that are promoted, and their factors, go by rows of D as the 64 of an instruction / nearest legal: swap=off",
     ]);
     expect(faults({ tile: [128, 128, 128] }, square(4096, { dtype: "e4m3", precision: "promoted" }))).toEqual(
       [],

@@ -15,6 +15,7 @@ import {
   sizeOf,
   stagedOwner,
   type View,
+  vectorAxis,
   wholeView,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special, sym, tensorAddr, vec } from "@tilewright/ptx";
@@ -141,7 +142,7 @@ export const MATRICES = 4;
 
 /**
  * The instructions that put an accumulator's fragment into the staged tile, in the order of their registers; null where stmatrix does not fit: other
- * than 16 bits, another fragment, or a target without it. Lanes give addresses as for ldmatrix; into a tile whose columns are contiguous matrices go
+ * than 16 bits, another fragment, or a target without it. Lanes give addresses as for ldmatrix; into a tile that is contiguous across the pairs matrices go
  * transposed.
  */
 export function matrixStores(ctx: Context, stmt: StmtOf<"epilogue">): readonly MatrixStore[] | null {
@@ -150,7 +151,8 @@ export function matrixStores(ctx: Context, stmt: StmtOf<"epilogue">): readonly M
   if (own === null || sizeOf(tile.dtype) !== 2 || !hasFeature(ctx.target, "stmatrix")) return null;
   const contiguous = contiguousAxis(ctx.program, tile.name);
   const load = matrixLoad(own, 2, contiguous, MATRICES);
-  if (load === null || load.trans !== (contiguous === 0) || load.count !== MATRICES) return null;
+  if (load === null || load.trans !== (contiguous !== vectorAxis(own)) || load.count !== MATRICES)
+    return null;
   const position = ownedPosition(ctx.values, stagedOwner(load.address, tile.shape[1]), insideBlock);
   return ownedRegisters(load.address).map(
     (at): MatrixStore => ({

@@ -8,6 +8,7 @@ import {
   type Scalar,
   type Stmt,
   stagedOwner,
+  vectorAxis,
 } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { MATRICES, type MatrixStore, matrixStores, type StagedPass, stagedPasses } from "./bulkStores.ts";
@@ -68,10 +69,11 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   const { slice } = ctx;
   const elements = slice === null ? acc.elements : acc.elements.filter((e) => slice.has(e.register));
   const groups = groupAlong(elements, 1, stmt.vector);
-  // Into rows pairs are whole or absent as vectors of D are; into columns each element has its own guard.
-  const across = tile !== null && contiguousAxis(ctx.program, tile.name) === 0;
-  const words = across ? groupAlong(acc.elements, 1, 2) : groups;
-  const matrices = passes === null || (stmt.vector !== 2 && !across) ? null : matrixStores(ctx, stmt);
+  // Pairs along rows are whole or absent as vectors of D are, into rows; else each element has its own guard.
+  const along = vectorAxis(own);
+  const apart = tile !== null && (along === 0 || contiguousAxis(ctx.program, tile.name) === 0);
+  const words = apart ? groupAlong(acc.elements, along, 2) : groups;
+  const matrices = passes === null || (stmt.vector !== 2 && !apart) ? null : matrixStores(ctx, stmt);
   for (const pass of passes ?? [null]) {
     pass?.begin();
     const stores = pass === null || matrices === null ? null : wholeStores(pass, matrices);
@@ -79,7 +81,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       for (const { store, taken } of stores)
         store.emit(
           pass,
-          taken.map((group) => (across ? lowerPair(group) : lowerWord(group))),
+          taken.map((group) => (apart ? lowerPair(group) : lowerWord(group))),
         );
     else for (const group of groups) if (pass === null || pass.takes(group)) lowerGroup(group, pass);
     pass?.end();

@@ -304,7 +304,14 @@ export {
   withDefault,
   wordField,
 } from "./schedule/fields.ts";
-export { ruleFaults, type ScheduleFault, type ScheduleRule } from "./schedule/rules.ts";
+export {
+  type Legality,
+  legality,
+  nearestMultiple,
+  ruleFaults,
+  type ScheduleFault,
+  type ScheduleRule,
+} from "./schedule/rules.ts";
 export { type Sharing, sharingFaults } from "./schedule/sharing.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";

@@ -1,5 +1,5 @@
 /** Ways of D and C between the accumulators and memory. */
-import { type DType, sizeOf, tensorAccessFault } from "@tilewright/ir";
+import { type DType, nearestMultiple, sizeOf, tensorAccessFault } from "@tilewright/ir";
 import { accumulatorOf, stepsOf } from "../accumulators.ts";
 import { MOST_LAP, type TensorSchedule } from "../schedule.ts";
 import { axesOf, nearest, type Rule } from "./rule.ts";
@@ -48,7 +48,7 @@ function narrowParts(
 function nearestLap(s: TensorSchedule): number {
   const { columns } = stepsOf(s);
   const most = Math.floor(Math.min(MOST_LAP, accumulatorOf(s).width - columns) / columns) * columns;
-  return Math.max(0, Math.min(most, Math.max(1, Math.round(s.lap / columns)) * columns));
+  return Math.max(0, Math.min(most, nearestMultiple(s.lap, columns)));
 }
 
 /** What accumulators that share columns ask of the rest of a schedule. */

@@ -2,6 +2,7 @@
 import {
   dtypes,
   isScaled,
+  nearestMultiple,
   type Problem,
   SCALE_FACTORS,
   SCALE_ROWS,
@@ -103,7 +104,7 @@ export const instructionRules: readonly Rule[] = [
       if (s.tileK % kind.k === 0 && s.tileK > 0) return null;
       return {
         message: `tile k ${s.tileK} is no multiple of the ${kind.k} of kind::${kind.kind}`,
-        hint: `nearest legal: tile k ${Math.max(1, Math.round(s.tileK / kind.k)) * kind.k}`,
+        hint: `nearest legal: tile k ${nearestMultiple(s.tileK, kind.k)}`,
       };
     },
   },
@@ -129,7 +130,7 @@ export const instructionRules: readonly Rule[] = [
       if (dtype === undefined || (s.tileK > 0 && s.tileK % SPREAD_ROW === 0)) return null;
       return {
         message: `tile k ${s.tileK}: copies that spread ${dtype} over bytes take rows of ${SPREAD_ROW} elements`,
-        hint: `nearest legal: tile k ${Math.max(1, Math.round(s.tileK / SPREAD_ROW)) * SPREAD_ROW}`,
+        hint: `nearest legal: tile k ${nearestMultiple(s.tileK, SPREAD_ROW)}`,
       };
     },
   },
@@ -154,7 +155,7 @@ export const instructionRules: readonly Rule[] = [
       if (s.tileK > 0 && s.tileK % each === 0) return null;
       return {
         message: `tile k ${s.tileK}: scale factors of ${dtype} come in blocks for ${each} elements of K`,
-        hint: `nearest legal: tile k ${Math.max(1, Math.round(s.tileK / each)) * each}`,
+        hint: `nearest legal: tile k ${nearestMultiple(s.tileK, each)}`,
       };
     },
   },
@@ -195,7 +196,7 @@ export const instructionRules: readonly Rule[] = [
       const step = WORD_ROW * s.cta;
       return {
         message: `tile ${first.axis} ${first.extent}: rows of ${problem.a.dtype} with M or N contiguous have ${WORD_ROW} elements in each block`,
-        hint: `nearest legal: tile ${first.axis} ${Math.max(1, Math.round(first.extent / step)) * step}`,
+        hint: `nearest legal: tile ${first.axis} ${nearestMultiple(first.extent, step)}`,
       };
     },
   },

@@ -141,12 +141,19 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   if (ctx.active !== null) throw new CannotLower("mma", "products of a warpgroup take no part in conditions");
   if (mma.scales !== undefined && mma.promote === undefined)
     throw new CannotLower("mma", "factors scale sums that are promoted: write `promote PART every 128`");
-  const own = ownerOf(bufferOf(ctx.program, mma.acc.buffer));
-  const widens = bufferOf(ctx.program, mma.a.buffer).dtype !== atom.a;
-  const a = widens ? null : operandTile(ctx, mma.a.buffer, 1);
-  const b = operandTile(ctx, mma.b.buffer, 0);
-  const descA = a === null ? null : descriptorBase(ctx, a, mma.a, own.rows, 0);
-  const descB = descriptorBase(ctx, b, mma.b, own.cols, 1);
+  const sumTile = bufferOf(ctx.program, mma.acc.buffer);
+  const own = ownerOf(sumTile);
+  // The instruction's A has the 64 rows of its sum: B where operands have changed places.
+  const swapped = sumTile.lanes === 1;
+  const sides = { a: operandSide(mma.a, own.rows, 0), b: operandSide(mma.b, own.cols, 1) };
+  const [first, second] = swapped ? [sides.b, sides.a] : [sides.a, sides.b];
+  const widens = bufferOf(ctx.program, first.view.buffer).dtype !== atom.a;
+  if (widens && swapped)
+    throw new CannotLower("mma", "only A is widened, and its operands have changed places");
+  const a = widens ? null : operandTile(ctx, first.view.buffer, first.kAxis);
+  const b = operandTile(ctx, second.view.buffer, second.kAxis);
+  const descA = a === null ? null : descriptorBase(ctx, a, first);
+  const descB = descriptorBase(ctx, b, second);
   const flags = flagsOf(atom, a, b);
   const form = `wgmma.mma_async.sync.aligned.${atom.shape}.${atom.acc}.${atom.a}.${atom.b}`;
 
@@ -165,8 +172,8 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
           vec(...registers),
           a === null || descA === null
             ? vec(...(fragments?.(row, k) ?? []))
-            : stepped(ctx, descA, a.offsetOf(row, k)),
-          stepped(ctx, descB, b.offsetOf(k, col)),
+            : stepped(ctx, descA, a.offsetOf(...first.place(row, col, k))),
+          stepped(ctx, descB, b.offsetOf(...second.place(row, col, k))),
           k === from ? scale : imm(1),
           ...flags,
         ]);
@@ -253,19 +260,31 @@ function staysForTiles(ctx: Context): boolean {
   return false;
 }
 
+/** An operand of a multiplication: what it has of the accumulator's warpgroups, along its axis `axis`. */
+interface OperandSide {
+  readonly view: View;
+  readonly factors: readonly Factor[];
+  readonly axis: 0 | 1;
+  readonly kAxis: 0 | 1;
+  /** Coordinates in its tile of what meets element (row, col) of the sum at k. */
+  place(row: number, col: number, k: number): readonly [row: number, col: number];
+}
+
+const operandSide = (view: View, factors: readonly Factor[], axis: 0 | 1): OperandSide => ({
+  view,
+  factors,
+  axis,
+  kAxis: axis === 0 ? 1 : 0,
+  place: (row, col, k) => (axis === 0 ? [row, k] : [k, col]),
+});
+
 interface Descriptor {
   /** Address and leading offset, in units of 16 bytes. */
   readonly word: Reg<"b64">;
 }
 
 /** A chunk's descriptor of the warpgroup's own part of a tile, without the constant part of the position in it. */
-function descriptorBase(
-  ctx: Context,
-  tile: OperandTile,
-  view: View,
-  factors: readonly Factor[],
-  axis: 0 | 1,
-): Descriptor {
+function descriptorBase(ctx: Context, tile: OperandTile, { view, factors, axis }: OperandSide): Descriptor {
   const { entry, body } = ctx;
   const { base, offset } = slotOf(ctx, view);
   const group = groupOffset(ctx, tile, factors, axis);

@@ -1,8 +1,8 @@
 /** What tensor maps and clusters take of copies, stores and tiles. */
-import { boxedRun, sizeOf, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
+import { boxedRun, nearestMultiple, sizeOf, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
 import { addends, chunkK, isKMajor, needsKMajor } from "../nest.ts";
 import { hasProducer } from "../schedule.ts";
-import { type Found, mostBlocks, nearestMultiple, type Rule } from "./rule.ts";
+import { type Found, mostBlocks, type Rule } from "./rule.ts";
 
 /** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
 const MAX_BLOCK_TILE = 512;

@@ -1,18 +1,16 @@
 /** Threads, shared memory and registers of a block. */
-import { BLOCK_SCALE, dtypes, type Problem, sizeOf, type Target } from "@tilewright/ir";
+import { BLOCK_SCALE, dtypes, nearestMultiple, type Problem, type Target } from "@tilewright/ir";
 import { MOST_AHEAD } from "../lower/factors.ts";
+import { ATOM_ROWS, atomK, chunkK, otherBytes, promotes, slotBytes, stagedBytes, widensA } from "../nest.ts";
 import {
-  ATOM_ROWS,
-  atomK,
-  chunkK,
-  otherBytes,
-  promotes,
-  slotBytes,
-  stagedColumns,
-  widensA,
-} from "../nest.ts";
-import { hasProducer, mathGroups, producerWarps, threadsOf, type WgmmaSchedule } from "../schedule.ts";
-import { type Found, nearestMultiple, type Rule } from "./rule.ts";
+  hasProducer,
+  mathGroups,
+  producerWarps,
+  sumSides,
+  threadsOf,
+  type WgmmaSchedule,
+} from "../schedule.ts";
+import type { Found, Rule } from "./rule.ts";
 
 /**
  * Registers that a thread needs beside its accumulators. As launched, ptxas gives all roles what the largest needs and counts the epilogue's too; with
@@ -30,11 +28,7 @@ const sharedBytes = (
   target: Target,
 ): { readonly slot: number; readonly fixed: number } => ({
   slot: slotBytes(problem, s),
-  fixed:
-    otherBytes(problem, s) +
-    (s.epi === "tma"
-      ? s.turns * s.tileM * stagedColumns(problem, s, target.limits.maxSmemPerBlock) * sizeOf(problem.d.dtype)
-      : 0),
+  fixed: otherBytes(problem, s) + stagedBytes(problem, s, target.limits.maxSmemPerBlock),
 });
 
 /** Registers of a thread's part of A for one instruction. */
@@ -110,14 +104,16 @@ export const resourceRules: readonly Rule[] = [
       const most = s.regs === null ? launchedRegisters(s, target) : s.regs.math;
       const free = most - (s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted);
       if (held <= free) return null;
-      const fitting = Math.floor((s.tileN * free) / held / (8 * s.groupsN)) * 8 * s.groupsN;
+      const side = sumSides(s).columns;
+      const unit = 8 * side.groups;
+      const fitting = Math.floor((side.tile * free) / held / unit) * unit;
       const columns = problem.blockScales?.b === "128x128" ? inSquares(fitting) : fitting;
       return {
         message: `${held} accumulators a thread leave ${most - held} of ${most} registers; ${s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted} are needed beside them`,
         hint:
           s.regs === null && hasProducer(s) && held <= 200
             ? "nearest legal: regs=24/240"
-            : `nearest legal: tile n ${Math.max(8 * s.groupsN, columns)}, or more warpgroups`,
+            : `nearest legal: tile ${side.axis} ${Math.max(unit, columns)}, or more warpgroups`,
       };
     },
   },

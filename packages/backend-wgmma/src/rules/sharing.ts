@@ -1,6 +1,6 @@
 /** Blocks that stay, blocks that share a tile, and warpgroups that share work. */
 import { meetingBlocks } from "../nest.ts";
-import { mathGroups } from "../schedule.ts";
+import { mathGroups, sumSides } from "../schedule.ts";
 import { type Found, mostBlocks, type Rule } from "./rule.ts";
 
 export const sharingRules: readonly Rule[] = [
@@ -56,11 +56,12 @@ export const sharingRules: readonly Rule[] = [
           message: "the blocks that share a tile are a cluster, and copies would be shared by another",
           hint: "nearest legal: cluster=1x1, or combine=last",
         });
-      if (s.groupsN > 1)
+      if (sumSides(s).columns.groups > 1)
         found.push({
-          message:
-            "blocks exchange slices of all rows, and warpgroups side by side have columns of their own",
-          hint: "nearest legal: groups=1x1 or 2x1, or combine=last",
+          message: s.swap
+            ? "blocks exchange slices of all columns, and warpgroups below each other have rows of their own"
+            : "blocks exchange slices of all rows, and warpgroups side by side have columns of their own",
+          hint: `nearest legal: groups=1x1 or ${s.swap ? "1x2" : "2x1"}, or combine=last`,
         });
       return found;
     },

@@ -1,34 +1,38 @@
 /** Tiles: what instructions, and squares of factors, divide. */
-import { BLOCK_SCALE } from "@tilewright/ir";
-import { ATOM_ROWS, atomK, atomOf, promotes, widthsOf } from "../nest.ts";
-import { type Found, nearestMultiple, type Rule } from "./rule.ts";
+import { BLOCK_SCALE, nearestMultiple } from "@tilewright/ir";
+import { ATOM_ROWS, atomK, atomOf, promotes, widensA, widthsOf } from "../nest.ts";
+import { sumSides } from "../schedule.ts";
+import type { Found, Rule } from "./rule.ts";
 
 export const tileRules: readonly Rule[] = [
   {
     code: "TW2301",
     at: "schedule.tile",
-    find: ({ s }) =>
-      s.tileM % (s.groupsM * ATOM_ROWS) === 0
+    find({ s }) {
+      const { axis, tile, groups } = sumSides(s).rows;
+      return tile % (groups * ATOM_ROWS) === 0
         ? null
         : {
-            message: `tile m ${s.tileM} is no multiple of the ${ATOM_ROWS} rows of each of ${s.groupsM} warpgroups`,
-            hint: `nearest legal: tile m ${nearestMultiple(s.tileM, s.groupsM * ATOM_ROWS)}`,
-          },
+            message: `tile ${axis} ${tile} is no multiple of the ${ATOM_ROWS} rows of each of ${groups} warpgroups`,
+            hint: `nearest legal: tile ${axis} ${nearestMultiple(tile, groups * ATOM_ROWS)}`,
+          };
+    },
   },
   {
     code: "TW2302",
     at: "schedule.tile",
     find({ s, problem }) {
-      const columns = s.tileN / s.groupsN;
-      if (Number.isInteger(columns) && atomOf(problem, columns) !== null) return null;
+      const { axis, tile, groups } = sumSides(s).columns;
+      const columns = tile / groups;
+      if (Number.isInteger(columns) && atomOf(problem, columns, s.swap) !== null) return null;
       const widths = widthsOf(problem);
       const nearest = widths.reduce(
         (best, n) => (Math.abs(n - columns) < Math.abs(best - columns) ? n : best),
         widths[0] ?? 8,
       );
       return {
-        message: `no instruction divides the ${columns} columns of each of ${s.groupsN} warpgroups`,
-        hint: `nearest legal: tile n ${nearest * s.groupsN}`,
+        message: `no instruction divides the ${columns} columns of each of ${groups} warpgroups`,
+        hint: `nearest legal: tile ${axis} ${nearest * groups}`,
       };
     },
   },
@@ -43,6 +47,22 @@ export const tileRules: readonly Rule[] = [
             message: `tile k ${s.tileK} is no multiple of the ${unit} of ${promotes(problem) ? "a sum that is promoted" : `an instruction of ${problem.a.dtype}`}`,
             hint: `nearest legal: tile k ${nearestMultiple(s.tileK, unit)}`,
           };
+    },
+  },
+  {
+    code: "TW2352",
+    at: "schedule.swap",
+    find({ s, problem }) {
+      if (!s.swap) return [];
+      const found: Found[] = [];
+      const refuse = (message: string): void => {
+        found.push({ message, hint: "nearest legal: swap=off" });
+      };
+      if (widensA(problem))
+        refuse(`A of ${problem.a.dtype} is widened in the registers that bring an instruction its 64 rows`);
+      if (promotes(problem))
+        refuse("sums that are promoted, and their factors, go by rows of D as the 64 of an instruction");
+      return found;
     },
   },
   {

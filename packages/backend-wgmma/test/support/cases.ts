@@ -21,14 +21,17 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
     const groups = [pick(random, [1, 1, 2, 2, 3]), pick(random, [1, 1, 1, 2, 2, 3])];
     const [groupsM = 1, groupsN = 1] = groups;
     const copy = pick(random, ["tma", "tma", "tma", "tma", "cp.async", "direct"]);
+    const swap = pick(random, ["off", "off", "off", "on"]);
+    const [rows, columns] = [64 * pick(random, [1, 1, 2]), pick(random, [least, ...wider])];
     const schedule: Schedule = {
       ...base,
       tile: [
-        64 * groupsM * pick(random, [1, 1, 2]),
-        pick(random, [least, ...wider]) * groupsN,
+        groupsM * (swap === "on" ? columns : rows),
+        groupsN * (swap === "on" ? rows : columns),
         atomK(problem) * pick(random, [1, 2, 4, 4, 8]),
       ],
       groups,
+      swap,
       stages: random.integer(1, 5),
       copy,
       regs: pick(random, ["none", "none", [24, 240], [40, 232], [56, 224]]),

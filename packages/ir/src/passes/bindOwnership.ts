@@ -31,7 +31,10 @@ function bind(program: TileProgram): TileProgram {
     if (stmt.kind !== "mma") continue;
     const group = findWarpgroupAtom(stmt.atom);
     if (group) {
-      for (const sums of sumViews(stmt)) owners.set(sums.buffer, accumulatorOwner(nest, group.fragments.acc));
+      const { acc } = group.fragments;
+      const swapped = bufferOf(program, stmt.acc.buffer).lanes === 1;
+      const own = accumulatorOwner(nest, swapped ? { rows: acc.cols, cols: acc.rows } : acc);
+      for (const sums of sumViews(stmt)) owners.set(sums.buffer, own);
       continue;
     }
     const atom = findAtom(stmt.atom);

@@ -139,8 +139,9 @@ function atomPart(program: TileProgram, name: string, axis: 0 | 1): number | nul
     if (stmt.kind !== "mma") continue;
     const atom = findWarpgroupAtom(stmt.atom);
     if (atom === null) continue;
-    if (stmt.a.buffer === name && axis === 0) return atom.m;
-    if (stmt.b.buffer === name && axis === 1) return atom.n;
+    const swapped = bufferOf(program, stmt.acc.buffer).lanes === 1;
+    if (stmt.a.buffer === name && axis === 0) return swapped ? atom.n : atom.m;
+    if (stmt.b.buffer === name && axis === 1) return swapped ? atom.m : atom.n;
   }
   return null;
 }

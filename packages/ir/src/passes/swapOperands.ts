@@ -1,12 +1,12 @@
-/** Let the columns of D go into the lanes of tensor memory: A and B of the matrix instructions change places. */
+/** Let the columns of D go where a matrix instruction has the rows of its sum: A and B of the instructions change places. */
 import { eachStmt, takeDirective } from "../tile/rewrite.ts";
 import type { Buffer } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
- * Directive `swap`: accumulators get `lanes cols`, so that what is stored and multiplied there is the transpose of the tile: B^T * A^T. Lanes come in
- * 64 and 128, columns of tensor memory in steps of 8 and 16: a D with few rows fills such tiles where it would leave most lanes without work. Meaning and
- * shared tiles do not change. Without the directive rows go into lanes.
+ * Directive `swap`: accumulators get `lanes cols`, so that what is multiplied there is the transpose of the tile: B^T * A^T. Of tensor memory lanes come in
+ * 64 and 128, columns in steps of 8 and 16; a warpgroup's sum has 64 rows and columns in steps of 8. A D with few rows fills such tiles where it would leave most of
+ * them without work. Meaning and shared tiles do not change. Without the directive rows go into lanes.
  */
 export const swapOperands: Pass = {
   name: "swapOperands",

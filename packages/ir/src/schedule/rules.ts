@@ -1,5 +1,8 @@
 /** Legality as a table: what a backend's rules find wrong with a schedule, as diagnostics. */
 import type { Diagnostic } from "../diagnostics.ts";
+import type { Problem } from "../problem.ts";
+import type { Schedule } from "../schedule.ts";
+import type { Target } from "../target.ts";
 
 /** What a rule finds. `unsupported`: nothing is malformed, but the backend does not do it. */
 export interface ScheduleFault {
@@ -24,3 +27,23 @@ export function* ruleFaults<S>(rules: readonly ScheduleRule<S>[], subject: S): G
       yield { code, kind: unsupported ? "unsupported" : "invalid", at, message, hint };
   }
 }
+
+/** What a backend answers about a schedule for a problem and a target: both from one list of reasons. */
+export interface Legality {
+  /** Every reason why the schedule is illegal; none when it is legal. */
+  readonly checkSchedule: (problem: Problem, schedule: Schedule, target: Target) => readonly Diagnostic[];
+  /** Whether it is legal: the first reason against it is enough. */
+  readonly isLegal: (problem: Problem, schedule: Schedule, target: Target) => boolean;
+}
+
+/** Both answers of a backend whose reasons are these, each looked for when it is asked for. */
+export const legality = (
+  faultsOf: (problem: Problem, schedule: Schedule, target: Target) => Generator<Diagnostic>,
+): Legality => ({
+  checkSchedule: (problem, schedule, target) => [...faultsOf(problem, schedule, target)],
+  isLegal: (problem, schedule, target) => faultsOf(problem, schedule, target).next().done === true,
+});
+
+/** The multiple of `unit`, at least one of it, that is closest to a value. */
+export const nearestMultiple = (value: number, unit: number): number =>
+  Math.max(1, Math.round(value / unit)) * unit;

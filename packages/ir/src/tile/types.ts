@@ -116,8 +116,8 @@ export interface Buffer {
    */
   readonly halves?: 0 | 1;
   /**
-   * Accumulators that are to lie, or lie, in tensor memory: 1 where columns rather than rows go into lanes, which makes A and B of their matrix
-   * instructions change places. Absent: rows do. Says where elements lie, not what they are.
+   * Accumulators that are to lie, or lie, in tensor memory, or in the fragments of warpgroups: 1 where columns rather than rows go into lanes (or are the 64 rows of the
+   * fragment), which makes A and B of their matrix instructions change places. Absent: rows do. Says where elements lie, not what they are.
    */
   readonly lanes?: 1;
   /**

@@ -1,0 +1,110 @@
+/** Copies by the threads, how far they and the loads of fragments run ahead, and what L2 is told about them. */
+import { asyncPolicyFault, copyBytes, hasFeature } from "@tilewright/ir";
+import type { Rule } from "./rule.ts";
+
+/** cp.async moves 4, 8 or 16 bytes (PTX ISA). */
+const LEAST_ASYNC_BYTES = 4;
+
+export const copyRules: readonly Rule[] = [
+  {
+    code: "TW2209",
+    at: "schedule.copy",
+    find: ({ s, target }) =>
+      s.copy === "cp.async" && !hasFeature(target, "cp.async")
+        ? {
+            message: `${target.arch} has no cp.async`,
+            hint: "nearest legal: copy=direct (cp.async needs sm_80 or later)",
+            unsupported: true,
+          }
+        : null,
+  },
+  {
+    code: "TW2210",
+    at: "schedule.copy",
+    find({ s, problem }) {
+      const narrow = (["a", "b"] as const).filter((which) => copyBytes(problem, which) < LEAST_ASYNC_BYTES);
+      const [which] = narrow;
+      if (s.copy !== "cp.async" || which === undefined) return null;
+      return {
+        message: `cp.async moves 4 bytes at least, and ${narrow.map((w) => w.toUpperCase()).join(" and ")} can be copied ${copyBytes(problem, which)} at a time only: alignment, leading dimension and length of a row decide`,
+        hint: "nearest legal: copy=direct",
+      };
+    },
+  },
+  {
+    code: "TW2211",
+    at: "schedule.frag",
+    find: ({ s }) =>
+      s.frag > 1 && s.stages === 1
+        ? {
+            message: "frag=2 loads fragments of the next chunk early, which needs it in another stage",
+            hint: "nearest legal: frag=1, or stages=2",
+          }
+        : null,
+  },
+  {
+    code: "TW2212",
+    at: "schedule.spread",
+    find: ({ s }) =>
+      s.spread > 1 && (s.copy !== "cp.async" || s.frag === 1)
+        ? {
+            message:
+              "spread places asynchronous copies between the K steps, which needs copy=cp.async and frag=2",
+            hint: "nearest legal: spread=1",
+          }
+        : null,
+  },
+  {
+    code: "TW2213",
+    at: "schedule.spread",
+    find({ s, atom }) {
+      const steps = Math.floor(s.tileK / atom.k);
+      return s.spread > 1 && s.spread >= steps
+        ? {
+            message: `spread over ${s.spread} steps leaves none of ${steps} for the wait`,
+            hint: `nearest legal: spread=${Math.max(1, steps - 1)}`,
+          }
+        : null;
+    },
+  },
+];
+
+export const policyRules: readonly Rule[] = [
+  {
+    code: "TW2223",
+    at: "schedule.cache",
+    find: ({ s, target }) =>
+      !hasFeature(target, "cp.async") && (s.cache !== "none" || s.fetch === 256)
+        ? {
+            message: `${target.arch} has no policies of L2 and fetches no 256 bytes at once`,
+            hint: "nearest legal: cache=none fetch=128 (more needs sm_80 or later)",
+            unsupported: true,
+          }
+        : null,
+  },
+  {
+    code: "TW2225",
+    at: "schedule.cache",
+    find: ({ s }) => (s.copy === "cp.async" ? asyncPolicyFault(s.cache) : null),
+  },
+];
+
+export const prefetchRules: readonly Rule[] = [
+  {
+    code: "TW2220",
+    at: "schedule.prefetch",
+    find({ s }) {
+      if (!s.prefetch || (s.copy === "direct" && s.stages > 1)) return null;
+      return s.copy === "direct"
+        ? {
+            message:
+              "prefetch keeps the next chunk in registers until its stage is free, and there is one stage",
+            hint: "nearest legal: prefetch=off, or stages=2",
+          }
+        : {
+            message: `copy=${s.copy} already runs ahead; prefetch splits copies that go through registers`,
+            hint: "nearest legal: prefetch=off, or copy=direct",
+          };
+    },
+  },
+];
