@@ -269,7 +269,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2123",
     at: "schedule.pieces",
-    find: (s) =>
+    find: ({ s }) =>
       s.stage === "off" && s.pieces > 1
         ? {
             message: `pieces=${s.pieces} deals out copies into shared memory, and stage=off has none`,
