@@ -25,7 +25,7 @@ function made(schedule: string, request: object) {
   const problem = problemOf({ dtype: "f32", ...layouts, ...request } as never);
   const artifact = compiler.compile({ problem, target, schedule: scheduleOf(schedule) });
   if (!artifact.ok) throw new Error(artifact.error.map(formatDiagnostic).join("\n"));
-  return { problem, ...artifact.value };
+  return { ...artifact.value, problem };
 }
 
 /** Bytes below which two copies of a thread are of one row: rows of the matrices are 16 KiB apart. */
