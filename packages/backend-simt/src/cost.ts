@@ -4,7 +4,15 @@
  *
  * The form is the machine's; the constants were fitted to schedules measured on an H200 (docs/perf/simt.md says how many, and has the rank correlation).
  */
-import { type Problem, type Schedule, type Share, shareFor, splitChunks, type Target } from "@tilewright/ir";
+import {
+  type Problem,
+  piecesOf,
+  type Schedule,
+  type Share,
+  shareFor,
+  splitChunks,
+  type Target,
+} from "@tilewright/ir";
 import { estimateRegisters, stagedBytes, threadsOf } from "./check.ts";
 import { meetingBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
@@ -179,7 +187,7 @@ function copiesOf({ a, b }: Problem, s: SimtSchedule): number {
   const of = (ld: number, run: number, across: boolean, other: number): number => {
     const width = ld % s.vec !== 0 || (across && s.copy === "cp.async") ? 1 : s.vec;
     const each = (run * other) / width / threadsOf(s);
-    const together = Math.max(1, Math.min(s.pieces, run / width, each));
+    const together = Math.max(1, Math.min(piecesOf(s.pieces, 4 * run), each));
     return (each * (1 + 2 / together)) / 3;
   };
   const ofA = a.layout === "row" ? of(a.ld, s.tileK, true, s.tileM) : of(a.ld, s.tileM, false, s.tileK);

@@ -6,7 +6,7 @@ import type { Pass } from "./pass.ts";
 
 /**
  * Directive `deal pieces=P`: threads that copy stand in shorter rows, so that each moves P vectors of a row of global memory, at constant distances from
- * one address, where rows have that many. Rows of sectors are still whole: what the threads side by side leave of a sector the next vector takes.
+ * one address, where rows have that many and threads side by side still bring whole sectors.
  */
 export const dealCopies: Pass = {
   name: "dealCopies",

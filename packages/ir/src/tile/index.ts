@@ -56,6 +56,7 @@ export {
   type OwnedRegister,
   ownedAxis,
   ownedRegisters,
+  piecesOf,
   registerRun,
   registerSteps,
   registersPerThread,

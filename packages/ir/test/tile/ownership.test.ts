@@ -42,8 +42,9 @@ test("pieces cost no step, and are as many as asked where rows and threads have 
   );
   const along = (extent: readonly [number, number], vector: number, pieces: number): number =>
     distribute(128, extent, 1, vector, 4, pieces).along;
-  // A tile of 128 rows and 8 columns, element by element: all 8 of a thread may be of one row.
-  expect([1, 2, 4, 8].map((p) => along([128, 8], 1, p))).toEqual([8, 4, 2, 1]);
+  // Rows of 8 elements are one sector, which 8 threads bring together; of rows of 32 each may have 4.
+  expect([1, 2, 4, 8].map((p) => along([128, 8], 1, p))).toEqual([8, 8, 8, 8]);
+  expect([1, 2, 4, 8].map((p) => along([128, 32], 1, p))).toEqual([32, 16, 8, 8]);
   // One of 8 rows and 128 columns by fours: a thread has two vectors, so no more than two of a row.
   expect([1, 2, 8].map((p) => along([8, 128], 4, p))).toEqual([32, 16, 16]);
 });
