@@ -22,6 +22,7 @@ import {
   promoteSums,
   releaseLate,
   specialiseRoles,
+  splitTail,
   stageEpilogue,
   stageOperands,
   swapOperands,
@@ -69,6 +70,8 @@ export const wgmma: Backend = {
     releaseLate,
     meetInCluster,
     stageEpilogue,
+    // Behind it: parts of the shared tile are counted over all columns.
+    splitTail,
     takeTurns,
     // Before ownership and widths, which follow the tiles' contiguous axes.
     bindTensorLayouts,

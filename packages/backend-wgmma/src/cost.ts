@@ -48,6 +48,14 @@ const CHUNK = 0.008;
 const TILE = 1.07;
 const TILE_OF_TURNS = 0.49;
 
+/**
+ * Of that what hides behind the products of a tail's second half, where blocks have one tile: 0.44 to 0.5 with halves of 128 columns (H200, 2048³). Where they have several, the
+ * board's power limit takes it back, and narrow instructions cost more than they hide: 0.16 with halves of 32 columns (1024³).
+ */
+const HIDDEN = 0.44;
+const NARROW = 0.16;
+const WIDE_HALF = 128;
+
 /** Of an element of D that a thread stores, in words of four bytes and alone (where rows begin at odd addresses). */
 const STORE_WORD = 0.093;
 const STORE_HALF = 0.3;
@@ -118,7 +126,7 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
     (s.turns === 1 ? CHUNK : 0) +
     (hidden ? promoted / 2 : promoted);
   const waiting = (s.copy === "direct" ? DIRECT : 1) * (1 + CLUSTER * (s.clusterM * s.clusterN - 1));
-  const main = rounds * (chunks * chunk * waiting + epilogueTime(problem, s));
+  const main = rounds * (chunks * chunk * waiting + epilogueTime(problem, s) - hiddenTime(s, load));
   const bytes =
     batch *
     ((sizeA * problem.m + size * problem.n) * problem.k +
@@ -140,6 +148,13 @@ function epilogueTime(problem: Problem, s: WgmmaSchedule): number {
   const { dtype, ld, align } = problem.d;
   const words = sizeOf(dtype) >= 4 || (align >= 4 && (ld * sizeOf(dtype)) % 4 === 0 && s.store > 1);
   return fixed + elements * (words ? STORE_WORD : STORE_HALF) * (s.persistent ? STAYING : 1);
+}
+
+/** Microseconds of a tile's epilogue that a tail hides. */
+function hiddenTime(s: WgmmaSchedule, load: number): number {
+  if (s.tail === 0) return 0;
+  if (s.tileN / s.groupsN < 2 * WIDE_HALF) return -NARROW;
+  return load <= 1 ? HIDDEN : 0;
 }
 
 function meetingTime(s: WgmmaSchedule, tiles: number, splits: number): number {

@@ -76,6 +76,11 @@ const chunkBytes = [128, 256] as const;
 /** Accumulators up to which two rows make a chunk: larger tiles have products enough between barriers, but where these are waited for to be promoted. */
 const TWO_ROWS = 64 * 128;
 
+/** A tail, of blocks with one tile whose warpgroups, one above the other, have columns for two halves of 128: 1.6 % at 2048³; elsewhere none gained (docs/perf/wgmma.md). */
+const TAIL = 3;
+const TAIL_COLUMNS = 256;
+const ONE_ROUND = 132;
+
 /** Bytes of an operand from which on it passes through L2 rather than stays there: half of what L2 holds. */
 const STREAM_BYTES = 25 * 2 ** 20;
 /** Tiles that read each line of such an operand at about the same time, at most. */
@@ -179,6 +184,7 @@ function candidatesOf(
   legal: (schedule: Schedule) => boolean,
 ): readonly Schedule[] {
   const [m = 1, n = 1] = Array.isArray(shape.tile) ? shape.tile : [];
+  const [groupsM = 1, groupsN = 1] = Array.isArray(shape.groups) ? shape.groups : [];
   const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
   // Hints are those of bulk copies.
   const threads = { cache: "none", promote: "256" } as const;
@@ -196,6 +202,9 @@ function candidatesOf(
       const found = [schedule];
       const alone = { ...schedule, sched: "tiles" };
       if (legal(alone)) found.push(alone);
+      const stored = { ...alone, tail: TAIL };
+      if (tiles <= ONE_ROUND && groupsM > 1 && n / groupsN >= TAIL_COLUMNS && legal(stored))
+        found.push(stored);
       // Few tiles of a long K: blocks share them.
       if (tiles <= SPLIT_TILES)
         for (const split of splits)

@@ -210,30 +210,68 @@ export const otherBytes = (problem: Problem, s: WgmmaSchedule): number =>
  * Columns of the tile that D passes through: of each of the warpgroups side by side two panels, one, a half or a quarter of one, the most that divides its
  * columns and fits beside the ring into `most` bytes; the fewest that divides where none fits, and all columns where none divides. The rows of a sum go whole.
  */
-export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
+function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
   const size = sizeOf(problem.d.dtype);
   const [rows, columns] = storedExtent(problem, s);
   const own = columns / s.groupsN;
   const panel = STAGED_ROW_BYTES / size;
   const unit = s.swap ? ATOM_ROWS : 1;
   const dividing = [2 * panel, panel, panel / 2, panel / 4].filter(
-    (part) => own % part === 0 && part % unit === 0,
+    (part) => own % part === 0 && part % unit === 0 && (s.tail === 0 || part < own),
   );
-  const free = most - s.stages * slotBytes(problem, s) - otherBytes(problem, s);
+  const free = freeBytes(problem, s, most);
   const fits = (part: number): boolean => s.turns * rows * part * s.groupsN * size <= free;
   return (dividing.find(fits) ?? dividing.at(-1) ?? own) * s.groupsN;
 }
 
+/** Bytes beside the ring and all but D's tile. */
+const freeBytes = (problem: Problem, s: WgmmaSchedule, most: number): number =>
+  most - s.stages * slotBytes(problem, s) - otherBytes(problem, s);
+
+/** Slots of the tile that D passes through, of so many columns: two where there is room for halves of a tail that do not wait for each other. */
+const stagedSlots = (problem: Problem, s: WgmmaSchedule, columns: number, most: number): number =>
+  s.tail > 0 &&
+  2 * columns === s.tileN &&
+  2 * s.turns * s.tileM * columns * sizeOf(problem.d.dtype) <= freeBytes(problem, s, most)
+    ? 2
+    : 1;
+
 /** Bytes of the tile that D passes through, beside a ring that leaves it room in `most` bytes; of every set of warpgroups that take turns its own. */
-export const stagedBytes = (problem: Problem, s: WgmmaSchedule, most: number): number =>
-  s.epi === "tma"
-    ? s.turns * storedExtent(problem, s)[0] * stagedColumns(problem, s, most) * sizeOf(problem.d.dtype)
-    : 0;
+export function stagedBytes(problem: Problem, s: WgmmaSchedule, most: number): number {
+  if (s.epi !== "tma") return 0;
+  const columns = stagedColumns(problem, s, most);
+  const slots = stagedSlots(problem, s, columns, most);
+  return s.turns * storedExtent(problem, s)[0] * columns * slots * sizeOf(problem.d.dtype);
+}
+
+/** Bytes of a row of a panel, by swizzle. */
+export const SWIZZLE_BYTES = { "128B": 128, "64B": 64, "32B": 32, none: 16 } as const;
+
+/**
+ * Where the columns of a warpgroup part whose last chunks are multiplied in two halves: next to the middle, the larger part first, where instructions divide both, parts of
+ * the tile that D passes through end, and so do panels of a B that lies along n. Null where there is no such place.
+ */
+export function tailColumns(problem: Problem, s: WgmmaSchedule, most: number): number | null {
+  const own = s.tileN / s.groupsN;
+  const unit = s.epi === "tma" ? stagedColumns(problem, s, most) / s.groupsN : SLICE_UNIT;
+  const panel =
+    problem.b.layout === "row" && s.copy !== "direct"
+      ? SWIZZLE_BYTES[s.swizzle] / sizeOf(problem.b.dtype)
+      : 1;
+  const legal = Array.from({ length: Math.ceil(own / unit) - 1 }, (_, i) => (i + 1) * unit).filter(
+    (at) => at % panel === 0 && atomOf(problem, at) !== null && atomOf(problem, own - at) !== null,
+  );
+  const [nearest = null] = legal.sort((x, y) => Math.abs(2 * x - own) - Math.abs(2 * y - own) || y - x);
+  return nearest;
+}
 
 /** What the passes shall do; an optimisation that is off has no directive. */
 function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonly Directive[] {
   const bulk = s.copy === "tma";
   const apart = hasProducer(s);
+  const most = target.limits.maxSmemPerBlock;
+  const staged = stagedColumns(problem, s, most);
+  const slots = stagedSlots(problem, s, staged, most);
   const list: (Directive | null)[] = [
     {
       name: "stage",
@@ -266,11 +304,12 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
     meetingBlocks(problem, s) > 1
       ? { name: "meet", args: { [s.swap ? "rows" : "columns"]: SLICE_UNIT } }
       : null,
+    s.tail > 0 ? tailDirective(problem, s, most) : null,
     s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,
     s.epi === "tma"
       ? {
           name: "epilogue",
-          args: { way: "tma", cols: stagedColumns(problem, s, target.limits.maxSmemPerBlock) },
+          args: { way: "tma", cols: staged, ...(slots > 1 ? { slots } : {}) },
         }
       : null,
     {
@@ -282,4 +321,11 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
     s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
+}
+
+function tailDirective(problem: Problem, s: WgmmaSchedule, most: number): Directive | null {
+  const columns = tailColumns(problem, s, most);
+  return columns === null
+    ? null
+    : { name: "tail", args: { chunks: s.tail, columns, of: s.tileN / s.groupsN } };
 }

@@ -57,6 +57,15 @@ export const scheduleModel: ScheduleModel = {
       summary: "slots are given back one chunk late, so that products of two chunks are under way",
       default: "off",
     }),
+    intField({
+      name: "tail",
+      summary:
+        "last chunks of a tile that are multiplied in two halves of the columns: one is stored while the other is multiplied",
+      default: 0,
+      off: 0,
+      min: 0,
+      max: 8,
+    }),
     wordField({
       name: "swizzle",
       summary: "widest swizzle of the operands' tiles; narrower where a tile is no multiple of it",
@@ -166,6 +175,8 @@ export interface WgmmaSchedule {
   /** Sets of math warpgroups; each has a tile of its own. */
   readonly turns: number;
   readonly late: boolean;
+  /** Chunks at the end of a tile that are multiplied in two halves. */
+  readonly tail: number;
   readonly swizzle: "128B" | "64B" | "32B" | "none";
   readonly clusterM: number;
   readonly clusterN: number;
@@ -219,6 +230,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     regs: producer === undefined || math === undefined ? null : { producer, math },
     turns: Number(schedule.turns),
     late: schedule.late === "on",
+    tail: Number(schedule.tail),
     swizzle: word(schedule.swizzle, ["128B", "64B", "32B", "none"]),
     clusterM,
     clusterN,

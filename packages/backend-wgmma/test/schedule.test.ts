@@ -109,6 +109,14 @@ describe("what check refuses", () => {
       { late: "on", stages: 1 },
       "TW2319 a slot that is given back late needs another for the next chunk / nearest legal: stages=2, or late=off",
     ],
+    [
+      { tail: 5 },
+      "TW2333 5 chunks are kept until both halves are multiplied, and the ring has 4 / nearest legal: tail=4",
+    ],
+    [
+      { tail: 1, tile: [64, 8, 64], groups: [1, 1] },
+      "TW2333 no instruction and no part of D's tile end inside the 8 columns of a warpgroup / nearest legal: tail=0, or epi=direct",
+    ],
   ] as const)("%o", (schedule, message) => {
     const [first] = faults(schedule as Partial<Schedule>).filter((f) => f.startsWith(message));
     expect(first ?? faults(schedule as Partial<Schedule>)).toContain(message);
@@ -235,6 +243,24 @@ describe("what check refuses", () => {
     expect(reasons({ a: { dtype: "bf16" }, b: { dtype: "s8" } })).toEqual([
       "TW1828 exchange the operands: D^T = B^T * A^T, the narrow one as A, row-major",
     ]);
+  });
+
+  test("what cannot be stored while the rest is multiplied", () => {
+    const why = (schedule: Partial<Schedule>, problem = large): readonly string[] =>
+      faults({ tail: 1, tile: [64, 64, 64], groups: [1, 1], ...schedule }, problem)
+        .filter((f) => f.startsWith("TW2333"))
+        .map((f) => f.split(" / ")[1] ?? "");
+    expect(why({})).toEqual([]);
+    expect(why({ turns: 2, late: "on" })).toEqual([]);
+    expect(why({ tail: 4, late: "on" })).toEqual(["nearest legal: tail=3"]);
+    expect(why({ swap: "on" })).toEqual(["nearest legal: tail=0, or swap=off"]);
+    expect(why({ split: 2, sched: "tiles" })).toEqual(["nearest legal: tail=0"]);
+    expect(why({ copy: "direct", sched: "tiles", epi: "direct" })).toEqual(["nearest legal: tail=0"]);
+    expect(why({}, square(4096, { symbolic: { k: { multiple: 8 } } }))).toEqual(["nearest legal: tail=0"]);
+    // A B along n is cut where its panels are.
+    const along = square(4096, { b: { layout: "row" } });
+    expect(why({}, along)).toHaveLength(1);
+    expect(why({ tile: [64, 192, 64] }, along)).toEqual([]);
   });
 
   test("all reasons come at once", () => {

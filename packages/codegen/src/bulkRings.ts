@@ -45,9 +45,26 @@ export interface Cursor {
   readonly known: Map<string, U32>;
   /** The loop that was entered with a chunk waited for before it, and that chunk's number as the first turn has it. */
   within: { readonly loop: LoopState; readonly first: Expr } | null;
+  /** Whether the chunk has been waited for and not given back. */
+  open: boolean;
+  /** Whether a loop waits for the chunk: what is known of it holds for one turn. */
+  looped: boolean;
+  /** Chunks before it that have not been given back either, each with its own stage. */
+  readonly held: Cursor[];
 }
 
 const cursors = new WeakMap<U32, Cursor>();
+
+const newCursor = (stage: U32, parity: U32): Cursor => ({
+  stage,
+  parity,
+  at: null,
+  known: new Map(),
+  within: null,
+  open: false,
+  looped: false,
+  held: [],
+});
 
 /** `giver`: where a role that gives slots back late does so, behind where it reads. */
 type Side = "producer" | "consumer" | "giver";
@@ -64,12 +81,27 @@ export function cursorOf(ctx: Context, ring: Ring, side: Side): Cursor {
   const stage = ctx.crewValue(`stage, ${key}`, (code) => {
     const d = ctx.entry.reg("u32", "stage");
     code.emit(null, "mov.u32", d, imm(before % ring.slots));
-    cursors.set(d, { stage: d, parity, at: null, known: new Map(), within: null });
+    cursors.set(d, newCursor(d, parity));
     return d;
   });
   const cursor = cursors.get(stage);
   if (!cursor) throw new CannotLower(`%${ring.name}`, "has no position here");
   return cursor;
+}
+
+/** The next chunk is waited for before this one is given back: from here on this one has a stage of its own. */
+function hold(ctx: Context, ring: Ring, cursor: Cursor): void {
+  // Slots that are given back late have been left already.
+  if (givesBackLate(ctx.program, ring)) {
+    if (!cursor.looped) cursor.held.push({ ...cursor, known: new Map(cursor.known), held: [] });
+    return;
+  }
+  if (ctx.loop !== null)
+    throw new CannotLower(`%${ring.name}`, "a loop's turns end with chunks that have not been given back");
+  const stage = ctx.entry.reg("u32", "held");
+  ctx.body.emit(null, "mov.u32", stage, cursor.stage);
+  cursor.held.push({ ...newCursor(stage, cursor.parity), at: cursor.at, known: new Map(cursor.known) });
+  advance(ctx, ring, cursor);
 }
 
 /** Offsets of a ring's barriers in shared memory. */
@@ -234,13 +266,16 @@ export function slotAddress(
   const slot = ctx.fold(view.slot);
   const sameSlot = (x: Expr, y: Expr): boolean =>
     sameValue(mod(ctx.fold(x), ring.slots), mod(ctx.fold(y), ring.slots));
-  if (!isAt(ctx, ring, cursor, slot.kind === "mod" ? slot.lhs : slot, sameSlot))
+  const wanted = slot.kind === "mod" ? slot.lhs : slot;
+  const held = cursor.held.find((one) => one.at !== null && sameSlot(one.at, wanted));
+  const at = held ?? (isAt(ctx, ring, cursor, wanted, sameSlot) ? cursor : null);
+  if (at === null)
     throw new CannotLower(
       `%${view.buffer}`,
       `its slot is not that of the chunk which this role is at in %${ring.name}`,
     );
   return {
-    base: ofStage(ctx, cursor, `slot ${place.slotStride}`, place.slotStride, smemBase(ctx)),
+    base: ofStage(ctx, at, `slot ${place.slotStride}`, place.slotStride, smemBase(ctx)),
     offset: place.offset,
   };
 }
@@ -377,23 +412,35 @@ export const bulkRing: RingLowering = {
     unconditional(ctx, ring);
     const cursor = cursorOf(ctx, ring, "consumer");
     leaveLoop(ctx, ring, cursor);
+    if (cursor.open) hold(ctx, ring, cursor);
     begin(cursor, ctx.fold(stmt.at));
+    cursor.open = true;
+    cursor.looped = ctx.loop !== null;
     spin(ctx, barrierAt(ctx, cursor, barriersOf(ctx, ring).full), cursor.parity);
     if (givesBackLate(ctx.program, ring)) leaveSlot(ctx, ring, cursor);
   },
   release(ctx, ring, stmt: StmtOf<"release">) {
+    const cursor = cursorOf(ctx, ring, "consumer");
     if (givesBackLate(ctx.program, ring)) {
       const giver = cursorOf(ctx, ring, "giver");
       begin(giver, ctx.fold(stmt.at));
       arrive(ctx, ring, giver);
       advance(ctx, ring, giver);
+      cursor.open = false;
+      cursor.held.splice(0);
       return;
     }
-    const cursor = cursorOf(ctx, ring, "consumer");
     const sameChunk = (x: Expr, y: Expr): boolean => sameValue(ctx.fold(x), ctx.fold(y));
+    const [first] = cursor.held;
+    if (first?.at != null && sameChunk(first.at, stmt.at)) {
+      arrive(ctx, ring, first);
+      cursor.held.shift();
+      return;
+    }
     if (!isAt(ctx, ring, cursor, stmt.at, sameChunk))
       throw new CannotLower(`%${ring.name}`, "a chunk is released before the next one is waited for");
     arrive(ctx, ring, cursor);
+    cursor.open = false;
     advance(ctx, ring, cursor);
   },
 };

@@ -14,6 +14,7 @@ import {
   ownedRegisters,
   sizeOf,
   stagedOwner,
+  takesColumn,
   type View,
   vectorAxis,
   wholeView,
@@ -92,8 +93,18 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
 
   const fresh = fillsOnce(program, tile) ? tile.slots : 0;
 
-  return Array.from({ length: width / cols }, (_, pass): StagedPass => {
+  const { columns } = stmt;
+  if (
+    columns !== undefined &&
+    (columns.of !== width || [columns.from, columns.to].some((at) => at % cols !== 0))
+  )
+    throw new CannotLower(
+      "epilogue",
+      `columns ${columns.from} to ${columns.to - 1} are no whole parts of %${via}`,
+    );
+  return Array.from({ length: width / cols }, (_, pass): StagedPass | null => {
     const from = pass * cols;
+    if (!takesColumn(columns, from)) return null;
     const slot = (first + pass) % tile.slots;
     return {
       takes: (elements) => elements.every((e) => e.col >= from && e.col < from + cols),
@@ -127,7 +138,7 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
         ctx.emit(storing, "cp.async.bulk.commit_group");
       },
     };
-  });
+  }).filter((pass) => pass !== null);
 }
 
 /** One stmatrix: four matrices of 8 x 8 elements of 16 bits, a word of two neighbours in a row from every lane for each. */

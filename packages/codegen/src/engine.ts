@@ -96,6 +96,8 @@ export interface Engine {
    * through the main loop; else it stands behind that loop.
    */
   earlyEpilogue?(program: TileProgram): boolean;
+  /** Multiplies some columns of a tile where a statement says so; else all that an `mma` has. */
+  readonly columns?: boolean;
   /** Binds the coordinates of a block's one tile, where the engine lowers loops over tiles itself: for kernels that are all shared code. */
   placeTile?(ctx: Context, stmt: StmtOf<"tiles">): void;
   /** Oldest PTX that the program's text needs beside what the target asks. */

@@ -8,13 +8,14 @@ import {
   type Scalar,
   type Stmt,
   stagedOwner,
+  takesColumn,
   vectorAxis,
 } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { MATRICES, type MatrixStore, matrixStores, type StagedPass, stagedPasses } from "./bulkStores.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
-import type { Context } from "./context.ts";
+import { CannotLower, type Context } from "./context.ts";
 import { type Kind, loadElements, roundedWords, storeElements, valueRegister, widened } from "./formats.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
@@ -67,7 +68,11 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
         ? stagedPasses(ctx, stmt, stmt.via)
         : threadPasses(ctx, stmt, stmt.via, stmt.stores);
   const { slice } = ctx;
-  const elements = slice === null ? acc.elements : acc.elements.filter((e) => slice.has(e.register));
+  if (stmt.columns !== undefined && stmt.stores !== undefined)
+    throw new CannotLower("epilogue", "threads store all columns of a shared tile at once");
+  const elements = acc.elements.filter(
+    (e) => slice?.has(e.register) !== false && takesColumn(stmt.columns, e.col),
+  );
   const groups = groupAlong(elements, 1, stmt.vector);
   // Pairs along rows are whole or absent as vectors of D are, into rows; else each element has its own guard.
   const along = vectorAxis(own);

@@ -18,12 +18,13 @@ import {
 } from "@tilewright/ir";
 import { addr, imm, type ModuleBuilder } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
-import { Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { Engine } from "./engine.ts";
 import { storeElements } from "./formats.ts";
+import { buildFurtherKernel } from "./furtherKernel.ts";
 import { advance, batchIndex, pointer } from "./globalAddress.ts";
 import { groupNumber } from "./groups.ts";
-import { declareParameters, endOfParams, parameters, rowOfGroups } from "./params.ts";
+import { endOfParams, parameters, rowOfGroups } from "./params.ts";
 import { countOf, productOf, type Stride } from "./sizes.ts";
 import { mapShared } from "./smem.ts";
 import { problemsOf } from "./tileCounts.ts";
@@ -101,7 +102,7 @@ export function initWithResults(
 const placeParam = (index: number): string => `place${index}`;
 
 /** Parameters that say where results lie, where only the launch knows. Begins at `end`, naturally aligned. */
-export function placeParams(results: readonly WideResult[], end: number): readonly ParamSpec[] {
+function placeParams(results: readonly WideResult[], end: number): readonly ParamSpec[] {
   let offset = Math.ceil(end / 8) * 8;
   return results.flatMap(({ index, at }): readonly ParamSpec[] => {
     if (typeof at === "number") return [];
@@ -109,6 +110,16 @@ export function placeParams(results: readonly WideResult[], end: number): readon
     offset += 8;
     return [{ kind: "scalar", name, dtype: "u64", offset: offset - 8, size: 8, value: at }];
   });
+}
+
+/** Parameters of a program, of its workspace too unless told otherwise, and behind them those that say where results lie. */
+export function placedParameters(
+  program: TileProgram,
+  results: readonly WideResult[],
+  workspace = true,
+): readonly ParamSpec[] {
+  const own = parameters(program, workspace);
+  return [...own, ...placeParams(results, endOfParams(own))];
 }
 
 /** Pointer to the results of a step in the workspace, of a grouped problem those of the group at hand. */
@@ -147,23 +158,20 @@ export function buildResultKernel(
     buffers: [],
     rings: [],
   };
-  const plain = parameters(own, true);
-  const params = [...plain, ...placeParams(results, endOfParams(plain))];
-  const entry = builder.entry(own.name, { params: declareParameters(params), maxntid: [THREADS, 1, 1] });
-  // Nothing of the kernel before is in its shared memory, the room for parts of a cluster neither.
-  const ctx = new Context(own, target, engine, entry, mapShared({ ...own, body: [] }));
-  ctx.groups = rowOfGroups(program);
-  for (const result of results) storeResults(ctx, result);
-  ctx.body.emit(null, "ret");
-  ctx.root.replay(entry);
   const blocks = results.map(({ step }): LaunchExpr => {
     const places = placesOf(program.problem, step);
     return typeof places === "number" ? Math.ceil(places / THREADS) : ["ceilDiv", places, THREADS];
   });
-  return {
-    entry: own.name,
-    role: "reduce",
-    launch: {
+  return buildFurtherKernel(
+    engine,
+    target,
+    builder,
+    {
+      program: own,
+      // Nothing of the kernel before is in its shared memory, the room for parts of a cluster neither.
+      shared: mapShared({ ...own, body: [] }),
+      params: placedParameters(own, results),
+      groups: rowOfGroups(program),
       grid: [
         blocks.reduce((a, b) =>
           typeof a === "number" && typeof b === "number" ? Math.max(a, b) : ["max", a, b],
@@ -171,16 +179,12 @@ export function buildResultKernel(
         problemsOf(program.problem),
         1,
       ],
-      block: [THREADS, 1, 1],
-      cluster: [1, 1, 1],
-      dynamicSmem: 0,
-      staticSmem: 0,
-      cooperative: false,
+      workspaceBytes,
     },
-    params,
-    ...(ctx.groups === null ? {} : { groups: ctx.groups }),
-    workspaceBytes,
-  };
+    (ctx) => {
+      for (const result of results) storeResults(ctx, result);
+    },
+  );
 }
 
 /** The result of this thread's number, if there is one of that number, in its dtype to where the launch wants it. */

@@ -39,6 +39,8 @@ const shared: Omit<Statements, "mma"> = {
 };
 
 function lowerStmt(ctx: Context, stmt: Stmt): void {
+  if (stmt.kind === "mma" && stmt.columns !== undefined && ctx.engine.columns !== true)
+    throw new CannotLower("mma", "multiplies some columns, and this backend's instructions all of a tile");
   const table: Statements = { ...shared, ...ctx.engine.statements };
   // The key picks the lowering of the statement's own kind, which a union of functions cannot say.
   (table[stmt.kind] as (ctx: Context, stmt: Stmt) => void)(ctx, stmt);

@@ -2,13 +2,14 @@
 import { eachStmt, type KernelSpec, type Target, type TileProgram } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
 import { clusterSize, numberClusters } from "./clusters.ts";
-import { CannotLower, Context } from "./context.ts";
+import { CannotLower } from "./context.ts";
 import type { Engine, StmtOf } from "./engine.ts";
-import { declareParameters, endOfParams, parameters, rowOfGroups } from "./params.ts";
+import { buildFurtherKernel } from "./furtherKernel.ts";
+import { rowOfGroups } from "./params.ts";
 import { partPlaces } from "./partPlaces.ts";
 import { addParts, loadPart } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
-import { placeParams, type wideResults } from "./results.ts";
+import { placedParameters, type wideResults } from "./results.ts";
 import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { blocksOfTile, problemsOf } from "./tileCounts.ts";
@@ -30,40 +31,33 @@ export function buildSumKernel(
 ): KernelSpec {
   const sum = sumProgram(program);
   const warps = shared.threads / 32;
-  const plain = parameters(sum, true);
-  const params = [...plain, ...placeParams(results, endOfParams(plain))];
-  const entry = builder.entry(sum.name, { params: declareParameters(params), maxntid: [32, 1, 1] });
-  const crew = { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) } as const;
-  const ctx = new Context(sum, target, engine, entry, mapShared(sum), crew);
-  ctx.groups = rowOfGroups(program);
-  ctx.results = results;
-  const { tiles, combine } = meetingOf(sum);
-  // Workspace and tiles go by the first kernel's blocks.
-  numberClusters(ctx);
-  (engine.placeTile ?? placeTile)(ctx, tiles);
-  const acc = ownedTile(ctx, combine.acc.buffer, 0);
-  const place = partPlaces(ctx, shared);
-  ctx.placeLate();
-  loadPart(ctx, shared, acc.registers, place.first);
-  addParts(ctx, shared, acc.registers, place.further(warps));
-  lowerStmts(ctx, combine.body);
-  ctx.body.emit(null, "ret");
-  ctx.root.replay(entry);
-  return {
-    entry: sum.name,
-    role: "reduce",
-    launch: {
+  return buildFurtherKernel(
+    engine,
+    target,
+    builder,
+    {
+      program: sum,
+      shared: mapShared(sum),
+      crew: { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) },
+      params: placedParameters(sum, results),
+      groups: rowOfGroups(program),
       grid: [times(gridOf(program)[0], blocksOfTile(program)), problemsOf(program.problem), warps],
-      block: [32, 1, 1],
-      cluster: [1, 1, 1],
-      dynamicSmem: 0,
-      staticSmem: 0,
-      cooperative: false,
+      workspaceBytes: end,
     },
-    params,
-    ...(ctx.groups === null ? {} : { groups: ctx.groups }),
-    workspaceBytes: end,
-  };
+    (ctx) => {
+      ctx.results = results;
+      const { tiles, combine } = meetingOf(sum);
+      // Workspace and tiles go by the first kernel's blocks.
+      numberClusters(ctx);
+      (engine.placeTile ?? placeTile)(ctx, tiles);
+      const acc = ownedTile(ctx, combine.acc.buffer, 0);
+      const place = partPlaces(ctx, shared);
+      ctx.placeLate();
+      loadPart(ctx, shared, acc.registers, place.first);
+      addParts(ctx, shared, acc.registers, place.further(warps));
+      lowerStmts(ctx, combine.body);
+    },
+  );
 }
 
 /** The part of a program that the second kernel runs: nothing of A and B, and blocks of their own. */

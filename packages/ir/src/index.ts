@@ -368,6 +368,7 @@ export {
   type Axis,
   type Buffer,
   type CachePolicy,
+  type Columns,
   type CombineWay,
   type Cond,
   cachePolicies,

@@ -20,7 +20,7 @@ import {
   type TileProgram,
   widensTo,
 } from "@tilewright/ir";
-import { lowerFill, lowerProducts, runningBehind, settle, settleFor } from "./products.ts";
+import { comeTogether, lowerFill, lowerProducts, runningBehind, settle, settleFor } from "./products.ts";
 
 /** wgmma, mbarrier.try_wait and bulk tensor copies came with 8.0 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [8, 0];
@@ -62,8 +62,9 @@ const engine: Engine = {
     mma: lowerProducts,
     fill: lowerFill,
     epilogue(ctx, stmt) {
-      settleFor(ctx, stmt.acc.buffer);
+      settleFor(ctx, stmt.acc.buffer, stmt.columns);
       lowerEpilogue(ctx, stmt);
+      if (stmt.columns?.to === stmt.columns?.of) comeTogether(ctx, stmt.acc.buffer);
     },
     combine(ctx, stmt) {
       settleFor(ctx, stmt.acc.buffer);
@@ -72,6 +73,7 @@ const engine: Engine = {
   },
   copies: {},
   lateTiles: true,
+  columns: true,
   earlyEpilogue,
   wholeDefinitions: true,
   rings: {

@@ -14,14 +14,17 @@ import {
 } from "@tilewright/codegen";
 import {
   bufferOf,
+  type Columns,
   type Expr,
   eachStmt,
   type Factor,
   findWarpgroupAtom,
   hasWarpgroupAtom,
+  type OwnedRegister,
   type Ring,
   registersPerThread,
   sameValue,
+  takesColumn,
   type View,
   type WarpgroupAtom,
   weighted,
@@ -40,8 +43,10 @@ const ADDRESS_MASK = 0x3fff;
 interface State {
   /** Accumulators that have been filled with 0 and not multiplied into since: the next product overwrites them. */
   readonly fresh: Set<string>;
-  /** Whether products have been issued that nobody has waited for. */
-  pending: boolean;
+  /** Groups of products that have been issued and nobody has waited for, by their columns. */
+  pending: readonly (Columns | null)[];
+  /** Accumulators whose columns are multiplied apart, and the registers that they had before. */
+  readonly apart: Map<string, readonly Reg[]>;
   /** Whether products stood in a loop over chunks. */
   looped: boolean;
   /** The chunk of the last products, as their operands' slot says. */
@@ -53,7 +58,7 @@ const states = new WeakMap<Context, State>();
 function stateOf(ctx: Context): State {
   const known = states.get(ctx);
   if (known) return known;
-  const made: State = { fresh: new Set(), pending: false, looped: false, chunk: null };
+  const made: State = { fresh: new Set(), pending: [], apart: new Map(), looped: false, chunk: null };
   states.set(ctx, made);
   return made;
 }
@@ -88,11 +93,11 @@ function isPromotedTo(ctx: Context, buffer: string): boolean {
 }
 
 /** Wait until all products are done: their operands may be overwritten and their accumulators read. Of the last group that is only so with `running` 0. */
-export function settle(ctx: Context, running: 0 | 1 = 0): void {
+export function settle(ctx: Context, running = 0): void {
   const state = stateOf(ctx);
-  if (!state.pending) return;
+  if (state.pending.length === 0) return;
   ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(running));
-  state.pending = running > 0;
+  state.pending = running > 0 ? state.pending.slice(-running) : [];
 }
 
 /** Groups of products that may go on when chunk `at` is given back: those of the chunk at hand, where that is a later one and has been multiplied. */
@@ -103,14 +108,53 @@ export function runningBehind(ctx: Context, ring: Ring, at: Expr): 0 | 1 {
   return sameValue(chunk, current) && !sameValue(current, ctx.fold(at)) ? 1 : 0;
 }
 
-/** Accumulators are read from here on; where no chunk was multiplied they are zeros. */
-export function settleFor(ctx: Context, acc: string): void {
-  settle(ctx);
+/** Accumulators are read from here on, or some columns of them while products of others run; where no chunk was multiplied they are zeros. */
+export function settleFor(ctx: Context, acc: string, columns?: Columns): void {
+  const { pending } = stateOf(ctx);
+  const last = pending.findLastIndex((group) => meets(group, columns));
+  settle(ctx, pending.length - 1 - last);
+  if (columns !== undefined) return;
   useAll(ctx, acc);
   const { fresh } = stateOf(ctx);
   if (!fresh.delete(acc)) return;
   const tile = ownedTile(ctx, acc, 0);
   for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, zeroOf(tile));
+}
+
+/** Whether products of some columns (null: of all) write others. */
+const meets = (group: Columns | null, columns: Columns | undefined): boolean =>
+  group === null || columns === undefined || (group.from < columns.to && columns.from < group.to);
+
+/**
+ * An accumulator that instructions of fewer columns go on with gets other registers. They are the same to ptxas, which moves nothing, but where it sees the
+ * registers of one wide instruction in several narrow ones it may find no places for them, and then serialises the products (C7511: ptxas 13.0).
+ */
+function standApart(ctx: Context, acc: string): void {
+  const { apart } = stateOf(ctx);
+  if (apart.has(acc)) return;
+  settle(ctx);
+  const { registers, type } = ownedTile(ctx, acc, 0);
+  apart.set(acc, registers);
+  const own = registers.map((register) => {
+    const other = ctx.entry.reg(type, "apart");
+    ctx.body.emitAny(null, `mov.${type}`, [other, register]);
+    return other;
+  });
+  ctx.registers.set(acc, own);
+}
+
+/** The next tile's products begin in the registers that the accumulator had: where they may add to them, ptxas has to see that these hold nothing else. */
+export function comeTogether(ctx: Context, acc: string): void {
+  const { apart } = stateOf(ctx);
+  const before = apart.get(acc);
+  if (before === undefined) return;
+  const { registers, type } = ownedTile(ctx, acc, 0);
+  for (const [i, register] of before.entries()) {
+    const now = registers[i];
+    if (now) ctx.body.emitAny(null, `mov.${type}`, [register, now]);
+  }
+  ctx.registers.set(acc, before);
+  apart.delete(acc);
 }
 
 /**
@@ -141,6 +185,7 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   if (ctx.active !== null) throw new CannotLower("mma", "products of a warpgroup take no part in conditions");
   if (mma.scales !== undefined && mma.promote === undefined)
     throw new CannotLower("mma", "factors scale sums that are promoted: write `promote PART every 128`");
+  if (mma.columns !== undefined) standApart(ctx, mma.acc.buffer);
   const sumTile = bufferOf(ctx.program, mma.acc.buffer);
   const own = ownerOf(sumTile);
   // The instruction's A has the 64 rows of its sum: B where operands have changed places.
@@ -161,7 +206,7 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   const chunk = mma.a.extent[1];
   /** One group: products of k `from` to `to` into a tile, which the first either adds to or overwrites. */
   const group = (sums: OwnedTile, from: number, to: number, scale: Operand): void => {
-    const list = instances(sums, atom);
+    const list = instances(sums, atom, mma.columns);
     // Before the fence, which orders what threads have written into registers and what instructions read there.
     const rows = list.map(({ row }) => row);
     const fragments = widens ? widenedFragments(ctx, mma, atom, rows) : null;
@@ -178,7 +223,8 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
           ...flags,
         ]);
     body.emit(null, "wgmma.commit_group.sync.aligned");
-    stateOf(ctx).pending = true;
+    const state = stateOf(ctx);
+    state.pending = [...state.pending, mma.columns ?? null];
   };
   if (mma.promote === undefined) {
     group(ownedTile(ctx, mma.acc.buffer, 0), 0, chunk, accumulates(ctx, mma.acc.buffer));
@@ -384,14 +430,17 @@ interface Instance {
   readonly registers: readonly Reg[];
 }
 
-function instances(acc: OwnedTile, atom: WarpgroupAtom): readonly Instance[] {
+function instances(acc: OwnedTile, atom: WarpgroupAtom, columns?: Columns): readonly Instance[] {
   const elements = registersPerThread(atom.fragments.acc);
   const each = elements / acc.packed;
-  return acc.elements
-    .filter((e) => e.register % elements === 0)
-    .map(({ register, row, col }) => ({
-      row,
-      col,
-      registers: acc.registers.slice(register / acc.packed, register / acc.packed + each),
-    }));
+  // Registers of an instruction's rows lie by eight columns, so that those of a narrower one are a run among them.
+  const first = ({ register, row, col }: OwnedRegister): boolean =>
+    columns === undefined
+      ? register % elements === 0
+      : row % atom.m === 0 && takesColumn(columns, col) && ((col % columns.of) - columns.from) % atom.n === 0;
+  return acc.elements.filter(first).map(({ register, row, col }) => ({
+    row,
+    col,
+    registers: acc.registers.slice(register / acc.packed, register / acc.packed + each),
+  }));
 }

@@ -1,6 +1,6 @@
 /** What a producer has to be for what it is asked to do. */
 import { asyncPolicyFault, copyBytes, type Problem, sizeOf } from "@tilewright/ir";
-import { isKMajor, needsKMajor, widensA } from "../nest.ts";
+import { isKMajor, needsKMajor, promotes, SWIZZLE_BYTES, tailColumns, widensA } from "../nest.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
 import type { Found, Rule } from "./rule.ts";
 
@@ -19,14 +19,11 @@ const BUSY_BUDGET = { producer: 40, math: 232 } as const;
 /** Boxes of a chunk up to which the least budget holds what leads to them. */
 const MOST_BOXES = 32;
 
-/** Bytes of a row of a box, by swizzle. */
-const SPANS = { "128B": 128, "64B": 64, "32B": 32, none: 16 } as const;
-
 /** Boxes of a chunk side by side along m and n, of operands that do not lie along k. */
 const boxesBeside = (s: WgmmaSchedule, { a, b }: Problem): number =>
   ((a.layout === "col" ? s.tileM * sizeOf(a.dtype) : 0) +
     (b.layout === "row" ? s.tileN * sizeOf(b.dtype) : 0)) /
-  SPANS[s.swizzle];
+  SWIZZLE_BYTES[s.swizzle];
 
 export const producerRules: readonly Rule[] = [
   {
@@ -110,6 +107,43 @@ export const producerRules: readonly Rule[] = [
             hint: "nearest legal: prefetch=0, or copy=tma",
           }
         : null,
+  },
+  {
+    code: "TW2333",
+    at: "schedule.tail",
+    find({ s, problem, target }) {
+      if (s.tail === 0) return [];
+      const found: Found[] = [];
+      const refuse = (message: string, more = ""): void => {
+        found.push({ message, hint: `nearest legal: tail=0${more}` });
+      };
+      if (s.copy === "direct")
+        refuse("slots are kept from a producer until both halves are multiplied, and copy=direct has none");
+      // Of slots that are given back late the one before them is kept too.
+      const most = s.stages - (s.late ? 1 : 0);
+      if (s.tail > most)
+        found.push({
+          message: `${s.tail} chunks are kept until both halves are multiplied, and the ring has ${s.stages}${s.late ? ", which are given back late" : ""}`,
+          hint: `nearest legal: tail=${most}`,
+        });
+      if (s.split > 1 || s.streamk > 0)
+        refuse("what is stored are sums of several blocks, which meet behind their last products");
+      if (problem.symbolic?.k !== undefined || problem.batch.kind === "grouped")
+        refuse("the number of chunks is known to the launch only");
+      if (s.swap)
+        refuse(
+          "instructions have the columns of operands that change places in their 64 rows",
+          ", or swap=off",
+        );
+      if (promotes(problem)) refuse("sums that are promoted are added up behind each chunk");
+      if (widensA(problem)) refuse(`fragments of ${problem.a.dtype} are widened once for all columns`);
+      if (!s.swap && tailColumns(problem, s, target.limits.maxSmemPerBlock) === null)
+        refuse(
+          `no instruction and no part of D's tile end inside the ${s.tileN / s.groupsN} columns of a warpgroup`,
+          ", or epi=direct",
+        );
+      return found;
+    },
   },
   {
     code: "TW2319",

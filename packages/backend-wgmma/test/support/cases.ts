@@ -36,7 +36,8 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       copy,
       regs: pick(random, ["none", "none", [24, 240], [40, 232], [56, 224]]),
       turns: pick(random, [1, 1, 1, 1, 2, 3]),
-      late: pick(random, ["on", "off"]),
+      late: pick(random, ["on", "off", "off"]),
+      tail: pick(random, [0, 0, 1, 2, 3]),
       swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),
       cluster: pick(random, [
         [1, 1],

@@ -28,7 +28,8 @@ function bind(program: TileProgram): TileProgram {
   const owners = new Map<string, Ownership>();
   const step = (extent: number): Factor[] => [{ tier: "register", extent, stride: 1 }];
   for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind !== "mma") continue;
+    // Some columns lie where those of all do.
+    if (stmt.kind !== "mma" || stmt.columns !== undefined) continue;
     const group = findWarpgroupAtom(stmt.atom);
     if (group) {
       const { acc } = group.fragments;

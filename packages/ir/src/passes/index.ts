@@ -30,6 +30,7 @@ export { rotateInRoles } from "./rotateInRoles.ts";
 export { slotSums } from "./slotSums.ts";
 export { specialiseEngines } from "./specialiseEngines.ts";
 export { PRODUCER, rolesOf, specialiseRoles } from "./specialiseRoles.ts";
+export { splitTail } from "./splitTail.ts";
 export { spreadCopies } from "./spreadCopies.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";

@@ -10,6 +10,7 @@ export {
   vectorAxis,
   WARP,
 } from "./accesses.ts";
+export { columnRuns, takesColumn } from "./columns.ts";
 export {
   type CondOp,
   cond,

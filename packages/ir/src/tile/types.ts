@@ -201,6 +201,13 @@ export interface Ring {
 export const placesOf = ({ slots, lap }: Pick<Ring, "slots" | "lap">): number =>
   lap === undefined ? slots : 2 * slots;
 
+/** Some columns of a tile: of every `of` of them (those of one of its warpgroups side by side, or all) `from` to `to` - 1. */
+export interface Columns {
+  readonly from: number;
+  readonly to: number;
+  readonly of: number;
+}
+
 /** A rectangle of one slot of a buffer: origin and extent, rows then columns. */
 export interface View {
   readonly buffer: string;
@@ -363,7 +370,8 @@ export type Stmt =
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
    * of words for whole 128 rows and 4 factors, or of f32, rows of factors by runs of 128 of k, as many rows for each factor as the extents say.
-   * With `promote` sums of `every` elements along k are made in `part`, which begins with 0, and then scaled and added to acc. `atom` names a row of the backend's atom table (`fma`, …).
+   * With `promote` sums of `every` elements along k are made in `part`, which begins with 0, and then scaled and added to acc. With `columns` only these of b
+   * and acc take part, by instructions of their own `atom`. `atom` names a row of the backend's atom table (`fma`, …).
    * Operands in global memory (stage `nest`) read 0 outside the matrix: guards are attributes of copies only.
    */
   | {
@@ -373,6 +381,7 @@ export type Stmt =
       readonly b: View;
       readonly scales?: { readonly a: View; readonly b: View };
       readonly promote?: { readonly part: View; readonly every: number };
+      readonly columns?: Columns;
       readonly atom: string;
       readonly walk: Walk;
       /** Order of the walk's runs, and of the elements of the first one. */
@@ -412,11 +421,12 @@ export type Stmt =
     }
   /** All threads of the role (or block) meet at barrier `id`. */
   | { readonly kind: "barrier"; readonly id: number }
-  /** dst <- steps(alpha * acc + beta * c), with the guard rules of `copy`. `c` is null iff beta is 0. */
+  /** dst <- steps(alpha * acc + beta * c), with the guard rules of `copy`; with `columns` only these. `c` is null iff beta is 0. */
   | {
       readonly kind: "epilogue";
       readonly dst: View;
       readonly acc: View;
+      readonly columns?: Columns;
       readonly c: View | null;
       readonly alpha: Scalar;
       readonly beta: Scalar;

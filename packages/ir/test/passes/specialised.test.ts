@@ -25,6 +25,7 @@ const PEEL: Directive = { name: "peel", args: { chunks: 1 } };
 const STORE: Directive = { name: "epilogue", args: { way: "tma", cols: 8 } };
 const LATE: Directive = { name: "late", args: { chunks: 1 } };
 const TURNS: Directive = { name: "turns", args: { roles: 2 } };
+const TAIL: Directive = { name: "tail", args: { chunks: 2, columns: 8, of: 16 } };
 const SHARE: Directive = { name: "multicast", args: { operands: "ab" } };
 
 /** Small integers, whose products and sums are exact in every order. */
@@ -48,6 +49,20 @@ const cases: readonly (readonly [name: string, options: Case])[] = [
     { m: 260, n: 40, k: 264, groups: 2, directives: [VISIT, PEEL, LATE, STORE, TURNS] },
   ],
   ["by turns, one chunk", { m: 330, n: 40, k: 64, directives: [VISIT, PEEL, LATE, TURNS] }],
+  ["the last two chunks in halves of the columns", { m: 70, n: 24, k: 64 * 6, directives: [PEEL, TAIL] }],
+  [
+    "of three chunks one in halves",
+    { m: 130, n: 40, k: 200, slots: 1, directives: [VISIT, PEEL, STORE, TAIL] },
+  ],
+  ["of two none", { m: 70, n: 24, k: 128, directives: [PEEL, STORE, TAIL] }],
+  [
+    "halves with stores in bulk, blocks that stay, two warpgroups",
+    { m: 260, n: 40, k: 64 * 5 + 8, groups: 2, slots: 2, directives: [VISIT, STORE, TAIL] },
+  ],
+  [
+    "halves of roles that take turns, slots given back late",
+    { m: 330, n: 40, k: 64 * 6, directives: [VISIT, PEEL, LATE, STORE, TAIL, TURNS] },
+  ],
   ["all together", { m: 200, n: 40, k: 136, cluster: [2, 1], directives: [SHARE, VISIT, PEEL, STORE] }],
 ];
 

@@ -22,6 +22,7 @@ const STAY = directive("visit", { by: "stride" });
 const SHARE = directive("multicast", { operands: "ab" });
 const PEEL = directive("peel", { chunks: 1 });
 const STORE = directive("epilogue", { way: "tma", cols: 8 });
+const TAIL = directive("tail", { chunks: 2, columns: 8, of: 16 });
 /** Twenty chunks: more than any ring goes round. */
 const k = 64 * 20;
 
@@ -31,6 +32,29 @@ const shapes: readonly (readonly [name: string, options: Case])[] = [
   ["blocks that stay", { m: 130, n: 40, k, directives: [STAY] }],
   ["blocks that stay, one slot, peeled", { m: 130, n: 40, k, slots: 1, directives: [STAY, PEEL] }],
   ["two warpgroups, staged stores", { m: 200, n: 40, k, groups: 2, directives: [STAY, PEEL, STORE] }],
+  ["the last chunks in halves", { m: 130, n: 40, k, directives: [STAY, PEEL, STORE, TAIL] }],
+  ["as many as there are slots", { m: 130, n: 40, k, slots: 2, directives: [STAY, STORE, TAIL] }],
+  [
+    "halves by turns, slots given back late",
+    {
+      m: 130,
+      n: 40,
+      k,
+      slots: 3,
+      directives: [
+        STAY,
+        PEEL,
+        directive("late", { chunks: 1 }),
+        STORE,
+        TAIL,
+        directive("turns", { roles: 2 }),
+      ],
+    },
+  ],
+  [
+    "halves in a cluster",
+    { m: 200, n: 40, k, cluster: [2, 1], groups: 2, directives: [SHARE, STAY, PEEL, STORE, TAIL] },
+  ],
   ["a cluster that shares B", { m: 200, n: 40, k, cluster: [2, 1], directives: [SHARE, STAY, STORE] }],
   ["a cluster that shares both", { m: 200, n: 40, k, cluster: [2, 2], directives: [SHARE] }],
 ];
@@ -38,6 +62,11 @@ const shapes: readonly (readonly [name: string, options: Case])[] = [
 describe("programs that hold", () => {
   it.each(shapes)("%s", (_name, options) => {
     expect(proveProtocol(bind(nestOf(options)), sm90)).toEqual([]);
+  });
+
+  it("more chunks in halves than there are slots wait for ever", () => {
+    const options: Case = { m: 130, n: 40, k, slots: 1, directives: [STAY, STORE, TAIL] };
+    expect(() => bind(nestOf(options))).toThrow(/deadlock: math stands at wait for chunk 9/);
   });
 
   it("programs without roles are no matter of this proof", () => {

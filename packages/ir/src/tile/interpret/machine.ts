@@ -1,5 +1,6 @@
 /** Running a program on data: the hooks that move, multiply and store tiles. */
 import type { EpilogueStep } from "../../problem.ts";
+import { columnRuns, type Run } from "../columns.ts";
 import { clusterMeeting } from "../meeting.ts";
 import { printHead } from "../print.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
@@ -26,6 +27,13 @@ export interface MachineOptions {
 }
 
 type Action = (thread: Thread) => void;
+
+/** The columns of a run of a place. */
+const columnsOf = (place: Place, { from, to }: Run): Place => ({
+  ...place,
+  col: place.col + from,
+  cols: to - from,
+});
 
 /** A program ready to run on its memories. */
 export class Machine implements Hooks {
@@ -120,7 +128,10 @@ export class Machine implements Hooks {
           const [lhs, rhs] = [read(a), read(b)];
           const scales = factors === undefined ? null : { a: read(factors.a), b: read(factors.b) };
           const sum = this.#written(acc(cells), at);
-          if (part === null) multiply(sum, lhs, rhs, scales, this.#scratch, at);
+          if (stmt.columns !== undefined)
+            for (const run of columnRuns(stmt.columns, sum.cols))
+              multiply(columnsOf(sum, run), lhs, columnsOf(rhs, run), null, this.#scratch, at);
+          else if (part === null) multiply(sum, lhs, rhs, scales, this.#scratch, at);
           else {
             const { every } = stmt.promote ?? { every: 1 };
             const sums = this.#written(part(cells), at);
@@ -148,8 +159,21 @@ export class Machine implements Hooks {
       const { cells } = thread;
       const sum = this.#read(acc(cells), thread, at);
       const given = inputs.map(({ step, place }) => ({ step, place: this.#read(place(cells), thread, at) }));
-      const places = { dst: dst(cells), acc: sum, c: c === null ? null : c(cells), inputs: given };
-      runEpilogue(places, alpha, beta, chain, stmt.guard, at);
+      const [to, addend] = [dst(cells), c === null ? null : c(cells)];
+      for (const run of columnRuns(stmt.columns, sum.cols)) {
+        const some = (place: Place): Place => columnsOf(place, run);
+        const places = {
+          dst: some(to),
+          acc: some(sum),
+          c: addend && some(addend),
+          // A vector along m has one column for all.
+          inputs: given.map(({ step, place }) => ({
+            step,
+            place: place.cols === sum.cols ? some(place) : place,
+          })),
+        };
+        runEpilogue(places, alpha, beta, chain, stmt.guard, at);
+      }
     };
   }
 

@@ -5,6 +5,7 @@ import { type LineOrder, lineOrderKinds, lineOrderSyntax, printLineOrder } from 
 import { printCond, printExpr } from "../printExpr.ts";
 import { printRaster } from "../raster.ts";
 import {
+  type Columns,
   type Cond,
   type Distribution,
   type Edge,
@@ -159,6 +160,21 @@ export const prefetchClause: Clause<readonly [number, number] | null> = {
     const rows = c.integer("the rows by which 'prefetch' looks ahead", 0);
     c.expect(":", "between rows and columns of 'prefetch'");
     return [rows, c.integer("the columns by which 'prefetch' looks ahead", 0)];
+  },
+};
+
+/** Columns that take part: `columns 0 .. 128 of 256`. */
+export const columnsClause: Clause<Columns | null> = {
+  keyword: "columns",
+  syntax: "FROM .. TO of N",
+  default: null,
+  print: (columns) => (columns === null ? "" : `${columns.from} .. ${columns.to} of ${columns.of}`),
+  parse: (c) => {
+    const from = c.integer("the first of the columns", 0);
+    c.expect("..", "between the bounds of the columns");
+    const to = c.integer("the end of the columns", 1);
+    c.expect("of", "before the columns of which these are some");
+    return { from, to, of: c.integer("the columns of which these are some", 1) };
   },
 };
 

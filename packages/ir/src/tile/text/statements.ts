@@ -26,6 +26,7 @@ import {
   wordClause,
 } from "./clause.ts";
 import {
+  columnsClause,
   distClause,
   guardClause,
   inputsClause,
@@ -83,6 +84,7 @@ const mmaClauses = {
   lines: lineOrderClause("lines"),
   along: lineOrderClause("along"),
   swap: flagClause("swap"),
+  columns: columnsClause,
 };
 const combineClauses = { by: wordClause("by", combineWays, "last"), into: viewClause("into") };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
@@ -112,6 +114,7 @@ const epilogueClauses = {
   via: viewClause("via"),
   stores: { ...integerClause("stores", 1, 0), default: null } as Clause<number | null>,
   inputs: inputsClause,
+  columns: columnsClause,
 };
 
 /** acquire, commit, release: `keyword %ring @ chunk`. */
@@ -285,7 +288,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   mma: {
     syntax: "mma ACC += A * B [scaled SFA, SFB] [promote PART every N] atom NAME walk W …",
     print: (s, b) =>
-      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.promote === undefined ? "" : ` promote ${printView(s.promote.part, b)} every ${s.promote.every}`}${printClauses(mmaClauses, s, b)}`,
+      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.promote === undefined ? "" : ` promote ${printView(s.promote.part, b)} every ${s.promote.every}`}${printClauses(mmaClauses, { ...s, columns: s.columns ?? null }, b)}`,
     parse: (c) => {
       const acc = parseView(c);
       c.expect("+=", "after the accumulator");
@@ -294,7 +297,17 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const b = parseView(c);
       const scales = c.eat("scaled") ? { scales: parseScales(c) } : {};
       const promote = c.eat("promote") ? { promote: parsePromotion(c) } : {};
-      return { kind: "mma", acc, a, b, ...scales, ...promote, ...parseClauses(c, mmaClauses, "mma") };
+      const { columns, ...clauses } = parseClauses(c, mmaClauses, "mma");
+      return {
+        kind: "mma",
+        acc,
+        a,
+        b,
+        ...scales,
+        ...promote,
+        ...clauses,
+        ...(columns === null ? {} : { columns }),
+      };
     },
   },
   acquire: {
@@ -344,12 +357,12 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   epilogue: {
     syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
     print: (s, b) =>
-      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null, inputs: s.inputs ?? [] }, b)}`,
+      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null, inputs: s.inputs ?? [], columns: s.columns ?? null }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and accumulator");
       const acc = parseView(c);
-      const { stores, inputs, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
+      const { stores, inputs, columns, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
       return {
         kind: "epilogue",
         dst,
@@ -357,6 +370,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         ...clauses,
         ...(stores === null ? {} : { stores }),
         ...(inputs.length === 0 ? {} : { inputs }),
+        ...(columns === null ? {} : { columns }),
       };
     },
   },

@@ -14,6 +14,17 @@ function namesChunks(loop: For, kinds: readonly Stmt["kind"][]): boolean {
   return false;
 }
 
+/** Whether a loop multiplies chunks by the loop's variable out of these tiles of rings. */
+export function multipliesChunks(loop: For, operands: ReadonlySet<string>): boolean {
+  for (const stmt of eachStmt(loop.body))
+    if (
+      stmt.kind === "mma" &&
+      [stmt.a, stmt.b].some(({ buffer, slot }) => operands.has(buffer) && freeVars(slot).has(loop.var))
+    )
+      return true;
+  return false;
+}
+
 const consumes = (loop: For): boolean => namesChunks(loop, ["wait", "release"]);
 const onlyReleases = (loop: For): boolean => !namesChunks(loop, ["wait", "acquire", "commit"]);
 const produces = (loop: For): boolean => namesChunks(loop, ["acquire", "commit"]);
@@ -62,6 +73,31 @@ export function chunkCount(program: TileProgram): number | null {
   return count === undefined || others.length > 0 ? null : count;
 }
 
+/** Where loops over K chunks that wait begin, beside 0: behind the chunks that are peeled off, and at those that come apart at the end. */
+export interface ChunkCuts {
+  readonly first: number;
+  readonly last: readonly number[];
+}
+
+export function chunkCuts(program: TileProgram, now: number): ChunkCuts {
+  const starts = chunkLoops(program).flatMap((loops) =>
+    loops.flatMap((loop) => (namesChunks(loop, ["wait"]) ? (constant(loop.from) ?? []) : [])),
+  );
+  return {
+    first: Math.max(0, ...starts.filter((at) => at * 2 <= now)),
+    last: starts.filter((at) => at * 2 > now),
+  };
+}
+
+/**
+ * A bound that counts `now` chunks, for `count` of them: in the upper half it keeps its distance from the end. Of few chunks those at the end take what is left
+ * behind the first.
+ */
+export function scaledBound(value: number, now: number, count: number, cuts: ChunkCuts): number {
+  if (value * 2 <= now) return Math.min(value, count);
+  return Math.max(cuts.last.includes(value) ? Math.min(cuts.first, count) : 0, value - now + count);
+}
+
 /** Of blocks that have shares: whether the loops over K chunks, peeled or not, run from 0 to the number of a part's chunks in every role. */
 export function runsOverParts(program: TileProgram): boolean {
   const count = shareOf(program)?.count;
@@ -84,13 +120,9 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
   const now = chunkCount(program);
   if (now === null) return null;
   const loops = new Set(chunkLoops(program).flat());
-  const bound = (e: Expr): Expr => {
-    const value = constant(e) ?? 0;
-    return {
-      kind: "const",
-      value: value * 2 > now ? Math.max(0, value - now + count) : Math.min(value, count),
-    };
-  };
+  const operands = new Set(program.rings.flatMap((ring) => ring.buffers));
+  const cuts = chunkCuts(program, now);
+  const bound = (e: Expr): Expr => lit(scaledBound(constant(e) ?? 0, now, count, cuts));
   const inCond = (cond: Cond): Cond =>
     cond.op === "<" && constant(cond.rhs) === now && (freeVars(cond.lhs).size > 0 || constant(cond.lhs) === 0)
       ? { ...cond, rhs: { kind: "const", value: count } }
@@ -140,7 +172,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
         return withOperandViews(stmt, inView);
       case "for": {
         const body = stmt.body.map(rebuild);
-        return loops.has(stmt)
+        return loops.has(stmt) || multipliesChunks(stmt, operands)
           ? { ...stmt, from: bound(stmt.from), to: bound(stmt.to), body }
           : { ...stmt, body };
       }

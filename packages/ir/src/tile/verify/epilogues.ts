@@ -104,7 +104,7 @@ export const output: Verifier = {
   name: "output",
   code: "TW3119",
   property:
-    "the epilogues of all tiles write every element of D exactly once (checked where there is one epilogue, per axis)",
+    "the epilogues of all tiles write every element of D exactly once (checked where there is one epilogue, per axis, or one for each of some columns)",
   from: "nest",
   *check({ program, sites }) {
     const stores = sites.filter((s) => s.stmt.kind === "epilogue" && s.stmt.dst.buffer === "D");
@@ -113,6 +113,7 @@ export const output: Verifier = {
       return;
     }
     const [site] = stores;
+    yield* columnFaults(stores);
     if (stores.length > 1 || site === undefined || site.stmt.kind !== "epilogue") return;
     const around = site.parents.filter((s) => s.kind !== "role" && s.kind !== "combine");
     const tiles = around[0];
@@ -124,6 +125,35 @@ export const output: Verifier = {
     yield* axisFaults(site, site.stmt, tiles, 1, problem.n, meeting);
   },
 };
+
+/** Epilogues of some columns each store all of them between them. */
+function* columnFaults(stores: readonly Site[]): Iterable<Fault> {
+  const parts = stores
+    .flatMap((site) =>
+      site.stmt.kind === "epilogue" && site.stmt.columns !== undefined
+        ? [{ site, ...site.stmt.columns }]
+        : [],
+    )
+    .sort((x, y) => x.from - y.from);
+  const [first] = parts;
+  // Of roles that take turns each has all.
+  if (first === undefined || parts.some(({ from }, i) => i > 0 && from === parts[i - 1]?.from)) return;
+  let next = 0;
+  for (const { site, from, to } of [...parts, { site: first.site, from: first.of, to: first.of }]) {
+    if (from !== next) {
+      yield {
+        at: site,
+        message:
+          from > next
+            ? `columns ${next} to ${from - 1} of every ${first.of} are never written`
+            : `columns ${from} to ${next - 1} of every ${first.of} are written twice`,
+        hint: `an epilogue of columns ${Math.min(from, next)} .. ${Math.max(from, next)}, once`,
+      };
+      return;
+    }
+    next = to;
+  }
+}
 
 /** Along one axis the tiles' spans, in the order of the tile's number, must follow each other from 0 to the extent. */
 function* axisFaults(

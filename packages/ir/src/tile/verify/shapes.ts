@@ -39,6 +39,22 @@ export const shapes: Verifier = {
           message: `copies ${viewText(stmt.src)} into ${viewText(stmt.dst)}`,
           hint: "source and destination need the same rows and columns",
         };
+      if ((stmt.kind === "mma" || stmt.kind === "epilogue") && stmt.columns !== undefined) {
+        const { from, to, of } = stmt.columns;
+        const width = stmt.acc.extent[1];
+        if (from >= to || to > of || width % of !== 0)
+          yield {
+            at: site,
+            message: `takes columns ${from} to ${to - 1} of every ${of} of ${width}`,
+            hint: `write columns FROM .. TO of ${width}, or of a divisor of it`,
+          };
+        else if (stmt.kind === "mma" && (stmt.scales !== undefined || stmt.promote !== undefined))
+          yield {
+            at: site,
+            message: "some columns of sums that are scaled or promoted",
+            hint: "multiply all columns",
+          };
+      }
       if (stmt.kind === "epilogue") {
         for (const view of [stmt.dst, ...(stmt.c === null ? [] : [stmt.c])])
           if (differs(view, stmt.acc))

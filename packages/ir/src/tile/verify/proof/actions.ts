@@ -1,6 +1,7 @@
 /** The actions that the statements of roles stand for. */
 import { dtypes } from "../../../dtype.ts";
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
+import { takesColumn } from "../../columns.ts";
 import { add, mod } from "../../expr.ts";
 import { feedsEpilogue, ownBytes } from "../../operandRings.ts";
 import { clusterUnits, eachStmt } from "../../rewrite.ts";
@@ -326,7 +327,10 @@ function staged(ctx: Context, stmt: Extract<Stmt, { kind: "epilogue" }>, via: Vi
   const passes = Math.max(1, Math.floor(stmt.acc.extent[1] / width));
   const all = { stmt, lanes: "warps" } as const;
   const fresh = tile !== undefined && fillsOnce(ctx.program, tile) ? slots : 0;
+  // Of one of the warpgroups side by side a pass has these columns of its own.
+  const each = stmt.columns === undefined ? 0 : stmt.columns.of / passes;
   return Array.from({ length: passes }, (_, pass): readonly Action[] => {
+    if (!takesColumn(stmt.columns, pass * each)) return [];
     const into = { buffer: via.buffer, slot: mod(add(via.slot, pass), slots) };
     const before: readonly Action[] = [
       { ...all, kind: "stored", pending: slots - 1 },

@@ -1,6 +1,7 @@
 /** Numbers of a plan at run time: the program counts its own K chunks, a run those of the tile at hand. */
 import { asLinear, evaluateExpr, type Linear } from "../../expr.ts";
 import type { Cond, Expr } from "../../types.ts";
+import { scaledBound } from "../chunks.ts";
 import type { Plan, PlanRing } from "./plan.ts";
 import type { Thread } from "./thread.ts";
 
@@ -15,11 +16,9 @@ function linearOf(e: Expr): Linear | null {
   return linear;
 }
 
-/** A constant that counts chunks of the program as it stands, for the number at hand: those of the upper half keep their distance from the end. */
-function scaled({ chunks }: Plan, thread: Thread, value: number): number {
-  if (chunks === null) return value;
-  return value * 2 > chunks ? Math.max(0, value - chunks + thread.count) : Math.min(value, thread.count);
-}
+/** A constant that counts chunks of the program as it stands, for the number at hand. */
+const scaled = ({ chunks, cuts }: Plan, thread: Thread, value: number): number =>
+  chunks === null ? value : scaledBound(value, chunks, thread.count, cuts ?? { first: 0, last: [] });
 
 /** The bound of a loop over K chunks. */
 export function boundAt(plan: Plan, thread: Thread, e: Expr): number {

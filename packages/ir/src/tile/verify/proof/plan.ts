@@ -3,7 +3,9 @@
  * their counts, bytes, blocks and fences. This is the contract of lowerings, and what the proof runs; faults planted here are those that a
  * lowering could have.
  */
+
 import type { Cond, Expr, Stmt } from "../../types.ts";
+import type { ChunkCuts } from "../chunks.ts";
 
 export type EdgeName = "full" | "empty";
 
@@ -169,6 +171,8 @@ export interface Plan {
   readonly pair: boolean;
   /** K chunks of the program as it stands: what bounds and numbers in it are made of; null where blocks have shares, whose parts have variables for them. */
   readonly chunks: number | null;
+  /** Where loops over them begin, which tells bounds at the end from those behind peeled chunks. Absent: at 0. */
+  readonly cuts?: ChunkCuts;
   readonly rings: readonly PlanRing[];
   readonly roles: readonly PlanRole[];
   /** Done by the first warp of each block before the roles begin, and after all of them have ended. */

@@ -8,7 +8,7 @@ import { storesInBulk } from "../../staged.ts";
 import { tensorColumns, tensorPlace } from "../../tensor.ts";
 import { answering, turnPoints } from "../../turns.ts";
 import type { Ring, Stmt, TileProgram } from "../../types.ts";
-import { chunkCount } from "../chunks.ts";
+import { chunkCount, chunkCuts, multipliesChunks } from "../chunks.ts";
 import { actionsOf, type Context } from "./actions.ts";
 import type { Action, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
 
@@ -31,10 +31,12 @@ export function planOf(program: TileProgram): Plan | null {
   };
   const { columns } = tensorColumns(program);
   const blocks = program.launch.cluster[0] * program.launch.cluster[1];
+  const chunks = shareOf(program) === null ? (chunkCount(program) ?? 0) : null;
   return {
     cluster: program.launch.cluster,
     pair,
-    chunks: shareOf(program) === null ? (chunkCount(program) ?? 0) : null,
+    chunks,
+    ...(chunks === null ? {} : { cuts: chunkCuts(program, chunks) }),
     rings: program.rings.map((ring) => ringPlan(ctx, ring)),
     roles: codeOrder(program, roles).map((role) => rolePlan(ctx, role)),
     begin: beginning(columns, pair),
@@ -164,7 +166,9 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
         return [...(turn === of - 1 ? [handing(stmt, "pass", 0)] : []), tiles, last];
       }
       case "for": {
-        const chunks = [...eachStmt(stmt.body)].some((s) => "at" in s && freeVars(s.at).has(stmt.var));
+        const chunks =
+          [...eachStmt(stmt.body)].some((s) => "at" in s && freeVars(s.at).has(stmt.var)) ||
+          multipliesChunks(stmt, new Set(ctx.ringOf.keys()));
         const body = inner();
         return body.length === 0
           ? []
