@@ -44,7 +44,6 @@ SPACES = {
     "large": {
         "tile": ["128x128x8"],
         "thread": ["16x8"],
-        "lead": ["m", "m", "n", "both"],
         "copy": ["cp.async", "cp.async", "direct"],
         "lines": LINES,
         "along": ALONG,
@@ -302,7 +301,7 @@ def genes_of(text, space):
     if "rows" in space:
         return {"text": text}
     fields = dict(word.split("=", 1) for word in text.split())
-    return {"copy": "direct", "stages": "2", "spread": "1", "drain": "0", "streamk": "0", "pieces": "1", "lead": "m", **fields}
+    return {"copy": "direct", "stages": "2", "spread": "1", "drain": "0", "streamk": "0", "pieces": "1", **fields}
 
 
 def search_one(search, assembler, workspace, seeds, out):

@@ -29,11 +29,10 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const { splits, chunks } = splitChunks(problem.k, s);
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const meeting = meetingOf(problem, s);
-  const [lanesM, lanesN] = lanesOf(s);
   const axis = (
     grid: number,
     warps: readonly [number, number],
-    lanes: readonly Factor[],
+    lanes: readonly [number, number],
     thread: number,
     strip: number,
     registerStride: number,
@@ -44,7 +43,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
       { tier: "grid", extent: grid, stride: 1 },
       // Slices that blocks exchange are runs of all threads.
       ...(meeting === null ? [across, runs] : [runs, across]),
-      ...lanes,
+      { tier: "thread", extent: lanes[0], stride: lanes[1] },
       { tier: "register", extent: strip, stride: registerStride },
     ];
   };
@@ -53,8 +52,15 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     arch: target.arch,
     problem,
     nest: {
-      m: axis(Math.ceil(problem.m / s.tileM), [s.warpsM, s.warpsN], lanesM, s.threadM, s.stripM, s.threadN),
-      n: axis(Math.ceil(problem.n / s.tileN), [s.warpsN, 1], lanesN, s.threadN, s.stripN, 1),
+      m: axis(
+        Math.ceil(problem.m / s.tileM),
+        [s.warpsM, s.warpsN],
+        [s.lanesM, 1],
+        s.threadM,
+        s.stripM,
+        s.threadN,
+      ),
+      n: axis(Math.ceil(problem.n / s.tileN), [s.warpsN, 1], [s.lanesN, s.lanesM], s.threadN, s.stripN, 1),
       k: [
         ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: chunks } as const] : []),
         { tier: "block", extent: chunks, stride: 1 },
@@ -68,27 +74,6 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share: shareFor(tiles, chunks, s.streamk),
     directives: directives(s, meeting),
   });
-}
-
-/** The lane grid along m and n, outermost factor first. Both extents divide 32. */
-function lanesOf({
-  lead,
-  lanesM,
-  lanesN,
-}: SimtSchedule): readonly [m: readonly Factor[], n: readonly Factor[]] {
-  const lane = (extent: number, stride: number): Factor => ({ tier: "thread", extent, stride });
-  if (lead === "m") return [[lane(lanesM, 1)], [lane(lanesN, lanesM)]];
-  if (lead === "n") return [[lane(lanesM, lanesN)], [lane(lanesN, 1)]];
-  const [m, n]: [Factor[], Factor[]] = [[], []];
-  let [leftM, leftN] = [lanesM, lanesN];
-  for (let stride = 1; stride < lanesM * lanesN; stride *= 2) {
-    // As many bits of one as of the other, while both have some.
-    const takesM = leftN === 1 || (leftM > 1 && m.length <= n.length);
-    (takesM ? m : n).unshift(lane(2, stride));
-    if (takesM) leftM /= 2;
-    else leftN /= 2;
-  }
-  return [m, n];
 }
 
 /** Blocks that meet in a cluster, the axis along which they slice the tile, and the rows or columns of one run of all threads. */

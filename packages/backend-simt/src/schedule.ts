@@ -33,12 +33,6 @@ export const scheduleModel: ScheduleModel = {
       names: ["M", "N"],
       default: [4, 8],
     }),
-    wordField({
-      name: "lead",
-      summary: "axis along which lanes are counted first; both: one bit of each in turn",
-      words: ["m", "n", "both"],
-      default: "m",
-    }),
     tupleField({
       name: "strip",
       summary: "contiguous run of the register tile along M and N; runs of one thread are a lane grid apart",
@@ -164,7 +158,6 @@ export interface SimtSchedule {
   readonly threadN: number;
   readonly lanesM: number;
   readonly lanesN: number;
-  readonly lead: string;
   readonly stripM: number;
   readonly stripN: number;
   readonly warpsM: number;
@@ -211,7 +204,6 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     threadN,
     lanesM,
     lanesN,
-    lead: word("lead"),
     stripM: tuple("strip", 0),
     stripN: tuple("strip", 1),
     warpsM: tileM / (lanesM * threadM),

@@ -66,7 +66,6 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       store: pick(random, [1, 2, 4]),
       guards: pick(random, ["on", "on", "off"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),
-      lead: pick(random, ["m", "n", "both"]),
       ...(stage === "off" ? {} : { pieces: pick(random, [1, 1, 2, 4, 8]) }),
       ...(hasFeature(target, "cluster") ? { combine: pick(random, ["last", "cluster", "cluster"]) } : {}),
     };
