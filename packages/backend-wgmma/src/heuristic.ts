@@ -9,18 +9,21 @@ import {
   type Target,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
-import { estimateTime } from "./cost.ts";
+import { estimateTime, SMS } from "./cost.ts";
 import { isKMajor, promotes, widensA } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 import { winners, winningDTypes } from "./winners.ts";
 
-/** Tile and warpgroups, large to small; thin ones serve problems of few rows or columns. `turns`: two such sets take tiles by turns. */
-const shapes: readonly {
+interface Shape {
   readonly tile: readonly [number, number];
   readonly groups: readonly [number, number];
   readonly regs?: readonly [number, number];
   readonly turns?: 2;
-}[] = [
+  readonly swap?: "on";
+}
+
+/** Tile and warpgroups, large to small; thin ones serve problems of few rows or columns. `turns`: two such sets take tiles by turns. */
+const shapes: readonly Shape[] = [
   { tile: [128, 256], groups: [2, 1] },
   { tile: [128, 320], groups: [1, 2], regs: [24, 240] },
   { tile: [256, 192], groups: [2, 1], regs: [24, 240] },
@@ -63,6 +66,17 @@ const promotedShapes: typeof shapes = [
   { tile: [64, 8], groups: [1, 1] },
 ];
 
+/** Rows of D that operands which have changed places take as they are, where 64 would be mostly zeros; from 48 on the others are as fast. */
+const fewRows = [8, 16, 24, 32, 48] as const;
+const columnsOfFew = [64, 128, 256] as const;
+
+function shapesOfFew({ m }: Problem): readonly Shape[] {
+  const rows = fewRows.find((most) => m <= most);
+  return rows === undefined
+    ? []
+    : columnsOfFew.map((columns) => ({ tile: [rows, columns], groups: [1, 1], swap: "on" }));
+}
+
 const stageCounts = [8, 6, 5, 4, 3, 2, 1] as const;
 
 /** Blocks that may share a tile, where there are fewer tiles than SMs, and the least k that each has. */
@@ -70,8 +84,8 @@ const splits = [2, 3, 4, 6, 8, 12, 16] as const;
 const SPLIT_TILES = 100;
 const MIN_SPLIT_K = 512;
 
-/** Bytes of K in a chunk: a row of the widest swizzle, or two of them. */
-const chunkBytes = [128, 256] as const;
+/** Bytes of K in a chunk: a row of the widest swizzle, or two of them, or four of few rows. */
+const chunkBytes = [128, 256, 512] as const;
 
 /** Accumulators up to which two rows make a chunk: larger tiles have products enough between barriers, but where these are waited for to be promoted. */
 const TWO_ROWS = 64 * 128;
@@ -128,19 +142,27 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const legal = (schedule: Schedule): boolean => isLegal(problem, schedule, target);
   // Registers of a widened A are free only when its products are done.
   const late = widensA(problem) ? "off" : "on";
-  const all = promotes(problem) ? promotedShapes : widensA(problem) ? widenedShapes : shapes;
+  const all = promotes(problem)
+    ? promotedShapes
+    : widensA(problem)
+      ? widenedShapes
+      : [...shapesOfFew(problem), ...shapes];
   const tiles = all.filter(({ tile, groups }) => wholePanels(problem, tile[1] / groups[1]));
   const candidates = tiles.flatMap((shape) =>
     chunkBytes
       .filter(
-        (bytes) => bytes === chunkBytes[0] || promotes(problem) || shape.tile[0] * shape.tile[1] <= TWO_ROWS,
+        (bytes) =>
+          bytes === chunkBytes[0] ||
+          (bytes === chunkBytes[1]
+            ? promotes(problem) || shape.tile[0] * shape.tile[1] <= TWO_ROWS
+            : shape.swap === "on"),
       )
       .flatMap((bytes) =>
         candidatesOf(
           problem,
           {
             ...base,
-            ...fieldsOf(shape, bytes / sizeOf(problem.b.dtype), late),
+            ...fieldsOf(shape, problem, bytes / sizeOf(problem.b.dtype), late),
             ...cacheFor(problem, shape.tile),
           } as Schedule,
           legal,
@@ -164,15 +186,20 @@ const PANEL = 64;
 const wholePanels = ({ b }: Problem, columns: number): boolean =>
   b.layout === "col" || columns <= PANEL || columns % PANEL === 0;
 
+/** Of a producer that goes through a list of groups, and of math warpgroups beside it (TW2322). */
+const LIST_BUDGET = [40, 232] as const;
+
 function fieldsOf(
-  { tile, groups, regs, turns }: (typeof shapes)[number],
+  { tile, groups, regs, turns, swap }: Shape,
+  { batch }: Problem,
   chunk: number,
   late: "on" | "off",
 ): Schedule {
   return {
     tile: [...tile, chunk],
     groups: [...groups],
-    ...(regs ? { regs: [...regs] } : {}),
+    ...(swap ? { swap } : {}),
+    ...(regs ? { regs: batch.kind === "grouped" ? [...LIST_BUDGET] : [...regs] } : {}),
     ...(turns ? { turns, late } : {}),
   };
 }
@@ -186,6 +213,7 @@ function candidatesOf(
   const [m = 1, n = 1] = Array.isArray(shape.tile) ? shape.tile : [];
   const [groupsM = 1, groupsN = 1] = Array.isArray(shape.groups) ? shape.groups : [];
   const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
+  const problems = problem.batch.kind === "none" ? 1 : problem.batch.count;
   // Hints are those of bulk copies.
   const threads = { cache: "none", promote: "256" } as const;
   const ways: readonly Partial<Schedule>[] = [
@@ -208,7 +236,12 @@ function candidatesOf(
       // Few tiles of a long K: blocks share them.
       if (tiles <= SPLIT_TILES)
         for (const split of splits)
-          for (const combine of [{}, { combine: "kernel", epi: "direct" }, { combine: "cluster" }]) {
+          for (const combine of [
+            {},
+            // Blocks that are there at once need no second kernel.
+            { combine: problems * tiles * split <= SMS ? "slices" : "kernel", epi: "direct" },
+            { combine: "cluster" },
+          ]) {
             // Where slices arrive there is less room for the ring.
             const shared = stageCounts
               .filter((fewer) => fewer <= stages)

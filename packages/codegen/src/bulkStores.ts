@@ -60,7 +60,7 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   const { warps } = ctx.values.crew;
   const groups = storeGroups(program, stmt, warps);
   const count = groups.m * groups.n;
-  const threads = (warps * 32) / count;
+  const { number: group, threads } = storeGroup(ctx, groups);
   // A group's part of the tile, and of the accumulator.
   const rows = blockShape(tile)[0] / groups.m;
   const cols = tile.shape[1] / groups.n;
@@ -69,7 +69,6 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   const each = cut.pieces.filter((piece) => piece.row < rows && piece.col < cols);
   const offsetOf = (row: number, col: number): number =>
     cut.pieces.find((piece) => piece.row === row && piece.col === col)?.offset ?? 0;
-  const group = count === 1 ? null : groupNumber(ctx, threads);
   const [below, beside] = placeOfGroup(ctx, group, groups);
   // Roles that take turns have groups of their own.
   const lowest = FIRST_BARRIER + (ctx.tileLoop?.visit.turn ?? 0) * count;
@@ -196,6 +195,15 @@ const moved = (
       term === null ? sum : sum.kind === "integer" && sum.value === 0n ? term : ctx.values.sum(term, sum),
     index,
   );
+
+/** The group of threads that a thread of the crew stores with: its number, null where there is one, and how many they are. */
+export function storeGroup(
+  ctx: Context,
+  { m, n }: StoreGroups,
+): { readonly number: U32 | null; readonly threads: number } {
+  const threads = (ctx.values.crew.warps * 32) / (m * n);
+  return { number: m * n === 1 ? null : groupNumber(ctx, threads), threads };
+}
 
 /** Which group of the crew a thread belongs to, the same for the whole warp and known to be. */
 const groupNumber = (ctx: Context, threads: number): U32 =>

@@ -1,10 +1,13 @@
 /**
- * Tensor maps of a grouped problem. The launch brings a template of each, whose box, swizzle and types hold for every group; a role that copies in bulk makes the
+ * Tensor maps of a grouped problem. The launch brings a template of each, whose box, swizzle and types hold for every group; a thread that copies or stores in bulk makes the
  * map of the group that it turns to from it, in slots of the workspace that are its block's own: address, extents and pitch are replaced by those of the
  * group's row, and then handed to the proxy that reads maps (PTX ISA, tensormap.replace and fence.proxy.tensormap).
  *
  * A slot is written again so many groups later that no copy through its old map is still under way: between two maps in a slot lie as many groups as the ring has slots,
- * each with a chunk at least, and the first of those chunks is acquired behind the release of the last one that was copied through the old map.
+ * each with a chunk at least (those without have no map of A and B), and the first of those chunks is acquired behind the release of the last one that was copied through the old map.
+ *
+ * Each group of threads that stores by itself has two slots for maps of D, which its one storing thread writes by turns. Between two maps in a slot lies another group, with a
+ * store at least: when all but the last of the thread's stores have been read, those through the old map have.
  */
 import {
   eachStmt,
@@ -12,19 +15,24 @@ import {
   type LaunchExpr,
   leadingNames,
   type PtxVersion,
+  storesInBulk,
   type TileProgram,
+  v,
 } from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
+import { storeGroup } from "./bulkStores.ts";
 import { clusterSize } from "./clusters.ts";
-import type { Reg } from "./code.ts";
+import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { pointer } from "./globalAddress.ts";
-import { extentOf, matrixStrides, strideRegister } from "./sizes.ts";
-import { loadCut, MAP_BYTES, mapAddress, mapName } from "./tensorMaps.ts";
+import { firstOf } from "./roles.ts";
+import { countOf, extentOf, matrixStrides, strideRegister } from "./sizes.ts";
+import { bulkStoreOf, loadCut, MAP_BYTES, mapAddress, mapName, storeCut, storeGroups } from "./tensorMaps.ts";
 import { WORKSPACE } from "./workspace.ts";
 
 type U64 = Reg<"u64">;
+type Epilogue = StmtOf<"epilogue">;
 
 /** tensormap.replace came with 8.3; since the ptxas of 8.5 (CUDA 12.5) it takes strides in bytes, before without their last four bits. */
 export const GROUP_MAPS_PTX: PtxVersion = [8, 5];
@@ -46,81 +54,137 @@ function slotsOf(program: TileProgram, copies: ReadonlyMap<string, StmtOf<"copy"
   );
 }
 
-/** Bytes of the workspace that the maps of a block take; 0 where the launch makes all maps. */
-function blockBytes(program: TileProgram): number {
-  if (program.problem.batch.kind !== "grouped") return 0;
+/** Slots of a group of threads for maps of D. */
+const STORE_SLOTS = 2;
+
+/** Bytes of the workspace that the maps of a block take, those of its copies first, then those of its stores; 0 where the launch makes all maps. */
+function blockBytes(program: TileProgram): { readonly copies: number; readonly stores: number } {
+  if (program.problem.batch.kind !== "grouped") return { copies: 0, stores: 0 };
   const copies = copiesOf(program.body);
-  return copies.size === 0 ? 0 : slotsOf(program, copies) * copies.size * MAP_BYTES;
+  const store = bulkStoreOf(program);
+  const groups = store === null ? null : storeGroups(program, store.stmt, store.warps);
+  return {
+    copies: copies.size === 0 ? 0 : slotsOf(program, copies) * copies.size * MAP_BYTES,
+    stores: groups === null ? 0 : groups.m * groups.n * STORE_SLOTS * MAP_BYTES,
+  };
 }
 
 /** Bytes of the workspace that maps of groups take. */
 export function groupMapBytes(program: TileProgram): LaunchExpr {
-  const each = blockBytes(program);
+  const { copies, stores } = blockBytes(program);
+  const each = copies + stores;
   const size = clusterSize(program);
   // A grid of blocks that stay has no more of them than there are SMs, but a cluster at least.
   return each === 0 ? 0 : ["mul", size === 1 ? "numSms" : ["max", "numSms", size], each];
 }
 
-/** Where the role copies in bulk: the maps of the group that it is at, made anew where it has turned to it. One thread does so. */
+/** Where the role copies or stores in bulk: the maps of the group that it is at, made anew where it has turned to it. One thread does so, of a role that stores one of each group of threads. */
 export function turnToMaps(ctx: Context, stmt: StmtOf<"tiles">, group: Reg<"u32">): void {
-  const { program, entry } = ctx;
+  const { program } = ctx;
   const copies = copiesOf(stmt.body);
-  if (copies.size === 0) return;
-  if (!ctx.solo) throw new CannotLower("tiles", "maps of groups are made by a role of one thread");
-  const slots = slotsOf(program, copies);
-  const setBytes = copies.size * MAP_BYTES;
-  const number = (key: string, value: number) =>
+  const store = [...eachStmt(stmt.body)].find((s): s is Epilogue => s.kind === "epilogue" && storesInBulk(s));
+  if (copies.size > 0) {
+    if (!ctx.solo) throw new CannotLower("tiles", "maps of groups are made by a role of one thread");
+    const kinds = [...copies].map(([global, copy]) => ({
+      global,
+      contiguous: loadCut(program, copy).contiguous,
+    }));
+    makeMaps(ctx, group, { kinds, slots: slotsOf(program, copies), offset: 0, by: null });
+  }
+  if (store?.via == null) return;
+  const groups = storeGroups(program, store, ctx.values.crew.warps);
+  const { number, threads } = storeGroup(ctx, groups);
+  const { contiguous } = storeCut(program, store.via.buffer, groups);
+  makeMaps(ctx, group, {
+    kinds: [{ global: store.dst.buffer, contiguous }],
+    slots: STORE_SLOTS,
+    offset: blockBytes(program).copies,
+    by: { first: firstOf(ctx, threads), group: number },
+  });
+}
+
+/** Maps that a thread makes together. */
+interface MapSet {
+  readonly kinds: readonly { readonly global: string; readonly contiguous: 0 | 1 }[];
+  /** Sets that there is room for. */
+  readonly slots: number;
+  /** Bytes from the start of the block's maps to these. */
+  readonly offset: number;
+  /** Which thread of several makes them, and in which group of those; null where there is one thread. */
+  readonly by: { readonly first: Pred; readonly group: Reg<"u32"> | null } | null;
+}
+
+function makeMaps(ctx: Context, group: Reg<"u32">, { kinds, slots, offset, by }: MapSet): void {
+  const { program, entry } = ctx;
+  const setBytes = kinds.length * MAP_BYTES;
+  const sum = blockBytes(program);
+  const value = (key: string, start: number) =>
     ctx.crewValue(key, (code) => {
       const d = entry.reg("u32", "maps");
-      code.emit(null, "mov.u32", d, imm(value));
+      code.emit(null, "mov.u32", d, imm(start));
       return d;
     });
-  const mapped = number("group of the maps", 0xffffffff);
-  const slot = number("slot of the maps", slots - 1);
-  const base = ctx.crewValue("maps of the block", (code) => {
-    const [d, block, offset] = [entry.reg("u64", "mp"), entry.reg("u32", "block"), entry.reg("u64", "w")];
-    code.emit(null, "ld.param.u64", d, ctx.param(WORKSPACE));
-    code.emit(null, "cvta.to.global.u64", d, d);
-    code.emit(null, "mov.u32", block, special("%ctaid.x"));
-    code.emit(null, "mul.wide.u32", offset, block, imm(slots * setBytes));
-    code.emit(null, "add.s64", d, d, offset);
-    return d;
-  });
+  const mapped = value("group of the maps", 0xffffffff);
+  const slot = value("slot of the maps", slots - 1);
   const [kept, same, wrapped] = [entry.label("maps"), entry.reg("pred", "p"), entry.reg("pred", "p")];
   ctx.body.emit(null, "setp.eq.u32", same, mapped, group);
   ctx.body.emit(same, "bra", kept);
+  // Of a group without chunks only D is there; maps of the others would have no extent along k.
+  const depth = by === null ? countOf(ctx, v("k")) : 1;
+  if (typeof depth !== "number") {
+    const empty = entry.reg("pred", "p");
+    ctx.body.emit(null, "setp.eq.u32", empty, depth, imm(0));
+    ctx.body.emit(empty, "bra", kept);
+  }
   ctx.scope(() => {
     const { body } = ctx;
+    const thread = by?.first ?? null;
     body.emit(null, "mov.u32", mapped, group);
     body.emit(null, "add.u32", slot, slot, imm(1));
     body.emit(null, "setp.eq.u32", wrapped, slot, imm(slots));
     body.emit(wrapped, "mov.u32", slot, imm(0));
-    const [at, offset] = [entry.reg("u64", "mp"), entry.reg("u64", "w")];
-    body.emit(null, "mul.wide.u32", offset, slot, imm(setBytes));
-    body.emit(null, "add.s64", at, base, offset);
-    const maps = [...copies].map(([global, copy], i): U64 => {
+    const [at, block, bytes] = [entry.reg("u64", "mp"), entry.reg("u32", "block"), entry.reg("u64", "w")];
+    body.emit(null, "ld.param.u64", at, ctx.param(WORKSPACE));
+    body.emit(null, "cvta.to.global.u64", at, at);
+    const on = (index: Reg<"u32">, each: number): void => {
+      body.emit(null, "mul.wide.u32", bytes, index, imm(each));
+      body.emit(null, "add.s64", at, at, bytes);
+    };
+    body.emit(null, "mov.u32", block, special("%ctaid.x"));
+    on(block, sum.copies + sum.stores);
+    if (by !== null && by.group !== null) on(by.group, slots * setBytes);
+    on(slot, setBytes);
+    // Stores through the map that was in this slot have read it.
+    if (by !== null) body.emit(thread, "cp.async.bulk.wait_group.read", imm(slots - 1));
+    const maps = kinds.map(({ global, contiguous }, i): U64 => {
       const map = mapAddress(ctx, global);
-      body.emit(null, "add.s64", map, at, imm(i * MAP_BYTES));
-      writeMap(ctx, global, loadCut(program, copy).contiguous, map);
+      body.emit(null, "add.s64", map, at, imm(offset + i * MAP_BYTES));
+      writeMap(ctx, { global, contiguous }, map, thread);
       return map;
     });
-    body.emitAny(null, "fence.proxy.tensormap::generic.release.gpu", []);
+    body.emitAny(thread, "fence.proxy.tensormap::generic.release.gpu", []);
     for (const map of maps)
-      body.emitAny(null, "fence.proxy.tensormap::generic.acquire.gpu", [addr(map), imm(MAP_BYTES)]);
+      body.emitAny(thread, "fence.proxy.tensormap::generic.acquire.gpu", [addr(map), imm(MAP_BYTES)]);
   });
   ctx.body.label(kept);
 }
 
-/** The template's bytes, and in them what the group's row says. */
-function writeMap(ctx: Context, global: string, contiguous: 0 | 1, map: U64): void {
+/** The template's bytes, and in them what the group's row says, written by a thread for which `thread` holds. */
+function writeMap(
+  ctx: Context,
+  { global, contiguous }: MapSet["kinds"][number],
+  map: U64,
+  thread: Pred | null,
+): void {
   const { body, entry } = ctx;
   const { problem } = ctx.program;
   const which = global.toLowerCase();
-  if (which !== "a" && which !== "b") throw new CannotLower(`%${global}`, "has no map of each group");
+  if (which !== "a" && which !== "b" && which !== "d")
+    throw new CannotLower(`%${global}`, "has no map of each group");
   const [low, high] = [entry.reg("u64", "map"), entry.reg("u64", "map")];
   for (let at = 0; at < MAP_BYTES; at += 16) {
-    body.emitAny(null, "ld.param.v2.u64", [vec(low, high), param(`p_${mapName(global)}`, at)]);
-    body.emitAny(null, "st.global.v2.u64", [addr(map, at), vec(low, high)]);
+    body.emitAny(thread, "ld.param.v2.u64", [vec(low, high), param(`p_${mapName(global)}`, at)]);
+    body.emitAny(thread, "st.global.v2.u64", [addr(map, at), vec(low, high)]);
   }
   const shape = [problem[extentNames[which][0]], problem[extentNames[which][1]]] as const;
   const extent = (axis: 0 | 1) => {
@@ -131,9 +195,9 @@ function writeMap(ctx: Context, global: string, contiguous: 0 | 1, map: U64): vo
   const pitch = contiguous === 1 ? row : column;
   const bytes = typeof pitch === "number" ? imm(pitch) : strideRegister(ctx, pitch, 1);
   const replace = "tensormap.replace.tile";
-  body.emitAny(null, `${replace}.global_address.global.b1024.b64`, [addr(map), pointer(ctx, which)]);
-  body.emitAny(null, `${replace}.global_dim.global.b1024.b32`, [addr(map), imm(0), extent(contiguous)]);
+  body.emitAny(thread, `${replace}.global_address.global.b1024.b64`, [addr(map), pointer(ctx, which)]);
+  body.emitAny(thread, `${replace}.global_dim.global.b1024.b32`, [addr(map), imm(0), extent(contiguous)]);
   const other = contiguous === 0 ? 1 : 0;
-  body.emitAny(null, `${replace}.global_dim.global.b1024.b32`, [addr(map), imm(1), extent(other)]);
-  body.emitAny(null, `${replace}.global_stride.global.b1024.b64`, [addr(map), imm(0), bytes]);
+  body.emitAny(thread, `${replace}.global_dim.global.b1024.b32`, [addr(map), imm(1), extent(other)]);
+  body.emitAny(thread, `${replace}.global_stride.global.b1024.b64`, [addr(map), imm(0), bytes]);
 }

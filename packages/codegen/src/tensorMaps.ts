@@ -105,6 +105,21 @@ const templateOf = (map: TensorMapRecipe): TensorMapRecipe => ({
 /** Any pitch that maps take. */
 const TEMPLATE_PITCH = 16;
 
+/** The first of a program's epilogues that store in bulk, and the warps that run it; null without one. */
+export function bulkStoreOf(
+  program: TileProgram,
+): { readonly stmt: StmtOf<"epilogue">; readonly warps: number } | null {
+  const find = (warps: number, stmts: TileProgram["body"]): ReturnType<typeof bulkStoreOf> => {
+    for (const stmt of stmts) {
+      if (stmt.kind === "epilogue" && storesInBulk(stmt)) return { stmt, warps };
+      const inner = "body" in stmt ? find(stmt.kind === "role" ? stmt.warps : warps, stmt.body) : null;
+      if (inner !== null) return inner;
+    }
+    return null;
+  };
+  return find(program.launch.threads / 32, program.body);
+}
+
 /** One map for each matrix that bulk copies read or write, behind the parameters that end at `offset`. */
 export function tensorMaps(program: TileProgram, offset: number): readonly ParamSpec[] {
   const found = new Map<string, TensorCut>();
@@ -147,10 +162,7 @@ export function usesTensorMaps(program: TileProgram): boolean {
 }
 
 /** Whether a program's epilogue stores in bulk. */
-export function usesBulkStores(program: TileProgram): boolean {
-  for (const stmt of eachStmt(program.body)) if (stmt.kind === "epilogue" && storesInBulk(stmt)) return true;
-  return false;
-}
+export const usesBulkStores = (program: TileProgram): boolean => bulkStoreOf(program) !== null;
 
 /** Address of an operand's map. */
 export const mapAddress = (ctx: Context, global: string): Reg<"u64"> =>

@@ -36,23 +36,12 @@ export const launchRules: readonly Rule[] = [
     },
   },
   {
-    code: "TW2434",
-    at: "schedule.epi",
-    find: ({ s, problem }) =>
-      problem.batch.kind === "grouped" && s.epi === "tma"
-        ? {
-            message: "the maps that groups make are those of A and B: bulk stores have none",
-            hint: "nearest legal: epi=direct",
-          }
-        : null,
-  },
-  {
     code: "TW2435",
     at: "schedule.addend",
     find: ({ s, problem }) =>
       problem.batch.kind === "grouped" && s.addend === "tma" && problem.c !== null
         ? {
-            message: "the maps that groups make are those of A and B: bulk copies of C have none",
+            message: "the maps that groups make are those of A, B and D: bulk copies of C have none",
             hint: "nearest legal: addend=direct",
           }
         : null,

@@ -67,11 +67,6 @@ export const launchRules: readonly Rule[] = [
             "nothing says when a fetch ahead has read its map, which is written over for a later group",
           hint: "nearest legal: prefetch=0",
         });
-      if (s.epi === "tma")
-        found.push({
-          message: "the maps that groups make are those of A and B: bulk stores have none",
-          hint: "nearest legal: epi=direct",
-        });
       return found;
     },
   },

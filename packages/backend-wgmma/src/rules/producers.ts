@@ -37,8 +37,8 @@ export const producerRules: readonly Rule[] = [
           ? `copies ${boxes} boxes a chunk side by side`
           : s.addend === "tma" && s.counted && s.clusterM * s.clusterN > 1
             ? "hands out tiles to a cluster and brings what its epilogues read"
-            : problem.batch.kind === "grouped" && s.clusterM * s.clusterN > 1
-              ? "leads a cluster through a list of groups"
+            : problem.batch.kind === "grouped"
+              ? "goes through a list of groups"
               : null;
       return why === null
         ? null

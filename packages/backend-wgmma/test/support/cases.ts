@@ -22,7 +22,8 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
     const [groupsM = 1, groupsN = 1] = groups;
     const copy = pick(random, ["tma", "tma", "tma", "tma", "cp.async", "direct"]);
     const swap = pick(random, ["off", "off", "off", "on"]);
-    const [rows, columns] = [64 * pick(random, [1, 1, 2]), pick(random, [least, ...wider])];
+    const pieces = pick(random, swap === "on" ? [1, 1, 2, 3, 4] : [1, 1, 2]);
+    const [rows, columns] = [64 * pieces, pick(random, [least, ...wider])];
     const schedule: Schedule = {
       ...base,
       tile: [
@@ -53,7 +54,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       sched: pick(random, ["persistent", "atomic", "tiles"]),
       ahead: random.integer(1, 3),
       split: pick(random, [1, 1, 1, 2, 3]),
-      combine: pick(random, ["last", "cluster"]),
+      combine: pick(random, ["last", "cluster", "slices"]),
       overlap: pick(random, ["off", "off", "on"]),
       early: pick(random, ["on", "on", "off"]),
       peel: pick(random, ["on", "off"]),

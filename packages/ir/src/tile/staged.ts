@@ -10,22 +10,32 @@ export const storesInBulk = (stmt: Epilogue): boolean => stmt.via !== null && st
 
 /**
  * Where a staged tile has the elements of an owner: of warps side by side each has its columns next to the others', `cols` in all. The same as the owner
- * where it has the accumulator's width or nobody stands beside another.
+ * where it has the accumulator's width or nobody stands beside another; and where warps stand in pieces of columns, whole pieces.
  */
 export function stagedOwner(own: Ownership, cols: number): Ownership {
   const at = own.cols.findIndex((f) => f.tier === "warp" && f.extent > 1);
   const beside = own.cols[at];
   const width = extentOf(own.cols);
   if (beside === undefined || width === cols) return own;
-  let left = cols / beside.extent;
+  const piece = extentOf(own.cols.slice(at));
+  const cut =
+    at > 0 && cols % piece === 0
+      ? [...innermost(own.cols.slice(0, at), cols / piece), ...own.cols.slice(at)]
+      : [beside, ...innermost(own.cols.slice(at + 1), cols / beside.extent)];
+  return { rows: own.rows, cols: cut };
+}
+
+/** The innermost of factors, as many as make an extent. */
+function innermost(factors: readonly Factor[], extent: number): readonly Factor[] {
+  let left = extent;
   const inner: Factor[] = [];
-  for (const f of [...own.cols.slice(at + 1)].reverse()) {
+  for (const f of [...factors].reverse()) {
     if (left === 1) break;
-    const extent = Math.min(f.extent, left);
-    inner.unshift({ ...f, extent });
-    left /= extent;
+    const taken = Math.min(f.extent, left);
+    inner.unshift({ ...f, extent: taken });
+    left /= taken;
   }
-  return { rows: own.rows, cols: [beside, ...inner] };
+  return inner;
 }
 
 /** What a warp stores from a staged tile is what it has put there; `thread` and `register` say which lane takes which piece. */
