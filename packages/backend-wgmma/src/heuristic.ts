@@ -9,7 +9,7 @@ import {
   type Target,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
-import { estimateTime } from "./cost.ts";
+import { estimateTime, SMS } from "./cost.ts";
 import { isKMajor, needsKMajor, promotes, widensA } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { winners, winningDTypes } from "./winners.ts";
@@ -216,6 +216,7 @@ function candidatesOf(
   const [m = 1, n = 1] = Array.isArray(shape.tile) ? shape.tile : [];
   const [groupsM = 1, groupsN = 1] = Array.isArray(shape.groups) ? shape.groups : [];
   const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
+  const problems = problem.batch.kind === "none" ? 1 : problem.batch.count;
   // Hints are those of bulk copies.
   const threads = { cache: "none", promote: "256" } as const;
   const ways: readonly Partial<Schedule>[] = [
@@ -238,7 +239,12 @@ function candidatesOf(
       // Few tiles of a long K: blocks share them.
       if (tiles <= SPLIT_TILES)
         for (const split of splits)
-          for (const combine of [{}, { combine: "kernel", epi: "direct" }, { combine: "cluster" }]) {
+          for (const combine of [
+            {},
+            // Blocks that are there at once need no second kernel.
+            { combine: problems * tiles * split <= SMS ? "slices" : "kernel", epi: "direct" },
+            { combine: "cluster" },
+          ]) {
             // Where slices arrive there is less room for the ring.
             const shared = stageCounts
               .filter((fewer) => fewer <= stages)

@@ -1,6 +1,7 @@
 /** The schedule of a Hopper kernel: its fields, and what they mean together. */
 import {
   type CombineWay,
+  combineOf,
   combineWays,
   coreFields,
   flagField,
@@ -13,10 +14,6 @@ import {
   withDefault,
   wordField,
 } from "@tilewright/ir";
-
-/** Ways in which blocks of a tile meet here. */
-type Meeting = Exclude<CombineWay, "slices">;
-const meetings = combineWays.filter((way): way is Meeting => way !== "slices");
 
 /** Fields in canonical order. With all optimisations off, all warps copy, meet at barriers and multiply, one tile a block. */
 export const scheduleModel: ScheduleModel = {
@@ -112,8 +109,8 @@ export const scheduleModel: ScheduleModel = {
     wordField({
       name: "combine",
       summary:
-        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
-      words: meetings,
+        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, a slice each: as a cluster, or through memory",
+      words: combineWays,
       default: "last",
       off: "last",
     }),
@@ -195,7 +192,7 @@ export interface WgmmaSchedule {
   readonly cache: string;
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
-  readonly combine: Meeting;
+  readonly combine: CombineWay;
   readonly streamk: number;
   /** The grid may begin before the one before it has ended. */
   readonly overlap: boolean;
@@ -243,7 +240,7 @@ export function readSchedule(schedule: Schedule): WgmmaSchedule {
     prefetch: Number(schedule.prefetch),
     cache: String(schedule.cache),
     split: Number(schedule.split),
-    combine: meetings.find((way) => way === schedule.combine) ?? "last",
+    combine: combineOf(schedule.combine),
     streamk: Number(schedule.streamk),
     overlap: schedule.overlap === "on",
     early: schedule.early === "on",

@@ -132,6 +132,11 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x32x32 groups=1x1 stages=2 sched=tiles split=4 combine=kernel overlap=on epi=direct",
     ],
     [
+      "blocks that add up slices through memory, warpgroups side by side",
+      "m=70 n=72 k=300 a=bf16:row:304:16 b=bf16:col:304:16 c=bf16:row:72:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0.5 batch=none epilogue=none",
+      "tile=64x64x32 groups=1x2 stages=3 late=on sched=tiles split=4 combine=slices epi=direct",
+    ],
+    [
       "ping-pong: two sets of warpgroups by turns, slots given back late, five tiles a block",
       "m=330 n=136 k=200 a=bf16:row:200:16 b=bf16:col:200:16 d=bf16:row:136:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x64 groups=1x1 stages=3 turns=2 late=on",

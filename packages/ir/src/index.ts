@@ -53,6 +53,7 @@ export {
   resolveLaunch,
 } from "./launch/evaluate.ts";
 export {
+  checkGroup,
   type GroupArguments,
   groupConstraints,
   groupTable,
@@ -312,7 +313,7 @@ export {
   type ScheduleFault,
   type ScheduleRule,
 } from "./schedule/rules.ts";
-export { type Sharing, sharingFaults } from "./schedule/sharing.ts";
+export { meetingFaults, type Sharing, sharingFaults } from "./schedule/sharing.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
 export {
@@ -371,6 +372,7 @@ export {
   type Columns,
   type CombineWay,
   type Cond,
+  type CountedShare,
   cachePolicies,
   combineWays,
   type Directive,

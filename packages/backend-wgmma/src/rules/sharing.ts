@@ -1,4 +1,5 @@
 /** Blocks that stay, blocks that share a tile, and warpgroups that share work. */
+import { meetingFaults } from "@tilewright/ir";
 import { meetingBlocks } from "../nest.ts";
 import { mathGroups, sumSides } from "../schedule.ts";
 import { type Found, mostBlocks, type Rule } from "./rule.ts";
@@ -30,13 +31,7 @@ export const sharingRules: readonly Rule[] = [
   {
     code: "TW2317",
     at: "schedule.combine",
-    find: ({ s }) =>
-      s.split > 1 && s.combine === "kernel" && s.epi === "tma"
-        ? {
-            message: "the second kernel stores D from registers, and epi=tma passes it through shared memory",
-            hint: "nearest legal: epi=direct, or combine=last",
-          }
-        : null,
+    find: ({ s }) => meetingFaults(s, s.epi === "tma" ? "tma" : null),
   },
   {
     code: "TW2325",

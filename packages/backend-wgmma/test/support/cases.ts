@@ -54,7 +54,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       sched: pick(random, ["persistent", "atomic", "tiles"]),
       ahead: random.integer(1, 3),
       split: pick(random, [1, 1, 1, 2, 3]),
-      combine: pick(random, ["last", "cluster"]),
+      combine: pick(random, ["last", "cluster", "slices"]),
       overlap: pick(random, ["off", "off", "on"]),
       early: pick(random, ["on", "on", "off"]),
       peel: pick(random, ["on", "off"]),

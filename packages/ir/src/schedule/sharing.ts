@@ -1,6 +1,7 @@
 /** What the fields that divide K among blocks allow each other, in every backend. */
 import type { Diagnostic } from "../diagnostics.ts";
-import type { CombineWay } from "../tile/types.ts";
+import { type CombineWay, MOST_SLICES } from "../tile/types.ts";
+import type { ScheduleFault } from "./rules.ts";
 
 /** The fields `split`, `combine`, `streamk` and `drain` (0 where a backend has none), and how roles and clusters stand to it. */
 export interface Sharing {
@@ -77,4 +78,28 @@ export function sharingFaults({
   return reasons
     .filter(([wrong]) => wrong)
     .map(([, message, hint]) => ({ code: CODE, kind: "invalid", at: "schedule.streamk", message, hint }));
+}
+
+/**
+ * Reasons why parts of a tile cannot be added up as `combine` says. `through`: the value of `epi` by which D passes through shared memory, null where
+ * registers store it.
+ */
+export function meetingFaults(
+  { split, combine }: Pick<Sharing, "split" | "combine">,
+  through: string | null,
+): readonly ScheduleFault[] {
+  if (split === 1) return [];
+  const storing = { kernel: "the second kernel stores D", slices: "slices are stored" } as const;
+  const faults: ScheduleFault[] = [];
+  if (through !== null && (combine === "kernel" || combine === "slices"))
+    faults.push({
+      message: `${storing[combine]} from registers, and epi=${through} passes ${combine === "kernel" ? "it" : "D"} through shared memory`,
+      hint: "nearest legal: epi=direct, or combine=last",
+    });
+  if (combine === "slices" && split > MOST_SLICES)
+    faults.push({
+      message: `${split} blocks of a tile, and the word in which they count themselves has ${MOST_SLICES} bits for them`,
+      hint: `nearest legal: split=${MOST_SLICES}, or combine=last`,
+    });
+  return faults;
 }
