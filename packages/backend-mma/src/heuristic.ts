@@ -5,6 +5,7 @@ import {
   defaultSchedule,
   hasFeature,
   type Problem,
+  proposedAtLaunch,
   type Schedule,
   sizeOf,
   storedSchedule,
@@ -202,5 +203,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     // Where memory decides, the one that leaves the SMs the least to do: the two never overlap to the last cycle.
     .sort((x, y) => x.cost.cycles - y.cost.cycles || x.cost.arithmetic - y.cost.arithmetic)
     .map(({ schedule }) => schedule);
-  return [...winnersOf(problem, copy).map((schedule) => staged(problem, schedule, target)), ...ranked];
+  const all = [...winnersOf(problem, copy).map((schedule) => staged(problem, schedule, target)), ...ranked];
+  return all.flatMap((schedule) => {
+    const proposed = proposedAtLaunch(problem, schedule);
+    return proposed === null ? [] : [proposed];
+  });
 }
