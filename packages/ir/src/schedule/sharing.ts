@@ -2,6 +2,7 @@
 import type { Diagnostic } from "../diagnostics.ts";
 import type { Problem } from "../problem.ts";
 import type { Schedule } from "../schedule.ts";
+import { hasFeature, type Target } from "../target.ts";
 import { type CombineWay, MOST_SLICES } from "../tile/types.ts";
 import type { ScheduleFault } from "./rules.ts";
 
@@ -116,4 +117,26 @@ export function proposedAtLaunch({ batch, symbolic }: Problem, schedule: Schedul
   if (!counted) return schedule;
   if (schedule.streamk !== 0 || (batch.kind === "grouped" && schedule.split !== 1)) return null;
   return symbolic?.k === undefined || schedule.copy === "direct" ? schedule : { ...schedule, drain: 0 };
+}
+
+/** Why the `splits` blocks that share a tile cannot meet in a cluster; null where they can. */
+export function clusterMeetingFault(problem: Problem, target: Target, splits: number): ScheduleFault | null {
+  if (!hasFeature(target, "cluster"))
+    return {
+      message: `${target.arch} has no clusters in which blocks could meet`,
+      hint: "nearest legal: combine=last (clusters need sm_90 or later)",
+      unsupported: true,
+    };
+  if (problem.batch.kind === "grouped")
+    return {
+      message: "groups have different numbers of chunks, and all blocks of a cluster need some",
+      hint: "nearest legal: combine=last",
+    };
+  const most = target.limits.maxClusterSize;
+  return splits > most
+    ? {
+        message: `${splits} blocks share a tile, and a cluster in which they meet has ${most}`,
+        hint: `nearest legal: split=${most}, or combine=last`,
+      }
+    : null;
 }
