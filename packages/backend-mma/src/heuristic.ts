@@ -6,6 +6,7 @@ import {
   defaultSchedule,
   hasFeature,
   type Problem,
+  proposedAtLaunch,
   type Schedule,
   sizeOf,
   storedSchedule,
@@ -271,8 +272,12 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     .map((schedule) => ({ schedule, rank: rankOf(estimateCost(problem, schedule, target).cycles) }))
     .sort((x, y) => x.rank - y.rank)
     .map(({ schedule }) => schedule);
-  return [
+  const all = [
     ...winnersOf(problem, copy, target).map((schedule) => staged(problem, schedule, target)),
     ...ranked,
   ];
+  return all.flatMap((schedule) => {
+    const proposed = proposedAtLaunch(problem, schedule);
+    return proposed === null ? [] : [proposed];
+  });
 }

@@ -325,14 +325,17 @@ test("all targets of the backend have what its text uses", () => {
 });
 
 test("few rows are claimed where the target has wgmma, and nothing else", () => {
-  const claimed = (arch: string, over: Partial<{ m: number; dtype: "f16" | "bf16" | "s8" }> = {}) =>
+  const claimed = (arch: string, over: object = {}) =>
     mma.claims?.(problemOf({ m: 8, n: 4096, k: 4096, dtype: "f16", ...over }), targetOf(arch)) ?? null;
-  expect(claimed("sm_90a")).toBe("8 rows: tiles of 16 rows beat wgmma's of 64");
-  expect(claimed("sm_90a", { m: 1, dtype: "bf16" })).toBe("1 row: tiles of 16 rows beat wgmma's of 64");
+  expect(claimed("sm_90a")).toBe("8 rows, and B lies along n: tiles of 16 rows beat wgmma's");
+  expect(claimed("sm_90a", { m: 1, dtype: "bf16" })).toBe(
+    "1 row, and B lies along n: tiles of 16 rows beat wgmma's",
+  );
   expect([
+    claimed("sm_90a", { b: { layout: "col" } }),
     claimed("sm_90a", { m: 17 }),
     claimed("sm_90a", { dtype: "s8" }),
     claimed("sm_80"),
     claimed("sm_100a"),
-  ]).toEqual([null, null, null, null]);
+  ]).toEqual([null, null, null, null, null]);
 });
