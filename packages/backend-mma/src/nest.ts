@@ -3,6 +3,7 @@ import {
   type Atom,
   atomFor,
   cacheDirective,
+  countedShareFor,
   type Directive,
   entryName,
   type Factor,
@@ -132,7 +133,11 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: atom.name,
     combine: s.combine,
-    share: shareFor(tiles, chunks, s.streamk, s.persistent),
+    share:
+      (s.persistent
+        ? null
+        : countedShareFor(problem, { tiles, chunks, tileK: s.tileK, blocks: s.streamk })) ??
+      shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: [cacheDirective(schedule), ...directives(s, problem, atom, target)].filter((d) => d !== null),
   });
 }
@@ -180,7 +185,13 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
       ? { name: "rotate", args: { slots: s.frag, ...(s.prefetch ? { store: lateStep(s, atom) } : {}) } }
       : null,
     s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
-    s.drain > 0 && s.stages > 1 && !bulk ? { name: "drain", args: { chunks: s.drain } } : null,
+    // Of a k that the launch supplies only the kernel knows which chunks are the last.
+    s.drain > 0 && s.stages > 1 && !bulk
+      ? {
+          name: "drain",
+          args: { chunks: s.drain, ...(problem.symbolic?.k === undefined ? {} : { loop: 1 }) },
+        }
+      : null,
     s.matrices > 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
     staging === null

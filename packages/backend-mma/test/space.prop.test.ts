@@ -10,6 +10,7 @@ scheduleSpace(mma, {
     { ...size, dtype: "s8" },
     { ...size, dtype: "tf32" },
     { ...size, dtype: "f64" },
+    { ...size, dtype: "bf16", batch: { kind: "grouped", count: 3 }, beta: 1 },
   ],
   seed: 1,
   count: 45,

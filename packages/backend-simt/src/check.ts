@@ -1,5 +1,5 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
-import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
+import { countedRasterFault } from "@tilewright/codegen";
 import {
   type Diagnostic,
   hasFeature,
@@ -270,11 +270,6 @@ const rules: readonly Rule[] = [
     code: "TW2118",
     at: "schedule.raster",
     find: ({ s, problem }) => countedRasterFault(s.raster, problem),
-  },
-  {
-    code: "TW2119",
-    at: "schedule.streamk",
-    find: ({ s, problem }) => countedShareFault(s.streamk, problem),
   },
   {
     code: "TW2122",

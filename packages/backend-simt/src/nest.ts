@@ -1,5 +1,6 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
+  countedShareFor,
   type Directive,
   entryName,
   type Factor,
@@ -71,8 +72,10 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [1, 1],
     atom: "fma",
     combine: s.combine === "cluster" ? "last" : s.combine,
-    share: shareFor(tiles, chunks, s.streamk),
-    directives: directives(s, meeting),
+    share:
+      countedShareFor(problem, { tiles, chunks, tileK: s.tileK, blocks: s.streamk }) ??
+      shareFor(tiles, chunks, s.streamk),
+    directives: directives(problem, s, meeting),
   });
 }
 
@@ -125,15 +128,19 @@ const landing = ({ land, tileK }: SimtSchedule): number => (land > 0 ? land : Ma
 
 /**
  * Chunks one after the other without a loop: ptxas would have the loads of all of them in flight where they pass through registers, and only the kernel knows
- * which are the last of a share.
+ * which are the last of a share, or of a k that the launch supplies.
  */
-function drainDirective({ drain, stages, copy, streamk }: SimtSchedule): Directive | null {
+function drainDirective(
+  { symbolic }: Problem,
+  { drain, stages, copy, streamk }: SimtSchedule,
+): Directive | null {
   if (drain === 0 || stages === 1) return null;
-  return { name: "drain", args: { chunks: drain, ...(copy === "direct" || streamk > 0 ? { loop: 1 } : {}) } };
+  const loop = copy === "direct" || streamk > 0 || symbolic?.k !== undefined;
+  return { name: "drain", args: { chunks: drain, ...(loop ? { loop: 1 } : {}) } };
 }
 
 /** What the passes shall do; an optimisation that is off has no directive. */
-function directives(s: SimtSchedule, meeting: Meeting | null): readonly Directive[] {
+function directives(problem: Problem, s: SimtSchedule, meeting: Meeting | null): readonly Directive[] {
   const staged = s.stage !== "off";
   const list: (Directive | null)[] = [
     staged ? { name: "stage", args: { operands: s.stage, transport: s.copy } } : null,
@@ -141,7 +148,7 @@ function directives(s: SimtSchedule, meeting: Meeting | null): readonly Directiv
     staged ? { name: "ring", args: { slots: s.stages, prefetch: s.prefetch && s.stages > 1 ? 1 : 0 } } : null,
     s.frag > 1 ? { name: "rotate", args: { slots: s.frag, store: landing(s) } } : null,
     s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
-    drainDirective(s),
+    drainDirective(problem, s),
     meeting === null
       ? null
       : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },

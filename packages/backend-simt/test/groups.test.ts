@@ -1,4 +1,4 @@
-/** Groups whose blocks share tiles, in each way, one of them without work: numbers, orders and hazards as of every other kernel. */
+/** Groups whose blocks share tiles, in each way, one of them without work and one without chunks: numbers, orders and hazards as of every other kernel. */
 import { checkCase, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
 import { formatDiagnostic } from "@tilewright/ir";
 import { type Device, openDevice } from "@tilewright/runtime";
@@ -20,6 +20,8 @@ test.each([
   `${tile} split=3 combine=atomics copy=cp.async prefetch=off`,
   `${tile} split=5 combine=kernel`,
   `${tile} copy=cp.async prefetch=off stages=3 drain=2`,
+  `${tile} streamk=7 drain=1`,
+  `${tile} streamk=5 copy=cp.async prefetch=off stages=3 combine=atomics`,
 ])("%s", (text) => {
   const problem = problemOf({
     m: 40,
@@ -41,4 +43,21 @@ test.each([
   });
   const subject = { problem, schedule: scheduleOf(simt, text), target: targetOf("sm_80"), seed: 7 };
   expect(checkCase(simt, subject, { emulator })).toEqual([]);
+});
+
+test("sizes of the launch, in shares that the kernel cuts for each problem of a batch", () => {
+  const problem = problemOf({
+    m: 40,
+    n: 30,
+    k: 61,
+    dtype: "f32",
+    beta: -1,
+    c: { dtype: "f32" },
+    batch: { kind: "strided", count: 2 },
+    symbolic: { m: { max: 70 }, k: {}, batch: { max: 3 } },
+  });
+  const schedule = scheduleOf(simt, `${tile} streamk=7`);
+  expect(checkCase(simt, { problem, schedule, target: targetOf("sm_80"), seed: 8 }, { emulator })).toEqual(
+    [],
+  );
 });

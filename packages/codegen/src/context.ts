@@ -4,8 +4,8 @@ import {
   type Cond,
   type Expr,
   type GroupRow,
+  launchRanges,
   type Range,
-  sizeRanges,
   substituteCond,
   substituteExpr,
   type Target,
@@ -26,6 +26,7 @@ import { Code, type Pred, type Reg } from "./code.ts";
 import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
 import type { WideResult } from "./results.ts";
+import type { Count } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
 import { type Crew, Values } from "./values.ts";
 
@@ -65,6 +66,10 @@ export interface TilePart {
   readonly tile: Reg<"u32">;
   readonly first: Reg<"u32">;
   readonly count: Reg<"u32">;
+  /** Chunks of the whole tile. */
+  readonly chunks: Count;
+  /** Of shares that the kernel cuts: where the tile begins in the line, chunks of each share, and blocks. Null: the program says so. */
+  readonly line: { readonly start: Reg<"u32">; readonly each: Reg<"u32">; readonly blocks: number } | null;
 }
 
 export class Context {
@@ -75,8 +80,8 @@ export class Context {
   readonly shared: SharedMap;
   /** Whether addresses in shared memory, one for each flip of a swizzle, stay in registers. */
   readonly keepsFlips: boolean;
-  /** Ranges of the sizes that the launch supplies. */
-  readonly sizes: ReadonlyMap<string, Range>;
+  /** Ranges of the sizes that the launch supplies, as far as conditions around narrow them. */
+  sizes: ReadonlyMap<string, Range>;
   /** The row of this block's group, of a grouped problem. */
   groups: GroupRow | null = null;
   /** Reductions whose results are combined in the workspace. */
@@ -136,7 +141,7 @@ export class Context {
     this.engine = engine;
     this.entry = entry;
     this.shared = shared;
-    this.sizes = sizeRanges(program.problem);
+    this.sizes = launchRanges(program.problem);
     this.keepsFlips = engine.budget.invariants === "kept" || (engine.budget.flips?.(program) ?? false);
     this.crewPrologue = this.root.nest();
     this.prologue = this.root.nest();

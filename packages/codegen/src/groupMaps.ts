@@ -4,7 +4,7 @@
  * group's row, and then handed to the proxy that reads maps (PTX ISA, tensormap.replace and fence.proxy.tensormap).
  *
  * A slot is written again so many groups later that no copy through its old map is still under way: between two maps in a slot lie as many groups as the ring has slots,
- * each with a chunk at least, and the first of those chunks is acquired behind the release of the last one that was copied through the old map.
+ * each with a chunk at least (those without have no map of A and B), and the first of those chunks is acquired behind the release of the last one that was copied through the old map.
  *
  * Each group of threads that stores by itself has two slots for maps of D, which its one storing thread writes by turns. Between two maps in a slot lies another group, with a
  * store at least: when all but the last of the thread's stores have been read, those through the old map have.
@@ -17,6 +17,7 @@ import {
   type PtxVersion,
   storesInBulk,
   type TileProgram,
+  v,
 } from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
 import { storeGroup } from "./bulkStores.ts";
@@ -26,7 +27,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { pointer } from "./globalAddress.ts";
 import { firstOf } from "./roles.ts";
-import { extentOf, matrixStrides, strideRegister } from "./sizes.ts";
+import { countOf, extentOf, matrixStrides, strideRegister } from "./sizes.ts";
 import { bulkStoreOf, loadCut, MAP_BYTES, mapAddress, mapName, storeCut, storeGroups } from "./tensorMaps.ts";
 import { WORKSPACE } from "./workspace.ts";
 
@@ -128,6 +129,13 @@ function makeMaps(ctx: Context, group: Reg<"u32">, { kinds, slots, offset, by }:
   const [kept, same, wrapped] = [entry.label("maps"), entry.reg("pred", "p"), entry.reg("pred", "p")];
   ctx.body.emit(null, "setp.eq.u32", same, mapped, group);
   ctx.body.emit(same, "bra", kept);
+  // Of a group without chunks only D is there; maps of the others would have no extent along k.
+  const depth = by === null ? countOf(ctx, v("k")) : 1;
+  if (typeof depth !== "number") {
+    const empty = entry.reg("pred", "p");
+    ctx.body.emit(null, "setp.eq.u32", empty, depth, imm(0));
+    ctx.body.emit(empty, "bra", kept);
+  }
   ctx.scope(() => {
     const { body } = ctx;
     const thread = by?.first ?? null;

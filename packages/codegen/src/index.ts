@@ -1,5 +1,6 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
+export { lowerBranch } from "./branches.ts";
 export { coordinatesOf, copyBulk, indexValue } from "./bulkCopies.ts";
 export { bulkRing, chunkAtHand, slotAddress, spin } from "./bulkRings.ts";
 export { type StagedPass, stagedPasses } from "./bulkStores.ts";
@@ -78,7 +79,7 @@ export {
   type SharedPlace,
   SMEM,
 } from "./smem.ts";
-export { lowerStmts } from "./statements.ts";
+export { lowerIf, lowerStmts } from "./statements.ts";
 export { type Element, StepChain } from "./steps.ts";
 export { loadCut, mapAddress, sharersOf } from "./tensorMaps.ts";
 export {

@@ -2,14 +2,14 @@
  * Blocks that stay and go through the tiles of all groups of a grouped problem: one list, in the order of the groups and of the raster in each. Every role of a
  * block walks it by itself, a group's row of the table at a time, and takes one tile in as many as there are blocks (or clusters).
  */
-import { type Visit, v } from "@tilewright/ir";
+import type { Visit } from "@tilewright/ir";
 import { type IntegerOperand, imm, special } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { turnToMaps } from "./groupMaps.ts";
-import { type Count, countOf } from "./sizes.ts";
+import type { Count } from "./sizes.ts";
 import { clustersOf, place } from "./tilePlace.ts";
 
 type Tiles = StmtOf<"tiles">;
@@ -73,12 +73,7 @@ export function visitList(ctx: Context, stmt: Tiles, visit: Visit, walk: ListWal
   body.emit(null, "mov.u32", first, end);
   ctx.group = group;
   ctx.scope(() => {
-    const tiles = walk.tiles();
-    const depth = countOf(ctx, v("k"));
-    const [all, none] = [entry.reg("u32", "tiles"), entry.reg("pred", "p")];
-    ctx.body.emit(null, "setp.eq.u32", none, operand(depth), imm(0));
-    ctx.body.emit(null, "selp.b32", all, imm(0), operand(tiles), none);
-    ctx.body.emit(null, "add.u32", end, end, all);
+    ctx.body.emit(null, "add.u32", end, end, operand(walk.tiles()));
   });
   ctx.body.emit(null, "bra", again);
   ctx.body.label(found);

@@ -1,5 +1,5 @@
 /** Where in the workspace a block finds the counter and the parts of its tile. */
-import type { LaunchExpr, Share } from "@tilewright/ir";
+import { type LaunchExpr, type Share, sharers } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -28,7 +28,8 @@ export interface PartPlaces {
 export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
   const { values, entry, part } = ctx;
   const base = pointer(ctx, WORKSPACE);
-  const batch = ctx.groups === null ? batchIndex(ctx) : groupNumber(ctx);
+  const line = part?.line ?? null;
+  const batch = ctx.groups === null ? batchIndex(ctx) : line !== null ? null : groupNumber(ctx);
   // Of a launch that says how many tiles there are, the grid has a block for each along x and a place for each problem along y.
   const along = (axis: "x" | "y"): Reg<"u32"> =>
     values.memo(`nctaid.${axis}`, "v", (d) =>
@@ -56,7 +57,12 @@ export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
   const mine = at(parts, values.thread(), shared.vector * bytesOf(shared.type));
   const place = (index: Reg<"u32">): Reg<"u64"> => at(mine, inBatch(shared.parts, index), shared.partBytes);
   const { share, splits } = shared;
-  const tile = share === null ? values.block() : part && ofHalf(ctx, part.tile, share.tiles);
+  const tile =
+    share === null
+      ? values.block()
+      : line !== null
+        ? values.divide(line.start, line.each)
+        : part && ofHalf(ctx, part.tile, share.tiles);
   if (tile === null) throw new CannotLower("combine", "stands outside the parts of a share");
   const counter = at(base, inBatch(shared.tiles, tile), shared.wordBytes);
   if (shared.by === "atomics") {
@@ -100,17 +106,19 @@ function ofHalf({ program, values }: Context, index: Reg<"u32">, count: number):
  */
 function sharePlaces(
   ctx: Context,
-  { chunks, each, tiles }: Share,
+  share: Share,
   placeOf: (index: Reg<"u32">) => Reg<"u64">,
 ): Omit<PartPlaces, "counter"> {
   const { entry, values, part } = ctx;
-  const blocks = Math.ceil((tiles * chunks) / each);
   if (part === null) return oneByOne("stands outside the parts of a share");
+  const { chunks, line } = part;
+  const { blocks, each } = line ?? { blocks: sharers(share), each: share.each };
   const place = (index: Reg<"u32">): Reg<"u64"> => placeOf(ofHalf(ctx, index, 2 * blocks));
   const unit = values.divide(values.block(), blocksOfTile(ctx.program));
-  const start = values.scale(part.tile, chunks);
+  const start = line?.start ?? values.scale(part.tile, share.chunks);
   const firstBlock = values.divide(start, each);
-  const lastBlock = values.divide(values.sum(start, imm(chunks - 1)), each);
+  const end = typeof chunks === "number" ? imm(chunks - 1) : values.sum(chunks, imm(-1));
+  const lastBlock = values.divide(values.sum(start, end), each);
   return {
     first: place(values.sum(firstBlock, imm(blocks))),
     own() {

@@ -198,6 +198,12 @@ function storeResults(ctx: Context, result: WideResult): void {
     axis === null ? 1 : problem.symbolic?.[axis] === undefined ? problem[axis] : countOf(ctx, v(axis));
   const mine = entry.reg("pred", "p");
   ctx.emit(null, "setp.lt.u32", mine, number, typeof count === "number" ? imm(count) : count);
+  // Nothing is stored for a group without rows or columns.
+  if (ctx.groups !== null)
+    for (const name of ["m", "n"] as const) {
+      const extent = countOf(ctx, v(name));
+      if (typeof extent !== "number") ctx.emit(null, "setp.ne.and.u32", mine, extent, imm(0), mine);
+    }
   const at = (base: Reg<"u64">, bytes: number): Reg<"u64"> =>
     advance(ctx, advance(ctx, base, batchIndex(ctx), resultStride(problem, step, bytes)), number, bytes);
   const from = addr(at(widePointer(ctx, result), RESULT_BYTES));

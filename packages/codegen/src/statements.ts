@@ -2,6 +2,7 @@
 import { codeOrder, type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
 import { lowerFetch, lowerNext } from "./answers.ts";
+import { isBranch, lowerBranch } from "./branches.ts";
 import { Code, type Reg } from "./code.ts";
 import { lowerCombine } from "./combine.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
@@ -22,7 +23,7 @@ export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
 const shared: Omit<Statements, "mma"> = {
   tiles: (ctx, stmt) => lowerTiles(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   for: lowerFor,
-  if: lowerIf,
+  if: (ctx, stmt) => lowerIf(ctx, stmt),
   fill: lowerFill,
   copy: lowerCopy,
   epilogue: lowerEpilogue,
@@ -46,7 +47,20 @@ function lowerStmt(ctx: Context, stmt: Stmt): void {
   (table[stmt.kind] as (ctx: Context, stmt: Stmt) => void)(ctx, stmt);
 }
 
-function lowerIf(ctx: Context, stmt: StmtOf<"if">): void {
+/** `branch`: what a backend puts at the end of code that is branched to, and in the place of code that is not. */
+export function lowerIf(
+  ctx: Context,
+  stmt: StmtOf<"if">,
+  branch: { readonly end?: () => void; readonly otherwise?: () => void } = {},
+): void {
+  if (isBranch(ctx, stmt)) {
+    const lower = (): void => {
+      lowerStmts(ctx, stmt.body);
+      branch.end?.();
+    };
+    lowerBranch(ctx, stmt.cond, lower, branch.otherwise);
+    return;
+  }
   const condition = ctx.condition(stmt.cond);
   if (condition === false) return;
   const outer = ctx.active;

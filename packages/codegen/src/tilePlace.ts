@@ -1,5 +1,5 @@
 /** Where a tile lies: its coordinates from its number in the raster, and how many tiles there are. */
-import { clusterUnits, rangeOf, v } from "@tilewright/ir";
+import { clusterUnits, rangeOf } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
 import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
@@ -17,16 +17,14 @@ export function placeTile(ctx: Context, stmt: Tiles): void {
   place(ctx, stmt, clusterSize(ctx.program) === 1 ? undefined : clusterNumber(ctx));
 }
 
-/** Of a grouped problem: blocks beyond the tiles of their group leave, and all of a group without work. Before anything is divided by the number of tiles. */
+/** Of a grouped problem: blocks beyond the tiles of their group leave, before anything is divided by their number. */
 function leaveBeyond(ctx: Context, stmt: Tiles): void {
   if (clusterSize(ctx.program) > 1)
     throw new CannotLower("tiles", "blocks of a grouped problem have no clusters");
   const { entry, prologue, values } = ctx;
   const operand = (count: Count): U32 | IntegerOperand => (typeof count === "number" ? imm(count) : count);
-  const [none, depth] = [entry.reg("pred", "p"), countOf(ctx, v("k"))];
+  const none = entry.reg("pred", "p");
   prologue.emit(null, "setp.ge.u32", none, values.block(), operand(clustersOf(ctx, stmt)));
-  prologue.emit(none, "ret");
-  prologue.emit(null, "setp.eq.u32", none, operand(depth), imm(0));
   prologue.emit(none, "ret");
 }
 

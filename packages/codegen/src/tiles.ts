@@ -16,6 +16,7 @@ import { skipOthers } from "./bulkRings.ts";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
+import { shareCounted } from "./countedShares.ts";
 import type { StmtOf } from "./engine.ts";
 import { ownWalk, visitList } from "./listTiles.ts";
 import type { Count } from "./sizes.ts";
@@ -31,7 +32,9 @@ const operand = (count: Count): U32 | IntegerOperand => (typeof count === "numbe
 export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
   if (stmt.share !== undefined) {
     const body = (): void => lower(stmt.body);
-    if (stmt.visit === null) shareOut(ctx, stmt, stmt.share, body);
+    const { counted } = stmt.share;
+    if (counted !== undefined) shareCounted(ctx, stmt, { share: stmt.share, counted }, body);
+    else if (stmt.visit === null) shareOut(ctx, stmt, stmt.share, body);
     else visitShares(ctx, stmt, stmt.share, { ...own(ctx, stmt), body });
   } else if (stmt.visit === null) {
     placeTile(ctx, stmt);
@@ -254,7 +257,7 @@ function doPart(ctx: Context, share: Share, { at, end }: Line, walk: Walk): void
     prologue.emit(null, "add.u32", at, at, count);
     ctx.tileVars.set(share.first, { reg: first, extent: chunks });
     ctx.tileVars.set(share.count, { reg: count, extent: chunks + 1, least: 1 });
-    ctx.part = { tile, first, count };
+    ctx.part = { tile, first, count, chunks, line: null };
     walk.place(tile);
     walk.body();
     ctx.part = null;
@@ -348,6 +351,8 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
   const problems = problemsOf(program.problem);
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "tiles") continue;
+    if (stmt.share?.counted !== undefined)
+      return [stmt.share.counted.blocks, program.problem.batch.kind === "grouped" ? 1 : problems, 1];
     if (stmt.share !== undefined)
       return [
         sharedBlocks(stmt.share, stmt.extents[0] * stmt.extents[1]) * blocksOfTile(program),

@@ -67,14 +67,21 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
   if (combine === null || tiles === null) return null;
   const { split, share = null } = tiles;
   if ((split === null && share === null) || combine.by === "cluster") return null;
-  const problems = problemsOf(program.problem);
+  const counted = share?.counted ?? null;
+  // Groups stand in one line.
+  const problems =
+    counted !== null && program.problem.batch.kind === "grouped" ? 1 : problemsOf(program.problem);
   // Each block of a pair has its half of the tile, and meets the blocks that have the same half.
   const each = blocksOfTile(program);
-  const count = share === null ? times(tilesOf(tiles), each) : share.tiles * each;
+  // Of a line that the kernel cuts, a tile in parts has the counter of the block in whose share it begins: no other such tile begins there.
+  const count =
+    counted !== null ? counted.blocks : share === null ? times(tilesOf(tiles), each) : share.tiles * each;
   const splits = split?.extent ?? 1;
   // A share ends inside a tile at either end, at most.
-  const apart = share === null ? times(count, splits) : 2 * sharers(share) * each;
-  const most = each * mostTilesOf(program.problem, tiles);
+  const apart =
+    counted !== null ? 2 * counted.blocks : share === null ? times(count, splits) : 2 * sharers(share) * each;
+  const most =
+    (counted?.blocks ?? each * mostTilesOf(program.problem, tiles)) * mostProblemsOf(program.problem);
   const { by } = combine;
   const all = times(problems, count);
   const fixed = typeof all === "number";
@@ -131,17 +138,22 @@ const lines = (count: LaunchExpr, word: number): LaunchExpr =>
     ? Math.ceil((count * word) / LINE) * LINE
     : ["mul", ["ceilDiv", ["mul", count, word], LINE], LINE];
 
-/** The most output tiles of any launch. */
+/** The most problems of any launch. */
+const mostProblemsOf = (problem: TileProgram["problem"]): number =>
+  problem.batch.kind === "none"
+    ? 1
+    : problem.batch.kind === "grouped"
+      ? problem.batch.count
+      : sizeMost(problem, "batch");
+
+/** The most output tiles of one problem. */
 function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: StmtOf<"tiles">): number {
   const ranges = sizeRanges(problem);
-  const { batch } = problem;
-  const problems =
-    batch.kind === "none" ? 1 : batch.kind === "grouped" ? batch.count : sizeMost(problem, "batch");
   const most = (axis: 0 | 1): number => {
     const count = symbolic?.[axis] ?? null;
     return count === null ? extents[axis] : rangeOf(count, ranges)[1];
   };
-  return most(0) * most(1) * problems;
+  return most(0) * most(1);
 }
 
 /** f32 additions in memory that one instruction makes: up to four side by side (PTX ISA, red). */

@@ -137,15 +137,14 @@ export class Session {
     options: RunOptions,
   ): { readonly problem: Problem; readonly env: LaunchEnvironment } {
     const problem = options.problem ?? fixedProblem(this.#artifact.problem);
-    return {
-      problem,
-      env: {
-        ...launchEnvironment(problem, this.#device, { alpha: data.alpha, beta: data.beta }),
-        ...Object.fromEntries(
-          data.steps.flatMap((step, i) => (typeof step === "number" ? [[`epilogue${i}`, step]] : [])),
-        ),
-      },
+    const env = {
+      ...launchEnvironment(problem, this.#device, { alpha: data.alpha, beta: data.beta }),
+      ...Object.fromEntries(
+        data.steps.flatMap((step, i) => (typeof step === "number" ? [[`epilogue${i}`, step]] : [])),
+      ),
     };
+    must(evaluateConstraints(this.#artifact.manifest.constraints, env));
+    return { problem, env };
   }
 
   /** Buffers of the operands, filled, into `placed`: what an error leaves there is freed with the rest. */
@@ -185,7 +184,8 @@ export class Session {
       for (const { problem, data } of groups) {
         const placed = new Map<string, Placed>();
         all.push(placed);
-        for (const operand of data === null ? [] : deviceOperands(problem)) {
+        // A and B have no elements where k is 0.
+        for (const operand of data === null ? [] : deviceOperands(problem).filter((o) => o.bytes > 0)) {
           const place = this.#place(operand.bytes, this.#alignOf(problem, operand.name));
           placed.set(operand.name, place);
           if (operand.direction === "reduced") must(place.buffer.fill(0));
@@ -250,7 +250,6 @@ export class Session {
   #launch(env: LaunchEnvironment, placed: ReadonlyMap<string, Placed>, options: RunOptions): string[] {
     const faults: string[] = [];
     const { manifest } = this.#artifact;
-    must(evaluateConstraints(manifest.constraints, env));
     const workspace = this.#workspaceOf(must(evaluateLaunchExpr(manifest.workspace.bytes, env)));
     for (const kernel of manifest.kernels) {
       const geometry = must(resolveLaunch(kernel, env));

@@ -37,16 +37,17 @@ function randomSizes(random: Random, problem: Problem): LaunchSizes {
 }
 
 /**
- * Groups of a launch of a grouped problem: one at the problem's own sizes, the second without work (a null extent in each of m, n and k by turns), the others at
- * random.
+ * Groups of a launch of a grouped problem: one at the problem's own sizes, the second without rows or columns, the third without chunks (k is 0: what it stores is
+ * made of zeros and C), the others at random.
  */
 export function groupProblems(random: Random, problem: Problem): readonly Problem[] {
   const { batch } = problem;
   if (batch.kind !== "grouped") throw new TypeError("groupProblems takes a grouped problem");
   return Array.from({ length: batch.count }, (_, i): Problem => {
     if (i === 0) return must(problemOfGroup(problem, {}));
-    if (i !== 1) return must(problemOfGroup(problem, randomSizes(random, problem)));
-    return { ...must(problemOfGroup(problem, {})), [pick(random, ["m", "n", "k"])]: 0 };
+    if (i === 1) return { ...must(problemOfGroup(problem, {})), [pick(random, ["m", "n"])]: 0 };
+    const sizes = randomSizes(random, problem);
+    return must(problemOfGroup(problem, i === 2 ? { ...sizes, k: 0 } : sizes));
   });
 }
 

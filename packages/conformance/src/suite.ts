@@ -30,6 +30,8 @@ export interface ConformanceOptions {
   readonly spills?: "own";
   /** Whether the interpreter does the kernel's arithmetic, operation by operation: then bits are compared. Never unless given. */
   readonly sameArithmetic?: Oracles["sameArithmetic"];
+  /** The backend splits no tile of a grouped problem: rows that ask for it run whole. Rows of one that does must be split, here as anywhere. */
+  readonly wholeGroups?: true;
   /** Codes of the reasons for which the backend refuses problems of the table: each must occur, and no other. */
   readonly refuses: readonly string[];
   /**
@@ -212,13 +214,14 @@ function rowCase(
     options.randomSchedule?.(random, problem, target) ?? ownSchedule(backend, problem, target, random);
   const legal = (made: Schedule): boolean => backend.check(problem, made, target).length === 0;
   const first = own ?? draw();
+  const whole = options.wholeGroups === true && problem.batch.kind === "grouped";
   let schedule = sharing(backend, first, split, seed, legal);
   // A tile may be too large to meet with.
   for (let again = 0; schedule === null && again < SHARING_DRAWS; again++)
     schedule = sharing(backend, draw(), split, seed, legal);
-  // Groups are a problem by themselves, which not every backend can split; anything else has to be splittable.
-  schedule ??=
-    problem.batch.kind === "grouped" ? first : { ...first, ...(split === undefined ? {} : { split }) };
+  if (whole && split !== undefined && schedule !== null)
+    throw new Error("this backend splits groups: leave wholeGroups out of its options");
+  schedule ??= whole ? first : { ...first, ...(split === undefined ? {} : { split }) };
   return {
     problem,
     schedule,

@@ -196,7 +196,7 @@ function addBatches(table: Table): void {
   table.add("groups", size, { batch: { kind: "grouped", count: 4 } });
 }
 
-/** Problems of different sizes in one launch, one of them without work. */
+/** Problems of different sizes in one launch, one of them without work and one without chunks. */
 function addGroups(table: Table): void {
   const groups = {
     batch: { kind: "grouped", count: 4 },
@@ -220,6 +220,7 @@ function addGroups(table: Table): void {
         { kind: "output", operand: { dtype: "f32", layout: "col" } },
         { kind: "reduce", op: "amax", over: "n", dtype: "bf16" },
         { kind: "reduce", op: "sum", over: "m", dtype: "f16" },
+        { kind: "reduce", op: "amax", over: "all", dtype: "e4m3" },
       ],
     },
   );
@@ -239,6 +240,7 @@ function addGroups(table: Table): void {
         a: { dtype, layout: a },
         b: { dtype: bDType ?? dtype, layout: b },
         d: { dtype: table.out },
+        ...(a === "col" ? { c: groups.c, beta: 1 } : {}),
       },
     );
 }

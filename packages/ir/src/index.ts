@@ -53,6 +53,7 @@ export {
   resolveLaunch,
 } from "./launch/evaluate.ts";
 export {
+  checkGroup,
   type GroupArguments,
   groupConstraints,
   groupTable,
@@ -371,6 +372,7 @@ export {
   type Columns,
   type CombineWay,
   type Cond,
+  type CountedShare,
   cachePolicies,
   combineWays,
   type Directive,

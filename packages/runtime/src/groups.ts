@@ -1,7 +1,7 @@
 /** A grouped problem on a device: one launch for GEMMs of different sizes, from host bytes to host bytes. */
 import {
   type Checked,
-  checkProblem,
+  checkGroup,
   type Diagnostic,
   err,
   type GroupArguments,
@@ -33,7 +33,7 @@ import {
 } from "./gemm.ts";
 import { type DeviceOperand, deviceOperands } from "./operands.ts";
 
-/** Sizes of one group, and host bytes of its operands; a group with m, n or k of 0 is skipped and needs none. */
+/** Sizes of one group, and host bytes of its operands; a group with m or n of 0 is skipped and needs none, one with k of 0 none of A and B. */
 export interface Group extends Partial<GemmInputs> {
   readonly sizes: LaunchSizes & { readonly m: number; readonly n: number; readonly k: number };
 }
@@ -41,7 +41,7 @@ export interface Group extends Partial<GemmInputs> {
 export type GroupsOptions = Omit<GemmOptions, "sizes">;
 
 export interface GroupsResult extends Pick<GemmResult, "timeMs" | "findings" | "counters" | "completed"> {
-  /** Bytes of D, and of what the epilogue stores, of each group; none of those without work. */
+  /** Bytes of D, and of what the epilogue stores, of each group; none of those without rows or columns. */
   readonly groups: readonly Pick<GemmResult, "d" | "steps">[];
 }
 
@@ -153,8 +153,9 @@ function launchedGroups(
     const inputs = { ...group, a: group.a ?? new Uint8Array(), b: group.b ?? new Uint8Array() };
     const env = environment(problem);
     if (isEmptyGroup(problem)) return [{ problem, env, operands: [], inputs }];
-    const operands = deviceOperands(problem);
-    const faults = [...checkProblem(problem), ...inputProblems(problem, operands, inputs, options)];
+    // A and B have no elements where k is 0.
+    const operands = deviceOperands(problem).filter(({ bytes }) => bytes > 0);
+    const faults = [...checkGroup(problem), ...inputProblems(problem, operands, inputs, options)];
     return faults.length > 0 ? refuse(faults) : [{ problem, env, operands, inputs }];
   });
   return found.length === 0 ? ok(launched) : err(found);

@@ -13,7 +13,8 @@ export const launchRules: readonly Rule[] = [
   {
     code: "TW2219",
     at: "schedule.streamk",
-    find: ({ s, problem }) => countedShareFault(s.streamk, problem),
+    // Blocks without roles count for themselves.
+    find: ({ s, problem }) => (s.persistent ? countedShareFault(s.streamk, problem) : null),
   },
   {
     code: "TW2218",

@@ -4,6 +4,7 @@ import {
   CannotLower,
   type Context,
   loadCut,
+  lowerBranch,
   mapAddress,
   ownedTile,
   type Reg,
@@ -18,9 +19,11 @@ import {
   elementBytes,
   feedsEpilogue,
   LANE_STRIDE,
+  lit,
   tensorPlace,
+  v,
 } from "@tilewright/ir";
-import { addr, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";
+import { addr, f32imm, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";
 import { barrierAt, LEADER_MASK, scratch, sharedAt } from "./barriers.ts";
 import { tensorAddress } from "./multiply.ts";
 import { placeOf } from "./places.ts";
@@ -149,8 +152,22 @@ function coordinate(ctx: Context, origin: Origin | undefined, offset: number): R
 /** Most registers of one load (PTX ISA, tcgen05.ld). */
 const MOST_REGISTERS = 128;
 
-/** Each warp loads its own lanes: a lane a row and a register a column, or, of 16 lanes, the fragment of D in mma.sync. */
+/** What a tile has that was multiplied; zeros of a group without chunks, of which nothing was written: `fill` only has the first instruction overwrite. */
 export function loadTensor(ctx: Context, copy: Copy): void {
+  lowerBranch(
+    ctx,
+    { lhs: lit(0), op: "<", rhs: ctx.groups === null ? lit(1) : v("k") },
+    () => loadSums(ctx, copy),
+    () => {
+      const { type, registers } = ownedTile(ctx, copy.dst.buffer, 0);
+      for (const register of registers)
+        ctx.body.emitAny(null, `mov.${type}`, [register, type === "f32" ? f32imm(0) : imm(0)]);
+    },
+  );
+}
+
+/** Each warp loads its own lanes: a lane a row and a register a column, or, of 16 lanes, the fragment of D in mma.sync. */
+function loadSums(ctx: Context, copy: Copy): void {
   const at = `%${copy.dst.buffer} <- %${copy.src.buffer}`;
   const role = roleOf(ctx, at);
   if (role.single) throw new CannotLower(at, "tensor memory is loaded by whole warps");

@@ -92,6 +92,8 @@ export const optionsFor = (
   dtypes: dtypesServed,
   randomSchedule,
   refuses,
+  // Parts of tiles have no place of their own in groups.
+  wholeGroups: true,
   served: bulkable,
   seeds: 2,
   sample,

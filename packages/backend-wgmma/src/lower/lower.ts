@@ -20,7 +20,15 @@ import {
   type TileProgram,
   widensTo,
 } from "@tilewright/ir";
-import { comeTogether, lowerFill, lowerProducts, runningBehind, settle, settleFor } from "./products.ts";
+import {
+  comeTogether,
+  lowerBranchOfProducts,
+  lowerFill,
+  lowerProducts,
+  runningBehind,
+  settle,
+  settleFor,
+} from "./products.ts";
 
 /** wgmma, mbarrier.try_wait and bulk tensor copies came with 8.0 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [8, 0];
@@ -61,6 +69,7 @@ const engine: Engine = {
   statements: {
     mma: lowerProducts,
     fill: lowerFill,
+    if: lowerBranchOfProducts,
     epilogue(ctx, stmt) {
       settleFor(ctx, stmt.acc.buffer, stmt.columns);
       lowerEpilogue(ctx, stmt);

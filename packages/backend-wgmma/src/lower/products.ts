@@ -4,6 +4,7 @@ import {
   type Code,
   type Context,
   chunkAtHand,
+  lowerIf,
   type OwnedTile,
   ownedTile,
   ownerOf,
@@ -68,7 +69,7 @@ export function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
   if (stmt.value !== 0) throw new CannotLower("fill", "accumulators of this backend begin with 0");
   const tile = ownedTile(ctx, stmt.dst.buffer, 0);
   if (isPromotedTo(ctx, stmt.dst.buffer)) {
-    for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, zeroOf(tile));
+    putZeros(ctx, tile);
     return;
   }
   beginWithZeros(ctx, stmt.dst.buffer, tile);
@@ -100,6 +101,21 @@ export function settle(ctx: Context, running = 0): void {
   state.pending = running > 0 ? state.pending.slice(-running) : [];
 }
 
+/** Products of a branch are done at its end; where it is not taken, tiles that they would have overwritten are zeros. */
+export function lowerBranchOfProducts(ctx: Context, stmt: StmtOf<"if">): void {
+  const tiles = [...stateOf(ctx).fresh];
+  lowerIf(ctx, stmt, {
+    end: () => settle(ctx),
+    otherwise() {
+      for (const name of tiles) putZeros(ctx, ownedTile(ctx, name, 0));
+    },
+  });
+}
+
+const putZeros = (ctx: Context, tile: OwnedTile): void => {
+  for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, zeroOf(tile));
+};
+
 /** Groups of products that may go on when chunk `at` is given back: those of the chunk at hand, where that is a later one and has been multiplied. */
 export function runningBehind(ctx: Context, ring: Ring, at: Expr): 0 | 1 {
   const { chunk } = stateOf(ctx);
@@ -117,8 +133,7 @@ export function settleFor(ctx: Context, acc: string, columns?: Columns): void {
   useAll(ctx, acc);
   const { fresh } = stateOf(ctx);
   if (!fresh.delete(acc)) return;
-  const tile = ownedTile(ctx, acc, 0);
-  for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, zeroOf(tile));
+  putZeros(ctx, ownedTile(ctx, acc, 0));
 }
 
 /** Whether products of some columns (null: of all) write others. */

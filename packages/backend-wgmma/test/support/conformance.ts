@@ -28,6 +28,8 @@ export const optionsFor = (
   dtypes,
   randomSchedule,
   refuses,
+  // Parts of tiles have no place of their own in groups.
+  wholeGroups: true,
   // Every row in some dtype.
   sample: dtypes.length,
   pairs: { ...pairs, most: 200, mostWork: 2 ** 18 },

@@ -2,7 +2,7 @@
 import {
   type Artifact,
   type Checked,
-  checkProblem,
+  checkGroup,
   type Diagnostic,
   diagnosticsOfIssues,
   err,
@@ -114,7 +114,7 @@ export function makeGroups(
     const made = problemOfGroup(problem, each);
     if (!made.ok) return refuse(made.error);
     if (isEmptyGroup(made.value)) return [{ problem: made.value, group: { sizes: each }, inputs: null }];
-    const faults = checkProblem(made.value);
+    const faults = checkGroup(made.value);
     if (faults.length > 0) return refuse(faults);
     const inputs = makeInputs(made.value, {}, { ...options, seed: options.seed + index });
     if (!inputs.ok) return refuse(inputs.error);

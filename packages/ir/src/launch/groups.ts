@@ -1,15 +1,34 @@
 /** Launches of a grouped problem: the table of its groups, and what the launch's expressions mean. */
 import type { Checked, Diagnostic } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
-import type { Constraint, GroupRow, KernelSpec } from "../manifest.ts";
-import type { Problem } from "../problem.ts";
+import type { Constraint, GroupRow, KernelSpec, LaunchExpr } from "../manifest.ts";
+import { checkProblem } from "../problem/check.ts";
+import type { Operand, Problem } from "../problem.ts";
 import { evaluateConstraints, evaluateLaunchExpr, type LaunchEnvironment } from "./evaluate.ts";
 
-/** Whether a group has nothing to do: one of its extents is 0. */
-export const isEmptyGroup = ({ m, n, k }: Pick<Problem, "m" | "n" | "k">): boolean =>
-  m === 0 || n === 0 || k === 0;
+/** Whether a group has nothing to do: D has no elements. With k = 0 it has them, and what the epilogue makes of beta * C is stored there. */
+export const isEmptyGroup = ({ m, n }: Pick<Problem, "m" | "n">): boolean => m === 0 || n === 0;
 
-/** A group of a launch: values of the names in expressions (`launchEnvironment` of its problem), and the addresses of its operands; empty groups need none. */
+/** Operands that a group with k = 0 has no elements of. */
+const factors: ReadonlySet<string> = new Set(["a", "b"]);
+const needsNoAddress = (name: string, { k }: LaunchEnvironment): boolean => k === 0 && factors.has(name);
+
+/** `checkProblem` of one group, which may have k = 0: A and B are then nowhere and anyhow. */
+export function checkGroup(problem: Problem): readonly Diagnostic[] {
+  if (problem.k !== 0) return checkProblem(problem);
+  const { a, b } = problem;
+  const packed = (operand: Operand, extents: readonly [number, number]): Operand => ({
+    ...operand,
+    ld: Math.ceil(extents[operand.layout === "row" ? 1 : 0] / WHOLE_BYTES) * WHOLE_BYTES,
+  });
+  const { m, n } = problem;
+  return checkProblem({ ...problem, k: 1, a: packed(a, [m, 1]), b: packed(b, [1, n]) });
+}
+
+/** Elements of any dtype that end with a byte. */
+const WHOLE_BYTES = 8;
+
+/** A group of a launch: values of the names in expressions (`launchEnvironment` of its problem), and the addresses of its operands; empty groups need none, those with k = 0 none of A and B. */
 export interface GroupArguments {
   readonly env: LaunchEnvironment;
   readonly addresses: Readonly<Record<string, bigint>>;
@@ -19,11 +38,10 @@ export interface GroupArguments {
 const ofGroup = (index: number, found: readonly Diagnostic[]): readonly Diagnostic[] =>
   found.map((each) => ({ ...each, at: `groups[${index}]` }));
 
-const isEmpty = (env: LaunchEnvironment): boolean =>
-  isEmptyGroup({ m: env.m ?? 0, n: env.n ?? 0, k: env.k ?? 0 });
+const isEmpty = (env: LaunchEnvironment): boolean => isEmptyGroup({ m: env.m ?? 0, n: env.n ?? 0 });
 
 /**
- * The bytes of a table, for the buffer behind parameter `groups`. Rows of empty groups are 0. Errors, all at once: those of the fields' expressions, TW1308 for
+ * The bytes of a table, for the buffer behind parameter `groups`. Rows of empty groups are 0, and addresses of A and B where k is and none are given. Errors, all at once: those of the fields' expressions, TW1308 for
  * an operand without an address, or at one that is not aligned as the row says.
  */
 export function groupTable(row: GroupRow, groups: readonly GroupArguments[]): Checked<Uint8Array> {
@@ -41,6 +59,7 @@ export function groupTable(row: GroupRow, groups: readonly GroupArguments[]): Ch
         continue;
       }
       const address = addresses[field.name];
+      if (address === undefined && needsNoAddress(field.name, env)) continue;
       if (address !== undefined && address % BigInt(field.align) === 0n) view.setBigUint64(at, address, true);
       else
         faults.push({
@@ -58,13 +77,23 @@ export function groupTable(row: GroupRow, groups: readonly GroupArguments[]): Ch
   return faults.length === 0 ? ok(bytes) : err(faults);
 }
 
-/** Every condition of the manifest, for each group that has work. */
+/** Sizes of which a group with k = 0 has none. */
+const depths: ReadonlySet<string> = new Set(["k", "lda", "ldb"]);
+
+const mentionsDepth = (expr: LaunchExpr): boolean =>
+  typeof expr === "string"
+    ? depths.has(expr)
+    : typeof expr !== "number" && expr.slice(1).some((each) => mentionsDepth(each as LaunchExpr));
+
+/** Every condition of the manifest, for each group that has work; of one with k = 0 those that are not about A and B. */
 export function groupConstraints(
   constraints: readonly Constraint[],
   groups: readonly LaunchEnvironment[],
 ): readonly Diagnostic[] {
   return groups.flatMap((env, index) => {
-    const met = isEmpty(env) ? ok(true) : evaluateConstraints(constraints, env);
+    const asked =
+      env.k === 0 ? constraints.filter(([, lhs, rhs]) => ![lhs, rhs].some(mentionsDepth)) : constraints;
+    const met = isEmpty(env) ? ok(true) : evaluateConstraints(asked, env);
     return met.ok ? [] : ofGroup(index, met.error);
   });
 }

@@ -3,7 +3,7 @@ import { add, asLinear, freeVars, simplify, sub, substituteExpr, v } from "../ti
 import { narrow, type Ranges, rangeOf, rangesInside } from "../tile/ranges.ts";
 import { bufferOf, takeDirective } from "../tile/rewrite.ts";
 import { asMultiples, sizeRanges, symbolicExtent } from "../tile/sizes.ts";
-import type { Cond, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Cond, Expr, Share, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /** Directive `guards elide=1`; without it every access to global memory keeps its guard, which is right for any size. */
@@ -24,7 +24,7 @@ export const elideGuards: Pass = {
 /** What is known of the variables at a place. */
 interface Scope {
   readonly ranges: Ranges;
-  /** Expressions in sizes of the launch that a variable never exceeds. */
+  /** Expressions in sizes of the launch, and in the chunks of a part, that a variable never exceeds. */
   readonly most: ReadonlyMap<string, readonly Expr[]>;
 }
 
@@ -53,16 +53,23 @@ function elide(program: TileProgram, stmts: readonly Stmt[], scope: Scope): read
 const bounded = (most: Scope["most"], name: string, by: Expr): Scope["most"] =>
   new Map(most).set(name, [...(most.get(name) ?? []), by]);
 
+/** A part of a tile ends with the tile: its first chunk is so many before the end. */
+const partEnds = (share: Share | undefined, most: Scope["most"]): Scope["most"] =>
+  share?.counted === undefined ? most : bounded(most, share.first, sub(share.counted.chunks, v(share.count)));
+
 function inside(stmt: Stmt, scope: Scope): Scope {
   const ranges = rangesInside(stmt, scope.ranges);
   switch (stmt.kind) {
     case "tiles":
       return {
         ranges,
-        most: stmt.vars.reduce((most, name, axis) => {
-          const count = stmt.symbolic?.[axis === 0 ? 0 : 1] ?? null;
-          return count === null ? most : bounded(most, name, sub(count, 1));
-        }, scope.most),
+        most: stmt.vars.reduce(
+          (most, name, axis) => {
+            const count = stmt.symbolic?.[axis === 0 ? 0 : 1] ?? null;
+            return count === null ? most : bounded(most, name, sub(count, 1));
+          },
+          partEnds(stmt.share, scope.most),
+        ),
       };
     case "for":
       return { ranges, most: bounded(scope.most, stmt.var, sub(stmt.to, 1)) };
@@ -84,7 +91,7 @@ function where(cond: Cond, { ranges, most }: Scope): Scope {
 
 /**
  * Whether `origin + extent` never exceeds a size of the launch: with each variable at one of its bounds, and sizes written as multiples of what divides
- * them, the difference is a number.
+ * them, the difference is a number: chunks of a part, where bounds have them, go out.
  */
 function staysBelow(program: TileProgram, origin: Expr, extent: number, size: string, scope: Scope): boolean {
   const linear = asLinear(origin);
@@ -96,7 +103,9 @@ function staysBelow(program: TileProgram, origin: Expr, extent: number, size: st
       const bounds = [
         ...(scope.most.get(name) ?? []),
         ...(range === undefined || !Number.isSafeInteger(range[1]) ? [] : [add(range[1], 0)]),
-      ].filter((bound) => [...freeVars(bound)].every((each) => multiples.has(each)));
+      ].filter((bound) =>
+        [...freeVars(bound)].every((each) => multiples.has(each) || scope.ranges.has(each)),
+      );
       return all.flatMap((values) => bounds.map((bound) => new Map(values).set(name, bound)));
     },
     [new Map()],

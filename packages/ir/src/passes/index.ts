@@ -26,6 +26,7 @@ export { promoteSums } from "./promoteSums.ts";
 export { releaseLate } from "./releaseLate.ts";
 export { rotateFragments } from "./rotateFragments.ts";
 export { rotateInRoles } from "./rotateInRoles.ts";
+export { skipEmpty } from "./skipEmpty.ts";
 export { slotSums } from "./slotSums.ts";
 export { specialiseEngines } from "./specialiseEngines.ts";
 export { PRODUCER, rolesOf, specialiseRoles } from "./specialiseRoles.ts";

@@ -25,7 +25,7 @@ export function gather(
   const [rowStride, columnStride] = operandStrides(operand);
   const dense = new Float64Array(rows.length * columns);
   const last = offset + Math.max(0, ...rows.slice(-1)) * rowStride + (columns - 1) * columnStride;
-  if (last >= values.length)
+  if (dense.length > 0 && last >= values.length)
     throw new RangeError(`element ${last} of a matrix whose buffer has ${values.length}`);
   for (let i = 0; i < rows.length; i++) {
     let from = offset + (rows[i] ?? 0) * rowStride;

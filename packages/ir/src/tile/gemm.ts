@@ -12,7 +12,8 @@ import { type Operand, operandShape, operandStrides, type Problem } from "../pro
 import { add, div, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
 import { scaleWords } from "./scaleTiles.ts";
-import { countOf, matrixAlign } from "./sizes.ts";
+import { sharesOf } from "./share.ts";
+import { countOf, matrixAlign, sizeVariables } from "./sizes.ts";
 import type {
   Buffer,
   CombineWay,
@@ -61,7 +62,21 @@ export interface GemmNestOptions {
   /** Where blocks share tiles; `last` unless given. */
   readonly combine?: CombineWay;
   /** Stream-K with shares of `each` chunks of the first `tiles` tiles, instead of `grid` factors of k; none unless given. */
-  readonly share?: Pick<Share, "each" | "tiles" | "blocks"> | null;
+  readonly share?: Pick<Share, "each" | "tiles" | "blocks" | "counted"> | null;
+}
+
+/** Shares that the kernel cuts, for `blocks` blocks, where the launch supplies sizes; null where it supplies none, or nothing is to be shared. */
+export function countedShareFor(
+  problem: Problem,
+  {
+    tiles,
+    chunks,
+    tileK,
+    blocks,
+  }: { readonly tiles: number; readonly chunks: number; readonly tileK: number; readonly blocks: number },
+): Pick<Share, "each" | "tiles" | "counted"> | null {
+  if (blocks === 0 || sizeVariables(problem).length === 0) return null;
+  return { ...sharesOf(tiles, chunks, blocks), counted: { blocks, chunks: countOf(problem, "k", tileK) } };
 }
 
 /**

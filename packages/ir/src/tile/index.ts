@@ -40,7 +40,15 @@ export {
   substituteExpr,
   v,
 } from "./expr.ts";
-export { entryName, type GemmNestOptions, gemmNest, registerBuffer, tierExtent, tileExtent } from "./gemm.ts";
+export {
+  countedShareFor,
+  entryName,
+  type GemmNestOptions,
+  gemmNest,
+  registerBuffer,
+  tierExtent,
+  tileExtent,
+} from "./gemm.ts";
 export type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
@@ -68,7 +76,7 @@ export {
 export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./parse.ts";
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
-export { type Range, rangeOf } from "./ranges.ts";
+export { narrow, type Range, rangeOf } from "./ranges.ts";
 export {
   HILBERT_SIDE,
   hilbertSide,
@@ -105,6 +113,7 @@ export {
 export {
   countOf,
   extentMultiple,
+  launchRanges,
   ownProgram,
   programAt,
   sizeRanges,

@@ -177,6 +177,7 @@ function batchStride(problem: Problem, operand: OperandName | undefined): number
 
 /** Elements from the first to the last of all matrices of the batch. */
 function requiredLength(buffer: Buffer, problem: Problem, operand: OperandName): number {
+  if (buffer.shape.includes(0)) return 0;
   const [rs = 1, cs = 1] = buffer.layout?.stride ?? [];
   const one = (buffer.shape[0] - 1) * rs + (buffer.shape[1] - 1) * cs + 1;
   const count = problem.batch.kind === "strided" ? problem.batch.count : 1;

@@ -93,7 +93,7 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
         [stmt.vars[0], [0, mostTiles(stmt, 0, ranges) - 1]],
         [stmt.vars[1], [0, mostTiles(stmt, 1, ranges) - 1]],
         ...(stmt.split ? [[stmt.split.var, [0, stmt.split.extent - 1]] as const] : []),
-        ...(stmt.share ? shareRanges(stmt.share) : []),
+        ...(stmt.share ? shareRanges(stmt.share, ranges) : []),
         ...visitVars(stmt.visit).map((name) => [name, [0, lastVisit(stmt, ranges)]] as const),
       ]);
     case "for":
@@ -109,11 +109,17 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
   }
 }
 
-const shareRanges = ({ first, count, chunks }: Share): readonly (readonly [string, Range])[] => [
-  [first, [0, chunks - 1]],
-  [count, [1, chunks]],
-  [sumKey(first, count), [1, chunks]],
-];
+function shareRanges(
+  { first, count, chunks, counted }: Share,
+  ranges: Ranges,
+): readonly (readonly [string, Range])[] {
+  const most = counted === undefined ? chunks : rangeOf(counted.chunks, ranges)[1];
+  return [
+    [first, [0, most - 1]],
+    [count, [1, most]],
+    [sumKey(first, count), [1, most]],
+  ];
+}
 
 /** A loop from 0 to the number of a part's chunks stays inside the tile's chunks. */
 function sumsInLoop(

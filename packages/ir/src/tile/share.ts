@@ -1,5 +1,5 @@
 /** Stream-K as arithmetic: who does which chunks of which tile. */
-import { type ExprLike, substituteExpr } from "./expr.ts";
+import { type Env, type ExprLike, evaluateExpr, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts, withBody } from "./rewrite.ts";
 import type { Share, Stmt, TileProgram } from "./types.ts";
 import { withExprs } from "./withExprs.ts";
@@ -33,6 +33,19 @@ export function shareFor(
   const rest = blocks === 0 ? 0 : tiles % blocks;
   if (rest === 0 || chunks === 1) return null;
   return { each: Math.ceil((rest * chunks) / blocks), tiles: rest, ...(stay ? { blocks } : {}) };
+}
+
+/** Equal shares of the line of all tiles. */
+export const sharesOf = (tiles: number, chunks: number, blocks: number): Pick<Share, "each" | "tiles"> => ({
+  each: Math.ceil((tiles * chunks) / blocks),
+  tiles,
+});
+
+/** The share of a launch of these sizes: of a group, as if the launch had no other. */
+export function shareAt({ counted, ...share }: Share, tiles: number, sizes: Env): Share {
+  if (counted === undefined) return share;
+  const chunks = Math.max(1, evaluateExpr(counted.chunks, sizes));
+  return { ...share, chunks, ...sharesOf(tiles, chunks, counted.blocks) };
 }
 
 /**

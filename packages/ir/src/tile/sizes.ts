@@ -17,7 +17,7 @@ import {
 import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import { rewriteStmts } from "./rewrite.ts";
-import { substituteStmt } from "./share.ts";
+import { shareAt, substituteStmt } from "./share.ts";
 import type { Buffer, Expr, Stmt, TileProgram } from "./types.ts";
 import { withExprs } from "./withExprs.ts";
 
@@ -29,7 +29,7 @@ type Extent = (typeof variables)[number];
 export const sizeVariables = (problem: Problem): readonly Extent[] =>
   variables.filter((name) => problem.symbolic?.[name] !== undefined);
 
-/** Least and greatest value of each. */
+/** Least and greatest value of each, where there is a chunk: a k of 0, which groups may have, passes all of them by (`skipEmpty`). */
 export const sizeRanges = (problem: Problem): ReadonlyMap<string, readonly [number, number]> =>
   new Map(
     sizeVariables(problem).map((name) => [
@@ -37,6 +37,14 @@ export const sizeRanges = (problem: Problem): ReadonlyMap<string, readonly [numb
       [problem.symbolic?.[name]?.min ?? 1, problem.symbolic?.[name]?.max ?? 1],
     ]),
   );
+
+/** The same in every launch: a group may have a k of 0. */
+export function launchRanges(problem: Problem): ReadonlyMap<string, readonly [number, number]> {
+  const ranges = new Map(sizeRanges(problem));
+  const k = ranges.get("k");
+  if (k !== undefined && problem.batch.kind === "grouped") ranges.set("k", [0, k[1]]);
+  return ranges;
+}
 
 /** The problem's own values of its extents. */
 export const ownSizes = ({ m, n, k }: Problem): Env =>
@@ -126,7 +134,9 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
         const e = symbolic?.[axis] ?? null;
         return e === null ? stmt.extents[axis] : evaluateExpr(e, values);
       };
-      return { ...own, extents: [count(0), count(1)] };
+      const extents = [count(0), count(1)] as const;
+      if (own.share === undefined) return { ...own, extents };
+      return { ...own, extents, share: shareAt(own.share, extents[0] * extents[1], values) };
     }
     const sized = withExprs(stmt, expr);
     return sized.kind === "epilogue" ? { ...sized, steps: stepsAt(sized.steps, problem) } : sized;
@@ -227,10 +237,12 @@ export function sampleProblems(program: TileProgram): readonly Problem[] {
   const lists = [...grains(program)].map(([name, divisors]) => {
     const { min, max, multiple } = problem.symbolic?.[name as Extent] ?? { min: 1, max: 1, multiple: 1 };
     const wanted = [...divisors].flatMap((d) => [d - 1, d, d + 1, 2 * d + 1, 3 * d, 5 * d + 1]);
+    // Of a bound program; before, chunks are there without a condition (`skipEmpty`).
+    const empty = name === "k" && problem.batch.kind === "grouped" && program.stage === "bound" ? [0] : [];
     const legal = [min, ...wanted, 2 * (own[name as Extent] ?? 1) + 1].map((x) =>
       Math.max(min, Math.min(max, Math.ceil(Math.max(1, x) / multiple) * multiple)),
     );
-    return [name as Extent, [...new Set(legal)]] as const;
+    return [name as Extent, [...new Set([...legal, ...empty])]] as const;
   });
   const count = Math.max(0, ...lists.map(([, values]) => values.length));
   const samples = Array.from({ length: count }, (_, i): Problem => {

@@ -286,6 +286,17 @@ export interface Share {
   readonly tiles: number;
   /** Blocks that stay: each does its share and then whole tiles at that stride. Absent: whole tiles have blocks of their own. */
   readonly blocks?: number;
+  /**
+   * Shares that are cut when the kernel runs: the line has all tiles of the launch in it, of a grouped problem those of all groups one after the other, and
+   * so many blocks get equal parts of it. `chunks` (at least one, whatever k is), `each` and `tiles` are then those at the problem's own sizes.
+   */
+  readonly counted?: CountedShare;
+}
+
+/** Blocks that cut the line, and the K chunks of a tile in sizes of the launch. */
+export interface CountedShare {
+  readonly blocks: number;
+  readonly chunks: Expr;
 }
 
 /** Variables that a visit binds. */

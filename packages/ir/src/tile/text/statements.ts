@@ -5,6 +5,7 @@ import { evaluateExpr, freeVars } from "../expr.ts";
 import { printCond, printExpr } from "../printExpr.ts";
 import { ownSizes } from "../sizes.ts";
 import {
+  type CountedShare,
   combineWays,
   type Expr,
   type Share,
@@ -133,9 +134,9 @@ const printSplit = (split: Split | null): string =>
 const printShare = (share: Share | undefined): string =>
   share === undefined
     ? ""
-    : `, share %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}${share.blocks === undefined ? "" : ` on ${share.blocks}`}`;
+    : `, share %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}${share.blocks === undefined ? "" : ` on ${share.blocks}`}${share.counted === undefined ? "" : ` among ${share.counted.blocks} chunks ${printExpr(share.counted.chunks)}`}`;
 
-/** `, share %first, %count < CHUNKS by EACH tiles TILES on BLOCKS`, the comma read already. */
+/** `, share %first, %count < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks EXPR`, the comma read already. */
 function parseShare(c: Cursor): Share {
   c.expect("share", "after the second comma");
   const first = c.name("the variable of a part's first chunk");
@@ -148,7 +149,22 @@ function parseShare(c: Cursor): Share {
   c.expect("tiles", "before the number of tiles that are shared");
   const tiles = c.integer("the number of tiles that are shared", 1);
   const blocks = c.eat("on") ? { blocks: c.integer("the number of blocks that stay", 1) } : {};
-  return { first, count, chunks, each, tiles, ...blocks };
+  return {
+    first,
+    count,
+    chunks,
+    each,
+    tiles,
+    ...blocks,
+    ...(c.eat("among") ? { counted: parseCounted(c) } : {}),
+  };
+}
+
+/** Behind `among`: `BLOCKS chunks EXPR`. */
+function parseCounted(c: Cursor): CountedShare {
+  const blocks = c.integer("the number of blocks that cut the line", 1);
+  c.expect("chunks", "before the chunks of a tile in sizes of the launch");
+  return { blocks, chunks: parseExpr(c) };
 }
 
 /** `, split %st < BLOCKS`, the comma read already. */
@@ -192,7 +208,7 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS raster R visit %v by stride|ring %ring|share part %p chunks E { … }",
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks E raster R visit %v by stride|ring %ring|share part %p chunks E { … }",
     print: (s, b) =>
       `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {

@@ -1,0 +1,46 @@
+/** Conditions as branches of the whole block or role, around code that has loops of its own. */
+import { type Cond, eachStmt, freeVars, narrow } from "@tilewright/ir";
+import type { Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+
+/** Whether an `if` asks for sizes of the launch and has a loop in it: its threads go by together, where others are predicated. */
+export function isBranch(ctx: Context, { cond, body }: StmtOf<"if">): boolean {
+  const used = [...freeVars(cond.rhs, freeVars(cond.lhs))];
+  return (
+    ctx.loop === null &&
+    ctx.active === null &&
+    used.length > 0 &&
+    used.every((name) => ctx.sizes.has(name)) &&
+    [...eachStmt(body)].some((s) => s.kind === "for" && !s.unroll)
+  );
+}
+
+/**
+ * `lower` where a condition in sizes of the launch holds, with that known, and `otherwise` where it does not. Values that `lower` computes are forgotten behind
+ * it: not all threads have them.
+ */
+export function lowerBranch(ctx: Context, condition: Cond, lower: () => void, otherwise?: () => void): void {
+  const holds = ctx.condition(condition);
+  if (holds === true) {
+    lower();
+    return;
+  }
+  if (holds === false) {
+    otherwise?.();
+    return;
+  }
+  ctx.placeLate();
+  const { entry, body, sizes } = ctx;
+  const not = entry.reg("pred", "p");
+  const [skip, end] = [entry.label("skip"), entry.label("end_skip")];
+  body.emit(null, "not.pred", not, holds);
+  body.emit(not, "bra", skip);
+  ctx.sizes = narrow(condition, sizes);
+  ctx.scope(lower);
+  ctx.sizes = sizes;
+  if (otherwise !== undefined) body.emit(null, "bra", end);
+  body.label(skip);
+  if (otherwise === undefined) return;
+  ctx.scope(otherwise);
+  body.label(end);
+}
