@@ -8,6 +8,7 @@ import {
   type Schedule,
   sizeOf,
   storedSchedule,
+  streamPolicies,
   symbolicSizes,
   type Target,
   tensorAccessFault,
@@ -53,8 +54,20 @@ const chunkBytes: Readonly<Record<Copy, readonly number[]>> = {
   "cp.async": [128, 64],
   direct: [128, 64],
 };
-/** Three before four: where both hide the copies, the smaller ring leaves room for a second block. */
-const stageCounts = [3, 4, 6, 2] as const;
+/**
+ * Three before four: where both hide the copies, the smaller ring leaves room for a second block. Two of chunks that are brought in bulk or through registers;
+ * by cp.async they were 4 to 8 % behind (512x512x32768, 128x8192x8192).
+ */
+const stageCounts: Readonly<Record<Copy, readonly number[]>> = {
+  tma: [3, 4, 6, 2],
+  "cp.async": [3, 4, 6],
+  direct: [3, 4, 6, 2],
+};
+
+/** Where a few rows of the one operand meet all of the other, chunks of 256 and 512 bytes, too: with one row and eight, 512 in six stages are 7 % ahead of 128 in as many. */
+const FEW_ROWS_BYTES = [128, 256, 512] as const;
+/** There bytes under way matter. */
+const FEW_ROWS_STAGES = [6, 4, 3] as const;
 
 /** Blocks that may share a tile. */
 const splits = [1, 2, 3, 4, 6, 8, 12, 16] as const;
@@ -84,11 +97,11 @@ function copiesPerThread(schedule: Schedule, perByte: number, bytes: number): nu
 }
 
 /** Stored schedules of this size, the best first. */
-function winnersOf({ m, n, k, a, b }: Problem, copy: Copy): readonly Schedule[] {
+function winnersOf({ m, n, k, a, b }: Problem, copy: Copy, target: Target): readonly Schedule[] {
   return winners
     .filter(
       ({ sizes, dtypes, where, layoutB = b.layout }) =>
-        where === copy &&
+        (where === copy || (where === "tma" && copy === "cp.async" && hasFeature(target, "tma"))) &&
         layoutB === b.layout &&
         dtypes.includes(a.dtype) &&
         a.dtype === b.dtype &&
@@ -126,10 +139,12 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
 }
 
 /** Blocks stay where they do not share tiles; fragments are double-buffered where registers allow. */
-function bulk(schedule: Schedule, atom: Atom, target: Target): Schedule {
+function bulk(problem: Problem, schedule: Schedule, atom: Atom, target: Target): Schedule {
   const s = readSchedule({ ...schedule, frag: 2 });
   return {
     ...schedule,
+    // 5 % at 128x8192x8192.
+    ...streamPolicies(problem, [s.tileM, s.tileN]),
     sched: s.split === 1 ? "persistent" : "tiles",
     // With one set of fragments a walk along columns frees those of B as it goes.
     ...(estimateRegisters(s, atom, target) <= mostRegisters(s, target)
@@ -168,13 +183,30 @@ function sliced(problem: Problem, schedule: Schedule, target: Target): Schedule 
   return isLegal(problem, among, target) ? among : schedule;
 }
 
-/** What measurements found best, then candidates by estimated time, best first; ties keep the order of the table. */
+/** Blocks that share a tile meet in a cluster where there are clusters of so many, all of them are there at once, and the model finds that faster. */
+function clustered(problem: Problem, schedule: Schedule, target: Target): Schedule {
+  const s = readSchedule(schedule);
+  if (s.split === 1 || s.staged || !hasFeature(target, "cluster")) return schedule;
+  // Columns that are not dealt out are cut into finer slices.
+  const among = { ...schedule, combine: "cluster", interleave: "off" };
+  if (!isLegal(problem, among, target)) return schedule;
+  const cost = estimateCost(problem, among, target);
+  return cost.rounds <= 1 && cost.cycles < estimateCost(problem, schedule, target).cycles ? among : schedule;
+}
+
+/** Estimates this close are as good as each other: the model does not see as far, and the table has the larger tiles first. */
+const ALIKE = 0.02;
+
+const rankOf = (cycles: number): number => Math.round(Math.log(cycles) / ALIKE);
+
+/** What measurements found best, then candidates by estimated time, best first; those that are alike in the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const atom = acceptedAtom(problem, target);
   const base = defaultSchedule(scheduleModel);
   const perByte = 1 / sizeOf(atom.a);
   const least = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
   const copy = transportOf(problem, target, least);
+  const few = copy === "cp.async" && Math.min(problem.m, problem.n) <= FEW && problem.precision !== "3xtf32";
   const mostCopies = problem.precision === "3xtf32" ? MOST_COPIES_IN_PARTS : MOST_COPIES;
   // The parts of fragments take the registers that fragments of the next step would.
   const parts = problem.precision === "3xtf32" ? { frag: 1 } : {};
@@ -184,11 +216,11 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     const shared = splits.filter(
       (split) => split === 1 || (tiles <= SPLIT_TILES && problem.batch.kind !== "grouped"),
     );
-    return chunkBytes[copy].flatMap((bytes) =>
-      stageCounts.flatMap((stages) =>
+    return (few ? FEW_ROWS_BYTES : chunkBytes[copy]).flatMap((bytes) =>
+      (few ? FEW_ROWS_STAGES : stageCounts[copy]).flatMap((stages) =>
         shared.map((split) => {
           const schedule = { ...base, ...parts, tile: [m, n, bytes * perByte], warp, stages, split, copy };
-          if (copy === "tma") return bulk(schedule, atom, target);
+          if (copy === "tma") return bulk(problem, schedule, atom, target);
           const ahead = copy === "direct" && stages > 1 && least >= WIDE_ENOUGH;
           return ahead && !hasFeature(target, "cp.async") ? { ...schedule, prefetch: "on" } : schedule;
         }),
@@ -198,9 +230,12 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const ranked = candidates
     .filter((schedule) => copy === "tma" || copiesPerThread(schedule, perByte, least) <= mostCopies)
     .map((schedule) => sliced(problem, staged(problem, schedule, target), target))
-    .map((schedule) => ({ schedule, cost: estimateCost(problem, schedule, target) }))
-    // Where memory decides, the one that leaves the SMs the least to do: the two never overlap to the last cycle.
-    .sort((x, y) => x.cost.cycles - y.cost.cycles || x.cost.arithmetic - y.cost.arithmetic)
+    .map((schedule) => clustered(problem, schedule, target))
+    .map((schedule) => ({ schedule, rank: rankOf(estimateCost(problem, schedule, target).cycles) }))
+    .sort((x, y) => x.rank - y.rank)
     .map(({ schedule }) => schedule);
-  return [...winnersOf(problem, copy).map((schedule) => staged(problem, schedule, target)), ...ranked];
+  return [
+    ...winnersOf(problem, copy, target).map((schedule) => staged(problem, schedule, target)),
+    ...ranked,
+  ];
 }

@@ -5,6 +5,7 @@ import {
   cacheDirective,
   countedShareFor,
   type Directive,
+  dtypes,
   entryName,
   type Factor,
   gemmNest,
@@ -15,6 +16,7 @@ import {
   sizeMost,
   sizeMultiple,
   sizeOf,
+  slicesOf,
   splitChunks,
   type Target,
   type TileProgram,
@@ -104,14 +106,18 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     { tier: "register", extent: count, stride: 1 },
     { tier: "atom", extent: atomExtent, stride: 1 },
   ];
-  /** Atoms of a warp tile along an axis, `turns` of which take turns. */
-  const dealt = (extent: number, atomExtent: number, turns: number): Factor[] => [
-    ...pieces(extent / (atomExtent * turns), atomExtent),
-    ...(turns > 1 ? [{ tier: "register", extent: turns, stride: 1 } as const] : []),
-  ];
-  const rows = dealt(s.warpM, atom.m, pairs(problem, s, "a", atom) ? PAIR : 1);
-  const turns = interleaves(problem, s) ? INTERLEAVED : pairs(problem, s, "b", atom) ? PAIR : 1;
-  const columns = dealt(s.warpN, atom.n, turns);
+  const meeting = meetingOf(problem, s, atom);
+  /** Warps along an axis and the atoms of a warp tile, `turns` of which take turns. Slices that blocks exchange are runs of all warps. */
+  const dealt = (which: 0 | 1, warps: Factor, extent: number, atomExtent: number): Factor[] => {
+    const turns = turnsOf(problem, s, atom)[which];
+    const [runs, ...atoms] = pieces(extent / (atomExtent * turns), atomExtent);
+    const outer = runs === undefined ? [] : [runs];
+    return [
+      ...(meeting?.axis === which ? [...outer, warps] : [warps, ...outer]),
+      ...atoms,
+      ...(turns > 1 ? [{ tier: "register", extent: turns, stride: 1 } as const] : []),
+    ];
+  };
   return gemmNest({
     name: entryName(problem),
     arch: target.arch,
@@ -119,10 +125,12 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     nest: {
       m: [
         grid(Math.ceil(problem.m / s.tileM)),
-        { tier: "warp", extent: s.warpsM, stride: s.warpsN },
-        ...rows,
+        ...dealt(0, { tier: "warp", extent: s.warpsM, stride: s.warpsN }, s.warpM, atom.m),
       ],
-      n: [grid(Math.ceil(problem.n / s.tileN)), { tier: "warp", extent: s.warpsN, stride: 1 }, ...columns],
+      n: [
+        grid(Math.ceil(problem.n / s.tileN)),
+        ...dealt(1, { tier: "warp", extent: s.warpsN, stride: 1 }, s.warpN, atom.n),
+      ],
       k: [
         ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: chunks } as const] : []),
         { tier: "block", extent: chunks, stride: 1 },
@@ -132,7 +140,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     threads: threadsOf(s),
     cluster: [1, 1],
     atom: atom.name,
-    combine: s.combine,
+    combine: s.combine === "cluster" ? "last" : s.combine,
     share:
       (s.persistent
         ? null
@@ -142,6 +150,45 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   });
 }
 
+/** Atoms that take turns along m and n. */
+const turnsOf = (problem: Problem, s: MmaSchedule, atom: Atom): readonly [number, number] => [
+  pairs(problem, s, "a", atom) ? PAIR : 1,
+  interleaves(problem, s) ? INTERLEAVED : pairs(problem, s, "b", atom) ? PAIR : 1,
+];
+
+/** Blocks that meet in a cluster, the axis along which they slice the tile, its slices, and the rows or columns of one run of all warps. */
+interface Meeting {
+  readonly blocks: number;
+  readonly axis: 0 | 1;
+  readonly slices: number;
+  readonly unit: number;
+}
+
+/** How the blocks that share a tile slice it to add it up: along the axis whose runs divide better among them; null where they do not meet in a cluster. */
+function meetingOf(problem: Problem, s: MmaSchedule, atom: Atom): Meeting | null {
+  if (s.combine !== "cluster") return null;
+  const { splits: blocks } = splitChunks(problem.k, s);
+  if (blocks === 1) return null;
+  const [turnsM, turnsN] = turnsOf(problem, s, atom);
+  const along = (axis: 0 | 1, tile: number, unit: number): Meeting => ({
+    blocks,
+    axis,
+    slices: slicesOf(tile / unit, blocks),
+    unit,
+  });
+  const rows = along(0, s.tileM, atom.m * turnsM * s.warpsM);
+  const columns = along(1, s.tileN, atom.n * turnsN * s.warpsN);
+  return rows.slices > columns.slices ? rows : columns;
+}
+
+/** Bytes of shared memory in which slices of all blocks of a cluster arrive, with the barrier that counts them. */
+function meetingBytes(problem: Problem, s: MmaSchedule, atom: Atom): number {
+  const meeting = meetingOf(problem, s, atom);
+  if (meeting === null) return 0;
+  const tile = s.tileM * s.tileN * (dtypes[atom.acc].bits / 8);
+  return (meeting.blocks * tile) / meeting.slices + BARRIER_BYTES;
+}
+
 /** Bytes of the barriers of a slot that bulk copies fill. */
 const BARRIER_BYTES = 16;
 
@@ -149,10 +196,10 @@ const BARRIER_BYTES = 16;
 export const ringBytes = (s: MmaSchedule, atom: Atom): number =>
   ((s.tileM + s.tileN) * s.tileK * sizeOf(atom.a) + (s.copy === "tma" ? BARRIER_BYTES : 0)) * s.stages;
 
-/** Bytes of shared memory of a block, without padding: the ring, and D's tile beside it or in its place. */
+/** Bytes of shared memory of a block, without padding: the ring, what blocks of a cluster exchange, and D's tile beside it or in its place. */
 export function blockBytes(problem: Problem, s: MmaSchedule, atom: Atom, target: Target): number {
   const chunk = { ...s, tileK: chunkK(problem, s, atom) };
-  const ring = ringBytes(chunk, atom);
+  const ring = ringBytes(chunk, atom) + meetingBytes(problem, chunk, atom);
   const staging = stagingFor(problem, chunk, atom, target);
   return staging === null ? ring : staging.late ? Math.max(ring, staging.bytes) : ring + staging.bytes;
 }
@@ -174,6 +221,7 @@ const lateStep = (s: MmaSchedule, atom: Atom): number => Math.floor(((s.tileK / 
 function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target): readonly Directive[] {
   const bulk = s.copy === "tma";
   const staging = stagingFor(problem, s, atom, target);
+  const meeting = meetingOf(problem, s, atom);
   const list: (Directive | null)[] = [
     { name: "stage", args: { operands: "ab", transport: s.copy } },
     { name: "fragment", args: { step: atom.k } },
@@ -192,6 +240,9 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
           args: { chunks: s.drain, ...(problem.symbolic?.k === undefined ? {} : { loop: 1 }) },
         }
       : null,
+    meeting === null
+      ? null
+      : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },
     s.matrices > 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
     staging === null

@@ -111,8 +111,8 @@ export const scheduleModel: ScheduleModel = {
     wordField({
       name: "combine",
       summary:
-        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by all blocks that are still there, a slice each",
-      words: combineWays.filter((way) => way !== "cluster"),
+        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, in order by all blocks that are still there, a slice each, or by blocks that exchange slices as a cluster (sm_90 and later)",
+      words: combineWays,
       default: "last",
       off: "last",
     }),

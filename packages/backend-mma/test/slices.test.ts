@@ -1,17 +1,17 @@
-/** Blocks that add up slices: the bits of `last`, whether all blocks of a tile are there together or none is. */
+/** Blocks that add up slices: the bits of `last`, whether all blocks of a tile are there together or none is, through memory or in a cluster. */
 import { caseData, problemOf, Session, scheduleOf, targetOf } from "@tilewright/conformance";
 import { createCompiler, formatDiagnostic, type Problem } from "@tilewright/ir";
 import { openDevice } from "@tilewright/runtime";
 import { expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
 
-const arch = "sm_80";
 const compiler = createCompiler({ backends: [mma] });
 
 async function stored(
   problem: Problem,
   fields: string,
   order: "eager" | "random",
+  arch = "sm_80",
 ): Promise<ArrayLike<number>> {
   const made = compiler.compile({ problem, target: targetOf(arch), schedule: scheduleOf(mma, fields) });
   const device = await openDevice({ kind: "emulator", arch });
@@ -43,15 +43,49 @@ test.each([
   expect(await stored(problem, `${fields} combine=slices`, "random")).toEqual(last);
 });
 
+test.each([
+  [
+    "rows, four of eight blocks",
+    { m: 64, n: 64, k: 512 },
+    "tile=64x32x32 warp=16x32 stages=2 split=8 interleave=off",
+  ],
+  [
+    "columns of two warps, three blocks",
+    { m: 50, n: 96, k: 300 },
+    "tile=32x48x32 warp=16x24 stages=2 split=3",
+  ],
+  ["one slice, dealt columns", { m: 16, n: 64, k: 256 }, "tile=16x64x32 warp=16x32 stages=2 split=2"],
+  ["a warp that copies", { m: 64, n: 128, k: 512 }, "tile=64x64x32 warp=32x32 stages=2 split=4 copy=tma"],
+])("in a cluster, %s: bits of combine=last", async (_, sizes, fields) => {
+  const problem = problemOf({ ...sizes, dtype: "f16", b: { layout: "col" } });
+  const last = await stored(problem, `${fields} combine=last`, "eager", "sm_90");
+  expect(await stored(problem, `${fields} combine=cluster`, "random", "sm_90")).toEqual(last);
+});
+
 test("an epilogue through shared memory, and more blocks than a word has bits, are refused", () => {
   const problem = problemOf({ m: 64, n: 64, k: 4096, dtype: "f16" });
   const reasons = mma.check(
     problem,
     scheduleOf(mma, "tile=64x64x32 warp=32x32 split=48 combine=slices epi=smem"),
-    targetOf(arch),
+    targetOf("sm_80"),
   );
   expect(reasons.map(({ message }) => message).sort()).toEqual([
     "48 blocks of a tile, and the word in which they count themselves has 32 bits for them",
     "slices are stored from registers, and epi=smem passes D through shared memory",
   ]);
+});
+
+test.each([
+  ["sm_80", "split=4", "TW2226 sm_80 has no clusters in which blocks could meet"],
+  ["sm_90", "split=9", "TW2226 9 blocks share a tile, and a cluster in which they meet has 8"],
+  [
+    "sm_90",
+    "split=4 epi=smem",
+    "TW2226 blocks of a cluster store slices from registers, and epi=smem passes D through shared memory",
+  ],
+])("a cluster on %s with %s is refused", (arch, fields, reason) => {
+  const problem = problemOf({ m: 64, n: 64, k: 4096, dtype: "f16" });
+  const schedule = scheduleOf(mma, `tile=64x64x32 warp=32x32 combine=cluster ${fields}`);
+  const reasons = mma.check(problem, schedule, targetOf(arch));
+  expect(reasons.map(({ code, message }) => `${code} ${message}`)).toEqual([reason]);
 });

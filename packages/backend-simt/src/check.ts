@@ -1,6 +1,7 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
 import { countedRasterFault } from "@tilewright/codegen";
 import {
+  clusterMeetingFault,
   type Diagnostic,
   hasFeature,
   legality,
@@ -274,28 +275,8 @@ const rules: readonly Rule[] = [
   {
     code: "TW2122",
     at: "schedule.combine",
-    find: ({ s, target, problem }) => {
-      if (s.combine !== "cluster") return null;
-      if (!hasFeature(target, "cluster"))
-        return {
-          message: `${target.arch} has no clusters in which blocks could meet`,
-          hint: "nearest legal: combine=last (clusters need sm_90 or later)",
-          unsupported: true,
-        };
-      if (problem.batch.kind === "grouped")
-        return {
-          message: "groups have different numbers of chunks, and all blocks of a cluster need some",
-          hint: "nearest legal: combine=last",
-        };
-      const { splits } = splitChunks(problem.k, s);
-      const most = target.limits.maxClusterSize;
-      return splits > most
-        ? {
-            message: `${splits} blocks share a tile, and a cluster in which they meet has ${most}`,
-            hint: `nearest legal: split=${most}, or combine=last`,
-          }
-        : null;
-    },
+    find: ({ s, target, problem }) =>
+      s.combine === "cluster" ? clusterMeetingFault(problem, target, splitChunks(problem.k, s).splits) : null,
   },
 ];
 

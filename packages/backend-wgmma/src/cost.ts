@@ -7,6 +7,7 @@ import {
   BLOCK_SCALE,
   dtypes,
   type Problem,
+  residentInClusters,
   type Schedule,
   sizeOf,
   splitChunks,
@@ -81,12 +82,6 @@ const meetings = {
   slices: { fixed: 0.9, bytes: 2.8e6, of: "all" },
 } as const;
 
-/**
- * SMs of each GPC, which has a cluster whole, in pairs: so 30 clusters of four are resident at once and 14 of eight, as measured. 16 of six ran in one round, 16 of seven
- * in two.
- */
-const GPCS = [18, 18, 18, 18, 16, 16, 14, 14] as const;
-
 /** Copies by the threads are waited for: no ring hides them. */
 const DIRECT = 2.5;
 
@@ -136,10 +131,7 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
 }
 
 /** SMs that clusters of so many blocks can fill. */
-const reachable = (blocks: number): number =>
-  blocks === 1
-    ? SMS
-    : blocks * GPCS.reduce((count, sms) => count + Math.floor(sms / (2 * Math.ceil(blocks / 2))), 0);
+const reachable = (blocks: number): number => (blocks === 1 ? SMS : residentInClusters(blocks, 1));
 
 /** Microseconds that a tile's epilogue adds to a round. */
 function epilogueTime(problem: Problem, s: WgmmaSchedule): number {

@@ -1,11 +1,11 @@
 /** Which schedule first: what won on hardware, then the candidates by an estimate of their time. */
 import {
-  type DType,
   defaultSchedule,
   type Problem,
   type Schedule,
   sizeOf,
   storedSchedule,
+  streamPolicies,
   type Target,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
@@ -95,11 +95,6 @@ const TAIL = 3;
 const TAIL_COLUMNS = 256;
 const ONE_ROUND = 132;
 
-/** Bytes of an operand from which on it passes through L2 rather than stays there: half of what L2 holds. */
-const STREAM_BYTES = 25 * 2 ** 20;
-/** Tiles that read each line of such an operand at about the same time, at most. */
-const FEW_READERS = 2;
-
 /** Bytes of a line of L2: a row of a chunk that begins inside one ends inside the next, and misses of such rows had better not bring their neighbours. */
 const LINE_BYTES = 128;
 
@@ -108,19 +103,11 @@ const LINE_BYTES = 128;
  * a miss brings a line rather than two: 6 % at 1000 x 1000 x 1000 (docs/perf/wgmma.md).
  */
 const cacheFor = (problem: Problem, tile: readonly [number, number]): Partial<Schedule> => ({
-  ...streamsOf(problem, tile),
+  ...streamPolicies(problem, tile),
   ...([problem.a, problem.b].some(({ ld, dtype }) => (ld * sizeOf(dtype)) % LINE_BYTES !== 0)
     ? { promote: "128" }
     : {}),
 });
-
-function streamsOf({ m, n, k, a, b }: Problem, [tileM, tileN]: readonly [number, number]): Partial<Schedule> {
-  const streams = (extent: number, dtype: DType, readers: number): boolean =>
-    extent * k * sizeOf(dtype) >= STREAM_BYTES && readers <= FEW_READERS;
-  if (streams(n, b.dtype, Math.ceil(m / tileM))) return { cache: "a:evict_last,b:evict_first" };
-  if (streams(m, a.dtype, Math.ceil(n / tileN))) return { cache: "a:evict_first,b:evict_last" };
-  return {};
-}
 
 /** The stored winner of this size, where its dtypes and layouts are those that it was measured in. */
 function winnerOf(problem: Problem): readonly Schedule[] {

@@ -72,6 +72,13 @@ export interface TilePart {
   readonly line: { readonly start: Reg<"u32">; readonly each: Reg<"u32">; readonly blocks: number } | null;
 }
 
+/** A part of a tile whose place the kernel computes. */
+export interface TileSlice {
+  readonly elements: ReadonlySet<number>;
+  /** Rows and columns to go from there, computed where it is asked for; null for none. */
+  offset(): { readonly row: Reg<"u32"> | null; readonly col: Reg<"u32"> | null };
+}
+
 export class Context {
   readonly program: TileProgram;
   readonly target: Target;
@@ -111,8 +118,8 @@ export class Context {
   batch: Reg<"u32"> | null = null;
   /** Which group of a grouped problem the tile at hand belongs to, where blocks go through a list of them; null: the grid's second axis says. */
   group: Reg<"u32"> | null = null;
-  /** Elements of a thread's accumulator that the epilogue being lowered is for; null: all. */
-  slice: ReadonlySet<number> | null = null;
+  /** The part of a tile that the epilogue being lowered is for: elements of a thread's accumulator, and how far from them; null: all, where they are. */
+  slice: TileSlice | null = null;
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();

@@ -22,7 +22,7 @@ import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { StepChain } from "./steps.ts";
 import { threadPasses } from "./threadStores.ts";
-import { insideBlock, ownedPosition } from "./threads.ts";
+import { insideBlock, moved, ownedPosition, type ThreadPosition } from "./threads.ts";
 import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -51,14 +51,18 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   if (!early) ctx.restartInvariants();
   const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
-  const position = ownedPosition(ctx.values, own);
+  const { slice } = ctx;
+  const away = slice?.offset() ?? null;
+  const placed = (p: ThreadPosition): ThreadPosition =>
+    away === null ? p : { row: moved(ctx.values, p.row, away.row), col: moved(ctx.values, p.col, away.col) };
+  const position = placed(ownedPosition(ctx.values, own));
   const tile = stmt.via === null ? null : bufferOf(ctx.program, stmt.via.buffer);
   const within = ownedPosition(
     ctx.values,
     tile === null ? own : stagedOwner(own, tile.shape[1]),
     insideBlock,
   );
-  const inside = ownedPosition(ctx.values, own, insideBlock);
+  const inside = placed(ownedPosition(ctx.values, own, insideBlock));
   const chain = new StepChain(ctx, stmt, position, inside);
   const kind = epilogueKind(ctx.program.problem);
   const passes =
@@ -67,11 +71,10 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       : stmt.stores === undefined
         ? stagedPasses(ctx, stmt, stmt.via)
         : threadPasses(ctx, stmt, stmt.via, stmt.stores);
-  const { slice } = ctx;
   if (stmt.columns !== undefined && stmt.stores !== undefined)
     throw new CannotLower("epilogue", "threads store all columns of a shared tile at once");
   const elements = acc.elements.filter(
-    (e) => slice?.has(e.register) !== false && takesColumn(stmt.columns, e.col),
+    (e) => slice?.elements.has(e.register) !== false && takesColumn(stmt.columns, e.col),
   );
   const groups = groupAlong(elements, 1, stmt.vector);
   // Pairs along rows are whole or absent as vectors of D are, into rows; else each element has its own guard.

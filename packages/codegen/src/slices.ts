@@ -1,6 +1,7 @@
 /** Blocks that share a tile and are still there when the last of them comes: each adds up a slice of it, and stores that. */
-import { MOST_SLICES, slicesOf } from "@tilewright/ir";
+import { MOST_SLICES, type OwnedRegister, slicesOf } from "@tilewright/ir";
 import { addr, imm, vec } from "@tilewright/ptx";
+import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { type PartPlaces, partPlaces } from "./partPlaces.ts";
@@ -24,25 +25,65 @@ const GONE_AT = 16;
 const ONE_CAME = 2 ** 32;
 const ONE_GONE = 2 ** 48;
 
-/** Registers of a tile in slices: whole groups of neighbours that are stored together. */
-interface Slice {
-  /** Places in the accumulator's list of registers. */
-  readonly registers: readonly number[];
-  readonly elements: ReadonlySet<number>;
+/** How far slice q lies from the first: `across` for each run of `period` slices, and `along` for each slice within one. */
+interface Distance {
+  readonly period: number;
+  readonly along: number;
+  readonly across: number;
 }
 
-function slicesOfTile(stmt: StmtOf<"combine">, acc: OwnedTile, blocks: number): readonly Slice[] {
+/** A tile in slices of whole groups of neighbours that are stored together: a thread holds of each what it holds of the first, as far away. */
+interface Slices {
+  readonly count: number;
+  /** Places in the accumulator's list of registers, slice by slice. */
+  readonly registers: readonly (readonly number[])[];
+  /** Elements of the first slice. */
+  readonly elements: ReadonlySet<number>;
+  readonly row: Distance;
+  readonly col: Distance;
+}
+
+function slicesOfTile(stmt: StmtOf<"combine">, acc: OwnedTile, blocks: number): Slices {
   const [epilogue] = stmt.body;
   if (stmt.body.length !== 1 || epilogue?.kind !== "epilogue" || epilogue.via !== null)
     throw new CannotLower("combine", "slices are stored from registers, by one epilogue");
   const groups = groupAlong(acc.elements, 1, Math.max(epilogue.vector, acc.packed));
-  const count = slicesOf(groups.length, blocks);
-  const each = groups.length / count;
-  return Array.from({ length: count }, (_, own) => {
-    const elements = groups.slice(own * each, (own + 1) * each).flatMap((g) => g.map((e) => e.register));
-    const registers = [...new Set(elements.map((e) => Math.floor(e / acc.packed)))];
-    return { registers, elements: new Set(elements) };
+  for (let most = blocks; ; most--) {
+    const count = slicesOf(groups.length, most);
+    const each = groups.length / count;
+    const slices = Array.from({ length: count }, (_, own) =>
+      groups.slice(own * each, (own + 1) * each).flat(),
+    );
+    const [row, col] = [distanceOf(slices, "row"), distanceOf(slices, "col")];
+    // One slice is everything, and 0 from itself.
+    if (row === null || col === null) continue;
+    const registers = slices.map((s) => [...new Set(s.map((e) => Math.floor(e.register / acc.packed)))]);
+    return { count, registers, elements: new Set(slices[0]?.map((e) => e.register)), row, col };
+  }
+}
+
+/** How far slices are from the first along an axis; null where their elements are not all as far, or the slices not evenly. */
+function distanceOf(slices: readonly (readonly OwnedRegister[])[], axis: "row" | "col"): Distance | null {
+  const [first = []] = slices;
+  const away = slices.map((slice) => {
+    const by = slice.map((e, i) => e[axis] - (first[i]?.[axis] ?? 0));
+    return by.every((d) => d === by[0]) ? (by[0] ?? 0) : null;
   });
+  for (let period = 1; period <= slices.length; period++) {
+    const [along, across] = [period > 1 ? (away[1] ?? 0) : 0, away[period] ?? 0];
+    const even = away.every((d, own) => d === along * (own % period) + across * Math.floor(own / period));
+    if (slices.length % period === 0 && even) return { period, along, across };
+  }
+  return null;
+}
+
+/** The distance of slice `own`, in a register; null where all are 0. */
+function distance(ctx: Context, own: Reg<"u32">, { period, along, across }: Distance): Reg<"u32"> | null {
+  const { values } = ctx;
+  const outer = across === 0 ? null : values.scale(values.divide(own, period), across);
+  const inner =
+    along === 0 ? null : values.scale(values.modulo(own, period, Number.POSITIVE_INFINITY), along);
+  return outer === null || inner === null ? (outer ?? inner) : values.sum(outer, inner);
 }
 
 /**
@@ -63,12 +104,7 @@ export function lowerSlicedSum(
   const slices = slicesOfTile(stmt, acc, blocks);
   const place = partPlaces(ctx, shared);
   const register = (at: number) => acc.at(at * acc.packed);
-  storePart(
-    ctx,
-    shared,
-    slices.flatMap((s) => s.registers.map(register)),
-    place.own(),
-  );
+  storePart(ctx, shared, slices.registers.flat().map(register), place.own());
 
   const rank = ctx.values.split();
   const barrier = meetingBarrier(ctx);
@@ -100,10 +136,11 @@ export function lowerSlicedSum(
   // Those who have left before the last one comes.
   ctx.emit(null, "and.b32", came, high, imm(CAME));
   ctx.emit(null, "setp.eq.u32", p, came, imm(blocks - 1));
-  ctx.emit(p, "mov.u32", mine, low);
+  // Those without a slice have left none.
+  ctx.emit(p, "and.b32", mine, low, imm(2 ** slices.count - 1));
   ctx.emit(null, "add.u32", high, high, imm(1));
   // Who has no slice leaves at once.
-  ctx.emit(null, "setp.lt.u32", p, rank, imm(slices.length));
+  ctx.emit(null, "setp.lt.u32", p, rank, imm(slices.count));
   ctx.emitAny(null, "selp.b32", looks, imm(LOOKS), imm(0), p);
   body.label(look);
   ctx.emit(null, "and.b32", came, high, imm(CAME));
@@ -143,25 +180,51 @@ export function lowerSlicedSum(
   ctx.emitAny(null, "bar.red.or.pred", extra, ...barrier, more);
   const alone = entry.reg("pred", "p");
   ctx.emit(null, "not.pred", alone, extra);
-  slices.forEach(({ registers, elements }, own) => {
-    const [next, begin] = [entry.label("slice_next"), entry.label("slice")];
-    const [takes, not, asked] = [entry.reg("pred", "p"), entry.reg("pred", "p"), entry.reg("u32", "bit")];
-    ctx.emit(null, "setp.eq.u32", takes, rank, imm(own));
-    ctx.emit(alone, "bra", begin);
-    ctx.emit(null, "and.b32", asked, mine, imm(2 ** own));
-    ctx.emit(null, "setp.ne.and.u32", takes, asked, imm(0), first);
-    ctx.emitAny(null, "bar.red.or.pred", takes, ...barrier, takes);
-    body.label(begin);
-    ctx.emit(null, "not.pred", not, takes);
-    ctx.emit(not, "bra", next);
-    ctx.restartInvariants();
-    addSlice(ctx, shared, registers.map(register), place.first, own * registers.length);
-    ctx.slice = elements;
-    lowerBody();
-    ctx.slice = null;
-    ctx.restartInvariants();
-    body.label(next);
-  });
+
+  // One slice a turn: the block's own, or all that fall to it.
+  const [own, at] = [entry.reg("u32", "slice"), entry.reg("u64", "ws")];
+  const [beyond, takes, not] = [entry.reg("pred", "p"), entry.reg("pred", "p"), entry.reg("pred", "p")];
+  const [turn, begin, next, done] = ["slice", "slice_begin", "slice_next", "slices_done"].map((name) =>
+    entry.label(name),
+  );
+  if (!turn || !begin || !next || !done) throw new RangeError("four names give four labels");
+  const asked = entry.reg("u32", "bit");
+  ctx.emit(null, "mov.u32", own, imm(0));
+  ctx.emit(alone, "mov.u32", own, rank);
+  body.label(turn);
+  ctx.emit(null, "setp.ge.u32", beyond, own, imm(slices.count));
+  ctx.emit(beyond, "bra", done);
+  ctx.emit(alone, "bra", begin);
+  ctx.emit(null, "shr.u32", asked, mine, own);
+  ctx.emit(null, "and.b32", asked, asked, imm(1));
+  ctx.emit(null, "setp.ne.and.u32", takes, asked, imm(0), first);
+  ctx.emitAny(null, "bar.red.or.pred", takes, ...barrier, takes);
+  ctx.emit(null, "not.pred", not, takes);
+  ctx.emit(not, "bra", next);
+  body.label(begin);
+  ctx.restartInvariants();
+  const [registers = []] = slices.registers;
+  ctx.emit(
+    null,
+    "mad.wide.u32",
+    at,
+    own,
+    imm(registers.length * shared.threads * bytesOf(shared.type)),
+    place.first,
+  );
+  addSlice(ctx, shared, registers.map(register), at);
+  ctx.slice = {
+    elements: slices.elements,
+    offset: () => ({ row: distance(ctx, own, slices.row), col: distance(ctx, own, slices.col) }),
+  };
+  lowerBody();
+  ctx.slice = null;
+  ctx.restartInvariants();
+  ctx.emit(alone, "bra", done);
+  body.label(next);
+  ctx.emit(null, "add.u32", own, own, imm(1));
+  ctx.emit(null, "bra", turn);
+  body.label(done);
 
   // Who has left before the others came, and stayed for its slice, is counted already.
   const counted = entry.label("counted");
@@ -180,13 +243,12 @@ export function lowerSlicedSum(
   ctx.restartInvariants();
 }
 
-/** The registers become the sums of all blocks' parts of them, which begin `from` registers into each part. */
+/** The registers become the sums of all blocks' parts of them; those of the first block lie at `first`. */
 function addSlice(
   ctx: Context,
   shared: PartialTiles,
   registers: OwnedTile["registers"],
   first: PartPlaces["first"],
-  from: number,
 ): void {
   const { type, vector, threads, splits, partBytes } = shared;
   const load = `ld.global${vector > 1 ? `.v${vector}` : ""}.${type}`;
@@ -199,7 +261,7 @@ function addSlice(
           null,
           load,
           operandOf(into.slice(at, at + vector)),
-          addr(first, (part + i) * partBytes + (from + at) * threads * bytesOf(type)),
+          addr(first, (part + i) * partBytes + at * threads * bytesOf(type)),
         );
       return into;
     });

@@ -27,6 +27,13 @@ export interface ThreadPosition {
 /** A coordinate that is 0 for every thread. */
 export const NOWHERE: ThreadCoord = { key: "0", reg: null, bits: 0 };
 
+/** A coordinate and `by` more. */
+export function moved(values: Values, coord: ThreadCoord, by: Reg<"u32"> | null): ThreadCoord {
+  if (by === null) return coord;
+  const reg = coord.reg === null ? by : values.sum(coord.reg, by);
+  return { key: `${coord.key}+${by.name}`, reg, bits: null };
+}
+
 const isPowerOfTwo = (n: number): boolean => n > 0 && (n & (n - 1)) === 0;
 
 const threadTiers = ["cluster", "warp", "thread"] as const satisfies readonly Tier[];

@@ -37,7 +37,10 @@ ret;
 }
 `;
 
-type Rest = Partial<LaunchConfig> & { readonly grid?: readonly [number, number, number] };
+type Rest = Partial<LaunchConfig> & {
+  readonly grid?: readonly [number, number, number];
+  readonly threads?: number;
+};
 
 function launch(body: string, rest: Rest = {}, change: Partial<TensorMapSpec> = {}) {
   const device = machine(text(body));
@@ -47,8 +50,8 @@ function launch(body: string, rest: Rest = {}, change: Partial<TensorMapSpec> = 
   const encode = (address: bigint): Uint8Array =>
     value(device.emulator.encodeTensorMap({ ...spec(address), ...change }));
   const maps = device.put(encode(input));
-  const { grid = [1, 1, 1], ...config } = rest;
-  const report = device.launch("k", grid, 32, [encode(input), encode(output), input, output, maps], {
+  const { grid = [1, 1, 1], threads = 32, ...config } = rest;
+  const report = device.launch("k", grid, threads, [encode(input), encode(output), input, output, maps], {
     dynamicSmem: 8256,
     fuel: 1e6,
     ...config,
@@ -272,5 +275,90 @@ describe("findings", () => {
       "@%p0 st.shared.b32 [%sm], %t; @%p0 cp.async.bulk.wait_group.read 0;",
     );
     for (const order of orders) expect(rulesOf(launch(early, { order }).report)).not.toEqual([]);
+  });
+});
+
+describe("loads under way", () => {
+  /** A box is loaded, read, handed back on a second mbarrier, and its place filled again; `act` stands between the load and the arrival. */
+  const refilled = (act: string): string => `add.s32 %r8, %bar, 8;
+@%p0 mbarrier.init.shared::cta.b64 [%bar], 1; @%p0 mbarrier.init.shared::cta.b64 [%r8], 1; @%p0 fence.mbarrier_init.release.cluster; bar.sync 0;
+${expectTx(boxBytes)}${load()}${wait}
+shl.b32 %r5, %t, 2; add.s32 %r5, %r5, %sm; ld.shared.b32 %r6, [%r5]; ${act}
+@%p0 mbarrier.arrive.shared::cta.b64 _, [%r8];
+V: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r8], 0; @!%p2 bra V;
+${expectTx(boxBytes)}${load("{0, 16}")}
+X: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%bar], 1; @!%p2 bra X;
+add.s32 %r7, %r6, 1;`;
+
+  test("H090 a bulk copy into a place that is handed back by a bare arrive", () => {
+    expect(found("H090", refilled(""))).toMatch(
+      /is overwritten by a bulk copy of warp 0, and warp 0's load from it may still be under way/,
+    );
+    found("H090", refilled("bar.warp.sync 0xffffffff;"));
+    found("H090", refilled("add.s32 %r9, %r5, 1;"));
+  });
+
+  test.each([
+    "fence.proxy.async.shared::cta;",
+    "membar.cta;",
+    "fence.acq_rel.gpu;",
+    "bar.sync 0;",
+    "add.s32 %r9, %r6, 1;",
+    "@%p1 mov.b32 %r6, 0;",
+  ])("none behind %s", (act) => {
+    for (const order of orders) clean(launch(refilled(act), { order }).report);
+  });
+});
+
+describe("maps that change", () => {
+  const replace = "@%p0 tensormap.replace.tile.box_dim.global.b1024.b32 [%maps], 1, 8;";
+  const release = "@%p0 fence.proxy.tensormap::generic.release.gpu;";
+  const acquire = "@%p0 fence.proxy.tensormap::generic.acquire.gpu [%maps], 128;";
+  const storeBy = store().replace("%mb", "%maps");
+  const again = `${replace}${release}${acquire}`;
+
+  test("H091 a map replaced before its load has been waited for", () => {
+    const body = (between: string): string =>
+      `${ready}${expectTx(boxBytes)}${load("{0, 8}", "%maps")}${between}${again}`;
+    expect(found("H091", `${body("")}${wait}`)).toMatch(/is changed while a copy of warp 0 that uses it/);
+    for (const order of orders) clean(launch(body(wait), { order }).report);
+  });
+
+  test("H091 a map replaced before its store has been waited for; .read is enough", () => {
+    const body = (between: string): string =>
+      `${ready}${expectTx(boxBytes)}${load()}${wait}${storeBy} @%p0 cp.async.bulk.commit_group;${between}${again}`;
+    const waitFor = "@%p0 cp.async.bulk.wait_group.read 0;";
+    found("H091", `${body("")}${waitFor}`);
+    for (const order of orders) clean(launch(body(waitFor), { order }).report);
+  });
+
+  test("H052 changes, releases, acquires and uses by warps that have not met", () => {
+    // The first warp changes the map, the second uses it: what stands between is done by one or by the other.
+    const meet = "bar.sync 0;";
+    const body = (
+      steps: string,
+    ): string => `shr.u32 %r9, %t, 5; setp.eq.u32 %p4, %r9, 1; and.b32 %r10, %t, 31;
+setp.eq.and.u32 %p5, %r10, 0, %p4; ${ready}${steps}
+@%p5 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], ${boxBytes};
+${load("{0, 8}", "%maps").replace("@%p0 cp", "@%p5 cp")}${wait}`;
+    const second = (step: string): string => step.replace("@%p0", "@%p5");
+    const two = { threads: 64 };
+    for (const order of orders) {
+      for (const right of [
+        [replace, release, meet, second(acquire)],
+        [replace, meet, second(release), second(acquire)],
+        [replace, release, acquire, meet],
+      ])
+        clean(launch(body(right.join("\n")), { order, ...two }).report);
+      // The copy may come before the change as well.
+      for (const wrong of [
+        [replace, release, second(acquire)],
+        [replace, second(release), second(acquire)],
+        [replace, release, acquire],
+      ])
+        expect(["H052", "H091"]).toContain(
+          rulesOf(launch(body(wrong.join("\n")), { order, ...two }).report).join(),
+        );
+    }
   });
 });

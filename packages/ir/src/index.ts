@@ -284,7 +284,7 @@ export {
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
 export { applyScales, randomFactorCodes, randomScales } from "./reference/scales.ts";
-export { asyncPolicyFault, cacheDirective } from "./schedule/cache.ts";
+export { asyncPolicyFault, cacheDirective, streamPolicies } from "./schedule/cache.ts";
 export {
   defaultSchedule,
   parseSchedule,
@@ -313,7 +313,7 @@ export {
   type ScheduleFault,
   type ScheduleRule,
 } from "./schedule/rules.ts";
-export { meetingFaults, type Sharing, sharingFaults } from "./schedule/sharing.ts";
+export { clusterMeetingFault, meetingFaults, type Sharing, sharingFaults } from "./schedule/sharing.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
 export {
@@ -360,6 +360,7 @@ export {
   type Occupancy,
   type OccupancyLimiter,
   occupancy,
+  residentInClusters,
 } from "./targets/occupancy.ts";
 export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";

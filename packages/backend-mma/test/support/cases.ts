@@ -52,6 +52,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       walk: pick(random, ["snake-rows", "snake-cols", "rows", "cols"]),
       raster: pick(random, ["row", "col", "grouped:2", "grouped:8", "snake:2", "hilbert"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),
+      ...(hasFeature(target, "cluster") ? { combine: pick(random, ["last", "cluster", "cluster"]) } : {}),
       streamk: pick(random, [0, 0, 0, 5]),
       interleave: pick(random, ["on", "off"]),
       cache: hasFeature(target, "cp.async")

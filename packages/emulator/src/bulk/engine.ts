@@ -11,6 +11,7 @@ import { hex, type Machine, type SharedPlace, type Warp } from "../machine/state
 import { type Box, bytesOf, pieces, rowSwizzle, rowsOf, walkBox } from "./box.ts";
 import { type BulkStore, openStore } from "./groups.ts";
 import type { MapGeometry } from "./map.ts";
+import { tensorMapsOf } from "./maps.ts";
 import { type ReduceOp, type ReduceType, reduceInto } from "./reduce.ts";
 
 /** Who executes a bulk instruction. */
@@ -36,7 +37,7 @@ const always = (): boolean => true;
 function beginLoad({ warp, lane, instruction }: Issuer, barrier: Mbarrier): AsyncOp | null {
   const { race } = warp.block;
   if (race === null) return null;
-  return race.begin(warp, lane, race.clocks.engine(`tma:${barrier.at}`), instruction);
+  return race.begin(warp, lane, race.clocks.engine(`tma:${barrier.at}`, { overtakes: true }), instruction);
 }
 
 /** Begin an operation of a thread's store engine. */
@@ -267,6 +268,7 @@ export function loadBox(
   for (const destination of destinations) {
     const { place, barrier } = destination;
     const op = beginLoad(issuer, barrier);
+    if (op !== null) tensorMapsOf(machine).used(map, op);
     const base = place.at - place.block.sharedBase;
     pieces(map, box, base, (at, size) => {
       const to = place.block.sharedBase + at;
@@ -354,6 +356,7 @@ export function storeBox(
 ): void {
   const { machine, warp } = issuer;
   const op = beginStore(issuer);
+  if (op !== null) tensorMapsOf(machine).used(map, op);
   const { sharedBase } = source.block;
   const base = source.at - sharedBase;
   pieces(map, box, base, (at, size) => {

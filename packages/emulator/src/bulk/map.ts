@@ -117,6 +117,8 @@ const notEmulated = (spec: TensorMapSpec): string | null => {
 
 /** A decoded map and what every copy with it needs. */
 export interface MapGeometry {
+  /** Arena offset of the map's own 128 bytes. */
+  readonly object: number;
   readonly spec: TensorMapSpec;
   /** Bytes of an element in global memory; fractions below 8 bits. */
   readonly elementBytes: number;
@@ -177,16 +179,17 @@ export function decodeTensorMap(view: DataView, at: number): MapGeometry | strin
   };
   const broken = checkTensorMap(spec);
   if (broken.length > 0) return broken.map((d) => `${d.message} (${d.at})`).join("; ");
-  return notEmulated(spec) ?? geometryOf(spec);
+  return notEmulated(spec) ?? geometryOf(spec, at);
 }
 
 /** What copies need of a map that keeps the rules. */
-function geometryOf(spec: TensorMapSpec): MapGeometry {
+function geometryOf(spec: TensorMapSpec, object: number): MapGeometry {
   const extent = tensorMapExtent(spec);
   const elementBytes = tensorMapGlobalBytes(spec.dtype);
   const sharedBytes = tensorMapElementBytes(spec.dtype);
   const sharedRowBytes = (extent[0] ?? 1) * sharedBytes;
   return {
+    object,
     spec,
     elementBytes,
     extent,

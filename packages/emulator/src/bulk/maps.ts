@@ -1,6 +1,7 @@
 /** Tensor maps as instructions meet them: found through an address, decoded once, and watched for changes without a fence. */
+import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction, Operand } from "../load/types.ts";
-import { hex, type Machine, type Warp } from "../machine/state.ts";
+import { type Block, type ClusterState, hex, type Machine, type Warp } from "../machine/state.ts";
 import { globalTag, paramTag } from "../memory/arena.ts";
 import { decodeTensorMap, isTensorMap, type MapGeometry, tensorMapAlign, tensorMapBytes } from "./map.ts";
 
@@ -9,12 +10,39 @@ interface Known {
   readonly decoded: MapGeometry | string;
 }
 
-/** A map that this launch has changed. Versions count changes: of the bytes, of releases, of what each block has acquired. */
+/** Something that a warp has done, at one of its clocks; null where races are not looked for. */
+interface Deed {
+  readonly cluster: ClusterState;
+  readonly agent: number;
+  readonly clock: number;
+}
+
+/** A map that this launch has changed. Versions count changes: of the bytes, of releases, of what each warp has acquired. */
 interface Changed {
   version: number;
+  /** The last change; null where nobody in particular made it. */
+  by: Deed | null;
   released: number;
-  readonly acquired: Map<unknown, number>;
+  releasedBy: Deed | null;
+  /** Of each block, by warp. */
+  readonly acquired: Map<Block, Map<number, { readonly version: number; readonly by: Deed | null }>>;
 }
+
+/** What a warp does at its next instruction. */
+function deedOf({ block, agent }: Warp): Deed | null {
+  const { cluster, race } = block;
+  if (race === null) return null;
+  const { known, stride } = race.clocks;
+  return { cluster, agent, clock: known[agent * stride + agent] ?? 0 };
+}
+
+/** Whether a deed comes before what a warp does next. What other clusters do is ordered in ways that nobody follows here. */
+const isKnown = ({ block, agent }: Warp, deed: Deed | null): boolean =>
+  deed === null ||
+  block.race === null ||
+  deed.cluster !== block.cluster ||
+  deed.agent === agent ||
+  block.race.clocks.knows(agent, deed.agent, deed.clock);
 
 const wordsOfMap = tensorMapBytes / 4;
 
@@ -22,6 +50,8 @@ export class TensorMaps {
   readonly #machine: Machine;
   readonly #known = new Map<number, Known>();
   readonly #changed = new Map<number, Changed>();
+  /** Copies that have used a map, the newest of each engine. */
+  readonly #uses = new Map<number, Map<number, { readonly cluster: ClusterState; readonly op: AsyncOp }>>();
 
   constructor(machine: Machine) {
     this.#machine = machine;
@@ -39,17 +69,12 @@ export class TensorMaps {
     let decoded: MapGeometry | string;
     if (known?.words.every((word, k) => word === arena.words[first + k])) decoded = known.decoded;
     else {
-      if (known !== undefined && this.#changed.get(at) === undefined) this.changed(at);
+      if (known !== undefined && this.#changed.get(at) === undefined) this.#note(at, null);
       decoded = decodeTensorMap(new DataView(arena.bytes.buffer), at);
       this.#known.set(at, { words: arena.words.slice(first, first + wordsOfMap), decoded });
     }
     const change = this.#changed.get(at);
-    if (change !== undefined && (change.acquired.get(warp.block) ?? 0) < change.version)
-      this.#machine.report("H052", instruction, warp, () =>
-        change.released < change.version
-          ? `the tensor map at ${hex(at)} has been changed with no fence.proxy.tensormap::generic.release or tensormap.cp_fenceproxy since`
-          : `the tensor map at ${hex(at)} has been changed, and block ${warp.block.index.join(",")} has not executed fence.proxy.tensormap::generic.acquire on it since`,
-      );
+    if (change !== undefined) this.#checkAcquired(warp, instruction, at, change);
     if (typeof decoded !== "string") return decoded;
     const why = decoded;
     return this.#refuse(warp, instruction, () => `lane ${lane} uses a tensor map at ${hex(at)}: ${why}`);
@@ -92,23 +117,74 @@ export class TensorMaps {
     return this.#machine.stop();
   }
 
-  /** The bytes at `at` have been changed by tensormap.replace or a copy. */
-  changed(at: number): void {
+  /** H052 where the map at `at` is used by a warp that has not acquired it, or met one of its block that has. */
+  #checkAcquired(warp: Warp, instruction: Instruction, at: number, change: Changed): void {
+    const acquired = [...(change.acquired.get(warp.block)?.values() ?? [])].filter(
+      ({ version }) => version >= change.version,
+    );
+    if (acquired.some(({ by }) => isKnown(warp, by))) return;
+    const what = `the tensor map at ${hex(at)} has been changed`;
+    this.#machine.report("H052", instruction, warp, () =>
+      change.released < change.version
+        ? `${what} with no fence.proxy.tensormap::generic.release or tensormap.cp_fenceproxy since by a warp that knows of it`
+        : acquired.length > 0
+          ? `${what}, and warp ${warp.id} has not met the warp of block ${warp.block.index.join(",")} that has executed fence.proxy.tensormap::generic.acquire on it since`
+          : `${what}, and block ${warp.block.index.join(",")} has not executed fence.proxy.tensormap::generic.acquire on it since`,
+    );
+  }
+
+  /** An operation copies by a map. */
+  used({ object }: MapGeometry, op: AsyncOp): void {
+    const uses = this.#uses.get(object) ?? new Map<number, { cluster: ClusterState; op: AsyncOp }>();
+    this.#uses.set(object, uses);
+    uses.set(op.engine, { cluster: op.warp.block.cluster, op });
+  }
+
+  /** The bytes at `at` are changed by tensormap.replace or a copy. H091 where a copy that uses the map may still be under way. */
+  changed(warp: Warp, instruction: Instruction, at: number): void {
+    this.#note(at, deedOf(warp));
+    const { race, cluster } = warp.block;
+    const uses = this.#uses.get(at);
+    if (race === null || uses === undefined) return;
+    for (const use of uses.values())
+      if (use.cluster === cluster && !race.clocks.knowsExecuted(warp.agent, use.op.engine, use.op.clock))
+        this.#machine.report(
+          "H091",
+          instruction,
+          warp,
+          () =>
+            `the tensor map at ${hex(at)} is changed while a copy of warp ${use.op.warp.id} that uses it may still be under way: ${use.op.instruction.text}`,
+        );
+    uses.clear();
+  }
+
+  #note(at: number, by: Deed | null): void {
     const change = this.#changed.get(at);
-    if (change === undefined) this.#changed.set(at, { version: 1, released: 0, acquired: new Map() });
-    else change.version += 1;
+    if (change === undefined)
+      this.#changed.set(at, { version: 1, by, released: 0, releasedBy: null, acquired: new Map() });
+    else {
+      change.version += 1;
+      change.by = by;
+    }
   }
 
-  /** A release: all changes so far may be acquired. */
-  release(at: number | null): void {
-    for (const [where, change] of this.#changed)
-      if (at === null || where === at) change.released = change.version;
+  /** A release by a warp: all changes that it knows of may be acquired. */
+  release(warp: Warp, at: number | null): void {
+    for (const [where, change] of this.#changed) {
+      if ((at !== null && where !== at) || !isKnown(warp, change.by)) continue;
+      if (change.released === change.version && isKnown(warp, change.releasedBy)) continue;
+      change.released = change.version;
+      change.releasedBy = deedOf(warp);
+    }
   }
 
-  /** A block acquires the map at `at` as it was released last. */
+  /** A warp acquires the map at `at` as it was released last, if it knows of that. */
   acquire(warp: Warp, at: number): void {
     const change = this.#changed.get(at);
-    if (change !== undefined) change.acquired.set(warp.block, change.released);
+    if (change === undefined || !isKnown(warp, change.releasedBy)) return;
+    const ofBlock = change.acquired.get(warp.block) ?? new Map();
+    change.acquired.set(warp.block, ofBlock);
+    ofBlock.set(warp.agent, { version: change.released, by: deedOf(warp) });
   }
 
   /** Report bytes that are no tensor map, where an instruction changes one. Returns whether they are. */

@@ -20,6 +20,8 @@ export interface EngineTraits {
   readonly proxy?: "async" | "generic";
   /** Its writes need a proxy fence after generic reads too, as responses of cluster launch control do. */
   readonly fencedReads?: boolean;
+  /** Its writes do not wait for generic reads that are under way when their thread tells of them, as bulk copies do not. */
+  readonly overtakes?: boolean;
   /** cp.async: agent of the warp that issues to it and waits for it with cp.async.wait_group. */
   readonly owner?: number;
 }
@@ -63,6 +65,9 @@ export class Carried {
   }
 }
 
+/** In place of the instruction at which a warp began a new clock: one that waits for the warp's loads. */
+const settling = -1;
+
 /** Agents that rows have room for at first, beyond the warps. */
 const spareAgents = 8;
 
@@ -82,6 +87,8 @@ export class Clocks {
   readonly #engines: { readonly name: string; readonly traits: EngineTraits; clock: number }[] = [];
   readonly #fenced: (Carried | null)[];
   readonly #pending: (Carried | null)[];
+  /** Per warp and clock: the instruction that ended it, or `settling`. */
+  readonly #ends: number[][];
   /** What the last strong write to an address carries. */
   readonly #flags = new Map<number, Carried>();
 
@@ -96,6 +103,7 @@ export class Clocks {
     this.#executed = new Int32Array(size);
     for (let w = 0; w < warps; w++) this.known[w * this.stride + w] = 1;
     this.#published = Array.from({ length: warps }, () => new Map());
+    this.#ends = Array.from({ length: warps }, () => []);
     this.#fenced = new Array<Carried | null>(warps).fill(null);
     this.#pending = new Array<Carried | null>(warps).fill(null);
   }
@@ -186,14 +194,17 @@ export class Clocks {
     raise(into.x, this.known, base, agents);
   }
 
-  /** Add what `warp` knows to `into`, and start a new clock: what it does from here on is not covered. */
-  release(warp: number, into: Carried): void {
+  /**
+   * Add what `warp` knows to `into`, and start a new clock: what it does from here on is not covered. `site`: the instruction, where it does not wait for the
+   * warp's loads.
+   */
+  release(warp: number, into: Carried, site = settling): void {
     this.#copyTo(warp, into);
-    this.step(warp);
+    this.step(warp, site);
   }
 
-  /** A `.relaxed` arrival: hands on that it has run, and of memory only what a fence before it covers. */
-  releaseRelaxed(warp: number, into: Carried): void {
+  /** A `.relaxed` arrival at instruction `site`: hands on that it has run, and of memory only what a fence before it covers. */
+  releaseRelaxed(warp: number, into: Carried, site: number): void {
     const { agents } = this;
     const base = warp * this.stride;
     into.fit(agents);
@@ -201,7 +212,7 @@ export class Clocks {
     raise(into.x, this.known, base, agents);
     const fenced = this.#fenced[warp] ?? null;
     if (fenced !== null) into.join(fenced);
-    this.step(warp);
+    this.step(warp, site);
   }
 
   acquire(warp: number, from: Carried): void {
@@ -237,9 +248,10 @@ export class Clocks {
     pending.join(from);
   }
 
-  /** A new clock for `warp`, with nothing handed over: synchronisation among its own lanes. */
-  step(warp: number): void {
+  /** A new clock for `warp`, with nothing handed over: synchronisation among its own lanes, at instruction `site`. */
+  step(warp: number, site: number): void {
     const index = warp * this.stride + warp;
+    this.#ends[warp]?.push(site);
     this.known[index] = (this.known[index] as number) + 1;
     this.republish(warp);
   }
@@ -271,7 +283,7 @@ export class Clocks {
       if (v > (this.#proxied[base + a] as number)) this.#proxied[base + a] = v;
     }
     // What the warp writes after the fence is not covered by it.
-    this.step(warp);
+    this.step(warp, settling);
   }
 
   /** `tcgen05.fence::after_thread_sync`. */
@@ -292,7 +304,7 @@ export class Clocks {
     const fenced = this.empty();
     this.#copyTo(warp, fenced);
     this.#fenced[warp] = fenced;
-    this.step(warp);
+    this.step(warp, settling);
   }
 
   /** A strong access at arena offset `at`: `bits` of `strength`, `mode` as in compile/access.ts. */
@@ -318,6 +330,29 @@ export class Clocks {
   /** Whether what `agent` did at `clock` happens before the warp's next instruction. */
   knows(warp: number, agent: number, clock: number): boolean {
     return (this.known[warp * this.stride + agent] ?? 0) >= clock;
+  }
+
+  /**
+   * Whether loads of `of` in `clock` have surely ended by what `warp`, at instruction `here`, knows of it: it has executed something since that waits for
+   * them, or gone on at an instruction at which their results had been `awaited`, since they were loaded or since the clock before ended.
+   */
+  knowsEnded(
+    warp: number,
+    of: number,
+    clock: number,
+    here: number,
+    awaited: (site: number, since: number | null) => boolean,
+  ): boolean {
+    const ends = this.#ends[of] ?? [];
+    let since: number | null = null;
+    // Clocks begin at 1.
+    for (let c = clock; c <= (this.known[warp * this.stride + of] ?? 0); c++) {
+      const site = ends[c - 1];
+      if (site === undefined) return warp === of && awaited(here, since);
+      if (site === settling || awaited(site, since)) return true;
+      since = site;
+    }
+    return false;
   }
 
   /** And is visible to the async proxy. */

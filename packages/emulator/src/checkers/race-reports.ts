@@ -141,6 +141,18 @@ export class RaceReports {
     );
   }
 
+  /** Reads by `agent` are ordered before a bulk copy, but nothing has waited for their data. */
+  overtaken(w: Warp, q: number, site: number, agent: number): void {
+    this.#report(
+      "H090",
+      w,
+      site,
+      this.#shadow.readSite[q] as number,
+      () =>
+        `shared address ${this.address(q)} is overwritten by a bulk copy of warp ${w.id}, and ${this.warp(agent, w)}'s load from it may still be under way: nothing between it and the arrival that hands the place over waits for its result`,
+    );
+  }
+
   /** Another lane of the same warp issued the copy; its wait has to be published by bar.warp.sync or a barrier. */
   unpublished(w: Warp, q: number, lane: number, site: number): void {
     const written = this.#shadow.written[q] as number;

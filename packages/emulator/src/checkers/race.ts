@@ -4,6 +4,7 @@
  * Accesses of asynchronous engines are recorded and checked when issued: what they may conflict with before is what the
  * issuing warp has not ordered, and everybody conflicts with them until they know the operation's clock.
  */
+import type { Awaited } from "../compile/awaited.ts";
 import type { Instruction } from "../load/types.ts";
 import type { Block, Warp } from "../machine/state.ts";
 import { Clocks } from "./clocks.ts";
@@ -29,6 +30,8 @@ export interface RaceFields {
   readonly blocks: number;
   readonly warpsPerBlock: number;
   readonly report: RaceReport;
+  /** Whether the result of a load is there when its warp is at an instruction. */
+  readonly awaited: Awaited;
 }
 
 /** The shadow of the shared windows of a cluster. */
@@ -322,9 +325,10 @@ export class Race {
     const me = op.warp.agent;
     const row = me * clocks.stride;
     const site = op.instruction.index;
-    const { inOrder = false, fencedReads = false } = clocks.traits(op.engine);
+    const { inOrder = false, fencedReads = false, overtakes = false } = clocks.traits(op.engine);
     const entry = (op.clock << clockShift) | wholeWord | op.lane;
     const check = this.#writeCheck(op);
+    const ended = this.#endCheck(op);
     let q = first;
     const overwrites = (a: number): void => {
       const reads = shadow.planes[a] as Int32Array;
@@ -337,6 +341,8 @@ export class Race {
         this.#reports.overwritten(clocks, op.warp, q, site, a, "operation");
       else if (fencedReads && a < clocks.warps && !clocks.knowsProxied(me, a, when))
         this.#reports.unfencedRead(op.warp, q, site, a);
+      else if (overtakes && a < clocks.warps && !ended(a, when, shadow.readSite[q] as number))
+        this.#reports.overtaken(op.warp, q, site, a);
     };
     let [writer, written] = [0, 0];
     for (; q < end; q++) {
@@ -354,6 +360,23 @@ export class Race {
       shadow.kind[q] = writeKind.async;
     }
     this.#noteRemote(op, at);
+  }
+
+  /** Whether loads by a warp, in a clock and by an instruction, have surely ended where an operation that overtakes them begins. */
+  #endCheck(op: AsyncOp): (agent: number, clock: number, load: number) => boolean {
+    const { clocks } = this;
+    const { awaited } = this.#fields;
+    const me = op.warp.agent;
+    // Words of a tile are mostly read by the same instructions.
+    let [agent, clock, load, answer] = [-1, 0, 0, false];
+    return (a, when, by) => {
+      if (a === agent && when === clock && by === load) return answer;
+      [agent, clock, load] = [a, when, by];
+      answer = clocks.knowsEnded(me, a, when, op.instruction.index, (site, since) =>
+        awaited(by, site, since),
+      );
+      return answer;
+    };
   }
 
   /** Whether the last write of word q is ordered before an operation's issue and visible to its proxy; reports it if not. */

@@ -449,6 +449,18 @@ export const rules = {
     severity: "error",
     sentence: "A cluster launch control request or its response is used against its rules.",
   },
+  H090: {
+    name: "load-overtaken",
+    check: "async",
+    severity: "error",
+    sentence: "A bulk copy overwrites shared memory from which a thread's load may still be under way.",
+  },
+  H091: {
+    name: "tensor-map-in-use",
+    check: "async",
+    severity: "error",
+    sentence: "A tensor map is changed while a bulk copy that uses it may still be under way.",
+  },
 } as const satisfies Record<string, Rule>;
 
 export type RuleId = keyof typeof rules;

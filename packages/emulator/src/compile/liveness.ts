@@ -3,7 +3,7 @@ import type { Instruction, Kernel, Register } from "../load/types.ts";
 import type { Block } from "./blocks.ts";
 
 /** A set of small integers. */
-class Bits {
+export class Bits {
   readonly words: Uint32Array;
 
   constructor(size: number) {
@@ -17,6 +17,16 @@ class Bits {
   }
   remove(k: number): void {
     this.words[k >> 5] = (this.words[k >> 5] ?? 0) & ~(1 << (k & 31));
+  }
+  /** Add those of another set of this size. Returns whether there were new ones. */
+  join({ words }: Bits): boolean {
+    let more = false;
+    for (let i = 0; i < this.words.length; i++) {
+      const [old, all] = [this.words[i] ?? 0, ((this.words[i] ?? 0) | (words[i] ?? 0)) >>> 0];
+      this.words[i] = all;
+      if (all !== old) more = true;
+    }
+    return more;
   }
   copy(): Bits {
     const copy = new Bits(this.words.length << 5);
@@ -33,7 +43,8 @@ function writes(instruction: Instruction): readonly Register[] {
   return instruction.defs.flatMap((r) => (r.written === null ? [r] : [r, r.written]));
 }
 
-const instructionsOf = (block: Block): readonly Instruction[] => [
+/** Those of a block in order, its terminator last. */
+export const instructionsOf = (block: Block): readonly Instruction[] => [
   ...block.pieces.flatMap((piece) => (piece.kind === "region" ? piece.instructions : [piece.instruction])),
   ...(block.terminator === null ? [] : [block.terminator]),
 ];

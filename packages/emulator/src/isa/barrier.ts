@@ -111,7 +111,8 @@ function arrive(
   const { race } = block;
   if (race !== null) {
     barrier.clock ??= race.clocks.empty();
-    race.clocks.release(warp.agent, barrier.clock);
+    if (form.kind === "arrive") race.clocks.release(warp.agent, barrier.clock, instruction.index);
+    else race.clocks.release(warp.agent, barrier.clock);
   }
   const { reduction } = form;
   if (reduction !== null) {
@@ -132,8 +133,8 @@ function arrive(
 const warpSync: Row = (d) => {
   d.choice("sync");
   const members = d.use(0, "int");
-  return collective(members, () => (warp) => {
-    warp.block.race?.clocks.step(warp.agent);
+  return collective(members, (_machine, instruction) => (warp) => {
+    warp.block.race?.clocks.step(warp.agent, instruction.index);
   });
 };
 

@@ -78,7 +78,7 @@ function arriveAtCluster(
   barrier.arrived.set(warp, (barrier.arrived.get(warp) ?? 0) | mask);
   if (race !== null) {
     barrier.carried ??= race.clocks.empty();
-    if (relaxed) race.clocks.releaseRelaxed(warp.agent, barrier.carried);
+    if (relaxed) race.clocks.releaseRelaxed(warp.agent, barrier.carried, instruction.index);
     else race.clocks.release(warp.agent, barrier.carried);
   }
   machine.countBarrier();

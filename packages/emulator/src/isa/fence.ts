@@ -1,22 +1,7 @@
-/** Fences of memory and between proxies: PTX ISA 9.0, chapter 9.7.13.4. */
-import type { Instruction, Operation } from "../load/types.ts";
+/** Fences of memory and between proxies, but for those of tensor maps (tensormap.ts): PTX ISA 9.0, chapter 9.7.13.4. */
+import type { Operation } from "../load/types.ts";
 import { fenceInitialisations } from "../machine/mbarriers.ts";
-import type { Machine, Warp } from "../machine/state.ts";
 import type { Row } from "./row.ts";
-import { lanesOf } from "./warp.ts";
-
-/**
- * What fence.proxy.tensormap::generic does is the matter of the engine that reads tensor maps: it keeps a function of this
- * type in its cluster's `engines` under `tensormapFence`. `address` is the map's generic address; null for `.release`.
- */
-type TensormapFence = (
-  machine: Machine,
-  warp: Warp,
-  instruction: Instruction,
-  lane: number,
-  address: { readonly low: number; readonly high: number } | null,
-) => void;
-const tensormapFence = "tensormap-fence";
 
 const memoryFence: Operation = {
   kind: "warp",
@@ -42,7 +27,7 @@ const asyncProxyFence: Operation = {
 const scopes = ["cta", "cluster", "gpu", "sys"] as const;
 
 const proxyFence: Row = (d) => {
-  const proxy = d.choice("alias", "async", "async::generic", "tensormap::generic");
+  const proxy = d.choice("alias", "async", "async::generic");
   switch (proxy) {
     case "alias":
       // Several virtual addresses of one location, which there are none of here.
@@ -57,35 +42,10 @@ const proxyFence: Row = (d) => {
       d.choice("sync_restrict::shared::cluster", "sync_restrict::shared::cta");
       d.choice("cluster");
       return asyncProxyFence;
-    case "tensormap::generic":
-      return tensormapProxyFence(d);
     default:
       proxy satisfies never;
       return memoryFence;
   }
-};
-
-const tensormapProxyFence: Row = (d) => {
-  const acquire = d.choice("acquire", "release") === "acquire";
-  d.choice(...scopes);
-  const operand = acquire ? d.address(0) : null;
-  if (acquire && d.literal(1) !== 128) d.refuse("a tensor map has 128 bytes");
-  return {
-    kind: "warp",
-    bind: (machine, instruction) => (warp, mask) => {
-      const act = warp.block.cluster.engines.get(tensormapFence) as TensormapFence | undefined;
-      for (const lane of lanesOf(mask)) {
-        const address =
-          operand === null
-            ? null
-            : {
-                low: machine.address(warp, operand, lane),
-                high: machine.lane(warp, operand.base, lane, 1),
-              };
-        act?.(machine, warp, instruction, lane, address);
-      }
-    },
-  };
 };
 
 export const fence: Row = (d) => {

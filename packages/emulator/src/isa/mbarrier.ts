@@ -163,8 +163,8 @@ const arrival =
           phase = barrier.phase;
           if (carried !== null && !released) {
             released = true;
-            if (relaxed) race?.clocks.releaseRelaxed(warp.agent, carried);
-            else race?.clocks.release(warp.agent, carried);
+            if (relaxed) race?.clocks.releaseRelaxed(warp.agent, carried, instruction.index);
+            else race?.clocks.release(warp.agent, carried, instruction.index);
           }
           arrive(machine, warp, instruction, barrier, count, again ? null : carried);
         }

@@ -56,7 +56,7 @@ const replace: Row = (d) => {
     if (own)
       for (let k = 0; k < tensorMapBytes; k += 16)
         warp.block.race?.write(warp, lane, at + k, 16, instruction.index);
-    else maps.changed(at);
+    else maps.changed(warp, instruction, at);
   });
 };
 
@@ -88,18 +88,19 @@ const copyWithFence: Row = (d) => {
     const maps = tensorMapsOf(machine);
     maps.check(warp, instruction, source.at);
     machine.arena.bytes.copyWithin(at, source.at, source.at + tensorMapBytes);
-    maps.changed(at);
-    maps.release(at);
+    maps.changed(warp, instruction, at);
+    maps.release(warp, at);
   });
 };
 
-/** `fence.proxy.tensormap::generic`: the other fences are in barrier.ts. */
+/** `fence.proxy.tensormap::generic`: the other fences are in fence.ts. */
 export const tensormapFence: Row = (d) => {
   d.choice("proxy");
   d.choice("tensormap::generic");
   const acquire = d.choice("acquire", "release") === "acquire";
   d.choice("cta", "cluster", "gpu", "sys");
-  if (!acquire) return { kind: "warp", bind: (machine) => () => tensorMapsOf(machine).release(null) };
+  if (!acquire)
+    return { kind: "warp", bind: (machine) => (warp) => tensorMapsOf(machine).release(warp, null) };
   const address = d.address(0);
   if (d.literal(1) !== tensorMapBytes) d.refuse(`it acquires ${tensorMapBytes} bytes`);
   return {

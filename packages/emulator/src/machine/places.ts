@@ -1,5 +1,6 @@
 /** Places for blocks: their windows in the arena, and the fresh blocks and warps that come to them. */
 import { Race } from "../checkers/race.ts";
+import { type Awaited, awaitedLoads } from "../compile/awaited.ts";
 import { lineOf } from "../load/types.ts";
 import type { RunFields } from "./run.ts";
 import type { LaunchShape, Vector } from "./shape.ts";
@@ -24,9 +25,11 @@ export function clusterPosition(shape: LaunchShape, index: number): Vector {
 export class Places {
   readonly #fields: RunFields;
   readonly #races: Race[] = [];
+  readonly #awaited: Awaited;
 
   constructor(fields: RunFields) {
     this.#fields = fields;
+    this.#awaited = awaitedLoads(fields.program.kernel, fields.program.blocks);
   }
 
   /** Cluster number `index`, in the windows of `slot`; `sampled`: its first block's shared accesses are counted. */
@@ -116,6 +119,7 @@ export class Places {
       stride: area.sharedStride,
       blocks,
       warpsPerBlock,
+      awaited: this.#awaited,
       report: (rule, warp, site, other, message) => {
         const where = instructions[other];
         const seen = where === undefined ? "" : `; the other access is ${where.text}${lineOf(where)}`;

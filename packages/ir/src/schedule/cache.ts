@@ -1,5 +1,7 @@
 /** The field that gives matrices their policies in L2. */
+import { type DType, sizeOf } from "../dtype.ts";
 import { nearest } from "../nearest.ts";
+import type { Problem } from "../problem.ts";
 import type { Schedule, ScheduleField } from "../schedule.ts";
 import { type CachePolicy, cachePolicies, type Directive } from "../tile/types.ts";
 
@@ -83,4 +85,21 @@ export function cacheDirective(schedule: Schedule): Directive | null {
     ...(schedule.l1 === "skip" ? { l1: "skip" } : {}),
   };
   return Object.keys(args).length === 0 ? null : { name: "cache", args };
+}
+
+/** Bytes of an operand from which on it passes through L2 rather than stays there: half of what L2 of an H100 or H200 holds. */
+const STREAM_BYTES = 25 * 2 ** 20;
+/** Tiles that read each line of such an operand at about the same time, at most. */
+const FEW_READERS = 2;
+
+/** The field for tiles of so many rows and columns of D: a large operand that only a tile or two read makes room for the other, which all read. */
+export function streamPolicies(
+  { m, n, k, a, b }: Problem,
+  [tileM, tileN]: readonly [number, number],
+): Partial<Schedule> {
+  const streams = (extent: number, dtype: DType, readers: number): boolean =>
+    extent * k * sizeOf(dtype) >= STREAM_BYTES && readers <= FEW_READERS;
+  if (streams(n, b.dtype, Math.ceil(m / tileM))) return { cache: "a:evict_last,b:evict_first" };
+  if (streams(m, a.dtype, Math.ceil(n / tileN))) return { cache: "a:evict_first,b:evict_last" };
+  return {};
 }

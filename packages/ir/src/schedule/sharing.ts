@@ -1,5 +1,7 @@
 /** What the fields that divide K among blocks allow each other, in every backend. */
 import type { Diagnostic } from "../diagnostics.ts";
+import type { Problem } from "../problem.ts";
+import { hasFeature, type Target } from "../target.ts";
 import { type CombineWay, MOST_SLICES } from "../tile/types.ts";
 import type { ScheduleFault } from "./rules.ts";
 
@@ -102,4 +104,26 @@ export function meetingFaults(
       hint: `nearest legal: split=${MOST_SLICES}, or combine=last`,
     });
   return faults;
+}
+
+/** Why the `splits` blocks that share a tile cannot meet in a cluster; null where they can. */
+export function clusterMeetingFault(problem: Problem, target: Target, splits: number): ScheduleFault | null {
+  if (!hasFeature(target, "cluster"))
+    return {
+      message: `${target.arch} has no clusters in which blocks could meet`,
+      hint: "nearest legal: combine=last (clusters need sm_90 or later)",
+      unsupported: true,
+    };
+  if (problem.batch.kind === "grouped")
+    return {
+      message: "groups have different numbers of chunks, and all blocks of a cluster need some",
+      hint: "nearest legal: combine=last",
+    };
+  const most = target.limits.maxClusterSize;
+  return splits > most
+    ? {
+        message: `${splits} blocks share a tile, and a cluster in which they meet has ${most}`,
+        hint: `nearest legal: split=${most}, or combine=last`,
+      }
+    : null;
 }
