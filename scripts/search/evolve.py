@@ -53,6 +53,7 @@ SPACES = {
         "land": ["3", "4", "5", "6"],
         "stages": ["3", "4", "5"],
         "drain": ["0", "1", "2", "2", "3", "3"],
+        "pieces": ["1", "2", "4", "8"],
         "smem": ["pad", "pad", "pad", "swizzle"],
         "streamk": ["264", "264", "0"],
     },
@@ -70,6 +71,7 @@ SPACES = {
         "spread": ["1", "2", "3", "5", "7"],
         "stages": ["2", "3", "4", "5", "6"],
         "drain": ["0", "1", "2", "3"],
+        "pieces": ["1", "2", "4"],
         "smem": ["pad", "pad", "swizzle"],
         "split": ["1", "2", "3", "4", "6", "8", "11", "12", "16", "22", "24", "32", "33", "44", "48", "64", "66"],
         "combine": ["last", "kernel", "atomics"],
@@ -299,7 +301,7 @@ def genes_of(text, space):
     if "rows" in space:
         return {"text": text}
     fields = dict(word.split("=", 1) for word in text.split())
-    return {"copy": "direct", "stages": "2", "spread": "1", "drain": "0", "streamk": "0", **fields}
+    return {"copy": "direct", "stages": "2", "spread": "1", "drain": "0", "streamk": "0", "pieces": "1", **fields}
 
 
 def search_one(search, assembler, workspace, seeds, out):

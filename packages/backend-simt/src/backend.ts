@@ -8,6 +8,7 @@ import {
   bindRaster,
   type Diagnostic,
   type DType,
+  dealCopies,
   elideGuards,
   err,
   loadFragments,
@@ -65,6 +66,7 @@ export const simt: Backend = {
     bindOwnership,
     // Before the layouts: the oracle judges the accesses as wide as they will be.
     vectorise,
+    dealCopies,
     bindLayouts,
     orderWalk,
     bindRaster,

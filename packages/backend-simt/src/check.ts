@@ -268,6 +268,17 @@ const rules: readonly Rule[] = [
         : null,
   },
   {
+    code: "TW2123",
+    at: "schedule.pieces",
+    find: ({ s }) =>
+      s.stage === "off" && s.pieces > 1
+        ? {
+            message: `pieces=${s.pieces} deals out copies into shared memory, and stage=off has none`,
+            hint: "nearest legal: pieces=1, or stage=ab",
+          }
+        : null,
+  },
+  {
     code: "TW2118",
     at: "schedule.raster",
     find: ({ s, problem }) => countedRasterFault(s.raster, problem),

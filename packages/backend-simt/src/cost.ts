@@ -4,7 +4,15 @@
  *
  * The form is the machine's; the constants were fitted to schedules measured on an H200 (docs/perf/simt.md says how many, and has the rank correlation).
  */
-import { type Problem, type Schedule, type Share, shareFor, splitChunks, type Target } from "@tilewright/ir";
+import {
+  type Problem,
+  piecesOf,
+  type Schedule,
+  type Share,
+  shareFor,
+  splitChunks,
+  type Target,
+} from "@tilewright/ir";
 import { estimateRegisters, stagedBytes, threadsOf } from "./check.ts";
 import { meetingBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
@@ -171,14 +179,22 @@ function slotsOf(problem: Problem, s: SimtSchedule): number {
   );
 }
 
-/** Copies of a thread in a chunk: of single elements where rows are not aligned, and by cp.async where the tile lies across them. */
+/**
+ * Copies of a thread in a chunk, as many as take the same slots with a pointer each: of single elements where rows are not aligned, and by cp.async where the
+ * tile lies across them. Of three slots two are the 64-bit pointer's, which the pieces of a row share.
+ */
 function copiesOf({ a, b }: Problem, s: SimtSchedule): number {
-  const wide = (ld: number, across: boolean): number =>
-    ld % s.vec !== 0 || (across && s.copy === "cp.async") ? 1 : s.vec;
-  const ofA = s.stage.includes("a") ? (s.tileM * s.tileK) / wide(a.ld, a.layout === "row") : 0;
-  const ofB = s.stage.includes("b") ? (s.tileN * s.tileK) / wide(b.ld, b.layout === "col") : 0;
-  const each = (s.stage === "off" ? 0 : ofA + ofB) / threadsOf(s);
-  return s.copy === "cp.async" ? each : 2 * each;
+  const of = (ld: number, run: number, across: boolean, other: number): number => {
+    const width = ld % s.vec !== 0 || (across && s.copy === "cp.async") ? 1 : s.vec;
+    const each = (run * other) / width / threadsOf(s);
+    const together = Math.max(1, Math.min(piecesOf(s.pieces, 4 * run), each));
+    return (each * (1 + 2 / together)) / 3;
+  };
+  const ofA = a.layout === "row" ? of(a.ld, s.tileK, true, s.tileM) : of(a.ld, s.tileM, false, s.tileK);
+  const ofB = b.layout === "col" ? of(b.ld, s.tileK, true, s.tileN) : of(b.ld, s.tileN, false, s.tileK);
+  const staged = s.stage === "off" ? "" : s.stage;
+  const all = (staged.includes("a") ? ofA : 0) + (staged.includes("b") ? ofB : 0);
+  return s.copy === "cp.async" ? all : 2 * all;
 }
 
 function blocksPerSm(problem: Problem, s: SimtSchedule, target: Target): number {

@@ -64,6 +64,17 @@ const searchedShares: Pick<Schedule, "stages" | "spread" | "factors"> = {
   factors: "ab",
 };
 
+/** And where A is contiguous along m and B along n, so that all copies are wide: at 2048, 4096 and 8192. */
+const searchedWide: typeof searched & Pick<Schedule, "pieces"> = {
+  stages: 3,
+  drain: 2,
+  spread: 1,
+  pieces: 2,
+  lines: "flip",
+  along: "up:4",
+  factors: "ab",
+};
+
 /** The stored winners of this size: of these layouts, or of row-major ones where there is none. The first one that the target can have is the schedule to take. */
 function winnersOf({ m, n, k, a, b }: Problem, target: Target): readonly Schedule[] {
   if (!hasFeature(target, "cp.async")) return [];
@@ -117,7 +128,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     const direct = { ...base, ...shape };
     // Spread copies put cp.async 3 % ahead of loads and stores in large tiles, 15 % in small ones (docs/perf/simt.md).
     const large = readSchedule(direct).threadM > 8;
-    const ring = large ? searched : { stages: 3, drain: 2, spread: 5 };
+    const wide = problem.a.layout === "col" && problem.b.layout === "row";
+    const ring = large ? (wide ? searchedWide : searched) : { stages: 3, drain: 2, spread: 5 };
     const asynchronous = { ...direct, ...ring, copy: "cp.async", prefetch: "off" };
     const transports = hasFeature(target, "cp.async") ? [asynchronous, direct] : [direct];
     const { tileM, tileN } = readSchedule(direct);
@@ -127,7 +139,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       (split) => split === 1 || (tiles <= SPLIT_TILES && problem.batch.kind !== "grouped"),
     );
     return transports.flatMap((schedule) => {
-      const found = large && schedule === asynchronous ? searchedShares : {};
+      const found = large && !wide && schedule === asynchronous ? searchedShares : {};
       const sharing = { ...schedule, ...found, streamk: residentBlocks(problem, schedule, target) };
       // In a cluster blocks meet without a way through memory, and with the same bits each time.
       const met = shared.filter((split) => split > 1 && split <= target.limits.maxClusterSize);

@@ -147,12 +147,15 @@ function directives(problem: Problem, s: SimtSchedule, meeting: Meeting | null):
     { name: "fragment", args: { step: 1 } },
     staged ? { name: "ring", args: { slots: s.stages, prefetch: s.prefetch && s.stages > 1 ? 1 : 0 } } : null,
     s.frag > 1 ? { name: "rotate", args: { slots: s.frag, store: landing(s) } } : null,
-    s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
+    s.spread > 1
+      ? { name: "spread", args: { steps: s.spread, ...(s.pieces > 1 ? { pieces: s.pieces } : {}) } }
+      : null,
     drainDirective(problem, s),
     meeting === null
       ? null
       : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },
     s.vec > 1 || s.store > 1 ? { name: "vector", args: { copy: s.vec, store: s.store } } : null,
+    s.pieces > 1 ? { name: "deal", args: { pieces: s.pieces } } : null,
     s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
     walkDirective(s),
     rasterDirective(s.raster),

@@ -100,6 +100,14 @@ export const scheduleModel: ScheduleModel = {
       off: 1,
       max: 4,
     }),
+    intField({
+      name: "pieces",
+      summary:
+        "vectors of one row of global memory that a thread copies where it can, all by one pointer; 1: neighbours take them",
+      default: 1,
+      off: 1,
+      max: 8,
+    }),
     wordField({
       name: "smem",
       summary: "remedy against bank conflicts, chosen by the bank oracle",
@@ -163,6 +171,7 @@ export interface SimtSchedule {
   readonly land: number;
   readonly drain: number;
   readonly vec: number;
+  readonly pieces: number;
   readonly smem: string;
   readonly walk: string;
   readonly lines: string;
@@ -208,6 +217,7 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     land: number("land"),
     drain: number("drain"),
     vec: number("vec"),
+    pieces: number("pieces"),
     smem: word("smem"),
     walk: word("walk"),
     lines: word("lines"),

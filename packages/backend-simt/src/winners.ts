@@ -22,6 +22,8 @@ const tile = "tile=128x128x8 thread=16x8 copy=cp.async prefetch=off";
 const order = "lines=down along=flip:4";
 const ab = `${tile} stages=4 drain=2 ${order} factors=ab`;
 const ba = `${tile} stages=3 drain=2 spread=4 ${order} factors=ba`;
+/** What won with operands that are contiguous along m and n, whose copies are wide. */
+const wide = `${tile} stages=3 drain=2 spread=1 pieces=2 lines=flip`;
 /** The tiles of the last wave shared by all blocks. */
 const shared = "streamk=264";
 const async = "copy=cp.async prefetch=off";
@@ -61,6 +63,22 @@ export const winners: readonly Winner[] = [
     schedule: `${tile} stages=3 drain=2 spread=6 smem=swizzle ${order} raster=grouped:4`,
     ratio: 1.071,
   },
+  {
+    m: 2048,
+    n: 2048,
+    k: 2048,
+    layouts: ["row", "col"],
+    schedule: `${tile} stages=4 drain=2 spread=6 lines=down:4 along=flip:4 factors=ba raster=grouped:16`,
+    ratio: 1.07,
+  },
+  {
+    m: 2048,
+    n: 2048,
+    k: 2048,
+    layouts: ["col", "row"],
+    schedule: `${wide} along=flip:4 raster=grouped:4`,
+    ratio: 1.056,
+  },
   { m: 4096, n: 4096, k: 4096, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.104 },
   {
     m: 4096,
@@ -75,8 +93,8 @@ export const winners: readonly Winner[] = [
     n: 4096,
     k: 4096,
     layouts: ["col", "row"],
-    schedule: `${tile} stages=3 drain=3 spread=2 lines=up:4 along=down:4 raster=snake:8 ${shared}`,
-    ratio: 1.101,
+    schedule: `${wide} along=up:4 raster=row ${shared}`,
+    ratio: 1.115,
   },
   {
     m: 4096,
@@ -87,6 +105,22 @@ export const winners: readonly Winner[] = [
     ratio: 1.146,
   },
   { m: 8192, n: 8192, k: 8192, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.096 },
+  {
+    m: 8192,
+    n: 8192,
+    k: 8192,
+    layouts: ["row", "col"],
+    schedule: `${tile} stages=3 drain=2 spread=5 lines=down:4 along=flip:4 raster=grouped:8 ${shared}`,
+    ratio: 1.065,
+  },
+  {
+    m: 8192,
+    n: 8192,
+    k: 8192,
+    layouts: ["col", "row"],
+    schedule: `${wide} along=up:4 raster=row ${shared}`,
+    ratio: 1.091,
+  },
   { m: 4096, n: 14336, k: 4096, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.104 },
   { m: 4096, n: 4096, k: 14336, schedule: `${ab} spread=5 raster=row ${shared}`, ratio: 1.108 },
   {

@@ -50,10 +50,10 @@ const TILE = 1.07;
 const TILE_OF_TURNS = 0.49;
 
 /**
- * Of that what hides behind the products of a tail's second half, where blocks have one tile: 0.44 to 0.5 with halves of 128 columns (H200, 2048³). Where they have several, the
+ * Of that what hides behind the products of a tail's second half, where blocks have one tile: 0.32 to 0.44 with halves of 128 columns (H200, five sizes). Where they have several, the
  * board's power limit takes it back, and narrow instructions cost more than they hide: 0.16 with halves of 32 columns (1024³).
  */
-const HIDDEN = 0.44;
+const HIDDEN = 0.38;
 const NARROW = 0.16;
 const WIDE_HALF = 128;
 

@@ -90,7 +90,7 @@ const chunkBytes = [128, 256, 512] as const;
 /** Accumulators up to which two rows make a chunk: larger tiles have products enough between barriers, but where these are waited for to be promoted. */
 const TWO_ROWS = 64 * 128;
 
-/** A tail, of blocks with one tile whose warpgroups, one above the other, have columns for two halves of 128: 1.6 % at 2048³; elsewhere none gained (docs/perf/wgmma.md). */
+/** A tail, of blocks with one tile whose warpgroups, one above the other, have columns for two halves of 128: 0.4 to 1.5 % at five sizes (docs/perf/wgmma.md). */
 const TAIL = 3;
 const TAIL_COLUMNS = 256;
 const ONE_ROUND = 132;

@@ -289,7 +289,7 @@ describe("what comes first", () => {
   test.each([
     [512, [64, 32, 256]],
     [1024, [64, 128, 128]],
-    [2048, [128, 128, 64]],
+    [2048, [128, 256, 64]],
     [4096, [128, 256, 64]],
     [8192, [128, 256, 64]],
   ] as const)("%i: the tile that measured best of those that are generated", (size, tile) => {

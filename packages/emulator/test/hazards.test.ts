@@ -1,4 +1,5 @@
 /** Every rule has a kernel that breaks it, with its message pinned, and a kernel close by that does not. */
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type LaunchConfig, type LaunchReport, rules } from "../src/index.ts";
 import { clean, kernel, machine, orders } from "./support.ts";
@@ -430,4 +431,14 @@ test("every rule has been met", () => {
   // From H033 on the rules belong to the asynchronous engines, whose tests stand in hazards-*.test.ts.
   const here = Object.keys(rules).filter((rule) => rule < "H033");
   expect([...found].sort()).toEqual(here.sort());
+});
+
+test("docs/hazards/README.md has a row and a section for every rule", () => {
+  const page = readFileSync(new URL("../../../docs/hazards/README.md", import.meta.url), "utf8");
+  for (const [rule, { name, check, sentence }] of Object.entries(rules)) {
+    expect(page).toContain(
+      `| [${rule}](#${rule.toLowerCase()}-${name}) | ${name} | ${check} | ${sentence} |`,
+    );
+    expect(page).toContain(`\n## ${rule} ${name}\n`);
+  }
 });

@@ -66,6 +66,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       store: pick(random, [1, 2, 4]),
       guards: pick(random, ["on", "on", "off"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),
+      ...(stage === "off" ? {} : { pieces: pick(random, [1, 1, 2, 4, 8]) }),
       ...(hasFeature(target, "cluster") ? { combine: pick(random, ["last", "cluster", "cluster"]) } : {}),
     };
     if (checkSchedule(problem, schedule, target).length === 0) return schedule;

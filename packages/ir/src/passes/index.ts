@@ -7,6 +7,7 @@ export { bindRaster, rasterDirective } from "./bindRaster.ts";
 export { bindTensorLayouts } from "./bindTensorLayouts.ts";
 export { bindTensorTiles } from "./bindTensorTiles.ts";
 export { cacheOperands } from "./cacheOperands.ts";
+export { dealCopies } from "./dealCopies.ts";
 export { elideGuards } from "./elideGuards.ts";
 export { fetchTiles } from "./fetchTiles.ts";
 export { lapSums } from "./lapSums.ts";

@@ -3,6 +3,7 @@ import { sizeOf } from "../dtype.ts";
 import { contiguousAxis } from "../tile/accesses.ts";
 import { cond } from "../tile/cond.ts";
 import { add, v } from "../tile/expr.ts";
+import { piecesOf } from "../tile/ownership.ts";
 import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -14,9 +15,9 @@ type For = Extract<Stmt, { kind: "for" }>;
 const WIDE_BYTES = 16;
 
 /**
- * Directive `spread steps=N`: the block `if step == S { acquire; copies; commit }` of an unrolled step loop becomes one block a step for
+ * Directive `spread steps=N pieces=P`: the block `if step == S { acquire; copies; commit }` of an unrolled step loop becomes one block a step for
  * N steps from S on. Each asynchronous copy is cut into rectangles along its non-contiguous axis; the slot is acquired in the first step and
- * committed in the last one. Copies that pass through registers stay whole, each in a step of its own: loads from step 0 on, stores where they stood.
+ * committed in the last one. Rectangles have P accesses of a thread (one unless said) where those share an address (`dealCopies`). Copies that pass through registers stay whole, each in a step of its own: loads from step 0 on, stores where they stood.
  */
 export const spreadCopies: Pass = {
   name: "spreadCopies",
@@ -27,21 +28,24 @@ export const spreadCopies: Pass = {
     const taken = takeDirective(program, "spread");
     if (!taken) return program;
     const steps = numberArg(taken.args, "steps", 1);
+    const pieces = numberArg(taken.args, "pieces", 1);
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (stmt) =>
-        stmt.kind === "for" && stmt.unroll ? spreadLoop(taken.program, stmt, steps) : stmt,
+        stmt.kind === "for" && stmt.unroll ? spreadLoop(taken.program, stmt, steps, pieces) : stmt,
       ),
     );
   },
 };
 
-function spreadLoop(program: TileProgram, loop: For, steps: number): For {
+function spreadLoop(program: TileProgram, loop: For, steps: number, together: number): For {
   const body = loop.body.flatMap((stmt): readonly Stmt[] => {
     const block = copiesAt(stmt);
     if (block === null) return [stmt];
     const { at, before, copies, after } = block;
-    const pieces = copies.flatMap((copy) => (isStaging(program, copy) ? [copy] : cut(program, copy)));
+    const pieces = copies.flatMap((copy) =>
+      isStaging(program, copy) ? [copy] : cut(program, copy, together),
+    );
     // The last step waits for the next chunk, so the commit stands before it.
     const last = loop.to.kind === "const" ? loop.to.value - 1 : at + steps;
     const count = Math.max(1, Math.min(steps, pieces.length, last - at));
@@ -74,8 +78,8 @@ function copiesAt(stmt: Stmt): {
 const isStaging = (program: TileProgram, { src, dst }: Copy): boolean =>
   [src, dst].some((view) => bufferOf(program, view.buffer).space === "register");
 
-/** A copy as rectangles of at least one access of every thread, along the axis that is not contiguous in global memory. */
-function cut(program: TileProgram, copy: Copy): readonly Copy[] {
+/** A copy as rectangles of at least `together` accesses of every thread, along the axis that is not contiguous in global memory. */
+function cut(program: TileProgram, copy: Copy, together: number): readonly Copy[] {
   const source = bufferOf(program, copy.src.buffer);
   const contiguous = source.layout?.stride[0] === 1 ? 0 : 1;
   const axis = contiguous === 0 ? 1 : 0;
@@ -83,8 +87,10 @@ function cut(program: TileProgram, copy: Copy): readonly Copy[] {
   const wide =
     contiguousAxis(program, copy.dst.buffer) === contiguous ? WIDE_BYTES / sizeOf(source.dtype) : 1;
   const across = copy.src.extent[contiguous];
-  const fits = (n: number): boolean =>
-    extent % n === 0 && (extent / n) * across >= program.launch.threads * wide;
+  const whole = program.launch.threads * wide;
+  const shared = piecesOf(together, across * sizeOf(source.dtype));
+  const each = Math.max(1, Math.min(shared, Math.floor((extent * across) / whole)));
+  const fits = (n: number): boolean => extent % n === 0 && (extent / n) * across >= whole * each;
   let pieces = 1;
   for (let n = 2; n <= extent; n++) if (fits(n)) pieces = n;
   return Array.from({ length: pieces }, (_, i) => ({

@@ -65,6 +65,7 @@ export {
   type OwnedRegister,
   ownedAxis,
   ownedRegisters,
+  piecesOf,
   registerRun,
   registerSteps,
   registersPerThread,

@@ -166,9 +166,14 @@ export function distributedVector(
 /** A sector of global memory is 32 bytes; rows of threads shorter than that would fetch it more than once. */
 const SECTOR_BYTES = 32;
 
+/** Vectors of a row of `rowBytes` that a thread may move, of `pieces` asked: what its neighbours move is whole sectors still. */
+export const piecesOf = (pieces: number, rowBytes: number): number =>
+  Math.max(1, Math.min(pieces, Math.floor(rowBytes / SECTOR_BYTES)));
+
 /**
  * Threads to put side by side along the fastest axis: whole sectors at least, then the fewest steps, then the longest row.
- * Any number that divides the threads works for any tile, at worst with some of them idle in the last step.
+ * Any number that divides the threads works for any tile, at worst with some of them idle in the last step. With `pieces` above 1 shorter rows are better,
+ * down to where a thread moves so many vectors of a row.
  */
 export function distribute(
   threads: number,
@@ -176,14 +181,17 @@ export function distribute(
   fastest: 0 | 1,
   vector: number,
   elementBytes: number,
+  pieces = 1,
 ): Distribution {
   const inner = extent[fastest] / vector;
   const sector = Math.min(inner, SECTOR_BYTES / (vector * elementBytes));
   let best: Distribution = { threads, along: threads, vector, fastest };
+  const together = ({ along }: Distribution): number => Math.min(pieces, Math.ceil(inner / along));
   for (let along = threads; along >= 1; along--) {
     if (threads % along !== 0 || along < sector) continue;
     const candidate: Distribution = { threads, along, vector, fastest };
-    if (vectorsPerThread(candidate, extent) < vectorsPerThread(best, extent)) best = candidate;
+    const [steps, least] = [vectorsPerThread(candidate, extent), vectorsPerThread(best, extent)];
+    if (steps < least || (steps === least && together(candidate) > together(best))) best = candidate;
   }
   return best;
 }

@@ -1,0 +1,30 @@
+/** Give each thread several vectors of a row of a staging copy, so that one pointer serves them all. */
+import { sizeOf } from "../dtype.ts";
+import { distribute } from "../tile/ownership.ts";
+import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import type { Pass } from "./pass.ts";
+
+/**
+ * Directive `deal pieces=P`: threads that copy stand in shorter rows, so that each moves P vectors of a row of global memory, at constant distances from
+ * one address, where rows have that many and threads side by side still bring whole sectors.
+ */
+export const dealCopies: Pass = {
+  name: "dealCopies",
+  summary: "Threads copy several pieces of a row each, by one pointer",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "deal");
+    if (!taken) return program;
+    const pieces = numberArg(taken.args, "pieces", 1);
+    return withBody(
+      taken.program,
+      rewriteStmts(taken.program.body, (stmt) => {
+        if (stmt.kind !== "copy" || stmt.dist === null) return stmt;
+        const { threads, fastest, vector } = stmt.dist;
+        const bytes = sizeOf(bufferOf(taken.program, stmt.dst.buffer).dtype);
+        return { ...stmt, dist: distribute(threads, stmt.dst.extent, fastest, vector, bytes, pieces) };
+      }),
+    );
+  },
+};
