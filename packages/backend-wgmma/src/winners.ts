@@ -39,7 +39,8 @@ export const winners: readonly Winner[] = [
     m: 1024,
     n: 1024,
     k: 1024,
-    schedule: "tile=64x128x64 groups=1x2 stages=8 late=on raster=row sched=tiles cache=a:evict_first,b:evict_first",
+    schedule:
+      "tile=64x128x64 groups=1x2 stages=8 late=on raster=row sched=tiles cache=a:evict_first,b:evict_first",
     ratio: 1.089,
   },
   {
