@@ -176,12 +176,15 @@ describe("schedules()", () => {
   });
 
   test("what measurements found best comes first", () => {
-    for (const { sizes, dtypes: types, where, layoutB = "col", schedule } of winners)
+    for (const { sizes, dtypes: types, where, lacks, layoutB = "col", schedule } of winners)
       for (const [m, n, k] of sizes)
         for (const dtype of types) {
           const parts = dtype === "f32" ? { precision: "3xtf32" } : {};
           const some = problemOf({ m, n, k, dtype, ...parts, b: { layout: layoutB } });
           for (const arch of where === "tma" ? ["sm_90"] : ["sm_80", "sm_87"]) {
+            // f32 in parts: those of targets that clamp by two instructions come before the others.
+            if (dtype === "f32" && layoutB === "col")
+              if ((lacks !== undefined) === hasFeature(targetOf(arch), "min.xorsign")) continue;
             const [first] = mma.schedules(some, targetOf(arch));
             expect(first).toEqual(scheduleOf(mma, schedule));
           }
