@@ -224,7 +224,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
   const meeting = meetingOf(problem, s, atom);
   const list: (Directive | null)[] = [
     { name: "stage", args: { operands: "ab", transport: s.copy } },
-    { name: "fragment", args: { step: atom.k } },
+    { name: "fragment", args: { step: atom.k, ...(s.lead === "b" ? { first: "b" } : {}) } },
     { name: "ring", args: { slots: s.stages, prefetch: s.prefetch ? 1 : 0, ...(bulk ? { ahead: 0 } : {}) } },
     // A warp gives a slot back by itself: none waits for another in the main loop.
     bulk ? { name: "roles", args: { producer: 1, math: mathWarps(s), release: 1 } } : null,

@@ -69,6 +69,14 @@ export const scheduleModel: ScheduleModel = {
       min: 1,
       max: 2,
     }),
+    wordField({
+      name: "lead",
+      summary:
+        "operand whose fragments a K step loads first: the one of which the first run of the walk reads all",
+      words: ["a", "b"],
+      default: "a",
+      off: "a",
+    }),
     intField({
       name: "spread",
       summary: "K steps over which the asynchronous copies of a chunk are spread; 1 issues them together",
@@ -171,6 +179,8 @@ export interface MmaSchedule {
   readonly matrices: number;
   readonly smem: string;
   readonly frag: number;
+  /** Operand whose fragments come first. */
+  readonly lead: string;
   readonly spread: number;
   readonly drain: number;
   /** Elements of k. */
@@ -224,6 +234,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     matrices: matrices[word("ldmatrix")] ?? 0,
     smem: word("smem"),
     frag: number("frag"),
+    lead: word("lead"),
     spread: number("spread"),
     drain: number("drain"),
     sum: number("sum"),

@@ -2,7 +2,7 @@
  * Schedules known to be best from measurements: data. Found by timing these kernels on one NVIDIA H200 (driver 580.159.04, 2026-11-21 and 22) beside cuBLASLt, in
  * f16, B contiguous along k; docs/perf/mma.md has the tables. Sizes between are left to the model (cost.ts).
  */
-import type { DType } from "@tilewright/ir";
+import type { DType, Feature } from "@tilewright/ir";
 
 export interface Winner {
   readonly sizes: readonly (readonly [m: number, n: number, k: number])[];
@@ -10,6 +10,8 @@ export interface Winner {
   readonly dtypes: readonly DType[];
   /** Where: targets whose blocks copy by cp.async at best, or have bulk copies, too; those of the first are for the others as well where defaults copy by cp.async. */
   readonly where: "cp.async" | "tma";
+  /** On targets that lack it only. */
+  readonly lacks?: Feature;
   /** B's layout, where the schedule is for one only. */
   readonly layoutB?: "row" | "col";
   /** Fields that differ from the defaults. */
@@ -28,11 +30,20 @@ const dtypes = ["f16", "bf16"] as const satisfies readonly DType[];
 const copied = "tile=128x256x64 warp=64x64 stages=3 spread=1 drain=2 walk=snake-cols raster=snake:16 store=8";
 
 /** What a warp of its own copies. */
-const bulk = "tile=128x256x128 warp=64x64 stages=2 copy=tma sched=persistent frag=1 walk=snake-cols store=8";
+const bulk = "tile=128x256x128 warp=64x64 stages=2 copy=tma sched=persistent frag=1 store=8";
 
 /** The first whose schedule is legal where it is asked for. */
 export const winners: readonly Winner[] = [
   { sizes: cubes(2048, 4096, 6144, 8192), dtypes, where: "cp.async", schedule: copied },
+  // By rows 1.249 and 1.304 at 2048 and 4096 in sm_80 text, by columns 1.231 and 1.289 beside it; texts that clamp by one instruction spill 12 bytes there.
+  {
+    sizes: cubes(2048, 4096, 8192),
+    dtypes: ["f32"],
+    where: "cp.async",
+    lacks: "min.xorsign",
+    layoutB: "col",
+    schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1 sum=32 walk=rows",
+  },
   // f32 in parts, B along k: 1.353, 1.408 and 1.438 of cuBLAS SGEMM in sm_90 text, where sums of 16 have 1.277, 1.319 and 1.345; errors a quarter of SGEMM's. With a row-major B it spills.
   {
     sizes: cubes(2048, 4096, 8192),
@@ -86,13 +97,13 @@ export const winners: readonly Winner[] = [
     where: "cp.async",
     schedule: "tile=64x64x128 warp=32x32 stages=3 split=4 combine=slices",
   },
-  // 0.973; 32 x 32 x 128 with eight blocks a tile 0.948.
+  // 1.017; 64 x 32 x 128 with sixteen blocks a tile 0.994, 32 x 32 x 128 with eight 0.946.
   ...(["cp.async", "tma"] as const).map(
     (where): Winner => ({
       sizes: [[128, 128, 16384]],
       dtypes,
       where,
-      schedule: "tile=64x32x128 warp=32x16 stages=4 split=16 combine=slices",
+      schedule: "tile=64x64x128 warp=32x32 stages=4 split=32 interleave=off combine=slices",
     }),
   ),
   // 0.889 and 0.759; 128 x 256 x 64 in three stages, with four and sixteen blocks a tile, 0.848 and 0.751 beside them.
@@ -124,7 +135,14 @@ export const winners: readonly Winner[] = [
     schedule:
       "tile=64x128x128 warp=32x64 stages=4 copy=tma sched=persistent frag=2 cache=a:evict_last,b:evict_first",
   },
-  // 0.764 to 0.769 at 2048, with 16 rows at a time 0.760; 0.719 to 0.722 and 0.723 at 4096 and 8192, where 8 rows have 0.718 and 0.717.
-  { sizes: cubes(2048), dtypes, where: "tma", schedule: `${bulk} raster=grouped:8` },
-  { sizes: cubes(4096, 6144, 8192), dtypes, where: "tma", schedule: `${bulk} raster=snake:16` },
+  // 0.764 to 0.769 at 2048, with 16 rows at a time 0.760; by rows 0.7652 beside 0.7678.
+  { sizes: cubes(2048), dtypes, where: "tma", schedule: `${bulk} walk=snake-cols raster=grouped:8` },
+  // By rows, with the fragments of B first, 0.715 and 0.726 at 4096 and 8192 beside 0.714 and 0.718 by columns, bf16 0.698 and 0.715 beside 0.697 and 0.709 (another run:
+  // 0.723 and 0.730, 0.720 and 0.723); 8 rows of tiles at a time 0.716 and 0.722.
+  {
+    sizes: cubes(4096, 6144, 8192),
+    dtypes,
+    where: "tma",
+    schedule: `${bulk} walk=snake-rows lead=b raster=snake:16`,
+  },
 ];

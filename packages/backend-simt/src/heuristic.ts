@@ -3,6 +3,7 @@ import {
   defaultSchedule,
   hasFeature,
   type Problem,
+  proposedAtLaunch,
   type Schedule,
   sizeOf,
   storedSchedule,
@@ -121,6 +122,12 @@ function sharesWell({ m, n, k }: Problem, schedule: Schedule): boolean {
   );
 }
 
+/** Pointers of pieces that are spread over a chunk, beside what a group's row says, have no registers in threads of 16 x 8 sums (ptxas spills). */
+const grouped = ({ batch }: Problem, schedule: Schedule): Schedule =>
+  batch.kind === "grouped" && schedule.copy === "cp.async" && readSchedule(schedule).threadM > 8
+    ? { ...schedule, spread: 1 }
+    : schedule;
+
 /** The stored winner, then candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const base = defaultSchedule(scheduleModel);
@@ -155,5 +162,13 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
   const first = ranked.find((schedule) => schedule.streamk === 0 || sharesWell(problem, schedule));
-  return [...winnersOf(problem, target), ...(first ? [first] : []), ...ranked.filter((s) => s !== first)];
+  const all = [
+    ...winnersOf(problem, target),
+    ...(first ? [first] : []),
+    ...ranked.filter((s) => s !== first),
+  ];
+  return all.flatMap((schedule) => {
+    const proposed = proposedAtLaunch(problem, schedule);
+    return proposed === null ? [] : [grouped(problem, proposed)];
+  });
 }

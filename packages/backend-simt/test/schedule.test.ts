@@ -122,6 +122,16 @@ describe("what the backend cannot serve is said with what would work", () => {
     const groups = problemOf({ m: 8, n: 8, k: 8, batch: { kind: "grouped", count: 2 } });
     const shares = { ...defaultSchedule(scheduleModel), streamk: 5 };
     expect(simt.check(groups, shares, sm70)).toEqual([]);
+    // Not unless asked, whatever won at the size that the groups are bounded by.
+    const large = problemOf({
+      m: 4096,
+      n: 4096,
+      k: 4096,
+      dtype: "f32",
+      batch: { kind: "grouped", count: 2 },
+    });
+    for (const schedule of simt.schedules(large, targetOf("sm_80")))
+      expect([schedule.streamk, schedule.split]).toEqual([0, 1]);
     expect(verdict({ dtype: "f32", batch: { kind: "grouped", count: 70_000 } })).toEqual([
       "TW1806 unsupported problem.batch: launch batches of at most 65535",
     ]);

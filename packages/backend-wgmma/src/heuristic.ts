@@ -10,8 +10,8 @@ import {
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { estimateTime, SMS } from "./cost.ts";
-import { isKMajor, promotes, widensA } from "./nest.ts";
-import { scheduleModel } from "./schedule.ts";
+import { isKMajor, needsKMajor, promotes, widensA } from "./nest.ts";
+import { readSchedule, scheduleModel } from "./schedule.ts";
 import { winners, winningDTypes } from "./winners.ts";
 
 interface Shape {
@@ -100,24 +100,27 @@ const LINE_BYTES = 128;
 
 /**
  * What L2 does for the operands. A large one that only a tile or two read makes room for the other, which all read: 0.8 to 7 % at 16 to 128 rows. Where rows begin inside lines
- * a miss brings a line rather than two: 6 % at 1000 x 1000 x 1000 (docs/perf/wgmma.md).
+ * a miss brings a line rather than two: 6 % at 1000 x 1000 x 1000; with few rows that have changed places it is 1 to 4 % (docs/perf/wgmma.md).
  */
-const cacheFor = (problem: Problem, tile: readonly [number, number]): Partial<Schedule> => ({
+const cacheFor = (problem: Problem, { tile, swap }: Shape): Partial<Schedule> => ({
   ...streamPolicies(problem, tile),
-  ...([problem.a, problem.b].some(({ ld, dtype }) => (ld * sizeOf(dtype)) % LINE_BYTES !== 0)
+  ...(swap === "on" || [problem.a, problem.b].some(({ ld, dtype }) => (ld * sizeOf(dtype)) % LINE_BYTES !== 0)
     ? { promote: "128" }
     : {}),
 });
 
-/** The stored winner of this size, where its dtypes and layouts are those that it was measured in. */
+/** The stored winner of this size and these dtypes: of 16 bits in every layout, where 128x320 alone is slower with a B that lies along n. */
 function winnerOf(problem: Problem): readonly Schedule[] {
   const { m, n, k, a, b, batch } = problem;
   const winner = winners.find(
     (w) => w.m === m && w.n === n && w.k === k && (w.dtypes ?? winningDTypes).includes(a.dtype),
   );
-  const measured = a.dtype === b.dtype && isKMajor(problem);
-  if (winner === undefined || !measured || batch.kind !== "none") return [];
-  return [storedSchedule(scheduleModel, winner.schedule)];
+  if (winner === undefined || a.dtype !== b.dtype || batch.kind !== "none") return [];
+  const schedule = storedSchedule(scheduleModel, winner.schedule);
+  const { tileN, groupsN } = readSchedule(schedule);
+  return isKMajor(problem) || (!needsKMajor(problem) && wholePanels(problem, tileN / groupsN))
+    ? [schedule]
+    : [];
 }
 
 /**
@@ -150,7 +153,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
           {
             ...base,
             ...fieldsOf(shape, problem, bytes / sizeOf(problem.b.dtype), late),
-            ...cacheFor(problem, shape.tile),
+            ...cacheFor(problem, shape),
           } as Schedule,
           legal,
         ),

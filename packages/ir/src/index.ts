@@ -313,7 +313,13 @@ export {
   type ScheduleFault,
   type ScheduleRule,
 } from "./schedule/rules.ts";
-export { clusterMeetingFault, meetingFaults, type Sharing, sharingFaults } from "./schedule/sharing.ts";
+export {
+  clusterMeetingFault,
+  meetingFaults,
+  proposedAtLaunch,
+  type Sharing,
+  sharingFaults,
+} from "./schedule/sharing.ts";
 export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
 export {

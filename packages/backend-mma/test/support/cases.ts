@@ -47,6 +47,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       ldmatrix: pick(random, ["x4", "x4", "x2", "x1", "off"]),
       smem: pick(random, ["swizzle", "swizzle", "pad", "auto", "plain"]),
       frag,
+      lead: pick(random, ["a", "b"]),
       spread: pick(random, [1, 1, 2, 3]),
       drain: copy === "tma" ? 0 : random.integer(0, 3),
       walk: pick(random, ["snake-rows", "snake-cols", "rows", "cols"]),

@@ -1,11 +1,22 @@
 /** Make register fragments explicit: the K chunk becomes an unrolled loop of steps, each loading what its multiply-adds read. */
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, numberArg, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import {
+  bufferOf,
+  numberArg,
+  rewriteStmts,
+  takeDirective,
+  wholeView,
+  withBody,
+  wordArg,
+} from "../tile/rewrite.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
-/** Directive `fragment step=S`: S elements of k a step (the atom's k). Operands already in registers stay as they are. */
+/**
+ * Directive `fragment step=S first=a|b`: S elements of k a step (the atom's k), the fragments of A (absent) or of B first. Operands already in registers stay as
+ * they are.
+ */
 export const loadFragments: Pass = {
   name: "loadFragments",
   summary: "Operands of the multiply-adds are register fragments, one K step at a time",
@@ -13,11 +24,12 @@ export const loadFragments: Pass = {
   to: "staged",
   run(program) {
     const taken = takeDirective(program, "fragment");
-    return taken ? split(taken.program, numberArg(taken.args, "step", 1)) : program;
+    if (!taken) return program;
+    return split(taken.program, numberArg(taken.args, "step", 1), wordArg(taken.args, "first", "a") === "b");
   },
 };
 
-function split(input: TileProgram, step: number): TileProgram {
+function split(input: TileProgram, step: number, reversed: boolean): TileProgram {
   const added: Buffer[] = [];
   const body = rewriteStmts(input.body, (stmt) => {
     if (stmt.kind !== "mma") return stmt;
@@ -27,9 +39,12 @@ function split(input: TileProgram, step: number): TileProgram {
     const b = registerBuffer("fB", bufferOf(input, stmt.b.buffer).dtype, [step, stmt.b.extent[1]]);
     added.push(a, b);
     const offset = mul(v("kk"), step);
-    const steps: Stmt[] = [
+    const loads = [
       load(a, sliceOf(stmt.a, 1, offset, step), input),
       load(b, sliceOf(stmt.b, 0, offset, step), input),
+    ];
+    const steps: Stmt[] = [
+      ...(reversed ? loads.reverse() : loads),
       { ...stmt, a: wholeView(a), b: wholeView(b) },
     ];
     return { kind: "for", var: "kk", from: lit(0), to: lit(chunk / step), unroll: true, body: steps };

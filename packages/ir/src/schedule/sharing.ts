@@ -1,6 +1,7 @@
 /** What the fields that divide K among blocks allow each other, in every backend. */
 import type { Diagnostic } from "../diagnostics.ts";
 import type { Problem } from "../problem.ts";
+import type { Schedule } from "../schedule.ts";
 import { hasFeature, type Target } from "../target.ts";
 import { type CombineWay, MOST_SLICES } from "../tile/types.ts";
 import type { ScheduleFault } from "./rules.ts";
@@ -104,6 +105,18 @@ export function meetingFaults(
       hint: `nearest legal: split=${MOST_SLICES}, or combine=last`,
     });
   return faults;
+}
+
+/**
+ * What a backend proposes of a schedule that was found for fixed sizes, where the launch supplies some: null where blocks would share tiles by chunks that each counts for
+ * itself, or would split those of groups, neither of which was timed; without a `drain` of asynchronous copies, which a k of the launch makes a second loop, for whose counting
+ * large tiles have no registers.
+ */
+export function proposedAtLaunch({ batch, symbolic }: Problem, schedule: Schedule): Schedule | null {
+  const counted = (["m", "n", "k"] as const).some((name) => symbolic?.[name] !== undefined);
+  if (!counted) return schedule;
+  if (schedule.streamk !== 0 || (batch.kind === "grouped" && schedule.split !== 1)) return null;
+  return symbolic?.k === undefined || schedule.copy === "direct" ? schedule : { ...schedule, drain: 0 };
 }
 
 /** Why the `splits` blocks that share a tile cannot meet in a cluster; null where they can. */

@@ -132,6 +132,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
       prefetch: fc.integer({ min: 0, max: 1 }),
       rotate: fc.boolean(),
       drain: fc.boolean(),
+      first: fc.constantFrom("a", "b"),
       vector: fc.constantFrom(1, 2, 4),
       pieces: fc.constantFrom(1, 1, 2, 4),
       smem: fc.constantFrom("plain", "pad", "swizzle", "auto"),
@@ -170,7 +171,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
         splits: r.splits,
         directives: [
           ...directive("stage", { operands: r.operands, transport: r.transport }, staged),
-          ...directive("fragment", { step: 1 }),
+          ...directive("fragment", { step: 1, first: r.first }),
           ...directive("ring", { slots: r.slots, prefetch: split ? 1 : 0 }, staged),
           ...directive(
             "rotate",
