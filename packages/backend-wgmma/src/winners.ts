@@ -43,8 +43,9 @@ export const winners: readonly Winner[] = [
     m: 1024,
     n: 1024,
     k: 1024,
-    schedule: "tile=64x128x128 groups=1x2 stages=4 raster=row sched=tiles cache=a:evict_first,b:evict_first",
-    ratio: 1.062,
+    schedule:
+      "tile=64x128x64 groups=1x2 stages=8 late=on raster=row sched=tiles cache=a:evict_first,b:evict_first",
+    ratio: 1.089,
   },
   {
     m: 1536,
@@ -182,8 +183,8 @@ export const winners: readonly Winner[] = [
     m: 128,
     n: 128,
     k: 16384,
-    schedule: "tile=64x32x128 groups=1x1 stages=8 sched=tiles split=8 combine=cluster",
-    ratio: 1.132,
+    schedule: "tile=64x32x256 groups=1x1 stages=4 sched=tiles split=8 combine=cluster",
+    ratio: 1.156,
   },
   {
     m: 512,

@@ -16,13 +16,18 @@ import { mapAddress, usesBulkStores, usesTensorMaps } from "./tensorMaps.ts";
 export function openKernel(ctx: Context): void {
   const { program, body } = ctx;
   const copying = earlyRole(ctx);
-  const first = threadIs(ctx, 32 * (copying?.first ?? 0));
+  const others = threadIsNot(ctx, 32 * (copying?.first ?? 0));
   const rings = program.rings.filter((ring) => {
     const at = ctx.shared.barriers.get(ring.name);
     return at !== undefined && (at.full !== null || at.empty !== null);
   });
   // Templates of maps are no maps that anything is copied through.
-  if (usesTensorMaps(program) && ctx.groups === null) {
+  const fetches = usesTensorMaps(program) && ctx.groups === null;
+  const initialises = rings.length > 0 || ctx.shared.meeting !== null;
+  // One branch, no predicates: with those ptxas 13.0 makes a branch of each initialisation and computes its value anew, 80 cycles a barrier.
+  const made = fetches || initialises ? ctx.entry.label("made") : null;
+  if (made !== null) body.emit(others, "bra", made);
+  if (fetches) {
     // Maps that are copied through are needed first.
     const [sources, targets] = [new Set<string>(), new Set<string>()];
     for (const stmt of eachStmt(program.body)) {
@@ -30,9 +35,11 @@ export function openKernel(ctx: Context): void {
       if (stmt.kind === "epilogue" && storesInBulk(stmt)) targets.add(stmt.dst.buffer);
     }
     for (const name of new Set([...sources, ...targets]))
-      body.emitAny(first, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
+      body.emitAny(null, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
   }
-  if (rings.length > 0 || ctx.shared.meeting !== null) initialise(ctx, rings, first, copying);
+  if (initialises) initialise(ctx, rings);
+  if (made !== null) body.label(made);
+  if (initialises) meetInitialised(ctx, copying);
   awaitGridBefore(ctx);
 }
 
@@ -55,9 +62,9 @@ function earlyRole(ctx: Context): StmtOf<"role"> | null {
   return null;
 }
 
-/** Barriers of rings, seen by all before anybody arrives. */
-function initialise(ctx: Context, rings: readonly Ring[], first: Pred, copying: StmtOf<"role"> | null): void {
-  const { program, entry, body } = ctx;
+/** Barriers of rings and of the meeting, by one thread. */
+function initialise(ctx: Context, rings: readonly Ring[]): void {
+  const { entry, body } = ctx;
   const base = entry.reg("u32", "sm");
   body.emit(null, "mov.u32", base, sym(SMEM));
   for (const ring of rings) {
@@ -68,16 +75,21 @@ function initialise(ctx: Context, rings: readonly Ring[], first: Pred, copying: 
     ] as const) {
       if (offset === null || edge?.kind !== "mbarrier") continue;
       for (let slot = 0; slot < ring.slots; slot++)
-        body.emitAny(first, "mbarrier.init.shared::cta.b64", [
+        body.emitAny(null, "mbarrier.init.shared::cta.b64", [
           addr(base, offset + MBARRIER_BYTES * slot),
           imm(edge.arrivals),
         ]);
     }
   }
   if (ctx.shared.meeting !== null)
-    body.emitAny(first, "mbarrier.init.shared::cta.b64", [addr(base, ctx.shared.meeting.barrier), imm(1)]);
+    body.emitAny(null, "mbarrier.init.shared::cta.b64", [addr(base, ctx.shared.meeting.barrier), imm(1)]);
   // Seen by the asynchronous proxy and by the cluster's other blocks (PTX ISA, fence.mbarrier_init).
-  body.emit(first, "fence.mbarrier_init.release.cluster");
+  body.emit(null, "fence.mbarrier_init.release.cluster");
+}
+
+/** Barriers are seen by all before anybody arrives. */
+function meetInitialised(ctx: Context, copying: StmtOf<"role"> | null): void {
+  const { program, body } = ctx;
   if (clusterSize(program) === 1) {
     // Waited for where the blocks meet, behind the main loop.
     if (ctx.shared.meeting !== null) body.emitAny(null, "barrier.cluster.arrive.relaxed.aligned", []);
@@ -109,9 +121,9 @@ function meetCopying(ctx: Context, copying: StmtOf<"role">): void {
   body.emit(others, "bar.sync", imm(0), threads);
 }
 
-const threadIs = (ctx: Context, thread: number): Pred =>
-  ctx.invariant(`thread ${thread}`, (code) => {
+const threadIsNot = (ctx: Context, thread: number): Pred =>
+  ctx.invariant(`all but thread ${thread}`, (code) => {
     const p = ctx.entry.reg("pred", "p");
-    code.emit(null, "setp.eq.u32", p, ctx.values.thread(), imm(thread));
+    code.emit(null, "setp.ne.u32", p, ctx.values.thread(), imm(thread));
     return p;
   });
