@@ -50,4 +50,18 @@ describe.skipIf(!hasPtxas)("defaults", () => {
     }
     expect(assemble(build(mma, problem, target).kernel.ptx, arch).faults).toEqual([]);
   });
+
+  const sizes = { m: {}, n: {}, k: {} };
+  const withBias = [
+    { kind: "bias", along: "n", dtype: "f32" },
+    { kind: "activation", fn: "gelu" },
+  ] as const;
+  test.each([
+    { arch: "sm_80", m: 4096, n: 4096, k: 4096, dtype: "f16", symbolic: sizes },
+    { arch: "sm_90", m: 4096, n: 4096, k: 4096, dtype: "bf16", batch: { kind: "grouped", count: 4 } },
+    { arch: "sm_86", m: 4095, n: 4093, k: 1021, dtype: "bf16", a: { layout: "col" }, b: { layout: "col" } },
+    { arch: "sm_90", m: 4102, n: 4096, k: 4100, dtype: "bf16", epilogue: withBias },
+  ] as const)("copies one by one or guarded, and epilogues: %j", ({ arch, ...request }) => {
+    expect(assemble(build(mma, problemOf(request), targetOf(arch)).kernel.ptx, arch).faults).toEqual([]);
+  });
 });

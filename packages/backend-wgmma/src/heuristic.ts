@@ -163,8 +163,32 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
-  return [...winnerOf(problem).filter(legal), ...ranked];
+  return [...winnerOf(problem).filter(legal), ...ranked].flatMap((schedule) =>
+    roomy(problem, schedule, legal),
+  );
 }
+
+/**
+ * Registers for what an epilogue reads and computes beside the sums: 128 of them spill 56 bytes as a block is launched, 160 and 192 of them 12 to 40 under any budget
+ * (ptxas 13.0; a bias along m with silu, along n with gelu).
+ */
+function roomy(
+  problem: Problem,
+  schedule: Schedule,
+  legal: (schedule: Schedule) => boolean,
+): readonly Schedule[] {
+  const s = readSchedule(schedule);
+  const sums = (s.tileM * s.tileN) / (s.groupsM * s.groupsN) / WARPGROUP;
+  if (problem.epilogue.length === 0 || s.copy === "direct" || sums < ROOMY_SUMS) return [schedule];
+  if (sums > ROOMY_SUMS) return [];
+  const budgeted = { ...schedule, regs: s.copy === "tma" ? [24, 240] : [...BUSY_BUDGET] };
+  return [s.regs === null && legal(budgeted) ? budgeted : schedule];
+}
+
+const WARPGROUP = 128;
+
+/** Sums of a thread beside which an epilogue needs a budget of its own; more of them leave it too little. */
+const ROOMY_SUMS = 128;
 
 /** Columns of a panel of a B that lies along n: a row of the widest swizzle in 16 bits. */
 const PANEL = 64;
@@ -176,8 +200,8 @@ const PANEL = 64;
 const wholePanels = ({ b }: Problem, columns: number): boolean =>
   b.layout === "col" || columns <= PANEL || columns % PANEL === 0;
 
-/** Of a producer that goes through a list of groups, and of math warpgroups beside it (TW2322). */
-const LIST_BUDGET = [40, 232] as const;
+/** Of a producer that goes through a list of groups (TW2322) or whose threads copy, and of math warpgroups beside it. */
+const BUSY_BUDGET = [40, 232] as const;
 
 function fieldsOf(
   { tile, groups, regs, turns, swap }: Shape,
@@ -189,7 +213,7 @@ function fieldsOf(
     tile: [...tile, chunk],
     groups: [...groups],
     ...(swap ? { swap } : {}),
-    ...(regs ? { regs: batch.kind === "grouped" ? [...LIST_BUDGET] : [...regs] } : {}),
+    ...(regs ? { regs: batch.kind === "grouped" ? [...BUSY_BUDGET] : [...regs] } : {}),
     ...(turns ? { turns, late } : {}),
   };
 }

@@ -374,6 +374,21 @@ function textOf(problem: Problem, schedule: Schedule): string {
 const SLOW = process.env.TILEWRIGHT_SLOW === "1";
 
 describe.skipIf(!hasPtxas)("ptxas", () => {
+  test.each([
+    [square(4096, { dtype: "f16" }), "m", "silu"],
+    [problemOf({ m: 4352, n: 4096, k: 4096, dtype: "bf16", b: { layout: "row" } }), "n", "gelu"],
+  ] as const)("takes what comes first before an epilogue without spills", (plain, along, fn) => {
+    const problem: Problem = {
+      ...plain,
+      epilogue: [
+        { kind: "bias", along, dtype: "f32" },
+        { kind: "activation", fn },
+      ],
+    };
+    const [first = {}] = wgmma.schedules(problem, target);
+    expect(assemble(textOf(problem, first), "sm_90a").faults).toEqual([]);
+  });
+
   test.each(["bf16", "tf32", "e4m3", "s8"] as const)(
     "takes the first schedules of large %s problems without spills or C75xx",
     (dtype) => {

@@ -187,7 +187,7 @@ export class BenchSession {
       if (!told.ok) return told;
       regimes.push(told.value);
     }
-    const graph = this.#replay(measurement, contenders);
+    const graph = this.#replay(measurement, contenders, notes);
     if (!graph.ok) return graph;
     return ok({
       gpu: this.gpu,
@@ -420,6 +420,7 @@ export class BenchSession {
   #replay(
     measurement: Measurement,
     contenders: readonly BenchContender[],
+    notes: Diagnostic[],
   ): Checked<Pick<BenchOutcome, "graph" | "graphRatios">> {
     const typical = measurement.typicalUs;
     if (!typical.some((us) => us < smallKernelUs)) return ok({ graph: [], graphRatios: [] });
@@ -428,7 +429,19 @@ export class BenchSession {
     for (const [index, { name }] of contenders.entries()) {
       const count = Math.max(20, Math.min(400, Math.round(graphUs / Math.max(1, typical[index] ?? 1))));
       const replayed = measurement.replayed(index, count, replays);
-      if (!replayed.ok) return replayed;
+      if (!replayed.ok) {
+        if (!isStarved(replayed.error)) return replayed;
+        // What has been measured without graphs stands.
+        notes.push(
+          measuringProblem(
+            "unqueueable",
+            name,
+            `${name}'s graph is left out: its replays last until the device has done what was queued before`,
+            "times of single launches are measured",
+          ),
+        );
+        return ok({ graph: [], graphRatios: [] });
+      }
       if (replayed.value === null) return ok({ graph: [], graphRatios: [] });
       graph.push({ name, us: summarise(replayed.value) });
       times.push(replayed.value);

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bytesOfStorage, defineProblem, referenceGemm } from "@tilewright/ir";
+import { bytesOfStorage, defineProblem, ok, referenceGemm } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import type { FakeKernel } from "../../src/cuda/fake/index.ts";
 import { keepReplay } from "../../src/isolation/replay.ts";
@@ -386,6 +386,37 @@ describe("what is only noted", () => {
     expect(found.contenders.map(({ name }) => name)).toEqual(["ours"]);
     expect(found.regimes[0]?.times[0]?.us.median).toBeCloseTo(100, 6);
     expect(found.notes.map(({ code, at }) => [code, at])).toEqual([["TW6049", "cublas"]]);
+    clean(driver);
+  });
+
+  test("a graph whose replays wait for the device is left out, and what was measured stands", () => {
+    const driver = benchDriver({ launchUs: 5 });
+    let hostMs = 0;
+    let waitMs = 1000;
+    const found = measured(benchJob({ cublas: null }), {
+      driver,
+      cublas: null,
+      stream: (context) => {
+        const opened = CudaTimingStream.open(context);
+        if (!opened.ok) return opened;
+        const { record } = opened.value;
+        opened.value.now = () => hostMs;
+        opened.value.record = (queue) => {
+          const recorded = record.call(opened.value, queue);
+          if (!recorded.ok || recorded.value === null) return recorded;
+          const graph = recorded.value;
+          const launch = () => {
+            hostMs += waitMs *= 1.2;
+            return graph.launch();
+          };
+          return ok({ launch, destroy: () => graph.destroy() });
+        };
+        return opened;
+      },
+    });
+    expect(found.regimes[0]?.times[0]?.us.median).toBeCloseTo(5, 6);
+    expect(found.graph).toEqual([]);
+    expect(found.notes.map(({ code, at }) => [code, at])).toEqual([["TW6049", "ours"]]);
     clean(driver);
   });
 
