@@ -96,19 +96,12 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
     c.expect("]", "after the shape");
     const { halves, lanes, late, packed, cache, promote, fetch, passing, transposed, ...clauses } =
       parseClauses(c, bufferClauses, "the buffer");
-    if (space !== "global" && (cache !== null || promote !== null || fetch !== null || passing))
+    if (space !== "global" && (cache !== null || promote !== null || fetch !== null || passing || transposed))
       c.fail(
         token,
         parseCodes.badValue,
-        `%${name} is no global buffer: caches keep nothing of it`,
-        "leave out 'cache', 'promote', 'fetch' and 'passing'",
-      );
-    if (transposed && (space !== "global" || (name !== "A" && name !== "B")))
-      c.fail(
-        token,
-        parseCodes.badValue,
-        `%${name} has no copy in the workspace: global %A and %B may`,
-        "leave out 'transposed'",
+        `%${name} is no global buffer: caches keep nothing of it, and the workspace has no copy`,
+        "leave out 'cache', 'promote', 'fetch', 'passing' and 'transposed'",
       );
     const buffer: Buffer = {
       name,
