@@ -31,13 +31,12 @@ import { WORKSPACE } from "./workspace.ts";
 /** Elements of 4 bytes that one access has at most: side of the square that a thread turns round. */
 const SIDE = 4;
 
-/** Squares of a thread, one behind the other along the matrix's own lines: 128 bytes in flight a thread, with which few warps fill the memory system. */
-const SQUARES = 2;
-
 /**
- * Lanes along and across the lines of the copy. Eight lanes store a line of L2, and four load half of one, whose other half the second square of the same
- * lanes brings.
+ * Squares of a thread along and across the lines of the copy: 128 bytes in flight a thread, with which few warps fill the memory system.
  */
+const SQUARES = { along: 1, across: 2 } as const;
+
+/** Lanes, in the same way. */
 const LANES = { along: 8, across: 4 } as const;
 
 /** Warps of a block, in the same way. */
@@ -45,8 +44,8 @@ const WARPS = { along: 4, across: 2 } as const;
 
 /** Elements of a block: along the lines of the copy, and of the matrix. */
 const BLOCK = {
-  along: SIDE * LANES.along * WARPS.along,
-  across: SIDE * LANES.across * SQUARES * WARPS.across,
+  along: SIDE * LANES.along * SQUARES.along * WARPS.along,
+  across: SIDE * LANES.across * SQUARES.across * WARPS.across,
 } as const;
 
 const THREADS = 32 * WARPS.along * WARPS.across;
@@ -166,14 +165,14 @@ function transpose(ctx: Context, copy: TransposedCopy, first: number): void {
     tileAlong,
     BLOCK.along,
     values.modulo(warp, WARPS.along, WARPS.along * WARPS.across),
-    SIDE * LANES.along,
+    SIDE * LANES.along * SQUARES.along,
     values.modulo(lane, LANES.along, 32),
   );
   const element = place(
     tileAcross,
     BLOCK.across,
     values.divide(warp, WARPS.along),
-    SIDE * LANES.across * SQUARES,
+    SIDE * LANES.across * SQUARES.across,
     values.divide(lane, LANES.along),
   );
   /** Whether so much further on is still inside; null where it always is. */
@@ -195,34 +194,38 @@ function transpose(ctx: Context, copy: TransposedCopy, first: number): void {
   const target = advance(ctx, advance(ctx, to, element, copyLine * size), line, size);
 
   const [move, zero] = zeroOf(dtype);
-  const squares = Array.from({ length: SQUARES }, (_, square) => {
-    const ahead = square * SIDE * LANES.across;
-    return Array.from({ length: SIDE }, (_, l) => {
+  const squares = Array.from({ length: SQUARES.along * SQUARES.across }, (_, square) => {
+    const further = SIDE * LANES.along * (square % SQUARES.along);
+    const ahead = SIDE * LANES.across * Math.floor(square / SQUARES.along);
+    const rows = Array.from({ length: SIDE }, (_, l) => {
       const registers = Array.from({ length: SIDE }, () =>
         dtype === "f32" ? entry.reg("f32", "e") : entry.reg("b32", "ew"),
       );
       for (let e = 0; e < SIDE; e += width) {
         const part = registers.slice(e, e + width);
         const guard = both(
-          inside(line, l, lines, BLOCK.along),
+          inside(line, further + l, lines, BLOCK.along),
           inside(element, ahead + e, run, BLOCK.across),
         );
         if (guard !== null) for (const register of part) ctx.emitAny(null, move, register, zero);
-        const address = addr(source, (l * ld + ahead + e) * size);
-        loadRun(ctx, guard, "global", dtype, width, part, address, { hint: ".cs", operands: [] });
+        const address = addr(source, ((further + l) * ld + ahead + e) * size);
+        loadRun(ctx, guard, "global", dtype, width, part, address);
       }
       return registers;
     });
+    return { further, ahead, rows };
   });
-  squares.forEach((square, i) => {
+  for (const { further, ahead, rows } of squares)
     for (let e = 0; e < SIDE; e++) {
-      const along = square.map((registers) => registers[e]).filter((r) => r !== undefined);
-      const ahead = i * SIDE * LANES.across + e;
+      const along = rows.map((registers) => registers[e]).filter((r) => r !== undefined);
       // What is beyond the last line is room up to the end of a line of L2.
-      const guard = both(inside(line, 0, lines, BLOCK.along), inside(element, ahead, run, BLOCK.across));
-      storeRun(ctx, guard, "global", dtype, SIDE, along, addr(target, ahead * copyLine * size));
+      const guard = both(
+        inside(line, further, lines, BLOCK.along),
+        inside(element, ahead + e, run, BLOCK.across),
+      );
+      const address = addr(target, ((ahead + e) * copyLine + further) * size);
+      storeRun(ctx, guard, "global", dtype, SIDE, along, address);
     }
-  });
 }
 
 /** Elements that one load has: what the matrix's alignment, its leading dimension and the length of its lines are multiples of. */
