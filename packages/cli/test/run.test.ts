@@ -312,6 +312,18 @@ describe("what goes wrong", () => {
     expect(stderr).toContain("TW7063 (check) at D: orders eager and lazy give different results");
   });
 
+  test("parts that are added as they come differ from order to order without a fault", async () => {
+    const schedule = "tile=32x32x8 thread=4x4 lanes=8x4 strip=4x4 split=5 combine=atomics";
+    const argv = [
+      "run",
+      ...emulated.split(" "),
+      ..."-m 33 -n 17 -k 200 --backend simt --order all".split(" "),
+    ];
+    const { code, stderr } = await cli([...argv, "--schedule", schedule]);
+    expect(stderr).not.toContain("TW7063");
+    expect(code).toBe(0);
+  });
+
   test("more memory than this machine has", async () => {
     const { code, stderr } = await cli("run --device emulator --arch sm_70 -m 400000 -n 400000 -k 400000");
     expect(code).toBe(3);
