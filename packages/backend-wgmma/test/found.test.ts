@@ -147,9 +147,9 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x96x32 groups=1x2 stages=2 copy=direct sched=tiles split=3 combine=bulk epi=direct",
     ],
     [
-      "the same of shares, beside bulk stores of tiles before, a batch",
-      "m=130 n=136 k=264 a=bf16:row:264:16 b=bf16:col:264:16 d=bf16:row:136:16 acc=f32 alpha=1 beta=0 batch=strided:2 epilogue=none",
-      "tile=64x64x64 groups=1x1 stages=4 streamk=7 combine=bulk",
+      "the same of shares, beside bulk stores of tiles before",
+      "m=70 n=72 k=264 a=bf16:row:264:16 b=bf16:col:264:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x64x64 groups=1x1 stages=4 streamk=3 combine=bulk",
     ],
     [
       "ping-pong: two sets of warpgroups by turns, slots given back late, five tiles a block",
