@@ -37,8 +37,8 @@ const SIDE = 4;
 const SQUARES = { along: 2, across: 1 } as const;
 
 /**
- * Lanes, in the same way: eight of them load a whole line of L2 from each matrix line, and the two squares of four store one. Half lines loaded (8 along, 4 across) take 6 % longer,
- * loads that leave nothing in L1 6 %, those that go first from L2 (`ld.cs`) 6 to 8 % (docs/perf/simt.md).
+ * Lanes, in the same way: eight of them load a whole line of L2 from each matrix line, and the two squares of four store one. Loads of half lines (8 along, 4 across) take 6 % longer,
+ * as do loads that leave nothing in L1 or go first from there (docs/perf/simt.md).
  */
 const LANES = { along: 4, across: 8 } as const;
 
