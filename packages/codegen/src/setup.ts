@@ -1,11 +1,10 @@
 /** What stands around a kernel's statements: barriers of rings made ready, blocks of a cluster met before they write to each other. */
-import { eachStmt, type Ring, storesInBulk } from "@tilewright/ir";
+import { eachStmt, earlyRole, leadOf, type Ring, storesInBulk } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Pred } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { earlyRole, leadOf } from "./leadChunk.ts";
 import { othersThan } from "./roles.ts";
 import { MBARRIER_BYTES, SMEM } from "./smem.ts";
 import { mapAddress, usesBulkStores, usesTensorMaps } from "./tensorMaps.ts";
