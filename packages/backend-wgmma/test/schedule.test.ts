@@ -63,7 +63,7 @@ describe("what check refuses", () => {
     [{ stages: 6 }, "TW2305 6 stages of 49168 B and "],
     [
       { tile: [256, 192, 64], stages: 2 },
-      "TW2306 192 accumulators a thread leave -24 of 168 registers; 40 are needed beside them / nearest legal: regs=24/240",
+      "TW2306 192 accumulators a thread and the 40 registers that are needed beside them do not fit in 168 / nearest legal: regs=24/240",
     ],
     [
       { regs: [24, 250] },
@@ -152,7 +152,7 @@ describe("what check refuses", () => {
       "TW2351 tiles of m 192 cut through the squares of 128 that share a factor of A / nearest legal: tile m 256",
     ]);
     expect(faults({ tile: [128, 256, 128], stages: 2, ...regs }, scaled("1x128", "128x128"))).toEqual([
-      "TW2306 264 accumulators a thread leave -24 of 240 registers; 40 are needed beside them / nearest legal: tile n 128, or more warpgroups",
+      "TW2306 264 accumulators a thread and the 40 registers that are needed beside them do not fit in 240 / nearest legal: tile n 128, or more warpgroups",
     ]);
     expect(faults({ tile: [128, 128, 128], ...regs, swap: "on" }, scaled("1x128", "128x128"))).toEqual([
       "TW2352 sums that are promoted, and their factors, go by rows of D as the 64 of an instruction / nearest legal: swap=off",
@@ -224,7 +224,7 @@ describe("what check refuses", () => {
     const mixed = square(4096, { a: { dtype: "s8" } });
     expect(faults({ regs: [24, 240] }, mixed)).toEqual([]);
     expect(faults({}, mixed)).toEqual([
-      "TW2306 144 accumulators a thread leave 24 of 168 registers; 40 are needed beside them / nearest legal: regs=24/240",
+      "TW2306 144 accumulators a thread and the 40 registers that are needed beside them do not fit in 168 / nearest legal: regs=24/240",
     ]);
     expect(faults({ tile: [128, 128, 64], late: "on" }, mixed)).toEqual([
       "TW2319 fragments of s8 are widened into registers that products of the chunk before still read / nearest legal: late=off",

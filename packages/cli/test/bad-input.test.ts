@@ -139,15 +139,38 @@ describe("schedules", () => {
       "--schedule",
       "tile=100x128x7 thread=16x8 lanes=5x8 stages=64 copy=cp.async",
     ];
-    const { stderr } = await refused(argv, 2, ["TW2101", "TW2102", "TW2107", "TW2109", "TW2112", "TW2113"]);
+    const { stderr } = await refused(argv, 2, [
+      "TW2101",
+      "TW2102",
+      "TW2107",
+      "TW2109",
+      "TW2112",
+      "TW2113",
+      "TW1906",
+    ]);
     expect(stderr).toContain("5x8 is 40 lanes; a warp has 32");
     expect(stderr).toContain("sm_70 has no cp.async");
     expect(stderr.match(/nearest legal/g)?.length).toBeGreaterThanOrEqual(5);
   });
 
+  test("fields of one backend: its reasons alone, and the nearest schedule that it takes", async () => {
+    const argv = "compile --arch sm_90a --dtype bf16 --b-layout col -m 4096 -n 4096 -k 4096 --schedule".split(
+      " ",
+    );
+    const { stderr } = await refused([...argv, "groups=3x1 cluster=4x4 stages=5"], 2, [
+      "TW2301 (invalid) at schedule.tile: wgmma: tile m 128 is no multiple of the 64 rows of each of 3 warpgroups",
+      "TW2305",
+      "TW2310",
+      "TW1906 (invalid) at schedule: wgmma: as a whole it is not legal for this problem on sm_90a",
+    ]);
+    const [, text = ""] = /nearest legal schedule: (.*)/.exec(stderr) ?? [];
+    expect((await cli([...argv, text, "-o", "-", "--emit", "ptx"])).code).toBe(0);
+  });
+
   test("legal elsewhere only: unsupported", async () => {
     await refused(["compile", ...problem.split(" "), "--schedule", "copy=cp.async prefetch=off"], 3, [
       "TW2109 (unsupported) at schedule.copy: sm_70 has no cp.async",
+      "TW1906 (unsupported) at schedule: as a whole it is not legal for this problem on sm_70",
     ]);
   });
 });

@@ -1,21 +1,17 @@
 /** Blocks that share a tile: each hands in its accumulators through the workspace, one goes on with their sum. */
 import type { CombineWay } from "@tilewright/ir";
-import { addr, f32imm, f64imm, type IntegerOperand, imm, type LabelRef, type Operand } from "@tilewright/ptx";
-import type { Reg } from "./code.ts";
+import { addr, f32imm, f64imm, imm, type LabelRef, type Operand } from "@tilewright/ptx";
 import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import { lowerClusterMeeting } from "./meeting.ts";
 import { type PartPlaces, partPlaces } from "./partPlaces.ts";
 import { addParts, addToPart, clearPart, loadPart, meetingBarrier, storePart } from "./parts.ts";
 import { type OwnedTile, ownedTile } from "./registers.ts";
-import type { Count } from "./sizes.ts";
+import { countOperand } from "./sizes.ts";
 import { lowerSlicedSum } from "./slices.ts";
 import { type PartialTiles, partialTiles } from "./workspace.ts";
 
 type Combine = StmtOf<"combine">;
-
-const operand = (count: Count): Reg<"u32"> | IntegerOperand =>
-  typeof count === "number" ? imm(count) : count;
 
 /** How a block hands in, and what the block that goes on does. */
 interface Meeting {
@@ -81,7 +77,7 @@ export function lowerCombine(ctx: Context, stmt: Combine, lowerBody: () => void)
   // A part that is the whole tile is its sum.
   if (shared.share !== null && part !== null) {
     const whole = entry.reg("pred", "p");
-    ctx.emit(null, "setp.eq.u32", whole, part.count, operand(part.chunks));
+    ctx.emit(null, "setp.eq.u32", whole, part.count, countOperand(part.chunks));
     ctx.emit(whole, "bra", sum);
   }
   const end = ways[stmt.by]({ ctx, shared, acc, place: partPlaces(ctx, shared) });
@@ -111,7 +107,7 @@ function lastGoesOn({ ctx, shared, place }: Meeting, collect: () => void): Label
   if (part !== null && shared.share !== null) {
     ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), part.count);
     const others = entry.reg("u32", "others");
-    ctx.emit(null, "sub.u32", others, operand(part.chunks), part.count);
+    ctx.emit(null, "sub.u32", others, countOperand(part.chunks), part.count);
     ctx.emit(null, "setp.ne.u32", waits, earlier, others);
   } else {
     ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), imm(1));

@@ -4,7 +4,7 @@ import { imm } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Code, Pred } from "./code.ts";
 import type { Context } from "./context.ts";
-import { countOf, isSizeOnly } from "./sizes.ts";
+import { countOf, countOperand, isSizeOnly } from "./sizes.ts";
 
 /** PTX names of signed comparisons. */
 const comparisons: Readonly<Record<Cond["op"], string>> = {
@@ -104,7 +104,7 @@ function sizeCondition(ctx: Context, { lhs, op, rhs }: Cond): boolean | Pred {
       "a condition must compare one loop or tile variable with an expression in sizes of the launch",
     );
   const limit = countOf(ctx, sub(rhs, side.constant));
-  const end = typeof limit === "number" ? imm(limit) : limit;
+  const end = countOperand(limit);
   const at = name === undefined ? imm(0) : ctx.variable(name);
   const key = `${at.kind === "register" ? at.name : 0}${op}${end.kind === "register" ? end.name : limit}`;
   const make = (code: Code): Pred => {

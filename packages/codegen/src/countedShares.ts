@@ -8,14 +8,13 @@ import { type IntegerOperand, imm } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
+import { cutPart } from "./cutPart.ts";
 import type { StmtOf } from "./engine.ts";
-import { type Count, countOf } from "./sizes.ts";
+import { type Count, countOf, countOperand } from "./sizes.ts";
 import { clustersOf, place } from "./tilePlace.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
-
-const operand = (count: Count): U32 | IntegerOperand => (typeof count === "number" ? imm(count) : count);
 
 /** Chunks of a tile of the problem at hand, in the line: one at least, so that a tile without any has a place. */
 function chunksInLine(ctx: Context, { chunks }: CountedShare): Count {
@@ -61,7 +60,7 @@ function next(ctx: Context, stmt: Tiles, counted: CountedShare, { group, from, t
   ctx.body.emit(null, "add.u32", group, group, imm(1));
   ctx.body.emit(null, "mov.u32", from, to);
   ctx.group = group;
-  ctx.scope(() => ctx.body.emit(null, "add.u32", to, to, operand(lengthOf(ctx, stmt, counted))));
+  ctx.scope(() => ctx.body.emit(null, "add.u32", to, to, countOperand(lengthOf(ctx, stmt, counted))));
   ctx.group = null;
 }
 
@@ -69,7 +68,7 @@ function next(ctx: Context, stmt: Tiles, counted: CountedShare, { group, from, t
 function lengthOfLine(ctx: Context, stmt: Tiles, counted: CountedShare, count: number | null): U32 {
   if (count === null) {
     const length = ctx.entry.reg("u32", "line");
-    ctx.scope(() => ctx.body.emit(null, "mov.u32", length, operand(lengthOf(ctx, stmt, counted))));
+    ctx.scope(() => ctx.body.emit(null, "mov.u32", length, countOperand(lengthOf(ctx, stmt, counted))));
     return length;
   }
   const groups = begin(ctx);
@@ -125,22 +124,11 @@ export function shareCounted(
     const chunks = chunksInLine(ctx, counted);
     const most = Math.max(1, rangeOf(counted.chunks, ctx.sizes)[1]);
     const within = groups === null ? at : values.difference(at, groups.from);
-    const [tile, first, count] = [
-      entry.reg("u32", "tile"),
-      entry.reg("u32", "first"),
-      entry.reg("u32", "count"),
-    ];
-    const [start, rest] = [entry.reg("u32", "start"), entry.reg("u32", "rest")];
-    prologue.emit(null, "div.u32", tile, within, operand(chunks));
-    prologue.emit(null, "mul.lo.u32", first, tile, operand(chunks));
-    prologue.emit(null, "sub.u32", first, within, first);
+    const [tile, start] = [entry.reg("u32", "tile"), entry.reg("u32", "start")];
+    prologue.emit(null, "div.u32", tile, within, countOperand(chunks));
+    const { first, count } = cutPart(ctx, share, { tile, within, at, end, chunks, most });
     prologue.emit(null, "sub.u32", start, at, first);
-    prologue.emit(null, "sub.u32", count, end, at);
-    prologue.emit(null, "sub.u32", rest, operand(chunks), first);
-    prologue.emit(null, "min.u32", count, count, rest);
     prologue.emit(null, "add.u32", at, at, count);
-    ctx.tileVars.set(share.first, { reg: first, extent: most });
-    ctx.tileVars.set(share.count, { reg: count, extent: most + 1, least: 1 });
     ctx.part = { tile, first, count, chunks, line: { start, each, blocks: counted.blocks } };
     place(ctx, stmt, tile);
     body();

@@ -7,6 +7,7 @@ import { groupField } from "./groups.ts";
 import {
   batchStrideOf,
   type Count,
+  countOperand,
   extentOf,
   matrixStrides,
   type Stride,
@@ -220,8 +221,8 @@ export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadC
     if (fixed === null && typeof limit === "number") return limit > 0 ? "inside" : "outside";
     return ctx.loopInvariant(`${fixed?.name ?? 0}<${nameOf(limit)}`, (code) => {
       const p = ctx.entry.reg("pred", "p");
-      if (fixed === null) code.emit(null, "setp.gt.s32", p, operandOf(limit), imm(0));
-      else code.emit(null, "setp.lt.s32", p, fixed, operandOf(limit));
+      if (fixed === null) code.emit(null, "setp.gt.s32", p, countOperand(limit), imm(0));
+      else code.emit(null, "setp.lt.s32", p, fixed, countOperand(limit));
       return p;
     });
   }
@@ -233,7 +234,7 @@ export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadC
   });
   return ctx.perIteration(`${index.name}<${nameOf(limit)}`, (code) => {
     const p = ctx.entry.reg("pred", "p");
-    code.emit(null, "setp.lt.s32", p, index, operandOf(limit));
+    code.emit(null, "setp.lt.s32", p, index, countOperand(limit));
     return p;
   });
 }
@@ -247,7 +248,6 @@ const below = (ctx: Context, extent: Count, offset: number): Count =>
       : ctx.values.difference(extent, imm(offset));
 
 const nameOf = (count: Count): string => (typeof count === "number" ? String(count) : count.name);
-const operandOf = (count: Count) => (typeof count === "number" ? imm(count) : count);
 
 /** Both guards of an element: null when it is inside for sure, "outside" when it never is. `join` makes their conjunction. */
 export function elementGuard(

@@ -27,7 +27,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { pointer } from "./globalAddress.ts";
 import { firstOf } from "./roles.ts";
-import { countOf, extentOf, matrixStrides, strideRegister } from "./sizes.ts";
+import { countOf, countOperand, extentOf, matrixStrides, strideRegister } from "./sizes.ts";
 import { bulkStoreOf, loadCut, MAP_BYTES, mapAddress, mapName, storeCut, storeGroups } from "./tensorMaps.ts";
 import { WORKSPACE } from "./workspace.ts";
 
@@ -188,8 +188,7 @@ function writeMap(
   }
   const shape = [problem[extentNames[which][0]], problem[extentNames[which][1]]] as const;
   const extent = (axis: 0 | 1) => {
-    const count = extentOf(ctx, global, axis, shape);
-    return typeof count === "number" ? imm(count) : count;
+    return countOperand(extentOf(ctx, global, axis, shape));
   };
   const [row, column] = matrixStrides(problem, problem[which], leadingNames[which]);
   const pitch = contiguous === 1 ? row : column;

@@ -3,19 +3,16 @@
  * block walks it by itself, a group's row of the table at a time, and takes one tile in as many as there are blocks (or clusters).
  */
 import type { Visit } from "@tilewright/ir";
-import { type IntegerOperand, imm, special } from "@tilewright/ptx";
+import { imm, special } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { turnToMaps } from "./groupMaps.ts";
-import type { Count } from "./sizes.ts";
+import { type Count, countOperand } from "./sizes.ts";
 import { clustersOf, place } from "./tilePlace.ts";
 
 type Tiles = StmtOf<"tiles">;
-
-const operand = (count: Count): Reg<"u32"> | IntegerOperand =>
-  typeof count === "number" ? imm(count) : count;
 
 /** How a backend goes over the tiles of a list. */
 export interface ListWalk {
@@ -73,7 +70,7 @@ export function visitList(ctx: Context, stmt: Tiles, visit: Visit, walk: ListWal
   body.emit(null, "mov.u32", first, end);
   ctx.group = group;
   ctx.scope(() => {
-    ctx.body.emit(null, "add.u32", end, end, operand(walk.tiles()));
+    ctx.body.emit(null, "add.u32", end, end, countOperand(walk.tiles()));
   });
   ctx.body.emit(null, "bra", again);
   ctx.body.label(found);

@@ -11,7 +11,7 @@ import {
   sizeOf,
   strideNames,
 } from "@tilewright/ir";
-import { imm, param } from "@tilewright/ptx";
+import { type IntegerOperand, imm, param } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -21,6 +21,10 @@ type U32 = Reg<"u32">;
 
 /** A number, or a register where the launch supplies it. */
 export type Count = number | U32;
+
+/** A count as an instruction takes it. */
+export const countOperand = (count: Count): U32 | IntegerOperand =>
+  typeof count === "number" ? imm(count) : count;
 
 /** Bytes from one place to the next: a number, or `unit` bytes times the product of sizes that the launch supplies. */
 export type Stride = number | { readonly unit: number; readonly sizes: readonly SizeName[] };

@@ -17,17 +17,16 @@ import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { shareCounted } from "./countedShares.ts";
+import { cutPart } from "./cutPart.ts";
 import type { StmtOf } from "./engine.ts";
 import { ownWalk, visitList } from "./listTiles.ts";
-import type { Count } from "./sizes.ts";
+import { countOperand } from "./sizes.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { clustersOf, place, placeTile } from "./tilePlace.ts";
 import { times } from "./workspace.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
-
-const operand = (count: Count): U32 | IntegerOperand => (typeof count === "number" ? imm(count) : count);
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
   if (stmt.share !== undefined) {
@@ -66,7 +65,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
     );
     return;
   }
-  const count = operand(clustersOf(ctx, stmt));
+  const count = countOperand(clustersOf(ctx, stmt));
   const tile = entry.reg("u32", "tile");
   const step = entry.reg("u32", "tile");
   ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
@@ -243,20 +242,9 @@ function doPart(ctx: Context, share: Share, { at, end }: Line, walk: Walk): void
     const { prologue } = ctx;
     const quotient = ctx.values.divide(at, chunks);
     const tile = entry.reg("u32", "tile");
-    const [first, count, rest] = [
-      entry.reg("u32", "first"),
-      entry.reg("u32", "count"),
-      entry.reg("u32", "rest"),
-    ];
     prologue.emit(null, "mov.u32", tile, quotient);
-    prologue.emit(null, "mul.lo.u32", first, tile, imm(chunks));
-    prologue.emit(null, "sub.u32", first, at, first);
-    prologue.emit(null, "sub.u32", count, end, at);
-    prologue.emit(null, "sub.u32", rest, imm(chunks), first);
-    prologue.emit(null, "min.u32", count, count, rest);
+    const { first, count } = cutPart(ctx, share, { tile, within: at, at, end, chunks, most: chunks });
     prologue.emit(null, "add.u32", at, at, count);
-    ctx.tileVars.set(share.first, { reg: first, extent: chunks });
-    ctx.tileVars.set(share.count, { reg: count, extent: chunks + 1, least: 1 });
     ctx.part = { tile, first, count, chunks, line: null };
     walk.place(tile);
     walk.body();

@@ -2,11 +2,11 @@
 import {
   type Artifact,
   activations,
+  addsAsTheyCome,
   type Backend,
   type Checked,
   createCompiler,
   createRandom,
-  eachStmt,
   formatDiagnostic,
   isEmptyGroup,
   type Problem,
@@ -15,7 +15,6 @@ import {
   programAt,
   type Schedule,
   type Target,
-  type TileProgram,
 } from "@tilewright/ir";
 import type { Device } from "@tilewright/runtime";
 import { assemble, hasPtxas, SPILLED } from "./assemble.ts";
@@ -59,11 +58,6 @@ type Launched = Pick<Artifact, "problem" | "program">;
 const OTHER_SIZES = 3;
 
 const orders = ["eager", "lazy", "random"] as const;
-
-/** Whether parts of a tile are added in the order in which blocks come: then bits of floats are no one's fault. */
-const addsAsTheyCome = ({ problem, body }: TileProgram): boolean =>
-  problem.acc !== "s32" &&
-  [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && stmt.by === "atomics");
 
 /** Everything that is wrong with a case, each sentence with where it was found; empty when it passes. */
 export function checkCase(backend: Backend, subject: Case, oracles: Oracles): readonly string[] {

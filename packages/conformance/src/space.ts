@@ -1,6 +1,7 @@
 /** The schedule space of a backend: every schedule in it either compiles or is refused with reasons that say what would do. */
 import {
   type Backend,
+  type Compiler,
   createCompiler,
   createRandom,
   type Diagnostic,
@@ -78,6 +79,12 @@ function* schedulesOf(
   }
 }
 
+interface ProblemInput {
+  readonly problem: Problem;
+  readonly target: Target;
+  readonly schedule: Schedule;
+}
+
 /** What is wrong with a refusal: a reason without its hint, or a hint that names a value which the field does not take. */
 function faultsOfRefusal(backend: Backend, reasons: readonly Diagnostic[]): readonly string[] {
   return reasons.flatMap((reason) => {
@@ -90,6 +97,20 @@ function faultsOfRefusal(backend: Backend, reasons: readonly Diagnostic[]): read
       return field && field.parse(value ?? "") === null ? [`a hint with ${name}=${value}: ${text}`] : [];
     });
   });
+}
+
+/** Of the refused schedules one in so many is asked for the nearest legal one, which takes some hundred checks. */
+const ASKED = 150;
+
+/** What is wrong with the legal schedule that stands behind the reasons against another. */
+function faultsOfNearest(compiler: Compiler, backend: Backend, input: ProblemInput): readonly string[] {
+  const made = compiler.compile(input);
+  const nearest = made.ok ? undefined : made.error.at(-1);
+  const [, text] = /^nearest legal schedule: (.*)$/.exec(nearest?.hint ?? "") ?? [];
+  if (text === undefined) return ["no nearest legal schedule"];
+  const parsed = parseSchedule(backend.schedule, text);
+  const reasons = parsed.ok ? backend.check(input.problem, parsed.value, input.target) : parsed.error;
+  return reasons.map((reason) => `${text} is said to be legal: ${formatDiagnostic(reason)}`);
 }
 
 /** A test that walks the space. A legal schedule compiles, every pass verified; nothing throws; both kinds occur. */
@@ -113,6 +134,12 @@ export function scheduleSpace(backend: Backend, options: SpaceOptions): void {
         const reasons = backend.check(problem, schedule, target);
         if (reasons.length > 0) {
           refused++;
+          if (refused % ASKED === 0)
+            faults.push(
+              ...faultsOfNearest(compiler, backend, { problem, target, schedule }).map(
+                (fault) => `${text}\n${fault}`,
+              ),
+            );
           faults.push(...faultsOfRefusal(backend, reasons).map((fault) => `${text}\n${fault}`));
           continue;
         }

@@ -18,6 +18,7 @@ import {
   compilerCodes,
   givenPlan,
   inOrder,
+  meantFor,
   type Plan,
   verdictOf,
 } from "./plans.ts";
@@ -86,7 +87,7 @@ export interface Compiler {
     target: Target,
     options?: { readonly backend?: string; readonly count?: number; readonly deterministic?: boolean },
   ): Checked<readonly Plan[]>;
-  /** Errors: TW1901 to TW1905, and those of backends, schedules, tile text and verifiers; all reasons of all candidates. */
+  /** Errors: TW1901 to TW1906, and those of backends, schedules, tile text and verifiers; all reasons of all candidates. */
   compile(input: CompileInput): Checked<Artifact>;
 }
 
@@ -134,12 +135,16 @@ function compileProblem(
   const { problem, target, schedule, deterministic = false } = input;
   const able = ableTo(backends, problem, target);
   if (!able.ok) return able;
-  // A schedule is for the backend whose fields it names. What other backends lack says nothing about it.
-  const ordered = schedule === undefined ? inOrder(able.value, problem, target) : able.value;
-  const planned = collect(ordered, false, (backend) =>
-    schedule === undefined
-      ? bestPlans(backend, problem, target, { deterministic })
-      : givenPlan(backend, problem, target, schedule),
+  const ordered =
+    schedule === undefined ? inOrder(able.value, problem, target) : meantFor(able.value, schedule);
+  const planned = collect(
+    ordered,
+    false,
+    (backend) =>
+      schedule === undefined
+        ? bestPlans(backend, problem, target, { deterministic })
+        : givenPlan(backend, problem, target, schedule),
+    able.value.length > 1,
   );
   if (!planned.ok) return planned;
   const [plan] = planned.value;

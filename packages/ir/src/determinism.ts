@@ -11,11 +11,16 @@ const CODE = "TW1905";
 /** Sums of integers do not depend on their order. */
 const isExact = ({ acc }: Problem): boolean => dtypes[acc].kind === "int";
 
+/** Whether parts of a tile are added in the order in which blocks come: bits of a float D may then differ from run to run. */
+export const addsAsTheyCome = ({ problem, body }: Pick<TileProgram, "problem" | "body">): boolean =>
+  !isExact(problem) && [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && stmt.by === "atomics");
+
 /**
  * Why bits of results may differ from run to run, all reasons: sums of floats over blocks depend on who comes first, be they results of the epilogue (floats
  * whatever they are stored in) or parts of a tile. Maxima do not. Empty where bits are the same.
  */
-export function disorderOf({ problem, body }: TileProgram): readonly Diagnostic[] {
+export function disorderOf(program: TileProgram): readonly Diagnostic[] {
+  const { problem } = program;
   const sums = problem.epilogue.flatMap((step, index): readonly Diagnostic[] =>
     step.kind === "reduce" && step.op === "sum"
       ? [
@@ -29,8 +34,7 @@ export function disorderOf({ problem, body }: TileProgram): readonly Diagnostic[
         ]
       : [],
   );
-  const combines = [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && stmt.by === "atomics");
-  if (isExact(problem) || !combines) return sums;
+  if (!addsAsTheyCome(program)) return sums;
   return [
     ...sums,
     {

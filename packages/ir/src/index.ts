@@ -19,6 +19,7 @@ export {
   createCompiler,
   type TraceStep,
 } from "./compiler.ts";
+export { addsAsTheyCome } from "./determinism.ts";
 export {
   type Checked,
   type Diagnostic,

@@ -6,6 +6,7 @@ import { err, ok } from "./ids.ts";
 import { didYouMean } from "./nearest.ts";
 import type { Problem } from "./problem.ts";
 import { parseSchedule, printSchedule, scheduleFromRecord } from "./schedule/codec.ts";
+import { nearestLegal, shortText } from "./schedule/nearestLegal.ts";
 import type { Schedule } from "./schedule.ts";
 import type { Target } from "./target.ts";
 
@@ -14,6 +15,7 @@ export const compilerCodes = {
   noBackend: "TW1902",
   noSchedule: "TW1903",
   editBeyondPasses: "TW1904",
+  nearestSchedule: "TW1906",
 } as const;
 
 /** What one backend says about a problem on a target. */
@@ -67,11 +69,26 @@ export function inOrder(backends: readonly Backend[], problem: Problem, target: 
   return [...claiming, ...backends.filter((backend) => !claiming.includes(backend))];
 }
 
-/** Results of all candidates (or the first), or the reasons of all. Reasons name the backend where there are several. */
+/**
+ * The backends that a schedule can be meant for: those whose fields it names, or that lack the fewest of them. What the others lack says nothing about it.
+ */
+export function meantFor(backends: readonly Backend[], given: string | Schedule): readonly Backend[] {
+  const names =
+    typeof given === "string"
+      ? given.split(/\s+/).flatMap((word) => /^(\w+)=/.exec(word)?.[1] ?? [])
+      : Object.keys(given);
+  const lacking = ({ schedule: { fields } }: Backend): number =>
+    names.filter((name) => !fields.some((field) => field.name === name)).length;
+  const fewest = Math.min(...backends.map(lacking));
+  return backends.filter((backend) => lacking(backend) === fewest);
+}
+
+/** Results of all candidates (or the first), or the reasons of all. Reasons name the backend where there are several, or where they are `some` of several. */
 export function collect<T>(
   backends: readonly Backend[],
   all: boolean,
   attempt: (backend: Backend) => Checked<readonly T[]>,
+  some = false,
 ): Checked<readonly T[]> {
   const results: T[] = [];
   const reasons: Diagnostic[] = [];
@@ -81,7 +98,7 @@ export function collect<T>(
     else
       reasons.push(
         ...result.error.map((d) =>
-          backends.length > 1 ? { ...d, message: `${backend.id}: ${d.message}` } : d,
+          some || backends.length > 1 ? { ...d, message: `${backend.id}: ${d.message}` } : d,
         ),
       );
     if (results.length > 0 && !all) break;
@@ -126,7 +143,31 @@ export function bestPlans(
   ]);
 }
 
-/** The user's schedule for one backend, parsed and legal. */
+/** One legal schedule instead of an illegal one, whose reasons' hints may not fit each other. */
+function nearestOf(
+  backend: Backend,
+  problem: Problem,
+  target: Target,
+  given: Schedule,
+  faults: readonly Diagnostic[],
+): readonly Diagnostic[] {
+  const near = nearestLegal(backend.schedule, given, {
+    check: (schedule) => backend.check(problem, schedule, target),
+    own: backend.schedules(problem, target),
+  });
+  if (near === null) return [];
+  return [
+    {
+      code: compilerCodes.nearestSchedule,
+      kind: faults.every(({ kind }) => kind === "unsupported") ? "unsupported" : "invalid",
+      at: "schedule",
+      message: `as a whole it is not legal for this problem on ${target.arch}`,
+      hint: `nearest legal schedule: ${shortText(backend.schedule, near, given)}`,
+    },
+  ];
+}
+
+/** The user's schedule for one backend, parsed and legal. Errors: TW1906 behind all reasons, with the nearest legal schedule. */
 export function givenPlan(
   backend: Backend,
   problem: Problem,
@@ -139,7 +180,8 @@ export function givenPlan(
       : scheduleFromRecord(backend.schedule, given);
   if (!parsed.ok) return parsed;
   const faults = backend.check(problem, parsed.value, target);
-  if (faults.length > 0) return err(faults);
+  if (faults.length > 0)
+    return err([...faults, ...nearestOf(backend, problem, target, parsed.value, faults)]);
   return ok([{ backend, schedule: parsed.value, text: printSchedule(backend.schedule, parsed.value) }]);
 }
 

@@ -140,7 +140,11 @@ describe("createCompiler", () => {
       schedule: "stages=9",
       backend: "second",
     });
-    expect(result.ok ? [] : result.error.map((d) => d.message)).toEqual(["too many stages"]);
+    expect(result.ok ? [] : result.error.map((d) => d.message)).toEqual([
+      "too many stages",
+      "as a whole it is not legal for this problem on sm_80",
+    ]);
+    expect(result.ok ? "" : result.error.at(-1)?.hint).toMatch(/^nearest legal schedule: stages=\d+$/);
   });
 
   it("gives the reasons of all backends, each with its name", () => {

@@ -21,6 +21,10 @@ const OVERHEAD = { launched: 40, budgeted: 40 } as const;
 /** setmaxnreg takes multiples of 8 from 24 to 256 (PTX ISA). */
 const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
 
+/** The number of registers that setmaxnreg takes which is closest to another. */
+const nearestBudget = (count: number): number =>
+  Math.min(REGISTERS.most, Math.max(REGISTERS.least, nearestMultiple(count, REGISTERS.unit)));
+
 /** Bytes of shared memory of a slot, and of all else. */
 const sharedBytes = (
   s: WgmmaSchedule,
@@ -109,7 +113,7 @@ export const resourceRules: readonly Rule[] = [
       const fitting = Math.floor((side.tile * free) / held / unit) * unit;
       const columns = problem.blockScales?.b === "128x128" ? inSquares(fitting) : fitting;
       return {
-        message: `${held} accumulators a thread leave ${most - held} of ${most} registers; ${s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted} are needed beside them`,
+        message: `${held} accumulators a thread and the ${most - free} registers that are needed beside them do not fit in ${most}`,
         hint:
           s.regs === null && hasProducer(s) && held <= 200
             ? "nearest legal: regs=24/240"
@@ -130,7 +134,7 @@ export const resourceRules: readonly Rule[] = [
         if (count % REGISTERS.unit !== 0 || count < REGISTERS.least || count > REGISTERS.most)
           out.push({
             message: `${count} registers for ${name}: setmaxnreg takes multiples of ${REGISTERS.unit} from ${REGISTERS.least} to ${REGISTERS.most}`,
-            hint: `nearest legal: ${Math.min(REGISTERS.most, Math.max(REGISTERS.least, nearestMultiple(count, REGISTERS.unit)))}`,
+            hint: `nearest legal: ${nearestBudget(count)}`,
           });
       const groups = mathGroups(s) * s.turns;
       const total = 128 * (s.regs.producer + groups * s.regs.math);
@@ -138,13 +142,14 @@ export const resourceRules: readonly Rule[] = [
       const warpgroups = Math.ceil(threadsOf(s) / 128);
       const each = Math.floor(target.limits.registersPerBlock / (128 * warpgroups) / REGISTERS.unit);
       const most = 128 * warpgroups * each * REGISTERS.unit;
-      const left = Math.floor((most / 128 - s.regs.producer) / groups / REGISTERS.unit) * REGISTERS.unit;
+      const producer = nearestBudget(s.regs.producer);
+      const left = Math.floor((most / 128 - producer) / groups / REGISTERS.unit) * REGISTERS.unit;
       if (total > most)
         out.push({
           message: `budgets of ${s.regs.producer}/${s.regs.math} for 1 and ${groups} warpgroups add up to ${total} registers; a block begins with ${most}`,
           hint:
             left >= REGISTERS.least
-              ? `nearest legal: regs=${s.regs.producer}/${left}`
+              ? `nearest legal: regs=${producer}/${left}`
               : "fewer warpgroups, for instance groups=1x1",
         });
       if (s.copy === "direct")

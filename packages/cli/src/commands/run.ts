@@ -301,6 +301,12 @@ async function runGrouped(session: Session, args: Args, path: string): Promise<n
         },
       ),
     ]);
+  if (args.batch !== undefined)
+    return session.fail([
+      problemWith(codes.conflict, "--groups", "a list of groups is a batch of its own, beside --batch", {
+        hint: `leave --batch out: ${path} says how many groups there are`,
+      }),
+    ]);
   const sizes = loadGroups(session.context, path);
   if (!sizes.ok) return session.fail(sizes.error);
   const compiler = compilerOf(session.context);

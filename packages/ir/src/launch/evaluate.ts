@@ -135,7 +135,7 @@ const comparisons: Readonly<
   ge: { sign: ">=", holds: (x, y) => x >= y },
 };
 
-/** Whether a launch meets every constraint. Each one that it breaks is TW1304 (unsupported) with both sides' values. */
+/** Whether a launch meets every constraint. Each one that it breaks is TW1304 (unsupported) with the values of its sides. */
 export function evaluateConstraints(constraints: readonly Constraint[], env: LaunchEnvironment): Verdict {
   const faults = constraints.flatMap(([op, left, right]): readonly Diagnostic[] => {
     const x = evaluateLaunchExpr(left, env);
@@ -143,12 +143,18 @@ export function evaluateConstraints(constraints: readonly Constraint[], env: Lau
     if (!x.ok || !y.ok) return [...(x.ok ? [] : x.error), ...(y.ok ? [] : y.error)];
     const { sign, holds } = comparisons[op];
     if (holds(x.value, y.value)) return [];
+    const here = [
+      { side: left, value: x.value },
+      { side: right, value: y.value },
+    ].flatMap(({ side, value }) =>
+      typeof side === "number" ? [] : [`${printLaunchExpr(side)} is ${value}`],
+    );
     return [
       {
         code: "TW1304",
         kind: "unsupported",
         at: "launch",
-        message: `this kernel needs ${printLaunchExpr(left)} ${sign} ${printLaunchExpr(right)}, here ${x.value} and ${y.value}`,
+        message: `this kernel needs ${printLaunchExpr(left)} ${sign} ${printLaunchExpr(right)}; here ${here.join(" and ")}`,
         hint: "compile a kernel for this problem",
       },
     ];

@@ -85,8 +85,8 @@ describe("constraints", () => {
       env,
     );
     expect(broken.ok ? [] : broken.error.map(formatDiagnostic)).toEqual([
-      "TW1304 (unsupported) at launch: this kernel needs k % 8 == 0, here 5 and 0\n  hint: compile a kernel for this problem",
-      "TW1304 (unsupported) at launch: this kernel needs m < 256, here 300 and 256\n  hint: compile a kernel for this problem",
+      "TW1304 (unsupported) at launch: this kernel needs k % 8 == 0; here k % 8 is 5\n  hint: compile a kernel for this problem",
+      "TW1304 (unsupported) at launch: this kernel needs m < 256; here m is 300\n  hint: compile a kernel for this problem",
     ]);
     expect(evaluateConstraints([["eq", "q", 1]], env).ok).toBe(false);
   });

@@ -183,11 +183,11 @@ describe("constraints of a manifest", () => {
 
   test("name everything that a launch breaks", () => {
     expect(broken({ m: 1001, n: 6, k: 12, lda: 8 })).toEqual([
-      "this kernel needs m <= 1000, here 1001 and 1000",
-      "this kernel needs n % 4 == 0, here 2 and 0",
-      "this kernel needs k % 8 == 0, here 4 and 0",
-      "this kernel needs lda >= k, here 8 and 12",
+      "this kernel needs m <= 1000; here m is 1001",
+      "this kernel needs n % 4 == 0; here n % 4 is 2",
+      "this kernel needs k % 8 == 0; here k % 8 is 4",
+      "this kernel needs lda >= k; here lda is 8 and k is 12",
     ]);
-    expect(broken({ ldd: 202 })).toEqual(["this kernel needs ldd % 4 == 0, here 2 and 0"]);
+    expect(broken({ ldd: 202 })).toEqual(["this kernel needs ldd % 4 == 0; here ldd % 4 is 2"]);
   });
 });
