@@ -304,7 +304,10 @@ describe("what goes wrong", () => {
       };
     };
     vi.resetModules();
-    vi.doMock("@tilewright/runtime", async (original) => ({ ...(await original<typeof Runtime>()), runGemm }));
+    vi.doMock("@tilewright/runtime", async (original) => ({
+      ...(await original<typeof Runtime>()),
+      runGemm,
+    }));
     const faked = await import("./harness.ts");
     vi.doUnmock("@tilewright/runtime");
     vi.resetModules();

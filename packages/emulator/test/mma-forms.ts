@@ -178,7 +178,7 @@ export function bitSource(seed: number): Bits {
 }
 
 /** The code of one element: its low 32 bits, and those above. */
-export type Code = readonly [low: number, high: number];
+type Code = readonly [low: number, high: number];
 
 export function element(type: string, kind: InputClass, operand: "a" | "b" | "c", bits: Bits): Code {
   const field = fields[type];
