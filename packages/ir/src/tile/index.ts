@@ -54,7 +54,15 @@ export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
 export { type Interpreted, type InterpretInputs, type InterpretOptions, interpret } from "./interpret.ts";
 export { type LineOrder, linesInOrder } from "./lineOrder.ts";
-export { type ClusterMeeting, clusterMeeting, meetingBytes, slicesOf } from "./meeting.ts";
+export {
+  type ClusterMeeting,
+  clusterMeeting,
+  combiningThreads,
+  meetingBytes,
+  REDUCTION_ROOM,
+  reductionBytes,
+  slicesOf,
+} from "./meeting.ts";
 export { feedsEpilogue, ownBytes } from "./operandRings.ts";
 export {
   type DistributionGrid,
