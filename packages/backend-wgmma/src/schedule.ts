@@ -109,7 +109,7 @@ export const scheduleModel: ScheduleModel = {
     wordField({
       name: "combine",
       summary:
-        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, a slice each: as a cluster, or through memory",
+        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, a slice each: as a cluster, or through memory; or by bulk copies that add (in any order)",
       words: combineWays,
       default: "last",
       off: "last",

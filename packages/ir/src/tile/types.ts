@@ -257,9 +257,9 @@ export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
  * `kernel`: each block leaves its part, and a second kernel, launched behind the first, adds them in their order. `cluster`: the blocks of a split are a
  * cluster, and send each other the slices that each shall add, in their order, through its shared memory (`meeting.ts`). `slices`: each block of a split leaves its part
  * in the workspace and looks for a while whether all have come; those that are still there add up and store a slice each, in the order of the parts, the last to come also
- * the slices of those that have left.
+ * the slices of those that have left. `bulk`: as `atomics`, but each block's part passes through shared memory, from where bulk copies add it.
  */
-export const combineWays = ["last", "atomics", "kernel", "cluster", "slices"] as const;
+export const combineWays = ["last", "atomics", "kernel", "cluster", "slices", "bulk"] as const;
 export type CombineWay = (typeof combineWays)[number];
 
 /** Most blocks of a tile that adds up `slices`: each has a bit of the word in which they say that they have left. */
