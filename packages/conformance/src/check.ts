@@ -175,7 +175,7 @@ function checkEmulated(
   for (const { name, ...way } of ways) {
     const run = session.run(data, { ...options, ...way });
     const again: boolean = first !== null && sameBytes(first, run);
-    const found = again ? judged : judge(problem, data, run);
+    const found: readonly string[] = again ? judged : judge(problem, data, run);
     faults.push(...[...run.faults, ...found].map((what) => `emulator, ${data.kind}, ${name}: ${what}`));
     if (first === null) [first, judged] = [run, found];
     else if (!again && !addsAsTheyCome(program)) {
