@@ -119,7 +119,7 @@ export const scheduleModel: ScheduleModel = {
     flagField({
       name: "early",
       summary:
-        "the producer copies as soon as it has made the ring ready, without meeting the block; blocks of one small tile compute places of D before the first chunk is there",
+        "the producer copies as soon as it has made the ring ready, without meeting the block, and in blocks of one tile the first chunk before the other barriers; those of a small tile compute places of D meanwhile",
       default: "on",
     }),
     flagField({

@@ -487,8 +487,8 @@ export interface Launch {
    */
   readonly overlap?: true;
   /**
-   * The role whose one thread copies in bulk begins with that as soon as it has made the rings' barriers ready, where else the whole block meets first; and places of D are
-   * computed while the first chunk is on its way.
+   * The role whose one thread copies in bulk begins with that as soon as it has made the rings' barriers ready, where else the whole block meets first, and with the only tile's
+   * first chunk as soon as the barrier is ready on which that arrives (`leadOf`); and places of D are computed while the first chunk is on its way.
    */
   readonly early?: true;
   /** The cluster may have more blocks than every GPU of the target launches. */
