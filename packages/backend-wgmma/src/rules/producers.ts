@@ -25,7 +25,7 @@ const boxesBeside = (s: WgmmaSchedule, { a, b }: Problem): number =>
 /** Whether threads of a producer can copy A and B by cp.async, whatever else the schedule says: 4 bytes at a time, in memory's order, by addresses that they can keep. */
 export const copiesAsync = (problem: Problem): boolean =>
   !widensA(problem) &&
-  (["a", "b"] as const).every((name) => copyBytes(problem, name) >= LEAST_COPY) &&
+  asyncWidthFault(problem) === null &&
   (isKMajor(problem) || !needsKMajor(problem)) &&
   !launchGivesRows(problem) &&
   problem.batch.kind !== "grouped";
