@@ -90,7 +90,7 @@ export const scheduleModel: ScheduleModel = {
       default: 0,
       off: 0,
       min: 0,
-      max: 4,
+      max: 16,
     }),
     wordField({
       name: "sum",
