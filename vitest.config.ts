@@ -34,6 +34,8 @@ export default defineConfig({
           name: "unit",
           include: ["packages/*/test/**/*.test.ts", "scripts/**/*.test.ts"],
           exclude: ["**/*.gpu.test.ts", "scripts/shipped/**"],
+          // The sources keep no state: a worker loads them once for all of its files. A test that changes a module loads it anew (vi.resetModules), before and after.
+          isolate: false,
           // Seconds on a quiet machine; a runner with others on it is ten times as slow.
           testTimeout: 120_000,
         },

@@ -128,7 +128,7 @@ export const scheduleModel: ScheduleModel = {
       name: "combine",
       summary:
         "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, in order by all blocks that are still there, a slice each, or by blocks that exchange slices as a cluster (sm_90 and later)",
-      words: combineWays,
+      words: combineWays.filter((way) => way !== "bulk"),
       default: "last",
       off: "last",
     }),

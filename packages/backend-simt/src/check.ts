@@ -1,9 +1,10 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
 import { countedRasterFault } from "@tilewright/codegen";
 import {
+  asyncTargetFault,
   clusterMeetingFault,
   type Diagnostic,
-  hasFeature,
+  LEAST_ASYNC_BYTES,
   legality,
   nearestMultiple,
   type Problem,
@@ -23,9 +24,6 @@ import { readSchedule, type SimtSchedule } from "./schedule.ts";
  * Measured with ptxas 13.0 over the conformance schedules: 20 to 40.
  */
 const OVERHEAD_REGISTERS = 40;
-
-/** Of one asynchronous copy (PTX ISA, cp.async: cp-size is 4, 8 or 16). */
-const ASYNC_LEAST_BYTES = 4;
 
 interface Subject {
   readonly s: SimtSchedule;
@@ -155,14 +153,7 @@ const rules: readonly Rule[] = [
   {
     code: "TW2109",
     at: "schedule.copy",
-    find: ({ s, target }) =>
-      s.copy === "cp.async" && !hasFeature(target, "cp.async")
-        ? {
-            message: `${target.arch} has no cp.async`,
-            hint: "nearest legal: copy=direct (cp.async needs sm_80 or later)",
-            unsupported: true,
-          }
-        : null,
+    find: ({ s, target }) => (s.copy === "cp.async" ? asyncTargetFault(target) : null),
   },
   {
     code: "TW2110",
@@ -260,9 +251,9 @@ const rules: readonly Rule[] = [
     code: "TW2117",
     at: "schedule.copy",
     find: ({ s, problem: { a } }) =>
-      s.copy === "cp.async" && sizeOf(a.dtype) < ASYNC_LEAST_BYTES
+      s.copy === "cp.async" && sizeOf(a.dtype) < LEAST_ASYNC_BYTES
         ? {
-            message: `cp.async moves ${ASYNC_LEAST_BYTES} bytes or more; an ${a.dtype} of a row that starts anywhere has ${sizeOf(a.dtype)}`,
+            message: `cp.async moves ${LEAST_ASYNC_BYTES} bytes or more; an ${a.dtype} of a row that starts anywhere has ${sizeOf(a.dtype)}`,
             hint: "nearest legal: copy=direct",
           }
         : null,

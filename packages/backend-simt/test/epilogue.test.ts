@@ -1,4 +1,4 @@
-/** Epilogue chains and strided batches on the emulator, every output against float64. */
+/** Each step of an epilogue alone, in f32 on sm_70, every output against float64: chains, batches and other dtypes are rows of the conformance suite. */
 
 import { fileCheck } from "@tilewright/conformance";
 import {
@@ -14,7 +14,6 @@ import {
   type Problem,
   packedStride,
   printProblem,
-  type Random,
   randomStorage,
   referenceGemm,
   storageFromBytes,
@@ -90,13 +89,6 @@ function check(problem: Problem, seed: number): number {
   return worst;
 }
 
-const sizes = [
-  { m: 1, n: 1, k: 1 },
-  { m: 33, n: 17, k: 9 },
-  { m: 64, n: 48, k: 32 },
-  { m: 70, n: 101, k: 20 },
-] as const;
-
 describe("each step alone", () => {
   const steps: readonly object[] = [
     { kind: "bias", along: "m" },
@@ -110,54 +102,9 @@ describe("each step alone", () => {
     ...["sum", "amax"].flatMap((op) => ["m", "n", "all"].map((over) => ({ kind: "reduce", op, over }))),
   ].map((step) => ("by" in step || "along" in step || "over" in step ? { ...step, dtype: "f32" } : step));
   test.each(steps.map((step, i) => [JSON.stringify(step), step, i] as const))("%s", (_name, step, i) => {
-    for (const [j, size] of sizes.entries())
-      expect(check(problemOf({ ...size, dtype: "f32", epilogue: [step] }), i * 10 + j)).toBeLessThanOrEqual(
-        1,
-      );
+    const problem = problemOf({ m: 70, n: 101, k: 20, dtype: "f32", epilogue: [step] });
+    expect(check(problem, i * 10 + 3)).toBeLessThanOrEqual(1);
   });
-});
-
-const randomChain = (random: Random): object[] =>
-  Array.from({ length: random.integer(1, 4) }, () => {
-    const pick = random.integer(0, 6);
-    const axis = random.integer(0, 1) ? "m" : "n";
-    const layout = random.integer(0, 1) ? "row" : "col";
-    const all: readonly object[] = [
-      { kind: "bias", along: axis, dtype: "f32" },
-      { kind: "scale", by: axis, dtype: "f32" },
-      { kind: "activation", fn: activations[random.integer(0, 5)] },
-      { kind: "residual", operand: { layout } },
-      { kind: "gate", operand: { layout } },
-      { kind: "output", operand: { layout } },
-      { kind: "reduce", op: random.integer(0, 1) ? "sum" : "amax", over: axis, dtype: "f32" },
-    ];
-    return all[pick] ?? {};
-  });
-
-test("random chains, batches, alpha and beta", () => {
-  const random = createRandom(11);
-  for (let i = 0; i < 40; i++) {
-    const layout = () => (random.integer(0, 1) ? "row" : "col");
-    const problem = problemOf({
-      m: random.integer(1, 60),
-      n: random.integer(1, 60),
-      k: random.integer(1, 40),
-      dtype: "f32",
-      a: { layout: layout() },
-      b: { layout: layout() },
-      d: { layout: layout() },
-      alpha: 1.5,
-      beta: random.integer(0, 1),
-      batch: i % 2 ? { kind: "strided", count: random.integer(1, 4) } : { kind: "none" },
-      epilogue: randomChain(random),
-    });
-    expect(check(problem, 1000 + i), printProblem(problem)).toBeLessThanOrEqual(1);
-  }
-});
-
-test("a batch may share one of its matrices", () => {
-  const batch = { kind: "strided", count: 3, strideB: 0 };
-  expect(check(problemOf({ m: 40, n: 30, k: 20, dtype: "f32", batch }), 5)).toBeLessThanOrEqual(1);
 });
 
 test("the epilogue loads each bias value once and stores once", () => {

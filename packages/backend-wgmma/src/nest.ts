@@ -9,6 +9,7 @@ import {
   gemmNest,
   PRODUCER,
   type Problem,
+  REDUCTION_ROOM,
   rasterDirective,
   type Schedule,
   shareFor,
@@ -148,8 +149,9 @@ function storedExtent(problem: Problem, s: WgmmaSchedule): readonly [rows: numbe
   return s.swap ? [s.tileM / slices, s.tileN] : [s.tileM, s.tileN / slices];
 }
 
-/** Bytes for slices of all blocks of a cluster, and the barrier that counts them. */
+/** Bytes for slices of all blocks of a cluster, and the barrier that counts them; or through which parts go to bulk copies that add them. */
 const meetingBytes = (problem: Problem, s: WgmmaSchedule): number => {
+  if (s.combine === "bulk" && (s.split > 1 || s.streamk > 0)) return 4 * mathGroups(s) * REDUCTION_ROOM;
   const blocks = meetingBlocks(problem, s);
   const [rows, columns] = storedExtent(problem, s);
   return blocks === 1 ? 0 : blocks * rows * columns * sizeOf(problem.acc) + BARRIER_BYTES;

@@ -109,7 +109,7 @@ export const scheduleModel: ScheduleModel = {
     wordField({
       name: "combine",
       summary:
-        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, a slice each: as a cluster, or through memory",
+        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, a slice each: as a cluster, or through memory; or by bulk copies that add (in any order)",
       words: combineWays,
       default: "last",
       off: "last",
@@ -119,7 +119,7 @@ export const scheduleModel: ScheduleModel = {
     flagField({
       name: "early",
       summary:
-        "the producer copies as soon as it has made the ring ready, without meeting the block; blocks of one small tile compute places of D before the first chunk is there",
+        "the producer copies as soon as it has made the ring ready, without meeting the block, and in blocks of one tile the first chunk before the other barriers; those of a small tile compute places of D meanwhile",
       default: "on",
     }),
     flagField({

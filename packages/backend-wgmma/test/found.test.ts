@@ -137,6 +137,21 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x64x32 groups=1x2 stages=3 late=on sched=tiles split=4 combine=slices epi=direct",
     ],
     [
+      "parts that bulk copies add, of more registers than a warp's room holds",
+      "m=70 n=72 k=300 a=bf16:row:304:16 b=bf16:col:304:16 c=bf16:row:72:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0.5 batch=none epilogue=none",
+      "tile=128x80x32 groups=2x1 stages=3 sched=tiles split=4 combine=bulk",
+    ],
+    [
+      "the same of packed halves, warpgroups side by side, copies by the threads",
+      "m=70 n=72 k=130 a=f16:row:131:2 b=f16:col:130:2 d=f16:row:72:16 acc=f16 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x96x32 groups=1x2 stages=2 copy=direct sched=tiles split=3 combine=bulk epi=direct",
+    ],
+    [
+      "the same of shares, beside bulk stores of tiles before",
+      "m=70 n=72 k=264 a=bf16:row:264:16 b=bf16:col:264:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x64x64 groups=1x1 stages=4 streamk=3 combine=bulk",
+    ],
+    [
       "ping-pong: two sets of warpgroups by turns, slots given back late, five tiles a block",
       "m=330 n=136 k=200 a=bf16:row:200:16 b=bf16:col:200:16 d=bf16:row:136:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x64 groups=1x1 stages=3 turns=2 late=on",

@@ -2,7 +2,7 @@ import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { decodeArray, encodeArray } from "@tilewright/ir";
-import * as runtime from "@tilewright/runtime";
+import type * as Runtime from "@tilewright/runtime";
 import { describe, expect, test, vi } from "vitest";
 
 import { loadMatrix } from "../src/files/load.ts";
@@ -10,9 +10,6 @@ import { encodeNpy } from "../src/files/npy.ts";
 import { runResultSchema } from "../src/run/result.ts";
 import { cli, contextIn } from "./harness.ts";
 import { scratch } from "./scratch.ts";
-
-// Replaceable, for the one test that fakes a run.
-vi.mock("@tilewright/runtime", async (original) => ({ ...(await original<typeof runtime>()) }));
 
 const fixtures = fileURLToPath(new URL("fixtures", import.meta.url));
 const emulated = "--device emulator --arch sm_70";
@@ -298,16 +295,23 @@ describe("what goes wrong", () => {
   test("results that depend on the completion order", async () => {
     // A device whose second run gives other bits: what a hazard that no rule knows would look like.
     let runs = 0;
-    const spy = vi.spyOn(runtime, "runGemm").mockImplementation(() => {
+    const runGemm = () => {
       const d = new Uint8Array(81 * 4);
       d[0] = runs++;
       return {
         ok: true,
         value: { d, steps: new Map(), timeMs: 1, findings: [], counters: null, completed: true },
       };
-    });
-    const { code, stderr } = await cli(`run ${emulated} -m 9 -n 9 -k 9 --order all --no-check`);
-    spy.mockRestore();
+    };
+    vi.resetModules();
+    vi.doMock("@tilewright/runtime", async (original) => ({
+      ...(await original<typeof Runtime>()),
+      runGemm,
+    }));
+    const faked = await import("./harness.ts");
+    vi.doUnmock("@tilewright/runtime");
+    vi.resetModules();
+    const { code, stderr } = await faked.cli(`run ${emulated} -m 9 -n 9 -k 9 --order all --no-check`);
     expect(code).toBe(5);
     expect(stderr).toContain("TW7063 (check) at D: orders eager and lazy give different results");
   });

@@ -24,6 +24,7 @@ import { peerRank } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import type { RingLowering, StmtOf } from "./engine.ts";
+import { chunksLed } from "./leadChunk.ts";
 import { firstOf, placeIn } from "./roles.ts";
 import { MBARRIER_BYTES, type RingBarriers, SMEM } from "./smem.ts";
 import { chunksAtVisit, chunksBefore } from "./turns.ts";
@@ -72,10 +73,11 @@ type Side = "producer" | "consumer" | "giver";
 /** A barrier that nobody has arrived at is in phase 0, so that waiting for parity 1 goes on at once: the first slots are free (PTX ISA, mbarrier). */
 export function cursorOf(ctx: Context, ring: Ring, side: Side): Cursor {
   const key = `${side} of ${ring.name}`;
-  const before = side === "producer" ? 0 : chunksBefore(ctx, ring);
+  const before = side === "producer" ? chunksLed(ctx, ring) : chunksBefore(ctx, ring);
+  const phase = Math.floor(before / ring.slots) % 2;
   const parity = ctx.crewValue(`parity, ${key}`, (code) => {
     const d = ctx.entry.reg("u32", "parity");
-    code.emit(null, "mov.u32", d, imm(side === "producer" ? 1 : Math.floor(before / ring.slots) % 2));
+    code.emit(null, "mov.u32", d, imm(side === "producer" ? 1 - phase : phase));
     return d;
   });
   const stage = ctx.crewValue(`stage, ${key}`, (code) => {
@@ -395,7 +397,8 @@ export const bulkRing: RingLowering = {
     const cursor = cursorOf(ctx, ring, "producer");
     begin(cursor, ctx.fold(stmt.at));
     const { full, empty } = barriersOf(ctx, ring);
-    spin(ctx, barrierAt(ctx, cursor, empty), cursor.parity);
+    // The first slot is free, and its barrier is not there yet.
+    if (ctx.lead?.copying !== true) spin(ctx, barrierAt(ctx, cursor, empty), cursor.parity);
     const bytes = transactionBytes(ctx.program, ring);
     ctx.emitAny(
       null,

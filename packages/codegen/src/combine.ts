@@ -5,7 +5,15 @@ import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import { lowerClusterMeeting } from "./meeting.ts";
 import { type PartPlaces, partPlaces } from "./partPlaces.ts";
-import { addParts, addToPart, clearPart, loadPart, meetingBarrier, storePart } from "./parts.ts";
+import {
+  addParts,
+  addToPart,
+  clearPart,
+  loadPart,
+  meetingBarrier,
+  reduceToPart,
+  storePart,
+} from "./parts.ts";
 import { type OwnedTile, ownedTile } from "./registers.ts";
 import { countOperand } from "./sizes.ts";
 import { lowerSlicedSum } from "./slices.ts";
@@ -36,10 +44,12 @@ const ways: Readonly<
   atomics(meeting) {
     const { ctx, shared, acc, place } = meeting;
     addToPart(ctx, shared, acc.registers, place.first);
-    return lastGoesOn(meeting, () => {
-      loadPart(ctx, shared, acc.registers, place.first);
-      clearPart(ctx, shared, zeros[shared.type], place.first);
-    });
+    return lastGoesOn(meeting, () => takeSum(meeting));
+  },
+  bulk(meeting) {
+    const { ctx, shared, acc, place } = meeting;
+    reduceToPart(ctx, shared, acc.registers, place.first);
+    return lastGoesOn(meeting, () => takeSum(meeting));
   },
   // The body is another kernel's: `sumKernel.ts`.
   kernel({ ctx, shared, acc, place }) {
@@ -47,6 +57,12 @@ const ways: Readonly<
     return null;
   },
 };
+
+/** The sum from the place where it was added up, which is 0 again for the next launch. */
+function takeSum({ ctx, shared, acc, place }: Meeting): void {
+  loadPart(ctx, shared, acc.registers, place.first);
+  clearPart(ctx, shared, zeros[shared.type], place.first);
+}
 
 const zeros: Readonly<Record<RegisterType, Operand>> = {
   f32: f32imm(0),

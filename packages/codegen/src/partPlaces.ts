@@ -6,7 +6,7 @@ import { CannotLower, type Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
 import { groupNumber } from "./groups.ts";
 import { blocksOfTile } from "./tileCounts.ts";
-import { bytesOf, LINE, type PartialTiles, WORKSPACE } from "./workspace.ts";
+import { bytesOf, inOnePlace, LINE, type PartialTiles, WORKSPACE } from "./workspace.ts";
 
 /** Parts after the first of a tile: registers that the addition counts on and down. */
 export interface FurtherParts {
@@ -17,7 +17,7 @@ export interface FurtherParts {
 /** Where a tile's counter and this thread's elements of its parts are. */
 export interface PartPlaces {
   readonly counter: Reg<"u64">;
-  /** The first part, or the place where atomics add all of them up. */
+  /** The first part, or the place where all of them are added up. */
   readonly first: Reg<"u64">;
   /** The part that this block hands in. */
   own(): Reg<"u64">;
@@ -65,9 +65,9 @@ export function partPlaces(ctx: Context, shared: PartialTiles): PartPlaces {
         : part && ofHalf(ctx, part.tile, share.tiles);
   if (tile === null) throw new CannotLower("combine", "stands outside the parts of a share");
   const counter = at(base, inBatch(shared.tiles, tile), shared.wordBytes);
-  if (shared.by === "atomics") {
+  if (inOnePlace(shared.by)) {
     const first = place(tile);
-    return { counter, first, own: () => first, further: () => oneByOne("atomics add one part") };
+    return { counter, first, own: () => first, further: () => oneByOne("parts are added up in one place") };
   }
   if (share !== null) return { counter, ...sharePlaces(ctx, share, place) };
   const each = splits * shared.partBytes;

@@ -1,9 +1,11 @@
 /** The parts of accumulators that blocks leave in the workspace: how registers go there, come back and are added. */
-import { addr, imm, type Operand } from "@tilewright/ptx";
+import { REDUCTION_ROOM } from "@tilewright/ir";
+import { addr, imm, type Operand, sym } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
-import type { Context } from "./context.ts";
+import { CannotLower, type Context } from "./context.ts";
 import type { RegisterType } from "./engine.ts";
 import type { FurtherParts } from "./partPlaces.ts";
+import { SMEM } from "./smem.ts";
 import { operandOf } from "./words.ts";
 import { bytesOf, type PartialTiles } from "./workspace.ts";
 
@@ -86,6 +88,66 @@ export function addToPart(
   const mnemonic = `red.relaxed.gpu.global.${reductions[type]}${vectorOf(shared)}.${reduced[type]}`;
   for (const { run, at } of accesses(shared, registers))
     ctx.emitAny(null, mnemonic, addr(part, at), operandOf(run));
+}
+
+/** The type by which bulk copies add; of packed halves subnormals stay. */
+const bulkAdditions: Readonly<Record<RegisterType, string>> = {
+  f32: "add.f32",
+  f64: "add.f64",
+  s32: "add.s32",
+  b32: "add.noftz.f16",
+};
+
+/**
+ * The registers added to a part in memory by bulk copies, in whatever order blocks come. Each warp puts some of its registers into its room in shared memory, one half of it
+ * while the copies of the other still read; its first lane copies. All has been added when the last copy is complete, which makes it visible to that
+ * lane (PTX ISA, cp.reduce.async.bulk, cp.async.bulk.wait_group).
+ */
+export function reduceToPart(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: readonly Reg[],
+  part: Reg<"u64">,
+): void {
+  const { values, entry, body } = ctx;
+  const start = ctx.shared.reduction;
+  if (start === null) throw new CannotLower("combine", "has no shared memory for bulk copies to add from");
+  const { type, vector } = shared;
+  const bytes = 32 * vector * bytesOf(type);
+  const runs = [...accesses(shared, registers)];
+  const each = REDUCTION_ROOM / 2 / bytes;
+  const [room, mine] = [entry.reg("u32", "room"), entry.reg("u32", "room")];
+  body.emit(null, "mov.u32", room, sym(SMEM));
+  body.emit(null, "mad.lo.u32", room, values.warp(), imm(REDUCTION_ROOM), room);
+  body.emit(null, "mad.lo.u32", mine, values.lane(), imm(vector * bytesOf(type)), room);
+  const first = entry.reg("pred", "p");
+  ctx.emit(null, "setp.eq.u32", first, values.lane(), imm(0));
+  const together = imm(0xffffffff);
+  for (let from = 0, turn = 0; from < runs.length; from += each, turn++) {
+    const half = start + (turn % 2) * (REDUCTION_ROOM / 2);
+    if (turn > 1) {
+      ctx.emit(first, "cp.async.bulk.wait_group.read", imm(1));
+      ctx.emit(null, "bar.warp.sync", together);
+    }
+    const some = runs.slice(from, from + each);
+    some.forEach(({ run }, i) => {
+      ctx.emitAny(null, `st.shared${vectorOf(shared)}.${type}`, addr(mine, half + i * bytes), operandOf(run));
+    });
+    ctx.emit(null, "fence.proxy.async.shared::cta");
+    ctx.emit(null, "bar.warp.sync", together);
+    some.forEach(({ at }, i) => {
+      ctx.emitAny(
+        first,
+        `cp.reduce.async.bulk.global.shared::cta.bulk_group.${bulkAdditions[type]}`,
+        addr(part, at),
+        addr(room, half + i * bytes),
+        imm(bytes),
+      );
+    });
+    ctx.emit(first, "cp.async.bulk.commit_group");
+  }
+  ctx.emit(first, "cp.async.bulk.wait_group", imm(0));
+  ctx.emit(null, "bar.warp.sync", together);
 }
 
 /** Zeros to a part, for the next launch. */

@@ -4,6 +4,7 @@ import { imm, pair, sink, special } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
+import { lowerLead } from "./leadChunk.ts";
 
 /** Registers of a thread are given out in units of 8 (PTX ISA, setmaxnreg). */
 const REGISTER_UNIT = 8;
@@ -22,7 +23,11 @@ const warpNumber = (ctx: Context): Reg<"u32"> =>
  * The role's warps run its code, the others go round it. What one thread can do is done by one thread: the first warp elects it, so that the others
  * of the role are done at once.
  */
-export function lowerRole(ctx: Context, stmt: StmtOf<"role">, lowerBody: () => void): void {
+export function lowerRole(
+  ctx: Context,
+  stmt: StmtOf<"role">,
+  lower: (stmts: StmtOf<"role">["body"]) => void,
+): void {
   if (ctx.active !== null) throw new CannotLower(`role ${stmt.name}`, "stands in a condition");
   const { entry } = ctx;
   const end = entry.label(`end_${stmt.name}`);
@@ -48,7 +53,8 @@ export function lowerRole(ctx: Context, stmt: StmtOf<"role">, lowerBody: () => v
     ctx.emit(rest, "bra", end);
   }
   ctx.solo = solo;
-  ctx.crewScope({ first: stmt.first, warps: stmt.warps }, lowerBody);
+  const body = lowerLead(ctx, stmt, lower);
+  ctx.crewScope({ first: stmt.first, warps: stmt.warps }, () => lower(body));
   ctx.solo = false;
   ctx.body.label(end);
 }

@@ -1,5 +1,5 @@
 /** What stands around a kernel's statements: barriers of rings made ready, blocks of a cluster met before they write to each other. */
-import { eachStmt, isSolo, type Ring, storesInBulk } from "@tilewright/ir";
+import { eachStmt, earlyRole, leadOf, type Ring, storesInBulk } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Pred } from "./code.ts";
@@ -15,7 +15,7 @@ import { mapAddress, usesBulkStores, usesTensorMaps } from "./tensorMaps.ts";
  */
 export function openKernel(ctx: Context): void {
   const { program, body } = ctx;
-  const copying = earlyRole(ctx);
+  const copying = earlyRole(program);
   const others = threadIsNot(ctx, 32 * (copying?.first ?? 0));
   const rings = program.rings.filter((ring) => {
     const at = ctx.shared.barriers.get(ring.name);
@@ -27,17 +27,18 @@ export function openKernel(ctx: Context): void {
   // One branch, no predicates: with those ptxas 13.0 makes a branch of each initialisation and computes its value anew, 80 cycles a barrier.
   const made = fetches || initialises ? ctx.entry.label("made") : null;
   if (made !== null) body.emit(others, "bra", made);
-  if (fetches) {
-    // Maps that are copied through are needed first.
-    const [sources, targets] = [new Set<string>(), new Set<string>()];
-    for (const stmt of eachStmt(program.body)) {
-      if (stmt.kind === "copy" && stmt.transport === "tma") sources.add(stmt.src.buffer);
-      if (stmt.kind === "epilogue" && storesInBulk(stmt)) targets.add(stmt.dst.buffer);
-    }
-    for (const name of new Set([...sources, ...targets]))
-      body.emitAny(null, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
+  // Maps that are copied through are needed first.
+  const [sources, targets] = [new Set<string>(), new Set<string>()];
+  for (const stmt of fetches ? eachStmt(program.body) : []) {
+    if (stmt.kind === "copy" && stmt.transport === "tma") sources.add(stmt.src.buffer);
+    if (stmt.kind === "epilogue" && storesInBulk(stmt)) targets.add(stmt.dst.buffer);
   }
+  const fetch = (names: Iterable<string>): void => {
+    for (const name of names) body.emitAny(null, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
+  };
+  fetch(sources);
   if (initialises) initialise(ctx, rings);
+  fetch([...targets].filter((name) => !sources.has(name)));
   if (made !== null) body.label(made);
   if (initialises) meetInitialised(ctx, copying);
   awaitGridBefore(ctx);
@@ -53,38 +54,37 @@ function awaitGridBefore({ program, body }: Context): void {
   body.emitAny(null, "griddepcontrol.launch_dependents", []);
 }
 
-/** The role whose one thread copies in bulk, where it may begin before the block has met, and no other block has to be ready. */
-function earlyRole(ctx: Context): StmtOf<"role"> | null {
-  const { program } = ctx;
-  if (program.launch.early !== true || clusterSize(program) > 1) return null;
-  for (const stmt of eachStmt(program.body))
-    if (stmt.kind === "role" && isSolo(program, stmt.body)) return stmt;
-  return null;
-}
-
-/** Barriers of rings and of the meeting, by one thread. */
+/** Barriers of rings and of the meeting, by one thread; behind the first the copies that arrive on it, where a chunk leads. */
 function initialise(ctx: Context, rings: readonly Ring[]): void {
-  const { entry, body } = ctx;
+  const { entry, body, program } = ctx;
   const base = entry.reg("u32", "sm");
   body.emit(null, "mov.u32", base, sym(SMEM));
-  for (const ring of rings) {
-    const at = ctx.shared.barriers.get(ring.name);
-    for (const [offset, edge] of [
-      [at?.full ?? null, ring.full],
-      [at?.empty ?? null, ring.empty],
-    ] as const) {
-      if (offset === null || edge?.kind !== "mbarrier") continue;
-      for (let slot = 0; slot < ring.slots; slot++)
-        body.emitAny(null, "mbarrier.init.shared::cta.b64", [
-          addr(base, offset + MBARRIER_BYTES * slot),
-          imm(edge.arrivals),
-        ]);
-    }
-  }
-  if (ctx.shared.meeting !== null)
-    body.emitAny(null, "mbarrier.init.shared::cta.b64", [addr(base, ctx.shared.meeting.barrier), imm(1)]);
+  const make = (offset: number, arrivals: number): void =>
+    body.emitAny(null, "mbarrier.init.shared::cta.b64", [addr(base, offset), imm(arrivals)]);
   // Seen by the asynchronous proxy and by the cluster's other blocks (PTX ISA, fence.mbarrier_init).
-  body.emit(null, "fence.mbarrier_init.release.cluster");
+  const show = (): void => body.emit(null, "fence.mbarrier_init.release.cluster");
+  const barriers = rings.flatMap((ring) => {
+    const at = ctx.shared.barriers.get(ring.name);
+    return [[at?.full, ring.full] as const, [at?.empty, ring.empty] as const].flatMap(([offset, edge]) =>
+      offset == null || edge?.kind !== "mbarrier"
+        ? []
+        : Array.from({ length: ring.slots }, (_, slot) => ({
+            offset: offset + MBARRIER_BYTES * slot,
+            arrivals: edge.arrivals,
+          })),
+    );
+  });
+  const lead = ctx.groups === null ? leadOf(program) : null;
+  const first = lead === null ? null : (ctx.shared.barriers.get(lead.ring.name)?.full ?? null);
+  if (lead !== null && first !== null) {
+    for (const { offset, arrivals } of barriers) if (offset === first) make(offset, arrivals);
+    show();
+    ctx.lead = { ...lead, code: body.nest(), copying: false };
+  }
+  for (const { offset, arrivals } of barriers)
+    if (ctx.lead === null || offset !== first) make(offset, arrivals);
+  if (ctx.shared.meeting !== null) make(ctx.shared.meeting.barrier, 1);
+  show();
 }
 
 /** Barriers are seen by all before anybody arrives. */

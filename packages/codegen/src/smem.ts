@@ -5,6 +5,7 @@ import {
   footprint,
   meetingBytes,
   type Ring,
+  reductionBytes,
   swizzlePeriod,
   type TileProgram,
 } from "@tilewright/ir";
@@ -22,6 +23,8 @@ export interface SharedMap {
   readonly barriers: ReadonlyMap<string, RingBarriers>;
   /** Where slices of the cluster's blocks arrive, and the mbarrier that counts them; null where blocks do not meet in a cluster. */
   readonly meeting: { readonly parts: number; readonly barrier: number } | null;
+  /** Where parts of tiles pass to bulk copies that add them; null where none do. */
+  readonly reduction: number | null;
   readonly totalBytes: number;
 }
 
@@ -37,7 +40,7 @@ export const SMEM = "smem";
 /** Bytes of an mbarrier, and what it is aligned to (PTX ISA, mbarrier). */
 export const MBARRIER_BYTES = 8;
 
-/** Slices arrive in vectors of up to 16 bytes. */
+/** Slices arrive in vectors of up to 16 bytes, and bulk copies take multiples of 16 from multiples of 16. */
 const PARTS_ALIGN = 16;
 
 const roundUp = (value: number, align: number): number => Math.ceil(value / align) * align;
@@ -83,6 +86,9 @@ export function mapShared(program: TileProgram): SharedMap {
   const parts = roundUp(top, PARTS_ALIGN);
   const partsBytes = meetingBytes(program);
   if (partsBytes > 0) top = parts + partsBytes;
+  const reductions = reductionBytes(program);
+  const reduction = reductions > 0 ? roundUp(top, PARTS_ALIGN) : null;
+  if (reduction !== null) top = reduction + reductions;
   const barriers = new Map<string, RingBarriers>();
   for (const ring of program.rings) {
     const place = (edge: Ring["full"]): number | null => {
@@ -94,7 +100,7 @@ export function mapShared(program: TileProgram): SharedMap {
     const full = place(ring.full);
     barriers.set(ring.name, { full, empty: place(ring.empty) });
   }
-  if (partsBytes === 0) return { places, barriers, meeting: null, totalBytes: top };
+  if (partsBytes === 0) return { places, barriers, meeting: null, reduction, totalBytes: top };
   const barrier = roundUp(top, MBARRIER_BYTES);
-  return { places, barriers, meeting: { parts, barrier }, totalBytes: barrier + MBARRIER_BYTES };
+  return { places, barriers, meeting: { parts, barrier }, reduction, totalBytes: barrier + MBARRIER_BYTES };
 }

@@ -33,7 +33,7 @@ const shared: Omit<Statements, "mma"> = {
     if (threads === ctx.program.launch.threads) ctx.emit(null, "bar.sync", imm(stmt.id));
     else ctx.emit(null, "bar.sync", imm(stmt.id), imm(threads));
   },
-  role: (ctx, stmt) => lowerRole(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
+  role: (ctx, stmt) => lowerRole(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   ...ringStatements,
   fetch: lowerFetch,
   next: lowerNext,

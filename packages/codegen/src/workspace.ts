@@ -2,6 +2,7 @@
 import {
   bufferOf,
   type CombineWay,
+  combiningThreads,
   eachStmt,
   hasFeature,
   type LaunchExpr,
@@ -30,6 +31,9 @@ export const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
 
 /** The counters come first; what follows them begins at a multiple of this, a line of L2. */
 export const LINE = 128;
+
+/** Whether the parts of a tile are added up as they come, in one place. */
+export const inOnePlace = (by: CombineWay): boolean => by === "atomics" || by === "bulk";
 
 /** How a program lays out its workspace; null when no tile is shared. Sizes in bytes. */
 export interface PartialTiles {
@@ -95,17 +99,18 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
     splits,
     problems,
     tiles: count,
-    // Atomics add up the parts of a tile as they come, in one place.
-    parts: combine.by === "atomics" ? count : apart,
+    parts: inOnePlace(by) ? count : apart,
     threads,
     registers,
     type,
     vector:
       by === "atomics"
         ? atomicVector(type, registers, target)
-        : by === "slices"
-          ? sliceVector(combine, type, packed)
-          : 1,
+        : by === "bulk"
+          ? bulkVector(type, registers)
+          : by === "slices"
+            ? sliceVector(combine, type, packed)
+            : 1,
     wordBytes: wordOf(by),
     counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all, wordOf(by)),
     init: initOf(by, fixed || most <= MOST_COUNTERS),
@@ -125,7 +130,7 @@ const MOST_COUNTERS = 2 ** 16;
  */
 function initOf(by: CombineWay, fixed: boolean): Manifest["workspace"]["init"] {
   if (by === "kernel") return "none";
-  return by === "atomics" || fixed ? "zeroOnce" : "zeroEach";
+  return inOnePlace(by) || fixed ? "zeroOnce" : "zeroEach";
 }
 
 /** The product, folded where it can be. */
@@ -165,19 +170,15 @@ function atomicVector(type: RegisterType, registers: number, target: Target): nu
 /** Most bytes that one instruction loads. */
 const WIDEST = 16;
 
+/** Registers side by side that a thread stores at once for bulk copies: those of a warp are a whole number of the copies' 16 bytes. */
+const bulkVector = (type: RegisterType, registers: number): number =>
+  [4, 2, 1].find((v) => registers % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
+
 /** Registers side by side of slices, which are whole groups of elements that are stored together. */
 function sliceVector({ body }: StmtOf<"combine">, type: RegisterType, packed: number): number {
   const [stored] = body;
   const group = stored?.kind === "epilogue" ? Math.max(1, stored.vector / packed) : 1;
   return [4, 2, 1].find((v) => group % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
-}
-
-/** Threads that hold the accumulators which meet: those of the role around the combine, or of the block. */
-function combiningThreads(program: TileProgram): number {
-  for (const stmt of eachStmt(program.body))
-    if (stmt.kind === "role")
-      for (const inner of eachStmt(stmt.body)) if (inner.kind === "combine") return stmt.warps * 32;
-  return program.launch.threads;
 }
 
 /** Bytes of a workspace. */

@@ -96,12 +96,17 @@ const told = ({ cluster }: ProtocolPlan, { reach }: { readonly reach: string }):
 
 function wordsOf(plan: ProtocolPlan, action: ProtocolAction): readonly string[] {
   switch (action.kind) {
-    case "init":
-      return plan.rings.flatMap(({ slots, arrivals }) =>
+    case "init": {
+      const leads = (name: string, edge: string, slot: number): boolean =>
+        name === action.lead?.ring && edge === "full" && slot === 0;
+      return plan.rings.flatMap(({ name, slots, arrivals }) =>
         (["full", "empty"] as const).flatMap((edge) =>
-          Array.from({ length: slots }, () => `init ${arrivals[edge]}`),
+          Array.from({ length: slots }, (_, slot) => slot)
+            .filter((slot) => action.lead === undefined || leads(name, edge, slot) === action.lead.own)
+            .map(() => `init ${arrivals[edge]}`),
         ),
       );
+    }
     case "alloc":
     case "dealloc":
       return [`${action.kind} ${action.columns} group ${action.group}`];

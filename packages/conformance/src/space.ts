@@ -127,8 +127,12 @@ export function scheduleSpace(backend: Backend, options: SpaceOptions): void {
       const random = createRandom(options.seed);
       const faults: string[] = [];
       let [legal, refused] = [0, 0];
+      const seen = new Set<string>();
       for (const schedule of schedulesOf(backend, problem, target, random, count)) {
         const text = printSchedule(backend.schedule, schedule);
+        // The default comes once for each field.
+        if (seen.has(text)) continue;
+        seen.add(text);
         const again = parseSchedule(backend.schedule, text);
         if (!again.ok) faults.push(`${text} does not parse back`);
         const reasons = backend.check(problem, schedule, target);

@@ -161,70 +161,78 @@ export type InputClass = (typeof inputClasses)[number];
 /** Blocks per class. */
 export const casesPerClass = 4;
 
-export type Bits = (count: number) => bigint;
+/** The next so many random bits, 52 at most. */
+export type Bits = (count: number) => number;
 
-/** Random bits by the reproducible generator. */
+/** Random bits by the reproducible generator, 16 at a time; the first ones drawn are the highest. */
 export function bitSource(seed: number): Bits {
   const next = generator(seed);
   return (count) => {
-    let value = 0n;
-    for (let have = 0; have < count; have += 16) value = (value << 16n) | BigInt(Math.floor(next() * 65536));
-    return value & ((1n << BigInt(count)) - 1n);
+    let value = 0;
+    for (let have = 0; have < count; have += 16) {
+      const drawn = Math.floor(next() * 65536);
+      value = count <= 16 ? drawn % 2 ** count : (value % 2 ** (count - 16)) * 65536 + drawn;
+    }
+    return value;
   };
 }
 
-/** The code of one element. */
-export function element(type: string, kind: InputClass, operand: "a" | "b" | "c", bits: Bits): bigint {
+/** The code of one element: its low 32 bits, and those above. */
+type Code = readonly [low: number, high: number];
+
+export function element(type: string, kind: InputClass, operand: "a" | "b" | "c", bits: Bits): Code {
   const field = fields[type];
-  if (field === undefined) return bits(type === "s32" ? 32 : Number(type.slice(1)));
+  if (field === undefined) return [bits(type === "s32" ? 32 : Number(type.slice(1))), 0];
   const [e, m] = field;
-  const top = (1n << BigInt(e)) - 1n;
-  const bias = top >> 1n;
-  const compose = (sign: bigint, exponent: bigint, fraction: bigint): bigint =>
-    (sign << BigInt(e + m)) | (exponent << BigInt(m)) | fraction;
-  const near = (spread: number): bigint => {
-    const exponent = bias - bits(spread);
-    return exponent < 0n ? 0n : exponent;
+  const top = 2 ** e - 1;
+  const bias = top >> 1;
+  const compose = (sign: number, exponent: number, fraction: number): Code => {
+    const head = sign * 2 ** e + exponent;
+    if (m <= 32) return [head * 2 ** m + fraction, 0];
+    return [fraction % 2 ** 32, head * 2 ** (m - 32) + Math.floor(fraction / 2 ** 32)];
   };
+  const near = (spread: number): number => Math.max(0, bias - bits(spread));
   const fraction = bits(m);
   const sign = bits(1);
   switch (kind) {
     case "uniform":
       return compose(sign, near(2), fraction);
     case "positive":
-      return compose(0n, near(1), fraction);
+      return compose(0, near(1), fraction);
     case "wide":
       return compose(sign, bits(e) % top, fraction);
-    case "bits":
-      return bits(e + m + 1);
+    case "bits": {
+      const high = e + m + 1 > 32 ? bits(e + m + 1 - 32) : 0;
+      return [bits(Math.min(32, e + m + 1)), high];
+    }
     case "subnormal":
-      return compose(sign, bits(2) === 0n ? 1n : 0n, fraction);
+      return compose(sign, bits(2) === 0 ? 1 : 0, fraction);
     case "accumulator": {
       if (operand !== "c") return compose(sign, near(2), fraction);
-      const exponent = bias + 8n - bits(5);
-      return compose(sign, exponent < 0n ? 0n : exponent > top - 1n ? top - 1n : exponent, fraction);
+      return compose(sign, Math.min(top - 1, Math.max(0, bias + 8 - bits(5))), fraction);
     }
     case "tiny":
       // Products near the least exponents, so that results are subnormal or vanish.
-      return compose(sign, operand === "c" ? bits(1) : (bias >> 1n) + bits(2), fraction);
+      return compose(sign, operand === "c" ? bits(1) : (bias >> 1) + bits(2), fraction);
     case "special": {
       const pick = bits(5);
-      if (pick >= 8n) return compose(sign, near(2), fraction);
-      const largest = compose(0n, top, 0n) - 1n;
+      if (pick >= 8) return compose(sign, near(2), fraction);
+      const odd = fraction + 1 - (fraction % 2);
       const codes = [
-        0n,
-        0n,
-        1n,
-        largest,
-        compose(0n, top, 0n),
-        compose(0n, top, fraction | 1n),
-        compose(0n, bias, 0n),
-      ];
-      return (codes[Number(pick)] ?? 0n) | (sign << BigInt(e + m));
+        [0, 0],
+        [0, 0],
+        [0, 1],
+        // The largest finite one, infinity, NaN, and 1.
+        [top - 1, 2 ** m - 1],
+        [top, 0],
+        [top, odd],
+        [bias, 0],
+      ] as const;
+      const [exponent, rest] = codes[pick] ?? [0, 0];
+      return compose(sign, exponent, rest);
     }
     default:
-      kind satisfies never;
-      return 0n;
+      return kind satisfies never;
   }
 }
 
@@ -243,11 +251,13 @@ export function inputsOf(form: MmaForm, kind: InputClass): Readonly<Record<"a" |
     const words = width === 64 ? 2 : 1;
     const out = new Uint32Array(casesPerClass * registers * 32 * words);
     for (let at = 0; at < out.length; at += words) {
-      let value = 0n;
-      for (let have = 0; have < 32 * words; have += width)
-        value |= element(type, kind, name, bits) << BigInt(have);
-      out[at] = Number(value & 0xffffffffn);
-      if (words === 2) out[at + 1] = Number(value >> 32n);
+      let word = 0;
+      for (let have = 0; have < 32; have += width) {
+        const [low, high] = element(type, kind, name, bits);
+        word |= low << have;
+        if (words === 2) out[at + 1] = high;
+      }
+      out[at] = word;
     }
     return out;
   };

@@ -309,9 +309,9 @@ ret;
 
 /** Codes of the elements of a case: A[64][K], B[n][K], C[64][n]. */
 export interface Elements {
-  readonly a: (row: number, k: number) => bigint;
-  readonly b: (row: number, k: number) => bigint;
-  readonly c: (row: number, column: number) => bigint;
+  readonly a: (row: number, k: number) => number;
+  readonly b: (row: number, k: number) => number;
+  readonly c: (row: number, column: number) => number;
 }
 
 /** Where lane and register of a warp lie in D: CuTe's CLayout_64xN. */
@@ -343,7 +343,7 @@ export function buffersOf(f: WgmmaForm, cases: readonly Elements[]): Record<"a" 
     cases.forEach((elements, i) => {
       for (let row = 0; row < rows; row++)
         for (let at = 0; at < k; at++) {
-          const code = Number(pick(elements)(row, at));
+          const code = pick(elements)(row, at);
           const to = i * place.bytes + place.at(row, at);
           for (let byte = 0; byte < size; byte++) bytes[to + byte] = (code >>> (8 * byte)) & 255;
         }
@@ -367,12 +367,12 @@ export function buffersOf(f: WgmmaForm, cases: readonly Elements[]): Record<"a" 
     let word = 0;
     for (let part = 0; part < 32 / bits; part++) {
       const [row, at] = operandAt(bits, thread, r & 3, part);
-      word |= Number(elements.a(row, at + f.k * (r >> 2))) << (bits * part);
+      word |= elements.a(row, at + f.k * (r >> 2)) << (bits * part);
     }
     return word >>> 0;
   };
   const accumulators = (elements: Elements, thread: number, r: number): number => {
-    const code = (register: number): number => Number(elements.c(...accumulatorAt(thread, register)));
+    const code = (register: number): number => elements.c(...accumulatorAt(thread, register));
     return f.d === "f16" ? (code(2 * r) | (code(2 * r + 1) << 16)) >>> 0 : code(r);
   };
   return {
@@ -391,8 +391,8 @@ export function casesOf(f: WgmmaForm, kind: InputClass): readonly Elements[] {
   const k = f.k * f.steps;
   return range(casesPerClass).map(() => {
     const table = (rows: number, width: number, type: string, operand: "a" | "b" | "c") => {
-      const codes = range(rows * width).map(() => element(type, kind, operand, bits));
-      return (row: number, at: number): bigint => codes[row * width + at] ?? 0n;
+      const codes = Uint32Array.from({ length: rows * width }, () => element(type, kind, operand, bits)[0]);
+      return (row: number, at: number): number => codes[row * width + at] ?? 0;
     };
     return { a: table(64, k, f.a, "a"), b: table(f.n, k, f.b, "b"), c: table(64, f.n, f.d, "c") };
   });

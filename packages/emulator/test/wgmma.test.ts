@@ -25,8 +25,8 @@ import {
 
 const formats = { f16: "f16", bf16: "bf16", tf32: "tf32", e4m3: "e4m3", e5m2: "e5m2", f32: "f32" } as const;
 const isFloat = (type: string): type is keyof typeof formats => Object.hasOwn(formats, type);
-const codeOf = (type: string, x: number): bigint =>
-  BigInt(isFloat(type) ? encode(formats[type], x) : x & (type === "s32" ? 0xffffffff : 0xff)) & 0xffffffffn;
+const codeOf = (type: string, x: number): number =>
+  (isFloat(type) ? encode(formats[type], x) : x & (type === "s32" ? 0xffffffff : 0xff)) >>> 0;
 
 /** Small integers with a pattern of their own at each place: any permutation of elements changes some sum. */
 function integers(f: WgmmaForm, seed: number): { readonly elements: Elements; readonly want: Float64Array } {

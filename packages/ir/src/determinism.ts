@@ -11,9 +11,12 @@ const CODE = "TW1905";
 /** Sums of integers do not depend on their order. */
 const isExact = ({ acc }: Problem): boolean => dtypes[acc].kind === "int";
 
+/** Ways to combine that add parts to memory as they come. */
+const isInAnyOrder = (way: unknown): boolean => way === "atomics" || way === "bulk";
+
 /** Whether parts of a tile are added in the order in which blocks come: bits of a float D may then differ from run to run. */
 export const addsAsTheyCome = ({ problem, body }: Pick<TileProgram, "problem" | "body">): boolean =>
-  !isExact(problem) && [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && stmt.by === "atomics");
+  !isExact(problem) && [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && isInAnyOrder(stmt.by));
 
 /**
  * Why bits of results may differ from run to run, all reasons: sums of floats over blocks depend on who comes first, be they results of the epilogue (floats
@@ -41,7 +44,7 @@ export function disorderOf(program: TileProgram): readonly Diagnostic[] {
       code: CODE,
       kind: "invalid",
       at: "schedule.combine",
-      message: "combine=atomics adds the parts of a tile in the order in which they come",
+      message: "combine=atomics and combine=bulk add the parts of a tile in the order in which they come",
       hint: "nearest legal: combine=last",
     },
   ];
@@ -49,4 +52,4 @@ export function disorderOf(program: TileProgram): readonly Diagnostic[] {
 
 /** A schedule with the parts of tiles added in their order, if it has them added as they come (`combine`, a field of the core, says how). */
 export const inOrderOfParts = (problem: Problem, schedule: Schedule): Schedule =>
-  schedule.combine === "atomics" && !isExact(problem) ? { ...schedule, combine: "last" } : schedule;
+  isInAnyOrder(schedule.combine) && !isExact(problem) ? { ...schedule, combine: "last" } : schedule;

@@ -285,6 +285,7 @@ export {
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
 export { applyScales, randomFactorCodes, randomScales } from "./reference/scales.ts";
+export { asyncTargetFault, asyncWidthFault, LEAST_ASYNC_BYTES } from "./schedule/asyncCopies.ts";
 export { asyncPolicyFault, cacheDirective, streamPolicies } from "./schedule/cache.ts";
 export {
   defaultSchedule,

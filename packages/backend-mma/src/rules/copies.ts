@@ -1,35 +1,17 @@
 /** Copies by the threads, how far they and the loads of fragments run ahead, and what L2 is told about them. */
-import { asyncPolicyFault, copyBytes, hasFeature } from "@tilewright/ir";
+import { asyncPolicyFault, asyncTargetFault, asyncWidthFault, hasFeature } from "@tilewright/ir";
 import type { Rule } from "./rule.ts";
-
-/** cp.async moves 4, 8 or 16 bytes (PTX ISA). */
-const LEAST_ASYNC_BYTES = 4;
 
 export const copyRules: readonly Rule[] = [
   {
     code: "TW2209",
     at: "schedule.copy",
-    find: ({ s, target }) =>
-      s.copy === "cp.async" && !hasFeature(target, "cp.async")
-        ? {
-            message: `${target.arch} has no cp.async`,
-            hint: "nearest legal: copy=direct (cp.async needs sm_80 or later)",
-            unsupported: true,
-          }
-        : null,
+    find: ({ s, target }) => (s.copy === "cp.async" ? asyncTargetFault(target) : null),
   },
   {
     code: "TW2210",
     at: "schedule.copy",
-    find({ s, problem }) {
-      const narrow = (["a", "b"] as const).filter((which) => copyBytes(problem, which) < LEAST_ASYNC_BYTES);
-      const [which] = narrow;
-      if (s.copy !== "cp.async" || which === undefined) return null;
-      return {
-        message: `cp.async moves 4 bytes at least, and ${narrow.map((w) => w.toUpperCase()).join(" and ")} can be copied ${copyBytes(problem, which)} at a time only: alignment, leading dimension and length of a row decide`,
-        hint: "nearest legal: copy=direct",
-      };
-    },
+    find: ({ s, problem }) => (s.copy === "cp.async" ? asyncWidthFault(problem) : null),
   },
   {
     code: "TW2211",

@@ -1,5 +1,5 @@
 /** What a producer has to be for what it is asked to do. */
-import { asyncPolicyFault, copyBytes, type Problem, sizeOf } from "@tilewright/ir";
+import { asyncPolicyFault, asyncWidthFault, type Problem, sizeOf } from "@tilewright/ir";
 import { isKMajor, needsKMajor, promotes, SWIZZLE_BYTES, tailColumns, widensA } from "../nest.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
 import type { Found, Rule } from "./rule.ts";
@@ -7,9 +7,6 @@ import type { Found, Rule } from "./rule.ts";
 /** Registers with which ptxas 13.0 spills no address of a producer that copies by threads, and what that leaves for two math warpgroups. */
 const COPY_REGISTERS = 40;
 const COPY_MATH_REGISTERS = 232;
-
-/** Bytes of the least copy (PTX ISA, cp.async). */
-const LEAST_COPY = 4;
 
 /** Registers with which ptxas 13.0 spills nothing of a producer of bulk copies that has more to keep than the least budget holds. */
 const BUSY_REGISTERS = 32;
@@ -58,11 +55,8 @@ export const producerRules: readonly Rule[] = [
           message: `${problem.a.dtype} is widened by threads that read it where bulk copies or their own have put it, not cp.async`,
           hint: "nearest legal: copy=direct",
         };
-      const narrow = (["a", "b"] as const).filter((name) => copyBytes(problem, name) < LEAST_COPY);
-      const found: Found[] = narrow.map((name) => ({
-        message: `cp.async moves ${LEAST_COPY} bytes at least, and ${name.toUpperCase()} can be copied ${copyBytes(problem, name)} at a time only: alignment, leading dimension and length of a row decide`,
-        hint: "nearest legal: copy=direct",
-      }));
+      const narrow = asyncWidthFault(problem);
+      const found: Found[] = narrow === null ? [] : [narrow];
       if (needsKMajor(problem) && !isKMajor(problem))
         found.push({
           message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,

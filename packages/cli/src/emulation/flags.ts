@@ -26,7 +26,7 @@ export const emulationFlags = {
 
 /** The rules to run; `emulate` calls the flag --check, `run` calls it --hazards. */
 export const hazardFlag = () =>
-  list("hazards to look for (default all)", ["all", "none", ...checkNames], {
+  list(`hazards to look for: ${checkNames.join(", ")} (default all)`, ["all", "none", ...checkNames], {
     hint: "all|none|A,B,…",
     group,
   });

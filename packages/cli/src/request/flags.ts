@@ -56,10 +56,14 @@ export const problemFlags = {
 const compiling = "Compilation";
 
 export const compileFlags = {
-  arch: list("architectures to compile for; tilewright targets lists them", null, {
-    hint: "sm_70[,…]",
-    group: compiling,
-  }),
+  arch: list(
+    "architectures to compile for (needed by compile and plan); tilewright targets lists them",
+    null,
+    {
+      hint: "sm_70[,…]",
+      group: compiling,
+    },
+  ),
   backend: text("take this backend instead of the compiler's choice; a path or package is loaded", {
     hint: "NAME|./FILE.js",
     group: compiling,

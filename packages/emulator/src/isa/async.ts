@@ -187,8 +187,13 @@ const arriveAfterCopies: Row = (d) => {
         // Of one engine the latest stands for all before it.
         const ops = copies.flatMap((c) => (c.op === null ? [] : [c.op]));
         const latest = ops.reduce<AsyncOp | null>((a, b) => (a === null || b.clock > a.clock ? b : a), null);
+        let done = 0;
         machine.events.post({
-          ready: () => copies.every((c) => c.done),
+          // Asked again and again, and what is done stays done: go on at the first that was not.
+          ready: () => {
+            while (done < copies.length && copies[done]?.done === true) done += 1;
+            return done === copies.length;
+          },
           run: () => engineArrive(machine, instruction, barrier, latest === null ? [] : [latest]),
         });
       }

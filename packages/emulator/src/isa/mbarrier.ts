@@ -15,7 +15,7 @@ import {
 import type { Group, Machine, SharedPlace, Warp } from "../machine/state.ts";
 import type { Decoder, Row, Table } from "./row.ts";
 import { type SharedSpace, sharedPlace, sharedSpace } from "./shared-address.ts";
-import { lanesOf } from "./warp.ts";
+import { alike, lanesOf } from "./warp.ts";
 
 type Address = Operand & { readonly kind: "address" };
 
@@ -227,9 +227,14 @@ function answers(
   seen: Set<Mbarrier>,
 ): number {
   let ready = 0;
+  let first = true;
   for (const lane of lanesOf(mask)) {
     const asked = ask(machine, instruction, form, warp, lane);
     if (asked !== null) seen.add(asked.barrier);
+    // Warps ask again and again, mostly for one barrier in all lanes.
+    if (first && asked !== null && alike(machine, form.address.base, warp, mask))
+      if (alike(machine, form.phase, warp, mask)) return asked.done ? mask : 0;
+    first = false;
     if (asked === null || asked.done) ready |= 1 << lane;
   }
   return ready;

@@ -1,6 +1,6 @@
 /** Exchange among the lanes of a warp: PTX ISA 9.0, chapters 9.7.9.6 (shfl), 9.7.13.7 to 9.7.13.10 (vote, match, redux). */
 import type { Instruction, Operand, Operation, WaitOperation } from "../load/types.ts";
-import { hex, type Machine, type Warp } from "../machine/state.ts";
+import { hex, type Machine, registerWord, type Warp } from "../machine/state.ts";
 import type { Row, Table } from "./row.ts";
 
 /** The lanes of a mask, ascending. */
@@ -11,6 +11,24 @@ export function lanesOf(mask: number): number[] {
 }
 
 const firstLane = (mask: number): number => 31 - Math.clz32(mask & -mask);
+
+/** Whether an operand is one written value in all lanes of `mask`: what is found out for one of them holds for all. */
+export function alike(machine: Machine, operand: Operand, warp: Warp, mask: number): boolean {
+  if (operand.kind === "immediate" || operand.kind === "symbol") return true;
+  if (operand.kind !== "register") return false;
+  const { register } = operand;
+  const { words } = machine.arena;
+  const lead = firstLane(mask);
+  for (const part of register.bits === 64 ? ([0, 1] as const) : ([0] as const)) {
+    const value = words[registerWord(warp, register, lead, part)];
+    for (let l = lead + 1; l < 32; l++)
+      if ((mask >>> l) & 1 && words[registerWord(warp, register, l, part)] !== value) return false;
+  }
+  if (register.written === null) return true;
+  for (let l = lead; l < 32; l++)
+    if ((mask >>> l) & 1 && words[registerWord(warp, register.written, l, 0)] === 0) return false;
+  return true;
+}
 
 /** A warp-level operation with a member mask: waits for the named lanes, then runs once for those that are here. */
 function collective(

@@ -57,14 +57,17 @@ export class EventQueue {
   }
 
   #runOne(): boolean {
-    const ready: number[] = [];
-    this.#events.forEach((event, k) => {
-      if (event.ready()) ready.push(k);
-    });
-    if (ready.length === 0) return false;
-    const pick = this.#order === "random" ? Math.floor(this.#random.next() * ready.length) : 0;
-    const [event] = this.#events.splice(ready[pick] ?? 0, 1);
+    const at = this.#order === "random" ? this.#anyReady() : this.#events.findIndex((event) => event.ready());
+    if (at < 0) return false;
+    const [event] = this.#events.splice(at, 1);
     event?.run();
     return true;
+  }
+
+  /** Index of one of those that are ready, each as likely as the others; -1 where none is. */
+  #anyReady(): number {
+    const ready: number[] = [];
+    for (const [k, event] of this.#events.entries()) if (event.ready()) ready.push(k);
+    return ready.length === 0 ? -1 : (ready[Math.floor(this.#random.next() * ready.length)] ?? 0);
   }
 }

@@ -278,6 +278,10 @@ interface Left {
   readonly half: number;
 }
 
+/** Bits of an infinity, and all of a float's but its sign, which are the bits of every NaN that a product makes. */
+const infinity = 0x7f800000;
+const magnitude = 0x7fffffff;
+
 /** One step of eight accumulators that the fast form has left. */
 function repair(
   { floats, words }: DotUnit,
@@ -286,6 +290,15 @@ function repair(
   { row, column, from, c, half }: Left,
 ): void {
   const { step } = arithmetic;
+  const word = (q: number): number => (c + (q >> 2) * half) / 4 + (q & 3);
+  // NaN stays NaN whatever is added: operands that nobody has written make whole tiles of it.
+  let numbers = 0;
+  for (let q = 0; q < columnsAtOnce; q++)
+    if (((words[word(q)] as number) & magnitude) <= infinity) numbers += 1;
+  if (numbers === 0) {
+    for (let q = 0; q < columnsAtOnce; q++) words[word(q)] = magnitude;
+    return;
+  }
   const tile = tileOf(1, columnsAtOnce, step);
   const aLeast = formats[aKind].minExponent;
   const bLeast = formats[bKind].minExponent;
@@ -299,7 +312,6 @@ function repair(
       tile.bExponents[q * step + i] = alignmentExponent(y, bLeast);
     }
   }
-  const word = (q: number): number => (c + (q >> 2) * half) / 4 + (q & 3);
   for (let q = 0; q < columnsAtOnce; q++) tile.cBits[q] = words[word(q)] as number;
   multiplyTile(tile, 0, arithmetic, accumulator === "f16");
   for (let q = 0; q < columnsAtOnce; q++) words[word(q)] = tile.cBits[q] as number;

@@ -1,6 +1,7 @@
 /** Waits that are dropped, come too late or wait for too little, and parities. */
 import type { Instruction, Operand, Statement } from "@tilewright/ptx";
 import {
+  definition,
   following,
   instruction,
   integer,
@@ -71,6 +72,21 @@ const dropped = (site: Site): readonly Statement[] => replaced(site);
 
 /** Instructions that tell another thread that a stage, an accumulator or a tile may be used again. */
 const releases = (i: Instruction): boolean => i.opcode === "mbarrier.arrive" || i.opcode === "tcgen05.commit";
+
+/** Names of the registers of an operand. */
+function registersOf(operand: Operand | undefined): readonly string[] {
+  if (operand?.kind === "vector") return operand.elements.flatMap(registersOf);
+  return isRegister(operand) ? [operand.name] : [];
+}
+
+/** The body with a release, and what its guard comes from, in front of `site`. */
+function releasedBefore(site: Site, release: Site): readonly Statement[] {
+  const { guard } = release.instruction;
+  const chosen = guard === null ? null : definition(release, guard.register.name);
+  const places = [...(chosen !== null && chosen.at > site.at ? [chosen.at] : []), release.at];
+  const moved = places.flatMap((at) => release.body[at] ?? []);
+  return [...site.body.slice(0, site.at), ...moved, ...without(site.body, ...places).slice(site.at)];
+}
 
 export const waits: readonly Mutator[] = [
   {
@@ -188,6 +204,21 @@ export const waits: readonly Mutator[] = [
       return between !== null && between.at < release.at ? null : movedDown(site.body, site.at, release.at);
     },
     finds: ["H009", "H010", "H035", "H083", "H086", "H008", "numbers"],
+  },
+  {
+    fault: "released while the last load is under way",
+    class: "early release",
+    on: ["ldmatrix"],
+    edit: (site) => {
+      const loaded = registersOf(site.instruction.operands[0]);
+      const use = (i: Instruction): boolean =>
+        i.operands.some((operand) => registersOf(operand).some((name) => loaded.includes(name)));
+      // One that is used behind a branch only, past the wait for the next stage.
+      const used = following(site, use) === null ? following(site, use, true) : null;
+      const release = used === null ? null : following(used, releases);
+      return used === null || release === null ? null : releasedBefore(used, release);
+    },
+    finds: ["H090"],
   },
   {
     fault: "committed before the last product",

@@ -122,7 +122,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   // Stores need as long to L2 as loads from it; then the accumulator, or the block, is free.
   // Of a tile's blocks one takes up what they have left: as many parts, or their sum. Counting who has come and then loading are a round trip each.
   const parts = streams === null ? kernel.split : Math.ceil(chunks / streams.each) + 1;
-  const taken = { last: parts, atomics: 1, kernel: 0, cluster: 1, slices: 1 }[kernel.combine] * part;
+  const taken = { last: parts, atomics: 1, bulk: 1, kernel: 0, cluster: 1, slices: 1 }[kernel.combine] * part;
   const meeting = taken === 0 ? 0 : taken / machine.intakeBytes + 2 * load;
   const epilogue =
     epilogueBusy + addendBusy + (kernel.addend === "direct" ? load : 0) + load + handOver + meeting;

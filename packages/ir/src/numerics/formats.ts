@@ -4,7 +4,7 @@
  * Codes are unsigned integers. A value that a code can hold is always exact in a JavaScript number, and rounding starts
  * from the exact JavaScript number (f64), so there is no double rounding through f32.
  */
-import { exponentOf, signBit } from "./bits.ts";
+import { exponentOf, powerOfTwo, signBit } from "./bits.ts";
 
 /**
  * Rounding modes under their PTX names: `rn` to nearest, ties to even; `rna` to nearest, ties away from zero;
@@ -141,10 +141,10 @@ function encodeUnshifted(row: FormatRow, x: number, rounding: Rounding, overflow
   if (magnitude === Number.POSITIVE_INFINITY) return beyond;
   const exponent = Math.max(exponentOf(magnitude), row.minExponent);
   // Powers of two: both the scaling and the split into integer and rest are exact.
-  const units = roundUnits(magnitude * 2 ** (row.mantissa - exponent), rounding, negative);
+  const units = roundUnits(magnitude * powerOfTwo(row.mantissa - exponent), rounding, negative);
   // The implicit bit of a normal value carries into the exponent field, so subnormals, normals and round-up to the next
   // binade need one formula.
-  const code = (exponent - row.minExponent) * 2 ** row.mantissa + units;
+  const code = (exponent - row.minExponent) * powerOfTwo(row.mantissa) + units;
   if (code > row.maxCode) return overflowsAway(rounding, negative) ? beyond : sign + row.maxCode;
   return sign + code;
 }
@@ -161,13 +161,13 @@ export function decode(format: FloatFormat, code: number): number {
         ? Number.NEGATIVE_INFINITY
         : Number.POSITIVE_INFINITY
       : Number.NaN;
-  const implicit = 2 ** row.mantissa;
+  const implicit = powerOfTwo(row.mantissa);
   const field = Math.floor(bits / implicit);
   const fraction = bits % implicit;
   const magnitude =
     field === 0
-      ? fraction * 2 ** (row.minExponent - row.mantissa)
-      : (implicit + fraction) * 2 ** (row.minExponent + field - 1 - row.mantissa);
+      ? fraction * powerOfTwo(row.minExponent - row.mantissa)
+      : (implicit + fraction) * powerOfTwo(row.minExponent + field - 1 - row.mantissa);
   return negative ? -magnitude : magnitude;
 }
 
@@ -178,6 +178,8 @@ export function roundToFormat(
   rounding: Rounding = "rn",
   overflow: Overflow = "ieee",
 ): number {
+  // The host's own conversion is this one; a NaN comes out as one either way.
+  if (format === "f32" && rounding === "rn" && overflow === "ieee") return Math.fround(x);
   return decode(format, encode(format, x, rounding, overflow));
 }
 

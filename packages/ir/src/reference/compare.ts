@@ -47,14 +47,18 @@ function ratioOf(operand: Operand, actual: number, expected: number, bound: numb
   return error === 0 ? 0 : error / bound;
 }
 
-/** Integers end at the ends of their range, and so does what is expected of them: that makes no error larger. */
-function withinRange(dtype: DType, expected: number): number {
-  if (dtypes[dtype].kind !== "int") return expected;
-  // What a conversion makes of it (PTX ISA, cvt: NaN becomes 0).
-  if (Number.isNaN(expected)) return 0;
-  const [least, most] = [roundTo(dtype, Number.NEGATIVE_INFINITY), roundTo(dtype, Number.POSITIVE_INFINITY)];
-  return Math.min(most, Math.max(least, expected));
+/** Integers end at the ends of their range, and so does what is expected of them: that makes no error larger. Null where a dtype has no such ends. */
+function rangeOf(dtype: DType): { readonly least: number; readonly most: number } | null {
+  if (dtypes[dtype].kind !== "int") return null;
+  return {
+    least: roundTo(dtype, Number.NEGATIVE_INFINITY),
+    most: roundTo(dtype, Number.POSITIVE_INFINITY),
+  };
 }
+
+/** What a conversion to integers makes of it (PTX ISA, cvt: NaN becomes 0). */
+const within = ({ least, most }: { readonly least: number; readonly most: number }, x: number): number =>
+  Number.isNaN(x) ? 0 : Math.min(most, Math.max(least, x));
 
 /** Compare a matrix in memory with its expected rows. `stride`: elements between the matrices of a batch. */
 export function compareMatrix(
@@ -66,6 +70,7 @@ export function compareMatrix(
   const actuals = valuesOf(operand.dtype, data);
   const [rowStride, columnStride] = operandStrides(operand);
   const { rows, columns, stride } = shape;
+  const range = rangeOf(operand.dtype);
   const size = rows.length * columns;
   let maxAbs = 0;
   let boundRatio = 0;
@@ -77,7 +82,8 @@ export function compareMatrix(
     const row = rows[Math.floor((i % size) / columns)] ?? 0;
     const column = i % columns;
     const actual = actuals[batch * stride + row * rowStride + column * columnStride] ?? Number.NaN;
-    const expected = withinRange(operand.dtype, expectation.values[i] ?? 0);
+    const exact = expectation.values[i] ?? 0;
+    const expected = range === null ? exact : within(range, exact);
     const bound = expectation.bounds[i] ?? 0;
     const ratio = ratioOf(operand, actual, expected, bound);
     const error = ratio === 0 && !Number.isFinite(actual - expected) ? 0 : Math.abs(actual - expected);

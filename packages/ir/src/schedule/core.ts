@@ -65,7 +65,7 @@ export const coreFields = {
     name: "combine",
     summary:
       "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), or in order by a second kernel",
-    words: combineWays.filter((way) => way !== "cluster" && way !== "slices"),
+    words: combineWays.filter((way) => way !== "cluster" && way !== "slices" && way !== "bulk"),
     default: "last",
     off: "last",
   }),
@@ -128,7 +128,7 @@ export const combineOrMeet = wordField({
   name: "combine",
   summary:
     "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
-  words: combineWays.filter((way) => way !== "slices"),
+  words: combineWays.filter((way) => way !== "slices" && way !== "bulk"),
   default: "last",
   off: "last",
 });

@@ -53,8 +53,17 @@ export type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
 export { type Interpreted, type InterpretInputs, type InterpretOptions, interpret } from "./interpret.ts";
+export { behindLead, earlyRole, type Lead, leadOf } from "./lead.ts";
 export { type LineOrder, linesInOrder } from "./lineOrder.ts";
-export { type ClusterMeeting, clusterMeeting, meetingBytes, slicesOf } from "./meeting.ts";
+export {
+  type ClusterMeeting,
+  clusterMeeting,
+  combiningThreads,
+  meetingBytes,
+  REDUCTION_ROOM,
+  reductionBytes,
+  slicesOf,
+} from "./meeting.ts";
 export { feedsEpilogue, ownBytes } from "./operandRings.ts";
 export {
   type DistributionGrid,

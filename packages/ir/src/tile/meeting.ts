@@ -33,6 +33,23 @@ export function slicesOf(units: number, blocks: number): number {
   return slices;
 }
 
+/** Bytes of shared memory through which a warp's sums go that bulk copies add to memory: two halves, which take turns. */
+export const REDUCTION_ROOM = 2048;
+
+/** Threads that hold the accumulators which meet: those of the role around the combine, or of the block. */
+export function combiningThreads(program: TileProgram): number {
+  for (const stmt of eachStmt(program.body))
+    if (stmt.kind === "role")
+      for (const inner of eachStmt(stmt.body)) if (inner.kind === "combine") return stmt.warps * 32;
+  return program.launch.threads;
+}
+
+/** Bytes of shared memory through which the parts of a tile go to bulk copies that add them; 0 where none do. */
+export function reductionBytes(program: TileProgram): number {
+  const reduces = [...eachStmt(program.body)].some((stmt) => stmt.kind === "combine" && stmt.by === "bulk");
+  return reduces ? (combiningThreads(program) / 32) * REDUCTION_ROOM : 0;
+}
+
 /** Bytes of shared memory where a block's slices arrive: one of each block of the cluster, its own included. */
 export function meetingBytes(program: TileProgram): number {
   const meeting = clusterMeeting(program);

@@ -11,9 +11,10 @@ export function childrenOf(stmt: Stmt): readonly Stmt[] {
     case "combine":
       return stmt.body;
     default:
-      return [];
+      return none;
   }
 }
+const none: readonly Stmt[] = [];
 
 function withChildren(stmt: Stmt, children: readonly Stmt[]): Stmt {
   switch (stmt.kind) {
@@ -51,10 +52,17 @@ export function rewriteStmts(
 }
 
 /** Every statement of a list and its nested lists, outermost first, in program order. */
-export function* eachStmt(stmts: readonly Stmt[]): Generator<Stmt> {
+export function eachStmt(stmts: readonly Stmt[]): readonly Stmt[] {
+  const all: Stmt[] = [];
+  collect(stmts, all);
+  return all;
+}
+
+function collect(stmts: readonly Stmt[], into: Stmt[]): void {
   for (const stmt of stmts) {
-    yield stmt;
-    yield* eachStmt(childrenOf(stmt));
+    into.push(stmt);
+    const children = childrenOf(stmt);
+    if (children.length > 0) collect(children, into);
   }
 }
 

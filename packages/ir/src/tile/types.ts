@@ -257,9 +257,9 @@ export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
  * `kernel`: each block leaves its part, and a second kernel, launched behind the first, adds them in their order. `cluster`: the blocks of a split are a
  * cluster, and send each other the slices that each shall add, in their order, through its shared memory (`meeting.ts`). `slices`: each block of a split leaves its part
  * in the workspace and looks for a while whether all have come; those that are still there add up and store a slice each, in the order of the parts, the last to come also
- * the slices of those that have left.
+ * the slices of those that have left. `bulk`: as `atomics`, but each block's part passes through shared memory, from where bulk copies add it.
  */
-export const combineWays = ["last", "atomics", "kernel", "cluster", "slices"] as const;
+export const combineWays = ["last", "atomics", "kernel", "cluster", "slices", "bulk"] as const;
 export type CombineWay = (typeof combineWays)[number];
 
 /** Most blocks of a tile that adds up `slices`: each has a bit of the word in which they say that they have left. */
@@ -487,8 +487,8 @@ export interface Launch {
    */
   readonly overlap?: true;
   /**
-   * The role whose one thread copies in bulk begins with that as soon as it has made the rings' barriers ready, where else the whole block meets first; and places of D are
-   * computed while the first chunk is on its way.
+   * The role whose one thread copies in bulk begins with that as soon as it has made the rings' barriers ready, where else the whole block meets first, and with the only tile's
+   * first chunk as soon as the barrier is ready on which that arrives (`leadOf`); and places of D are computed while the first chunk is on its way.
    */
   readonly early?: true;
   /** The cluster may have more blocks than every GPU of the target launches. */

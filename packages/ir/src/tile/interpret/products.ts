@@ -87,13 +87,20 @@ function lastOf(
 // One function per array type, so that each hot loop sees one kind of array.
 
 const multiplyF32: Multiply<Float32Array> = (out, rowOf, a, b, { m, n, k, rowA, rowB, step }) => {
-  for (let i = 0; i < m; i++)
+  for (let i = 0; i < m; i++) {
+    const first = rowOf(i);
     for (let kk = 0; kk < k; kk++) {
-      const x = a[i * rowA + kk] ?? 0;
-      let d = rowOf(i);
-      for (let j = kk * rowB, last = j + n; j < last; j++, d += step)
-        out[d] = fmaF32(x, b[j] ?? 0, out[d] ?? 0);
+      const x = a[i * rowA + kk] as number;
+      for (let j = kk * rowB, last = j + n, d = first; j < last; j++, d += step) {
+        const y = b[j] as number;
+        const c = out[d] as number;
+        const sum = x * y + c;
+        const nearest = Math.fround(sum);
+        // As in fmaF32: where the sum is an f32, one rounding gives it too. Mostly so of small integers, and here without a call.
+        out[d] = sum === nearest ? nearest : fmaF32(x, y, c);
+      }
     }
+  }
 };
 
 const multiplyF64: Multiply<Float64Array> = (out, rowOf, a, b, { m, n, k, rowA, rowB, step }) => {

@@ -357,7 +357,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     parse: (c) => ({ kind: "next", ...parseRingEvent(c) }),
   },
   combine: {
-    syntax: "combine ACC by last|atomics|kernel|cluster|slices into VIEW { … }",
+    syntax: "combine ACC by last|atomics|kernel|cluster|slices|bulk into VIEW { … }",
     print: (s, b) => `combine ${printView(s.acc, b)}${printClauses(combineClauses, s, b)}`,
     parse: (c, block) => {
       const acc = parseView(c);

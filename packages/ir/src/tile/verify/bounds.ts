@@ -65,6 +65,7 @@ function* inside(
   high: number,
   describe: (value: number | string) => Pick<Fault, "message" | "hint">,
 ): Iterable<Fault> {
+  if (e.kind === "const" && e.value >= low && e.value <= high) return;
   const when = whenOf(site.stmt);
   const outer = site.ranges();
   const ranges = when === null ? outer : narrow(when, outer);

@@ -27,9 +27,19 @@ export const names: Verifier = {
     for (const ring of program.rings)
       for (const buffer of ring.buffers)
         if (!subject.buffers.has(buffer)) yield missing(ring, "buffer", buffer, subject.buffers.keys());
-    for (const site of subject.sites) yield* checkSite(subject, site);
+    // Statements of one list have one scope.
+    let parents: Site["parents"] | null = null;
+    let scope: ReadonlySet<string> = new Set();
+    for (const site of subject.sites) {
+      if (site.parents !== parents) scope = scopeOf(subject, site.parents);
+      parents = site.parents;
+      yield* checkSite(subject, site, scope);
+    }
   },
 };
+
+const scopeOf = ({ program }: Subject, parents: readonly Stmt[]): ReadonlySet<string> =>
+  new Set([...sizeVariables(program.problem), ...parents.flatMap(boundBy)]);
 
 function* duplicates(items: readonly { readonly name: string }[], what: string): Iterable<Fault> {
   const seen = new Set<string>();
@@ -57,12 +67,8 @@ const missing = (at: Fault["at"], what: string, name: string, known: Iterable<st
   };
 };
 
-function* checkSite(subject: Subject, site: Site): Iterable<Fault> {
+function* checkSite(subject: Subject, site: Site, scope: ReadonlySet<string>): Iterable<Fault> {
   const { stmt } = site;
-  const scope = new Set<string>([
-    ...sizeVariables(subject.program.problem),
-    ...site.parents.flatMap(boundBy),
-  ]);
   for (const name of boundBy(stmt)) {
     if (!wellFormed.test(name))
       yield {

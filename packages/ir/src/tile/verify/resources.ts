@@ -3,7 +3,7 @@ import { sizeOf } from "../../dtype.ts";
 import { footprint } from "../../layout/layout.ts";
 import { printLayout } from "../../layout/text.ts";
 import { elementBytes } from "../elementBytes.ts";
-import { clusterMeeting, meetingBytes } from "../meeting.ts";
+import { clusterMeeting, meetingBytes, reductionBytes } from "../meeting.ts";
 import { blockShape } from "../rewrite.ts";
 import { MOST_COLUMNS, TENSOR_LANES, tensorColumns, tensorTileLayout } from "../tensor.ts";
 import type { Buffer } from "../types.ts";
@@ -26,14 +26,14 @@ export const sharedMemory: Verifier = {
   *check({ program, target }) {
     if (target === null) return;
     const shared = program.buffers.filter((b) => b.space === "shared");
-    const meeting = meetingBytes(program);
+    const meeting = meetingBytes(program) + reductionBytes(program);
     const bytesOf = (tiles: readonly Buffer[]): number => tiles.reduce((sum, b) => sum + sharedBytes(b), 0);
     const late = shared.filter((b) => b.late === true);
     const ringed = shared.filter((b) => program.rings.some((ring) => ring.buffers.includes(b.name)));
     const total = bytesOf(shared) - Math.min(bytesOf(late), bytesOf(ringed)) + meeting;
     const limit = target.limits.maxSmemPerBlock;
     if (total <= limit) return;
-    const parts = meeting === 0 ? [] : [`parts of the cluster ${meeting}`];
+    const parts = meeting === 0 ? [] : [`parts of tiles ${meeting}`];
     const list = [...shared.map((b) => `%${b.name} ${sharedBytes(b)}`), ...parts].join(", ");
     yield {
       at: "shared",

@@ -57,8 +57,9 @@ function* broken(plan: Plan): Iterable<Found> {
     actors.length,
     actors.flatMap(({ block }, i) => (tried.has(block) ? [i] : [])),
   );
-  // A part of a share has one chunk at least, on which peeled loops build.
-  const least = plan.chunks === null && plan.roles.some(({ body }) => peels(body)) ? 1 : 0;
+  // A part of a share has one chunk at least, on which peeled loops build, and so has a block that copies its first before the roles begin.
+  const leads = plan.begin.some((action) => action.kind === "init" && action.lead !== undefined);
+  const least = leads || (plan.chunks === null && plan.roles.some(({ body }) => peels(body))) ? 1 : 0;
   for (const sequence of sequences(slots, stays).filter((counts) => counts.every((count) => count >= least)))
     for (const order of all) {
       const finding = run(plan, sequence, order);

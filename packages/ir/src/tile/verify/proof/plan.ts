@@ -104,7 +104,8 @@ export type Action = Common &
     | { readonly kind: "gather" }
     /** All threads of all blocks of the cluster meet. */
     | { readonly kind: "meet" }
-    | { readonly kind: "init" }
+    /** Barriers are initialised: all, or of a ring of which a chunk leads that on which its copies arrive, or all but that. */
+    | { readonly kind: "init"; readonly lead?: { readonly ring: string; readonly own: boolean } }
     | { readonly kind: "alloc" | "dealloc"; readonly columns: number; readonly group: 1 | 2 }
     | { readonly kind: "relinquish"; readonly group: 1 | 2 }
   );

@@ -1,6 +1,7 @@
 /** The plan of a bound program: its rings, its frame, and the steps of its roles, whose statements `actions.ts` reads. */
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
-import { freeVars } from "../../expr.ts";
+import { freeVars, lit, substituteExpr } from "../../expr.ts";
+import { behindLead, type Lead, leadOf } from "../../lead.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
 import { shareOf } from "../../share.ts";
 import { codeOrder } from "../../solo.ts";
@@ -8,6 +9,7 @@ import { storesInBulk } from "../../staged.ts";
 import { tensorColumns, tensorPlace } from "../../tensor.ts";
 import { answering, turnPoints } from "../../turns.ts";
 import type { Ring, Stmt, TileProgram } from "../../types.ts";
+import { withExprs } from "../../withExprs.ts";
 import { chunkCount, chunkCuts, multipliesChunks } from "../chunks.ts";
 import { actionsOf, type Context } from "./actions.ts";
 import type { Action, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
@@ -32,14 +34,17 @@ export function planOf(program: TileProgram): Plan | null {
   const { columns } = tensorColumns(program);
   const blocks = program.launch.cluster[0] * program.launch.cluster[1];
   const chunks = shareOf(program) === null ? (chunkCount(program) ?? 0) : null;
+  const lead = leadOf(program);
   return {
     cluster: program.launch.cluster,
     pair,
     chunks,
     ...(chunks === null ? {} : { cuts: chunkCuts(program, chunks) }),
     rings: program.rings.map((ring) => ringPlan(ctx, ring)),
-    roles: codeOrder(program, roles).map((role) => rolePlan(ctx, role)),
-    begin: beginning(columns, pair),
+    roles: codeOrder(program, roles).map((role) =>
+      rolePlan(ctx, role, role === lead?.role ? behindLead(lead) : role.body),
+    ),
+    begin: lead === null ? beginning(columns, pair) : leading(ctx, lead),
     end: ending(columns, pair, blocks, stages(program)),
     columns,
   };
@@ -65,6 +70,24 @@ function beginning(columns: number, pair: boolean): readonly Action[] {
     meet,
     { ...frame, kind: "fence", what: "tensor after" },
   ];
+}
+
+/** The copies of the first chunk stand between the barrier on which they arrive and all others; no tenant of its slot is waited for. */
+function leading(ctx: Context, { role, ring, loop }: Lead): readonly Action[] {
+  const init = (own: boolean): readonly Action[] => [
+    { ...frame, kind: "init", lanes: "one", lead: { ring: ring.name, own } },
+    { ...frame, kind: "fence", what: "init", lanes: "one" },
+  ];
+  const first = new Map([[loop.var, lit(0)]]);
+  const copied = loop.body.flatMap((stmt) =>
+    actionsOf(
+      ctx,
+      role,
+      withExprs(stmt, (e) => substituteExpr(e, first)),
+      [loop],
+    ).filter(({ kind }) => kind !== "wait"),
+  );
+  return [...init(true), ...copied, ...init(false), meet];
 }
 
 /** All stores have read shared memory; all roles of all blocks have ended before tensor memory goes, or a block that others reach into. */
@@ -120,8 +143,8 @@ function lapOf(program: TileProgram, { lap, buffers }: Ring): PlanRing["lap"] {
   return lap === undefined || width === undefined ? null : { columns: width, shared: lap };
 }
 
-function rolePlan(ctx: Context, role: Role): PlanRole {
-  const body = stepsOf(ctx, role, role.body, []);
+function rolePlan(ctx: Context, role: Role, stmts: readonly Stmt[]): PlanRole {
+  const body = stepsOf(ctx, role, stmts, []);
   return {
     name: role.name,
     warps: role.warps,

@@ -247,7 +247,9 @@ function* frame(plan: Plan): Iterable<Finding> {
     plan.begin.findIndex((a) => a.kind === kind && (a.kind !== "fence" || a.what === "init")),
   );
   if (init === undefined || fence === undefined || meet === undefined) return;
-  if (init < 0 || fence < init || meet < fence)
+  // A chunk may be copied before the roles begin, by the thread that initialises.
+  const copying = plan.begin.findIndex(({ kind }) => kind === "expect" || kind === "copy");
+  if (init < 0 || fence < init || meet < fence || (copying >= 0 && copying < fence))
     yield {
       rule: "phases",
       at: "begin",
