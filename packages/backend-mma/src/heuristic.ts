@@ -19,7 +19,7 @@ import { isLegal } from "./check.ts";
 import { estimateCost } from "./cost.ts";
 import { acceptedAtom, interleaves } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
-import { type Copy, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
+import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
 import { winners } from "./winners.ts";
 
 /** Tile and warp tile in elements, large to small; thin ones serve problems of few rows or columns. */
@@ -187,6 +187,21 @@ function steady(problem: Problem, schedule: Schedule, copies: number): Schedule 
   };
 }
 
+/** Elements of a warp tile beside whose accumulators an epilogue leaves no registers for more than one set of fragments (16 bytes are spilled; ptxas 13.0). */
+const CROWDED_WARP = 64 * 64;
+
+/** With one set of fragments a walk along columns frees those of B as it goes. */
+const oneSet = { frag: 1, walk: "snake-cols" } as const;
+
+const isCrowded = ({ epilogue }: Problem, s: MmaSchedule): boolean =>
+  epilogue.length > 0 && s.warpM * s.warpN >= CROWDED_WARP;
+
+/** A stored schedule before an epilogue: loads of fragments that run ahead of products by rows leave it no register where blocks stay (4 bytes are spilled). */
+function before(problem: Problem, schedule: Schedule): Schedule {
+  const s = readSchedule(schedule);
+  return s.copy === "tma" && isCrowded(problem, s) ? { ...schedule, ...oneSet, lead: "a" } : schedule;
+}
+
 /** Blocks stay where they do not share tiles; fragments are double-buffered where registers allow. */
 function bulk(problem: Problem, schedule: Schedule, atom: Atom, target: Target): Schedule {
   const s = readSchedule({ ...schedule, frag: 2 });
@@ -195,10 +210,9 @@ function bulk(problem: Problem, schedule: Schedule, atom: Atom, target: Target):
     // 5 % at 128x8192x8192.
     ...streamPolicies(problem, [s.tileM, s.tileN]),
     sched: s.split === 1 ? "persistent" : "tiles",
-    // With one set of fragments a walk along columns frees those of B as it goes.
-    ...(estimateRegisters(s, atom, target) <= mostRegisters(s, target)
+    ...(estimateRegisters(s, atom, target) <= mostRegisters(s, target) && !isCrowded(problem, s)
       ? { frag: 2 }
-      : { frag: 1, walk: "snake-cols" }),
+      : oneSet),
   };
 }
 
@@ -298,7 +312,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     .sort((x, y) => x.rank - y.rank)
     .map(({ schedule }) => schedule);
   const all = [
-    ...winnersOf(problem, copy, target).map((schedule) => staged(problem, schedule, target)),
+    ...winnersOf(problem, copy, target).map((schedule) => staged(problem, before(problem, schedule), target)),
     ...ranked,
   ];
   return all.flatMap((schedule) => {

@@ -61,6 +61,10 @@ describe.skipIf(!hasPtxas)("defaults", () => {
     { arch: "sm_90", m: 4096, n: 4096, k: 4096, dtype: "bf16", batch: { kind: "grouped", count: 4 } },
     { arch: "sm_86", m: 4095, n: 4093, k: 1021, dtype: "bf16", a: { layout: "col" }, b: { layout: "col" } },
     { arch: "sm_90", m: 4102, n: 4096, k: 4100, dtype: "bf16", epilogue: withBias },
+    { arch: "sm_80", m: 4102, n: 4096, k: 4100, dtype: "bf16", a: { layout: "col" }, epilogue: withBias },
+    { arch: "sm_90", m: 4096, n: 4096, k: 4096, dtype: "bf16", b: { layout: "row" }, epilogue: withBias },
+    { arch: "sm_86", m: 1023, n: 1025, k: 1027, dtype: "tf32", b: { layout: "row" } },
+    { arch: "sm_90", m: 96, n: 4096, k: 4096, dtype: "e4m3", a: { layout: "col" } },
   ] as const)("copies one by one or guarded, and epilogues: %j", ({ arch, ...request }) => {
     expect(assemble(build(mma, problemOf(request), targetOf(arch)).kernel.ptx, arch).faults).toEqual([]);
   });

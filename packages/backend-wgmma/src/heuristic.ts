@@ -6,6 +6,7 @@ import {
   sizeOf,
   storedSchedule,
   streamPolicies,
+  symbolicSizes,
   type Target,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
@@ -169,7 +170,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
 }
 
 /**
- * Registers for what an epilogue reads and computes beside the sums: 128 of them spill 56 bytes as a block is launched, 160 and 192 of them 12 to 40 under any budget
+ * Registers for what an epilogue reads and computes beside the sums: 112 of them spill 48 and 128 spill 56 bytes as a block is launched, 160 and 192 of them 12 to 40 under any budget
  * (ptxas 13.0; a bias along m with silu, along n with gelu).
  */
 function roomy(
@@ -179,15 +180,30 @@ function roomy(
 ): readonly Schedule[] {
   const s = readSchedule(schedule);
   const sums = (s.tileM * s.tileN) / (s.groupsM * s.groupsN) / WARPGROUP;
-  if (problem.epilogue.length === 0 || s.copy === "direct" || sums < ROOMY_SUMS) return [schedule];
-  if (sums > ROOMY_SUMS) return [];
+  if (s.copy === "direct" && sums > mostSumsOfDirect(problem)) return [];
+  if (problem.epilogue.length === 0 || s.copy === "direct" || sums < TIGHT_SUMS) return [schedule];
+  // Words staged for bulk stores of 32-bit results take the last of them where sets of warpgroups take turns (8 bytes).
+  const most = s.turns > 1 && sizeOf(problem.d.dtype) > 2 ? TIGHT_SUMS : ROOMY_SUMS;
+  if (sums > most) return [];
   const budgeted = { ...schedule, regs: s.copy === "tma" ? [24, 240] : [...BUSY_BUDGET] };
   return [s.regs === null && legal(budgeted) ? budgeted : schedule];
 }
 
+/**
+ * Sums of a thread that loads its elements itself: those on their way have a register each, and of sizes that come with the launch an address, too. Beside 160 and
+ * 192 sums 4 to 88 bytes are spilled (ptxas 13.0), of a group, whose pointers have registers as well, 52 beside 128.
+ */
+const mostSumsOfDirect = (problem: Problem): number =>
+  problem.batch.kind === "grouped"
+    ? TIGHT_SUMS
+    : symbolicSizes(problem).length > 0
+      ? ROOMY_SUMS
+      : Number.POSITIVE_INFINITY;
+
 const WARPGROUP = 128;
 
-/** Sums of a thread beside which an epilogue needs a budget of its own; more of them leave it too little. */
+/** Sums of a thread from which on an epilogue needs a budget of its own, and most of them that leave it enough. */
+const TIGHT_SUMS = 112;
 const ROOMY_SUMS = 128;
 
 /** Columns of a panel of a B that lies along n: a row of the widest swizzle in 16 bits. */

@@ -381,6 +381,7 @@ describe.skipIf(!hasPtxas)("ptxas", () => {
   test.each([
     [square(4096, { dtype: "f16" }), "m", "silu"],
     [problemOf({ m: 4352, n: 4096, k: 4096, dtype: "bf16", b: { layout: "row" } }), "n", "gelu"],
+    [problemOf({ m: 4352, n: 4096, k: 4096, dtype: "tf32" }), "m", "silu"],
   ] as const)("takes what comes first before an epilogue without spills", (plain, along, fn) => {
     const problem: Problem = {
       ...plain,
@@ -390,6 +391,19 @@ describe.skipIf(!hasPtxas)("ptxas", () => {
       ],
     };
     const [first = {}] = wgmma.schedules(problem, target);
+    expect(assemble(textOf(problem, first), "sm_90a").faults).toEqual([]);
+  });
+
+  const atLaunch = { symbolic: { m: {}, n: {}, k: {} } } as const;
+  const groups = { batch: { kind: "grouped", count: 4 } } as const;
+  test.each([
+    { m: 512, n: 512, k: 512, dtype: "s8", a: { layout: "col" }, b: { layout: "row" }, ...atLaunch },
+    { m: 1, n: 4096, k: 4096, dtype: "e4m3", b: { layout: "row" }, ...groups },
+    { m: 3001, n: 2999, k: 3000, dtype: "e4m3", a: { layout: "col" }, ...groups },
+  ] as const)("takes what comes first where the threads copy elements without spills: %j", (request) => {
+    const problem = problemOf(request);
+    const [first = {}] = wgmma.schedules(problem, target);
+    expect(first.copy).toBe("direct");
     expect(assemble(textOf(problem, first), "sm_90a").faults).toEqual([]);
   });
 

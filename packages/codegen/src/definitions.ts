@@ -1,7 +1,7 @@
 /**
- * Registers that are only written under a predicate look to ptxas as if they kept what an earlier turn of a loop left in them: in blocks that
- * loop over tiles every such value of the epilogue would hold a register through the whole kernel. Here the first write of each register
- * becomes one that always happens.
+ * Registers that are only written under a predicate look to ptxas as if they kept what was in them before, from the kernel's start on: every such value of an
+ * epilogue holds a register through the main loop (ptxas 13.0: gelu on tiles at the edge of a matrix spills 300 to 900 bytes). Here the first write of each register
+ * becomes one that always happens; what has an effect or may fault (stores, atomics, loads) keeps its predicate.
  */
 import {
   bindInstruction,
@@ -16,23 +16,25 @@ import {
 } from "@tilewright/ptx";
 
 /**
- * The module with the first write of every register unconditional, where that changes nothing that can be seen: arithmetic loses its
- * predicate; of what reads memory the destinations become 0 before. In a loop inside another one (the chunks of a tile) that is before the inner
- * loop, whose turns are too many for it.
+ * The module with the first write of every register unconditional, where that changes nothing that can be seen: arithmetic on what is surely there loses its
+ * predicate; of what reads memory the destinations become 0 before. In a loop over chunks that is before the loop, whose turns are too many for it: any loop, or
+ * where blocks `stay`, and loop over tiles as well, one inside another.
  */
-export const withWholeDefinitions = (module: PtxModule): PtxModule => ({
+export const withWholeDefinitions = (module: PtxModule, stay: boolean): PtxModule => ({
   ...module,
   items: module.items.map((item) =>
-    item.kind === "function" && item.body !== null ? { ...item, body: whole(item.body) } : item,
+    item.kind === "function" && item.body !== null ? { ...item, body: whole(item.body, stay) } : item,
   ),
 });
 
-function whole(body: readonly Statement[]): readonly Statement[] {
+function whole(body: readonly Statement[], stay: boolean): readonly Statement[] {
   const defined = new Set<string>();
-  const inner = innerLoops(body);
+  const inner = chunkLoops(body, stay);
+  const paths = new Paths();
   /** What comes before the statement of this index. */
   const before = new Map<number, Instruction[]>();
   const made = body.map((statement, index): Statement => {
+    if (statement.kind === "label") paths.meet(statement.name);
     if (statement.kind !== "instruction") return statement;
     const { form, operands } = bindInstruction(statement);
     const written = operands.flatMap(({ argument, operand }) =>
@@ -40,19 +42,66 @@ function whole(body: readonly Statement[]): readonly Statement[] {
     );
     const fresh = written.filter((register) => !defined.has(register.name));
     for (const register of written) defined.add(register.name);
+    if (statement.guard === null) paths.define(written);
+    paths.leave(statement);
     if (statement.guard === null || fresh.length === 0) return statement;
-    if (form.row.effect === "pure") return { ...statement, guard: null };
+    if (form.row.effect === "pure") {
+      const read = operands.flatMap(({ argument, operand }) =>
+        argument.access === "write" ? [] : registersOf(operand),
+      );
+      if (fresh.length < written.length || !paths.define(written, read)) return statement;
+      return { ...statement, guard: null };
+    }
     if (form.row.effect === "read") {
       const place = inner.find(([from, to]) => from < index && index < to)?.[0] ?? index;
       before.set(place, [...(before.get(place) ?? []), ...fresh.map(zero)]);
+      paths.define(fresh);
     }
     return statement;
   });
   return made.flatMap((statement, index) => [...(before.get(index) ?? []), statement]);
 }
 
-/** Loops that stand inside another one, from their label to the branch back, innermost first. */
-function innerLoops(body: readonly Statement[]): readonly (readonly [from: number, to: number])[] {
+/** Registers that every way to the statement at hand has written. */
+class Paths {
+  /** Null behind a jump. */
+  #sure: Set<string> | null = new Set();
+  /** The same where branches to a label further on leave. */
+  readonly #leaving = new Map<string, Set<string>[]>();
+
+  /** The registers are written here, if those that they are computed from have been on every way; whether that is so. */
+  define(written: readonly Reg<ScalarType>[], from: readonly Reg<ScalarType>[] = []): boolean {
+    const sure = this.#sure;
+    if (sure === null || from.some(({ name }) => !sure.has(name))) return false;
+    for (const { name } of written) sure.add(name);
+    return true;
+  }
+
+  /** A way to a label that lies ahead, or the end of one. (Ways back come with all that their label had.) */
+  leave({ opcode, operands: [place], guard }: Instruction): void {
+    if (opcode === "bra" && place?.kind === "symbol" && this.#sure !== null) {
+      const others = this.#leaving.get(place.name) ?? [];
+      this.#leaving.set(place.name, [...others, new Set(this.#sure)]);
+    }
+    if (guard === null && ends.has(opcode)) this.#sure = null;
+  }
+
+  /** A label, where what all ways to it have written is sure. */
+  meet(label: string): void {
+    const ways = [...(this.#leaving.get(label) ?? []), ...(this.#sure === null ? [] : [this.#sure])];
+    const [first, ...others] = ways;
+    this.#sure = new Set([...(first ?? [])].filter((name) => others.every((way) => way.has(name))));
+  }
+}
+
+/** Instructions behind which nothing follows. */
+const ends: ReadonlySet<string> = new Set(["bra", "ret", "exit"]);
+
+/** Loops, of blocks that stay those inside another one, from their label to the branch back, innermost first. */
+function chunkLoops(
+  body: readonly Statement[],
+  stay: boolean,
+): readonly (readonly [from: number, to: number])[] {
   const labels = new Map(body.flatMap((s, i) => (s.kind === "label" ? [[s.name, i] as const] : [])));
   const loops = body.flatMap((s, to): (readonly [number, number])[] => {
     if (s.kind !== "instruction" || s.opcode !== "bra") return [];
@@ -61,7 +110,7 @@ function innerLoops(body: readonly Statement[]): readonly (readonly [from: numbe
     return from !== undefined && from < to ? [[from, to]] : [];
   });
   return loops
-    .filter(([from, to]) => loops.some(([f, t]) => f < from && to < t))
+    .filter(([from, to]) => !stay || loops.some(([f, t]) => f < from && to < t))
     .sort(([a, b], [c, d]) => b - a - (d - c));
 }
 
@@ -73,6 +122,8 @@ function registersOf(operand: Operand): readonly Reg<ScalarType>[] {
       return operand.elements.flatMap(registersOf);
     case "pair":
       return [...registersOf(operand.first), ...registersOf(operand.second)];
+    case "not":
+      return [operand.operand];
     default:
       return [];
   }

@@ -87,11 +87,6 @@ export interface Engine {
    */
   readonly lateTiles?: boolean;
   /**
-   * The first write of every register is unconditional, in kernels of one tile a block too: ptxas keeps registers that are first written under a predicate
-   * through all that stands before. For engines whose accumulators leave few of them.
-   */
-  readonly wholeDefinitions?: boolean;
-  /**
    * Whether, in programs that begin early, what the epilogue computes of places and bounds stands where the role begins and waits for its first chunk, and holds registers
    * through the main loop; else it stands behind that loop.
    */

@@ -1,19 +1,10 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
 import { bufferOf, leadingNames, sizeOf, transposedStrides, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
-import type { Pred, Reg } from "./code.ts";
+import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { groupField } from "./groups.ts";
-import {
-  batchStrideOf,
-  type Count,
-  countOperand,
-  extentOf,
-  matrixStrides,
-  type Stride,
-  strideKey,
-  strideRegister,
-} from "./sizes.ts";
+import { batchStrideOf, extentOf, matrixStrides, type Stride, strideKey, strideRegister } from "./sizes.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
 import { copyPointer } from "./transposedCopies.ts";
 
@@ -226,41 +217,47 @@ export type Bound = "inside" | "outside" | Pred;
 export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadCoord, offset: number): Bound {
   const extent = extentOf(ctx, view.buffer, axis, bufferOf(ctx.program, view.buffer).shape);
   const { constant, terms } = ctx.linear(view.origin[axis]);
-  const limit = below(ctx, extent, constant + offset);
+  const at = constant + offset;
   const fixed = axisIndex(ctx, terms, thread);
   const { loop } = ctx;
-  const factor = loop ? (terms.get(loop.var) ?? 0) : 0;
-  if (loop === null || factor === 0) {
-    if (fixed === null && typeof limit === "number") return limit > 0 ? "inside" : "outside";
-    return ctx.loopInvariant(`${fixed?.name ?? 0}<${nameOf(limit)}`, (code) => {
+  const factor = loop === null ? 0 : (terms.get(loop.var) ?? 0);
+  const moves = loop !== null && factor !== 0;
+  const make = <T extends Reg>(key: string, code: (code: Code) => T): T =>
+    moves ? ctx.perIteration(key, code) : ctx.loopInvariant(key, code);
+  const index = !moves
+    ? fixed
+    : make(`${fixed?.name ?? "0"}+${loop.counter.name}*${factor}`, (code) => {
+        const d = ctx.entry.reg("u32", "idx");
+        if (fixed) code.emit(null, "mad.lo.u32", d, loop.counter, imm(factor), fixed);
+        else code.emit(null, "mul.lo.u32", d, loop.counter, imm(factor));
+        return d;
+      });
+  if (typeof extent === "number") {
+    const limit = extent - at;
+    if (index === null) return limit > 0 ? "inside" : "outside";
+    return make(`${index.name}<${limit}`, (code) => {
       const p = ctx.entry.reg("pred", "p");
-      if (fixed === null) code.emit(null, "setp.gt.s32", p, countOperand(limit), imm(0));
-      else code.emit(null, "setp.lt.s32", p, fixed, countOperand(limit));
+      code.emit(null, "setp.lt.s32", p, index, imm(limit));
       return p;
     });
   }
-  const index = ctx.perIteration(`${fixed?.name ?? "0"}+${loop.counter.name}*${factor}`, (code) => {
-    const d = ctx.entry.reg("u32", "idx");
-    if (fixed) code.emit(null, "mad.lo.u32", d, loop.counter, imm(factor), fixed);
-    else code.emit(null, "mul.lo.u32", d, loop.counter, imm(factor));
-    return d;
-  });
-  return ctx.perIteration(`${index.name}<${nameOf(limit)}`, (code) => {
+  // What is left of an extent of the launch, compared with each constant: extents less the constants would have a register each.
+  const left =
+    index === null
+      ? extent
+      : !moves
+        ? ctx.values.difference(extent, index)
+        : make(`${extent.name}-${index.name}`, (code) => {
+            const d = ctx.entry.reg("u32", "left");
+            code.emit(null, "sub.u32", d, extent, index);
+            return d;
+          });
+  return make(`${left.name}>${at}`, (code) => {
     const p = ctx.entry.reg("pred", "p");
-    code.emit(null, "setp.lt.s32", p, index, countOperand(limit));
+    code.emit(null, "setp.gt.s32", p, left, imm(at));
     return p;
   });
 }
-
-/** extent - offset, negative where nothing is inside. */
-const below = (ctx: Context, extent: Count, offset: number): Count =>
-  typeof extent === "number"
-    ? extent - offset
-    : offset === 0
-      ? extent
-      : ctx.values.difference(extent, imm(offset));
-
-const nameOf = (count: Count): string => (typeof count === "number" ? String(count) : count.name);
 
 /** Both guards of an element: null when it is inside for sure, "outside" when it never is. `join` makes their conjunction. */
 export function elementGuard(

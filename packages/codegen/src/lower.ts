@@ -153,10 +153,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
     ...(results.length > 0 ? [buildResultKernel(engine, program, target, results, wide.end, builder)] : []),
   ];
   return {
-    module:
-      engine.wholeDefinitions === true || stays(program)
-        ? withWholeDefinitions(builder.build())
-        : builder.build(),
+    module: withWholeDefinitions(builder.build(), stays(program)),
     kernel: {
       entry: program.name,
       role: "main",
@@ -190,8 +187,7 @@ function placeCopies(
 }
 
 /**
- * Whether what comes before the epilogue's arithmetic may run more than once, or beside it: blocks loop over tiles or parts of them, or roles wait in loops
- * for accumulators that no register holds.
+ * Whether the epilogue stands in a loop, too: blocks loop over tiles or parts of them, or roles wait in loops for accumulators that no register holds.
  */
 const stays = (program: TileProgram): boolean =>
   program.buffers.some((b) => b.space === "tensor") ||

@@ -62,6 +62,29 @@ function keepsFlips({ body, buffers, problem, launch }: TileProgram): boolean {
   return inside && most <= ROOMY && problem.precision !== "3xtf32";
 }
 
+/** Threads. */
+const SMALL_BLOCK = 128;
+
+/**
+ * Left alone, ptxas 13.0 lowers its register aim for small blocks whose fragments are put together from single elements or, of 8-bit floats, widened, and meets it by
+ * spilling some (8 bytes at 96 registers, 24 at 128, where 114 and 154 hold all). Where bulk copies bring chunks, and in
+ * larger blocks, it fits by itself and, told that one block is enough, spills 52 to 84 at 255.
+ */
+function blocksPerSm(program: TileProgram): number | null {
+  const { body, buffers, launch } = program;
+  if (usesBulk(program) || launch.threads > SMALL_BLOCK) return null;
+  const isIn = (name: string, space: string): boolean =>
+    buffers.some((b) => b.name === name && b.space === space);
+  const bySingles = [...eachStmt(body)].some(
+    (s) =>
+      s.kind === "copy" &&
+      s.transport === "direct" &&
+      isIn(s.src.buffer, "shared") &&
+      isIn(s.dst.buffer, "register"),
+  );
+  return bySingles || usesFp8(program) ? 1 : null;
+}
+
 const engine: Engine = {
   ptxVersion: (program) =>
     usesFp8(program)
@@ -83,7 +106,7 @@ const engine: Engine = {
   rings: {},
   // The coordinates of a tile hold no registers through its main loop.
   lateTiles: true,
-  frame: { registers },
+  frame: { registers, blocksPerSm },
 };
 
 /** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */

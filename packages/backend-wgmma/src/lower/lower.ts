@@ -84,7 +84,6 @@ const engine: Engine = {
   lateTiles: true,
   columns: true,
   earlyEpilogue,
-  wholeDefinitions: true,
   rings: {
     direct: byThreads,
     tma: { ...bulkRing, release },
