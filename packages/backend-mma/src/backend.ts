@@ -20,6 +20,7 @@ import {
   type Problem,
   peelDrain,
   pipelineRing,
+  refillEarly,
   rotateFragments,
   rotateInRoles,
   skipEmpty,
@@ -64,6 +65,7 @@ export const mma: Backend = {
     pipelineRing,
     // After the ring: fragments of the next chunk come out of its next slot.
     rotateFragments,
+    refillEarly,
     spreadCopies,
     peelDrain,
     // With bulk copies; else all warps do everything, and edges are barriers of the block.

@@ -163,11 +163,11 @@ const walks: Readonly<Partial<Record<DType, string>>> = {
   tf32: "snake-rows",
 };
 
-/** Elements of the smallest such warp tile. */
+/** Elements of the smallest warp tile that walks so; smaller ones walk rows, but lose the chunks all the same. */
 const STEADY_WARP = 64 * 32;
 
 /** Most chunks that leave the loop. */
-const MOST_DRAINED = 4;
+const MOST_DRAINED = 16;
 
 /** Copies of a thread and chunk up to which the bounds of both loops leave registers for it (48 copies of 4 bytes spill). */
 const MOST_STEADY_COPIES = 24;
@@ -175,12 +175,16 @@ const MOST_STEADY_COPIES = 24;
 function steady(problem: Problem, schedule: Schedule, copies: number): Schedule {
   const s = readSchedule(schedule);
   const walk = walks[problem.a.dtype];
-  if (walk === undefined || s.copy !== "cp.async" || s.warpM * s.warpN < STEADY_WARP) return schedule;
+  if (walk === undefined || s.copy !== "cp.async") return schedule;
   const ahead = s.stages - 1;
   // Where k comes with the launch, the last chunks would be a loop of their own; what an epilogue reads would be loaded among them, and spill (300 to 900 bytes).
   const known = problem.symbolic?.k === undefined && problem.epilogue.length === 0;
   const drained = known && ahead <= MOST_DRAINED && copies <= MOST_STEADY_COPIES;
-  return { ...schedule, walk, ...(drained ? { drain: ahead } : {}) };
+  return {
+    ...schedule,
+    ...(s.warpM * s.warpN < STEADY_WARP ? {} : { walk }),
+    ...(drained ? { drain: ahead } : {}),
+  };
 }
 
 /** Blocks stay where they do not share tiles; fragments are double-buffered where registers allow. */

@@ -232,6 +232,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
     s.frag > 1
       ? { name: "rotate", args: { slots: s.frag, ...(s.prefetch ? { store: lateStep(s, atom) } : {}) } }
       : null,
+    s.refill ? { name: "refill", args: {} } : null,
     s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
     // Of a k that the launch supplies only the kernel knows which chunks are the last.
     s.drain > 0 && s.stages > 1 && !bulk

@@ -10,6 +10,7 @@ import {
   rasterOf,
   type Schedule,
   type ScheduleModel,
+  scheduleReader,
   tupleField,
   withDefault,
   wordField,
@@ -84,13 +85,21 @@ export const scheduleModel: ScheduleModel = {
       off: 1,
       max: 64,
     }),
+    wordField({
+      name: "refill",
+      summary:
+        "where the next asynchronous copies stand: in the first K step of a chunk, or behind the barrier in its last one, into the slot that has just been read and so a chunk further ahead",
+      words: ["step", "barrier"],
+      default: "step",
+      off: "step",
+    }),
     intField({
       name: "drain",
       summary: "last K chunks taken out of the main loop, which then needs fewer conditions",
       default: 0,
       off: 0,
       min: 0,
-      max: 4,
+      max: 16,
     }),
     wordField({
       name: "sum",
@@ -182,6 +191,7 @@ export interface MmaSchedule {
   /** Operand whose fragments come first. */
   readonly lead: string;
   readonly spread: number;
+  readonly refill: boolean;
   readonly drain: number;
   /** Elements of k. */
   readonly sum: number;
@@ -211,12 +221,7 @@ export const threadsOf = (s: MmaSchedule): number => (mathWarps(s) + (s.copy ===
 
 /** The record as numbers with names. */
 export function readSchedule(schedule: Schedule): MmaSchedule {
-  const tuple = (name: string, index: number): number => {
-    const value = schedule[name];
-    return Array.isArray(value) ? (value[index] ?? 1) : 1;
-  };
-  const number = (name: string): number => Number(schedule[name]);
-  const word = (name: string): string => String(schedule[name]);
+  const { tuple, number, word } = scheduleReader(schedule);
   const [tileM, tileN] = [tuple("tile", 0), tuple("tile", 1)];
   const [warpM, warpN] = [tuple("warp", 0), tuple("warp", 1)];
   return {
@@ -236,6 +241,7 @@ export function readSchedule(schedule: Schedule): MmaSchedule {
     frag: number("frag"),
     lead: word("lead"),
     spread: number("spread"),
+    refill: word("refill") === "barrier",
     drain: number("drain"),
     sum: number("sum"),
     walk: word("walk"),

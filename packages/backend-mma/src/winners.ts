@@ -35,14 +35,15 @@ const bulk = "tile=128x256x128 warp=64x64 stages=2 copy=tma sched=persistent fra
 /** The first whose schedule is legal where it is asked for. */
 export const winners: readonly Winner[] = [
   { sizes: cubes(2048, 4096, 6144, 8192), dtypes, where: "cp.async", schedule: copied },
-  // By rows 1.249 and 1.304 at 2048 and 4096 in sm_80 text, by columns 1.231 and 1.289 beside it; texts that clamp by one instruction spill 12 bytes there.
+  // By rows to and fro 1.267 and 1.310 at 2048 and 4096 in sm_80 text, by rows 1.246 and 1.299 beside it, by columns 1.231 and 1.289 in a run before; texts that clamp by one instruction
+  // spill 12 bytes by rows.
   {
     sizes: cubes(2048, 4096, 8192),
     dtypes: ["f32"],
     where: "cp.async",
     lacks: "min.xorsign",
     layoutB: "col",
-    schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1 sum=32 walk=rows",
+    schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1 sum=32 walk=snake-rows",
   },
   // f32 in parts, B along k: 1.353, 1.408 and 1.438 of cuBLAS SGEMM in sm_90 text, where sums of 16 have 1.277, 1.319 and 1.345; errors a quarter of SGEMM's. With a row-major B it spills.
   {
@@ -60,7 +61,8 @@ export const winners: readonly Winner[] = [
     layoutB: "row",
     schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1",
   },
-  // Eight rows and fewer: 1.180 and 1.169, one block a tile and 144 KiB of chunks under way (16 x 64 x 64, four blocks a tile, 1.090 and 1.084).
+  // Eight rows and fewer: one block a tile and 144 KiB of chunks under way (16 x 64 x 64, four blocks a tile, 7 % less). With all chunks that are copied ahead out of the loop 1.191 and
+  // 1.182, with none 1.170 and 1.164 beside them.
   {
     sizes: [
       [1, 4096, 4096],
@@ -68,20 +70,20 @@ export const winners: readonly Winner[] = [
     ],
     dtypes,
     where: "cp.async",
-    schedule: "tile=16x32x256 warp=16x8 stages=6",
+    schedule: "tile=16x32x256 warp=16x8 stages=6 drain=5",
   },
-  // Few rows: 1.069 (two blocks a tile 0.991 in a run before); 1.007; 1.096 (64 x 128 x 64, eight blocks a tile, 0.927 in a run before).
+  // Few rows: 1.029, with no chunks out of the loop 1.016; 0.996, 0.989; 1.056, 1.052 (64 x 128 x 64, eight blocks a tile, 1.024 beside 1.081).
   {
     sizes: [[16, 14336, 4096]],
     dtypes,
     where: "cp.async",
-    schedule: "tile=16x128x64 warp=16x32 stages=6",
+    schedule: "tile=16x128x64 warp=16x32 stages=6 drain=5",
   },
   {
     sizes: [[16, 8192, 8192]],
     dtypes,
     where: "cp.async",
-    schedule: "tile=16x64x128 warp=16x16 stages=5",
+    schedule: "tile=16x64x128 warp=16x16 stages=5 drain=4",
   },
   // Where there are clusters 1.113 and 1.108; copied by cp.async 1.079 and 1.108, and what comes next, without clusters, 1.065 beside them.
   {
@@ -95,29 +97,31 @@ export const winners: readonly Winner[] = [
     sizes: [[64, 4096, 14336]],
     dtypes,
     where: "cp.async",
-    schedule: "tile=64x64x128 warp=32x32 stages=3 split=4 combine=slices",
+    schedule: "tile=64x64x128 warp=32x32 stages=3 drain=2 split=4 combine=slices",
   },
-  // 1.017; 64 x 32 x 128 with sixteen blocks a tile 0.994, 32 x 32 x 128 with eight 0.946.
+  // 1.065, and 1.049 in a run before; 64 x 64 x 128 in four stages 1.053, with no chunks out of the loop 1.038; 32 x 64 x 128 with sixteen blocks a tile 1.038.
   ...(["cp.async", "tma"] as const).map(
     (where): Winner => ({
       sizes: [[128, 128, 16384]],
       dtypes,
       where,
-      schedule: "tile=64x64x128 warp=32x32 stages=4 split=32 interleave=off combine=slices",
+      schedule: "tile=64x64x64 warp=32x32 stages=8 drain=7 split=32 interleave=off combine=slices",
     }),
   ),
-  // 0.889 and 0.759; 128 x 256 x 64 in three stages, with four and sixteen blocks a tile, 0.848 and 0.751 beside them.
+  // 0.901 and 0.764: a chunk more is under way, and L2 fetches 128 bytes. Copies in the first K step 0.890 and 0.751 beside them, 128 x 256 x 32 in six stages with sixteen blocks a tile 0.754.
   {
     sizes: [[128, 8192, 8192]],
     dtypes,
     where: "cp.async",
-    schedule: "tile=128x128x64 warp=64x64 stages=5 drain=2 walk=snake-cols split=2 combine=slices",
+    schedule:
+      "tile=128x128x64 warp=64x64 stages=5 refill=barrier drain=5 walk=snake-cols split=2 combine=slices fetch=128",
   },
   {
     sizes: [[512, 512, 32768]],
     dtypes,
     where: "cp.async",
-    schedule: "tile=128x256x32 warp=64x64 stages=6 drain=2 walk=snake-cols split=16 combine=slices",
+    schedule:
+      "tile=128x128x64 warp=64x64 stages=5 refill=barrier drain=5 walk=snake-cols split=8 combine=slices",
   },
   // 0.797 and 0.802; without policies, rows of tiles by eight 0.790 and 0.800, by the last block alone 7 % less.
   {
@@ -137,6 +141,14 @@ export const winners: readonly Winner[] = [
   },
   // 0.764 to 0.769 at 2048, with 16 rows at a time 0.760; by rows 0.7652 beside 0.7678.
   { sizes: cubes(2048), dtypes, where: "tma", schedule: `${bulk} walk=snake-cols raster=grouped:8` },
+  // Tiles along a Hilbert curve 0.680 and 0.671 at 4096 and 8192, eight rows at a time 0.677 and 0.671; in a run before to and fro 0.684 and 0.686, Hilbert 0.684 and 0.686.
+  {
+    sizes: cubes(4096, 8192),
+    dtypes: ["tf32"],
+    where: "tma",
+    schedule:
+      "tile=128x256x64 warp=64x64 stages=2 copy=tma sched=persistent frag=1 walk=snake-cols raster=hilbert store=8",
+  },
   // By rows, with the fragments of B first, 0.715 and 0.726 at 4096 and 8192 beside 0.714 and 0.718 by columns, bf16 0.698 and 0.715 beside 0.697 and 0.709 (another run:
   // 0.723 and 0.730, 0.720 and 0.723); 8 rows of tiles at a time 0.716 and 0.722.
   {

@@ -119,6 +119,7 @@ describe("every optimisation is switchable by itself", () => {
     spread: "spread=2",
     prefetch: "copy=direct prefetch=on stages=2 tile=128x128x32 warp=64x32",
     drain: "drain=1",
+    refill: "refill=barrier",
     lead: "lead=b",
     epi: "epi=smem",
     cache: "cache=d:evict_last",

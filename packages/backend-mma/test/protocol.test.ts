@@ -9,6 +9,7 @@ const data = /^(without )?copy %[sfr][AB] /;
 it.each([
   ["tile=128x128x32 stages=3", "sm_80"],
   ["tile=128x128x32 stages=3 drain=2", "sm_80"],
+  ["tile=128x128x32 stages=3 refill=barrier drain=3", "sm_80"],
   ["tile=64x64x32 warp=32x32 stages=1 frag=1", "sm_80"],
   ["tile=128x128x32 stages=3 copy=tma sched=persistent", "sm_90"],
 ])("%s on %s", (schedule, arch) => {

@@ -50,6 +50,9 @@ describe("illegal schedules get every reason, each with the nearest legal value"
     expect(reasons("frag=1 spread=2")).toEqual([
       "TW2212 spread places asynchronous copies between the K steps, which needs copy=cp.async and frag=2; nearest legal: spread=1",
     ]);
+    expect(reasons("refill=barrier spread=2")).toEqual([
+      "TW2227 refill=barrier puts the asynchronous copies of a chunk together behind the wait of the last K step, which needs copy=cp.async, frag=2 and spread=1; nearest legal: refill=step",
+    ]);
     expect(reasons("spread=4")).toEqual([
       "TW2213 spread over 4 steps leaves none of 4 for the wait; nearest legal: spread=3",
     ]);

@@ -11,6 +11,7 @@ import {
   rasterOf,
   type Schedule,
   type ScheduleModel,
+  scheduleReader,
   tupleField,
   withDefault,
   wordField,
@@ -187,12 +188,7 @@ export interface SimtSchedule {
 
 /** The record as numbers with names. `warps` follow from tile, lanes and thread tile; they are fractions in illegal schedules. */
 export function readSchedule(schedule: Schedule): SimtSchedule {
-  const tuple = (name: string, index: number): number => {
-    const value = schedule[name];
-    return Array.isArray(value) ? (value[index] ?? 1) : 1;
-  };
-  const number = (name: string): number => Number(schedule[name]);
-  const word = (name: string): string => String(schedule[name]);
+  const { tuple, number, word } = scheduleReader(schedule);
   const [tileM, tileN] = [tuple("tile", 0), tuple("tile", 1)];
   const [threadM, threadN] = [tuple("thread", 0), tuple("thread", 1)];
   const [lanesM, lanesN] = [tuple("lanes", 0), tuple("lanes", 1)];

@@ -37,6 +37,18 @@ export const copyRules: readonly Rule[] = [
         : null,
   },
   {
+    code: "TW2227",
+    at: "schedule.refill",
+    find: ({ s }) =>
+      s.refill && (s.copy !== "cp.async" || s.frag === 1 || s.spread > 1)
+        ? {
+            message:
+              "refill=barrier puts the asynchronous copies of a chunk together behind the wait of the last K step, which needs copy=cp.async, frag=2 and spread=1",
+            hint: "nearest legal: refill=step",
+          }
+        : null,
+  },
+  {
     code: "TW2213",
     at: "schedule.spread",
     find({ s, atom }) {

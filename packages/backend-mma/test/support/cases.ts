@@ -49,6 +49,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       frag,
       lead: pick(random, ["a", "b"]),
       spread: pick(random, [1, 1, 2, 3]),
+      refill: pick(random, ["step", "barrier"]),
       drain: copy === "tma" ? 0 : random.integer(0, 3),
       walk: pick(random, ["snake-rows", "snake-cols", "rows", "cols"]),
       raster: pick(random, ["row", "col", "grouped:2", "grouped:8", "snake:2", "hilbert"]),

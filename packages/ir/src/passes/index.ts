@@ -24,6 +24,7 @@ export { peelFirst } from "./peelFirst.ts";
 export { pipelineRing } from "./pipelineRing.ts";
 export { prefetchChunks } from "./prefetchChunks.ts";
 export { promoteSums } from "./promoteSums.ts";
+export { refillEarly } from "./refillEarly.ts";
 export { releaseLate } from "./releaseLate.ts";
 export { rotateFragments } from "./rotateFragments.ts";
 export { rotateInRoles } from "./rotateInRoles.ts";
