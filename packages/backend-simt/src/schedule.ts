@@ -48,6 +48,14 @@ export const scheduleModel: ScheduleModel = {
       default: "ab",
       off: "off",
     }),
+    wordField({
+      name: "transpose",
+      summary:
+        "operands that a kernel before this one transposes into the workspace, so that copies of those that are contiguous along k are wide",
+      words: ["off", "a", "b", "ab"],
+      default: "off",
+      off: "off",
+    }),
     coreFields.stages,
     wordField({
       name: "copy",
@@ -164,6 +172,7 @@ export interface SimtSchedule {
   readonly warpsM: number;
   readonly warpsN: number;
   readonly stage: string;
+  readonly transpose: string;
   readonly stages: number;
   readonly copy: string;
   readonly prefetch: boolean;
@@ -205,6 +214,7 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     warpsM: tileM / (lanesM * threadM),
     warpsN: tileN / (lanesN * threadN),
     stage: word("stage"),
+    transpose: word("transpose"),
     stages: number("stages"),
     copy: word("copy"),
     prefetch: word("prefetch") === "on",

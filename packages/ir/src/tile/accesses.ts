@@ -188,7 +188,7 @@ export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
 export function matrixAxis(program: TileProgram, name: "A" | "B" | "C"): 0 | 1 {
   const matrix = program.buffers.find((b) => b.space === "global" && b.name === name);
   const { a, b, c } = program.problem;
-  if (matrix?.shape.every((extent) => extent === 1))
+  if (matrix?.transposed !== true && matrix?.shape.every((extent) => extent === 1))
     return { A: a, B: b, C: c }[name]?.layout === "col" ? 0 : 1;
   return matrix?.layout?.stride[0] === 1 ? 0 : 1;
 }

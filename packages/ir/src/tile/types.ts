@@ -138,6 +138,11 @@ export interface Buffer {
   readonly fetch?: FetchSize;
   /** Global: loads and stores by the threads leave no lines in L1. */
   readonly passing?: true;
+  /**
+   * A and B: what is read is a copy in the workspace, which a kernel before this one makes, and `layout` and `align` are the copy's (`transposed.ts`). Absent: the launch's
+   * own matrix.
+   */
+  readonly transposed?: true;
 }
 
 /** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */
