@@ -5,7 +5,8 @@ export function defineLibrary(entry: string[]) {
   return defineConfig({
     entry,
     format: ["esm"],
-    dts: true,
+    // From the types of packages built before this one, not from their sources once more.
+    dts: { compilerOptions: { customConditions: [] } },
     sourcemap: true,
     clean: true,
     target: "node20",

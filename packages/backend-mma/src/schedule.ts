@@ -10,6 +10,7 @@ import {
   rasterOf,
   type Schedule,
   type ScheduleModel,
+  scheduleReader,
   tupleField,
   withDefault,
   wordField,
@@ -220,12 +221,7 @@ export const threadsOf = (s: MmaSchedule): number => (mathWarps(s) + (s.copy ===
 
 /** The record as numbers with names. */
 export function readSchedule(schedule: Schedule): MmaSchedule {
-  const tuple = (name: string, index: number): number => {
-    const value = schedule[name];
-    return Array.isArray(value) ? (value[index] ?? 1) : 1;
-  };
-  const number = (name: string): number => Number(schedule[name]);
-  const word = (name: string): string => String(schedule[name]);
+  const { tuple, number, word } = scheduleReader(schedule);
   const [tileM, tileN] = [tuple("tile", 0), tuple("tile", 1)];
   const [warpM, warpN] = [tuple("warp", 0), tuple("warp", 1)];
   return {

@@ -23,6 +23,7 @@ import {
   spreadCopies,
   stageOperands,
   type Target,
+  transposeOperands,
   type Verdict,
   vectorise,
 } from "@tilewright/ir";
@@ -54,6 +55,7 @@ export const simt: Backend = {
   check: checkSchedule,
   tile: tileProblem,
   passes: [
+    transposeOperands,
     stageOperands,
     loadFragments,
     pipelineRing,

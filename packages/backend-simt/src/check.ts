@@ -15,6 +15,7 @@ import {
   sizeOf,
   splitChunks,
   type Target,
+  transposeFault,
 } from "@tilewright/ir";
 import { meetingBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
@@ -269,6 +270,23 @@ const rules: readonly Rule[] = [
           }
         : null,
   },
+  ...(["a", "b"] as const).map(
+    (which): Rule => ({
+      code: "TW2124",
+      at: "schedule.transpose",
+      find: ({ s, problem }) => {
+        if (s.transpose === "off" || !s.transpose.includes(which)) return null;
+        const [name, across] = which === "a" ? ["A", "col"] : ["B", "row"];
+        if (problem[which].layout === across)
+          return {
+            message: `${name} is contiguous along ${which === "a" ? "m" : "n"} already, and its copies are wide without another`,
+            hint: `nearest legal: transpose=${s.transpose.replace(which, "") || "off"}`,
+          };
+        const fault = transposeFault(problem, which);
+        return fault === null ? null : { ...fault, hint: "nearest legal: transpose=off" };
+      },
+    }),
+  ),
   {
     code: "TW2118",
     at: "schedule.raster",

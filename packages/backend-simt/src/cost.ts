@@ -5,6 +5,7 @@
  * The form is the machine's; the constants were fitted to schedules measured on an H200 (docs/perf/simt.md says how many, and has the rank correlation).
  */
 import {
+  type MatrixLayout,
   type Problem,
   piecesOf,
   type Schedule,
@@ -12,6 +13,8 @@ import {
   shareFor,
   splitChunks,
   type Target,
+  transposedBytes,
+  transposedStrides,
 } from "@tilewright/ir";
 import { estimateRegisters, stagedBytes, threadsOf } from "./check.ts";
 import { meetingBytes } from "./nest.ts";
@@ -52,6 +55,13 @@ const fitted = {
   kernelSum: 57.7,
   clusterFixed: 2810,
   clusterSum: 35.3,
+  /**
+   * Behind the fit: of the lines that a copy of single elements touches beside its slots, and of a kernel that transposes operands before this one, in all and bytes per
+   * cycle of what it reads and writes. From the four layouts at 2048, 4096 and 8192, with and without such a kernel (docs/perf/simt.md).
+   */
+  line: 2,
+  transposed: 2000,
+  transposedBytes: 2000,
   l2Bytes: 3980,
   memoryBytes: 2340,
   /** How sharply the slowest of several things hides the others. */
@@ -63,8 +73,9 @@ const norm = (power: number, ...terms: readonly number[]): number =>
   terms.reduce((sum, term) => sum + Math.max(0, term) ** power, 0) ** (1 / power);
 
 /** Estimated cycles. Sizes of problem and tile in elements of f32. */
-export function estimateTime(problem: Problem, schedule: Schedule, target: Target): number {
+export function estimateTime(given: Problem, schedule: Schedule, target: Target): number {
   const s = readSchedule(schedule);
+  const problem = afterTransposing(given, s);
   const { m, n, k } = problem;
   const tiles = Math.ceil(m / s.tileM) * Math.ceil(n / s.tileN);
   const { splits, chunks } = splitChunks(k, s);
@@ -78,7 +89,30 @@ export function estimateTime(problem: Problem, schedule: Schedule, target: Targe
   const parts = partsOf(s, tiles, splits, chunks, share);
   const l2 = (4 * ((s.tileM + s.tileN) * k * tiles + 2 * parts.handed * s.tileM * s.tileN)) / fitted.l2Bytes;
   const memory = (4 * (m * k + k * n + m * n)) / fitted.memoryBytes;
-  return fitted.launch + norm(fitted.wholeNorm, arithmetic, l2, memory) + meetingTime(s, parts);
+  return (
+    fitted.launch +
+    norm(fitted.wholeNorm, arithmetic, l2, memory) +
+    meetingTime(s, parts) +
+    transposingTime(given, s)
+  );
+}
+
+/** The problem that is left to the main kernel: copies along the other axis, in whole lines of L2. */
+function afterTransposing(problem: Problem, { transpose }: SimtSchedule): Problem {
+  const copied = (which: "a" | "b", layout: MatrixLayout) =>
+    transpose.includes(which)
+      ? { ...problem[which], layout, ld: Math.max(...transposedStrides(problem, which)) }
+      : problem[which];
+  return transpose === "off" ? problem : { ...problem, a: copied("a", "col"), b: copied("b", "row") };
+}
+
+function transposingTime(problem: Problem, { transpose }: SimtSchedule): number {
+  if (transpose === "off") return 0;
+  const bytes = (["a", "b"] as const).reduce(
+    (sum, which) => (transpose.includes(which) ? sum + transposedBytes(problem, which) : sum),
+    0,
+  );
+  return fitted.transposed + (2 * bytes) / fitted.transposedBytes;
 }
 
 /** Parts that a tile has, and parts in all. */
@@ -176,6 +210,7 @@ function slotsOf(problem: Problem, s: SimtSchedule): number {
   return (
     s.tileK * (s.threadM * s.threadN * fitted.multiplyAdd + loads * fitted.fragment) +
     copiesOf(problem, s) * fitted.copy +
+    singlesOf(problem, s) * fitted.line +
     fitted.loop
   );
 }
@@ -196,6 +231,15 @@ function copiesOf({ a, b }: Problem, s: SimtSchedule): number {
   const staged = s.stage === "off" ? "" : s.stage;
   const all = (staged.includes("a") ? ofA : 0) + (staged.includes("b") ? ofB : 0);
   return s.copy === "cp.async" ? all : 2 * all;
+}
+
+/** Copies by cp.async of a thread in a chunk that bring single elements, for they lie across the tile: each touches as many lines as it has rows. */
+function singlesOf({ a, b }: Problem, s: SimtSchedule): number {
+  if (s.copy !== "cp.async") return 0;
+  const elements =
+    (a.layout === "row" && s.stage.includes("a") ? s.tileM : 0) +
+    (b.layout === "col" && s.stage.includes("b") ? s.tileN : 0);
+  return s.stage === "off" ? 0 : (elements * s.tileK) / threadsOf(s);
 }
 
 function blocksPerSm(problem: Problem, s: SimtSchedule, target: Target): number {

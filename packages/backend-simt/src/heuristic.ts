@@ -8,6 +8,8 @@ import {
   sizeOf,
   storedSchedule,
   type Target,
+  transposedBytes,
+  transposeFault,
 } from "@tilewright/ir";
 import { estimateTime, residentBlocks } from "./cost.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
@@ -65,7 +67,7 @@ const searchedShares: Pick<Schedule, "stages" | "spread" | "factors"> = {
   factors: "ab",
 };
 
-/** And where A is contiguous along m and B along n, so that all copies are wide: at 2048, 4096 and 8192. */
+/** And where A is contiguous along m and B along n, or a kernel before makes them so: all copies are wide. At 2048, 4096 and 8192. */
 const searchedWide: typeof searched & Pick<Schedule, "pieces"> = {
   stages: 3,
   drain: 2,
@@ -76,13 +78,26 @@ const searchedWide: typeof searched & Pick<Schedule, "pieces"> = {
   factors: "ab",
 };
 
+/** Operands that are contiguous along k, and that a kernel before this one can transpose: a word of the field. */
+const transposable = (problem: Problem): string =>
+  (["a", "b"] as const)
+    .filter(
+      (which) =>
+        problem[which].layout === (which === "a" ? "row" : "col") && transposeFault(problem, which) === null,
+    )
+    .join("") || "off";
+
 /** The stored winners of this size: of these layouts, or of row-major ones where there is none. The first one that the target can have is the schedule to take. */
-function winnersOf({ m, n, k, a, b }: Problem, target: Target): readonly Schedule[] {
+function winnersOf(problem: Problem, target: Target): readonly Schedule[] {
+  const { m, n, k, a, b } = problem;
   if (!hasFeature(target, "cp.async")) return [];
   const ofSize = winners.filter((w) => w.m === m && w.n === n && w.k === k);
   const ofLayouts = ofSize.filter(({ layouts }) => layouts?.[0] === a.layout && layouts[1] === b.layout);
   const found = ofLayouts.length > 0 ? ofLayouts : ofSize.filter(({ layouts }) => layouts === undefined);
-  return found.map(({ schedule }) => storedSchedule(scheduleModel, schedule));
+  return found.map(({ schedule }) => {
+    const stored = storedSchedule(scheduleModel, schedule);
+    return stored.transpose === "off" ? stored : { ...stored, transpose: transposable(problem) };
+  });
 }
 
 /**
@@ -128,6 +143,25 @@ const grouped = ({ batch }: Problem, schedule: Schedule): Schedule =>
     ? { ...schedule, spread: 1 }
     : schedule;
 
+/** Bytes of workspace up to which copies of operands are offered unasked: as much as the operands themselves, which a launch may not have to spare. */
+const MOST_COPIED = 2 ** 30;
+
+/** The tile with which the wide layouts were searched. */
+const WIDE_TILE = "128,128,8";
+
+/** What was found for operands whose copies are wide, of operands that a kernel before makes so; nothing where none can be, or there is no such tile. */
+function transposing(problem: Problem, direct: Schedule): readonly Schedule[] {
+  const transpose = transposable(problem);
+  if (transpose === "off" || String(direct.tile) !== WIDE_TILE || readSchedule(direct).threadM <= 8)
+    return [];
+  const bytes = (["a", "b"] as const).reduce(
+    (sum, which) => (transpose.includes(which) ? sum + transposedBytes(problem, which) : sum),
+    0,
+  );
+  if (bytes > MOST_COPIED) return [];
+  return [{ ...direct, ...searchedWide, copy: "cp.async", prefetch: "off", transpose }];
+}
+
 /** The stored winner, then candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
   const base = defaultSchedule(scheduleModel);
@@ -138,7 +172,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     const wide = problem.a.layout === "col" && problem.b.layout === "row";
     const ring = large ? (wide ? searchedWide : searched) : { stages: 3, drain: 2, spread: 5 };
     const asynchronous = { ...direct, ...ring, copy: "cp.async", prefetch: "off" };
-    const transports = hasFeature(target, "cp.async") ? [asynchronous, direct] : [direct];
+    const transports = hasFeature(target, "cp.async")
+      ? [asynchronous, ...transposing(problem, direct), direct]
+      : [direct];
     const { tileM, tileN } = readSchedule(direct);
     const tiles = Math.ceil(problem.m / tileM) * Math.ceil(problem.n / tileN);
     // How many tiles all groups have, only the launch knows.

@@ -5,6 +5,7 @@ import {
   entryName,
   type Factor,
   gemmNest,
+  hasFeature,
   type Problem,
   rasterDirective,
   type Schedule,
@@ -48,7 +49,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
       { tier: "register", extent: strip, stride: registerStride },
     ];
   };
-  return gemmNest({
+  const program = gemmNest({
     name: entryName(problem),
     arch: target.arch,
     problem,
@@ -77,6 +78,9 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
       shareFor(tiles, chunks, s.streamk),
     directives: directives(problem, s, meeting),
   });
+  // Its blocks come as those of the kernel before it leave, where a grid can wait for another.
+  const overlap = s.transpose !== "off" && hasFeature(target, "cluster");
+  return overlap ? { ...program, launch: { ...program.launch, overlap } } : program;
 }
 
 /** Blocks that meet in a cluster, the axis along which they slice the tile, and the rows or columns of one run of all threads. */
@@ -143,6 +147,7 @@ function drainDirective(
 function directives(problem: Problem, s: SimtSchedule, meeting: Meeting | null): readonly Directive[] {
   const staged = s.stage !== "off";
   const list: (Directive | null)[] = [
+    s.transpose === "off" ? null : { name: "transpose", args: { operands: s.transpose } },
     staged ? { name: "stage", args: { operands: s.stage, transport: s.copy } } : null,
     { name: "fragment", args: { step: 1 } },
     staged ? { name: "ring", args: { slots: s.stages, prefetch: s.prefetch && s.stages > 1 ? 1 : 0 } } : null,

@@ -11,6 +11,7 @@ import {
   rasterOf,
   type Schedule,
   type ScheduleModel,
+  scheduleReader,
   tupleField,
   withDefault,
   wordField,
@@ -45,6 +46,14 @@ export const scheduleModel: ScheduleModel = {
       summary: "operands that pass through shared memory",
       words: ["ab", "a", "b", "off"],
       default: "ab",
+      off: "off",
+    }),
+    wordField({
+      name: "transpose",
+      summary:
+        "operands that a kernel before this one transposes into the workspace, so that copies of those that are contiguous along k are wide",
+      words: ["off", "a", "b", "ab"],
+      default: "off",
       off: "off",
     }),
     coreFields.stages,
@@ -163,6 +172,7 @@ export interface SimtSchedule {
   readonly warpsM: number;
   readonly warpsN: number;
   readonly stage: string;
+  readonly transpose: string;
   readonly stages: number;
   readonly copy: string;
   readonly prefetch: boolean;
@@ -187,12 +197,7 @@ export interface SimtSchedule {
 
 /** The record as numbers with names. `warps` follow from tile, lanes and thread tile; they are fractions in illegal schedules. */
 export function readSchedule(schedule: Schedule): SimtSchedule {
-  const tuple = (name: string, index: number): number => {
-    const value = schedule[name];
-    return Array.isArray(value) ? (value[index] ?? 1) : 1;
-  };
-  const number = (name: string): number => Number(schedule[name]);
-  const word = (name: string): string => String(schedule[name]);
+  const { tuple, number, word } = scheduleReader(schedule);
   const [tileM, tileN] = [tuple("tile", 0), tuple("tile", 1)];
   const [threadM, threadN] = [tuple("thread", 0), tuple("thread", 1)];
   const [lanesM, lanesN] = [tuple("lanes", 0), tuple("lanes", 1)];
@@ -209,6 +214,7 @@ export function readSchedule(schedule: Schedule): SimtSchedule {
     warpsM: tileM / (lanesM * threadM),
     warpsN: tileN / (lanesN * threadN),
     stage: word("stage"),
+    transpose: word("transpose"),
     stages: number("stages"),
     copy: word("copy"),
     prefetch: word("prefetch") === "on",

@@ -8,7 +8,7 @@ export interface Winner {
   readonly m: number;
   readonly n: number;
   readonly k: number;
-  /** Layouts of A and B that the search was for; row-major both unless said. */
+  /** Layouts of A and B that the search was for; row-major both unless said. Of those, a schedule that transposes A transposes what others want instead. */
   readonly layouts?: readonly [a: MatrixLayout, b: MatrixLayout];
   /** Fields that differ from the defaults. */
   readonly schedule: string;
@@ -31,7 +31,7 @@ const small = `${async} stages=3 drain=2 spread=5`;
 
 /**
  * For targets with cp.async; of several for one size the first that the target can have (clusters need sm_90). Measured on an NVIDIA H200, driver
- * 580.159.04, ptxas 13.0.88 for sm_90, 2026-11-21 and 22, beside torch 2.x's cuBLAS with TF32 off.
+ * 580.159.04, ptxas 13.0.88 for sm_90, 2026-11-21 and 22, beside torch 2.x's cuBLAS with TF32 off; those with `transpose` by `tilewright bench` beside cuBLASLt's first choice.
  */
 export const winners: readonly Winner[] = [
   {
@@ -79,14 +79,20 @@ export const winners: readonly Winner[] = [
     schedule: `${wide} along=flip:4 raster=grouped:4`,
     ratio: 1.056,
   },
-  { m: 4096, n: 4096, k: 4096, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.104 },
+  {
+    m: 4096,
+    n: 4096,
+    k: 4096,
+    schedule: `${wide} along=up:4 raster=grouped:16 ${shared} transpose=a`,
+    ratio: 1.106,
+  },
   {
     m: 4096,
     n: 4096,
     k: 4096,
     layouts: ["row", "col"],
-    schedule: `${tile} stages=3 drain=2 spread=5 ${order} raster=grouped:16 ${shared}`,
-    ratio: 1.093,
+    schedule: `${wide} along=up:4 raster=grouped:16 ${shared} transpose=ab`,
+    ratio: 1.101,
   },
   {
     m: 4096,
@@ -101,17 +107,23 @@ export const winners: readonly Winner[] = [
     n: 4096,
     k: 4096,
     layouts: ["col", "col"],
-    schedule: `${tile} stages=3 drain=3 spread=4 lines=down along=flip factors=ba raster=grouped:8 ${shared}`,
-    ratio: 1.146,
+    schedule: `${wide} along=up:4 raster=grouped:16 ${shared} transpose=b`,
+    ratio: 1.149,
   },
-  { m: 8192, n: 8192, k: 8192, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.096 },
+  {
+    m: 8192,
+    n: 8192,
+    k: 8192,
+    schedule: `${wide} along=up:4 raster=row ${shared} transpose=a`,
+    ratio: 1.125,
+  },
   {
     m: 8192,
     n: 8192,
     k: 8192,
     layouts: ["row", "col"],
-    schedule: `${tile} stages=3 drain=2 spread=5 lines=down:4 along=flip:4 raster=grouped:8 ${shared}`,
-    ratio: 1.065,
+    schedule: `${wide} along=up:4 raster=grouped:16 ${shared} transpose=ab`,
+    ratio: 1.118,
   },
   {
     m: 8192,
@@ -121,18 +133,48 @@ export const winners: readonly Winner[] = [
     schedule: `${wide} along=up:4 raster=row ${shared}`,
     ratio: 1.091,
   },
-  { m: 4096, n: 14336, k: 4096, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.104 },
-  { m: 4096, n: 4096, k: 14336, schedule: `${ab} spread=5 raster=row ${shared}`, ratio: 1.108 },
+  {
+    m: 4096,
+    n: 14336,
+    k: 4096,
+    schedule: `${wide} along=up:4 raster=row ${shared} transpose=a`,
+    ratio: 1.127,
+  },
+  {
+    m: 4096,
+    n: 4096,
+    k: 14336,
+    schedule: `${wide} along=up:4 raster=row ${shared} transpose=a`,
+    ratio: 1.118,
+  },
   {
     m: 2048,
     n: 28672,
     k: 8192,
-    schedule: `${tile} stages=4 drain=2 spread=6 lines=down raster=grouped:16 ${shared}`,
-    ratio: 1.095,
+    schedule: `${wide} along=up:4 raster=row ${shared} transpose=a`,
+    ratio: 1.123,
   },
-  { m: 2048, n: 8192, k: 28672, schedule: `${ab} spread=6 raster=row ${shared}`, ratio: 1.095 },
-  { m: 8192, n: 8192, k: 1024, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.1 },
-  { m: 4096, n: 7168, k: 16384, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.106 },
+  {
+    m: 2048,
+    n: 8192,
+    k: 28672,
+    schedule: `${wide} along=up:4 raster=grouped:16 ${shared} transpose=a`,
+    ratio: 1.125,
+  },
+  {
+    m: 8192,
+    n: 8192,
+    k: 1024,
+    schedule: `${wide} along=up:4 raster=grouped:16 ${shared} transpose=a`,
+    ratio: 1.119,
+  },
+  {
+    m: 4096,
+    n: 7168,
+    k: 16384,
+    schedule: `${wide} along=up:4 raster=grouped:16 ${shared} transpose=a`,
+    ratio: 1.124,
+  },
   { m: 4096, n: 1536, k: 24576, schedule: `${ab} spread=5 raster=grouped:16 ${shared}`, ratio: 1.171 },
   {
     m: 1,

@@ -9,6 +9,7 @@ import {
   rasterOf,
   type Schedule,
   type ScheduleModel,
+  scheduleReader,
   withDefault,
   wordField,
 } from "@tilewright/ir";
@@ -178,13 +179,8 @@ export interface TensorSchedule {
 
 /** The record as numbers with names. */
 export function readSchedule(schedule: Schedule): TensorSchedule {
-  const tuple = (name: string, index: number): number => {
-    const value = schedule[name];
-    return Array.isArray(value) ? (value[index] ?? 1) : 1;
-  };
+  const { tuple, number, word } = scheduleReader(schedule);
   const tile = (index: number): number => tuple("tile", index);
-  const number = (name: string): number => Number(schedule[name]);
-  const word = (name: string): string => String(schedule[name]);
   return {
     tileM: tile(0),
     tileN: tile(1),

@@ -66,6 +66,9 @@ const promotedShapes: typeof shapes = [
   { tile: [64, 8], groups: [1, 1] },
 ];
 
+/** Of groups, whose sizes differ: the model counts all as the largest, for which 256 rows look best (16 sizes: 222 µs, 128x256 216; docs/perf/wgmma.md). */
+const groupShapes: typeof shapes = shapes.filter(({ tile: [rows] }) => rows <= 128);
+
 /** Rows of D that operands which have changed places take as they are, where 64 would be mostly zeros; from 48 on the others are as fast. */
 const fewRows = [8, 16, 24, 32, 48] as const;
 const columnsOfFew = [64, 128, 256] as const;
@@ -136,7 +139,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     ? promotedShapes
     : widensA(problem)
       ? widenedShapes
-      : [...shapesOfFew(problem), ...shapes];
+      : problem.batch.kind === "grouped"
+        ? [...shapesOfFew(problem), ...groupShapes]
+        : [...shapesOfFew(problem), ...shapes];
   const tiles = all.filter(({ tile, groups }) => wholePanels(problem, tile[1] / groups[1]));
   const candidates = tiles.flatMap((shape) =>
     chunkBytes

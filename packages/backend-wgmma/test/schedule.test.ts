@@ -125,9 +125,13 @@ describe("what check refuses", () => {
   test("operands that bulk copies cannot take: pitch, alignment, layout", () => {
     const odd = problemOf({ m: 64, n: 64, k: 60, dtype: "bf16", b: { layout: "col" } });
     expect(faults({}, odd).filter((f) => f.startsWith("TW2308"))).toEqual([
-      "TW2308 rows of A are 120 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: copy=direct (or a leading dimension of 64)",
-      "TW2308 rows of B are 120 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: copy=direct (or a leading dimension of 64)",
+      "TW2308 rows of A are 120 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: copy=cp.async (or a leading dimension of 64)",
+      "TW2308 rows of B are 120 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: copy=cp.async (or a leading dimension of 64)",
     ]);
+    const single = problemOf({ m: 64, n: 64, k: 61, dtype: "bf16", b: { layout: "col" } });
+    expect(faults({}, single)[0]).toMatch(
+      /^TW2308 rows of A are 122 bytes apart.*nearest legal: copy=direct/,
+    );
     const short = problemOf({ m: 64, n: 60, k: 64, dtype: "bf16", b: { layout: "col" }, d: { ld: 64 } });
     expect(faults({}, short).filter((f) => f.startsWith("TW2309"))).toEqual([
       "TW2309 rows of D are 120 bytes long, and bulk stores write multiples of 16, whatever lies behind them / nearest legal: epi=direct (or n of 64)",

@@ -484,5 +484,25 @@ describe("the command line itself", () => {
     await refused("compile --request r.json", 2, ["TW7012 (invalid) at shedule"], { texts });
     await refused("compile --request l.json", 2, ["TW7012 (invalid) at l.json"], { texts });
     await refused("compile --request none.json", 2, ["TW7010 (invalid) at none.json"]);
+    const beside = { "p.json": '{"m": 8, "n": 8, "k": 8, "dtype": "f16"}' };
+    const { stderr } = await refused(
+      "compile --arch sm_80 --request p.json",
+      2,
+      ["TW7012 (invalid) at p.json: the problem's fields stand beside those of the request"],
+      { texts: beside },
+    );
+    expect(stderr).toContain('put them under "problem"');
+    const grouped = {
+      "g.json": '{"problem": {"m": 8, "n": 8, "k": 8, "batch": {"kind": "grouped", "count": 2}}}',
+    };
+    for (const command of ["run", "bench", "ladder sgemm"])
+      await refused(
+        `${command} --arch sm_80 --request g.json`,
+        3,
+        ["TW7040 (unsupported) at problem.batch"],
+        {
+          texts: grouped,
+        },
+      );
   });
 });

@@ -223,7 +223,8 @@ describe("looking inside", () => {
   test("--print-passes --json holds the same diffs", async () => {
     const { stdout } = await cli(`compile ${problem} --print-passes --json`);
     const [kernel] = JSON.parse(stdout).kernels;
-    expect(kernel.passes[0]).toMatchObject({
+    // Of the passes before it none has anything to do.
+    expect(kernel.passes.find(({ diff }: { diff: string }) => diff !== "")).toMatchObject({
       pass: "stageOperands",
       from: "nest",
       to: "staged",

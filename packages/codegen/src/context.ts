@@ -29,6 +29,7 @@ import type { LeadState } from "./leadChunk.ts";
 import type { WideResult } from "./results.ts";
 import type { Count } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
+import type { TransposedCopy } from "./transposedCopies.ts";
 import { type Crew, Values } from "./values.ts";
 
 export { CannotLower };
@@ -94,6 +95,8 @@ export class Context {
   groups: GroupRow | null = null;
   /** Reductions whose results are combined in the workspace. */
   results: readonly WideResult[] = [];
+  /** Copies of A and B in the workspace that are read in their place. */
+  copies: readonly TransposedCopy[] = [];
   readonly root = new Code();
   /** Where invariants go: the kernel's prologue, later the epilogue's. */
   prologue: Code;

@@ -1,4 +1,4 @@
-/** Kernels that are launched behind the main one, over what it has left in the workspace. */
+/** Kernels that are launched beside the main one: behind it over what it has left in the workspace, or before it to leave something there. */
 import type { GroupRow, KernelSpec, LaunchExpr, ParamSpec, Target, TileProgram } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
 import { Context } from "./context.ts";
@@ -11,6 +11,7 @@ import type { Crew } from "./values.ts";
 interface FurtherKernel {
   /** Its own program: its name, its threads, and what it has of the main kernel's. */
   readonly program: TileProgram;
+  readonly role: KernelSpec["role"];
   readonly shared: SharedMap;
   /** The threads that run the code; those of its block unless given. */
   readonly crew?: Crew;
@@ -27,7 +28,7 @@ export function buildFurtherKernel(
   engine: Engine,
   target: Target,
   builder: ModuleBuilder,
-  { program, shared, crew, params, groups, grid, workspaceBytes }: FurtherKernel,
+  { program, role, shared, crew, params, groups, grid, workspaceBytes }: FurtherKernel,
   fill: (ctx: Context) => void,
 ): KernelSpec {
   const { threads } = program.launch;
@@ -40,7 +41,7 @@ export function buildFurtherKernel(
   ctx.root.replay(entry);
   return {
     entry: program.name,
-    role: "reduce",
+    role,
     launch: { grid, block, cluster: [1, 1, 1], dynamicSmem: 0, staticSmem: 0, cooperative: false },
     params,
     ...(groups === null ? {} : { groups }),

@@ -1,5 +1,5 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
-import { bufferOf, leadingNames, type View } from "@tilewright/ir";
+import { bufferOf, leadingNames, sizeOf, transposedStrides, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -15,6 +15,7 @@ import {
   strideRegister,
 } from "./sizes.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
+import { copyPointer } from "./transposedCopies.ts";
 
 /** Offsets beyond this go into the base pointer: an address holds a signed 32-bit offset (PTX ISA, operands: addresses). */
 const OFFSET_GRAIN = 2 ** 30;
@@ -36,6 +37,18 @@ function globalArray(ctx: Context, buffer: string): GlobalArray {
   const name = buffer.toLowerCase();
   const operand = name === "a" || name === "b" || name === "c" || name === "d" ? problem[name] : null;
   if (operand === null || !(name in leadingNames)) throw new CannotLower(`%${buffer}`, "is no operand");
+  const copy = ctx.copies.find(({ which }) => which === name);
+  if (copy !== undefined) {
+    const [row, column] = transposedStrides(problem, copy.which);
+    const unit = sizeOf(operand.dtype);
+    return {
+      name,
+      base: copyPointer(ctx, copy),
+      rowStride: row * unit,
+      colStride: column * unit,
+      batchStride: copy.stride,
+    };
+  }
   const which = name as keyof typeof leadingNames;
   const [rowStride, colStride] = matrixStrides(problem, operand, leadingNames[which]);
   return { name, rowStride, colStride, batchStride: batchStrideOf(problem, which) };

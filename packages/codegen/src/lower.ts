@@ -1,9 +1,11 @@
 /** Bound tile program to PTX: the module, its text, and how to launch it. */
 import {
+  bufferOf,
   type Checked,
   eachStmt,
   err,
   type KernelSpec,
+  type LaunchExpr,
   type LoweredKernel,
   type Manifest,
   ok,
@@ -11,6 +13,7 @@ import {
   rolesOf,
   type Target,
   type TileProgram,
+  transposedOperands,
 } from "@tilewright/ir";
 import { moduleBuilder, type PtxModule, printModule } from "@tilewright/ptx";
 
@@ -30,6 +33,8 @@ import { lowerStmts } from "./statements.ts";
 import { buildSumKernel } from "./sumKernel.ts";
 import { tensorMaps } from "./tensorMaps.ts";
 import { gridOf } from "./tiles.ts";
+import { type TransposedCopy, transposedCopies } from "./transposedCopies.ts";
+import { buildTransposeKernel } from "./transposeKernel.ts";
 import { type PartialTiles, partialTiles, workspaceBytes } from "./workspace.ts";
 
 /** Alignment of the block's dynamic shared memory: the period of the widest swizzle (bits 3, base 4, shift 3). */
@@ -42,6 +47,8 @@ const PORTABLE_CLUSTER = 8;
 export interface LoweredModule {
   readonly module: PtxModule;
   readonly kernel: KernelSpec;
+  /** Kernels that are launched before it, in order. */
+  readonly before: readonly KernelSpec[];
   /** Kernels that are launched behind it, in order. */
   readonly then: readonly KernelSpec[];
   /** What the kernels want of their workspace before a launch. */
@@ -90,7 +97,8 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const used = parts !== null ? workspaceBytes(parts) : maps === 0 ? counters : maps;
   const wide = wideResults(program, used);
   const { results } = wide;
-  const plain = placedParameters(program, results, wide.end !== 0);
+  const { copies, end: workspaceEnd } = placeCopies(program, wide.end);
+  const plain = placedParameters(program, results, workspaceEnd !== 0);
   const common = [...plain, ...tensorMaps(program, endOfParams(plain))];
   const end = endOfParams(common);
   const params = [...common, ...(frame.params?.(program, end) ?? [])];
@@ -129,6 +137,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const ctx = new Context(program, target, engine, entry, shared);
   ctx.groups = rowOfGroups(program);
   ctx.results = results;
+  ctx.copies = copies;
   openKernel(ctx);
   frame.open?.(ctx);
   lowerStmts(ctx, program.body);
@@ -137,6 +146,8 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
   const launch = launchOf(program, sharedBytes);
+  const before =
+    copies.length === 0 ? [] : [buildTransposeKernel(engine, program, target, copies, workspaceEnd, builder)];
   const then = [
     ...(parts?.by === "kernel" ? [buildSumKernel(engine, program, target, parts, builder, wide)] : []),
     ...(results.length > 0 ? [buildResultKernel(engine, program, target, results, wide.end, builder)] : []),
@@ -152,12 +163,30 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
       launch: frame.launch?.(program, launch) ?? launch,
       params,
       ...(ctx.groups === null ? {} : { groups: ctx.groups }),
-      workspaceBytes: wide.end,
+      workspaceBytes: workspaceEnd,
     },
+    before,
     then,
     // Counters of tiles that blocks ask for end as they began: at 0.
     workspaceInit: initWithResults(results, parts?.init ?? (counters === 0 ? "none" : "zeroOnce")),
   };
+}
+
+/** Transposed copies behind all else in the workspace, and where it ends with them. */
+function placeCopies(
+  program: TileProgram,
+  used: LaunchExpr,
+): { readonly copies: readonly TransposedCopy[]; readonly end: LaunchExpr } {
+  if (transposedOperands(program).length === 0) return { copies: [], end: used };
+  for (const stmt of eachStmt(program.body))
+    if (stmt.kind === "copy" && stmt.transport === "tma" && bufferOf(program, stmt.src.buffer).transposed)
+      throw new CannotLower(
+        `%${stmt.src.buffer}`,
+        "is a copy in the workspace, of which no tensor map is made",
+      );
+  if (typeof used !== "number")
+    throw new CannotLower("transposed", "copies lie behind parts whose number only the launch knows");
+  return transposedCopies(program, used);
 }
 
 /**

@@ -64,14 +64,14 @@ export const endOfParams = (params: readonly ParamSpec[]): number =>
 export const rowOfGroups = (program: TileProgram): GroupRow | null =>
   program.problem.batch.kind === "grouped" ? groupRow(program.problem, operandPointers(program)) : null;
 
-/** Pointers to the operands of a problem, and to those of its epilogue. */
-function operandPointers(program: TileProgram): readonly OperandParam[] {
+/** Pointers to the operands that a program reads where the launch has them, and to those of its epilogue. */
+export function operandPointers(program: TileProgram): readonly OperandParam[] {
   const out: OperandParam[] = [];
   let offset = 0;
   const operands = ["a", "b", "c", "d", "sfa", "sfb"] as const;
   for (const name of operands) {
     const buffer = operandBuffer(program, name);
-    if (!buffer) continue;
+    if (!buffer || buffer.transposed === true) continue;
     const access = name === "d" ? "write" : "read";
     out.push({ kind: "pointer", name, offset, size: 8, align: buffer.align, access });
     offset += 8;

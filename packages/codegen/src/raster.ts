@@ -3,6 +3,7 @@ import { type Raster, type RasterMath, rasterPlace } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower } from "./context.ts";
+import { COUNTED_RASTER } from "./refusals.ts";
 import type { Count } from "./sizes.ts";
 import type { Values } from "./values.ts";
 
@@ -79,17 +80,15 @@ function rasteriseCounted(
     case "snake":
       return groups(values, raster, tilesM, tilesN, index);
     case "hilbert":
-      throw new CannotLower(
-        "raster",
-        "squares of Hilbert's curve need the number of tiles before the launch",
-      );
+    case "pieces":
+      throw new CannotLower("raster", COUNTED_RASTER);
   }
 }
 
 /** Groups of tile rows, the last one shorter. */
 function groups(
   values: Values,
-  raster: Extract<Raster, { readonly group: number }>,
+  raster: { readonly kind: "grouped" | "snake"; readonly group: number },
   tilesM: Count,
   tilesN: Count,
   index: Reg<"u32">,

@@ -48,16 +48,21 @@ export function refuseSymbolic(problem: Problem, code: Diagnostic["code"]): read
   return [unsupported(code, "problem.symbolic", message, "use --backend mma or simt, or fixed sizes")];
 }
 
+/** Of rasters that ask how many tiles there are. */
+export const COUNTED_RASTER =
+  "pieces of the grid, and squares of Hilbert's curve, need the number of tiles before the launch";
+
 /** Why a raster does not go with tiles that only the launch counts; null where it does. */
 export function countedRasterFault(
   raster: Raster,
   { symbolic }: Problem,
 ): { readonly message: string; readonly hint: string } | null {
-  if (raster.kind !== "hilbert" || (symbolic?.m === undefined && symbolic?.n === undefined)) return null;
-  return {
-    message: "squares of Hilbert's curve need the number of tiles before the launch",
-    hint: "nearest legal: raster=grouped:8",
-  };
+  if (symbolic?.m === undefined && symbolic?.n === undefined) return null;
+  if (raster.kind === "pieces")
+    return { message: COUNTED_RASTER, hint: `nearest legal: raster=grouped:${raster.group}` };
+  return raster.kind === "hilbert"
+    ? { message: COUNTED_RASTER, hint: "nearest legal: raster=grouped:8" }
+    : null;
 }
 
 /** Why stream-K does not go with sizes of the launch; null where it does. */

@@ -168,6 +168,7 @@ export function buildResultKernel(
     builder,
     {
       program: own,
+      role: "reduce",
       // Nothing of the kernel before is in its shared memory, the room for parts of a cluster neither.
       shared: mapShared({ ...own, body: [] }),
       params: placedParameters(own, results),

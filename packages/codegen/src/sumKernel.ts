@@ -37,6 +37,7 @@ export function buildSumKernel(
     builder,
     {
       program: sum,
+      role: "reduce",
       shared: mapShared(sum),
       crew: { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) },
       params: placedParameters(sum, results),

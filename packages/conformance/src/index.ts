@@ -23,4 +23,5 @@ export {
 export { type Repeated, repetitionsOnGpu } from "./repetitions.ts";
 export { type SpaceOptions, scheduleSpace } from "./space.ts";
 export { type ConformanceOptions, conformance, conformanceOnGpu } from "./suite.ts";
-export { problemTable, type Row } from "./table.ts";
+export { problemTable } from "./table.ts";
+export type { Row } from "./tableRows.ts";

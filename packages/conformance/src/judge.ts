@@ -1,6 +1,7 @@
 /** Results against what must come out, as sentences: no sentence, no fault. */
 import {
   activations,
+  bytesOfStorage,
   compareMatrix,
   decodeArray,
   type Expectation,
@@ -105,6 +106,13 @@ export function judge(problem: Problem, data: CaseData, stored: Stored): readonl
     }
   }
   return faults;
+}
+
+/** Whether two runs stored the same bytes, sums of reductions too: what is said of one holds for the other. */
+export function sameBytes(x: Stored, y: Stored): boolean {
+  const same = (p: OperandData, q: OperandData | undefined): boolean =>
+    q !== undefined && Buffer.compare(bytesOfStorage(p), bytesOfStorage(q)) === 0;
+  return same(x.d, y.d) && [...x.steps].every(([i, stored]) => same(stored, y.steps.get(i)));
 }
 
 /** Elements of D, and of second outputs, whose bits differ between two runs; any two NaNs are the same. Sums of reductions are left out: they add in any order. */

@@ -17,7 +17,8 @@ import { hasPtxas } from "./assemble.ts";
 import { type Case, checkCase, type Oracles } from "./check.ts";
 import { inWholeBytes } from "./narrow.ts";
 import { type DTypes, nameOf, pick, problemOf, randomProblem, requestTypes, targetOf } from "./random.ts";
-import { problemTable, type Row } from "./table.ts";
+import { problemTable } from "./table.ts";
+import type { Row } from "./tableRows.ts";
 
 export interface ConformanceOptions {
   /** Architecture whose text is made, assembled and run. One a file: vitest runs files side by side. */

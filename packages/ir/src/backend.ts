@@ -15,6 +15,8 @@ import type { TileProgram } from "./tile/types.ts";
 export interface LoweredKernel {
   readonly ptx: string;
   readonly kernel: KernelSpec;
+  /** Kernels of the same text that are launched before it, in order; none unless given. */
+  readonly before?: readonly KernelSpec[];
   /** Kernels of the same text that are launched behind it, in order; none unless given. */
   readonly then?: readonly KernelSpec[];
   /** What the kernel wants of its workspace before a launch; `zeroEach` unless given. */

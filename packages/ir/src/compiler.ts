@@ -272,7 +272,7 @@ function artifactOf(
   trace: readonly TraceStep[],
 ): Artifact {
   const { backend, target, version, plan } = start;
-  const kernels = [lowered.kernel, ...(lowered.then ?? [])];
+  const kernels = [...(lowered.before ?? []), lowered.kernel, ...(lowered.then ?? [])];
   let manifest: Manifest | null = null;
   return {
     backend: backend.id,

@@ -307,6 +307,7 @@ export {
   withDefault,
   wordField,
 } from "./schedule/fields.ts";
+export { type ScheduleReader, scheduleReader } from "./schedule/reader.ts";
 export {
   type Legality,
   legality,

@@ -43,7 +43,7 @@ export function makeManifest(parts: ManifestParts): Manifest {
   const request = [printProblem(problem), target.arch, parts.backend, plan.text, parts.version].join("\n");
   const bytes = parts.kernels
     .map((k) => k.workspaceBytes)
-    .reduce((a, b): LaunchExpr => (a === 0 ? b : b === 0 ? a : ["max", a, b]));
+    .reduce((a, b): LaunchExpr => (a === 0 || a === b ? b : b === 0 ? a : ["max", a, b]));
   const ptxVersion = versionOf(parts.ptx) ?? target.minPtx;
   return {
     $schema: manifestSchemaId,

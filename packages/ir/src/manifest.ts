@@ -83,7 +83,8 @@ export interface GroupRow {
 /** One kernel of an artefact: how to launch it. */
 export interface KernelSpec {
   readonly entry: string;
-  readonly role: "main" | "reduce";
+  /** `prepare`: what the main kernel reads of the workspace; `reduce`: what is to be done with what it leaves. */
+  readonly role: "prepare" | "main" | "reduce";
   readonly launch: {
     readonly grid: readonly [LaunchExpr, LaunchExpr, LaunchExpr];
     readonly block: readonly [number, number, number];
@@ -184,7 +185,7 @@ export interface Manifest {
     readonly fields: Schedule;
   };
   readonly images: readonly ManifestImage[];
-  /** In launch order: `main`, then what follows it. */
+  /** In launch order: what `main` needs before it, `main`, then what follows it. */
   readonly kernels: readonly KernelSpec[];
   readonly workspace: {
     /** The most any kernel needs; kernels of one launch share it. */

@@ -265,7 +265,9 @@ export function deviceConformance(name: string, open: () => Promise<Device>): vo
         },
       );
       expect(codesOf(outcome)).toEqual(["TW1304", "TW6021", "TW6021", "TW6021"]);
-      expect(outcome.ok ? "" : outcome.error[0]?.message).toBe("this kernel needs k % 2 == 0, here 1 and 0");
+      expect(outcome.ok ? "" : outcome.error[0]?.message).toBe(
+        "this kernel needs k % 2 == 0; here k % 2 is 1",
+      );
     });
   });
 }

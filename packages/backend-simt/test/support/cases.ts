@@ -9,6 +9,7 @@ import {
   type Schedule,
   sizeOf,
   type Target,
+  transposeFault,
 } from "@tilewright/ir";
 import { checkSchedule } from "../../src/check.ts";
 import { scheduleModel } from "../../src/schedule.ts";
@@ -32,6 +33,10 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
     const divisors = Array.from({ length: n }, (_, i) => i + 1).filter((d) => n % d === 0);
     return divisors[random.integer(0, divisors.length - 1)] ?? 1;
   };
+  const along = (["a", "b"] as const).filter(
+    (which) =>
+      problem[which].layout === (which === "a" ? "row" : "col") && transposeFault(problem, which) === null,
+  );
   for (;;) {
     const lanesM = pick(random, [1, 2, 4, 8, 16, 32]);
     const lanesN = 32 / lanesM;
@@ -67,6 +72,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       guards: pick(random, ["on", "on", "off"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),
       ...(stage === "off" ? {} : { pieces: pick(random, [1, 1, 2, 4, 8]) }),
+      transpose: pick(random, ["off", "off", "off", along.join("") || "off"]),
       ...(hasFeature(target, "cluster") ? { combine: pick(random, ["last", "cluster", "cluster"]) } : {}),
     };
     if (checkSchedule(problem, schedule, target).length === 0) return schedule;

@@ -2,6 +2,7 @@
 import { boxedRun, nearestMultiple, sizeOf, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
 import { addends, chunkK, isKMajor, needsKMajor } from "../nest.ts";
 import { hasProducer } from "../schedule.ts";
+import { copiesAsync } from "./producers.ts";
 import { type Found, mostBlocks, type Rule } from "./rule.ts";
 
 /** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
@@ -16,7 +17,7 @@ export const bulkRules: readonly Rule[] = [
       const reasons = (["A", "B"] as const).flatMap((name) => tensorAccessFault(problem, name) ?? []);
       const found: Found[] = reasons.map(({ message, hint }) => ({
         message,
-        hint: `nearest legal: copy=direct (or ${hint})`,
+        hint: `nearest legal: copy=${copiesAsync(problem) ? "cp.async" : "direct"} (or ${hint})`,
       }));
       if (needsKMajor(problem) && !isKMajor(problem))
         found.push({

@@ -22,6 +22,18 @@ const boxesBeside = (s: WgmmaSchedule, { a, b }: Problem): number =>
     (b.layout === "row" ? s.tileN * sizeOf(b.dtype) : 0)) /
   SWIZZLE_BYTES[s.swizzle];
 
+/** Whether threads of a producer can copy A and B by cp.async, whatever else the schedule says: 4 bytes at a time, in memory's order, by addresses that they can keep. */
+export const copiesAsync = (problem: Problem): boolean =>
+  !widensA(problem) &&
+  asyncWidthFault(problem) === null &&
+  (isKMajor(problem) || !needsKMajor(problem)) &&
+  !launchGivesRows(problem) &&
+  problem.batch.kind !== "grouped";
+
+/** Whether lengths of rows come with the launch. */
+const launchGivesRows = ({ symbolic }: Problem): boolean =>
+  Object.keys(symbolic ?? {}).some((name) => name !== "m" && name !== "batch");
+
 export const producerRules: readonly Rule[] = [
   {
     code: "TW2322",
@@ -62,7 +74,7 @@ export const producerRules: readonly Rule[] = [
           message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,
           hint: "nearest legal: copy=direct, whose threads transpose",
         });
-      if (Object.keys(problem.symbolic ?? {}).some((name) => name !== "m" && name !== "batch"))
+      if (launchGivesRows(problem))
         found.push({
           message:
             "where the launch gives lengths of rows, threads that copy keep more addresses than they have registers",

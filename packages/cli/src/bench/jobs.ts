@@ -17,6 +17,7 @@ import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { sha256 } from "../files/hash.ts";
 import { buildRequest, type CompileArgs, type ProblemArgs, type Request } from "../request/request.ts";
+import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
 import { readShapes, type Shape, shapeText } from "./shapes.ts";
 
 interface Candidate {
@@ -85,6 +86,8 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
       continue;
     }
     const { targets, problem } = request.value;
+    const groups = groupsFault(problem, RUN_GROUPS);
+    if (groups !== null) return err([groups]);
     const candidates: Candidate[] = [];
     for (const target of targets)
       for (const [index, text] of schedulesOf(schedule).entries()) {

@@ -55,7 +55,7 @@ function outcomeOf({ backend, ladder, problem, steps }: PlannedLadder): LadderOu
     problem: problem as LadderOutcome["problem"],
     peer: null,
     steps: steps.map(({ name, summary, change, schedule, artifact, refused }): StepOutcome => {
-      const launch = artifact?.kernels[0]?.launch;
+      const launch = artifact?.kernels.find(({ role }) => role === "main")?.launch;
       return {
         name,
         summary,

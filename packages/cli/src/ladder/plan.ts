@@ -22,6 +22,7 @@ import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { buildRequest, type ProblemArgs } from "../request/request.ts";
+import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
 
 /** A step, compiled; or why its schedule is not legal for this problem on this target. */
 type PlannedStep = LadderStep & {
@@ -131,6 +132,8 @@ function planLadder(
   );
   if (!request.ok) return request;
   const { problem } = request.value;
+  const groups = groupsFault(problem, RUN_GROUPS);
+  if (groups !== null) return err([groups]);
   const served = backend.accepts(problem, target);
   if (!served.ok) return served;
   const schedules = ladderSchedules(backend.schedule, ladder);

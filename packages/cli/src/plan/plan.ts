@@ -227,7 +227,7 @@ export function planOf(
   { deterministic }: { readonly deterministic: boolean },
 ): Checked<Plan> {
   const { problem, target, program, kernels, backend } = artifact;
-  const [kernel] = kernels;
+  const kernel = kernels.find(({ role }) => role === "main");
   if (kernel === undefined) throw new TypeError("an artefact has a kernel");
   const env = launchEnvironment(problem, { numSms: gpu.sms });
   const extents = kernel.launch.grid.map((expr) => evaluateLaunchExpr(expr, env));

@@ -109,6 +109,12 @@ function readRequest(
   const json = readJson(context, path);
   if (!json.ok) return json;
   const { problem, ...rest } = asObject(json.value);
+  if (problem === undefined && Object.keys(sizeFlags).some((name) => name in rest))
+    return err([
+      problemWith(codes.badJson, path, "the problem's fields stand beside those of the request", {
+        hint: 'put them under "problem": {"problem": {"m": …}, "arch": …}; tilewright schema request',
+      }),
+    ]);
   const wishes = wishesSchema.safeParse(isObject(json.value) ? rest : json.value);
   const keys = () => Object.keys(requestSchema.shape);
   if (!wishes.success)

@@ -13,14 +13,21 @@ import {
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 
+/** What is missing of a grouped problem that nobody gives sizes of groups; null of others. `hint`: where they could come from. */
+export const groupsFault = ({ batch }: Problem, hint: string): Diagnostic | null =>
+  batch.kind === "grouped"
+    ? problemWith(codes.notRunnable, "problem.batch", "a grouped problem runs with the sizes of its groups", {
+        hint,
+      })
+    : null;
+
+/** Hint of the commands that take no sizes of groups. */
+export const RUN_GROUPS = "tilewright run --groups FILE.json launches one; this command takes no groups";
+
 /** The problem of the launch; its own sizes where none are given. Errors: what is no size, is fixed, or makes no problem; all at once. */
 export function problemOfLaunch(problem: Problem, text: string | undefined): Checked<Problem> {
-  if (problem.batch.kind === "grouped")
-    return err([
-      problemWith(codes.notRunnable, "problem.batch", "a grouped problem runs with the sizes of its groups", {
-        hint: "give them with --groups FILE.json",
-      }),
-    ]);
+  const groups = groupsFault(problem, "give them with --groups FILE.json");
+  if (groups !== null) return err([groups]);
   const sizes: Partial<Record<SizeName, number>> = {};
   const found: Diagnostic[] = [];
   for (const part of (text ?? "").split(",").filter((word) => word.trim() !== "")) {

@@ -45,7 +45,8 @@ function waveShape(
       return [high, Math.min(cols, count / high)];
     }
     case "grouped":
-    case "snake": {
+    case "snake":
+    case "pieces": {
       const high = Math.min(raster.group, rows);
       return count >= high * cols ? [count / cols, cols] : [Math.min(high, count), Math.max(1, count / high)];
     }

@@ -18,6 +18,7 @@ function rasterBy(order: string, group: number): Raster {
       return { kind: order };
     case "grouped":
     case "snake":
+    case "pieces":
       return { kind: order, group };
     default:
       return { kind: "row" };
@@ -25,8 +26,8 @@ function rasterBy(order: string, group: number): Raster {
 }
 
 /**
- * Directive `raster order=row|col|grouped|snake|hilbert group=G`: grouped walks G tile rows at a time, so that a wave shares rows and columns in L2;
- * a snake does so to and fro, so that neighbouring groups share columns too; Hilbert's curve keeps any run of tiles compact.
+ * Directive `raster order=row|col|grouped|snake|pieces|hilbert group=G`: grouped walks G tile rows at a time, so that a wave shares rows and columns in L2;
+ * a snake does so to and fro, so that neighbouring groups share columns too; pieces of 4 x 2 tiles are for blocks that are launched together; Hilbert's curve keeps any run of tiles compact.
  */
 export const bindRaster: Pass = {
   name: "bindRaster",

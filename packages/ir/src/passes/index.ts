@@ -38,5 +38,6 @@ export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";
 export { swapOperands } from "./swapOperands.ts";
 export { takeTurns } from "./takeTurns.ts";
+export { transposeOperands } from "./transposeOperands.ts";
 export { vectorise } from "./vectorise.ts";
 export { visitTiles } from "./visitTiles.ts";

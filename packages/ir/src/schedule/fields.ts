@@ -119,28 +119,29 @@ export function lineOrderField(spec: Common): ScheduleField {
   };
 }
 
-const inGroups = /^(grouped|snake):([1-9]\d{0,8})$/;
+const inGroups = /^(grouped|snake|pieces):([1-9]\d{0,8})$/;
 const plainRasters = ["row", "col", "hilbert"] as const;
+const groupedRasters = ["grouped", "snake", "pieces"] as const;
 
 /**
- * Order in which output tiles are visited: `row`, `col`, `grouped:G` (G tile rows at a time), `snake:G` (the same to and fro) or `hilbert`.
+ * Order in which output tiles are visited: `row`, `col`, `grouped:G` (G tile rows at a time), `snake:G` (the same to and fro), `pieces:G` (the same in pieces of 4 x 2 tiles) or `hilbert`.
  * Read it with `rasterOf`.
  */
 export function rasterField(spec: { readonly name?: string; readonly default: string }): ScheduleField {
   return {
     name: spec.name ?? "raster",
     summary:
-      "order of the output tiles: rows, columns, or for L2 reuse G tile rows at a time, the same to and fro, or Hilbert's curve",
-    syntax: "row|col|grouped:G|snake:G|hilbert",
+      "order of the output tiles: rows, columns, or for L2 reuse G tile rows at a time, the same to and fro or in pieces of 4 x 2 tiles, or Hilbert's curve",
+    syntax: "row|col|grouped:G|snake:G|pieces:G|hilbert",
     default: spec.default,
     off: "row",
     parse: (text) => (plainRasters.some((word) => word === text) || inGroups.test(text) ? text : null),
     print: String,
     nearest: (text) => {
       const count = /\d+/.exec(text)?.[0];
-      const kind = /^g/.test(text) ? "grouped" : /^s/.test(text) ? "snake" : null;
+      const kind = groupedRasters.find((name) => name[0] === text[0]) ?? null;
       if (count !== undefined && Number(count) > 0 && kind !== null) return `${kind}:${Number(count)}`;
-      if (kind === "snake") return "snake:8";
+      if (kind === "snake" || kind === "pieces") return `${kind}:8`;
       return nearest(text, [...plainRasters, "grouped:8"], 1)[0] ?? null;
     },
   };
@@ -150,9 +151,10 @@ export function rasterField(spec: { readonly name?: string; readonly default: st
 export function rasterOf(value: FieldValue | undefined): Raster {
   const plain = plainRasters.find((word) => word === value);
   if (plain !== undefined) return { kind: plain };
-  const [, kind, group] = (typeof value === "string" ? inGroups.exec(value) : null) ?? [];
+  const [, name, group] = (typeof value === "string" ? inGroups.exec(value) : null) ?? [];
+  const kind = groupedRasters.find((word) => word === name);
   if (kind === undefined) throw new TypeError(`not a raster: ${String(value)}`);
-  return { kind: kind === "snake" ? "snake" : "grouped", group: Number(group) };
+  return { kind, group: Number(group) };
 }
 
 /** The same field with another default, e.g. for a backend that is best with other tiles. Throws (a bug) when it is no value of the field. */

@@ -98,7 +98,7 @@ const groupFieldSchema = z.discriminatedUnion("kind", [
 
 const kernelSchema = z.object({
   entry: z.string(),
-  role: z.enum(["main", "reduce"]),
+  role: z.enum(["prepare", "main", "reduce"]),
   launch: z.object({
     grid: triple(launchExprSchema),
     block: triple(count),

@@ -15,7 +15,7 @@ import {
   vectorsPerThread,
 } from "./ownership.ts";
 import { bufferOf, eachStmt } from "./rewrite.ts";
-import { lanesOf, stagedOwner, storeOwners } from "./staged.ts";
+import { lanesOf, stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
 import type { Buffer, Ownership, Stmt, TileProgram } from "./types.ts";
 
 /** Lanes of a warp. */
@@ -92,20 +92,20 @@ function fragmentLoad(program: TileProgram, copy: Copy): SharedAccess | null {
 }
 
 /**
- * D on its way through a tile that threads store from: registers, words or elements, into it, and pieces out of it. Elements of 16 bits may go in as
- * matrices, too, where there is such an instruction.
+ * D on its way through a tile that threads or bulk copies store from: registers, words or elements, into it, and what threads take out of it. Elements of 16 bits may
+ * go in as matrices, too, where there is such an instruction.
  */
 function stagedAccesses(
   program: TileProgram,
   stmt: Extract<Stmt, { kind: "epilogue" }>,
 ): readonly SharedAccess[] {
   const { own } = bufferOf(program, stmt.acc.buffer);
-  if (own === null || stmt.via === null || stmt.stores === undefined) return [];
+  if (own === null || stmt.via === null) return [];
   const tile = bufferOf(program, stmt.via.buffer);
   const axis = contiguousAxis(program, tile.name);
   const cols = tile.shape[1];
-  const owners = storeOwners(own, cols, axis, stmt.stores);
-  if (owners === null) return [];
+  const owners = stmt.stores === undefined ? null : storeOwners(own, cols, axis, stmt.stores);
+  if (owners === null && !storesInBulk(stmt)) return [];
   const bytes = sizeOf(tile.dtype);
   const matrix = bytes === 2 ? matrixLoad(own, bytes, axis, 4) : null;
   const vector = axis === 1 ? stmt.vector : 1;
@@ -128,14 +128,18 @@ function stagedAccesses(
             lanes: lanesOf(stagedOwner(matrix.address, cols)),
           },
         ]),
-    {
-      label: `%${stmt.dst.buffer} <- %${tile.name}`,
-      direction: "load",
-      vector: stmt.stores,
-      axis,
-      count: registersPerThread(owners.tile),
-      lanes: lanesOf(owners.tile),
-    },
+    ...(owners === null || stmt.stores === undefined
+      ? []
+      : [
+          {
+            label: `%${stmt.dst.buffer} <- %${tile.name}`,
+            direction: "load",
+            vector: stmt.stores,
+            axis,
+            count: registersPerThread(owners.tile),
+            lanes: lanesOf(owners.tile),
+          } as const,
+        ]),
   ];
 }
 
@@ -184,7 +188,7 @@ export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
 export function matrixAxis(program: TileProgram, name: "A" | "B" | "C"): 0 | 1 {
   const matrix = program.buffers.find((b) => b.space === "global" && b.name === name);
   const { a, b, c } = program.problem;
-  if (matrix?.shape.every((extent) => extent === 1))
+  if (matrix?.transposed !== true && matrix?.shape.every((extent) => extent === 1))
     return { A: a, B: b, C: c }[name]?.layout === "col" ? 0 : 1;
   return matrix?.layout?.stride[0] === 1 ? 0 : 1;
 }

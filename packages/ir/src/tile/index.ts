@@ -124,6 +124,7 @@ export {
   countOf,
   extentMultiple,
   launchRanges,
+  matrixAlign,
   ownProgram,
   programAt,
   sizeRanges,
@@ -146,6 +147,13 @@ export {
   tensorPlace,
   tensorTileLayout,
 } from "./tensor.ts";
+export {
+  TRANSPOSED_ALIGN,
+  transposedBytes,
+  transposedOperands,
+  transposedStrides,
+  transposeFault,
+} from "./transposed.ts";
 export { answering, type TurnPoints, turnPoints } from "./turns.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";

@@ -7,7 +7,7 @@ import { err, ok } from "../ids.ts";
 import { blockFactors, SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
 import { packedStride } from "../problem/size.ts";
 import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
-import type { EpilogueStep, Problem } from "../problem.ts";
+import { type EpilogueStep, operandStrides, type Problem } from "../problem.ts";
 import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
 import { Machine, type Order } from "./interpret/machine.ts";
@@ -95,7 +95,8 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
         "is no operand",
         "global buffers are %A, %B, %C, %D, %SFA, %SFB and what steps read, %E0 and so on",
       );
-    const length = requiredLength(buffer, problem, operand);
+    const own = inMemory(buffer, problem);
+    const length = requiredLength(own, problem, operand);
     const data = inputs[operand];
     if (operand === "d") {
       d = makeValues(buffer.dtype, Math.max(length, data?.length ?? 0));
@@ -109,7 +110,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
           `has ${data?.length ?? 0} values where the layout spans ${length}`,
           "pass the whole matrix in its memory layout",
         );
-      memories.set(buffer.name, makeGlobal(buffer, data, null));
+      memories.set(buffer.name, makeGlobal(own, data, null));
     }
   }
   if (d === null) return fail("%D", "is missing", "declare the output as global %D");
@@ -173,6 +174,13 @@ function batchStride(problem: Problem, operand: OperandName | undefined): number
   const words = (which: "a" | "b"): number =>
     blockFactors(problem, which)?.stride ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
   return { a: strideA, b: strideB, c: strideC, d: strideD, sfa: words("a"), sfb: words("b") }[operand];
+}
+
+/** A matrix as the launch has it: a transposed copy holds the same elements elsewhere. */
+function inMemory(buffer: Buffer, problem: Problem): Buffer {
+  if (buffer.transposed !== true) return buffer;
+  const operand = buffer.name === "A" ? problem.a : problem.b;
+  return { ...buffer, layout: { shape: buffer.shape, stride: operandStrides(operand), swizzle: null } };
 }
 
 /** Elements from the first to the last of all matrices of the batch. */

@@ -41,6 +41,8 @@ export function rasterPlace<V>(
       return inGroups(math, raster.group, false, rows, cols, index);
     case "snake":
       return inGroups(math, raster.group, true, rows, cols, index);
+    case "pieces":
+      return inPieces(math, raster.group, rows, cols, index);
     case "hilbert":
       return hilbert(math, rows, cols, index);
   }
@@ -82,6 +84,39 @@ function inGroups<V>(
   const col = div(local, size);
   const row = add(first, mod(local, size));
   return [row, snake && group < rows ? backAndForth(math, number, col, cols) : col];
+}
+
+/** Tile rows and columns of a piece: an H200 has eight blocks that it launches one after the other on neighbouring SMs (docs/perf/wgmma.md), which so share rows and columns alike. */
+const PIECE = [4, 2] as const;
+
+/**
+ * Groups of `group` tile rows; inside a group strips of two columns, piece by piece from the first row to the last, rows fastest inside a piece. Grids and groups that pieces do not
+ * divide are walked in groups.
+ */
+function inPieces<V>(
+  math: RasterMath<V>,
+  most: number,
+  rows: number,
+  cols: number,
+  index: V,
+): readonly [V, V] {
+  const { of, add, sub, mul, div, mod } = math;
+  const [high, wide] = PIECE;
+  const group = Math.min(most, rows);
+  if (group % high !== 0 || rows % high !== 0 || cols % wide !== 0)
+    return inGroups(math, most, false, rows, cols, index);
+  const number = div(index, of(group * cols));
+  const first = mul(number, group);
+  const local = sub(index, mul(number, group * cols));
+  const size = rows % group === 0 ? of(group) : math.min(sub(of(rows), first), of(group));
+  // Place in a strip of `wide * size` tiles, without a product of two values.
+  const pair = div(local, of(wide));
+  const strip = div(pair, size);
+  const inStrip = add(mul(mod(pair, size), wide), mod(local, of(wide)));
+  const piece = div(inStrip, of(high * wide));
+  const row = add(add(first, mul(piece, high)), mod(inStrip, of(high)));
+  const col = add(mul(strip, wide), mod(div(inStrip, of(high)), of(wide)));
+  return [row, col];
 }
 
 /** Columns from the last to the first in passes of odd number. */

@@ -138,6 +138,11 @@ export interface Buffer {
   readonly fetch?: FetchSize;
   /** Global: loads and stores by the threads leave no lines in L1. */
   readonly passing?: true;
+  /**
+   * A and B: what is read is a copy in the workspace, which a kernel before this one makes, and `layout` and `align` are the copy's (`transposed.ts`). Absent: the launch's
+   * own matrix.
+   */
+  readonly transposed?: true;
 }
 
 /** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */
@@ -218,13 +223,14 @@ export interface View {
 
 /**
  * Order in which output tiles are visited (`raster.ts` says which tile is number t). `grouped`: `group` tile rows at a time, rows fastest;
- * `snake`: the same with every other group from the last column to the first; `hilbert`: along Hilbert's curve in squares of a power of two.
+ * `snake`: the same with every other group from the last column to the first; `pieces`: groups in pieces of 4 x 2 tiles; `hilbert`: along Hilbert's curve in squares of a power of two.
  */
 export type Raster =
   | { readonly kind: "row" }
   | { readonly kind: "col" }
   | { readonly kind: "hilbert" }
-  | { readonly kind: "grouped" | "snake"; readonly group: number };
+  | { readonly kind: "grouped" | "snake"; readonly group: number }
+  | { readonly kind: "pieces"; readonly group: number };
 
 /**
  * Blocks that stay: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of

@@ -125,7 +125,7 @@ test("all errors at once, each with what to write", () => {
     "TW2001 (invalid) at schedule.stage: there is no field 'stage'\n  hint: did you mean stages?",
     "TW2002 (invalid) at schedule.stages: '0' does not fit 1..64\n  hint: nearest legal: stages=1",
     "TW2001 (invalid) at schedule.rastr: there is no field 'rastr'\n  hint: did you mean raster?",
-    "TW2002 (invalid) at schedule.raster: 'grouped-8' does not fit row|col|grouped:G|snake:G|hilbert\n  hint: nearest legal: raster=grouped:8",
+    "TW2002 (invalid) at schedule.raster: 'grouped-8' does not fit row|col|grouped:G|snake:G|pieces:G|hilbert\n  hint: nearest legal: raster=grouped:8",
     "TW2002 (invalid) at schedule.epi: 'tmaa' does not fit direct|smem|tma\n  hint: nearest legal: epi=tma",
     "TW2002 (invalid) at schedule.split: '0x2' does not fit 1..1024\n  hint: nearest legal: split=2",
     "TW2004 (invalid) at schedule: 'junk' is not name=value\n  hint: e.g. tile=128x128x8 stages=2",

@@ -120,7 +120,7 @@ export function replayOf(
   device: { readonly numSms: number },
 ): Replay {
   const { manifest, ptx } = artifact;
-  const [kernel] = manifest.kernels;
+  const kernel = manifest.kernels.find(({ role }) => role === "main") ?? manifest.kernels[0];
   const schedule = (manifest as { readonly plan?: { readonly schedule?: string } }).plan?.schedule ?? null;
   const { alpha, beta } = scalars;
   const env: LaunchEnvironment = {

@@ -69,7 +69,7 @@ function load(
   for (const spec of manifest.kernels) {
     const kernel = module.value.kernel(spec.entry);
     if (!kernel.ok) return kernel;
-    attributes ??= kernel.value.attributes;
+    if (attributes === null || spec.role === "main") attributes = kernel.value.attributes;
     if (!(kernel.value instanceof CudaKernel))
       throw new TypeError("a module of a GPU gives kernels of a GPU");
     for (const [index, set] of sets.entries()) {

@@ -180,12 +180,12 @@ export const columnsClause: Clause<Columns | null> = {
 
 export const rasterClause: Clause<Raster> = {
   keyword: "raster",
-  syntax: "row|col|grouped:N|snake:N|hilbert",
+  syntax: "row|col|grouped:N|snake:N|pieces:N|hilbert",
   default: undefined,
   print: printRaster,
   parse: (c) => {
-    const kind = c.oneOf(["row", "col", "hilbert", "grouped", "snake"], "raster");
-    if (kind !== "grouped" && kind !== "snake") return { kind };
+    const kind = c.oneOf(["row", "col", "hilbert", "grouped", "snake", "pieces"], "raster");
+    if (kind === "row" || kind === "col" || kind === "hilbert") return { kind };
     c.expect(":", "before the group's size");
     return { kind, group: c.integer("the group's size", 1) };
   },

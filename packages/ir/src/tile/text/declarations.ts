@@ -65,6 +65,7 @@ const bufferClauses = {
   promote: promoteClause,
   fetch: fetchClause,
   passing: flagClause("passing"),
+  transposed: flagClause("transposed"),
 };
 
 const ringClauses = {
@@ -78,10 +79,10 @@ const noBuffers = new Map<string, Buffer>();
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
 const printBuffer = (b: Buffer): string =>
-  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.late ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.promote ?? null, fetch: b.fetch ?? null, passing: b.passing ?? false }, noBuffers)}`;
+  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.late ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.promote ?? null, fetch: b.fetch ?? null, passing: b.passing ?? false, transposed: b.transposed ?? false }, noBuffers)}`;
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
-  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols late packed cache POLICY promote BYTES fetch BYTES passing`,
+  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols late packed cache POLICY promote BYTES fetch BYTES passing transposed`,
   // The order of declarations is part of the program, across spaces: the first space's row prints them all.
   print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
@@ -93,17 +94,14 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
     c.expect(",", "between rows and columns");
     const cols = c.integer("the number of columns", 1);
     c.expect("]", "after the shape");
-    const { halves, lanes, late, packed, cache, promote, fetch, passing, ...clauses } = parseClauses(
-      c,
-      bufferClauses,
-      "the buffer",
-    );
-    if (space !== "global" && (cache !== null || promote !== null || fetch !== null || passing))
+    const { halves, lanes, late, packed, cache, promote, fetch, passing, transposed, ...clauses } =
+      parseClauses(c, bufferClauses, "the buffer");
+    if (space !== "global" && (cache !== null || promote !== null || fetch !== null || passing || transposed))
       c.fail(
         token,
         parseCodes.badValue,
-        `%${name} is no global buffer: caches keep nothing of it`,
-        "leave out 'cache', 'promote', 'fetch' and 'passing'",
+        `%${name} is no global buffer: caches keep nothing of it, and the workspace has no copy`,
+        "leave out 'cache', 'promote', 'fetch', 'passing' and 'transposed'",
       );
     const buffer: Buffer = {
       name,
@@ -119,6 +117,7 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
       ...(promote === null ? {} : { promote }),
       ...(fetch === null ? {} : { fetch }),
       ...(passing ? { passing } : {}),
+      ...(transposed ? { transposed } : {}),
     };
     if (c.buffers.has(name))
       c.fail(token, parseCodes.repeated, `two buffers are called %${name}`, "rename one");

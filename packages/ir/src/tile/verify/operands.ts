@@ -4,6 +4,7 @@ import { blockFactors, SCALE_ALIGN, SCALE_WORDS, scaleMatrix } from "../../probl
 import { stepMatrix, stepOfBuffer } from "../../problem/stepInputs.ts";
 import { type Operand, operandShape, operandStrides, type Problem } from "../../problem.ts";
 import { nearestHint } from "../text/nearest.ts";
+import { TRANSPOSED_ALIGN, transposedStrides, transposeFault } from "../transposed.ts";
 import type { Buffer } from "../types.ts";
 import type { Fault, Verifier } from "./verifier.ts";
 
@@ -63,12 +64,46 @@ function* compare(buffer: Buffer, name: Letter, problem: Problem): Iterable<Faul
     };
     return;
   }
+  if (buffer.transposed === true) {
+    yield* compareCopy(buffer, name, problem);
+    return;
+  }
   yield* mismatches(buffer, operand.dtype, operandShape(problem, letters[name]), operandStrides(operand));
   if (buffer.align > operand.align)
     yield {
       at: buffer,
       message: `claims an alignment of ${buffer.align} bytes, where the problem guarantees ${operand.align}`,
       hint: `write align ${operand.align}, or raise the problem's alignment`,
+    };
+}
+
+/** A transposed copy in the workspace, with its own strides and alignment. */
+function* compareCopy(buffer: Buffer, name: Letter, problem: Problem): Iterable<Fault> {
+  const which = letters[name];
+  if (which !== "a" && which !== "b") {
+    yield {
+      at: buffer,
+      message: `%${name} has no copy in the workspace`,
+      hint: "copies are of %A and %B",
+    };
+    return;
+  }
+  const fault = transposeFault(problem, which);
+  if (fault !== null) {
+    yield { at: buffer, ...fault };
+    return;
+  }
+  yield* mismatches(
+    buffer,
+    problem[which].dtype,
+    operandShape(problem, which),
+    transposedStrides(problem, which),
+  );
+  if (buffer.align > TRANSPOSED_ALIGN)
+    yield {
+      at: buffer,
+      message: `claims an alignment of ${buffer.align} bytes, where a copy has ${TRANSPOSED_ALIGN}`,
+      hint: `write align ${TRANSPOSED_ALIGN}`,
     };
 }
 

@@ -82,6 +82,7 @@ const anyBuffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
     promote: fc.constantFrom(...promotions),
     fetch: fc.constantFrom(...fetchSizes),
     passing: fc.constant<true>(true),
+    transposed: fc.constant<true>(true),
     late: fc.constant<true>(true),
   },
   { requiredKeys: ["space", "dtype", "shape", "slots", "layout", "own", "align"] },
@@ -89,7 +90,7 @@ const anyBuffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
 
 /** L2 keeps global buffers only. */
 const buffer = anyBuffer.map(
-  ({ cache, promote, fetch, passing, ...rest }): Omit<Buffer, "name"> =>
+  ({ cache, promote, fetch, passing, transposed, ...rest }): Omit<Buffer, "name"> =>
     rest.space === "global"
       ? {
           ...rest,
@@ -97,6 +98,7 @@ const buffer = anyBuffer.map(
           ...(promote ? { promote } : {}),
           ...(fetch ? { fetch } : {}),
           ...(passing ? { passing } : {}),
+          ...(transposed ? { transposed } : {}),
         }
       : rest,
 );

@@ -1,0 +1,106 @@
+/** Rows whose sizes come with the launch, and of several problems in one launch. */
+
+import { pick } from "./random.ts";
+import { layouts, type Table } from "./tableRows.ts";
+
+/** Problems of different sizes in one launch, one of them without work and one without chunks. */
+export function addGroups(table: Table): void {
+  const groups = {
+    batch: { kind: "grouped", count: 4 },
+    c: { dtype: table.types.cDType ?? table.out },
+    beta: 1,
+  };
+  const fours = { multiple: 4 };
+  table.add(
+    "groups, multiples of 4, up to more than the kernel is tuned for",
+    { m: 24, n: 28, k: 20 },
+    { ...groups, symbolic: { m: { ...fours, max: 80 }, n: fours, k: fours, lda: fours } },
+  );
+  table.add(
+    "groups, a chain of steps",
+    { m: 40, n: 30, k: 20 },
+    {
+      ...groups,
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "residual", operand: { dtype: "f32", layout: "row" } },
+        { kind: "output", operand: { dtype: "f32", layout: "col" } },
+        { kind: "reduce", op: "amax", over: "n", dtype: "bf16" },
+        { kind: "reduce", op: "sum", over: "m", dtype: "f16" },
+        { kind: "reduce", op: "amax", over: "all", dtype: "e4m3" },
+      ],
+    },
+  );
+  // What bulk copies can take: rows at multiples of 16 bytes, addresses too.
+  const { dtype, bDType } = table.types;
+  const whole = { multiple: 16, max: 96 };
+  for (const [a, b] of [
+    ["row", "col"],
+    ["col", "row"],
+  ])
+    table.add(
+      `groups of rows of whole 16 bytes, ${a} x ${b}`,
+      { m: 80, n: 48, k: 64 },
+      {
+        batch: { kind: "grouped", count: 5 },
+        symbolic: { m: whole, n: whole, k: { multiple: 16, max: 160 } },
+        a: { dtype, layout: a },
+        b: { dtype: bDType ?? dtype, layout: b },
+        d: { dtype: table.out },
+        ...(a === "col" ? { c: groups.c, beta: 1 } : {}),
+      },
+    );
+}
+
+/** One kernel for several sizes: which of them the launch supplies, and what is known of them. */
+export function addSymbolic(table: Table): void {
+  const { dtype, bDType } = table.types;
+  const size = { m: 45, n: 38, k: 27 };
+  const eights = { m: 48, n: 40, k: 32 };
+  const layout = () => ({ layout: pick(table.random, layouts) });
+  /** Packed rows, which follow the sizes. */
+  const packed = () => ({
+    a: { dtype, ...layout() },
+    b: { dtype: bDType ?? dtype, ...layout() },
+    d: { dtype: table.out, ...layout() },
+  });
+  const multiples = { multiple: 8 };
+  const c = { c: { dtype: table.types.cDType ?? table.out }, beta: 1 };
+  table.add("m, n, k at launch", size, { ...packed(), symbolic: { m: {}, n: {}, k: {} } });
+  table.add("m at launch", size, { ...packed(), symbolic: { m: {} } });
+  table.add("n at launch, up to the length of fixed rows", size, {
+    ...packed(),
+    b: { dtype: bDType ?? dtype, layout: "row", ld: 48 },
+    d: { dtype: table.out, layout: "row", ld: 41 },
+    symbolic: { n: { max: 40 } },
+  });
+  table.add("leading dimensions at launch", size, { ...packed(), symbolic: { lda: {}, ldb: {}, ldd: {} } });
+  table.add("m, n, k at launch, multiples of 8", eights, {
+    ...packed(),
+    symbolic: { m: multiples, n: multiples, k: multiples },
+  });
+  table.add("k at launch, split", { ...size, k: 97 }, { ...packed(), symbolic: { k: {} } }, { split: 3 });
+  table.add(
+    "m, n, k at launch, split, C",
+    { ...eights, k: 64 },
+    { ...packed(), ...c, symbolic: { m: multiples, n: { ...multiples, max: 80 }, k: multiples } },
+    { split: 2 },
+  );
+  table.add(
+    "m, n, k and the batch at launch, a chain of steps",
+    { m: 29, n: 31, k: 13 },
+    {
+      ...packed(),
+      ...c,
+      batch: { kind: "strided", count: 2 },
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "residual", operand: { dtype: "f32", layout: "row" } },
+        { kind: "output", operand: { dtype: "f32", layout: "col" } },
+        { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
+        { kind: "reduce", op: "sum", over: "m", dtype: "f16" },
+      ],
+      symbolic: { m: {}, n: {}, k: {}, batch: { max: 4 } },
+    },
+  );
+}

@@ -1,0 +1,54 @@
+/** Copies of A and B in the workspace that lie along the other axis: `transposed` of a global buffer. */
+import { sizeOf } from "../dtype.ts";
+import { operandShape, type Problem } from "../problem.ts";
+import type { Buffer, TileProgram } from "./types.ts";
+
+/** Bytes of a line of L2: what a line of the copy is rounded up to, and what it begins at a multiple of. */
+export const TRANSPOSED_ALIGN = 128;
+
+/** Elements that are transposed: they have a register each. */
+const ELEMENT_BYTES = 4;
+
+/** (row stride, column stride) of the copy in elements: the axis that was far becomes contiguous, in whole lines of L2. */
+export function transposedStrides(problem: Problem, which: "a" | "b"): readonly [number, number] {
+  const { dtype, layout } = problem[which];
+  const [rows, columns] = operandShape(problem, which);
+  const line = TRANSPOSED_ALIGN / sizeOf(dtype);
+  const whole = (extent: number): number => Math.ceil(extent / line) * line;
+  return layout === "row" ? [1, whole(rows)] : [whole(columns), 1];
+}
+
+/** Bytes of the copy of one matrix. */
+export function transposedBytes(problem: Problem, which: "a" | "b"): number {
+  const [rows, columns] = operandShape(problem, which);
+  const [rowStride, columnStride] = transposedStrides(problem, which);
+  return (rowStride === 1 ? columnStride * columns : rowStride * rows) * sizeOf(problem[which].dtype);
+}
+
+/** Operands of which a program reads copies. */
+export const transposedOperands = ({ buffers }: Pick<TileProgram, "buffers">): readonly ("a" | "b")[] =>
+  (["a", "b"] as const).filter((which) =>
+    buffers.some(
+      (b: Buffer) => b.space === "global" && b.name === which.toUpperCase() && b.transposed === true,
+    ),
+  );
+
+/** Why a problem's operand cannot be copied so; null where it can. */
+export function transposeFault(
+  problem: Problem,
+  which: "a" | "b",
+): { readonly message: string; readonly hint: string } | null {
+  const { dtype } = problem[which];
+  const name = which.toUpperCase();
+  if (sizeOf(dtype) !== ELEMENT_BYTES)
+    return {
+      message: `elements of ${ELEMENT_BYTES} bytes are transposed on the way to the workspace, and ${name} is ${dtype}`,
+      hint: "nearest legal: without a transposed copy",
+    };
+  if (problem.batch.kind === "grouped" || problem.symbolic !== undefined)
+    return {
+      message: `a transposed copy of ${name} has a size that is known before the launch`,
+      hint: "nearest legal: without a transposed copy, or fixed sizes",
+    };
+  return null;
+}
