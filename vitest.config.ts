@@ -38,6 +38,7 @@ export default defineConfig({
           isolate: false,
           // Seconds on a quiet machine; a runner with others on it is ten times as slow.
           testTimeout: 120_000,
+          hookTimeout: 120_000,
         },
       },
       // The only tests of what is shipped: they need `npm run build` first.

@@ -18,7 +18,13 @@ await repetitionsOnGpu(wgmma, "sm_90a", [
     problem: deep,
     schedule: "tile=64x128x64 groups=1x1 stages=4 sched=tiles split=8 combine=kernel epi=direct",
   },
+  {
+    problem: deep,
+    schedule: "tile=64x128x64 groups=1x1 stages=4 sched=tiles split=8 combine=slices epi=direct",
+  },
   { problem: deep, schedule: "tile=128x128x64 groups=2x1 stages=4 streamk=100" },
+  { problem: square, schedule: "tile=128x256x64 groups=2x1 stages=4 sched=tiles tail=3 early=on" },
+  { problem: square, schedule: "tile=128x128x64 groups=2x1 stages=4 raster=pieces:4 regs=40/232" },
   {
     problem: few,
     schedule: "tile=16x64x128 groups=1x1 swap=on stages=5 sched=tiles split=4 combine=cluster",

@@ -10,7 +10,7 @@ export interface Instruction {
   readonly high: bigint;
 }
 
-/** The instructions of the only kernel in a 64-bit ELF image. Throws when it has none. */
+/** The instructions of the kernels in a 64-bit ELF image, one kernel behind the other; branches are relative, and stay within theirs. Throws when there are none. */
 export function machineCode(cubin: Buffer): readonly Instruction[] {
   const sections = Number(cubin.readBigUInt64LE(40));
   const [size, count, names] = [58, 60, 62].map((at) => cubin.readUInt16LE(at));
@@ -18,16 +18,16 @@ export function machineCode(cubin: Buffer): readonly Instruction[] {
   const field = (section: number, at: number): number =>
     Number(cubin.readBigUInt64LE(sections + section * size + at));
   const strings = field(names, 24);
+  const found: Instruction[] = [];
   for (let i = 0; i < count; i++) {
     const name = strings + cubin.readUInt32LE(sections + i * size);
     if (cubin.toString("latin1", name, name + 6) !== ".text.") continue;
     const text = cubin.subarray(field(i, 24), field(i, 24) + field(i, 32));
-    return Array.from({ length: text.length / BYTES }, (_, at) => ({
-      low: text.readBigUInt64LE(at * BYTES),
-      high: text.readBigUInt64LE(at * BYTES + 8),
-    }));
+    for (let at = 0; at < text.length; at += BYTES)
+      found.push({ low: text.readBigUInt64LE(at), high: text.readBigUInt64LE(at + 8) });
   }
-  throw new RangeError("the image has no .text section");
+  if (found.length === 0) throw new RangeError("the image has no .text section");
+  return found;
 }
 
 /** HGMMA (16-bit and tf32), IGMMA (integers) and QGMMA (8-bit floats), as ptxas 13.0 encodes them: found by compiling kernels of each. */
