@@ -113,13 +113,18 @@ const cacheFor = (problem: Problem, { tile, swap }: Shape): Partial<Schedule> =>
     : {}),
 });
 
-/** The stored winner of this size and these dtypes: of 16 bits in every layout, where 128x320 alone is slower with a B that lies along n. */
+/** The stored winner of this size, these dtypes and sums; none has factors of blocks. Of 16 bits in every layout, where 128x320 alone is slower with a B that lies along n. */
 function winnerOf(problem: Problem): readonly Schedule[] {
   const { m, n, k, a, b, batch } = problem;
   const winner = winners.find(
-    (w) => w.m === m && w.n === n && w.k === k && (w.dtypes ?? winningDTypes).includes(a.dtype),
+    (w) =>
+      w.m === m &&
+      w.n === n &&
+      w.k === k &&
+      (w.dtypes ?? winningDTypes).includes(a.dtype) &&
+      (w.promoted ?? false) === (problem.precision === "promoted"),
   );
-  if (winner === undefined || a.dtype !== b.dtype || batch.kind !== "none") return [];
+  if (winner === undefined || a.dtype !== b.dtype || batch.kind !== "none" || problem.blockScales) return [];
   const schedule = storedSchedule(scheduleModel, winner.schedule);
   const { tileN, groupsN } = readSchedule(schedule);
   return isKMajor(problem) || (!needsKMajor(problem) && wholePanels(problem, tileN / groupsN))

@@ -10,6 +10,8 @@ export interface Winner {
   readonly k: number;
   /** Of A and B; `winningDTypes` unless given. */
   readonly dtypes?: readonly DType[];
+  /** Of sums that are promoted (`precision: "promoted"`), whose accumulators are held twice; of others unless given. */
+  readonly promoted?: true;
   /** Fields that differ from the defaults. */
   readonly schedule: string;
   /** Time of cuBLASLt's first choice over that of the winner, in one run. */
@@ -30,6 +32,10 @@ const streamB = "cache=a:evict_last,b:evict_first";
 /** D leaves L2 first. */
 const keepAB = "cache=a:evict_last,b:evict_last,d:evict_first";
 const coop8 = "tile=128x256x128 groups=2x1 stages=4 regs=24/240";
+const coop8Pieces = "tile=128x256x128 groups=2x1 stages=4 regs=40/232 raster=pieces:16";
+/** Sums that are promoted: a chunk is one row of 128, so that five fit. */
+const twice = "tile=128x192x128 groups=2x1 stages=5 regs=24/240";
+const twiceNarrow = "tile=128x128x256 groups=2x1 stages=3 regs=24/240 raster=pieces:16";
 const coop32 = "tile=128x256x32 groups=2x1 stages=4 regs=40/232";
 const inTurn = "groups=1x1 turns=2 late=on";
 const turns = `${inTurn} raster=grouped:8`;
@@ -140,14 +146,89 @@ export const winners: readonly Winner[] = [
     schedule: "tile=128x256x128 groups=2x1 stages=4 raster=grouped:4 sched=tiles tail=3",
     ratio: 1.105,
   },
+  { m: 4096, n: 4096, k: 4096, dtypes: ["e4m3"], schedule: coop8Pieces, ratio: 1.047 },
+  {
+    m: 8192,
+    n: 8192,
+    k: 8192,
+    dtypes: ["e4m3"],
+    schedule: `tile=128x192x128 stages=5 regs=24/240 ${inTurn} raster=pieces:16`,
+    ratio: 1.029,
+  },
+  {
+    m: 16384,
+    n: 16384,
+    k: 16384,
+    dtypes: ["e4m3"],
+    schedule:
+      "tile=256x192x128 groups=2x1 stages=3 regs=24/240 raster=snake:4 tail=2 cache=a:evict_last,d:evict_first",
+    ratio: 1.033,
+  },
+  { m: 4096, n: 7168, k: 16384, dtypes: ["e4m3"], schedule: coop8Pieces, ratio: 1.021 },
+  { m: 4096, n: 4096, k: 14336, dtypes: ["e4m3"], schedule: coop8Pieces, ratio: 1.016 },
+  { m: 4096, n: 4096, k: 4096, dtypes: ["e4m3"], promoted: true, schedule: twiceNarrow, ratio: 1.006 },
+  {
+    m: 8192,
+    n: 8192,
+    k: 8192,
+    dtypes: ["e4m3"],
+    promoted: true,
+    schedule: `${twice} raster=pieces:16`,
+    ratio: 1.019,
+  },
+  {
+    m: 16384,
+    n: 16384,
+    k: 16384,
+    dtypes: ["e4m3"],
+    promoted: true,
+    schedule: `${twice} raster=snake:8 cache=a:evict_last,d:evict_first`,
+    ratio: 1.014,
+  },
+  {
+    m: 4096,
+    n: 14336,
+    k: 4096,
+    dtypes: ["e4m3"],
+    promoted: true,
+    schedule: `${twice} raster=pieces:16`,
+    ratio: 1.025,
+  },
+  {
+    m: 2048,
+    n: 28672,
+    k: 8192,
+    dtypes: ["e4m3"],
+    promoted: true,
+    schedule: `${twice} raster=pieces:16`,
+    ratio: 1.02,
+  },
+  {
+    m: 4096,
+    n: 1536,
+    k: 24576,
+    dtypes: ["e4m3"],
+    promoted: true,
+    schedule: `${twice} raster=pieces:16`,
+    ratio: 1.07,
+  },
+  {
+    m: 2048,
+    n: 8192,
+    k: 28672,
+    dtypes: ["e4m3"],
+    promoted: true,
+    schedule: `${twice} raster=pieces:16`,
+    ratio: 0.959,
+  },
+  { m: 4096, n: 4096, k: 14336, dtypes: ["e4m3"], promoted: true, schedule: twiceNarrow, ratio: 0.987 },
   {
     m: 4096,
     n: 4096,
     k: 4096,
     dtypes: ["s8"],
-    schedule:
-      "tile=128x128x128 groups=1x1 stages=5 turns=2 late=on raster=grouped:4 regs=24/240 cache=a:evict_last,b:evict_last,d:evict_first",
-    ratio: 1.052,
+    schedule: `tile=128x128x128 stages=6 regs=24/240 ${inTurn} raster=pieces:8 ${keepAB}`,
+    ratio: 1.063,
   },
   {
     m: 4096,

@@ -301,9 +301,10 @@ describe("what comes first", () => {
   });
 
   test("what won on hardware is legal, and first where it was measured", () => {
-    for (const { m, n, k, dtypes = winningDTypes, schedule } of winners)
+    for (const { m, n, k, dtypes = winningDTypes, promoted, schedule } of winners)
       for (const dtype of dtypes) {
-        const problem = problemOf({ m, n, k, dtype, b: { layout: "col" } });
+        const precision = promoted ? ({ precision: "promoted" } as const) : {};
+        const problem = problemOf({ m, n, k, dtype, b: { layout: "col" }, ...precision });
         expect(first(problem)).toEqual(storedSchedule(wgmma.schedule, schedule));
       }
     const [stored] = winners.filter(({ dtypes }) => dtypes?.includes("s8"));
