@@ -201,19 +201,22 @@ function roomy(
 
 /**
  * Sums of a thread that loads its elements itself: those on their way have a register each, and of sizes that come with the launch an address, too. Beside 160 and
- * 192 sums 4 to 88 bytes are spilled (ptxas 13.0), of a group, whose pointers have registers as well, 52 beside 128.
+ * 192 sums 4 to 88 bytes are spilled (ptxas 13.0), of a group, whose pointers have registers as well, 52 beside 128, and 80 beside 112 where an element is a byte.
  */
 const mostSumsOfDirect = (problem: Problem): number =>
   problem.batch.kind === "grouped"
-    ? TIGHT_SUMS
+    ? sizeOf(problem.a.dtype) === 1
+      ? BYTE_SUMS
+      : TIGHT_SUMS
     : symbolicSizes(problem).length > 0
       ? ROOMY_SUMS
       : Number.POSITIVE_INFINITY;
 
 const WARPGROUP = 128;
 
-/** Sums of a thread from which on an epilogue needs a budget of its own, and most of them that leave it enough. */
+/** Sums of a thread from which on an epilogue needs a budget of its own, most of them that leave it enough, and most of them beside elements of a byte of a group. */
 const TIGHT_SUMS = 112;
+const BYTE_SUMS = 96;
 const ROOMY_SUMS = 128;
 
 /** Columns of a panel of a B that lies along n: a row of the widest swizzle in 16 bits. */
