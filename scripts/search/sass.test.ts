@@ -90,7 +90,7 @@ test.skipIf(!hasPtxas)(
   () => {
     const plain = conflicts([], byDefault);
     expect(conflicts(fused, byDefault)).toBeLessThanOrEqual(plain + 0.01);
-    // What does, by five times that and more: sums in consecutive registers, for vector stores.
-    expect(conflicts([], (problem) => ({ ...byDefault(problem), store: 4 }))).toBeGreaterThan(plain + 0.05);
+    // What does: sums in consecutive registers, for vector stores.
+    expect(conflicts([], (problem) => ({ ...byDefault(problem), store: 2 }))).toBeGreaterThan(plain + 0.1);
   },
 );

@@ -1,37 +1,22 @@
 /** Copies of A and B that a kernel before the main one transposes: what is launched, what becomes of the main loop's copies, and the numbers. */
-import { bytesOfStorage, createCompiler, formatDiagnostic } from "@tilewright/ir";
-import { type Device, openDevice, runGemm } from "@tilewright/runtime";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
 import { assemble, hasPtxas, scheduleOf } from "./support/build.ts";
 import { problemOf, targetOf } from "./support/cases.ts";
-import { caseData, judge } from "./support/data.ts";
+import { emulated } from "./support/emulated.ts";
 
 const target = targetOf("sm_90");
-const compiler = createCompiler({ backends: [simt] });
+const { compile, run } = emulated(target);
 const acrossK = { a: { layout: "row" }, b: { layout: "col" } } as const;
 const base = "tile=64x128x8 thread=8x8 copy=cp.async prefetch=off stages=3 drain=2 spread=4";
 const small = "tile=32x32x8 thread=4x2 strip=4x2 copy=cp.async prefetch=off stages=3";
 
-let device: Device;
-beforeAll(async () => {
-  const opened = await openDevice({ kind: "emulator", arch: "sm_90" });
-  if (!opened.ok) throw new Error(opened.error.map(formatDiagnostic).join("\n"));
-  device = opened.value;
-});
-afterAll(() => device.close());
-
-function made(schedule: string, request: object) {
-  const problem = problemOf({ dtype: "f32", ...acrossK, ...request } as never);
-  const artifact = compiler.compile({ problem, target, schedule: scheduleOf(schedule) });
-  if (!artifact.ok) throw new Error(artifact.error.map(formatDiagnostic).join("\n"));
-  return { ...artifact.value, problem };
-}
+const problemWith = (request: object) => problemOf({ dtype: "f32", ...acrossK, ...request } as never);
 
 test("the copies are made by one launch before the main one, whose own are wide", () => {
   const size = { m: 512, n: 384, k: 256 };
   const copies = (transpose: string) => {
-    const { manifest, ptx } = made(`${base} transpose=${transpose}`, size);
+    const { manifest, ptx } = compile(problemWith(size), `${base} transpose=${transpose}`);
     return {
       roles: manifest.kernels.map(({ role }) => role),
       params: manifest.kernels.map(({ params }) => params.map(({ name }) => name).join(" ")),
@@ -58,19 +43,6 @@ test("the copies are made by one launch before the main one, whose own are wide"
   });
 });
 
-/** D on the emulator, without hazards. */
-function run(schedule: string, request: object): Float32Array {
-  const { problem, ptx, manifest } = made(`${small} ${schedule}`, request);
-  const data = caseData(problem, { kind: "normal" }, 1);
-  const inputs = { a: bytesOfStorage(data.a), b: bytesOfStorage(data.b) };
-  const done = runGemm(device, { ptx, manifest }, inputs);
-  if (!done.ok) throw new Error(done.error.map(formatDiagnostic).join("\n"));
-  expect(done.value.findings).toEqual([]);
-  const d = new Float32Array(done.value.d.slice().buffer);
-  expect(judge(problem, data, d).boundRatio).toBeLessThanOrEqual(1);
-  return d;
-}
-
 test.each([
   ["whole blocks", { m: 128, n: 128, k: 64 }, []],
   ["vectors of four", { m: 140, n: 132, k: 44 }, ["transpose=b split=2"]],
@@ -79,15 +51,16 @@ test.each([
   ["one row", { m: 1, n: 40, k: 1 }, ["transpose=a streamk=6"]],
   ["a batch", { m: 40, n: 36, k: 20, batch: { kind: "strided", count: 3 } }, ["transpose=ab streamk=5"]],
 ])("the same bits with and without copies: %s", (_, request, shared) => {
-  expect(run("transpose=ab", request)).toEqual(run("", request));
-  for (const schedule of shared) run(schedule, request);
+  const problem = problemWith(request);
+  expect(run(problem, `${small} transpose=ab`)).toEqual(run(problem, small));
+  for (const schedule of shared) run(problem, `${small} ${schedule}`);
 });
 
 test("what cannot be transposed is refused, with the nearest legal value", () => {
   const faults = (request: object, transpose: string) =>
     simt
       .check(
-        problemOf({ dtype: "f32", m: 64, n: 64, k: 64, ...acrossK, ...request } as never),
+        problemWith({ m: 64, n: 64, k: 64, ...request }),
         scheduleOf(`${base} transpose=${transpose}`),
         target,
       )
@@ -105,9 +78,9 @@ test.skipIf(!hasPtxas)("ptxas takes both kernels without spills, all vectors of 
     { m: 4096, n: 4096, k: 4096 },
     { m: 4095, n: 4097, k: 4104 },
   ]) {
-    const { ptx } = made(
+    const { ptx } = compile(
+      problemWith(request),
       "tile=128x128x8 thread=16x8 copy=cp.async prefetch=off stages=3 drain=2 spread=1 pieces=2 lines=flip along=up:4 raster=row streamk=264 transpose=ab",
-      request,
     );
     assemble(ptx, "sm_90", ptx.slice(0, 200));
   }

@@ -237,7 +237,7 @@ test("instructions of operands that do not lie along k begin at a panel, side by
     const { buffers, body } = value(
       runPasses(wgmma.tile(problem, schedule, target), target, wgmma.passes, { verify: "ends" }),
     );
-    const atom = [...eachStmt(body)].flatMap((s) => (s.kind === "mma" ? findWarpgroupAtom(s.atom) : []))[0];
+    const atom = eachStmt(body).flatMap((s) => (s.kind === "mma" ? findWarpgroupAtom(s.atom) : []))[0];
     const swapped = schedule.swap === "on";
     const tile = buffers.find((b) => b.name === "sB");
     // A tile of one panel has none by name.

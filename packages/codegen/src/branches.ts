@@ -11,7 +11,7 @@ export function isBranch(ctx: Context, { cond, body }: StmtOf<"if">): boolean {
     ctx.active === null &&
     used.length > 0 &&
     used.every((name) => ctx.sizes.has(name)) &&
-    [...eachStmt(body)].some((s) => s.kind === "for" && !s.unroll)
+    eachStmt(body).some((s) => s.kind === "for" && !s.unroll)
   );
 }
 

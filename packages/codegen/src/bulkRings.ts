@@ -304,7 +304,7 @@ export const fullBarrier = (ctx: Context, ring: Ring): AddressOperand =>
 
 /** Whether threads load from a ring's slots, where the others are read by matrix instructions, which have ended when a slot is given back. */
 const loadedByThreads = ({ body }: TileProgram, ring: Ring): boolean =>
-  [...eachStmt(body)].some((s) => s.kind === "copy" && ring.buffers.includes(s.src.buffer));
+  eachStmt(body).some((s) => s.kind === "copy" && ring.buffers.includes(s.src.buffer));
 
 /** Tell a slot's producers that it has been read: as many threads as the edge counts, in this block or in all that copy into it. */
 function arrive(ctx: Context, ring: Ring, cursor: Cursor): void {
@@ -370,7 +370,7 @@ function sharedAxes(ctx: Context, ring: Ring): ReadonlySet<"m" | "n"> {
 
 /** At the end of a turn: go by the chunks of the others' tiles. */
 export function skipOthers(ctx: Context, { body }: StmtOf<"tiles">, visit: Visit): void {
-  const waited = new Set([...eachStmt(body)].flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
+  const waited = new Set(eachStmt(body).flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
   for (const ring of ctx.program.rings) {
     if (!waited.has(ring.name) || ring.name === visit.ring) continue;
     const chunks = (visit.of - 1) * chunksAtVisit(ctx.program, ring, visit);

@@ -82,7 +82,7 @@ export function groupMapBytes(program: TileProgram): LaunchExpr {
 export function turnToMaps(ctx: Context, stmt: StmtOf<"tiles">, group: Reg<"u32">): void {
   const { program } = ctx;
   const copies = copiesOf(stmt.body);
-  const store = [...eachStmt(stmt.body)].find((s): s is Epilogue => s.kind === "epilogue" && storesInBulk(s));
+  const store = eachStmt(stmt.body).find((s): s is Epilogue => s.kind === "epilogue" && storesInBulk(s));
   if (copies.size > 0) {
     if (!ctx.solo) throw new CannotLower("tiles", "maps of groups are made by a role of one thread");
     const kinds = [...copies].map(([global, copy]) => ({

@@ -12,12 +12,23 @@ import {
   stepBuffer,
   symbolicSizes,
   type TileProgram,
+  WORKSPACE_ALIGN,
 } from "@tilewright/ir";
 import type { ParamOptions } from "@tilewright/ptx";
 import type { StmtOf } from "./engine.ts";
 import { groupRow, type OperandParam, tableParam } from "./groups.ts";
 import { sizeDType } from "./sizes.ts";
 import { WORKSPACE } from "./workspace.ts";
+
+/** The workspace's pointer at a place among the parameters, in bytes. */
+export const workspacePointer = (offset: number): ParamSpec => ({
+  kind: "pointer",
+  name: WORKSPACE,
+  offset,
+  size: 8,
+  align: WORKSPACE_ALIGN,
+  access: "readwrite",
+});
 
 /** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. Of a grouped problem, the table in the place of operands and sizes. */
 export function parameters(program: TileProgram, hasWorkspace: boolean): readonly ParamSpec[] {
@@ -29,7 +40,7 @@ export function parameters(program: TileProgram, hasWorkspace: boolean): readonl
   const epilogue = findEpilogue(program.body);
   const steps = epilogue?.steps ?? [];
   if (hasWorkspace) {
-    out.push({ kind: "pointer", name: WORKSPACE, offset, size: 8, align: 256, access: "readwrite" });
+    out.push(workspacePointer(offset));
     offset += 8;
   }
   for (const name of ["alpha", "beta"] as const) {

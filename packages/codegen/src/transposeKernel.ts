@@ -10,6 +10,7 @@ import {
   type LaunchExpr,
   matrixAlign,
   operandShape,
+  sizeOf,
   type Target,
   type TileProgram,
   transposedStrides,
@@ -20,15 +21,14 @@ import type { Context } from "./context.ts";
 import type { Engine } from "./engine.ts";
 import { buildFurtherKernel } from "./furtherKernel.ts";
 import { advance, batchIndex, pointer } from "./globalAddress.ts";
-import { endOfParams, operandPointers } from "./params.ts";
+import { endOfParams, operandPointers, workspacePointer } from "./params.ts";
 import { batchStrideOf } from "./sizes.ts";
 import { mapShared } from "./smem.ts";
 import { problemsOf } from "./tileCounts.ts";
 import { copyPointer, type TransposedCopy } from "./transposedCopies.ts";
 import { loadRun, storeRun, zeroOf } from "./words.ts";
-import { WORKSPACE } from "./workspace.ts";
 
-/** Elements of 4 bytes that one access has at most: side of the square that a thread turns round. */
+/** Elements that one access has at most, 16 bytes of them: side of the square that a thread turns round. */
 const SIDE = 4;
 
 /**
@@ -89,17 +89,7 @@ export function buildTransposeKernel(
     body: [],
   };
   const pointers = operandPointers(own);
-  const params = [
-    ...pointers,
-    {
-      kind: "pointer",
-      name: WORKSPACE,
-      offset: endOfParams(pointers),
-      size: 8,
-      align: 256,
-      access: "readwrite",
-    } as const,
-  ];
+  const params = [...pointers, workspacePointer(endOfParams(pointers))];
   const blocks = copies.map((copy) => blocksOf(program, copy));
   return buildFurtherKernel(
     engine,
@@ -144,7 +134,7 @@ function transpose(ctx: Context, copy: TransposedCopy, first: number): void {
   const { dtype, ld } = problem[which];
   const { lines, run } = extentsOf(program, copy);
   const copyLine = Math.max(...transposedStrides(problem, which));
-  const size = 4;
+  const size = sizeOf(dtype);
   const width = widthOf(program, which, run);
   const across = Math.ceil(lines / BLOCK.along);
 
@@ -234,6 +224,6 @@ function transpose(ctx: Context, copy: TransposedCopy, first: number): void {
 /** Elements that one load has: what the matrix's alignment, its leading dimension and the length of its lines are multiples of. */
 function widthOf({ problem }: TileProgram, which: "a" | "b", run: number): number {
   const align = matrixAlign(problem, which);
-  const { ld } = problem[which];
-  return [4, 2].find((w) => run % w === 0 && ld % w === 0 && align % (4 * w) === 0) ?? 1;
+  const { dtype, ld } = problem[which];
+  return [4, 2].find((w) => run % w === 0 && ld % w === 0 && align % (sizeOf(dtype) * w) === 0) ?? 1;
 }

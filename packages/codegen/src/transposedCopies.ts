@@ -1,12 +1,15 @@
 /** Where transposed copies of A and B lie in the workspace. */
-import { type Problem, type TileProgram, transposedBytes, transposedOperands } from "@tilewright/ir";
+import {
+  type Problem,
+  type TileProgram,
+  transposedBytes,
+  transposedOperands,
+  WORKSPACE_ALIGN,
+} from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { WORKSPACE } from "./workspace.ts";
-
-/** What copies begin at a multiple of, in bytes: the workspace's own alignment. */
-const COPY_ALIGN = 256;
 
 /** A copy of an operand, of all matrices of a batch. Sizes in bytes. */
 export interface TransposedCopy {
@@ -26,7 +29,7 @@ export function transposedCopies(
 ): { readonly copies: readonly TransposedCopy[]; readonly end: number } {
   let end = used;
   const copies = transposedOperands(program).map((which): TransposedCopy => {
-    const at = Math.ceil(end / COPY_ALIGN) * COPY_ALIGN;
+    const at = Math.ceil(end / WORKSPACE_ALIGN) * WORKSPACE_ALIGN;
     const stride = transposedBytes(program.problem, which);
     end = at + stride * matricesOf(program.problem);
     return { which, at, stride };

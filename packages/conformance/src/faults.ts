@@ -48,7 +48,7 @@ function label(stmt: Stmt): string {
 function protocol(program: TileProgram): readonly Stmt[] {
   const managed = new Set(program.rings.flatMap((ring) => ring.buffers));
   const touches = (view: View): boolean => managed.has(view.buffer);
-  return [...eachStmt(program.body)].filter((stmt) => {
+  return eachStmt(program.body).filter((stmt) => {
     if (!protocolKinds.includes(stmt.kind)) return false;
     if (stmt.kind === "copy") return touches(stmt.dst) || touches(stmt.src);
     return stmt.kind !== "mma" || touches(stmt.a) || touches(stmt.b);
@@ -161,10 +161,10 @@ export function programFaults(program: TileProgram): readonly Fault<TileProgram>
   }
   for (const role of eachStmt(program.body)) {
     if (role.kind !== "role") continue;
-    const loops = [...eachStmt(role.body)].filter((s) => s.kind === "for");
+    const loops = eachStmt(role.body).filter((s) => s.kind === "for");
     for (const [n, loop] of loops.entries()) {
       if (loop.kind !== "for" || loop.to.kind !== "const") continue;
-      if (![...eachStmt(loop.body)].some((s) => "at" in s)) continue;
+      if (!eachStmt(loop.body).some((s) => "at" in s)) continue;
       const { value } = loop.to;
       put(
         `role ${role.name}: loop ${n} ends a chunk early`,

@@ -3,6 +3,13 @@
 import { pick } from "./random.ts";
 import { layouts, type Table } from "./tableRows.ts";
 
+/** A vector, an operand that is read and one that is stored. */
+const chain = [
+  { kind: "bias", along: "n", dtype: "f32" },
+  { kind: "residual", operand: { dtype: "f32", layout: "row" } },
+  { kind: "output", operand: { dtype: "f32", layout: "col" } },
+] as const;
+
 /** Problems of different sizes in one launch, one of them without work and one without chunks. */
 export function addGroups(table: Table): void {
   const groups = {
@@ -22,9 +29,7 @@ export function addGroups(table: Table): void {
     {
       ...groups,
       epilogue: [
-        { kind: "bias", along: "n", dtype: "f32" },
-        { kind: "residual", operand: { dtype: "f32", layout: "row" } },
-        { kind: "output", operand: { dtype: "f32", layout: "col" } },
+        ...chain,
         { kind: "reduce", op: "amax", over: "n", dtype: "bf16" },
         { kind: "reduce", op: "sum", over: "m", dtype: "f16" },
         { kind: "reduce", op: "amax", over: "all", dtype: "e4m3" },
@@ -94,9 +99,7 @@ export function addSymbolic(table: Table): void {
       ...c,
       batch: { kind: "strided", count: 2 },
       epilogue: [
-        { kind: "bias", along: "n", dtype: "f32" },
-        { kind: "residual", operand: { dtype: "f32", layout: "row" } },
-        { kind: "output", operand: { dtype: "f32", layout: "col" } },
+        ...chain,
         { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
         { kind: "reduce", op: "sum", over: "m", dtype: "f16" },
       ],

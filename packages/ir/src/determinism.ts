@@ -16,7 +16,7 @@ const isInAnyOrder = (way: unknown): boolean => way === "atomics" || way === "bu
 
 /** Whether parts of a tile are added in the order in which blocks come: bits of a float D may then differ from run to run. */
 export const addsAsTheyCome = ({ problem, body }: Pick<TileProgram, "problem" | "body">): boolean =>
-  !isExact(problem) && [...eachStmt(body)].some((stmt) => stmt.kind === "combine" && isInAnyOrder(stmt.by));
+  !isExact(problem) && eachStmt(body).some((stmt) => stmt.kind === "combine" && isInAnyOrder(stmt.by));
 
 /**
  * Why bits of results may differ from run to run, all reasons: sums of floats over blocks depend on who comes first, be they results of the epilogue (floats

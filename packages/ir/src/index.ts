@@ -152,6 +152,7 @@ export type {
   ManifestResources,
   ParamSpec,
 } from "./manifest.ts";
+export { WORKSPACE_ALIGN } from "./manifest.ts";
 export {
   type Engine,
   engines,

@@ -2,7 +2,13 @@
 import { disorderOf } from "./determinism.ts";
 import { dtypes } from "./dtype.ts";
 import { sha256 } from "./hash.ts";
-import type { Constraint, KernelSpec, LaunchExpr, Manifest } from "./manifest.ts";
+import {
+  type Constraint,
+  type KernelSpec,
+  type LaunchExpr,
+  type Manifest,
+  WORKSPACE_ALIGN,
+} from "./manifest.ts";
 import { gemmBound } from "./numerics/bounds.ts";
 import { extentNames, leadingNames, sizeMost, strideNames, symbolicSizes } from "./problem/symbolic.ts";
 import { printProblem } from "./problem/text.ts";
@@ -28,9 +34,6 @@ export interface ManifestParts {
   readonly kernels: readonly KernelSpec[];
   readonly workspaceInit: Manifest["workspace"]["init"];
 }
-
-/** cudaMalloc's alignment: workspaces hold counters and partial sums of any dtype. */
-const WORKSPACE_ALIGN = 256;
 
 /**
  * A manifest that names its PTX file `ENTRY.ptx` beside itself. Without a schedule (compiled from a tile program) the plan is

@@ -7,6 +7,9 @@ import type { Problem } from "./problem.ts";
 import type { Schedule } from "./schedule.ts";
 import type { Feature, Target } from "./target.ts";
 
+/** Bytes; cudaMalloc's alignment: workspaces hold counters, partial sums of any dtype and copies of operands. */
+export const WORKSPACE_ALIGN = 256;
+
 /**
  * Launch-time integer arithmetic as JSON: a number, the name of a dimension or attribute (`m`, `n`, `k`, `batch`, `lda`, `ldb`, `ldc`, `ldd`, `strideA` … `strideD`, `numSms`; as a parameter's value also `alpha`, `beta`),
  * or an operation on expressions. `epilogueI` is the launch-time scalar of step I. `ceilDiv` rounds up, `div` down; they and `mod` take integers only. `launch/evaluate.ts` evaluates.

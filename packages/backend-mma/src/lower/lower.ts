@@ -50,11 +50,11 @@ const ROOMY = 128;
  * beside the products of a chunk, and 0.9 to 1.2 % of the time at 4096 and 8192 (docs/perf/mma.md).
  */
 function keepsFlips({ body, buffers, problem, launch }: TileProgram): boolean {
-  const inside = [...eachStmt(body)].every(
+  const inside = eachStmt(body).every(
     (s) => s.kind !== "copy" || s.transport !== "cp.async" || !s.guard.includes(true),
   );
   const most = Math.max(
-    ...[...eachStmt(body)].flatMap((s) => {
+    ...eachStmt(body).flatMap((s) => {
       const acc = s.kind === "mma" ? buffers.find((b) => b.name === s.acc.buffer) : undefined;
       return acc === undefined ? [] : [(acc.shape[0] * acc.shape[1]) / launch.threads];
     }),
@@ -75,7 +75,7 @@ function blocksPerSm(program: TileProgram): number | null {
   if (usesBulk(program) || launch.threads > SMALL_BLOCK) return null;
   const isIn = (name: string, space: string): boolean =>
     buffers.some((b) => b.name === name && b.space === space);
-  const bySingles = [...eachStmt(body)].some(
+  const bySingles = eachStmt(body).some(
     (s) =>
       s.kind === "copy" &&
       s.transport === "direct" &&

@@ -71,7 +71,7 @@ function close(ctx: Context): void {
 
 /** A block or pair a tile; those that stay are as many as the GPU holds. */
 function launchOf(program: TileProgram, launch: KernelSpec["launch"]): KernelSpec["launch"] {
-  const loop = [...eachStmt(program.body)].find((s) => s.kind === "tiles");
+  const loop = eachStmt(program.body).find((s) => s.kind === "tiles");
   // Shares are cut for so many blocks, however many the GPU holds.
   if (loop?.kind !== "tiles" || loop.share !== undefined) return launch;
   const blocks = clusterSize(program);

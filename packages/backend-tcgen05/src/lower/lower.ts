@@ -16,7 +16,7 @@ const OLDEST_PTX: PtxVersion = [8, 6];
 const SCALED_PTX: PtxVersion = [8, 8];
 
 const scaled = (program: TileProgram): boolean =>
-  [...eachStmt(program.body)].some((s) => s.kind === "mma" && s.scales !== undefined);
+  eachStmt(program.body).some((s) => s.kind === "mma" && s.scales !== undefined);
 
 const registerType = (dtype: DType): RegisterType => (dtype === "s32" ? "s32" : "f32");
 

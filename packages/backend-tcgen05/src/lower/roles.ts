@@ -52,9 +52,7 @@ export function lowerRole(ctx: Context, role: Role): void {
 }
 
 function begin(ctx: Context, own: RoleState, role: Role, ring: Ring): void {
-  const kinds = [...eachStmt(role.body)].flatMap((s) =>
-    "ring" in s && s.ring === ring.name ? [s.kind] : [],
-  );
+  const kinds = eachStmt(role.body).flatMap((s) => ("ring" in s && s.ring === ring.name ? [s.kind] : []));
   if (kinds.some((kind) => producing.has(kind))) beginPlace(ctx, own, ring, "producer");
   if (kinds.some((kind) => consuming.has(kind))) beginPlace(ctx, own, ring, "consumer");
 }
@@ -67,7 +65,7 @@ function skipUnlessOurs(ctx: Context, role: Role, end: ReturnType<Context["entry
   body.emit(null, "sub.u32", place, warp, imm(role.first));
   body.emit(null, "setp.ge.u32", skip, place, imm(role.warps));
   body.emit(skip, "bra", end);
-  const leader = [...eachStmt(role.body)].some((s) => s.kind === "fetch") ? "cluster" : "pair";
+  const leader = eachStmt(role.body).some((s) => s.kind === "fetch") ? "cluster" : "pair";
   if (role.leader === true && remoteLeader(ctx, leader)) {
     const follows = entry.reg("pred", "skip");
     body.emit(null, "not.pred", follows, leads(ctx, leader));

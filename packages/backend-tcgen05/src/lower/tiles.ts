@@ -95,7 +95,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
 
 /** A register that counts the visits, where places in tiles depend on them; else null. Slots and phases have registers of their own. */
 function countVisits(ctx: Context, { var: name }: Visit, stmt: Tiles): Reg<"u32"> | null {
-  const depends = [...eachStmt(stmt.body)].some(
+  const depends = eachStmt(stmt.body).some(
     (s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(name)),
   );
   if (!depends) return null;

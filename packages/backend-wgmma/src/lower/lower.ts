@@ -108,7 +108,7 @@ function earlyEpilogue(program: TileProgram): boolean {
   let math = program.launch.threads;
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind === "tiles" && stmt.visit !== null) return false;
-    if (stmt.kind === "role" && [...eachStmt(stmt.body)].some(({ kind }) => kind === "mma"))
+    if (stmt.kind === "role" && eachStmt(stmt.body).some(({ kind }) => kind === "mma"))
       math = 32 * stmt.warps;
   }
   const held = program.buffers

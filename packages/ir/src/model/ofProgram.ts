@@ -44,7 +44,7 @@ function engineOf(
  * way that the model does not have.
  */
 export function kernelOf(program: TileProgram, residents: number): ModelKernel | null {
-  const stmts = [...eachStmt(program.body)];
+  const stmts = eachStmt(program.body);
   const one = <K extends Stmt["kind"]>(kind: K): Extract<Stmt, { kind: K }> | undefined =>
     stmts.find((stmt): stmt is Extract<Stmt, { kind: K }> => stmt.kind === kind);
   const [mma, tiles, epilogue] = [one("mma"), one("tiles"), one("epilogue")];

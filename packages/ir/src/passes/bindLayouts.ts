@@ -79,9 +79,7 @@ function atomSwizzles(
 
 /** A tile that D passes through may have panels of whole rows of its warps, which a swizzle of their span suits. */
 function stagedPanels(program: TileProgram, buffer: Buffer, contiguous: 0 | 1): readonly Layout[] {
-  const staged = [...eachStmt(program.body)].some(
-    (s) => s.kind === "epilogue" && s.via?.buffer === buffer.name,
-  );
+  const staged = eachStmt(program.body).some((s) => s.kind === "epilogue" && s.via?.buffer === buffer.name);
   const elementBytes = sizeOf(buffer.dtype);
   return [128, 64, 32].flatMap((bytes) => {
     const extent = bytes / elementBytes;

@@ -124,7 +124,7 @@ function sourceAxis(program: TileProgram, source: Buffer): 0 | 1 {
 
 /** The matrix or vector that bulk copies bring into a tile for the epilogue; null for other tiles. */
 function broughtFrom(program: TileProgram, buffer: Buffer): Buffer | null {
-  const read = [...eachStmt(program.body)].some(
+  const read = eachStmt(program.body).some(
     (s) => s.kind === "epilogue" && broughtViews(s).some((view) => view.buffer === buffer.name),
   );
   if (!read) return null;

@@ -61,7 +61,7 @@ function stepsOf({ body }: Tiles, ring: Ring): Steps | null {
 }
 
 const loads = (loop: For, { buffers }: Ring): boolean =>
-  [...eachStmt(loop.body)].some((s) => s.kind === "copy" && buffers.includes(s.src.buffer));
+  eachStmt(loop.body).some((s) => s.kind === "copy" && buffers.includes(s.src.buffer));
 
 /** Steps of the shared columns, the release among the last of them, the other steps; what else stands in the tiles stays where it is. */
 function sharedFirst(

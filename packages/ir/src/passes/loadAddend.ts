@@ -45,9 +45,7 @@ export const loadAddend: Pass = {
     const taken = takeDirective(program, "addend");
     if (!taken || wordArg(taken.args, "way", "direct") !== "tma") return taken?.program ?? program;
     const input = taken.program;
-    const role = [...eachStmt(input.body)].find(
-      (s): s is Role => s.kind === "role" && epiloguesOf(s).length > 0,
-    );
+    const role = eachStmt(input.body).find((s): s is Role => s.kind === "role" && epiloguesOf(s).length > 0);
     const [first] = role === undefined ? [] : epiloguesOf(role);
     if (role === undefined || first === undefined) return input;
     const brought = broughtBy(input, role, first, numberArg(taken.args, "steps", 0) === 1);
@@ -57,7 +55,7 @@ export const loadAddend: Pass = {
 };
 
 const epiloguesOf = (role: Role): readonly Epilogue[] =>
-  [...eachStmt(role.body)].filter((s): s is Epilogue => s.kind === "epilogue");
+  eachStmt(role.body).filter((s): s is Epilogue => s.kind === "epilogue");
 
 /** A matrix or vector, and the tile into which it comes. */
 interface Brought {
@@ -71,7 +69,7 @@ interface Brought {
 }
 
 function broughtBy(program: TileProgram, role: Role, first: Epilogue, steps: boolean): readonly Brought[] {
-  const sums = [...eachStmt(program.body)].find((s) => s.kind === "mma");
+  const sums = eachStmt(program.body).find((s) => s.kind === "mma");
   if (sums?.kind !== "mma") return [];
   // Parts count from the first: what is left of its place without its loop is the tile's.
   const starts = new Map<string, Expr>();
@@ -141,7 +139,7 @@ function bring(program: TileProgram, role: Role, brought: readonly Brought[], by
   const event = (kind: "acquire" | "commit" | "release"): Stmt => ({ kind, ring: ADDEND, at: lit(0) });
   const wait: Stmt = { kind: "wait", ring: ADDEND, at: lit(0), pending: 0 };
   const reads = rewriteStmts(role.body, (s): Stmt => (s.kind === "epilogue" ? reading(s, brought) : s));
-  const stores = (s: Stmt): boolean => [...eachStmt([s])].some(({ kind }) => kind === "epilogue");
+  const stores = (s: Stmt): boolean => eachStmt([s]).some(({ kind }) => kind === "epilogue");
   const fill: readonly Stmt[] = [
     event("acquire"),
     ...brought.map(

@@ -48,7 +48,7 @@ function splitOf({ body }: TileProgram): Split | null {
 }
 
 function meet(program: TileProgram, split: Split, axis: 0 | 1, unit: number): TileProgram {
-  const combine = [...eachStmt(program.body)].find((s): s is Combine => s.kind === "combine");
+  const combine = eachStmt(program.body).find((s): s is Combine => s.kind === "combine");
   if (combine === undefined) return program;
   const { extent } = combine.acc;
   const own = extent[axis] / slicesOf(extent[axis] / unit, split.extent);

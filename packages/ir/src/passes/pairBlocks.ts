@@ -62,7 +62,7 @@ function halvedAxes(program: TileProgram): ReadonlyMap<string, 0 | 1> {
 
 /** A tile and those that it is copied from. */
 function sourcesOf(program: TileProgram, name: string): readonly string[] {
-  const from = [...eachStmt(program.body)].find((s) => s.kind === "copy" && s.dst.buffer === name);
+  const from = eachStmt(program.body).find((s) => s.kind === "copy" && s.dst.buffer === name);
   if (from?.kind !== "copy" || bufferOf(program, from.src.buffer).space === "global") return [name];
   return [name, ...sourcesOf(program, from.src.buffer)];
 }

@@ -33,7 +33,7 @@ function peel(stmt: Stmt, sizes: Ranges): Stmt | readonly Stmt[] {
     const known = [...freeVars(stmt.to)].every((name) => sizes.has(name));
     if (!known || rangeOf(stmt.to, sizes)[0] <= stmt.from.value) return stmt;
   }
-  const chunks = [...eachStmt(stmt.body)];
+  const chunks = eachStmt(stmt.body);
   if (!chunks.some((s) => s.kind === "mma") || !chunks.some((s) => s.kind === "wait")) return stmt;
   if (stmt.to.kind === "const" && stmt.to.value - stmt.from.value <= 1) return stmt;
   const second = lit(stmt.from.value + 1);

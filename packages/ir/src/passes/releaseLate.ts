@@ -33,7 +33,7 @@ export const releaseLate: Pass = {
 
 /** The release of a loop whose chunks are multiplied; null for others. */
 function releaseOf(loop: For): Release | null {
-  const all = [...eachStmt(loop.body)];
+  const all = eachStmt(loop.body);
   const last = loop.body.at(-1);
   const whole = !loop.unroll && loop.from.kind === "const" && loop.to.kind === "const";
   if (!whole || last?.kind !== "release" || !freeVars(last.at).has(loop.var)) return null;

@@ -22,7 +22,7 @@ export const skipEmpty: Pass = {
       program.rings.filter((ring) => ring.buffers.some((b) => chunked.has(b))).map(({ name }) => name),
     );
     const ofChunks = (stmt: Stmt): boolean =>
-      [...eachStmt([stmt])].some(
+      eachStmt([stmt]).some(
         (s) =>
           s.kind === "mma" ||
           (s.kind === "copy" && chunked.has(s.src.buffer)) ||
@@ -44,7 +44,7 @@ export const skipEmpty: Pass = {
 /** Buffers that chunks of A and B, or of their factors, are in on their way to a multiplication. */
 function chunkBuffers(program: TileProgram): ReadonlySet<string> {
   const found = new Set(["A", "B", "SFA", "SFB"]);
-  const all = [...eachStmt(program.body)];
+  const all = eachStmt(program.body);
   for (let before = 0; before !== found.size; ) {
     before = found.size;
     for (const stmt of all)

@@ -104,6 +104,6 @@ function part(stmts: readonly Stmt[], keep: (stmt: Stmt) => boolean): readonly S
 
 /** The roles of a program, in the order of their warps; empty where all warps do everything. */
 export const rolesOf = (program: TileProgram): readonly Extract<Stmt, { kind: "role" }>[] =>
-  [...eachStmt(program.body)]
+  eachStmt(program.body)
     .filter((s): s is Extract<Stmt, { kind: "role" }> => s.kind === "role")
     .sort((a, b) => a.first - b.first);

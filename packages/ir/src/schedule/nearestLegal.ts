@@ -175,14 +175,9 @@ export function nearestLegal(
   given: Schedule,
   { check, own }: Legality,
 ): Schedule | null {
-  const found: Schedule[] = [];
-  const near = repaired(model, given, check);
-  if (near !== null) found.push(near);
-  for (const schedule of own) {
-    found.push(schedule);
-    break;
-  }
-  const [best] = found
+  const [first = null] = own;
+  const [best] = [repaired(model, given, check), first]
+    .filter((schedule) => schedule !== null)
     .map((schedule) => broughtBack(model, given, schedule, check))
     .map((schedule) => ({ schedule, far: distance(model, given, schedule) }))
     .sort((a, b) => a.far - b.far);

@@ -46,7 +46,7 @@ export function combiningThreads(program: TileProgram): number {
 
 /** Bytes of shared memory through which the parts of a tile go to bulk copies that add them; 0 where none do. */
 export function reductionBytes(program: TileProgram): number {
-  const reduces = [...eachStmt(program.body)].some((stmt) => stmt.kind === "combine" && stmt.by === "bulk");
+  const reduces = eachStmt(program.body).some((stmt) => stmt.kind === "combine" && stmt.by === "bulk");
   return reduces ? (combiningThreads(program) / 32) * REDUCTION_ROOM : 0;
 }
 

@@ -66,6 +66,21 @@ const numbers: RasterMath<number> = {
   less: (a, b, yes, no) => (a < b ? yes : no),
 };
 
+/** Where an index falls among groups of `group` tile rows, the last one shorter: the group's number, first row and height, and the place inside it. */
+function groupOf<V>(
+  { of, sub, mul, div, min }: RasterMath<V>,
+  group: number,
+  rows: number,
+  cols: number,
+  index: V,
+) {
+  const number = div(index, of(group * cols));
+  const first = mul(number, group);
+  const local = sub(index, mul(number, group * cols));
+  const size = rows % group === 0 ? of(group) : min(sub(of(rows), first), of(group));
+  return { number, first, local, size };
+}
+
 /** Groups of `group` tile rows, the last one shorter; rows fastest inside a group. A snake goes through every other group from the last column to the first. */
 function inGroups<V>(
   math: RasterMath<V>,
@@ -75,12 +90,9 @@ function inGroups<V>(
   cols: number,
   index: V,
 ): readonly [V, V] {
-  const { of, add, sub, mul, div, mod } = math;
+  const { add, div, mod } = math;
   const group = Math.min(most, rows);
-  const number = div(index, of(group * cols));
-  const first = mul(number, group);
-  const local = sub(index, mul(number, group * cols));
-  const size = rows % group === 0 ? of(group) : math.min(sub(of(rows), first), of(group));
+  const { number, first, local, size } = groupOf(math, group, rows, cols, index);
   const col = div(local, size);
   const row = add(first, mod(local, size));
   return [row, snake && group < rows ? backAndForth(math, number, col, cols) : col];
@@ -100,15 +112,12 @@ function inPieces<V>(
   cols: number,
   index: V,
 ): readonly [V, V] {
-  const { of, add, sub, mul, div, mod } = math;
+  const { of, add, mul, div, mod } = math;
   const [high, wide] = PIECE;
   const group = Math.min(most, rows);
   if (group % high !== 0 || rows % high !== 0 || cols % wide !== 0)
     return inGroups(math, most, false, rows, cols, index);
-  const number = div(index, of(group * cols));
-  const first = mul(number, group);
-  const local = sub(index, mul(number, group * cols));
-  const size = rows % group === 0 ? of(group) : math.min(sub(of(rows), first), of(group));
+  const { first, local, size } = groupOf(math, group, rows, cols, index);
   // Place in a strip of `wide * size` tiles, without a product of two values.
   const pair = div(local, of(wide));
   const strip = div(pair, size);

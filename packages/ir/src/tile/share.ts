@@ -102,7 +102,7 @@ export function withShare(
 
 /** Whether roles visit the parts of shares, and carry their rings from part to part. */
 export const staysForShares = (program: TileProgram): boolean =>
-  [...eachStmt(program.body)].some((stmt) => stmt.kind === "tiles" && stmt.visit?.by === "share");
+  eachStmt(program.body).some((stmt) => stmt.kind === "tiles" && stmt.visit?.by === "share");
 
 /** What a block does for a part of `count` chunks, as a program of one block a tile; statements keep their order and nesting. */
 export function partProgram(program: TileProgram, count: number): TileProgram {

@@ -102,4 +102,4 @@ export const lanesOf = (own: Ownership): readonly (readonly [row: number, col: n
 export const fillsOnce = (program: TileProgram, via: Pick<Buffer, "late">): boolean =>
   program.launch.early === true &&
   via.late !== true &&
-  [...eachStmt(program.body)].every((s) => s.kind !== "tiles" || (s.visit === null && s.share === undefined));
+  eachStmt(program.body).every((s) => s.kind !== "tiles" || (s.visit === null && s.share === undefined));

@@ -23,7 +23,7 @@ export const answering = ({ visit, body }: Extract<Stmt, { kind: "tiles" }>): re
  */
 export function turnPoints(body: readonly Stmt[]): TurnPoints | null {
   const has = (stmt: Stmt, kind: Stmt["kind"]): boolean =>
-    [...eachStmt([stmt])].some((inner) => inner.kind === kind);
+    eachStmt([stmt]).some((inner) => inner.kind === kind);
   const take = body.findIndex((stmt) => has(stmt, "wait"));
   const last = body.findLastIndex((stmt) => has(stmt, "mma"));
   if (take < 0 || last < take) return null;

@@ -89,7 +89,7 @@ describe("roles, bulk copies and blocks that stay", () => {
     const bound = bind(nestOf({ m: 130, n: 40, k: 136, directives: [VISIT] }));
     const kinds = bound.body.map((role) =>
       role.kind === "role"
-        ? [role.name, role.first, role.warps, [...new Set([...eachStmt(role.body)].map((s) => s.kind))]]
+        ? [role.name, role.first, role.warps, [...new Set(eachStmt(role.body).map((s) => s.kind))]]
         : [],
     );
     expect(kinds).toEqual([
@@ -126,7 +126,7 @@ describe("roles, bulk copies and blocks that stay", () => {
     "in a cluster of %s A goes along n and B along m, and %i blocks release a slot",
     (cluster, peers) => {
       const bound = bind(nestOf({ m: 512, n: 128, k: 64, cluster, directives: [SHARE] }));
-      const copies = [...eachStmt(bound.body)].filter((s) => s.kind === "copy");
+      const copies = eachStmt(bound.body).filter((s) => s.kind === "copy");
       expect(copies.map((s) => s.kind === "copy" && [s.src.buffer, s.multicast])).toEqual([
         ["A", cluster[1] > 1 ? "n" : null],
         ["B", cluster[0] > 1 ? "m" : null],

@@ -70,7 +70,7 @@ describe("one program, many sizes", () => {
 
 describe("what passes conclude", () => {
   const guards = (symbolic: object, more: object = {}): string =>
-    [...eachStmt(boundSymbolic(symbolicProblem({ symbolic, ...more })).body)]
+    eachStmt(boundSymbolic(symbolicProblem({ symbolic, ...more })).body)
       .flatMap((stmt) => (stmt.kind === "copy" && stmt.transport === "cp.async" ? [stmt] : []))
       .map(({ guard, dist }) => `${guard.map((g) => (g ? "g" : "-")).join("")}${dist?.vector}`)
       .join(" ");

@@ -38,7 +38,7 @@ function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
   const gather = (stmts: readonly Stmt[], into: For[]): void => {
     for (const stmt of stmts) {
       if (stmt.kind === "role") {
-        const waited = new Set([...eachStmt(stmt.body)].flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
+        const waited = new Set(eachStmt(stmt.body).flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
         const loops: For[] = [];
         for (const s of eachStmt(stmt.body))
           if (
@@ -194,6 +194,6 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
 
 /** Rings whose chunks a loop numbers by its variable. */
 const ringsNamed = (loop: For): string[] =>
-  [...eachStmt(loop.body)].flatMap((s) => ("at" in s && freeVars(s.at).has(loop.var) ? [s.ring] : []));
+  eachStmt(loop.body).flatMap((s) => ("at" in s && freeVars(s.at).has(loop.var) ? [s.ring] : []));
 
 const constant = (e: Expr): number | null => (e.kind === "const" ? e.value : null);

@@ -94,7 +94,7 @@ function placesAt(
       if (place !== undefined) found.set(each, place);
     });
   };
-  pair([...eachStmt(program.body)], [...eachStmt(at.body)]);
+  pair(eachStmt(program.body), eachStmt(at.body));
   pair(program.buffers, at.buffers);
   return found;
 }

@@ -19,7 +19,7 @@ export const splits: Verifier = {
       if (stmt.kind === "combine") {
         yield* placed(site);
         yield* sliced(subject, site, stmt);
-        const event = [...eachStmt(stmt.body)].find((s) => "ring" in s);
+        const event = eachStmt(stmt.body).find((s) => "ring" in s);
         if (event !== undefined && "ring" in event)
           yield {
             at: site,
@@ -117,7 +117,7 @@ function* shared(site: Site, tiles: Tiles, share: Share, bound: boolean): Iterab
       message: "blocks stay, or have roles, and no role visits their tiles",
       hint: "put the tiles into the roles with visit %vt by share, or remove `on BLOCKS` and let all warps do everything",
     };
-  const inside = [...eachStmt(tiles.body)];
+  const inside = eachStmt(tiles.body);
   // Roles that hold nothing but sums go over no chunks.
   const chunked = inside.some((s) => s.kind === "mma" || (s.kind === "copy" && operands.has(s.src.buffer)));
   if (chunked && !inside.some((s) => s.kind === "for" && freeVars(s.to).has(share.count)))

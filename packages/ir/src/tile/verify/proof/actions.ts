@@ -123,7 +123,7 @@ const mark = (stmt: Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "relea
 });
 
 const usesTensorMemory = (ctx: Context, role: Role): boolean =>
-  [...eachStmt(role.body)].some(
+  eachStmt(role.body).some(
     (s) =>
       (s.kind === "mma" && isTensor(ctx, s.acc.buffer)) || (s.kind === "copy" && isTensor(ctx, s.src.buffer)),
   );
@@ -133,7 +133,7 @@ const isTensor = ({ program }: Context, buffer: string): boolean =>
 
 /** Whether a register tile is loaded from tensor memory. */
 const isLoaded = (ctx: Context, buffer: string): boolean =>
-  [...eachStmt(ctx.program.body)].some(
+  eachStmt(ctx.program.body).some(
     (s) => s.kind === "copy" && s.dst.buffer === buffer && isTensor(ctx, s.src.buffer),
   );
 
@@ -156,7 +156,7 @@ function fenceAfter(ctx: Context, stmt: Extract<Stmt, { kind: "wait" }>, role: R
 
 /** Whether matrix instructions of a role read slots of a ring. */
 const multiplies = (ctx: Context, role: Role, ring: Ring): boolean =>
-  [...eachStmt(role.body)].some(
+  eachStmt(role.body).some(
     (s) => s.kind === "mma" && operandViews(s).some(({ buffer }) => ctx.ringOf.get(buffer) === ring),
   );
 
@@ -196,7 +196,7 @@ function commit(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "commit" }
 function release(ctx: Context, role: Role, stmt: Extract<Stmt, { kind: "release" }>): readonly Action[] {
   const ring = ctx.rings.get(stmt.ring);
   const on = { stmt, ring: stmt.ring, at: stmt.at, edge: "empty" } as const;
-  const stmts = [...eachStmt(role.body)];
+  const stmts = eachStmt(role.body);
   const reads = (space: "tensor" | "register"): boolean =>
     stmts.some(
       (s) =>

@@ -20,7 +20,7 @@ type Role = Extract<Stmt, { kind: "role" }>;
  * Null for programs whose rings have no mbarriers between roles: there all threads of the block meet at barriers, which `ringProtocol` proves.
  */
 export function planOf(program: TileProgram): Plan | null {
-  const roles = [...eachStmt(program.body)].filter((stmt): stmt is Role => stmt.kind === "role");
+  const roles = eachStmt(program.body).filter((stmt): stmt is Role => stmt.kind === "role");
   const edges = program.rings.flatMap((ring) => [ring.full, ring.empty]);
   if (roles.length === 0 || edges.length === 0 || edges.some((edge) => edge?.kind !== "mbarrier"))
     return null;
@@ -106,7 +106,7 @@ function ending(columns: number, pair: boolean, blocks: number, staged: boolean)
 
 /** Whether D goes to memory by bulk stores, which read shared memory when the roles have ended. */
 const stages = (program: TileProgram): boolean =>
-  [...eachStmt(program.body)].some((s) => s.kind === "epilogue" && storesInBulk(s));
+  eachStmt(program.body).some((s) => s.kind === "epilogue" && storesInBulk(s));
 
 function ringPlan({ program }: Context, ring: Ring): PlanRing {
   const count = (edge: Ring["full"]): number => (edge?.kind === "mbarrier" ? edge.arrivals : 0);
@@ -157,7 +157,7 @@ function rolePlan(ctx: Context, role: Role, stmts: readonly Stmt[]): PlanRole {
 }
 
 /** Whether a role asks for tiles. */
-const asks = (role: Role): boolean => [...eachStmt(role.body)].some((s) => s.kind === "fetch");
+const asks = (role: Role): boolean => eachStmt(role.body).some((s) => s.kind === "fetch");
 
 function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: readonly Stmt[]): readonly Step[] {
   return stmts.flatMap((stmt): readonly Step[] => {
@@ -190,7 +190,7 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
       }
       case "for": {
         const chunks =
-          [...eachStmt(stmt.body)].some((s) => "at" in s && freeVars(s.at).has(stmt.var)) ||
+          eachStmt(stmt.body).some((s) => "at" in s && freeVars(s.at).has(stmt.var)) ||
           multipliesChunks(stmt, new Set(ctx.ringOf.keys()));
         const body = inner();
         return body.length === 0

@@ -49,7 +49,7 @@ function* verified(program: TileProgram, target: Target | null): Iterable<Findin
   }
   for (const { at, message, hint } of splitsVerifier.check(subject))
     yield { rule: "splits", at: text(at), message, hint };
-  const roles = [...eachStmt(program.body)].filter((s): s is Role => s.kind === "role");
+  const roles = eachStmt(program.body).filter((s): s is Role => s.kind === "role");
   const without = roles.filter(({ registers }) => registers === null);
   if (without.length > 0 && without.length < roles.length)
     yield {
