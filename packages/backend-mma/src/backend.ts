@@ -1,6 +1,7 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_75 and everything after it. */
 import { refuseBatch, refusePromotion, refuseSteps, servedFormats, unsupported } from "@tilewright/codegen";
 import {
+  allocate,
   type Backend,
   bindLayouts,
   bindOwnership,
@@ -84,6 +85,7 @@ export const mma: Backend = {
     bindRaster,
     skipEmpty,
     elideGuards,
+    allocate,
   ],
   lower,
 };

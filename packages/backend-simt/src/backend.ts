@@ -1,6 +1,7 @@
 /** The SIMT backend: fp32 multiply-adds on CUDA cores, of f32, f16 and bf16 matrices, for sm_70 and everything after it. */
 import { refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
 import {
+  allocate,
   type Backend,
   bindEdges,
   bindLayouts,
@@ -74,6 +75,7 @@ export const simt: Backend = {
     bindRaster,
     skipEmpty,
     elideGuards,
+    allocate,
   ],
   lower,
 };

@@ -8,6 +8,7 @@ import {
 } from "@tilewright/codegen";
 import {
   accumulateInTensor,
+  allocate,
   type Backend,
   bindRaster,
   bindTensorLayouts,
@@ -81,6 +82,7 @@ export const tcgen05: Backend = {
     bindRaster,
     skipEmpty,
     elideGuards,
+    allocate,
   ],
   lower,
 };

@@ -1,6 +1,7 @@
 /** The wgmma backend: Hopper's bulk tensor copies, mbarriers and warpgroup matrix instructions, for sm_90a. */
 import { refuseBatch, refuseSteps, refuseSymbolic, servedFormats } from "@tilewright/codegen";
 import {
+  allocate,
   type Backend,
   bindOwnership,
   bindRaster,
@@ -81,6 +82,7 @@ export const wgmma: Backend = {
     bindRaster,
     skipEmpty,
     elideGuards,
+    allocate,
   ],
   lower,
 };

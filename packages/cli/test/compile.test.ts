@@ -211,7 +211,7 @@ describe("looking inside", () => {
     const argv = ["compile", ...problem.split(" "), "--print-passes", "--schedule", "smem=plain walk=rows"];
     const { stdout } = await cli(argv);
     const first = (await cli([...argv.slice(0, -3), "--ir", "nest", ...argv.slice(-2)])).stdout;
-    const last = (await cli([...argv.slice(0, -3), "--ir", "bound", ...argv.slice(-2)])).stdout;
+    const last = (await cli([...argv.slice(0, -3), "--ir", "machine", ...argv.slice(-2)])).stdout;
     expect(stdout).toContain("stageOperands (nest -> staged): ");
     // Optimisations that are off have nothing to do.
     expect(stdout).toMatch(/orderWalk .*\n\(unchanged\)\n/);

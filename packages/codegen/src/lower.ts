@@ -1,4 +1,4 @@
-/** Bound tile program to PTX: the module, its text, and how to launch it. */
+/** Tile program to PTX: the module, its text, and how to launch it. */
 import {
   bufferOf,
   type Checked,
@@ -55,7 +55,7 @@ export interface LoweredModule {
   readonly workspaceInit: Manifest["workspace"]["init"];
 }
 
-/** The text and the launch of a bound program, or why the engine cannot express it (hand-edited programs only). */
+/** The text and the launch of a program of stage machine, or why the engine cannot express it (hand-edited programs only). */
 export function lowerWith(engine: Engine, program: TileProgram, target: Target): Checked<LoweredKernel> {
   const lowered = lowerToModuleWith(engine, program, target);
   if (!lowered.ok) return lowered;
@@ -69,8 +69,8 @@ export function lowerToModuleWith(
   program: TileProgram,
   target: Target,
 ): Checked<LoweredModule> {
-  if (program.stage !== "bound")
-    return err([fault("program", `is at stage ${program.stage}; lowering takes a bound program`)]);
+  if (program.stage !== "machine")
+    return err([fault("program", `is at stage ${program.stage}; lowering takes a program of stage machine`)]);
   try {
     return ok(build(engine, program, target));
   } catch (error) {
@@ -85,7 +85,7 @@ const fault = (at: string, message: string) =>
     kind: "unsupported",
     at,
     message,
-    hint: "print the program before the edit with --ir bound",
+    hint: "print the program before the edit with --ir machine",
   }) as const;
 
 function build(engine: Engine, program: TileProgram, target: Target): LoweredModule {

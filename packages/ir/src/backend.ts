@@ -1,5 +1,5 @@
 /**
- * What a backend is: a value that answers "can you", "how" and "why not" as data, and turns a bound program into PTX.
+ * What a backend is: a value that answers "can you", "how" and "why not" as data, and turns a program of stage `machine` into PTX.
  * Nothing in the shared code names a backend or an architecture.
  */
 import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
@@ -57,8 +57,8 @@ export interface Backend {
   explain?(problem: Problem, schedule: Schedule, target: Target): readonly Remark[];
   /** The program at stage `nest`. The last place that reads the schedule. The schedule must pass `check`. */
   tile(problem: Problem, schedule: Schedule, target: Target): TileProgram;
-  /** Passes from `nest` to `bound`, in order. */
+  /** Passes from `nest` to `machine`, in order. */
   readonly passes: readonly Pass[];
-  /** Bound program to PTX. Sees the IR and the target only. Errors are for hand-edited programs it cannot express. */
+  /** Program of stage `machine` to PTX. Sees the IR and the target only. Errors are for hand-edited programs it cannot express. */
   lower(program: TileProgram, target: Target): Checked<LoweredKernel>;
 }

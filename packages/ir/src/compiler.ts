@@ -67,7 +67,7 @@ export interface Artifact {
   /** Canonical text; null when compiled from a tile program. */
   readonly schedule: string | null;
   readonly trace: readonly TraceStep[];
-  /** The program at stage bound. */
+  /** The program at stage machine. */
   readonly program: TileProgram;
   readonly ptx: string;
   readonly kernels: readonly KernelSpec[];

@@ -89,7 +89,7 @@ describe("createCompiler", () => {
   it("takes the first backend that can, with its best schedule", () => {
     const a = compile({ problem: square, target: sm80 });
     expect([a.backend, a.schedule]).toEqual(["first", "stages=2"]);
-    expect(a.program.stage).toBe("bound");
+    expect(a.program.stage).toBe("machine");
     expect(a.trace[0]?.pass).toBe("tile");
     expect(a.trace.slice(1).map((s) => s.pass)).toEqual(passes.map((p) => p.name));
     expect(a.trace.filter((s) => !s.changed).map((s) => s.pass)).toContain("rotateFragments");
@@ -188,14 +188,14 @@ describe("createCompiler", () => {
     ]);
   });
 
-  it.each(["nest", "staged", "pipelined", "specialised", "bound"] as const)(
+  it.each(["nest", "staged", "pipelined", "specialised", "bound", "machine"] as const)(
     "goes on from an edited text of stage %s and ends in the edited kernel",
     (stage) => {
       const text = edit(fixture(stage), "alpha 1 ", "alpha 3 ");
       const a = compile({ from: text, target: sm80 });
       expect(a.schedule).toBe(null);
       expect(a.trace[0]?.pass).toBe("from");
-      expect(a.textAt("bound")).toBe(edit(fixture("bound"), "alpha 1 ", "alpha 3 "));
+      expect(a.textAt("machine")).toBe(edit(fixture("machine"), "alpha 1 ", "alpha 3 "));
       expect(a.manifest.plan.schedule).toBe(`from=${stage}:${sha256(text).slice(0, 16)}`);
     },
   );
@@ -229,7 +229,8 @@ describe("createCompiler", () => {
   });
 
   it("accepts a program object", () => {
-    expect(compile({ from: parse(fixture("bound")), target: sm80 }).program).toEqual(parse(fixture("bound")));
+    const machine = parse(fixture("machine"));
+    expect(compile({ from: machine, target: sm80 }).program).toEqual(machine);
   });
 });
 

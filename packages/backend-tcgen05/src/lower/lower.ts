@@ -43,7 +43,7 @@ const engine: Engine = {
   frame,
 };
 
-/** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */
+/** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */
 export const lower = (program: TileProgram, target: Target) => lowerWith(engine, program, target);
 
 /** As `lower`, with the module as objects. */

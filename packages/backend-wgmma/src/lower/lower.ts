@@ -117,5 +117,5 @@ function earlyEpilogue(program: TileProgram): boolean {
   return held <= FEW_ACCUMULATORS * math;
 }
 
-/** The text and the launch of a bound program, or why it cannot be expressed (hand-edited programs only). */
+/** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */
 export const lower = (program: TileProgram, target: Target) => lowerWith(engine, program, target);

@@ -65,7 +65,7 @@ function printStage(session: Session, kernels: readonly Artifact[], stage: Stage
     return session.fail(
       missing.map(({ entry }) =>
         problemWith(codes.conflict, "--ir", `${entry} begins after stage ${stage}`, {
-          hint: "--ir bound always exists",
+          hint: "--ir machine always exists",
         }),
       ),
     );
@@ -150,7 +150,7 @@ export const compile = defineCommand({
   name: "compile",
   summary: "a GEMM to PTX and a manifest that says how to launch it",
   about: `Writes ENTRY.ptx and ENTRY.gemm.json. The same request gives the same bytes, in any process.
-The tile program can be looked at and edited at every stage (nest, staged, pipelined, specialised, bound): --ir prints it, --print-passes
+The tile program can be looked at and edited at every stage (nest, staged, pipelined, specialised, bound, machine): --ir prints it, --print-passes
 shows what each pass does to it, and --from compiles an edited text to the edited kernel.
 --library DIR makes many kernels at once: a folder with an index, a dispatch table and launchers for C, Python, Rust and JavaScript.`,
   args,

@@ -1,5 +1,6 @@
-/** The shared passes, in the order in which they run from `nest` to `bound`. Backends list those they use. */
+/** The shared passes, in the order in which they run from `nest` to `machine`. Backends list those they use. */
 export { accumulateInTensor } from "./accumulateInTensor.ts";
+export { allocate } from "./allocate.ts";
 export { bindEdges } from "./bindEdges.ts";
 export { bindLayouts, tileAccesses } from "./bindLayouts.ts";
 export { bindOwnership } from "./bindOwnership.ts";

@@ -25,7 +25,7 @@ const order = (stage: Stage): number => stages.indexOf(stage);
 
 /**
  * Run passes in order, from the program's own stage on: passes of earlier stages are skipped, so a text of any stage can
- * be taken to `bound`. Errors are those of the given program; a pass that throws or makes an invalid program is a bug and throws
+ * be taken to `machine`. Errors are those of the given program; a pass that throws or makes an invalid program is a bug and throws
  * `InternalError` naming it.
  */
 export function runPasses(

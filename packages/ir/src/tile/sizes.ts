@@ -18,7 +18,7 @@ import { type Operand, operandShape, operandStrides, type Problem } from "../pro
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import { rewriteStmts } from "./rewrite.ts";
 import { shareAt, substituteStmt } from "./share.ts";
-import type { Buffer, Expr, Stmt, TileProgram } from "./types.ts";
+import { type Buffer, type Expr, reached, type Stmt, type TileProgram } from "./types.ts";
 import { withExprs } from "./withExprs.ts";
 
 /** Sizes that are variables of programs. */
@@ -238,7 +238,8 @@ export function sampleProblems(program: TileProgram): readonly Problem[] {
     const { min, max, multiple } = problem.symbolic?.[name as Extent] ?? { min: 1, max: 1, multiple: 1 };
     const wanted = [...divisors].flatMap((d) => [d - 1, d, d + 1, 2 * d + 1, 3 * d, 5 * d + 1]);
     // Of a bound program; before, chunks are there without a condition (`skipEmpty`).
-    const empty = name === "k" && problem.batch.kind === "grouped" && program.stage === "bound" ? [0] : [];
+    const empty =
+      name === "k" && problem.batch.kind === "grouped" && reached(program.stage, "bound") ? [0] : [];
     const legal = [min, ...wanted, 2 * (own[name as Extent] ?? 1) + 1].map((x) =>
       Math.max(min, Math.min(max, Math.ceil(Math.max(1, x) / multiple) * multiple)),
     );

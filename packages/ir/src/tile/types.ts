@@ -1,5 +1,5 @@
 /**
- * The tile IR: one structured program, few operations, five stages.
+ * The tile IR: one structured program, few operations, six stages.
  *
  * A program is written from the point of view of one thread block. Buffers are 2-D tiles; statements move, multiply and
  * store whole tiles. How a tile is spread over warps, lanes and registers is data beside the buffer (`Ownership`,
@@ -13,6 +13,7 @@
  * | pipelined | rings: slots, acquire / commit / wait / release, prologue, steady state, drain; fragment double buffering |
  * | specialised | roles, register budgets, how each ring edge is realised (block barrier, mbarrier, implied) |
  * | bound | layouts, ownership, distributions, vector widths, atoms, guards of the tails, raster |
+ * | machine | places in shared and tensor memory, barriers of rings |
  *
  * The text form (print.ts, parse.ts) shows every field here; nothing else exists.
  */
@@ -22,8 +23,11 @@ import type { Layout } from "../layout/types.ts";
 import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
 import type { LineOrder } from "./lineOrder.ts";
 
-export const stages = ["nest", "staged", "pipelined", "specialised", "bound"] as const;
+export const stages = ["nest", "staged", "pipelined", "specialised", "bound", "machine"] as const;
 export type Stage = (typeof stages)[number];
+
+/** Whether a program of stage `at` has what `stage` makes explicit. */
+export const reached = (at: Stage, stage: Stage): boolean => stages.indexOf(at) >= stages.indexOf(stage);
 
 /** Axes of the GEMM. */
 export type Axis = "m" | "n" | "k";

@@ -14,9 +14,9 @@ import { passes, target } from "../tile/support/pipelines.ts";
 const sm80 = target("sm_80");
 
 describe("runPasses", () => {
-  it.each(stages)("takes a program of stage %s to the same bound program", (stage) => {
+  it.each(stages)("takes a program of stage %s to the same machine program", (stage) => {
     const done = runPasses(parse(fixture(stage)), sm80, passes);
-    expect(done).toEqual({ ok: true, value: parse(fixture("bound")) });
+    expect(done).toEqual({ ok: true, value: parse(fixture("machine")) });
   });
 
   it("skips passes of earlier stages and says which of the others changed something", () => {
@@ -29,7 +29,7 @@ describe("runPasses", () => {
     });
     expect(seen[0]).toMatch(/^bindOwnership/);
     expect(seen).toContain("bindRaster (unchanged)");
-    expect(seen.at(-1)).toBe("elideGuards");
+    expect(seen.at(-1)).toBe("allocate");
   });
 
   it("gives the faults of the program it is given as diagnostics", () => {

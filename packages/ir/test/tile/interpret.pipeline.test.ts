@@ -39,7 +39,7 @@ describe("random problems through all passes", () => {
           },
         });
         if (!done.ok) throw new Error(done.error.map(formatDiagnostic).join("\n"));
-        expect(done.value.stage).toBe("bound");
+        expect(done.value.stage).toBe("machine");
       }),
       { numRuns: 100 },
     );

@@ -1,4 +1,4 @@
-/** At stage bound nothing is left to decide. */
+/** From stage bound on nothing is left to decide. */
 import { operandViews } from "../scaleTiles.ts";
 import { stagingCopies } from "./distributions.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
@@ -12,11 +12,15 @@ export const complete: Verifier = {
   *check(subject) {
     const { program } = subject;
     if (program.nest !== null)
-      yield { at: "nest", message: "a nest at stage bound", hint: "remove it: ownership says the same" };
+      yield {
+        at: "nest",
+        message: `a nest at stage ${program.stage}`,
+        hint: "remove it: ownership says the same",
+      };
     for (const directive of program.directives)
       yield {
         at: `directive ${directive.name}`,
-        message: `directive '${directive.name}' is left at stage bound`,
+        message: `directive '${directive.name}' is left at stage ${program.stage}`,
         hint: "no pass took it; remove it, or start from an earlier stage",
       };
     for (const buffer of program.buffers) {

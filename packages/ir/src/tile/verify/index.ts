@@ -4,7 +4,7 @@ import type { Problem } from "../../problem.ts";
 import type { Target } from "../../target.ts";
 import { eachStmt } from "../rewrite.ts";
 import { ownProgram, programAt, sampleProblems, sizeVariables } from "../sizes.ts";
-import { stages, type TileProgram } from "../types.ts";
+import { reached, type TileProgram } from "../types.ts";
 import { bounds, slotRange } from "./bounds.ts";
 import { complete } from "./complete.ts";
 import { coverage } from "./coverage.ts";
@@ -108,7 +108,7 @@ function verifyGroups(
   const subject = subjectOf(program, target);
   for (const group of list) {
     const found = group
-      .filter((verifier) => stages.indexOf(verifier.from) <= stages.indexOf(program.stage))
+      .filter((verifier) => reached(program.stage, verifier.from))
       .flatMap((verifier) =>
         [...verifier.check(subject)].map((fault) => diagnosticOf(verifier, fault, locations)),
       );

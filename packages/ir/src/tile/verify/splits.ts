@@ -1,7 +1,7 @@
 /** Blocks that share a tile meet exactly once, and only one of them stores it. */
 import { freeVars } from "../expr.ts";
 import { eachStmt } from "../rewrite.ts";
-import { MOST_SLICES, type Share, type Stmt } from "../types.ts";
+import { MOST_SLICES, reached, type Share, type Stmt } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -51,7 +51,7 @@ export const splits: Verifier = {
               hint: `split among at most ${MOST_SLICES}, or write by last`,
             };
       if (stmt.kind === "tiles" && stmt.share !== undefined)
-        yield* shared(site, stmt, stmt.share, program.stage === "bound");
+        yield* shared(site, stmt, stmt.share, reached(program.stage, "bound"));
       if (stmt.kind === "tiles" && sharers(stmt) !== null) {
         // Of tiles that several roles visit, those who hold the sums meet.
         const inRole = site.parents.some((p) => p.kind === "role");

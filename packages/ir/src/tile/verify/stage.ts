@@ -1,5 +1,5 @@
 /** Which statements and declarations each stage may have. */
-import { type Buffer, type Stage, type StmtKind, stages } from "../types.ts";
+import { type Buffer, reached, type Stage, type StmtKind } from "../types.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
 
 /** First stage of each statement. */
@@ -22,7 +22,7 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   barrier: "specialised",
 };
 
-const before = (a: Stage, b: Stage): boolean => stages.indexOf(a) < stages.indexOf(b);
+const before = (a: Stage, b: Stage): boolean => !reached(a, b);
 
 /** Accumulators in registers are owned; in tensor memory their place follows from their layout. */
 const ownerless = ({ space, own }: Buffer): boolean => space === "register" && own === null;
@@ -63,7 +63,7 @@ export const stageLegality: Verifier = {
             hint: `write ${edge} barrier:0, ${edge} mbarrier:N or ${edge} implied`,
           };
     }
-    if (program.nest !== null || stage === "bound") return;
+    if (program.nest !== null || reached(stage, "bound")) return;
     for (const site of sites)
       if (site.stmt.kind === "mma" && ownerless(bufferAt(subject, site.stmt.acc.buffer)))
         yield {

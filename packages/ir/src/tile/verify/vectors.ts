@@ -5,7 +5,7 @@ import { vectorAxis } from "../accesses.ts";
 import { evaluateExpr, isMultiple } from "../expr.ts";
 import { registerRun } from "../ownership.ts";
 import { counterexample, isDead } from "../ranges.ts";
-import type { Stmt, View } from "../types.ts";
+import { reached, type Stmt, type View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 /** The widest access of one thread (PTX ISA, ld.v4.b32). */
@@ -67,7 +67,7 @@ function* checkCopy(subject: Subject, site: Site, copy: Copy): Iterable<Fault> {
   }
   if (copy.transport !== "cp.async") return;
   // Elements of fewer than 4 bytes are copied once they are vectors.
-  if (subject.program.stage !== "bound" && src === 1 && dst === 1) return;
+  if (!reached(subject.program.stage, "bound") && src === 1 && dst === 1) return;
   const bytes = src * sizeOf(bufferAt(subject, copy.src.buffer).dtype);
   if (src !== dst || ![4, 8, 16].includes(bytes))
     yield {

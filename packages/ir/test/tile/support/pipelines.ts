@@ -1,6 +1,7 @@
 /** Random problems and directives through the shared passes: the programs that the tests of the tile IR run on. */
 import fc from "fast-check";
 import {
+  allocate,
   bindEdges,
   bindLayouts,
   bindOwnership,
@@ -41,6 +42,7 @@ export const passes: readonly Pass[] = [
   orderWalk,
   bindRaster,
   elideGuards,
+  allocate,
 ];
 
 export function target(arch: string): Target {
