@@ -37,6 +37,9 @@ export function bundleCode(entries = ENTRIES) {
     absWorkingDir: root,
     entryPoints: entries,
     bundle: true,
+    // What entries share lies in lib/ once, beside the entries: code looks for its neighbours by its own place.
+    splitting: Object.keys(entries).length > 1,
+    chunkNames: "shared-[hash]",
     platform: "node",
     format: "esm",
     target: "node24",

