@@ -1,5 +1,5 @@
 /** Public types of the emulator. */
-import type { Checked, SourceLocation, TensorMapSpec } from "@tilewright/ir";
+import type { Checked, Diagnostic, SourceLocation, TensorMapSpec } from "@tilewright/ir";
 import type { RuleId } from "./checkers/rules.ts";
 
 /** Completion order of everything the PTX memory model leaves open. */
@@ -28,7 +28,7 @@ export interface LaunchConfig {
   readonly seed?: number;
   /** Rules to run: all unless given. */
   readonly checks?: "all" | "none" | readonly CheckName[];
-  /** Single rules that report nothing, whatever `checks` says. Those that end a launch (H030 to H032) still end it. */
+  /** Single rules that report nothing, whatever `checks` says. Those that end a launch (H030 to H032, H110) still end it. */
   readonly disable?: readonly RuleId[];
   /**
    * The architecture whose tensor cores compute, as a target such as `sm_90a`: results differ in bits between generations, and
@@ -131,6 +131,8 @@ export interface LaunchReport {
   /** False when the launch was stopped (deadlock, fuel, fault). */
   readonly completed: boolean;
   readonly findings: readonly Finding[];
+  /** What the kernel printed by printf, in the order of execution. */
+  readonly printed: string;
   readonly counters: Counters;
   readonly timeMs: number;
 }
@@ -145,7 +147,12 @@ export interface KernelInfo {
     readonly offset: number;
   }[];
   readonly staticSmem: number;
+  /** Threads of a block at most, by `.maxntid` or `.reqntid`. */
   readonly maxThreads: number | null;
+  /** The block that `.reqntid` asks for: one to three extents. */
+  readonly requiredThreads: readonly number[] | null;
+  /** What the kernel, or a function that it calls, needs and the emulator has not: a launch is refused with these. */
+  readonly lacks: readonly Diagnostic[];
 }
 
 /** A loaded module; opaque. */

@@ -145,7 +145,17 @@ class EmulatedDevice implements Emulator {
         },
       ]);
     const program = module.programs.get(entry);
-    if (program === undefined) return err([unknownEntry(entry, [...module.programs.keys()])]);
+    if (program === undefined) {
+      const lacks = module.kernels.find((kernel) => kernel.entry === entry)?.lacks;
+      return err(
+        lacks ?? [
+          unknownEntry(
+            entry,
+            module.kernels.map((kernel) => kernel.entry),
+          ),
+        ],
+      );
+    }
     const valid = validateLaunch(program.kernel, config);
     if (!valid.ok) return valid;
     const ran = this.#launch(program, config, arithmeticFor(module, config));
@@ -179,7 +189,7 @@ class EmulatedDevice implements Emulator {
     const counters = mergeCounters(program, first, others);
     const { fuel = defaultFuel } = config;
     if (counters.warpInstructions > fuel || !mergeMemory(this.#arena, [first, ...others])) return alone();
-    return ok({ completed: true, findings: [], counters, timeMs: now() - started });
+    return ok({ completed: true, findings: [], printed: "", counters, timeMs: now() - started });
   }
 
   /** Groups of clusters that are resident together, one after another. */
@@ -258,7 +268,7 @@ class EmulatedDevice implements Emulator {
     const end = area.value.end;
     this.#arena.clearShadow(area.value.parameters, end - area.value.parameters);
     const report = {
-      ...{ completed, findings: findings.list(), counters: run.counters() },
+      ...{ completed, findings: findings.list(), printed: run.printed, counters: run.counters() },
       timeMs: now() - started,
     };
     return ok({ report, waits: run.waits() });

@@ -5,7 +5,7 @@
  * Every node is a plain immutable object. Locations are 1-based and null on nodes that a builder made;
  * comments are kept only on nodes that a builder made (the parser skips them).
  */
-import type { PtxVersion, SourceLocation } from "@tilewright/ir";
+import type { Diagnostic, PtxVersion, SourceLocation } from "@tilewright/ir";
 
 /** Types a register, parameter or variable may be declared with. */
 export type ScalarType =
@@ -69,6 +69,8 @@ export interface PtxFunction {
   readonly directives: readonly FunctionDirective[];
   /** Null for a prototype. */
   readonly body: readonly Statement[] | null;
+  /** Instructions of the body that the table does not know, which it lacks therefore (`ParseOptions.keep`). */
+  readonly faults?: readonly Diagnostic[];
   readonly location: SourceLocation | null;
 }
 

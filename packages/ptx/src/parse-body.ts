@@ -29,7 +29,10 @@ import { specialRegisters } from "./special.ts";
 export type Report = (fault: Fault) => void;
 
 /** Statements up to and with the closing brace; the opening one is already taken. */
-export function parseBody(scanner: Scanner, outer: RegisterScope, report: Report): Statement[] {
+export const parseBody = (scanner: Scanner, outer: RegisterScope, report: Report): Statement[] =>
+  scanner.nested(() => parseStatements(scanner, outer, report));
+
+function parseStatements(scanner: Scanner, outer: RegisterScope, report: Report): Statement[] {
   const scope = new RegisterScope(outer);
   const body: Statement[] = [];
   for (;;) {
@@ -95,7 +98,8 @@ function parseStatement(scanner: Scanner, scope: RegisterScope, report: Report, 
     }
     scanner.pos = start;
   }
-  body.push(parseInstruction(scanner, scope, start, report));
+  const instruction = parseInstruction(scanner, scope, start, report);
+  if (instruction !== null) body.push(instruction);
 }
 
 function parseDirective(
@@ -187,12 +191,13 @@ function parseLabelled(scanner: Scanner, name: string, start: number): Statement
 
 // ---------------------------------------------------------------- instructions
 
+/** Null where the operands fit no form, which has been reported. */
 function parseInstruction(
   scanner: Scanner,
   scope: RegisterScope,
   start: number,
   report: Report,
-): Instruction {
+): Instruction | null {
   const guard = scanner.take("@") ? parseGuard(scanner, scope) : null;
   scanner.skip();
   const at = scanner.pos;
@@ -209,14 +214,18 @@ function parseInstruction(
   }
   const operands: Operand[] = [];
   const call = resolution.opcode === "call";
+  const braced = bracedScalars.has(resolution.opcode);
   if (scanner.peek() !== ";") {
-    do operands.push(parseOperand(scanner, scope, call));
-    while (scanner.take(","));
+    do {
+      const operand = parseOperand(scanner, scope, call);
+      operands.push(braced ? unbraced(operand) : operand);
+    } while (scanner.take(","));
   }
   if (!scanner.take(";")) throw scanner.unexpected(`";" or "," is due after the operands of ${mnemonic}`);
   if (!selectForm(resolution.forms, operands)) {
     const { message, hint } = explainOperands(resolution.forms, operands);
     report(new Fault("TW4004", at, message, hint));
+    return null;
   }
   return {
     kind: "instruction",
@@ -293,10 +302,20 @@ function parsePrimary(scanner: Scanner, scope: RegisterScope, call: boolean): Op
 function parseElements(scanner: Scanner, scope: RegisterScope, end: string): Operand[] {
   const elements: Operand[] = [];
   if (scanner.take(end)) return elements;
-  do elements.push(parsePrimary(scanner, scope, false));
+  do elements.push(scanner.nested(() => parsePrimary(scanner, scope, false)));
   while (scanner.take(","));
   scanner.expect(end, "the list");
   return elements;
+}
+
+/** Instructions in which ptxas takes a scalar in braces, as a vector of one. Triton writes every scalar access so. */
+const bracedScalars: ReadonlySet<string> = new Set(["ld", "ldu", "st", "mov"]);
+
+/** A vector of one without its braces. */
+function unbraced(operand: Operand): Operand {
+  if (operand.kind !== "vector" || operand.elements.length !== 1) return operand;
+  const [element = operand] = operand.elements;
+  return element.kind === "sink" ? operand : element;
 }
 
 function parseNamed(scanner: Scanner, scope: RegisterScope): Operand {

@@ -165,7 +165,7 @@ function parseInitialiser(scanner: Scanner): Initialiser {
   if (scanner.take("{")) {
     const elements: Initialiser[] = [];
     if (scanner.take("}")) return { kind: "list", elements };
-    do elements.push(parseInitialiser(scanner));
+    do elements.push(scanner.nested(() => parseInitialiser(scanner)));
     while (scanner.take(","));
     scanner.expect("}", "the initialiser");
     return { kind: "list", elements };

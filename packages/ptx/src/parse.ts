@@ -23,7 +23,15 @@ import { RegisterScope } from "./scope.ts";
 export interface ParseOptions {
   /** Name for the locations. */
   readonly file?: string;
+  /**
+   * Instructions that are not in the table are left out of their function and listed in its `faults`, where they would
+   * refuse the module otherwise: what one kernel lacks is nothing to the others.
+   */
+  readonly keep?: "unknown";
 }
+
+/** What a later PTX may have where this table does not: instructions, modifiers, operands, directives of a body. */
+const unknownCodes: ReadonlySet<string> = new Set(["TW4002", "TW4003", "TW4004", "TW4008"]);
 
 /** More faults than this are not reported: the text is no PTX. */
 const FAULT_LIMIT = 100;
@@ -47,7 +55,7 @@ export function parseModule(text: string, options: ParseOptions = {}): Checked<P
     while (scanner.peek() !== "") {
       const before = scanner.pos;
       try {
-        items.push(...parseItem(scanner, report));
+        items.push(...parseItem(scanner, report, options.keep === "unknown"));
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         report(error);
@@ -62,7 +70,11 @@ export function parseModule(text: string, options: ParseOptions = {}): Checked<P
     report(error);
   }
   if (module !== null && faults.length === 0) return ok(module);
-  return err(faults.map((fault) => diagnose(fault, scanner)));
+  const kept = module?.items.flatMap((item) => (item.kind === "function" ? (item.faults ?? []) : [])) ?? [];
+  const lineOf = ({ location }: Diagnostic): number => location?.line ?? 0;
+  return err(
+    [...faults.map((fault) => diagnose(fault, scanner)), ...kept].sort((a, b) => lineOf(a) - lineOf(b)),
+  );
 }
 
 function diagnose(fault: Fault, scanner: Scanner): Diagnostic {
@@ -118,7 +130,7 @@ function parseHeader(scanner: Scanner): Header {
   return { version: numbers, target, targetOptions, addressSize: 64 };
 }
 
-function parseItem(scanner: Scanner, report: (fault: Fault) => void): ModuleItem[] {
+function parseItem(scanner: Scanner, report: (fault: Fault) => void, keep: boolean): ModuleItem[] {
   scanner.skip();
   const start = scanner.pos;
   if (scanner.take(";")) return [];
@@ -141,7 +153,7 @@ function parseItem(scanner: Scanner, report: (fault: Fault) => void): ModuleItem
     word = scanner.dotted();
   }
   if (word === "entry" || word === "func")
-    return [parseFunction(scanner, word === "entry", linkage, start, report)];
+    return [parseFunction(scanner, word === "entry", linkage, start, report, keep)];
   if (isStateSpace(word)) return parseVariables(scanner, word, linkage, start);
   const near =
     word === null
@@ -215,6 +227,7 @@ function parseFunction(
   linkage: Linkage | null,
   start: number,
   report: (fault: Fault) => void,
+  keep: boolean,
 ): PtxFunction {
   const returns = !entry && scanner.take("(") ? parseParams(scanner) : [];
   const name = scanner.name();
@@ -228,7 +241,12 @@ function parseFunction(
   if (!scanner.take("{")) throw scanner.unexpected(`a body is due after ${name}`);
   const scope = new RegisterScope();
   for (const decl of registerParams([...returns, ...params])) scope.declare(decl);
-  return { ...fn, body: parseBody(scanner, scope, report) };
+  const faults: Diagnostic[] = [];
+  const body = parseBody(scanner, scope, (fault) => {
+    if (keep && unknownCodes.has(fault.code)) faults.push(diagnose(fault, scanner));
+    else report(fault);
+  });
+  return { ...fn, body, ...(faults.length === 0 ? {} : { faults }) };
 }
 
 /** `.reg` parameters are registers of the body. */

@@ -20,6 +20,9 @@ const MNEMONIC = /[A-Za-z]\w*(?:(?:\.|::)\w+)*/y;
 const NUMBER =
   /0[fF][0-9a-fA-F]{8}(?![\w])|0[dD][0-9a-fA-F]{16}(?![\w])|0[xX][0-9a-fA-F]+U?(?![\w])|0[bB][01]+U?(?![\w])|\d+\.\d*(?:[eE][+-]?\d+)?(?![\w])|\.\d+(?:[eE][+-]?\d+)?(?![\w])|\d+[eE][+-]?\d+(?![\w])|\d+U?(?![\w])/y;
 
+/** Brackets within brackets; compilers stay below ten. */
+const DEPTH_LIMIT = 500;
+
 /** Binary operators of constant expressions by precedence, loosest first (PTX ISA §4.6.6). */
 const OPERATORS: readonly (readonly string[])[] = [
   ["|"],
@@ -34,6 +37,7 @@ export class Scanner {
   readonly text: string;
   readonly file: string | undefined;
   pos = 0;
+  private depth = 0;
   /** Offsets at which lines start. */
   private readonly lines: number[] = [0];
 
@@ -199,7 +203,7 @@ export class Scanner {
     const start = this.pos;
     if (c === "-" || c === "~" || c === "+") {
       this.pos++;
-      const value = this.unary();
+      const value = this.nested(() => this.unary());
       if (value === null) {
         this.pos = start;
         return null;
@@ -212,7 +216,7 @@ export class Scanner {
     }
     if (c === "(") {
       this.pos++;
-      const value = this.constant();
+      const value = this.nested(() => this.constant());
       if (value === null || !this.take(")")) throw this.unexpected("a constant and ) are due after (");
       return value;
     }
@@ -241,6 +245,18 @@ export class Scanner {
     const value = BigInt(octal ? `0o${digits.slice(1)}` : digits);
     if (value >= 1n << 64n) throw new Fault("TW4001", at, `${word} does not fit 64 bits`);
     return { kind: "integer", value };
+  }
+
+  /** Parse what stands inside brackets of any kind: a text may not nest them so deep that the stack runs out. */
+  nested<T>(parse: () => T): T {
+    if (this.depth >= DEPTH_LIMIT)
+      throw new Fault("TW4001", this.pos, `nested deeper than ${DEPTH_LIMIT} levels`);
+    this.depth += 1;
+    try {
+      return parse();
+    } finally {
+      this.depth -= 1;
+    }
   }
 
   /** A fault at the next word, which it names. */

@@ -81,6 +81,8 @@ export interface LaunchResult {
   readonly timeMs: number;
   /** Always empty on a GPU. */
   readonly findings: readonly Finding[];
+  /** Emulator only: what the kernel printed by printf, "" for nothing. */
+  readonly printed: string;
   /** Null on a GPU. */
   readonly counters: Counters | null;
   /** Emulator only: false when the launch was given up. */

@@ -96,7 +96,9 @@ function render(session: Session, runs: readonly Run[], files: readonly string[]
   const counters = runs[0]?.result.counters ?? null;
   const details = counters === null ? "" : `\n${renderCounters(counters, session.paint)}`;
   const written = files.length === 0 ? "" : `\n${files.map((file) => `wrote ${file}\n`).join("")}`;
-  return renderTable(heads, rows, session.paint) + details + written;
+  const printed = runs[0]?.result.printed ?? "";
+  const ended = printed === "" || printed.endsWith("\n") ? printed : `${printed}\n`;
+  return ended + renderTable(heads, rows, session.paint) + details + written;
 }
 
 /** Findings of severity note: they do not fail a run, but are worth a line. */
@@ -195,11 +197,12 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
       ok: failures.length === 0,
       entry: prepared.launch.entry,
       arch: prepared.arch,
-      runs: runs.map(({ order, seed, result: { completed, timeMs, counters }, checks }) => ({
+      runs: runs.map(({ order, seed, result: { completed, timeMs, printed, counters }, checks }) => ({
         order,
         seed,
         completed,
         timeMs,
+        printed,
         counters,
         checks,
       })),

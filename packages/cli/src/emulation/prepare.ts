@@ -1,7 +1,7 @@
 /** Everything that an emulation reads, checked before anything runs: all errors at once. */
 import { dirname, resolve } from "node:path";
 import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/ir";
-import { checkModule, parseModule } from "@tilewright/ptx";
+import { checkModule, type PtxModule, parseModule } from "@tilewright/ptx";
 import { type Device, openDevice } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { located } from "../compile/source.ts";
@@ -54,9 +54,21 @@ function readLaunch(context: Context, path: string, arch: string | null): Checke
 /** What the text is for; a text without it is for the loader to refuse. */
 const archOf = (ptx: string): string => /^\s*\.target\s+(sm_\w+)/m.exec(ptx)?.[1] ?? "sm_70";
 
+/** The module as far as a launch of `entry` reaches: what ptxas would refuse in another kernel of it is nothing to this one. */
+const reachedBy = (module: PtxModule, entry: string | null): PtxModule => ({
+  ...module,
+  items: module.items.filter(
+    (item) => item.kind !== "function" || !item.entry || entry === null || item.name === entry,
+  ),
+});
+
 /** A device for the text, on which it loads. */
-async function openFor(ptx: string, path: string): Promise<Checked<{ device: Device; arch: string }>> {
-  const parsed = parseModule(ptx);
+async function openFor(
+  ptx: string,
+  path: string,
+  entry: string | null,
+): Promise<Checked<{ device: Device; arch: string }>> {
+  const parsed = parseModule(ptx, { keep: "unknown" });
   if (!parsed.ok) return err(located(parsed.error, path));
   const arch = parsed.value.target;
   const device = await openDevice({ kind: "emulator", arch });
@@ -64,7 +76,7 @@ async function openFor(ptx: string, path: string): Promise<Checked<{ device: Dev
   const module = device.value.load(ptx);
   if (module.ok) module.value.unload();
   // What ptxas would refuse although it can be run: instructions of later targets, names that nothing declares.
-  const problems = [...(module.ok ? [] : module.error), ...checkModule(parsed.value)];
+  const problems = [...(module.ok ? [] : module.error), ...checkModule(reachedBy(parsed.value, entry))];
   if (problems.length === 0) return ok({ device: device.value, arch });
   device.value.close();
   return err(located(problems, path));
@@ -73,7 +85,6 @@ async function openFor(ptx: string, path: string): Promise<Checked<{ device: Dev
 /** Read and check the PTX text, the launch file and all that it names. */
 export async function prepare(context: Context, paths: Paths): Promise<Checked<Prepared>> {
   const ptx = readText(context, paths.ptx);
-  const opened = ptx.ok ? await openFor(ptx.value, paths.ptx) : ptx;
   const launched: Checked<Launched> =
     paths.launch === undefined
       ? err([
@@ -90,6 +101,9 @@ export async function prepare(context: Context, paths: Paths): Promise<Checked<P
             ),
           ])
         : readLaunch(context, paths.launch, ptx.ok ? archOf(ptx.value) : null);
+  const opened = ptx.ok
+    ? await openFor(ptx.value, paths.ptx, launched.ok ? launched.value.launch.entry : null)
+    : ptx;
   if (!ptx.ok || !opened.ok || !launched.ok) {
     const errors: Diagnostic[] = [...(opened.ok ? [] : opened.error), ...(launched.ok ? [] : launched.error)];
     if (opened.ok) opened.value.device.close();

@@ -461,6 +461,12 @@ export const rules = {
     severity: "error",
     sentence: "A tensor map is changed while a bulk copy that uses it may still be under way.",
   },
+  H110: {
+    name: "device-assertion",
+    check: "trap",
+    severity: "error",
+    sentence: "An assertion of the kernel does not hold.",
+  },
 } as const satisfies Record<string, Rule>;
 
 export type RuleId = keyof typeof rules;

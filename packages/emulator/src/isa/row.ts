@@ -25,6 +25,8 @@ export interface Decoder {
   def(index: number, view?: View): Operand;
   /** Operand that is read. */
   use(index: number, view?: View): Operand;
+  /** Whether the operand is an address in brackets. */
+  isAddress(index: number): boolean;
   /** Operand of type address. */
   address(index: number): Operand & { readonly kind: "address" };
   /** Operand that is a tensor map's address with coordinates. */

@@ -16,6 +16,7 @@ import { memoryTable } from "./memory.ts";
 import { mmaTable } from "./mma.ts";
 import { moveTable } from "./move.ts";
 import type { Table } from "./row.ts";
+import { systemCallTable } from "./system-call.ts";
 import { tensorTable } from "./tensor.ts";
 import { warpTable } from "./warp.ts";
 import { wgmmaTable } from "./wgmma.ts";
@@ -40,6 +41,7 @@ const rows: Table = {
   ...wgmmaTable,
   ...launchControlTable,
   ...controlTable,
+  ...systemCallTable,
 };
 
 export const instructionTable: Table = { ...rows, ...bulkTable(rows) };

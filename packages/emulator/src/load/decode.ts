@@ -93,6 +93,10 @@ class InstructionDecoder implements Decoder {
     return operand;
   }
 
+  isAddress(index: number): boolean {
+    return this.#operands[index]?.kind === "address";
+  }
+
   address(index: number): Operand & { readonly kind: "address" } {
     const operand = this.#operand(index);
     if (operand.kind !== "address") return this.refuse(`operand ${index + 1} has to be an address`);

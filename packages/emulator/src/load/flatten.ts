@@ -3,7 +3,7 @@
  * parameters to the caller's variables, so parameter memory needs no copies. A call through a pointer becomes a chain of
  * comparisons with the functions that it can mean, each inlined; recursion is refused.
  */
-import type { SourceLocation } from "@tilewright/ir";
+import type { Diagnostic, SourceLocation } from "@tilewright/ir";
 import type {
   PtxFunction,
   Instruction as PtxInstruction,
@@ -12,6 +12,7 @@ import type {
   Statement,
 } from "@tilewright/ptx";
 import { bitsOf } from "../isa/row.ts";
+import { systemCalls } from "../isa/system-call.ts";
 import { variableOf } from "./layout.ts";
 import { Refusal } from "./refusal.ts";
 import { type Entity, type LabelTarget, Scope } from "./scope.ts";
@@ -27,6 +28,8 @@ export interface FlatBody {
   readonly registers: Register[];
   readonly local: readonly Variable[];
   readonly shared: readonly Variable[];
+  /** What the parser left out of the functions that are called. */
+  readonly faults: readonly Diagnostic[];
 }
 
 /** Collects refusals with their places, so that all are reported at once. */
@@ -54,6 +57,7 @@ class Flattener {
   readonly registers: Register[] = [];
   readonly local: Variable[] = [];
   readonly shared: Variable[] = [];
+  readonly faults: Diagnostic[] = [];
   readonly #report: Report;
   readonly #module: Scope;
 
@@ -119,22 +123,15 @@ class Flattener {
   }
 
   #registers(decl: RegisterDecl, scope: Scope): void {
-    if (decl.vector !== 1) {
-      this.#report(new Refusal("TW5012", "vector registers are not emulated"), decl.location, ".reg");
-      return;
-    }
-    for (const { name, count } of decl.names) {
-      const names = count === null ? [name] : Array.from({ length: count }, (_, k) => `${name}${k}`);
-      for (const each of names) {
-        try {
-          scope.declare(each, this.#register(each, decl.type));
-        } catch (error) {
-          if (!(error instanceof Refusal)) throw error;
-          this.#report(error, decl.location, each);
-          return;
+    const make = (name: string): Entity => this.#register(name, decl.type);
+    for (const { name, count } of decl.names)
+      if (count !== null) scope.declareRange(name, count, make);
+      else if (decl.vector === 1) scope.declare(name, make(name));
+      else
+        for (const part of ["x", "y", "z", "w"].slice(0, decl.vector)) {
+          const component = `${name}.${part}`;
+          scope.declare(component, make(component));
         }
-      }
-    }
   }
 
   #register(name: string, type: ScalarType): Entity {
@@ -189,6 +186,10 @@ class Flattener {
       return;
     }
     if (target === undefined) throw new Refusal("TW5013", "the call names no function");
+    if (systemCalls.has(target.name)) {
+      this.#systemCall(target.name, syntax, scope);
+      return;
+    }
     const entity = this.#module.find(target.name);
     if (entity?.kind !== "function" || entity.function.body === null)
       throw new Refusal(
@@ -197,6 +198,23 @@ class Flattener {
         "compile with device code linked in, or inline it",
       );
     this.#inline(entity.function, syntax, scope, stack);
+  }
+
+  /** A call of the device runtime: an instruction of the name, whose operands are the results and then the arguments. */
+  #systemCall(name: string, syntax: PtxInstruction, scope: Scope): void {
+    const operands = syntax.operands.flatMap((list) => (list.kind === "list" ? list.elements : []));
+    this.instructions.push({
+      syntax: {
+        ...syntax,
+        mnemonic: name,
+        opcode: name,
+        modifiers: [],
+        operands: operands.map((operand) =>
+          operand.kind === "symbol" ? { kind: "address", base: operand, offset: 0n } : operand,
+        ),
+      },
+      scope,
+    });
   }
 
   /** Which function a pointer means shows when it runs: one copy of each that takes and returns as many values. */
@@ -278,6 +296,7 @@ class Flattener {
         else copy();
       });
     };
+    for (const fault of callee.faults ?? []) this.faults.push(fault);
     bind(callee.params, args, false);
     bind(callee.returns, results ?? undefined, true);
     this.body(callee.body ?? [], inner, end, [...stack, callee.name]);

@@ -1,6 +1,6 @@
 /** A module ready to launch: kernels decoded, variables laid out. */
 import { type Checked, type Diagnostic, err, ok, type SourceLocation } from "@tilewright/ir";
-import { type PtxFunction, parseModule, type VariableDecl } from "@tilewright/ptx";
+import { type ParamDecl, type PtxFunction, parseModule, type VariableDecl } from "@tilewright/ptx";
 import type { KernelInfo, LoadedModule } from "../api.ts";
 import { type Block, basicBlocks } from "../compile/blocks.ts";
 import { chooseClasses } from "../compile/classes.ts";
@@ -34,14 +34,13 @@ export interface KernelProgram {
 
 /**
  * Parse and decode. Errors: the parser's TW4xxx; TW5010 instructions, TW5011 modifiers and forms, TW5012 operands, TW5013
- * calls, TW5014 special registers and TW5015 initialisers that are not emulated, each with its line.
+ * calls, TW5014 special registers and TW5015 initialisers that are not emulated, each with its line. What one kernel of
+ * several lacks is in its `lacks`, and refuses the module only when no kernel of it could be launched.
  */
 export function loadProgram(text: string): Checked<Program> {
-  const parsed = parseModule(text);
+  const parsed = parseModule(text, { keep: "unknown" });
   if (!parsed.ok) return parsed;
   const module = parsed.value;
-  const diagnostics: Diagnostic[] = [];
-  const report: Report = (refusal, location, at) => diagnostics.push(diagnose(refusal, location, at));
 
   const scope = new Scope(null);
   const variables: ModuleVariable[] = [];
@@ -63,14 +62,19 @@ export function loadProgram(text: string): Checked<Program> {
       else variables.push({ decl: item, variable });
     }
   }
+  for (const item of module.items) {
+    const aliased = item.kind === "alias" ? scope.find(item.target) : null;
+    if (item.kind === "alias" && aliased !== null) scope.declare(item.name, aliased);
+  }
   const programs = new Map<string, KernelProgram>();
+  const kernels: KernelInfo[] = [];
   for (const item of module.items) {
     if (item.kind !== "function" || !item.entry || item.body === null) continue;
-    const program = loadKernel(item, scope, shared, report);
-    if (program !== null) programs.set(item.name, program);
+    const loaded = loadKernel(item, scope, shared);
+    if (loaded.ok) programs.set(item.name, loaded.value);
+    kernels.push(infoOf(item, loaded));
   }
-  if (diagnostics.length > 0) return err(diagnostics);
-  const kernels = [...programs.values()].map(({ kernel }) => infoOf(kernel));
+  if (kernels.length > 0 && programs.size === 0) return err(kernels.flatMap(({ lacks }) => lacks));
   return ok({ target: module.target, kernels, programs, variables, scope });
 }
 
@@ -88,32 +92,39 @@ function diagnose(refusal: Refusal, location: SourceLocation | null, at: string)
   };
 }
 
-const infoOf = (kernel: Kernel): KernelInfo => ({
-  entry: kernel.name,
-  params: kernel.parameters.map((p, k) => ({
-    name: p.name,
-    type: kernel.parameterTypes[k] ?? "b8",
-    size: p.size,
-    align: p.align,
-    offset: p.offset,
-  })),
-  staticSmem: kernel.staticShared,
-  maxThreads: kernel.maxThreads,
-});
+function infoOf(fn: PtxFunction, loaded: Checked<KernelProgram>): KernelInfo {
+  const { variables } = parameterLayout(fn.params);
+  return {
+    entry: fn.name,
+    params: variables.map(({ name, size, align, offset }, k) => ({
+      ...{ name, size, align, offset },
+      type: parameterType(fn.params[k]),
+    })),
+    staticSmem: loaded.ok ? loaded.value.kernel.staticShared : 0,
+    maxThreads: threadsOf(fn, "maxntid"),
+    requiredThreads: valuesOf(fn, "reqntid"),
+    lacks: loaded.ok ? [] : loaded.error,
+  };
+}
 
+const parameterType = (param: ParamDecl | undefined): string =>
+  param === undefined ? "b8" : param.dims.length === 0 ? param.type : `${param.type}[${declaredSize(param)}]`;
+
+/** The kernel; errors: everything in it and in what it calls that is not emulated. */
 function loadKernel(
   fn: PtxFunction,
   module: Scope,
   moduleShared: readonly Variable[],
-  report: Report,
-): KernelProgram | null {
+): Checked<KernelProgram> {
+  const diagnostics: Diagnostic[] = [...(fn.faults ?? [])];
+  const report: Report = (refusal, location, at) => diagnostics.push(diagnose(refusal, location, at));
   const parameters = parameterLayout(fn.params);
   const scope = new Scope(module);
   for (const variable of parameters.variables) scope.declare(variable.name, { kind: "variable", variable });
   const body = flatten(fn, module, scope, report);
   const context: DecodeContext = { registers: body.registers, carry: null, used: new Set() };
   const instructions: Instruction[] = [];
-  let failed = false;
+  diagnostics.push(...body.faults);
   body.instructions.forEach(({ syntax, scope: at }, index) => {
     try {
       const instruction = decodeInstruction(syntax, at, index, context);
@@ -125,11 +136,10 @@ function loadKernel(
       instructions.push(instruction);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      failed = true;
       report(error, syntax.location, syntax.mnemonic);
     }
   });
-  if (failed) return null;
+  if (diagnostics.length > 0) return err(diagnostics);
   // Falling off the end returns; labels at the end point here.
   instructions.push(implicitReturn(instructions.length));
 
@@ -147,7 +157,7 @@ function loadKernel(
   const kernel: Kernel = {
     name: fn.name,
     parameters: parameters.variables,
-    parameterTypes: fn.params.map((p) => (p.dims.length === 0 ? p.type : `${p.type}[${declaredSize(p)}]`)),
+    parameterTypes: fn.params.map(parameterType),
     parameterBytes: parameters.bytes,
     registers: context.registers,
     instructions,
@@ -155,7 +165,7 @@ function loadKernel(
     dynamicSharedOffset: dynamicOffset,
     localBytes,
     maxThreads: threadsOf(fn, "maxntid"),
-    requiredThreads: fn.directives.find((d) => d.name === "reqntid")?.values ?? null,
+    requiredThreads: valuesOf(fn, "reqntid"),
     ...clusterDirectives(fn),
     maxRegisters: directiveOf(fn, "maxnreg"),
     usesAsyncCopies: instructions.some((i) => i.mnemonic.startsWith("cp.async")),
@@ -164,7 +174,7 @@ function loadKernel(
   markUnwritten(kernel, basicBlocks(kernel));
   // Once more: instructions on marked registers have no vector form.
   const blocks = basicBlocks(kernel);
-  return { kernel, blocks, slots: assignSlots(kernel) };
+  return ok({ kernel, blocks, slots: assignSlots(kernel) });
 }
 
 /** Most threads that `.maxntid` allows, or exactly as many as `.reqntid` says. */
@@ -174,16 +184,19 @@ function threadsOf(fn: PtxFunction, name: "maxntid"): number | null {
   return directive === undefined ? null : directive.values.reduce((n, x) => n * x, 1);
 }
 
+/** The numbers that a directive gives; null without it. */
+const valuesOf = (fn: PtxFunction, name: string): readonly number[] | null =>
+  fn.directives.find((d) => d.name === name)?.values ?? null;
+
 /** The number that a directive with one value gives; null without it. */
-const directiveOf = (fn: PtxFunction, name: string): number | null =>
-  fn.directives.find((d) => d.name === name)?.values[0] ?? null;
+const directiveOf = (fn: PtxFunction, name: string): number | null => valuesOf(fn, name)?.[0] ?? null;
 
 function clusterDirectives(
   fn: PtxFunction,
 ): Pick<Kernel, "requiredCluster" | "explicitCluster" | "maxClusterRank"> {
-  const required = fn.directives.find((d) => d.name === "reqnctapercluster")?.values;
+  const required = valuesOf(fn, "reqnctapercluster");
   return {
-    requiredCluster: required === undefined ? null : [required[0] ?? 1, required[1] ?? 1, required[2] ?? 1],
+    requiredCluster: required === null ? null : [required[0] ?? 1, required[1] ?? 1, required[2] ?? 1],
     explicitCluster: fn.directives.some((d) => d.name === "explicitcluster"),
     maxClusterRank: directiveOf(fn, "maxclusterrank"),
   };

@@ -68,6 +68,7 @@ export class LaunchRun implements Machine {
   #paths: MemoryPaths | null = null;
   #pending: PendingClusters | null = null;
   #fuel: number;
+  readonly #printed: string[] = [];
   #polls = 0;
   #expired = 0;
   /** Times that bounded waits have run out since anything that others wait for changed. */
@@ -383,6 +384,15 @@ export class LaunchRun implements Machine {
 
   random(): number {
     return this.#random.next();
+  }
+
+  print(text: string): void {
+    this.#printed.push(text);
+  }
+
+  /** What the kernel has printed, in the order of execution. */
+  get printed(): string {
+    return this.#printed.join("");
   }
 
   touch(): void {

@@ -257,6 +257,8 @@ export interface Machine {
   touch(): void;
   /** Rises when nothing could move and bounded waits (try_wait) ran into their limit. */
   readonly expired: number;
+  /** Text of a device printf. */
+  print(text: string): void;
   countBarrier(): void;
   /** Note the bank conflicts of a shared access by all lanes of a sampled warp: `bytes` at each address, -1 for lanes left out. */
   countBanks(warp: Warp, instruction: Instruction, addresses: Int32Array, bytes: number): void;

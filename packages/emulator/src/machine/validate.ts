@@ -24,6 +24,9 @@ const invalid = (code: `TW50${string}`, at: string, message: string, hint?: stri
   ...(hint === undefined ? {} : { hint }),
 });
 
+/** Blocks of a launch: more would only end in want of fuel, hours later. */
+const maxBlocks = 2 ** 24;
+
 /** Errors: TW5021 grid or block, TW5022 cluster, TW5023 parameters, TW5024 shared memory, TW5025 .maxntid or .reqntid, TW5026 options. */
 export function validateLaunch(kernel: Kernel, config: LaunchConfig): Checked<true> {
   const found: Diagnostic[] = [];
@@ -36,6 +39,16 @@ export function validateLaunch(kernel: Kernel, config: LaunchConfig): Checked<tr
         "TW5021",
         "block",
         `a block of ${config.block.join("x")} has ${threads} threads, at most ${maxThreads} are possible`,
+      ),
+    );
+  const blocks = config.grid[0] * config.grid[1] * config.grid[2];
+  if (blocks > maxBlocks)
+    found.push(
+      invalid(
+        "TW5021",
+        "grid",
+        `a grid of ${config.grid.join("x")} has ${blocks} blocks, at most ${maxBlocks} are emulated`,
+        "launch a part of the grid",
       ),
     );
   directives(kernel, config, threads, found);

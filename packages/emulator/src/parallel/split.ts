@@ -4,8 +4,8 @@ import type { KernelProgram } from "../load/module.ts";
 import { type Arena, heapBase } from "../memory/arena.ts";
 import type { PartResult } from "./ports.ts";
 
-/** Instructions that see or change what other clusters do: reductions in global memory, taking over clusters, tensor maps. */
-const communicating = /^(cp\.reduce|clusterlaunchcontrol|tensormap)\b/;
+/** Instructions that see or change what other clusters do: reductions in global memory, taking over clusters, tensor maps, printf. */
+const communicating = /^(cp\.reduce|clusterlaunchcontrol|tensormap|vprintf)\b/;
 const clocks = /%(clock|globaltimer)/;
 
 /**

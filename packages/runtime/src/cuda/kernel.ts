@@ -93,7 +93,7 @@ export class CudaKernel implements Kernel {
       return driver.eventElapsedTime(start, end);
     });
     return launched.ok
-      ? ok({ timeMs: launched.value, findings: [], counters: null, completed: true })
+      ? ok({ timeMs: launched.value, findings: [], printed: "", counters: null, completed: true })
       : launched;
   }
 

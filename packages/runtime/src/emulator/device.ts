@@ -285,8 +285,8 @@ class EmulatorKernel implements Kernel {
     };
     const report = emulator.launch(this.#module, this.entry, config);
     if (!report.ok) return report;
-    const { timeMs, findings, counters, completed } = report.value;
-    return ok({ timeMs, findings, counters, completed });
+    const { timeMs, findings, printed, counters, completed } = report.value;
+    return ok({ timeMs, findings, printed, counters, completed });
   }
 
   #bufferProblem(at: string, argument: LaunchArgument) {

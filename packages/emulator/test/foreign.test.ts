@@ -1,0 +1,127 @@
+/** PTX as other compilers write it: what ptxas takes has to load, and what no launch can run has to be refused at once. */
+import { describe, expect, test } from "vitest";
+import { createEmulator } from "../src/index.ts";
+import { clean, fixture, kernel, machine } from "./support.ts";
+
+describe("accesses of a scalar in braces", () => {
+  const device = machine(
+    kernel(
+      `ld.param.u64 %d0, [in]; ld.param.u64 %d1, [out];
+      mul.wide.u32 %d2, %t, 4; add.u64 %d0, %d0, %d2; add.u64 %d1, %d1, %d2;
+      ld.global.b32 {%r0}, [%d0];
+      mov.b32 %r1, {%r0};
+      mov.b32 {%r2}, %r1;
+      st.global.b32 [%d1], {%r2};`,
+      { params: ["in", "out"] },
+    ),
+  );
+  test("copy it", () => {
+    const input = device.put(Int32Array.from({ length: 32 }, (_, k) => k * 3));
+    const out = device.blank(128);
+    clean(device.launch("k", 1, 32, [input, out]));
+    expect(device.i32(out, 32)).toEqual(device.i32(input, 32));
+  });
+});
+
+test("vector registers, by their components", () => {
+  const device = machine(
+    kernel(
+      ".reg .v4 .b32 v; ld.param.u64 %d0, [out]; mov.b32 v.x, 1; add.u32 v.w, v.x, %t; st.global.b32 [%d0], v.w;",
+    ),
+  );
+  const out = device.blank(4);
+  clean(device.launch("k", 1, 1, [out]));
+  expect(device.i32(out, 1)[0]).toBe(1);
+});
+
+describe("a module of which the emulator knows a part", () => {
+  const text = `.version 8.6
+.target sm_90
+.address_size 64
+.extern .func elsewhere ();
+.func broken () { frobnicate.b32; ret; }
+.visible .entry good(.param .u64 out) {
+.reg .b64 %d; .reg .b32 %r<4000000000>;
+ld.param.u64 %d, [out];
+mov.b32 %r3999999999, 7;
+st.global.b32 [%d], %r3999999999;
+ret; }
+.visible .entry unknown() { frobnicate.b32; ret; }
+.visible .entry calls() { call elsewhere; ret; }
+.visible .entry nested() { call broken; ret; }
+.visible .entry modifier() { .reg .b32 %r<2>; add.weird.u32 %r0, %r1, %r1; ret; }
+`;
+  const device = machine(text);
+
+  test("runs the kernels that it knows", () => {
+    const out = device.blank(4);
+    clean(device.launch("good", 1, 1, [out]));
+    expect(device.i32(out, 1)[0]).toBe(7);
+  });
+
+  test.each([
+    ["unknown", "TW4002", 12],
+    ["calls", "TW5013", 13],
+    ["nested", "TW4002", 5],
+    ["modifier", "TW4003", 15],
+  ])("refuses the launch of %s by what it lacks", (entry, code, line) => {
+    const refused = device.emulator.launch(device.module, entry, {
+      grid: [1, 1, 1],
+      block: [1, 1, 1],
+      params: [],
+    });
+    expect(refused.ok ? [] : refused.error).toMatchObject([{ code, location: { line } }]);
+    expect(device.module.kernels.find((info) => info.entry === entry)?.lacks).toHaveLength(1);
+  });
+});
+
+describe("printf and assert, compiled by nvcc", () => {
+  const device = machine(fixture("cuda/system.ptx"));
+
+  test("printf prints what C prints, in the order of the threads, and returns the number of arguments", () => {
+    const report = device.launch("say", 1, 2, [7, 1.5]);
+    clean(report);
+    const line = "n=7 x=1.500 hi    42|ff    |1.23e+04 q -123456789012 %\n";
+    expect(report.printed).toBe(`${line}${line}8 arguments, thread 0\n8 arguments, thread 1\n`);
+  });
+
+  test("a failed assert is a finding with its file and line, and ends the launch", () => {
+    const report = device.launch("check", 1, 4, [2]);
+    expect(report.completed).toBe(false);
+    expect(report.findings).toMatchObject([{ rule: "H110", count: 2, warp: 0 }]);
+    expect(report.findings[0]?.message).toMatch(
+      /system\.cu:11: void check\(int\): block \[0,0,0\], thread \[2,0,0\]: assertion `n > \(int\)threadIdx\.x && "n is small"` failed/,
+    );
+    clean(device.launch("check", 1, 4, [4]));
+  });
+});
+
+describe("texts and launches that are too large", () => {
+  const load = (body: string) => {
+    const started = performance.now();
+    const loaded = createEmulator().load(kernel(body));
+    expect(performance.now() - started).toBeLessThan(2000);
+    return loaded.ok ? [] : loaded.error;
+  };
+  const deep = 200_000;
+
+  test.each([
+    ["scopes", "{".repeat(deep) + "}".repeat(deep)],
+    ["scopes left open", "{".repeat(deep)],
+    ["vectors", `mov.b32 %r1, ${"{".repeat(deep)}%r2${"}".repeat(deep)};`],
+    ["constants in parentheses", `mov.b32 %r1, ${"(".repeat(deep)}1${")".repeat(deep)};`],
+    ["signs", `mov.b32 %r1, ${"-".repeat(deep)}1;`],
+  ])("nested %s", (_, body) => {
+    expect(load(body)[0]?.message).toBe("nested deeper than 500 levels");
+  });
+
+  test("a grid of the largest extents", () => {
+    const device = machine(kernel(""));
+    const refused = device.emulator.launch(device.module, "k", {
+      grid: [2 ** 31 - 1, 65535, 65535],
+      block: [32, 1, 1],
+      params: [0n],
+    });
+    expect(refused.ok ? [] : refused.error).toMatchObject([{ code: "TW5021", at: "grid" }]);
+  });
+});
