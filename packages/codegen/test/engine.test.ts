@@ -12,7 +12,8 @@ import { expect, test } from "vitest";
 import { type Engine, lowerWith, walkOrder } from "../src/index.ts";
 
 /** One warp, one element of D a lane; A comes by cp.async through a ring of one slot and is never multiplied. */
-const TEXT = `tile.kernel @small stage machine arch sm_80 {
+const TEXT = `tile.ir 2
+tile.kernel @small stage machine arch sm_80 {
   problem m=8 n=4 k=4 a=f32:row:4:16 b=f32:row:4:16 d=f32:row:4:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none
   launch threads=32 cluster=1x1
   global %A f32[8, 4] layout (8,4):(4,1) align 16

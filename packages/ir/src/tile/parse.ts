@@ -8,6 +8,7 @@ import { Cursor, describe, ParseFailure, parseCodes } from "./text/cursor.ts";
 import { declarations, type Head, missingDeclarations } from "./text/declarations.ts";
 import { nearestHint } from "./text/nearest.ts";
 import { type ParseBlock, type StatementSyntax, statementKinds, statementSyntax } from "./text/statements.ts";
+import { parseVersion } from "./text/version.ts";
 import { type Stage, type Stmt, stages, type TileProgram } from "./types.ts";
 
 export interface ParsedProgram {
@@ -57,6 +58,8 @@ function parseHeader(c: Cursor): Header {
 }
 
 function parseKernel(c: Cursor): TileProgram | null {
+  // A text of another version is another language: what else could be said of it would mislead.
+  if (attempt(c, () => parseVersion(c), undefined, skipToBrace) === null) return null;
   const header = attempt(c, () => parseHeader(c), undefined, skipToBrace);
   // Without a brace on its first line the text is hardly a program: whatever else could be said of it would mislead.
   if (!c.eat("{")) return null;

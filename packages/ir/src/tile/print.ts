@@ -2,6 +2,7 @@
 import type { Buffers } from "./text/clause.ts";
 import { declarations } from "./text/declarations.ts";
 import { type StatementSyntax, statementSyntax } from "./text/statements.ts";
+import { versionLine } from "./text/version.ts";
 import type { Stmt, TileProgram } from "./types.ts";
 
 /** The text of a program, with a final newline. Programs that print the same are the same. */
@@ -9,6 +10,7 @@ export function printProgram(p: TileProgram): string {
   const buffers = new Map(p.buffers.map((b) => [b.name, b]));
   const head = Object.values(declarations).flatMap((row) => row.print(p));
   const lines = [
+    versionLine,
     `tile.kernel @${p.name} stage ${p.stage} arch ${p.arch} {`,
     ...head.map((line) => `  ${line}`),
     ...(p.body.length > 0 ? [""] : []),

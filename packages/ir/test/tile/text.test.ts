@@ -273,10 +273,45 @@ describe("errors in the text", () => {
     });
   });
 
+  it.each([
+    [
+      "none",
+      "",
+      "the text has no version line, and this release reads version 2; since version 2 texts begin",
+      1,
+    ],
+    [
+      "an older one",
+      "// kept\ntile.ir 1\n",
+      "the text is of version 1, and this release reads version 2; since version 2",
+      2,
+    ],
+    ["a newer one", "tile.ir 3\n", "the text is of version 3, and this release reads version 2", 1],
+  ])("of the version are the only ones: %s", (_what, line, message, at) => {
+    const text = edit(fixture("nest"), "tile.ir 2\n", line).replace("fill %acc", "fil %acc");
+    const parsed = parseProgram(text);
+    if (parsed.ok) throw new Error("should not parse");
+    expect(parsed.error).toHaveLength(1);
+    expect(parsed.error[0]?.code).toBe("TW3006");
+    expect(parsed.error[0]?.message).toContain(message);
+    expect(parsed.error[0]?.location?.line).toBe(at);
+    expect(parsed.error[0]?.hint).toContain(
+      line.includes("3") ? "print it again" : "write 'tile.ir 2' on a line before",
+    );
+  });
+
+  it("of a text that is none ask for the version", () => {
+    const parsed = parseProgram("hello");
+    if (parsed.ok) throw new Error("should not parse");
+    expect(parsed.error.map((d) => d.message)).toEqual([
+      "expected 'tile.ir' at the start of a text, found 'hello'",
+    ]);
+  });
+
   it("of the problem line carry its place and its own codes", () => {
     const parsed = parseProgram(edit(fixture("nest"), "m=20", "m=0"));
     if (parsed.ok) throw new Error("should not parse");
-    expect(parsed.error.map((d) => [d.at, d.location?.line])).toEqual([["m", 2]]);
+    expect(parsed.error.map((d) => [d.at, d.location?.line])).toEqual([["m", 3]]);
   });
 
   it("never throw, whatever is cut out of a program", () => {
@@ -284,7 +319,7 @@ describe("errors in the text", () => {
     fc.assert(
       fc.property(fc.nat(text.length), fc.nat(40), fc.string({ maxLength: 5 }), (at, length, insert) => {
         const cut = text.slice(0, at) + insert + text.slice(at + length);
-        for (const part of cut.split(/(?=tile\.kernel)/)) {
+        for (const part of cut.split(/(?=tile\.ir)/)) {
           const parsed = parseProgram(part);
           if (!parsed.ok) expect(parsed.error.length).toBeGreaterThan(0);
         }

@@ -12,6 +12,7 @@ export const parseCodes = {
   unknownName: "TW3003",
   badValue: "TW3004",
   repeated: "TW3005",
+  version: "TW3006",
 } as const;
 
 /**

@@ -1,0 +1,45 @@
+/** The first line of a text, `tile.ir 2`: the version of all that follows it, however many kernels that are. */
+import { type Cursor, parseCodes } from "./cursor.ts";
+
+const KEYWORD = "tile.ir";
+
+interface Version {
+  readonly version: number;
+  /** What is new, and how a text of the version before becomes one of this. */
+  readonly changed: string;
+  readonly convert: string;
+}
+
+/** Every version behind the first, which had no version line. The last is what printers write and parsers read. */
+const history: readonly Version[] = [
+  {
+    version: 2,
+    changed:
+      "texts begin with their version, directives take no arguments but their own, and stage machine follows bound",
+    convert: "write 'tile.ir 2' on a line before 'tile.kernel', then correct what is refused",
+  },
+];
+
+const FORMAT_VERSION = history.at(-1)?.version ?? 1;
+
+/** The line itself, without its end. */
+export const versionLine = `${KEYWORD} ${FORMAT_VERSION}`;
+
+/** Reads the version line; returns true. Fails (TW3006) on another version and on none, and says how the text becomes one of this. */
+export function parseVersion(c: Cursor): true {
+  const unnamed = c.at("tile.kernel");
+  if (!unnamed) c.expect(KEYWORD, "at the start of a text");
+  const token = c.peek();
+  const version = unnamed ? 1 : c.integer("the version of the text", 1);
+  if (version === FORMAT_VERSION && !unnamed) return true;
+  const later = history.filter((row) => row.version > version);
+  const what = unnamed ? "the text has no version line" : `the text is of version ${version}`;
+  const news = later.map((row) => `; since version ${row.version} ${row.changed}`).join("");
+  return c.fail(
+    token,
+    parseCodes.version,
+    `${what}, and this release reads version ${FORMAT_VERSION}${news}`,
+    later.map((row) => row.convert).join("; ") ||
+      "print it again with this release, or use the one that wrote it",
+  );
+}
