@@ -4,42 +4,59 @@
  */
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import type { Context, Sink } from "./context.ts";
-import { readStandardInput } from "./files/stdin.ts";
+import { readToEnd } from "./files/stdin.ts";
 import { createProgress, systemTimers } from "./output/progress.ts";
 
 /** What the worker tells the main thread. */
 type Message =
   | { readonly kind: "write"; readonly to: "stdout" | "stderr"; readonly data: string | Uint8Array }
   | { readonly kind: "begin"; readonly label: string }
+  | { readonly kind: "at"; readonly word: string }
   | { readonly kind: "end" }
   | { readonly kind: "onInterrupt"; readonly hint: string | null }
   | { readonly kind: "exit"; readonly code: number };
 
 interface Start {
   readonly argv: readonly string[];
-  readonly stdoutIsTTY: boolean;
-  readonly stderrIsTTY: boolean;
+  readonly stdout: Terminal;
+  readonly stderr: Terminal;
 }
+
+type Terminal = Pick<Sink, "isTTY" | "columns">;
+const terminalOf = ({ isTTY, columns }: NodeJS.WriteStream): Terminal => ({ isTTY: isTTY === true, columns });
 
 /** As in kit/exit.ts, which this thread does not load. */
 const interrupted = 130;
 const internalError = 1;
 
+/** Milliseconds that the worker has to stop in after Ctrl-C. */
+const patience = 100;
+
 function runMainThread(): void {
   const start: Start = {
     argv: process.argv.slice(2),
-    stdoutIsTTY: process.stdout.isTTY === true,
-    stderrIsTTY: process.stderr.isTTY === true,
+    stdout: terminalOf(process.stdout),
+    stderr: terminalOf(process.stderr),
   };
   const worker = new Worker(new URL(import.meta.url), { workerData: start });
-  const stderr: Sink = { write: (data) => void process.stderr.write(data), isTTY: start.stderrIsTTY };
+  const stderr: Sink = { write: (data) => void process.stderr.write(data), ...start.stderr };
   const begin = createProgress(stderr, systemTimers);
-  let end: () => void = () => {};
+  let ticker: ReturnType<typeof begin> | null = null;
+  const end = (): void => {
+    ticker?.end();
+    ticker = null;
+  };
   let hint: string | null = null;
   process.on("SIGINT", () => {
     end();
     if (hint !== null) process.stderr.write(`${hint}\n`);
-    process.exit(interrupted);
+    // Leaving waits for the worker, and a worker in a system call (opening a pipe that nobody writes to) does not stop: then the signal ends
+    // the process as if nobody had caught it.
+    void worker.terminate().then(() => process.exit(interrupted));
+    setTimeout(() => {
+      process.removeAllListeners("SIGINT");
+      process.kill(process.pid, "SIGINT");
+    }, patience);
   });
   // A reader that has seen enough (`| head`) closes the pipe: no error of ours.
   process.stdout.on("error", (error: NodeJS.ErrnoException) =>
@@ -52,11 +69,13 @@ function runMainThread(): void {
         return;
       case "begin":
         end();
-        end = begin(message.label);
+        ticker = begin(message.label);
+        return;
+      case "at":
+        ticker?.at(message.word);
         return;
       case "end":
         end();
-        end = () => {};
         return;
       case "onInterrupt":
         hint = message.hint;
@@ -77,14 +96,14 @@ function runMainThread(): void {
 async function runWorker(port: NonNullable<typeof parentPort>, start: Start): Promise<void> {
   const { main } = await import("./main.ts");
   const send = (message: Message) => port.postMessage(message);
-  const sink = (to: "stdout" | "stderr", isTTY: boolean): Sink => ({
+  const sink = (to: "stdout" | "stderr"): Sink => ({
     write: (data) => send({ kind: "write", to, data }),
-    isTTY,
+    ...start[to],
   });
   const context: Context = {
-    stdout: sink("stdout", start.stdoutIsTTY),
-    stderr: sink("stderr", start.stderrIsTTY),
-    readStdin: readStandardInput,
+    stdout: sink("stdout"),
+    stderr: sink("stderr"),
+    readStdin: () => readToEnd(0),
     env: process.env,
     cwd: process.cwd(),
     now: () => performance.now(),
@@ -92,6 +111,7 @@ async function runWorker(port: NonNullable<typeof parentPort>, start: Start): Pr
       send({ kind: "begin", label });
       return () => send({ kind: "end" });
     },
+    progressAt: (word) => send({ kind: "at", word }),
     onInterrupt: (hint) => send({ kind: "onInterrupt", hint }),
   };
   send({ kind: "exit", code: await main(start.argv, context) });

@@ -126,6 +126,11 @@ export const codes = {
     kind: "unsupported",
     meaning: "launchers of a library have no place for scale factors",
   },
+  libraryTooLarge: {
+    code: "TW7084",
+    kind: "unsupported",
+    meaning: "a library of more kernels than one command makes unless told to",
+  },
   libraryGroups: {
     code: "TW7083",
     kind: "unsupported",

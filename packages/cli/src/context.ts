@@ -6,6 +6,8 @@ import type { Compiler } from "@tilewright/ir";
 export interface Sink {
   write(data: string | Uint8Array): void;
   readonly isTTY: boolean;
+  /** Characters of a line, of a terminal that says so. */
+  readonly columns?: number | undefined;
 }
 
 export interface Context {
@@ -26,6 +28,8 @@ export interface Context {
    * Nothing is shown for work that is over sooner.
    */
   progress(label: string): () => void;
+  /** How far the work is: `312 of 500, about 40 s left`. */
+  progressAt?(word: string): void;
   /** What to say on stderr when the user interrupts from now on; null for nothing. */
   onInterrupt(hint: string | null): void;
 }

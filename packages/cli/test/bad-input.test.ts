@@ -275,7 +275,7 @@ describe("outputs", () => {
     const { stderr } = await refused(`compile ${problem} -o taken/out`, 2, messages, {
       texts: { taken: "" },
     });
-    expect(stderr).toContain("a part of the path is a file, not a folder");
+    expect(stderr).toContain("a file is where a folder is needed");
     expect(stderr).toContain("hint: name a folder that you can write to");
   });
 

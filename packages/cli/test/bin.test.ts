@@ -1,5 +1,6 @@
 /** The process around the command line: signals, pipes, standard input. Runs the sources, as the test runner does. */
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { scratch } from "./scratch.ts";
@@ -75,6 +76,7 @@ test("progress on stderr, and SIGINT ends an emulation with 130", async () => {
   ]);
   await until(() => out.stderr.includes("running on emulator (sm_70)"));
   expect(out.stderr).toContain("running on emulator (sm_70) (68719 M multiply-adds) …");
+  expect(out.stderr).toContain("68719 M multiply-adds take the emulator about 11 minutes to 38 minutes;");
   child.kill("SIGINT");
   expect(await exit).toBe(130);
   expect(out.stdout).toBe("");
@@ -92,6 +94,38 @@ test("SIGINT ends bench with 130, and says how to go on", async () => {
   expect(await exit).toBe(130);
   expect(out.stderr).toContain("r.jsonl holds 0 records; the same command with --resume goes on with it");
   expect(folder.list()).toEqual([]);
+});
+
+test.skipIf(process.platform !== "linux")(
+  "a folder that the system neither has nor makes, and a file without an end",
+  async () => {
+    const problem = ["compile", "--arch", "sm_70", "-m", "64", "-n", "48", "-k", "40"];
+    const began = performance.now();
+    const [nowhere, endless] = [
+      start([...problem, "-o", "/proc/nothing/out"]),
+      start(["compile", "--request", "/dev/zero"]),
+    ];
+    expect([await nowhere.exit, await endless.exit]).toEqual([2, 2]);
+    expect(nowhere.out.stderr).toContain("the folder does not exist and cannot be made");
+    expect(endless.out.stderr).toBe(
+      "error TW7010 (invalid) at /dev/zero: cannot read /dev/zero: it is a device, not a file\n",
+    );
+    // Two seconds on a quiet machine.
+    expect(performance.now() - began).toBeLessThan(20_000);
+  },
+);
+
+test.skipIf(process.platform === "win32")("SIGINT ends a command that waits in the system", async () => {
+  using folder = scratch();
+  const pipe = join(folder.path, "nobody");
+  execFileSync("mkfifo", [pipe]);
+  const { child, exit } = start(["compile", "--request", pipe]);
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  const began = performance.now();
+  child.kill("SIGINT");
+  // By the signal itself: a shell says 130.
+  expect(["SIGINT", 130]).toContain(await exit);
+  expect(performance.now() - began).toBeLessThan(2000);
 });
 
 test("a reader that closes early is no error", async () => {

@@ -221,7 +221,7 @@ describe("progress", () => {
 
   test("work under a second shows nothing", () => {
     const { begin, written } = fake(false);
-    begin("emulating")();
+    begin("emulating").end();
     expect(written).toEqual([]);
   });
 
@@ -229,16 +229,31 @@ describe("progress", () => {
     const { begin, pass, written } = fake(false);
     const done = begin("emulating");
     pass(3);
-    done();
+    done.end();
     pass(2);
     expect(written).toEqual(["emulating …\n", "emulating: done in 3 s\n"]);
+  });
+
+  test("work that says how far it is: a line a minute to a file", () => {
+    const { begin, pass, written } = fake(false);
+    const work = begin("compiling 500 kernels");
+    pass(1);
+    for (let minute = 1; minute < 3; minute++) {
+      work.at(`${minute * 100} of 500`);
+      pass(60);
+    }
+    expect(written).toEqual([
+      "compiling 500 kernels …\n",
+      "compiling 500 kernels: 100 of 500 …\n",
+      "compiling 500 kernels: 200 of 500 …\n",
+    ]);
   });
 
   test("on a terminal: one line, rewritten, then wiped", () => {
     const { begin, pass, written } = fake(true);
     const done = begin("emulating");
     pass(2);
-    done();
+    done.end();
     expect(written).toEqual(["\r\u001b[Kemulating … 1 s", "\r\u001b[Kemulating … 2 s", "\r\u001b[K"]);
   });
 });

@@ -97,7 +97,9 @@ export function checkLaunchShape(
     report(
       "dynamicSmem",
       `${dynamic} B of dynamic and ${kernel.staticSmem} B of static shared memory are more than a block has`,
-      `at most ${limits.maxSmemPerBlock - kernel.staticSmem} B of dynamic shared memory fit`,
+      kernel.staticSmem > limits.maxSmemPerBlock
+        ? `the kernel declares more than the ${limits.maxSmemPerBlock} B of a block by itself: declare less`
+        : `at most ${limits.maxSmemPerBlock - kernel.staticSmem} B of dynamic shared memory fit`,
     );
   }
   return problems;

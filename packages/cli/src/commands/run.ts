@@ -34,7 +34,7 @@ import { renderPairs } from "../output/table.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { buildRequest, type Request } from "../request/request.ts";
 import { openRunDevice, type RunDevice } from "../run/device.ts";
-import { type Execution, execute } from "../run/execute.ts";
+import { type Execution, execute, warnOfTime } from "../run/execute.ts";
 import { checkFactors, type FactorFiles, loadFactors } from "../run/factors.ts";
 import { checkMatrices, commonDType, fitsF32, knownFrom, loadMatrices, type Matrices } from "../run/files.ts";
 import { executeGroups, knownFromGroups, loadGroups, makeGroups } from "../run/groups.ts";
@@ -233,7 +233,10 @@ function resultOf(
     deviceName: device.name,
     problem: artifact.problem as RunResult["problem"],
     schedule: artifact.manifest.plan.schedule,
-    error: check === null ? null : { maxAbs: real(check.maxAbs), boundRatio: real(check.boundRatio) },
+    error:
+      check === null
+        ? null
+        : { maxAbs: real(check.maxAbs), boundRatio: real(check.boundRatio), nan: check.nan },
     hazards: hazards as RunResult["hazards"],
     timeMs,
     ptxSha256: sha256(artifact.ptx),
@@ -253,9 +256,13 @@ function render(
   const { problem, target, backend, manifest } = prepared.artifact;
   const { check, hazards, timeMs, wrong } = execution;
   const verdict =
-    wrong.length === 0
-      ? session.paint("green", check === null ? "ran (not checked)" : "correct")
-      : session.paint("red", "wrong");
+    wrong.length > 0
+      ? session.paint("red", "wrong")
+      : check === null
+        ? session.paint("green", "ran (not checked)")
+        : check.nan < check.elements
+          ? session.paint("green", "correct")
+          : session.paint("yellow", "ran; nothing to check: all of D is NaN, by the reference as well");
   const flops =
     2 * problem.m * problem.n * problem.k * (problem.batch.kind === "none" ? 1 : problem.batch.count);
   const grouped = problem.batch.kind === "grouped";
@@ -272,7 +279,14 @@ function render(
     ["device", device.name],
     [
       "error",
-      check === null ? "not checked" : `${trim(check.boundRatio)} of the bound, at most ${check.maxAbs}`,
+      check === null
+        ? "not checked"
+        : [
+            `${trim(check.boundRatio)} of the bound, at most ${check.maxAbs}`,
+            ...(check.nan === 0
+              ? []
+              : [`${check.nan} of ${check.elements} elements are NaN, as they should be`]),
+          ].join("; "),
     ],
     [
       "hazards",
@@ -372,8 +386,10 @@ async function runPrepared(session: Session, args: Args, prepared: Prepared): Pr
   if (!device.ok) return session.fail(device.error);
   try {
     if (device.value.note !== null) session.note(device.value.note);
+    const orders = ordersOf(args.order);
+    if (device.value.kind === "emulator") warnOfTime(session, problem, orders.length);
     const options = {
-      orders: ordersOf(args.order),
+      orders,
       seed: args.seed,
       hazards: checksOf(args.hazards),
       check: args.check,

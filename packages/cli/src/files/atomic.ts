@@ -1,5 +1,5 @@
 /** Output files: written beside their place and renamed into it, so that a reader never sees half a file and a failure leaves none. */
-import { mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, rmdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
@@ -31,9 +31,31 @@ export function systemCode(error: unknown): string | null {
 function unwritable(path: string, error: unknown): Diagnostic {
   const code = systemCode(error);
   if (code === null) throw error;
+  if (code === "ERR_INVALID_ARG_VALUE")
+    return problemWith(
+      codes.unwritable,
+      JSON.stringify(path),
+      "cannot write there: the name holds a NUL character",
+    );
   return problemWith(codes.unwritable, path, `cannot write ${path}: ${reasons[code] ?? code}`, {
     hint: "name a folder that you can write to",
   });
+}
+
+/**
+ * Make a folder and those above it; `made` gets every one that was not there. `mkdirSync` with `recursive` is not used: where the system
+ * says ENOENT for a folder that is there (/proc), it tries for ever.
+ */
+function makeFolder(path: string, made: string[]): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return;
+  if (dirname(path) !== path) makeFolder(dirname(path), made);
+  try {
+    mkdirSync(path);
+    made.push(path);
+  } catch (error) {
+    // Somebody else was quicker.
+    if (systemCode(error) !== "EEXIST" || !statSync(path).isDirectory()) throw error;
+  }
 }
 
 /**
@@ -48,8 +70,7 @@ export function writeFiles(cwd: string, files: readonly OutputFile[]): Checked<r
     for (const file of files) {
       current = file.path;
       const path = resolve(cwd, file.path);
-      const made = mkdirSync(dirname(path), { recursive: true });
-      if (made !== undefined) madeFolders.push(made);
+      makeFolder(dirname(path), madeFolders);
       if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true)
         return undo(problemWith(codes.unwritable, file.path, `cannot write ${file.path}: ${reasons.EISDIR}`));
       const temporary = join(dirname(path), `.${basename(path)}.${process.pid}.tmp`);
@@ -67,7 +88,11 @@ export function writeFiles(cwd: string, files: readonly OutputFile[]): Checked<r
 
   function undo(diagnostic: Diagnostic): Checked<never> {
     for (const { temporary } of placed) rmSync(temporary, { force: true });
-    for (const folder of madeFolders.reverse()) rmSync(folder, { recursive: true, force: true });
+    // Of what others put there meanwhile nothing is taken away.
+    for (const folder of madeFolders.reverse())
+      try {
+        rmdirSync(folder);
+      } catch {}
     return err([diagnostic]);
   }
 }

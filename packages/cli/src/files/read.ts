@@ -1,10 +1,13 @@
 /** Reading input files, with the operating system's errors as diagnostics. */
-import { closeSync, fstatSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { totalmem } from "node:os";
 import { resolve } from "node:path";
 import { type Checked, err, ok } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
+import { formatBytes } from "../output/format.ts";
 import { systemCode } from "./atomic.ts";
+import { MOST_TEXT_BYTES, readToEnd, tooLong, Unreadable } from "./stdin.ts";
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file",
@@ -12,24 +15,52 @@ const reasons: Readonly<Record<string, string>> = {
   EPERM: "no permission to read it",
   EISDIR: "it is a folder",
   ENOTDIR: "a part of the path is a file, not a folder",
-  ERR_FS_FILE_TOO_LARGE: "it is larger than 2 GiB",
+  ENXIO: "nobody is at the other end",
+  ELOOP: "its symbolic links lead in a circle",
+  ENAMETOOLONG: "the name is too long",
 };
 
+const refuse = (path: string, why: string) =>
+  err([problemWith(codes.unreadable, path, `cannot read ${path}: ${why}`)]);
+
 function unreadable(path: string, error: unknown) {
+  if (error instanceof Unreadable) return refuse(path, error.message);
   const code = systemCode(error);
+  // Node's own refusal of a name that no system call takes.
+  if (code === "ERR_INVALID_ARG_VALUE") return refuse(JSON.stringify(path), "the name holds a NUL character");
   if (code === null) throw error;
-  return err([problemWith(codes.unreadable, path, `cannot read ${path}: ${reasons[code] ?? code}`)]);
+  return refuse(path, reasons[code] ?? code);
 }
 
-/** A text file; `-` is standard input. */
+/** Open for reading what ends: a file or a pipe. A device such as /dev/zero never does. */
+function openFinite(context: Context, path: string): Checked<number> {
+  const place = resolve(context.cwd, path);
+  // Before it is opened, which waits for a pipe's writer and may wind a tape back.
+  const status = statSync(place);
+  if (status.isDirectory()) return refuse(path, reasons.EISDIR ?? "");
+  if (status.isCharacterDevice() || status.isBlockDevice()) return refuse(path, "it is a device, not a file");
+  return ok(openSync(place, "r"));
+}
+
+/** A text file of at most {@link MOST_TEXT_BYTES}; `-` is standard input. */
 export function readText(context: Context, path: string): Checked<string> {
-  if (path === "-") return ok(context.readStdin());
+  let handle: number | null = null;
   try {
-    return ok(readFileSync(resolve(context.cwd, path), "utf8"));
+    if (path === "-") return ok(context.readStdin());
+    const opened = openFinite(context, path);
+    if (!opened.ok) return opened;
+    handle = opened.value;
+    if (fstatSync(handle).size > MOST_TEXT_BYTES) throw tooLong();
+    return ok(readToEnd(handle));
   } catch (error) {
     return unreadable(path, error);
+  } finally {
+    if (handle !== null) closeSync(handle);
   }
 }
+
+/** Bytes of one call of the system, which takes less than 2 GiB. */
+const MOST_AT_ONCE = 2 ** 30;
 
 /** A file that is read in pieces. */
 export interface RandomAccess {
@@ -47,18 +78,21 @@ export function withFile<T>(
 ): Checked<T> {
   let handle: number | null = null;
   try {
-    const fd = openSync(resolve(context.cwd, path), "r");
+    const opened = openFinite(context, path);
+    if (!opened.ok) return opened;
+    const fd = opened.value;
     handle = fd;
     const status = fstatSync(fd);
-    if (status.isDirectory())
-      return err([problemWith(codes.unreadable, path, `cannot read ${path}: it is a folder`)]);
+    if (!status.isFile()) return refuse(path, "it is a pipe, and a matrix is read in pieces");
     return use({
       size: status.size,
       read(offset, length) {
+        if (length > totalmem() / 2)
+          throw new Unreadable(`its ${formatBytes(length)} are more than half of this machine's memory`);
         const bytes = new Uint8Array(length);
         for (let done = 0; done < length; ) {
-          const count = readSync(fd, bytes, done, length - done, offset + done);
-          if (count === 0) throw new RangeError(`${path} became shorter while it was read`);
+          const count = readSync(fd, bytes, done, Math.min(length - done, MOST_AT_ONCE), offset + done);
+          if (count === 0) throw new Unreadable("it became shorter while it was read");
           done += count;
         }
         return bytes;

@@ -107,7 +107,10 @@ class Collector {
         if (token.inlineValue !== true) unknownAt = token.index;
         continue;
       }
-      const swallowed = this.#take(spelling, token.rawName, token.value, token.inlineValue === true);
+      // `-o=DIR` means what `--out=DIR` does; node leaves the sign in.
+      const short = token.inlineValue === true && !token.rawName.startsWith("--");
+      const value = short ? token.value?.replace(/^=/, "") : token.value;
+      const swallowed = this.#take(spelling, token.rawName, value, token.inlineValue === true);
       // The word taken for a value is the next flag: go on from there.
       if (swallowed) {
         this.read(words.slice(token.index + 1));

@@ -16,6 +16,7 @@ import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import type { OutputFile } from "../files/atomic.ts";
 import { sha256 } from "../files/hash.ts";
+import { formatDuration } from "../output/format.ts";
 import {
   deviceOf,
   dispatchOrder,
@@ -55,7 +56,9 @@ export async function buildLibrary(
   options: BuildOptions,
 ): Promise<Checked<BuiltLibrary>> {
   const found: Diagnostic[] = [];
-  const compiled = plan.kernels.flatMap((request): Compiled[] => {
+  const began = context.now();
+  const compiled = plan.kernels.flatMap((request, i): Compiled[] => {
+    tell(context, i, plan.kernels.length, began);
     const { target } = request;
     const { a, blockScales } = request.problem;
     if (isScaled(a.dtype) || blockScales !== undefined) {
@@ -95,6 +98,13 @@ export async function buildLibrary(
     files,
     library: { name: plan.name, artefacts, operations: operationsOf(compiled, artefacts) },
   });
+}
+
+/** How far the compiling is, ten times in all or every ten kernels. */
+function tell(context: Context, done: number, all: number, began: number): void {
+  if (done === 0 || done % Math.min(10, Math.ceil(all / 10)) !== 0) return;
+  const left = ((context.now() - began) / 1000 / done) * (all - done);
+  context.progressAt?.(`${done} of ${all}, about ${formatDuration(left)} left`);
 }
 
 /** What decides whether an artefact is taken: two that agree in it would hide one another. */

@@ -6,7 +6,7 @@ import type { EmitFormat } from "../compile/artefacts.ts";
 import { writeFiles } from "../files/atomic.ts";
 import type { Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { list, text } from "../kit/flags.ts";
+import { count, list, text } from "../kit/flags.ts";
 import { formatBytes, plural } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { problemFlags } from "../request/flags.ts";
@@ -30,6 +30,7 @@ export const libraryFlags = {
     "what it holds: operations x sizes x architectures (- is standard input; default: the problem of the flags). tilewright schema library",
     { hint: "FILE.json", group },
   ),
+  mostKernels: count("kernels beyond which a library is refused (default 10000)", 1e9, { group }),
   launchers: list(`languages to write launchers for (default ${languages.join(",")})`, languages, {
     hint: languages.join(","),
     group,
@@ -40,6 +41,7 @@ export type LibraryArgs = ProblemArgs &
   CompileArgs & {
     readonly library?: string | undefined;
     readonly kernels?: string | undefined;
+    readonly mostKernels?: number | undefined;
     readonly launchers?: readonly Language[] | undefined;
     readonly emit?: readonly EmitFormat[] | undefined;
     readonly cubins?: readonly string[] | undefined;
@@ -93,6 +95,7 @@ function planOf(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
   const request = readLibraryRequest(session.context, args.kernels);
   if (!request.ok) return request;
   return planLibrary(request.value, {
+    most: args.mostKernels ?? 10_000,
     archs: args.arch ?? null,
     backend: args.backend ?? null,
     schedule: args.schedule ?? null,

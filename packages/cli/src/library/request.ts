@@ -16,6 +16,7 @@ import {
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
+import { formatDuration } from "../output/format.ts";
 
 /** One kernel to compile. */
 export interface KernelRequest {
@@ -36,6 +37,8 @@ export interface LibraryPlan {
 
 /** What the flags say for all operations; it wins over the file. */
 export interface LibraryWishes {
+  /** Most kernels that are made. */
+  readonly most: number;
   readonly archs: readonly string[] | null;
   readonly backend: string | null;
   readonly schedule: string | null;
@@ -71,6 +74,20 @@ function* combinations(
           };
 }
 
+/** Kernels that the request asks for, counted without making any of them. */
+const countKernels = (request: LibraryRequest, archs: readonly string[] | null): number =>
+  request.operations.reduce((sum, operation) => {
+    const targets = new Set(archs ?? operation.archs ?? request.archs ?? []).size;
+    const sizes = operation.sizes?.reduce(
+      (all, { m, n, k }) => all + many(m).length * many(n).length * many(k).length,
+      0,
+    );
+    return sum + targets * (sizes ?? 1);
+  }, 0);
+
+/** Kernels compiled in a second, at least: for the estimate of a refusal. */
+const KERNELS_PER_SECOND = 10;
+
 /** A repetition is named once, however often it repeats. */
 function repeated(names: readonly string[]): readonly string[] {
   return [...new Set(names.filter((name, i) => names.indexOf(name) !== i))];
@@ -86,8 +103,20 @@ export function readLibraryRequest(context: Context, path: string): Checked<Libr
   return err(file.value.locate(found));
 }
 
-/** Every kernel that the request asks for. Errors, all at once: problems, architectures, names given twice, missing architectures. */
+/** Every kernel that the request asks for. Errors, all at once: too many of them, problems, architectures, names given twice, missing architectures. */
 export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Checked<LibraryPlan> {
+  const asked = countKernels(request, wishes.archs);
+  if (asked > wishes.most)
+    return err([
+      problemWith(
+        codes.libraryTooLarge,
+        "operations",
+        `the file asks for ${asked} kernels; at most ${wishes.most} are made`,
+        {
+          hint: `--most-kernels ${asked} makes them, in ${formatDuration(asked / KERNELS_PER_SECOND)} or less; one kernel with "symbolic" sizes serves many`,
+        },
+      ),
+    ]);
   const found: Diagnostic[] = [];
   for (const name of repeated(request.operations.map((operation) => operation.name)))
     found.push(

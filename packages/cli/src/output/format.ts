@@ -26,6 +26,12 @@ export function formatTime(ms: number): string {
   return ms < 1000 ? `${trim(ms)} ms` : `${trim(ms / 1000)} s`;
 }
 
+/** `40 s`, `12 minutes`, `3.5 hours`, of seconds: an estimate, for people. */
+export function formatDuration(seconds: number): string {
+  if (seconds < 120) return `${Math.ceil(seconds)} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} minutes` : `${trim(seconds / 3600)} hours`;
+}
+
 /** A count with its noun: `1 finding`, `2 findings`. */
 export const plural = (count: number, noun: string, many = `${noun}s`): string =>
   `${count} ${count === 1 ? noun : many}`;

@@ -17,7 +17,7 @@ import {
 import type { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
-import { readJson } from "../files/json.ts";
+import { readJsonFile } from "../files/json.ts";
 import type { compileFlags, problemFlags } from "./flags.ts";
 
 export type ProblemArgs = z.output<z.ZodObject<typeof problemFlags>>;
@@ -63,11 +63,11 @@ function merge(under: JsonObject, over: JsonObject): JsonObject {
   return merged;
 }
 
-/** What the flags say, in the words of a request. */
-function requestOfFlags(args: ProblemArgs): Checked<JsonObject> {
+/** What the flags say, in the words of a request; a flag that does not parse is a complaint, and the others count. */
+function requestOfFlags(args: ProblemArgs, found: Diagnostic[]): JsonObject {
   const epilogue = args.epilogue === undefined ? ok(undefined) : parseEpilogue(args.epilogue);
-  if (!epilogue.ok) return epilogue;
-  return ok({
+  if (!epilogue.ok) found.push(...epilogue.error);
+  return {
     m: args.m,
     n: args.n,
     k: args.k,
@@ -77,14 +77,14 @@ function requestOfFlags(args: ProblemArgs): Checked<JsonObject> {
     blockScales: args.blockScales === undefined ? undefined : parseBlockScales(args.blockScales),
     alpha: args.alpha,
     beta: args.beta,
-    epilogue: epilogue.value,
+    epilogue: epilogue.ok ? epilogue.value : undefined,
     symbolic: args.symbolic === undefined ? undefined : parseSymbolic(args.symbolic),
     batch: args.batch === undefined ? undefined : { kind: "strided", count: args.batch },
     a: { layout: args.aLayout, ld: args.lda },
     b: { layout: args.bLayout, ld: args.ldb, dtype: args.bDtype },
     c: { layout: args.cLayout, ld: args.ldc },
     d: { layout: args.dLayout, ld: args.ldd, dtype: args.dDtype },
-  });
+  };
 }
 
 const sizeFlags = { m: "rows of A and D", n: "columns of B and D", k: "columns of A, rows of B" } as const;
@@ -106,19 +106,21 @@ function readRequest(
   path: string | undefined,
 ): Checked<{ readonly problem: JsonObject; readonly wishes: FileWishes }> {
   if (path === undefined) return ok({ problem: {}, wishes: {} });
-  const json = readJson(context, path);
-  if (!json.ok) return json;
-  const { problem, ...rest } = asObject(json.value);
+  const file = readJsonFile(context, path);
+  if (!file.ok) return file;
+  const { value, locate } = file.value;
+  const { problem, ...rest } = asObject(value);
   if (problem === undefined && Object.keys(sizeFlags).some((name) => name in rest))
     return err([
       problemWith(codes.badJson, path, "the problem's fields stand beside those of the request", {
         hint: 'put them under "problem": {"problem": {"m": …}, "arch": …}; tilewright schema request',
       }),
     ]);
-  const wishes = wishesSchema.safeParse(isObject(json.value) ? rest : json.value);
+  const stated = isObject(value) ? rest : value;
+  const wishes = wishesSchema.safeParse(stated);
   const keys = () => Object.keys(requestSchema.shape);
   if (!wishes.success)
-    return err(diagnosticsOfIssues(wishes.error.issues, rest, codes.badJson.code, path, keys));
+    return err(locate(diagnosticsOfIssues(wishes.error.issues, stated, codes.badJson.code, path, keys)));
   if (problem !== undefined && !isObject(problem))
     return err([
       problemWith(codes.badJson, path, "problem is not an object", { hint: "tilewright schema request" }),
@@ -139,9 +141,7 @@ export function buildRequest(
   const found: Diagnostic[] = [];
   const file = readRequest(context, args.request);
   if (!file.ok) return file;
-  const flags = requestOfFlags(args);
-  if (!flags.ok) found.push(...flags.error);
-  const merged = merge(merge(known, file.value.problem), flags.ok ? flags.value : {});
+  const merged = merge(merge(known, file.value.problem), requestOfFlags(args, found));
   const problem = defineProblem(fillSizes(merged, found));
   if (!problem.ok) found.push(...problem.error);
   const named = args.arch ?? (file.value.wishes.arch === undefined ? [] : [file.value.wishes.arch]);

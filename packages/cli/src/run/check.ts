@@ -21,6 +21,9 @@ export interface Check {
   /** Largest error over its bound: at most 1 passes. */
   readonly boundRatio: number;
   readonly failures: number;
+  /** Elements of D, and those of them that are NaN by the reference: of these no error can be measured. */
+  readonly elements: number;
+  readonly nan: number;
   /** Where the largest ratio is, and in which output. */
   readonly worst: (WorstElement & { readonly output: string }) | null;
 }
@@ -64,10 +67,13 @@ function* comparisons(
 
 /** Compare all outputs; the worst of them decides. */
 export function checkResult(problem: Problem, result: Results, reference: Reference): Check {
-  let check: Check = { maxAbs: 0, boundRatio: 0, failures: 0, worst: null };
+  const elements = reference.d.values.length;
+  const nan = reference.d.values.reduce((sum, value) => sum + Number(Number.isNaN(value)), 0);
+  let check: Check = { maxAbs: 0, boundRatio: 0, failures: 0, elements, nan, worst: null };
   for (const [output, found] of comparisons(problem, result, reference)) {
     const worse = check.worst === null || found.boundRatio > check.boundRatio;
     check = {
+      ...check,
       maxAbs: Math.max(check.maxAbs, found.maxAbs),
       boundRatio: Math.max(check.boundRatio, found.boundRatio),
       failures: check.failures + found.failures,

@@ -13,7 +13,7 @@ import type { GemmArtifact, GemmResult } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
 import type { Session } from "../kit/command.ts";
-import { plural, trim } from "../output/format.ts";
+import { formatDuration, plural, trim } from "../output/format.ts";
 import { type Check, checkResult } from "./check.ts";
 import type { RunDevice } from "./device.ts";
 import type { Inputs } from "./inputs.ts";
@@ -42,8 +42,26 @@ export interface Execution {
 }
 
 /** Work in a million multiply-adds, for progress lines. */
-const workOf = ({ m, n, k, batch }: Problem): string =>
-  `${trim((m * n * k * (batch.kind === "none" ? 1 : batch.count)) / 1e6)} M multiply-adds`;
+const workOf = (problem: Problem): string => `${trim(multiplyAdds(problem) / 1e6)} M multiply-adds`;
+
+const multiplyAdds = ({ m, n, k, batch }: Problem): number =>
+  m * n * k * (batch.kind === "none" ? 1 : batch.count);
+
+/** Multiply-adds that the emulator does in a second with all hazards looked for: on CUDA cores, on tensor cores (two cores of an EPYC). */
+const EMULATED_PER_SECOND = { least: 3e7, most: 1e8 } as const;
+
+/** Seconds of emulation that nobody expects of a command and that are said beforehand. */
+const LONG = 60;
+
+/** A word before an emulation that takes minutes: how long, and what is quicker. */
+export function warnOfTime(session: Session, problem: Problem, runs: number): void {
+  const work = multiplyAdds(problem) * runs;
+  const [least, most] = [work / EMULATED_PER_SECOND.most, work / EMULATED_PER_SECOND.least];
+  if (most < LONG) return;
+  session.note(
+    `note: ${workOf(problem)}${runs === 1 ? "" : ` in ${runs} orders`} take the emulator about ${formatDuration(least)} to ${formatDuration(most)}; smaller sizes show the same hazards, --device cuda is quick, Ctrl-C ends it`,
+  );
+}
 
 const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0;
 

@@ -17,6 +17,7 @@ export const runResultSchema = z
       .strictObject({
         maxAbs: real.describe("largest |actual - expected|"),
         boundRatio: real.describe("largest error over its bound: at most 1 passes"),
+        nan: z.int().describe("elements of D that are NaN by the reference: no error is measured of them"),
       })
       .nullable()
       .describe("against the float64 reference, over every element; null with --no-check"),
