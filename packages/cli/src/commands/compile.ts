@@ -152,7 +152,8 @@ export const compile = defineCommand({
   about: `Writes ENTRY.ptx and ENTRY.gemm.json. The same request gives the same bytes, in any process.
 The tile program can be looked at and edited at every stage (nest, staged, pipelined, specialised, bound, machine): --ir prints it, --print-passes
 shows what each pass does to it, and --from compiles an edited text to the edited kernel.
---library DIR makes many kernels at once: a folder with an index, a dispatch table and launchers for C, Python, Rust and JavaScript.`,
+--library DIR makes many kernels at once: a folder with an index, a dispatch table and launchers for C, Python, Rust and JavaScript;
+--wheel adds a Python wheel whose functions take torch tensors.`,
   args,
   examples: [
     { what: "PTX and manifest into a folder", line: "compile --arch sm_70 -m 512 -n 512 -k 512 -o out" },
@@ -169,10 +170,16 @@ shows what each pass does to it, and --from compiles an edited text to the edite
       what: "a library of kernels with launchers; examples/library.json is such a file",
       line: "compile --library out --kernels library.json",
     },
+    {
+      what: "the same as a wheel: pip install out/*.whl, then from NAME import OPERATION",
+      line: "compile --library out --kernels library.json --wheel",
+    },
   ],
   run(session, args) {
     if (args.library !== undefined) return compileLibrary(session, args, args.library);
-    const orphans = (["kernels", "launchers"] as const).filter((name) => args[name] !== undefined);
+    const orphans = (["kernels", "launchers", "wheel"] as const).filter(
+      (name) => args[name] !== undefined && args[name] !== false,
+    );
     if (orphans.length > 0)
       return session.fail(
         orphans.map((name) =>

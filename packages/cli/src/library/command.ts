@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { type Checked, err, ok, printLibraryIndex } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import type { EmitFormat } from "../compile/artefacts.ts";
-import { writeFiles } from "../files/atomic.ts";
+import { type OutputFile, writeFiles } from "../files/atomic.ts";
 import type { Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { count, list, text } from "../kit/flags.ts";
+import { count, list, text, toggle } from "../kit/flags.ts";
 import { formatBytes, plural } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { problemFlags } from "../request/flags.ts";
@@ -14,7 +14,8 @@ import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/req
 import { type BuiltLibrary, buildLibrary } from "./build.ts";
 import { type Language, languages, launcherFiles } from "./launchers/index.ts";
 import { indexOf } from "./model.ts";
-import { type LibraryPlan, planLibrary, readLibraryRequest } from "./request.ts";
+import { firstVersion, type LibraryPlan, planLibrary, readLibraryRequest } from "./request.ts";
+import { wheelOf } from "./wheel.ts";
 
 const group = "Kernel library";
 
@@ -35,6 +36,9 @@ export const libraryFlags = {
     hint: languages.join(","),
     group,
   }),
+  wheel: toggle("also make a Python wheel of it, for torch, cupy and jax: pip install DIR/NAME-*.whl", {
+    group,
+  }),
 };
 
 export type LibraryArgs = ProblemArgs &
@@ -43,6 +47,7 @@ export type LibraryArgs = ProblemArgs &
     readonly kernels?: string | undefined;
     readonly mostKernels?: number | undefined;
     readonly launchers?: readonly Language[] | undefined;
+    readonly wheel: boolean;
     readonly emit?: readonly EmitFormat[] | undefined;
     readonly cubins?: readonly string[] | undefined;
     readonly out?: string | undefined;
@@ -67,7 +72,7 @@ function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> 
       }),
     ]);
   return ok({
-    name: "kernels",
+    ...{ name: "kernels", version: firstVersion },
     kernels: targets.map((target) => ({
       ...{ operation: "gemm", at: "the problem", problem, target },
       backend,
@@ -108,6 +113,7 @@ function show(
   folder: string,
   { library, files }: BuiltLibrary,
   launchers: readonly string[],
+  wheel: OutputFile | undefined,
 ): void {
   const bytes = files.reduce((sum, { data }) => sum + Buffer.byteLength(data), 0);
   const operations = library.operations.map(({ name, dispatch }) => ({
@@ -125,7 +131,11 @@ function show(
     }),
   }));
   session.result(
-    { ok: true, name: library.name, index: join(folder, "index.json"), launchers, operations },
+    {
+      ...{ ok: true, name: library.name, index: join(folder, "index.json"), launchers },
+      ...(wheel === undefined ? {} : { wheel: join(folder, wheel.path) }),
+      operations,
+    },
     () => {
       const rows = operations.flatMap(({ name, kernels }) =>
         kernels.map(({ arch, backend, m, n, k, manifest }) => [
@@ -138,7 +148,7 @@ function show(
       );
       const heads = ["operation", "arch", "backend", "size", "kernel"].map((head) => ({ head }));
       const what = `${plural(library.artefacts.length, "kernel")}, ${formatBytes(bytes)}`;
-      return `${renderTable(heads, rows, session.paint)}${what}; launchers: ${launchers.join(", ")}\n`;
+      return `${renderTable(heads, rows, session.paint)}${what}; launchers: ${launchers.join(", ")}\n${wheel === undefined ? "" : `wheel: ${join(folder, wheel.path)}, ${formatBytes(wheel.data.length)}\n`}`;
     },
   );
 }
@@ -156,15 +166,17 @@ export async function compileLibrary(session: Session, args: LibraryArgs, folder
     }),
   );
   if (!built.ok) return session.fail(built.error);
-  const launchers = launcherFiles(built.value.library, args.launchers ?? languages);
+  const { library, files } = built.value;
+  const launchers = launcherFiles(library, args.launchers ?? languages);
+  // Last: who finds an index finds what it names.
+  const content = [...files, { path: "index.json", data: printLibraryIndex(indexOf(library)) }];
+  const wheel = args.wheel ? wheelOf(library, content, plan.value.version) : undefined;
   const written = writeFiles(
     session.context.cwd,
-    [
-      ...built.value.files,
-      ...launchers,
-      // Last: who finds an index finds what it names.
-      { path: "index.json", data: printLibraryIndex(indexOf(built.value.library)) },
-    ].map(({ path, data }) => ({ path: join(folder, path), data })),
+    [...(wheel === undefined ? [] : [wheel]), ...launchers, ...content].map(({ path, data }) => ({
+      path: join(folder, path),
+      data,
+    })),
   );
   if (!written.ok) return session.fail(written.error);
   show(
@@ -172,6 +184,7 @@ export async function compileLibrary(session: Session, args: LibraryArgs, folder
     folder,
     built.value,
     launchers.map(({ path }) => join(folder, path)),
+    wheel,
   );
   return exitCodes.ok;
 }

@@ -17,6 +17,7 @@ import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
 import { formatDuration } from "../output/format.ts";
+import { gradientProblems } from "./gradients.ts";
 
 /** One kernel to compile. */
 export interface KernelRequest {
@@ -30,8 +31,13 @@ export interface KernelRequest {
   readonly deterministic: boolean;
 }
 
+/** Of a wheel whose library names none. */
+export const firstVersion = "0.1.0";
+
 export interface LibraryPlan {
   readonly name: string;
+  /** Of the wheel. */
+  readonly version: string;
   readonly kernels: readonly KernelRequest[];
 }
 
@@ -134,15 +140,31 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
         found.push(...problem.error);
         return [];
       }
-      return targets.map((target) => ({
+      const { deterministic } = wishes;
+      const own = targets.map((target) => ({
         ...{ operation: operation.name, at: place, problem: problem.value, target },
         backend: wishes.backend ?? operation.backend ?? null,
         schedule: wishes.schedule ?? schedule ?? operation.schedule ?? null,
-        deterministic: wishes.deterministic,
+        deterministic,
       }));
+      if (operation.gradients !== true) return own;
+      const derived = gradientProblems(problem.value).flatMap(({ suffix, request: asked }) => {
+        const made = defineProblem(asked);
+        if (!made.ok)
+          found.push(...made.error.map((one) => ({ ...one, at: `${place}, ${suffix}: ${one.at}` })));
+        return made.ok ? targets.map((target) => ({ suffix, problem: made.value, target })) : [];
+      });
+      return [
+        ...own,
+        ...derived.map(({ suffix, problem: asked, target }) => ({
+          ...{ operation: `${operation.name}_${suffix}`, at: `${place}, gradients`, problem: asked, target },
+          ...{ backend: null, schedule: null, deterministic },
+        })),
+      ];
     });
   });
-  return found.length > 0 ? err(found) : ok({ name: request.name, kernels });
+  const { name, version = firstVersion } = request;
+  return found.length > 0 ? err(found) : ok({ name, version, kernels });
 }
 
 /** The problem at one of the sizes. Its faults say where the file asks for it. */

@@ -6,7 +6,15 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { readLibraryIndex } from "@tilewright/ir";
+import {
+  type DType,
+  readLibraryIndex,
+  tensorMapInterleaves,
+  tensorMapPromotions,
+  tensorMapSwizzles,
+  tensorMapTypeOf,
+  tensorMapTypes,
+} from "@tilewright/ir";
 import { createFakeDriver, fakeH200, KernelLibrary, openCudaDevice, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { scratch } from "../scratch.ts";
@@ -170,6 +178,21 @@ describe.skipIf(!tools.python)("Python", () => {
   test.each(gpus)("the launches of compute capability $cc", (gpu) =>
     check(run("python3", ["main.py"], gpu, JSON.stringify(calls), { PYTHONDONTWRITEBYTECODE: "1" }), gpu),
   );
+
+  test("its numbers of tensor maps are the driver's", () => {
+    const program =
+      "import json, mixed; print(json.dumps([mixed._MAP_TYPES, mixed._MAP_INTERLEAVES, mixed._MAP_SWIZZLES, mixed._MAP_PROMOTIONS]))";
+    const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
+    const { stdout } = spawnSync("python3", ["-c", program], { cwd: at("mixed"), env, encoding: "utf8" });
+    const [types, interleaves, swizzles, promotions] = JSON.parse(stdout) as Record<string, number>[];
+    for (const [name, number] of Object.entries(types ?? {}))
+      expect([name, number]).toEqual([name, tensorMapTypes[tensorMapTypeOf(name as DType)].driver]);
+    const inOrder = (names: readonly string[]) => Object.fromEntries(names.map((name, i) => [name, i]));
+    expect(interleaves).toEqual(inOrder(tensorMapInterleaves));
+    expect(promotions).toEqual(inOrder(tensorMapPromotions));
+    for (const [name, number] of Object.entries(swizzles ?? {}))
+      expect(tensorMapSwizzles[name as keyof typeof tensorMapSwizzles].driver).toBe(number);
+  });
 
   test("launches that are kept ready are those of the first time, in whatever order they come back", () => {
     const gpu = { cc: [9, 0], sms: 132 } as const;

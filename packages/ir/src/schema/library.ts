@@ -57,6 +57,12 @@ const operationSchema = z
     archs: archs.optional(),
     backend: z.string().optional(),
     schedule: z.string().optional().describe("for all kernels of the operation"),
+    gradients: z
+      .boolean()
+      .optional()
+      .describe(
+        "also NAME_da and NAME_db, the products that the gradients of A and B are, and NAME_product where the epilogue's gradient needs it: for autograd",
+      ),
   })
   .describe("one function of the library, over kernels for several sizes and architectures");
 
@@ -65,6 +71,11 @@ export const librarySchema = z
   .strictObject({
     $schema: z.string().optional(),
     name: identifier.describe("prefix of all that the launchers define"),
+    version: z
+      .string()
+      .regex(/^\d+(?:\.\d+)*$/)
+      .optional()
+      .describe("of the Python wheel; 0.1.0"),
     archs: archs.optional().describe("for operations that name none; --arch names others"),
     operations: z.array(operationSchema).min(1),
   })

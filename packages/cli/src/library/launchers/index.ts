@@ -1,9 +1,9 @@
 /** The launchers by language, and the files that each consists of. */
 import type { OutputFile } from "../../files/atomic.ts";
+import { launcherSource } from "../../launchers.ts";
 import type { Library } from "../model.ts";
 import { cLauncher } from "./c.ts";
 import { esmLauncher, esmTypes } from "./esm.ts";
-import { pythonLauncher } from "./python.ts";
 import { rustLauncher } from "./rust.ts";
 
 export const languages = ["c", "python", "rust", "esm"] as const;
@@ -11,7 +11,7 @@ export type Language = (typeof languages)[number];
 
 const writers: Readonly<Record<Language, (library: Library) => readonly OutputFile[]>> = {
   c: (library) => [{ path: `${library.name}.h`, data: cLauncher(library) }],
-  python: (library) => [{ path: `${library.name}.py`, data: pythonLauncher(library) }],
+  python: (library) => [{ path: `${library.name}.py`, data: launcherSource("launcher.py") }],
   rust: (library) => [{ path: `${library.name}.rs`, data: rustLauncher(library) }],
   esm: (library) => [
     { path: `${library.name}.js`, data: esmLauncher(library) },

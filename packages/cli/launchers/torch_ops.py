@@ -1,0 +1,493 @@
+"""The operations of a kernel library for torch: eager calls at the cost of a launch, and torch.library's operators beside them."""
+import contextlib
+import functools
+import inspect
+import itertools
+import math
+import operator
+import threading
+
+import torch
+
+from . import _launcher
+from ._launcher import LaunchError, NoKernel, View
+
+_TORCH = {ours: getattr(torch, theirs, None) for theirs, ours in _launcher._DTYPES.items()}
+_TORCH["tf32"] = torch.float32
+_MOST_KEPT = 1024  # launches kept ready, a thread
+
+# What an eager call asks of each tensor. The functions below run in C; each call of Python would cost as much as all of them.
+_facts = operator.attrgetter("dtype", "shape", "requires_grad")
+_strides, _device_of, _pointer = torch.Tensor.stride, torch.Tensor.get_device, torch.Tensor.data_ptr
+_plain = frozenset((torch.Tensor, torch.nn.Parameter)).issuperset
+_grad_enabled, _autocast = torch.is_grad_enabled, torch.is_autocast_enabled
+_dispatch_modes, _function_modes = torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
+
+
+def _transforms():
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+_transforms = getattr(torch._C, "_are_functorch_transforms_active", _transforms)
+
+
+def _allocator():
+    """What makes an output of shape, strides and dtype on the current GPU: torch's own short way for compiled code where it has that."""
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    short = getattr(guards, "_empty_strided_cuda", None)
+    return short or (lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype, device="cuda"))
+
+
+_empty = _allocator()
+
+_ACTIVATIONS = {
+    "relu": (torch.relu, lambda dy, x: dy * (x > 0)),
+    "gelu": (torch.nn.functional.gelu, lambda dy, x: torch.ops.aten.gelu_backward(dy, x, approximate="none")),
+    "gelu_tanh": (
+        functools.partial(torch.nn.functional.gelu, approximate="tanh"),
+        lambda dy, x: torch.ops.aten.gelu_backward(dy, x, approximate="tanh"),
+    ),
+    "silu": (torch.nn.functional.silu, lambda dy, x: torch.ops.aten.silu_backward(dy, x)),
+    "sigmoid": (torch.sigmoid, lambda dy, x: dy * torch.sigmoid(x) * (1 - torch.sigmoid(x))),
+    "tanh": (torch.tanh, lambda dy, x: dy * (1 - torch.tanh(x) ** 2)),
+}
+
+
+class _Entry:
+    """A launch kept ready for tensors of certain facts: its plan and the outputs to make."""
+
+    __slots__ = ("plan", "run", "device", "grad", "simple", "outs")
+
+    def __init__(self, plan, device, grad, outs):
+        self.plan, self.run, self.device, self.grad, self.outs = plan, plan.run, device, grad, outs
+        self.simple = len(outs) == 1 and plan.workspace == 0
+
+    def launch(self, tensors):
+        """The outputs. All memory is torch's, so that a CUDA graph that is being recorded owns it."""
+        stream = torch._C._cuda_getCurrentRawStream(self.device)
+        made = []
+        for shape, strides, dtype, reduced in self.outs:
+            made.append(_empty(shape, strides, dtype))
+            if reduced:
+                made[-1].zero_()
+        workspace = 0
+        if self.plan.workspace > 0:
+            room = torch.empty(self.plan.workspace, dtype=torch.uint8, device=torch.device("cuda", self.device))
+            workspace = room.data_ptr()
+            self.plan.clear(workspace, stream)
+        self.run((*map(_pointer, tensors), *map(_pointer, made), workspace), stream)
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+class _Operation:
+    """One operation: what it takes and gives, its launches, its operator."""
+
+    def __init__(self, catalogue, name, libraries):
+        self.name, self.catalogue, self.libraries = name, catalogue, libraries
+        self.problem = catalogue.problem(name)
+        operands = catalogue.operands(name)
+        self.inputs = [each for each in operands if not each.out and each.kind != "number"]
+        self.outs = [each for each in operands if each.out]
+        self.numbers = {each.label: each.name for each in operands if each.kind == "number"}
+        self.numbers.update((factor, factor) for factor in ("alpha", "beta") if self.problem[factor] == "runtime")
+        self.batched = self.problem["batch"]["kind"] == "strided"
+        self.steps = {each.name: index for index, each in enumerate(self.inputs)}
+        self.local = threading.local()
+        self.op = None
+
+    # What it takes.
+
+    @property
+    def signature(self):
+        """The operator's schema without its name."""
+        taken = ["Tensor %s" % each.label for each in self.inputs]
+        factors = ["float %s=%s" % (label, 0.0 if label == "beta" else 1.0) for label in self.numbers]
+        given = ", ".join("Tensor" for _ in self.outs)
+        return "(%s) -> %s" % (", ".join([*taken, "*", *factors, "bool fallback=False"]), "(%s)" % given if len(self.outs) > 1 else given)
+
+    @property
+    def document(self):
+        """For help()."""
+        lines = ["%s%s\n" % (self.name, self.signature)]
+        for each in self.inputs + self.outs:
+            extents = ", ".join(filter(None, each.memory)) if each.kind == "matrix" else each.rows or ""
+            lines.append("    %s%s: [%s], %s" % ("out " if each.out else "", each.label, extents, each.dtype))
+        lines.append("    fallback: compute with torch where no kernel serves, instead of raising NoKernel")
+        return "\n".join(lines)
+
+    def sizes(self, shapes, strides):
+        """(m, n, k, batch) that A and B say. Where they do not agree with each other or with the rest, fit() says so."""
+
+        def extents(operand, shape, stride):
+            if len(shape) == 0:
+                raise LaunchError("%s: %s has no dimensions" % (self.name, operand.label))
+            if self.batched and len(shape) == 3:
+                shape, stride = shape[1:], stride[1:]
+            if len(shape) == 1:
+                return 1, shape[0]
+            if operand.layout == "row":
+                return math.prod(shape[:-1]), shape[-1]
+            logical = len(shape) == 2 and stride[0] == 1 and stride[1] != 1
+            return (shape[0], shape[1]) if logical else (shape[-1], shape[-2])
+
+        m, k = extents(self.inputs[0], shapes[0], strides[0])
+        depth, n = extents(self.inputs[1], shapes[1], strides[1])
+        if depth != k:
+            one, two = self.inputs[:2]
+            text = "%s: %s has shape %s = %s, whose k is %s; that of %s is %s"
+            dims = _launcher._dims
+            raise LaunchError(text % (self.name, two.label, dims(shapes[1]), dims(two.memory), depth, one.label, k))
+        return m, n, k, shapes[0][0] if self.batched and len(shapes[0]) == 3 else 1
+
+    def shapes_out(self, shapes, strides):
+        """Of each output shape, strides, dtype and whether it begins as zero."""
+        m, n, k, batch = self.sizes(shapes, strides)
+        extents = {"m": m, "n": n}
+        row = self.inputs[0].layout == "row" and not self.batched
+        lead = tuple(shapes[0][:-1]) if row else (batch, m) if self.batched else (m,)
+        for each in self.outs:
+            dtype = _TORCH[each.dtype]
+            if each.kind == "value":
+                yield (batch,) if self.batched else (), (1,) if self.batched else (), dtype, each.reduced
+            elif each.kind == "vector":
+                shape = (batch, extents[each.rows]) if self.batched else (extents[each.rows],)
+                yield shape, _launcher._packed(shape), dtype, each.reduced
+            else:
+                made = self.catalogue.defaults(self.name)["d"][0] if each.name == "d" else each.ld
+                ld = made if isinstance(made, int) else extents[each.memory[1]]
+                if each.layout == "row":
+                    shape = lead + (n,)
+                    packed = tuple(reversed(list(itertools.accumulate(reversed(lead[1:]), operator.mul, initial=ld))))
+                    yield shape, (packed if lead else ()) + (1,), dtype, False
+                else:
+                    shape = (batch, m, n) if self.batched else (m, n)
+                    yield shape, (ld * n, 1, ld) if self.batched else (1, ld), dtype, False
+
+    # Launches.
+
+    def key(self, tensors, numbers=()):
+        """All that decides how a launch is made but the addresses."""
+        return (tuple(map(_facts, tensors)), tuple(map(_strides, tensors)), tuple(map(_device_of, tensors)), *numbers)
+
+    def library(self, device):
+        """The library on a GPU; loaded once for all threads."""
+        if device not in self.libraries:
+            self.libraries[device] = _launcher.Library(device, catalogue=self.catalogue)
+        return self.libraries[device]
+
+    def prepare(self, tensors, numbers):
+        """A launch for these tensors. Raises LaunchError with what one of them breaks."""
+        views = {operand.name: _launcher.view(tensor) for operand, tensor in zip(self.inputs, tensors)}
+        first = views["a"]
+        for operand in self.inputs:
+            seen = views[operand.name]
+            if isinstance(seen.device, str):
+                raise LaunchError("%s: %s is on %s, and the kernels run on a GPU" % (self.name, operand.label, seen.device))
+            if seen.device != first.device:
+                text = "%s: %s is on GPU %d, and %s on GPU %d"
+                raise LaunchError(text % (self.name, operand.label, seen.device, self.inputs[0].label, first.device))
+        shapes, strides = [each.shape for each in views.values()], [each.strides for each in views.values()]
+        outs = list(self.shapes_out(shapes, strides))
+        m, n, k, batch = self.sizes(shapes, strides)
+        for operand, (shape, stride, _, _) in zip(self.outs, outs):
+            views[operand.name] = View(0, "f32" if operand.dtype == "tf32" else operand.dtype, first.device, shape, stride)
+        with _lock:
+            library = self.library(first.device)
+            library.activate()
+            given = {self.numbers[label]: value for label, value in numbers.items()}
+            if self.batched:
+                given["batch"] = batch
+            plan = library.plan(self.name, (m, n, k), views, given)
+        return _Entry(plan, first.device, any(tensor.requires_grad for tensor in tensors), outs)
+
+    def direct(self, *tensors, fallback=False, **numbers):
+        """The operator's kernel: launches, or computes with torch where no kernel serves and that was asked for."""
+        numbers = {label: value for label, value in numbers.items() if value != (0.0 if label == "beta" else 1.0)}
+        key = self.key(tensors, numbers.items())
+        plans = self.local.__dict__.setdefault("plans", {})
+        entry = plans.get(key)
+        if entry is None:
+            if any(0 in tensor.shape for tensor in tensors):
+                return self.reference(*tensors, **numbers)
+            try:
+                device = tensors[0].get_device()
+                with torch.cuda.device(device) if device >= 0 else contextlib.nullcontext():
+                    entry = self.prepare(tensors, numbers)
+            except NoKernel:
+                if fallback:
+                    return self.reference(*tensors, **numbers)
+                raise
+            except LaunchError:
+                if fallback and all(tensor.device.type == "cpu" for tensor in tensors):
+                    return self.reference(*tensors, **numbers)
+                raise
+            if len(plans) >= _MOST_KEPT:
+                del plans[next(iter(plans))]
+            plans[key] = entry
+        if torch._C._cuda_getDevice() == entry.device:
+            return entry.launch(tensors)
+        with torch.cuda.device(entry.device):
+            return entry.launch(tensors)
+
+    def slow(self, tensors, options):
+        """A call that is not the plain one: keywords, arrays of others, gradients, modes; and the first of each kind."""
+        tensors = list(tensors)
+        for operand in self.inputs[len(tensors) :]:
+            if operand.label in options:
+                tensors.append(options.pop(operand.label))
+        unknown = [name for name in options if name != "fallback" and name not in self.numbers]
+        fixed = [name for name in unknown if name in ("alpha", "beta")]
+        if fixed:
+            text = '%s: %s is %s in its kernels; compile them with "%s": "runtime" to give it at launch'
+            raise LaunchError(text % (self.name, fixed[0], self.problem[fixed[0]], fixed[0]))
+        if unknown or len(tensors) != len(self.inputs):
+            raise TypeError("%s%s was called with %d tensors%s" % (self.name, self.signature, len(tensors), "".join(", %s" % each for each in unknown)))
+        space = None
+        for index, tensor in enumerate(tensors):
+            if isinstance(tensor, torch.Tensor):
+                continue
+            if not hasattr(tensor, "__dlpack__"):
+                raise TypeError("%s: %s is of type %s, and no tensor" % (self.name, self.inputs[index].label, type(tensor).__name__))
+            space = getattr(tensor, "__array_namespace__", lambda: None)()
+            tensors[index] = torch.from_dlpack(tensor)
+        wants = _grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        plain = not (wants or _autocast() or _transforms() or _dispatch_modes() or _function_modes()) and _plain(map(type, tensors))
+        made = (self.direct if plain else self.op)(*tensors, **options)
+        if space is None:
+            return made
+        return space.from_dlpack(made) if len(self.outs) == 1 else tuple(map(space.from_dlpack, made))
+
+    def function(self):
+        """What users call."""
+        local, slow, op = self.local, self.slow, self.op
+        compiling, stream, device_now = torch.compiler.is_compiling, torch._C._cuda_getCurrentRawStream, torch._C._cuda_getDevice
+        local.plans = {}
+
+        def call(*tensors, **options):
+            if compiling():
+                return op(*tensors, **options)
+            if not options and _plain(map(type, tensors)) and not (_transforms() or _dispatch_modes() or _function_modes() or _autocast()):
+                key = (tuple(map(_facts, tensors)), tuple(map(_strides, tensors)), tuple(map(_device_of, tensors)))
+                try:
+                    entry = local.plans[key]
+                except (KeyError, AttributeError):
+                    return slow(tensors, options)
+                if entry.simple and not (entry.grad and _grad_enabled()) and device_now() == entry.device:
+                    shape, strides, dtype, _ = entry.outs[0]
+                    made = _empty(shape, strides, dtype)
+                    entry.run((*map(_pointer, tensors), made.data_ptr(), 0), stream(entry.device))
+                    return made
+            return slow(tensors, options)
+
+        call.__name__ = call.__qualname__ = self.name
+        call.__doc__ = self.document
+        position, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        call.__signature__ = inspect.Signature(
+            [inspect.Parameter(each.label, position) for each in self.inputs]
+            + [inspect.Parameter(label, keyword, default=0.0 if label == "beta" else 1.0) for label in self.numbers]
+            + [inspect.Parameter("fallback", keyword, default=False)]
+        )
+        return call
+
+    # The same in torch, for fallback and gradients.
+
+    def _logical(self, index, tensor):
+        operand = self.inputs[index]
+        if operand.layout == "row" or (tensor.dim() == 2 and tensor.stride(0) == 1 and tensor.stride(1) != 1):
+            return tensor
+        return tensor.transpose(-1, -2)
+
+    def _chain(self, value, tensors, numbers):
+        """The epilogue on a value: what each step began with, and the outputs."""
+        before, outs = [], []
+        for step, each in enumerate(self.problem["epilogue"]):
+            before.append(value)
+            kind, name = each["kind"], "epilogue%d" % step
+            other = tensors[self.steps[name]] if name in self.steps else None
+            if other is not None and each.get("along", each.get("by")) == "m":
+                other = other.unsqueeze(-1)
+            if kind == "activation":
+                value = _ACTIVATIONS[each["fn"]][0](value)
+            elif kind == "clamp":
+                value = value.clamp(each["min"], each["max"])
+            elif kind in ("bias", "residual"):
+                value = value + other
+            elif kind == "gate":
+                value = value * other
+            elif kind == "scale":
+                value = value * (other if other is not None else numbers.get(self._label(name), 1.0))
+            elif kind == "cast":
+                value = value.to(_TORCH[each["dtype"]]).to(value.dtype)
+            elif kind == "output":
+                outs.append(value.to(_TORCH[each["operand"]["dtype"]]))
+            else:
+                dims = {"n": -1, "m": -2, "all": (-2, -1)}[each["over"]]
+                outs.append((value.float().sum(dims) if each["op"] == "sum" else value.abs().amax(dims)).to(_TORCH[each["dtype"]]))
+        return before, [value.to(_TORCH[self.problem["d"]["dtype"]]), *outs]
+
+    def _label(self, name):
+        return next(label for label, each in self.numbers.items() if each == name)
+
+    def _factor(self, name, numbers):
+        fixed = self.problem[name]
+        return numbers.get(name, 1.0 if name == "alpha" else 0.0) if fixed == "runtime" else fixed
+
+    def _accumulator(self, product, tensors, numbers):
+        alpha, beta = self._factor("alpha", numbers), self._factor("beta", numbers)
+        value = product if alpha == 1 else product * alpha
+        return value + beta * tensors[self.steps["c"]] if beta != 0 and "c" in self.steps else value
+
+    def reference(self, *tensors, **numbers):
+        """The operation by torch."""
+        a, b = self._logical(0, tensors[0]), self._logical(1, tensors[1])
+        if self.problem["a"]["dtype"] not in ("f16", "bf16", "f32", "tf32", "f64"):
+            a, b = a.float(), b.float()
+        _, outs = self._chain(self._accumulator(torch.matmul(a, b), tensors, numbers), tensors, numbers)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def _product(self, name, torch_way, fallback, *tensors):
+        """A product by the operation of that name of the same library."""
+        if name in self.catalogue.dispatch:
+            return getattr(getattr(torch.ops, self.catalogue.index["name"]), name).default(*tensors, fallback=fallback)
+        if fallback:
+            return torch_way()
+        text = '%s has no gradient: the library lacks %s; compile it with "gradients": true, or call with fallback=True'
+        raise LaunchError(text % (self.name, name))
+
+    def setup_context(self, ctx, inputs, keyword_only_inputs, output):
+        """What the backward pass needs."""
+        ctx.save_for_backward(*inputs)
+        ctx.options = dict(keyword_only_inputs)
+
+    def backward(self, ctx, *grads):
+        """Gradients of the inputs: the epilogue's by torch, those of A and B by products of the same library."""
+        tensors, numbers = ctx.saved_tensors, dict(ctx.options)
+        fallback = numbers.pop("fallback", False)
+        found = [None] * len(tensors)
+        steps = self.problem["epilogue"]
+        before = [None] * len(steps)
+        a, b = tensors[0], tensors[1]
+        if any(each["kind"] not in ("bias", "residual", "cast", "output") for each in steps):
+            logical = functools.partial(torch.matmul, self._logical(0, a), self._logical(1, b))
+            product = self._product(self.name + "_product", logical, fallback, a, b)
+            before, _ = self._chain(self._accumulator(product, tensors, numbers), tensors, numbers)
+        dy, extra = grads[0], iter(grads[1:])
+        behind = {step: next(extra) for step, each in enumerate(steps) if each["kind"] in ("output", "reduce")}
+        for step, each in reversed(list(enumerate(steps))):
+            kind, name = each["kind"], "epilogue%d" % step
+            index = self.steps.get(name)
+            other = None if index is None else tensors[index]
+            by = each.get("along", each.get("by"))
+            wide = other.unsqueeze(-1) if other is not None and by == "m" else other
+            if kind == "activation":
+                dy = _ACTIVATIONS[each["fn"]][1](dy, before[step])
+            elif kind == "clamp":
+                dy = dy * ((before[step] >= each["min"]) & (before[step] <= each["max"]))
+            elif kind == "output":
+                dy = dy if behind[step] is None else dy + behind[step]
+            elif kind == "reduce":
+                if behind[step] is not None and each["op"] == "sum":
+                    spread = {"n": lambda g: g.unsqueeze(-1), "m": lambda g: g.unsqueeze(-2), "all": lambda g: g}[each["over"]]
+                    dy = dy + spread(behind[step]).to(dy.dtype)
+            if index is not None and ctx.needs_input_grad[index]:
+                of = dy if kind in ("bias", "residual") else dy * before[step]
+                found[index] = _summed(of, other, by)
+            if kind in ("gate", "scale"):
+                dy = dy * (wide if wide is not None else numbers.get(self._label(name), 1.0))
+        if "c" in self.steps and ctx.needs_input_grad[self.steps["c"]]:
+            found[self.steps["c"]] = (dy * self._factor("beta", numbers)).to(tensors[self.steps["c"]].dtype)
+        alpha = self._factor("alpha", numbers)
+        dy = (dy if alpha == 1 else dy * alpha).to(a.dtype).contiguous()
+        flat = dy if self.batched else dy.reshape(-1, dy.shape[-1])
+        la, lb = self._logical(0, a), self._logical(1, b)
+        if ctx.needs_input_grad[0]:
+            row = self.inputs[0].layout == "row"
+            by_torch = lambda: dy @ lb.transpose(-1, -2) if row else lb @ dy.transpose(-1, -2)  # noqa: E731
+            taken = (flat, b) if row else (b, flat)
+            got = self._product(self.name + "_da", by_torch, fallback, *taken)
+            found[0] = got.reshape(a.shape) if row else _like(got, a)
+        if ctx.needs_input_grad[1]:
+            rows = la if self.batched else la.reshape(-1, la.shape[-1])
+            row = self.inputs[1].layout == "row"
+            by_torch = lambda: (rows.transpose(-1, -2) @ flat) if row else (flat.transpose(-1, -2) @ rows)  # noqa: E731
+            held = a if self.batched or self.inputs[0].layout == "col" else a.reshape(-1, a.shape[-1])
+            taken = (held, flat) if row else (flat, held)
+            found[1] = _like(self._product(self.name + "_db", by_torch, fallback, *taken), b)
+        return tuple(found)
+
+    # The operator.
+
+    def fake(self, *tensors, **_):
+        """Outputs without values, for tracing."""
+        made = [
+            tensors[0].new_empty_strided(shape, strides, dtype=dtype)
+            for shape, strides, dtype, _ in self.shapes_out([each.shape for each in tensors], [each.stride() for each in tensors])
+        ]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def autocast(self, *tensors, **options):
+        """Tensors of other floating dtypes become those of the kernels, as torch.autocast has it."""
+        cast = []
+        for operand, tensor in zip(self.inputs, tensors):
+            wanted = _TORCH[operand.dtype]
+            cast.append(tensor.to(wanted) if tensor.is_floating_point() and wanted.is_floating_point else tensor)
+        with torch.autocast("cuda", enabled=False):
+            return self.op(*cast, **options)
+
+    def refuse_vmap(self, *_, **__):
+        """There is no batching rule."""
+        text = "%s: vmap is refused: the kernels have no batch to map over; call it in a loop, or compile it with a strided batch"
+        raise LaunchError(text % self.name)
+
+    def register(self, library):
+        """Define the operator."""
+        tags = [each for each in (getattr(torch.Tag, name, None) for name in ("pt2_compliant_tag", "needs_fixed_stride_order")) if each]
+        library.define(self.name + self.signature, tags=tuple(tags))
+        for key, implementation in {
+            "CUDA": self.direct,
+            "CPU": self.direct,
+            "AutocastCUDA": self.autocast,
+            "FuncTorchBatched": self.refuse_vmap,
+        }.items():
+            library.impl(self.name, implementation, key)
+        qualified = "%s::%s" % (self.catalogue.index["name"], self.name)
+        torch.library.register_fake(qualified, self.fake, lib=library)
+        torch.library.register_autograd(qualified, self.backward, setup_context=self.setup_context, lib=library)
+        self.op = getattr(getattr(torch.ops, self.catalogue.index["name"]), self.name).default
+
+
+def _summed(gradient, operand, by):
+    """The gradient of what an epilogue step adds or multiplies by: summed over what it is spread over."""
+    if by == "n":
+        gradient = gradient.reshape(-1, gradient.shape[-1]).sum(0)
+    elif by == "m":
+        gradient = gradient.reshape(-1, operand.shape[0], gradient.shape[-1]).sum((0, 2))
+    elif by == "tensor":
+        gradient = gradient.sum().reshape(operand.shape)
+    return gradient.to(operand.dtype)
+
+
+def _like(gradient, operand):
+    """A matrix as it lies in memory, seen as its operand was."""
+    return gradient if gradient.shape == operand.shape and operand.stride(-1) == 1 else gradient.transpose(-1, -2)
+
+
+_lock = threading.RLock()
+_library = None
+
+
+def operations(catalogue):
+    """The functions of a library by name; its operators are defined at the first call."""
+    global _library
+    with _lock:
+        if _library is None:
+            _library = torch.library.Library(catalogue.index["name"], "FRAGMENT")
+            libraries = {}
+            _library.functions = {}
+            for name in catalogue.dispatch:
+                each = _Operation(catalogue, name, libraries)
+                if any(_TORCH.get(operand.dtype) is None for operand in each.inputs + each.outs):
+                    continue
+                each.register(_library)
+                _library.functions[name] = each.function()
+        return _library.functions

@@ -1,0 +1,237 @@
+"""As much of torch as a wheel of kernels touches, without values: tensors have an address, a dtype, a device, a shape and strides."""
+import contextlib
+import types
+
+_next = [0x20000000]
+
+
+class dtype:
+    def __init__(self, name, size, floating):
+        self.name, self.itemsize, self.is_floating_point = name, size, floating
+
+    def __repr__(self):
+        return "torch." + self.name
+
+
+float16, bfloat16, float32, float64 = (dtype(n, s, True) for n, s in (("float16", 2), ("bfloat16", 2), ("float32", 4), ("float64", 8)))
+int8, uint8, int32 = (dtype(n, s, False) for n, s in (("int8", 1), ("uint8", 1), ("int32", 4)))
+float8_e4m3fn, float8_e5m2 = dtype("float8_e4m3fn", 1, True), dtype("float8_e5m2", 1, True)
+
+
+class device:
+    def __init__(self, type, index=None):
+        self.type, self.index = type, index
+
+    def __str__(self):
+        return self.type if self.index is None else "%s:%d" % (self.type, self.index)
+
+
+def _packed(shape):
+    strides, size = [], 1
+    for extent in reversed(shape):
+        strides.append(size)
+        size *= extent
+    return tuple(reversed(strides))
+
+
+class Tensor:
+    def __init__(self, shape, dtype=float16, device=device("cuda", 0), strides=None, address=None, requires_grad=False):
+        self.shape, self.dtype, self.device, self.requires_grad = tuple(shape), dtype, device, requires_grad
+        self._strides = _packed(self.shape) if strides is None else tuple(strides)
+        if address is None:
+            address = _next[0]
+            _next[0] += 1 << 20
+        self._address = address
+
+    def stride(self, dim=None):
+        return self._strides if dim is None else self._strides[dim]
+
+    def data_ptr(self):
+        return self._address
+
+    def get_device(self):
+        return self.device.index if self.device.type == "cuda" else -1
+
+    def dim(self):
+        return len(self.shape)
+
+    def is_floating_point(self):
+        return self.dtype.is_floating_point
+
+    def _like(self, shape=None, strides=None, dtype=None):
+        return Tensor(self.shape if shape is None else shape, dtype or self.dtype, self.device, strides, self._address)
+
+    def to(self, wanted):
+        return self._like(strides=self._strides, dtype=wanted)
+
+    def t(self):
+        return self._like(self.shape[::-1], self._strides[::-1])
+
+    def transpose(self, one, two):
+        assert (one, two) == (-1, -2) and len(self.shape) == 2
+        return self.t()
+
+    def contiguous(self):
+        return Tensor(self.shape, self.dtype, self.device) if self._strides != _packed(self.shape) else self
+
+    def reshape(self, *shape):
+        shape = shape[0] if isinstance(shape[0], tuple) else shape
+        size = 1
+        for extent in self.shape:
+            size *= extent
+        known = 1
+        for extent in shape:
+            known *= extent if extent != -1 else 1
+        return self._like(tuple(size // known if extent == -1 else extent for extent in shape))
+
+    def sum(self, dims=None):
+        assert dims == 0
+        return self._like(self.shape[1:])
+
+    def float(self):
+        return self.to(float32)
+
+    def new_empty_strided(self, shape, strides, dtype):
+        return Tensor(shape, dtype, self.device, strides)
+
+    def __add__(self, other):
+        return self._like()
+
+    __mul__ = __radd__ = __rmul__ = __add__
+
+    def __dlpack__(self):
+        return self
+
+
+class Parameter(Tensor):
+    pass
+
+
+nn = types.SimpleNamespace(Parameter=Parameter, functional=types.SimpleNamespace(gelu=lambda x, **_: x, silu=lambda x: x))
+relu = sigmoid = tanh = lambda x: x
+
+
+def matmul(a, b):
+    state.calls.append("matmul")
+    return Tensor(a.shape[:-1] + b.shape[-1:], a.dtype, a.device)
+
+
+def empty_strided(shape, strides, dtype, device):
+    state.calls.append("empty")
+    return Tensor(shape, dtype, globals()["device"]("cuda", state.device), strides)
+
+
+def empty(size, dtype, device):
+    state.calls.append("workspace")
+    return Tensor((size,), dtype, device)
+
+
+def from_dlpack(array):
+    return array.__dlpack__()
+
+
+state = types.SimpleNamespace(grad=True, autocast=False, vmap=False, compiling=False, device=0, stream=0x5000, calls=[])
+
+
+@contextlib.contextmanager
+def _with(name, value):
+    before = getattr(state, name)
+    setattr(state, name, value)
+    try:
+        yield
+    finally:
+        setattr(state, name, before)
+
+
+def no_grad():
+    return _with("grad", False)
+
+
+def autocast(kind, enabled=True):
+    assert kind == "cuda"
+    return _with("autocast", enabled)
+
+
+def is_grad_enabled():
+    return state.grad
+
+
+def is_autocast_enabled():
+    return state.autocast
+
+
+_C = types.SimpleNamespace(
+    _len_torch_dispatch_stack=lambda: 0,
+    _len_torch_function_stack=lambda: 0,
+    _are_functorch_transforms_active=lambda: state.vmap,
+    _cuda_getDevice=lambda: state.device,
+    _cuda_getCurrentRawStream=lambda device: state.stream + device,
+)
+compiler = types.SimpleNamespace(is_compiling=lambda: state.compiling)
+cuda = types.SimpleNamespace(device=lambda index: _with("device", index))
+Tag = types.SimpleNamespace(pt2_compliant_tag="pt2", needs_fixed_stride_order="strides")
+
+
+class _Op:
+    """An operator; it notes which of its kernels a call reaches."""
+
+    def __init__(self, name, schema):
+        self.name, self.schema, self.kernels, self.default = name, schema, {}, self
+
+    def __call__(self, *tensors, **options):
+        state.calls.append("op " + self.name)
+        if state.vmap:
+            return self.kernels["FuncTorchBatched"](*tensors, **options)
+        if state.autocast:
+            return self.kernels["AutocastCUDA"](*tensors, **options)
+        made = self.kernels[{"cuda": "CUDA", "cpu": "CPU"}[tensors[0].device.type]](*tensors, **options)
+        if state.grad and any(tensor.requires_grad for tensor in tensors):
+            ctx = types.SimpleNamespace(needs_input_grad=[tensor.requires_grad for tensor in tensors])
+
+            def save(*kept):
+                ctx.saved_tensors = kept
+
+            ctx.save_for_backward = save
+            self.context(ctx=ctx, inputs=tensors, keyword_only_inputs=options, output=made)
+            made.backward = lambda dy: self.gradient(ctx, dy)
+        return made
+
+
+class _Namespace:
+    def __getattr__(self, name):
+        made = _Namespace()
+        setattr(self, name, made)
+        return made
+
+
+ops = _Namespace()
+ops.aten = types.SimpleNamespace(gelu_backward=lambda dy, x, approximate: dy, silu_backward=lambda dy, x: dy)
+
+
+def _op(qualified):
+    space, name = qualified.split("::")
+    return getattr(getattr(ops, space), name)
+
+
+class _Library:
+    def __init__(self, name, kind):
+        assert kind == "FRAGMENT"
+        self.name = name
+
+    def define(self, schema, tags=()):
+        name = schema[: schema.index("(")]
+        setattr(getattr(ops, self.name), name, _Op(name, schema))
+
+    def impl(self, name, function, key):
+        _op("%s::%s" % (self.name, name)).kernels[key] = function
+
+
+def _register_fake(qualified, function, lib):
+    _op(qualified).fake = function
+
+
+def _register_autograd(qualified, backward, *, setup_context, lib):
+    _op(qualified).gradient, _op(qualified).context = backward, setup_context
+
+
+library = types.SimpleNamespace(Library=_Library, register_fake=_register_fake, register_autograd=_register_autograd)

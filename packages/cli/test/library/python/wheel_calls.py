@@ -1,0 +1,128 @@
+"""Right and wrong calls of the wheel `linear`, by the torch beside this file: a line of JSON for each."""
+import json
+import os
+import threading
+
+import torch
+from torch import Tensor, state
+
+import linear
+from linear import linear_gelu
+
+journal = open(os.environ["STUB_LOG"])
+M, N, K = 128, 256, 192
+CPU, OTHER = torch.device("cpu"), torch.device("cuda", 1)
+
+
+def x(**over):
+    return Tensor((M, K), **over)
+
+
+def weight(**over):
+    return Tensor((N, K), **over)
+
+
+def bias(**over):
+    return Tensor((N,), **over)
+
+
+def attempt(name, call):
+    """How a call ends, and what torch and the driver were asked for."""
+    state.calls.clear()
+    journal.read()
+    try:
+        made = call()
+        outs = made if isinstance(made, (tuple, list)) else (made,)
+        told = {"made": [None if each is None else [list(each.shape), list(each.stride()), each.dtype.name] for each in outs]}
+    except Exception as error:
+        told = {"error": type(error).__name__, "message": str(error)}
+    driver = [json.loads(line) for line in journal.read().splitlines()]
+    print(json.dumps({"name": name, **told, "calls": list(state.calls), "driver": driver}))
+
+
+def graph(name, call):
+    """A call and the gradients of its inputs."""
+    attempt(name, lambda: call().backward(Tensor((M, N))))
+
+
+class Array:
+    """What cupy and jax have."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self):
+        return self.tensor
+
+    def __array_namespace__(self):
+        class Namespace:
+            @staticmethod
+            def from_dlpack(made):
+                made.mine = True
+                return made
+
+        return Namespace
+
+
+known = x(), weight(), bias()
+attempt("right", lambda: linear_gelu(*known))
+attempt("known", lambda: linear_gelu(*known))
+attempt("new pointers", lambda: linear_gelu(x(), weight(), bias()))
+attempt("keywords", lambda: linear_gelu(known[0], bias=known[2], weight=known[1]))
+attempt("parameter", lambda: linear_gelu(known[0], torch.nn.Parameter((N, K)), known[2]))
+attempt("leading dimensions", lambda: linear_gelu(Tensor((2, 64, K)), weight(), bias()))
+attempt("transposed view", lambda: linear_gelu(x(), Tensor((K, N), strides=(1, K)), bias()))
+attempt("dlpack", lambda: linear_gelu(*map(Array, known)))
+attempt("empty", lambda: linear_gelu(Tensor((0, K)), weight(), bias()))
+attempt("two results", lambda: linear.two_results(x(), weight()))
+attempt("workspace", lambda: linear.split(Tensor((64, 2048)), Tensor((2048, 64))))
+attempt("scaled", lambda: linear.scaled(Tensor((64, 64)), Tensor((64, 64)), alpha=2.0))
+
+attempt("dtype", lambda: linear_gelu(x(dtype=torch.float32), weight(), bias()))
+attempt("bias dtype", lambda: linear_gelu(x(), weight(), bias(dtype=torch.float32)))
+attempt("cpu", lambda: linear_gelu(x(device=CPU), weight(device=CPU), bias(device=CPU)))
+attempt("one on cpu", lambda: linear_gelu(x(), weight(device=CPU), bias()))
+attempt("other gpu", lambda: linear_gelu(x(), weight(device=OTHER), bias()))
+attempt("strided view", lambda: linear_gelu(x(strides=(2 * K, 2)), weight(), bias()))
+attempt("padded rows", lambda: linear_gelu(x(strides=(2 * K, 1)), weight(), bias()))
+attempt("expanded rows", lambda: linear_gelu(x(strides=(0, 1)), weight(), bias()))
+attempt("rows at no distance", lambda: linear_gelu(Tensor((2, 64, K), strides=(100 * K, K, 1)), weight(), bias()))
+attempt("wrong k", lambda: linear_gelu(x(), Tensor((N, 64)), bias()))
+attempt("weight as k, n", lambda: linear_gelu(x(), Tensor((K, N)), bias()))
+attempt("wrong bias", lambda: linear_gelu(x(), weight(), Tensor((M,))))
+attempt("bias strides", lambda: linear_gelu(x(), weight(), Tensor((N,), strides=(2,))))
+attempt("no such size", lambda: linear_gelu(Tensor((77, K)), weight(), bias()))
+attempt("unaligned", lambda: linear_gelu(x(address=0x30000002), weight(), bias()))
+attempt("alpha", lambda: linear_gelu(*known, alpha=2.0))
+attempt("too few", lambda: linear_gelu(*known[:2]))
+attempt("too many", lambda: linear_gelu(*known, known[0]))
+attempt("no option", lambda: linear_gelu(*known, stream=3))
+attempt("no tensor", lambda: linear_gelu(known[0], 3, known[2]))
+attempt("none", lambda: linear_gelu(known[0], None, known[2]))
+attempt("no operation", lambda: linear.linear_relu)
+attempt("fallback size", lambda: linear_gelu(Tensor((77, K)), weight(), bias(), fallback=True))
+attempt("fallback cpu", lambda: linear_gelu(x(device=CPU), weight(device=CPU), bias(device=CPU), fallback=True))
+attempt("fallback dtype", lambda: linear_gelu(x(dtype=torch.float32), weight(), bias(), fallback=True))
+
+with torch.autocast("cuda"):
+    attempt("autocast", lambda: linear_gelu(x(dtype=torch.float32), weight(dtype=torch.float32), bias()))
+state.vmap = True
+attempt("vmap", lambda: linear_gelu(*known))
+state.vmap = False
+state.compiling = True
+attempt("compiling", lambda: linear_gelu(*known))
+state.compiling = False
+attempt("fake", lambda: torch.ops.linear.linear_gelu.fake(*known))
+needing = x(requires_grad=True), weight(requires_grad=True), bias(requires_grad=True)
+graph("gradients", lambda: linear_gelu(*needing))
+with torch.no_grad():
+    attempt("no_grad", lambda: linear_gelu(*needing))
+attempt("no gradients", lambda: linear.scaled(Tensor((64, 64), requires_grad=True), Tensor((64, 64))).backward(Tensor((64, 64))))
+state.device = 1
+attempt("another current device", lambda: linear_gelu(*known))
+state.device = 0
+thread = threading.Thread(target=lambda: attempt("another thread", lambda: linear_gelu(*known)))
+thread.start()
+thread.join()
+print(json.dumps({"name": "schema", "text": torch.ops.linear.linear_gelu.schema}))
+print(json.dumps({"name": "help", "text": linear_gelu.__doc__}))
