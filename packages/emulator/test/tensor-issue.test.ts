@@ -55,6 +55,18 @@ ${text}
 ${commit}
 ${wait}`;
 
+test("a commit takes a shared address widened by zeros in place of a generic one, as Triton writes it", () => {
+  const { report } = runTensor(
+    {
+      body: `tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync; @!%one bra WAIT;
+        cvt.u64.u32 %d3, %bar; tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%d3];
+        ${wait}`,
+    },
+    1,
+  );
+  clean(report);
+});
+
 const copies = [
   { shape: "128x256b", rows: 128, bytes: 32, lanes: (r: number) => [r] },
   { shape: "128x128b", rows: 128, bytes: 16, lanes: (r: number) => [r] },

@@ -295,3 +295,28 @@ describe("tcgen05.ld and st", () => {
     expect(out[4 * 77 + 3]).toBe((77 << 16) | 3);
   });
 });
+
+test("tcgen05.ld and st take .f32 registers, as nvcc declares accumulators", () => {
+  const floats = vector("x", 4);
+  const { report, out } = runTensor(
+    {
+      body: `.reg .f32 %x<4>; ${fill(4)} tcgen05.ld.sync.aligned.32x32b.x4.b32 ${floats}, [%tw];
+        tcgen05.wait::ld.sync.aligned; tcgen05.st.sync.aligned.32x32b.x4.b32 [%tw+4], ${floats}; tcgen05.wait::st.sync.aligned;
+        tcgen05.ld.sync.aligned.32x32b.x4.b32 ${vector("v", 4)}, [%tw+4]; tcgen05.wait::ld.sync.aligned; ${save(4)}`,
+    },
+    512,
+  );
+  clean(report);
+  expect(out).toEqual(Int32Array.from({ length: 512 }, (_, k) => ((k >> 2) << 16) | (k & 3)));
+});
+
+test("a warp that names lane 0 reaches its own quarter, and is told", () => {
+  const { report, out } = runTensor(
+    {
+      body: `${fill(1)} tcgen05.ld.sync.aligned.32x32b.x1.b32 %v0, [%ta]; tcgen05.wait::ld.sync.aligned; ${save(1)}`,
+    },
+    128,
+  );
+  expect(report.findings.map(({ rule, count }) => [rule, count])).toEqual([["H082", 3]]);
+  expect(out).toEqual(Int32Array.from({ length: 128 }, (_, k) => k << 16));
+});

@@ -1,6 +1,7 @@
 /**
  * The emulator's tensor-map object: 128 bytes that kernels pass on, copy and change by `tensormap.replace`, as they do with the
- * driver's, whose layout is secret. A mark at the front tells an object from other bytes.
+ * driver's, whose layout is secret. A mark at the front tells an object from other bytes; `tensormap.replace` sets it in 128
+ * zero bytes, from which compilers make maps on the device.
  *
  * | bytes | field |
  * |---|---|
@@ -139,12 +140,19 @@ export interface MapGeometry {
   readonly high: number;
 }
 
-/** Whether bytes bear the mark of a tensor map. */
-export const isTensorMap = (view: DataView, at: number): boolean => view.getUint32(at, true) === mark;
+/** Whether bytes bear the mark of a tensor map, or become one by it: all are zero. */
+export function isTensorMap(view: DataView, at: number): boolean {
+  if (view.getUint32(at, true) === mark) return true;
+  for (let k = 0; k < tensorMapBytes; k += 4) if (view.getUint32(at + k, true) !== 0) return false;
+  return true;
+}
+
+/** Set the mark of a map that is being made out of zero bytes. */
+export const markTensorMap = (view: DataView, at: number): void => view.setUint32(at, mark, true);
 
 /** Decode the object at byte `at`. The error says what is wrong with it, for a finding. */
 export function decodeTensorMap(view: DataView, at: number): MapGeometry | string {
-  if (!isTensorMap(view, at)) return "the 128 bytes there are no tensor map";
+  if (view.getUint32(at, true) !== mark) return "the 128 bytes there are no tensor map";
   const byte = (place: { readonly at: number }): number => view.getUint8(at + place.at);
   const rank = byte(fieldPlaces.rank) + 1;
   const dtype = types[byte(fieldPlaces.elemtype)];

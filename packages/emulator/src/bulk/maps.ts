@@ -50,6 +50,8 @@ export class TensorMaps {
   readonly #machine: Machine;
   readonly #known = new Map<number, Known>();
   readonly #changed = new Map<number, Changed>();
+  /** The last release of each warp that names no map. */
+  readonly #releases = new Map<Warp, Deed | null>();
   /** Copies that have used a map, the newest of each engine. */
   readonly #uses = new Map<number, Map<number, { readonly cluster: ClusterState; readonly op: AsyncOp }>>();
 
@@ -168,8 +170,27 @@ export class TensorMaps {
     }
   }
 
+  /**
+   * Plain stores change a map as well (a copy of one into a workspace, say), which nobody sees until it is acquired or used:
+   * by then whoever released it has been met.
+   */
+  #notice(warp: Warp, at: number): void {
+    const known = this.#known.get(at);
+    const { words } = this.#machine.arena;
+    const first = at >> 2;
+    if (known === undefined || known.words.every((word, k) => word === words[first + k])) return;
+    this.#known.delete(at);
+    this.#note(at, null);
+    const by = [...this.#releases.values()].find((deed) => isKnown(warp, deed));
+    const change = this.#changed.get(at);
+    if (by === undefined || change === undefined) return;
+    change.released = change.version;
+    change.releasedBy = by;
+  }
+
   /** A release by a warp: all changes that it knows of may be acquired. */
   release(warp: Warp, at: number | null): void {
+    if (at === null) this.#releases.set(warp, deedOf(warp));
     for (const [where, change] of this.#changed) {
       if ((at !== null && where !== at) || !isKnown(warp, change.by)) continue;
       if (change.released === change.version && isKnown(warp, change.releasedBy)) continue;
@@ -180,6 +201,7 @@ export class TensorMaps {
 
   /** A warp acquires the map at `at` as it was released last, if it knows of that. */
   acquire(warp: Warp, at: number): void {
+    this.#notice(warp, at);
     const change = this.#changed.get(at);
     if (change === undefined || !isKnown(warp, change.releasedBy)) return;
     const ofBlock = change.acquired.get(warp.block) ?? new Map();

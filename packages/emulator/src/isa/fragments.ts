@@ -209,3 +209,51 @@ export const warpgroupAccumulator = (bits: 16 | 32, n: number): Fragment => ({
 
 /** A in registers: A[m][k] of one warp. */
 export const warpgroupOperand = (bits: 8 | 16 | 32): Fragment => parseLayout(warpgroupOperands[bits]);
+
+/**
+ * wmma's fragments lie as the hardware likes, and programs cannot tell where (PTX ISA 9.0, chapter 9.7.14.4.1). So these are
+ * mma's, widened: further rows or columns go into further registers, and those of .f16, always eight, repeat what is there.
+ * Null for shapes and types that do not go together.
+ */
+export function wmmaFragments(
+  shape: string,
+  type: { readonly bits: number; readonly isHalf: boolean },
+  cBits: number,
+  dBits: number,
+): Fragments | null {
+  const { bits, isHalf } = type;
+  const extents = /^m(\d+)n(\d+)k(\d+)$/.exec(shape);
+  if (extents === null) return null;
+  const [m, n, k] = [Number(extents[1]), Number(extents[2]), Number(extents[3])];
+  const parts = Math.max(1, 32 / bits);
+  if (k !== wmmaDepths[bits]) return null;
+  const operand = (axis: "m" | "n", extent: number): Fragment => {
+    const spread = [...steps("k", 4 * parts, k), ...steps(axis, 8, extent)];
+    while (isHalf && spread.length < 3) spread.push(`${axis}0`);
+    return parseLayout(
+      joined([...steps("k", parts, 4 * parts), ...steps(axis, 1, 8)], spread, steps("k", 1, parts)),
+    );
+  };
+  const accumulator = (width: number): Fragment => {
+    const spread = [...steps("m", 8, m), ...steps("n", 8, n)];
+    const lanes = ["n2", "n4", ...steps("m", 1, 8)];
+    return parseLayout(width === 16 ? joined(lanes, spread, ["n1"]) : joined(lanes, ["n1", ...spread], []));
+  };
+  return {
+    ...{ m, n, k, tiles: 1, a: operand("m", m), b: operand("n", n) },
+    ...{ c: accumulator(cBits), d: accumulator(dBits) },
+  };
+}
+
+/** K of wmma's shapes, by the bits of an element. */
+const wmmaDepths: Readonly<Record<number, number>> = { 1: 128, 4: 32, 8: 16, 16: 16, 32: 8, 64: 4 };
+
+/** Words of the powers of two from `from` to below `to`. */
+function steps(axis: Axis, from: number, to: number): string[] {
+  const words: string[] = [];
+  for (let by = from; by < to; by *= 2) words.push(`${axis}${by}`);
+  return words;
+}
+
+const joined = (...groups: readonly (readonly string[])[]): string =>
+  groups.map((words) => words.join(" ")).join(" | ");

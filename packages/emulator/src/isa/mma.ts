@@ -60,12 +60,13 @@ const mma: Row = (d) => {
     rounding: rounding ?? "rn",
     saturate,
     combine: bitOperation ?? "multiply",
-    ...operands(d, fragments, aType, cType, dType),
+    ...productOperands(d, fragments, aType, cType, dType),
   };
-  return operationOf(form);
+  return productOf(form);
 };
 
-function operands(
+/** The registers of D, A, B and C, in this order. */
+export function productOperands(
   d: Decoder,
   fragments: Fragments,
   aType: ElementType,
@@ -82,7 +83,8 @@ function operands(
   };
 }
 
-function operationOf(form: Form): Operation {
+/** The operation of a form; all lanes of the warp take part. */
+export function productOf(form: Form): Operation {
   const { kind } = elementTypes[form.aType];
   const read = [...form.a, ...form.b, ...form.c];
   return aligned((machine, instruction: Instruction) => {

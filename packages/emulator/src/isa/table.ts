@@ -20,6 +20,7 @@ import { systemCallTable } from "./system-call.ts";
 import { tensorTable } from "./tensor.ts";
 import { warpTable } from "./warp.ts";
 import { wgmmaTable } from "./wgmma.ts";
+import { wmmaTable } from "./wmma.ts";
 
 const rows: Table = {
   ...integerTable,
@@ -39,6 +40,7 @@ const rows: Table = {
   ...mmaTable,
   ...tensorTable,
   ...wgmmaTable,
+  ...wmmaTable,
   ...launchControlTable,
   ...controlTable,
   ...systemCallTable,

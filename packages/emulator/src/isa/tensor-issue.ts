@@ -24,7 +24,10 @@ import { firstLane } from "./warp.ts";
 
 type Address = Operand & { readonly kind: "address" };
 
-/** A shared address that may be given as a generic one. */
+/**
+ * A shared address that may be given as a generic one. Triton widens a shared address by zeros where a generic one is due;
+ * the hardware reads the low word alone.
+ */
 export function sharedAddress(
   machine: Machine,
   instruction: Instruction,
@@ -36,7 +39,7 @@ export function sharedAddress(
   const wide = operand.base.kind === "register" && operand.base.register.bits === 64;
   if (wide) {
     const high = machine.lane(warp, operand.base, lane, 1);
-    if (high !== (generic ? sharedTag : 0)) {
+    if (high !== 0 && !(generic && high === sharedTag)) {
       machine.report(
         "H003",
         instruction,

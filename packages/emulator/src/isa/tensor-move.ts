@@ -90,13 +90,17 @@ function decodeMove(d: Decoder, load: boolean, reduction: boolean): MoveForm {
   };
 }
 
-/** Address of the lower and the upper half of the warp; null when the lanes may not make the access. */
+/**
+ * Address of the lower and the upper half of the warp. A warp reaches the quarter of the lanes that its number in the
+ * warpgroup gives, whatever lane the address names: hardware does not look at the bits above, so a wrong one is reported
+ * and the warp's own quarter accessed.
+ */
 function bases(
   machine: Machine,
   instruction: Instruction,
   warp: Warp,
   form: MoveForm,
-): readonly [number, number] | null {
+): readonly [number, number] {
   const first = machine.address(warp, form.address, 0);
   for (let l = 1; l < 32; l++) {
     const other = machine.address(warp, form.address, l);
@@ -113,9 +117,9 @@ function bases(
   const quarter = 32 * (warp.id % 4);
   const { rows, halves } = tensorShape(form.shape);
   const accesses = halves ? [first, (first + form.half) | 0] : [first];
-  for (const address of accesses) {
+  const [lower = first, upper = lower] = accesses.map((address) => {
     const lane = laneOf(address);
-    if (lane === quarter || (rows === 16 && lane === quarter + 16)) continue;
+    if (lane === quarter || (rows === 16 && lane === quarter + 16)) return address;
     machine.report(
       "H082",
       instruction,
@@ -123,9 +127,9 @@ function bases(
       () =>
         `warp ${warp.id} reaches lanes ${quarter} to ${quarter + 31}, in pieces of ${rows}; the address is ${describeTensorAddress(address)}`,
     );
-    return null;
-  }
-  return [first, accesses[1] ?? first];
+    return ((quarter + (rows === 16 ? lane & 16 : 0)) << 16) | (address & 0xffff);
+  });
+  return [lower, upper];
 }
 
 /** The engine of a warp's loads, and that of its stores. */
@@ -177,7 +181,6 @@ export function tensorLoad(d: Decoder): Operation {
     checkLoaded(machine, instruction, warp, addressed, "read");
     markWritten(machine, warp, targets);
     const places = bases(machine, instruction, warp, form);
-    if (places === null) return;
     const access = beginMove(instruction, warp, "read");
     if (!permitted(machine, access, form, "read", places)) return;
     const moves = tensorMoves(warp);
@@ -223,7 +226,6 @@ export function tensorStore(d: Decoder): Operation {
   return aligned((machine, instruction) => (warp) => {
     checkWritten(machine, instruction, warp, form.registers);
     const places = bases(machine, instruction, warp, form);
-    if (places === null) return;
     const access = beginMove(instruction, warp, "write");
     if (!permitted(machine, access, form, "write", places)) return;
     const moves = tensorMoves(warp);

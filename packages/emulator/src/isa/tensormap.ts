@@ -1,5 +1,5 @@
 /** Tensor maps as objects: replaced fields, copies with a fence, fences and prefetches. PTX ISA 9.0, chapters 9.7.9.28, 9.7.13.16 and 9.7.13.4. */
-import { fieldPlaces, tensorMapAlign, tensorMapBytes } from "../bulk/map.ts";
+import { fieldPlaces, markTensorMap, tensorMapAlign, tensorMapBytes } from "../bulk/map.ts";
 import { tensorMapsOf } from "../bulk/maps.ts";
 import type { Instruction } from "../load/types.ts";
 import type { Machine, Warp } from "../machine/state.ts";
@@ -12,17 +12,18 @@ const fields = Object.keys(fieldPlaces) as readonly (keyof typeof fieldPlaces)[]
 /** Fields with an entry for each dimension: their second operand says which. */
 const indexed: ReadonlySet<string> = new Set(["global_dim", "global_stride", "box_dim", "element_stride"]);
 
-/** Arena offset of a map in global memory, read and written. */
+/** Arena offset of a map in global memory that is written (1), or updated (2). */
 function globalMap(
   machine: Machine,
   warp: Warp,
   instruction: Instruction,
   address: Address,
   lane: number,
+  mode: 1 | 2,
 ): number {
   const low = machine.address(warp, address, lane);
   const high = machine.lane(warp, address.base, lane, 1);
-  return machine.global(warp, lane, instruction, low, high, tensorMapBytes, 2, tensorMapAlign);
+  return machine.global(warp, lane, instruction, low, high, tensorMapBytes, mode, tensorMapAlign);
 }
 
 const replace: Row = (d) => {
@@ -44,10 +45,11 @@ const replace: Row = (d) => {
       const found = ownPlace(issuer, machine.address(warp, address, lane), tensorMapBytes, tensorMapAlign);
       if (found === null) return;
       at = found.at;
-    } else at = globalMap(machine, warp, instruction, address, lane);
+    } else at = globalMap(machine, warp, instruction, address, lane, 2);
     const maps = tensorMapsOf(machine);
     if (!maps.check(warp, instruction, at)) return;
     const view = new DataView(machine.arena.bytes.buffer);
+    markTensorMap(view, at);
     const low = machine.lane(warp, value, lane);
     const to = at + place.at + index * place.bytes;
     if (place.bytes === 1) view.setUint8(to, low & 0xff);
@@ -82,7 +84,7 @@ const copyWithFence: Row = (d) => {
       tensorMapAlign,
     );
     if (source === null) return;
-    const at = globalMap(machine, warp, instruction, to, lane);
+    const at = globalMap(machine, warp, instruction, to, lane, 1);
     for (let k = 0; k < tensorMapBytes; k += 16)
       warp.block.race?.read(warp, lane, source.at + k, 16, instruction.index);
     const maps = tensorMapsOf(machine);

@@ -15,6 +15,7 @@ import type { InstructionRow } from "./row.ts";
 import { tcgen05Rows } from "./tcgen05.ts";
 import { warpRows } from "./warp.ts";
 import { wgmmaRows } from "./wgmma.ts";
+import { wmmaRows } from "./wmma.ts";
 
 const allRows = [
   ...integerRows,
@@ -39,7 +40,7 @@ export type TableRow = (typeof allRows)[number];
 export type Opcode = TableRow["opcode"];
 
 /** Every instruction form that this package knows. */
-export const rows: readonly InstructionRow[] = allRows;
+export const rows: readonly InstructionRow[] = [...allRows, ...wmmaRows];
 
 /** The rows of each opcode, in table order. */
 export const rowsByOpcode: ReadonlyMap<string, readonly InstructionRow[]> = groupByOpcode();
