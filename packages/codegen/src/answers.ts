@@ -2,7 +2,7 @@
  * The ring through which a block learns which tile it visits next: the thread that copies operands takes a number from the counter and hands it to all warps of
  * the cluster that work on tiles. The cluster's leading block asks for all.
  */
-import type { Ring } from "@tilewright/ir";
+import { MBARRIER_BYTES, type Ring } from "@tilewright/ir";
 import { addr, imm, sink } from "@tilewright/ptx";
 import {
   advance,
@@ -21,7 +21,6 @@ import { CannotLower, type Context } from "./context.ts";
 import { inBlock, putNumber, takeNumber, tileNumbers } from "./counter.ts";
 import type { RingLowering, StmtOf } from "./engine.ts";
 import { firstOf } from "./roles.ts";
-import { MBARRIER_BYTES } from "./smem.ts";
 
 type U32 = Reg<"u32">;
 
@@ -66,7 +65,7 @@ function slotOf(ctx: Context, ring: Ring, cursor: Cursor): U32 {
   const place = ctx.shared.places.get(ring.buffers[0] ?? "");
   if (place === undefined) throw new CannotLower(`%${ring.name}`, "has no slots");
   const d = ctx.entry.reg("u32", "slot");
-  const at = ofStage(ctx, cursor, `slot ${place.slotStride}`, place.slotStride, smemBase(ctx));
+  const at = ofStage(ctx, cursor, `slot ${place.every}`, place.every, smemBase(ctx));
   ctx.body.emit(null, "add.u32", d, at, imm(place.offset));
   return d;
 }

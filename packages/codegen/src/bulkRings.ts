@@ -8,6 +8,7 @@ import {
   eachStmt,
   feedsEpilogue,
   lit,
+  MBARRIER_BYTES,
   mod,
   multicastPeers,
   type Ring,
@@ -26,7 +27,7 @@ import { CannotLower, type Context, type LoopState } from "./context.ts";
 import type { RingLowering, StmtOf } from "./engine.ts";
 import { chunksLed } from "./leadChunk.ts";
 import { firstOf, placeIn } from "./roles.ts";
-import { MBARRIER_BYTES, type RingBarriers, SMEM } from "./smem.ts";
+import { type RingBarriers, SMEM } from "./smem.ts";
 import { chunksAtVisit, chunksBefore } from "./turns.ts";
 
 type U32 = Reg<"u32">;
@@ -277,7 +278,7 @@ export function slotAddress(
       `its slot is not that of the chunk which this role is at in %${ring.name}`,
     );
   return {
-    base: ofStage(ctx, at, `slot ${place.slotStride}`, place.slotStride, smemBase(ctx)),
+    base: ofStage(ctx, at, `slot ${place.every}`, place.every, smemBase(ctx)),
     offset: place.offset,
   };
 }
@@ -383,7 +384,7 @@ export function skipOthers(ctx: Context, { body }: StmtOf<"tiles">, visit: Visit
 /** The role goes on to the next slot at once: what follows from the one that it reads is computed before. */
 function leaveSlot(ctx: Context, ring: Ring, cursor: Cursor): void {
   for (const buffer of ring.buffers) {
-    const stride = ctx.shared.places.get(buffer)?.slotStride ?? 0;
+    const stride = ctx.shared.places.get(buffer)?.every ?? 0;
     ofStage(ctx, cursor, `slot ${stride}`, stride, smemBase(ctx));
   }
   const known = [...cursor.known];

@@ -131,7 +131,7 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
             mapAddress(ctx, stmt.dst.buffer),
             ...coordinatesOf(ctx, cut.contiguous, row, col),
           );
-          const source = addr(base, place.offset + slot * place.slotStride + piece.offset);
+          const source = addr(base, place.offset + slot * place.every + piece.offset);
           ctx.emitAny(storing, form, map, source, ...policy.operands);
         }
         ctx.emit(storing, "cp.async.bulk.commit_group");

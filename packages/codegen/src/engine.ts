@@ -72,8 +72,6 @@ export interface Frame {
   open?(ctx: Context): void;
   /** Emits what stands after them, before the kernel returns. */
   close?(ctx: Context): void;
-  /** Bytes of shared memory behind the program's buffers, given where those end (mbarriers, a slot for a TMEM address). */
-  sharedBytes?(program: TileProgram, buffersEnd: number): number;
   /** Parameters behind the shared ones, given where those end (bytes). */
   params?(program: TileProgram, offset: number): readonly ParamSpec[];
   /** The launch, given what a grid of one block a tile would be. */

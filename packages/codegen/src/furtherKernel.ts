@@ -4,7 +4,7 @@ import type { ModuleBuilder } from "@tilewright/ptx";
 import { Context } from "./context.ts";
 import type { Engine } from "./engine.ts";
 import { declareParameters } from "./params.ts";
-import type { SharedMap } from "./smem.ts";
+import { noShared } from "./smem.ts";
 import type { Crew } from "./values.ts";
 
 /** What a further kernel is, beside its code. */
@@ -12,7 +12,6 @@ interface FurtherKernel {
   /** Its own program: its name, its threads, and what it has of the main kernel's. */
   readonly program: TileProgram;
   readonly role: KernelSpec["role"];
-  readonly shared: SharedMap;
   /** The threads that run the code; those of its block unless given. */
   readonly crew?: Crew;
   readonly params: readonly ParamSpec[];
@@ -28,13 +27,13 @@ export function buildFurtherKernel(
   engine: Engine,
   target: Target,
   builder: ModuleBuilder,
-  { program, role, shared, crew, params, groups, grid, workspaceBytes }: FurtherKernel,
+  { program, role, crew, params, groups, grid, workspaceBytes }: FurtherKernel,
   fill: (ctx: Context) => void,
 ): KernelSpec {
   const { threads } = program.launch;
   const block = [threads, 1, 1] as const;
   const entry = builder.entry(program.name, { params: declareParameters(params), maxntid: block });
-  const ctx = new Context(program, target, engine, entry, shared, crew);
+  const ctx = new Context(program, target, engine, entry, noShared, crew);
   ctx.groups = groups;
   fill(ctx);
   ctx.body.emit(null, "ret");

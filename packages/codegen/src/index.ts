@@ -71,14 +71,7 @@ export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./reg
 export { meetAtEdge, ringOf } from "./rings.ts";
 export { firstOf, lowerRole, placeIn } from "./roles.ts";
 export { sharedAddress } from "./sharedAddress.ts";
-export {
-  MBARRIER_BYTES,
-  mapShared,
-  type RingBarriers,
-  type SharedMap,
-  type SharedPlace,
-  SMEM,
-} from "./smem.ts";
+export { mapShared, type RingBarriers, type SharedMap, SMEM } from "./smem.ts";
 export { lowerIf, lowerStmts } from "./statements.ts";
 export { type Element, StepChain } from "./steps.ts";
 export { loadCut, mapAddress, sharersOf } from "./tensorMaps.ts";

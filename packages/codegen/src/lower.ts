@@ -102,7 +102,6 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   const common = [...plain, ...tensorMaps(program, endOfParams(plain))];
   const end = endOfParams(common);
   const params = [...common, ...(frame.params?.(program, end) ?? [])];
-  const sharedBytes = shared.totalBytes + (frame.sharedBytes?.(program, shared.totalBytes) ?? 0);
   const cluster = clusterExtents(program);
   const clustered = cluster.some((extent) => extent > 1);
   const blocks = frame.blocksPerSm?.(program) ?? null;
@@ -126,7 +125,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
     ].reduce(newer),
     target: program.arch,
   });
-  if (sharedBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
+  if (shared.totalBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
   const entry = builder.entry(program.name, {
     params: declareParameters(params),
     ...(budgeted || registers !== null ? { reqntid: block } : { maxntid: block }),
@@ -145,7 +144,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
   closeKernel(ctx);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
-  const launch = launchOf(program, sharedBytes);
+  const launch = launchOf(program, shared.totalBytes);
   const before =
     copies.length === 0 ? [] : [buildTransposeKernel(engine, program, target, copies, workspaceEnd, builder)];
   const then = [

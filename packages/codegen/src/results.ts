@@ -26,7 +26,6 @@ import { advance, batchIndex, pointer } from "./globalAddress.ts";
 import { groupNumber } from "./groups.ts";
 import { endOfParams, parameters, rowOfGroups } from "./params.ts";
 import { countOf, productOf, type Stride } from "./sizes.ts";
-import { mapShared } from "./smem.ts";
 import { problemsOf } from "./tileCounts.ts";
 import { times, WORKSPACE } from "./workspace.ts";
 
@@ -169,8 +168,6 @@ export function buildResultKernel(
     {
       program: own,
       role: "reduce",
-      // Nothing of the kernel before is in its shared memory, the room for parts of a cluster neither.
-      shared: mapShared({ ...own, body: [] }),
       params: placedParameters(own, results),
       groups: rowOfGroups(program),
       grid: [

@@ -1,12 +1,12 @@
 /** What stands around a kernel's statements: barriers of rings made ready, blocks of a cluster met before they write to each other. */
-import { eachStmt, earlyRole, leadOf, type Ring, storesInBulk } from "@tilewright/ir";
+import { type Barrier, eachStmt, earlyRole, leadOf, MBARRIER_BYTES, storesInBulk } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Pred } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { othersThan } from "./roles.ts";
-import { MBARRIER_BYTES, SMEM } from "./smem.ts";
+import { SMEM } from "./smem.ts";
 import { mapAddress, usesBulkStores, usesTensorMaps } from "./tensorMaps.ts";
 
 /**
@@ -17,13 +17,10 @@ export function openKernel(ctx: Context): void {
   const { program, body } = ctx;
   const copying = earlyRole(program);
   const others = threadIsNot(ctx, 32 * (copying?.first ?? 0));
-  const rings = program.rings.filter((ring) => {
-    const at = ctx.shared.barriers.get(ring.name);
-    return at !== undefined && (at.full !== null || at.empty !== null);
-  });
   // Templates of maps are no maps that anything is copied through.
   const fetches = usesTensorMaps(program) && ctx.groups === null;
-  const initialises = rings.length > 0 || ctx.shared.meeting !== null;
+  const barriers = program.machine?.barriers ?? [];
+  const initialises = barriers.length > 0;
   // One branch, no predicates: with those ptxas 13.0 makes a branch of each initialisation and computes its value anew, 80 cycles a barrier.
   const made = fetches || initialises ? ctx.entry.label("made") : null;
   if (made !== null) body.emit(others, "bra", made);
@@ -37,7 +34,7 @@ export function openKernel(ctx: Context): void {
     for (const name of names) body.emitAny(null, "prefetch.tensormap", [addr(mapAddress(ctx, name))]);
   };
   fetch(sources);
-  if (initialises) initialise(ctx, rings);
+  if (initialises) initialise(ctx, barriers);
   fetch([...targets].filter((name) => !sources.has(name)));
   if (made !== null) body.label(made);
   if (initialises) meetInitialised(ctx, copying);
@@ -55,7 +52,7 @@ function awaitGridBefore({ program, body }: Context): void {
 }
 
 /** Barriers of rings and of the meeting, by one thread; behind the first the copies that arrive on it, where a chunk leads. */
-function initialise(ctx: Context, rings: readonly Ring[]): void {
+function initialise(ctx: Context, declared: readonly Barrier[]): void {
   const { entry, body, program } = ctx;
   const base = entry.reg("u32", "sm");
   body.emit(null, "mov.u32", base, sym(SMEM));
@@ -63,27 +60,17 @@ function initialise(ctx: Context, rings: readonly Ring[]): void {
     body.emitAny(null, "mbarrier.init.shared::cta.b64", [addr(base, offset), imm(arrivals)]);
   // Seen by the asynchronous proxy and by the cluster's other blocks (PTX ISA, fence.mbarrier_init).
   const show = (): void => body.emit(null, "fence.mbarrier_init.release.cluster");
-  const barriers = rings.flatMap((ring) => {
-    const at = ctx.shared.barriers.get(ring.name);
-    return [[at?.full, ring.full] as const, [at?.empty, ring.empty] as const].flatMap(([offset, edge]) =>
-      offset == null || edge?.kind !== "mbarrier"
-        ? []
-        : Array.from({ length: ring.slots }, (_, slot) => ({
-            offset: offset + MBARRIER_BYTES * slot,
-            arrivals: edge.arrivals,
-          })),
-    );
-  });
+  const barriers = declared.flatMap(({ offset, slots, count }) =>
+    Array.from({ length: slots }, (_, slot) => ({ offset: offset + MBARRIER_BYTES * slot, count })),
+  );
   const lead = ctx.groups === null ? leadOf(program) : null;
   const first = lead === null ? null : (ctx.shared.barriers.get(lead.ring.name)?.full ?? null);
   if (lead !== null && first !== null) {
-    for (const { offset, arrivals } of barriers) if (offset === first) make(offset, arrivals);
+    for (const { offset, count } of barriers) if (offset === first) make(offset, count);
     show();
     ctx.lead = { ...lead, code: body.nest(), copying: false };
   }
-  for (const { offset, arrivals } of barriers)
-    if (ctx.lead === null || offset !== first) make(offset, arrivals);
-  if (ctx.shared.meeting !== null) make(ctx.shared.meeting.barrier, 1);
+  for (const { offset, count } of barriers) if (ctx.lead === null || offset !== first) make(offset, count);
   show();
 }
 

@@ -39,7 +39,7 @@ export function sharedAddress(
   // The only slot of a ring is wherever the role is in it.
   if (ring?.full?.kind === "mbarrier" && ring.slots > 1)
     return cursorAddress(ctx, view, buffer.layout, thread, fixed, side);
-  const slot = slotOffset(ctx, view.slot, buffer.slots, place.slotStride);
+  const slot = slotOffset(ctx, view.slot, buffer.slots, place.every);
   if (swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0)) {
     const start = ctx.invariant("shared memory", (code) => {
       const d = ctx.entry.reg("u32", "sm");

@@ -10,7 +10,6 @@ import { partPlaces } from "./partPlaces.ts";
 import { addParts, loadPart } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
 import { placedParameters, type wideResults } from "./results.ts";
-import { mapShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { blocksOfTile, problemsOf } from "./tileCounts.ts";
 import { placeTile } from "./tilePlace.ts";
@@ -38,7 +37,6 @@ export function buildSumKernel(
     {
       program: sum,
       role: "reduce",
-      shared: mapShared(sum),
       crew: { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) },
       params: placedParameters(sum, results),
       groups: rowOfGroups(program),

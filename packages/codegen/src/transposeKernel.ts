@@ -23,7 +23,6 @@ import { buildFurtherKernel } from "./furtherKernel.ts";
 import { advance, batchIndex, pointer } from "./globalAddress.ts";
 import { endOfParams, operandPointers, workspacePointer } from "./params.ts";
 import { batchStrideOf } from "./sizes.ts";
-import { mapShared } from "./smem.ts";
 import { problemsOf } from "./tileCounts.ts";
 import { copyPointer, type TransposedCopy } from "./transposedCopies.ts";
 import { loadRun, storeRun, zeroOf } from "./words.ts";
@@ -98,7 +97,6 @@ export function buildTransposeKernel(
     {
       program: own,
       role: "prepare",
-      shared: mapShared(own),
       params,
       groups: null,
       grid: [blocks.reduce((a, b) => a + b, 0), problemsOf(program.problem), 1],

@@ -1,5 +1,6 @@
 /** The tables that an engine fills in: its own lowerings come first, the shared ones serve the rest, what neither knows is a diagnostic. */
 import {
+  allocate,
   findTarget,
   type LineOrder,
   type LoweredKernel,
@@ -13,7 +14,7 @@ import { type Engine, lowerWith, walkOrder } from "../src/index.ts";
 
 /** One warp, one element of D a lane; A comes by cp.async through a ring of one slot and is never multiplied. */
 const TEXT = `tile.ir 2
-tile.kernel @small stage machine arch sm_80 {
+tile.kernel @small stage bound arch sm_80 {
   problem m=8 n=4 k=4 a=f32:row:4:16 b=f32:row:4:16 d=f32:row:4:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none
   launch threads=32 cluster=1x1
   global %A f32[8, 4] layout (8,4):(4,1) align 16
@@ -56,7 +57,7 @@ const target = (() => {
 function programOf(text: string): TileProgram {
   const parsed = parseProgram(text);
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.error));
-  return parsed.value;
+  return allocate.run(parsed.value, target);
 }
 
 function kernelOf(engine: Engine, text = TEXT): LoweredKernel {
@@ -109,13 +110,12 @@ test("a copy, a transport or a role that nobody lowers is a diagnostic that says
   expect(faultOf(none, direct)).toMatch(/TW3901 ring: mbarrier/);
 });
 
-test("the frame adds code, shared memory, parameters and another launch", () => {
+test("the frame adds code, parameters and another launch", () => {
   const { ptx, kernel } = kernelOf({
     ...none,
     frame: {
       open: (ctx) => ctx.emit(null, "bar.sync", imm(7)),
       close: (ctx) => ctx.emit(null, "bar.sync", imm(8)),
-      sharedBytes: (_program, end) => (end === 128 ? 16 : 0),
       params: (_program, offset) => [
         {
           kind: "tensorMap",
@@ -142,7 +142,7 @@ test("the frame adds code, shared memory, parameters and another launch", () => 
   expect(ptx).toMatch(/\.param \.align 64 \.b8 p_mapA\[128\]/);
   expect(ptx.indexOf("bar.sync 7")).toBeLessThan(ptx.indexOf("cp.async"));
   expect(ptx.indexOf("bar.sync 8")).toBeGreaterThan(ptx.indexOf("st.global"));
-  expect(kernel.launch.dynamicSmem).toBe(144);
+  expect(kernel.launch.dynamicSmem).toBe(128);
   expect(kernel.launch.grid).toEqual(["numSms", 1, 1]);
   expect(kernel.params.at(-1)?.offset).toBe(64);
 });

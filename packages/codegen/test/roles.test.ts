@@ -1,12 +1,12 @@
 /** Roles, rings with mbarriers, bulk copies, clusters and blocks that stay, as text; that they run right is the backends' conformance. */
-import { findTarget, type LoweredKernel, parseProgram } from "@tilewright/ir";
+import { allocate, findTarget, type LoweredKernel, parseProgram } from "@tilewright/ir";
 import { parseModule } from "@tilewright/ptx";
 import { describe, expect, test } from "vitest";
 import { type Engine, lowerWith } from "../src/index.ts";
 
 /** One math warpgroup, one producer warp; a cluster of two along m shares B; D goes through shared memory. */
 const TEXT = `tile.ir 2
-tile.kernel @small stage machine arch sm_90a {
+tile.kernel @small stage bound arch sm_90a {
   problem m=200 n=64 k=256 a=bf16:row:256:16 b=bf16:col:256:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none
   launch threads=160 cluster=2x1
   global %A bf16[200, 256] layout (200,256):(256,1) align 16
@@ -65,7 +65,7 @@ function lower(
   }
   const program = parseProgram(text);
   if (!program.ok) throw new Error(JSON.stringify(program.error));
-  const lowered = lowerWith(by, program.value, target.value);
+  const lowered = lowerWith(by, allocate.run(program.value, target.value), target.value);
   return lowered.ok ? lowered.value : lowered.error.map((d) => `${d.code} ${d.at}: ${d.message}`).join("\n");
 }
 

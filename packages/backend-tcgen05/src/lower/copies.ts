@@ -44,7 +44,7 @@ export function copyTensor(ctx: Context, copy: Copy): void {
   // What each block reads by itself comes to its own barrier.
   const group = feedsEpilogue(ctx.program, ring) ? 1 : stateOf(ctx).group;
   const where = placeOf(role, ring, "producer");
-  const slot = sharedAt(ctx, place.offset, where.slot, place.slotStride);
+  const slot = sharedAt(ctx, place.offset, where.slot, place.every);
   const own = barrierAt(ctx, ring.name, "full", where);
   const barrier = group === 2 ? atLeader(ctx, own) : own;
   const parts = sharersOf(ctx.program, copy);

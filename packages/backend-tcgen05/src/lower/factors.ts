@@ -44,7 +44,7 @@ export function copyFactors(ctx: Context, copy: StmtOf<"copy">): void {
     baseOffset: 0,
     swizzle: "none",
   });
-  const address = sharedAt(ctx, place.offset, placeOf(role, ring, "consumer").slot, place.slotStride);
+  const address = sharedAt(ctx, place.offset, placeOf(role, ring, "consumer").slot, place.every);
   const low = scratch(ctx, "desc");
   ctx.body.emit(null, "and.b32", low, address, imm(ADDRESS_MASK));
   ctx.body.emit(null, "shr.u32", low, low, imm(Math.log2(UNIT)));

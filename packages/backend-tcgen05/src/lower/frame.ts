@@ -1,14 +1,13 @@
 /** Around the roles: barriers and tensor memory before, meeting and giving back after. */
 import { type Context, type Frame, problemsOf, SMEM, tilesOf } from "@tilewright/codegen";
 import { eachStmt, type KernelSpec, type LaunchExpr, type TileProgram } from "@tilewright/ir";
-import { addr, imm, sym } from "@tilewright/ptx";
+import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
 import { meetAll, scratch } from "./barriers.ts";
-import { addressWord, clusterSize, stateOf } from "./state.ts";
+import { clusterSize, stateOf } from "./state.ts";
 
 export const frame: Frame = {
   open,
   close,
-  sharedBytes: (_program, end) => addressWord(end).bytes,
   // Without it ptxas keeps to 64 registers in clusters, and spills.
   blocksPerSm: () => 1,
   launch: launchOf,
@@ -19,21 +18,21 @@ const ALLOCATOR = 5;
 
 /** Barriers have been made ready before this. */
 function open(ctx: Context): void {
-  if (stateOf(ctx).columns.columns === 0) return;
+  const { tensorAddress } = ctx.shared;
+  if (tensorAddress === null) return;
   const base = scratch(ctx, "smb");
   ctx.body.emit(null, "mov.u32", base, sym(SMEM));
-  allocate(ctx, base);
+  allocate(ctx, addr(base, tensorAddress));
   ctx.restartInvariants();
 }
 
 /** One warp allocates (in both blocks of a pair); the fences order that before what other threads do with the columns. */
-function allocate(ctx: Context, base: ReturnType<typeof scratch>): void {
+function allocate(ctx: Context, address: AddressOperand): void {
   const state = stateOf(ctx);
   const { body, entry } = ctx;
   const done = entry.label("allocated");
   const others = entry.reg("pred", "other");
   const group = `cta_group::${state.group}`;
-  const address = addr(base, addressWord(ctx.shared.totalBytes).offset);
   body.emit(null, "setp.ne.u32", others, ctx.values.warp(), imm(ALLOCATOR));
   body.emit(others, "bra", done);
   body.emitAny(null, `tcgen05.alloc.${group}.sync.aligned.shared::cta.b32`, [

@@ -154,7 +154,7 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
       : { leading: next, stride: pattern };
   const word = encodeSharedDescriptor({ address: 0, ...apart, baseOffset: 0, swizzle });
   const rolePlace = placeOf(roleOf(ctx, at), ring, "consumer");
-  const address = sharedAt(ctx, place.offset, rolePlace.slot, place.slotStride);
+  const address = sharedAt(ctx, place.offset, rolePlace.slot, place.every);
   const low = scratch(ctx, "desc");
   ctx.body.emit(null, "and.b32", low, address, imm(ADDRESS_MASK));
   ctx.body.emit(null, "shr.u32", low, low, imm(Math.log2(UNIT)));

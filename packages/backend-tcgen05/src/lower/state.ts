@@ -2,15 +2,6 @@
 import { CannotLower, type Context, type Pred, type Reg } from "@tilewright/codegen";
 import { type TensorColumns, type TileProgram, tensorColumns } from "@tilewright/ir";
 
-/** Bytes of the word into which an allocation writes its address. */
-const ADDRESS = 4;
-
-/** Where that word lies behind the tiles and barriers, which end at `end`, and what it adds, in bytes of shared memory. */
-export const addressWord = (end: number): { readonly offset: number; readonly bytes: number } => {
-  const offset = Math.ceil(end / ADDRESS) * ADDRESS;
-  return { offset, bytes: offset + ADDRESS - end };
-};
-
 /** A role's place in a ring: the slot of its next chunk and the parity of its next wait. */
 export interface RingPlace {
   /** Null with a single slot. */

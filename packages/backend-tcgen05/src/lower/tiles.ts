@@ -210,6 +210,6 @@ function answer(ctx: Context, name: string, side: "producer" | "consumer") {
   const place = ctx.shared.places.get(buffer ?? "");
   if (ring === undefined || !holdsAnswers(ring) || place === undefined)
     throw new CannotLower(`%${name}`, "is no ring of answers about tiles");
-  const slot = sharedAt(ctx, place.offset, placeOf(role, ring, side).slot, place.slotStride);
+  const slot = sharedAt(ctx, place.offset, placeOf(role, ring, side).slot, place.every);
   return { ring, role, slot };
 }

@@ -370,7 +370,7 @@ function slotOf(ctx: Context, view: View): { readonly base: Reg<"u32">; readonly
   const base = ctx.entry.reg("u32", "da");
   ctx.body.emit(null, "mov.u32", base, sym(SMEM));
   const slot = ctx.fold(view.slot);
-  if (slot.kind === "const") return { base, offset: place.offset + slot.value * place.slotStride };
+  if (slot.kind === "const") return { base, offset: place.offset + slot.value * place.every };
   const { loop } = ctx;
   const chunk = slot.kind === "mod" ? ctx.linear(slot.lhs) : null;
   if (
@@ -383,7 +383,7 @@ function slotOf(ctx: Context, view: View): { readonly base: Reg<"u32">; readonly
     throw new CannotLower(`%${view.buffer}`, "its slot must be that of the loop's chunk");
   const at = ctx.entry.reg("u32", "da");
   ctx.body.emit(null, "rem.u32", at, loop.counter, imm(slot.divisor));
-  ctx.body.emit(null, "mad.lo.u32", base, at, imm(place.slotStride), base);
+  ctx.body.emit(null, "mad.lo.u32", base, at, imm(place.every), base);
   return { base, offset: place.offset };
 }
 

@@ -1,7 +1,6 @@
 /** How full the ring of operands was in a run on the emulator. */
-import { MBARRIER_BYTES, mapShared } from "@tilewright/codegen";
 import type { Counters } from "@tilewright/emulator";
-import { operandRole, type TileProgram } from "@tilewright/ir";
+import { barrierName, MBARRIER_BYTES, operandRole, type TileProgram } from "@tilewright/ir";
 
 export interface Occupancy {
   readonly slots: number;
@@ -22,15 +21,17 @@ export function ringOccupancy(
   );
   if (ring?.full?.kind !== "mbarrier" || ring.empty?.kind !== "mbarrier" || counters.blockTurns === 0)
     return null;
-  const edges = mapShared(program).barriers.get(ring.name);
-  const sum = (first: number): { readonly completed: number; readonly ends: number } =>
-    counters.mbarriers
+  const sum = (edge: "full" | "empty"): { readonly completed: number; readonly ends: number } => {
+    const barrier = program.machine?.barriers.find(({ name }) => name === barrierName(ring.name, edge));
+    const first = barrier?.offset ?? Number.NaN;
+    return counters.mbarriers
       .filter(({ offset }) => offset >= first && offset < first + ring.slots * MBARRIER_BYTES)
       .reduce((all, each) => ({ completed: all.completed + each.completed, ends: all.ends + each.ends }), {
         completed: 0,
         ends: 0,
       });
-  const [full, empty] = [sum(edges?.full ?? Number.NaN), sum(edges?.empty ?? Number.NaN)];
+  };
+  const [full, empty] = [sum("full"), sum("empty")];
   if (full.completed === 0 || empty.completed % full.completed !== 0) return null;
   // Of a pair one block is told that the slots of both are full; each gets its own back.
   const each = empty.ends / empty.completed - full.ends / full.completed;

@@ -121,6 +121,16 @@ export {
   splitChunks,
 } from "./share.ts";
 export {
+  barrierName,
+  MBARRIER_BYTES,
+  mbarriers,
+  placeShared,
+  type Region,
+  type SharedPlaces,
+  sharedNames,
+  sharedRegions,
+} from "./sharedMemory.ts";
+export {
   countOf,
   extentMultiple,
   launchRanges,

@@ -70,7 +70,11 @@ function parseKernel(c: Cursor): TileProgram | null {
     directives: [],
     buffers: [],
     rings: [],
+    barriers: [],
+    scratch: [],
+    memory: null,
   };
+  const stage = header?.stage ?? "nest";
   let inHead = true;
   const body: Stmt[] = [];
   while (!c.at("}") && c.peek().kind !== "end") {
@@ -91,12 +95,12 @@ function parseKernel(c: Cursor): TileProgram | null {
     }
     if (row === undefined && inHead && isStatement(next.text)) {
       inHead = false;
-      missingDeclarations(c);
+      missingDeclarations(c, stage);
     }
     const s = attempt(c, () => parseStatement(c, inHead));
     if (s !== null) body.push(s);
   }
-  if (inHead) missingDeclarations(c);
+  if (inHead) missingDeclarations(c, stage);
   c.expect("}", "to close the program");
   const after = c.peek();
   if (after.kind !== "end")
@@ -111,6 +115,9 @@ function parseKernel(c: Cursor): TileProgram | null {
     directives: head.directives,
     buffers: head.buffers,
     rings: head.rings,
+    ...(head.memory === null
+      ? {}
+      : { machine: { barriers: head.barriers, scratch: head.scratch, memory: head.memory } }),
     body,
   };
 }

@@ -73,10 +73,11 @@ export function tensorTileLayout(tile: Pick<Buffer, "shape" | "halves" | "lanes"
   };
 }
 
-const widthOf = (buffer: Buffer): number => tensorPlace(buffer)?.width ?? blockShape(buffer)[1];
+export const widthOf = (buffer: Buffer): number => tensorPlace(buffer)?.width ?? blockShape(buffer)[1];
 
 /** Columns of tensor memory from one slot of a tensor tile to the next: all of a slot's, but for those that it shares with the next. */
 export function slotColumns({ rings }: Pick<TileProgram, "rings">, buffer: Buffer): number {
+  if (buffer.place !== undefined) return buffer.place.every;
   const ring = rings.find(({ buffers }) => buffers.includes(buffer.name));
   return widthOf(buffer) - (ring?.lap ?? 0);
 }
@@ -88,15 +89,19 @@ export interface TensorColumns {
   readonly columns: number;
 }
 
-/** Tensor tiles lie side by side in the order of their declarations, a word a column. A pair's tiles take the same columns in both blocks. */
+/**
+ * Columns as the program declares them; before it does, tensor tiles lie side by side in the order of their declarations, a word a column. A pair's tiles take the
+ * same columns in both blocks.
+ */
 export function tensorColumns(program: TileProgram): TensorColumns {
   const first = new Map<string, number>();
   let used = 0;
   for (const buffer of program.buffers) {
     if (buffer.space !== "tensor") continue;
-    first.set(buffer.name, used);
+    first.set(buffer.name, buffer.place?.offset ?? used);
     used += slotColumns(program, buffer) * (buffer.slots - 1) + widthOf(buffer);
   }
+  if (program.machine !== undefined) return { first, columns: program.machine.memory.tensor };
   if (used === 0) return { first, columns: 0 };
   return { first, columns: Math.max(LEAST_COLUMNS, 2 ** Math.ceil(Math.log2(used))) };
 }

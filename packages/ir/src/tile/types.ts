@@ -147,6 +147,37 @@ export interface Buffer {
    * own matrix.
    */
   readonly transposed?: true;
+  /** Shared and tensor tiles of stage `machine`: where they lie. */
+  readonly place?: Place;
+}
+
+/** Where slot 0 of a tile begins, in bytes of the block's shared memory or columns of its tensor memory, and from there each next slot; 0 of a tile with one outside rings. */
+export interface Place {
+  readonly offset: number;
+  readonly every: number;
+}
+
+/** So many mbarriers one after the other, each of which counts so many arrivals a phase. */
+export interface Barrier {
+  readonly name: string;
+  readonly offset: number;
+  readonly slots: number;
+  readonly count: number;
+}
+
+/** Shared memory that is no tile: slices and parts of accumulators on their way, the address of tensor memory. */
+export interface Scratch {
+  readonly name: string;
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** What a kernel has of the machine, beside the places of its tiles. */
+export interface MachineDeclarations {
+  readonly barriers: readonly Barrier[];
+  readonly scratch: readonly Scratch[];
+  /** Bytes of shared memory, and columns of tensor memory, of a block. */
+  readonly memory: { readonly shared: number; readonly tensor: number };
 }
 
 /** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */
@@ -517,5 +548,7 @@ export interface TileProgram {
   readonly directives: readonly Directive[];
   readonly buffers: readonly Buffer[];
   readonly rings: readonly Ring[];
+  /** From stage `machine` on. */
+  readonly machine?: MachineDeclarations;
   readonly body: readonly Stmt[];
 }

@@ -4,13 +4,18 @@ import { parseProblem, printProblem } from "../../problem/text.ts";
 import type { Problem } from "../../problem.ts";
 import { sizeVariables } from "../sizes.ts";
 import {
+  type Barrier,
   type Buffer,
   cachePolicies,
   type Directive,
   type Factor,
   type Launch,
+  type MachineDeclarations,
   type Ring,
+  reached,
+  type Scratch,
   type Space,
+  type Stage,
   type TileProgram,
 } from "../types.ts";
 import {
@@ -42,6 +47,9 @@ export interface Head {
   readonly directives: Directive[];
   readonly buffers: Buffer[];
   readonly rings: Ring[];
+  readonly barriers: Barrier[];
+  readonly scratch: Scratch[];
+  memory: MachineDeclarations["memory"] | null;
 }
 
 export interface DeclarationSyntax {
@@ -66,7 +74,10 @@ const bufferClauses = {
   fetch: fetchClause,
   passing: flagClause("passing"),
   transposed: flagClause("transposed"),
+  every: integerClause("every", 0, 0),
 };
+
+const barrierClauses = { slots: integerClause("slots", 1, 1), count: integerClause("count", 1, 1) };
 
 const ringClauses = {
   transport: wordClause("transport", transports, undefined),
@@ -79,23 +90,40 @@ const noBuffers = new Map<string, Buffer>();
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
 const printBuffer = (b: Buffer): string =>
-  `${b.space} %${b.name} ${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.late ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.promote ?? null, fetch: b.fetch ?? null, passing: b.passing ?? false, transposed: b.transposed ?? false }, noBuffers)}`;
+  `${b.space} %${b.name} ${b.place === undefined ? "" : `@${b.place.offset} `}${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.late ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.promote ?? null, fetch: b.fetch ?? null, passing: b.passing ?? false, transposed: b.transposed ?? false, every: b.place?.every ?? 0 }, noBuffers)}`;
+
+/** `@16384`: where something begins. */
+const parseOffset = (c: Cursor): number => {
+  c.expect("@", "before the place");
+  return c.integer("the place", 0);
+};
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
-  syntax: `${space} %NAME DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols late packed cache POLICY promote BYTES fetch BYTES passing transposed`,
+  syntax: `${space} %NAME @PLACE DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols late packed cache POLICY promote BYTES fetch BYTES passing transposed every N`,
   // The order of declarations is part of the program, across spaces: the first space's row prints them all.
   print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
     const token = c.peek();
     const name = c.name("the buffer's name");
+    const offset = c.at("@") ? parseOffset(c) : null;
     const dtype = c.oneOf(dtypeNames, "dtype");
     c.expect("[", "before the shape");
     const rows = c.integer("the number of rows", 1);
     c.expect(",", "between rows and columns");
     const cols = c.integer("the number of columns", 1);
     c.expect("]", "after the shape");
-    const { halves, lanes, late, packed, cache, promote, fetch, passing, transposed, ...clauses } =
+    const { halves, lanes, late, packed, cache, promote, fetch, passing, transposed, every, ...clauses } =
       parseClauses(c, bufferClauses, "the buffer");
+    const placeable = space === "shared" || space === "tensor";
+    if ((offset !== null && !placeable) || (every !== 0 && offset === null))
+      c.fail(
+        token,
+        parseCodes.badValue,
+        offset === null
+          ? `%${name} has slots every ${every}, and no place`
+          : `%${name} is a ${space} buffer, and has no place`,
+        offset === null ? "write @PLACE behind the name" : "only shared and tensor tiles have one",
+      );
     if (space !== "global" && (cache !== null || promote !== null || fetch !== null || passing || transposed))
       c.fail(
         token,
@@ -118,6 +146,7 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
       ...(fetch === null ? {} : { fetch }),
       ...(passing ? { passing } : {}),
       ...(transposed ? { transposed } : {}),
+      ...(offset === null ? {} : { place: { offset, every } }),
     };
     if (c.buffers.has(name))
       c.fail(token, parseCodes.repeated, `two buffers are called %${name}`, "rename one");
@@ -229,6 +258,48 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       head.rings.push(ring);
     },
   },
+  mbar: {
+    syntax: "mbar %NAME @PLACE slots N count ARRIVALS",
+    print: ({ machine }) =>
+      (machine?.barriers ?? []).map(
+        (b) => `mbar %${b.name} @${b.offset}${printClauses(barrierClauses, b, noBuffers)}`,
+      ),
+    parse: (c, head) => {
+      const token = c.peek();
+      const name = c.name("the barrier's name");
+      const offset = parseOffset(c);
+      const barrier = { name, offset, ...parseClauses(c, barrierClauses, "the barrier") };
+      c.locations.set(barrier, c.scanner.locate(token.offset));
+      head.barriers.push(barrier);
+    },
+  },
+  scratch: {
+    syntax: "scratch %NAME @PLACE bytes N",
+    print: ({ machine }) =>
+      (machine?.scratch ?? []).map((s) => `scratch %${s.name} @${s.offset} bytes ${s.bytes}`),
+    parse: (c, head) => {
+      const token = c.peek();
+      const name = c.name("the name of the bytes");
+      const offset = parseOffset(c);
+      c.expect("bytes", "after the place");
+      const scratch = { name, offset, bytes: c.integer("the number of bytes", 1) };
+      c.locations.set(scratch, c.scanner.locate(token.offset));
+      head.scratch.push(scratch);
+    },
+  },
+  memory: {
+    syntax: "memory shared=BYTES tensor=COLUMNS",
+    print: ({ machine }) =>
+      machine === undefined ? [] : [`memory shared=${machine.memory.shared} tensor=${machine.memory.tensor}`],
+    parse: (c, head) => {
+      c.expect("shared", "after 'memory'");
+      c.expect("=", "after 'shared'");
+      const shared = c.integer("the bytes of shared memory", 0);
+      c.expect("tensor", "after the bytes of shared memory");
+      c.expect("=", "after 'tensor'");
+      head.memory = { shared, tensor: c.integer("the columns of tensor memory", 0) };
+    },
+  },
 };
 
 /** Words that read back as words stand bare; others are quoted. */
@@ -270,12 +341,16 @@ function parseArg(text: string): string | number {
 }
 
 /** The lines that every head must have. */
-const required = ["problem", "launch"] as const;
+const required = (stage: Stage): readonly string[] => [
+  "problem",
+  "launch",
+  ...(reached(stage, "machine") ? ["memory"] : []),
+];
 
 /** Report what the head of a program lacks; called where the statements begin. */
-export function missingDeclarations(c: Cursor): void {
+export function missingDeclarations(c: Cursor, stage: Stage): void {
   const token = c.peek();
-  for (const what of required)
+  for (const what of required(stage))
     if (!c.seen.has(what))
       c.diagnostics.push(
         c.diagnostic(

@@ -3,7 +3,7 @@ import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
 import type { Target } from "../../target.ts";
 import { type Ranges, rangesInside } from "../ranges.ts";
 import { childrenOf } from "../rewrite.ts";
-import type { Buffer, Ring, Stage, Stmt, TileProgram, View } from "../types.ts";
+import type { Barrier, Buffer, Ring, Scratch, Stage, Stmt, TileProgram, View } from "../types.ts";
 
 /** A statement and the statements around it, outermost first. */
 export interface Site {
@@ -13,9 +13,9 @@ export interface Site {
   readonly ranges: () => Ranges;
 }
 
-/** Fault found by a verifier. `at`: the statement, buffer or ring, or the name of another part of the program. */
+/** Fault found by a verifier. `at`: the statement or declaration, or the name of another part of the program. */
 export interface Fault {
-  readonly at: Site | Buffer | Ring | string;
+  readonly at: Site | Buffer | Ring | Barrier | Scratch | string;
   readonly message: string;
   readonly hint: string;
 }
@@ -113,7 +113,7 @@ function label(stmt: Stmt): string {
   }
 }
 
-const isSite = (at: Site | Buffer | Ring): at is Site => "stmt" in at;
+const isSite = (at: Exclude<Fault["at"], string>): at is Site => "stmt" in at;
 
 /** The path of a fault's place: `tiles/for %kt/copy %sA`, `%sA`, `launch`. */
 function pathOf(at: Fault["at"]): string {

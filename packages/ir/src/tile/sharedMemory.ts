@@ -1,0 +1,142 @@
+/** Where everything that a block has in shared memory lies: the one formula, for programs and for sizes before there is a program. */
+import { footprint } from "../layout/layout.ts";
+import { swizzlePeriod } from "../layout/swizzle.ts";
+import { elementBytes } from "./elementBytes.ts";
+import { meetingBytes, reductionBytes } from "./meeting.ts";
+import { blockShape } from "./rewrite.ts";
+import type { Buffer, Place, TileProgram } from "./types.ts";
+
+/** Bytes of an mbarrier, and what it is aligned to (PTX ISA, mbarrier). */
+export const MBARRIER_BYTES = 8;
+
+/** Slices arrive in vectors of up to 16 bytes, and bulk copies take multiples of 16 from multiples of 16. */
+const PARTS_ALIGN = 16;
+
+/** Bytes of the word into which an allocation of tensor memory writes its address (PTX ISA, tcgen05.alloc). */
+const ADDRESS_BYTES = 4;
+
+/** Names of what is no tile: slices of a cluster's blocks and the mbarrier that counts them, parts that bulk copies add, the address of tensor memory. */
+export const sharedNames = {
+  slices: "slices",
+  slicesFull: "slices_full",
+  parts: "parts",
+  tensorAddress: "tensor_address",
+} as const;
+
+/** The mbarriers of a ring's edge. */
+export const barrierName = (ring: string, edge: "full" | "empty"): string => `${ring}_${edge}`;
+
+/** Something in shared memory: `slots` times `bytes`, each at a multiple of `align`. */
+export interface Region {
+  readonly name: string;
+  readonly bytes: number;
+  readonly align: number;
+  readonly slots: number;
+  /** Neighbours in the list with the same ring interleave: slot 0 of each of them, then slot 1. They have as many slots. */
+  readonly ring?: string;
+  /** Lies from the start on, where the rings do, which stand before it in the list. */
+  readonly late?: true;
+  /** An mbarrier, which counts so many arrivals. */
+  readonly count?: number;
+  readonly kind: "tile" | "mbar" | "scratch";
+}
+
+export interface SharedPlaces {
+  readonly places: ReadonlyMap<string, Place>;
+  /** Bytes of all. */
+  readonly bytes: number;
+}
+
+export const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
+
+/** Places in the order of the list, each behind those before it. One slot stride serves all regions of a ring, so that one offset moves them together. */
+export function placeShared(regions: readonly Region[]): SharedPlaces {
+  const places = new Map<string, Place>();
+  const ends = { late: 0, all: 0 };
+  for (let i = 0; i < regions.length; ) {
+    const [first, ...others] = regions.slice(i);
+    if (first === undefined) break;
+    const apart = others.findIndex((r) => first.ring === undefined || r.ring !== first.ring);
+    const group = [first, ...(apart < 0 ? others : others.slice(0, apart))];
+    const align = Math.max(1, ...group.map((r) => r.align));
+    const base = roundUp(first.late ? ends.late : ends.all, align);
+    let inner = 0;
+    const offsets = group.map((region) => {
+      const at = roundUp(inner, Math.max(1, region.align));
+      inner = at + region.bytes;
+      return at;
+    });
+    const every = roundUp(inner, align);
+    group.forEach(({ name, slots, ring }, at) => {
+      places.set(name, {
+        offset: base + (offsets[at] ?? 0),
+        every: slots > 1 || ring !== undefined ? every : 0,
+      });
+    });
+    const end = base + every * first.slots;
+    if (first.late) ends.late = end;
+    ends.all = Math.max(ends.all, end);
+    i += group.length;
+  }
+  return { places, bytes: ends.all };
+}
+
+/** What an address of a tile's slot 0 is a multiple of: a swizzle's pattern is relative to multiples of its period. */
+export const sharedAlign = ({ align, layout }: Pick<Buffer, "align" | "layout">): number =>
+  Math.max(1, align, layout === null ? 1 : swizzlePeriod(layout.swizzle));
+
+/** Bytes of one slot of a tile in each block; row-major until its layout is bound. */
+export function slotBytes(buffer: Buffer): number {
+  const shape = blockShape(buffer);
+  return footprint(buffer.layout ?? { shape, stride: [shape[1], 1], swizzle: null }, elementBytes(buffer));
+}
+
+/** Tiles of rings, those that lie over them, the others, what is no tile, then mbarriers and the address of tensor memory. */
+export function sharedRegions(program: TileProgram): readonly Region[] {
+  const shared = program.buffers.filter((b) => b.space === "shared");
+  const tile = (buffer: Buffer): Region => ({
+    name: buffer.name,
+    bytes: slotBytes(buffer),
+    align: sharedAlign(buffer),
+    slots: buffer.slots,
+    kind: "tile",
+  });
+  const scratch = (name: string, bytes: number, align: number): readonly Region[] =>
+    bytes === 0 ? [] : [{ name, bytes, align, slots: 1, kind: "scratch" }];
+  const slices = meetingBytes(program);
+  const apart = shared.filter((b) => !program.rings.some((ring) => ring.buffers.includes(b.name)));
+  return [
+    ...program.rings.flatMap((ring) =>
+      shared
+        .filter((b) => ring.buffers.includes(b.name))
+        .map((b): Region => ({ ...tile(b), slots: ring.slots, ring: ring.name })),
+    ),
+    ...apart.filter((b) => b.late === true).map((b): Region => ({ ...tile(b), late: true })),
+    ...apart.filter((b) => b.late !== true).map(tile),
+    ...scratch(sharedNames.slices, slices, PARTS_ALIGN),
+    ...scratch(sharedNames.parts, reductionBytes(program), PARTS_ALIGN),
+    ...program.rings.flatMap((ring) =>
+      (["full", "empty"] as const).flatMap((edge): readonly Region[] => {
+        const at = ring[edge];
+        return at?.kind === "mbarrier"
+          ? [mbarriers(barrierName(ring.name, edge), ring.slots, at.arrivals)]
+          : [];
+      }),
+    ),
+    // The one arrival is that of the thread which says how many bytes come.
+    ...(slices === 0 ? [] : [mbarriers(sharedNames.slicesFull, 1, 1)]),
+    ...(program.buffers.some((b) => b.space === "tensor")
+      ? scratch(sharedNames.tensorAddress, ADDRESS_BYTES, ADDRESS_BYTES)
+      : []),
+  ];
+}
+
+/** An mbarrier for each of so many slots. */
+export const mbarriers = (name: string, slots: number, count: number): Region => ({
+  name,
+  bytes: MBARRIER_BYTES,
+  align: MBARRIER_BYTES,
+  slots,
+  count,
+  kind: "mbar",
+});
