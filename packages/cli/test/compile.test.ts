@@ -270,6 +270,24 @@ describe("--from", () => {
     expect(again.stdout).toBe(direct.stdout);
   });
 
+  test("--unproven compiles a text whose places are convicted, and only with --from", async () => {
+    using folder = scratch();
+    const { stdout: text } = await cli(`compile ${problem} --ir machine`);
+    const edited = text.replace(/(shared %sB) @\d+/, "$1 @0");
+    expect(edited).not.toBe(text);
+    writeFileSync(join(folder.path, "kernel.tile"), edited);
+    const at = { cwd: folder.path };
+    const refused = await cli("compile --from kernel.tile -o -", at);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("TW3134")]);
+    const made = await cli("compile --from kernel.tile --unproven -o -", at);
+    const direct = await cli(`compile ${problem} -o -`);
+    expect([made.code, made.stderr]).toEqual([0, ""]);
+    expect(made.stdout).not.toBe(direct.stdout);
+    // The emulator sees what the verifier saw.
+    expect((await cli("run --from kernel.tile --unproven --device emulator", at)).code).toBe(5);
+    expect((await cli(`compile ${problem} --unproven -o -`)).code).toBe(2);
+  });
+
   test("an edited text gives the edited kernel, from standard input too", async () => {
     const argv = ["compile", ...problem.split(" "), "--schedule"];
     const schedule = "tile=32x32x8 thread=4x2 strip=4x2 walk=snake-rows";

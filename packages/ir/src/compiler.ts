@@ -46,7 +46,11 @@ export type CompileInput =
       readonly schedule?: string | Schedule;
       readonly from?: undefined;
     })
-  | (CompileBase & { readonly from: string | TileProgram });
+  | (CompileBase & {
+      readonly from: string | TileProgram;
+      /** Compile exactly this program although the verifiers of its protocol and its places convict it; what cannot be compiled is refused as ever. */
+      readonly unproven?: boolean;
+    });
 
 /** The program after one step, for `--print-passes` and `--ir`. Texts are made when asked for. */
 export interface TraceStep {
@@ -165,7 +169,7 @@ function compileProblem(
 
 function compileProgram(
   backends: readonly Backend[],
-  input: CompileInput,
+  input: CompileInput & { readonly unproven?: boolean },
   from: string | TileProgram,
   version: string,
 ): Checked<Artifact> {
@@ -189,6 +193,7 @@ function compileProgram(
       first: { pass: "from", summary: "The program as given" },
       deterministic: input.deterministic ?? false,
       verify: input.verify ?? "ends",
+      unproven: input.unproven ?? false,
       locations,
     });
   } catch (failure) {
@@ -224,6 +229,7 @@ interface Start {
   readonly first: { readonly pass: string; readonly summary: string };
   readonly deterministic: boolean;
   readonly verify: Verification;
+  readonly unproven?: boolean;
   readonly locations: ReadonlyMap<object, SourceLocation> | undefined;
 }
 
@@ -239,6 +245,7 @@ function finish(start: Start): Checked<Artifact> {
   const trace = [step(start.first.pass, start.first.summary, program, true)];
   const bound = runPasses(program, target, backend.passes, {
     verify: start.verify,
+    unproven: start.unproven ?? false,
     ...(locations === undefined ? {} : { locations }),
     after: (pass, _before, after, changed) => trace.push(step(pass.name, pass.summary, after, changed)),
   });

@@ -20,7 +20,7 @@ import { openDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
-import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";
+import { compileFrom, compileRequest, misplacedUnproven, sourceFlags } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
 import { checksOf, emulationFlags, hazardFlag, ordersOf } from "../emulation/flags.ts";
 import { writeFiles } from "../files/atomic.ts";
@@ -189,7 +189,7 @@ function prepare(session: Session, args: Args): Checked<Prepared> {
   if (!request.ok) return request;
   const problem = problemOfLaunch(request.value.problem, args.sizes);
   if (!problem.ok) return problem;
-  const found = [...objections(problem.value, given, args)];
+  const found = [...misplacedUnproven(args), ...objections(problem.value, given, args)];
   if (request.value.targets.length > 1)
     found.push(problemWith(codes.conflict, "--arch", "run takes one architecture"));
   if (found.length > 0) return err(found);

@@ -13,7 +13,7 @@ import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { readText } from "../files/read.ts";
-import { text } from "../kit/flags.ts";
+import { text, toggle } from "../kit/flags.ts";
 import { problemFlags } from "../request/flags.ts";
 import { buildRequest, type CompileArgs, type ProblemArgs, type Request } from "../request/request.ts";
 
@@ -22,9 +22,23 @@ export const sourceFlags = {
     hint: "FILE.tile",
     group: "Compilation",
   }),
+  unproven: toggle("compile --from's program as it is although its protocol or its places are convicted", {
+    group: "Compilation",
+  }),
 };
 
-type SourceArgs = ProblemArgs & CompileArgs & { readonly from?: string | undefined };
+type SourceArgs = ProblemArgs &
+  CompileArgs & { readonly from?: string | undefined; readonly unproven: boolean };
+
+/** `--unproven` is about a text that was edited. */
+export const misplacedUnproven = ({ from, unproven }: SourceArgs): readonly Diagnostic[] =>
+  unproven && from === undefined
+    ? [
+        problemWith(codes.conflict, "--unproven", "there is no edited program that it could be about", {
+          hint: "add --from FILE.tile, or leave --unproven out",
+        }),
+      ]
+    : [];
 
 /** Flags that a tile program already answers. */
 const answered = [...Object.keys(problemFlags), "arch", "schedule"] as const;
@@ -47,7 +61,7 @@ export function compileFrom(context: Context, path: string, args: SourceArgs): C
 function compileText(
   compiler: Compiler,
   text: string,
-  { backend, deterministic }: SourceArgs,
+  { backend, deterministic, unproven }: SourceArgs,
 ): Checked<Artifact> {
   // The text names its target, which the compiler wants to know first.
   const program = parseProgram(text);
@@ -58,6 +72,7 @@ function compileText(
     target: target.value,
     from: text,
     deterministic,
+    unproven,
     ...(backend === undefined ? {} : { backend }),
   });
 }
@@ -92,7 +107,8 @@ export function compileSource(context: Context, args: SourceArgs): Checked<reado
     return compiled.ok ? ok([compiled.value]) : compiled;
   }
   const request = buildRequest(context, args);
-  if (!request.ok) return request;
+  const misplaced = misplacedUnproven(args);
+  if (!request.ok || misplaced.length > 0) return err([...misplaced, ...(request.ok ? [] : request.error)]);
   const all = compileRequest(compilerOf(context), request.value);
   const errors = all.flatMap((compiled) => (compiled.ok ? [] : compiled.error));
   return errors.length > 0

@@ -506,6 +506,47 @@ const rejected: readonly Rejected[] = [
     edits: [["    epilogue", "    fetch %ring @ 0\n    epilogue"]],
   },
   {
+    code: "TW3107",
+    what: "place before the stage that has them",
+    stage: "bound",
+    edits: [["  shared %sA f32", "  shared %sA @0 f32"]],
+  },
+  {
+    code: "TW3132",
+    what: "shared tile without a place",
+    stage: "machine",
+    edits: [
+      [
+        "  shared %sB @352 f32[4, 16] slots 3 layout (4,16):(16,1) align 16 every 608",
+        "  shared %sB f32[4, 16] slots 3 layout (4,16):(16,1) align 16",
+      ],
+    ],
+  },
+  {
+    code: "TW3132",
+    what: "mbarriers of no edge",
+    stage: "machine",
+    edits: [["  memory", "  mbar %ring_full @1824 slots 3\n  memory"]],
+  },
+  {
+    code: "TW3133",
+    what: "place that vectors cannot be copied to",
+    stage: "machine",
+    edits: [["%sB @352", "%sB @360"]],
+  },
+  {
+    code: "TW3133",
+    what: "place beyond the end",
+    stage: "machine",
+    edits: [["memory shared=1824", "memory shared=1600"]],
+  },
+  {
+    code: "TW3134",
+    what: "tiles in each other's place",
+    stage: "machine",
+    edits: [["%sB @352", "%sB @336"]],
+  },
+  {
     code: "TW3121",
     what: "shared tile read without a barrier",
     stage: "bound",

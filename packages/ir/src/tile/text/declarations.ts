@@ -292,12 +292,14 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
     print: ({ machine }) =>
       machine === undefined ? [] : [`memory shared=${machine.memory.shared} tensor=${machine.memory.tensor}`],
     parse: (c, head) => {
+      const token = c.peek();
       c.expect("shared", "after 'memory'");
       c.expect("=", "after 'shared'");
       const shared = c.integer("the bytes of shared memory", 0);
       c.expect("tensor", "after the bytes of shared memory");
       c.expect("=", "after 'tensor'");
       head.memory = { shared, tensor: c.integer("the columns of tensor memory", 0) };
+      c.locations.set(head.memory, c.scanner.locate(token.offset));
     },
   },
 };

@@ -17,6 +17,7 @@ import { multicast, visits } from "./multicast.ts";
 import { names } from "./names.ts";
 import { operands } from "./operands.ts";
 import { ownership } from "./ownership.ts";
+import { apart, declarations, placement } from "./places.ts";
 import { protocolFault, ringProtocol, sharedBarriers } from "./protocol.ts";
 import { sharedMemory, tensorMemory, threads } from "./resources.ts";
 import { rings } from "./rings.ts";
@@ -47,8 +48,10 @@ const groups: readonly (readonly Verifier[])[] = [
     featuresPresent,
     multicast,
     visits,
+    declarations,
   ],
-  [complete, vectors, ringProtocol, sharedBarriers, coverage],
+  [placement],
+  [apart, complete, vectors, ringProtocol, sharedBarriers, coverage],
 ];
 
 export const verifiers: readonly Verifier[] = groups.flat();
@@ -56,19 +59,21 @@ export const verifiers: readonly Verifier[] = groups.flat();
 /**
  * Every fault of a program, or none. Checks against a target's limits are skipped without one.
  * `locations` (of `parseProgramWithLocations`) puts lines of the text into the diagnostics. A program whose sizes come with the launch is
- * verified at several of them (`sampleProblems`).
+ * verified at several of them (`sampleProblems`). `unproven` leaves out what is only proven: the protocol of rings, barriers, and places.
  */
 export function verifyProgram(
   program: TileProgram,
   target: Target | null = null,
   locations?: ReadonlyMap<object, SourceLocation>,
+  unproven = false,
 ): readonly Diagnostic[] {
-  if (program.problem.symbolic === undefined) return verifyGroups(groups, program, target, locations);
+  const asked = unproven ? groups.map((group) => group.filter(({ waivable }) => !waivable)) : groups;
+  if (program.problem.symbolic === undefined) return verifyGroups(asked, program, target, locations);
   const unresolved = verifyGroups([[names]], program, target, locations);
   if (unresolved.length > 0) return unresolved;
   for (const problem of sampleProblems(program)) {
     const at = programAt(program, problem);
-    const found = verifyGroups(groups, at, target, locations && placesAt(program, at, locations));
+    const found = verifyGroups(asked, at, target, locations && placesAt(program, at, locations));
     if (found.length > 0)
       return found.map((fault) => ({ ...fault, message: `${fault.message} ${atText(program, problem)}` }));
   }

@@ -22,7 +22,8 @@ export const names: Verifier = {
         message: `'${program.name}' is no PTX identifier`,
         hint: "use letters, digits, _ and $",
       };
-    yield* duplicates(program.buffers, "buffer");
+    const { barriers = [], scratch = [] } = program.machine ?? {};
+    yield* duplicates([...program.buffers, ...barriers, ...scratch], "buffer");
     yield* duplicates(program.rings, "ring");
     for (const ring of program.rings)
       for (const buffer of ring.buffers)

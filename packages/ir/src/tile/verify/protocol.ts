@@ -19,6 +19,7 @@ export const ringProtocol: Verifier = {
   property:
     "chunks are acquired, committed, waited for and released in order, each once; slots are read and written only in between; implied edges are ordered by a barrier; nothing deadlocks or stays in flight",
   from: "pipelined",
+  waivable: true,
   *check(subject) {
     if (subject.program.rings.length === 0) return;
     yield* dryRun(subject, "rings");
@@ -30,6 +31,7 @@ export const sharedBarriers: Verifier = {
   code: "TW3121",
   property: "between a write and a read of a shared tile outside rings stands a barrier",
   from: "specialised",
+  waivable: true,
   *check(subject) {
     const managed = ringsByBuffer(subject.program);
     if (subject.program.buffers.some((b) => b.space === "shared" && !managed.has(b.name)))

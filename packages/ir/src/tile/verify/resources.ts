@@ -1,40 +1,24 @@
 /** What the target can hold: shared memory, threads, cluster. */
 import { sizeOf } from "../../dtype.ts";
-import { footprint } from "../../layout/layout.ts";
 import { printLayout } from "../../layout/text.ts";
-import { elementBytes } from "../elementBytes.ts";
-import { clusterMeeting, meetingBytes, reductionBytes } from "../meeting.ts";
+import { clusterMeeting } from "../meeting.ts";
 import { blockShape } from "../rewrite.ts";
+import { placeShared, roundUp, sharedRegions } from "../sharedMemory.ts";
 import { MOST_COLUMNS, TENSOR_LANES, tensorColumns, tensorTileLayout } from "../tensor.ts";
-import type { Buffer } from "../types.ts";
 import type { Verifier } from "./verifier.ts";
-
-const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
-
-/** Bytes of all slots of a shared buffer; row-major until its layout is bound. */
-function sharedBytes(buffer: Buffer): number {
-  const shape = blockShape(buffer);
-  const layout = buffer.layout ?? { shape, stride: [shape[1], 1], swizzle: null };
-  return roundUp(footprint(layout, elementBytes(buffer)), Math.max(1, buffer.align)) * buffer.slots;
-}
 
 export const sharedMemory: Verifier = {
   name: "sharedMemory",
   code: "TW3109",
-  property: "the shared tiles of a block fit the target",
+  property: "what a block has in shared memory fits the target",
   from: "staged",
   *check({ program, target }) {
     if (target === null) return;
-    const shared = program.buffers.filter((b) => b.space === "shared");
-    const meeting = meetingBytes(program) + reductionBytes(program);
-    const bytesOf = (tiles: readonly Buffer[]): number => tiles.reduce((sum, b) => sum + sharedBytes(b), 0);
-    const late = shared.filter((b) => b.late === true);
-    const ringed = shared.filter((b) => program.rings.some((ring) => ring.buffers.includes(b.name)));
-    const total = bytesOf(shared) - Math.min(bytesOf(late), bytesOf(ringed)) + meeting;
+    const regions = sharedRegions(program);
+    const total = program.machine?.memory.shared ?? placeShared(regions).bytes;
     const limit = target.limits.maxSmemPerBlock;
     if (total <= limit) return;
-    const parts = meeting === 0 ? [] : [`parts of tiles ${meeting}`];
-    const list = [...shared.map((b) => `%${b.name} ${sharedBytes(b)}`), ...parts].join(", ");
+    const list = regions.map(({ name, bytes, slots }) => `%${name} ${bytes * slots}`).join(", ");
     yield {
       at: "shared",
       message: `${total} bytes of shared memory (${list}), and ${target.arch} has ${limit} a block`,

@@ -31,7 +31,7 @@ export const stageLegality: Verifier = {
   name: "stage",
   code: "TW3107",
   property:
-    "statements, shared tiles and rings appear from their stage on; ring edges are set from specialised on",
+    "statements, shared tiles, rings and places appear from their stage on; ring edges are set from specialised on",
   from: "nest",
   *check(subject) {
     const { program, sites } = subject;
@@ -52,6 +52,15 @@ export const stageLegality: Verifier = {
           message: `${buffer.space} memory at stage ${stage}`,
           hint: "tiles are staged from stage staged on",
         };
+    if (before(stage, "machine")) {
+      const placed = program.buffers.find((b) => b.place !== undefined);
+      if (placed !== undefined || program.machine !== undefined)
+        yield {
+          at: placed ?? "memory",
+          message: `a place at stage ${stage}`,
+          hint: "places begin with stage machine: remove '@', 'every', 'mbar', 'scratch' and 'memory'",
+        };
+    }
     for (const ring of program.rings) {
       if (before(stage, "pipelined"))
         yield { at: ring, message: `a ring at stage ${stage}`, hint: "rings begin with stage pipelined" };

@@ -3,7 +3,17 @@ import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
 import type { Target } from "../../target.ts";
 import { type Ranges, rangesInside } from "../ranges.ts";
 import { childrenOf } from "../rewrite.ts";
-import type { Barrier, Buffer, Ring, Scratch, Stage, Stmt, TileProgram, View } from "../types.ts";
+import type {
+  Barrier,
+  Buffer,
+  MachineDeclarations,
+  Ring,
+  Scratch,
+  Stage,
+  Stmt,
+  TileProgram,
+  View,
+} from "../types.ts";
 
 /** A statement and the statements around it, outermost first. */
 export interface Site {
@@ -15,7 +25,7 @@ export interface Site {
 
 /** Fault found by a verifier. `at`: the statement or declaration, or the name of another part of the program. */
 export interface Fault {
-  readonly at: Site | Buffer | Ring | Barrier | Scratch | string;
+  readonly at: Site | Buffer | Ring | Barrier | Scratch | MachineDeclarations["memory"] | string;
   readonly message: string;
   readonly hint: string;
 }
@@ -38,6 +48,8 @@ export interface Verifier {
   readonly property: string;
   /** The first stage that it applies to. */
   readonly from: Stage;
+  /** What it proves lowering does not need: `unproven` compiles a program all the same. */
+  readonly waivable?: true;
   check(subject: Subject): Iterable<Fault>;
 }
 
@@ -118,7 +130,8 @@ const isSite = (at: Exclude<Fault["at"], string>): at is Site => "stmt" in at;
 /** The path of a fault's place: `tiles/for %kt/copy %sA`, `%sA`, `launch`. */
 function pathOf(at: Fault["at"]): string {
   if (typeof at === "string") return at;
-  return isSite(at) ? [...at.parents, at.stmt].map(label).join("/") : `%${at.name}`;
+  if (isSite(at)) return [...at.parents, at.stmt].map(label).join("/");
+  return "name" in at ? `%${at.name}` : "memory";
 }
 
 /** A fault as a diagnostic, with the line of the text where one is known. */

@@ -11,6 +11,7 @@ import {
   type Expr,
   type Factor,
   fetchSizes,
+  type MachineDeclarations,
   promotions,
   type Ring,
   type Stmt,
@@ -84,13 +85,14 @@ const anyBuffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
     passing: fc.constant<true>(true),
     transposed: fc.constant<true>(true),
     late: fc.constant<true>(true),
+    place: fc.record({ offset: fc.nat(300_000), every: fc.nat(65_536) }),
   },
   { requiredKeys: ["space", "dtype", "shape", "slots", "layout", "own", "align"] },
 );
 
 /** L2 keeps global buffers only. */
 const buffer = anyBuffer.map(
-  ({ cache, promote, fetch, passing, transposed, ...rest }): Omit<Buffer, "name"> =>
+  ({ cache, promote, fetch, passing, transposed, place, ...rest }): Omit<Buffer, "name"> =>
     rest.space === "global"
       ? {
           ...rest,
@@ -100,8 +102,15 @@ const buffer = anyBuffer.map(
           ...(passing ? { passing } : {}),
           ...(transposed ? { transposed } : {}),
         }
-      : rest,
+      : { ...rest, ...(place && rest.space !== "register" ? { place } : {}) },
 );
+
+const spot = { name: id, offset: fc.nat(300_000) };
+const machine: fc.Arbitrary<MachineDeclarations> = fc.record({
+  barriers: fc.array(fc.record({ ...spot, slots: small, count: small }), { maxLength: 3 }),
+  scratch: fc.array(fc.record({ ...spot, bytes: small }), { maxLength: 2 }),
+  memory: fc.record({ shared: fc.nat(300_000), tensor: fc.nat(512) }),
+});
 
 const edge: fc.Arbitrary<Edge | null> = fc.option(
   fc.oneof(
@@ -337,7 +346,7 @@ export const programs: fc.Arbitrary<TileProgram> = fc
           )
           .chain((list) => {
             const declared = list as readonly Ring[];
-            return fc.record({
+            const kernel = fc.record({
               name: id,
               stage: fc.constantFrom(...stages),
               arch: fc.constantFrom("sm_70", "sm_90a"),
@@ -353,6 +362,9 @@ export const programs: fc.Arbitrary<TileProgram> = fc
               rings: fc.constant(declared),
               body: fc.array(statement(buffers, declared, [], 2), { maxLength: 4 }),
             });
+            return fc
+              .tuple(kernel, machine)
+              .map(([p, m]): TileProgram => (p.stage === "machine" ? { ...p, machine: m } : p));
           }),
       ),
   );

@@ -1,0 +1,132 @@
+/** What a text of stage machine declares is what the kernel has: each edit is convicted by name and line, and compiles to just that with `unproven`. */
+import { plainProblem } from "@tilewright/conformance";
+import { createCompiler, findTarget, formatDiagnostic, unifiedDiff } from "@tilewright/ir";
+import { expect, test } from "vitest";
+import { wgmma } from "../src/backend.ts";
+
+const compiler = createCompiler({ backends: [wgmma] });
+const target = (() => {
+  const found = findTarget("sm_90a");
+  if (!found.ok) throw new Error("sm_90a is a target");
+  return found.value;
+})();
+
+const original = (() => {
+  const made = compiler.compile({
+    problem: plainProblem(512, 512, 512, "bf16"),
+    target,
+    schedule: "tile=128x128x64 groups=2x1 stages=3 sched=persistent epi=tma",
+  });
+  if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
+  return { text: made.value.textAt("machine") ?? "", ptx: made.value.ptx };
+})();
+
+/** Changed lines of the PTX, without their signs' counts. */
+const changes = (ptx: string): readonly string[] =>
+  unifiedDiff(original.ptx, ptx)
+    .split("\n")
+    .filter((line) => /^[+-]/.test(line));
+
+interface Edit {
+  readonly what: string;
+  readonly from: string;
+  readonly to: string;
+  readonly code: string;
+  readonly at: string;
+  /** Each changed line of PTX matches; null where there is no kernel without what is missing. */
+  readonly ptx: RegExp | null;
+}
+
+const edits: readonly Edit[] = [
+  {
+    what: "a count too high",
+    from: "%ring_empty @131096 slots 3 count 2",
+    to: "%ring_empty @131096 slots 3 count 3",
+    code: "TW3132",
+    at: "mbar %ring_empty",
+    ptx: /mbarrier\.init/,
+  },
+  {
+    what: "an mbarrier too few",
+    from: "%ring_full @131072 slots 3",
+    to: "%ring_full @131072 slots 2",
+    code: "TW3132",
+    at: "mbar %ring_full",
+    ptx: /mbarrier\.init/,
+  },
+  {
+    what: "an mbarrier that is not aligned",
+    from: "%ring_empty @131096",
+    to: "%ring_empty @131092",
+    code: "TW3133",
+    at: "mbar %ring_empty",
+    ptx: /mbarrier/,
+  },
+  {
+    what: "an mbarrier beyond the end",
+    from: "%ring_empty @131096",
+    to: "%ring_empty @131104",
+    code: "TW3133",
+    at: "mbar %ring_empty",
+    ptx: /mbarrier/,
+  },
+  {
+    what: "mbarriers in each other's place",
+    from: "%ring_empty @131096",
+    to: "%ring_empty @131088",
+    code: "TW3134",
+    at: "mbar %ring_empty",
+    ptx: /mbarrier/,
+  },
+  {
+    what: "an mbarrier in a tile",
+    from: "%ring_full @131072",
+    to: "%ring_full @131064",
+    code: "TW3134",
+    at: "mbar %ring_full",
+    ptx: /mbarrier|cp\.async\.bulk/,
+  },
+  {
+    what: "a tile across its swizzle's period",
+    from: "%sD @98304",
+    to: "%sD @97792",
+    code: "TW3133",
+    at: "shared %sD",
+    ptx: /./,
+  },
+  {
+    what: "slots that reach into each other",
+    from: "(1,64) swizzle<3,4,3> align 128 every 32768",
+    to: "(1,64) swizzle<3,4,3> align 128 every 15360",
+    code: "TW3133",
+    at: "shared %sB",
+    ptx: /./,
+  },
+  {
+    what: "a tile in the ring",
+    from: "%sD @98304",
+    to: "%sD @97280",
+    code: "TW3134",
+    at: "shared %sD",
+    ptx: /./,
+  },
+  { what: "B over A", from: "%sB @16384", to: "%sB @8192", code: "TW3134", at: "shared %sB", ptx: /./ },
+  { what: "no place", from: "%sD @98304 ", to: "%sD ", code: "TW3132", at: "shared %sD", ptx: null },
+];
+
+test.each(edits)("$what: $code", ({ from, to, code, at, ptx }) => {
+  const text = original.text.replace(from, to);
+  expect(text).not.toBe(original.text);
+  const line = text.split("\n").findIndex((l) => l.includes(at)) + 1;
+  const refused = compiler.compile({ from: text, target });
+  expect(refused.ok ? [] : refused.error.map((d) => [d.code, d.location?.line])).toEqual([[code, line]]);
+  const made = compiler.compile({ from: text, target, unproven: true });
+  if (ptx === null) {
+    expect(made.ok ? [] : made.error.map((d) => d.code)).toEqual(["TW3901"]);
+    return;
+  }
+  if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
+  const changed = changes(made.value.ptx);
+  expect(changed.length).toBeGreaterThan(0);
+  for (const one of changed) expect(one).toMatch(ptx);
+});
