@@ -82,11 +82,11 @@ export function placeShared(regions: readonly Region[]): SharedPlaces {
 }
 
 /** What an address of a tile's slot 0 is a multiple of: a swizzle's pattern is relative to multiples of its period. */
-export const sharedAlign = ({ align, layout }: Pick<Buffer, "align" | "layout">): number =>
+const sharedAlign = ({ align, layout }: Pick<Buffer, "align" | "layout">): number =>
   Math.max(1, align, layout === null ? 1 : swizzlePeriod(layout.swizzle));
 
 /** Bytes of one slot of a tile in each block; row-major until its layout is bound. */
-export function slotBytes(buffer: Buffer): number {
+function slotBytes(buffer: Buffer): number {
   const shape = blockShape(buffer);
   return footprint(buffer.layout ?? { shape, stride: [shape[1], 1], swizzle: null }, elementBytes(buffer));
 }
