@@ -8,4 +8,9 @@ export type { Context, Sink } from "./context.ts";
 export { exitCodes } from "./kit/exit.ts";
 export { loadBackend } from "./loadBackend.ts";
 export { main } from "./main.ts";
+// What describes a kernel and judges a run, for programs that show them.
+export { type BankMap, type BankPicture, bankMaps } from "./plan/bankMaps.ts";
+export { type Plan, planOf } from "./plan/plan.ts";
+export { type Check, checkResult } from "./run/check.ts";
+export { type Inputs, randomInputs } from "./run/inputs.ts";
 export { version } from "./version.ts";

@@ -35,6 +35,7 @@ export type {
   LaunchResult,
 } from "./device.ts";
 export { type CudaReport, describeCuda } from "./doctor.ts";
+export { EmulatorDevice, type EmulatorDeviceOptions, limitsOf } from "./emulator/device.ts";
 export { type GemmArtifact, type GemmInputs, type GemmOptions, type GemmResult, runGemm } from "./gemm.ts";
 export { type Group, type GroupsOptions, type GroupsResult, runGroups } from "./groups.ts";
 export { IsolatedDevice, type IsolatedOptions, openIsolatedBench } from "./isolation/isolated.ts";

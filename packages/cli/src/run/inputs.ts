@@ -57,15 +57,29 @@ function refuse(problem: Problem, checked: boolean): Checked<true> {
   ]);
 }
 
-/** Inputs of a problem. Random ones differ between operands and are the same for the same seed. */
+interface RandomOptions {
+  readonly distribution: InputDistribution;
+  readonly seed: number;
+}
+
+/** Inputs of a problem that fits this machine's memory. Error: TW7xxx `tooLarge`. */
 export function makeInputs(
   problem: Problem,
   matrices: Matrices,
-  options: { readonly distribution: InputDistribution; readonly seed: number; readonly checked: boolean },
+  options: RandomOptions & { readonly checked: boolean },
   factors: FactorFiles = {},
 ): Checked<Inputs> {
   const fits = refuse(problem, options.checked);
-  if (!fits.ok) return fits;
+  return fits.ok ? ok(randomInputs(problem, options, matrices, factors)) : fits;
+}
+
+/** Inputs of a problem: what is given, else random numbers, which differ between operands and are the same for the same seed. */
+export function randomInputs(
+  problem: Problem,
+  options: RandomOptions,
+  matrices: Matrices = {},
+  factors: FactorFiles = {},
+): Inputs {
   // Every operand draws from a seed of its own, so that A does not change with the size of B.
   const random = (stream: number, dtype: DType, count: number): Storage =>
     randomStorage(dtype, count, options.distribution, (options.seed * 64 + stream) >>> 0);
@@ -96,7 +110,7 @@ export function makeInputs(
   const [sfa, sfb] = [scales("a", 62), scales("b", 63)];
   const bytesOf = (data: Storage | number | null) =>
     data === null || typeof data === "number" ? data : bytesOfStorage(data);
-  return ok({
+  return {
     host: {
       a: bytesOfStorage(a),
       b: bytesOfStorage(b),
@@ -106,5 +120,5 @@ export function makeInputs(
       steps: steps.map(bytesOf),
     },
     reference: { a, b, c, sfa, sfb, steps },
-  });
+  };
 }

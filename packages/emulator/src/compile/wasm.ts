@@ -276,7 +276,7 @@ interface WasmHost {
 }
 
 const findHost = (): WasmHost | null =>
-  (globalThis as { readonly WebAssembly?: WasmHost }).WebAssembly ?? null;
+  (globalThis as unknown as { readonly WebAssembly?: WasmHost }).WebAssembly ?? null;
 
 export const pageBytes = 65536;
 

@@ -1,0 +1,268 @@
+/** Pictures of the kernel at hand: where time and bytes go, banks, fragments, the order of tiles. */
+import type { Pictures } from "../worker/compiling.ts";
+import { bankChart, barChart, ownerChart, type RooflinePoint, rasterChart, rooflineChart } from "./charts.ts";
+import { showDiagnostics } from "./diagnostics.ts";
+import { bytesText, download, fill, h, short, table } from "./dom.ts";
+import type { Session } from "./session.ts";
+
+/** A picture with its words, and a way to keep it. */
+function figure(name: string, about: string, ...content: readonly (HTMLElement | SVGElement)[]): HTMLElement {
+  const save = h(
+    "button",
+    {
+      type: "button",
+      class: "small",
+      onclick: () => {
+        const svg = content.find((each) => each instanceof SVGElement) ?? holder.querySelector("svg");
+        if (svg !== null)
+          download(`${name.replace(/\W+/g, "-")}.svg`, "image/svg+xml", standalone(svg as SVGElement));
+      },
+    },
+    "SVG",
+  );
+  const holder = h("div", { class: "picture", tabindex: 0 }, content);
+  return h(
+    "figure",
+    {},
+    h("figcaption", {}, h("h3", {}, name), h("p", { class: "hint" }, about)),
+    holder,
+    save,
+  );
+}
+
+/** An SVG file that needs no style sheet. */
+function standalone(svg: SVGElement): string {
+  const copy = svg.cloneNode(true) as SVGElement;
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("font-family", "sans-serif");
+  copy.setAttribute("font-size", "11");
+  const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
+  style.textContent =
+    ".frame{fill:none;stroke:#999}.grid{stroke:#ddd}.roof{fill:none;stroke:#333;stroke-width:2}.axis{text-anchor:end}.tick,.cell{text-anchor:middle}.cell{font-size:9px}.dim{opacity:.25}";
+  copy.prepend(style);
+  return copy.outerHTML;
+}
+
+export class PicturesPanel {
+  readonly #session: Session;
+  readonly #body = h("div", { class: "pictures" });
+  #drawn: unknown = null;
+
+  constructor(parent: HTMLElement, session: Session) {
+    this.#session = session;
+    fill(parent, this.#body);
+    session.listen((_, what) => {
+      if (session.state.tab === "pictures" && (what === "compiled" || this.#drawn !== this.#key))
+        void this.#draw();
+    });
+  }
+
+  get #key(): string {
+    const { state, kernel } = this.#session;
+    return `${state.gpu} ${kernel?.entry} ${kernel?.ptx.length} ${kernel?.schedule}`;
+  }
+
+  async #draw(): Promise<void> {
+    if (this.#session.kernel === null) return;
+    this.#drawn = this.#key;
+    const pictures = await this.#session.compiler.call("pictures", { gpu: this.#session.state.gpu });
+    if (pictures === null) return;
+    fill(
+      this.#body,
+      this.#plan(pictures),
+      this.#raster(pictures),
+      this.#owners(pictures),
+      this.#banks(pictures),
+    );
+  }
+
+  #plan({ plan, planReasons }: Pictures): HTMLElement {
+    if (plan === null) {
+      const list = h("ul", { class: "diagnostics" });
+      showDiagnostics(list, planReasons);
+      return list;
+    }
+    const { roofline, prediction, gpu, occupancy, waves, shared } = plan;
+    const points: RooflinePoint[] = [
+      { label: "limit", intensity: roofline.intensity, tflops: roofline.attainableTflops, kind: "limit" },
+    ];
+    if (prediction !== null)
+      points.push({
+        label: "predicted",
+        intensity: roofline.intensity,
+        tflops: prediction.tflops,
+        kind: "prediction",
+      });
+    const facts: (readonly [string, string])[] = [
+      [
+        "grid",
+        `${plan.grid.join(" x ")} of ${plan.block.join(" x ")} threads, cluster ${plan.cluster.join(" x ")}`,
+      ],
+      ["occupancy", `${occupancy.blocksPerSm} blocks an SM, limited by ${occupancy.limiters.join(" and ")}`],
+      [
+        "waves",
+        `${short(waves.waves)} of ${waves.perWave} blocks, the last ${short(100 * waves.lastWave)} % full`,
+      ],
+      ["registers", `about ${plan.registers} a thread`],
+      [
+        "bound",
+        prediction === null
+          ? "no model of this GPU"
+          : `${prediction.bound}, SMs at ${short(prediction.ghz)} GHz, ${short(prediction.watts)} W`,
+      ],
+    ];
+    return h(
+      "div",
+      { class: "columns" },
+      figure(
+        `Roofline of ${gpu.name}`,
+        "The most that this problem can reach, and what the model predicts of this kernel.",
+        rooflineChart(roofline.peakTflops, gpu.memoryGBs, points),
+      ),
+      prediction === null
+        ? null
+        : figure(
+            `Predicted time: ${short(prediction.timeUs)} µs`,
+            "A prediction of the machine model, no measurement.",
+            barChart(
+              [
+                {
+                  name: "chunks along K",
+                  value: prediction.parts.chunksUs,
+                  text: `${short(prediction.parts.chunksUs)} µs`,
+                },
+                {
+                  name: "starts and ends of tiles",
+                  value: prediction.parts.tilesUs,
+                  text: `${short(prediction.parts.tilesUs)} µs`,
+                },
+                {
+                  name: "launch",
+                  value: prediction.parts.launchUs,
+                  text: `${short(prediction.parts.launchUs)} µs`,
+                },
+              ],
+              prediction.parts.chunksUs + prediction.parts.tilesUs + prediction.parts.launchUs,
+              "Parts of the predicted time",
+            ),
+          ),
+      figure(
+        "Shared memory of a block",
+        `${bytesText(shared.bytes)} of ${bytesText(shared.limit)}.`,
+        barChart(
+          shared.tiles.map(({ name, bytes, slots, shape, dtype }) => ({
+            name: `%${name} ${dtype}[${shape.join(", ")}] x ${slots}`,
+            value: bytes,
+            text: bytesText(bytes),
+          })),
+          shared.limit,
+          "Tiles in shared memory",
+        ),
+      ),
+      h(
+        "div",
+        {},
+        h("h3", {}, "Why this schedule"),
+        table("Facts of the plan", ["", ""], facts),
+        h(
+          "ul",
+          {},
+          plan.remarks.map(({ topic, text }) => h("li", {}, h("strong", {}, topic), `: ${text}`)),
+        ),
+      ),
+    );
+  }
+
+  #raster({ raster }: Pictures): HTMLElement | null {
+    if (raster === null) return null;
+    const total = raster.tiles[0] * raster.tiles[1];
+    const holder = h("div");
+    const said = h("p", { class: "hint", "aria-live": "polite" });
+    const slider = h("input", {
+      type: "range",
+      min: 0,
+      max: total,
+      value: Math.min(total, raster.wave),
+      "aria-label": "Tiles that have been started",
+    });
+    const draw = (): void => {
+      const upTo = slider.valueAsNumber;
+      fill(holder, rasterChart(raster, upTo));
+      const live = raster.numbers.flatMap((number, i) =>
+        number < upTo && number >= upTo - raster.wave ? [i] : [],
+      );
+      const rows = new Set(live.map((i) => Math.floor(i / raster.shown[1])));
+      const columns = new Set(live.map((i) => i % raster.shown[1]));
+      said.textContent = `The last ${live.length} of ${upTo} tiles touch ${rows.size} rows of A and ${columns.size} columns of B: each panel is read ${short((2 * live.length) / Math.max(1, rows.size + columns.size))} times while it is in L2.`;
+    };
+    slider.addEventListener("input", draw);
+    draw();
+    return figure(
+      "Order of the tiles",
+      `${raster.order}, ${raster.tiles.join(" x ")} tiles, ${raster.wave} blocks at a time. Hues are waves.`,
+      slider,
+      said,
+      holder,
+    );
+  }
+
+  #owners({ owners }: Pictures): HTMLElement | null {
+    if (owners.length === 0) return null;
+    const holder = h("div");
+    const choice = h(
+      "select",
+      { "aria-label": "Fragment" },
+      owners.map(({ name }, i) => h("option", { value: i }, name)),
+    );
+    const thread = h("input", {
+      type: "number",
+      min: -1,
+      value: -1,
+      class: "narrow",
+      "aria-label": "Thread to show alone; -1 shows all",
+    });
+    const draw = (): void => {
+      const picture = owners[Number(choice.value)];
+      const mark = thread.valueAsNumber;
+      if (picture !== undefined) fill(holder, ownerChart(picture, mark >= 0 ? mark : null));
+    };
+    choice.addEventListener("change", draw);
+    thread.addEventListener("input", draw);
+    draw();
+    return figure(
+      "Fragments: who holds which element",
+      "Thread and register of each element: of this kernel's tiles, and of every matrix instruction of the architecture.",
+      h("p", { class: "bar" }, choice, h("label", {}, "thread ", thread)),
+      holder,
+    );
+  }
+
+  #banks({ banks }: Pictures): HTMLElement {
+    if (banks.length === 0)
+      return h(
+        "p",
+        { class: "hint" },
+        "No thread of this kernel reads or writes shared memory itself: bulk copies and matrix instructions do, whose swizzle has no map of lanes.",
+      );
+    const holder = h("div");
+    const choice = h(
+      "select",
+      { "aria-label": "Access of shared memory" },
+      banks.map(({ buffer, access, width }, i) =>
+        h("option", { value: i }, `%${buffer}: ${access}, ${width} B a lane`),
+      ),
+    );
+    const draw = (): void => {
+      const map = banks[Number(choice.value)];
+      if (map !== undefined) fill(holder, bankChart(map), h("p", {}, h("code", {}, map.after.layout)));
+    };
+    choice.addEventListener("change", draw);
+    draw();
+    return figure(
+      "Shared memory: lanes by banks",
+      "Each access of a warp without and with the padding or swizzle that was chosen.",
+      choice,
+      holder,
+    );
+  }
+}

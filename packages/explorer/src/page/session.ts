@@ -1,0 +1,95 @@
+/** The page's state and the kernel that it stands for: one place that compiles, and tells whoever draws. */
+import { type State, toHash } from "../model/state.ts";
+import type { CompileWorker } from "../worker/compile.ts";
+import type { Compiled, Kernel, World } from "../worker/compiling.ts";
+import { Remote } from "../worker/rpc.ts";
+import type { RunWorker } from "../worker/run.ts";
+
+type Listener = (session: Session, what: "state" | "compiled") => void;
+
+export class Session {
+  readonly compiler: Remote<CompileWorker>;
+  readonly runner = new Remote<RunWorker>(
+    () => new Worker(new URL("../worker/run.ts", import.meta.url), { type: "module", name: "run" }),
+  );
+  readonly world: World;
+  #state: State;
+  #compiled: Compiled | null = null;
+  /** The last kernel that there was: shown on while a request is not one. */
+  #kernel: Kernel | null = null;
+  readonly #listeners: Listener[] = [];
+  #busy = false;
+  #again = false;
+
+  constructor(state: State, world: World, compiler: Remote<CompileWorker>) {
+    this.#state = state;
+    this.world = world;
+    this.compiler = compiler;
+  }
+
+  static async open(state: State): Promise<Session> {
+    const compiler = new Remote<CompileWorker>(
+      () => new Worker(new URL("../worker/compile.ts", import.meta.url), { type: "module", name: "compile" }),
+    );
+    return new Session(state, await compiler.call("world", undefined), compiler);
+  }
+
+  get state(): State {
+    return this.#state;
+  }
+
+  /** What the last request came to. */
+  get compiled(): Compiled | null {
+    return this.#compiled;
+  }
+
+  get kernel(): Kernel | null {
+    return this.#kernel;
+  }
+
+  listen(listener: Listener): void {
+    this.#listeners.push(listener);
+  }
+
+  #tell(what: "state" | "compiled"): void {
+    for (const listener of this.#listeners) listener(this, what);
+  }
+
+  /** Change the state; what a kernel follows from is compiled anew. */
+  set(patch: Partial<State>): void {
+    const before = this.#state;
+    const asked = ["arch", "backend", "schedule", "problem", "edit", "unproven"] as const;
+    // An edit belongs to the request that it was made of.
+    const edit = "edit" in patch ? patch.edit : asked.some((key) => key in patch) ? null : before.edit;
+    this.#state = { ...before, ...patch, edit: edit ?? null };
+    this.#tell("state");
+    void this.#remember();
+    if (asked.some((key) => this.#state[key] !== before[key])) void this.compile();
+  }
+
+  async #remember(): Promise<void> {
+    const hash = `#${await toHash(this.#state)}`;
+    if (hash !== location.hash) history.replaceState(null, "", hash);
+  }
+
+  /** Compile the state as it is. While the worker is at work the newest state waits, and those before it are left out. */
+  async compile(): Promise<void> {
+    if (this.#busy) {
+      this.#again = true;
+      return;
+    }
+    this.#busy = true;
+    do {
+      this.#again = false;
+      const { arch, gpu, backend, schedule, problem, edit, unproven } = this.#state;
+      const compiled = await this.compiler.call("compile", {
+        ...{ arch, gpu, backend, schedule, problem, edit },
+        unproven: unproven === "yes",
+      });
+      this.#compiled = compiled;
+      this.#kernel = compiled.kernel ?? this.#kernel;
+      this.#tell("compiled");
+    } while (this.#again);
+    this.#busy = false;
+  }
+}

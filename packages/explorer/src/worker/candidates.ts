@@ -1,0 +1,117 @@
+/** Schedules that stand to choose, with what the model says of each. */
+import {
+  type Artifact,
+  type Backend,
+  defaultSchedule,
+  type Gpu,
+  ladderSchedules,
+  printSchedule,
+  type Schedule,
+  targets,
+} from "@tilewright/ir";
+import { compiler, type Plan, planOf } from "tilewright";
+import type { Candidate, RungReport } from "./compiling.ts";
+
+/** Fields of a schedule that differ from another's, as text. */
+export function differing({ schedule: model }: Backend, schedule: Schedule, from: Schedule): string {
+  return model.fields
+    .filter(
+      (field) =>
+        field.print(schedule[field.name] ?? field.default) !== field.print(from[field.name] ?? field.default),
+    )
+    .map((field) => `${field.name}=${field.print(schedule[field.name] ?? field.default)}`)
+    .join(" ");
+}
+
+function planned(artifact: Artifact, gpu: Gpu | null): Plan | null {
+  if (gpu === null) return null;
+  const plan = planOf(compiler, artifact, gpu, { deterministic: false });
+  return plan.ok ? plan.value : null;
+}
+
+/** The first `count` schedules of every backend that serves the problem, compiled and priced. */
+export function candidatesOf(current: Artifact, gpu: Gpu | null, count: number): readonly Candidate[] {
+  const { problem, target } = current;
+  const plans = compiler.plan(problem, target, { count });
+  if (!plans.ok) return [];
+  const firsts = new Map<Backend, Schedule>();
+  return plans.value.flatMap(({ backend, schedule, text }): readonly Candidate[] => {
+    const first = firsts.get(backend) ?? schedule;
+    firsts.set(backend, first);
+    const made = compiler.compile({ problem, target, backend: backend.id, schedule, verify: "none" });
+    if (!made.ok) return [];
+    const plan = planned(made.value, gpu);
+    return [
+      {
+        backend: backend.id,
+        schedule: text,
+        differs: differing(backend, schedule, schedule === first ? defaultSchedule(backend.schedule) : first),
+        timeUs: plan?.prediction?.timeUs ?? null,
+        bound: plan?.prediction?.bound ?? null,
+        sharedBytes: plan?.shared.bytes ?? 0,
+        registers: plan?.registers ?? 0,
+        blocksPerSm: plan?.occupancy.blocksPerSm ?? 0,
+        waves: plan?.waves.waves ?? 0,
+      },
+    ];
+  });
+}
+
+/** Static instructions of a text, by what they are for. */
+export function countInstructions(ptx: string): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const line of ptx.split("\n")) {
+    const opcode = /^\s*(?:@!?%\w+\s+)?([a-z][\w]*(?:\.async(?:\.bulk(?:\.tensor)?)?|\.sync)?)/.exec(
+      line,
+    )?.[1];
+    if (opcode === undefined || !line.trimEnd().endsWith(";")) continue;
+    counts[opcode] = (counts[opcode] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** Each step of a ladder, compiled at the sizes for a GPU; empty where there is none of that name. */
+export function ladderOf(
+  backendId: string,
+  name: string,
+  gpuOf: (arch: string) => Gpu | null,
+  where: "gpu" | "emulator",
+  define: (request: unknown) => Parameters<Backend["accepts"]>[0] | null,
+): readonly RungReport[] {
+  const backend = compiler.backends.find(({ id }) => id === backendId);
+  const ladder = backend?.ladders?.find((each) => each.name === name);
+  if (backend === undefined || ladder === undefined) return [];
+  const target = targets.find(({ arch }) => arch === backend.showcase.arch);
+  const [m, n, k] = ladder.sizes[where];
+  const request = { ...ladder.request, m, n, k };
+  const problem = define(request);
+  const schedules = ladderSchedules(backend.schedule, ladder);
+  if (target === undefined || problem === null || !schedules.ok) return [];
+  return ladder.steps.map(({ name: step, summary, change }, i): RungReport => {
+    const schedule = schedules.value[i] ?? {};
+    const common = {
+      name: step,
+      summary,
+      change,
+      schedule: printSchedule(backend.schedule, schedule),
+      problem: request,
+    };
+    const made = compiler.compile({ problem, target, backend: backend.id, schedule, verify: "none" });
+    if (!made.ok)
+      return {
+        ...common,
+        refused: made.error.map(({ code, message }) => `${code} ${message}`),
+        ...{ text: "", ptxLines: 0, instructions: {}, sharedBytes: 0, timeUs: null },
+      };
+    const plan = planned(made.value, gpuOf(target.arch));
+    return {
+      ...common,
+      refused: null,
+      text: made.value.trace.at(-1)?.text() ?? "",
+      ptxLines: made.value.ptx.split("\n").length,
+      instructions: countInstructions(made.value.ptx),
+      sharedBytes: plan?.shared.bytes ?? 0,
+      timeUs: plan?.prediction?.timeUs ?? null,
+    };
+  });
+}

@@ -1,0 +1,68 @@
+/** The compiling worker: kernels, plans, pictures and ladders. Keeps the last kernel, of which plans and pictures are asked. */
+import { defineProblem, dtypeNames, gpus, stages, targets } from "@tilewright/ir";
+import { compiler, version } from "tilewright";
+import { candidatesOf, ladderOf } from "./candidates.ts";
+import type { Ask, Candidate, Compiled, Pictures, RungReport, World } from "./compiling.ts";
+import { type Current, compileAsk } from "./kernel.ts";
+import { gpuOf, picturesOf } from "./pictures.ts";
+import { serve } from "./rpc.ts";
+
+let current: Current | null = null;
+
+const world = (): World => ({
+  version,
+  stages,
+  targets: targets.map(({ arch }) => arch),
+  gpus: gpus.map(({ name, arch }) => ({ name, arch })),
+  dtypes: dtypeNames,
+  backends: compiler.backends.map(({ id, summary, schedule }) => ({
+    id,
+    summary,
+    fields: schedule.fields.map((field) => ({
+      name: field.name,
+      summary: field.summary,
+      syntax: field.syntax,
+      default: field.print(field.default),
+      off: field.off === null ? null : field.print(field.off),
+    })),
+  })),
+  ladders: compiler.backends.flatMap(({ id, ladders = [], showcase }) =>
+    ladders.map(({ name, summary, steps }) => ({
+      ...{ backend: id, arch: showcase.arch, name, summary },
+      steps: steps.map((step) => ({ ...step })),
+    })),
+  ),
+});
+
+const handlers = {
+  world,
+  compile(ask: Ask): Compiled {
+    const { compiled, current: made } = compileAsk(ask);
+    if (made !== null) current = made;
+    return compiled;
+  },
+  pictures({ gpu }: { readonly gpu: string }): Pictures | null {
+    return current === null ? null : picturesOf(current.artifact, gpuOf(gpu, current.artifact.target.arch));
+  },
+  candidates({ gpu, count }: { readonly gpu: string; readonly count: number }): readonly Candidate[] {
+    return current === null
+      ? []
+      : candidatesOf(current.artifact, gpuOf(gpu, current.artifact.target.arch), count);
+  },
+  ladder({ backend, name }: { readonly backend: string; readonly name: string }): readonly RungReport[] {
+    return ladderOf(
+      backend,
+      name,
+      (arch) => gpuOf("", arch),
+      "emulator",
+      (request) => {
+        const problem = defineProblem(request as Parameters<typeof defineProblem>[0]);
+        return problem.ok ? problem.value : null;
+      },
+    );
+  },
+};
+
+export type CompileWorker = typeof handlers;
+
+serve(handlers);

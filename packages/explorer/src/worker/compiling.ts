@@ -1,0 +1,147 @@
+/** What the compiling worker answers with: plain data, so that it can be cloned. */
+import type { Diagnostic } from "@tilewright/ir";
+import type { BankMap, Plan } from "tilewright";
+import type { Edit } from "../model/state.ts";
+
+export interface Ask {
+  readonly arch: string;
+  readonly gpu: string;
+  readonly backend: string;
+  readonly schedule: string;
+  readonly problem: unknown;
+  readonly edit: Edit | null;
+  /** Compile an edited text without the verifiers' leave. */
+  readonly unproven: boolean;
+}
+
+/** The program after a pass. */
+export interface Step {
+  readonly pass: string;
+  readonly summary: string;
+  readonly stage: string;
+  readonly changed: boolean;
+  readonly text: string;
+}
+
+/** Lines of the last stage and of the PTX that belong together, both counted from 1. */
+export interface Links {
+  /** For each line of PTX (index 0 is line 1) the line of the last stage's text that it was made for; 0 for none. */
+  readonly ofPtx: readonly number[];
+}
+
+export interface Kernel {
+  readonly backend: string;
+  /** Canonical text; null where compiling went on from an edited program. */
+  readonly schedule: string | null;
+  readonly entry: string;
+  readonly problemText: string;
+  readonly steps: readonly Step[];
+  readonly ptx: string;
+  readonly links: Links | null;
+  /** JSON text. */
+  readonly manifest: string;
+  /** The emulator runs the problem: no groups, memory in bounds. */
+  readonly elements: number;
+}
+
+export interface Compiled {
+  readonly ms: number;
+  /** Null where there is none; then diagnostics say why. */
+  readonly kernel: Kernel | null;
+  /** Reasons, or what the verifiers say of a kernel compiled without their leave. */
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+export interface FieldInfo {
+  readonly name: string;
+  readonly summary: string;
+  readonly syntax: string;
+  readonly default: string;
+  readonly off: string | null;
+}
+
+export interface LadderInfo {
+  readonly backend: string;
+  readonly arch: string;
+  readonly name: string;
+  readonly summary: string;
+  readonly steps: readonly { readonly name: string; readonly summary: string; readonly change: string }[];
+}
+
+/** What there is to choose from. */
+export interface World {
+  readonly version: string;
+  readonly stages: readonly string[];
+  readonly targets: readonly string[];
+  readonly gpus: readonly { readonly name: string; readonly arch: string }[];
+  readonly dtypes: readonly string[];
+  readonly backends: readonly {
+    readonly id: string;
+    readonly summary: string;
+    readonly fields: readonly FieldInfo[];
+  }[];
+  readonly ladders: readonly LadderInfo[];
+}
+
+/** A schedule that was not taken, or was, with what the model says of it. */
+export interface Candidate {
+  readonly backend: string;
+  readonly schedule: string;
+  /** Fields that differ from the schedule in use, or from the first of its backend. */
+  readonly differs: string;
+  readonly timeUs: number | null;
+  readonly bound: string | null;
+  readonly sharedBytes: number;
+  readonly registers: number;
+  readonly blocksPerSm: number;
+  readonly waves: number;
+}
+
+export interface RasterPicture {
+  readonly order: string;
+  readonly tiles: readonly [rows: number, columns: number];
+  /** Number of each tile in the order of visits, row by row; cut to at most 64 x 64 tiles. */
+  readonly numbers: readonly number[];
+  readonly shown: readonly [rows: number, columns: number];
+  /** Tiles in one wave. */
+  readonly wave: number;
+}
+
+/** A fragment: which thread and register hold each element. */
+export interface OwnerPicture {
+  readonly name: string;
+  readonly rows: number;
+  readonly columns: number;
+  /** Row by row; -1 where several threads hold the element, which the lowest stands for. */
+  readonly threads: readonly number[];
+  readonly registers: readonly number[];
+}
+
+export interface TensorPicture {
+  readonly name: string;
+  readonly first: number;
+  readonly columns: number;
+  readonly slots: number;
+}
+
+export interface Pictures {
+  readonly plan: Plan | null;
+  readonly planReasons: readonly Diagnostic[];
+  readonly banks: readonly BankMap[];
+  readonly raster: RasterPicture | null;
+  readonly owners: readonly OwnerPicture[];
+}
+
+export interface RungReport {
+  readonly name: string;
+  readonly summary: string;
+  readonly change: string;
+  readonly schedule: string;
+  readonly refused: readonly string[] | null;
+  readonly text: string;
+  readonly ptxLines: number;
+  readonly instructions: Readonly<Record<string, number>>;
+  readonly sharedBytes: number;
+  readonly timeUs: number | null;
+  readonly problem: Readonly<Record<string, unknown>>;
+}

@@ -1,0 +1,128 @@
+/** What can be drawn of a kernel without running it. */
+import {
+  type Artifact,
+  atoms,
+  eachStmt,
+  factorCoordinate,
+  findGpu,
+  type Gpu,
+  gpuFor,
+  hasAtom,
+  hasWarpgroupAtom,
+  type Ownership,
+  ownedRegisters,
+  printRaster,
+  rasterTile,
+  type Target,
+  warpgroupAtom,
+} from "@tilewright/ir";
+import { bankMaps, compiler, planOf } from "tilewright";
+import type { OwnerPicture, Pictures, RasterPicture } from "./compiling.ts";
+
+const mostTiles = 64;
+
+function rasterOf({ program }: Artifact, wave: number): RasterPicture | null {
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "tiles") continue;
+    const [rows, columns] = stmt.extents;
+    const shown = [Math.min(rows, mostTiles), Math.min(columns, mostTiles)] as const;
+    const numbers = new Array<number>(shown[0] * shown[1]).fill(0);
+    for (let t = 0; t < rows * columns; t++) {
+      const [row, column] = rasterTile(stmt.raster, [rows, columns], t);
+      if (row < shown[0] && column < shown[1]) numbers[row * shown[1] + column] = t;
+    }
+    return { order: printRaster(stmt.raster), tiles: [rows, columns], numbers, shown, wave };
+  }
+  return null;
+}
+
+/** Threads by number (128 for a warpgroup) and registers of a tile of `rows` x `columns` elements. */
+export function ownersOf(
+  name: string,
+  own: Ownership,
+  rows: number,
+  columns: number,
+  warps: number,
+): OwnerPicture {
+  const threads = new Array<number>(rows * columns).fill(-1);
+  const registers = new Array<number>(rows * columns).fill(-1);
+  const held = ownedRegisters(own);
+  for (let warp = 0; warp < warps; warp++)
+    for (let thread = 0; thread < 32; thread++) {
+      const at = { warp, thread };
+      const [row, column] = [factorCoordinate(own.rows, at), factorCoordinate(own.cols, at)];
+      for (const one of held) {
+        const index = (row + one.row) * columns + column + one.col;
+        if ((threads[index] ?? 0) !== -1) continue;
+        threads[index] = 32 * warp + thread;
+        registers[index] = one.register;
+      }
+    }
+  return { name, rows, columns, threads, registers };
+}
+
+/** Fragments of the matrix instructions of a target: those of the kernel at hand first, then the others. */
+function fragments({ program }: Artifact, target: Target): readonly OwnerPicture[] {
+  const used = new Set<string>();
+  for (const stmt of eachStmt(program.body))
+    if (stmt.kind === "mma" && stmt.atom !== null) used.add(String(stmt.atom));
+  const ofWarp = atoms
+    .filter((atom) => hasAtom(target, atom))
+    .map(({ name, m, n, k, fragments: { a, b, acc } }) => ({
+      name,
+      list: [
+        ownersOf(`${name}: A`, a, m, k, 1),
+        ownersOf(`${name}: B`, b, k, n, 1),
+        ownersOf(`${name}: accumulator`, acc, m, n, 1),
+      ],
+    }));
+  const groups = (["bf16", "f16", "tf32", "e4m3", "s8"] as const).flatMap((dtype) => {
+    const atom = warpgroupAtom(dtype, dtype, dtype === "s8" ? "s32" : "f32", 32);
+    if (atom === null || !hasWarpgroupAtom(target, atom)) return [];
+    const {
+      name,
+      m,
+      n,
+      k,
+      fragments: { a, acc },
+    } = atom;
+    return [
+      {
+        name,
+        list: [
+          ownersOf(`wgmma ${name}: A from registers`, a, m, k, 4),
+          ownersOf(`wgmma ${name}: accumulator`, acc, m, n, 4),
+        ],
+      },
+    ];
+  });
+  const all = [...groups, ...ofWarp];
+  const first = all.filter(({ name }) => used.has(name));
+  return [...first, ...all.filter(({ name }) => !used.has(name))].flatMap(({ list }) => list);
+}
+
+/** Tiles in registers of the kernel itself, as bound. */
+const tilesOf = ({ program }: Artifact): readonly OwnerPicture[] =>
+  program.buffers.flatMap(({ name, own, shape }) =>
+    own === null || shape[0] * shape[1] > 2 ** 16
+      ? []
+      : [ownersOf(`%${name} of this kernel`, own, shape[0], shape[1], program.launch.threads / 32)],
+  );
+
+export function gpuOf(name: string, arch: string): Gpu | null {
+  const found = name === "" ? null : findGpu(name);
+  return found?.ok ? found.value : (gpuFor(arch) ?? null);
+}
+
+/** `gpu`: a name, or empty for the first of the architecture. */
+export function picturesOf(artifact: Artifact, gpu: Gpu | null): Pictures {
+  const plan = gpu === null ? null : planOf(compiler, artifact, gpu, { deterministic: false });
+  const wave = plan?.ok ? plan.value.waves.perWave : 132;
+  return {
+    plan: plan?.ok ? plan.value : null,
+    planReasons: plan === null || plan.ok ? [] : plan.error,
+    banks: bankMaps(artifact.program),
+    raster: rasterOf(artifact, wave),
+    owners: [...tilesOf(artifact), ...fragments(artifact, artifact.target)],
+  };
+}

@@ -1,0 +1,52 @@
+/** What the running worker is asked and answers. */
+import type { Counters, Finding } from "@tilewright/emulator";
+import type { Diagnostic } from "@tilewright/ir";
+import type { Heat } from "../model/heat.ts";
+
+export type Order = "eager" | "lazy" | "random";
+
+export interface RunAsk {
+  readonly ptx: string;
+  /** JSON text of the manifest. */
+  readonly manifest: string;
+  readonly arch: string;
+  readonly orders: readonly Order[];
+  readonly seed: number;
+}
+
+export interface OrderReport {
+  readonly order: Order;
+  readonly completed: boolean;
+  readonly timeMs: number;
+  readonly findings: readonly Finding[];
+  /** Largest error over its bound; null where the run was given up. */
+  readonly boundRatio: number | null;
+  readonly maxAbs: number;
+  readonly failures: number;
+  readonly worst: {
+    readonly row: number;
+    readonly column: number;
+    readonly actual: number;
+    readonly expected: number;
+  } | null;
+}
+
+export interface RunReport {
+  /** Why nothing ran; empty when something did. */
+  readonly reasons: readonly Diagnostic[];
+  readonly orders: readonly OrderReport[];
+  readonly counters: Counters | null;
+  /** Of the worst order. */
+  readonly heat: Heat | null;
+  readonly ms: number;
+  /** Orders whose D differs in bits from the first's. */
+  readonly differing: readonly Order[];
+}
+
+export interface ForeignAsk {
+  readonly ptx: string;
+  /** JSON text of the launch file. */
+  readonly launch: string;
+  readonly orders: readonly Order[];
+  readonly seed: number;
+}

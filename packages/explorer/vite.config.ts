@@ -1,0 +1,15 @@
+import { defineConfig } from "vite";
+
+/** What only the command line's commands use: nothing of it may be left in a worker, and a worker that still names it does not start. */
+const withoutCommandLine = {
+  external: [/^node:/, "execa", "koffi", "npyjs"],
+  treeshake: { moduleSideEffects: "no-external" as const },
+};
+
+// On the packages' sources, so that no build has to come before it. Relative addresses: the same files serve from any folder.
+export default defineConfig({
+  base: "./",
+  resolve: { conditions: ["@tilewright/source", "browser", "import", "default"] },
+  worker: { format: "es", rolldownOptions: withoutCommandLine },
+  build: { target: "es2022", chunkSizeWarningLimit: 3000, modulePreload: { polyfill: false } },
+});
