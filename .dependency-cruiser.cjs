@@ -15,6 +15,8 @@ const ALLOWED = {
   emulator: ["ir", "ptx"],
   runtime: ["ir", "ptx", "emulator"],
   cli: ["ir", "ptx", "codegen", "backend-[^/]+", "emulator", "runtime"],
+  // Never published: a page, whose files the command line serves.
+  explorer: ["ir", "ptx", "emulator", "runtime", "cli"],
   // Never published: backends call it from their tests, which this table does not bind.
   conformance: ["ir", "runtime"],
 };

@@ -24,6 +24,7 @@ const printOf = (folder: string): RegExp | undefined =>
 /** Examples that are no whole programs, and why. */
 const sketches: Readonly<Record<string, string>> = {
   "packages/codegen": "an engine is a backend's: the lowerings that it names are its own",
+  "packages/explorer": "never published; its example is the command that serves it",
   "packages/conformance": "never published; the example is a test of some backend",
 };
 

@@ -5,10 +5,13 @@
 export { backends } from "./backends.ts";
 export { compiler } from "./compiler.ts";
 export type { Context, Sink } from "./context.ts";
+// What describes a kernel and judges a run, for programs that show them.
+export { Launcher } from "./emulation/launches.ts";
+export { archOf, checkLaunch } from "./emulation/prepare.ts";
 export { exitCodes } from "./kit/exit.ts";
+export { type ArrayLoader, npyArray } from "./launch/arrays.ts";
 export { loadBackend } from "./loadBackend.ts";
 export { main } from "./main.ts";
-// What describes a kernel and judges a run, for programs that show them.
 export { type BankMap, type BankPicture, bankMaps } from "./plan/bankMaps.ts";
 export { type Plan, planOf } from "./plan/plan.ts";
 export { type Check, checkResult } from "./run/check.ts";

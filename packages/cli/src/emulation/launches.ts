@@ -28,11 +28,11 @@ const declaresVariables = (ptx: string): boolean => /(^|\s)\.global\s+\./m.test(
 
 /** Makes the runs of one prepared emulation, loading its text once if it can. */
 export class Launcher {
-  readonly #prepared: Prepared;
+  readonly #prepared: Omit<Prepared, "folder">;
   readonly #options: RunOptions;
   #module: DeviceModule | null = null;
 
-  constructor(prepared: Prepared, options: RunOptions) {
+  constructor(prepared: Omit<Prepared, "folder">, options: RunOptions) {
     this.#prepared = prepared;
     this.#options = options;
   }

@@ -8,6 +8,7 @@ import { located } from "../compile/source.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
 import { readText } from "../files/read.ts";
+import { type ArrayLoader, loadArray } from "../launch/arrays.ts";
 import { type HostBuffer, makeBuffers } from "../launch/buffers.ts";
 import { type Expectations, loadExpectations } from "../launch/compare.ts";
 import { fieldsAt, type Launch, launchSchema } from "../launch/schema.ts";
@@ -31,28 +32,42 @@ interface Paths {
   readonly launch?: string | undefined;
 }
 
-/** What the launch file says, and what it refers to. */
-type Launched = Pick<Prepared, "launch" | "buffers" | "expectations" | "folder">;
+/** What a launch file says, and the arrays that it refers to. */
+type Launched = Pick<Prepared, "launch" | "buffers" | "expectations">;
 
-function readLaunch(context: Context, path: string, arch: string | null): Checked<Launched> {
+/** A launch file's value, checked with all that it names. `arch`: what the text is for, where it says so. */
+export function checkLaunch(
+  value: unknown,
+  load: ArrayLoader,
+  { path, arch }: { readonly path: string; readonly arch: string | null },
+): Checked<Launched> {
+  const parsed = launchSchema.safeParse(value);
+  if (!parsed.success)
+    return err(diagnosticsOfIssues(parsed.error.issues, value, codes.badJson.code, path, fieldsAt));
+  const launch = parsed.data;
+  const { buffers, problems } = makeBuffers(load, launch);
+  const expectations = loadExpectations(load, launch, buffers);
+  const maps = checkTensorMaps(launch.tensorMaps, buffers, arch);
+  if (!expectations.ok || problems.length > 0 || maps.length > 0)
+    return err([...problems, ...maps, ...(expectations.ok ? [] : expectations.error)]);
+  return ok({ launch, buffers, expectations: expectations.value });
+}
+
+function readLaunch(
+  context: Context,
+  path: string,
+  arch: string | null,
+): Checked<Launched & Pick<Prepared, "folder">> {
   const json = readJsonFile(context, path);
   if (!json.ok) return json;
   const { value, locate } = json.value;
-  const parsed = launchSchema.safeParse(value);
-  if (!parsed.success)
-    return err(locate(diagnosticsOfIssues(parsed.error.issues, value, codes.badJson.code, path, fieldsAt)));
-  const launch = parsed.data;
   const folder = path === "-" ? context : { ...context, cwd: dirname(resolve(context.cwd, path)) };
-  const { buffers, problems } = makeBuffers(folder, launch);
-  const expectations = loadExpectations(folder, launch, buffers);
-  const maps = checkTensorMaps(launch.tensorMaps, buffers, arch);
-  if (!expectations.ok || problems.length > 0 || maps.length > 0)
-    return err(locate([...problems, ...maps, ...(expectations.ok ? [] : expectations.error)]));
-  return ok({ launch, buffers, expectations: expectations.value, folder });
+  const launched = checkLaunch(value, (source) => loadArray(folder, source), { path, arch });
+  return launched.ok ? ok({ ...launched.value, folder }) : err(locate(launched.error));
 }
 
 /** What the text is for; a text without it is for the loader to refuse. */
-const archOf = (ptx: string): string => /^\s*\.target\s+(sm_\w+)/m.exec(ptx)?.[1] ?? "sm_70";
+export const archOf = (ptx: string): string => /^\s*\.target\s+(sm_\w+)/m.exec(ptx)?.[1] ?? "sm_70";
 
 /** The module as far as a launch of `entry` reaches: what ptxas would refuse in another kernel of it is nothing to this one. */
 const reachedBy = (module: PtxModule, entry: string | null): PtxModule => ({
@@ -85,7 +100,7 @@ async function openFor(
 /** Read and check the PTX text, the launch file and all that it names. */
 export async function prepare(context: Context, paths: Paths): Promise<Checked<Prepared>> {
   const ptx = readText(context, paths.ptx);
-  const launched: Checked<Launched> =
+  const launched: ReturnType<typeof readLaunch> =
     paths.launch === undefined
       ? err([
           problemWith(codes.missing, "--launch", "--launch is needed: grid, block, buffers and parameters", {

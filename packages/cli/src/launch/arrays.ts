@@ -4,7 +4,7 @@ import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { loadTensor } from "../files/load.ts";
 import { readNpyArray } from "../files/npy.ts";
-import { withFile } from "../files/read.ts";
+import { type RandomAccess, withFile } from "../files/read.ts";
 import { type ElementType, elementOfNpy } from "./elements.ts";
 
 export interface LaunchArray {
@@ -15,6 +15,9 @@ export interface LaunchArray {
   readonly bytes: Uint8Array;
 }
 
+/** Where the arrays of a launch file come from. */
+export type ArrayLoader = (source: string) => Checked<LaunchArray>;
+
 /** An array from `A.npy` or `weights.safetensors#name`. */
 export function loadArray(context: Context, source: string): Checked<LaunchArray> {
   if (!source.endsWith(".npy")) {
@@ -23,17 +26,20 @@ export function loadArray(context: Context, source: string): Checked<LaunchArray
     const { dtype, shape, layout, data } = tensor.value;
     return ok({ source, type: dtype, shape, layout, bytes: bytesOfStorage(data) });
   }
-  return withFile(context, source, (file) => {
-    const array = readNpyArray(file, source);
-    if (!array.ok) return array;
-    const { code, shape, layout, bytes } = array.value;
-    const type = elementOfNpy(code);
-    if (type === null)
-      return err([
-        problemWith(codes.npyDtype, source, `${source} holds ${code}, which is not read`, {
-          hint: "float16 to float64 and 8 to 64-bit integers are: a.astype(numpy.float32)",
-        }),
-      ]);
-    return ok({ source, type, shape, layout, bytes });
-  });
+  return withFile(context, source, (file) => npyArray(file, source));
+}
+
+/** The array that a .npy file holds. */
+export function npyArray(file: RandomAccess, source: string): Checked<LaunchArray> {
+  const array = readNpyArray(file, source);
+  if (!array.ok) return array;
+  const { code, shape, layout, bytes } = array.value;
+  const type = elementOfNpy(code);
+  if (type === null)
+    return err([
+      problemWith(codes.npyDtype, source, `${source} holds ${code}, which is not read`, {
+        hint: "float16 to float64 and 8 to 64-bit integers are: a.astype(numpy.float32)",
+      }),
+    ]);
+  return ok({ source, type, shape, layout, bytes });
 }

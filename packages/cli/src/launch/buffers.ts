@@ -10,10 +10,9 @@ import {
   randomStorage,
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
-import type { Context } from "../context.ts";
 import { countOf } from "../files/tensor.ts";
 import { formatBytes } from "../output/format.ts";
-import { loadArray } from "./arrays.ts";
+import type { ArrayLoader } from "./arrays.ts";
 import {
   type ElementType,
   elementBytes,
@@ -87,13 +86,13 @@ function scalarProblem(type: ElementType, value: Scalar): string | null {
 type Invalid = (field: string, message: string, hint: string) => Checked<never>;
 
 function fromFile(
-  context: Context,
+  load: ArrayLoader,
   name: string,
   spec: LaunchBuffer,
   file: string,
   invalid: Invalid,
 ): Checked<HostBuffer> {
-  const array = loadArray(context, file);
+  const array = load(file);
   if (!array.ok) return array;
   const { shape, type, bytes, layout } = array.value;
   // bf16 and fp8 come as bits in unsigned integers, and tf32 as float32: NumPy has no types for them.
@@ -118,12 +117,12 @@ function fromFile(
   return ok({ name, typed, size: bytes.byteLength, initial: bytes });
 }
 
-function makeBuffer(context: Context, name: string, spec: LaunchBuffer): Checked<HostBuffer> {
+function makeBuffer(load: ArrayLoader, name: string, spec: LaunchBuffer): Checked<HostBuffer> {
   const at = `buffers.${name}`;
   const invalid: Invalid = (field, message, hint) =>
     err([problemWith(codes.badJson, at + field, message, { hint })]);
   const { fill } = spec;
-  if (typeof fill === "object" && "file" in fill) return fromFile(context, name, spec, fill.file, invalid);
+  if (typeof fill === "object" && "file" in fill) return fromFile(load, name, spec, fill.file, invalid);
   const { dtype, shape } = spec;
   const typed =
     dtype !== undefined && isElementType(dtype) && shape !== undefined ? { type: dtype, shape } : null;
@@ -165,12 +164,12 @@ const tooLarge = (at: string, size: number) =>
 
 /** Everything that the launch refers to, checked before anything runs: all that is wrong, and the buffers that are right. */
 export function makeBuffers(
-  context: Context,
+  load: ArrayLoader,
   launch: Launch,
 ): { readonly buffers: readonly HostBuffer[]; readonly problems: readonly Diagnostic[] } {
   const found: Diagnostic[] = [];
   const buffers = Object.entries(launch.buffers).flatMap(([name, spec]) => {
-    const made = makeBuffer(context, name, spec);
+    const made = makeBuffer(load, name, spec);
     if (made.ok) return [made.value];
     found.push(...made.error);
     return [];

@@ -1,9 +1,8 @@
 /** What buffers hold after a launch against what they should. */
 import { type Checked, dtypes, encodeArray, err, isDType, ok } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
-import type { Context } from "../context.ts";
 import { countOf } from "../files/tensor.ts";
-import { type LaunchArray, loadArray } from "./arrays.ts";
+import type { ArrayLoader, LaunchArray } from "./arrays.ts";
 import type { HostBuffer } from "./buffers.ts";
 import { bitsOfElement, decodeElements, type ElementType, elementBytes } from "./elements.ts";
 import type { Launch } from "./schema.ts";
@@ -44,13 +43,13 @@ export type Expectations = ReadonlyMap<string, Expectation>;
 
 /** Load what is expected, before anything runs. A file's elements are taken in the order in which it stores them. */
 export function loadExpectations(
-  context: Context,
+  load: ArrayLoader,
   launch: Launch,
   buffers: readonly HostBuffer[],
 ): Checked<Expectations> {
   const expectations = new Map<string, Expectation>();
   const errors = Object.entries(launch.expected).flatMap(([name, { file, ...tolerance }]) => {
-    const loaded = loadArray(context, file);
+    const loaded = load(file);
     if (!loaded.ok) return loaded.error;
     const array = loaded.value;
     const wanted = countOf(array.shape);

@@ -15,7 +15,8 @@ export function argumentsOf(
   const argument = (param: LaunchParam): LaunchArgument => {
     if (typeof param === "number") return param;
     if ("int" in param) return BigInt(param.int);
-    if ("bytes" in param) return Uint8Array.from(Buffer.from(param.bytes, "hex"));
+    if ("bytes" in param)
+      return Uint8Array.from(param.bytes.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
     if ("value" in param)
       return encodeElements(isElementType(param.dtype) ? param.dtype : "f32", [scalarValue(param.value)]);
     if ("tensorMap" in param) return known(tensorMaps, param.tensorMap);

@@ -28,7 +28,7 @@ export interface State {
   readonly unproven: "yes" | "no";
 }
 
-export const initialState: State = {
+const initialState: State = {
   arch: "sm_90a",
   gpu: "",
   backend: "",

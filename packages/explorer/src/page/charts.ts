@@ -6,7 +6,7 @@ import { s, short } from "./dom.ts";
 const title = (text: string): SVGElement => s("title", {}, text);
 
 /** A hue for a number, so that neighbours differ. */
-export const hue = (n: number, lightness = 62): string => `hsl(${(n * 137.5) % 360} 60% ${lightness}%)`;
+const hue = (n: number, lightness = 62): string => `hsl(${(n * 137.5) % 360} 60% ${lightness}%)`;
 
 /** Lanes down, banks to the right; a cell's colour is the wavefront that serves it. */
 function bankSquare({ cells }: BankPicture, width: number, x: number): readonly SVGElement[] {

@@ -41,6 +41,15 @@ function scheduleToken(stream: StringStream): string | null {
   return "punctuation";
 }
 
+function jsonToken(stream: StringStream): string | null {
+  if (stream.eatSpace()) return null;
+  if (stream.match(/^"(?:[^"\\]|\\.)*"(?=\s*:)/)) return "keyword";
+  if (stream.match(/^"(?:[^"\\]|\\.)*"/)) return "typeName";
+  if (stream.match(/^(?:-?\d[\d.eE+-]*|true|false|null)/)) return "number";
+  stream.next();
+  return "punctuation";
+}
+
 const language = (name: string, token: (stream: StringStream) => string | null) =>
   StreamLanguage.define({ name, token: (stream) => token(stream) });
 
@@ -48,6 +57,7 @@ export const languages = {
   tile: language("tile", tileToken),
   ptx: language("ptx", ptxToken),
   schedule: language("schedule", scheduleToken),
+  json: language("json", jsonToken),
 } as const;
 
 export type LanguageName = keyof typeof languages;

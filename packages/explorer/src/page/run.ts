@@ -22,7 +22,7 @@ function colourOf(ratio: number): readonly [number, number, number] {
   return [30 + 220 * t, 60 + 150 * t, 150 - 110 * t];
 }
 
-export function drawHeat(canvas: HTMLCanvasElement, heat: Heat): void {
+function drawHeat(canvas: HTMLCanvasElement, heat: Heat): void {
   canvas.width = heat.wide;
   canvas.height = heat.high;
   const context = canvas.getContext("2d");
@@ -119,7 +119,7 @@ export class RunPanel {
     this.#fault.value = chosen;
     if (this.#fault.value !== chosen) this.#fault.value = "";
     this.#note.textContent =
-      kernel.elements > comfortable
+      kernel.products > comfortable
         ? "This problem is large for an emulator: smaller sizes show the same kernel."
         : state.edit === null
           ? "Random matrices, every element compared with a float64 reference, every access checked."

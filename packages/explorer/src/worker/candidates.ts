@@ -11,9 +11,10 @@ import {
 } from "@tilewright/ir";
 import { compiler, type Plan, planOf } from "tilewright";
 import type { Candidate, RungReport } from "./compiling.ts";
+import { problemOf } from "./kernel.ts";
 
 /** Fields of a schedule that differ from another's, as text. */
-export function differing({ schedule: model }: Backend, schedule: Schedule, from: Schedule): string {
+function differing({ schedule: model }: Backend, schedule: Schedule, from: Schedule): string {
   return model.fields
     .filter(
       (field) =>
@@ -58,7 +59,7 @@ export function candidatesOf(current: Artifact, gpu: Gpu | null, count: number):
 }
 
 /** Static instructions of a text, by what they are for. */
-export function countInstructions(ptx: string): Readonly<Record<string, number>> {
+function countInstructions(ptx: string): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const line of ptx.split("\n")) {
     const opcode = /^\s*(?:@!?%\w+\s+)?([a-z][\w]*(?:\.async(?:\.bulk(?:\.tensor)?)?|\.sync)?)/.exec(
@@ -70,23 +71,22 @@ export function countInstructions(ptx: string): Readonly<Record<string, number>>
   return counts;
 }
 
-/** Each step of a ladder, compiled at the sizes for a GPU; empty where there is none of that name. */
+/** Each step of a ladder, compiled at the sizes for the emulator, so that its kernel can be run; empty where there is none of that name. */
 export function ladderOf(
   backendId: string,
   name: string,
   gpuOf: (arch: string) => Gpu | null,
-  where: "gpu" | "emulator",
-  define: (request: unknown) => Parameters<Backend["accepts"]>[0] | null,
 ): readonly RungReport[] {
   const backend = compiler.backends.find(({ id }) => id === backendId);
   const ladder = backend?.ladders?.find((each) => each.name === name);
   if (backend === undefined || ladder === undefined) return [];
   const target = targets.find(({ arch }) => arch === backend.showcase.arch);
-  const [m, n, k] = ladder.sizes[where];
+  const [m, n, k] = ladder.sizes.emulator;
   const request = { ...ladder.request, m, n, k };
-  const problem = define(request);
+  const defined = problemOf(request);
   const schedules = ladderSchedules(backend.schedule, ladder);
-  if (target === undefined || problem === null || !schedules.ok) return [];
+  if (target === undefined || !defined.ok || !schedules.ok) return [];
+  const problem = defined.value;
   return ladder.steps.map(({ name: step, summary, change }, i): RungReport => {
     const schedule = schedules.value[i] ?? {};
     const common = {

@@ -1,5 +1,5 @@
 /** The compiling worker: kernels, plans, pictures and ladders. Keeps the last kernel, of which plans and pictures are asked. */
-import { defineProblem, dtypeNames, gpus, stages, targets } from "@tilewright/ir";
+import { dtypeNames, gpus, stages, targets } from "@tilewright/ir";
 import { compiler, version } from "tilewright";
 import { candidatesOf, ladderOf } from "./candidates.ts";
 import type { Ask, Candidate, Compiled, Pictures, RungReport, World } from "./compiling.ts";
@@ -50,16 +50,7 @@ const handlers = {
       : candidatesOf(current.artifact, gpuOf(gpu, current.artifact.target.arch), count);
   },
   ladder({ backend, name }: { readonly backend: string; readonly name: string }): readonly RungReport[] {
-    return ladderOf(
-      backend,
-      name,
-      (arch) => gpuOf("", arch),
-      "emulator",
-      (request) => {
-        const problem = defineProblem(request as Parameters<typeof defineProblem>[0]);
-        return problem.ok ? problem.value : null;
-      },
-    );
+    return ladderOf(backend, name, (arch) => gpuOf("", arch));
   },
 };
 

@@ -40,8 +40,8 @@ export interface Kernel {
   readonly links: Links | null;
   /** JSON text. */
   readonly manifest: string;
-  /** The emulator runs the problem: no groups, memory in bounds. */
-  readonly elements: number;
+  /** Multiply-adds. */
+  readonly products: number;
 }
 
 export interface Compiled {
@@ -52,7 +52,7 @@ export interface Compiled {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-export interface FieldInfo {
+interface FieldInfo {
   readonly name: string;
   readonly summary: string;
   readonly syntax: string;
@@ -60,7 +60,7 @@ export interface FieldInfo {
   readonly off: string | null;
 }
 
-export interface LadderInfo {
+interface LadderInfo {
   readonly backend: string;
   readonly arch: string;
   readonly name: string;
@@ -115,13 +115,6 @@ export interface OwnerPicture {
   /** Row by row; -1 where several threads hold the element, which the lowest stands for. */
   readonly threads: readonly number[];
   readonly registers: readonly number[];
-}
-
-export interface TensorPicture {
-  readonly name: string;
-  readonly first: number;
-  readonly columns: number;
-  readonly slots: number;
 }
 
 export interface Pictures {

@@ -78,7 +78,7 @@ function kernelOf(artifact: Artifact, steps: readonly Step[]): Kernel {
     ...{ backend, schedule, entry: program.name, problemText: printProblem(problem), steps, ptx },
     links: linksOf(artifact),
     manifest: printManifest(artifact.manifest),
-    elements: problem.m * problem.n * problem.k,
+    products: problem.m * problem.n * problem.k,
   };
 }
 

@@ -37,13 +37,7 @@ function rasterOf({ program }: Artifact, wave: number): RasterPicture | null {
 }
 
 /** Threads by number (128 for a warpgroup) and registers of a tile of `rows` x `columns` elements. */
-export function ownersOf(
-  name: string,
-  own: Ownership,
-  rows: number,
-  columns: number,
-  warps: number,
-): OwnerPicture {
+function ownersOf(name: string, own: Ownership, rows: number, columns: number, warps: number): OwnerPicture {
   const threads = new Array<number>(rows * columns).fill(-1);
   const registers = new Array<number>(rows * columns).fill(-1);
   const held = ownedRegisters(own);

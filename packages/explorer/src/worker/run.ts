@@ -14,6 +14,7 @@ import {
 import { EmulatorDevice, type GemmResult, limitsOf, runGemm } from "@tilewright/runtime";
 import { checkResult, randomInputs } from "tilewright";
 import { type Heat, heatOf } from "../model/heat.ts";
+import { judgeForeign, launchTemplate } from "./foreign.ts";
 import { serve } from "./rpc.ts";
 import type { Order, OrderReport, RunAsk, RunReport } from "./running.ts";
 
@@ -44,7 +45,7 @@ const same = (a: Uint8Array, b: Uint8Array): boolean =>
 
 function run(ask: RunAsk, progress: (value: unknown) => void): RunReport {
   const started = performance.now();
-  const manifest = readManifest(ask.manifest);
+  const manifest = readManifest(JSON.parse(ask.manifest));
   if (!manifest.ok) return none(manifest.error, started);
   const target = findTarget(ask.arch);
   if (!target.ok) return none(target.error, started);
@@ -99,7 +100,7 @@ function run(ask: RunAsk, progress: (value: unknown) => void): RunReport {
   };
 }
 
-const handlers = { run };
+const handlers = { run, foreign: judgeForeign, template: launchTemplate };
 
 export type RunWorker = typeof handlers;
 

@@ -47,6 +47,29 @@ export interface ForeignAsk {
   readonly ptx: string;
   /** JSON text of the launch file. */
   readonly launch: string;
+  /** Dropped arrays, by the names that the launch file has for them. */
+  readonly files: Readonly<Record<string, Uint8Array>>;
   readonly orders: readonly Order[];
   readonly seed: number;
+}
+
+export interface ForeignRun {
+  readonly order: Order;
+  readonly completed: boolean;
+  readonly timeMs: number;
+  readonly findings: readonly Finding[];
+  /** Buffers that were compared with what the launch file expects. */
+  readonly checks: readonly {
+    readonly buffer: string;
+    readonly elements: number;
+    readonly failures: number;
+    readonly maxAbs: number;
+  }[];
+}
+
+export interface ForeignReport {
+  /** Why nothing ran; empty when something did. */
+  readonly reasons: readonly Diagnostic[];
+  readonly runs: readonly ForeignRun[];
+  readonly ms: number;
 }

@@ -1,0 +1,455 @@
+/**
+ * `npm run test:explorer`: the built page in real headless Chromium, driven by clicks and keys. Names its parts, ends with `N passed, N failed`;
+ * out/test/explorer.json has the counts as vitest would write them. Without a Chromium (CHROME_PATH, PATH) all is skipped, with a note.
+ */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import type { Browser, Page } from "playwright-core";
+import { dist, findChromium, launch, openPage, Suite, serveDist, type View } from "./harness.ts";
+
+const parts = [
+  "request",
+  "passes",
+  "linked lines",
+  "run",
+  "pictures",
+  "foreign PTX",
+  "permalinks",
+  "ladders",
+];
+const root = fileURLToPath(new URL("../../../../", import.meta.url));
+const suite = new Suite();
+
+const text = async (page: Page, selector: string): Promise<string> =>
+  (await page.textContent(selector)) ?? "";
+
+/** Milliseconds that the page's status line names. */
+const millisecondsIn = (said: string): number =>
+  Number(/in ([\d.,]+) ms/.exec(said)?.[1]?.replace(",", "") ?? Number.NaN);
+
+/** Wait until a status says something. */
+const says = (page: Page, selector: string, words: string) =>
+  page.waitForFunction(
+    ([where, what]) => document.querySelector(where ?? "")?.textContent?.includes(what ?? ""),
+    [selector, words],
+    { timeout: 30_000 },
+  );
+
+const hashOf = (entries: Readonly<Record<string, string>>): string => `#${new URLSearchParams(entries)}`;
+
+const generations = [
+  { arch: "sm_70", dtype: "f32", backend: "simt" },
+  { arch: "sm_80", dtype: "f16", backend: "mma" },
+  { arch: "sm_90a", dtype: "bf16", backend: "wgmma" },
+  { arch: "sm_100a", dtype: "bf16", backend: "tcgen05" },
+] as const;
+
+const link = (
+  { arch, dtype }: (typeof generations)[number],
+  more: Readonly<Record<string, string>> = {},
+): string => hashOf({ arch, m: "256", n: "256", k: "256", dtype, b: '{"layout":"col"}', ...more });
+
+const program = ".stages .text .cm-content";
+const status = ".stages .text .status";
+
+/** Put a text in the place of what the program's editor holds. */
+async function retype(page: Page, edit: (text: string) => string): Promise<void> {
+  await page.uncheck("text=difference");
+  const shown = await page.evaluate((selector) => {
+    const lines = [...document.querySelectorAll(`${selector} .cm-line`)];
+    return lines.map((line) => line.textContent ?? "").join("\n");
+  }, program);
+  await page.click(program);
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText(edit(shown));
+}
+
+async function request(browser: Browser, url: string): Promise<void> {
+  const page = await openPage(browser, url);
+  for (const generation of generations)
+    await suite.test(`${generation.arch} by its form`, async () => {
+      await page.selectOption("label:has-text('Architecture') select", generation.arch);
+      await page.selectOption("label:has-text('dtype of A and B') select", generation.dtype);
+      await says(page, ".chosen strong", generation.backend);
+      assert.match(await text(page, ".stages .ptx .cm-content"), new RegExp(`\\.target ${generation.arch}`));
+    });
+  await suite.test("an example, chosen by keys alone", async () => {
+    await page.focus("label:has-text('Example') select");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.selectOption("label:has-text('Example') select", { label: "Linear layer: gelu(A.B + bias)" });
+    await says(page, ".chosen strong", "mma");
+    assert.equal(await page.inputValue("label:has-text('Epilogue') input"), "bias(n,f16)|gelu");
+  });
+  await suite.test(
+    "an illegal schedule has every reason, and the nearest legal one is a click away",
+    async () => {
+      await page.click("[aria-label^='Schedule; empty']");
+      await page.keyboard.insertText("tile=7x64x64 stages=99 warp=3x3");
+      await page.waitForSelector("#request .diagnostics li");
+      assert.ok((await page.locator("#request .diagnostics li").count()) >= 2);
+      await page.click("text=take it");
+      await page.waitForFunction(() => document.querySelectorAll("#request .diagnostics li").length === 0);
+    },
+  );
+  await suite.test("fields complete as one types", async () => {
+    await page.click("text=Compiler's choice");
+    await page.click("[aria-label^='Schedule; empty']");
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type("sta");
+    await page.waitForSelector(".cm-tooltip-autocomplete li");
+    assert.match(await text(page, ".cm-tooltip-autocomplete"), /stages/);
+    await page.keyboard.press("Escape");
+    await page.click("text=Compiler's choice");
+  });
+  await suite.test("other schedules are listed with what each costs", async () => {
+    await page.click("summary:has-text('Other schedules')");
+    await page.waitForSelector(".choices tbody tr");
+    assert.ok((await page.locator(".choices tbody tr").count()) > 1);
+  });
+  await page.close();
+}
+
+async function passes(browser: Browser, url: string): Promise<void> {
+  const page = await openPage(browser, `${url}${link(generations[2])}`);
+  await suite.test("every stage is there, with what each pass changed", async () => {
+    const rail = await text(page, ".rail");
+    for (const stage of ["nest", "staged", "pipelined", "specialised", "bound"])
+      assert.match(rail, new RegExp(stage));
+    await page.click(".rail button:has-text('pipelineRing')");
+    await page.waitForSelector(".stages .text .cm-changedLine");
+    assert.match(await text(page, program), /ring %ring/);
+  });
+  await suite.test("an edit compiles as it is typed, under 100 ms once the compiler is warm", async () => {
+    await page.click(".rail button:has-text('pipelineRing')");
+    for (let i = 0; i < 4; i++) {
+      await retype(page, (shown) => shown.replace(/^( {2}problem)/m, "$1"));
+      await page.keyboard.press("Control+Home");
+      await page.keyboard.press("End");
+      await page.keyboard.type(" ");
+      await says(page, status, "edited and compiled");
+    }
+    const took = millisecondsIn(await text(page, status));
+    assert.ok(took < 100, `took ${took} ms`);
+  });
+  await suite.test("an error stands at its place, and the last kernel stays", async () => {
+    await retype(page, (shown) => shown.replace("ring %ring", "rong %ring"));
+    await says(page, status, "does not compile");
+    await page.waitForSelector(".stages .text .cm-lint-marker, .stages .text .cm-lintRange");
+    assert.match(await text(page, ".stages .text .diagnostics"), /TW3/);
+    assert.match(await text(page, ".stages .ptx .cm-content"), /\.version/);
+    await page.click("text=Discard edit");
+    await says(page, status, "compiled in");
+  });
+  await page.close();
+}
+
+async function linked(browser: Browser, url: string): Promise<void> {
+  const page = await openPage(browser, `${url}${link(generations[2])}`);
+  await suite.test("a statement marks the PTX that was made of it, and the other way round", async () => {
+    await page.uncheck("text=difference");
+    await page.click(`${program} .cm-line:has-text('copy %sA')`);
+    await page.waitForSelector(".stages .ptx .cm-linked");
+    const marked = await page.locator(".stages .ptx .cm-linked").allTextContents();
+    assert.ok(
+      marked.some((line) => line.includes("cp.async.bulk.tensor")),
+      marked.join("\n"),
+    );
+    await page.click(".stages .ptx .cm-line.cm-linked");
+    assert.match(await text(page, `${program} .cm-linked`), /copy %sA/);
+  });
+  await page.close();
+}
+
+async function run(browser: Browser, url: string): Promise<void> {
+  const page = await openPage(browser, `${url}${link(generations[2], { tab: "run" })}`);
+  const start = async (): Promise<void> => {
+    await page.click("text=Run on the emulator");
+    await page.waitForSelector(".verdict p", { timeout: 30_000 });
+  };
+  await suite.test("256 x 256 x 256 in three orders is right, and no frame takes over 100 ms", async () => {
+    await page.evaluate(() => {
+      const frames: number[] = [];
+      Object.assign(globalThis, { frames });
+      let last = performance.now();
+      const next = (now: number): void => {
+        frames.push(now - last);
+        last = now;
+        requestAnimationFrame(next);
+      };
+      requestAnimationFrame(next);
+    });
+    await start();
+    assert.match(await text(page, ".verdict"), /Right/);
+    const longest = await page.evaluate(() =>
+      Math.max(...(globalThis as unknown as { frames: number[] }).frames),
+    );
+    assert.ok(longest < 100, `a frame of ${Math.round(longest)} ms`);
+  });
+  await suite.test("one order with all checks takes under 2 s", async () => {
+    await page.uncheck("input[value=lazy]");
+    await page.uncheck("input[value=random]");
+    await start();
+    const took = millisecondsIn(await text(page, "#panel-run .status"));
+    assert.ok(took < 2000, `took ${took} ms`);
+  });
+  let right = "";
+  await suite.test("a fault that is planted by a click is convicted, and the picture shows it", async () => {
+    right = await page.evaluate(() => document.querySelector<HTMLCanvasElement>(".heat")?.toDataURL() ?? "");
+    const value = await page.evaluate(() => {
+      const options = [
+        ...document.querySelectorAll<HTMLOptionElement>(".plant optgroup:first-of-type option"),
+      ];
+      return options.find((option) => /\bwait\b/.test(option.text))?.value ?? "";
+    });
+    await page.selectOption(".plant select", value);
+    await page.click("text=Take it out and run");
+    await page.waitForFunction(
+      () => /Convicted/.test(document.querySelector(".verdict")?.textContent ?? ""),
+      null,
+      { timeout: 60_000 },
+    );
+    assert.ok((await page.locator(".findings li").count()) > 0);
+    const wrong = await page.evaluate(
+      () => document.querySelector<HTMLCanvasElement>(".heat")?.toDataURL() ?? "",
+    );
+    assert.notEqual(wrong, right);
+  });
+  await suite.test("a finding leads to its line", async () => {
+    await page.click(".findings button.link >> nth=0");
+    await page.waitForSelector(".stages .ptx .cm-linked");
+  });
+  await page.close();
+}
+
+async function pictures(browser: Browser, url: string): Promise<void> {
+  for (const generation of generations)
+    await suite.test(`${generation.arch}: roofline, order of tiles, fragments`, async () => {
+      const page = await openPage(browser, `${url}${link(generation, { tab: "pictures" })}`);
+      await page.waitForSelector("#panel-pictures svg.chart");
+      const heads = (await page.locator("#panel-pictures h3").allTextContents()).join("\n");
+      assert.match(heads, /Roofline of/);
+      assert.match(heads, /Order of the tiles/);
+      assert.match(heads, /Fragments/);
+      await page.close();
+    });
+  await suite.test("banks with and without the chosen layout; a thread alone; the next tiles", async () => {
+    const page = await openPage(browser, `${url}${link(generations[1], { tab: "pictures" })}`);
+    await page.waitForSelector("svg[aria-label^='Lanes by banks']");
+    const before = await page.locator("figure:has(h3:has-text('Fragments')) svg").screenshot();
+    await page.fill("[aria-label^='Thread to show alone']", "5");
+    const after = await page.locator("figure:has(h3:has-text('Fragments')) svg").screenshot();
+    assert.ok(!before.equals(after));
+    await page.focus("[aria-label='Tiles that have been started']");
+    const said = await text(page, "figure:has(h3:has-text('Order')) [aria-live]");
+    await page.keyboard.press("Home");
+    assert.notEqual(await text(page, "figure:has(h3:has-text('Order')) [aria-live]"), said);
+    await page.close();
+  });
+}
+
+async function foreign(browser: Browser, url: string): Promise<void> {
+  const page = await openPage(browser, `${url}${hashOf({ tab: "foreign" })}`);
+  await suite.test("a kernel with a race is convicted, and acquitted with its barrier", async () => {
+    await page.click("text=Example with a race");
+    await page.click("text=Judge it");
+    await says(page, "#panel-foreign .verdict", "Convicted");
+    assert.match(await text(page, "#panel-foreign .findings"), /H009/);
+    await page.click("#panel-foreign .cm-line:has-text('// bar.sync 0;')");
+    await page.keyboard.press("Home");
+    await page.keyboard.press("Delete");
+    await page.keyboard.press("Delete");
+    await page.keyboard.press("Delete");
+    await page.click("text=Judge it");
+    await says(page, "#panel-foreign .verdict", "No hazard");
+  });
+  await suite.test("the pair of a Triton cache gets a launch file to begin with", async () => {
+    const ptx =
+      ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry add(.param .u64 x, .param .u32 n)\n.reqntid 128\n{\n  ret;\n}\n";
+    await page.setInputFiles("#panel-foreign input[type=file]", [
+      { name: "add.ptx", mimeType: "text/plain", buffer: Buffer.from(ptx) },
+      {
+        name: "add.json",
+        mimeType: "application/json",
+        buffer: Buffer.from('{"name":"add","num_warps":4,"shared":1024}'),
+      },
+    ]);
+    await says(page, "#panel-foreign [aria-label='Launch file']", '"dynamicSmem": 1024');
+    await page.click("text=Judge it");
+    await says(page, "#panel-foreign .verdict", "No hazard");
+  });
+  await page.close();
+}
+
+async function permalinks(browser: Browser, url: string): Promise<void> {
+  await suite.test("request, schedule, edit and view come back", async () => {
+    const page = await openPage(browser, `${url}${link(generations[1], { schedule: "stages=3" })}`);
+    await page.click(".rail button:has-text('stageOperands')");
+    await retype(page, (shown) => shown.replace(/\n\}\s*$/, "\n}\n\n\n"));
+    await says(page, status, "edited and compiled");
+    await page.waitForFunction(() => location.hash.includes("edited=stageOperands"));
+    const address = page.url();
+    const shown = await text(page, ".stages .ptx .cm-content");
+    await page.close();
+    const again = await openPage(browser, address);
+    await says(again, status, "edited and compiled");
+    assert.equal(await text(again, ".stages .ptx .cm-content"), shown);
+    assert.match(await text(again, ".rail button[aria-current]"), /stageOperands/);
+    await again.close();
+  });
+  await suite.test("the kernel, its manifest and a picture can be kept", async () => {
+    const page = await openPage(browser, `${url}${link(generations[0], { tab: "pictures" })}`);
+    await page.waitForSelector("#panel-pictures svg.chart");
+    for (const [choose, name] of [
+      [() => page.selectOption("[aria-label=Download]", "ptx"), /\.ptx$/],
+      [() => page.selectOption("[aria-label=Download]", "manifest"), /\.gemm\.json$/],
+      [() => page.click("figure button:has-text('SVG') >> nth=0"), /\.svg$/],
+    ] as const) {
+      const [download] = await Promise.all([page.waitForEvent("download"), choose()]);
+      assert.match(download.suggestedFilename(), name);
+    }
+    await page.close();
+  });
+}
+
+async function ladders(browser: Browser, url: string): Promise<void> {
+  const page = await openPage(browser, `${url}${hashOf({ tab: "ladders" })}`);
+  await suite.test("a ladder goes step by step, each with what it changed", async () => {
+    await says(page, ".story h2", "1 of");
+    const first = await text(page, ".story");
+    await page.click("text=Next step");
+    await says(page, ".story h2", "2 of");
+    assert.notEqual(await text(page, ".story"), first);
+    await page.waitForSelector(".ladder .cm-changedLine");
+  });
+  await suite.test("a step opens as a kernel", async () => {
+    await page.click("text=Open this kernel");
+    await page.waitForSelector("#tab-stages[aria-selected=true]");
+    await says(page, ".stages .text .status", "compiled in");
+  });
+  await page.close();
+}
+
+const views: readonly View[] = [390, 1024, 1600].flatMap((width) =>
+  (["light", "dark"] as const).map((scheme) => ({ width, height: 900, scheme })),
+);
+
+async function page(browser: Browser, url: string): Promise<void> {
+  await suite.test("less than 3 MB compressed, and nothing of Node", async () => {
+    const files = readdirSync(dist, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    );
+    const sizes = files.map((entry) => gzipSync(readFileSync(join(entry.parentPath, entry.name))).length);
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    assert.ok(total < 3e6, `${total} B`);
+    for (const entry of files.filter(({ name }) => name.endsWith(".js")))
+      assert.doesNotMatch(
+        readFileSync(join(entry.parentPath, entry.name), "utf8"),
+        /\b(from|import) ?["'](node:|\w)/,
+      );
+  });
+  await suite.test("painted within 1 s and interactive within 2 s", async () => {
+    const opened = performance.now();
+    const fresh = await openPage(browser, url);
+    const interactive = performance.now() - opened;
+    const paint = await fresh.evaluate(
+      () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Number.NaN,
+    );
+    await fresh.close();
+    assert.ok(
+      paint < 1000 && interactive < 2000,
+      `painted at ${Math.round(paint)} ms, interactive after ${Math.round(interactive)} ms`,
+    );
+  });
+  const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
+  for (const view of views)
+    await suite.test(
+      `axe finds nothing serious, and nothing is wider than the page: ${view.width} px, ${view.scheme}`,
+      async () => {
+        const shown = await openPage(browser, url, view);
+        await shown.evaluate(axe);
+        const found: string[] = [];
+        for (const tab of ["stages", "run", "pictures", "ladders", "foreign"]) {
+          await shown.click(`#tab-${tab}`);
+          await shown.waitForTimeout(150);
+          const violations = await shown.evaluate(async () => {
+            const { axe: engine } = globalThis as unknown as {
+              axe: {
+                run(): Promise<{
+                  violations: { id: string; impact: string; nodes: { target: string[] }[] }[];
+                }>;
+              };
+            };
+            return (await engine.run()).violations;
+          });
+          for (const { id, impact, nodes } of violations)
+            if (impact === "serious" || impact === "critical")
+              found.push(
+                `${tab}: ${id} at ${nodes
+                  .slice(0, 3)
+                  .map(({ target }) => target.join(" "))
+                  .join(", ")}`,
+              );
+          const wide = await shown.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          if (wide > 0) found.push(`${tab}: ${wide} px wider than the window`);
+        }
+        await shown.close();
+        assert.deepEqual(found, []);
+      },
+    );
+}
+
+function report(skipped: number): void {
+  const [passed, failed] = [suite.count("passed"), suite.count("failed")];
+  const counts = {
+    numPassedTests: passed,
+    numFailedTests: failed,
+    numPendingTests: skipped,
+    numTodoTests: 0,
+  };
+  const results = [
+    { name: "explorer", status: failed > 0 ? "failed" : "passed", assertionResults: suite.outcomes },
+  ];
+  mkdirSync(join(root, "out/test"), { recursive: true });
+  writeFileSync(join(root, "out/test/explorer.json"), JSON.stringify({ ...counts, testResults: results }));
+  console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
+  process.exitCode = failed > 0 ? 1 : 0;
+}
+
+async function main(): Promise<void> {
+  const chromium = findChromium();
+  if (chromium === null) {
+    console.log(`no Chromium by CHROME_PATH or on the PATH: skipped are ${parts.join(", ")}`);
+    report(parts.length);
+    return;
+  }
+  if (!process.argv.includes("--built") || !existsSync(join(dist, "index.html"))) {
+    const built = spawnSync("npm", ["run", "-s", "build", "--workspace", "packages/explorer"], {
+      cwd: root,
+      stdio: ["ignore", 2, 2],
+    });
+    assert.equal(built.status, 0, "the page does not build");
+  }
+  const { url, server } = await serveDist();
+  const browser = await launch(chromium);
+  const tests = [request, passes, linked, run, pictures, foreign, permalinks, ladders];
+  try {
+    for (const [i, test] of tests.entries()) {
+      suite.part(`${i + 1}. ${parts[i]}`);
+      await suite.test("opens", () => test(browser, url));
+    }
+    suite.part("the page itself");
+    await page(browser, url);
+  } finally {
+    await browser.close();
+    server.close();
+  }
+  report(0);
+}
+
+await main();

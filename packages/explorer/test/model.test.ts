@@ -1,0 +1,109 @@
+import { describe, expect, test } from "vitest";
+import { plants, without } from "../src/model/faults.ts";
+import { heatOf } from "../src/model/heat.ts";
+import { fromHash, type State, toHash } from "../src/model/state.ts";
+import { compileAsk } from "../src/worker/kernel.ts";
+
+const problem = { m: 64, n: 48, k: 32, dtype: "bf16", b: { layout: "col" }, epilogue: "bias(n,f16)|gelu" };
+
+describe("permalinks", () => {
+  const state: State = {
+    ...{ arch: "sm_80", gpu: "A100 SXM", backend: "mma", schedule: "tile=64x64x32 stages=3", problem },
+    ...{
+      edit: { step: "elideGuards", text: "tile.kernel @x {\n  # ü\n}\n" },
+      tab: "run",
+      step: "ptx",
+      unproven: "no",
+    },
+  };
+
+  test("hold the whole state", async () => {
+    expect(await fromHash(await toHash(state))).toEqual(state);
+    expect(await fromHash(`#${await toHash({ ...state, edit: null })}`)).toEqual({ ...state, edit: null });
+  });
+
+  test("can be written by hand, and what is damaged is left out", async () => {
+    const read = await fromHash(
+      '#arch=sm_70&m=5&n=6&k=7&a={"layout":"col"}&edited=tile&text=%%%&tab=nowhere',
+    );
+    expect(read).toMatchObject({ arch: "sm_70", problem: { m: 5, n: 6, k: 7, a: { layout: "col" } } });
+    expect([read.edit, read.tab]).toEqual([null, "stages"]);
+  });
+});
+
+describe("faults", () => {
+  test("of a program are statements that order others, not those that do work", () => {
+    const text =
+      "role x {\n  wait %ring @ %kt pending 0\n  mma %acc += %a * %b atom fma\n  release %ring @ %kt\n  wgmma.fence\n}";
+    expect(plants("bound", text).map(({ line }) => line)).toEqual([2, 4, 5]);
+    expect(without(text, 2)).not.toContain("wait");
+  });
+
+  test("of PTX are barriers, fences and waits, guarded or not", () => {
+    const text =
+      "  bar.sync 0;\n  @%p2 fence.proxy.async;\n  add.u32 %a, %a, 1;\n  cp.async.wait_group 0;\n// bar.sync 0;";
+    expect(plants("ptx", text).map(({ line }) => line)).toEqual([1, 2, 4]);
+  });
+});
+
+test("a heat map keeps the largest error under each cell, and shows what is no number", () => {
+  const heat = heatOf(400, 2, (row, column) =>
+    row === 399 && column === 1 ? Number.NaN : row === 0 ? 0.5 : 0,
+  );
+  expect([heat.high, heat.wide]).toEqual([160, 2]);
+  expect(heat.cells[0]).toBe(0.5);
+  expect(heat.cells.at(-1)).toBe(Number.POSITIVE_INFINITY);
+  expect(heat.cells[3]).toBe(0);
+});
+
+describe("a request", () => {
+  const ask = {
+    arch: "sm_80",
+    gpu: "",
+    backend: "",
+    schedule: "",
+    problem: { ...problem, dtype: "f16" },
+    edit: null,
+    unproven: true,
+  };
+
+  test("becomes a kernel with all of its stages", () => {
+    const { kernel, diagnostics } = compileAsk(ask).compiled;
+    expect(diagnostics).toEqual([]);
+    expect(kernel?.steps[0]?.stage).toBe("nest");
+    expect(kernel?.ptx).toMatch(/^\.version/);
+  });
+
+  test("of nonsense is refused with every reason", () => {
+    const { kernel, diagnostics } = compileAsk({
+      ...ask,
+      problem: { m: -1, n: 0, k: 3, epilogue: "" },
+    }).compiled;
+    expect(kernel).toBeNull();
+    expect(diagnostics.length).toBeGreaterThan(1);
+  });
+
+  test("goes on from an edited step, with the passes behind it", () => {
+    const base = compileAsk(ask).compiled.kernel;
+    const staged = base?.steps.findLast(({ stage, changed }) => stage === "staged" && changed);
+    const edit = { step: staged?.pass ?? "", text: staged?.text.replace(/slots=\d+/, "slots=2") ?? "" };
+    const edited = compileAsk({ ...ask, edit }).compiled;
+    expect(edited.diagnostics).toEqual([]);
+    expect(edited.kernel?.steps.map(({ pass }) => pass).slice(0, 3)).toEqual(
+      base?.steps.map(({ pass }) => pass).slice(0, 3),
+    );
+    expect(edited.kernel?.ptx).not.toBe(base?.ptx);
+  });
+
+  test("whose edit the proof refuses is compiled unproven only where that is wished", () => {
+    const last = compileAsk(ask).compiled.kernel?.steps.at(-1);
+    const text = last?.text ?? "";
+    const [fault] = plants("bound", text);
+    const edit = { step: last?.pass ?? "", text: without(text, fault?.line ?? 0) };
+    expect(fault).toBeDefined();
+    const proven = compileAsk({ ...ask, edit, unproven: false }).compiled;
+    expect([proven.kernel, proven.diagnostics.length > 0]).toEqual([null, true]);
+    const unproven = compileAsk({ ...ask, edit }).compiled;
+    expect([unproven.kernel === null, unproven.diagnostics.length > 0]).toEqual([false, true]);
+  });
+});
