@@ -146,7 +146,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
         ? null
         : countedShareFor(problem, { tiles, chunks, tileK: s.tileK, blocks: s.streamk })) ??
       shareFor(tiles, chunks, s.streamk, s.persistent),
-    directives: [cacheDirective(schedule), ...directives(s, problem, atom, target)].filter((d) => d !== null),
+    directives: [cacheDirective(s), ...directives(s, problem, atom, target)].filter((d) => d !== null),
   });
 }
 
@@ -244,7 +244,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
     meeting === null
       ? null
       : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },
-    s.matrices > 0 ? { name: "matrices", args: { most: s.matrices } } : null,
+    s.matrices !== 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
     staging === null
       ? null
@@ -263,7 +263,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
     s.smem !== "plain" && (!bulk || s.staged) ? { name: "smem", args: { mode: s.smem } } : null,
     s.walk !== "rows" ? { name: "walk", args: { order: s.walk } } : null,
     rasterDirective(s.raster),
-    s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
+    s.guards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
 }

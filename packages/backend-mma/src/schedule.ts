@@ -1,23 +1,19 @@
 /** The schedule of a tensor-core kernel: its fields, and what they mean together. */
 import {
-  type CombineWay,
-  combineOf,
-  combineWays,
   coreFields,
   flagField,
   intField,
-  type Raster,
-  rasterOf,
   type Schedule,
   type ScheduleModel,
-  scheduleReader,
+  scheduleValues,
+  sizeField,
   tupleField,
   withDefault,
   wordField,
 } from "@tilewright/ir";
 
 /** Fields in canonical order. Each optimisation has an off value; with all of them off a warp loads its fragments word by word. */
-export const scheduleModel: ScheduleModel = {
+export const scheduleModel = {
   fields: [
     withDefault(coreFields.tile, [128, 256, 64]),
     tupleField({
@@ -41,12 +37,12 @@ export const scheduleModel: ScheduleModel = {
         "with copy=direct: loads of the next chunk run during the arithmetic, in registers until it is over",
       default: "off",
     }),
-    wordField({
+    sizeField({
       name: "vec",
       summary: "most bytes that one copy moves, where alignment allows",
-      words: ["16", "8", "4"],
-      default: "16",
-      off: "4",
+      sizes: [16, 8, 4],
+      default: 16,
+      off: 4,
     }),
     wordField({
       name: "ldmatrix",
@@ -101,13 +97,13 @@ export const scheduleModel: ScheduleModel = {
       min: 0,
       max: 16,
     }),
-    wordField({
+    sizeField({
       name: "sum",
       summary:
         "of f32 in parts: elements of k whose products the tensor cores add up before they are added to the accumulators",
-      words: ["32", "16", "8"],
-      default: "16",
-      off: "8",
+      sizes: [32, 16, 8],
+      default: 16,
+      off: 8,
     }),
     wordField({
       name: "walk",
@@ -129,7 +125,7 @@ export const scheduleModel: ScheduleModel = {
       name: "combine",
       summary:
         "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, in order by all blocks that are still there, a slice each, or by blocks that exchange slices as a cluster (sm_90 and later)",
-      words: combineWays.filter((way) => way !== "bulk"),
+      words: ["last", "atomics", "kernel", "cluster", "slices"],
       default: "last",
       off: "last",
     }),
@@ -165,53 +161,12 @@ export const scheduleModel: ScheduleModel = {
       default: "on",
     }),
   ],
-};
+} as const satisfies ScheduleModel;
 
 /** Transports of the operands. */
 export type Copy = "cp.async" | "direct" | "tma";
 
-export interface MmaSchedule {
-  readonly tileM: number;
-  readonly tileN: number;
-  readonly tileK: number;
-  readonly warpM: number;
-  readonly warpN: number;
-  /** Fractions in illegal schedules. */
-  readonly warpsM: number;
-  readonly warpsN: number;
-  readonly stages: number;
-  readonly copy: Copy;
-  readonly prefetch: boolean;
-  /** Bytes. */
-  readonly vec: number;
-  /** Matrices of one ldmatrix; 0 is off. */
-  readonly matrices: number;
-  readonly smem: string;
-  readonly frag: number;
-  /** Operand whose fragments come first. */
-  readonly lead: string;
-  readonly spread: number;
-  readonly refill: boolean;
-  readonly drain: number;
-  /** Elements of k. */
-  readonly sum: number;
-  readonly walk: string;
-  readonly persistent: boolean;
-  readonly raster: Raster;
-  readonly split: number;
-  readonly combine: CombineWay;
-  readonly streamk: number;
-  /** Fields of cache hints: `none`, and bytes. */
-  readonly cache: string;
-  readonly fetch: number;
-  readonly interleave: boolean;
-  /** D goes through shared memory. */
-  readonly staged: boolean;
-  readonly store: number;
-  readonly elideGuards: boolean;
-}
-
-const matrices: Readonly<Record<string, number>> = { x4: 4, x2: 2, x1: 1, off: 0 };
+const matrices = { x4: 4, x2: 2, x1: 1, off: 0 } as const;
 
 /** Warps that multiply. Fractions in illegal schedules. */
 export const mathWarps = (s: MmaSchedule): number => Math.ceil(s.warpsM) * Math.ceil(s.warpsN);
@@ -219,42 +174,25 @@ export const mathWarps = (s: MmaSchedule): number => Math.ceil(s.warpsM) * Math.
 /** Threads of a block: a warp beside those that multiply where bulk copies are made. */
 export const threadsOf = (s: MmaSchedule): number => (mathWarps(s) + (s.copy === "tma" ? 1 : 0)) * 32;
 
-/** The record as numbers with names. */
-export function readSchedule(schedule: Schedule): MmaSchedule {
-  const { tuple, number, word } = scheduleReader(schedule);
-  const [tileM, tileN] = [tuple("tile", 0), tuple("tile", 1)];
-  const [warpM, warpN] = [tuple("warp", 0), tuple("warp", 1)];
+/** The fields as numbers with names. `warps` are fractions in illegal schedules; `matrices` of one ldmatrix, 0 where it is off; `vec` in bytes. */
+export function readSchedule(schedule: Schedule) {
+  const s = scheduleValues(scheduleModel, schedule);
+  const [tileM, tileN, tileK] = s.tile;
+  const [warpM, warpN] = s.warp;
   return {
+    ...s,
     tileM,
     tileN,
-    tileK: tuple("tile", 2),
+    tileK,
     warpM,
     warpN,
     warpsM: tileM / warpM,
     warpsN: tileN / warpN,
-    stages: number("stages"),
-    copy: (["direct", "tma"] as const).find((way) => way === word("copy")) ?? "cp.async",
-    prefetch: word("prefetch") === "on",
-    vec: number("vec"),
-    matrices: matrices[word("ldmatrix")] ?? 0,
-    smem: word("smem"),
-    frag: number("frag"),
-    lead: word("lead"),
-    spread: number("spread"),
-    refill: word("refill") === "barrier",
-    drain: number("drain"),
-    sum: number("sum"),
-    walk: word("walk"),
-    raster: rasterOf(schedule.raster),
-    persistent: word("sched") === "persistent",
-    split: number("split"),
-    combine: combineOf(schedule.combine),
-    streamk: number("streamk"),
-    cache: word("cache"),
-    fetch: number("fetch"),
-    interleave: word("interleave") === "on",
-    staged: word("epi") === "smem",
-    store: number("store"),
-    elideGuards: word("guards") === "on",
+    matrices: matrices[s.ldmatrix],
+    refill: s.refill === "barrier",
+    persistent: s.sched === "persistent",
+    staged: s.epi === "smem",
   };
 }
+
+export type MmaSchedule = ReturnType<typeof readSchedule>;

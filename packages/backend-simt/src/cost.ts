@@ -149,9 +149,6 @@ function meetingTime(s: SimtSchedule, { together, handed }: Parts): number {
   if (handed === 0) return 0;
   const sums = s.threadM * s.threadN;
   switch (s.combine) {
-    // Slices and bulk copies are no words of this backend's field.
-    case "slices":
-    case "bulk":
     case "last": {
       const turns = together / Math.max(1, Math.floor(PARTS_TOGETHER / sums));
       return fitted.lastFixed + turns * fitted.lastPart + together * sums * fitted.lastSum;

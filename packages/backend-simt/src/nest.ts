@@ -6,6 +6,7 @@ import {
   type Factor,
   gemmNest,
   hasFeature,
+  type LineOrder,
   type Problem,
   rasterDirective,
   type Schedule,
@@ -118,11 +119,12 @@ const ACCUMULATOR_BYTES = 4;
 
 /** Null where everything ascends, row by row. */
 function walkDirective({ walk, lines, along, factors }: SimtSchedule): Directive | null {
+  const ascending = ({ kind, from }: LineOrder): boolean => kind === "up" && from === 0;
   const args = {
     ...(walk === "rows" ? {} : { order: walk }),
-    ...(lines === "up" ? {} : { lines }),
-    ...(along === "up" ? {} : { along }),
-    ...(factors === "ab" ? {} : { swap: 1 }),
+    ...(ascending(lines) ? {} : { lines }),
+    ...(ascending(along) ? {} : { along }),
+    ...(factors === "ab" ? {} : { swap: 1 as const }),
   };
   return Object.keys(args).length === 0 ? null : { name: "walk", args };
 }
@@ -148,7 +150,7 @@ function directives(problem: Problem, s: SimtSchedule, meeting: Meeting | null):
   const staged = s.stage !== "off";
   const list: (Directive | null)[] = [
     s.transpose === "off" ? null : { name: "transpose", args: { operands: s.transpose } },
-    staged ? { name: "stage", args: { operands: s.stage, transport: s.copy } } : null,
+    s.stage === "off" ? null : { name: "stage", args: { operands: s.stage, transport: s.copy } },
     { name: "fragment", args: { step: 1 } },
     staged ? { name: "ring", args: { slots: s.stages, prefetch: s.prefetch && s.stages > 1 ? 1 : 0 } } : null,
     s.frag > 1 ? { name: "rotate", args: { slots: s.frag, store: landing(s) } } : null,
@@ -164,7 +166,7 @@ function directives(problem: Problem, s: SimtSchedule, meeting: Meeting | null):
     s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
     walkDirective(s),
     rasterDirective(s.raster),
-    s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
+    s.guards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
 }

@@ -1,24 +1,20 @@
 /** The schedule of a SIMT kernel: its fields, and what they mean together. */
 import {
-  type CombineWay,
-  combineOf,
   combineOrMeet,
   coreFields,
   flagField,
   intField,
   lineOrderField,
-  type Raster,
-  rasterOf,
   type Schedule,
   type ScheduleModel,
-  scheduleReader,
+  scheduleValues,
   tupleField,
   withDefault,
   wordField,
 } from "@tilewright/ir";
 
 /** Fields in canonical order. Each optimisation has an off value; with all of them off the kernel is the naive one. */
-export const scheduleModel: ScheduleModel = {
+export const scheduleModel = {
   fields: [
     coreFields.tile,
     tupleField({
@@ -157,83 +153,29 @@ export const scheduleModel: ScheduleModel = {
       default: "on",
     }),
   ],
-};
+} as const satisfies ScheduleModel;
 
-export interface SimtSchedule {
-  readonly tileM: number;
-  readonly tileN: number;
-  readonly tileK: number;
-  readonly threadM: number;
-  readonly threadN: number;
-  readonly lanesM: number;
-  readonly lanesN: number;
-  readonly stripM: number;
-  readonly stripN: number;
-  readonly warpsM: number;
-  readonly warpsN: number;
-  readonly stage: string;
-  readonly transpose: string;
-  readonly stages: number;
-  readonly copy: string;
-  readonly prefetch: boolean;
-  readonly frag: number;
-  readonly spread: number;
-  readonly land: number;
-  readonly drain: number;
-  readonly vec: number;
-  readonly pieces: number;
-  readonly smem: string;
-  readonly walk: string;
-  readonly lines: string;
-  readonly along: string;
-  readonly factors: string;
-  readonly raster: Raster;
-  readonly split: number;
-  readonly combine: CombineWay;
-  readonly streamk: number;
-  readonly store: number;
-  readonly elideGuards: boolean;
-}
-
-/** The record as numbers with names. `warps` follow from tile, lanes and thread tile; they are fractions in illegal schedules. */
-export function readSchedule(schedule: Schedule): SimtSchedule {
-  const { tuple, number, word } = scheduleReader(schedule);
-  const [tileM, tileN] = [tuple("tile", 0), tuple("tile", 1)];
-  const [threadM, threadN] = [tuple("thread", 0), tuple("thread", 1)];
-  const [lanesM, lanesN] = [tuple("lanes", 0), tuple("lanes", 1)];
+/** The fields as numbers with names. `warps` follow from tile, lanes and thread tile; they are fractions in illegal schedules. */
+export function readSchedule(schedule: Schedule) {
+  const s = scheduleValues(scheduleModel, schedule);
+  const [tileM, tileN, tileK] = s.tile;
+  const [threadM, threadN] = s.thread;
+  const [lanesM, lanesN] = s.lanes;
+  const [stripM, stripN] = s.strip;
   return {
+    ...s,
     tileM,
     tileN,
-    tileK: tuple("tile", 2),
+    tileK,
     threadM,
     threadN,
     lanesM,
     lanesN,
-    stripM: tuple("strip", 0),
-    stripN: tuple("strip", 1),
+    stripM,
+    stripN,
     warpsM: tileM / (lanesM * threadM),
     warpsN: tileN / (lanesN * threadN),
-    stage: word("stage"),
-    transpose: word("transpose"),
-    stages: number("stages"),
-    copy: word("copy"),
-    prefetch: word("prefetch") === "on",
-    frag: number("frag"),
-    spread: number("spread"),
-    land: number("land"),
-    drain: number("drain"),
-    vec: number("vec"),
-    pieces: number("pieces"),
-    smem: word("smem"),
-    walk: word("walk"),
-    lines: word("lines"),
-    along: word("along"),
-    factors: word("factors"),
-    raster: rasterOf(schedule.raster),
-    split: number("split"),
-    combine: combineOf(schedule.combine),
-    streamk: number("streamk"),
-    store: number("store"),
-    elideGuards: word("guards") === "on",
   };
 }
+
+export type SimtSchedule = ReturnType<typeof readSchedule>;

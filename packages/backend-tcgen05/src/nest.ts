@@ -100,7 +100,7 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
     { name: "tensor", args: { swizzle: s.swizzle } },
     { name: "vector", args: { copy: 1, store: s.store } },
     rasterDirective(s.raster),
-    s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
+    s.guards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
 }

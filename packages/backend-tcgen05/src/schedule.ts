@@ -1,15 +1,11 @@
 /** The schedule of a kernel that accumulates in tensor memory: its fields, and what they mean together. */
 import {
-  type CombineWay,
-  combineOf,
   coreFields,
   flagField,
   intField,
-  type Raster,
-  rasterOf,
   type Schedule,
   type ScheduleModel,
-  scheduleReader,
+  scheduleValues,
   withDefault,
   wordField,
 } from "@tilewright/ir";
@@ -18,7 +14,7 @@ import {
 export const MOST_LAP = 248;
 
 /** Fields in canonical order. Each optimisation has an off value; with all of them off a block multiplies one tile through one slot. */
-export const scheduleModel: ScheduleModel = {
+export const scheduleModel = {
   fields: [
     withDefault(coreFields.tile, [256, 256, 64]),
     intField({
@@ -141,71 +137,14 @@ export const scheduleModel: ScheduleModel = {
       default: "on",
     }),
   ],
-};
+} as const satisfies ScheduleModel;
 
-export interface TensorSchedule {
-  readonly tileM: number;
-  readonly tileN: number;
-  readonly tileK: number;
-  readonly cta: 1 | 2;
-  /** Columns of D lie in lanes. */
-  readonly swap: boolean;
-  /** Units, each with a tile of its own, along M and N. */
-  readonly clusterM: number;
-  readonly clusterN: number;
-  readonly stages: number;
-  readonly swizzle: string;
-  readonly acc: number;
-  /** Columns that the two accumulators share. */
-  readonly lap: number;
-  readonly sched: string;
-  readonly ahead: number;
-  /** Blocks (or pairs) that share a tile's K loop, and how their parts are added. */
-  readonly split: number;
-  readonly combine: CombineWay;
-  /** Blocks (or pairs) that share the tiles of the last wave by chunks; 0: none do. */
-  readonly streamk: number;
-  /** The grid begins while the one before it in the stream still runs. */
-  readonly overlap: boolean;
-  readonly raster: Raster;
-  readonly load: number;
-  readonly early: boolean;
-  readonly epi: "tma" | "direct";
-  readonly staging: number;
-  readonly addend: "tma" | "direct";
-  readonly store: number;
-  readonly elideGuards: boolean;
+/** The fields as numbers with names. */
+export function readSchedule(schedule: Schedule) {
+  const s = scheduleValues(scheduleModel, schedule);
+  const [tileM, tileN, tileK] = s.tile;
+  const [clusterM, clusterN] = s.cluster;
+  return { ...s, tileM, tileN, tileK, clusterM, clusterN, cta: s.cta === 2 ? (2 as const) : (1 as const) };
 }
 
-/** The record as numbers with names. */
-export function readSchedule(schedule: Schedule): TensorSchedule {
-  const { tuple, number, word } = scheduleReader(schedule);
-  const tile = (index: number): number => tuple("tile", index);
-  return {
-    tileM: tile(0),
-    tileN: tile(1),
-    tileK: tile(2),
-    cta: number("cta") === 2 ? 2 : 1,
-    swap: word("swap") === "on",
-    clusterM: tuple("cluster", 0),
-    clusterN: tuple("cluster", 1),
-    stages: number("stages"),
-    swizzle: word("swizzle"),
-    acc: number("acc"),
-    lap: number("lap"),
-    sched: word("sched"),
-    ahead: number("ahead"),
-    split: number("split"),
-    combine: combineOf(schedule.combine),
-    streamk: number("streamk"),
-    overlap: word("overlap") === "on",
-    raster: rasterOf(schedule.raster),
-    load: number("load"),
-    early: word("early") === "on",
-    epi: word("epi") === "direct" ? "direct" : "tma",
-    staging: number("staging"),
-    addend: word("addend") === "tma" ? "tma" : "direct",
-    store: number("store"),
-    elideGuards: word("guards") === "on",
-  };
-}
+export type TensorSchedule = ReturnType<typeof readSchedule>;

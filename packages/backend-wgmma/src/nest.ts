@@ -122,7 +122,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atom: atom.name,
     combine: s.combine === "cluster" ? "last" : s.combine,
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
-    directives: [cacheDirective(schedule), ...directives(s, problem, target)].filter((d) => d !== null),
+    directives: [cacheDirective(s), ...directives(s, problem, target)].filter((d) => d !== null),
   });
   const launch = {
     ...program.launch,
@@ -320,7 +320,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
     },
     { name: "vector", args: { copy: bulk ? 1 : 16, store: s.store } },
     rasterDirective(s.raster),
-    s.elideGuards ? { name: "guards", args: { elide: 1 } } : null,
+    s.guards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
 }

@@ -1,22 +1,19 @@
 /** The schedule of a Hopper kernel: its fields, and what they mean together. */
 import {
-  type CombineWay,
-  combineOf,
   combineWays,
   coreFields,
   flagField,
   intField,
-  type Raster,
-  rasterOf,
   type Schedule,
   type ScheduleModel,
+  scheduleValues,
   tupleField,
   withDefault,
   wordField,
 } from "@tilewright/ir";
 
 /** Fields in canonical order. With all optimisations off, all warps copy, meet at barriers and multiply, one tile a block. */
-export const scheduleModel: ScheduleModel = {
+export const scheduleModel = {
   fields: [
     withDefault(coreFields.tile, [128, 256, 64]),
     tupleField({
@@ -155,106 +152,31 @@ export const scheduleModel: ScheduleModel = {
       default: "on",
     }),
   ],
-};
+} as const satisfies ScheduleModel;
 
-export interface WgmmaSchedule {
-  readonly tileM: number;
-  readonly tileN: number;
-  readonly tileK: number;
-  readonly groupsM: number;
-  readonly groupsN: number;
-  /** The rows of the instructions' sums are columns of D. */
-  readonly swap: boolean;
-  readonly stages: number;
-  readonly copy: "tma" | "cp.async" | "direct";
-  /** Registers of a thread of the producer's and of the math warpgroups; null: as launched. */
-  readonly regs: { readonly producer: number; readonly math: number } | null;
-  /** Sets of math warpgroups; each has a tile of its own. */
-  readonly turns: number;
-  readonly late: boolean;
-  /** Chunks at the end of a tile that are multiplied in two halves. */
-  readonly tail: number;
-  readonly swizzle: "128B" | "64B" | "32B" | "none";
-  readonly clusterM: number;
-  readonly clusterN: number;
-  /** Clusters of more blocks than every GPU launches. */
-  readonly wide: boolean;
-  readonly multicast: "ab" | "a" | "b" | "off";
-  readonly raster: Raster;
-  /** Blocks loop over tiles. */
-  readonly persistent: boolean;
-  /** A counter says which. */
-  readonly counted: boolean;
-  readonly ahead: number;
-  /** Chunks further on that L2 is asked for. */
-  readonly prefetch: number;
-  /** Policies of L2 by matrix, as the field has them. */
-  readonly cache: string;
-  /** Blocks that share the K loop of a tile. */
-  readonly split: number;
-  readonly combine: CombineWay;
-  readonly streamk: number;
-  /** The grid may begin before the one before it has ended. */
-  readonly overlap: boolean;
-  /** The producer begins before the block has met. */
-  readonly early: boolean;
-  readonly peel: boolean;
-  readonly epi: "tma" | "direct";
-  readonly addend: "tma" | "direct";
-  readonly store: number;
-  readonly elideGuards: boolean;
-}
-
-/** The schedule as numbers and words. Fields must be well formed (the codec sees to that), not legal. */
-export function readSchedule(schedule: Schedule): WgmmaSchedule {
-  const tuple = (name: string): readonly number[] => {
-    const value = schedule[name];
-    return Array.isArray(value) ? value.map(Number) : [];
-  };
-  const [tileM = 0, tileN = 0, tileK = 0] = tuple("tile");
-  const [groupsM = 1, groupsN = 1] = tuple("groups");
-  const [clusterM = 1, clusterN = 1] = tuple("cluster");
-  const [producer, math] = tuple("regs");
+/** The fields as numbers with names. `persistent`: blocks loop over tiles, which a counter hands out where they are `counted`. */
+export function readSchedule(schedule: Schedule) {
+  const s = scheduleValues(scheduleModel, schedule);
+  const [tileM, tileN, tileK] = s.tile;
+  const [groupsM, groupsN] = s.groups;
+  const [clusterM, clusterN] = s.cluster;
+  const [producer, math] = s.regs === "none" ? [] : s.regs;
   return {
+    ...s,
     tileM,
     tileN,
     tileK,
     groupsM,
     groupsN,
-    swap: schedule.swap === "on",
-    stages: Number(schedule.stages),
-    copy: word(schedule.copy, ["tma", "cp.async", "direct"]),
-    regs: producer === undefined || math === undefined ? null : { producer, math },
-    turns: Number(schedule.turns),
-    late: schedule.late === "on",
-    tail: Number(schedule.tail),
-    swizzle: word(schedule.swizzle, ["128B", "64B", "32B", "none"]),
     clusterM,
     clusterN,
-    wide: schedule.wide === "on",
-    multicast: word(schedule.multicast, ["ab", "a", "b", "off"]),
-    raster: rasterOf(String(schedule.raster)),
-    persistent: schedule.sched !== "tiles",
-    counted: schedule.sched === "atomic",
-    ahead: Number(schedule.ahead),
-    prefetch: Number(schedule.prefetch),
-    cache: String(schedule.cache),
-    split: Number(schedule.split),
-    combine: combineOf(schedule.combine),
-    streamk: Number(schedule.streamk),
-    overlap: schedule.overlap === "on",
-    early: schedule.early === "on",
-    peel: schedule.peel === "on",
-    epi: schedule.epi === "direct" ? "direct" : "tma",
-    addend: schedule.addend === "tma" ? "tma" : "direct",
-    store: Number(schedule.store),
-    elideGuards: schedule.guards === "on",
+    regs: producer === undefined || math === undefined ? null : { producer, math },
+    persistent: s.sched !== "tiles",
+    counted: s.sched === "atomic",
   };
 }
 
-function word<const T extends string>(value: unknown, words: readonly [T, ...T[]]): T {
-  return words.find((w) => w === value) ?? words[0];
-}
+export type WgmmaSchedule = ReturnType<typeof readSchedule>;
 
 /** A block's tile, and its warpgroups, along the axis of D where the 64 rows of an instruction's sum lie, and along the other. */
 export const sumSides = (

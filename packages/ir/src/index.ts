@@ -297,18 +297,19 @@ export {
   scheduleFromRecord,
   storedSchedule,
 } from "./schedule/codec.ts";
-export { combineOf, combineOrMeet, coreFields } from "./schedule/core.ts";
+export { combineOrMeet, coreFields } from "./schedule/core.ts";
 export {
   flagField,
   intField,
   lineOrderField,
   rasterField,
   rasterOf,
+  sizeField,
   tupleField,
   withDefault,
   wordField,
 } from "./schedule/fields.ts";
-export { type ScheduleReader, scheduleReader } from "./schedule/reader.ts";
+export { scheduleValues } from "./schedule/reader.ts";
 export {
   type Legality,
   legality,
@@ -387,7 +388,6 @@ export {
   type CountedShare,
   cachePolicies,
   combineWays,
-  type Directive,
   type Distribution,
   type Edge,
   type Expr,

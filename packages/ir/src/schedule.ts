@@ -10,18 +10,23 @@ export type FieldValue = number | string | readonly number[];
 /** A schedule: every field of its model has a value; "off" is a value, never absence. */
 export type Schedule = Readonly<Record<string, FieldValue>>;
 
-/** One field: its grammar, its off value, and what a person should know. */
-export interface ScheduleField {
-  readonly name: string;
+/**
+ * One field: its grammar, its off value, and what a person should know. `T`: the values that it parses to; `V`: what they mean, which `read` gives
+ * where that is another type.
+ */
+export interface ScheduleField<N extends string = string, T extends FieldValue = FieldValue, V = unknown> {
+  readonly name: N;
   readonly summary: string;
   /** How a value is written, for messages and --help: `MxNxK`, `on|off`, `1..64`. */
   readonly syntax: string;
-  readonly default: FieldValue;
+  readonly default: T;
   /** The value that switches this optimisation off, where the field is one. */
-  readonly off: FieldValue | null;
+  readonly off: T | null;
   /** Parse the text after `=`; null when it does not fit `syntax`. */
-  parse(text: string): FieldValue | null;
+  parse(text: string): T | null;
   print(value: FieldValue): string;
+  /** The meaning of a value that `parse` has given. Absent: the value means itself. */
+  read?(value: T): V;
   /** The legal value nearest to a text that does not parse, for hints; null when there is nothing near. */
   nearest?(text: string): FieldValue | null;
 }
@@ -29,6 +34,13 @@ export interface ScheduleField {
 export interface ScheduleModel {
   readonly fields: readonly ScheduleField[];
 }
+
+/** What the fields of a model mean, by name: the type of a backend's schedule follows from its declaration. */
+export type ScheduleValues<M extends ScheduleModel> = {
+  readonly [F in M["fields"][number] as F["name"]]: F extends ScheduleField<string, FieldValue, infer V>
+    ? V
+    : never;
+};
 
 export interface ScheduleCodec {
   /** All errors at once; unknown fields name the nearest known one. Missing fields take the model's default. */

@@ -210,8 +210,8 @@ describe("createCompiler", () => {
 
   it.each([
     [
-      "an unknown directive",
-      ["directive fragment step=1", "directive fragment step=1\n  directive fragmnt step=1"],
+      "a directive of another backend's passes",
+      ["directive fragment step=1", "directive fragment step=1\n  directive pair blocks=2"],
       ["TW1904", "TW3108"],
       "pass elideGuards made an invalid program",
     ],

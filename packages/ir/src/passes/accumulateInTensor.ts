@@ -1,7 +1,7 @@
 /** Keep the accumulators in tensor memory; the epilogue takes them out a few columns at a time. */
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, eachStmt, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { bufferOf, eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { TENSOR_LANES, type TensorForm, type TensorPlace, tensorPlace } from "../tile/tensor.ts";
 import type { Buffer, Expr, Factor, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -41,7 +41,7 @@ export const accumulateInTensor: Pass = {
     const acc = bufferOf(input, name);
     const place = tensorPlace(acc);
     if (place === null) return input;
-    const columns = stepOf(place, numberArg(taken.args, "columns", WARP));
+    const columns = stepOf(place, taken.args.columns);
     const part = partOf(acc, place, columns);
     const body = rewriteStmts(input.body, (stmt) => {
       // Bottom up: of a combine the epilogue has become its one step.

@@ -7,7 +7,7 @@ import { tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout, Swizzle } from "../layout/types.ts";
 import type { Target } from "../target.ts";
 import { contiguousAxis, sharedAccesses, usesAtom } from "../tile/accesses.ts";
-import { eachStmt, takeDirective, wordArg } from "../tile/rewrite.ts";
+import { eachStmt, takeDirective } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -27,7 +27,7 @@ export const bindLayouts: Pass = {
   to: "specialised",
   run(program, target) {
     const taken = takeDirective(program, "smem");
-    const mode = taken ? wordArg(taken.args, "mode", "plain") : "plain";
+    const mode = taken ? taken.args.mode : "plain";
     const input = taken?.program ?? program;
     if (!input.buffers.some((b) => b.space === "shared" && b.layout === null)) return input;
     return {

@@ -1,6 +1,7 @@
 /** Set the order in which blocks visit the output tiles. */
-import { numberArg, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
-import type { Directive, Raster } from "../tile/types.ts";
+import type { ArgumentsOf, Directive } from "../tile/directives.ts";
+import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import type { Raster } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /** The directive that asks for a raster; none for rows, which is what a nest has. */
@@ -10,20 +11,9 @@ export function rasterDirective(raster: Raster): Directive | null {
   return { name: "raster", args: { order: raster.kind, ...group } };
 }
 
-/** The raster that a directive's words name; rows for a word that is none. */
-function rasterBy(order: string, group: number): Raster {
-  switch (order) {
-    case "col":
-    case "hilbert":
-      return { kind: order };
-    case "grouped":
-    case "snake":
-    case "pieces":
-      return { kind: order, group };
-    default:
-      return { kind: "row" };
-  }
-}
+/** The raster that a directive's words name. */
+const rasterBy = ({ order, group }: ArgumentsOf<"raster">): Raster =>
+  order === "row" || order === "col" || order === "hilbert" ? { kind: order } : { kind: order, group };
 
 /**
  * Directive `raster order=row|col|grouped|snake|pieces|hilbert group=G`: grouped walks G tile rows at a time, so that a wave shares rows and columns in L2;
@@ -37,7 +27,7 @@ export const bindRaster: Pass = {
   run(program) {
     const taken = takeDirective(program, "raster");
     if (!taken) return program;
-    const raster = rasterBy(wordArg(taken.args, "order", "row"), numberArg(taken.args, "group", 1));
+    const raster = rasterBy(taken.args);
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (s) => (s.kind === "tiles" ? { ...s, raster } : s)),

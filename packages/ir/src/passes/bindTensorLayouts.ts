@@ -11,7 +11,7 @@ import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
 import { contiguousAxis, matrixAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { feedsEpilogue } from "../tile/operandRings.ts";
-import { blockShape, bufferOf, eachStmt, numberArg, takeDirective, wordArg } from "../tile/rewrite.ts";
+import { blockShape, bufferOf, eachStmt, takeDirective } from "../tile/rewrite.ts";
 import { holdsScales } from "../tile/scaleTiles.ts";
 import { storesInBulk } from "../tile/staged.ts";
 import { broughtViews } from "../tile/stepViews.ts";
@@ -43,9 +43,9 @@ export const bindTensorLayouts: Pass = {
   run(program) {
     const taken = takeDirective(program, "tensor");
     if (!taken) return program;
-    const widest = wordArg(taken.args, "swizzle", "128B");
-    const major = wordArg(taken.args, "major", "any");
-    const turns = numberArg(taken.args, "deal", 1);
+    const widest = taken.args.swizzle;
+    const major = taken.args.major;
+    const turns = taken.args.deal;
     const input = taken.program;
     const copied = (ring: Ring): readonly string[] =>
       ring.buffers.filter(

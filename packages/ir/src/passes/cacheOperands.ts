@@ -21,7 +21,8 @@ export const cacheOperands: Pass = {
       ...taken.program,
       buffers: taken.program.buffers.map((b): Buffer => {
         if (b.space !== "global") return b;
-        const cache = cachePolicies.find((policy) => policy === args[b.name.toLowerCase()]);
+        const matrix = (["a", "b", "c", "d"] as const).find((name) => name === b.name.toLowerCase());
+        const cache = cachePolicies.find((policy) => matrix !== undefined && policy === args[matrix]);
         const promote =
           b.name === "A" || b.name === "B" ? promotions.find((way) => way === args.promote) : undefined;
         const fetch =

@@ -1,7 +1,7 @@
 /** Give each thread several vectors of a row of a staging copy, so that one pointer serves them all. */
 import { sizeOf } from "../dtype.ts";
 import { distribute } from "../tile/ownership.ts";
-import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Pass } from "./pass.ts";
 
 /**
@@ -16,7 +16,7 @@ export const dealCopies: Pass = {
   run(program) {
     const taken = takeDirective(program, "deal");
     if (!taken) return program;
-    const pieces = numberArg(taken.args, "pieces", 1);
+    const pieces = taken.args.pieces;
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (stmt) => {

@@ -15,7 +15,7 @@ export const elideGuards: Pass = {
   run(program) {
     const bound: TileProgram = { ...program, stage: "bound" };
     const taken = takeDirective(bound, "guards");
-    if (!taken) return bound;
+    if (!taken || taken.args.elide === 0) return taken?.program ?? bound;
     const around: Scope = { ranges: sizeRanges(program.problem), most: new Map() };
     return { ...taken.program, body: elide(taken.program, taken.program.body, around) };
   },

@@ -1,8 +1,8 @@
 /** Let a scheduler ask which tile follows, instead of counting on by the number of blocks. */
 import { v } from "../tile/expr.ts";
-import { numberArg, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
+import { takeDirective, withBody } from "../tile/rewrite.ts";
 import { isSolo } from "../tile/solo.ts";
-import type { Buffer, Launch, Ring, Stmt, TileProgram, Transport } from "../tile/types.ts";
+import type { Buffer, Launch, Ring, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
@@ -13,9 +13,6 @@ const NEXT = "next";
 const ANSWERS = "answers";
 /** The role that asks, in one block of a cluster, where no other is to. */
 const SCHEDULER = "scheduler";
-
-/** How answers come: by the launch control, or by a counter in memory, whose value who asks writes into the slots itself. */
-const transports: Readonly<Record<string, Transport>> = { clc: "clc", atomic: "atomic" };
 
 /**
  * Directive `fetch by=clc|atomic slots=S in=ROLE`, for blocks that stay: the role asks for the tile after the one at hand when it begins with this, as soon
@@ -31,12 +28,11 @@ export const fetchTiles: Pass = {
     const taken = takeDirective(program, "fetch");
     if (!taken) return program;
     const input = taken.program;
-    const transport = transports[wordArg(taken.args, "by", "clc")];
     const roles = input.body.filter((s): s is Role => s.kind === "role");
     const loops = roles.map((role) => role.body[0]);
-    if (transport === undefined || roles.length === 0 || !loops.every((s) => s?.kind === "tiles" && s.visit))
-      return input;
-    const slots = numberArg(taken.args, "slots", 2);
+    if (roles.length === 0 || !loops.every((s) => s?.kind === "tiles" && s.visit)) return input;
+    // Answers come by the launch control, or by a counter in memory, whose value who asks writes into the slots itself.
+    const { slots, by: transport, in: asker } = taken.args;
     const answers: Buffer = {
       name: ANSWERS,
       space: "shared",
@@ -49,7 +45,7 @@ export const fetchTiles: Pass = {
     };
     const [first] = loops;
     if (first?.kind !== "tiles") return input;
-    const asking = roles.find(({ name }) => name === wordArg(taken.args, "in", SCHEDULER));
+    const asking = roles.find(({ name }) => name === asker);
     const scheduler: Role = {
       kind: "role",
       name: SCHEDULER,

@@ -1,6 +1,6 @@
 /** Let two accumulators share columns of tensor memory, where two that share none do not fit. */
 import { add, lit, mod, mul, sub, substituteExpr, v } from "../tile/expr.ts";
-import { bufferOf, eachStmt, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { bufferOf, eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { tensorPlace } from "../tile/tensor.ts";
 import type { Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -27,7 +27,7 @@ export const lapSums: Pass = {
   to: "specialised",
   run(program) {
     const taken = takeDirective(program, "lap");
-    const shared = taken ? numberArg(taken.args, "columns", 0) : 0;
+    const shared = taken ? taken.args.columns : 0;
     const input = taken?.program ?? program;
     const ring = input.rings.find(({ name }) => name === SUMS);
     const acc = input.buffers.find(({ name }) => name === ring?.buffers[0]);

@@ -1,16 +1,7 @@
 /** Bring C, and what steps of the epilogue read, into shared memory by bulk copies while the tile is multiplied. */
 import { stepBuffer, stepMatrix } from "../problem/stepInputs.ts";
 import { lit, simplify, sub, substituteExpr } from "../tile/expr.ts";
-import {
-  bufferOf,
-  eachStmt,
-  numberArg,
-  rewriteStmts,
-  takeDirective,
-  wholeView,
-  withBody,
-  wordArg,
-} from "../tile/rewrite.ts";
+import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Edge, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 import { halvesOf } from "./stageEpilogue.ts";
@@ -43,13 +34,13 @@ export const loadAddend: Pass = {
   to: "specialised",
   run(program) {
     const taken = takeDirective(program, "addend");
-    if (!taken || wordArg(taken.args, "way", "direct") !== "tma") return taken?.program ?? program;
+    if (taken?.args.way !== "tma") return taken?.program ?? program;
     const input = taken.program;
     const role = eachStmt(input.body).find((s): s is Role => s.kind === "role" && epiloguesOf(s).length > 0);
     const [first] = role === undefined ? [] : epiloguesOf(role);
     if (role === undefined || first === undefined) return input;
-    const brought = broughtBy(input, role, first, numberArg(taken.args, "steps", 0) === 1);
-    const by = wordArg(taken.args, "in", LOADER);
+    const brought = broughtBy(input, role, first, taken.args.steps === 1);
+    const by = taken.args.in;
     return brought.length === 0 ? input : bring(input, role, brought, by);
   },
 };

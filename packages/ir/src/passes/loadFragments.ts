@@ -1,15 +1,7 @@
 /** Make register fragments explicit: the K chunk becomes an unrolled loop of steps, each loading what its multiply-adds read. */
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
-import {
-  bufferOf,
-  numberArg,
-  rewriteStmts,
-  takeDirective,
-  wholeView,
-  withBody,
-  wordArg,
-} from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -25,7 +17,7 @@ export const loadFragments: Pass = {
   run(program) {
     const taken = takeDirective(program, "fragment");
     if (!taken) return program;
-    return split(taken.program, numberArg(taken.args, "step", 1), wordArg(taken.args, "first", "a") === "b");
+    return split(taken.program, taken.args.step, taken.args.first === "b");
   },
 };
 

@@ -2,7 +2,7 @@
 import { MATRIX_ROW_BYTES, matrixLoad } from "../atoms/matrixLoad.ts";
 import { sizeOf } from "../dtype.ts";
 import { contiguousAxis } from "../tile/accesses.ts";
-import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -18,7 +18,7 @@ export const loadMatrices: Pass = {
   run(program) {
     const taken = takeDirective(program, "matrices");
     if (!taken) return program;
-    const most = numberArg(taken.args, "most", 4);
+    const most = taken.args.most;
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (stmt) => byMatrices(taken.program, stmt, most)),

@@ -3,15 +3,7 @@
 import { add, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { slicesOf } from "../tile/meeting.ts";
-import {
-  bufferOf,
-  eachStmt,
-  numberArg,
-  rewriteStmts,
-  takeDirective,
-  wholeView,
-  withBody,
-} from "../tile/rewrite.ts";
+import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Expr, Split, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -35,10 +27,8 @@ export const meetInCluster: Pass = {
     if (!taken) return program;
     const split = splitOf(taken.program);
     if (split === null) return taken.program;
-    const rows = numberArg(taken.args, "rows", 0);
-    return rows > 0
-      ? meet(taken.program, split, 0, rows)
-      : meet(taken.program, split, 1, numberArg(taken.args, "columns", 1));
+    const rows = taken.args.rows;
+    return rows > 0 ? meet(taken.program, split, 0, rows) : meet(taken.program, split, 1, taken.args.columns);
   },
 };
 

@@ -1,6 +1,6 @@
 /** Let the blocks of a cluster that want the same rectangle copy a share of it each, into all of them. */
 import { freeVars } from "../tile/expr.ts";
-import { clusterUnits, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
+import { clusterUnits, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -20,7 +20,7 @@ export const multicastCopies: Pass = {
   run(program) {
     const taken = takeDirective(program, "multicast");
     if (!taken) return program;
-    const operands = wordArg(taken.args, "operands", "ab");
+    const operands = taken.args.operands;
     const input = taken.program;
     const body = rewriteStmts(input.body, (stmt) =>
       stmt.kind === "tiles" ? share(stmt, input, operands) : stmt,

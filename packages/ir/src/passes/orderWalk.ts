@@ -1,15 +1,6 @@
 /** Set the order of the multiply-adds of a register tile. */
-import { parseLineOrder } from "../tile/lineOrder.ts";
-import { numberArg, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
-import type { Walk } from "../tile/types.ts";
+import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Pass } from "./pass.ts";
-
-const walks: Readonly<Record<string, Walk>> = {
-  rows: "rows",
-  cols: "cols",
-  "snake-rows": "snake-rows",
-  "snake-cols": "snake-cols",
-};
 
 /**
  * Directive `walk order=rows|cols|snake-rows|snake-cols lines=ORDER along=ORDER swap=0|1`. A snake reuses one operand at each turn, which register banks
@@ -23,13 +14,11 @@ export const orderWalk: Pass = {
   run(program) {
     const taken = takeDirective(program, "walk");
     if (!taken) return program;
-    const walk = walks[wordArg(taken.args, "order", "rows")] ?? "rows";
-    const [lines, along] = ["lines", "along"].map((name) => parseLineOrder(wordArg(taken.args, name, "up")));
-    const swap = numberArg(taken.args, "swap", 0) === 1;
+    const { order: walk, lines, along, swap } = taken.args;
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (s) =>
-        s.kind === "mma" ? { ...s, walk, lines: lines ?? s.lines, along: along ?? s.along, swap } : s,
+        s.kind === "mma" ? { ...s, walk, lines, along, swap: swap === 1 } : s,
       ),
     );
   },

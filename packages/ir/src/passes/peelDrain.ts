@@ -1,6 +1,6 @@
 /** Take the last chunks out of the steady state, so that its loop runs without asking whether there is a next one. */
 import { lit } from "../tile/expr.ts";
-import { numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Stmt } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -17,8 +17,8 @@ export const peelDrain: Pass = {
   run(program) {
     const taken = takeDirective(program, "drain");
     if (!taken) return program;
-    const chunks = numberArg(taken.args, "chunks", 1);
-    const loop = numberArg(taken.args, "loop", 0) === 1;
+    const chunks = taken.args.chunks;
+    const loop = taken.args.loop === 1;
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (stmt) =>

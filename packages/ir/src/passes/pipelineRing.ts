@@ -2,7 +2,7 @@
 import { cond } from "../tile/cond.ts";
 import { add, lit, mod, substituteExpr, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, numberArg, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { withOperandViews } from "../tile/scaleTiles.ts";
 import type { Buffer, Cond, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -29,9 +29,9 @@ export const pipelineRing: Pass = {
     const input: TileProgram = { ...(taken?.program ?? program), stage: "pipelined" };
     return pipeline(
       input,
-      taken ? numberArg(taken.args, "slots", 1) : 1,
-      taken ? numberArg(taken.args, "prefetch", 0) === 1 : false,
-      taken ? numberArg(taken.args, "ahead", 1) === 0 : false,
+      taken ? taken.args.slots : 1,
+      taken ? taken.args.prefetch === 1 : false,
+      taken ? taken.args.ahead === 0 : false,
     );
   },
 };

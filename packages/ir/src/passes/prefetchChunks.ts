@@ -1,6 +1,6 @@
 /** Ask L2 for chunks before their copies are issued. */
 import { asLinear } from "../tile/expr.ts";
-import { numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Expr, Stmt } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -16,7 +16,7 @@ export const prefetchChunks: Pass = {
   run(program) {
     const taken = takeDirective(program, "prefetch");
     if (!taken) return program;
-    const chunks = numberArg(taken.args, "chunks", 0);
+    const chunks = taken.args.chunks;
     if (chunks < 1) return taken.program;
     const body = rewriteStmts(taken.program.body, (stmt) =>
       stmt.kind === "for" && !stmt.unroll

@@ -1,6 +1,6 @@
 /** Keep sums along k short where tensor cores keep few bits of them: each is made apart and then added to the accumulator. */
 import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, numberArg, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -19,7 +19,7 @@ export const promoteSums: Pass = {
   run(program) {
     const taken = takeDirective(program, "promote");
     if (!taken) return program;
-    const every = numberArg(taken.args, "every", 128);
+    const every = taken.args.every;
     let part: Buffer | null = null;
     const body = rewriteStmts(taken.program.body, (stmt) => {
       if (stmt.kind !== "mma") return stmt;

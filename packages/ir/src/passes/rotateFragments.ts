@@ -1,7 +1,7 @@
 /** Double-buffer the register fragments: step kk multiplies while step kk + 1 loads, across chunks too. */
 import { cond } from "../tile/cond.ts";
 import { add, div, lit, mod, substituteExpr, v } from "../tile/expr.ts";
-import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Expr, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -28,8 +28,8 @@ export const rotateFragments: Pass = {
 export function rotateAll(program: TileProgram, asks = false): TileProgram {
   const taken = takeDirective(program, "rotate");
   if (!taken) return program;
-  const slots = numberArg(taken.args, "slots", 2);
-  return rotate(taken.program, slots, numberArg(taken.args, "store", 0), asks);
+  const slots = taken.args.slots;
+  return rotate(taken.program, slots, taken.args.store, asks);
 }
 
 function rotate(input: TileProgram, slots: number, store: number, asks: boolean): TileProgram {

@@ -1,6 +1,6 @@
 /** Give the accumulator ring more slots, so that one tile is multiplied while another is stored. */
 import { mod, v } from "../tile/expr.ts";
-import { eachStmt, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Expr, Ring, Stmt, TileProgram, View, Visit } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 import { SUMS } from "./specialiseEngines.ts";
@@ -13,7 +13,7 @@ export const slotSums: Pass = {
   to: "specialised",
   run(program) {
     const taken = takeDirective(program, "sums");
-    const slots = taken ? numberArg(taken.args, "slots", 1) : 1;
+    const slots = taken ? taken.args.slots : 1;
     const input = taken?.program ?? program;
     const ring = input.rings.find((r) => r.name === SUMS);
     if (slots === 1 || ring === undefined || !stays(input)) return input;

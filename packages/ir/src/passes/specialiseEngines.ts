@@ -1,6 +1,6 @@
 /** One role an engine: bulk copies fill the operand ring, matrix instructions empty it into an accumulator ring, four warps empty that. */
 import { lit } from "../tile/expr.ts";
-import { childrenOf, eachStmt, numberArg, takeDirective, withBody } from "../tile/rewrite.ts";
+import { childrenOf, eachStmt, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
 import { accumulatesInTensor } from "./accumulateInTensor.ts";
 import type { Pass } from "./pass.ts";
@@ -30,7 +30,7 @@ export const specialiseEngines: Pass = {
     const taken = takeDirective(program, "engines");
     const input: TileProgram = { ...(taken?.program ?? program), stage: "specialised" };
     if (!taken || !accumulatesInTensor(input)) return input;
-    const early = numberArg(taken.args, "early", 1) === 1;
+    const early = taken.args.early === 1;
     const sums = [...accumulators(input)];
     return {
       ...withBody(

@@ -1,5 +1,5 @@
 /** Give copying and multiplying to different warps: one role fills the ring, the other empties it. */
-import { childrenOf, eachStmt, numberArg, takeDirective, withBody } from "../tile/rewrite.ts";
+import { childrenOf, eachStmt, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
 import { bindEdges } from "./bindEdges.ts";
 import type { Pass } from "./pass.ts";
@@ -12,9 +12,6 @@ export const MATH = "math";
 
 /** Threads of a warp. */
 const WARP = 32;
-
-/** Warps of a warpgroup (PTX ISA, wgmma and setmaxnreg). */
-const WARPGROUP = 4;
 
 /**
  * Directive `roles producer=W math=M registersP=R registersM=R release=W`: M warps multiply (they come first), W warps behind them copy; budgets of
@@ -34,14 +31,13 @@ export const specialiseRoles: Pass = {
     const taken = takeDirective(program, "roles");
     if (!taken) return bindEdges.run(program, target);
     const input: TileProgram = { ...taken.program, stage: "specialised" };
-    const math = numberArg(taken.args, "math", WARPGROUP);
-    const budget = (name: string): number | null => numberArg(taken.args, name, 0) || null;
+    const { math, producer, registersM, registersP } = taken.args;
     const roles: Roles = {
       math,
-      producer: numberArg(taken.args, "producer", 1),
-      registers: { math: budget("registersM"), producer: budget("registersP") },
+      producer,
+      registers: { math: registersM || null, producer: registersP || null },
     };
-    const arrivals = Math.max(1, Math.ceil(math / numberArg(taken.args, "release", WARPGROUP)));
+    const arrivals = Math.max(1, Math.ceil(math / taken.args.release));
     return {
       ...withBody(
         input,

@@ -1,7 +1,7 @@
 /** Multiply the last chunks of a tile in two halves of its columns, so that one is stored while the other is multiplied. */
 import { findWarpgroupAtom, warpgroupAtom, warpgroupWidths } from "../atoms/warpgroup.ts";
 import { freeVars, lit, sameValue } from "../tile/expr.ts";
-import { numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Columns, Stmt } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -24,13 +24,13 @@ export const splitTail: Pass = {
   run(program) {
     const taken = takeDirective(program, "tail");
     if (!taken) return program;
-    const of = numberArg(taken.args, "of", 0);
-    const middle = numberArg(taken.args, "columns", 0);
+    const of = taken.args.of;
+    const middle = taken.args.columns;
     const parts: readonly Columns[] = [
       { from: 0, to: middle, of },
       { from: middle, to: of, of },
     ];
-    const chunks = numberArg(taken.args, "chunks", 1);
+    const chunks = taken.args.chunks;
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (stmt) =>

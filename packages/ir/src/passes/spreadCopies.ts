@@ -4,7 +4,7 @@ import { contiguousAxis } from "../tile/accesses.ts";
 import { cond } from "../tile/cond.ts";
 import { add, v } from "../tile/expr.ts";
 import { piecesOf } from "../tile/ownership.ts";
-import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -27,8 +27,8 @@ export const spreadCopies: Pass = {
   run(program) {
     const taken = takeDirective(program, "spread");
     if (!taken) return program;
-    const steps = numberArg(taken.args, "steps", 1);
-    const pieces = numberArg(taken.args, "pieces", 1);
+    const steps = taken.args.steps;
+    const pieces = taken.args.pieces;
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (stmt) =>

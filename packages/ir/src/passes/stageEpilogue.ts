@@ -1,15 +1,6 @@
 /** Send D through shared memory, from where bulk tensor stores take it while the block goes on, or the threads in long rows. */
 import { add, lit, mod, mul, sub, v } from "../tile/expr.ts";
-import {
-  bufferOf,
-  childrenOf,
-  numberArg,
-  rewriteStmts,
-  takeDirective,
-  wholeView,
-  withBody,
-  wordArg,
-} from "../tile/rewrite.ts";
+import { bufferOf, childrenOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Expr, Factor, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -34,13 +25,13 @@ export const stageEpilogue: Pass = {
   to: "specialised",
   run(program) {
     const taken = takeDirective(program, "epilogue");
-    const way = taken ? wordArg(taken.args, "way", "direct") : "direct";
+    const way = taken ? taken.args.way : "direct";
     if (!taken || way === "direct") return taken?.program ?? program;
     return stage(taken.program, {
-      cols: numberArg(taken.args, "cols", 0),
-      slots: numberArg(taken.args, "slots", 1),
+      cols: taken.args.cols,
+      slots: taken.args.slots,
       threads: way === "threads",
-      late: numberArg(taken.args, "late", 0) === 1,
+      late: taken.args.late === 1,
     });
   },
 };

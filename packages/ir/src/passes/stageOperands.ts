@@ -1,26 +1,12 @@
 /** Make shared tiles explicit: `mma` reads shared memory, a copy per K chunk fills it. */
 import { dtypes, sizeOf } from "../dtype.ts";
-import {
-  bufferOf,
-  numberArg,
-  rewriteStmts,
-  takeDirective,
-  wholeView,
-  withBody,
-  wordArg,
-} from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { scaleTileInTensor } from "../tile/scaleTiles.ts";
-import type { Buffer, Stmt, TileProgram, Transport, View } from "../tile/types.ts";
+import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /** 16 bytes: the widest access of shared memory, and what cp.async and ldmatrix rows need. */
 const SHARED_ALIGN = 16;
-
-const transports: Readonly<Record<string, Transport>> = {
-  direct: "direct",
-  "cp.async": "cp.async",
-  tma: "tma",
-};
 
 /**
  * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 factors=shared|tensor|global`; without it operands are read from global
@@ -44,10 +30,8 @@ interface Staged {
 function stage(input: TileProgram): TileProgram {
   const taken = takeDirective(input, "stage");
   if (!taken) return input;
-  const operands = wordArg(taken.args, "operands", "ab");
-  const transport = transports[wordArg(taken.args, "transport", "direct")] ?? "direct";
-  const packed = numberArg(taken.args, "packed", 0) === 1;
-  const way = wordArg(taken.args, "factors", "shared");
+  const { operands, transport, factors: way } = taken.args;
+  const packed = taken.args.packed === 1;
   const [onward, kept] = [way === "tensor", way === "global"];
   const added: Buffer[] = [];
 

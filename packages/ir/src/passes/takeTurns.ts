@@ -1,5 +1,5 @@
 /** Let several sets of math warps take tiles by turns: one multiplies while another stores (ping-pong). */
-import { numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { withSumViews } from "../tile/scaleTiles.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -19,7 +19,7 @@ export const takeTurns: Pass = {
   run(program) {
     const taken = takeDirective(program, "turns");
     if (!taken) return program;
-    const of = numberArg(taken.args, "roles", 1);
+    const of = taken.args.roles;
     const math = taken.program.body.find((s): s is Role => s.kind === "role" && s.name === MATH);
     return math === undefined || of < 2 ? taken.program : divide(taken.program, math, of);
   },

@@ -1,5 +1,5 @@
 /** Read copies of A and B that a kernel before this one has transposed. */
-import { takeDirective, wordArg } from "../tile/rewrite.ts";
+import { takeDirective } from "../tile/rewrite.ts";
 import { TRANSPOSED_ALIGN, transposedStrides } from "../tile/transposed.ts";
 import type { Buffer } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -13,7 +13,7 @@ export const transposeOperands: Pass = {
   run(program) {
     const taken = takeDirective(program, "transpose");
     if (!taken) return program;
-    const operands = wordArg(taken.args, "operands", "ab");
+    const operands = taken.args.operands;
     return {
       ...taken.program,
       buffers: taken.program.buffers.map((b): Buffer => {

@@ -3,7 +3,7 @@ import { sizeOf } from "../dtype.ts";
 import { contiguousAxis, vectorAxis } from "../tile/accesses.ts";
 import { isMultiple } from "../tile/expr.ts";
 import { distribute, registerRun } from "../tile/ownership.ts";
-import { bufferOf, numberArg, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { extentMultiple, strideMultiple } from "../tile/sizes.ts";
 import { storeOwners } from "../tile/staged.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
@@ -24,7 +24,7 @@ export const vectorise: Pass = {
   run(program) {
     const taken = takeDirective(program, "vector");
     if (!taken) return program;
-    const limits = { copy: numberArg(taken.args, "copy", 1), store: numberArg(taken.args, "store", 1) };
+    const limits = { copy: taken.args.copy, store: taken.args.store };
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (stmt) => widen(taken.program, stmt, limits)),

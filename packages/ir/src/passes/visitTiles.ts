@@ -1,6 +1,6 @@
 /** Let blocks stay and loop over tiles, so that the copies of the next tile run during the epilogue of this one. */
 import { add, freeVars, mod, mul, v } from "../tile/expr.ts";
-import { eachStmt, rewriteStmts, takeDirective, withBody, wordArg } from "../tile/rewrite.ts";
+import { eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { withOperandViews } from "../tile/scaleTiles.ts";
 import type { Expr, Ring, Stmt, View, Visit } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -25,7 +25,7 @@ export const visitTiles: Pass = {
   to: "specialised",
   run(program) {
     const taken = takeDirective(program, "visit");
-    if (!taken || wordArg(taken.args, "by", "none") !== "stride") return taken?.program ?? program;
+    if (taken?.args.by !== "stride") return taken?.program ?? program;
     return withBody(
       taken.program,
       taken.program.body.flatMap((stmt) =>

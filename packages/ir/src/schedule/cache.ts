@@ -3,7 +3,8 @@ import { type DType, sizeOf } from "../dtype.ts";
 import { nearest } from "../nearest.ts";
 import type { Problem } from "../problem.ts";
 import type { Schedule, ScheduleField } from "../schedule.ts";
-import { type CachePolicy, cachePolicies, type Directive } from "../tile/types.ts";
+import type { ArgumentsOf, Directive } from "../tile/directives.ts";
+import { type CachePolicy, cachePolicies } from "../tile/types.ts";
 
 const matrices = ["a", "b", "c", "d"] as const;
 type Matrix = (typeof matrices)[number];
@@ -27,7 +28,7 @@ function policiesOf(text: string): Policies | null {
   return found;
 }
 
-export const cacheField: ScheduleField = {
+export const cacheField: ScheduleField<"cache", string, string> = {
   name: "cache",
   summary:
     "which lines L2 gives up first or last, by matrix: what is streamed makes room for what is read again",
@@ -70,19 +71,16 @@ export function asyncPolicyFault(cache: string): { readonly message: string; rea
   };
 }
 
-/** Bytes that misses bring unless told otherwise. */
-const WHOLE = 256;
-
 /** The directive of the fields `cache`, `promote`, `fetch` and `l1`, of those that a schedule has; null where all are off. */
-export function cacheDirective(schedule: Schedule): Directive | null {
-  const policies = policiesOf(String(schedule.cache ?? "none")) ?? {};
-  const promote = Number(schedule.promote ?? WHOLE);
-  const fetch = Number(schedule.fetch ?? 0);
+export function cacheDirective(
+  fields: { readonly cache: string } & Partial<Pick<ArgumentsOf<"cache">, "promote" | "fetch" | "l1">>,
+): Directive | null {
+  const { promote = 256, fetch = 0, l1 = "keep" } = fields;
   const args = {
-    ...policies,
-    ...(promote === WHOLE ? {} : { promote }),
+    ...policiesOf(fields.cache),
+    ...(promote === 256 ? {} : { promote }),
     ...(fetch > 0 ? { fetch } : {}),
-    ...(schedule.l1 === "skip" ? { l1: "skip" } : {}),
+    ...(l1 === "skip" ? { l1 } : {}),
   };
   return Object.keys(args).length === 0 ? null : { name: "cache", args };
 }

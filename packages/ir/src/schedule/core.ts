@@ -1,8 +1,8 @@
 /** Fields that mean the same in every backend. A backend lists those it has, with its own defaults, and adds its own. */
-import type { FieldValue, ScheduleField } from "../schedule.ts";
-import { type CombineWay, combineWays, fetchSizes, promotions } from "../tile/types.ts";
+import type { ScheduleField } from "../schedule.ts";
+import { fetchSizes, promotions } from "../tile/types.ts";
 import { cacheField } from "./cache.ts";
-import { flagField, intField, rasterField, tupleField, wordField } from "./fields.ts";
+import { flagField, intField, rasterField, sizeField, tupleField, wordField } from "./fields.ts";
 
 /** The shared fields by name, in canonical order. */
 export const coreFields = {
@@ -65,7 +65,7 @@ export const coreFields = {
     name: "combine",
     summary:
       "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), or in order by a second kernel",
-    words: combineWays.filter((way) => way !== "cluster" && way !== "slices" && way !== "bulk"),
+    words: ["last", "atomics", "kernel"],
     default: "last",
     off: "last",
   }),
@@ -79,20 +79,20 @@ export const coreFields = {
     max: 4096,
   }),
   cache: cacheField,
-  promote: wordField({
+  promote: sizeField({
     name: "promote",
     summary: "bytes of A and B that L2 fetches at once where a bulk copy misses; 0: no more than that",
-    words: ["256", ...promotions.map(String)],
-    default: "256",
-    off: "256",
+    sizes: [256, ...promotions],
+    default: 256,
+    off: 256,
   }),
-  fetch: wordField({
+  fetch: sizeField({
     name: "fetch",
     summary:
       "bytes of A and B that L2 fetches at once where a copy by the threads misses; 0: as the hardware has it",
-    words: ["0", ...fetchSizes.map(String)],
-    default: "0",
-    off: "0",
+    sizes: [0, ...fetchSizes],
+    default: 0,
+    off: 0,
   }),
   l1: wordField({
     name: "l1",
@@ -128,14 +128,7 @@ export const combineOrMeet = wordField({
   name: "combine",
   summary:
     "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
-  words: combineWays.filter((way) => way !== "slices" && way !== "bulk"),
+  words: ["last", "atomics", "kernel", "cluster"],
   default: "last",
   off: "last",
 });
-
-/** Value of the field `combine`. Throws (a bug) on one that the field would not parse. */
-export function combineOf(value: FieldValue | undefined): CombineWay {
-  const way = combineWays.find((known) => known === value);
-  if (way === undefined) throw new TypeError(`no way to combine: ${String(value)}`);
-  return way;
-}

@@ -1,11 +1,17 @@
 /** Constructors of schedule fields: each gives grammar, default and off value of one field. */
 import { nearest } from "../nearest.ts";
 import type { FieldValue, ScheduleField } from "../schedule.ts";
-import { lineOrderKinds, lineOrderSyntax, parseLineOrder, printLineOrder } from "../tile/lineOrder.ts";
+import {
+  type LineOrder,
+  lineOrderKinds,
+  lineOrderSyntax,
+  parseLineOrder,
+  printLineOrder,
+} from "../tile/lineOrder.ts";
 import type { Raster } from "../tile/types.ts";
 
-interface Common {
-  readonly name: string;
+interface Common<N extends string = string> {
+  readonly name: N;
   readonly summary: string;
 }
 
@@ -13,14 +19,14 @@ const integer = /^\d{1,9}$/;
 const clamp = (value: number, min: number, max: number): number => Math.min(max, Math.max(min, value));
 
 /** An integer from `min` to `max` (both included). */
-export function intField(
-  spec: Common & {
+export function intField<const N extends string>(
+  spec: Common<N> & {
     readonly default: number;
     readonly off?: number | null;
     readonly min?: number;
     readonly max?: number;
   },
-): ScheduleField {
+): ScheduleField<N, number, number> {
   const { min = 1, max = 999_999_999 } = spec;
   return {
     name: spec.name,
@@ -38,43 +44,68 @@ export function intField(
 }
 
 /** One of a few words. */
-export function wordField(
-  spec: Common & {
-    readonly words: readonly string[];
-    readonly default: string;
-    readonly off?: string | null;
+export function wordField<const N extends string, const W extends string>(
+  spec: Common<N> & {
+    readonly words: readonly W[];
+    readonly default: NoInfer<W>;
+    readonly off?: NoInfer<W> | null;
   },
-): ScheduleField {
+): ScheduleField<N, W, W> {
   return {
     name: spec.name,
     summary: spec.summary,
     syntax: spec.words.join("|"),
     default: spec.default,
     off: spec.off ?? null,
-    parse: (text) => (spec.words.includes(text) ? text : null),
+    parse: (text) => spec.words.find((word) => word === text) ?? null,
     print: String,
     nearest: (text) => nearest(text, spec.words, 1)[0] ?? null,
   };
 }
 
+/** One of a few numbers: as text a word, in what it means the number. */
+export const sizeField = <const N extends string, const S extends number>(
+  spec: Common<N> & { readonly sizes: readonly S[]; readonly default: NoInfer<S>; readonly off: NoInfer<S> },
+): ScheduleField<N, string, S> => ({
+  ...wordField({
+    ...spec,
+    words: spec.sizes.map(String),
+    default: String(spec.default),
+    off: String(spec.off),
+  }),
+  read: (text) => spec.sizes.find((size) => String(size) === text) ?? spec.default,
+});
+
 /** An optimisation that is on or off. */
-export const flagField = (spec: Common & { readonly default: "on" | "off" }): ScheduleField =>
-  wordField({ ...spec, words: ["on", "off"], off: "off" });
+export const flagField = <const N extends string>(
+  spec: Common<N> & { readonly default: "on" | "off" },
+): ScheduleField<N, "on" | "off", boolean> => ({
+  ...wordField({ ...spec, words: ["on", "off"], off: "off" }),
+  read: (value) => value === "on",
+});
+
+type TupleValue<Names extends readonly string[], None extends boolean> =
+  | { readonly [K in keyof Names]: number }
+  | (None extends true ? "none" : never);
 
 /**
  * Integers of at least `min` with a separator: `128x128x8`. `names` give the syntax and the rank. With `none`, that word is a
  * value too (a string, where the others are tuples).
  */
-export function tupleField(
-  spec: Common & {
-    readonly names: readonly string[];
+export function tupleField<
+  const N extends string,
+  const Names extends readonly string[],
+  const None extends boolean = false,
+>(
+  spec: Common<N> & {
+    readonly names: Names;
     readonly separator?: string;
-    readonly default: readonly number[] | "none";
-    readonly off?: readonly number[] | "none" | null;
+    readonly default: TupleValue<NoInfer<Names>, None>;
+    readonly off?: TupleValue<NoInfer<Names>, None> | null;
     readonly min?: number;
-    readonly none?: boolean;
+    readonly none?: None;
   },
-): ScheduleField {
+): ScheduleField<N, TupleValue<Names, None>, TupleValue<Names, None>> {
   const { separator = "x", min = 1, none = false, names } = spec;
   const example = typeof spec.default === "string" ? names.map(() => min) : spec.default;
   return {
@@ -84,11 +115,12 @@ export function tupleField(
     default: spec.default,
     off: spec.off ?? null,
     parse: (text) => {
-      if (none && text === "none") return text;
       const parts = text.split(separator);
-      return parts.length === names.length && parts.every((part) => integer.test(part) && Number(part) >= min)
-        ? parts.map(Number)
-        : null;
+      const fits =
+        parts.length === names.length && parts.every((part) => integer.test(part) && Number(part) >= min);
+      // The types of a name's rank, and of 'none' where that is a value, do not follow from the text.
+      const value = none && text === "none" ? text : fits ? parts.map(Number) : null;
+      return value as TupleValue<Names, None> | null;
     },
     print: (value) => (Array.isArray(value) ? value.join(separator) : String(value)),
     // Numbers that can be read stay, in place; the rest comes from the default.
@@ -104,7 +136,7 @@ export function tupleField(
 }
 
 /** Order of a walk's lines, see `LineOrder`; ascending is off. */
-export function lineOrderField(spec: Common): ScheduleField {
+export function lineOrderField<const N extends string>(spec: Common<N>): ScheduleField<N, string, LineOrder> {
   return {
     ...spec,
     syntax: lineOrderSyntax,
@@ -115,6 +147,7 @@ export function lineOrderField(spec: Common): ScheduleField {
       return order === null ? null : printLineOrder(order);
     },
     print: String,
+    read: (text) => parseLineOrder(text) ?? { kind: "up", from: 0 },
     nearest: (text) => nearest(text, lineOrderKinds, 1)[0] ?? null,
   };
 }
@@ -127,9 +160,9 @@ const groupedRasters = ["grouped", "snake", "pieces"] as const;
  * Order in which output tiles are visited: `row`, `col`, `grouped:G` (G tile rows at a time), `snake:G` (the same to and fro), `pieces:G` (the same in pieces of 4 x 2 tiles) or `hilbert`.
  * Read it with `rasterOf`.
  */
-export function rasterField(spec: { readonly name?: string; readonly default: string }): ScheduleField {
+export function rasterField(spec: { readonly default: string }): ScheduleField<"raster", string, Raster> {
   return {
-    name: spec.name ?? "raster",
+    name: "raster",
     summary:
       "order of the output tiles: rows, columns, or for L2 reuse G tile rows at a time, the same to and fro or in pieces of 4 x 2 tiles, or Hilbert's curve",
     syntax: "row|col|grouped:G|snake:G|pieces:G|hilbert",
@@ -137,6 +170,7 @@ export function rasterField(spec: { readonly name?: string; readonly default: st
     off: "row",
     parse: (text) => (plainRasters.some((word) => word === text) || inGroups.test(text) ? text : null),
     print: String,
+    read: rasterOf,
     nearest: (text) => {
       const count = /\d+/.exec(text)?.[0];
       const kind = groupedRasters.find((name) => name[0] === text[0]) ?? null;
@@ -158,7 +192,7 @@ export function rasterOf(value: FieldValue | undefined): Raster {
 }
 
 /** The same field with another default, e.g. for a backend that is best with other tiles. Throws (a bug) when it is no value of the field. */
-export function withDefault(field: ScheduleField, value: FieldValue): ScheduleField {
+export function withDefault<F extends ScheduleField>(field: F, value: F["default"]): F {
   if (field.parse(field.print(value)) === null)
     throw new TypeError(`${field.name}=${field.print(value)} does not fit ${field.syntax}`);
   return { ...field, default: value };

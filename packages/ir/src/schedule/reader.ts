@@ -1,19 +1,14 @@
-/** Fields of a schedule by what they hold, for backends that give a schedule a type of their own. */
-import type { Schedule } from "../schedule.ts";
+/** What a schedule says, typed by the fields of its model. */
+import type { Schedule, ScheduleModel, ScheduleValues } from "../schedule.ts";
 
-export interface ScheduleReader {
-  /** One number of a field that holds several; 1 where the field holds none there. */
-  tuple(name: string, index: number): number;
-  number(name: string): number;
-  word(name: string): string;
-}
-
-/** The schedule has to be one of the model whose fields are asked for: what is no number reads as NaN. */
-export const scheduleReader = (schedule: Schedule): ScheduleReader => ({
-  tuple(name, index) {
-    const value = schedule[name];
-    return Array.isArray(value) ? (value[index] ?? 1) : 1;
-  },
-  number: (name) => Number(schedule[name]),
-  word: (name) => String(schedule[name]),
-});
+/** Each field's meaning, the default's where the schedule has no such field. Values must be well formed (the codec sees to that), not legal. */
+export const scheduleValues = <const M extends ScheduleModel>(
+  model: M,
+  schedule: Schedule,
+): ScheduleValues<M> =>
+  Object.fromEntries(
+    model.fields.map((field) => {
+      const value = schedule[field.name] ?? field.default;
+      return [field.name, field.read === undefined ? value : field.read(value)];
+    }),
+  ) as ScheduleValues<M>;

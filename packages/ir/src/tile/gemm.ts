@@ -9,23 +9,13 @@ import {
   scaleMatrix,
 } from "../problem/scales.ts";
 import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
+import type { Directive } from "./directives.ts";
 import { add, div, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
 import { scaleWords } from "./scaleTiles.ts";
 import { sharesOf } from "./share.ts";
 import { countOf, matrixAlign, sizeVariables } from "./sizes.ts";
-import type {
-  Buffer,
-  CombineWay,
-  Directive,
-  Expr,
-  Factor,
-  Nest,
-  Share,
-  Stmt,
-  TileProgram,
-  View,
-} from "./types.ts";
+import type { Buffer, CombineWay, Expr, Factor, Nest, Share, Stmt, TileProgram, View } from "./types.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly Factor[]): number =>

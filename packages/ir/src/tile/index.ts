@@ -20,6 +20,7 @@ export {
   negateCond,
   substituteCond,
 } from "./cond.ts";
+export type { ArgumentsOf, Directive, DirectiveName } from "./directives.ts";
 export { elementBytes } from "./elementBytes.ts";
 export {
   add,
@@ -102,12 +103,10 @@ export {
   childrenOf,
   clusterUnits,
   eachStmt,
-  numberArg,
   rewriteStmts,
   takeDirective,
   wholeView,
   withBody,
-  wordArg,
 } from "./rewrite.ts";
 export { operandViews, SCALE_COLUMNS, scaleWords, withOperandViews } from "./scaleTiles.ts";
 export {

@@ -1,5 +1,6 @@
 /** Walking and rebuilding statement lists: what every pass needs, in one place. */
-import type { Buffer, Directive, Launch, Stmt, TileProgram, View } from "./types.ts";
+import { type ArgumentsOf, type DirectiveName, withDefaults } from "./directives.ts";
+import type { Buffer, Launch, Stmt, TileProgram, View } from "./types.ts";
 
 /** The statement's nested lists, or none. */
 export function childrenOf(stmt: Stmt): readonly Stmt[] {
@@ -103,27 +104,15 @@ export const wholeView = (buffer: Buffer): View => ({
   extent: buffer.shape,
 });
 
-/** A directive's arguments and the program without it; null when the program has none of that name. */
-export function takeDirective(
+/** A directive's arguments, defaults included, and the program without it; null when the program has none of that name. */
+export function takeDirective<N extends DirectiveName>(
   program: TileProgram,
-  name: string,
-): { readonly args: Directive["args"]; readonly program: TileProgram } | null {
+  name: N,
+): { readonly args: ArgumentsOf<N>; readonly program: TileProgram } | null {
   const directive = program.directives.find((d) => d.name === name);
   if (!directive) return null;
   return {
-    args: directive.args,
+    args: withDefaults(name, directive.args as Partial<ArgumentsOf<N>>),
     program: { ...program, directives: program.directives.filter((d) => d !== directive) },
   };
-}
-
-/** A numeric argument of a directive, or its default. */
-export function numberArg(args: Directive["args"], name: string, fallback: number): number {
-  const value = args[name];
-  return typeof value === "number" ? value : fallback;
-}
-
-/** A word argument of a directive, or its default. */
-export function wordArg(args: Directive["args"], name: string, fallback: string): string {
-  const value = args[name];
-  return typeof value === "string" ? value : fallback;
 }

@@ -21,6 +21,7 @@
 import type { DType } from "../dtype.ts";
 import type { Layout } from "../layout/types.ts";
 import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
+import type { Directive } from "./directives.ts";
 import type { LineOrder } from "./lineOrder.ts";
 
 export const stages = ["nest", "staged", "pipelined", "specialised", "bound", "machine"] as const;
@@ -502,15 +503,6 @@ export type StmtKind = Stmt["kind"];
 export interface StepView {
   readonly step: number;
   readonly view: View;
-}
-
-/**
- * What a later pass shall do, carried by the program because passes read no schedule.
- * A pass that has done its work removes its directive. Values are words or numbers: `stage operands=ab transport=direct`.
- */
-export interface Directive {
-  readonly name: string;
-  readonly args: Readonly<Record<string, string | number>>;
 }
 
 /** Threads of the block; `warps` = threads / 32. */

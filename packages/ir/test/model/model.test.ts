@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { defineProblem, findGpu, type Problem } from "../../src/index.ts";
+import { type Directive, defineProblem, findGpu, type Problem } from "../../src/index.ts";
 import {
   kernelOf,
   type ModelKernel,
@@ -187,7 +187,7 @@ describe("kernelOf", () => {
   });
 
   it("reads roles, bulk copies, multicast and blocks that stay", () => {
-    const directives = [
+    const directives: Directive[] = [
       { name: "multicast", args: { operands: "ab" } },
       { name: "visit", args: { by: "stride" } },
       { name: "epilogue", args: { way: "tma", cols: 8 } },

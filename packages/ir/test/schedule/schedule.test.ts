@@ -106,11 +106,11 @@ test("policies of L2: matrices in their order, each once", () => {
   ])
     expect(cache.parse(wrong)).toBeNull();
   expect(cache.nearest?.("b:evict_lst,a:evictfirst")).toBe("a:evict_first,b:evict_last");
-  expect(cacheDirective({ cache: "a:evict_first", promote: "64" })?.args).toEqual({
+  expect(cacheDirective({ cache: "a:evict_first", promote: 64 })?.args).toEqual({
     a: "evict_first",
     promote: 64,
   });
-  expect(cacheDirective({ cache: "none", promote: "256" })).toBeNull();
+  expect(cacheDirective({ cache: "none", promote: 256 })).toBeNull();
 });
 
 test("all errors at once, each with what to write", () => {
@@ -178,5 +178,5 @@ test("raster values and defaults of other backends", () => {
   expect(coreFields.raster.nearest?.("snake")).toBe("snake:8");
   expect(() => rasterOf("diagonal")).toThrow("not a raster");
   expect(withDefault(coreFields.tile, [64, 64, 16]).default).toEqual([64, 64, 16]);
-  expect(() => withDefault(coreFields.tile, [64, 64])).toThrow("tile=64x64 does not fit MxNxK");
+  expect(() => withDefault(coreFields.tile, [64, 64, 0])).toThrow("tile=64x64x0 does not fit MxNxK");
 });

@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import {
+  type ArgumentsOf,
   type Directive,
+  type DirectiveName,
   formatDiagnostic,
   type ProtocolAction,
   type ProtocolPlan,
@@ -17,7 +19,8 @@ import {
 import { fixture, parse } from "./support/fixtures.ts";
 import { bind, type Case, nestOf, sm90 } from "./support/specialised.ts";
 
-const directive = (name: string, args: Directive["args"]): Directive => ({ name, args });
+const directive = <N extends DirectiveName>(name: N, args: Partial<ArgumentsOf<N>>) =>
+  ({ name, args }) as Directive;
 const STAY = directive("visit", { by: "stride" });
 const SHARE = directive("multicast", { operands: "ab" });
 const PEEL = directive("peel", { chunks: 1 });

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { verifiers } from "../../src/index.ts";
+import { argumentsOf, directiveNames } from "../../src/tile/directives.ts";
 import { statementKinds } from "../../src/tile/text/statements.ts";
 
 const read = (path: string): string =>
@@ -20,4 +21,18 @@ it("codes of verifiers are used once", () => {
 it("README.md says what every statement means", () => {
   const text = read("README.md");
   for (const kind of statementKinds) expect(text).toMatch(new RegExp(`^\\| \`${kind} `, "m"));
+});
+
+it("directives.md lists every directive with its arguments", () => {
+  const rows = directiveNames.flatMap((name) => [
+    ...(argumentsOf(name).length === 0 ? [`| \`${name}\` | | | |`] : []),
+    ...argumentsOf(name).map(
+      ([key, row], i) =>
+        `| ${i === 0 ? `\`${name}\`` : ""} | \`${key}=${row.syntax.replaceAll("|", "\\|")}\` | \`${row.print(row.default)}\` | ${row.summary} |`,
+    ),
+  ]);
+  const found = read("directives.md")
+    .split("\n")
+    .filter((line) => /^\| [^-d]/.test(line));
+  expect(found).toEqual(rows);
 });

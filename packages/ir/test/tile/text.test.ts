@@ -64,6 +64,30 @@ interface Broken {
 
 const broken: readonly Broken[] = [
   {
+    what: "misspelt directive",
+    edits: [["directive walk order", "directive wakl order"]],
+    errors: [{ code: "TW3002", message: "'wakl' is no directive", hint: "did you mean 'walk'?" }],
+  },
+  {
+    what: "misspelt, unfit and repeated arguments of directives, all of them",
+    edits: [
+      ["directive walk order=snake-rows", "directive walk ordr=rows swap=2 lines=up lines=up"],
+      ["ring slots=3 prefetch=0", "ring slots=1000000 prefetch"],
+    ],
+    errors: [
+      { code: "TW3004", message: "'1000000' does not fit slots=1..64", hint: "nearest legal: slots=64" },
+      { code: "TW3004", message: "'' does not fit prefetch=0|1" },
+      { code: "TW3002", message: "directive 'walk' has no argument 'ordr'", hint: "did you mean 'order'?" },
+      { code: "TW3004", message: "'2' does not fit swap=0|1" },
+      { code: "TW3005", message: "directive 'walk' says 'lines' twice", hint: "keep one" },
+    ],
+  },
+  {
+    what: "repeated directive",
+    edits: [["directive walk", "directive guards\n  directive walk"]],
+    errors: [{ code: "TW3005", message: "directive 'guards' is given twice", hint: "keep one" }],
+  },
+  {
     what: "misspelt statement",
     edits: [["fill %acc", "fil %acc"]],
     errors: [{ code: "TW3002", message: "'fil' begins no statement", hint: "did you mean 'fill'?" }],

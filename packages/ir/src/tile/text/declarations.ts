@@ -1,13 +1,14 @@
 /** The head of a program: problem, launch, nest, directives, buffers, rings. One row per declaration. */
+import type { Diagnostic } from "../../diagnostics.ts";
 import { dtypeNames } from "../../dtype.ts";
 import { parseProblem, printProblem } from "../../problem/text.ts";
 import type { Problem } from "../../problem.ts";
+import { argumentsOf, type Directive, directiveNames } from "../directives.ts";
 import { sizeVariables } from "../sizes.ts";
 import {
   type Barrier,
   type Buffer,
   cachePolicies,
-  type Directive,
   type Factor,
   type Launch,
   type MachineDeclarations,
@@ -38,6 +39,7 @@ import {
   transports,
 } from "./clauses.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
+import { nearestHint } from "./nearest.ts";
 
 /** What the head of a program has given so far. */
 export interface Head {
@@ -220,18 +222,13 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
   },
   directive: {
     syntax: "directive NAME KEY=VALUE …",
-    print: (p) =>
-      p.directives.map((d) =>
-        [
-          "directive",
-          d.name,
-          ...Object.entries(d.args).map(([key, value]) => `${key}=${printArg(value)}`),
-        ].join(" "),
-      ),
+    print: (p) => p.directives.map(printDirective),
     parse: (c, head) => {
-      const name = c.word("the directive's name");
-      const raw = c.scanner.raw(null);
-      head.directives.push({ name, args: parseArgs(c, raw.text, raw.offset) });
+      const token = c.peek();
+      const directive = parseDirective(c);
+      if (head.directives.some(({ name }) => name === directive.name))
+        c.fail(token, parseCodes.repeated, `directive '${directive.name}' is given twice`, "keep one");
+      head.directives.push(directive);
     },
   },
   ...Object.fromEntries(spaces.map((space) => [space, bufferSyntax(space)])),
@@ -304,42 +301,48 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
   },
 };
 
-/** Words that read back as words stand bare; others are quoted. */
-const printArg = (value: string | number): string =>
-  typeof value === "number" || /^[A-Za-z][\w.:x,+*/-]*$/.test(value) ? String(value) : JSON.stringify(value);
-
-/** `slots=2 transport=cp.async note="two words"`: numbers stay numbers. */
-function parseArgs(c: Cursor, text: string, offset: number): Record<string, string | number> {
-  const args: Record<string, string | number> = {};
-  const pattern = /\s*(?:([A-Za-z_]\w*)=("(?:[^"\\]|\\.)*"|[^\s"]+))/y;
-  let at = 0;
-  while (at < text.length) {
-    pattern.lastIndex = at;
-    const [all, key, value] = pattern.exec(text) ?? [];
-    if (all === undefined || key === undefined || value === undefined) {
-      const rest = text.slice(at).trimStart();
-      const position = offset + text.length - rest.length;
-      c.diagnostics.push(
-        c.diagnostic(
-          position,
-          `'${rest}'`,
-          parseCodes.syntax,
-          `'${rest}' is no argument of a directive`,
-          "write key=value",
-        ),
-      );
-      break;
-    }
-    args[key] = parseArg(value);
-    at += all.length;
-  }
-  return args;
+/** A directive's line: the arguments that it gives, in their order. */
+function printDirective({ name, args }: Directive): string {
+  const given: Readonly<Record<string, unknown>> = args;
+  const parts = argumentsOf(name).flatMap(([key, row]) =>
+    given[key] === undefined ? [] : [`${key}=${row.print(given[key])}`],
+  );
+  return ["directive", name, ...parts].join(" ");
 }
 
-function parseArg(text: string): string | number {
-  if (text.startsWith('"')) return JSON.parse(text) as string;
-  const value = Number(text);
-  return Number.isFinite(value) && String(value) === text ? value : text;
+/** `ring slots=2 prefetch=1`, behind the keyword. Every argument that is unknown, said twice or of no legal value is an error of its own. */
+function parseDirective(c: Cursor): Directive {
+  const name = c.oneOf(directiveNames, "directive");
+  const raw = c.scanner.raw(null);
+  const rows = new Map(argumentsOf(name));
+  const args: Record<string, unknown> = {};
+  const context = `directive '${name}'`;
+  for (const { 0: word, index } of raw.text.matchAll(/\S+/g)) {
+    const [key = "", value = ""] = word.split(/=(.*)/s);
+    const row = rows.get(key);
+    const report = (code: Diagnostic["code"], message: string, hint: string): void =>
+      void c.diagnostics.push(c.diagnostic(raw.offset + index, `'${word}'`, code, message, hint));
+    const keys = [...rows.keys()];
+    if (row === undefined)
+      report(
+        parseCodes.unknownWord,
+        `${context} has no argument '${key}'`,
+        nearestHint(key, keys) ?? (keys.length === 0 ? "it takes none" : `arguments: ${keys.join(", ")}`),
+      );
+    else if (Object.hasOwn(args, key))
+      report(parseCodes.repeated, `${context} says '${key}' twice`, "keep one");
+    else {
+      args[key] = row.parse(value);
+      if (args[key] !== null) continue;
+      const near = row.nearest(value);
+      report(
+        parseCodes.badValue,
+        `'${value}' does not fit ${key}=${row.syntax}`,
+        near === null ? `write ${key}=${row.syntax}: ${row.summary}` : `nearest legal: ${key}=${near}`,
+      );
+    }
+  }
+  return { name, args } as Directive;
 }
 
 /** The lines that every head must have. */

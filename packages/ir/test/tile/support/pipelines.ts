@@ -1,12 +1,14 @@
 /** Random problems and directives through the shared passes: the programs that the tests of the tile IR run on. */
 import fc from "fast-check";
 import {
+  type ArgumentsOf,
   allocate,
   bindEdges,
   bindLayouts,
   bindOwnership,
   bindRaster,
   type Directive,
+  type DirectiveName,
   dealCopies,
   defineProblem,
   elideGuards,
@@ -153,8 +155,8 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
       };
       const staged = r.operands !== "off";
       const split = r.prefetch === 1 && r.transport === "direct" && r.slots > 1;
-      const directive = (name: string, args: Directive["args"], on = true): Directive[] =>
-        on ? [{ name, args }] : [];
+      const directive = <N extends DirectiveName>(name: N, args: Partial<ArgumentsOf<N>>, on = true) =>
+        on ? [{ name, args } as Directive] : [];
       return {
         problem: problem({
           m: r.m,
@@ -175,7 +177,9 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
         tileK: r.tileK,
         splits: r.splits,
         directives: [
-          ...directive("stage", { operands: r.operands, transport: r.transport }, staged),
+          ...(r.operands === "off"
+            ? []
+            : directive("stage", { operands: r.operands, transport: r.transport })),
           ...directive("fragment", { step: 1, first: r.first }),
           ...directive("ring", { slots: r.slots, prefetch: split ? 1 : 0 }, staged),
           ...directive(

@@ -21,6 +21,7 @@ import {
   type View,
   type Visit,
 } from "../../../src/index.ts";
+import { type Argument, argumentsOf, directiveNames } from "../../../src/tile/directives.ts";
 import { problem } from "./pipelines.ts";
 
 const small = fc.integer({ min: 1, max: 300 });
@@ -120,18 +121,20 @@ const edge: fc.Arbitrary<Edge | null> = fc.option(
   ),
 );
 
-const directive: fc.Arbitrary<Directive> = fc.record({
-  name: id,
-  args: fc.dictionary(
-    id,
-    fc.oneof(
-      fc.integer(),
-      fc.double({ noNaN: true, noDefaultInfinity: true }).map((x) => x + 0),
-      fc.constantFrom("cp.async", "128x64", "12", "two words", 'a"b'),
-    ),
-    { maxKeys: 3, noNullPrototype: true },
-  ),
-});
+/** A value of an argument: the default, the nearest to a text, or one of the words of its syntax. */
+const argument = (row: Argument<unknown>): fc.Arbitrary<unknown> =>
+  fc
+    .oneof(fc.constantFrom(...row.syntax.split(/[|]|[.]{2}/)), fc.nat(600).map(String))
+    .map((text) => row.parse(text) ?? row.parse(row.nearest(text) ?? "") ?? row.default);
+
+const directive: fc.Arbitrary<Directive> = fc.constantFrom(...directiveNames).chain((name) =>
+  fc
+    .record(Object.fromEntries(argumentsOf(name).map(([key, row]) => [key, argument(row)])), {
+      requiredKeys: [],
+      noNullPrototype: true,
+    })
+    .map((args) => ({ name, args }) as Directive),
+);
 
 /** A view of a declared buffer; often the whole of it, which prints as its name. */
 const view = (buffers: readonly Buffer[], vars: readonly string[]): fc.Arbitrary<View> =>
@@ -357,7 +360,7 @@ export const programs: fc.Arbitrary<TileProgram> = fc
               ),
               launch: fc.record({ threads: small, cluster: fc.tuple(small, small) }),
               nest: fc.option(fc.record({ m: factors, n: factors, k: factors })),
-              directives: fc.array(directive, { maxLength: 3 }),
+              directives: fc.uniqueArray(directive, { maxLength: 3, selector: ({ name }) => name }),
               buffers: fc.constant(buffers),
               rings: fc.constant(declared),
               body: fc.array(statement(buffers, declared, [], 2), { maxLength: 4 }),
