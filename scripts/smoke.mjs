@@ -7,7 +7,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { root, systemNode } from "./lib/workspace.mjs";
+import { root, systemNode, toolNode } from "./lib/workspace.mjs";
 
 /** Majors of Node that the packages are used on, besides the user's own: the floor, and what is maintained. */
 const MAJORS = [20, 22, 24];
@@ -111,11 +111,64 @@ function useOn(node) {
     const result = JSON.parse(text);
     expect(result.ok === true && result.error.boundRatio <= 1 && result.hazards.length === 0, text);
   });
+  check(`${version}: the one-call example, right and wrong in ten ways`, () => {
+    const lines = run(node, "call.js").trim().split("\n");
+    expect(lines.join(" ") === ["121", ...Array(10).fill("told")].join(" "), lines.join("\n"));
+  });
   check(`${version}: a kernel library, and its launcher on the emulator`, () => {
     run(node, bin, "compile", "--library", "library", "--arch", "sm_70", ...size);
     writeFileSync(join(project, "launch.mjs"), LAUNCH);
     expect(run(node, "launch.mjs") === "27\n", "wrong numbers");
   });
+}
+
+/** The one-call example of the README, and ten calls that are wrong: each has to be told by the name of its argument. */
+const CALL = `
+import { type GemmCall, gemm, pack, unpack } from "tilewright";
+const [m, n, k] = [24, 16, 20];
+const [a, b, bias] = [pack("bf16", Array(m * k).fill(2)), pack("bf16", Array(k * n).fill(3)), new Float32Array(n).fill(1)];
+const right: GemmCall = { m, n, k, a, b, bias, dtype: "bf16", epilogue: "relu", arch: "sm_80", device: "emulator" };
+const answer = await gemm(right);
+if (!answer.ok) throw new Error(JSON.stringify(answer.error));
+console.log([...new Set(unpack("bf16", answer.value.d))].join(" "));
+const wrong: readonly [object, string][] = [
+  [{ a: a.subarray(1) }, "a"], [{ b: new Float32Array(k * n) }, "b"], [{ bias: [1] }, "bias"], [{ m: -1 }, "m"], [{ n: "16" }, "n"],
+  [{ dtype: "bf17" }, "dtype"], [{ arch: "sm_8" }, "arch"], [{ epilogue: "rulu" }, "epilogue[0]"], [{ bais: bias }, "bais"], [{ device: "gpu" }, "device"],
+];
+for (const [change, at] of wrong) {
+  const told = await gemm({ ...right, ...change } as GemmCall);
+  console.log(told.ok ? "taken" : told.error[0]?.at === at ? "told" : JSON.stringify(told.error));
+}
+`;
+
+/** Lines that do not type-check, behind those that do. */
+const MISTYPED = [
+  "gemm({ m: 1, n: 1, k: 1, a: [1] });",
+  'gemm({ m: 1, n: 1, k: 1, a: [1], b: [1], arch: "sm_71" });',
+  "defineProblem({ mm: 1 });",
+  'defineProblem({ m: 1, n: 1, k: 1, dtype: "float" });',
+];
+
+/** Type-checks a text in the project with the workspace's TypeScript. @param {string} text @returns {string} what it says */
+function typeCheck(text) {
+  writeFileSync(join(project, "call.ts"), text);
+  const flags = [
+    "--module",
+    "nodenext",
+    "--target",
+    "es2022",
+    "--strict",
+    "--lib",
+    "es2024,esnext.disposable,dom",
+    "--outDir",
+    ".",
+  ];
+  const { stdout } = spawnSync(
+    toolNode(),
+    [join(root, "node_modules/typescript/bin/tsc"), ...flags, "call.ts"],
+    { cwd: project, encoding: "utf8" },
+  );
+  return stdout.trim();
 }
 
 /** D of ones (A) and threes (B), through the generated module: 9 x 3 everywhere. */
@@ -162,6 +215,17 @@ try {
       env,
       stdio: "pipe",
     });
+  });
+  check("the one-call example and its mistakes, typed", () => {
+    for (const line of MISTYPED)
+      expect(
+        typeCheck(
+          `import { defineProblem } from "@tilewright/ir";\nimport { gemm } from "tilewright";\n${line}`,
+        ).startsWith("call.ts(3,"),
+        `this type-checks: ${line}`,
+      );
+    const said = typeCheck(CALL);
+    expect(said === "", said);
   });
   for (const node of nodes()) useOn(node);
 } catch (error) {

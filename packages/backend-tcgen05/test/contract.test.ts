@@ -1,6 +1,6 @@
 /** The lowering does what the plan says that its statements stand for: what is proven of the one holds for the other. */
 import { boundProgram, plainProblem, planWords, targetOf, textWords } from "@tilewright/conformance";
-import { type DType, defineProblem, parseProgram, printProgram, protocolPlan } from "@tilewright/ir";
+import { type DType, parseProgram, printProgram, protocolPlan, readProblemRequest } from "@tilewright/ir";
 import { expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 
@@ -42,7 +42,7 @@ it.each([
   "cta=2 tile=256x128x64 acc=2 sched=clc stages=2 addend=tma early=off",
 ])("C by a role of its own: %s", (schedule) => {
   const plain = plainProblem(1024, 512, 64 * 40, "bf16");
-  const of = defineProblem({ ...plain, c: { dtype: "bf16" }, beta: 0.5 });
+  const of = readProblemRequest({ ...plain, c: { dtype: "bf16" }, beta: 0.5 });
   if (!of.ok) throw new TypeError(JSON.stringify(of.error));
   same(boundProgram(tcgen05, arch, of.value, schedule));
 });

@@ -3,7 +3,6 @@ import { assemble, hasPtxas, pick, planWords, targetOf, textWords } from "@tilew
 import {
   createRandom,
   type DType,
-  defineProblem,
   dtypes,
   type Problem,
   printProblem,
@@ -11,6 +10,7 @@ import {
   protocolPlan,
   proveProtocol,
   type Random,
+  readProblemRequest,
   runPasses,
 } from "@tilewright/ir";
 import { expect, it } from "vitest";
@@ -50,7 +50,7 @@ function problemAt(rng: Random): Problem {
     b: { dtype, layout: both && n % 8 === 0 ? pick(rng, ["row", "col"]) : "col", align: 32 },
     d: { dtype: dtypes[dtype].out, align: 16 },
   };
-  const problem = defineProblem(request);
+  const problem = readProblemRequest(request);
   if (!problem.ok) throw new TypeError(JSON.stringify(problem.error));
   return problem.value;
 }

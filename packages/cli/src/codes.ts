@@ -131,6 +131,11 @@ export const codes = {
     kind: "unsupported",
     meaning: "a library of more kernels than one command makes unless told to",
   },
+  badArgument: {
+    code: "TW7085",
+    kind: "invalid",
+    meaning: "an argument of gemm() that is missing, of another type or of another length",
+  },
   libraryGroups: {
     code: "TW7083",
     kind: "unsupported",

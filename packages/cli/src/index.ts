@@ -1,7 +1,11 @@
 /**
- * Public surface of `tilewright`: the compiler with all backends, and the command line as a function.
+ * Public surface of `tilewright`: a product in one call, the compiler with all backends, and the command line as a function.
  * `main` takes its whole outside as a `Context`, so it can be embedded and tested without a process.
  */
+/** Numbers to the memory of an element type (`pack("bf16", numbers)`), and back. */
+export { decodeArray as unpack, encodeArray as pack } from "@tilewright/ir";
+export type { Numbers } from "./api/data.ts";
+export { type GemmAnswer, type GemmCall, gemm } from "./api/gemm.ts";
 export { backends } from "./backends.ts";
 export { compiler } from "./compiler.ts";
 export type { Context, Sink } from "./context.ts";

@@ -2,13 +2,13 @@
 import {
   type BlockScales,
   type DType,
-  defineProblem,
   dtypes,
   findTarget,
   formatDiagnostic,
   type Precision,
   type Problem,
   type Random,
+  readProblemRequest,
   type Target,
 } from "@tilewright/ir";
 import { inWholeBytes } from "./narrow.ts";
@@ -46,7 +46,7 @@ export function targetOf(arch: string): Target {
 
 /** A problem from a request. Throws on one that is refused. */
 export function problemOf(request: unknown): Problem {
-  const made = defineProblem(request);
+  const made = readProblemRequest(request);
   if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
   return made.value;
 }

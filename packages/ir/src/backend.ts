@@ -2,7 +2,9 @@
  * What a backend is: a value that answers "can you", "how" and "why not" as data, and turns a program of stage `machine` into PTX.
  * Nothing in the shared code names a backend or an architecture.
  */
+
 import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
+import type { DType } from "./dtype.ts";
 import type { Ladder } from "./ladder.ts";
 import type { KernelSpec, Manifest } from "./manifest.ts";
 import type { Pass } from "./passes/pass.ts";
@@ -37,7 +39,7 @@ export interface Backend {
   /** The schedule's fields: text codec, ranges, defaults, explicit off values. */
   readonly schedule: ScheduleModel;
   /** A problem and the target for the smoke run of `npm start`: what this backend is best shown with. */
-  readonly showcase: { readonly arch: string; readonly dtype: string };
+  readonly showcase: { readonly arch: string; readonly dtype: DType };
   /** Kernels built up step by step, to see what each optimisation is worth. */
   readonly ladders?: readonly Ladder[];
   /** Whether the hardware has what this backend needs. */

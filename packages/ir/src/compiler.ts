@@ -25,12 +25,15 @@ import {
 import type { Problem } from "./problem.ts";
 import type { Schedule } from "./schedule.ts";
 import type { Target } from "./target.ts";
+import { findTarget } from "./targets/find.ts";
+import type { ArchName } from "./targets/table.ts";
 import { parseProgramWithLocations } from "./tile/parse.ts";
 import { printProgram } from "./tile/print.ts";
 import type { Stage, TileProgram } from "./tile/types.ts";
 
 interface CompileBase {
-  readonly target: Target;
+  /** The target, or its name: an unknown one is refused (TW1101). */
+  readonly target: Target | ArchName;
   /** Id of the backend to use; unless told otherwise the first that can, or one behind it that claims the problem. */
   readonly backend?: string;
   /** The same bits in every run, or no kernel: parts of tiles are added in their order, and what cannot be is refused (TW1905). */
@@ -121,15 +124,20 @@ export function createCompiler(options: CompilerOptions): Compiler {
     compile(input) {
       const chosen = candidates(backends, input.backend);
       if (!chosen.ok) return chosen;
+      const found = typeof input.target === "string" ? findTarget(input.target) : ok(input.target);
+      if (!found.ok) return found;
+      const target = found.value;
       return input.from === undefined
-        ? compileProblem(chosen.value, input, version)
-        : compileProgram(chosen.value, input, input.from, version);
+        ? compileProblem(chosen.value, { ...input, target }, version)
+        : compileProgram(chosen.value, { ...input, target }, input.from, version);
     },
   };
   return Object.freeze(compiler);
 }
 
-type ProblemInput = Extract<CompileInput, { readonly problem: Problem }>;
+/** An input whose target is looked up. */
+type Aimed<T> = T & { readonly target: Target };
+type ProblemInput = Aimed<Extract<CompileInput, { readonly problem: Problem }>>;
 
 function compileProblem(
   backends: readonly Backend[],
@@ -169,7 +177,7 @@ function compileProblem(
 
 function compileProgram(
   backends: readonly Backend[],
-  input: CompileInput & { readonly unproven?: boolean },
+  input: Aimed<CompileInput & { readonly unproven?: boolean }>,
   from: string | TileProgram,
   version: string,
 ): Checked<Artifact> {

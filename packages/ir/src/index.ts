@@ -210,8 +210,9 @@ export { type BackendVerdict, compilerCodes, type Plan } from "./plans.ts";
 export { checkProblem, maxExtent, maxOperandBytes } from "./problem/check.ts";
 export { problemCodes } from "./problem/codes.ts";
 export { type CopiedMatrix, copyBytes, copyPromises } from "./problem/copyBytes.ts";
-export { defineProblem, readProblem } from "./problem/define.ts";
+export { readProblem } from "./problem/define.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
+export { defineProblem, readProblemRequest } from "./problem/request.ts";
 export {
   BLOCK_SCALE,
   type BlockFactors,
@@ -375,7 +376,7 @@ export {
 } from "./targets/occupancy.ts";
 export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";
-export { targets } from "./targets/table.ts";
+export { type ArchName, targets } from "./targets/table.ts";
 export * from "./tile/index.ts";
 export {
   type Axis,

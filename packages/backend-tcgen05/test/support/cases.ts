@@ -2,13 +2,13 @@
 import { type Case, checkCase, pick } from "@tilewright/conformance";
 import {
   defaultSchedule,
-  defineProblem,
   findTarget,
   formatDiagnostic,
   isScaled,
   type Problem,
   parseSchedule,
   type Random,
+  readProblemRequest,
   type Schedule,
   sizeOf,
   type Target,
@@ -26,7 +26,7 @@ export function target(arch: string): Target {
 /** f16, K contiguous in A and B, unless the request says otherwise. */
 export function problem(request: Record<string, unknown>): Problem {
   const defaults = { m: 128, n: 64, k: 64, dtype: "f16", a: { layout: "row" }, b: { layout: "col" } };
-  const defined = defineProblem({ ...defaults, ...request });
+  const defined = readProblemRequest({ ...defaults, ...request });
   if (!defined.ok) throw new Error(defined.error.map(formatDiagnostic).join("\n"));
   return defined.value;
 }

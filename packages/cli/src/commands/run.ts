@@ -6,7 +6,6 @@ import {
   type Diagnostic,
   type DType,
   err,
-  findTarget,
   makeStorage,
   ok,
   operandStrides,
@@ -33,6 +32,7 @@ import { formatTime, trim } from "../output/format.ts";
 import { renderPairs } from "../output/table.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { buildRequest, type Request } from "../request/request.ts";
+import { usualArch } from "../request/usual.ts";
 import { openRunDevice, type RunDevice } from "../run/device.ts";
 import { type Execution, execute, warnOfTime } from "../run/execute.ts";
 import { checkFactors, type FactorFiles, loadFactors } from "../run/factors.ts";
@@ -94,17 +94,6 @@ type Args = z.output<typeof args>;
 /** Whether some backend serves the problem on all targets asked for. */
 const served = (compiler: Compiler, { problem, targets }: Request): boolean =>
   targets.every((target) => compiler.verdicts(problem, target).some(({ verdict }) => verdict.ok));
-
-/** The architecture where none is named: that of the first backend that serves the problem where it is best shown. */
-const usualArch =
-  (compiler: Compiler) =>
-  (problem: Problem): string | null => {
-    const backend = compiler.backends.find(({ id, showcase }) => {
-      const target = findTarget(showcase.arch);
-      return target.ok && compiler.plan(problem, target.value, { backend: id }).ok;
-    });
-    return (backend ?? compiler.backends[0])?.showcase.arch ?? null;
-  };
 
 /**
  * The request, with sizes, layouts and dtype from the files. Files in a type that no backend multiplies are widened to f32, if that

@@ -2,7 +2,6 @@
 import {
   type Checked,
   type Diagnostic,
-  defineProblem,
   diagnosticsOfIssues,
   err,
   findTarget,
@@ -11,6 +10,7 @@ import {
   librarySchema,
   ok,
   type Problem,
+  readProblemRequest,
   type Target,
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
@@ -182,7 +182,7 @@ function problemOf(operation: LibraryOperationRequest, sizes: Sizes, at: string)
         hint: "in problem, or as a list in sizes",
       }),
     ]);
-  const problem = defineProblem(request);
+  const problem = readProblemRequest(request);
   return problem.ok ? problem : err(problem.error.map((one) => ({ ...one, at: `${at}.${one.at}` })));
 }
 

@@ -2,7 +2,6 @@
 import {
   type Checked,
   type Diagnostic,
-  defineProblem,
   diagnosticsOfIssues,
   err,
   findTarget,
@@ -11,6 +10,7 @@ import {
   parseBlockScales,
   parseEpilogue,
   parseSymbolic,
+  readProblemRequest,
   requestSchema,
   type Target,
 } from "@tilewright/ir";
@@ -142,7 +142,7 @@ export function buildRequest(
   const file = readRequest(context, args.request);
   if (!file.ok) return file;
   const merged = merge(merge(known, file.value.problem), requestOfFlags(args, found));
-  const problem = defineProblem(fillSizes(merged, found));
+  const problem = readProblemRequest(fillSizes(merged, found));
   if (!problem.ok) found.push(...problem.error);
   const named = args.arch ?? (file.value.wishes.arch === undefined ? [] : [file.value.wishes.arch]);
   // A problem that is none has no usual architecture; that is no complaint of its own.

@@ -31,7 +31,7 @@ export interface Inputs {
 }
 
 /** What a step of the epilogue reads is of this dtype; null for a step that reads nothing. */
-function stepDType(step: EpilogueStep): DType | null {
+export function stepDType(step: EpilogueStep): DType | null {
   if ("dtype" in step) return step.dtype;
   return "operand" in step ? step.operand.dtype : null;
 }

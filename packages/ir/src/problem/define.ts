@@ -6,9 +6,9 @@ import type { Batch, EpilogueStep, MatrixLayout, Operand, Problem } from "../pro
 import { diagnosticsOfIssues } from "../schema/issues.ts";
 import {
   type OperandRequest,
-  type ProblemRequest,
   problemRequestSchema,
   problemSchema,
+  type StructuredRequest,
 } from "../schema/problem.ts";
 import { checkProblem, dtypeHint } from "./check.ts";
 import { problemCodes } from "./codes.ts";
@@ -46,7 +46,7 @@ function operandOf(
 }
 
 /** A structurally sound request with every default filled in. */
-function complete(request: ProblemRequest): Problem {
+function complete(request: StructuredRequest): Problem {
   const { m, n, k } = request;
   const dtype = request.a?.dtype ?? request.dtype ?? request.b?.dtype ?? "f32";
   const a = operandOf(request.a ?? {}, dtype, "row", m, k);
@@ -59,7 +59,7 @@ function complete(request: ProblemRequest): Problem {
   const like = (given: OperandRequest) => operandOf(given, d.dtype, d.layout, m, n);
   const wantsC = request.c === undefined ? beta !== 0 : request.c !== null;
   const c = wantsC ? like(request.c ?? {}) : null;
-  const strides = (batch: Extract<ProblemRequest["batch"], { kind: "strided" }>): Batch => ({
+  const strides = (batch: Extract<StructuredRequest["batch"], { kind: "strided" }>): Batch => ({
     kind: "strided",
     count: batch.count,
     strideA: batch.strideA ?? packedStride(a, m, k),
@@ -92,14 +92,14 @@ function complete(request: ProblemRequest): Problem {
 }
 
 /** The ranges of a request, complete; null where it has none. */
-function symbolicOf({ symbolic }: ProblemRequest): Problem["symbolic"] | null {
+function symbolicOf({ symbolic }: StructuredRequest): Problem["symbolic"] | null {
   const given = Object.entries(symbolic ?? {}) as readonly (readonly [SizeName, Partial<SizeRange>])[];
   if (given.length === 0) return null;
   return Object.fromEntries(given.map(([name, range]) => [name, rangeOfSize(name, range)]));
 }
 
 /** Leading dimensions and strides that a request gives: they are what they say unless it makes them symbolic. */
-function saidSizes(request: ProblemRequest): ReadonlySet<SizeName> {
+function saidSizes(request: StructuredRequest): ReadonlySet<SizeName> {
   const said = new Set<SizeName>();
   for (const which of ["a", "b", "c", "d"] as const) {
     if (request[which]?.ld !== undefined) said.add(leadingNames[which]);
@@ -153,16 +153,16 @@ const checked = (problem: Problem): Checked<Problem> => {
 };
 
 /**
- * A complete problem from a request: JSON, flags or an object literal. Only m, n and k are required. Defaults: f32; D and accumulator by
+ * A complete problem from a request of any origin, with its epilogue as steps. Only m, n and k are required. Defaults: f32; D and accumulator by
  * A's dtype; row-major, packed, aligned to 16 bytes (to 32 for dtypes under 8 bits); alpha 1, beta 0; C like D where beta is not 0; no batch (strided: packed matrices); no
  * epilogue. All faults at once, TW1001 to TW1012: first those of structure, then (when that is sound) those of meaning.
  */
-export function defineProblem(request: unknown): Checked<Problem> {
+export function readStructuredRequest(request: unknown): Checked<Problem> {
   const parsed = problemRequestSchema.safeParse(request);
   return parsed.success ? checked(complete(parsed.data)) : err(structural(parsed.error.issues, request));
 }
 
-/** A problem that must be complete already, e.g. from a manifest. Same faults as `defineProblem`. */
+/** A problem that must be complete already, e.g. from a manifest. Same faults as `readStructuredRequest`. */
 export function readProblem(value: unknown): Checked<Problem> {
   const parsed = problemSchema.safeParse(value);
   return parsed.success ? checked(parsed.data) : err(structural(parsed.error.issues, value));

@@ -7,7 +7,7 @@ import { err, ok } from "../ids.ts";
 import { didYouMean } from "../nearest.ts";
 import type { Batch, EpilogueStep, Operand, Problem } from "../problem.ts";
 import { problemCodes } from "./codes.ts";
-import { defineProblem } from "./define.ts";
+import { readStructuredRequest } from "./define.ts";
 import { rangeOfSize, type SizeName, type SizeRange, symbolicSizes } from "./symbolic.ts";
 
 /** `dtype:layout:ld:align`. */
@@ -252,7 +252,7 @@ export function parseProblem(source: string): Checked<Problem> {
       faults.push(fault(name, `'${name}' is given more than once`, "keep one of them"));
     else request[name] = readers[name]?.(word.slice(equals + 1), faults);
   }
-  const defined = defineProblem(request);
+  const defined = readStructuredRequest(request);
   if (faults.length === 0) return defined;
   return err([...faults, ...(defined.ok ? [] : defined.error)]);
 }

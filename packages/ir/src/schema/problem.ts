@@ -176,5 +176,14 @@ export const problemRequestSchema = z
   })
   .describe("a GEMM: D = epilogue(alpha * A.B + beta * C)");
 
-export type ProblemRequest = z.input<typeof problemRequestSchema>;
+/** A request as JSON has it: the epilogue as steps. */
+export type StructuredRequest = z.input<typeof problemRequestSchema>;
+
+/** The same value, of which nobody changes anything. */
+type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
+
+/** What `defineProblem` takes; the epilogue as steps, or as text: `bias(n,f32)|relu`. */
+export type ProblemRequest = Frozen<Omit<StructuredRequest, "epilogue">> & {
+  readonly epilogue?: string | Frozen<NonNullable<StructuredRequest["epilogue"]>> | undefined;
+};
 export type OperandRequest = z.input<typeof operandRequestSchema>;

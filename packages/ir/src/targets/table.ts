@@ -67,13 +67,13 @@ const datacentre = {
 } as const;
 const small = { threads: 1536, smem: 100 * KiB, blockSmem: 99 * KiB, reserved: 1024 } as const;
 
-function row(
-  arch: string,
+function row<const Name extends string>(
+  arch: Name,
   generation: string,
   minPtx: PtxVersion,
   features: readonly Feature[],
   sm: SmSize,
-): Target {
+): Target & { readonly arch: Name } {
   const [, number = "", suffix = ""] = /^sm_(\d+)([af]?)$/.exec(arch) ?? [];
   return {
     arch,
@@ -87,8 +87,7 @@ function row(
   };
 }
 
-/** Every target, oldest first. */
-export const targets: readonly Target[] = [
+const rows = [
   row("sm_70", "Volta", [6, 0], [], {
     threads: 2048,
     blocks: 32,
@@ -131,3 +130,9 @@ export const targets: readonly Target[] = [
   row("sm_103a", "Blackwell", [8, 8], [...blackwell, "tcgen05"], { ...datacentre, tensorMemory: 512 }),
   row("sm_120a", "Blackwell", [8, 7], blackwell, { ...small, blocks: 24, cluster: 8 }),
 ];
+
+/** Every target, oldest first. */
+export const targets: readonly Target[] = rows;
+
+/** The name of a target: `sm_90a`. */
+export type ArchName = (typeof rows)[number]["arch"];

@@ -9,7 +9,7 @@ import {
   resolveLaunch,
 } from "../../src/launch/evaluate.ts";
 import type { KernelSpec, LaunchExpr } from "../../src/manifest.ts";
-import { defineProblem } from "../../src/problem/define.ts";
+import { defineProblem } from "../../src/problem/request.ts";
 
 const env = { m: 300, n: 200, k: 77, numSms: 132, alpha: 0.5 };
 const value = (expr: LaunchExpr): unknown => {

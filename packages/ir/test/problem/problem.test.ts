@@ -2,13 +2,14 @@ import { fc, test as property } from "@fast-check/vitest";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { formatDiagnostic } from "../../src/diagnostics.ts";
-import { defineProblem, readProblem } from "../../src/problem/define.ts";
+import { readProblem } from "../../src/problem/define.ts";
+import { readProblemRequest } from "../../src/problem/request.ts";
 import { parseEpilogue, parseProblem, printProblem } from "../../src/problem/text.ts";
 import { problemRequestSchema, problemSchema } from "../../src/schema/problem.ts";
 import { problems } from "./arbitrary.ts";
 
 const faults = (request: unknown): readonly string[] => {
-  const defined = defineProblem(request);
+  const defined = readProblemRequest(request);
   return defined.ok ? [] : defined.error.map(formatDiagnostic);
 };
 const textFaults = (source: string): readonly string[] => {
@@ -19,11 +20,11 @@ const textFaults = (source: string): readonly string[] => {
 property.prop([problems()], { numRuns: 500 })("parse(print(x)) = x; JSON too", (problem) => {
   expect(parseProblem(printProblem(problem))).toEqual({ ok: true, value: problem });
   expect(readProblem(JSON.parse(JSON.stringify(problem)))).toEqual({ ok: true, value: problem });
-  expect(defineProblem(problem)).toEqual({ ok: true, value: problem });
+  expect(readProblemRequest(problem)).toEqual({ ok: true, value: problem });
 });
 
 test("three sizes are enough", () => {
-  const defined = defineProblem({ m: 300, n: 200, k: 77 });
+  const defined = readProblemRequest({ m: 300, n: 200, k: 77 });
   expect(defined.ok && printProblem(defined.value)).toBe(
     "m=300 n=200 k=77 a=f32:row:77:16 b=f32:row:200:16 d=f32:row:200:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
   );
@@ -52,7 +53,7 @@ describe("defaults follow", () => {
     ],
     ["half accumulator", { dtype: "f16", acc: "f16" }, { d: { dtype: "f16" } }],
   ])("%s", (_name, request, expected) => {
-    const defined = defineProblem({ m: 5, n: 6, k: 7, ...request });
+    const defined = readProblemRequest({ m: 5, n: 6, k: 7, ...request });
     expect(defined).toMatchObject({ ok: true, value: expected });
   });
 });
@@ -178,7 +179,7 @@ describe("refusals", () => {
 });
 
 property.prop([fc.jsonValue()])("no JSON value makes it throw", (value) => {
-  expect(typeof defineProblem(value).ok).toBe("boolean");
+  expect(typeof readProblemRequest(value).ok).toBe("boolean");
 });
 
 describe("text", () => {

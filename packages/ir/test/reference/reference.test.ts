@@ -10,7 +10,7 @@ import {
   roundTo,
   writeElement,
 } from "../../src/numerics/storage.ts";
-import { defineProblem } from "../../src/problem/define.ts";
+import { readProblemRequest } from "../../src/problem/request.ts";
 import { operandElements, packedStride } from "../../src/problem/size.ts";
 import { type Operand, operandStrides, type Problem } from "../../src/problem.ts";
 import { activations, erf } from "../../src/reference/activations.ts";
@@ -20,7 +20,7 @@ import { createRandom, type InputDistribution, randomStorage } from "../../src/r
 import { problems } from "../problem/arbitrary.ts";
 
 function define(request: unknown): Problem {
-  const defined = defineProblem(request);
+  const defined = readProblemRequest(request);
   if (!defined.ok) throw new Error(JSON.stringify(defined.error));
   return defined.value;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { formatDiagnostic } from "../../src/diagnostics.ts";
 import type { Manifest } from "../../src/manifest.ts";
-import { defineProblem } from "../../src/problem/define.ts";
+import { defineProblem } from "../../src/problem/request.ts";
 import { manifestSchemaId, printManifest, readManifest } from "../../src/schema/manifest.ts";
 import { jsonSchemaOf, requestSchema, schemaNames } from "../../src/schema/request.ts";
 

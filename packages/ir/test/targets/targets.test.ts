@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { exitCodeOf, formatDiagnostic } from "../../src/diagnostics.ts";
 import { isDType } from "../../src/dtype.ts";
 import { editDistance, nearest } from "../../src/nearest.ts";
-import { defineProblem } from "../../src/problem/define.ts";
+import { defineProblem } from "../../src/problem/request.ts";
 import { type Feature, features, hasFeature } from "../../src/target.ts";
 import { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "../../src/targets/find.ts";
 import { gpus } from "../../src/targets/gpus.ts";

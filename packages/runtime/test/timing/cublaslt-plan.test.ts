@@ -1,5 +1,5 @@
 /** Layouts in cuBLASLt's terms, by meaning: the column-major product of the plan is our D, for every combination of layouts. */
-import { defineProblem, type Problem } from "@tilewright/ir";
+import { type Problem, readProblemRequest } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { FakeCublasLt } from "../../src/cublaslt/fake.ts";
 import { cublasCandidates } from "../../src/cublaslt/find.ts";
@@ -7,7 +7,7 @@ import { readHeuristics, versionProblem } from "../../src/cublaslt/koffi.ts";
 import { type MatmulPlan, type PlanMatrix, planMatmul } from "../../src/cublaslt/plan.ts";
 
 const define = (request: object): Problem => {
-  const made = defineProblem(request);
+  const made = readProblemRequest(request);
   if (!made.ok) throw new Error(JSON.stringify(made.error));
   return made.value;
 };

@@ -1,10 +1,10 @@
 /** Floors and peaks against arithmetic done by hand. */
-import { defineProblem, gpus, type Problem } from "@tilewright/ir";
+import { gpus, type Problem, readProblemRequest } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { floorOf, flopsPerClock, gpuByDeviceName, peakAtClock } from "../../src/timing/floors.ts";
 
 const problem = (m: number, n: number, k: number, dtype = "f32"): Problem => {
-  const made = defineProblem({ m, n, k, dtype });
+  const made = readProblemRequest({ m, n, k, dtype });
   if (!made.ok) throw new Error(JSON.stringify(made.error));
   return made.value;
 };

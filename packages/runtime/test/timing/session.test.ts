@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bytesOfStorage, defineProblem, ok, referenceGemm } from "@tilewright/ir";
+import { bytesOfStorage, ok, readProblemRequest, referenceGemm } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import type { FakeKernel } from "../../src/cuda/fake/index.ts";
 import { keepReplay } from "../../src/isolation/replay.ts";
@@ -115,7 +115,7 @@ describe("a measurement", () => {
     ["nvf4", "nvf4"],
     ["mxf6e3m2", "mxf4"],
   ])("elements of %s by %s: bits side by side, factors beside them", (dtype, other) => {
-    const made = defineProblem({
+    const made = readProblemRequest({
       m: 40,
       n: 136,
       k: 96,

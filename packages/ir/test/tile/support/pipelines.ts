@@ -10,7 +10,6 @@ import {
   type Directive,
   type DirectiveName,
   dealCopies,
-  defineProblem,
   elideGuards,
   type Factor,
   findTarget,
@@ -21,6 +20,7 @@ import {
   type Problem,
   peelDrain,
   pipelineRing,
+  readProblemRequest,
   refillEarly,
   rotateFragments,
   stageOperands,
@@ -54,7 +54,7 @@ export function target(arch: string): Target {
 }
 
 export function problem(request: Record<string, unknown>): Problem {
-  const defined = defineProblem(request);
+  const defined = readProblemRequest(request);
   if (!defined.ok) throw new Error(JSON.stringify(defined.error));
   return defined.value;
 }
