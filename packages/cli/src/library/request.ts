@@ -88,7 +88,8 @@ const countKernels = (request: LibraryRequest, archs: readonly string[] | null):
       (all, { m, n, k }) => all + many(m).length * many(n).length * many(k).length,
       0,
     );
-    return sum + targets * (sizes ?? 1);
+    // Two gradients of each product.
+    return sum + targets * (sizes ?? 1) * (operation.gradients === true ? 3 : 1);
   }, 0);
 
 /** Kernels compiled in a second, at least: for the estimate of a refusal. */
@@ -149,7 +150,7 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
       }));
       if (operation.gradients !== true) return own;
       const derived = gradientProblems(problem.value).flatMap(({ suffix, request: asked }) => {
-        const made = defineProblem(asked);
+        const made = readProblemRequest(asked);
         if (!made.ok)
           found.push(...made.error.map((one) => ({ ...one, at: `${place}, ${suffix}: ${one.at}` })));
         return made.ok ? targets.map((target) => ({ suffix, problem: made.value, target })) : [];
