@@ -10,6 +10,12 @@ export type DevicePointer = bigint;
 
 export type CheckName = "bounds" | "alignment" | "uninitialised" | "race" | "barrier" | "async";
 
+/** Bytes of device memory from `pointer` on. */
+export interface MemoryRange {
+  readonly pointer: DevicePointer;
+  readonly bytes: number;
+}
+
 export interface LaunchConfig {
   readonly grid: readonly [number, number, number];
   readonly block: readonly [number, number, number];
@@ -40,6 +46,11 @@ export interface LaunchConfig {
    * warpgroups. Default: `.maxnreg`, else a whole SM's registers shared by the threads of `.reqntid` or `.maxntid`.
    */
   readonly registersPerThread?: number;
+  /**
+   * A programmatic dependent launch: the grid before may still run, and until `griddepcontrol.wait` it may still write and read these bytes. Their values are
+   * those that it has left in the end.
+   */
+  readonly before?: { readonly writes?: readonly MemoryRange[]; readonly reads?: readonly MemoryRange[] };
   /** Warp-instructions after which a launch is given up as endless. */
   readonly fuel?: number;
 }

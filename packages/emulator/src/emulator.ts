@@ -1,8 +1,9 @@
 /** The emulated device: memory, modules and launches. */
 import { type Checked, editDistance, err, ok, type TensorMapSpec } from "@tilewright/ir";
-import type { DevicePointer, Emulator, LaunchConfig, LaunchReport, LoadedModule, Waits } from "./api.ts";
+import type { DevicePointer, Emulator, LaunchConfig, LaunchReport, LoadedModule } from "./api.ts";
 import { encodeTensorMap } from "./bulk/map.ts";
 import { allChecks, Findings, LaunchStopped } from "./checkers/findings.ts";
+import { globalRules } from "./checkers/rules.ts";
 import { createScratch, type Host, type Scratch } from "./compile/environment.ts";
 import { CompiledKernels, idlePaths } from "./compile/kernels.ts";
 import { initialise } from "./load/initialiser.ts";
@@ -16,7 +17,7 @@ import { Arena, globalTag } from "./memory/arena.ts";
 import { arithmeticOf, leastArithmetic, type TensorArithmetic } from "./numerics/tensorcore.ts";
 import { LaunchThreads } from "./parallel/client.ts";
 import type { LaunchPort, PartReply, PartRequest, PartResult } from "./parallel/ports.ts";
-import { isIndependent, mergeCounters, mergeMemory, wavesOf } from "./parallel/split.ts";
+import { conflicting, isIndependent, mergeCounters, mergeMemory, wavesOf } from "./parallel/split.ts";
 
 export interface EmulatorOptions {
   /** Most bytes of device memory and launch state together. Default 1 GiB, at most 2 GiB. */
@@ -188,7 +189,12 @@ class EmulatedDevice implements Emulator {
     if (first === undefined || others.length + 1 < parts) return alone();
     const counters = mergeCounters(program, first, others);
     const { fuel = defaultFuel } = config;
-    if (counters.warpInstructions > fuel || !mergeMemory(this.#arena, [first, ...others])) return alone();
+    if (
+      counters.warpInstructions > fuel ||
+      conflicting(results) ||
+      !mergeMemory(this.#arena, [first, ...others])
+    )
+      return alone();
     return ok({ completed: true, findings: [], printed: "", counters, timeMs: now() - started });
   }
 
@@ -210,9 +216,10 @@ class EmulatedDevice implements Emulator {
     const [from, to] = wavesOf(this.#waves(kernel, config), part, parts);
     const ran = this.#launch(kernel, config, arithmeticFor(program, config), { from, to });
     if (!ran.ok) return null;
-    const { report, waits } = ran.value;
+    const { report, run } = ran.value;
     if (!report.completed || report.findings.length > 0) return null;
-    return { ...this.#arena.heap(), counters: report.counters, waits };
+    const { counters } = report;
+    return { ...this.#arena.heap(), touched: run.touched(), counters, waits: run.waits() };
   }
 
   #launch(
@@ -220,7 +227,7 @@ class EmulatedDevice implements Emulator {
     config: LaunchConfig,
     arithmetic: TensorArithmetic,
     range: WaveRange = { from: 0, to: Number.POSITIVE_INFINITY },
-  ): Checked<{ readonly report: LaunchReport; readonly waits: readonly Waits[] }> {
+  ): Checked<{ readonly report: LaunchReport; readonly run: LaunchRun }> {
     const started = now();
     const { kernel } = program;
     const checks =
@@ -230,7 +237,8 @@ class EmulatedDevice implements Emulator {
           ? []
           : config.checks;
     const findings = new Findings(checks, config.disable);
-    const race = (findings.wants("race") || findings.wants("async")) && usesShared(program, config);
+    const race = findings.wants("race") || findings.wants("async");
+    const global = race && globalRules.some((rule) => findings.shows(rule));
     const waves = isIndependent(program) ? range : null;
     const shape = { ...shapeOf(program, config, this.#resident), arithmetic, waves };
     const area = placeLaunch(this.#arena, program, shape);
@@ -238,7 +246,11 @@ class EmulatedDevice implements Emulator {
     const parameters = encodeParameters(kernel, config.params);
     this.#arena.bytes.set(parameters, area.value.parameters);
     fillGeometry(this.#scratch, shape);
-    const compiled = this.#kernels.compile(program, race, findings.wants("uninitialised"));
+    const compiled = this.#kernels.compile(program, {
+      race,
+      global,
+      uninitialised: findings.wants("uninitialised"),
+    });
     compiled.tally.fill(0);
     const run = new LaunchRun({
       arena: this.#arena,
@@ -250,6 +262,7 @@ class EmulatedDevice implements Emulator {
       scratch: this.#scratch,
       tally: compiled.tally,
       race,
+      global,
     });
     const paths = new MemoryPaths({
       arena: this.#arena,
@@ -271,7 +284,7 @@ class EmulatedDevice implements Emulator {
       ...{ completed, findings: findings.list(), printed: run.printed, counters: run.counters() },
       timeMs: now() - started,
     };
-    return ok({ report, waits: run.waits() });
+    return ok({ report, run });
   }
 }
 
@@ -289,9 +302,6 @@ const arithmeticFor = (module: LoadedModule, config: LaunchConfig): TensorArithm
   arithmeticOf(config.arithmetic ?? module.target) ?? leastArithmetic;
 
 const isProgram = (module: LoadedModule): module is Program => "programs" in module;
-
-const usesShared = (program: KernelProgram, config: LaunchConfig): boolean =>
-  program.kernel.staticShared > 0 || (config.dynamicSmem ?? 0) > 0;
 
 function unknownEntry(entry: string, names: readonly string[]) {
   const nearest = names

@@ -57,6 +57,27 @@ async function compare(text: string, prepare: (device: Device) => Launch, seeds 
 const [m, n, k] = [512, 256, 24];
 
 describe("with two threads", () => {
+  test("a race between blocks of different parts is found as in one piece", async () => {
+    // Block 0 writes a word that the last block reads.
+    const body = `ld.param.u64 %d0, [out]; mov.u32 %r0, %ctaid.x; setp.eq.u32 %p0, %r0, 0; setp.eq.u32 %p1, %r0, 63;
+      @%p0 st.global.u32 [%d0], 1; @%p1 ld.global.u32 %r1, [%d0];`;
+    await compare(kernel(body), (device) => {
+      const out = device.put(new Uint8Array(64));
+      const config = { grid: [64, 1, 1], block: [32, 1, 1], params: [out] } as const;
+      return { entry: "k", config, results: [[out, 64]] };
+    });
+    const device = machine(kernel(body), { threads: threads.ports });
+    const out = device.put(new Uint8Array(64));
+    const report = value(
+      await device.emulator.launchParallel(device.module, "k", {
+        grid: [64, 1, 1],
+        block: [32, 1, 1],
+        params: [out],
+      }),
+    );
+    expect(report.findings.map(({ rule }) => rule)).toEqual(["H092"]);
+  });
+
   test("a GEMM of eight blocks leaves the same bits, findings and counters in all orders", async () => {
     const next = generator(5);
     const data = (count: number): Float32Array => Float32Array.from({ length: count }, () => next() - 0.5);

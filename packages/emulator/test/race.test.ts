@@ -18,6 +18,7 @@ function checker() {
       said.push(`${rule} ${message()}`);
     },
     awaited: (load, at) => load < at,
+    global: null,
   });
   const blocks = [0, 1].map((rank) => ({ rank, warps: [] as Warp[], race }) as unknown as Block);
   const warps = [0, 1, 2, 3].map((agent) => {
@@ -218,7 +219,7 @@ describe("loads under way and bulk copies", () => {
     const between: readonly ((t: ReturnType<typeof checker>) => void)[] = [
       (t) => t.hand(t.a, t.b, 3),
       (t) => {
-        t.clocks.fence(t.a.agent);
+        t.clocks.fence(t.a.agent, null);
         t.hand(t.a, t.b, 1);
       },
       (t) => {

@@ -74,6 +74,8 @@ export interface LaunchRequest {
   readonly fuel?: number;
   /** Architecture whose tensor cores compute; the module's target unless given. */
   readonly arithmetic?: string;
+  /** What the grid before of a programmatic dependent launch writes and reads: not to be touched before `griddepcontrol.wait`. */
+  readonly before?: { readonly writes: readonly DeviceBuffer[]; readonly reads: readonly DeviceBuffer[] };
 }
 
 export interface LaunchResult {

@@ -4,7 +4,7 @@ import { type Checked, ok } from "@tilewright/ir";
 import type { DeviceBuffer, DeviceModule, LaunchRequest, LaunchResult } from "@tilewright/runtime";
 import { type BufferCheck, compareBuffer } from "../launch/compare.ts";
 import { argumentsOf, known } from "../launch/params.ts";
-import { threeOf } from "../launch/schema.ts";
+import { type Launch, threeOf } from "../launch/schema.ts";
 import { encodeTensorMaps } from "../launch/tensor-maps.ts";
 import type { RunPlan } from "./flags.ts";
 import type { Prepared } from "./prepare.ts";
@@ -25,6 +25,15 @@ export interface RunOptions {
 
 /** Modules keep their variables between launches: a text that declares any is loaded anew for each run. */
 const declaresVariables = (ptx: string): boolean => /(^|\s)\.global\s+\./m.test(ptx);
+
+/** The memory of the grid before, by its buffers' names. */
+function rangesOf(
+  { writes, reads }: NonNullable<Launch["before"]>,
+  memory: ReadonlyMap<string, DeviceBuffer>,
+): NonNullable<LaunchRequest["before"]> {
+  const range = (name: string) => known(memory, name);
+  return { writes: writes.map(range), reads: reads.map(range) };
+}
 
 /** Makes the runs of one prepared emulation, loading its text once if it can. */
 export class Launcher {
@@ -78,6 +87,7 @@ export class Launcher {
       disable: this.#options.disable,
       ...(launch.arithmetic === undefined ? {} : { arithmetic: launch.arithmetic }),
       ...(fuel === undefined ? {} : { fuel }),
+      ...(launch.before === undefined ? {} : { before: rangesOf(launch.before, memory) }),
     });
   }
 

@@ -216,5 +216,8 @@ function danglingNames(launch: Launch): readonly Diagnostic[] {
     ),
     ...Object.keys(launch.outputs).flatMap((name) => inBuffers(`outputs.${name}`, name)),
     ...Object.keys(launch.expected).flatMap((name) => inBuffers(`expected.${name}`, name)),
+    ...(["writes", "reads"] as const).flatMap((kind) =>
+      (launch.before?.[kind] ?? []).flatMap((name, k) => inBuffers(`before.${kind}[${k}]`, name)),
+    ),
   ];
 }

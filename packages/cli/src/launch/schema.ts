@@ -103,6 +103,16 @@ export const launchSchema = z
       .record(z.string(), tolerance)
       .default({})
       .describe("what buffers shall hold after the launch; equal values unless a tolerance is given"),
+    before: z
+      .strictObject({
+        entry: z.string().optional().describe("its name, for the reader"),
+        writes: z.array(z.string()).default([]).describe("buffers that it writes"),
+        reads: z.array(z.string()).default([]).describe("buffers that it reads"),
+      })
+      .optional()
+      .describe(
+        "the grid before in a programmatic dependent launch: its buffers are not to be touched before griddepcontrol.wait",
+      ),
     fuel: positive.optional().describe("warp instructions after which the launch is given up as endless"),
     arithmetic: z
       .string()
@@ -145,6 +155,7 @@ const fieldsOf = (schema: z.ZodObject): readonly string[] => Object.keys(schema.
 export function fieldsAt(path: readonly PropertyKey[]): readonly string[] {
   const [head] = path;
   if (path.length === 0) return fieldsOf(launchSchema);
+  if (head === "before") return ["entry", "writes", "reads"];
   if (path.length !== 2) return [];
   if (head === "buffers") return fieldsOf(buffer);
   if (head === "tensorMaps") return fieldsOf(tensorMapSchema);

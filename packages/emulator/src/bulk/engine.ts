@@ -48,6 +48,29 @@ function beginStore({ warp, lane, instruction }: Issuer): AsyncOp | null {
   return race.begin(warp, lane, engine, instruction);
 }
 
+/** Begin the second half of a store, which writes global memory: its end is known after a wait for completion only. */
+function beginWrite({ warp, lane, instruction }: Issuer): AsyncOp | null {
+  const { race } = warp.block;
+  if (race === null || race.global === null) return null;
+  const engine = race.clocks.engine(`bulk store:${warp.agent}:${lane}`);
+  return race.begin(warp, lane, engine, instruction);
+}
+
+/** An operation uses `bytes` bytes of global memory at a generic address. */
+function touchGlobal(
+  { warp }: Issuer,
+  op: AsyncOp | null,
+  low: number,
+  high: number,
+  bytes: number,
+  kind: "read" | "write",
+  reduces = false,
+): void {
+  const { race } = warp.block;
+  if (op !== null && race !== null && high === globalHigh)
+    race.global?.async(race, op, low >>> 0, bytes, kind, reduces);
+}
+
 /** Report a copy whose block is gone when it lands. Returns whether it is. */
 function gone({ machine, warp, instruction }: Issuer, { place }: Destination): boolean {
   if (!place.block.exited) return false;
@@ -108,6 +131,7 @@ export function loadBytes(
     const { place, barrier } = destination;
     const op = beginLoad(issuer, barrier);
     if (op !== null) warp.block.race?.asyncWrite(op, place.at, bytes);
+    touchGlobal(issuer, op, source.low, source.high, bytes, "read");
     machine.arena.markInitialised(place.at, bytes);
     machine.countTraffic("shared", 0, bytes);
     machine.events.post({
@@ -167,9 +191,12 @@ export function storeBytes(
   const { machine, warp } = issuer;
   const op = beginStore(issuer);
   if (op !== null) warp.block.race?.asyncRead(op, source.at, bytes);
+  const write = beginWrite(issuer);
+  if (mask === 0xffff)
+    touchGlobal(issuer, write, target.low, target.high, bytes, "write", reduction !== null);
   machine.countTraffic("shared", bytes, 0);
   machine.countTraffic("global", reduction === null ? 0 : bytes, bytes);
-  twoSteps(issuer, op, () => {
+  twoSteps(issuer, op, write, () => {
     sharedSource(issuer, source.at, bytes);
     const data = machine.arena.bytes.slice(source.at, source.at + bytes);
     return () => {
@@ -183,20 +210,20 @@ export function storeBytes(
 }
 
 /** Post a store: `read` takes the data and returns what writes it. */
-function twoSteps(issuer: Issuer, op: AsyncOp | null, read: () => () => void): void {
+function twoSteps(issuer: Issuer, op: AsyncOp | null, write: AsyncOp | null, read: () => () => void): void {
   const { machine, warp, lane, instruction } = issuer;
-  const store: BulkStore = { lane, op, instruction, read: false, written: false };
+  const store: BulkStore = { lane, op, write, instruction, read: false, written: false };
   openStore(warp, store);
   machine.events.post({
     ready: always,
     run: () => {
-      const write = read();
+      const put = read();
       store.read = true;
       machine.touch();
       machine.events.post({
         ready: always,
         run: () => {
-          write();
+          put();
           store.written = true;
           machine.touch();
         },
@@ -261,14 +288,17 @@ export function loadBox(
   const { machine, warp, instruction } = issuer;
   const bytes = bytesOf(map, box);
   let fetched = 0;
-  walkBox(map, box, (_row, _global, from, to) => {
+  const rows: { readonly at: number; readonly bytes: number }[] = [];
+  walkBox(map, box, (_row, global, from, to) => {
     fetched += to - from;
+    if (to > from) rows.push({ at: map.low + global + from, bytes: to - from });
   });
   machine.countTraffic("global", fetched, 0);
   for (const destination of destinations) {
     const { place, barrier } = destination;
     const op = beginLoad(issuer, barrier);
     if (op !== null) tensorMapsOf(machine).used(map, op);
+    for (const row of rows) touchGlobal(issuer, op, row.at, map.high, row.bytes, "read");
     const base = place.at - place.block.sharedBase;
     pieces(map, box, base, (at, size) => {
       const to = place.block.sharedBase + at;
@@ -364,11 +394,14 @@ export function storeBox(
   });
   machine.countTraffic("shared", bytesOf(map, box), 0);
   let stored = 0;
-  walkBox(map, box, (_row, _global, from, to) => {
+  const write = beginWrite(issuer);
+  walkBox(map, box, (_row, global, from, to) => {
     stored += to - from;
+    if (to > from)
+      touchGlobal(issuer, write, map.low + global + from, map.high, to - from, "write", reduction !== null);
   });
   machine.countTraffic("global", reduction === null ? 0 : stored, stored);
-  twoSteps(issuer, op, () => {
+  twoSteps(issuer, op, write, () => {
     pieces(map, box, base, (at, size) => sharedSource(issuer, sharedBase + at, size));
     const data = gatherBox(machine, source, map, box);
     const { rowBytes, low, high } = map;

@@ -6,7 +6,9 @@ import type { Warp } from "../machine/state.ts";
 /** One store or reduction of a thread. */
 export interface BulkStore {
   readonly lane: number;
+  /** Its reading of shared memory, and its writing of global memory. */
   readonly op: AsyncOp | null;
+  readonly write: AsyncOp | null;
   readonly instruction: Instruction;
   /** The engine has read shared memory; it has written global memory. */
   read: boolean;
@@ -77,7 +79,10 @@ export function waitStores(
   if (missing.length > 0) return missing.length;
   for (const group of needed) {
     group.awaited = true;
-    for (const { op } of group.stores) if (op !== null) waited(op);
+    for (const { op, write } of group.stores) {
+      if (op !== null) waited(op);
+      if (write !== null && !readOnly) waited(write);
+    }
   }
   state.groups = state.groups.filter((g) => !g.awaited || g.stores.some((s) => !s.written));
   return null;

@@ -3,7 +3,7 @@
  * named. Each warp has vector clocks with an entry per agent:
  *
  * V  what happens before the warp's next instruction;
- * P  what of that is visible to the async proxy as well (`fence.proxy.async`);
+ * P  what of that is visible to the async proxy as well (`fence.proxy.async`) in shared memory, and G in global memory;
  * T  what of that is ordered for tcgen05 (`tcgen05.fence::after_thread_sync`);
  * X  what has run before it whether memory is ordered or not (`.relaxed` arrivals carry only this): what an exit waits for.
  *
@@ -11,6 +11,7 @@
  * a completion (mbarrier, commit, wait_group) reaches.
  */
 import { strength } from "../compile/access.ts";
+import { type Knowledge, Past } from "./past.ts";
 
 /** How an engine's operations relate to one another and to memory. */
 export interface EngineTraits {
@@ -42,28 +43,87 @@ function raise(into: Int32Array, from: Int32Array, at: number, size: number): vo
   }
 }
 
-/** What a barrier, an mbarrier's phase or a flag hands on: clocks V, P and X. */
+/** The same for a row of one table from the same row of another. */
+function raiseRow(into: Int32Array, from: Int32Array, base: number, size: number): void {
+  for (let k = base; k < base + size; k++)
+    if ((from[k] as number) > (into[k] as number)) into[k] = from[k] as number;
+}
+
+/**
+ * What a barrier, an mbarrier's phase or a flag hands on: clocks V, P, G and X, the past in other clusters, what fences have made ready to be told by strong
+ * writes, and what strong reads have seen that counts after the next fence.
+ */
 export class Carried {
   v: Int32Array = new Int32Array(0);
   p: Int32Array = new Int32Array(0);
+  g: Int32Array = new Int32Array(0);
   x: Int32Array = new Int32Array(0);
+  past: Past | null = null;
+  fenced: Handed | null = null;
+  pending: Handed | null = null;
 
   /** Make room for `size` agents. */
   fit(size: number): void {
     if (this.v.length >= size) return;
     this.v = atLeast(this.v, size);
     this.p = atLeast(this.p, size);
+    this.g = atLeast(this.g, size);
     this.x = atLeast(this.x, size);
   }
 
-  join(other: Carried): void {
+  /** Take over the clocks and the past of another. */
+  add(other: Carried): void {
     const size = other.v.length;
     this.fit(size);
     raise(this.v, other.v, 0, size);
     raise(this.p, other.p, 0, size);
+    raise(this.g, other.g, 0, size);
     raise(this.x, other.x, 0, size);
+    this.past = Past.join(this.past, other.past);
+  }
+
+  join(other: Carried): void {
+    this.add(other);
+    this.fenced = joinFenced(this.fenced, other.fenced);
+    this.pending = joinPending(this.pending, other.pending);
+  }
+
+  /** Whether nothing in `other` is missing here. */
+  covers(other: Carried): boolean {
+    if (other.past !== null && other.past !== this.past) return false;
+    return (["v", "p", "g", "x"] as const).every((table) => {
+      const mine = this[table];
+      return other[table].every((clock, agent) => clock <= (mine[agent] ?? 0));
+    });
   }
 }
+
+/** What a fence covers, or a strong read has seen: within the cluster, and for others or from them. Never changed. */
+export interface Handed {
+  readonly near: Carried;
+  readonly far: Past | null;
+}
+
+/** Both; one of the two where it holds the other, so that warps which meet again and again keep one object. */
+function joinHanded(
+  a: Handed | null,
+  b: Handed | null,
+  holds: (far: Past | null, other: Past | null) => boolean,
+) {
+  if (a === null || a === b) return b;
+  if (b === null) return a;
+  if (holds(b.far, a.far) && b.near.covers(a.near)) return b;
+  if (holds(a.far, b.far) && a.near.covers(b.near)) return a;
+  const near = new Carried();
+  near.add(a.near);
+  near.add(b.near);
+  return { near, far: Past.join(a.far, b.far) };
+}
+/** Who knows of a fence knows what it tells other clusters: both have come the same way. */
+const joinFenced = (a: Handed | null, b: Handed | null): Handed | null =>
+  joinHanded(a, b, (far, other) => far !== null || other === null);
+const joinPending = (a: Handed | null, b: Handed | null): Handed | null =>
+  joinHanded(a, b, (far, other) => far === other || other === null);
 
 /** In place of the instruction at which a warp began a new clock: one that waits for the warp's loads. */
 const settling = -1;
@@ -79,14 +139,18 @@ export class Clocks {
   stride: number;
   known: Int32Array;
   #proxied: Int32Array;
+  #global: Int32Array;
   #tensor: Int32Array;
   #executed: Int32Array;
   /** Per warp: clock at which its lanes last synchronised among themselves or with others; see `publishedAt`. */
   readonly #published: Map<number, number>[];
   readonly #names = new Map<string, number>();
   readonly #engines: { readonly name: string; readonly traits: EngineTraits; clock: number }[] = [];
-  readonly #fenced: (Carried | null)[];
-  readonly #pending: (Carried | null)[];
+  readonly #fenced: (Handed | null)[];
+  readonly #pending: (Handed | null)[];
+  /** Per warp: what it knows of other clusters, and the pasts that it has taken over. */
+  readonly #past: (Past | null)[];
+  readonly #taken: Set<Past>[];
   /** Per warp and clock: the instruction that ended it, or `settling`. */
   readonly #ends: number[][];
   /** What the last strong write to an address carries. */
@@ -99,13 +163,16 @@ export class Clocks {
     const size = warps * this.stride;
     this.known = new Int32Array(size);
     this.#proxied = new Int32Array(size);
+    this.#global = new Int32Array(size);
     this.#tensor = new Int32Array(size);
     this.#executed = new Int32Array(size);
     for (let w = 0; w < warps; w++) this.known[w * this.stride + w] = 1;
     this.#published = Array.from({ length: warps }, () => new Map());
     this.#ends = Array.from({ length: warps }, () => []);
-    this.#fenced = new Array<Carried | null>(warps).fill(null);
-    this.#pending = new Array<Carried | null>(warps).fill(null);
+    this.#fenced = new Array<Handed | null>(warps).fill(null);
+    this.#pending = new Array<Handed | null>(warps).fill(null);
+    this.#past = new Array<Past | null>(warps).fill(null);
+    this.#taken = Array.from({ length: warps }, () => new Set());
   }
 
   // ---------------------------------------------------------------- engines
@@ -132,6 +199,7 @@ export class Clocks {
     };
     this.known = wider(this.known);
     this.#proxied = wider(this.#proxied);
+    this.#global = wider(this.#global);
     this.#tensor = wider(this.#tensor);
     this.#executed = wider(this.#executed);
     this.stride = stride;
@@ -163,7 +231,9 @@ export class Clocks {
     into.fit(this.agents);
     if (clock > (into.v[engine] ?? 0)) into.v[engine] = clock;
     if (clock > (into.x[engine] ?? 0)) into.x[engine] = clock;
-    if (this.traits(engine).proxy !== "generic" && clock > (into.p[engine] ?? 0)) into.p[engine] = clock;
+    if (this.traits(engine).proxy === "generic") return;
+    if (clock > (into.p[engine] ?? 0)) into.p[engine] = clock;
+    if (clock > (into.g[engine] ?? 0)) into.g[engine] = clock;
   }
 
   /** The warp itself has waited for the engine's operations up to `clock` (wait_group). */
@@ -171,8 +241,9 @@ export class Clocks {
     const index = warp * this.stride + engine;
     if (clock > (this.known[index] ?? 0)) this.known[index] = clock;
     if (clock > (this.#executed[index] ?? 0)) this.#executed[index] = clock;
-    if (this.traits(engine).proxy !== "generic" && clock > (this.#proxied[index] ?? 0))
-      this.#proxied[index] = clock;
+    if (this.traits(engine).proxy === "generic") return;
+    if (clock > (this.#proxied[index] ?? 0)) this.#proxied[index] = clock;
+    if (clock > (this.#global[index] ?? 0)) this.#global[index] = clock;
   }
 
   // ---------------------------------------------------------------- handing on
@@ -189,7 +260,9 @@ export class Clocks {
     into.fit(agents);
     raise(into.v, this.known, base, agents);
     raise(into.p, this.#proxied, base, agents);
+    raise(into.g, this.#global, base, agents);
     raise(into.x, this.#executed, base, agents);
+    into.past = Past.join(into.past, this.#past[warp] ?? null);
     // What the warp knows in memory has run.
     raise(into.x, this.known, base, agents);
   }
@@ -200,6 +273,8 @@ export class Clocks {
    */
   release(warp: number, into: Carried, site = settling): void {
     this.#copyTo(warp, into);
+    into.fenced = joinFenced(into.fenced, this.#fenced[warp] ?? null);
+    into.pending = joinPending(into.pending, this.#pending[warp] ?? null);
     this.step(warp, site);
   }
 
@@ -211,7 +286,7 @@ export class Clocks {
     raise(into.x, this.#executed, base, agents);
     raise(into.x, this.known, base, agents);
     const fenced = this.#fenced[warp] ?? null;
-    if (fenced !== null) into.join(fenced);
+    if (fenced !== null) into.add(fenced.near);
     this.step(warp, site);
   }
 
@@ -223,9 +298,14 @@ export class Clocks {
       if (v > (this.known[base + a] as number)) this.known[base + a] = v;
       const p = from.p[a] as number;
       if (p > (this.#proxied[base + a] as number)) this.#proxied[base + a] = p;
+      const g = from.g[a] as number;
+      if (g > (this.#global[base + a] as number)) this.#global[base + a] = g;
       const x = from.x[a] as number;
       if (x > (this.#executed[base + a] as number)) this.#executed[base + a] = x;
     }
+    if (from.past !== null) this.acquirePast(warp, from.past);
+    this.#fenced[warp] = joinFenced(this.#fenced[warp] ?? null, from.fenced);
+    this.#pending[warp] = joinPending(this.#pending[warp] ?? null, from.pending);
   }
 
   /** A `.relaxed` wait: that those who arrived have run is known now, their memory after the next fence. */
@@ -236,16 +316,15 @@ export class Clocks {
       const x = from.x[a] as number;
       if (x > (this.#executed[base + a] as number)) this.#executed[base + a] = x;
     }
-    this.#defer(warp, from);
+    this.#defer(warp, from, null);
   }
 
-  #defer(warp: number, from: Carried): void {
-    let pending = this.#pending[warp] ?? null;
-    if (pending === null) {
-      pending = this.empty();
-      this.#pending[warp] = pending;
-    }
-    pending.join(from);
+  #defer(warp: number, from: Carried, far: Past | null): void {
+    const pending = this.#pending[warp] ?? null;
+    if (pending?.far === far && pending.near.covers(from)) return;
+    const near = this.empty();
+    near.add(from);
+    this.#pending[warp] = joinPending(pending, { near, far });
   }
 
   /** A new clock for `warp`, with nothing handed over: synchronisation among its own lanes, at instruction `site`. */
@@ -275,12 +354,14 @@ export class Clocks {
 
   // ---------------------------------------------------------------- fences and flags
 
-  /** `fence.proxy.async`: what the warp knows is visible to the async proxy from here on. */
-  proxyFence(warp: number): void {
+  /** `fence.proxy.async`: what the warp knows is visible to the async proxy from here on, in the spaces that the fence names. */
+  proxyFence(warp: number, spaces = { shared: true, global: true }): void {
     const base = warp * this.stride;
-    for (let a = 0; a < this.agents; a++) {
-      const v = this.known[base + a] as number;
-      if (v > (this.#proxied[base + a] as number)) this.#proxied[base + a] = v;
+    if (spaces.shared) raiseRow(this.#proxied, this.known, base, this.agents);
+    if (spaces.global) {
+      raiseRow(this.#global, this.known, base, this.agents);
+      const past = this.#past[warp] ?? null;
+      if (past !== null) this.#past[warp] = new Past(0, null, [past], past);
     }
     // What the warp writes after the fence is not covered by it.
     this.step(warp, settling);
@@ -296,32 +377,82 @@ export class Clocks {
     }
   }
 
-  /** fence and membar: earlier strong reads take effect, and later strong writes carry what is known now. */
-  fence(warp: number): void {
+  /**
+   * fence and membar: earlier strong reads take effect, and later strong writes carry what is known now; to other clusters and from them where `cluster`, the
+   * number of the warp's own, is given, as fences of scope `.gpu` and above do.
+   */
+  fence(warp: number, cluster: number | null): void {
     const pending = this.#pending[warp] ?? null;
-    if (pending !== null) this.acquire(warp, pending);
-    this.#pending[warp] = null;
-    const fenced = this.empty();
-    this.#copyTo(warp, fenced);
-    this.#fenced[warp] = fenced;
+    if (pending !== null) {
+      const far = cluster === null ? pending.far : null;
+      this.#pending[warp] = far === null ? null : { near: new Carried(), far };
+      this.acquire(warp, pending.near);
+      if (cluster !== null && pending.far !== null) this.acquirePast(warp, pending.far);
+    }
+    const near = this.empty();
+    this.#copyTo(warp, near);
+    const far = cluster === null ? (this.#fenced[warp]?.far ?? null) : this.handPast(warp, cluster);
+    this.#fenced[warp] = { near, far };
     this.step(warp, settling);
   }
 
-  /** A strong access at arena offset `at`: `bits` of `strength`, `mode` as in compile/access.ts. */
+  /** What the warp knows of its own cluster, whose number is given, and of others, for those in other clusters. */
+  handPast(warp: number, cluster: number): Past {
+    const base = warp * this.stride;
+    const past = this.#past[warp] ?? null;
+    const own = {
+      v: this.known.slice(base, base + this.agents),
+      g: this.#global.slice(base, base + this.agents),
+    };
+    return new Past(cluster, own, past === null ? [] : [past]);
+  }
+
+  /** Whether a fence of the warp covers anything that its strong writes hand on. */
+  fenced(warp: number): boolean {
+    return (this.#fenced[warp] ?? null) !== null;
+  }
+
+  /** What the warp's last fence of scope `.gpu` covers, for its strong writes after it. */
+  fencedPast(warp: number): Past | null {
+    return this.#fenced[warp]?.far ?? null;
+  }
+
+  acquirePast(warp: number, past: Past): void {
+    const taken = this.#taken[warp];
+    // A flag that is polled hands over the same again and again.
+    if (taken === undefined || taken.has(past)) return;
+    taken.add(past);
+    this.#past[warp] = Past.join(this.#past[warp] ?? null, past);
+  }
+
+  /** A relaxed read has seen the write that hands `past` on: it counts after the next fence. */
+  deferPast(warp: number, past: Past): void {
+    if (this.#taken[warp]?.has(past) !== true) this.#defer(warp, new Carried(), past);
+  }
+
+  /** A strong read of what `flag` is carried by: `bits` of `strength` (compile/access.ts). */
+  takeFlag(warp: number, flag: Carried, bits: number): void {
+    if ((bits & strength.acquire) !== 0) this.acquire(warp, flag);
+    else this.acquireRelaxed(warp, flag);
+  }
+
+  /** A strong write adds what it hands on, within the cluster, to `flag`. */
+  handFlag(warp: number, flag: Carried, bits: number): void {
+    if ((bits & strength.release) !== 0) this.release(warp, flag);
+    else {
+      const fenced = this.#fenced[warp] ?? null;
+      if (fenced !== null) flag.add(fenced.near);
+    }
+  }
+
+  /** A strong access at arena offset `at` of shared memory: `mode` as in compile/access.ts. */
   strong(warp: number, at: number, mode: number, bits: number): void {
     const flag = this.#flags.get(at);
-    if (mode !== 1 && flag !== undefined) {
-      if ((bits & strength.acquire) !== 0) this.acquire(warp, flag);
-      else this.acquireRelaxed(warp, flag);
-    }
+    if (mode !== 1 && flag !== undefined) this.takeFlag(warp, flag, bits);
     if (mode === 0) return;
     // A read-modify-write hands on what was there before; a store replaces it.
     const carried = mode === 2 && flag !== undefined ? flag : this.empty();
-    if ((bits & strength.release) !== 0) this.release(warp, carried);
-    else {
-      const fenced = this.#fenced[warp] ?? null;
-      if (fenced !== null) carried.join(fenced);
-    }
+    this.handFlag(warp, carried, bits);
     this.#flags.set(at, carried);
   }
 
@@ -358,6 +489,16 @@ export class Clocks {
   /** And is visible to the async proxy. */
   knowsProxied(warp: number, agent: number, clock: number): boolean {
     return (this.#proxied[warp * this.stride + agent] ?? 0) >= clock;
+  }
+
+  /** And is visible to the async proxy in global memory. */
+  knowsGlobal(warp: number, agent: number, clock: number): boolean {
+    return (this.#global[warp * this.stride + agent] ?? 0) >= clock;
+  }
+
+  /** What the warp knows of agents of a cluster, its own among them, through others. */
+  knowledgeOf(warp: number, cluster: number): Knowledge | undefined {
+    return this.#past[warp]?.of(cluster);
   }
 
   /** And is ordered for tcgen05. */

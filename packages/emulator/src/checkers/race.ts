@@ -1,5 +1,5 @@
 /**
- * Happens-before for the shared memory of a cluster. Barriers, mbarriers, fences with strong accesses and waits carry clocks
+ * Happens-before for the shared memory of a cluster; global-race.ts has it for global memory. Barriers, mbarriers, fences with strong accesses and waits carry clocks
  * (clocks.ts); an access whose predecessor in the shadow (shadow.ts) is not covered by the accessor's clock is a race.
  * Accesses of asynchronous engines are recorded and checked when issued: what they may conflict with before is what the
  * issuing warp has not ordered, and everybody conflicts with them until they know the operation's clock.
@@ -8,6 +8,7 @@ import type { Awaited } from "../compile/awaited.ts";
 import type { Instruction } from "../load/types.ts";
 import type { Block, Warp } from "../machine/state.ts";
 import { Clocks } from "./clocks.ts";
+import type { GlobalRace } from "./global-race.ts";
 import { type RaceReport, RaceReports } from "./race-reports.ts";
 import { clockShift, Shadow, severalLanes, wholeWord, writeKind } from "./shadow.ts";
 
@@ -32,11 +33,16 @@ export interface RaceFields {
   readonly report: RaceReport;
   /** Whether the result of a load is there when its warp is at an instruction. */
   readonly awaited: Awaited;
+  /** The launch's checker of global memory, where its rules are on. */
+  readonly global: GlobalRace | null;
 }
 
 /** The shadow of the shared windows of a cluster. */
 export class Race {
   clocks: Clocks;
+  readonly global: GlobalRace | null;
+  /** Number of the cluster in the launch, from 1. */
+  cluster: number;
   readonly #fields: RaceFields;
   readonly #warps: number;
   readonly #shadow: Shadow;
@@ -50,6 +56,8 @@ export class Race {
     this.#shadow = new Shadow(fields.base, fields.blocks * fields.stride);
     this.#reports = new RaceReports(this.#shadow, fields.stride, fields.warpsPerBlock, fields.report);
     this.clocks = new Clocks(this.#warps);
+    this.global = fields.global;
+    this.cluster = fields.global?.enter() ?? 1;
     for (let w = 0; w < this.#warps; w++) this.#shadow.plane(w);
     this.#remote = Array.from({ length: fields.blocks }, () => new Map());
   }
@@ -59,6 +67,14 @@ export class Race {
     this.clocks = new Clocks(this.#warps);
     this.#shadow.reset(this.#warps);
     for (const accesses of this.#remote) accesses.clear();
+    this.cluster = this.global?.enter() ?? 1;
+  }
+
+  /** The least scope, as a number, in which two agents see each other's strong accesses: 0 for a block, 1 for the cluster. */
+  reach(a: number, b: number): number {
+    const { warpsPerBlock } = this.#fields;
+    const engine = a >= this.#warps || b >= this.#warps;
+    return engine || Math.floor(a / warpsPerBlock) === Math.floor(b / warpsPerBlock) ? 0 : 1;
   }
 
   // ---------------------------------------------------------------- accesses of warps

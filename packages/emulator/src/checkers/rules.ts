@@ -461,6 +461,65 @@ export const rules = {
     severity: "error",
     sentence: "A tensor map is changed while a bulk copy that uses it may still be under way.",
   },
+  H092: {
+    name: "global-race-read-after-write",
+    check: "race",
+    severity: "error",
+    sentence: "Global memory is read without synchronisation after another warp or block wrote it.",
+  },
+  H093: {
+    name: "global-race-write-after-read",
+    check: "race",
+    severity: "error",
+    sentence: "Global memory is overwritten without synchronisation after another warp or block read it.",
+  },
+  H094: {
+    name: "global-race-write-after-write",
+    check: "race",
+    severity: "error",
+    sentence:
+      "Global memory is overwritten with another value without synchronisation after another warp or block wrote it.",
+  },
+  H095: {
+    name: "global-race-within-warp",
+    check: "race",
+    severity: "error",
+    sentence:
+      "Lanes of one warp exchange data through global memory without bar.warp.sync or a barrier between them.",
+  },
+  H096: {
+    name: "scope-too-narrow",
+    check: "race",
+    severity: "error",
+    sentence:
+      "Atomic or volatile accesses of one address have a scope that does not reach the other's thread.",
+  },
+  H097: {
+    name: "global-store-not-complete",
+    check: "async",
+    severity: "error",
+    sentence:
+      "Global memory that an asynchronous store writes is used by somebody who does not know that the store is complete.",
+  },
+  H098: {
+    name: "global-missing-proxy-fence",
+    check: "async",
+    severity: "error",
+    sentence:
+      "The async proxy uses global memory that was written in the generic proxy with no proxy fence between.",
+  },
+  H099: {
+    name: "grid-dependency",
+    check: "race",
+    severity: "error",
+    sentence: "Memory that the grid before still uses is accessed before griddepcontrol.wait.",
+  },
+  H100: {
+    name: "non-coherent-read",
+    check: "race",
+    severity: "error",
+    sentence: "Global memory is read through the non-coherent path after the same launch has written it.",
+  },
   H110: {
     name: "device-assertion",
     check: "trap",
@@ -470,3 +529,16 @@ export const rules = {
 } as const satisfies Record<string, Rule>;
 
 export type RuleId = keyof typeof rules;
+
+/** Rules of races in global memory: what they need is followed only where one of them is on. */
+export const globalRules: readonly RuleId[] = [
+  "H092",
+  "H093",
+  "H094",
+  "H095",
+  "H096",
+  "H097",
+  "H098",
+  "H099",
+  "H100",
+];

@@ -14,8 +14,14 @@ export type AccessMode = "read" | "write" | "atomic";
 /** Codes of modes in calls from generated code. */
 const modeCode: Readonly<Record<AccessMode, number>> = { read: 0, write: 1, atomic: 2 };
 
-/** How strong an access is, for the race checker: bits of a code. */
-export const strength = { weak: 0, strong: 1, acquire: 2, release: 4, atomic: 8 } as const;
+/** How strong an access is, for the race checker: bits of a code, above which stands the scope of a strong one. */
+export const strength = { weak: 0, strong: 1, acquire: 2, release: 4, atomic: 8, nonCoherent: 64 } as const;
+export const scopes = ["cta", "cluster", "gpu", "sys"] as const;
+/** Place of the scope, as its number in `scopes`, in a code of strength. */
+export const scopeShift = 4;
+/** `strength` with a scope; accesses that name none (volatile, atom) have that of the device or more. */
+export const withScope = (bits: number, scope: (typeof scopes)[number] | null): number =>
+  bits === strength.weak ? bits : bits | (scopes.indexOf(scope ?? "gpu") << scopeShift);
 
 /** Condition under which the shadow of `size` bytes at arena offset `x` is not "allocated and initialised". */
 function shadowFails(x: string, size: number): string {
@@ -92,7 +98,14 @@ export function emitAccess(
       let code = `const ${h}=${high};let ${x}=(${low}${add})|0;`;
       const extra = space === "generic" ? `,${strong}` : "";
       code += `if(${h}!==${globalTag}||${misaligned}(${x}>>>0)>gt-${size}||${shadowFails(x, size)})${x}=${name}(w,l,${index},${x},${h},${size},${kind}${extra});`;
-      if (strong !== 0 && e.options.race) code += `strongGlobal(w,${x},${kind},${strong});`;
+      if (e.options.race && space !== "const") {
+        const call =
+          (strong & strength.strong) !== 0
+            ? `strongGlobal(w,l,${x},${size},${index},${kind},${strong});`
+            : `${mode === "read" ? "globalRead" : "globalWrite"}(w,l,${x},${size},${index},${strong});`;
+        if (e.options.global || (strong & strength.strong) !== 0)
+          code += space === "generic" ? `if(${h}===${globalTag})${call}` : call;
+      }
       return { code, offset: x };
     }
     case "local": {

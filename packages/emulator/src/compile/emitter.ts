@@ -13,6 +13,8 @@ import { globalTag } from "../memory/arena.ts";
 /** What the checks of a launch change in generated code. */
 export interface CompileOptions {
   readonly race: boolean;
+  /** Follow accesses of global memory as well. */
+  readonly global: boolean;
   readonly uninitialised: boolean;
 }
 

@@ -42,7 +42,6 @@ export interface SlowPaths {
   ): number;
   wrongWindow(w: Warp, lane: number, index: number, low: number, high: number, space: string): void;
   unwritten(w: Warp, lane: number, index: number, register: number): void;
-  strongGlobal(w: Warp, at: number, mode: number, strong: number): void;
   clock(): number;
 }
 
@@ -145,8 +144,18 @@ export function createEnvironment(
       host.paths.wrongWindow(w, l, i, low, high, space),
     readUnwritten: (w: Warp, l: number, i: number, register: number) =>
       host.paths.unwritten(w, l, i, register),
-    strongGlobal: (w: Warp, at: number, mode: number, strong: number) =>
-      host.paths.strongGlobal(w, at, mode, strong),
+    globalRead: (w: Warp, l: number, x: number, size: number, i: number, strong: number) => {
+      const { race } = w.block;
+      race?.global?.read(race, w, l, x, size, i, strong);
+    },
+    globalWrite: (w: Warp, l: number, x: number, size: number, i: number, strong: number) => {
+      const { race } = w.block;
+      race?.global?.write(race, w, l, x, size, i, strong);
+    },
+    strongGlobal: (w: Warp, l: number, x: number, size: number, i: number, mode: number, strong: number) => {
+      const { race } = w.block;
+      race?.global?.strong(race, w, l, x, size, i, mode, strong);
+    },
     clock: () => host.paths.clock(),
     raceRead: (w: Warp, l: number, x: number, size: number, i: number) =>
       w.block.race?.read(w, l, x, size, i),

@@ -3,6 +3,7 @@ import { InternalError } from "@tilewright/ir";
 import type { KernelProgram } from "../load/module.ts";
 import type { Arena } from "../memory/arena.ts";
 import type { Piece } from "./blocks.ts";
+import type { CompileOptions } from "./emitter.ts";
 import { createEnvironment, type Environment, type Host, type Scratch } from "./environment.ts";
 import { type CompiledRegion, compileRegions, type RegionScript } from "./region.ts";
 
@@ -26,8 +27,8 @@ export class CompiledKernels {
   }
 
   /** Kept per kernel and choice of checks, and linked again when the arena's buffer has been replaced. */
-  compile(program: KernelProgram, race: boolean, uninitialised: boolean): Compiled {
-    const key = `${race}/${uninitialised}`;
+  compile(program: KernelProgram, options: CompileOptions): Compiled {
+    const key = JSON.stringify(options);
     let versions = this.#compiled.get(program);
     if (versions === undefined) {
       versions = new Map();
@@ -39,13 +40,7 @@ export class CompiledKernels {
     const environment: Environment = createEnvironment(this.#arena, this.#host, this.#scratch, tally);
     const script =
       known?.script ??
-      compileRegions(
-        program.kernel,
-        program.blocks,
-        { race, uninitialised },
-        Object.keys(environment),
-        this.#arena.memory,
-      );
+      compileRegions(program.kernel, program.blocks, options, Object.keys(environment), this.#arena.memory);
     const { generation } = this.#arena;
     const compiled = { generation, script, regions: script.link(environment), tally };
     versions.set(key, compiled);
@@ -68,6 +63,5 @@ export const idlePaths = {
   windowFault: notRunning,
   wrongWindow: notRunning,
   unwritten: notRunning,
-  strongGlobal: notRunning,
   clock: notRunning,
 };

@@ -64,6 +64,7 @@ function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp:
       const low = machine.address(warp, form.source, l);
       const high = machine.lane(warp, form.source.base, l, 1);
       from = machine.global(warp, l, instruction, low, high, size, 0, bytes);
+      if (race !== null && op !== null) race.global?.async(race, op, from, size, "read");
     }
     if (race !== null && op !== null) race.asyncWrite({ ...op, lane: l }, to, bytes);
     moves.push({ to, from, size });

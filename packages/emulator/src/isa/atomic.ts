@@ -1,5 +1,5 @@
 /** atom and red: PTX ISA 9.0, chapters 9.7.13.5 and 9.7.13.6. Lanes run in order, which is one of the legal orders. */
-import { emitAccess, strength } from "../compile/access.ts";
+import { emitAccess, scopes, strength, withScope } from "../compile/access.ts";
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { spaceOf } from "./memory.ts";
@@ -76,7 +76,7 @@ function halfWords(op: AtomicOperation, format: string, old: string, b: string):
 
 function atomic(d: Decoder, returns: boolean): Operation {
   const order = d.option("relaxed", "acquire", "release", "acq_rel");
-  d.option("cta", "cluster", "gpu", "sys");
+  const scope = d.option(...scopes);
   const space = spaceOf(d.option("global", "shared", "shared::cta", "shared::cluster"));
   const op = d.choice(...operations);
   d.flag("noftz");
@@ -97,6 +97,7 @@ function atomic(d: Decoder, returns: boolean): Operation {
   let strong: number = strength.strong | strength.atomic;
   if (order === "acquire" || order === "acq_rel") strong |= strength.acquire;
   if (order === "release" || order === "acq_rel") strong |= strength.release;
+  strong = withScope(strong, scope);
   const near = space === "shared" || space === "cluster";
   d.traffic(near ? "shared" : "global", returns ? bytes * count : 0, bytes * count);
   if (!near) d.strongRead();

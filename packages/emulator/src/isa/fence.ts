@@ -3,26 +3,25 @@ import type { Operation } from "../load/types.ts";
 import { fenceInitialisations } from "../machine/mbarriers.ts";
 import type { Row } from "./row.ts";
 
-const memoryFence: Operation = {
+/** `wide`: of a scope that reaches other clusters. */
+const memoryFence = (wide: boolean): Operation => ({
   kind: "warp",
   bind: () => (warp) => {
-    warp.block.race?.clocks.fence(warp.agent);
+    const { race } = warp.block;
+    race?.clocks.fence(warp.agent, wide ? race.cluster : null);
   },
-};
+});
 
-export const membar: Row = (d) => {
-  d.choice("cta", "gl", "sys");
-  return memoryFence;
-};
+export const membar: Row = (d) => memoryFence(d.choice("cta", "gl", "sys") !== "cta");
 
 /** What is known so far becomes visible to the async proxy; initialised mbarriers too. */
-const asyncProxyFence: Operation = {
+const asyncProxyFence = (spaces: { readonly shared: boolean; readonly global: boolean }): Operation => ({
   kind: "warp",
   bind: () => (warp) => {
-    warp.block.race?.clocks.proxyFence(warp.agent);
-    fenceInitialisations(warp);
+    warp.block.race?.clocks.proxyFence(warp.agent, spaces);
+    if (spaces.shared) fenceInitialisations(warp);
   },
-};
+});
 
 const scopes = ["cta", "cluster", "gpu", "sys"] as const;
 
@@ -33,18 +32,17 @@ const proxyFence: Row = (d) => {
       // Several virtual addresses of one location, which there are none of here.
       return { kind: "lane", emit: () => "" };
     case "async": {
-      // Only shared memory is followed between proxies; a fence for global memory says nothing about it.
       const space = d.option("global", "shared::cta", "shared::cluster");
-      return space === "global" ? { kind: "lane", emit: () => "" } : asyncProxyFence;
+      return asyncProxyFence({ shared: space !== "global", global: space === null || space === "global" });
     }
     case "async::generic":
       d.choice("acquire", "release");
       d.choice("sync_restrict::shared::cluster", "sync_restrict::shared::cta");
       d.choice("cluster");
-      return asyncProxyFence;
+      return asyncProxyFence({ shared: true, global: false });
     default:
       proxy satisfies never;
-      return memoryFence;
+      return memoryFence(true);
   }
 };
 
@@ -57,6 +55,5 @@ export const fence: Row = (d) => {
   }
   d.option("sc", "acq_rel", "acquire", "release");
   d.option("sync_restrict::shared::cluster", "sync_restrict::shared::cta");
-  d.choice(...scopes);
-  return memoryFence;
+  return memoryFence(["gpu", "sys"].includes(d.choice(...scopes)));
 };

@@ -1,5 +1,13 @@
 /** Loads, stores and what only hints at them: PTX ISA 9.0, chapter 9.7.9. */
-import { emitAccess, emitLoadElement, emitStoreElement, type Space, strength } from "../compile/access.ts";
+import {
+  emitAccess,
+  emitLoadElement,
+  emitStoreElement,
+  type Space,
+  scopes,
+  strength,
+  withScope,
+} from "../compile/access.ts";
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { bitsOf, type Decoder, type Row, type Table } from "./row.ts";
@@ -24,7 +32,6 @@ const types = [
   "f32",
   "f64",
 ] as const;
-const scopes = ["cta", "cluster", "gpu", "sys"] as const;
 const spaces = [
   "param",
   "param::entry",
@@ -76,9 +83,11 @@ interface Common {
 
 function common(d: Decoder, load: boolean): Common {
   let strong: number = strength.weak;
+  let scope: (typeof scopes)[number] | null = null;
   const order = d.option("weak", "volatile", "relaxed", "acquire", "release", "mmio");
   if (order === "relaxed" || order === "acquire" || order === "release") {
-    if (d.option(...scopes) === null) d.refuse(`.${order} needs a scope`);
+    scope = d.option(...scopes);
+    if (scope === null) d.refuse(`.${order} needs a scope`);
   }
   if (order === "mmio") {
     d.choice("relaxed");
@@ -92,7 +101,7 @@ function common(d: Decoder, load: boolean): Common {
   const space = spaceOf(d.option(...spaces));
   if (load) {
     d.flag("unified");
-    d.flag("nc");
+    if (d.flag("nc")) strong = strength.nonCoherent;
   }
   const cache = d.option("ca", "cg", "cs", "lu", "cv", "wb", "wt");
   // .cv and .wt fetch and write through: the pre-Volta spelling of volatile.
@@ -100,6 +109,7 @@ function common(d: Decoder, load: boolean): Common {
   while (d.option(...cacheHints) !== null);
   const cachePolicy = d.flag("L2::cache_hint");
   const vector = d.option("v2", "v4", "v8");
+  if (strong !== strength.nonCoherent) strong = withScope(strong, scope);
   return { space, strong, vector: vector === null ? 1 : Number(vector.slice(1)), cachePolicy };
 }
 
@@ -135,7 +145,7 @@ const load: Row = (d) => {
   if (from === "global" || from === "shared" || from === "local") d.traffic(from, size, 0);
   if (from === "cluster") d.traffic("shared", size, 0);
   if (from === "generic") d.traffic("global", size, 0);
-  if (strong !== 0 && (from === "global" || from === "generic")) d.strongRead();
+  if ((strong & strength.strong) !== 0 && (from === "global" || from === "generic")) d.strongRead();
   return lane((e) => {
     const { code, offset } = emitAccess(e, from, address, size, "read", strong);
     return code + to.map((x, k) => emitLoadElement(e, x, type, offset, k * bytes)).join("");
@@ -206,10 +216,10 @@ export const memoryTable: Table = {
   applypriority: cacheControl,
   createpolicy: createPolicy,
   nanosleep,
-  // Programmatic dependent launch: launches here run one after another, so dependencies always hold.
+  // Programmatic dependent launch: launches here run one after another, and the checker follows what may not be touched before the wait.
   griddepcontrol: (d) => {
-    d.choice("launch_dependents", "wait");
-    return nothing;
+    if (d.choice("launch_dependents", "wait") === "launch_dependents") return nothing;
+    return { kind: "warp", bind: () => (warp) => warp.block.race?.global?.dependencyMet(warp) };
   },
   pmevent: (d) => {
     d.flag("mask");

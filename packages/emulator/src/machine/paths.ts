@@ -338,10 +338,6 @@ export class MemoryPaths implements SlowPaths {
       () => `lane ${lane} reads ${this.#registers[register]?.name ?? "a register"}, which it has not written`,
     );
   }
-
-  strongGlobal(w: Warp, at: number, mode: number, strong: number): void {
-    w.block.race?.clocks.strong(w.agent, at, mode, strong);
-  }
 }
 
 const describe = (allocation: {

@@ -1,5 +1,7 @@
 /** Places for blocks: their windows in the arena, and the fresh blocks and warps that come to them. */
+import { GlobalRace } from "../checkers/global-race.ts";
 import { Race } from "../checkers/race.ts";
+import type { RaceReport } from "../checkers/race-reports.ts";
 import { type Awaited, awaitedLoads } from "../compile/awaited.ts";
 import { lineOf } from "../load/types.ts";
 import type { RunFields } from "./run.ts";
@@ -22,14 +24,54 @@ export function clusterPosition(shape: LaunchShape, index: number): Vector {
   return [index % x, Math.floor(index / x) % y, Math.floor(index / (x * y))];
 }
 
+const warpsOf = ({ block }: LaunchShape): number => Math.ceil((block[0] * block[1] * block[2]) / 32);
+
 export class Places {
   readonly #fields: RunFields;
   readonly #races: Race[] = [];
   readonly #awaited: Awaited;
+  readonly #report: RaceReport;
+  /** The launch's checker of global memory; null where no races are looked for. */
+  readonly global: GlobalRace | null;
+  /** Index of each cluster that has started, in the order of the checker's numbers. */
+  readonly #started: number[] = [];
 
   constructor(fields: RunFields) {
     this.#fields = fields;
     this.#awaited = awaitedLoads(fields.program.kernel, fields.program.blocks);
+    const { arena, findings, program, shape } = fields;
+    const { instructions } = program.kernel;
+    this.#report = (rule, warp, site, other, message) => {
+      const where = instructions[other];
+      const seen = where === undefined ? "" : `; the other access is ${where.text}${lineOf(where)}`;
+      findings.add(rule, instructions[site] ?? null, placeOf(warp), () => message() + seen);
+    };
+    this.global = !fields.race
+      ? null
+      : new GlobalRace({
+          arena,
+          checked: fields.global,
+          sites: instructions.length,
+          report: this.#report,
+          place: (cluster, agent) => this.#placeOf(cluster, agent),
+          before: shape.before,
+        });
+  }
+
+  /** Where an agent of the cluster with this number in the checker of global memory is. */
+  #placeOf(cluster: number, agent: number): { readonly block: Vector; readonly warp: number | null } {
+    const { shape } = this.#fields;
+    const warps = warpsOf(shape);
+    const [cx, cy, cz] = shape.cluster;
+    const engine = agent >= warps * cx * cy * cz;
+    const rank = engine ? 0 : Math.floor(agent / warps);
+    const [x, y, z] = clusterPosition(shape, this.#started[cluster - 1] ?? 0);
+    const block: Vector = [
+      x * cx + (rank % cx),
+      y * cy + (Math.floor(rank / cx) % cy),
+      z * cz + Math.floor(rank / (cx * cy)),
+    ];
+    return { block, warp: engine ? null : agent % warps };
   }
 
   /** Cluster number `index`, in the windows of `slot`; `sampled`: its first block's shared accesses are counted. */
@@ -39,7 +81,8 @@ export class Places {
     const [cx, cy, cz] = shape.cluster;
     const ranks = cx * cy * cz;
     const threads = shape.block[0] * shape.block[1] * shape.block[2];
-    const warpCount = Math.ceil(threads / 32);
+    const warpCount = warpsOf(shape);
+    this.#started.push(index);
     const blocks: Block[] = [];
     const cluster: ClusterState = {
       index,
@@ -112,19 +155,15 @@ export class Places {
       known.reset();
       return known;
     }
-    const { area, program, findings } = this.#fields;
-    const { instructions } = program.kernel;
+    const { area } = this.#fields;
     const race = new Race({
       base: area.shared + slot * blocks * area.sharedStride,
       stride: area.sharedStride,
       blocks,
       warpsPerBlock,
       awaited: this.#awaited,
-      report: (rule, warp, site, other, message) => {
-        const where = instructions[other];
-        const seen = where === undefined ? "" : `; the other access is ${where.text}${lineOf(where)}`;
-        findings.add(rule, instructions[site] ?? null, placeOf(warp), () => message() + seen);
-      },
+      report: this.#report,
+      global: this.global,
     });
     this.#races[slot] = race;
     return race;

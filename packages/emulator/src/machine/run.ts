@@ -1,6 +1,7 @@
 /** One launch: blocks made resident cluster by cluster, their warps scheduled, and what came of it. */
 import type { Counters, Order, Waits } from "../api.ts";
 import { type Findings, LaunchStopped } from "../checkers/findings.ts";
+import type { Touched } from "../checkers/global-shadow.ts";
 import type { RuleId } from "../checkers/rules.ts";
 import type { Piece } from "../compile/blocks.ts";
 import type { Scratch } from "../compile/environment.ts";
@@ -52,6 +53,8 @@ export interface RunFields {
   readonly scratch: Scratch;
   readonly tally: Float64Array;
   readonly race: boolean;
+  /** And of global memory. */
+  readonly global: boolean;
 }
 
 export class LaunchRun implements Machine {
@@ -125,6 +128,7 @@ export class LaunchRun implements Machine {
   run(): boolean {
     try {
       this.#runClusters();
+      this.#places.global?.end();
       return true;
     } catch (error) {
       if (error instanceof LaunchStopped) return false;
@@ -426,6 +430,11 @@ export class LaunchRun implements Machine {
 
   countTraffic(space: "global" | "shared" | "tensor", read: number, written: number): void {
     this.#tally.traffic(space, read, written);
+  }
+
+  /** Words of the heap that the launch has accessed, for a part of a launch that other parts have to be held against. */
+  touched(): Touched | null {
+    return this.#places.global?.touched() ?? null;
   }
 
   counters(): Counters {

@@ -1,6 +1,7 @@
 /** What a launch is: which blocks are there together, how much each of them takes, and where it lies. */
 import { type Checked, ok } from "@tilewright/ir";
-import type { LaunchConfig, Order } from "../api.ts";
+import type { LaunchConfig, MemoryRange, Order } from "../api.ts";
+import type { Range } from "../checkers/global-race.ts";
 import type { Block } from "../compile/blocks.ts";
 import type { Scratch } from "../compile/environment.ts";
 import { geometryIndex } from "../isa/special.ts";
@@ -39,6 +40,8 @@ export interface LaunchShape {
    * those from `from` up to `to`. Null for all others: the next cluster starts when one ends.
    */
   readonly waves: WaveRange | null;
+  /** Memory of the grid before that this one may overtake (LaunchConfig.before). */
+  readonly before: { readonly writes: readonly Range[]; readonly reads: readonly Range[] };
   /** Whose tensor cores compute. */
   readonly arithmetic: TensorArithmetic;
 }
@@ -105,8 +108,14 @@ export function shapeOf(
       kernel.maxRegisters ??
       defaultRegisters(kernel.maxThreads ?? config.block[0] * config.block[1] * config.block[2]),
     resident: Math.max(1, Math.min(started, fitting, clusters)),
+    before: {
+      writes: (config.before?.writes ?? []).map(rangeOf),
+      reads: (config.before?.reads ?? []).map(rangeOf),
+    },
   };
 }
+
+const rangeOf = ({ pointer, bytes }: MemoryRange): Range => ({ at: Number(pointer & 0xffffffffn), bytes });
 
 function bytesPerBlock(program: KernelProgram, block: LaunchConfig["block"], sharedBytes: number): number {
   const threads = block[0] * block[1] * block[2];

@@ -1,5 +1,7 @@
 /** How launches reach other threads: messages, in a form that browsers' workers and Node's message ports share. */
+
 import type { Counters, LaunchConfig, Waits } from "../api.ts";
+import type { Touched } from "../checkers/global-shadow.ts";
 
 /**
  * A thread that serves launches, or its way back: a browser's `Worker` or worker scope, or a `MessagePort` of either kind of
@@ -39,6 +41,8 @@ export interface PartResult {
   /** The heap and its shadow after the part. */
   readonly heap: Int32Array<ArrayBuffer>;
   readonly shadow: Uint8Array<ArrayBuffer>;
+  /** Words that it has read or written, and those that it has written, a bit each; null where races are not looked for. */
+  readonly touched: Touched | null;
   readonly counters: Counters;
   /** Of all blocking instructions, those that were not executed, too. */
   readonly waits: readonly Waits[];

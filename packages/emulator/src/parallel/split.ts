@@ -10,7 +10,7 @@ const clocks = /%(clock|globaltimer)/;
 
 /**
  * Whether clusters know nothing of one another: no atomic or strong read of global memory, no reduction, no launch control,
- * no clock. (Plain accesses of one cluster to what another writes are unordered on a GPU.)
+ * no clock.
  */
 export const isIndependent = ({ kernel }: KernelProgram): boolean =>
   !kernel.instructions.some(
@@ -23,6 +23,16 @@ export const wavesOf = (waves: number, part: number, parts: number): readonly [n
   Math.floor((waves * part) / parts),
   Math.floor((waves * (part + 1)) / parts),
 ];
+
+/** Whether a part has accessed words that another one has written: a race between clusters, as a rule. */
+export const conflicting = (parts: readonly (PartResult | null)[]): boolean =>
+  parts.some((a, i) =>
+    parts.some(
+      (b, j) =>
+        i !== j &&
+        (a?.touched?.written.some((bits, k) => (bits & (b?.touched?.used[k] ?? 0)) !== 0) ?? false),
+    ),
+  );
 
 /**
  * Bring what the parts have written into the arena, byte by byte where two wrote the same word. False when two of them gave one

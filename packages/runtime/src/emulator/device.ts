@@ -54,6 +54,8 @@ interface Shared {
 
 const closedProblem = (at: string) => fail("closed", at, "the emulator device is closed", "open it again");
 
+const rangeOf = ({ address, size }: DeviceBuffer) => ({ pointer: address, bytes: size });
+
 export class EmulatorDevice implements Device {
   readonly kind = "emulator";
   readonly #shared: Shared;
@@ -282,6 +284,11 @@ class EmulatorKernel implements Kernel {
       ...(request.disable === undefined ? {} : { disable: request.disable }),
       ...(request.arithmetic === undefined ? {} : { arithmetic: request.arithmetic }),
       ...(request.fuel === undefined ? {} : { fuel: request.fuel }),
+      ...(request.before === undefined
+        ? {}
+        : {
+            before: { writes: request.before.writes.map(rangeOf), reads: request.before.reads.map(rangeOf) },
+          }),
     };
     const report = emulator.launch(this.#module, this.entry, config);
     if (!report.ok) return report;

@@ -1,0 +1,194 @@
+/**
+ * Beside each word of global memory that a launch touches: who wrote it last and who has read it since. Words of a tile mostly have the same history,
+ * so a word names a node of a tree of histories: a record of an access, and the node before it. Nodes are made once for each record and node before.
+ */
+
+/** Words of a page of the shadow: 16 KiB of memory. */
+const pageShift = 14;
+const wordsPerPage = 1 << (pageShift - 2);
+/** Readers of a word that are kept: the first ones since it was written. Who misses the others misses these as a rule. */
+const longestHistory = 16;
+/** Nodes before and records share the bits of a number that is exact. */
+const recordBits = 2 ** 26;
+
+/** What a record says beside who and where: the bytes of the word, whether the access is strong, and of which scope. */
+export const infoStrong = 16;
+export const infoScopeShift = 5;
+
+/** Fields of a record. */
+const recordSize = 5;
+const nodeSize = 3;
+
+interface Page {
+  /** Node of the last writers of each word, and of its readers since; 0 for none. */
+  readonly writes: Int32Array;
+  readonly reads: Int32Array;
+  /** Lane of the last write and of the last read. */
+  readonly writeLane: Uint8Array;
+  readonly readLane: Uint8Array;
+}
+
+/** Words of a stretch of memory, a bit each. */
+export interface Touched {
+  readonly used: Uint8Array<ArrayBuffer>;
+  readonly written: Uint8Array<ArrayBuffer>;
+}
+
+/** An access as the shadow keeps it. */
+export interface AccessRecord {
+  /** Number of the cluster; 0 for the grid before. */
+  readonly cluster: number;
+  readonly agent: number;
+  readonly clock: number;
+  /** Index of the instruction in the kernel. */
+  readonly site: number;
+  readonly info: number;
+}
+
+export class GlobalShadow {
+  /** By number; most have none. */
+  readonly #pages: Page[] = [];
+  #records = new Int32Array(recordSize * 256);
+  #recordCount = 1;
+  /** Record, node before and length of the history of each node. */
+  #nodes = new Int32Array(nodeSize * 256);
+  #nodeCount = 1;
+  readonly #children = new Map<number, number>();
+  readonly #steps = new Map<number, number>();
+
+  /** The page of arena offset `x`, made when it is first asked for. */
+  page(x: number): Page {
+    const at = x >>> pageShift;
+    let page = this.#pages[at];
+    if (page === undefined) {
+      const words = (): Int32Array => new Int32Array(wordsPerPage);
+      const lanes = (): Uint8Array => new Uint8Array(wordsPerPage);
+      page = { writes: words(), reads: words(), writeLane: lanes(), readLane: lanes() };
+      this.#pages[at] = page;
+    }
+    return page;
+  }
+
+  /** The words from arena offset `from` up to `to` that have been accessed. */
+  touched(from: number, to: number): Touched {
+    const bytes = Math.ceil((to - from) / 32);
+    const touched = { used: new Uint8Array(bytes), written: new Uint8Array(bytes) };
+    this.#pages.forEach(({ writes, reads }, at) => {
+      for (let q = 0; q < wordsPerPage; q++) {
+        const word = at * wordsPerPage + q - (from >> 2);
+        const byte = word >> 3;
+        if (writes[q] === 0 && reads[q] === 0) continue;
+        touched.used[byte] = (touched.used[byte] as number) | (1 << (word & 7));
+        if (writes[q] !== 0) touched.written[byte] = (touched.written[byte] as number) | (1 << (word & 7));
+      }
+    });
+    return touched;
+  }
+
+  record(cluster: number, agent: number, clock: number, site: number, info: number): number {
+    const id = this.#recordCount++;
+    const at = recordSize * id;
+    if (at + recordSize > this.#records.length) this.#records = doubled(this.#records);
+    const r = this.#records;
+    r[at] = cluster;
+    r[at + 1] = agent;
+    r[at + 2] = clock;
+    r[at + 3] = site;
+    r[at + 4] = info;
+    return id;
+  }
+
+  /** A node of a record with none before it. */
+  first(record: number): number {
+    return this.#node(0, record);
+  }
+
+  /** Whether a node is of an agent of a cluster and of no bytes but `bytes`, and the only one of its word. */
+  isOnly(node: number, cluster: number, agent: number, bytes: number): boolean {
+    const at = recordSize * (this.#nodes[nodeSize * node] as number);
+    return (
+      this.#nodes[nodeSize * node + 1] === 0 &&
+      this.#records[at] === cluster &&
+      this.#records[at + 1] === agent &&
+      ((this.#records[at + 4] as number) & 15 & ~bytes) === 0
+    );
+  }
+
+  /** The record of a node. */
+  of(node: number): AccessRecord {
+    const at = recordSize * (this.#nodes[nodeSize * node] as number);
+    const r = this.#records;
+    return {
+      cluster: r[at] as number,
+      agent: r[at + 1] as number,
+      clock: r[at + 2] as number,
+      site: r[at + 3] as number,
+      info: r[at + 4] as number,
+    };
+  }
+
+  /** The node before, 0 where there is none. */
+  before(node: number): number {
+    return this.#nodes[nodeSize * node + 1] ?? 0;
+  }
+
+  #node(parent: number, record: number): number {
+    const id = this.#nodeCount++;
+    const at = nodeSize * id;
+    if (at + nodeSize > this.#nodes.length) this.#nodes = doubled(this.#nodes);
+    this.#nodes[at] = record;
+    this.#nodes[at + 1] = parent;
+    this.#nodes[at + 2] = (this.#nodes[nodeSize * parent + 2] as number) + 1;
+    return id;
+  }
+
+  /** The node of `record` with `parent` before it. */
+  #child(parent: number, record: number): number {
+    const key = parent * recordBits + record;
+    let node = this.#children.get(key);
+    if (node === undefined) {
+      node = this.#node(parent, record);
+      this.#children.set(key, node);
+    }
+    return node;
+  }
+
+  /**
+   * `node` and then the access of `own`, a first node: writes of other bytes stay before a write, reads of others before a read. A full history of reads stays
+   * as it is.
+   */
+  after(node: number, own: number, kind: "read" | "write"): number {
+    if (node === 0) return own;
+    if (kind === "read" && (this.#nodes[nodeSize * node + 2] as number) >= longestHistory) return node;
+    const record = this.#nodes[nodeSize * own] as number;
+    const key = node * recordBits + record;
+    const known = this.#steps.get(key);
+    if (known !== undefined) return known;
+    const mine = this.of(own);
+    const kept: number[] = [];
+    for (let k = node; k !== 0; k = this.before(k)) {
+      const old = this.of(k);
+      const whole = (old.info & 15 & ~mine.info) === 0;
+      // What the same agent has read before need not be kept, unless this read is strong and that was not.
+      const replaced =
+        kind === "write" ||
+        (old.agent === mine.agent &&
+          old.cluster === mine.cluster &&
+          (mine.info & ~old.info & infoStrong) === 0);
+      if (!whole || !replaced) kept.push(this.#nodes[nodeSize * k] as number);
+    }
+    const before = kept.reduceRight((parent, old) => this.#child(parent, old), 0);
+    const after = before === 0 ? own : this.#child(before, record);
+    this.#steps.set(key, after);
+    return after;
+  }
+}
+
+function doubled(array: Int32Array): Int32Array<ArrayBuffer> {
+  const wider = new Int32Array(2 * array.length);
+  wider.set(array);
+  return wider;
+}
+
+/** Word of arena offset `x` in its page. */
+export const wordInPage = (x: number): number => (x >>> 2) & (wordsPerPage - 1);
