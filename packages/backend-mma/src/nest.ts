@@ -10,8 +10,11 @@ import {
   type Factor,
   gemmNest,
   type Problem,
+  placeShared,
   rasterDirective,
+  regionsOf,
   type Schedule,
+  type SharedNeeds,
   shareFor,
   sizeMost,
   sizeMultiple,
@@ -181,27 +184,38 @@ function meetingOf(problem: Problem, s: MmaSchedule, atom: Atom): Meeting | null
   return rows.slices > columns.slices ? rows : columns;
 }
 
-/** Bytes of shared memory in which slices of all blocks of a cluster arrive, with the barrier that counts them. */
-function meetingBytes(problem: Problem, s: MmaSchedule, atom: Atom): number {
+/** Bytes of shared memory in which slices of all blocks of a cluster arrive. */
+function slicesBytes(problem: Problem, s: MmaSchedule, atom: Atom): number {
   const meeting = meetingOf(problem, s, atom);
-  if (meeting === null) return 0;
-  const tile = s.tileM * s.tileN * (dtypes[atom.acc].bits / 8);
-  return (meeting.blocks * tile) / meeting.slices + BARRIER_BYTES;
+  return meeting === null
+    ? 0
+    : (meeting.blocks * s.tileM * s.tileN * (dtypes[atom.acc].bits / 8)) / meeting.slices;
 }
 
-/** Bytes of the barriers of a slot that bulk copies fill. */
-const BARRIER_BYTES = 16;
+/** The ring that a block has in shared memory, without padding. `s.tileK` is the chunk as it will be. */
+function ringNeeds(s: MmaSchedule, atom: Atom): SharedNeeds {
+  const tile = (name: string, extent: number) => ({
+    name,
+    bytes: extent * s.tileK * sizeOf(atom.a),
+    align: 1,
+  });
+  const arrivals = s.copy === "tma" ? 1 : null;
+  const tiles = [tile("A", s.tileM), tile("B", s.tileN)];
+  return { rings: [{ name: "ring", slots: s.stages, tiles, full: arrivals, empty: arrivals }] };
+}
 
-/** Bytes of shared memory that the ring takes, without padding. `s.tileK` is the chunk as it will be. */
+/** Bytes of it. */
 export const ringBytes = (s: MmaSchedule, atom: Atom): number =>
-  ((s.tileM + s.tileN) * s.tileK * sizeOf(atom.a) + (s.copy === "tma" ? BARRIER_BYTES : 0)) * s.stages;
+  placeShared(regionsOf(ringNeeds(s, atom))).bytes;
 
 /** Bytes of shared memory of a block, without padding: the ring, what blocks of a cluster exchange, and D's tile beside it or in its place. */
 export function blockBytes(problem: Problem, s: MmaSchedule, atom: Atom, target: Target): number {
   const chunk = { ...s, tileK: chunkK(problem, s, atom) };
-  const ring = ringBytes(chunk, atom) + meetingBytes(problem, chunk, atom);
   const staging = stagingFor(problem, chunk, atom, target);
-  return staging === null ? ring : staging.late ? Math.max(ring, staging.bytes) : ring + staging.bytes;
+  const tiles =
+    staging === null ? [] : [{ name: "D", bytes: staging.bytes, align: 1, slots: 1, late: staging.late }];
+  const slices = slicesBytes(problem, chunk, atom);
+  return placeShared(regionsOf({ ...ringNeeds(chunk, atom), tiles, slices })).bytes;
 }
 
 /** D's tile, where it goes through one. `s.tileK` is the chunk as it will be. */

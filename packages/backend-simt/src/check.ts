@@ -8,6 +8,8 @@ import {
   legality,
   nearestMultiple,
   type Problem,
+  placeShared,
+  regionsOf,
   ruleFaults,
   type Schedule,
   type ScheduleRule,
@@ -17,7 +19,7 @@ import {
   type Target,
   transposeFault,
 } from "@tilewright/ir";
-import { meetingBytes } from "./nest.ts";
+import { slicesBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
 
 /**
@@ -41,9 +43,16 @@ const stagedElements = (s: SimtSchedule): number => {
   return s.stage === "off" ? 0 : a + b;
 };
 
-/** Bytes of shared memory, without padding. Tiles keep the matrices' dtype. */
-export const stagedBytes = (s: SimtSchedule, elementBytes = 4): number =>
-  stagedElements(s) * elementBytes * s.stages;
+/** Bytes of shared memory of a block, without padding: tiles, which keep the matrices' dtype, and slices that blocks of a cluster exchange. */
+export function blockBytes(
+  problem: Problem,
+  s: SimtSchedule,
+  elementBytes: number = sizeOf(problem.a.dtype),
+): number {
+  const tiles = [{ name: "tiles", bytes: stagedElements(s) * elementBytes, align: 1 }];
+  const ring = { name: "ring", slots: s.stages, tiles, full: null, empty: null };
+  return placeShared(regionsOf({ rings: [ring], slices: slicesBytes(problem, s) })).bytes;
+}
 
 export const threadsOf = (s: SimtSchedule): number => s.warpsM * s.warpsN * 32;
 
@@ -115,10 +124,11 @@ const rules: readonly Rule[] = [
     code: "TW2107",
     at: "schedule.stages",
     find: ({ s, target, problem }) => {
-      const bytes = stagedBytes(s, sizeOf(problem.a.dtype));
-      const parts = meetingBytes(problem, s);
+      const all = blockBytes(problem, s);
+      const bytes = blockBytes(problem, { ...s, combine: "last" });
+      const parts = all - bytes;
       const most = target.limits.maxSmemPerBlock;
-      if (bytes + parts <= most) return null;
+      if (all <= most) return null;
       const need = `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${problem.a.dtype} need ${bytes} B of shared memory`;
       const beside = parts === 0 ? "" : `, parts of the tile that blocks exchange ${parts} B`;
       const fit = Math.floor((most - parts) / (bytes / s.stages));

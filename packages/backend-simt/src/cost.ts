@@ -16,8 +16,8 @@ import {
   transposedBytes,
   transposedStrides,
 } from "@tilewright/ir";
-import { estimateRegisters, stagedBytes, threadsOf } from "./check.ts";
-import { meetingBytes } from "./nest.ts";
+import { blockBytes, estimateRegisters, threadsOf } from "./check.ts";
+import { slicesBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
 
 /** SMs to balance rounds for: an H100's or H200's. */
@@ -246,15 +246,14 @@ function blocksPerSm(problem: Problem, s: SimtSchedule, target: Target): number 
     estimateRegisters(s),
     s.threadM * s.threadN + (s.threadM + s.threadN) * s.frag + fitted.registers,
   );
-  const parts = meetingBytes(problem, s);
-  const smem = parts === 0 ? limits.smemPerSm : Math.min(limits.smemPerSm, CLUSTER_SMEM);
+  const smem = slicesBytes(problem, s) === 0 ? limits.smemPerSm : Math.min(limits.smemPerSm, CLUSTER_SMEM);
   return Math.max(
     1,
     Math.min(
       limits.maxBlocksPerSm,
       Math.floor(limits.maxThreadsPerSm / threads),
       Math.floor(limits.registersPerSm / (registers * threads)),
-      Math.floor(smem / (stagedBytes(s) + parts + limits.reservedSmemPerBlock + 1)),
+      Math.floor(smem / (blockBytes(problem, s, 4) + limits.reservedSmemPerBlock + 1)),
     ),
   );
 }

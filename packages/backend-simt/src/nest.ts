@@ -102,16 +102,13 @@ function meetingOf(problem: Problem, s: SimtSchedule): Meeting | null {
     : { blocks, axis: 1, unit: s.tileN / runsN };
 }
 
-/** Bytes of an mbarrier. */
-const BARRIER_BYTES = 8;
-
-/** Bytes of shared memory in which slices of all blocks of a cluster arrive, with the barrier that counts them. */
-export function meetingBytes(problem: Problem, s: SimtSchedule): number {
+/** Bytes of shared memory in which slices of all blocks of a cluster arrive. */
+export function slicesBytes(problem: Problem, s: SimtSchedule): number {
   const meeting = meetingOf(problem, s);
   if (meeting === null) return 0;
   const { blocks, axis, unit } = meeting;
   const slices = slicesOf((axis === 0 ? s.tileM : s.tileN) / unit, blocks);
-  return (blocks * s.tileM * s.tileN * ACCUMULATOR_BYTES) / slices + BARRIER_BYTES;
+  return (blocks * s.tileM * s.tileN * ACCUMULATOR_BYTES) / slices;
 }
 
 /** Bytes of an accumulator: f32. */

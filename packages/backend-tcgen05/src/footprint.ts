@@ -4,10 +4,13 @@ import {
   dtypes,
   isScaled,
   type Problem,
+  placeShared,
+  regionsOf,
   SCALE_COLUMNS,
   SCALE_FACTORS,
   SCALE_ROWS,
   SCALE_WORDS,
+  type SharedNeeds,
   scaledTypes,
   sizeOf,
   type Target,
@@ -44,27 +47,38 @@ export function stagingBytes(s: TensorSchedule, problem: Problem): number {
 export const addendBytes = (s: TensorSchedule, { c }: Problem): number =>
   s.addend === "tma" && c !== null ? ((s.tileM * s.tileN) / s.cta) * sizeOf(c.dtype) : 0;
 
-/** Bytes of the two barriers of a slot of any ring; of an answer about a tile; of an address of tensor memory, and the most that aligning it wastes. */
-const BARRIERS = 16;
+/** An answer about a tile; where tiles begin through which C and D go, and slots: the period of the widest swizzle. */
 const ANSWER = 16;
-const ADDRESS = 8;
-/** Where the tiles begin through which C and D go: the period of the widest swizzle, which is that of slots with scale factors, too. */
-const STAGING_ALIGN = 1024;
+const TILE_ALIGN = 1024;
 
-/** Bytes of shared memory of a block: operands, answers, C, D, barriers, an address. */
-export function sharedBytes(s: TensorSchedule, problem: Problem): number {
+/** What a block has in shared memory: operands, C, accumulators' barriers, answers, D, the address of tensor memory. */
+function sharedNeeds(s: TensorSchedule, problem: Problem): SharedNeeds {
   const answers = s.sched === "clc" || s.sched === "atomic" ? s.ahead : 0;
-  // Slots follow each other at whole patterns of the swizzle; only scale factors are less.
-  const one = stageBytes(s, problem);
-  const slot = factorBlocks(s, problem) > 0 ? Math.ceil(one / STAGING_ALIGN) * STAGING_ALIGN : one;
   const addend = addendBytes(s, problem);
-  // What stands in front of a tile of C or D ends where that may begin.
-  const aligned = (bytes: number): number =>
-    s.epi === "tma" || addend > 0 ? Math.ceil(bytes / STAGING_ALIGN) * STAGING_ALIGN : bytes;
-  const tiles = aligned(s.stages * slot) + aligned(answers * ANSWER) + aligned(addend);
-  const slots = s.stages + answers + (s.sched === "tiles" || s.lap > 0 ? 1 : s.acc) + (addend > 0 ? 1 : 0);
-  return tiles + stagingBytes(s, problem) + slots * BARRIERS + ADDRESS;
+  const staging = stagingBytes(s, problem);
+  const ring = (name: string, slots: number, bytes: number, align: number): SharedNeeds["rings"][number] => ({
+    name,
+    slots,
+    tiles: bytes === 0 ? [] : [{ name, bytes, align }],
+    full: 1,
+    empty: 1,
+  });
+  return {
+    rings: [
+      // Slots follow each other at whole patterns of the swizzle; only scale factors are less.
+      ring("ring", s.stages, stageBytes(s, problem), factorBlocks(s, problem) > 0 ? TILE_ALIGN : 1),
+      ring("sums", s.sched === "tiles" || s.lap > 0 ? 1 : s.acc, 0, 1),
+      ...(answers > 0 ? [ring("answers", answers, ANSWER, ANSWER)] : []),
+      ...(addend > 0 ? [ring("addend", 1, addend, TILE_ALIGN)] : []),
+    ],
+    tiles: staging > 0 ? [{ name: "D", bytes: staging, align: TILE_ALIGN, slots: 1 }] : [],
+    tensor: true,
+  };
 }
+
+/** Bytes of shared memory of a block. */
+export const sharedBytes = (s: TensorSchedule, problem: Problem): number =>
+  placeShared(regionsOf(sharedNeeds(s, problem))).bytes;
 
 /** The most stages, up to `most`, with which a block fits the target; 0 where none does. */
 export function stagesThatFit(s: TensorSchedule, problem: Problem, target: Target, most: number): number {

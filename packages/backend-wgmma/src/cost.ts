@@ -13,7 +13,7 @@ import {
   splitChunks,
   type Target,
 } from "@tilewright/ir";
-import { chunkK, promotes, slotBytes, stagedBytes } from "./nest.ts";
+import { blockBytes, chunkK, promotes } from "./nest.ts";
 import { mathGroups, readSchedule, type WgmmaSchedule } from "./schedule.ts";
 
 /** SMs to balance rounds for, and bytes of shared memory of each: an H100's or H200's. */
@@ -166,9 +166,6 @@ function meetingTime(s: WgmmaSchedule, tiles: number, splits: number): number {
 /** Blocks that are resident together: as many as their shared memory lets, where they do not stay. */
 function blocksPerSm(s: WgmmaSchedule, problem: Problem): number {
   if (s.persistent) return 1;
-  const staged = stagedBytes(problem, { ...s, turns: 1 }, SMEM_BYTES);
-  return Math.max(
-    1,
-    Math.min(4, Math.floor(SMEM_BYTES / (s.stages * slotBytes(problem, s) + staged + 1024))),
-  );
+  const bytes = blockBytes(problem, { ...s, turns: 1 }, SMEM_BYTES);
+  return Math.max(1, Math.min(4, Math.floor(SMEM_BYTES / (bytes + 1024))));
 }

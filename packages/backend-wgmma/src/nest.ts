@@ -9,9 +9,12 @@ import {
   gemmNest,
   PRODUCER,
   type Problem,
+  placeShared,
   REDUCTION_ROOM,
   rasterDirective,
+  regionsOf,
   type Schedule,
+  type SharedNeeds,
   shareFor,
   sizeOf,
   slicesOf,
@@ -149,29 +152,13 @@ function storedExtent(problem: Problem, s: WgmmaSchedule): readonly [rows: numbe
   return s.swap ? [s.tileM / slices, s.tileN] : [s.tileM, s.tileN / slices];
 }
 
-/** Bytes for slices of all blocks of a cluster, and the barrier that counts them; or through which parts go to bulk copies that add them. */
-const meetingBytes = (problem: Problem, s: WgmmaSchedule): number => {
-  if (s.combine === "bulk" && (s.split > 1 || s.streamk > 0)) return 4 * mathGroups(s) * REDUCTION_ROOM;
-  const blocks = meetingBlocks(problem, s);
-  const [rows, columns] = storedExtent(problem, s);
-  return blocks === 1 ? 0 : blocks * rows * columns * sizeOf(problem.acc) + BARRIER_BYTES;
-};
-
 /** Bytes of a row of a panel of the tile that D passes through: the widest swizzle's span. */
 const STAGED_ROW_BYTES = 128;
 
-/** Bytes of the barriers of a slot. */
-const BARRIER_BYTES = 16;
+/** Bytes of a number of the counter. */
+const NUMBER_BYTES = 4;
 
-/** Bytes of a slot of the ring: both tiles of a chunk, and its barriers where a producer fills it. */
-export const slotBytes = (problem: Problem, s: WgmmaSchedule): number =>
-  chunkK(problem, s.tileK) * (s.tileM * sizeOf(problem.a.dtype) + s.tileN * sizeOf(problem.b.dtype)) +
-  (hasProducer(s) ? BARRIER_BYTES : 0);
-
-/** Bytes for the numbers of a counter and their barriers, with what the alignment of the tile behind them wastes: the period of the widest swizzle. */
-const COUNTER_BYTES = 1024;
-
-/** Where tiles begin through which C comes: at the period of the widest swizzle. */
+/** Where tiles begin through which C and D go: at the period of the widest swizzle. */
 const TILE_ALIGN = 1024;
 
 /** What the epilogue reads beside the accumulators: dtype and the tile's extents of C, and of matrices and vectors of steps by their position. */
@@ -194,19 +181,58 @@ export function addends(
   return c === null ? steps : [{ step: null, dtype: c.dtype, extent: [s.tileM, s.tileN] }, ...steps];
 }
 
-/** Bytes of the tiles through which those come, with what their alignment wastes, and the barriers of their ring. */
-const addendBytes = (problem: Problem, s: WgmmaSchedule): number =>
-  s.addend === "direct"
-    ? 0
-    : addends(problem, s).reduce(
-        (bytes, { dtype, extent: [rows, columns] }) =>
-          bytes + Math.ceil((rows * columns * sizeOf(dtype)) / TILE_ALIGN) * TILE_ALIGN,
-        BARRIER_BYTES,
-      );
+/** What a block has in shared memory with a tile for D of so many bytes: rings of operands, of what the epilogue loads and of a counter's numbers, and parts on their way. */
+function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): SharedNeeds {
+  const k = chunkK(problem, s.tileK);
+  const operand = (name: string, extent: number, dtype: DType) => ({
+    name,
+    bytes: k * extent * sizeOf(dtype),
+    align: 1,
+  });
+  const arrivals = hasProducer(s) ? 1 : null;
+  const ring = (
+    name: string,
+    slots: number,
+    tiles: SharedNeeds["rings"][number]["tiles"],
+    full: number | null = 1,
+  ) => (slots === 0 || tiles.length === 0 ? [] : [{ name, slots, tiles, full, empty: full }]);
+  const loaded = s.addend === "direct" ? [] : addends(problem, s);
+  const blocks = meetingBlocks(problem, s);
+  const [rows, columns] = storedExtent(problem, s);
+  return {
+    rings: [
+      ...ring(
+        "ring",
+        s.stages,
+        [operand("A", s.tileM, problem.a.dtype), operand("B", s.tileN, problem.b.dtype)],
+        arrivals,
+      ),
+      ...ring(
+        "addend",
+        1,
+        loaded.map(({ step, dtype, extent }) => ({
+          name: `addend${step ?? ""}`,
+          bytes: extent[0] * extent[1] * sizeOf(dtype),
+          align: TILE_ALIGN,
+        })),
+      ),
+      ...ring("numbers", s.counted ? s.ahead : 0, [
+        { name: "number", bytes: NUMBER_BYTES, align: NUMBER_BYTES },
+      ]),
+    ],
+    tiles: staged === 0 ? [] : [{ name: "D", bytes: staged, align: TILE_ALIGN, slots: 1 }],
+    slices: blocks === 1 ? 0 : blocks * rows * columns * sizeOf(problem.acc),
+    parts: s.combine === "bulk" && (s.split > 1 || s.streamk > 0) ? 4 * mathGroups(s) * REDUCTION_ROOM : 0,
+  };
+}
 
-/** Bytes of shared memory that are neither slots of operands nor of D. */
-export const otherBytes = (problem: Problem, s: WgmmaSchedule): number =>
-  (s.counted ? COUNTER_BYTES : 0) + meetingBytes(problem, s) + addendBytes(problem, s);
+/** Bytes of shared memory of a block with a tile for D of so many bytes. */
+const bytesWith = (problem: Problem, s: WgmmaSchedule, staged: number): number =>
+  placeShared(regionsOf(sharedNeeds(problem, s, staged))).bytes;
+
+/** Bytes of shared memory of a block, beside whose ring D's tile takes what `most` bytes leave it. */
+export const blockBytes = (problem: Problem, s: WgmmaSchedule, most: number): number =>
+  bytesWith(problem, s, stagedBytes(problem, s, most));
 
 /**
  * Columns of the tile that D passes through: of each of the warpgroups side by side two panels, one, a half or a quarter of one, the most that divides its
@@ -221,25 +247,21 @@ function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number
   const dividing = [2 * panel, panel, panel / 2, panel / 4].filter(
     (part) => own % part === 0 && part % unit === 0 && (s.tail === 0 || part < own),
   );
-  const free = freeBytes(problem, s, most);
-  const fits = (part: number): boolean => s.turns * rows * part * s.groupsN * size <= free;
+  const fits = (part: number): boolean =>
+    bytesWith(problem, s, s.turns * rows * part * s.groupsN * size) <= most;
   return (dividing.find(fits) ?? dividing.at(-1) ?? own) * s.groupsN;
 }
-
-/** Bytes beside the ring and all but D's tile. */
-const freeBytes = (problem: Problem, s: WgmmaSchedule, most: number): number =>
-  most - s.stages * slotBytes(problem, s) - otherBytes(problem, s);
 
 /** Slots of the tile that D passes through, of so many columns: two where there is room for halves of a tail that do not wait for each other. */
 const stagedSlots = (problem: Problem, s: WgmmaSchedule, columns: number, most: number): number =>
   s.tail > 0 &&
   2 * columns === s.tileN &&
-  2 * s.turns * s.tileM * columns * sizeOf(problem.d.dtype) <= freeBytes(problem, s, most)
+  bytesWith(problem, s, 2 * s.turns * s.tileM * columns * sizeOf(problem.d.dtype)) <= most
     ? 2
     : 1;
 
 /** Bytes of the tile that D passes through, beside a ring that leaves it room in `most` bytes; of every set of warpgroups that take turns its own. */
-export function stagedBytes(problem: Problem, s: WgmmaSchedule, most: number): number {
+function stagedBytes(problem: Problem, s: WgmmaSchedule, most: number): number {
   if (s.epi !== "tma") return 0;
   const columns = stagedColumns(problem, s, most);
   const slots = stagedSlots(problem, s, columns, most);

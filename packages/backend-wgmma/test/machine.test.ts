@@ -1,8 +1,10 @@
 /** What a text of stage machine declares is what the kernel has: each edit is convicted by name and line, and compiles to just that with `unproven`. */
 import { plainProblem } from "@tilewright/conformance";
-import { createCompiler, findTarget, formatDiagnostic, unifiedDiff } from "@tilewright/ir";
+import { createCompiler, findTarget, formatDiagnostic, parseSchedule, unifiedDiff } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
+import { blockBytes } from "../src/nest.ts";
+import { readSchedule } from "../src/schedule.ts";
 
 const compiler = createCompiler({ backends: [wgmma] });
 const target = (() => {
@@ -129,4 +131,21 @@ test.each(edits)("$what: $code", ({ from, to, code, at, ptx }) => {
   const changed = changes(made.value.ptx);
   expect(changed.length).toBeGreaterThan(0);
   for (const one of changed) expect(one).toMatch(ptx);
+});
+
+test.each([
+  "tile=128x256x64 groups=2x1 stages=4 sched=persistent epi=tma",
+  "tile=128x128x64 groups=2x1 stages=5 sched=atomic epi=tma",
+  "tile=64x64x128 groups=1x1 stages=3 sched=tiles split=4 combine=cluster epi=tma",
+  "tile=128x128x64 groups=2x1 stages=4 sched=tiles split=2 combine=bulk epi=direct",
+  "tile=64x32x128 groups=1x1 stages=1 sched=tiles epi=tma",
+])("legality counts the bytes that allocate gives: %s", (text) => {
+  const problem = plainProblem(512, 512, 1024, "bf16");
+  const made = compiler.compile({ problem, target, schedule: text });
+  if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
+  const schedule = parseSchedule(wgmma.schedule, text);
+  if (!schedule.ok) throw new Error(schedule.error.map(formatDiagnostic).join("\n"));
+  expect(blockBytes(problem, readSchedule(schedule.value), target.limits.maxSmemPerBlock)).toBe(
+    made.value.program.machine?.memory.shared,
+  );
 });

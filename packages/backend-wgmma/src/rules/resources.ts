@@ -1,7 +1,7 @@
 /** Threads, shared memory and registers of a block. */
 import { BLOCK_SCALE, dtypes, nearestMultiple, type Problem, type Target } from "@tilewright/ir";
 import { MOST_AHEAD } from "../lower/factors.ts";
-import { ATOM_ROWS, atomK, chunkK, otherBytes, promotes, slotBytes, stagedBytes, widensA } from "../nest.ts";
+import { ATOM_ROWS, atomK, blockBytes, chunkK, promotes, widensA } from "../nest.ts";
 import {
   hasProducer,
   mathGroups,
@@ -24,16 +24,6 @@ const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
 /** The number of registers that setmaxnreg takes which is closest to another. */
 const nearestBudget = (count: number): number =>
   Math.min(REGISTERS.most, Math.max(REGISTERS.least, nearestMultiple(count, REGISTERS.unit)));
-
-/** Bytes of shared memory of a slot, and of all else. */
-const sharedBytes = (
-  s: WgmmaSchedule,
-  problem: Problem,
-  target: Target,
-): { readonly slot: number; readonly fixed: number } => ({
-  slot: slotBytes(problem, s),
-  fixed: otherBytes(problem, s) + stagedBytes(problem, s, target.limits.maxSmemPerBlock),
-});
 
 /** Registers of a thread's part of A for one instruction. */
 const FRAGMENT = 4;
@@ -90,12 +80,16 @@ export const resourceRules: readonly Rule[] = [
     code: "TW2305",
     at: "schedule.stages",
     find({ s, problem, target }) {
-      const { slot, fixed } = sharedBytes(s, problem, target);
       const most = target.limits.maxSmemPerBlock;
-      if (slot * s.stages + fixed <= most) return null;
+      const bytes = blockBytes(problem, s, most);
+      if (bytes <= most) return null;
+      const stages = (count: number): number =>
+        blockBytes(problem, { ...s, epi: "direct", stages: count }, most);
+      const slot = stages(s.stages + 1) - stages(s.stages);
+      const fixed = bytes - slot * s.stages;
       const fit = Math.floor((most - fixed) / slot);
       return {
-        message: `${s.stages} stages of ${slot} B${fixed > 0 ? ` and ${fixed} B beside them` : ""} need ${slot * s.stages + fixed} B of shared memory; ${target.arch} has ${most} B a block`,
+        message: `${s.stages} stages of ${slot} B${fixed > 0 ? ` and ${fixed} B beside them` : ""} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
         hint: fit > 0 ? `nearest legal: stages=${fit}` : "a smaller tile, or epi=direct",
       };
     },

@@ -122,12 +122,11 @@ export {
 export {
   barrierName,
   MBARRIER_BYTES,
-  mbarriers,
   placeShared,
   type Region,
-  type SharedPlaces,
+  regionsOf,
+  type SharedNeeds,
   sharedNames,
-  sharedRegions,
 } from "./sharedMemory.ts";
 export {
   countOf,

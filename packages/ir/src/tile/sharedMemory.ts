@@ -4,7 +4,7 @@ import { swizzlePeriod } from "../layout/swizzle.ts";
 import { elementBytes } from "./elementBytes.ts";
 import { meetingBytes, reductionBytes } from "./meeting.ts";
 import { blockShape } from "./rewrite.ts";
-import type { Buffer, Place, TileProgram } from "./types.ts";
+import type { Buffer, Place, Ring, TileProgram } from "./types.ts";
 
 /** Bytes of an mbarrier, and what it is aligned to (PTX ISA, mbarrier). */
 export const MBARRIER_BYTES = 8;
@@ -91,52 +91,89 @@ function slotBytes(buffer: Buffer): number {
   return footprint(buffer.layout ?? { shape, stride: [shape[1], 1], swizzle: null }, elementBytes(buffer));
 }
 
+/** Bytes of one slot, and what they are aligned to. */
+export interface Need {
+  readonly name: string;
+  readonly bytes: number;
+  readonly align: number;
+}
+
+/** What a block has in shared memory, by sizes: of a program, or of what a schedule will make one of. */
+export interface SharedNeeds {
+  /** Rings with their tiles; arrivals at the mbarriers of an edge, null where it has none. */
+  readonly rings: readonly {
+    readonly name: string;
+    readonly slots: number;
+    readonly tiles: readonly Need[];
+    readonly full: number | null;
+    readonly empty: number | null;
+  }[];
+  /** Tiles outside rings; `late` ones lie over the rings. */
+  readonly tiles?: readonly (Need & { readonly slots: number; readonly late?: boolean })[];
+  /** Bytes of slices that blocks of a cluster send each other, and of parts that bulk copies add. */
+  readonly slices?: number;
+  readonly parts?: number;
+  /** Whether tensor memory is allocated. */
+  readonly tensor?: boolean;
+}
+
 /** Tiles of rings, those that lie over them, the others, what is no tile, then mbarriers and the address of tensor memory. */
-export function sharedRegions(program: TileProgram): readonly Region[] {
-  const shared = program.buffers.filter((b) => b.space === "shared");
-  const tile = (buffer: Buffer): Region => ({
-    name: buffer.name,
-    bytes: slotBytes(buffer),
-    align: sharedAlign(buffer),
-    slots: buffer.slots,
-    kind: "tile",
-  });
+export function regionsOf({
+  rings,
+  tiles = [],
+  slices = 0,
+  parts = 0,
+  tensor = false,
+}: SharedNeeds): readonly Region[] {
   const scratch = (name: string, bytes: number, align: number): readonly Region[] =>
     bytes === 0 ? [] : [{ name, bytes, align, slots: 1, kind: "scratch" }];
-  const slices = meetingBytes(program);
-  const apart = shared.filter((b) => !program.rings.some((ring) => ring.buffers.includes(b.name)));
+  const barriers = (name: string, slots: number, count: number | null): readonly Region[] =>
+    count === null
+      ? []
+      : [{ name, bytes: MBARRIER_BYTES, align: MBARRIER_BYTES, slots, count, kind: "mbar" }];
   return [
-    ...program.rings.flatMap((ring) =>
-      shared
-        .filter((b) => ring.buffers.includes(b.name))
-        .map((b): Region => ({ ...tile(b), slots: ring.slots, ring: ring.name })),
+    ...rings.flatMap(({ name: ring, slots, tiles: own }) =>
+      own.map((tile): Region => ({ ...tile, slots, ring, kind: "tile" })),
     ),
-    ...apart.filter((b) => b.late === true).map((b): Region => ({ ...tile(b), late: true })),
-    ...apart.filter((b) => b.late !== true).map(tile),
+    ...[true, false].flatMap((over) =>
+      tiles.flatMap(({ late = false, ...tile }): readonly Region[] =>
+        late === over ? [{ ...tile, ...(over ? { late: true } : {}), kind: "tile" }] : [],
+      ),
+    ),
     ...scratch(sharedNames.slices, slices, PARTS_ALIGN),
-    ...scratch(sharedNames.parts, reductionBytes(program), PARTS_ALIGN),
-    ...program.rings.flatMap((ring) =>
-      (["full", "empty"] as const).flatMap((edge): readonly Region[] => {
-        const at = ring[edge];
-        return at?.kind === "mbarrier"
-          ? [mbarriers(barrierName(ring.name, edge), ring.slots, at.arrivals)]
-          : [];
-      }),
-    ),
+    ...scratch(sharedNames.parts, parts, PARTS_ALIGN),
+    ...rings.flatMap(({ name, slots, full, empty }) => [
+      ...barriers(barrierName(name, "full"), slots, full),
+      ...barriers(barrierName(name, "empty"), slots, empty),
+    ]),
     // The one arrival is that of the thread which says how many bytes come.
-    ...(slices === 0 ? [] : [mbarriers(sharedNames.slicesFull, 1, 1)]),
-    ...(program.buffers.some((b) => b.space === "tensor")
-      ? scratch(sharedNames.tensorAddress, ADDRESS_BYTES, ADDRESS_BYTES)
-      : []),
+    ...barriers(sharedNames.slicesFull, 1, slices === 0 ? null : 1),
+    ...scratch(sharedNames.tensorAddress, tensor ? ADDRESS_BYTES : 0, ADDRESS_BYTES),
   ];
 }
 
-/** An mbarrier for each of so many slots. */
-export const mbarriers = (name: string, slots: number, count: number): Region => ({
-  name,
-  bytes: MBARRIER_BYTES,
-  align: MBARRIER_BYTES,
-  slots,
-  count,
-  kind: "mbar",
-});
+/** What a program has in shared memory. */
+export function sharedRegions(program: TileProgram): readonly Region[] {
+  const shared = program.buffers.filter((b) => b.space === "shared");
+  const need = (buffer: Buffer): Need => ({
+    name: buffer.name,
+    bytes: slotBytes(buffer),
+    align: sharedAlign(buffer),
+  });
+  const arrivals = (edge: Ring["full"]): number | null => (edge?.kind === "mbarrier" ? edge.arrivals : null);
+  return regionsOf({
+    rings: program.rings.map(({ name, slots, buffers, full, empty }) => ({
+      name,
+      slots,
+      tiles: shared.filter((b) => buffers.includes(b.name)).map(need),
+      full: arrivals(full),
+      empty: arrivals(empty),
+    })),
+    tiles: shared
+      .filter((b) => !program.rings.some((ring) => ring.buffers.includes(b.name)))
+      .map((b) => ({ ...need(b), slots: b.slots, late: b.late === true })),
+    slices: meetingBytes(program),
+    parts: reductionBytes(program),
+    tensor: program.buffers.some((b) => b.space === "tensor"),
+  });
+}
