@@ -92,7 +92,7 @@ function slotBytes(buffer: Buffer): number {
 }
 
 /** Bytes of one slot, and what they are aligned to. */
-export interface Need {
+interface Need {
   readonly name: string;
   readonly bytes: number;
   readonly align: number;
