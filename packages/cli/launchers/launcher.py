@@ -381,7 +381,8 @@ def fit(operation, operand, seen, sizes, batch):
             raise LaunchError(text % (operation, label, _dims(shape), _dims(strides)))
         shape, strides = flat
     # A matrix in columns comes as it lies in memory (a weight [n, k]), or as the view with rows first.
-    if operand.layout == "col" and shape == wanted[::-1] and not (shape == wanted and strides[1] == 1):
+    reversed_view = operand.layout == "col" and shape == wanted[::-1] and strides[0] == 1
+    if reversed_view and not (shape == wanted and strides[1] == 1):
         shape, strides = shape[::-1], strides[::-1]
     if shape != wanted:
         text = "%s = %s" % (_dims(names), _dims(wanted))

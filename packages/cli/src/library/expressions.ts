@@ -76,3 +76,26 @@ export function writeConstraint([op, left, right]: Constraint, style: Expression
   const kind = kindOf(left) === "real" || kindOf(right) === "real" ? "real" : "integer";
   return `${writeExpr(left, style, kind)} ${comparisons[op]} ${writeExpr(right, style, kind)}`;
 }
+
+const words: Readonly<Record<Operation, string>> = {
+  ...{ ...infix, div: "//", mod: "%" },
+  ...{ ceilDiv: "ceilDiv", min: "min", max: "max" },
+};
+
+function exprText(expr: LaunchExpr): string {
+  if (typeof expr !== "object") return String(expr);
+  const [op, left, right] = expr;
+  const [word, a, b] = [words[op], exprText(left), exprText(right)];
+  return /^\w/.test(word) ? `${word}(${a}, ${b})` : `${a} ${word} ${b}`;
+}
+
+/** A condition for people: `k % 8 == 0`. */
+export const constraintText = ([op, left, right]: Constraint): string =>
+  `${exprText(left)} ${comparisons[op]} ${exprText(right)}`;
+
+/** The names in a condition, from the left. */
+export function namesOf([, left, right]: Constraint): readonly string[] {
+  const names = (expr: LaunchExpr): readonly string[] =>
+    typeof expr === "string" ? [expr] : typeof expr === "number" ? [] : [expr[1], expr[2]].flatMap(names);
+  return [...new Set([left, right].flatMap(names))];
+}

@@ -162,9 +162,18 @@ describe.skipIf(!tools.c)("C", () => {
 describe.skipIf(!tools.rust)("Rust", () => {
   beforeAll(() => {
     write("main.rs", rustProgram(calls, at("mixed/mixed.rs")));
-    execFileSync("rustc", ["--edition", "2021", "-D", "warnings", "-o", at("main-rust"), at("main.rs")], {
-      stdio: "pipe",
-    });
+    execFileSync("gcc", [
+      "-std=c99",
+      "-O2",
+      "-Wall",
+      "-Werror",
+      "-c",
+      "-o",
+      at("mixed.o"),
+      at("mixed/mixed.c"),
+    ]);
+    const link = ["-C", `link-arg=${at("mixed.o")}`, "-o", at("main-rust"), at("main.rs")];
+    execFileSync("rustc", ["--edition", "2021", "-D", "warnings", ...link], { stdio: "pipe" });
   });
 
   test.each(gpus)("the launches of compute capability $cc", (gpu) =>

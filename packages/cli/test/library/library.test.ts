@@ -43,9 +43,7 @@ describe("the library of examples/library.json", () => {
         expect(sha256(file(`kernels/${image.path}`))).toBe(image.sha256);
     }
     const launchers = folder.list().filter((path) => /^out\/demo\./.test(path));
-    expect(launchers).toEqual(
-      ["c", "d.ts", "h", "js", "py", "rs"].filter((x) => x !== "c").map((x) => `out/demo.${x}`),
-    );
+    expect(launchers).toEqual(["c", "d.ts", "h", "hpp", "js", "py", "rs"].map((x) => `out/demo.${x}`));
   });
 
   test("the same request, the same bytes", async () => {
@@ -65,7 +63,7 @@ describe("the library of examples/library.json", () => {
     const { code, stdout } = await cli(argv, { cwd: folder.path });
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({
-      ...{ ok: true, name: "kernels", launchers: ["out/kernels.h"] },
+      ...{ ok: true, name: "kernels", launchers: ["out/kernels.h", "out/kernels.hpp", "out/kernels.c"] },
       operations: [{ name: "gemm", kernels: [{ arch: "sm_80" }, { arch: "sm_70" }] }],
     });
   });

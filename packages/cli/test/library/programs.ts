@@ -41,20 +41,20 @@ export function rustProgram(calls: readonly Call[], launcher: string): string {
   const real = (value: number) => `${value}_f64`;
   const lines = calls.map(
     (c) =>
-      `    call(&mut library, ${c.operation === "all"}, [${[c.m, c.n, c.k, c.batch].join(", ")}], ${c.bias}, ${c.workspace === 0 ? "None" : `Some((${c.workspace}, ${c.workspaceBytes}))`}, ${c.stream}, [${[c.alpha, c.beta, c.scale].map(real).join(", ")}]);`,
+      `    call(&mut library, ${c.operation === "all"}, [${[c.m, c.n, c.k, c.batch].join(", ")}], ${c.bias}, (${c.workspace}, ${c.workspaceBytes}), ${c.stream}, [${[c.alpha, c.beta, c.scale].map(real).join(", ")}]);`,
   );
   return `#[path = ${JSON.stringify(launcher)}]
 mod mixed;
 use mixed::{Error, Library};
 
-fn call(library: &mut Library, all: bool, sizes: [i64; 4], bias: u64, workspace: Option<(u64, u64)>, stream: usize, factors: [f64; 3]) {
+fn call(library: &mut Library, all: bool, sizes: [i64; 4], bias: u64, workspace: (u64, u64), stream: usize, factors: [f64; 3]) {
     let [m, n, k, batch] = sizes;
     let mut args = Library::variable_defaults(m, n, k);
     args.batch = batch;
     (args.a, args.b, args.d) = (${addresses.a}, ${addresses.b}, ${addresses.d});
     args.epilogue[0] = bias;
     [args.alpha, args.beta, args.scale[1]] = factors;
-    args.workspace = workspace;
+    (args.workspace, args.workspace_bytes) = workspace;
     let done = unsafe { if all { library.all(&args, stream as mixed::Stream) } else { library.variable(&args, stream as mixed::Stream) } };
     match done {
         Ok(()) => println!("ok"),

@@ -1,18 +1,19 @@
-/** The C launcher: one header without any dependency; the driver is found at run time. */
+/** The C launcher: `launchers/launcher.h` with the tables of a library in it. */
 import type { KernelSpec, LaunchExpr, ParamSpec } from "@tilewright/ir";
 import { imageDevice, imagePath, imagesInOrder } from "@tilewright/runtime";
+import type { OutputFile } from "../../files/atomic.ts";
+import { launcherSource } from "../../launchers.ts";
 import { version } from "../../version.ts";
-import { type ExpressionStyle, writeConstraint, writeExpr } from "../expressions.ts";
+import { constraintText, type ExpressionStyle, namesOf, writeConstraint, writeExpr } from "../expressions.ts";
 import type { Library, LibraryArtefact, LibraryOperation } from "../model.ts";
-import { cHead, cTail } from "./c-runtime.ts";
 import {
   defaultsOf,
   describeOperation,
   inOrder,
   mapNumbers,
   mostSteps,
-  PLAIN_SMEM,
-  PORTABLE_CLUSTER,
+  type OperandRow,
+  operandRows,
   stepOf,
 } from "./common.ts";
 
@@ -41,9 +42,12 @@ const scalarTypes = {
 } as const;
 const zeroing = { none: 0, zeroOnce: 1, zeroEach: 2 } as const;
 
-const operandText = (name: string): string => {
+/** Where in `LIB_args` an operand's address stands. */
+const pointerAt = (name: string): string => {
   const step = stepOf(name);
-  return step === null ? `v->${name}` : `v->epilogue[${step}]`;
+  return step === null
+    ? `offsetof(LIB_args, ${name})`
+    : `offsetof(LIB_args, epilogue) + ${step} * sizeof(LIB_pointer)`;
 };
 
 /** Statements that put one parameter into its slot. */
@@ -51,7 +55,7 @@ function putParam(param: ParamSpec, index: number): string {
   switch (param.kind) {
     case "pointer":
       if (param.name === "workspace") return `  l->workspace_param = ${index};\n  l->params++;`;
-      return `  if ((status = LIB_put_pointer(lib, l, ${quote(param.name)}, ${operandText(param.name)}, ${param.align})) != LIB_OK) return status;`;
+      return `  if ((status = LIB_put_pointer(lib, p, l, ${quote(param.name)}, ${pointerAt(param.name)}, ${param.align})) != LIB_OK) return status;`;
     case "scalar": {
       const type = scalarTypes[param.dtype];
       const real = param.dtype === "f32" || param.dtype === "f64";
@@ -70,7 +74,7 @@ function putParam(param: ParamSpec, index: number): string {
         `    const uint32_t box[] = ${list(map.box)};`,
         `    const uint32_t steps[] = ${list(map.elementStrides)};`,
         `    const int tune[] = ${list([type, interleave, swizzle, l2, oob])};`,
-        `    if ((status = LIB_put_map(lib, l, ${quote(param.name)}, ${operandText(map.operand)}, ${map.dims.length}, dims, strides, box, steps, tune)) != LIB_OK) return status;`,
+        `    if ((status = LIB_put_map(lib, p, l, ${quote(map.operand)}, ${pointerAt(map.operand)}, ${map.dims.length}, dims, strides, box, steps, tune)) != LIB_OK) return status;`,
         "  }",
       ].join("\n");
     }
@@ -98,11 +102,18 @@ const ruleLetters = { portable: "'p'", family: "'f'", arch: "'a'" } as const;
 function artefactText({ manifest, device }: LibraryArtefact, number: number): string {
   const { kernels, workspace, constraints, plan, target } = manifest;
   const rule = `LIB_runs(lib, ${ruleLetters[device.rule]}, ${device.major}, ${device.minor})`;
-  const conditions = [rule, ...constraints.map((constraint) => writeConstraint(constraint, style))];
+  const wants = constraints.map((constraint, met) => {
+    const [name = ""] = namesOf(constraint);
+    const value = name === "" ? "0" : `(double)${style.name(name)}`;
+    return `  if (!(${writeConstraint(constraint, style)})) return LIB_unmet(why, ${met}, ${quote(constraintText(constraint))}, ${quote(name)}, ${value});`;
+  });
   return `
 /* ${target.arch}: ${plan.schedule} */
-static inline int LIB_fits_${number}(const LIB_library *lib, const LIB_args *v) {
-  return ${conditions.join(" &&\n         ")};
+static inline int LIB_fits_${number}(const LIB_library *lib, const LIB_args *v, LIB_why *why) {
+  (void)v, (void)why;
+  if (!${rule}) return 0;
+${wants.join("\n")}
+  return 1;
 }
 static inline int64_t LIB_workspace_${number}(const LIB_library *lib, const LIB_args *v) {
   (void)lib, (void)v;
@@ -170,8 +181,8 @@ ${kernels.join("\n")}
 ${selection(library, (i) => `*count = ${library.artefacts[i]?.manifest.kernels.length}; return kernels_${i};`, "*count = 0; return 0;")}
 }
 ${library.artefacts.map(artefactText).join("")}
-static inline int LIB_fits(const LIB_library *lib, int artefact, const LIB_args *v) {
-${selection(library, (i) => `return LIB_fits_${i}(lib, v);`, "return 0;")}
+static inline int LIB_fits(const LIB_library *lib, int artefact, const LIB_args *v, LIB_why *why) {
+${selection(library, (i) => `return LIB_fits_${i}(lib, v, why);`, "return 0;")}
 }
 static inline int64_t LIB_workspace_bytes(const LIB_library *lib, int artefact, const LIB_args *v) {
 ${selection(library, (i) => `return LIB_workspace_${i}(lib, v);`, "return 0;")}
@@ -187,6 +198,17 @@ const strideNames = { a: "strideA", b: "strideB", c: "strideC", d: "strideD" } a
 const fixedOr = (value: number | "runtime", otherwise: number): number =>
   value === "runtime" ? otherwise : value;
 
+const dtypeText = (dtype: OperandRow["dtype"]): string =>
+  dtype === null ? "0" : `LIB_${dtype.toUpperCase()}`;
+const extentText = (name: string | null): string => (name === null ? "0" : `'${name}'`);
+const memberText = (name: string | null): string => (name === null ? "0" : `offsetof(LIB_args, ${name})`);
+
+function operandText({ name, label, dtype, outer, inner, columnMajor, ld, ldName, strideName }: OperandRow) {
+  const extents = [extentText(outer), extentText(inner), columnMajor ? 1 : 0, ld];
+  const members = [pointerAt(name), memberText(ldName), memberText(strideName)];
+  return `      ${list([quote(name), quote(label), dtypeText(dtype), ...extents, ...members])},`;
+}
+
 function operationText({ name, problem, dispatch }: LibraryOperation): string {
   const { batch, alpha, beta } = problem;
   const defaults = defaultsOf(problem).flatMap(({ operand, ld, stride }) => [
@@ -200,7 +222,15 @@ ${describeOperation(problem)
   .map((line) => ` *   ${line}`)
   .join("\n")}
  */
-static inline void LIB_${name}_defaults(LIB_args *args, int64_t m, int64_t n, int64_t k) {
+static inline const LIB_operation *LIB_${name}_operation(void) {
+  static const int artefacts[] = ${list(dispatch)};
+  static const LIB_operand operands[] = {
+${operandRows(problem).map(operandText).join("\n")}
+  };
+  static const LIB_operation operation = {${quote(name)}, artefacts, ${dispatch.length}, operands, (int)(sizeof operands / sizeof operands[0])};
+  return &operation;
+}
+LIB_LINKAGE void LIB_${name}_defaults(LIB_args *args, int64_t m, int64_t n, int64_t k) {
   memset(args, 0, sizeof *args);
   args->m = m;
   args->n = n;
@@ -210,59 +240,57 @@ ${defaults.join("\n")}
   args->alpha = ${style.real(fixedOr(alpha, 1))};
   args->beta = ${style.real(fixedOr(beta, 0))};
 }
-static inline const int *LIB_${name}_artefacts(int *count) {
-  static const int artefacts[] = ${list(dispatch)};
-  *count = ${dispatch.length};
-  return artefacts;
+/* Sets an operand to a tensor, which is checked. */
+LIB_LINKAGE int LIB_${name}_take(LIB_library *lib, LIB_args *args, const char *operand, LIB_tensor tensor) {
+  return LIB_take(lib, LIB_${name}_operation(), args, operand, tensor);
 }
 /* Bytes of workspace that a launch with these arguments takes; 0 where no kernel serves them. */
-static inline int64_t LIB_${name}_workspace(LIB_library *lib, const LIB_args *args) {
-  int count;
-  const int *artefacts = LIB_${name}_artefacts(&count);
-  return LIB_workspace_of(lib, artefacts, count, args);
+LIB_LINKAGE int64_t LIB_${name}_workspace(LIB_library *lib, const LIB_args *args) {
+  return LIB_workspace_of(lib, LIB_${name}_operation(), args);
 }
 /* Queues the operation on stream; does not wait. */
-static inline int LIB_${name}(LIB_library *lib, const LIB_args *args, LIB_stream stream) {
-  int count;
-  const int *artefacts = LIB_${name}_artefacts(&count);
-  return LIB_dispatch(lib, "${name}", artefacts, count, args, stream);
+LIB_LINKAGE int LIB_${name}(LIB_library *lib, const LIB_args *args, LIB_stream stream) {
+  return LIB_dispatch(lib, LIB_${name}_operation(), args, stream);
 }
 `;
 }
 
-/** Text of `NAME.h`. */
-export function cLauncher(library: Library): string {
+/** Fills a launcher's source in: the library's name and the tables. `LIB` stands for the name. */
+export function filled(source: string, library: Library, parts: Readonly<Record<string, string>>): string {
+  const all: Readonly<Record<string, string>> = {
+    ...{ VERSION: version, FIRST: library.operations[0]?.name ?? "" },
+    ...parts,
+  };
+  return Object.entries(all)
+    .reduce(
+      (text, [name, value]) =>
+        text.replaceAll(new RegExp(`(?:/[/*] )?@${name}@(?: \\*/)?`, "g"), () => value),
+      launcherSource(source),
+    )
+    .replaceAll(/\bLIB(?=[_.,]|\b)/g, library.name);
+}
+
+/** `NAME.h`, `NAME.hpp` and `NAME.c`. */
+export function cLauncher(library: Library): readonly OutputFile[] {
   const { name, artefacts, operations } = library;
   const kernels = artefacts.flatMap(({ manifest }) => manifest.kernels);
-  const guard = `${name.toUpperCase()}_TILEWRIGHT_H`;
-  const text = `/*
- * Kernel library ${name}, made by tilewright ${version}. Generated: do not edit.
- *
- *   LIB_library lib;
- *   LIB_args args;
- *   LIB_open(&lib, "folder of this file", 0);
- *   LIB_${operations[0]?.name}_defaults(&args, m, n, k);
- *   args.a = ...; args.b = ...; args.d = ...;
- *   if (LIB_${operations[0]?.name}(&lib, &args, stream) != LIB_OK) puts(LIB_last_error(&lib));
- *   LIB_close(&lib);
- *
- * C99 or C++11; link with -ldl where dlopen is not in libc. No CUDA header or library is needed.
- */
-#ifndef ${guard}
-#define ${guard}
-
-#define LIB_STEPS ${mostSteps(library)}
-#define LIB_ARTEFACTS ${artefacts.length}
-#define LIB_KERNELS ${Math.max(...artefacts.map(({ manifest }) => manifest.kernels.length))}
-#define LIB_PARAMS ${Math.max(1, ...kernels.map(({ params }) => params.length))}
-#define LIB_PLAIN_SMEM ${PLAIN_SMEM}
-#define LIB_PORTABLE_CLUSTER ${PORTABLE_CLUSTER}
-
-${cHead}${tables(library)}${cTail}${operations.map(operationText).join("")}
-#ifdef __cplusplus
-}
-#endif
-#endif
-`;
-  return text.replaceAll("LIB_", `${name}_`);
+  const limits = [
+    `#define LIB_STEPS ${mostSteps(library)}`,
+    `#define LIB_ARTEFACTS ${artefacts.length}`,
+    `#define LIB_KERNELS ${Math.max(...artefacts.map(({ manifest }) => manifest.kernels.length))}`,
+    `#define LIB_PARAMS ${Math.max(1, ...kernels.map(({ params }) => params.length))}`,
+  ];
+  const methods = operations.map((operation) => `  LIB_OPERATION(${operation.name})`);
+  return [
+    {
+      path: `${name}.h`,
+      data: filled("launcher.h", library, {
+        LIMITS: limits.join("\n"),
+        TABLES: tables(library),
+        OPERATIONS: operations.map(operationText).join(""),
+      }),
+    },
+    { path: `${name}.hpp`, data: filled("launcher.hpp", library, { METHODS: methods.join("\n") }) },
+    { path: `${name}.c`, data: filled("launcher.c", library, {}) },
+  ];
 }

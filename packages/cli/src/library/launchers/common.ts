@@ -1,5 +1,6 @@
 /** What the launchers of all languages are made of. */
 import {
+  type DType,
   extentNames as extents,
   leadingNames,
   type Operand,
@@ -18,11 +19,6 @@ import {
   tensorMapTypes,
 } from "@tilewright/ir";
 import type { Library } from "../model.ts";
-
-/** Bytes of dynamic shared memory that a launch may take without opting in (CUDA programming guide, technical specifications). */
-export const PLAIN_SMEM = 48 * 1024;
-/** Blocks of the largest cluster that needs no opting in (ibid.). */
-export const PORTABLE_CLUSTER = 8;
 
 /** Most epilogue steps of any kernel, at least 1: arrays of none are no C. */
 export const mostSteps = ({ operations }: Library): number =>
@@ -103,4 +99,84 @@ export function describeOperation(problem: Problem): readonly string[] {
     else lines.push(`${name}: ${text}`);
   });
   return lines;
+}
+
+/** What an operation takes in one place, for checks at launch. */
+export interface OperandRow {
+  readonly name: string;
+  /** What Python's wheel calls it. */
+  readonly label: string;
+  /** Null for types that no tensor of a host has. */
+  readonly dtype: (typeof hostTypes)[number] | null;
+  /** Extents as they lie in memory, the contiguous one last; null for those that it lacks. */
+  readonly outer: "m" | "n" | "k" | null;
+  readonly inner: "m" | "n" | "k" | null;
+  readonly columnMajor: boolean;
+  /** Of a matrix of the epilogue whose leading dimension is fixed; else 0. */
+  readonly ld: number;
+  readonly ldName: string | null;
+  readonly strideName: string | null;
+}
+
+/** dtypes of which hosts have tensors; tf32 is f32 in memory. */
+export const hostTypes = ["f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2"] as const;
+const hostType = (dtype: DType): OperandRow["dtype"] =>
+  hostTypes.find((name) => name === (dtype === "tf32" ? "f32" : dtype)) ?? null;
+
+/** The operands of a problem, `launchers/launcher.py` names them alike. */
+export function operandRows(problem: Problem): readonly OperandRow[] {
+  const linear = problem.a.layout === "row" && problem.b.layout === "col";
+  const row = (
+    name: string,
+    label: string,
+    { dtype, layout }: Operand,
+    [rows, columns]: readonly ["m" | "n" | "k", "m" | "n" | "k"],
+    more: Pick<OperandRow, "ld" | "ldName" | "strideName">,
+  ): OperandRow => {
+    const [outer, inner] = layout === "row" ? [rows, columns] : [columns, rows];
+    return { name, label, dtype: hostType(dtype), outer, inner, columnMajor: layout === "col", ...more };
+  };
+  const labels: Readonly<Record<string, string>> = linear ? { a: "x", b: "weight" } : {};
+  const found = (["a", "b", "c", "d"] as const).flatMap((which): OperandRow[] => {
+    const operand = problem[which];
+    const more = { ld: 0, ldName: leadingNames[which], strideName: strideNames[which] };
+    return operand === null ? [] : [row(which, labels[which] ?? which, operand, extents[which], more)];
+  });
+  const taken = new Set(found.map(({ label }) => label));
+  problem.epilogue.forEach((step, i) => {
+    const name = `epilogue${i}`;
+    const label = taken.has(step.kind) ? `${step.kind}${i}` : step.kind;
+    taken.add(label);
+    const none = { ldName: null, strideName: null };
+    if ("operand" in step)
+      found.push(
+        row(name, label, step.operand, ["m", "n"], {
+          ...{ ld: atLaunch(problem, `ldepilogue${i}`) ? 0 : step.operand.ld },
+          ...none,
+        }),
+      );
+    else {
+      const inner = vectorExtent(step);
+      if (inner !== undefined && "dtype" in step)
+        found.push({
+          ...{ name, label, dtype: hostType(step.dtype), outer: null, inner, columnMajor: false, ld: 0 },
+          ...none,
+        });
+    }
+  });
+  return found;
+}
+
+/** What a step without a matrix has one value of in memory: each m, each n, or only one (null); undefined where it has nothing there. */
+function vectorExtent(step: Problem["epilogue"][number]): "m" | "n" | null | undefined {
+  switch (step.kind) {
+    case "bias":
+      return step.along;
+    case "scale":
+      return step.by === "scalar" ? undefined : step.by === "tensor" ? null : step.by;
+    case "reduce":
+      return step.over === "all" ? null : step.over === "n" ? "m" : "n";
+    default:
+      return undefined;
+  }
 }

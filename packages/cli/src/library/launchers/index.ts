@@ -10,9 +10,10 @@ export const languages = ["c", "python", "rust", "esm"] as const;
 export type Language = (typeof languages)[number];
 
 const writers: Readonly<Record<Language, (library: Library) => readonly OutputFile[]>> = {
-  c: (library) => [{ path: `${library.name}.h`, data: cLauncher(library) }],
+  c: cLauncher,
   python: (library) => [{ path: `${library.name}.py`, data: launcherSource("launcher.py") }],
-  rust: (library) => [{ path: `${library.name}.rs`, data: rustLauncher(library) }],
+  // The Rust module binds to the C launcher.
+  rust: (library) => [{ path: `${library.name}.rs`, data: rustLauncher(library) }, ...cLauncher(library)],
   esm: (library) => [
     { path: `${library.name}.js`, data: esmLauncher(library) },
     { path: `${library.name}.d.ts`, data: esmTypes(library) },
@@ -20,5 +21,8 @@ const writers: Readonly<Record<Language, (library: Library) => readonly OutputFi
 };
 
 /** The launchers of a library in some languages; paths relative to its folder. */
-export const launcherFiles = (library: Library, wanted: readonly Language[]): readonly OutputFile[] =>
-  wanted.flatMap((language) => writers[language](library));
+export const launcherFiles = (library: Library, wanted: readonly Language[]): readonly OutputFile[] => [
+  ...new Map(
+    wanted.flatMap((language) => writers[language](library)).map((file) => [file.path, file]),
+  ).values(),
+];
