@@ -119,7 +119,7 @@ export interface OperandRow {
 }
 
 /** dtypes of which hosts have tensors; tf32 is f32 in memory. */
-export const hostTypes = ["f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2"] as const;
+const hostTypes = ["f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2"] as const;
 const hostType = (dtype: DType): OperandRow["dtype"] =>
   hostTypes.find((name) => name === (dtype === "tf32" ? "f32" : dtype)) ?? null;
 
