@@ -2,6 +2,7 @@
  * Recorded instructions. Code is made out of order (a copy in the main loop needs an address computed in the prologue),
  * so lowering fills nested lists and replays them in program order into the PTX builder at the end.
  */
+import type { SourceLocation } from "@tilewright/ir";
 import {
   type EntryBuilder,
   type LabelRef,
@@ -20,13 +21,24 @@ type Item =
       readonly guard: Pred | null;
       readonly mnemonic: string;
       readonly operands: readonly Operand[];
+      readonly location: SourceLocation | null;
     }
   | { readonly kind: "label"; readonly label: LabelRef }
   | { readonly kind: "comment"; readonly text: string }
   | { readonly kind: "nested"; readonly code: Code };
 
+/** The statement that is being lowered: its place in the program's text, null where that is not known. Shared by all lists of a kernel. */
+export interface Origin {
+  location: SourceLocation | null;
+}
+
 export class Code {
+  readonly origin: Origin;
   readonly #items: Item[] = [];
+
+  constructor(origin: Origin = { location: null }) {
+    this.origin = origin;
+  }
 
   /** Append an instruction; `guard` null runs it always. */
   emit<const M extends string>(guard: Pred | null, mnemonic: M, ...operands: OperandsOf<M>): void {
@@ -35,7 +47,8 @@ export class Code {
 
   /** The same for mnemonics that are put together at run time; the table checks them when they are replayed. */
   emitAny(guard: Pred | null, mnemonic: string, operands: readonly Operand[]): void {
-    this.#items.push({ kind: "instruction", guard, mnemonic, operands });
+    const { location } = this.origin;
+    this.#items.push({ kind: "instruction", guard, mnemonic, operands, location });
   }
 
   label(label: LabelRef): void {
@@ -48,7 +61,7 @@ export class Code {
 
   /** A list that stands here and is filled later. */
   nest(): Code {
-    const code = new Code();
+    const code = new Code(this.origin);
     this.#items.push({ kind: "nested", code });
     return code;
   }
@@ -62,13 +75,14 @@ export class Code {
     for (const item of this.#items) {
       switch (item.kind) {
         case "instruction":
-          entry.append(
-            makeInstruction(
+          entry.append({
+            ...makeInstruction(
               item.mnemonic,
               item.operands,
               item.guard && { register: item.guard, negated: false },
             ),
-          );
+            location: item.location,
+          });
           break;
         case "label":
           entry.place(item.label);

@@ -6,6 +6,7 @@ import {
   type GroupRow,
   launchRanges,
   type Range,
+  type SourceLocation,
   substituteCond,
   substituteExpr,
   type Target,
@@ -98,6 +99,8 @@ export class Context {
   /** Copies of A and B in the workspace that are read in their place. */
   copies: readonly TransposedCopy[] = [];
   readonly root = new Code();
+  /** Places of the program's statements in its text, where they are asked for. */
+  locations: ReadonlyMap<object, SourceLocation> | null = null;
   /** Where invariants go: the kernel's prologue, later the epilogue's. */
   prologue: Code;
   values: Values;
@@ -311,7 +314,7 @@ export class Context {
   /** Record what `make` computes, for a place that is found later: where it hides behind something slow, at the latest where its values are first used. */
   recordLate(make: () => void): void {
     const { prologue, values, body } = this;
-    const late = new Code();
+    const late = new Code(this.root.origin);
     this.prologue = late;
     this.body = late;
     this.values = new Values(this.entry, late, values.crew);

@@ -11,11 +11,19 @@ import {
   ok,
   type PtxVersion,
   rolesOf,
+  type SourceLocation,
   type Target,
   type TileProgram,
   transposedOperands,
 } from "@tilewright/ir";
-import { moduleBuilder, type PtxModule, printModule } from "@tilewright/ptx";
+import {
+  type Instruction,
+  moduleBuilder,
+  type PtxModule,
+  printInstruction,
+  printModule,
+  type Statement,
+} from "@tilewright/ptx";
 
 import { ptxOfPolicies } from "./cachePolicy.ts";
 import { clusterExtents } from "./clusters.ts";
@@ -56,23 +64,53 @@ export interface LoweredModule {
 }
 
 /** The text and the launch of a program of stage machine, or why the engine cannot express it (hand-edited programs only). */
-export function lowerWith(engine: Engine, program: TileProgram, target: Target): Checked<LoweredKernel> {
-  const lowered = lowerToModuleWith(engine, program, target);
+export function lowerWith(
+  engine: Engine,
+  program: TileProgram,
+  target: Target,
+  locations?: ReadonlyMap<object, SourceLocation>,
+): Checked<LoweredKernel> {
+  const lowered = lowerToModuleWith(engine, program, target, locations);
   if (!lowered.ok) return lowered;
   const { module, ...launches } = lowered.value;
-  return ok({ ptx: printModule(module), ...launches });
+  const ptx = printModule(module);
+  return ok({ ptx, ...launches, ...(locations === undefined ? {} : { lines: linesOf(module, ptx) }) });
 }
+
+/** For each line of a module's text the line that its instruction was made for; 0 for none. An instruction is a line of its own. */
+function linesOf(module: PtxModule, text: string): readonly number[] {
+  const instructions = module.items.flatMap((item) =>
+    item.kind === "function" && item.body !== null ? instructionsOf(item.body) : [],
+  );
+  let next = 0;
+  return text.split("\n").map((line) => {
+    const instruction = instructions[next];
+    if (instruction === undefined || line.trim() !== printInstruction(instruction)) return 0;
+    next += 1;
+    return instruction.location?.line ?? 0;
+  });
+}
+
+const instructionsOf = (body: readonly Statement[]): readonly Instruction[] =>
+  body.flatMap((statement) =>
+    statement.kind === "instruction"
+      ? [statement]
+      : statement.kind === "scope"
+        ? instructionsOf(statement.body)
+        : [],
+  );
 
 /** As `lowerWith`, with the module as objects. */
 export function lowerToModuleWith(
   engine: Engine,
   program: TileProgram,
   target: Target,
+  locations?: ReadonlyMap<object, SourceLocation>,
 ): Checked<LoweredModule> {
   if (program.stage !== "machine")
     return err([fault("program", `is at stage ${program.stage}; lowering takes a program of stage machine`)]);
   try {
-    return ok(build(engine, program, target));
+    return ok(build(engine, program, target, locations ?? null));
   } catch (error) {
     if (error instanceof CannotLower) return err([fault(error.at, error.message)]);
     throw error;
@@ -88,7 +126,12 @@ const fault = (at: string, message: string) =>
     hint: "print the program before the edit with --ir machine",
   }) as const;
 
-function build(engine: Engine, program: TileProgram, target: Target): LoweredModule {
+function build(
+  engine: Engine,
+  program: TileProgram,
+  target: Target,
+  locations: Context["locations"],
+): LoweredModule {
   const { frame } = engine;
   const shared = mapShared(program);
   const parts = partialTiles(program, engine, target);
@@ -134,6 +177,7 @@ function build(engine: Engine, program: TileProgram, target: Target): LoweredMod
     ...(clustered ? { cluster } : {}),
   });
   const ctx = new Context(program, target, engine, entry, shared);
+  ctx.locations = locations;
   ctx.groups = rowOfGroups(program);
   ctx.results = results;
   ctx.copies = copies;

@@ -43,8 +43,12 @@ function lowerStmt(ctx: Context, stmt: Stmt): void {
   if (stmt.kind === "mma" && stmt.columns !== undefined && ctx.engine.columns !== true)
     throw new CannotLower("mma", "multiplies some columns, and this backend's instructions all of a tile");
   const table: Statements = { ...shared, ...ctx.engine.statements };
+  const { origin } = ctx.root;
+  const outer = origin.location;
+  origin.location = ctx.locations?.get(stmt) ?? outer;
   // The key picks the lowering of the statement's own kind, which a union of functions cannot say.
   (table[stmt.kind] as (ctx: Context, stmt: Stmt) => void)(ctx, stmt);
+  origin.location = outer;
 }
 
 /** `branch`: what a backend puts at the end of code that is branched to, and in the place of code that is not. */
@@ -119,7 +123,7 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
     ahead: 0,
     pre,
     // Stands behind every turn; filled by all of them.
-    latch: new Code(),
+    latch: new Code(outer.origin),
     running: new Map(),
     iteration: new Map(),
   };

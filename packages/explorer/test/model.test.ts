@@ -74,6 +74,26 @@ describe("a request", () => {
     expect(kernel?.ptx).toMatch(/^\.version/);
   });
 
+  test.each([
+    ["sm_70", "f32", /^mma /, /\bfma\.rn/],
+    ["sm_80", "f16", /^copy %sA.* <- %A/, /\bcp\.async\b/],
+    ["sm_90a", "bf16", /^copy %sB.* <- %B/, /\bcp\.async\.bulk\.tensor/],
+    ["sm_100a", "bf16", /^mma /, /\btcgen05\.mma/],
+  ])(
+    "of %s links each line of PTX with the statement it was made for",
+    (arch, dtype, statement, instruction) => {
+      const kernel = compileAsk({ ...ask, arch, problem: { ...problem, epilogue: undefined, dtype } })
+        .compiled.kernel;
+      const program = kernel?.steps.at(-1)?.text.split("\n") ?? [];
+      const ptx = kernel?.ptx.split("\n") ?? [];
+      const made = ptx.filter((_, i) =>
+        statement.test(program[(kernel?.links?.ofPtx[i] ?? 0) - 1]?.trim() ?? ""),
+      );
+      expect(made.join("\n")).toMatch(instruction);
+      expect(kernel?.links?.ofPtx).toHaveLength(ptx.length);
+    },
+  );
+
   test("of nonsense is refused with every reason", () => {
     const { kernel, diagnostics } = compileAsk({
       ...ask,

@@ -2,8 +2,7 @@
  * What a backend is: a value that answers "can you", "how" and "why not" as data, and turns a program of stage `machine` into PTX.
  * Nothing in the shared code names a backend or an architecture.
  */
-
-import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
+import type { Checked, Diagnostic, SourceLocation, Verdict } from "./diagnostics.ts";
 import type { DType } from "./dtype.ts";
 import type { Ladder } from "./ladder.ts";
 import type { KernelSpec, Manifest } from "./manifest.ts";
@@ -21,6 +20,8 @@ export interface LoweredKernel {
   readonly before?: readonly KernelSpec[];
   /** Kernels of the same text that are launched behind it, in order; none unless given. */
   readonly then?: readonly KernelSpec[];
+  /** For each line of the text the line of the program that it was made for, 0 for none; where the lowering was given the program's locations. */
+  readonly lines?: readonly number[];
   /** What the kernel wants of its workspace before a launch; `zeroEach` unless given. */
   readonly workspaceInit?: Manifest["workspace"]["init"];
 }
@@ -61,6 +62,13 @@ export interface Backend {
   tile(problem: Problem, schedule: Schedule, target: Target): TileProgram;
   /** Passes from `nest` to `machine`, in order. */
   readonly passes: readonly Pass[];
-  /** Program of stage `machine` to PTX. Sees the IR and the target only. Errors are for hand-edited programs it cannot express. */
-  lower(program: TileProgram, target: Target): Checked<LoweredKernel>;
+  /**
+   * Program of stage `machine` to PTX. Sees the IR and the target only. `locations`: where its statements stand in its text, for `lines`.
+   * Errors are for hand-edited programs it cannot express.
+   */
+  lower(
+    program: TileProgram,
+    target: Target,
+    locations?: ReadonlyMap<object, SourceLocation>,
+  ): Checked<LoweredKernel>;
 }

@@ -82,6 +82,10 @@ export interface Artifact {
   readonly manifest: Manifest;
   /** Text of the last program of a stage; null when compiling began after it. */
   textAt(stage: Stage): string | null;
+  /**
+   * For each line of `ptx` (index 0 is line 1) the line of `program`'s text that it was made for; 0 for none. Lowers once more; empty where the backend does not say.
+   */
+  lines(): readonly number[];
 }
 
 export interface Compiler {
@@ -311,6 +315,12 @@ function artifactOf(
         workspaceInit: lowered.workspaceInit ?? "zeroEach",
       });
       return manifest;
+    },
+    lines() {
+      const parsed = parseProgramWithLocations(printProgram(program));
+      if (!parsed.ok) throw new InternalError("a program does not parse back", parsed.error);
+      const again = backend.lower(parsed.value.program, target, parsed.value.locations);
+      return again.ok ? (again.value.lines ?? []) : [];
     },
     textAt: (stage) => trace.findLast((s) => s.program.stage === stage)?.text() ?? null,
   };

@@ -1,6 +1,7 @@
 /** What warp-level matrix instructions bring to lowering: packed fragments by ldmatrix, and `mma.sync`. */
 import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@tilewright/codegen";
 import {
+  type Backend,
   type DType,
   dtypes,
   eachStmt,
@@ -110,7 +111,7 @@ const engine: Engine = {
 };
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */
-export const lower = (program: TileProgram, target: Target) => lowerWith(engine, program, target);
+export const lower: Backend["lower"] = (...given) => lowerWith(engine, ...given);
 
 /** As `lower`, with the module as objects. */
 export const lowerToModule = (program: TileProgram, target: Target) =>

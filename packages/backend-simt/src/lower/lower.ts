@@ -1,6 +1,6 @@
 /** What fp32 multiply-adds on CUDA cores bring to lowering: fragments widened to f32 registers, and the walk over them. */
 import { type Engine, lowerToModuleWith, lowerWith } from "@tilewright/codegen";
-import { type DType, sizeOf, type Target, type TileProgram } from "@tilewright/ir";
+import { type Backend, type DType, sizeOf, type Target, type TileProgram } from "@tilewright/ir";
 import { loadFragment } from "./fragments.ts";
 import { lowerMultiply } from "./multiply.ts";
 
@@ -32,7 +32,7 @@ const engine: Engine = {
 };
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */
-export const lower = (program: TileProgram, target: Target) => lowerWith(engine, program, target);
+export const lower: Backend["lower"] = (...given) => lowerWith(engine, ...given);
 
 /** As `lower`, with the module as objects. */
 export const lowerToModule = (program: TileProgram, target: Target) =>

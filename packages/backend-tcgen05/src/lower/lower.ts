@@ -1,6 +1,13 @@
 /** What tensor memory and its engines bring to lowering. */
 import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@tilewright/codegen";
-import { type DType, eachStmt, type PtxVersion, type Target, type TileProgram } from "@tilewright/ir";
+import {
+  type Backend,
+  type DType,
+  eachStmt,
+  type PtxVersion,
+  type Target,
+  type TileProgram,
+} from "@tilewright/ir";
 import { copyTensor, loadTensor } from "./copies.ts";
 import { copyFactors } from "./factors.ts";
 import { frame } from "./frame.ts";
@@ -44,7 +51,7 @@ const engine: Engine = {
 };
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */
-export const lower = (program: TileProgram, target: Target) => lowerWith(engine, program, target);
+export const lower: Backend["lower"] = (...given) => lowerWith(engine, ...given);
 
 /** As `lower`, with the module as objects. */
 export const lowerToModule = (program: TileProgram, target: Target) =>

@@ -12,11 +12,11 @@ import {
   type RingLowering,
 } from "@tilewright/codegen";
 import {
+  type Backend,
   type DType,
   eachStmt,
   elementsPerRegister,
   type PtxVersion,
-  type Target,
   type TileProgram,
   widensTo,
 } from "@tilewright/ir";
@@ -118,4 +118,4 @@ function earlyEpilogue(program: TileProgram): boolean {
 }
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */
-export const lower = (program: TileProgram, target: Target) => lowerWith(engine, program, target);
+export const lower: Backend["lower"] = (...given) => lowerWith(engine, ...given);

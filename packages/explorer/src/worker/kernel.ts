@@ -138,7 +138,7 @@ function compileEdit(
   const proven = attempt(() => compiler.compile(input));
   if (proven.ok) return { artifact: proven.value, diagnostics: [] };
   if (!unproven) return { artifact: null, diagnostics: proven.error };
-  const bare = attempt(() => compiler.compile({ ...input, verify: "none" }));
+  const bare = attempt(() => compiler.compile({ ...input, unproven: true }));
   return bare.ok
     ? { artifact: bare.value, diagnostics: proven.error }
     : { artifact: null, diagnostics: [...proven.error, ...bare.error] };

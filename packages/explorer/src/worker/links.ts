@@ -2,5 +2,8 @@
 import type { Artifact } from "@tilewright/ir";
 import type { Links } from "./compiling.ts";
 
-/** Null until the lowering says. */
-export const linksOf = (_artifact: Artifact): Links | null => null;
+/** Null where the backend does not say. */
+export function linksOf(artifact: Artifact): Links | null {
+  const ofPtx = artifact.lines();
+  return ofPtx.some((line) => line > 0) ? { ofPtx } : null;
+}
