@@ -10,7 +10,11 @@ import { tally } from "./lib/tally.mjs";
 import { install, root, runMain, systemNode, toolNode, turbo } from "./lib/workspace.mjs";
 
 /** The task's name, and the file that its tests write their counts to (turbo restores it with a cached run). */
-const SUITES = { "//#test:unit": "out/test/unit.json", "//#test:dist": "out/test/dist.json" };
+const SUITES = {
+  "//#test:unit": "out/test/unit.json",
+  "//#test:dist": "out/test/dist.json",
+  "//#test:explorer": "out/test/explorer.json",
+};
 
 /** With `--packed`: beside the others, because it waits for npm half of its time. */
 const PACKED = { "//#test:packed": "out/test/packed.json" };
@@ -32,9 +36,14 @@ const CHECKS = [
 function testHost() {
   const version = (/** @type {string} */ command) =>
     spawnSync(command, ["--version"], { encoding: "utf8" }).stdout?.trim().split("\n").at(-1) ?? "absent";
-  return [process.platform, process.arch, version(toolNode()), version(systemNode()), version("ptxas")].join(
-    " ",
-  );
+  return [
+    process.platform,
+    process.arch,
+    version(toolNode()),
+    version(systemNode()),
+    version("ptxas"),
+    version("chromium"),
+  ].join(" ");
 }
 
 /** @param {string} path @returns {unknown} undefined where there is no such file, or no JSON in it */

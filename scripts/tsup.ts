@@ -1,7 +1,7 @@
 import { defineConfig } from "tsup";
 
-/** The one place that knows how a package is built, so that a change of bundler is a change of this file. */
-export function defineLibrary(entry: string[]) {
+/** The one place that knows how a package is built, so that a change of bundler is a change of this file. `onSuccess`: what to do when it is. */
+export function defineLibrary(entry: string[], onSuccess?: () => Promise<void>) {
   return defineConfig({
     entry,
     format: ["esm"],
@@ -13,5 +13,6 @@ export function defineLibrary(entry: string[]) {
     treeshake: true,
     // `node:fs` stays `node:fs`, so that a look at dist tells what runs in a browser.
     removeNodeProtocol: false,
+    ...(onSuccess === undefined ? {} : { onSuccess }),
   });
 }

@@ -7,6 +7,7 @@ import { compile } from "./compile.ts";
 import { demo } from "./demo.ts";
 import { doctor } from "./doctor.ts";
 import { emulate } from "./emulate.ts";
+import { explore } from "./explore.ts";
 import { ladderCommand } from "./ladder.ts";
 import { plan } from "./plan.ts";
 import { run } from "./run.ts";
@@ -21,6 +22,7 @@ export const commands: readonly Command[] = [
   plan,
   ladderCommand({ ...systemPorts, choose: chooseDevice }),
   emulate,
+  explore,
   targetsCommand,
   schema,
   doctor,

@@ -114,6 +114,8 @@ export class Editor {
       options.plants === undefined ? [] : this.#plantGutter(),
     ];
     this.view = new EditorView({ parent, state: EditorState.create({ doc: "", extensions }) });
+    // By keys, a text that is not edited scrolls, too.
+    this.view.scrollDOM.tabIndex = 0;
   }
 
   #access = (editable: boolean): Extension => [EditorState.readOnly.of(!editable)];

@@ -153,7 +153,13 @@ export class RunPanel {
     const { kernel, compiled, state } = this.#session;
     if (kernel === null) return;
     if (compiled?.kernel === null) {
-      fill(this.#verdict, h("p", { class: "bad" }, "There is no kernel to run."));
+      const reasons = h("ul", { class: "diagnostics" });
+      showDiagnostics(reasons, compiled.diagnostics);
+      fill(
+        this.#verdict,
+        h("p", { class: "bad" }, "No kernel: the compiler does not translate this program."),
+      );
+      fill(this.#results, reasons);
       return;
     }
     const orders = allOrders.filter((_, i) => this.#orders[i]?.checked);
