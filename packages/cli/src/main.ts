@@ -7,6 +7,7 @@ import { openSession } from "./kit/command.ts";
 import { exitCodes } from "./kit/exit.ts";
 import { painterFor } from "./output/colour.ts";
 import { renderPairs } from "./output/table.ts";
+import { fit, wrap } from "./output/wrap.ts";
 import { version } from "./version.ts";
 
 /** Where a bug is reported, and what to put into the report. */
@@ -44,22 +45,29 @@ async function help(context: Context, topic: string | undefined): Promise<number
   if (topic !== undefined) return openSession(context, {}).fail([unknownCommand(topic)]);
   const paint = painterFor(context, context.stdout, "auto");
   context.stdout.write(
-    [
-      "tilewright: from a matrix multiplication and a GPU target to PTX and how to launch it",
-      "",
-      paint("bold", "Examples"),
-      "  tilewright demo",
-      "  tilewright compile --arch sm_70 -m 512 -n 512 -k 512 -o out",
-      "  tilewright run --arch sm_70 -m 300 -n 200 -k 77",
-      "",
-      paint("bold", "Commands"),
-      renderPairs(
-        commands.map((entry) => [entry.name, entry.summary]),
-        "  ",
-      ),
-      "tilewright COMMAND -h shows examples of a command, --help all of it; --version the version.",
-      "",
-    ].join("\n"),
+    fit(
+      [
+        "tilewright: from a matrix multiplication and a GPU target to PTX and how to launch it",
+        "",
+        paint("bold", "Examples"),
+        "  tilewright demo",
+        "  tilewright compile --arch sm_70 -m 512 -n 512 -k 512 -o out",
+        "  tilewright run --arch sm_70 -m 300 -n 200 -k 77",
+        "",
+        paint("bold", "Commands"),
+        renderPairs(
+          commands.map((entry) => [entry.name, entry.summary]),
+          "  ",
+        ),
+        wrap(
+          "tilewright COMMAND -h shows examples of a command, --help all of it; --version the version.",
+          paint.width,
+          "",
+        ),
+        "",
+      ].join("\n"),
+      paint.width,
+    ),
   );
   return exitCodes.ok;
 }

@@ -10,6 +10,8 @@ export interface Outcome {
 }
 
 export interface RunOptions {
+  /** Characters of a line of the terminal. */
+  readonly columns?: number;
   readonly cwd?: string;
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -32,7 +34,8 @@ export const contextIn = (cwd: string): Context => ({
 export async function cli(argv: string | readonly string[], options: RunOptions = {}): Promise<Outcome> {
   const out = { stdout: "", stderr: "" };
   const sink = (name: "stdout" | "stderr") => ({
-    isTTY: options.tty ?? false,
+    isTTY: options.tty ?? options.columns !== undefined,
+    columns: options.columns,
     write(data: string | Uint8Array) {
       out[name] += typeof data === "string" ? data : new TextDecoder().decode(data);
     },

@@ -11,6 +11,7 @@ import { formatBytes, formatTime, plural, trim } from "../src/output/format.ts";
 import { toJson } from "../src/output/json.ts";
 import { createProgress } from "../src/output/progress.ts";
 import { renderPairs, renderTable } from "../src/output/table.ts";
+import { fit } from "../src/output/wrap.ts";
 import { contextIn } from "./harness.ts";
 
 const own = z.strictObject({
@@ -82,7 +83,7 @@ describe("help", () => {
     examples: [{ what: "once", line: "do x" }],
     slots: slotsOf(own, ["file"]),
   };
-  const plain = (_style: string, words: string) => words;
+  const plain = Object.assign((_style: string, words: string) => words, { width: Number.POSITIVE_INFINITY });
 
   test("short: examples first, then the names of the flags", () => {
     expect(renderHelp(source, plain, false)).toBe(
@@ -120,7 +121,7 @@ describe("exit codes", () => {
 });
 
 describe("output", () => {
-  const plain = (_style: string, words: string) => words;
+  const plain = Object.assign((_style: string, words: string) => words, { width: Number.POSITIVE_INFINITY });
 
   test("a table is as wide as its cells, without trailing spaces", () => {
     const table = renderTable(
@@ -148,7 +149,7 @@ describe("output", () => {
     const table = renderTable(
       [{ head: "n" }, { head: "m" }],
       [[{ text: "x", style: "red" }, "y"]],
-      (_style, words) => `<${words}>`,
+      Object.assign((_style: string, words: string) => `<${words}>`, { width: Number.POSITIVE_INFINITY }),
     );
     expect(table).toBe("<n>  <m>\n<x>  y\n");
   });
@@ -256,4 +257,48 @@ describe("progress", () => {
     done.end();
     expect(written).toEqual(["\r\u001b[Kemulating … 1 s", "\r\u001b[Kemulating … 2 s", "\r\u001b[K"]);
   });
+});
+
+describe("a terminal's width", () => {
+  const paint = (width: number) => Object.assign((_style: string, words: string) => words, { width });
+  const columns = [{ head: "name" }, { head: "bytes", align: "right" as const }, { head: "what it is" }];
+  const rows = [
+    ["first", "1024", "a sentence of several words that explains the row"],
+    ["second", "", "short"],
+  ];
+
+  test("a table that fits stays, its last column breaks, or every row becomes lines", () => {
+    expect(renderTable(columns, rows, paint(80)).split("\n")[1]).toBe(
+      "first    1024  a sentence of several words that explains the row",
+    );
+    expect(renderTable(columns, rows, paint(56))).toBe(
+      [
+        "name    bytes  what it is",
+        "first    1024  a sentence of several words that explains",
+        "               the row",
+        "second         short\n",
+      ].join("\n"),
+    );
+    expect(fit(renderTable(columns, rows, paint(40)), 40)).toBe(
+      [
+        "name        first",
+        "bytes       1024",
+        "what it is  a sentence of several words",
+        "            that explains the row",
+        "",
+        "name        second",
+        "what it is  short\n",
+      ].join("\n"),
+    );
+  });
+
+  property.prop([fc.array(fc.string({ minLength: 1, maxLength: 30 })), fc.integer({ min: 20, max: 120 })])(
+    "words stay whole and in order, and lines within the width",
+    (raw, width) => {
+      const words = raw.map((word) => word.replace(/[\s\p{C}]/gu, "x"));
+      const lines = fit(words.join(" "), width).split("\n");
+      expect(lines.join(" ").split(" ").filter(Boolean)).toEqual(words);
+      for (const line of lines) expect(line.length <= width || !line.trim().includes(" ")).toBe(true);
+    },
+  );
 });

@@ -69,14 +69,20 @@ function printStage(session: Session, kernels: readonly Artifact[], stage: Stage
         }),
       ),
     );
-  session.result({ ok: true, kernels: texts }, () => texts.map(({ text }) => text ?? "").join("\n"));
+  session.result(
+    { ok: true, kernels: texts },
+    () => texts.map(({ text }) => text ?? "").join("\n"),
+    "verbatim",
+  );
   return exitCodes.ok;
 }
 
 function printPasses(session: Session, kernels: readonly Artifact[]): number {
   const reports = kernels.map((artifact) => ({ ...describe(artifact), passes: passReports(artifact) }));
-  session.result({ ok: true, kernels: reports }, () =>
-    reports.map(({ passes }) => renderPasses(passes, session.paint)).join("\n"),
+  session.result(
+    { ok: true, kernels: reports },
+    () => reports.map(({ passes }) => renderPasses(passes, session.paint)).join("\n"),
+    "verbatim",
   );
   return exitCodes.ok;
 }

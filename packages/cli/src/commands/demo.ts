@@ -8,7 +8,6 @@ import {
   defineProblem,
   findTarget,
   ok,
-  parseSchedule,
 } from "@tilewright/ir";
 import { z } from "zod";
 import { entryOf, filesOf } from "../compile/artefacts.ts";
@@ -19,6 +18,7 @@ import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
 import { text } from "../kit/flags.ts";
 import { formatTime, trim } from "../output/format.ts";
+import { briefSchedule } from "../output/schedule.ts";
 import { type Row, renderTable } from "../output/table.ts";
 import { openRunDevice } from "../run/device.ts";
 import { type Execution, execute } from "../run/execute.ts";
@@ -83,20 +83,6 @@ async function show(session: Session, args: Args, backend: Backend): Promise<Che
   }
 }
 
-/** The fields of a schedule that are not at their default, after the first one (the tile): the whole text is too long for a table. */
-function briefSchedule(artifact: Artifact): string {
-  const model = compiler.backends.find((backend) => backend.id === artifact.backend)?.schedule;
-  const text = artifact.schedule ?? "";
-  const schedule = model === undefined ? null : parseSchedule(model, text);
-  if (model === undefined || schedule === null || !schedule.ok) return text;
-  return model.fields
-    .flatMap((field, i) => {
-      const value = field.print(schedule.value[field.name] ?? field.default);
-      return i === 0 || value !== field.print(field.default) ? [`${field.name}=${value}`] : [];
-    })
-    .join(" ");
-}
-
 function rowOf({ artifact, device, execution, ptxPath, manifestPath }: Shown): Row {
   const { m, n, k, a } = artifact.problem;
   const { check, hazards, timeMs, wrong } = execution;
@@ -105,7 +91,7 @@ function rowOf({ artifact, device, execution, ptxPath, manifestPath }: Shown): R
   return [
     artifact.target.arch,
     `${m} x ${n} x ${k} ${a.dtype}`,
-    briefSchedule(artifact),
+    briefSchedule(compiler, artifact.backend, artifact.manifest.plan.schedule),
     device.name,
     { text: check === null ? "-" : trim(check.boundRatio), style },
     { text: found, style },
@@ -116,15 +102,17 @@ function rowOf({ artifact, device, execution, ptxPath, manifestPath }: Shown): R
 
 const heads = ["arch", "problem", "schedule", "ran on", "error/bound", "hazards", "time", "PTX and manifest"];
 
+/** What to try next, of the kernel that was shown first. */
 function nextSteps(shown: readonly Shown[]): string {
   const [first] = shown;
   if (first === undefined) return "";
-  const { arch } = first.artifact.target;
+  const { target, problem } = first.artifact;
+  const kernel = `--arch ${target.arch} --dtype ${problem.a.dtype}`;
   return [
     "Worth trying next:",
-    `  npx tilewright plan --arch ${arch} -m 4096 -n 4096 -k 4096`,
-    `  npx tilewright compile --arch ${arch} -m ${size} -n ${size} -k ${size} --print-passes`,
-    `  npx tilewright run --arch ${arch} -m 300 -n 200 -k 77 --order all`,
+    `  npx tilewright plan ${kernel} -m 4096 -n 4096 -k 4096`,
+    `  npx tilewright compile ${kernel} -m ${size} -n ${size} -k ${size} --print-passes`,
+    `  npx tilewright run ${kernel} -m 300 -n 200 -k 77 --order all`,
     "",
   ].join("\n");
 }

@@ -1,5 +1,5 @@
 /** `tilewright ladder`: a kernel built up from schedules alone, each step beside the one before. */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, type Gpu, gpuFor, ok } from "@tilewright/ir";
 import type { chooseDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import type { BenchPorts } from "../bench/ports.ts";
@@ -14,6 +14,7 @@ import { measureLadder } from "../ladder/measure.ts";
 import { type PlannedLadder, planLadders, usualLadderArch } from "../ladder/plan.ts";
 import { renderLadders } from "../ladder/render.ts";
 import type { LadderOutcome, LadderResult, StepOutcome } from "../ladder/result.ts";
+import { predictFor } from "../plan/plan.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { openRunDevice } from "../run/device.ts";
 
@@ -67,6 +68,7 @@ function outcomeOf({ backend, ladder, problem, steps }: PlannedLadder): LadderOu
           ) ?? null,
         ptxSha256: artifact === null ? null : sha256(artifact.ptx),
         smemBytes: launch === undefined ? null : launch.dynamicSmem + launch.staticSmem,
+        predicted: null,
         counted: null,
         timed: null,
       };
@@ -79,24 +81,39 @@ interface Climbed {
   readonly wrong: readonly Diagnostic[];
 }
 
+/** What the machine model says of each step at the sizes of a GPU; null where it has no numbers. */
+function predictions({ problem, steps }: PlannedLadder, gpu: Gpu): readonly StepOutcome["predicted"][] {
+  const { m, n, k } = problem;
+  return steps.map(({ artifact }) => {
+    const prediction = artifact === null ? null : predictFor(artifact, gpu);
+    if (prediction === null) return null;
+    return { gpu: gpu.name, size: [m, n, k], us: prediction.timeUs, tflops: prediction.tflops };
+  });
+}
+
 async function onEmulator(
   session: Session,
   args: Args,
   arch: string,
   planned: readonly PlannedLadder[],
+  large: readonly PlannedLadder[],
 ): Promise<Checked<Climbed>> {
   const device = await openRunDevice({ kind: "emulator", arch, isolation: false });
   if (!device.ok) return device;
   const wrong: Diagnostic[] = [];
   const ladders: LadderOutcome[] = [];
   try {
-    for (const one of planned) {
+    const gpu = gpuFor(arch);
+    for (const [at, one] of planned.entries()) {
+      const whole = large[at];
+      const predicted = whole === undefined || gpu === null ? [] : predictions(whole, gpu);
       const counted = await countLadder(session, device.value, one, args.seed);
       if (!counted.ok) return counted;
       wrong.push(...counted.value.wrong);
       const outcome = outcomeOf(one);
       const steps = outcome.steps.map((step, i) => ({
         ...step,
+        predicted: predicted[i] ?? null,
         counted: counted.value.steps.get(i) ?? null,
       }));
       ladders.push({ ...outcome, steps });
@@ -180,7 +197,8 @@ async function climb(session: Session, args: Args, ports: LadderPorts): Promise<
   if (!device.ok) return device;
   if (device.value.kind === "emulator") {
     if (device.value.note !== null) session.note(device.value.note);
-    return onEmulator(session, args, arch, small.value);
+    const large = planLadders(session.context, wishes, arch, "gpu");
+    return large.ok ? onEmulator(session, args, arch, small.value, large.value) : large;
   }
   const large = session.working("compiling", () => planLadders(session.context, wishes, arch, "gpu"));
   return large.ok ? onGpu(session, args, arch, large.value, device.value.index, ports) : large;
@@ -197,7 +215,7 @@ export const ladderCommand = (ports: LadderPorts): Command =>
     name: "ladder",
     summary: "build a kernel up from schedules alone, and see what each optimisation is worth",
     about: `Backends name ladders: lists of schedules in which each changes a few fields of the one before. On a GPU all steps are measured
-interleaved beside cuBLASLt; without one they run on the emulator, which counts what each executed, the bytes that it moved at each level, bank
+interleaved beside cuBLASLt; without one the machine model predicts their times, and they run on the emulator, which counts what each executed, the bytes that it moved at each level, bank
 conflicts, waits at mbarriers and those that blocked, and how many slots of the operands' ring were full on average, in its own order of events.
 Every step's numbers are checked. Sizes, types and layouts are the ladder's unless flags say otherwise; the usual sizes are small on the
 emulator. Ends with exit code 5 when a number or a hazard is wrong.`,

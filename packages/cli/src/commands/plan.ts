@@ -18,6 +18,7 @@ import { writeFiles } from "../files/atomic.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
 import { text, toggle } from "../kit/flags.ts";
+import { briefSchedule } from "../output/schedule.ts";
 import { bankMaps } from "../plan/bankMaps.ts";
 import { checkGpu, type Plan, planOf, verdicts } from "../plan/plan.ts";
 import { renderPlan, renderVerdicts } from "../plan/render.ts";
@@ -99,10 +100,16 @@ function show(
       shown
         .map(
           ({ plan, artifact, maps }) =>
-            renderPlan(plan, artifact.problem, session.paint) +
-            (args.smem ? renderBankMaps(maps, session.paint) : ""),
+            renderPlan(
+              plan,
+              artifact.problem,
+              (schedule) => briefSchedule(compilerOf(session.context), artifact.backend, schedule),
+              session.paint,
+            ) + (args.smem ? renderBankMaps(maps, session.paint) : ""),
         )
         .join("\n"),
+    // Maps of banks are pictures.
+    ...(args.smem ? (["verbatim"] as const) : []),
   );
   return exitCodes.ok;
 }

@@ -29,6 +29,7 @@ import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
 import { choice, count, switchOn, text } from "../kit/flags.ts";
 import { formatTime, trim } from "../output/format.ts";
+import { briefSchedule } from "../output/schedule.ts";
 import { renderPairs } from "../output/table.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { buildRequest, type Request } from "../request/request.ts";
@@ -264,7 +265,7 @@ function render(
       `${problem.batch.kind === "grouped" ? `${problem.batch.count} groups of up to ` : ""}${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}`,
     ],
     ["arch", `${target.arch} (${backend})`],
-    ["schedule", manifest.plan.schedule],
+    ["schedule", briefSchedule(compilerOf(session.context), backend, manifest.plan.schedule)],
     ["device", device.name],
     [
       "error",

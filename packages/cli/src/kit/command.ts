@@ -5,6 +5,7 @@ import type { Context } from "../context.ts";
 import { compilerWith, loadBackend, namesModule } from "../loadBackend.ts";
 import { colourModes, type Paint, painterFor } from "../output/colour.ts";
 import { toJson } from "../output/json.ts";
+import { fit } from "../output/wrap.ts";
 import { exitCodeFor, exitCodes } from "./exit.ts";
 import { choice, toggle } from "./flags.ts";
 import { type Example, renderHelp } from "./help.ts";
@@ -25,8 +26,8 @@ export interface Session {
   readonly json: boolean;
   /** Colour for text on stdout. */
   readonly paint: Paint;
-  /** The command's result: the object with --json, else the text. */
-  result(object: unknown, text: () => string): void;
+  /** The command's result: the object with --json, else the text, whose lines break where the terminal ends unless they are `verbatim`. */
+  result(object: unknown, text: () => string, form?: "verbatim"): void;
   /** A remark for people, on stderr. */
   note(text: string): void;
   /** Run work that may take over a second, showing progress under `label` until it is done; what it promises included. */
@@ -43,18 +44,21 @@ export function openSession(context: Context, args: Partial<z.output<typeof comm
   const errorPaint = painterFor(context, context.stderr, mode);
   const report = (diagnostics: readonly Diagnostic[]): number => {
     for (const d of diagnostics)
-      context.stderr.write(`${errorPaint("red", "error")} ${formatDiagnostic(d)}\n`);
+      context.stderr.write(
+        `${fit(`${errorPaint("red", "error")} ${formatDiagnostic(d)}`, errorPaint.width)}\n`,
+      );
     return exitCodeFor(diagnostics);
   };
+  const paint = painterFor(context, context.stdout, mode);
   return {
     context,
     json,
-    paint: painterFor(context, context.stdout, mode),
-    result(object, text) {
-      context.stdout.write(json ? toJson(object) : text());
+    paint,
+    result(object, text, form) {
+      context.stdout.write(json ? toJson(object) : form === "verbatim" ? text() : fit(text(), paint.width));
     },
     note(text) {
-      if (!args.quiet) context.stderr.write(`${text}\n`);
+      if (!args.quiet) context.stderr.write(`${fit(text, errorPaint.width)}\n`);
     },
     working(label, work) {
       const done = args.quiet ? () => {} : context.progress(label);
@@ -108,9 +112,8 @@ export function defineCommand<S extends z.ZodObject>(spec: CommandSpec<S>): Comm
       const full = words.includes("--help");
       if (full || words.includes("-h")) {
         const slots = [...slotsOf(spec.args, positionals), ...slotsOf(common, [])];
-        context.stdout.write(
-          renderHelp({ ...spec, slots }, painterFor(context, context.stdout, "auto"), full),
-        );
+        const paint = painterFor(context, context.stdout, "auto");
+        context.stdout.write(fit(renderHelp({ ...spec, slots }, paint, full), paint.width));
         return exitCodes.ok;
       }
       const parsed = parseArguments(argv, spec.args, common, positionals);

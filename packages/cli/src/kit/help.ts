@@ -1,6 +1,7 @@
 /** `-h` and `--help`: examples first, then the flags, grouped. */
 import type { Paint } from "../output/colour.ts";
 import { renderPairs } from "../output/table.ts";
+import { wrap } from "../output/wrap.ts";
 import { nameOf, type Slot, spell } from "./parse.ts";
 
 export interface Example {
@@ -53,9 +54,15 @@ export function renderHelp(source: HelpSource, paint: Paint, full: boolean): str
   ];
   if (!full) {
     const flags = source.slots.filter((slot) => slot.names.length > 0).map(nameOf);
-    return `${[...out, `${paint("bold", "Flags")}  ${wrap(flags.join(" "), 100, "       ")}`, "", `tilewright ${source.name} --help explains them.`].join("\n")}\n`;
+    return `${[...out, `${wrap(`${paint("bold", "Flags")}  ${flags.join(" ")}`, Math.min(100, paint.width), "       ")}`, "", `tilewright ${source.name} --help explains them.`].join("\n")}\n`;
   }
-  out.push("", source.about);
+  // Lines of the source end where they do; a terminal has ends of its own.
+  out.push(
+    "",
+    paint.width === Number.POSITIVE_INFINITY
+      ? source.about
+      : wrap(source.about.replaceAll("\n", " "), paint.width, ""),
+  );
   const positionals = source.slots.filter((slot) => slot.names.length === 0);
   if (positionals.length > 0) {
     const rows = positionals.map((slot) => [slot.meta.hint ?? slot.key, slot.meta.summary] as const);
@@ -69,17 +76,4 @@ export function renderHelp(source: HelpSource, paint: Paint, full: boolean): str
     out.push("", paint("bold", group), renderPairs(rows, "  ").trimEnd());
   }
   return `${out.join("\n")}\n`;
-}
-
-/** Break at spaces so that no line passes `width`; further lines begin with `indent`. */
-function wrap(text: string, width: number, indent: string): string {
-  const lines: string[] = [];
-  let line = "";
-  for (const word of text.split(" ")) {
-    if (line !== "" && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = word;
-    } else line = line === "" ? word : `${line} ${word}`;
-  }
-  return [...lines, line].join(`\n${indent}`);
 }

@@ -1,7 +1,7 @@
 /** Ladders as text. */
 import { printProblem, problemSchema } from "@tilewright/ir";
 import type { Paint } from "../output/colour.ts";
-import { trim } from "../output/format.ts";
+import { formatTime, trim } from "../output/format.ts";
 import { type Column, type Row, renderTable } from "../output/table.ts";
 import type { LadderOutcome, LadderResult, StepOutcome } from "./result.ts";
 
@@ -16,10 +16,26 @@ export function renderLadders({ arch, deviceName, device, ladders }: LadderResul
       const title = `${paint("bold", `${ladder.name} (${ladder.backend}): ${ladder.summary}`)}\n`;
       const where = `${printProblem(problem)}\n${arch} on ${deviceName}\n`;
       const table = device === "cuda" ? timedTable(ladder, paint) : countedTable(ladder, paint);
-      const list = ladder.steps.map(({ name, change }) => `${name}: ${change}\n`).join("");
+      const list = ladder.steps.map((step, i) => describeStep(step, ladder.steps[i - 1])).join("");
       return `${title}${where}\n${table}\n${list}`;
     })
     .join("\n");
+}
+
+/** What a step changes, why, and what the machine model makes of it. */
+function describeStep(
+  { name, change, summary, predicted }: StepOutcome,
+  before: StepOutcome | undefined,
+): string {
+  const lines = [`${name}: ${change}`, `  ${summary}`];
+  if (predicted !== null) {
+    const { gpu, size, us, tflops } = predicted;
+    const gain = before?.predicted == null ? "" : `, x${trim(before.predicted.us / us)}`;
+    lines.push(
+      `  predicted on ${gpu} at ${size.join(" x ")}: ${formatTime(us / 1000)}, ${trim(tflops)} TFLOP/s${gain}`,
+    );
+  }
+  return `${lines.join("\n")}\n`;
 }
 
 /** The cell of a step that did not run. */

@@ -35,6 +35,13 @@ const timed = z.strictObject({
   boundRatio: real,
 });
 
+const predicted = z.strictObject({
+  gpu: z.string(),
+  size: z.array(z.int()).length(3).describe("m, n and k: the ladder's for a GPU unless flags say otherwise"),
+  us: z.number(),
+  tflops: z.number(),
+});
+
 export const ladderResultSchema = z
   .strictObject({
     ok: z.boolean().describe("numbers within their bounds and no hazards, in every step"),
@@ -60,6 +67,7 @@ export const ladderResultSchema = z
               .describe("why the schedule is not legal here; null when it is"),
             ptxSha256: z.string().nullable(),
             smemBytes: z.int().nullable().describe("shared memory of a block"),
+            predicted: predicted.nullable().describe("by the machine model, where no GPU measures"),
             counted: counted.nullable().describe("on the emulator"),
             timed: timed.nullable().describe("on a GPU"),
           }),

@@ -197,6 +197,20 @@ function predictionOf({ program, problem }: Artifact, gpu: Gpu, blocksPerSm: num
   return predict(problem, kernel, machine);
 }
 
+/** How the main kernel of an artefact fills an SM, and what for: registers are estimated from the program. */
+function fitOf({ target, program, kernels }: Artifact) {
+  const kernel = kernels.find(({ role }) => role === "main");
+  if (kernel === undefined) throw new TypeError("an artefact has a kernel");
+  const threads = kernel.launch.block.reduce((product, extent) => product * extent, 1);
+  const smem = kernel.launch.dynamicSmem + kernel.launch.staticSmem;
+  const registers = Math.min(registersOf(program), target.limits.maxRegistersPerThread);
+  return { kernel, registers, smem, fit: occupancy({ threads, registers, smem }, target) };
+}
+
+/** The time that the machine model predicts on a GPU; null where it has no numbers. */
+export const predictFor = (artifact: Artifact, gpu: Gpu): Prediction | null =>
+  predictionOf(artifact, gpu, fitOf(artifact).fit.blocksPerSm);
+
 /** Rows and columns of tiles, and how many of them a wave of blocks touches; blocks that share a tile count once. */
 function rasterOf(program: TileProgram, perWave: number): Plan["raster"] {
   for (const stmt of eachStmt(program.body)) {
@@ -226,18 +240,13 @@ export function planOf(
   gpu: Gpu,
   { deterministic }: { readonly deterministic: boolean },
 ): Checked<Plan> {
-  const { problem, target, program, kernels, backend } = artifact;
-  const kernel = kernels.find(({ role }) => role === "main");
-  if (kernel === undefined) throw new TypeError("an artefact has a kernel");
+  const { problem, target, program, backend } = artifact;
+  const { kernel, registers, smem, fit } = fitOf(artifact);
   const env = launchEnvironment(problem, { numSms: gpu.sms });
   const extents = kernel.launch.grid.map((expr) => evaluateLaunchExpr(expr, env));
   const failed = extents.flatMap((extent) => (extent.ok ? [] : extent.error));
   if (failed.length > 0) return err(failed);
   const grid = extents.map((extent) => (extent.ok ? extent.value : 0));
-  const threads = kernel.launch.block.reduce((product, extent) => product * extent, 1);
-  const smem = kernel.launch.dynamicSmem + kernel.launch.staticSmem;
-  const registers = Math.min(registersOf(program), target.limits.maxRegistersPerThread);
-  const fit = occupancy({ threads, registers, smem }, target);
   const blocks = grid.reduce((product, extent) => product * extent, 1);
   const perWave = Math.max(1, fit.blocksPerSm) * gpu.sms;
   const rest = blocks % perWave;

@@ -135,13 +135,19 @@ const renderRemarks = ({ remarks, deterministic }: Plan): string =>
         ][])),
   ]);
 
-export function renderPlan(plan: Plan, problem: Problem, paint: Paint): string {
+/** `brief`: a schedule without the fields that are at their defaults. */
+export function renderPlan(
+  plan: Plan,
+  problem: Problem,
+  brief: (schedule: string) => string,
+  paint: Paint,
+): string {
   const section = (title: string, body: string) => `${paint("bold", title)}\n${body}`;
-  const others = plan.alternatives.length === 0 ? "none\n" : `${plan.alternatives.join("\n")}\n`;
+  const others = plan.alternatives.length === 0 ? "none\n" : `${plan.alternatives.map(brief).join("\n")}\n`;
   return [
     `${printProblem(problem)}\n${plan.arch} on ${plan.gpu.name}\n`,
     section("Backends", renderVerdicts(plan.backends, paint)),
-    section("Schedule", `${plan.schedule}\n${renderRemarks(plan)}`),
+    section("Schedule", `${brief(plan.schedule)}\n${renderRemarks(plan)}`),
     section("Next best", others),
     section("Fit", renderFit(plan)),
     section("Roofline", renderRoofline(plan)),
