@@ -138,6 +138,54 @@ describe("descriptors", () => {
   });
 });
 
+describe("accumulators that are copied in flight, as nvcc's PTX does", () => {
+  const form = wgmmaForms.find((f) => f.n === 8 && f.steps > 1 && !f.rs && f.d === "f32" && !f.fresh);
+  if (form === undefined) throw new Error("the form is gone");
+  const each = (text: (r: number) => string): string =>
+    Array.from({ length: accumulatorCount(form) }, (_, r) => text(r)).join("\n");
+  const declared = `.reg .f32 %k<${accumulatorCount(form)}>;\n`;
+  const [away, back] = [each((r) => `mov.f32 %k${r}, %c${r};`), each((r) => `mov.f32 %c${r}, %k${r};`)];
+  const cleared = each((r) => `mov.f32 %c${r}, 0fBF800000;`);
+  const fence = "wgmma.fence.sync.aligned;";
+  const wait = "wgmma.wait_group.sync.aligned 0;";
+  const edits: readonly (readonly [string, (body: string) => string])[] = [
+    ["before the wait", (t) => t.replace(wait, `${away}\n${wait}\n${back}`)],
+    ["and overwritten", (t) => t.replace(wait, `${away}\n${cleared}\n${wait}\n${back}`)],
+    ["there and back", (t) => t.replace(wait, `${away}\n${back}\n${wait}`)],
+    [
+      "there, back and overwritten",
+      (t) => t.replace(wait, `${away}\n${back}\n${cleared.replaceAll("%c", "%k")}\n${wait}`),
+    ],
+    [
+      "between two operations, the second of which has the copies",
+      (t) => {
+        const [first = "", ...others] = t.split(/(?=wgmma\.mma_async)/);
+        const [one = "", ...rest] = others;
+        const copied = rest.map((line) => line.replaceAll("%c", "%k")).join("");
+        return `${first}${one}${away}\n${copied.replace(wait, `${wait}\n${back}`)}`;
+      },
+    ],
+    [
+      "between two operations on the same registers, back behind both",
+      (t) =>
+        t
+          .replace(wait, `${wait}\n${fence}`)
+          .replace(/(?=wgmma\.commit_group)/, `${away}\n${cleared}\n`)
+          .concat(`\n${back}`),
+    ],
+  ];
+  test.each(edits)("%s", (_, edit) => {
+    const { elements, want } = integers(form, 9);
+    const run = runner(form, (body) => declared + edit(body));
+    for (const checks of ["all", "none"] as const)
+      for (const order of orders) {
+        const { report, words } = run([elements], { order, seed: 4, checks });
+        clean(report);
+        expect(result(form, words()), `${order}, checks ${checks}`).toEqual(want);
+      }
+  });
+});
+
 describe("rules", () => {
   const [plain] = wgmmaForms.filter((f) => f.n === 8);
   const registers = wgmmaForms.find((f) => f.rs && f.n === 64);
@@ -167,7 +215,27 @@ describe("rules", () => {
       "an accumulator read before the wait",
       plain,
       (t) =>
-        t.replace("wgmma.wait_group.sync.aligned 0;", "mov.b32 %r, %c2;\nwgmma.wait_group.sync.aligned 0;"),
+        t.replace("wgmma.wait_group.sync.aligned 0;", "neg.f32 %c2, %c2;\nwgmma.wait_group.sync.aligned 0;"),
+    ],
+    [
+      "H060",
+      "a copy of an accumulator read before the wait",
+      plain,
+      (t) =>
+        t.replace(
+          "wgmma.wait_group.sync.aligned 0;",
+          "mov.b32 %r, %c2;\nadd.u32 %r, %r, 1;\nwgmma.wait_group.sync.aligned 0;",
+        ),
+    ],
+    [
+      "H060",
+      "an accumulator overwritten in flight that no copy has",
+      plain,
+      (t) =>
+        t.replace(
+          "wgmma.wait_group.sync.aligned 0;",
+          "mov.b32 %r, %c2;\nmov.b32 %c1, 0;\nwgmma.wait_group.sync.aligned 0;",
+        ),
     ],
     [
       "H060",

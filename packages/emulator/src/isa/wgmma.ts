@@ -2,6 +2,7 @@
 import { decodeWgmmaDescriptor } from "@tilewright/ptx";
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction, Operand, Operation } from "../load/types.ts";
+import { countIssue, runCarried } from "../machine/carried.ts";
 import { held, heldRegisters } from "../machine/held-registers.ts";
 import { hex, type Machine, type Warp } from "../machine/state.ts";
 import { endOf, type OperandShape, piecesOf, readPieces, unwrittenIn } from "../machine/tcgen05-operands.ts";
@@ -288,6 +289,7 @@ function issue(
   const a = operands.a === null ? null : operandPieces(machine, instruction, warp, operands.a, shared.a);
   const b = operandPieces(machine, instruction, warp, operands.b, shared.b);
   const { race } = warp.block;
+  const number = heldRegisters(warp).carried.issued;
   const begin = (): WgmmaOperation => ({
     instruction,
     operands,
@@ -315,7 +317,7 @@ function issue(
           () => `${name} has bytes at shared address ${hex(missing)} that nobody has written`,
         );
     }
-    product(warps, agreed.accumulate, a, b);
+    runOnAll(machine, warps, number, () => product(warps, agreed.accumulate, a, b));
   });
   // Each warp has to have ordered what the operation reads: the first is asked for every byte, the others for some.
   if (race !== null && operation.op !== null) {
@@ -324,10 +326,21 @@ function issue(
       if (read !== null)
         readPieces(race, op, warp.sharedBase, operation.joined === 1 ? read : sample(read, warp));
   }
-  if (machine.checked) holdRegisters(warp, operation);
+  holdRegisters(warp, operation);
+  countIssue(heldRegisters(warp).carried, form.accumulators);
   markWritten(machine, warp, form.accumulators);
   const bytes = 32 * (form.n + (operands.a === null ? 0 : 64));
   machine.countTraffic("shared", bytes / warpsPerWarpgroup, 0);
+}
+
+/** Run an operation with every warp's accumulators as they were handed on. */
+function runOnAll(machine: Machine, warps: readonly Warp[], number: number, run: () => void): void {
+  const [first, ...others] = warps;
+  if (first === undefined) return run();
+  const rest = (): void => runOnAll(machine, others, number, run);
+  const { carried } = heldRegisters(first);
+  if (carried.copies.length + carried.displaced.length === 0) return rest();
+  return runCarried(carried, first, machine.arena.words, number, rest);
 }
 
 /** One piece in `sampling`, others for each warp: what a warp has not waited for are whole stages. */

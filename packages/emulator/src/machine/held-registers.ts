@@ -3,6 +3,7 @@
  * Steps that touch such registers know it from the text; at run time they cost a look at a byte per register.
  */
 import type { Instruction, Register } from "../load/types.ts";
+import { type CarriedRegisters, carry, displace, noneCarried } from "./carried.ts";
 import type { Machine, Warp } from "./state.ts";
 
 /** State of a register in a warp, bits of a byte. */
@@ -25,6 +26,8 @@ export interface HeldRegisters {
   inFlight: boolean;
   /** The warp has executed wgmma.fence: until then nothing it has written is ordered. */
   fenced: boolean;
+  /** Accumulators in flight that have been copied. */
+  readonly carried: CarriedRegisters;
 }
 
 const ofWarps = new WeakMap<Warp, HeldRegisters>();
@@ -32,7 +35,12 @@ const ofWarps = new WeakMap<Warp, HeldRegisters>();
 export function heldRegisters(warp: Warp): HeldRegisters {
   const known = ofWarps.get(warp);
   if (known !== undefined) return known;
-  const made: HeldRegisters = { state: new Uint8Array(1024), inFlight: false, fenced: false };
+  const made: HeldRegisters = {
+    state: new Uint8Array(1024),
+    inFlight: false,
+    fenced: false,
+    carried: noneCarried(),
+  };
   ofWarps.set(warp, made);
   return made;
 }
@@ -52,17 +60,31 @@ interface Touch {
   readonly instruction: Instruction;
   readonly uses: readonly Register[];
   readonly defs: readonly Register[];
+  /** Target and source of an unguarded mov between registers. */
+  readonly copy: readonly [Register, Register] | null;
 }
 
 /** What a step has to do before it runs; null when it touches no such register. */
 export type TouchCheck = ((warp: Warp) => void) | null;
 
-/** The registers that engines hold after some instruction of the kernel. */
+/** The registers that engines hold after some instruction of the kernel, and those that such a one may be copied to. */
 export function registersHeld(instructions: readonly Instruction[]): ReadonlySet<Register> {
   const found = new Set<Register>();
   for (const { operation } of instructions)
     if (operation.kind === "wait") for (const register of operation.holds ?? []) found.add(register);
+  if (found.size === 0) return found;
+  const copies = instructions.map(copyOf).filter((copy) => copy !== null);
+  for (let before = -1; before !== found.size; ) {
+    before = found.size;
+    for (const [to, from] of copies) if (found.has(from)) found.add(to);
+  }
   return found;
+}
+
+/** Target and source of an unguarded mov from register to register. */
+function copyOf({ mnemonic, guard, links }: Instruction): readonly [Register, Register] | null {
+  const [link] = links;
+  return link !== undefined && guard === null && mnemonic.startsWith("mov.") ? link : null;
 }
 
 /** The check of a run of instructions. Instructions that hold registers look after them on their own. */
@@ -71,42 +93,49 @@ export function touchCheck(
   instructions: readonly Instruction[],
   holdable: ReadonlySet<Register>,
 ): TouchCheck {
-  if (holdable.size === 0 || !machine.checked) return null;
+  if (holdable.size === 0) return null;
   const touches: Touch[] = [];
   for (const instruction of instructions) {
     const { operation } = instruction;
     if (operation.kind === "wait" && operation.holds !== undefined) continue;
     const uses = instruction.uses.filter((r) => holdable.has(r));
     const defs = instruction.defs.filter((r) => holdable.has(r));
-    if (uses.length + defs.length > 0) touches.push({ instruction, uses, defs });
+    if (uses.length + defs.length > 0) touches.push({ instruction, uses, defs, copy: copyOf(instruction) });
   }
-  if (touches.length === 0) return null;
-  const written = touches.flatMap((t) => t.defs);
+  // Without checks only copies, and what takes the place of a copied value, matter.
+  if (touches.length === 0 || (!machine.checked && touches.every(({ copy }) => copy === null))) return null;
   return (warp) => {
     const registers = heldRegisters(warp);
-    const { state } = registers;
-    if (registers.inFlight)
-      for (const { instruction, uses, defs } of touches) {
-        checkLoaded(machine, instruction, warp, uses, "read");
-        checkLoaded(machine, instruction, warp, defs, "written");
-        for (const { id, name } of uses)
-          if (((state[id] ?? 0) & held.written) !== 0)
-            report(machine, instruction, warp, name, "read", "writes");
-        for (const { id, name } of defs) {
-          const bits = state[id] ?? 0;
-          if ((bits & (held.written | held.read)) !== 0)
-            report(
-              machine,
-              instruction,
-              warp,
-              name,
-              "written",
-              (bits & held.written) !== 0 ? "writes" : "reads",
-            );
-        }
-      }
-    for (const register of written) hold(registers, register, held.dirty);
+    for (const touch of touches) {
+      if (registers.inFlight && touched(machine, warp, registers, touch)) continue;
+      for (const register of touch.defs) hold(registers, register, held.dirty);
+    }
   };
+}
+
+/** Look at one instruction while registers are in flight. True where it hands on what is under way and writes nothing itself. */
+function touched(machine: Machine, warp: Warp, registers: HeldRegisters, touch: Touch): boolean {
+  const { instruction, uses, defs, copy } = touch;
+  const { carried } = registers;
+  const isWritten = ({ id }: Register): boolean => ((registers.state[id] ?? 0) & held.written) !== 0;
+  checkLoaded(machine, instruction, warp, uses, "read");
+  checkLoaded(machine, instruction, warp, defs, "written");
+  const carries = copy !== null && isWritten(copy[1]);
+  if (!carries)
+    for (const register of uses)
+      if (isWritten(register)) report(machine, instruction, warp, register.name, "read", "writes");
+  for (const register of defs) {
+    const bits = registers.state[register.id] ?? 0;
+    if ((bits & held.read) !== 0) report(machine, instruction, warp, register.name, "written", "reads");
+    else if (isWritten(register) && !displace(carried, warp, machine.arena.words, register))
+      report(machine, instruction, warp, register.name, "written", "writes");
+    registers.state[register.id] = bits & ~held.written;
+  }
+  if (!carries) return false;
+  const [to, from] = copy;
+  carry(carried, from, to);
+  hold(registers, to, held.written);
+  return true;
 }
 
 /** Report the first of some registers that a tcgen05.ld in flight will write. */

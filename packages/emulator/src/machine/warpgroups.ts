@@ -4,6 +4,7 @@
  */
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction, Register } from "../load/types.ts";
+import { settle } from "./carried.ts";
 import { held, heldRegisters, hold } from "./held-registers.ts";
 import type { Machine, Warp } from "./state.ts";
 
@@ -164,13 +165,16 @@ export function release(machine: Machine, warp: Warp, newest: number): void {
     if (op !== null && op.clock > clock) ({ clock, engine } = op);
   issued.committed.splice(0, gone);
   if (engine >= 0) warp.block.race?.clocks.waited(warp.agent, engine, clock);
-  if (!machine.checked) return;
   const registers = heldRegisters(warp);
   for (let id = 0; id < registers.state.length; id++)
     registers.state[id] = (registers.state[id] ?? 0) & ~(held.written | held.read);
   registers.inFlight = false;
-  for (const operation of [...issued.committed.flatMap((g) => g.operations), ...issued.open])
-    holdRegisters(warp, operation);
+  const left = [...issued.committed.flatMap((g) => g.operations), ...issued.open];
+  for (const operation of left) holdRegisters(warp, operation);
+  const { carried } = registers;
+  for (const copy of settle(carried, left.length)) hold(registers, copy, held.written);
+  for (const { register } of carried.displaced)
+    registers.state[register.id] = (registers.state[register.id] ?? 0) & ~held.written;
 }
 
 /** From the issue on the accumulators are the engine's, and A is not to change. */
