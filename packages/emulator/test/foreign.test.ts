@@ -125,3 +125,55 @@ describe("texts and launches that are too large", () => {
     expect(refused.ok ? [] : refused.error).toMatchObject([{ code: "TW5021", at: "grid" }]);
   });
 });
+
+describe("registers that some lanes have not written", () => {
+  const run = (body: string) => {
+    const device = machine(
+      kernel(
+        `ld.param.u64 %d0, [in]; ld.param.u64 %d1, [out]; mul.wide.u32 %d2, %t, 4; add.u64 %d0, %d0, %d2; add.u64 %d1, %d1, %d2;
+        setp.lt.u32 %p0, %t, 20;\n@%p0 ld.global.b32 %r0, [%d0];\n${body}`,
+        { params: ["in", "out"] },
+      ),
+    );
+    const input = device.put(Int32Array.from({ length: 20 }, (_, k) => k));
+    const out = device.put(new Int32Array(32));
+    const { findings } = device.launch("k", 1, 32, [input, out]);
+    return {
+      rules: findings.map(({ rule, instruction }) => `${rule} ${instruction}`),
+      out: device.i32(out, 32),
+    };
+  };
+
+  test.each([
+    [
+      "computed with, and stored under the mask of the load",
+      "add.u32 %r1, %r0, 5; mul.lo.u32 %r2, %r1, %r1; @%p0 st.global.b32 [%d1], %r2;",
+    ],
+    ["replaced by selp", "selp.b32 %r1, %r0, 7, %p0; st.global.b32 [%d1], %r1;"],
+    [
+      "compared, and the predicate joined into nothing",
+      "setp.gt.u32 %p1, %r0, 3; mov.pred %p2, %p1; @%p0 st.global.b32 [%d1], %r0;",
+    ],
+  ])("%s: nothing is wrong", (_, body) => {
+    expect(run(body).rules).toEqual([]);
+  });
+
+  test.each([
+    ["stored", "add.u32 %r1, %r0, 5; st.global.b32 [%d1], %r1;", "st.global.b32 [%d1], %r1;"],
+    [
+      "an address",
+      "mul.wide.u32 %d3, %r0, 0; add.u64 %d4, %d1, %d3; st.global.b32 [%d4], %t;",
+      "st.global.b32 [%d4], %t;",
+    ],
+    ["a guard", "setp.gt.u32 %p1, %r0, 3; @%p1 st.global.b32 [%d1], %t;", "@%p1 st.global.b32 [%d1], %t;"],
+    ["a branch", "setp.gt.u32 %p1, %r0, 3; @%p1 bra L; st.global.b32 [%d1], %t; L:", "@%p1 bra L;"],
+    ["chosen by selp", "selp.b32 %r1, 7, %r0, %p0; st.global.b32 [%d1], %r1;", "st.global.b32 [%d1], %r1;"],
+    [
+      "handed to another lane",
+      "shfl.sync.bfly.b32 %r1, %r0, 16, 31, -1; @%p0 st.global.b32 [%d1], %r1;",
+      "shfl.sync.bfly.b32 %r1, %r0, 16, 31, -1;",
+    ],
+  ])("%s: that is an error", (_, body, instruction) => {
+    expect(run(body).rules).toEqual([`H008 ${instruction}`]);
+  });
+});

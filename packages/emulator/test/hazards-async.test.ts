@@ -433,6 +433,13 @@ describe("setmaxnreg", () => {
       range(256, (t) => t),
       { registersPerThread: 128 },
     ));
+  test("warps of a warpgroup may execute copies of one setmaxnreg in several branches", () =>
+    right(
+      "setp.ge.u32 %p1, %t, 64; @%p1 bra B; setmaxnreg.dec.sync.aligned.u32 24; bra E; B: setmaxnreg.dec.sync.aligned.u32 24; E: st.global.u32 [%d1], %t;",
+      128,
+      range(128, (t) => t),
+      { registersPerThread: 128 },
+    ));
   test.each([
     ["H030", "more than the pool has", handOver.replace("232", "240")],
     ["H048", "an increase to fewer than it has", at("setmaxnreg.inc.sync.aligned.u32 64; B:")],

@@ -96,6 +96,14 @@ function found(
   return message;
 }
 
+test("of a box that reaches beyond the tensor, only what lies inside has to be written", () => {
+  const rowsWritten = (count: number): string =>
+    `shl.b32 %r5, %t, 5; add.u32 %r5, %r5, %sm; setp.lt.u32 %p3, %t, ${count * 4}; @%p3 st.shared.v4.b32 [%r5], {1, 2, 3, 4}; @%p3 st.shared.v4.b32 [%r5+16], {1, 2, 3, 4};
+fence.proxy.async.shared::cta; bar.sync 0; ${store("{0, 27}")}${done}`;
+  for (const order of orders) clean(launch(rowsWritten(5), { order }).report);
+  found("H006", rowsWritten(4));
+});
+
 describe("right kernels", () => {
   test("a box to shared memory and on to another place, in every order", () => {
     for (const run of runs) {

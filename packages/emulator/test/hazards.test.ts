@@ -139,8 +139,8 @@ describe("uninitialised", () => {
   });
   test("H008 a register on one path only", () => {
     const body = (set: string): string =>
-      `setp.lt.u32 %p0, %t, 4; @%p0 mov.u32 %r5, 1; ${set} add.u32 %r6, %r5, 1;`;
-    expectFindings(run(body(""), 32), "H008 lane 4 reads %r5, which it has not written");
+      `setp.lt.u32 %p0, %t, 4; @%p0 mov.u32 %r5, 1; ${set} .local .b32 l; add.u32 %r6, %r5, 1; st.local.b32 [l], %r6;`;
+    expectFindings(run(body(""), 32), "H008 lane 4 reads %r6, which it has not written");
     clean(run(body("@!%p0 mov.u32 %r5, 2;"), 32));
   });
 });
@@ -183,6 +183,13 @@ describe("races in shared memory", () => {
       clean(run(body("bar.sync 0;"), 64, { order }));
     });
   }
+  test("H011 warps that store one value agree; one byte of it that differs is a race", () => {
+    const body = (value: string): string => `${head} ${value} st.shared.v2.u32 [s], {%r2, 7}; bar.sync 0;`;
+    for (const order of orders) {
+      clean(run(body("mov.u32 %r2, 5;"), 128, { order }));
+      expectFindings(run(body("shr.u32 %r2, %t, 6; shl.b32 %r2, %r2, 24;"), 128, { order }), /^H011 /);
+    }
+  });
   test("H012 lanes of one warp", () => {
     const body = (sync: string): string =>
       `${write} ${sync} xor.b32 %r2, %t, 1; mad.lo.u32 %r2, %r2, 4, %r1; ld.shared.u32 %r3, [%r2];`;

@@ -9,6 +9,7 @@ const instruction = { index: 7, text: "op", location: null } as Instruction;
 /** Two blocks of two warps; what the checker says, by rule. */
 function checker() {
   const said: string[] = [];
+  const words = new Int32Array(2048);
   const race = new Race({
     base: 4096,
     stride: 1024,
@@ -19,6 +20,7 @@ function checker() {
     },
     awaited: (load, at) => load < at,
     global: null,
+    words: () => words,
   });
   const blocks = [0, 1].map((rank) => ({ rank, warps: [] as Warp[], race }) as unknown as Block);
   const warps = [0, 1, 2, 3].map((agent) => {
@@ -51,7 +53,14 @@ function checker() {
       else race.asyncWrite(op, 4096 + 64, 16);
       return op;
     },
-    store: (warp: Warp): void => race.write(warp, 0, 4096 + 64, 16, 1),
+    store: (warp: Warp): void => {
+      race.write(warp, 0, 4096 + 64, 16, 1);
+      // Every store leaves another value.
+      words.forEach((word, k) => {
+        words[k] = word + 1;
+      });
+      race.settle();
+    },
     load: (warp: Warp): void => race.read(warp, 0, 4096 + 64, 16, 2),
   };
 }

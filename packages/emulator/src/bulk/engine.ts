@@ -402,9 +402,11 @@ export function storeBox(
   });
   machine.countTraffic("global", reduction === null ? 0 : stored, stored);
   twoSteps(issuer, op, write, () => {
-    pieces(map, box, base, (at, size) => sharedSource(issuer, sharedBase + at, size));
-    const data = gatherBox(machine, source, map, box);
     const { rowBytes, low, high } = map;
+    if (stored === rowsOf(map, box) * rowBytes)
+      pieces(map, box, base, (at, size) => sharedSource(issuer, sharedBase + at, size));
+    else checkInside(issuer, source, map, box);
+    const data = gatherBox(machine, source, map, box);
     return () => {
       walkBox(map, box, (row, global, from, to) => {
         const bytes = data.subarray(row * rowBytes, (row + 1) * rowBytes);
@@ -413,6 +415,18 @@ export function storeBox(
         writeGlobal(issuer, low + global + to, high, bytes, to, end, reduction);
       });
     };
+  });
+}
+
+/** What lies inside the tensor has to be written; the rest of the box goes nowhere. */
+function checkInside(issuer: Issuer, source: SharedPlace, map: MapGeometry, box: Box): void {
+  const { sharedBase } = source.block;
+  const base = source.at - sharedBase;
+  walkBox(map, box, (row, _global, from, to) => {
+    const address = base + row * map.pitch;
+    const flip = rowSwizzle(map.spec.swizzle, address);
+    for (let k = from; k < to; k += 8)
+      sharedSource(issuer, sharedBase + ((address + k) ^ flip), Math.min(8, to - k));
   });
 }
 

@@ -45,9 +45,16 @@ export class RaceReports {
   }
 
   /** The last writer of word q is not covered by w's clock. */
-  unordered(clocks: Clocks, w: Warp, q: number, site: number, write: boolean, actor: Actor): void {
-    const writer = (this.#shadow.writer[q] as number) - 1;
-    const other = this.#shadow.writeSite[q] as number;
+  unordered(
+    clocks: Clocks,
+    w: Warp,
+    q: number,
+    site: number,
+    write: boolean,
+    actor: Actor,
+    writer = (this.#shadow.writer[q] as number) - 1,
+    other = this.#shadow.writeSite[q] as number,
+  ): void {
     const verb = write ? "overwritten" : "read";
     const who = actor === "warp" ? `warp ${w.id}` : `an operation of warp ${w.id}`;
     if (writer < clocks.warps) {

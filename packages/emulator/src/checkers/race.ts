@@ -35,7 +35,27 @@ export interface RaceFields {
   readonly awaited: Awaited;
   /** The launch's checker of global memory, where its rules are on. */
   readonly global: GlobalRace | null;
+  /** The arena's words, to see what a write leaves. */
+  readonly words: () => Int32Array;
 }
+
+/** A write over another warp's that nothing orders, before it is known whether it changes anything. */
+interface Overwrite {
+  readonly warp: Warp;
+  readonly q: number;
+  readonly bytes: number;
+  readonly site: number;
+  readonly writer: number;
+  readonly writeSite: number;
+  readonly before: number;
+}
+
+/** All bits of the bytes of a word that four bits name. */
+const byteMasks = (bytes: number): number =>
+  (bytes & 1 ? 0xff : 0) |
+  (bytes & 2 ? 0xff00 : 0) |
+  (bytes & 4 ? 0xff0000 : 0) |
+  (bytes & 8 ? 0xff000000 : 0);
 
 /** The shadow of the shared windows of a cluster. */
 export class Race {
@@ -49,6 +69,7 @@ export class Race {
   readonly #reports: RaceReports;
   /** Clock and instruction of each agent's last access to each block's window, other than by its own warps. */
   #remote: Map<number, { clock: number; site: number }>[] = [];
+  #overwrites: Overwrite[] = [];
 
   constructor(fields: RaceFields) {
     this.#fields = fields;
@@ -60,6 +81,31 @@ export class Race {
     this.cluster = fields.global?.enter() ?? 1;
     for (let w = 0; w < this.#warps; w++) this.#shadow.plane(w);
     this.#remote = Array.from({ length: fields.blocks }, () => new Map());
+  }
+
+  /**
+   * Report the writes over other warps' of the step that has just been executed, but for those that left every byte as it
+   * was: several warps that store one value agree.
+   */
+  settle(): void {
+    if (this.#overwrites.length === 0) return;
+    const words = this.#fields.words();
+    for (const { warp, q, bytes, site, writer, writeSite, before } of this.#overwrites) {
+      const changed = before ^ (words[(this.#fields.base >> 2) + q] ?? 0);
+      if ((changed & byteMasks(bytes)) !== 0)
+        this.#reports.unordered(this.clocks, warp, q, site, true, "warp", writer, writeSite);
+    }
+    this.#overwrites = [];
+  }
+
+  #overwritten(warp: Warp, q: number, bytes: number, site: number): void {
+    const { writer, writeSite } = this.#shadow;
+    const [by, at] = [(writer[q] ?? 0) - 1, writeSite[q] ?? 0];
+    if (by >= this.#warps) this.#reports.unordered(this.clocks, warp, q, site, true, "warp");
+    else {
+      const before = this.#fields.words()[(this.#fields.base >> 2) + q] ?? 0;
+      this.#overwrites.push({ warp, q, bytes, site, writer: by, writeSite: at, before });
+    }
   }
 
   /** Forget everything: other blocks come to the windows. */
@@ -200,7 +246,7 @@ export class Race {
             merged = ((written | entry) & ~63) | ((written & 63) === lane ? lane : severalLanes);
         } else if ((written & (bytes << 6)) !== 0) {
           if (writer !== me && written >> clockShift > (known[row + writer] as number))
-            this.#reports.unordered(clocks, w, q, site, true, "warp");
+            this.#overwritten(w, q, bytes, site);
           else if (writer === w.copyEngine) this.#unpublished(w, q, lane, site);
         }
       }

@@ -9,6 +9,7 @@ import { f32Bits, f32FromBits, f64Bits, f64FromBits, InternalError } from "@tile
 import { specialRegisters } from "../isa/special.ts";
 import type { Instruction, Operand, Register } from "../load/types.ts";
 import { globalTag } from "../memory/arena.ts";
+import { handsOnDoubt } from "./liveness.ts";
 
 /** What the checks of a launch change in generated code. */
 export interface CompileOptions {
@@ -39,6 +40,8 @@ export class LaneEmitter {
   /** Registers that have a local variable in this run, and whether it starts from the register file. */
   readonly #locals = new Map<Register, { load: boolean; dirty: boolean }>();
   #prefix = "";
+  /** Marks of the operands that the instruction being emitted has read, where it hands their doubt on; null where it reports. */
+  #doubts: Set<string> | null = null;
   #temporaries = 0;
   #instruction: Instruction | null = null;
   /** Shared accesses whose addresses are recorded for the bank counters: instruction and bytes. */
@@ -78,11 +81,18 @@ export class LaneEmitter {
     }
     const guardChecks = this.#prefix;
     this.#prefix = "";
+    this.#doubts = handsOnDoubt(instruction) ? new Set() : null;
     const body = operation.emit(this);
-    const marks = instruction.defs
-      .filter((register) => register.written !== null)
-      .map((register) => (register.written === null ? "" : `${this.#write(register.written)}=1;`))
-      .join("");
+    const marked = instruction.defs.map(({ written }) => written).filter((mark) => mark !== null);
+    let marks = "";
+    if (marked.length > 0) {
+      const expression = operation.defined?.(this) ?? ([...(this.#doubts ?? [])].join("&") || "1");
+      // Before the results: an operand may be one of them.
+      const value = this.temporary();
+      this.#prefix += `const ${value}=${expression};`;
+      marks = marked.map((mark) => `${this.#write(mark)}=${value};`).join("");
+    }
+    this.#doubts = null;
     const all = this.#prefix + extra + body + marks;
     this.#instruction = null;
     if (guard === null) return all;
@@ -98,9 +108,19 @@ export class LaneEmitter {
     const { written } = register;
     if (written !== null && this.options.uninitialised) {
       this.#touch(written);
-      this.#prefix += `if(r${written.id}===0)readUnwritten(w,l,${this.instruction.index},${register.id});`;
+      if (this.#doubts !== null) this.#doubts.add(`r${written.id}`);
+      else
+        this.#prefix += `if(r${written.id}===0)readUnwritten(w,l,${this.instruction.index},${register.id});`;
     }
     return `r${register.id}`;
+  }
+
+  /** Whether an operand's value is defined: an expression of 0 and 1. */
+  defined(operand: Operand): string {
+    if (operand.kind !== "register" || operand.register.written === null || !this.options.uninitialised)
+      return "1";
+    this.#touch(operand.register.written);
+    return `r${operand.register.written.id}`;
   }
 
   #write(register: Register): string {

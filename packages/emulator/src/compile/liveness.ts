@@ -159,6 +159,12 @@ export function markUnwritten(kernel: Kernel, blocks: readonly Block[]): void {
       if (instruction.guard === null) for (const r of instruction.defs) written.add(r.id);
     }
   }
+  const computing = kernel.instructions.filter(handsOnDoubt);
+  for (let before = -1; before !== doubtful.size; ) {
+    before = doubtful.size;
+    for (const { uses, defs } of computing)
+      if (uses.some((r) => doubtful.has(r))) for (const r of defs) doubtful.add(r);
+  }
   const list = registers as Register[];
   for (const register of doubtful) {
     const mark: Register = {
@@ -174,6 +180,13 @@ export function markUnwritten(kernel: Kernel, blocks: readonly Block[]): void {
     register.written = mark;
   }
 }
+
+/**
+ * Whether an instruction only computes: reading a register that has not been written makes its results undefined, which is
+ * an error where they reach memory, an address, a branch or another lane.
+ */
+export const handsOnDoubt = ({ operation, accesses, defs }: Instruction): boolean =>
+  operation.kind === "lane" && !accesses && defs.length > 0;
 
 /** Give every register its slots; returns their number. */
 export function assignSlots(kernel: Kernel): number {

@@ -198,7 +198,11 @@ const selp: Row = (d) => {
   const p = d.use(3, "int");
   d.link(to, a);
   d.link(to, b);
-  return lane((e) => select(e, to, a, b, `${e.int(p)}!==0`, type));
+  return {
+    ...lane((e) => select(e, to, a, b, `${e.int(p)}!==0`, type)),
+    // The operand that is not chosen need not be defined: what follows a load under a mask.
+    defined: (e) => `${e.defined(p)}&(${e.int(p)}!==0?${e.defined(a)}:${e.defined(b)})`,
+  };
 };
 
 function select(

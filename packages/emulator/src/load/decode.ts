@@ -35,6 +35,7 @@ class InstructionDecoder implements Decoder {
   readonly links: (readonly [Register, Register])[] = [];
   traffics: Traffic | null = null;
   isStrongRead = false;
+  accesses = false;
   readonly #words: string[];
   readonly #operands: readonly PtxOperand[];
   readonly #consumed = new Set<number>();
@@ -100,6 +101,7 @@ class InstructionDecoder implements Decoder {
   address(index: number): Operand & { readonly kind: "address" } {
     const operand = this.#operand(index);
     if (operand.kind !== "address") return this.refuse(`operand ${index + 1} has to be an address`);
+    this.accesses = true;
     const registers = registersOf(operand);
     this.uses.push(...registers);
     this.#vote(registers, "int");
@@ -296,6 +298,7 @@ export function decodeInstruction(
     traffic: decoder.traffics,
     votes: decoder.votes,
     strongRead: decoder.isStrongRead,
+    accesses: decoder.accesses,
     links: decoder.links,
   };
 }

@@ -221,6 +221,7 @@ function implicitReturn(index: number): Instruction {
     traffic: null,
     votes: [],
     strongRead: false,
+    accesses: false,
     links: [],
   };
 }

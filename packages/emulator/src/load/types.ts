@@ -75,6 +75,8 @@ export interface VectorForm {
 interface LaneOperation {
   readonly kind: "lane";
   readonly emit: (emitter: LaneEmitter) => string;
+  /** Whether the result is defined, as an expression of 0 and 1, where it may be although an operand is not. */
+  readonly defined?: (emitter: LaneEmitter) => string;
   readonly vector?: VectorForm;
 }
 
@@ -147,6 +149,8 @@ export interface Instruction extends Site {
   readonly votes: readonly Vote[];
   /** The access is strong (volatile, relaxed, acquire, atomic) and reads: a loop of these may be waiting for another block. */
   readonly strongRead: boolean;
+  /** It reaches memory through an address operand. */
+  readonly accesses: boolean;
   /** Registers whose values are copied into one another unchanged: they had better be of one class. */
   readonly links: readonly (readonly [Register, Register])[];
 }

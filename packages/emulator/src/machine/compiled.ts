@@ -64,7 +64,10 @@ export function bindBlocks(
       const { operation } = instruction;
       return {
         kind: "warp",
-        run: operation.kind === "warp" ? operation.bind(machine, instruction) : () => undefined,
+        run:
+          operation.kind === "warp"
+            ? noted(machine, instruction, operation.bind(machine, instruction))
+            : () => undefined,
         instructions: [instruction],
         sampled: [],
         touches: touchCheck(machine, [instruction], holdable),
@@ -80,7 +83,7 @@ export function bindBlocks(
       terminator,
       wait:
         terminator !== null && operation?.kind === "wait"
-          ? counted(operation.bind(machine, terminator), () => block)
+          ? counted(noted(machine, terminator, operation.bind(machine, terminator)), () => block)
           : null,
       touches: terminator === null ? null : touchCheck(machine, [terminator], holdable),
       target: operation?.kind === "branch" ? at(operation.target) : 0,
@@ -92,6 +95,18 @@ export function bindBlocks(
     return block;
   });
 }
+
+/** An operation that says which instruction it is when it runs. */
+const noted =
+  <A extends readonly unknown[], R>(
+    machine: Machine,
+    instruction: Instruction,
+    run: (...args: A) => R,
+  ): ((...args: A) => R) =>
+  (...args) => {
+    machine.at = instruction;
+    return run(...args);
+  };
 
 type Wait = NonNullable<RunnableBlock["wait"]>;
 

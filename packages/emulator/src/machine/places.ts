@@ -164,6 +164,7 @@ export class Places {
       awaited: this.#awaited,
       report: this.#report,
       global: this.global,
+      words: () => this.#fields.arena.words,
     });
     this.#races[slot] = race;
     return race;

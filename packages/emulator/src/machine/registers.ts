@@ -54,13 +54,16 @@ export function takeRegisters(
   return true;
 }
 
-/** At a block's end: the warps of a warpgroup have to have executed the same setmaxnreg instructions. */
+/**
+ * At a block's end: the warps of a warpgroup have to have executed the same setmaxnreg instructions. Copies of one in several
+ * branches count as the same.
+ */
 export function checkWarpgroups(machine: Pick<Machine, "report">, block: Block): void {
   for (let first = 0; first < block.warps.length; first += warpsPerGroup) {
     const warps = block.warps.slice(first, first + warpsPerGroup);
     const longest = warps.reduce((a, b) => (b.registerSteps.length > a.registerSteps.length ? b : a));
     for (const warp of warps) {
-      const at = longest.registerSteps.findIndex((step, k) => warp.registerSteps[k] !== step);
+      const at = longest.registerSteps.findIndex(({ text }, k) => warp.registerSteps[k]?.text !== text);
       if (at < 0) continue;
       machine.report(
         "H048",

@@ -62,6 +62,7 @@ export class LaunchRun implements Machine {
   readonly events: EventQueue;
   readonly order: Order;
   readonly checked: boolean;
+  at: Instruction | null = null;
   readonly arithmetic: TensorArithmetic;
   readonly #fields: RunFields;
   readonly #random: Random;
@@ -286,7 +287,7 @@ export class LaunchRun implements Machine {
         if (register.written !== null && words[registerWord(warp, register.written, lane, 0)] === 0)
           this.report(
             "H008",
-            null,
+            this.at,
             warp,
             () => `lane ${lane} reads ${register.name}, which it has not written`,
           );

@@ -204,6 +204,8 @@ export interface Machine {
   readonly arena: Arena;
   readonly events: EventQueue;
   readonly order: "eager" | "lazy" | "random";
+  /** The instruction of a warp that is being executed, which findings about its operands name. */
+  at: Instruction | null;
   /** Some check runs: without one, nothing has to be looked into that only a finding would tell. */
   readonly checked: boolean;
   /** How tensor cores compute: those of the launch's architecture. */

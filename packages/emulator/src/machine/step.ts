@@ -84,7 +84,7 @@ export class Stepper {
       let { mask } = group;
       const [first] = step.instructions;
       if (step.kind === "warp" && first !== undefined && first.guard !== null)
-        mask = this.holds(warp, first.guard, mask);
+        mask = this.#holds(warp, first, first.guard, mask);
       hooks.burn(step.instructions.length, warp, first ?? null);
       step.executions += 1;
       step.lanes += mask === -1 ? 32 : popcount(mask);
@@ -92,6 +92,7 @@ export class Stepper {
       if (step.touches !== null) step.touches(warp);
       if (warp.sampling && step.sampled.length > 0) hooks.sample(warp, mask, block, k);
       else step.run(warp, mask);
+      warp.block.race?.settle();
     }
   }
 
@@ -105,7 +106,7 @@ export class Stepper {
     if (operation.kind === "wait") return this.#wait(warp, group, block, terminator);
     block.terminations += 1;
     this.#hooks.burn(1, warp, terminator);
-    const taken = guard === null ? group.mask : this.holds(warp, guard, group.mask);
+    const taken = guard === null ? group.mask : this.#holds(warp, terminator, guard, group.mask);
     switch (operation.kind) {
       case "branch":
         if (operation.uniform && taken !== 0 && taken !== group.mask)
@@ -142,8 +143,22 @@ export class Stepper {
   }
 
   /** Lanes of `mask` in which a guard holds. */
-  holds(warp: Warp, guard: Guard, mask: number): number {
+  #holds(warp: Warp, instruction: Instruction, guard: Guard, mask: number): number {
     const { words } = this.#hooks.arena;
+    const { written, name } = guard.register;
+    if (written !== null) {
+      const marks = registerWord(warp, written, 0, 0);
+      for (let l = 0; l < 32; l++)
+        if ((mask >>> l) & 1 && words[marks + l] === 0) {
+          this.#hooks.findings.add(
+            "H008",
+            instruction,
+            placeOf(warp),
+            () => `lane ${l} reads ${name}, which it has not written`,
+          );
+          break;
+        }
+    }
     const base = registerWord(warp, guard.register, 0, 0);
     let result = 0;
     for (let l = 0; l < 32; l++) if ((mask >>> l) & 1 && words[base + l] !== 0) result |= 1 << l;
@@ -253,7 +268,7 @@ export class Stepper {
     if (group.wait === null) {
       // Lanes that the guard excludes go on; lanes that have caught up at the same instruction join.
       if (operation.members !== "none") this.#absorb(warp, group);
-      const held = guard === null ? group.mask : this.holds(warp, guard, group.mask);
+      const held = guard === null ? group.mask : this.#holds(warp, instruction, guard, group.mask);
       if (held === 0) {
         this.#goto(warp, group, next);
         return true;
@@ -269,6 +284,7 @@ export class Stepper {
       if (block.touches !== null) block.touches(warp);
     }
     if (!block.wait(warp, group, group.mask)) return false;
+    warp.block.race?.settle();
     this.#hooks.progress();
     this.#goto(warp, group, next);
     return true;
