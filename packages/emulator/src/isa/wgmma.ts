@@ -336,11 +336,14 @@ function issue(
 /** Run an operation with every warp's accumulators as they were handed on. */
 function runOnAll(machine: Machine, warps: readonly Warp[], number: number, run: () => void): void {
   const [first, ...others] = warps;
-  if (first === undefined) return run();
+  if (first === undefined) {
+    run();
+    return;
+  }
   const rest = (): void => runOnAll(machine, others, number, run);
   const { carried } = heldRegisters(first);
-  if (carried.copies.length + carried.displaced.length === 0) return rest();
-  return runCarried(carried, first, machine.arena.words, number, rest);
+  if (carried.copies.length + carried.displaced.length === 0) rest();
+  else runCarried(carried, first, machine.arena.words, number, rest);
 }
 
 /** One piece in `sampling`, others for each warp: what a warp has not waited for are whole stages. */
