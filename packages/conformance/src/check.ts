@@ -23,6 +23,7 @@ import { interpreted } from "./interpreted.ts";
 import { differing, judge, sameBytes } from "./judge.ts";
 import { type Run, type RunOptions, Session } from "./launch.ts";
 import { groupProblems, launchProblems } from "./launches.ts";
+import { truthFaults } from "./truth.ts";
 
 export interface Case {
   readonly problem: Problem;
@@ -57,6 +58,8 @@ type Launched = Pick<Artifact, "problem" | "program">;
 /** Launches of a kernel whose sizes come with the launch, beside one at the problem's own. */
 const OTHER_SIZES = 3;
 
+const everything = process.env.TILEWRIGHT_SLOW === "1";
+
 const orders = ["eager", "lazy", "random"] as const;
 
 /** Everything that is wrong with a case, each sentence with where it was found; empty when it passes. */
@@ -66,7 +69,11 @@ export function checkCase(backend: Backend, subject: Case, oracles: Oracles): re
   const faults: string[] = [];
   if (!made.ok) faults.push(...made.error.map((found) => `compile: ${formatDiagnostic(found)}`));
   else {
-    faults.push(...assembledFaults(made.value, subject), ...checkRuns(made.value, subject, oracles));
+    faults.push(
+      ...truthFaults(backend, made.value, subject.seed, everything),
+      ...assembledFaults(made.value, subject),
+      ...checkRuns(made.value, subject, oracles),
+    );
     for (const kin of oracles.kin ?? []) {
       if (!hasPtxas || !backend.accepts(problem, kin).ok) continue;
       const other = compiled(backend, subject, kin);

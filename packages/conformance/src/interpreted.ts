@@ -21,7 +21,7 @@ type Order = "eager" | "lazy" | "random";
 export function interpreted(
   program: TileProgram,
   data: CaseData,
-  { order, seed }: { readonly order: Order; readonly seed: number },
+  { order, seed, turns }: { readonly order: Order; readonly seed: number; readonly turns?: number },
 ): Checked<Stored> {
   const { problem } = program;
   const values = (which: "a" | "b" | "c"): Float64Array =>
@@ -49,7 +49,7 @@ export function interpreted(
       ...(data.sfb ? { sfb: words(data.sfb) } : {}),
       epilogue,
     },
-    { order, seed, alpha: data.alpha, beta: data.beta },
+    { order, seed, alpha: data.alpha, beta: data.beta, ...(turns === undefined ? {} : { turns }) },
   );
   if (!run.ok) return run;
   const steps = new Map<number, OperandData>();

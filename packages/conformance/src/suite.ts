@@ -2,6 +2,7 @@
 import {
   type Backend,
   combineWays,
+  createCompiler,
   createRandom,
   type Diagnostic,
   defineProblem,
@@ -15,6 +16,7 @@ import { type Device, describeCuda, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasPtxas } from "./assemble.ts";
 import { type Case, checkCase, type Oracles } from "./check.ts";
+import { checkEdits, type EditCounts } from "./edits.ts";
 import { inWholeBytes } from "./narrow.ts";
 import { type DTypes, nameOf, pick, problemOf, randomProblem, requestTypes, targetOf } from "./random.ts";
 import { problemTable } from "./table.ts";
@@ -91,6 +93,7 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
       ...(options.kin ? { kin: options.kin.map(targetOf) } : {}),
       ...(options.sameArithmetic ? { sameArithmetic: options.sameArithmetic } : {}),
     });
+    const counts: EditCounts = { refused: 0, compiled: 0, ran: 0 };
     testRefusals(planned, options.refuses);
     test.each(served(planned, sampleOf(options)))("%s", (_name, subject) => {
       expect(checkCase(backend, subject(), oracles())).toEqual([]);
@@ -101,6 +104,17 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
         expect(checkCase(backend, randomPair(backend, target, options, seed), oracles())).toEqual([]);
       },
     );
+    test.each(editSeeds(options))("edits of the text of a random problem and schedule, %i", (seed) => {
+      const { problem, schedule } = randomPair(backend, target, { ...options, pairs: small(options) }, seed);
+      const made = createCompiler({ backends: [backend] }).compile({ problem, schedule, target });
+      const faults = made.ok
+        ? checkEdits(backend, made.value, devices.get("emulator"), seed, EDITS, counts)
+        : [];
+      expect(faults).toEqual([]);
+    });
+    afterAll(() => {
+      if (everything) console.info(`${backend.id} on ${options.arch}: ${JSON.stringify(counts)}`);
+    });
     // Said, not silent: without it nothing here knows whether the texts assemble.
     test.skipIf(!hasPtxas)("ptxas takes all of these texts", () => expect(hasPtxas).toBe(true));
   });
@@ -162,6 +176,21 @@ const sampleOf = ({ sample = 1 }: ConformanceOptions): number => (everything ? 1
 
 const pairSeeds = ({ pairs }: ConformanceOptions): readonly number[] =>
   Array.from({ length: pairs.count }, (_, i) => pairs.first + i);
+
+/** Edits of one text. */
+const EDITS = 16;
+/** Texts that a suite edits; with TILEWRIGHT_SLOW=1 so many that all suites together make 20 000 edits. */
+const EDITED = everything ? 139 : 3;
+
+const editSeeds = ({ pairs }: ConformanceOptions): readonly number[] =>
+  Array.from({ length: EDITED }, (_, i) => pairs.first + i);
+
+/** Problems whose kernels, and those that edits make of them, run soon. */
+const small = ({ pairs }: ConformanceOptions): ConformanceOptions["pairs"] => ({
+  ...pairs,
+  most: Math.min(pairs.most, 80),
+  mostWork: 2 ** 16,
+});
 
 /** The rows of the table and of the tiles' edges, each with a schedule or the reasons against it. */
 function plan(backend: Backend, target: Target, options: ConformanceOptions): readonly Planned[] {

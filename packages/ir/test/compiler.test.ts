@@ -191,11 +191,12 @@ describe("createCompiler", () => {
   it.each(["nest", "staged", "pipelined", "specialised", "bound", "machine"] as const)(
     "goes on from an edited text of stage %s and ends in the edited kernel",
     (stage) => {
-      const text = edit(fixture(stage), "alpha 1 ", "alpha 3 ");
+      const thrice = (t: string) => edit(edit(t, "alpha=1 ", "alpha=3 "), "alpha 1 ", "alpha 3 ");
+      const text = thrice(fixture(stage));
       const a = compile({ from: text, target: sm80 });
       expect(a.schedule).toBe(null);
       expect(a.trace[0]?.pass).toBe("from");
-      expect(a.textAt("machine")).toBe(edit(fixture("machine"), "alpha 1 ", "alpha 3 "));
+      expect(a.textAt("machine")).toBe(thrice(fixture("machine")));
       expect(a.manifest.plan.schedule).toBe(`from=${stage}:${sha256(text).slice(0, 16)}`);
     },
   );

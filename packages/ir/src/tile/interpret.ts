@@ -38,6 +38,8 @@ export interface InterpretOptions {
   /** Values of alpha and beta where the problem leaves them to the launch; 1 and 0 unless told otherwise. */
   readonly alpha?: number;
   readonly beta?: number;
+  /** Most turns of all loops, of one matrix of a batch; any number unless told otherwise. */
+  readonly turns?: number;
 }
 
 export interface Interpreted {
@@ -123,6 +125,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
           (stepStride(problem, memory.buffer) ?? batchStride(problem, operandNames[memory.buffer.name]));
     const machine = new Machine(program, memories, {
       order: options.order ?? "lazy",
+      turns: options.turns ?? Number.POSITIVE_INFINITY,
       random: generator((options.seed ?? 1) + batch),
       alpha: problem.alpha === "runtime" ? (options.alpha ?? 1) : problem.alpha,
       beta: problem.beta === "runtime" ? (options.beta ?? 0) : problem.beta,

@@ -4,7 +4,7 @@
  */
 import type { Checked, SourceLocation } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
-import { Cursor, describe, ParseFailure, parseCodes } from "./text/cursor.ts";
+import { Cursor, describe, ParseEnd, ParseFailure, parseCodes } from "./text/cursor.ts";
 import { declarations, type Head, missingDeclarations } from "./text/declarations.ts";
 import { nearestHint } from "./text/nearest.ts";
 import { type ParseBlock, type StatementSyntax, statementKinds, statementSyntax } from "./text/statements.ts";
@@ -26,14 +26,25 @@ export function parseProgram(text: string): Checked<TileProgram> {
 /** The same, with the place of every statement, buffer and ring. */
 export function parseProgramWithLocations(text: string): Checked<ParsedProgram> {
   const c = new Cursor(text);
-  const program = attempt(
-    c,
-    () => parseKernel(c),
-    undefined,
-    () => {},
-  );
-  if (program === null || program === undefined || c.diagnostics.length > 0) return err(c.diagnostics);
+  const program = whole(c);
+  if (program === null || c.diagnostics.length > 0) return err(c.diagnostics);
   return ok({ program, locations: c.locations });
+}
+
+/** The kernel, or null where nothing more can be read. */
+function whole(c: Cursor): TileProgram | null {
+  try {
+    return attempt(
+      c,
+      () => parseKernel(c),
+      undefined,
+      () => {},
+    );
+  } catch (end) {
+    if (!(end instanceof ParseEnd)) throw end;
+    if (end.diagnostic !== null) c.diagnostics.push(end.diagnostic);
+    return null;
+  }
 }
 
 interface Header {
@@ -162,7 +173,10 @@ function parseStatement(c: Cursor, inHead: boolean): Stmt {
   return s;
 }
 
-function parseBlock(c: Cursor, vars: readonly string[]): Stmt[] {
+const parseBlock = (c: Cursor, vars: readonly string[]): Stmt[] =>
+  c.within("blocks", () => parseStatements(c, vars));
+
+function parseStatements(c: Cursor, vars: readonly string[]): Stmt[] {
   c.expect("{", "before the body");
   const depth = c.vars.length;
   c.vars.push(...vars);
@@ -198,8 +212,8 @@ function attempt<T>(c: Cursor, parse: () => T, suspects?: Set<string>, resume: R
   try {
     return parse();
   } catch (failure) {
-    if (!(failure instanceof ParseFailure)) throw failure;
-    if (failure.diagnostic !== null) c.diagnostics.push(failure.diagnostic);
+    if (!(failure instanceof ParseFailure) || failure instanceof ParseEnd) throw failure;
+    if (failure.diagnostic !== null) c.report(failure.diagnostic);
     c.vars.length = before;
     const names = namesOnLine(c.scanner.text, start);
     for (const name of names) suspects?.add(name);

@@ -338,6 +338,65 @@ describe("errors in the text", () => {
     expect(parsed.error.map((d) => [d.at, d.location?.line])).toEqual([["m", 3]]);
   });
 
+  it("end at what is nested too deep, in a moment", () => {
+    const deep = 20_000;
+    const loops = Array.from({ length: deep }, (_, i) => `for %i${i} = 0 .. 2 {`).join("\n");
+    const texts = [
+      edit(fixture("nest"), "fill %acc = 0", `${loops}\n${"}\n".repeat(deep)}`),
+      edit(fixture("nest"), "0 .. 6", `0 .. ${"(".repeat(deep)}6${")".repeat(deep)}`),
+      edit(fixture("nest"), "0 .. 6", `0 .. 6${" + 0".repeat(deep)}`),
+    ];
+    const start = process.cpuUsage().user;
+    expect(
+      texts.map((text) => {
+        const parsed = parseProgram(text);
+        return parsed.ok ? [] : parsed.error.map(({ code, message }) => `${code} ${message}`);
+      }),
+    ).toEqual([
+      ["TW3004 blocks within each other are at most 64"],
+      ["TW3004 parentheses within each other are at most 64"],
+      ["TW3004 an expression has at most 64 terms, and as many factors"],
+    ]);
+    expect((process.cpuUsage().user - start) / 1e6).toBeLessThan(2);
+  });
+
+  it("are at most a hundred, found in time that grows with the text", () => {
+    const lines = `${"fil %acc = 0\n".repeat(200_000)}`;
+    const parsed = parseProgram(edit(fixture("nest"), "fill %acc = 0", lines));
+    if (parsed.ok) throw new Error("should not parse");
+    expect(parsed.error).toHaveLength(100);
+    expect(parsed.error.at(-1)?.message).toContain("the errors after 100 are not told");
+    const long = parseProgram(edit(fixture("nest"), "fill %acc = 0", "fill %acc = 0\n".repeat(50_000)));
+    expect(long.ok).toBe(true);
+  });
+
+  it.each([
+    [
+      "for %kt = 0 .. 6",
+      "for %kt = 0 .. 99999999999999",
+      "'99999999999999'",
+      "an index must be an integer of at most 2147483647",
+    ],
+    [
+      "threads=64",
+      "threads=1048576",
+      "'1048576'",
+      "the number of threads must be an integer of at most 1024",
+    ],
+    ["cluster=1x1", "cluster=1x17", "'x17'", "a cluster has two extents, of 1 to 16 blocks"],
+    [
+      "nest m (grid 2",
+      "nest m (grid 999999999999",
+      "'999999999999'",
+      "the extent must be an integer of at most 2147483647",
+    ],
+  ])("of numbers beyond what a kernel counts: %s as %s", (from, to, at, message) => {
+    const parsed = parseProgram(edit(fixture("nest"), from, to));
+    if (parsed.ok) throw new Error("should not parse");
+    expect(parsed.error.map((d) => [d.code, d.at])).toEqual([["TW3004", at]]);
+    expect(parsed.error[0]?.message).toContain(message);
+  });
+
   it("never throw, whatever is cut out of a program", () => {
     const text = stages.map((s) => fixture(s)).join("\n");
     fc.assert(

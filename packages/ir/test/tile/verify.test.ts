@@ -512,6 +512,91 @@ const rejected: readonly Rejected[] = [
     edits: [["  shared %sA f32", "  shared %sA @0 f32"]],
   },
   {
+    code: "TW3135",
+    what: "loop beyond 32 bits",
+    stage: "nest",
+    edits: [
+      ["tiles %mt < 2,", "tiles %mt < 2147483647,"],
+      ["for %kt = 0 .. 6", "for %kt = 0 .. %mt * 4"],
+    ],
+  },
+  {
+    code: "TW3135",
+    what: "loops within each other unrolled too often",
+    stage: "nest",
+    edits: [["for %kt = 0 .. 6", "for %kt = 0 .. 4097 unroll"]],
+  },
+  {
+    code: "TW3135",
+    what: "ring of more slots than there are",
+    stage: "bound",
+    edits: [["ring %ring slots 3", "ring %ring slots 65"]],
+  },
+  {
+    code: "TW3135",
+    what: "tile of more elements than the memory has",
+    stage: "nest",
+    edits: [
+      ["register %acc f32[16, 16]", "register %acc f32[16, 16] slots 129\n  register %more f32[4096, 4096]"],
+    ],
+  },
+  {
+    code: "TW3135",
+    what: "index beyond 32 bits",
+    stage: "nest",
+    edits: [["%kt * 4 : 4]", "%kt * 2147483647 : 4]"]],
+  },
+  {
+    code: "TW3135",
+    what: "alignment that is no power of two",
+    stage: "nest",
+    edits: [["align 16", "align 12"]],
+  },
+  {
+    code: "TW3116",
+    what: "part of a chunk copied twice",
+    stage: "pipelined",
+    edits: [
+      [
+        "      commit %ring",
+        "      copy %sA[slot %pt % 3] <- %A[%mt * 16 : 16, %pt * 4 : 4] transport cp.async guard(rows, cols)\n      commit %ring",
+      ],
+    ],
+  },
+  {
+    code: "TW3119",
+    what: "epilogue in the loop over chunks",
+    stage: "nest",
+    edits: [
+      ["    epilogue %D", "    for %again = 0 .. 2 {\n    epilogue %D"],
+      ["  }\n}", "  }\n  }\n}"],
+    ],
+  },
+  {
+    code: "TW3136",
+    what: "C's part that is not D's",
+    stage: "nest",
+    edits: [["c %C[%mt * 16", "c %C[%mt * 8"]],
+  },
+  {
+    code: "TW3136",
+    what: "grid of the nest that is not that of the tiles",
+    stage: "nest",
+    edits: [["nest m (grid 2", "nest m (grid 999999999"]],
+  },
+  {
+    code: "TW3136",
+    what: "nest of other tiles than the accumulator, and of more warps than threads",
+    stage: "nest",
+    edits: [["warp 2", "warp 4"]],
+  },
+  {
+    code: "TW3136",
+    what: "epilogue with other factors and steps than the problem's",
+    stage: "nest",
+    edits: [["alpha 1 beta 2", "alpha 3 beta 4 steps activation(relu)"]],
+  },
+  {
     code: "TW3132",
     what: "shared tile without a place",
     stage: "machine",
@@ -574,6 +659,14 @@ describe("verifiers", () => {
     if (!parsed.ok) throw new Error(parsed.error.map(formatDiagnostic).join("\n"));
     const found = verifyProgram(parsed.value.program, target("sm_80"), parsed.value.locations);
     expect(found.map((d) => d.code)).toContain(fixtureRow.code);
+  });
+
+  it("find sums in another dtype than the problem's", () => {
+    const program = parse(fixture("bound"));
+    const found = verifyProgram({ ...program, problem: { ...program.problem, acc: "f16" } }, target("sm_80"));
+    expect(found.map(({ code, message }) => [code, message])).toEqual([
+      ["TW3136", "adds up in %acc, which is f32, and the problem says acc=f16"],
+    ]);
   });
 
   it("say what the expectation file says", async () => {

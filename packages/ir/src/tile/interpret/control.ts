@@ -61,6 +61,8 @@ export interface Hooks {
   /** Shared memory and registers are fresh. */
   newBlock(): void;
   readonly tiles: TileChoice;
+  /** Most turns of loops over which the run goes on. */
+  readonly turns: number;
   /** Picks the next of `count` threads that can go on. */
   pick(count: number): number;
 }
@@ -79,6 +81,8 @@ export class Control {
   #rings: ReadonlyMap<string, RingState> = new Map();
   /** Whether a thread has the last part of its tile, of the tiles being compiled. */
   #lastPart: (thread: Thread) => boolean = () => true;
+  /** Turns of all loops so far. */
+  #turns = 0;
   /** Visits of the loop over tiles being compiled. */
   #visits = 0;
   /** Answers by ring and chunk: the visit that follows, or null. */
@@ -148,6 +152,16 @@ export class Control {
     }
   }
 
+  #turn(at: string): void {
+    if (++this.#turns > this.#hooks.turns)
+      throw new InterpretFailure(
+        interpretCodes.tooLong,
+        at,
+        `loops take more than ${this.#hooks.turns} turns, which is more than is tried`,
+        "fewer turns, or a bound that is the number of K chunks",
+      );
+  }
+
   *#runList(ops: readonly Op[], thread: Thread): Steps {
     for (const op of ops) {
       if (op.kind === "run") op.run(thread);
@@ -203,9 +217,11 @@ export class Control {
         const body = this.#compileList(stmt.body, inRole);
         if (body.length === 0) return null;
         const runList = (thread: Thread) => this.#runList(body, thread);
+        const turn = (): void => this.#turn(at);
         return steps(function* (thread) {
           const last = to(thread.cells);
           for (let i = from(thread.cells); i < last; i++) {
+            turn();
             thread.cells[cell] = i;
             yield* runList(thread);
           }

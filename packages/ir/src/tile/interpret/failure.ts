@@ -10,6 +10,7 @@ export const interpretCodes = {
   deadlock: "TW3305",
   inFlight: "TW3306",
   incomplete: "TW3307",
+  tooLong: "TW3308",
 } as const;
 
 /** Ends the run; `interpret` turns it into a diagnostic. */

@@ -19,6 +19,7 @@ export type Order = "eager" | "lazy" | "random";
 
 export interface MachineOptions {
   readonly order: Order;
+  readonly turns: number;
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly alpha: number;
@@ -37,6 +38,7 @@ const columnsOf = (place: Place, { from, to }: Run): Place => ({
 
 /** A program ready to run on its memories. */
 export class Machine implements Hooks {
+  readonly turns: number;
   readonly tiles = "all";
   readonly #program: TileProgram;
   readonly #memories: ReadonlyMap<string, Memory>;
@@ -49,6 +51,7 @@ export class Machine implements Hooks {
   readonly #control: Control;
 
   constructor(program: TileProgram, memories: ReadonlyMap<string, Memory>, options: MachineOptions) {
+    this.turns = options.turns;
     this.#program = program;
     this.#memories = memories;
     this.#options = options;

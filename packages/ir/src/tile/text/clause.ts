@@ -94,12 +94,13 @@ export const integerClause = (
   keyword: string,
   min: number,
   fallback: number | undefined,
+  max?: number,
 ): Clause<number> => ({
   keyword,
   syntax: "N",
   default: fallback,
   print: String,
-  parse: (c) => c.integer(`'${keyword}'`, min),
+  parse: (c) => c.integer(`'${keyword}'`, min, max),
 });
 
 export const flagClause = (keyword: string): Clause<boolean> => ({

@@ -27,6 +27,16 @@ export class ParseFailure extends Error {
   }
 }
 
+/** Where nothing that follows can be read with sense: ends the parse. */
+export class ParseEnd extends ParseFailure {}
+
+/** Largest number of a text: sizes of problems end there (TW1002), and so do the kernel's own counters. */
+const MOST = 2 ** 31 - 1;
+/** Most blocks, and most parentheses, within each other: programs have about ten. */
+export const MOST_DEEP = 64;
+/** Most errors that are told of one text. */
+const MOST_ERRORS = 100;
+
 /** How a token is called in a message. */
 export function describe(token: Token): string {
   if (token.kind === "end") return "the end of the text";
@@ -50,6 +60,8 @@ export class Cursor {
   readonly vars: string[] = [];
   /** Where each statement, buffer and ring began. */
   readonly locations = new Map<object, SourceLocation>();
+
+  #depth = 0;
 
   constructor(text: string) {
     this.scanner = new Scanner(text);
@@ -113,15 +125,46 @@ export class Cursor {
     return this.#take("name", `${what}, written %name`).text;
   }
 
-  /** An integer that is at least `min`. */
-  integer(what: string, min = Number.MIN_SAFE_INTEGER): number {
+  /** An integer from `min` to `max`. */
+  integer(what: string, min = -MOST - 1, max = MOST): number {
     const token = this.peek();
     const value = this.number(what);
-    if (!Number.isSafeInteger(value) || value < min) {
-      const bound = min === Number.MIN_SAFE_INTEGER ? "an integer" : `an integer of at least ${min}`;
+    if (!Number.isSafeInteger(value) || value < min || value > max) {
+      const least = min === -MOST - 1 ? "" : ` of at least ${min}`;
+      const bound = `an integer${value > max ? ` of at most ${max}` : least}`;
       this.fail(token, parseCodes.badValue, `${what} must be ${bound}, found ${value}`, `write ${bound}`);
     }
     return value;
+  }
+
+  /** Report an error and go on; the hundredth ends the parse. */
+  report(diagnostic: Diagnostic): void {
+    if (this.diagnostics.length >= MOST_ERRORS - 1)
+      throw new ParseEnd({
+        ...diagnostic,
+        message: `${diagnostic.message}; the errors after ${MOST_ERRORS} are not told`,
+      });
+    this.diagnostics.push(diagnostic);
+  }
+
+  /** What `parse` reads, one level further in. */
+  within<T>(what: string, parse: () => T): T {
+    if (this.#depth === MOST_DEEP) {
+      const at = this.diagnostic(
+        this.peek().offset,
+        describe(this.peek()),
+        parseCodes.badValue,
+        `${what} within each other are at most ${MOST_DEEP}`,
+        "write fewer",
+      );
+      throw new ParseEnd(at);
+    }
+    this.#depth++;
+    try {
+      return parse();
+    } finally {
+      this.#depth--;
+    }
   }
 
   /** A number, `inf` or `nan`, with an optional minus sign. */

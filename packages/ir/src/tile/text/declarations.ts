@@ -171,7 +171,7 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
         c.vars.push(...sizeVariables(problem.value));
       } else {
         const location = c.scanner.locate(raw.offset);
-        for (const d of problem.error) c.diagnostics.push({ ...d, location });
+        for (const d of problem.error) c.report({ ...d, location });
       }
     },
   },
@@ -183,15 +183,15 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
     parse: (c, head) => {
       c.expect("threads", "after 'launch'");
       c.expect("=", "after 'threads'");
-      const threads = c.integer("the number of threads", 1);
+      const threads = c.integer("the number of threads", 1, 1024);
       c.expect("cluster", "after the number of threads");
       c.expect("=", "after 'cluster'");
-      const columns = c.integer("the cluster's first extent", 1);
+      const columns = c.integer("the cluster's first extent", 1, 16);
       const token = c.peek();
       // "2x1" reads as the number 2 and the word x1.
       const second = /^x(\d+)$/.exec(c.word("the cluster's second extent, as in 2x1"))?.[1];
-      if (second === undefined || Number(second) < 1)
-        c.fail(token, parseCodes.badValue, "a cluster has two extents", "cluster=2x1");
+      if (second === undefined || Number(second) < 1 || Number(second) > 16)
+        c.fail(token, parseCodes.badValue, "a cluster has two extents, of 1 to 16 blocks", "cluster=2x1");
       const pair = c.eat("pair");
       const overlap = c.eat("overlap");
       const early = c.eat("early");
@@ -321,7 +321,7 @@ function parseDirective(c: Cursor): Directive {
     const [key = "", value = ""] = word.split(/=(.*)/s);
     const row = rows.get(key);
     const report = (code: Diagnostic["code"], message: string, hint: string): void =>
-      void c.diagnostics.push(c.diagnostic(raw.offset + index, `'${word}'`, code, message, hint));
+      c.report(c.diagnostic(raw.offset + index, `'${word}'`, code, message, hint));
     const keys = [...rows.keys()];
     if (row === undefined)
       report(

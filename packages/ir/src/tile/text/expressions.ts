@@ -4,23 +4,36 @@ import { lit, v } from "../expr.ts";
 import { printExpr } from "../printExpr.ts";
 import { wholeView } from "../rewrite.ts";
 import type { Buffer, Cond, Expr, View } from "../types.ts";
-import { type Cursor, describe, parseCodes } from "./cursor.ts";
+import { type Cursor, describe, MOST_DEEP, parseCodes } from "./cursor.ts";
 import { nearestHint } from "./nearest.ts";
 
 /** sum := product (('+' | '-') product)* */
 export function parseExpr(c: Cursor): Expr {
   let lhs = parseProduct(c);
-  for (;;) {
+  for (let terms = 1; ; terms++) {
+    bounded(c, terms);
     if (c.eat("+")) lhs = { kind: "add", lhs, rhs: parseProduct(c) };
     else if (c.eat("-")) lhs = { kind: "sub", lhs, rhs: parseProduct(c) };
     else return lhs;
   }
 }
 
+/** A sum or product of so many parts is as deep as it is long. */
+function bounded(c: Cursor, parts: number): void {
+  if (parts > MOST_DEEP)
+    c.fail(
+      c.peek(),
+      parseCodes.badValue,
+      `an expression has at most ${MOST_DEEP} terms, and as many factors`,
+      "write fewer",
+    );
+}
+
 /** product := leaf (('*' | '/' | '%') constant)*; a constant may also stand on the left of '*'. */
 function parseProduct(c: Cursor): Expr {
   let lhs = parseLeaf(c);
-  for (;;) {
+  for (let factors = 1; ; factors++) {
+    bounded(c, factors);
     if (c.eat("*")) lhs = parseFactor(c, lhs);
     else if (c.eat("/")) lhs = { kind: "div", lhs, divisor: c.integer("the divisor", 1) };
     else if (c.eat("%")) lhs = { kind: "mod", lhs, divisor: c.integer("the modulus", 1) };
@@ -44,7 +57,7 @@ function parseFactor(c: Cursor, lhs: Expr): Expr {
 function parseLeaf(c: Cursor): Expr {
   const token = c.peek();
   if (c.eat("(")) {
-    const inner = parseExpr(c);
+    const inner = c.within("parentheses", () => parseExpr(c));
     c.expect(")", "to close the parenthesis");
     return inner;
   }

@@ -32,6 +32,8 @@ export class Scanner {
   readonly text: string;
   #offset = 0;
   #peeked: Token | null = null;
+  /** Offsets at which lines begin. */
+  #lines: readonly number[] | null = null;
 
   constructor(text: string) {
     this.text = text;
@@ -76,11 +78,14 @@ export class Scanner {
 
   /** Line and column, both from 1. */
   locate(offset: number): SourceLocation {
-    const before = this.text.slice(0, offset);
-    const lineStart = before.lastIndexOf("\n") + 1;
-    let line = 1;
-    for (const c of before) if (c === "\n") line++;
-    return { line, column: offset - lineStart + 1 };
+    this.#lines ??= [0, ...[...this.text.matchAll(/\n/g)].map(({ index }) => index + 1)];
+    let [line, after] = [0, this.#lines.length];
+    while (after - line > 1) {
+      const middle = (line + after) >> 1;
+      if ((this.#lines[middle] ?? 0) <= offset) line = middle;
+      else after = middle;
+    }
+    return { line: line + 1, column: offset - (this.#lines[line] ?? 0) + 1 };
   }
 
   #scan(): Token {

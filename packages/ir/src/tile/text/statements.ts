@@ -62,10 +62,10 @@ type Of<K extends StmtKind> = Extract<Stmt, { readonly kind: K }>;
 const tilesClauses = { raster: rasterClause, visit: visitClause };
 const forClauses = { unroll: flagClause("unroll"), apart: integerClause("apart", 1, 0) };
 const roleClauses = {
-  first: integerClause("first", 0, undefined),
-  warps: integerClause("warps", 1, undefined),
+  first: integerClause("first", 0, undefined, 31),
+  warps: integerClause("warps", 1, undefined, 32),
   registers: {
-    ...integerClause("registers", 1, 0),
+    ...integerClause("registers", 1, 0, 256),
     default: null,
   } as Clause<number | null>,
   leader: flagClause("leader"),

@@ -6,7 +6,7 @@ import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
 import { consumersOf } from "../interpret/ringUse.ts";
 import type { Ring, Stmt, View } from "../types.ts";
-import type { Subject, Verifier } from "./verifier.ts";
+import { MOST_TURNS, type Subject, type Verifier } from "./verifier.ts";
 
 type Operand = "A" | "B";
 
@@ -21,7 +21,7 @@ export const coverage: Verifier = {
   from: "nest",
   *check(subject) {
     const tiles = subject.sites.find(({ stmt }) => stmt.kind === "tiles" && divides(stmt));
-    if (tiles === undefined) return;
+    if (tiles === undefined || subject.program.problem.k > MOST_TURNS) return;
     const count = new Counting(subject);
     if (!count.run()) return;
     for (const operand of ["A", "B"] as const) {
@@ -38,6 +38,7 @@ const divides = (stmt: Extract<Stmt, { kind: "tiles" }>): boolean =>
 /** Counts what the parts of the first tile read. */
 class Counting implements Hooks {
   readonly tiles = "one";
+  readonly turns = MOST_TURNS;
   readonly #subject: Subject;
   /** Elements across K that were read at each position of K. */
   readonly #read: Readonly<Record<Operand, Float64Array>>;

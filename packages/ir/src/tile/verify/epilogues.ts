@@ -1,5 +1,5 @@
 /** Epilogues read C exactly where beta asks for it, and the tiles cover D once. */
-import { evaluateExpr } from "../expr.ts";
+import { evaluateExpr, freeVars } from "../expr.ts";
 import { type ClusterMeeting, clusterMeeting } from "../meeting.ts";
 import { storeOwners } from "../staged.ts";
 import type { Stmt, View } from "../types.ts";
@@ -114,6 +114,7 @@ export const output: Verifier = {
     }
     const [site] = stores;
     yield* columnFaults(stores);
+    yield* stores.flatMap(againFaults);
     if (stores.length > 1 || site === undefined || site.stmt.kind !== "epilogue") return;
     const around = site.parents.filter((s) => s.kind !== "role" && s.kind !== "combine");
     const tiles = around[0];
@@ -125,6 +126,27 @@ export const output: Verifier = {
     yield* axisFaults(site, site.stmt, tiles, 1, problem.n, meeting);
   },
 };
+
+/** An epilogue in a loop stores another part in each turn. */
+function againFaults(site: Site): readonly Fault[] {
+  if (site.stmt.kind !== "epilogue") return [];
+  const vars = new Set(site.stmt.dst.origin.flatMap((origin) => [...freeVars(origin)]));
+  const again = site.parents.find(
+    (s) =>
+      s.kind === "for" &&
+      !vars.has(s.var) &&
+      !(s.to.kind === "const" && s.from.kind === "const" && s.to.value <= s.from.value + 1),
+  );
+  return again?.kind !== "for"
+    ? []
+    : [
+        {
+          at: site,
+          message: `stores the same part of %D in every turn of the loop over %${again.var}`,
+          hint: `put it behind the loop, or let the part depend on %${again.var}`,
+        },
+      ];
+}
 
 /** Epilogues of some columns each store all of them between them. */
 function* columnFaults(stores: readonly Site[]): Iterable<Fault> {

@@ -5,6 +5,7 @@ import type { Target } from "../../target.ts";
 import { eachStmt } from "../rewrite.ts";
 import { ownProgram, programAt, sampleProblems, sizeVariables } from "../sizes.ts";
 import { reached, type TileProgram } from "../types.ts";
+import { agreement } from "./agreement.ts";
 import { bounds, slotRange } from "./bounds.ts";
 import { complete } from "./complete.ts";
 import { coverage } from "./coverage.ts";
@@ -15,6 +16,7 @@ import { featuresPresent } from "./features.ts";
 import { layouts } from "./layouts.ts";
 import { multicast, visits } from "./multicast.ts";
 import { names } from "./names.ts";
+import { numbers } from "./numbers.ts";
 import { operands } from "./operands.ts";
 import { ownership } from "./ownership.ts";
 import { apart, declarations, placement } from "./places.ts";
@@ -35,6 +37,7 @@ import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
  */
 const groups: readonly (readonly Verifier[])[] = [
   [names],
+  [numbers],
   [shapes, operands, dtypesAgree, stageLegality, layouts, threads, roles, rings, splits, tileSources],
   [
     slotRange,
@@ -51,7 +54,7 @@ const groups: readonly (readonly Verifier[])[] = [
     declarations,
   ],
   [placement],
-  [apart, complete, vectors, ringProtocol, sharedBarriers, coverage],
+  [agreement, apart, complete, vectors, ringProtocol, sharedBarriers, coverage],
 ];
 
 export const verifiers: readonly Verifier[] = groups.flat();
@@ -67,10 +70,18 @@ export function verifyProgram(
   locations?: ReadonlyMap<object, SourceLocation>,
   unproven = false,
 ): readonly Diagnostic[] {
-  const asked = unproven ? groups.map((group) => group.filter(({ waivable }) => !waivable)) : groups;
-  if (program.problem.symbolic === undefined) return verifyGroups(asked, program, target, locations);
+  const fixed = program.problem.symbolic === undefined;
+  // The nest has the tiles of the problem's own sizes, which those of other launches are not.
+  const asked = groups.map((group) =>
+    group.filter((verifier) => !(unproven && verifier.waivable) && (fixed || verifier !== agreement)),
+  );
+  if (fixed) return verifyGroups(asked, program, target, locations);
   const unresolved = verifyGroups([[names]], program, target, locations);
   if (unresolved.length > 0) return unresolved;
+  const own = ownProgram(program);
+  const places = locations && placesAt(program, own, locations);
+  const contradictions = verifyGroups([[numbers], [agreement]], own, target, places);
+  if (contradictions.length > 0) return contradictions;
   for (const problem of sampleProblems(program)) {
     const at = programAt(program, problem);
     const found = verifyGroups(asked, at, target, locations && placesAt(program, at, locations));

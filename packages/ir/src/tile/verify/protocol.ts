@@ -8,7 +8,15 @@ import { partProgram, shareOf, staysForShares, withShare } from "../share.ts";
 import type { Ring, Stmt, TileProgram, View } from "../types.ts";
 import { readsOf } from "./bounds.ts";
 import { chunkCount, withChunkCount } from "./chunks.ts";
-import { bufferAt, type Fault, type Site, type Subject, subjectOf, type Verifier } from "./verifier.ts";
+import {
+  bufferAt,
+  type Fault,
+  MOST_TURNS,
+  type Site,
+  type Subject,
+  subjectOf,
+  type Verifier,
+} from "./verifier.ts";
 
 /** Chunks beyond which a longer loop repeats: the ring's state depends on the last `slots` chunks only; and some to spare. */
 const longest = (slots: number): number => 2 * slots + 8;
@@ -112,6 +120,7 @@ interface Access {
 
 class DryRun implements Hooks {
   readonly tiles = "ends";
+  readonly turns = MOST_TURNS;
   readonly #subject: Subject;
   readonly #what: Check;
   readonly #indices: ReadonlyMap<Stmt, number>;

@@ -1,18 +1,31 @@
 /** Rings and the buffers they manage fit together. */
 import { sizeOf } from "../../dtype.ts";
+import { equalExpr } from "../expr.ts";
 import { tensorPlace } from "../tensor.ts";
-import { type Buffer, placesOf, type Ring } from "../types.ts";
+import { type Buffer, type Cond, placesOf, type Ring, type Stmt, type View } from "../types.ts";
 import { bufferAt, type Fault, type Verifier } from "./verifier.ts";
 
 /** Least bytes of an answer: clusterlaunchcontrol.try_cancel writes 16 (PTX ISA), a number is a word. */
 const RESPONSE_BYTES = 16;
 const NUMBER_BYTES = 4;
 
+type Copy = Extract<Stmt, { readonly kind: "copy" }>;
+
+const sameView = (a: View, b: View): boolean =>
+  a.buffer === b.buffer &&
+  equalExpr(a.slot, b.slot) &&
+  equalExpr(a.origin[0], b.origin[0]) &&
+  equalExpr(a.origin[1], b.origin[1]);
+
+/** Whether both may hold: conditions that differ are taken for ones that exclude each other. */
+const mayMeet = (a: Cond | null, b: Cond | null): boolean =>
+  a === null || b === null || (a.op === b.op && equalExpr(a.lhs, b.lhs) && equalExpr(a.rhs, b.rhs));
+
 export const rings: Verifier = {
   name: "rings",
   code: "TW3116",
   property:
-    "a ring's buffers are shared (tensor tiles where matrix instructions fill them), have its number of slots (two for one whose chunks share columns) and belong to no other ring; copies into them use its transport; responses are 16 bytes, numbers of a counter 4",
+    "a ring's buffers are shared (tensor tiles where matrix instructions fill them), have its number of slots (two for one whose chunks share columns) and belong to no other ring; copies into them use its transport, and no two write the same part of a chunk; responses are 16 bytes, numbers of a counter 4",
   from: "pipelined",
   *check(subject) {
     const { program, sites } = subject;
@@ -53,8 +66,20 @@ export const rings: Verifier = {
           yield { at: ring, message: `manages %${name}, as ring %${other} does`, hint: "one ring a buffer" };
         owner.set(name, ring.name);
       }
+    // Copies since the last event of a ring, of one list of statements.
+    let since: { readonly list: readonly Stmt[]; readonly copies: Copy[] } = { list: [], copies: [] };
     for (const site of sites) {
       const { stmt } = site;
+      if (since.list !== site.parents || "ring" in stmt) since = { list: site.parents, copies: [] };
+      if (stmt.kind === "copy" && stmt.transport !== "direct" && owner.has(stmt.dst.buffer)) {
+        if (since.copies.some((copy) => sameView(copy.dst, stmt.dst) && mayMeet(copy.when, stmt.when)))
+          yield {
+            at: site,
+            message: `writes the part of %${stmt.dst.buffer} that an asynchronous copy before it may still be writing`,
+            hint: "leave one of them out",
+          };
+        since.copies.push(stmt);
+      }
       // Loads into registers are complete when they have been issued, like a direct copy; factors go in order with what multiplies by them.
       if (stmt.kind !== "copy" || ["ldmatrix", "tcgen05.ld", "tcgen05.cp"].includes(stmt.transport)) continue;
       const ring = subject.rings.get(owner.get(stmt.dst.buffer) ?? "");

@@ -25,6 +25,7 @@ import { type Argument, argumentsOf, directiveNames } from "../../../src/tile/di
 import { problem } from "./pipelines.ts";
 
 const small = fc.integer({ min: 1, max: 300 });
+const blocks = fc.integer({ min: 1, max: 16 });
 const id = fc.stringMatching(/^[A-Za-z_][A-Za-z0-9_]{0,6}$/);
 
 const expr = (vars: readonly string[]): fc.Arbitrary<Expr> =>
@@ -301,8 +302,8 @@ function statement(
       kind: fc.constant("role"),
       name: id,
       first: fc.nat(15),
-      warps: small,
-      registers: fc.option(small),
+      warps: fc.integer({ min: 1, max: 32 }),
+      registers: fc.option(fc.integer({ min: 1, max: 256 })),
       body: body([]),
     }),
   ] as fc.Arbitrary<Stmt>[];
@@ -358,7 +359,7 @@ export const programs: fc.Arbitrary<TileProgram> = fc
                 problem(epilogueRequest),
                 problem({ m: 8, n: 8, k: 8, dtype: "f16", alpha: "runtime", beta: "runtime" }),
               ),
-              launch: fc.record({ threads: small, cluster: fc.tuple(small, small) }),
+              launch: fc.record({ threads: small, cluster: fc.tuple(blocks, blocks) }),
               nest: fc.option(fc.record({ m: factors, n: factors, k: factors })),
               directives: fc.uniqueArray(directive, { maxLength: 3, selector: ({ name }) => name }),
               buffers: fc.constant(buffers),

@@ -1,0 +1,118 @@
+/** Numbers stay within what hardware and checks can count: runs before anything looks at elements, turns or slots one by one. */
+import { sizeOf } from "../../dtype.ts";
+import { isDead, type Range, rangeOf } from "../ranges.ts";
+import type { Buffer, Space, Stmt } from "../types.ts";
+import { withExprs } from "../withExprs.ts";
+import type { Fault, Site, Verifier } from "./verifier.ts";
+
+/** Largest index of a kernel, and largest turn of a loop: sizes of problems end there too (TW1002). */
+const MOST = 2 ** 31 - 1;
+/** Most turns of loops within each other that are unrolled: one holds the steps of a K chunk. */
+const MOST_UNROLLED = 4096;
+/** Most chunks of a ring: the field `stages` ends there. */
+const MOST_SLOTS = 64;
+/** Most places of a tile: accumulators that share columns have two for each slot. */
+const MOST_PLACES = 2 * MOST_SLOTS;
+
+/**
+ * Most elements of all slots of a tile. Shared memory has 228 KB, of elements of 4 bits; tensor memory 128 lanes of 512 columns, of as many as 8 elements;
+ * and 1024 threads have no more than 64 Ki registers, each of which holds 8 elements at most and which fragments of neighbours hold again.
+ */
+const elements: Readonly<Record<Space, number>> = {
+  global: Number.POSITIVE_INFINITY,
+  shared: 2 ** 19,
+  tensor: 2 ** 19,
+  register: 2 ** 20,
+};
+
+export const numbers: Verifier = {
+  name: "numbers",
+  code: "TW3135",
+  property:
+    "loops and indices count in 32 bits, and unrolled loops at most 4096 turns within each other; tiles have no more elements than their memory, alignments are powers of two, rings have at most 64 slots",
+  from: "nest",
+  *check({ program, sites }) {
+    for (const buffer of program.buffers) yield* tile(buffer);
+    for (const ring of program.rings)
+      if (ring.slots > MOST_SLOTS)
+        yield {
+          at: ring,
+          message: `has ${ring.slots} slots, and a ring has at most ${MOST_SLOTS}`,
+          hint: `write slots ${MOST_SLOTS} or fewer`,
+        };
+    for (const site of sites) {
+      yield* values(site);
+      if (site.stmt.kind === "for") yield* loop(site, site.stmt);
+    }
+  },
+};
+
+function* tile(buffer: Buffer): Iterable<Fault> {
+  const { align, space } = buffer;
+  // A power of two has one bit.
+  const least = space === "global" ? sizeOf(buffer.dtype) : 0;
+  if ((align & (align - 1)) !== 0 || align < least)
+    yield {
+      at: buffer,
+      message: `is aligned to ${align} bytes, and alignments are powers of two${least > 0 ? `, ${least} or more` : ""}`,
+      hint: `write align ${Math.max(least, 2 ** Math.floor(Math.log2(Math.max(1, align))))}`,
+    };
+  const count = buffer.shape[0] * buffer.shape[1] * buffer.slots;
+  const most = elements[buffer.space];
+  if (count > most)
+    yield {
+      at: buffer,
+      message: `has ${count} elements, and ${buffer.space} tiles have at most ${most}`,
+      hint: "a smaller tile, or fewer slots",
+    };
+  if (buffer.slots > MOST_PLACES)
+    yield {
+      at: buffer,
+      message: `has ${buffer.slots} slots, and a tile has at most ${MOST_PLACES}`,
+      hint: `write slots ${MOST_PLACES} or fewer`,
+    };
+}
+
+/** What a statement computes of the variables around it. */
+function* values(site: Site): Iterable<Fault> {
+  const ranges = site.ranges();
+  if (isDead(ranges)) return;
+  const found: Range[] = [];
+  withExprs(site.stmt, (e) => {
+    if (e.kind !== "const") found.push(rangeOf(e, ranges));
+    return e;
+  });
+  const beyond = found.find(([least, most]) => !(least >= -MOST - 1 && most <= MOST + MOST_UNROLLED));
+  if (beyond !== undefined)
+    yield {
+      at: site,
+      message: `takes values from ${beyond[0]} to ${beyond[1]}, and kernels count in 32 bits`,
+      hint: `values of -${MOST + 1} to ${MOST}`,
+    };
+}
+
+function* loop(site: Site, stmt: Extract<Stmt, { readonly kind: "for" }>): Iterable<Fault> {
+  const ranges = site.ranges();
+  const [least] = rangeOf(stmt.from, ranges);
+  const [, most] = rangeOf(stmt.to, ranges);
+  if (!(least >= -MOST - 1 && most <= MOST)) {
+    yield {
+      at: site,
+      message: `counts from ${least} to ${most}, and loops count in 32 bits`,
+      hint: `bounds of -${MOST + 1} to ${MOST}`,
+    };
+    return;
+  }
+  const turnsOf = ({ from, to }: Pick<typeof stmt, "from" | "to">): number =>
+    Math.max(0, rangeOf(to, ranges)[1] - rangeOf(from, ranges)[0]);
+  const unrolled = [...site.parents, stmt].reduce(
+    (product, around) => (around.kind === "for" && around.unroll ? product * turnsOf(around) : product),
+    1,
+  );
+  if (stmt.unroll && unrolled > MOST_UNROLLED)
+    yield {
+      at: site,
+      message: `unrolls ${unrolled} turns with the loops around it, and at most ${MOST_UNROLLED} are`,
+      hint: "leave out 'unroll', or take fewer turns",
+    };
+}
