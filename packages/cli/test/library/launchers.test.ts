@@ -272,6 +272,39 @@ describe("JavaScript", () => {
     must(stream.synchronize());
   });
 
+  test("maps are encoded once for buffers that come back; what is too short or fits no kernel is named", () => {
+    const driver = createFakeDriver({ devices: [fakeH200] });
+    using device = must(openCudaDevice(driver));
+    using library = must(KernelLibrary.open(device, JSON.parse(String(read("index.json"))), read));
+    using stream = must(device.stream());
+    const buffer = (bytes: number) => must(device.alloc(bytes));
+    const buffers = { a: buffer(4096), b: buffer(3072), d: buffer(6144), epilogue0: buffer(256) };
+    const launch = (more: object, sizes = { m: 64, n: 48, k: 32 }) =>
+      library.launch("variable", { ...sizes, epilogue1: 1 }, { ...buffers, ...more }, stream);
+    const encoded = () => driver.callsOf("tensorMapEncodeTiled").length;
+    expect([launch({}), launch({})].map(({ ok }) => ok)).toEqual([true, true]);
+    expect(encoded()).toBe(2);
+    expect(launch({ a: buffer(8192) }).ok).toBe(true);
+    expect(encoded()).toBe(4);
+    expect(driver.callsOf("launchKernel")).toHaveLength(6);
+    expect(launch({ a: buffer(4094), epilogue0: buffer(16) })).toMatchObject({
+      error: [
+        { message: "a has 4094 bytes; 64 x 32 bf16 with leading dimension 32 takes 4096" },
+        { message: "epilogue0 has 16 bytes; 48 f32 takes 192" },
+      ],
+    });
+    expect(launch({}, { m: 64, n: 48, k: 33 })).toMatchObject({
+      error: [
+        {
+          message: expect.stringContaining(
+            "k=33 batch=1 on sm_90: the nearest needs k % 8 == 0; here k % 8 is 1",
+          ),
+        },
+      ],
+    });
+    expect(driver.callsOf("launchKernel")).toHaveLength(6);
+  });
+
   test("the index reads back", () => {
     expect(readLibraryIndex(JSON.parse(String(read("index.json"))))).toMatchObject({
       ok: true,

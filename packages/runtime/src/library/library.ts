@@ -1,6 +1,7 @@
 /** A kernel library (`compile --library`) on a device: picks the kernel, makes its arguments and workspace, launches on a stream. */
 import {
   type Checked,
+  type Diagnostic,
   err,
   evaluateConstraints,
   type LaunchEnvironment,
@@ -11,17 +12,20 @@ import {
   ok,
   operandShape,
   packedStride,
+  problemAt,
   readLibraryIndex,
   readManifest,
+  symbolicSizes,
 } from "@tilewright/ir";
 import { archOf, type ComputeCapability, parseArch } from "../arch.ts";
 import { CudaBuffer } from "../cuda/buffer.ts";
 import type { CudaStream } from "../cuda/stream.ts";
 import type { Device, DeviceBuffer, DeviceModule, LaunchRequest } from "../device.ts";
-import { fail } from "../diagnostics.ts";
+import { diagnose, fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";
 import { workspaceBytes } from "../gemm.ts";
 import { type KernelBuffers, launchRequest } from "../launch-kernel.ts";
+import { deviceOperands } from "../operands.ts";
 import { imageDevice, imagePath, imagesInOrder, runsFor } from "./images.ts";
 
 /** Names that an operation's arguments may give besides its operands; what is left out is packed, one matrix, factor as compiled. */
@@ -64,6 +68,15 @@ interface Workspace {
   readonly user: string;
 }
 
+interface Kept {
+  readonly pick: Checked<LibraryPick>;
+  readonly buffers: ReadonlyMap<string, DeviceBuffer>;
+  readonly requests: readonly LaunchRequest[];
+}
+
+/** Launches kept ready. */
+const MOST_KEPT = 256;
+
 export class KernelLibrary {
   readonly index: LibraryIndex;
   readonly #device: Device;
@@ -71,6 +84,8 @@ export class KernelLibrary {
   readonly #read: (path: string) => Uint8Array;
   readonly #manifests = new Map<number, Manifest>();
   readonly #loaded = new Map<number, Loaded>();
+  /** Launches that come back with the same arguments and buffers: their tensor maps are encoded once. */
+  readonly #kept = new Map<string, Kept>();
   /** By stream: launches of one stream follow each other, so they share one. */
   readonly #workspaces = new Map<CudaStream | null, Workspace>();
 
@@ -110,15 +125,22 @@ export class KernelLibrary {
       first === undefined ? fail("noKernel", "operation", `'${operation}' is empty`) : this.#manifest(first);
     if (!model.ok) return model;
     const environment = this.#environment(model.value, given);
+    let nearest: readonly string[] | null = null;
     for (const artefact of row.dispatch) {
       const entry = this.index.artefacts[artefact];
       if (entry === undefined || !runsFor(entry.device, this.#capability)) continue;
-      if (!evaluateConstraints(entry.constraints, environment).ok) continue;
-      const manifest = this.#manifest(artefact);
-      return manifest.ok ? ok({ artefact, manifest: manifest.value, environment }) : manifest;
+      const met = evaluateConstraints(entry.constraints, environment);
+      if (met.ok) {
+        const manifest = this.#manifest(artefact);
+        return manifest.ok ? ok({ artefact, manifest: manifest.value, environment }) : manifest;
+      }
+      if (nearest === null || met.error.length < nearest.length)
+        nearest = met.error.map(({ message }) => message.replace("this kernel needs ", ""));
     }
     const { m, n, k } = given;
-    const message = `${operation} has no kernel for m=${m} n=${n} k=${k} batch=${environment.batch} on ${archOf(this.#capability)}`;
+    const why =
+      nearest === null ? "its kernels are for other GPUs" : `the nearest needs ${nearest.join(", and ")}`;
+    const message = `${operation} has no kernel for m=${m} n=${n} k=${k} batch=${environment.batch} on ${archOf(this.#capability)}: ${why}`;
     return fail("noKernel", "launch", message, "compile the library for these sizes and this GPU");
   }
 
@@ -132,20 +154,66 @@ export class KernelLibrary {
     buffers: KernelBuffers,
     stream?: CudaStream,
   ): Checked<LibraryPick> {
-    const picked = this.pick(operation, given);
+    const key = JSON.stringify([operation, given]);
+    const known = this.#kept.get(key);
+    const picked = known === undefined ? this.pick(operation, given) : known.pick;
     if (!picked.ok) return picked;
-    const { artefact, manifest, environment } = picked.value;
+    const { artefact, manifest } = picked.value;
     const loaded = this.#load(artefact, manifest);
     if (!loaded.ok) return loaded;
     const all = this.#withWorkspace(picked.value, buffers, stream ?? null);
     if (!all.ok) return all;
-    for (const spec of manifest.kernels) {
-      const request = launchRequest(spec, environment, all.value, (map) => this.#device.encodeTensorMap(map));
-      if (!request.ok) return request;
-      const started = start(loaded.value.module, spec.entry, request.value, stream);
+    const names = Object.keys(all.value);
+    const same =
+      names.length === known?.buffers.size &&
+      names.every((name) => known.buffers.get(name) === all.value[name]);
+    const requests =
+      known !== undefined && same ? ok(known.requests) : this.#requests(operation, picked.value, all.value);
+    if (!requests.ok) return requests;
+    this.#kept.delete(key);
+    this.#kept.set(key, {
+      pick: picked,
+      buffers: new Map(Object.entries(all.value)),
+      requests: requests.value,
+    });
+    if (this.#kept.size > MOST_KEPT) this.#kept.delete([...this.#kept.keys()][0] ?? "");
+    for (const [i, spec] of manifest.kernels.entries()) {
+      const request = requests.value[i];
+      const started =
+        request === undefined ? ok(true) : start(loaded.value.module, spec.entry, request, stream);
       if (!started.ok) return started;
     }
     return picked;
+  }
+
+  /** The launches of an artefact on these buffers. Errors, all at once: buffers that are too short; then those of the launch. */
+  #requests(
+    operation: string,
+    { manifest, environment }: LibraryPick,
+    buffers: KernelBuffers,
+  ): Checked<readonly LaunchRequest[]> {
+    const sizes = Object.fromEntries(
+      symbolicSizes(manifest.request).flatMap((name) => {
+        const value = environment[name];
+        return value === undefined ? [] : [[name, value]];
+      }),
+    );
+    const problem = problemAt(manifest.request, sizes);
+    if (!problem.ok) return problem;
+    const found = deviceOperands(problem.value).flatMap(({ name, bytes, shape }): readonly Diagnostic[] => {
+      const buffer = buffers[name];
+      if (buffer === undefined || buffer.size >= bytes) return [];
+      const message = `${name} has ${buffer.size} bytes; ${shape} takes ${bytes}`;
+      return [diagnose("operand", `${operation}.${name}`, message, "allocate it for these sizes")];
+    });
+    if (found.length > 0) return err(found);
+    const requests: LaunchRequest[] = [];
+    for (const spec of manifest.kernels) {
+      const request = launchRequest(spec, environment, buffers, (map) => this.#device.encodeTensorMap(map));
+      if (!request.ok) return request;
+      requests.push(request.value);
+    }
+    return ok(requests);
   }
 
   /** Give modules and workspaces back. */
@@ -154,6 +222,7 @@ export class KernelLibrary {
     for (const { module } of this.#loaded.values()) module.unload();
     this.#workspaces.clear();
     this.#loaded.clear();
+    this.#kept.clear();
   }
 
   [disposeSymbol](): void {
