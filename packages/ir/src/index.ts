@@ -141,6 +141,7 @@ export {
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export type {
+  Certificate,
   Constraint,
   GroupField,
   GroupRow,

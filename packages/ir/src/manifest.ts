@@ -153,6 +153,33 @@ export interface ManifestResources {
   readonly kernels: readonly KernelResources[];
 }
 
+/** What a kernel was checked by before it shipped (`compile --library --certify`). It had no finding, and every order gave the same bits. */
+export interface Certificate {
+  /** Whether this very kernel was run, or one of the same schedule at smaller sizes, which an emulator reaches. */
+  readonly kernel: "own" | "smaller";
+  readonly sizes: { readonly m: number; readonly n: number; readonly k: number; readonly batch: number };
+  /** SHA-256 of the text that was run. */
+  readonly ptx: string;
+  readonly emulator: {
+    readonly version: string;
+    /** Completion orders, a run each, with this seed for inputs and random orders. */
+    readonly orders: readonly string[];
+    readonly seed: number;
+    /** Hazard rules that looked on: `H001`. */
+    readonly rules: readonly string[];
+  };
+  /** Largest error over its bound against float64: at most 1. */
+  readonly boundRatio: number;
+  /** SHA-256 of D's bytes. */
+  readonly d: string;
+  /** A GPU's D of the same inputs, and whether its bits are the emulator's; `unordered` where sums are added as they come. Null without one. */
+  readonly gpu: {
+    readonly name: string;
+    readonly d: string;
+    readonly bits: "equal" | "differ" | "unordered";
+  } | null;
+}
+
 /**
  * The manifest of one artefact (`*.gemm.json`): what any host needs to pick, load and launch its kernels. Canonical key order is that of
  * this type; no absolute paths, no times. Readers ignore fields they do not know and refuse other values of `schemaVersion`.
@@ -208,4 +235,5 @@ export interface Manifest {
     readonly deterministic: boolean;
   };
   readonly resources: ManifestResources | null;
+  readonly certificate?: Certificate;
 }

@@ -183,7 +183,7 @@ shows what each pass does to it, and --from compiles an edited text to the edite
   ],
   run(session, args) {
     if (args.library !== undefined) return compileLibrary(session, args, args.library);
-    const orphans = (["kernels", "launchers", "wheel"] as const).filter(
+    const orphans = (["kernels", "launchers", "wheel", "certify"] as const).filter(
       (name) => args[name] !== undefined && args[name] !== false,
     );
     if (orphans.length > 0)

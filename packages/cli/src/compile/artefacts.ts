@@ -1,6 +1,7 @@
 /** The files of a compiled kernel: PTX, cubin, IR, and the manifest that says how to launch it. */
 import {
   type Artifact,
+  type Certificate,
   type Checked,
   type Diagnostic,
   err,
@@ -96,6 +97,7 @@ export interface FileOptions {
   readonly stem: string;
   /** Architectures to assemble for; the artefact's own if there are none. */
   readonly cubins?: readonly string[];
+  readonly certificate?: Certificate | undefined;
 }
 
 /** The files that `formats` asks for. Errors: what ptxas says, for every architecture. */
@@ -103,7 +105,7 @@ export async function filesOf(
   context: Context,
   artifact: Artifact,
   formats: readonly EmitFormat[],
-  { stem, cubins: archs = [] }: FileOptions,
+  { stem, cubins: archs = [], certificate }: FileOptions,
 ): Promise<Checked<readonly EmittedFile[]>> {
   const files: EmittedFile[] = [];
   const images: ManifestImage[] = [];
@@ -130,7 +132,8 @@ export async function filesOf(
     for (const [stage, data] of stageTexts(artifact))
       files.push({ format: "ir", name: `${stem}.${stage}.tile`, data });
   if (formats.includes("manifest")) {
-    const manifest = { ...artifact.manifest, images, resources: resourcesOf(artifact, cubins) };
+    const checked = certificate === undefined ? {} : { certificate };
+    const manifest = { ...artifact.manifest, images, resources: resourcesOf(artifact, cubins), ...checked };
     files.push({ format: "manifest", name: `${stem}.gemm.json`, data: printManifest(manifest) });
   }
   return ok(files);

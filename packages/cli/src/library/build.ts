@@ -1,6 +1,7 @@
 /** Compiles the kernels of a library and makes its files. */
 import {
   type Artifact,
+  type Certificate,
   type Checked,
   type Diagnostic,
   err,
@@ -47,6 +48,8 @@ export interface BuildOptions {
   readonly formats: readonly EmitFormat[];
   /** Architectures that cubins are made for; each artefact's own if there are none. */
   readonly cubins: readonly string[];
+  /** What makes the certificate of a kernel; null for none. */
+  readonly certify: ((request: KernelRequest, artifact: Artifact) => Promise<Checked<Certificate>>) | null;
 }
 
 /** Compile everything. Errors: those of all kernels, each with the place that asks for it; then those of ptxas. */
@@ -84,8 +87,13 @@ export async function buildLibrary(
 
   const files: OutputFile[] = [];
   const artefacts: LibraryArtefact[] = [];
-  for (const { artifact } of compiled) {
-    const made = await writeArtefact(context, artifact, options);
+  for (const { request, artifact } of compiled) {
+    const certificate = options.certify === null ? ok(undefined) : await options.certify(request, artifact);
+    if (!certificate.ok) {
+      found.push(...certificate.error);
+      continue;
+    }
+    const made = await writeArtefact(context, artifact, options, certificate.value);
     if (!made.ok) {
       found.push(...made.error);
       continue;
@@ -132,12 +140,18 @@ function unreachable(compiled: readonly Compiled[]): readonly Diagnostic[] {
   });
 }
 
-async function writeArtefact(context: Context, artifact: Artifact, { formats, cubins }: BuildOptions) {
+async function writeArtefact(
+  context: Context,
+  artifact: Artifact,
+  { formats, cubins }: BuildOptions,
+  certificate: Certificate | undefined,
+) {
   const id = artifact.manifest.id.slice("sha256:".length).slice(0, ID_DIGITS);
   const stem = `${entryOf(artifact)}.${artifact.target.arch}.${id}`;
   const made = await filesOf(context, artifact, [...new Set([...formats, "manifest" as const])], {
     stem,
     cubins,
+    certificate,
   });
   if (!made.ok) return made;
   const written = made.value.find(({ format }) => format === "manifest");

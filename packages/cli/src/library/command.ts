@@ -12,6 +12,7 @@ import { renderTable } from "../output/table.ts";
 import { problemFlags } from "../request/flags.ts";
 import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
 import { type BuiltLibrary, buildLibrary } from "./build.ts";
+import { certificateOf } from "./certificate.ts";
 import { type Language, languages, launcherFiles } from "./launchers/index.ts";
 import { indexOf } from "./model.ts";
 import { firstVersion, type LibraryPlan, planLibrary, readLibraryRequest } from "./request.ts";
@@ -36,6 +37,10 @@ export const libraryFlags = {
     hint: languages.join(","),
     group,
   }),
+  certify: toggle(
+    "run every kernel on the emulator in all completion orders, and on a GPU that is here; what was checked stands in its manifest",
+    { group },
+  ),
   wheel: toggle("also make a Python wheel of it, for torch, cupy and jax: pip install DIR/NAME-*.whl", {
     group,
   }),
@@ -48,6 +53,7 @@ export type LibraryArgs = ProblemArgs &
     readonly mostKernels?: number | undefined;
     readonly launchers?: readonly Language[] | undefined;
     readonly wheel: boolean;
+    readonly certify: boolean;
     readonly emit?: readonly EmitFormat[] | undefined;
     readonly cubins?: readonly string[] | undefined;
     readonly out?: string | undefined;
@@ -163,6 +169,7 @@ export async function compileLibrary(session: Session, args: LibraryArgs, folder
     buildLibrary(session.context, plan.value, {
       formats: args.cubins === undefined ? emit : [...emit, "cubin"],
       cubins: args.cubins ?? [],
+      certify: args.certify ? (request, artifact) => certificateOf(session, request, artifact) : null,
     }),
   );
   if (!built.ok) return session.fail(built.error);

@@ -125,6 +125,26 @@ const kernelSchema = z.object({
   workspaceBytes: launchExprSchema,
 });
 
+const certificateSchema = z
+  .object({
+    kernel: z.enum(["own", "smaller"]).describe("this kernel was run, or its schedule at smaller sizes"),
+    sizes: z.object({ m: count, n: count, k: count, batch: count }),
+    ptx: hash.describe("of the text that was run"),
+    emulator: z.object({
+      version: z.string(),
+      orders: z.array(z.string()).describe("completion orders, a run each"),
+      seed: count.describe("of inputs and of random orders"),
+      rules: z.array(z.string()).describe("hazard rules that looked on"),
+    }),
+    boundRatio: z.number().describe("largest error over its bound against float64"),
+    d: hash.describe("of D's bytes"),
+    gpu: z
+      .object({ name: z.string(), d: hash, bits: z.enum(["equal", "differ", "unordered"]) })
+      .nullable()
+      .describe("a GPU's D of the same inputs; null without a GPU"),
+  })
+  .describe("what the kernel was checked by: no finding, and the same bits in every order");
+
 /** The whole manifest. Unknown fields are ignored; another `schemaVersion` is refused. */
 export const manifestSchema = z
   .object({
@@ -183,6 +203,7 @@ export const manifestSchema = z
       })
       .nullable()
       .describe("what ptxas said; null where it was not run"),
+    certificate: certificateSchema.exactOptional(),
   })
   .describe("how to launch the kernels of one GEMM artefact");
 
