@@ -383,7 +383,7 @@ describe("errors in the text", () => {
       "'1048576'",
       "the number of threads must be an integer of at most 1024",
     ],
-    ["cluster=1x1", "cluster=1x17", "'x17'", "a cluster has two extents, of 1 to 16 blocks"],
+    ["cluster=1x1", "cluster=1x1025", "'x1025'", "a cluster has two extents, of 1 to 1024 blocks"],
     [
       "nest m (grid 2",
       "nest m (grid 999999999999",

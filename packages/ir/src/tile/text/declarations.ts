@@ -186,12 +186,12 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       const threads = c.integer("the number of threads", 1, 1024);
       c.expect("cluster", "after the number of threads");
       c.expect("=", "after 'cluster'");
-      const columns = c.integer("the cluster's first extent", 1, 16);
+      const columns = c.integer("the cluster's first extent", 1, 1024);
       const token = c.peek();
       // "2x1" reads as the number 2 and the word x1.
       const second = /^x(\d+)$/.exec(c.word("the cluster's second extent, as in 2x1"))?.[1];
-      if (second === undefined || Number(second) < 1 || Number(second) > 16)
-        c.fail(token, parseCodes.badValue, "a cluster has two extents, of 1 to 16 blocks", "cluster=2x1");
+      if (second === undefined || Number(second) < 1 || Number(second) > 1024)
+        c.fail(token, parseCodes.badValue, "a cluster has two extents, of 1 to 1024 blocks", "cluster=2x1");
       const pair = c.eat("pair");
       const overlap = c.eat("overlap");
       const early = c.eat("early");

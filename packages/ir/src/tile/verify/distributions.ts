@@ -90,11 +90,11 @@ function* checkCopy(subject: Subject, site: Site, copy: Copy, dist: Distribution
       message: `is distributed over ${dist.threads} threads, and ${threads} run it`,
       hint: `write threads ${threads}`,
     };
-  if (copy.vector.some((width) => dist.vector % width !== 0) || !copy.vector.includes(dist.vector))
+  if (copy.vector.some((width) => dist.vector % width !== 0))
     yield {
       at: site,
       message: `moves vectors ${copy.vector.join(":")} out of runs of ${dist.vector}`,
-      hint: "one side moves whole runs, and the other's width divides them",
+      hint: "widths divide the distribution's vector",
     };
   for (const view of [copy.src, copy.dst])
     if (bufferAt(subject, view.buffer).own !== null)
