@@ -1,6 +1,8 @@
 /** Public types of the emulator. */
 import type { Checked, Diagnostic, SourceLocation, TensorMapSpec } from "@tilewright/ir";
 import type { RuleId } from "./checkers/rules.ts";
+import type { Switch } from "./machine/interleave.ts";
+import type { SearchOptions, SearchReport } from "./search.ts";
 
 /** Completion order of everything the PTX memory model leaves open. */
 export type Order = "eager" | "lazy" | "random";
@@ -46,6 +48,11 @@ export interface LaunchConfig {
    * warpgroups. Default: `.maxnreg`, else a whole SM's registers shared by the threads of `.reqntid` or `.maxntid`.
    */
   readonly registersPerThread?: number;
+  /**
+   * Which warp runs when: from point to point, as `search` gives it. All clusters are resident then, and copies complete at once, or as late as can be where the
+   * order is lazy. The same schedule gives the same run.
+   */
+  readonly schedule?: readonly Switch[];
   /**
    * A programmatic dependent launch: the grid before may still run, and until `griddepcontrol.wait` it may still write and read these bytes. Their values are
    * those that it has left in the end.
@@ -187,6 +194,17 @@ export interface Emulator {
   encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array>;
   /** Errors are launches that cannot start; what goes wrong while running is in the report. */
   launch(module: LoadedModule, entry: string, config: LaunchConfig): Checked<LaunchReport>;
+  /**
+   * Run a small launch by many schedules, each from the memory that there is now, which it leaves as it was: all with no switch between
+   * warps but those at waits and polls, then all with one more, and so on, where warps contend for memory. Ends at the first that shows an error, or other
+   * memory than the first one.
+   */
+  search(
+    module: LoadedModule,
+    entry: string,
+    config: LaunchConfig,
+    options?: SearchOptions,
+  ): Checked<SearchReport>;
   /**
    * The same, with the same memory, findings and counters, by the threads that the device was made with. Clusters that know nothing of
    * one another are divided among them; a launch whose clusters communicate, or that has shown a finding, is run in one

@@ -1,23 +1,26 @@
 /** The emulated device: memory, modules and launches. */
-import { type Checked, editDistance, err, ok, type TensorMapSpec } from "@tilewright/ir";
+import { type Checked, editDistance, err, InternalError, ok, type TensorMapSpec } from "@tilewright/ir";
 import type { DevicePointer, Emulator, LaunchConfig, LaunchReport, LoadedModule } from "./api.ts";
 import { encodeTensorMap } from "./bulk/map.ts";
 import { allChecks, Findings, LaunchStopped } from "./checkers/findings.ts";
 import { globalRules } from "./checkers/rules.ts";
+import { cutProgram } from "./compile/cuts.ts";
 import { createScratch, type Host, type Scratch } from "./compile/environment.ts";
 import { CompiledKernels, idlePaths } from "./compile/kernels.ts";
 import { initialise } from "./load/initialiser.ts";
 import { type KernelProgram, loadProgram, type Program } from "./load/module.ts";
 import { Refusal } from "./load/refusal.ts";
+import { Interleaver, type Stretch, type Switch } from "./machine/interleave.ts";
 import { MemoryPaths } from "./machine/paths.ts";
 import { LaunchRun } from "./machine/run.ts";
 import { defaultFuel, fillGeometry, placeLaunch, shapeOf, type WaveRange } from "./machine/shape.ts";
 import { encodeParameters, validateLaunch } from "./machine/validate.ts";
-import { Arena, globalTag } from "./memory/arena.ts";
+import { Arena, globalTag, heapBase } from "./memory/arena.ts";
 import { arithmeticOf, leastArithmetic, type TensorArithmetic } from "./numerics/tensorcore.ts";
 import { LaunchThreads } from "./parallel/client.ts";
 import type { LaunchPort, PartReply, PartRequest, PartResult } from "./parallel/ports.ts";
 import { conflicting, isIndependent, mergeCounters, mergeMemory, wavesOf } from "./parallel/split.ts";
+import { Contention, type SearchOptions, type SearchReport, searchSchedules, type Trial } from "./search.ts";
 
 export interface EmulatorOptions {
   /** Most bytes of device memory and launch state together. Default 1 GiB, at most 2 GiB. */
@@ -48,7 +51,7 @@ class EmulatedDevice implements Emulator {
     this.#threads = new LaunchThreads(options.threads ?? []);
     this.#arena = new Arena(options.memoryLimit ?? defaultMemory);
     this.#resident = options.residentBlocks ?? null;
-    this.#host = { paths: idlePaths };
+    this.#host = { paths: idlePaths, observe: () => undefined };
     this.#kernels = new CompiledKernels(this.#arena, this.#scratch, this.#host);
   }
 
@@ -134,7 +137,8 @@ class EmulatedDevice implements Emulator {
     return encodeTensorMap(spec);
   }
 
-  launch(module: LoadedModule, entry: string, config: LaunchConfig): Checked<LaunchReport> {
+  /** The kernel of a launch that can start. */
+  #find(module: LoadedModule, entry: string, config: LaunchConfig): Checked<KernelProgram> {
     if (!this.#modules.has(module) || !isProgram(module))
       return err([
         {
@@ -158,8 +162,13 @@ class EmulatedDevice implements Emulator {
       );
     }
     const valid = validateLaunch(program.kernel, config);
-    if (!valid.ok) return valid;
-    const ran = this.#launch(program, config, arithmeticFor(module, config));
+    return valid.ok ? ok(program) : valid;
+  }
+
+  launch(module: LoadedModule, entry: string, config: LaunchConfig): Checked<LaunchReport> {
+    const program = this.#find(module, entry, config);
+    if (!program.ok) return program;
+    const ran = this.#launch(program.value, config, arithmeticFor(module, config));
     return ran.ok ? ok(ran.value.report) : ran;
   }
 
@@ -223,12 +232,22 @@ class EmulatedDevice implements Emulator {
   }
 
   #launch(
-    program: KernelProgram,
-    config: LaunchConfig,
+    whole: KernelProgram,
+    asked: LaunchConfig,
     arithmetic: TensorArithmetic,
     range: WaveRange = { from: 0, to: Number.POSITIVE_INFINITY },
-  ): Checked<{ readonly report: LaunchReport; readonly run: LaunchRun }> {
+    observe = false,
+  ): Checked<{
+    readonly report: LaunchReport;
+    readonly run: LaunchRun;
+    readonly trace: readonly Stretch[];
+  }> {
     const started = now();
+    const config = asked.schedule === undefined ? asked : scheduled(whole, asked);
+    const interleaver = config.schedule === undefined ? null : new Interleaver(config.schedule);
+    // Where warps may be preempted, regions end.
+    const cut = interleaver !== null ? "all" : config.order === "random" ? "strong" : null;
+    const program = cut === null ? whole : cutProgram(whole, cut);
     const { kernel } = program;
     const checks =
       config.checks === undefined || config.checks === "all"
@@ -250,6 +269,7 @@ class EmulatedDevice implements Emulator {
       race,
       global,
       uninitialised: findings.wants("uninitialised"),
+      observe,
     });
     compiled.tally.fill(0);
     const run = new LaunchRun({
@@ -263,6 +283,7 @@ class EmulatedDevice implements Emulator {
       tally: compiled.tally,
       race,
       global,
+      interleaver,
     });
     const paths = new MemoryPaths({
       arena: this.#arena,
@@ -284,8 +305,53 @@ class EmulatedDevice implements Emulator {
       ...{ completed, findings: findings.list(), printed: run.printed, counters: run.counters() },
       timeMs: now() - started,
     };
-    return ok({ report, run });
+    return ok({ report, run, trace: interleaver?.trace ?? [] });
   }
+
+  search(
+    module: LoadedModule,
+    entry: string,
+    config: LaunchConfig,
+    options: SearchOptions = {},
+  ): Checked<SearchReport> {
+    const found = this.#find(module, entry, config);
+    if (!found.ok) return found;
+    const program = found.value;
+    const arithmetic = arithmeticFor(module, config);
+    const before = this.#arena.heap();
+    const contention = new Contention();
+    this.#host.observe = ({ block, id }, at, size, index, mode) =>
+      contention.note(block.slot * block.warps.length + id, at, size, index, mode);
+    const run = (schedule: readonly Switch[]) =>
+      this.#launch(program, { fuel: searchFuel, ...config, schedule }, arithmetic, undefined, true);
+    const probe = run([]);
+    if (!probe.ok) return probe;
+    const { heap: reference } = this.#arena.heap();
+    const compares = options.compare !== false && probe.value.report.completed;
+    this.#arena.adopt(before.heap, before.shadow);
+    const trial = (schedule: readonly Switch[]): Trial => {
+      const ran = run(schedule);
+      if (!ran.ok) throw new InternalError("a launch that could start once cannot start again");
+      const { words } = this.#arena;
+      const from = heapBase >> 2;
+      const word =
+        compares && ran.value.report.completed ? reference.findIndex((w, k) => w !== words[from + k]) : -1;
+      this.#arena.adopt(before.heap, before.shadow);
+      const { report, trace } = ran.value;
+      return { report, trace, differs: word < 0 ? null : pointerOf(4 * (from + word)) };
+    };
+    return ok(searchSchedules(trial, contention, program.kernel.instructions, now, options));
+  }
+}
+
+/** Warp-instructions of one launch of a search. */
+const searchFuel = 1e6;
+
+/** A launch by a schedule: all its clusters are there together, and asynchronous copies complete at once or as late as can be. */
+function scheduled({ kernel }: KernelProgram, config: LaunchConfig): LaunchConfig {
+  const cluster = config.cluster ?? kernel.requiredCluster ?? [1, 1, 1];
+  const residentClusters = config.grid.reduce((n, blocks, axis) => (n * blocks) / (cluster[axis] ?? 1), 1);
+  return { ...config, residentClusters, order: config.order === "lazy" ? "lazy" : "eager" };
 }
 
 /** Milliseconds from some origin; every host that runs this has `performance`, but the type library is without it. */

@@ -60,6 +60,7 @@ export function emitAccess(
   const kind = modeCode[mode];
   const add = address.offset === 0 ? "" : `+${address.offset}`;
   const misaligned = size === 1 ? "" : `(${x}&${size - 1})!==0||`;
+  const observed = e.options.observe ? `observe(w,${x},${size},${index},${kind});` : "";
   switch (space) {
     case "shared":
     case "cluster": {
@@ -87,7 +88,7 @@ export function emitAccess(
         e.sampled.push({ index, bytes: size });
         code += `if(bk>=0)BK[bk+${place}+l]=${a};`;
       }
-      return { code, offset: x };
+      return { code: code + observed, offset: x };
     }
     case "global":
     case "const":
@@ -106,7 +107,7 @@ export function emitAccess(
         if (e.options.global || (strong & strength.strong) !== 0)
           code += space === "generic" ? `if(${h}===${globalTag})${call}` : call;
       }
-      return { code, offset: x };
+      return { code: code + observed, offset: x };
     }
     case "local": {
       const [low] = e.pair(address.base);

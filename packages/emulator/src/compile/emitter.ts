@@ -17,6 +17,8 @@ export interface CompileOptions {
   /** Follow accesses of global memory as well. */
   readonly global: boolean;
   readonly uninitialised: boolean;
+  /** Tell the host of each access of global and shared memory. */
+  readonly observe: boolean;
 }
 
 const wide = (register: Register): boolean => register.cls === "i64" || register.cls === "f64";

@@ -48,6 +48,8 @@ export interface SlowPaths {
 /** Points at the launch that is running; generated code outlives launches. */
 export interface Host {
   paths: SlowPaths;
+  /** Told of accesses by code that has been compiled to tell: arena offset, bytes, instruction and mode. */
+  observe: (warp: Warp, at: number, size: number, index: number, mode: number) => void;
 }
 
 /** Sizes of the scratch arrays. */
@@ -157,6 +159,8 @@ export function createEnvironment(
       race?.global?.strong(race, w, l, x, size, i, mode, strong);
     },
     clock: () => host.paths.clock(),
+    observe: (w: Warp, at: number, size: number, index: number, mode: number) =>
+      host.observe(w, at, size, index, mode),
     raceRead: (w: Warp, l: number, x: number, size: number, i: number) =>
       w.block.race?.read(w, l, x, size, i),
     raceWrite: (w: Warp, l: number, x: number, size: number, i: number) =>

@@ -1,5 +1,6 @@
 /** A kernel compiled for one state of the arena and one choice of checks; bound to a launch when it runs. */
 import type { Block as BasicBlock, Piece } from "../compile/blocks.ts";
+import { isSeen } from "../compile/cuts.ts";
 import type { CompiledRegion } from "../compile/region.ts";
 import type { KernelProgram } from "../load/module.ts";
 import type { Instruction } from "../load/types.ts";
@@ -13,6 +14,8 @@ interface Step {
   /** Instructions the step stands for. */
   readonly instructions: readonly Instruction[];
   readonly sampled: CompiledRegion["sampled"];
+  /** Begins with an access that others may see. */
+  readonly seen: boolean;
   /** Called before it runs, for steps that touch registers which engines use. */
   readonly touches: TouchCheck;
   executions: number;
@@ -55,6 +58,7 @@ export function bindBlocks(
           run: region?.run ?? (() => undefined),
           instructions: piece.instructions,
           sampled: region?.sampled ?? [],
+          seen: piece.instructions.slice(0, 1).some((instruction) => isSeen(instruction, "all")),
           touches: touchCheck(machine, piece.instructions, holdable),
           executions: 0,
           lanes: 0,
@@ -70,6 +74,7 @@ export function bindBlocks(
             : () => undefined,
         instructions: [instruction],
         sampled: [],
+        seen: isSeen(instruction, "all"),
         touches: touchCheck(machine, [instruction], holdable),
         executions: 0,
         lanes: 0,

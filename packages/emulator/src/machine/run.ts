@@ -14,6 +14,7 @@ import { describeBarrier } from "./barriers.ts";
 import { bindBlocks, type RunnableBlock } from "./compiled.ts";
 import { reportDeadlock } from "./deadlock.ts";
 import { EventQueue } from "./events.ts";
+import type { Interleaver } from "./interleave.ts";
 import type { MemoryPaths } from "./paths.ts";
 import { PendingClusters } from "./pending.ts";
 import { clusterCounts, clusterPosition, Places } from "./places.ts";
@@ -40,6 +41,8 @@ import { resolveWindow } from "./window.ts";
 const pollLimit = 256;
 /** Polls per live warp after which an event is run in spite of warps that move. */
 const pollsBeforeEvent = 8;
+/** Accesses, less one, after which a warp in random order is preempted at the latest where it is at all. */
+const longestPreempted = 8;
 /** Times that all bounded waits run out in vain before the launch counts as stuck. */
 const stallLimit = 16;
 
@@ -55,6 +58,8 @@ export interface RunFields {
   readonly race: boolean;
   /** And of global memory. */
   readonly global: boolean;
+  /** Whose schedule decides which warp runs; null where the order does. */
+  readonly interleaver: Interleaver | null;
 }
 
 export class LaunchRun implements Machine {
@@ -74,6 +79,8 @@ export class LaunchRun implements Machine {
   #fuel: number;
   readonly #printed: string[] = [];
   #polls = 0;
+  /** Accesses that others may see and that the warp may still make before it is preempted. */
+  #accesses = 0;
   #expired = 0;
   /** Times that bounded waits have run out since anything that others wait for changed. */
   #stalls = 0;
@@ -101,7 +108,17 @@ export class LaunchRun implements Machine {
       },
       polled: () => {
         this.#polls += 1;
+        fields.interleaver?.polled();
       },
+      pause:
+        fields.interleaver !== null
+          ? () => true
+          : this.order === "random"
+            ? () => {
+                this.#accesses -= 1;
+                return this.#accesses < 0;
+              }
+            : null,
       exited: (warp) => {
         const { block } = warp;
         this.touch();
@@ -180,16 +197,14 @@ export class LaunchRun implements Machine {
       if (active.length === 0) break;
       let moved = this.events.idle();
       const start = shape.order === "random" ? this.#random.below(active.length) : turn;
-      for (let k = 0; k < active.length; k++) {
-        const cluster = active[(start + k) % active.length];
-        if (cluster === undefined || !this.#turn(cluster)) continue;
+      const cluster = this.#someTurn(active, start);
+      if (cluster !== null) {
         moved = true;
-        turn = (start + k + 1) % active.length;
+        turn = (active.indexOf(cluster) + 1) % active.length;
         if (cluster.blocks.every((b) => b.live === 0)) {
           this.#finish(cluster);
           resident[cluster.slot] = null;
         }
-        break;
       }
       if (moved && this.events.size > 0) this.#relieve(active);
       if (!moved && this.events.force()) this.touch();
@@ -221,9 +236,33 @@ export class LaunchRun implements Machine {
     return clusters.reduce((n, c) => n + c.blocks.reduce((m, b) => m + b.live, 0), 0);
   }
 
+  /** Let one warp run; returns its cluster, null when none can move. */
+  #someTurn(active: readonly ClusterState[], start: number): ClusterState | null {
+    const { interleaver } = this.#fields;
+    if (interleaver !== null) {
+      const warps = active.flatMap((cluster) => cluster.blocks.flatMap((block) => block.warps));
+      const moved = interleaver.turn(
+        warps,
+        ({ block, id }) => block.slot * block.warps.length + id,
+        (warp) => this.#stepper.next(warp),
+        (warp) => this.#stepper.run(warp),
+      );
+      return moved?.block.cluster ?? null;
+    }
+    for (let k = 0; k < active.length; k++) {
+      const cluster = active[(start + k) % active.length];
+      if (cluster !== undefined && this.#turn(cluster)) return cluster;
+    }
+    return null;
+  }
+
   /** Let one warp of the cluster run; returns whether one moved. */
   #turn(cluster: ClusterState): boolean {
     const { order } = this;
+    // Half of the turns end after a few accesses that others may see.
+    if (order === "random")
+      this.#accesses =
+        this.#random.next() < 0.5 ? this.#random.below(longestPreempted) : Number.POSITIVE_INFINITY;
     for (const block of cluster.blocks) {
       const { warps } = block;
       const n = warps.length;

@@ -15,6 +15,8 @@ export interface Group {
   at: number;
   /** Lanes, bit l for lane l. */
   mask: number;
+  /** Step of the block's body that comes next: a warp may be preempted within it. */
+  step: number;
   /** The block's body has run; its terminator is what they wait at. */
   atTerminator: boolean;
   /** State that a wait operation keeps while the group is blocked; null when it has not been asked yet. */
@@ -109,7 +111,7 @@ export class Warp {
     this.agent = fields.agent;
     this.lanes = fields.lanes;
     this.registerCount = fields.registerCount;
-    this.groups = [{ at: 0, mask: fields.lanes, atTerminator: false, wait: null }];
+    this.groups = [{ at: 0, mask: fields.lanes, step: 0, atTerminator: false, wait: null }];
   }
 
   /** Lanes that have not exited. */

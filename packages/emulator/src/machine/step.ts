@@ -28,6 +28,8 @@ export interface StepHooks {
   exited(warp: Warp): void;
   /** A warp ran a block that only polls. */
   polled(): void;
+  /** Asked before a step that others may see, but for the first of a turn: whether the warp has to let others go first. Null: never. */
+  readonly pause: (() => boolean) | null;
   /** Called before and after a region of a sampled warp. */
   sample(warp: Warp, mask: number, block: RunnableBlock, step: number): void;
 }
@@ -35,6 +37,9 @@ export interface StepHooks {
 export class Stepper {
   readonly #hooks: StepHooks;
   readonly #blocks: readonly RunnableBlock[];
+  /** The warp has run a step in this turn; it is to stop before the next. */
+  #begun = false;
+  #paused = false;
 
   constructor(hooks: StepHooks) {
     this.#hooks = hooks;
@@ -44,6 +49,7 @@ export class Stepper {
   /** Run `warp` until it blocks, ends or has had its share. Returns whether it moved. */
   run(warp: Warp): boolean {
     let progress = false;
+    this.#begun = false;
     for (let budget = slice; budget > 0 && !warp.done; budget--) {
       const { groups } = warp;
       let lead = 0;
@@ -58,6 +64,10 @@ export class Stepper {
       }
       if (!moved) return progress;
       progress = true;
+      if (this.#paused) {
+        this.#paused = false;
+        return true;
+      }
     }
     return progress;
   }
@@ -67,20 +77,44 @@ export class Stepper {
     const block = this.#blocks[group.at];
     if (block === undefined) throw new LaunchStopped("ran off the program");
     if (!group.atTerminator) {
-      this.#body(warp, group, block);
+      if (!this.#body(warp, group, block)) {
+        this.#paused = true;
+        return true;
+      }
+      group.step = 0;
       group.atTerminator = true;
     }
     return this.#terminate(warp, group, block);
   }
 
-  #body(warp: Warp, group: Group, block: RunnableBlock): void {
+  /** The instruction that the warp is about to execute, as far as it is known before it is asked. */
+  next(warp: Warp): Instruction | null {
+    const [group] = warp.groups;
+    const block = group === undefined ? undefined : this.#blocks[group.at];
+    if (group === undefined || block === undefined) return null;
+    return (
+      block.steps[group.atTerminator ? block.steps.length : group.step]?.instructions[0] ?? block.terminator
+    );
+  }
+
+  /** Returns whether the body has been run to its end. */
+  #body(warp: Warp, group: Group, block: RunnableBlock): boolean {
     const { steps } = block;
     const hooks = this.#hooks;
-    if (block.basic.polls) hooks.polled();
-    else hooks.progress();
-    for (let k = 0; k < steps.length; k++) {
+    if (group.step === 0) {
+      if (block.basic.polls) hooks.polled();
+      else hooks.progress();
+    }
+    for (let k = group.step; k < steps.length; k++) {
       const step = steps[k];
       if (step === undefined) continue;
+      if (hooks.pause !== null && step.seen) {
+        if (this.#begun && hooks.pause()) {
+          group.step = k;
+          return false;
+        }
+        this.#begun = true;
+      }
       let { mask } = group;
       const [first] = step.instructions;
       if (step.kind === "warp" && first !== undefined && first.guard !== null)
@@ -94,6 +128,7 @@ export class Stepper {
       else step.run(warp, mask);
       warp.block.race?.settle();
     }
+    return true;
   }
 
   #terminate(warp: Warp, group: Group, block: RunnableBlock): boolean {
@@ -168,7 +203,7 @@ export class Stepper {
   /** Lanes of `taken` go to one block, the group's others to another. */
   #split(warp: Warp, group: Group, taken: number, to: number, other: number): void {
     if (taken !== 0 && taken !== group.mask) {
-      warp.groups.push({ at: to, mask: taken, atTerminator: false, wait: null });
+      warp.groups.push({ at: to, mask: taken, step: 0, atTerminator: false, wait: null });
       group.mask &= ~taken;
       this.#goto(warp, group, other);
     } else this.#goto(warp, group, taken === 0 ? other : to);
@@ -206,7 +241,7 @@ export class Stepper {
         this.#goto(warp, group, target);
         return;
       }
-      warp.groups.push({ at: target, mask: same, atTerminator: false, wait: null });
+      warp.groups.push({ at: target, mask: same, step: 0, atTerminator: false, wait: null });
       group.mask &= ~same;
     }
     this.#goto(warp, group, next);
@@ -274,7 +309,7 @@ export class Stepper {
         return true;
       }
       if (held !== group.mask) {
-        warp.groups.push({ at: next, mask: group.mask & ~held, atTerminator: false, wait: null });
+        warp.groups.push({ at: next, mask: group.mask & ~held, step: 0, atTerminator: false, wait: null });
         group.mask = held;
       }
       const required = this.#required(warp, group, operation.members);
@@ -313,6 +348,7 @@ export class Stepper {
 
   #goto(warp: Warp, group: Group, at: number): void {
     group.at = at;
+    group.step = 0;
     group.atTerminator = false;
     group.wait = null;
     const { groups } = warp;
@@ -322,7 +358,7 @@ export class Stepper {
       const a = groups[k];
       const b = groups[k + 1];
       if (a === undefined || b === undefined) return;
-      if (a.at === b.at && !a.atTerminator && !b.atTerminator) {
+      if (a.at === b.at && a.step + b.step === 0 && !a.atTerminator && !b.atTerminator) {
         a.mask |= b.mask;
         groups.splice(k + 1, 1);
       } else k += 1;

@@ -1,0 +1,49 @@
+/** Programs whose regions end before accesses that others see, so that warps can be preempted there. */
+import type { KernelProgram } from "../load/module.ts";
+import type { Instruction } from "../load/types.ts";
+import type { Block, Piece } from "./blocks.ts";
+
+/** Where a warp may be preempted: before accesses of global memory and strong ones of shared memory, or before all but local ones. */
+export type Cut = "strong" | "all";
+
+const strongShared = /^(atom|red)\b|\.(volatile|relaxed|acquire|release)\b/;
+/** Instructions of a whole warp that change what others wait for. */
+const signals = /^(mbarrier|cp|st|red|tensormap|clusterlaunchcontrol)\b/;
+
+/** Whether others may see what an instruction does, or it may see what they do. */
+export function isSeen({ traffic, mnemonic, operation }: Instruction, cut: Cut): boolean {
+  if (operation.kind === "warp") return signals.test(mnemonic);
+  if (traffic === null || traffic.space === "local") return false;
+  return traffic.space !== "shared" || cut === "all" || strongShared.test(mnemonic);
+}
+
+function cutPiece(piece: Piece, cut: Cut): readonly Piece[] {
+  if (piece.kind === "warp" || piece.vector) return [piece];
+  const runs: Instruction[][] = [];
+  for (const instruction of piece.instructions) {
+    const last = runs.at(-1);
+    if (last === undefined || isSeen(instruction, cut)) runs.push([instruction]);
+    else last.push(instruction);
+  }
+  return runs.length < 2 ? [piece] : runs.map((instructions) => ({ ...piece, instructions }));
+}
+
+const known = new WeakMap<KernelProgram, Map<Cut, KernelProgram>>();
+
+/** The same program with smaller regions. */
+export function cutProgram(program: KernelProgram, cut: Cut): KernelProgram {
+  let versions = known.get(program);
+  if (versions === undefined) {
+    versions = new Map();
+    known.set(program, versions);
+  }
+  let version = versions.get(cut);
+  if (version === undefined) {
+    const blocks = program.blocks.map(
+      (block): Block => ({ ...block, pieces: block.pieces.flatMap((piece) => cutPiece(piece, cut)) }),
+    );
+    version = { ...program, blocks };
+    versions.set(cut, version);
+  }
+  return version;
+}
