@@ -1,5 +1,7 @@
 /** docs/hazards/mutation.md from what a full run of the suite found. */
+
 import { equivalent } from "./equivalent.ts";
+import { globalSubjects } from "./global.ts";
 import { launchMutators } from "./launches.ts";
 import { type Finder, faultClasses } from "./mutator.ts";
 import { subjects } from "./subjects.ts";
@@ -61,8 +63,27 @@ ${missed.length === 0 ? "None." : missed.map((name) => `* ${name}`).join("\n")}
 
 These edits leave a right kernel, and are not counted. A doubled \`cp.async.commit_group\` is not planted at all: an empty group makes
 every later wait stricter. Nor is the leading byte offset of a matrix descriptor, which swizzled operands along K do not read.
-\`griddepcontrol\` has no effect in the emulator.
+\`griddepcontrol\` has no effect where no grid before is named.
 
 ${equivalent.map(({ reason, mutants }) => `* ${reason}\n${mutants.map((name) => `  * ${name}`).join("\n")}`).join("\n")}
+
+${globalSection()}`;
+}
+
+/** The section on faults of global memory, all of which the tests find. */
+export function globalSection(): string {
+  const rows = globalSubjects.map(({ name, faults }) => {
+    const rules = [...new Set(faults.flatMap(({ finds }) => finds))].sort().join(", ");
+    return `| ${name} | ${faults.length} | ${rules} |`;
+  });
+  const sum = globalSubjects.reduce((n, { faults }) => n + faults.length, 0);
+  return `## In global memory
+
+Into ${globalSubjects.length} small kernels that exchange data through global memory (\`packages/emulator/test/mutation/global.ts\`) go ${sum} faults more: fences, scopes, flags, barriers,
+waits and indices. Each is found by a rule that should find it under at most twenty seeds, and the kernels as they are show nothing in any order.
+
+| kernel | faults | rules that should find them |
+|---|---:|---|
+${rows.join("\n")}
 `;
 }
