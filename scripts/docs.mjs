@@ -98,6 +98,14 @@ runMain(() => {
   must("the generator", toolNode(), ["--conditions=@tilewright/source", "scripts/docs/write.ts", site], root);
   adapt(site);
   cpSync(join(root, "scripts/docs/index.md"), join(site, "index.md"));
+  progress("the explorer");
+  must(
+    "the explorer's build",
+    toolNode(),
+    [join(root, "node_modules/vite/bin/vite.js"), "build"],
+    join(root, "packages/explorer"),
+  );
+  cpSync(join(root, "packages/explorer/dist"), join(site, "public/explorer"), { recursive: true });
   if (!process.argv.includes("--no-api")) {
     progress("typedoc");
     makeApi();

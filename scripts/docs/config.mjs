@@ -18,12 +18,21 @@ export default {
   cleanUrls: true,
   themeConfig: {
     search: { provider: "local" },
-    nav: [page("Tutorial", "/tutorial"), page("Command line", "/reference/cli"), page("API", "/api/")],
+    nav: [
+      { text: "Explorer", link: "/explorer/index.html", target: "_self" },
+      page("Course", "/course"),
+      page("Tutorial", "/tutorial"),
+      page("Command line", "/reference/cli"),
+      page("API", "/api/"),
+    ],
     sidebar: [
       {
         text: "Start",
         items: [
           page("Tutorial", "/tutorial"),
+          page("Course", "/course"),
+          page("For PyTorch users", "/for-pytorch"),
+          page("For kernel debuggers", "/debug-a-kernel"),
           page("Timed", "/newcomer"),
           page("Support matrix", "/reference/support"),
           page("Command line", "/reference/cli"),

@@ -4,6 +4,7 @@ import { dtypeNames } from "@tilewright/ir";
 import { backends } from "tilewright";
 import { beforeAll, expect, test } from "vitest";
 import { filesUnder, root } from "../lib/files.ts";
+import { charts } from "./charts.ts";
 import { generatedPages, type Pages } from "./pages.ts";
 import { figuresIn } from "./worth.ts";
 
@@ -104,4 +105,9 @@ test("the site's own pages are there", () => {
     "architecture",
   ])
     expect(existsSync(join(root, `docs/${path}.md`)), path).toBe(true);
+});
+
+test("charts are what the tables of docs/perf say; scripts/docs/charts.ts draws them anew", () => {
+  for (const [name, chart] of charts())
+    expect(readFileSync(join(root, "docs/pictures", name), "utf8"), name).toBe(chart);
 });

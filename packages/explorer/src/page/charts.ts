@@ -138,6 +138,7 @@ export function rasterChart(
       viewBox: `0 0 ${columns * cell} ${rows * cell}`,
       role: "img",
       class: "chart raster",
+      style: `max-width: ${Math.ceil(columns * cell)}px`,
       "aria-label": `${total} tiles in the order ${order}, ${wave} a wave`,
     },
     marks,

@@ -206,7 +206,7 @@ export class StagesPanel {
       );
     });
     const idle = this.#steps.filter(({ changed }) => !changed).map(({ pass }) => pass);
-    rows.push(h("li", { class: "stage" }, "machine text"));
+    rows.push(h("li", { class: "stage" }, "text"));
     rows.push(
       entry(
         "ptx",

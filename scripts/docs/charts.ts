@@ -1,0 +1,268 @@
+/**
+ * Charts of docs/perf: drawn from the tables that stand there, so that a figure has one place. `node --conditions=@tilewright/source scripts/docs/charts.ts`
+ * writes docs/pictures; a test holds them equal to the tables.
+ */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { root } from "../lib/files.ts";
+
+interface Row {
+  readonly label: string;
+  readonly value: number;
+}
+
+const read = (page: string): string => readFileSync(join(root, "docs/perf", page), "utf8");
+
+/** The table behind a heading whose head has all of these columns: its cells by column. */
+function tableIn(
+  text: string,
+  heading: RegExp,
+  columns: readonly string[],
+): readonly Readonly<Record<string, string>>[] {
+  const at = text.search(heading);
+  if (at < 0) throw new Error(`no heading like ${heading}`);
+  const cells = (line: string): readonly string[] =>
+    line
+      .split("|")
+      .slice(1, -1)
+      .map((cell) => cell.trim());
+  const lines = text.slice(at).split("\n");
+  const head = lines.findIndex(
+    (line) => line.startsWith("|") && columns.every((name) => cells(line).includes(name)),
+  );
+  if (head < 0) throw new Error(`no table with ${columns.join(", ")} behind ${heading}`);
+  const names = cells(lines[head] ?? "");
+  const rows: Record<string, string>[] = [];
+  for (const line of lines.slice(head + 2)) {
+    if (!line.startsWith("|")) break;
+    rows.push(Object.fromEntries(cells(line).map((cell, i) => [names[i] ?? "", cell])));
+  }
+  return rows;
+}
+
+const rowsOf = (
+  text: string,
+  heading: RegExp,
+  [label, value]: readonly [label: string, value: string],
+): readonly Row[] =>
+  tableIn(text, heading, [label, value]).map((row) => ({
+    label: row[label] ?? "",
+    value: Number(row[value]),
+  }));
+
+/** Where and when, as the heading says it: `2026-11-22 10:18, NVIDIA H200, driver 580.159.04, cuBLAS 13.1`. */
+function whenOf(text: string, heading: RegExp): string {
+  const line = text.slice(text.search(heading)).split("\n")[0] ?? "";
+  const said = /\(([^()]*\d{4}-\d\d-\d\d[^()]*)\)/.exec(line)?.[1];
+  if (said === undefined) throw new Error(`the heading '${line}' has no date`);
+  return said;
+}
+
+const escapes: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+const escaped = (text: string): string => text.replace(/[&<>]/g, (sign) => escapes[sign] ?? sign);
+
+const style = `<style>
+text { font: 12px system-ui, sans-serif; fill: #1b2430; } .soft { fill: #556070; font-size: 11px; } .head { font-size: 15px; font-weight: 600; }
+.bar { fill: #2563eb; } .less { fill: #c2410c; } .line { stroke: #1b2430; } .grid { stroke: #d7dce3; } .end { text-anchor: end; } .mid { text-anchor: middle; } .back { fill: #ffffff; }
+@media (prefers-color-scheme: dark) { text { fill: #e4e9f0; } .soft { fill: #a2aebd; } .bar { fill: #6ea0ff; } .less { fill: #f0935a; } .line { stroke: #e4e9f0; } .grid { stroke: #2c3643; } .back { fill: #10151c; } }
+</style>`;
+
+const svg = (width: number, height: number, title: string, body: readonly string[]): string =>
+  [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escaped(title)}">`,
+    style,
+    `<rect class="back" width="${width}" height="${height}"/>`,
+    ...body,
+    "</svg>",
+    "",
+  ].join("\n");
+
+const text = (x: number, y: number, said: string, kind = ""): string =>
+  `<text x="${x}" y="${y}"${kind === "" ? "" : ` class="${kind}"`}>${escaped(said)}</text>`;
+
+interface Bars {
+  readonly title: string;
+  /** Device, date, command. */
+  readonly source: readonly string[];
+  readonly rows: readonly Row[];
+  /** Ends of the axis. */
+  readonly from: number;
+  readonly to: number;
+  /** Where a line stands: what is compared with. */
+  readonly mark: number;
+  readonly marks: string;
+  readonly ticks: readonly number[];
+}
+
+/** Horizontal bars from the mark: more to the right, less to the left. What is beyond the axis ends there, with its figure. */
+function bars({ title, source, rows, from, to, mark, marks, ticks }: Bars): string {
+  const [left, width, top, pitch] = [170, 760, 62, 19];
+  const height = top + rows.length * pitch + 34 + 15 * source.length;
+  const x = (value: number): number =>
+    Math.round(
+      10 * (left + ((Math.min(to, Math.max(from, value)) - from) / (to - from)) * (width - left - 60)),
+    ) / 10;
+  const bottom = top + rows.length * pitch;
+  return svg(width, height, title, [
+    text(10, 22, title, "head"),
+    ...ticks.flatMap((tick) => [
+      `<line class="grid" x1="${x(tick)}" x2="${x(tick)}" y1="${top - 6}" y2="${bottom}"/>`,
+      text(x(tick), bottom + 16, String(tick), "soft mid"),
+    ]),
+    ...rows.flatMap(({ label, value }, i) => {
+      const y = top + i * pitch;
+      const [a, b] = [Math.min(x(mark), x(value)), Math.max(x(mark), x(value))];
+      return [
+        text(left - 8, y + 11, label, "end"),
+        `<rect class="${value < mark ? "less" : "bar"}" x="${a}" y="${y + 1}" width="${Math.max(1, b - a)}" height="12" rx="2"/>`,
+        text(b + 5, y + 11, `${value}${value > to ? " →" : ""}`, "soft"),
+      ];
+    }),
+    `<line class="line" x1="${x(mark)}" x2="${x(mark)}" y1="${top - 10}" y2="${bottom}"/>`,
+    text(x(mark), top - 14, marks, "soft mid"),
+    ...source.map((line, i) => text(10, bottom + 36 + 15 * i, line, "soft")),
+  ]);
+}
+
+const squares = /^(\d+)x\1x\1$/;
+const nice = (label: string): string => {
+  const size = squares.exec(label)?.[1];
+  return size === undefined ? label.replaceAll("x", " x ") : `${size}³`;
+};
+
+function speed(page: string, what: string): string {
+  const said = read(page);
+  const heading = /^## Where it stands/m;
+  const rows = rowsOf(said, heading, ["size", "first choice"]).map(({ label, value }) => ({
+    label: nice(label),
+    value,
+  }));
+  return bars({
+    title: `${what}: speed beside cuBLASLt's first choice`,
+    source: [whenOf(said, heading), `tilewright bench, idle regime, medians; from docs/perf/${page}`],
+    rows,
+    ...{ from: 0.8, to: 1.5, mark: 1, marks: "cuBLASLt", ticks: [0.8, 0.9, 1.1, 1.2, 1.3, 1.4, 1.5] },
+  });
+}
+
+function ladder(page: string, heading: RegExp, column: string, title: string, command: string): string {
+  const rows = rowsOf(read(page), heading, [column, "of cuBLASLt"]).map(({ label, value }) => ({
+    label: label.replace(/\s*\(.*\)$/, ""),
+    value,
+  }));
+  return bars({
+    title,
+    source: [`${command}, NVIDIA H200, 4096³; from docs/perf/${page}`],
+    rows,
+    ...{ from: 0, to: 1.15, mark: 0, marks: "", ticks: [0.25, 0.5, 0.75, 1] },
+  });
+}
+
+/** Predicted over measured or published TFLOP/s, each axis logarithmic. */
+function prediction(): string {
+  const said = read("model.md");
+  const points: { readonly measured: number; readonly predicted: number; readonly own: boolean }[] = [];
+  let own = false;
+  let columns: readonly string[] = [];
+  for (const line of said.split("\n")) {
+    if (line.startsWith("## ")) own = /^## Measured/.test(line);
+    if (!line.startsWith("|")) {
+      columns = [];
+      continue;
+    }
+    const cells = line
+      .split("|")
+      .slice(1, -1)
+      .map((cell) => cell.trim());
+    if (columns.length === 0) {
+      columns = cells;
+      continue;
+    }
+    const add = (measured: number, predicted: number): void => {
+      if (measured > 0 && predicted > 0) points.push({ measured, predicted, own });
+    };
+    const of = (name: string): number => Number(cells[columns.indexOf(name)]);
+    add(of("published"), of("predicted"));
+    for (const cell of cells) {
+      const [, measured, predicted] = /^([\d.]+) \/ ([\d.]+) = /.exec(cell) ?? [];
+      add(Number(measured), Number(predicted));
+    }
+  }
+  const [width, height, left, bottom] = [760, 520, 70, 60];
+  const [low, high] = [
+    Math.min(...points.flatMap(({ measured, predicted }) => [measured, predicted])) / 1.2,
+    Math.max(...points.flatMap(({ measured, predicted }) => [measured, predicted])) * 1.2,
+  ];
+  const at = (value: number): number => Math.log(value / low) / Math.log(high / low);
+  const x = (value: number): number => Math.round(10 * (left + at(value) * (width - left - 20))) / 10;
+  const y = (value: number): number =>
+    Math.round(10 * (height - bottom - at(value) * (height - bottom - 50))) / 10;
+  const ticks = [10, 30, 100, 300, 1000, 3000].filter((tick) => tick > low && tick < high);
+  const title = "Prediction beside measurement: TFLOP/s of one kernel each";
+  return svg(width, height, title, [
+    text(10, 22, title, "head"),
+    ...ticks.flatMap((tick) => [
+      `<line class="grid" x1="${x(tick)}" x2="${x(tick)}" y1="50" y2="${height - bottom}"/>`,
+      `<line class="grid" x1="${left}" x2="${width - 20}" y1="${y(tick)}" y2="${y(tick)}"/>`,
+      text(x(tick), height - bottom + 18, String(tick), "soft mid"),
+      text(left - 8, y(tick) + 4, String(tick), "soft end"),
+    ]),
+    `<line class="line" x1="${x(low)}" y1="${y(low)}" x2="${x(high)}" y2="${y(high)}"/>`,
+    ...points.map(
+      ({ measured, predicted, own: ours }) =>
+        `<circle class="${ours ? "bar" : "less"}" cx="${x(measured)}" cy="${y(predicted)}" r="3.5" fill-opacity="0.75"/>`,
+    ),
+    text(width - 20, height - 22, "measured", "soft end"),
+    text(10, 44, "predicted", "soft"),
+    text(
+      10,
+      height - 6,
+      "blue: measured on an H200; orange: published for B200 and B300. From docs/perf/model.md",
+      "soft",
+    ),
+  ]);
+}
+
+/** Every picture by its file name in docs/pictures. */
+export const charts = (): ReadonlyMap<string, string> =>
+  new Map([
+    ["speed-bf16.svg", speed("wgmma.md", "bf16 on an H200")],
+    ["speed-fp32.svg", speed("simt.md", "fp32 on an H200, no tensor cores")],
+    [
+      "ladder-hopper.svg",
+      ladder(
+        "wgmma.md",
+        /^### What each technique gave at 4096³/m,
+        "step",
+        "Hopper, bf16: each step's share of cuBLASLt's speed",
+        "tilewright ladder hopper --arch sm_90a",
+      ),
+    ],
+    [
+      "ladder-ampere.svg",
+      ladder(
+        "mma.md",
+        /^### The ladder at 4096³/m,
+        "step",
+        "Ampere's instructions, f16: each step's share of cuBLASLt's speed",
+        "tilewright ladder hgemm --arch sm_80",
+      ),
+    ],
+    [
+      "ladder-simt.svg",
+      ladder(
+        "simt.md",
+        /^### The ladders at 4096³/m,
+        "step of `sgemm`",
+        "fp32 on CUDA cores: each step's share of cuBLASLt's speed",
+        "tilewright ladder sgemm --arch sm_80",
+      ),
+    ],
+    ["prediction.svg", prediction()],
+  ]);
+
+if (process.argv[1]?.endsWith("charts.ts")) {
+  const folder = join(root, "docs/pictures");
+  mkdirSync(folder, { recursive: true });
+  for (const [name, data] of charts()) writeFileSync(join(folder, name), data);
+}
