@@ -40,7 +40,7 @@ if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/
   # sm_80: mma.sync kernels; sm_90a: wgmma, where the GPU has it; the third takes what fits best.
   for arch in sm_80 sm_90a sm_80,sm_90a; do
     if [ $arch = sm_90a ] && ! "$python" -c 'import sys, torch; sys.exit(torch.cuda.get_device_capability() != (9, 0))'; then continue; fi
-    client "PyTorch, compile $arch" $tilewright compile --library "torch-$arch" --kernels "$here/pytorch/library.json" --arch $arch &&
+    client "PyTorch, compile $arch" $tilewright compile --library "torch-$arch" --kernels "$here/pytorch/library.json" --arch $arch --wheel &&
       client "PyTorch, $arch" "$python" "$here/pytorch/linear_gelu.py" "torch-$arch"
   done
 else row "PyTorch" skipped "$python has no torch with CUDA"; fi

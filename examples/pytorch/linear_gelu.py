@@ -1,33 +1,26 @@
-"""A generated fp16 GEMM with bias and gelu fused, as a torch custom op: its numbers and its time beside torch's.
+"""A generated fp16 GEMM with bias and gelu fused, as a function of torch tensors: its numbers and its time beside torch's.
 
-    tilewright compile --library out --kernels examples/pytorch/library.json
+    tilewright compile --library out --kernels examples/pytorch/library.json --wheel
     python examples/pytorch/linear_gelu.py out
 
-Needs torch with CUDA. The op takes what torch.nn.functional.linear takes: x [m, k], weight [n, k], bias [n].
+Needs torch with CUDA. The wheel goes into out/site here; `pip install out/linear-*.whl` is what you would do. The function takes what
+torch.nn.functional.linear takes: x [m, k], weight [n, k], bias [n].
 """
-import importlib
+import glob
+import os
+import subprocess
 import sys
 import time
 
 import torch
 
-sys.path.insert(0, sys.argv[1] if len(sys.argv) > 1 else "out")
-kernels = importlib.import_module("linear")
-library = kernels.Library(device=torch.cuda.current_device())
-
-
-@torch.library.custom_op("tilewright::linear_gelu", mutates_args=())
-def linear_gelu(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    (m, k), n = x.shape, weight.shape[0]
-    d = torch.empty(m, n, dtype=torch.float16, device=x.device)
-    # weight is n x k with k contiguous, which is the k x n operand B in columns.
-    library.linear_gelu(m, n, k, x, weight, d, epilogue={0: bias}, stream=torch.cuda.current_stream())
-    return d
-
-
-@linear_gelu.register_fake
-def _(x, weight, bias):
-    return x.new_empty(x.shape[0], weight.shape[0])
+folder = sys.argv[1] if len(sys.argv) > 1 else "out"
+site = os.path.join(folder, "site")
+wheel = glob.glob(os.path.join(folder, "linear-*.whl"))
+pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--quiet", "--upgrade", "--target", site]
+subprocess.run(pip + wheel, check=True)
+sys.path.insert(0, site)
+from linear import linear_gelu
 
 
 def of_torch(x, weight, bias):
