@@ -768,6 +768,9 @@ class Library:
             x, y, z = launch["cluster"]
             if x * y * z > _PORTABLE_CLUSTER:
                 self._cuda("cuFuncSetAttribute", function, 14, 1)
+            # Lazy loading would wait for the first launch, which a graph may record.
+            if hasattr(self._cuda.library, "cuFuncLoad"):
+                self._cuda("cuFuncLoad", function)
             functions.append(function)
         return functions
 

@@ -5,6 +5,7 @@ import inspect
 import itertools
 import math
 import operator
+import sys
 import threading
 
 import torch
@@ -248,7 +249,7 @@ class _Operation:
                 continue
             if not hasattr(tensor, "__dlpack__"):
                 raise TypeError("%s: %s is of type %s, and no tensor" % (self.name, self.inputs[index].label, type(tensor).__name__))
-            space = getattr(tensor, "__array_namespace__", lambda: None)()
+            space = _space(tensor)
             tensors[index] = torch.from_dlpack(tensor)
         wants = _grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         plain = not (wants or _autocast() or _transforms() or _dispatch_modes() or _function_modes()) and _plain(map(type, tensors))
@@ -454,6 +455,13 @@ class _Operation:
         torch.library.register_fake(qualified, self.fake, lib=library)
         torch.library.register_autograd(qualified, self.backward, setup_context=self.setup_context, lib=library)
         self.op = getattr(getattr(torch.ops, self.catalogue.index["name"]), self.name).default
+
+
+def _space(array):
+    """The module that makes arrays of this kind from others; None where it has no from_dlpack."""
+    module = sys.modules.get(type(array).__module__.split(".")[0])
+    space = array.__array_namespace__() if hasattr(array, "__array_namespace__") else module
+    return space if hasattr(space, "from_dlpack") else None
 
 
 def _summed(gradient, operand, by):
