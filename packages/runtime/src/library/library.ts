@@ -154,7 +154,7 @@ export class KernelLibrary {
     buffers: KernelBuffers,
     stream?: CudaStream,
   ): Checked<LibraryPick> {
-    const key = JSON.stringify([operation, given]);
+    const key = keyOf(operation, given);
     const known = this.#kept.get(key);
     const picked = known === undefined ? this.pick(operation, given) : known.pick;
     if (!picked.ok) return picked;
@@ -336,6 +336,13 @@ export class KernelLibrary {
     return ok({ buffer: made.value, bytes, user: "" });
   }
 }
+
+/** Arguments as a text; numbers to the bit: 0 is not -0 here, and NaN no infinity. */
+const keyOf = (operation: string, given: LibraryArguments): string =>
+  Object.entries(given).reduce(
+    (text, [name, value]) => `${text} ${name}=${Object.is(value, -0) ? "-0" : value}`,
+    operation,
+  );
 
 function start(
   module: DeviceModule,
