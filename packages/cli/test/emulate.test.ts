@@ -221,6 +221,19 @@ describe("a kernel that is wrong", () => {
     expect(stderr).toMatch(/TW7061 \(check\) at H\d+: .*shared/);
   });
 
+  test("a buffer that the grid before still writes is read too early", async () => {
+    const early = { launch: { ...launch, before: { entry: "producer", writes: ["x"] } } };
+    const { code, stderr } = await emulate({ ptx: saxpy, ...early });
+    expect(code).toBe(5);
+    expect(stderr).toContain("H099");
+    const waiting = saxpy.replace(/(mov\.u32 %r\w*, %tid\.x;)/, "griddepcontrol.wait; $1");
+    expect(waiting).not.toBe(saxpy);
+    const ptx = waiting
+      .replace(/\.target sm_\d+/, ".target sm_90")
+      .replace(/\.version \d\.\d/, ".version 8.0");
+    expect(await emulate({ ptx, ...early })).toMatchObject({ code: 0, stderr: "" });
+  });
+
   test("--check none looks for nothing, --check picks", async () => {
     const { launch: _, ...racy } = { ptx: rotate(""), launch: rotation };
     expect((await emulate({ ...racy, launch: rotation, flags: "--check none" })).code).toBe(0);
