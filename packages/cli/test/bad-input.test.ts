@@ -437,7 +437,6 @@ describe("emulate", () => {
   test("no launch file", async () => {
     await refused("emulate kernel.ptx", 2, [
       "TW7010 (invalid) at kernel.ptx: cannot read kernel.ptx: there is no such file",
-      "TW7004 (invalid) at --launch: --launch is needed",
     ]);
   });
 });

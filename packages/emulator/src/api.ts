@@ -73,6 +73,13 @@ export interface Finding {
   /** The instruction's text and line. */
   readonly instruction: string;
   readonly location: SourceLocation | null;
+  /** The line of the program that was compiled (Python, CUDA), where the text has `.loc`. */
+  readonly source: SourceLocation | null;
+  /**
+   * The PTX ISA asks for what is missing, and shipped compilers leave it out: an error to whoever writes PTX, a note where
+   * the kernel comes from such a compiler.
+   */
+  readonly omission: boolean;
   readonly block: readonly [number, number, number];
   readonly warp: number;
   /** How often this finding was met (equal rule and instruction are one finding). */

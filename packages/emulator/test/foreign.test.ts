@@ -177,3 +177,44 @@ describe("registers that some lanes have not written", () => {
     expect(run(body).rules).toEqual([`H008 ${instruction}`]);
   });
 });
+
+test("findings name the line of the source that .loc gives, also of the other access", () => {
+  const device = machine(`.version 8.6
+.target sm_80
+.address_size 64
+.shared .align 4 .b8 s[4];
+.visible .entry k() {
+.reg .b32 %r<2>;
+.loc 1 7 3
+mov.u32 %r0, %tid.x;
+st.shared.b32 [s], %r0;
+.loc 2 41 1
+ld.shared.b32 %r1, [s];
+ret;
+}
+.file 1 "kernel.py"
+.file 2 "library.py"
+`);
+  const { findings } = device.launch("k", 1, 64, []);
+  const found = findings.find(({ rule }) => rule === "H010");
+  expect(found).toMatchObject({ source: { file: "kernel.py", line: 7, column: 3 }, omission: false });
+  expect(found?.message).toContain("(line 11, library.py:41)");
+});
+
+describe("what compilers leave out is told apart", () => {
+  const run = (init: string) => {
+    const device = machine(
+      kernel(
+        `setp.ne.u32 %p0, %t, 0; @%p0 bra J; mbarrier.init.shared::cta.b64 [b], 64; ${init} J: bar.warp.sync -1;
+        mbarrier.arrive.shared::cta.b64 _, [b];`,
+        { module: ".shared .align 8 .b64 b;", params: [] },
+      ),
+    );
+    return device.launch("k", 1, 64, []).findings;
+  };
+  test("an mbarrier that is used without a fence or barrier behind its initialisation", () => {
+    const found = run("").filter(({ rule }) => rule === "H046");
+    expect(found.length).toBeGreaterThan(0);
+    expect(found.every(({ omission, severity }) => omission && severity === "error")).toBe(true);
+  });
+});

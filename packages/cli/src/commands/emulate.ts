@@ -6,10 +6,25 @@ import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { located } from "../compile/source.ts";
 import { renderCounters } from "../emulation/counters.ts";
-import { checksOf, emulationFlags, hazardFlag, launchFlags, runsOf } from "../emulation/flags.ts";
+import { describeText } from "../emulation/describe.ts";
+import {
+  checksOf,
+  emulationFlags,
+  hazardFlag,
+  launchFlags,
+  type Profile,
+  runsOf,
+} from "../emulation/flags.ts";
 import { differingBuffers, Launcher, type Run } from "../emulation/launches.ts";
 import { type Prepared, prepare } from "../emulation/prepare.ts";
-import { diagnoseHazard, hazardsOf, mergeFindings, showHazards } from "../emulation/report.ts";
+import {
+  adviceOn,
+  diagnoseHazard,
+  hazardsOf,
+  judged,
+  mergeFindings,
+  showHazards,
+} from "../emulation/report.ts";
 import { type FoundInRun, sarifOf } from "../emulation/sarif.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
@@ -77,9 +92,9 @@ function outputFiles(prepared: Prepared, run: Run | undefined) {
   });
 }
 
-function render(session: Session, runs: readonly Run[], files: readonly string[]): string {
+function render(session: Session, runs: readonly Run[], files: readonly string[], profile: Profile): string {
   const rows = runs.map(({ order, seed, result, checks }) => {
-    const hazards = hazardsOf(result.findings).length;
+    const hazards = hazardsOf(judged(result.findings, profile)).length;
     const wrong = checks.reduce((sum, { failures }) => sum + failures, 0);
     return [
       order,
@@ -156,10 +171,13 @@ export const emulate = defineCommand({
 parameters (tilewright schema launch). Buffers are filled with numbers by seed or from .npy and safetensors files,
 results are written to .npy files and compared with expected ones. Paths in the launch file are relative to its folder.
 Shows what the first run executed, moved and waited for; --json has every instruction's counts.
+Without a launch file it says what entries the text has, and writes NAME.launch.json to complete; the JSON that Triton keeps
+beside a kernel gives block and shared memory.
 Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch was given up.`,
   args,
   positionals: ["ptx"],
   examples: [
+    { what: "what there is to launch, and a launch file to complete", line: "emulate kernel.ptx" },
     { what: "run a kernel, looking for every hazard", line: "emulate kernel.ptx --launch launch.json" },
     {
       what: "once in each completion order, the random one by twenty seeds",
@@ -176,16 +194,19 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
       const diagnostics = located(found, args.ptx);
       return session.fail([...diagnostics, ...writeSarif(session, args, [], diagnostics)]);
     };
-    const checked = await prepare(session.context, args);
+    if (args.launch === undefined) return describeText(session, args.ptx);
+    const checked = await prepare(session.context, { ptx: args.ptx, launch: args.launch });
     if (!checked.ok) return fail(checked.error);
     const prepared = checked.value;
     const made = launchAll(session, prepared, args);
     prepared.device.close();
     if (!made.ok) return fail(made.error);
     const runs = made.value;
-    const findings = mergeFindings(
+    const profile = args.profile ?? "strict";
+    const merged = mergeFindings(
       runs.map(({ order, seed, result }) => result.findings.map((finding) => ({ ...finding, order, seed }))),
     );
+    const findings = judged(merged, profile);
     const wrong = wrongRuns(runs);
     const differing = differingBuffers(runs);
     const files = writeFiles(prepared.folder.cwd, outputFiles(prepared, runs[0]));
@@ -210,8 +231,10 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
       differing,
       files: files.value,
     };
-    session.result(result, () => render(session, runs, files.value));
+    session.result(result, () => render(session, runs, files.value, profile));
     notes(session, findings, differing, args.ptx);
+    const advice = adviceOn(findings, profile, prepared.ptx);
+    if (advice !== null) session.note(`note: ${advice}`);
     return failures.length === 0 ? exitCodes.ok : session.report(failures);
   },
 });

@@ -3,6 +3,7 @@ import { chooseDevice } from "@tilewright/runtime";
 import { systemPorts } from "../bench/ports.ts";
 import type { Command } from "../kit/command.ts";
 import { benchCommand } from "./bench.ts";
+import { check } from "./check.ts";
 import { compile } from "./compile.ts";
 import { demo } from "./demo.ts";
 import { doctor } from "./doctor.ts";
@@ -22,6 +23,7 @@ export const commands: readonly Command[] = [
   plan,
   ladderCommand({ ...systemPorts, choose: chooseDevice }),
   emulate,
+  check,
   explore,
   targetsCommand,
   schema,

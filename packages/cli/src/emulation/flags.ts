@@ -5,6 +5,10 @@ import { disableFlag } from "./rules.ts";
 
 const group = "Emulation";
 
+/** Whose habits a kernel is judged by. */
+export const profiles = ["strict", "triton", "cutlass", "nvcc"] as const;
+export type Profile = (typeof profiles)[number];
+
 const orders = ["eager", "lazy", "random"] as const satisfies readonly Order[];
 const checkNames = [
   "bounds",
@@ -37,6 +41,11 @@ export const launchFlags = {
     group,
   }),
   disable: disableFlag(group),
+  profile: choice(
+    "whose kernel it is: what the ISA asks for and that compiler leaves out is a note, where strict (the default) has an error",
+    profiles,
+    { group },
+  ),
   fuel: count(
     "warp instructions after which a launch is given up as endless (default: the launch file's, else 10^9)",
     1e12,

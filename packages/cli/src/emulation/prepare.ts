@@ -29,7 +29,7 @@ export interface Prepared {
 
 interface Paths {
   readonly ptx: string;
-  readonly launch?: string | undefined;
+  readonly launch: string;
 }
 
 /** What a launch file says, and the arrays that it refers to. */
@@ -101,21 +101,15 @@ async function openFor(
 export async function prepare(context: Context, paths: Paths): Promise<Checked<Prepared>> {
   const ptx = readText(context, paths.ptx);
   const launched: ReturnType<typeof readLaunch> =
-    paths.launch === undefined
+    paths.launch === "-" && paths.ptx === "-"
       ? err([
-          problemWith(codes.missing, "--launch", "--launch is needed: grid, block, buffers and parameters", {
-            hint: "tilewright schema launch describes the file",
-          }),
+          problemWith(
+            codes.conflict,
+            "--launch",
+            "standard input cannot be both the PTX text and the launch file",
+          ),
         ])
-      : paths.launch === "-" && paths.ptx === "-"
-        ? err([
-            problemWith(
-              codes.conflict,
-              "--launch",
-              "standard input cannot be both the PTX text and the launch file",
-            ),
-          ])
-        : readLaunch(context, paths.launch, ptx.ok ? archOf(ptx.value) : null);
+      : readLaunch(context, paths.launch, ptx.ok ? archOf(ptx.value) : null);
   const opened = ptx.ok
     ? await openFor(ptx.value, paths.ptx, launched.ok ? launched.value.launch.entry : null)
     : ptx;

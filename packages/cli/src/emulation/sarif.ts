@@ -86,6 +86,13 @@ function resultOfFinding(finding: FoundInRun, file: string) {
     message: { text: `${message} (block ${block.join(", ")}, warp ${warp})` },
     locations: [locationOf(location, file, text)],
     occurrenceCount: count,
+    ...(finding.source === null
+      ? {}
+      : {
+          relatedLocations: [
+            { id: 1, message: { text: "compiled from here" }, ...locationOf(finding.source, file, "") },
+          ],
+        }),
     partialFingerprints: { "ruleAndInstruction/v1": `${rule}:${text}` },
     properties: { block, warp, check, instruction: text, order, seed },
   };

@@ -1,7 +1,7 @@
 /** Collects what a launch shows: one finding per rule and instruction, with a count. */
 import type { SourceLocation } from "@tilewright/ir";
 import type { CheckName, Finding } from "../api.ts";
-import { type RuleId, rules } from "./rules.ts";
+import { type Rule, type RuleId, rules } from "./rules.ts";
 
 /** What a finding needs to know of an instruction. */
 export interface Site {
@@ -9,6 +9,8 @@ export interface Site {
   readonly index: number;
   readonly text: string;
   readonly location: SourceLocation | null;
+  /** The line of the program that was compiled. */
+  readonly source: SourceLocation | null;
 }
 
 /** Where a finding was met. */
@@ -57,10 +59,13 @@ export class Findings {
     return this.#checks.has(rules[rule].check) && !this.#disabled.has(rule);
   }
 
-  /** Record a finding. `message` completes the rule's sentence with what was seen; the first one met is kept. */
-  add(rule: RuleId, site: Site | null, place: Place, message: () => string): void {
+  /**
+   * Record a finding. `message` completes the rule's sentence with what was seen; the first one met is kept.
+   * `omission`: this instance is one that compilers leave out, though not every one of its rule.
+   */
+  add(rule: RuleId, site: Site | null, place: Place, message: () => string, omission = false): void {
     if (!this.shows(rule)) return;
-    const row = rules[rule];
+    const row: Rule = rules[rule];
     const key = `${rule}/${site?.index ?? -1}`;
     const known = this.#found.get(key);
     if (known !== undefined) {
@@ -74,6 +79,8 @@ export class Findings {
       message: message(),
       instruction: site?.text ?? "",
       location: site?.location ?? null,
+      source: site?.source ?? null,
+      omission: omission || row.omission === true,
       block: place.block,
       warp: place.warp,
     };

@@ -1,13 +1,15 @@
 /** Every rule the emulator checks: one row per rule. Numbers are stable and never reused; docs/hazards/README.md explains each. */
 import type { CheckName, Finding } from "../api.ts";
 
-interface Rule {
+export interface Rule {
   readonly name: string;
   /** The switch that turns the rule on; deadlock, fuel and trap cannot be turned off, since they end the launch. */
   readonly check: CheckName | "deadlock" | "fuel" | "trap";
   readonly severity: Finding["severity"];
   /** What is wrong, in one sentence. */
   readonly sentence: string;
+  /** The PTX ISA asks for it and shipped compilers leave it out, since today's hardware works without. */
+  readonly omission?: true;
 }
 
 export const rules = {
@@ -224,6 +226,7 @@ export const rules = {
     check: "barrier",
     severity: "error",
     sentence: "An mbarrier is used with nothing that makes its initialisation visible to the user.",
+    omission: true,
   },
   H047: {
     name: "mbarrier-remote",
@@ -275,6 +278,7 @@ export const rules = {
     check: "async",
     severity: "error",
     sentence: "A thread exits with bulk stores whose reading of shared memory nothing has waited for.",
+    omission: true,
   },
   H055: {
     name: "bulk-into-exited",
@@ -418,12 +422,14 @@ export const rules = {
     severity: "error",
     sentence:
       "Tensor memory is used after synchronising with another thread, but without tcgen05.fence::after_thread_sync.",
+    omission: true,
   },
   H085: {
     name: "tensor-fence-before",
     check: "race",
     severity: "note",
     sentence: "A thread hands tensor memory over without tcgen05.fence::before_thread_sync.",
+    omission: true,
   },
   H086: {
     name: "tensor-registers",

@@ -1,4 +1,5 @@
 /** One instruction from syntax to what it does: names resolved, modifiers and operands handed to the table's row. */
+import type { SourceLocation } from "@tilewright/ir";
 import type { Instruction as PtxInstruction, Operand as PtxOperand } from "@tilewright/ptx";
 import { printInstruction } from "@tilewright/ptx";
 import { type Decoder, registersOf, type View } from "../isa/row.ts";
@@ -270,6 +271,7 @@ export function decodeInstruction(
   scope: Scope,
   index: number,
   context: DecodeContext,
+  source: SourceLocation | null,
 ): Instruction {
   const opcode = syntax.mnemonic.split(".")[0] ?? "";
   const row = Object.hasOwn(instructionTable, opcode) ? instructionTable[opcode] : undefined;
@@ -291,6 +293,7 @@ export function decodeInstruction(
     mnemonic: syntax.mnemonic,
     text: shortened(printInstruction(syntax)),
     location: syntax.location,
+    source,
     guard,
     operation,
     defs: decoder.defs,

@@ -21,6 +21,8 @@ import type { Register, Variable } from "./types.ts";
 interface FlatInstruction {
   readonly syntax: PtxInstruction;
   readonly scope: Scope;
+  /** The line of the source that `.loc` names; null without one. */
+  readonly source: SourceLocation | null;
 }
 
 export interface FlatBody {
@@ -31,6 +33,9 @@ export interface FlatBody {
   /** What the parser left out of the functions that are called. */
   readonly faults: readonly Diagnostic[];
 }
+
+/** Names of source files by the numbers that `.file` gives them. */
+export type SourceFiles = ReadonlyMap<number, string>;
 
 /** Collects refusals with their places, so that all are reported at once. */
 export type Report = (refusal: Refusal, location: SourceLocation | null, at: string) => void;
@@ -60,9 +65,12 @@ class Flattener {
   readonly faults: Diagnostic[] = [];
   readonly #report: Report;
   readonly #module: Scope;
+  readonly #files: SourceFiles;
+  #source: SourceLocation | null = null;
 
-  constructor(module: Scope, report: Report) {
+  constructor(module: Scope, files: SourceFiles, report: Report) {
     this.#module = module;
+    this.#files = files;
     this.#report = report;
   }
 
@@ -89,6 +97,11 @@ class Flattener {
           if (entity?.kind === "label") entity.label.index = this.instructions.length;
           break;
         }
+        case "loc": {
+          const { line, column } = statement;
+          this.#source = { file: this.#files.get(statement.file) ?? `file ${statement.file}`, line, column };
+          break;
+        }
         case "scope":
           this.body(statement.body, new Scope(scope), exit, stack);
           break;
@@ -97,7 +110,6 @@ class Flattener {
         case "branchtargets":
         case "calltargets":
         case "callprototype":
-        case "loc":
         case "pragma":
         case "comment":
           break;
@@ -140,6 +152,10 @@ class Flattener {
     return { kind: "words", registers: words };
   }
 
+  #push(syntax: PtxInstruction, scope: Scope): void {
+    this.instructions.push({ syntax, scope, source: this.#source });
+  }
+
   #instruction(
     syntax: PtxInstruction,
     scope: Scope,
@@ -155,7 +171,7 @@ class Flattener {
       this.#branch(exit, syntax, scope, false);
       return;
     }
-    this.instructions.push({ syntax, scope });
+    this.#push(syntax, scope);
   }
 
   /** A branch that the source does not have; `invert` takes it where the guard does not hold. */
@@ -164,8 +180,8 @@ class Flattener {
     inner.declare("$target", { kind: "label", label });
     const guard =
       syntax.guard === null || !invert ? syntax.guard : { ...syntax.guard, negated: !syntax.guard.negated };
-    this.instructions.push({
-      syntax: {
+    this.#push(
+      {
         kind: "instruction",
         mnemonic: "bra",
         opcode: "bra",
@@ -174,8 +190,8 @@ class Flattener {
         operands: [{ kind: "symbol", name: "$target", offset: 0n }],
         location: syntax.location,
       },
-      scope: inner,
-    });
+      inner,
+    );
   }
 
   #call(syntax: PtxInstruction, scope: Scope, stack: readonly string[]): void {
@@ -203,8 +219,8 @@ class Flattener {
   /** A call of the device runtime: an instruction of the name, whose operands are the results and then the arguments. */
   #systemCall(name: string, syntax: PtxInstruction, scope: Scope): void {
     const operands = syntax.operands.flatMap((list) => (list.kind === "list" ? list.elements : []));
-    this.instructions.push({
-      syntax: {
+    this.#push(
+      {
         ...syntax,
         mnemonic: name,
         opcode: name,
@@ -214,7 +230,7 @@ class Flattener {
         ),
       },
       scope,
-    });
+    );
   }
 
   /** Which function a pointer means shows when it runs: one copy of each that takes and returns as many values. */
@@ -243,26 +259,23 @@ class Flattener {
         kind: "register",
         register: makeRegister(this.registers, `not ${fn.name}`, "pred"),
       });
-      this.instructions.push({
-        syntax: {
+      this.#push(
+        {
           ...call,
           mnemonic: "setp.ne.u64",
           opcode: "setp",
           modifiers: ["ne", "u64"],
           operands: [missed, pointer, { kind: "integer", value: address }],
         },
-        scope: inner,
-      });
+        inner,
+      );
       this.#branch(next, { ...call, guard: { register: missed, negated: false } }, inner, false);
       this.#inline(fn, call, scope, stack);
       this.#branch(end, call, scope, false);
       next.index = this.instructions.length;
     }
     // No function of the module: the hardware would jump to nowhere.
-    this.instructions.push({
-      syntax: { ...call, mnemonic: "trap", opcode: "trap", modifiers: [], operands: [] },
-      scope,
-    });
+    this.#push({ ...call, mnemonic: "trap", opcode: "trap", modifiers: [], operands: [] }, scope);
     end.index = this.instructions.length;
   }
 
@@ -322,8 +335,8 @@ class Flattener {
     inner.declare(formalName, { kind: "register", register });
     const formal = { kind: "register", name: formalName, type } as const;
     const mnemonic = `mov.${type}`;
-    this.instructions.push({
-      syntax: {
+    this.#push(
+      {
         kind: "instruction",
         mnemonic,
         opcode: "mov",
@@ -332,14 +345,20 @@ class Flattener {
         operands: out ? [actual, formal] : [formal, actual],
         location: syntax.location,
       },
-      scope: inner,
-    });
+      inner,
+    );
   }
 }
 
 /** @param parameters scope that holds the kernel's parameters. */
-export function flatten(kernel: PtxFunction, module: Scope, parameters: Scope, report: Report): FlatBody {
-  const flattener = new Flattener(module, report);
+export function flatten(
+  kernel: PtxFunction,
+  module: Scope,
+  parameters: Scope,
+  files: SourceFiles,
+  report: Report,
+): FlatBody {
+  const flattener = new Flattener(module, files, report);
   flattener.body(kernel.body ?? [], new Scope(parameters), null, [kernel.name]);
   return flattener;
 }

@@ -6,7 +6,7 @@ import { type Block, basicBlocks } from "../compile/blocks.ts";
 import { chooseClasses } from "../compile/classes.ts";
 import { assignSlots, markUnwritten } from "../compile/liveness.ts";
 import { type DecodeContext, decodeInstruction } from "./decode.ts";
-import { flatten, type Report } from "./flatten.ts";
+import { flatten, type Report, type SourceFiles } from "./flatten.ts";
 import { alignUp, declaredSize, layOut, parameterLayout, variableOf } from "./layout.ts";
 import { Refusal } from "./refusal.ts";
 import { Scope } from "./scope.ts";
@@ -66,11 +66,14 @@ export function loadProgram(text: string): Checked<Program> {
     const aliased = item.kind === "alias" ? scope.find(item.target) : null;
     if (item.kind === "alias" && aliased !== null) scope.declare(item.name, aliased);
   }
+  const files = new Map(
+    module.items.flatMap((item) => (item.kind === "file" ? [[item.index, item.name]] : [])),
+  );
   const programs = new Map<string, KernelProgram>();
   const kernels: KernelInfo[] = [];
   for (const item of module.items) {
     if (item.kind !== "function" || !item.entry || item.body === null) continue;
-    const loaded = loadKernel(item, scope, shared);
+    const loaded = loadKernel(item, scope, shared, files);
     if (loaded.ok) programs.set(item.name, loaded.value);
     kernels.push(infoOf(item, loaded));
   }
@@ -115,19 +118,20 @@ function loadKernel(
   fn: PtxFunction,
   module: Scope,
   moduleShared: readonly Variable[],
+  files: SourceFiles,
 ): Checked<KernelProgram> {
   const diagnostics: Diagnostic[] = [...(fn.faults ?? [])];
   const report: Report = (refusal, location, at) => diagnostics.push(diagnose(refusal, location, at));
   const parameters = parameterLayout(fn.params);
   const scope = new Scope(module);
   for (const variable of parameters.variables) scope.declare(variable.name, { kind: "variable", variable });
-  const body = flatten(fn, module, scope, report);
+  const body = flatten(fn, module, scope, files, report);
   const context: DecodeContext = { registers: body.registers, carry: null, used: new Set() };
   const instructions: Instruction[] = [];
   diagnostics.push(...body.faults);
-  body.instructions.forEach(({ syntax, scope: at }, index) => {
+  body.instructions.forEach(({ syntax, scope: at, source }, index) => {
     try {
-      const instruction = decodeInstruction(syntax, at, index, context);
+      const instruction = decodeInstruction(syntax, at, index, context, source);
       resolveLabels(instruction, (name) => {
         const entity = at.find(name);
         if (entity?.kind !== "label") throw new Refusal("TW5012", `there is no label ${name} here`);
@@ -214,6 +218,7 @@ function implicitReturn(index: number): Instruction {
     mnemonic: "ret",
     text: "end of the body",
     location: null,
+    source: null,
     guard: null,
     operation: { kind: "exit", trap: false },
     defs: [],

@@ -139,6 +139,8 @@ export interface Instruction extends Site {
   readonly mnemonic: string;
   readonly text: string;
   readonly location: SourceLocation | null;
+  /** The line of the program that was compiled, by `.loc`. */
+  readonly source: SourceLocation | null;
   readonly guard: Guard | null;
   readonly operation: Operation;
   readonly defs: readonly Register[];
@@ -191,6 +193,8 @@ export interface Kernel {
   readonly usesAsyncCopies: boolean;
 }
 
-/** ` (line 12)`, or nothing for an instruction without a place in the text. */
-export const lineOf = (instruction: Instruction): string =>
-  instruction.location === null ? "" : ` (line ${instruction.location.line})`;
+/** ` (line 12)` or ` (line 12, matmul.py:34)`, or nothing for an instruction without a place in the text. */
+export function lineOf({ location, source }: Instruction): string {
+  if (location === null) return "";
+  return ` (line ${location.line}${source === null ? "" : `, ${source.file}:${source.line}`})`;
+}
