@@ -6,7 +6,7 @@ import { disableFlag } from "./rules.ts";
 const group = "Emulation";
 
 /** Whose habits a kernel is judged by. */
-export const profiles = ["strict", "triton", "cutlass", "nvcc"] as const;
+const profiles = ["strict", "triton", "cutlass", "nvcc"] as const;
 export type Profile = (typeof profiles)[number];
 
 const orders = ["eager", "lazy", "random"] as const satisfies readonly Order[];
