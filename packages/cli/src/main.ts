@@ -3,7 +3,7 @@ import { type Diagnostic, didYouMean, InternalError } from "@tilewright/ir";
 import { codes, problemWith } from "./codes.ts";
 import { commands } from "./commands/index.ts";
 import type { Context } from "./context.ts";
-import { openSession } from "./kit/command.ts";
+import { jsonOf, openSession } from "./kit/command.ts";
 import { exitCodes } from "./kit/exit.ts";
 import { painterFor } from "./output/colour.ts";
 import { renderPairs } from "./output/table.ts";
@@ -16,27 +16,40 @@ const reportHint =
 
 /** Run a command line; `argv` is what follows the program's name. Returns the exit code (README.md lists them). */
 export async function main(argv: readonly string[], context: Context): Promise<number> {
-  const [name, ...rest] = argv;
+  const [name, ...rest] = commandFirst(argv);
   try {
     if (name === undefined || name === "help" || name === "--help" || name === "-h")
       return help(context, rest[0]);
     if (name === "--version" || name === "-V") {
-      context.stdout.write(`tilewright ${version}\n`);
+      openSession(context, { json: jsonOf(rest) }).result({ version }, () => `tilewright ${version}\n`);
       return exitCodes.ok;
     }
     const command = commands.find((candidate) => candidate.name === name);
     if (command !== undefined) return await command.start(context, rest);
-    return openSession(context, { json: rest.includes("--json") }).fail([unknownCommand(name)]);
+    return openSession(context, { json: jsonOf(rest) }).fail([unknownCommand(name)]);
   } catch (error) {
-    return internal(error, context, argv.includes("--json"));
+    return internal(error, context, jsonOf(argv));
   }
+}
+
+const sharedFlag = /^(?:--json(?:=.*)?|-q|--quiet|--color=.*)$/;
+
+/** Flags of all commands may stand before the command, too. */
+function commandFirst(argv: readonly string[]): readonly string[] {
+  const at = argv.findIndex((word) => !sharedFlag.test(word));
+  return at <= 0 ? argv : [...argv.slice(at, at + 1), ...argv.slice(0, at), ...argv.slice(at + 1)];
 }
 
 function unknownCommand(name: string): Diagnostic {
   const names = commands.map((command) => command.name);
   const known = `commands: ${names.join(", ")}`;
-  const what = name.startsWith("-") ? `${name} stands before any command` : `there is no command '${name}'`;
-  return problemWith(codes.unknownCommand, name, what, { hint: didYouMean(name, names, known) });
+  const what = sharedFlag.test(name)
+    ? "no command is named"
+    : name.startsWith("-")
+      ? `${name} stands before any command`
+      : `there is no command '${name}'`;
+  const near = didYouMean(name, [...names, "--help", "--version"], known);
+  return problemWith(codes.unknownCommand, name, what, { hint: near });
 }
 
 async function help(context: Context, topic: string | undefined): Promise<number> {
@@ -73,7 +86,7 @@ async function help(context: Context, topic: string | undefined): Promise<number
 }
 
 /** A bug: its message and what to do, never a trace unless asked for. */
-function internal(error: unknown, context: Context, json: boolean): number {
+function internal(error: unknown, context: Context, json: boolean | "line"): number {
   const message = error instanceof Error ? error.message : String(error);
   const found: readonly Diagnostic[] = [
     {

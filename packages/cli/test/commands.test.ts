@@ -173,6 +173,7 @@ describe("schema", () => {
       "launch",
       "run",
       "ladder",
+      "config",
       "shapes",
       "bench",
     ]);

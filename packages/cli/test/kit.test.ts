@@ -53,7 +53,7 @@ describe("arguments", () => {
     ["x -m", ["-m needs a value: -m M"]],
     ["x -m --json", ["-m needs a value: -m M"]],
     ["x -m 1 -M 2", ["-m is given more than once"]],
-    ["x --check=yes", ["--check is a switch and takes no value"]],
+    ["x --check=yes", ["--check is a switch and takes no value 'yes'"]],
     ["x --emit ptx,,asm", ["an empty entry, 'asm': none of ptx, ir"]],
     ["x --seed 1.5", ["'1.5' is not an integer from 0 to 4294967295"]],
     ["x --a-layout diagonal", ["'diagonal' is none of row, col"]],

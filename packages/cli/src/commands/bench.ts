@@ -20,6 +20,7 @@ import { readJson } from "../files/json.ts";
 import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodeFor, exitCodes } from "../kit/exit.ts";
 import { choice, list, number, optionalArgument, seed, switchOn, text, toggle } from "../kit/flags.ts";
+import { toCsv } from "../output/csv.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 
 const measuring = "Measuring";
@@ -78,6 +79,9 @@ const args = z.strictObject({
   job: text("measure what this file says, in this process: how a failed measurement is repeated", {
     hint: "FILE.json",
     group: measuring,
+  }),
+  csv: toggle("one line of comma-separated values a kernel instead of text; FILE.jsonl --csv: of that file", {
+    group: results,
   }),
   out: text("write results to this file, one JSON object a line", { hint: "FILE.jsonl", group: results }),
   resume: toggle("go on with --out: leave out what it holds already", { group: results }),
@@ -203,7 +207,9 @@ async function measureAll(session: Session, args: Args, ports: BenchPorts): Prom
     session.context.onInterrupt(null);
   }
   if (!session.json && store.value.records.length > 0)
-    session.context.stdout.write(renderRecords(store.value.records, session.paint));
+    session.context.stdout.write(
+      args.csv ? toCsv(rowsOf(store.value.records)) : renderRecords(store.value.records, session.paint),
+    );
   if (session.json && failures.length > 0)
     session.context.stdout.write(`${JSON.stringify({ ok: false, diagnostics: failures })}\n`);
   if (args.plot !== undefined && store.value.records.length > 0) {
@@ -348,6 +354,20 @@ function compareFiles(session: Session, { first, second }: Args): number {
   return changes.some(({ verdict }) => verdict === "slower") ? exitCodes.slower : exitCodes.ok;
 }
 
+/** Every kernel of every record, flat. */
+const rowsOf = (records: readonly BenchRecord[]): readonly object[] =>
+  records.flatMap(({ contenders, problem: { m, n, k }, gpu, regime, inputs, group, date }) =>
+    contenders.map((contender) => ({ m, n, k, group, regime, inputs, gpu: gpu.name, date, ...contender })),
+  );
+
+/** `FILE.jsonl --csv`, without measuring. */
+function csvOf(session: Session, path: string): number {
+  const records = readRecords(session.context, path);
+  if (!records.ok) return session.fail(records.error);
+  session.result({ ok: true, records: records.value }, () => toCsv(rowsOf(records.value)), "verbatim");
+  return exitCodes.ok;
+}
+
 /** `FILE.jsonl --plot out.svg`, without measuring. */
 function plotFile(session: Session, path: string, plot: string): number {
   const records = readRecords(session.context, path);
@@ -421,10 +441,12 @@ Ends with exit code 6 when --min-ratio is not reached, and when --compare finds 
       if (args.compare) return compareFiles(session, args);
       if (args.first !== undefined && args.plot !== undefined && args.second === undefined)
         return plotFile(session, args.first, args.plot);
+      if (args.first !== undefined && args.csv && args.second === undefined)
+        return csvOf(session, args.first);
       if (args.first !== undefined)
         return session.fail([
           problemWith(codes.unexpectedArgument, args.first, `unexpected argument '${args.first}'`, {
-            hint: "results files go with --compare or --plot",
+            hint: "results files go with --compare, --plot or --csv",
           }),
         ]);
       return measureAll(session, args, ports);

@@ -1,4 +1,4 @@
-/** All commands, in the order of --help. */
+/** All commands. */
 import { chooseDevice } from "@tilewright/runtime";
 import { systemPorts } from "../bench/ports.ts";
 import type { Command } from "../kit/command.ts";
@@ -13,9 +13,10 @@ import { ladderCommand } from "./ladder.ts";
 import { plan } from "./plan.ts";
 import { run } from "./run.ts";
 import { schema } from "./schema.ts";
+import { shellCommands } from "./shell.ts";
 import { targetsCommand } from "./targets.ts";
 
-export const commands: readonly Command[] = [
+const own: readonly Command[] = [
   demo,
   compile,
   run,
@@ -29,3 +30,5 @@ export const commands: readonly Command[] = [
   schema,
   doctor,
 ];
+
+export const commands: readonly Command[] = [...own, ...shellCommands(own)];

@@ -8,12 +8,13 @@ import { compilerOf } from "../compiler.ts";
 import { sha256 } from "../files/hash.ts";
 import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { choice, count, number, optionalArgument, seed, text } from "../kit/flags.ts";
+import { choice, count, number, optionalArgument, seed, text, toggle } from "../kit/flags.ts";
 import { countLadder } from "../ladder/emulate.ts";
 import { measureLadder } from "../ladder/measure.ts";
 import { type PlannedLadder, planLadders, usualLadderArch } from "../ladder/plan.ts";
 import { renderLadders } from "../ladder/render.ts";
 import type { LadderOutcome, LadderResult, StepOutcome } from "../ladder/result.ts";
+import { toCsv } from "../output/csv.ts";
 import { predictFor } from "../plan/plan.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { openRunDevice } from "../run/device.ts";
@@ -44,6 +45,7 @@ const args = z.strictObject({
     group,
   }),
   cublaslt: text("libcublasLt to use, as in bench", { hint: "PATH", group }),
+  csv: toggle("one line of comma-separated values a step instead of text", { group: "Output" }),
 });
 type Args = z.output<typeof args>;
 
@@ -186,6 +188,7 @@ async function climb(session: Session, args: Args, ports: LadderPorts): Promise<
     seconds,
     timeout: _timeout,
     cublaslt: _lt,
+    csv: _csv,
     ...wishes
   } = args;
   if (seconds !== undefined && !(seconds > 0))
@@ -203,6 +206,12 @@ async function climb(session: Session, args: Args, ports: LadderPorts): Promise<
   const large = session.working("compiling", () => planLadders(session.context, wishes, arch, "gpu"));
   return large.ok ? onGpu(session, args, arch, large.value, device.value.index, ports) : large;
 }
+
+/** Every step with its ladder, flat. */
+const rowsOf = ({ arch, deviceName, ladders }: LadderResult): readonly object[] =>
+  ladders.flatMap(({ name: ladder, backend, problem: { m, n, k }, steps }) =>
+    steps.map((step) => ({ arch, deviceName, ladder, backend, m, n, k, ...step })),
+  );
 
 /** What the command touches of the machine. */
 export interface LadderPorts extends BenchPorts {
@@ -230,7 +239,11 @@ emulator. Ends with exit code 5 when a number or a hazard is wrong.`,
       const climbed = await climb(session, args, ports);
       if (!climbed.ok) return session.fail(climbed.error);
       const { result, wrong } = climbed.value;
-      session.result(result, () => renderLadders(result, session.paint));
+      session.result(
+        result,
+        () => (args.csv ? toCsv(rowsOf(result)) : renderLadders(result, session.paint)),
+        ...(args.csv ? (["verbatim"] as const) : []),
+      );
       return wrong.length === 0 ? exitCodes.ok : session.report(wrong);
     },
   });

@@ -13,6 +13,7 @@ import { benchRecordSchema } from "../bench/record.ts";
 import { shapesSchema } from "../bench/shapes.ts";
 import { codes, problemWith } from "../codes.ts";
 import { defineCommand } from "../kit/command.ts";
+import { configSchema } from "../kit/config.ts";
 import { exitCodes } from "../kit/exit.ts";
 import { optionalArgument } from "../kit/flags.ts";
 import { ladderResultSchema } from "../ladder/result.ts";
@@ -67,6 +68,10 @@ const rows: Readonly<Record<string, SchemaRow>> = {
   launch: { summary: "how emulate launches a kernel", make: () => ofZod(launchSchema, "launch", "input") },
   run: { summary: "what run --json prints", make: () => ofZod(runResultSchema, "run", "output") },
   ladder: { summary: "what ladder --json prints", make: () => ofZod(ladderResultSchema, "ladder", "output") },
+  config: {
+    summary: "the user's defaults: $XDG_CONFIG_HOME/tilewright/config.json",
+    make: () => ofZod(configSchema, "config", "input"),
+  },
   shapes: {
     summary: "sizes that bench reads with --shapes",
     make: () => ofZod(shapesSchema, "shapes", "input"),

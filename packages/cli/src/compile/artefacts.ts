@@ -66,7 +66,7 @@ function cubinTargets(artifact: Artifact, archs: readonly string[]): Checked<rea
   const targets = archs.flatMap((arch) => {
     const target = findTarget(arch);
     if (!target.ok) {
-      faults.push(...target.error);
+      faults.push(...target.error.map((one) => ({ ...one, at: "--cubins" })));
       return [];
     }
     if (runsOn(artifact.target, target.value.major, target.value.minor)) return [target.value];

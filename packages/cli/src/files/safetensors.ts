@@ -78,7 +78,7 @@ export function readSafetensors(file: RandomAccess, path: string, name: string |
   const [begin, end] = entry.data_offsets;
   const needed = storageBytes(dtype, count);
   if (end - begin !== needed)
-    return damaged(`'${name}' has ${end - begin} bytes where its shape needs ${needed}`);
+    return damaged(`'${name}' is said to lie in bytes ${begin} to ${end}, where its shape needs ${needed}`);
   if (8 + length + end > file.size)
     return damaged(`'${name}' ends at byte ${8 + length + end} of ${file.size}`);
   const bytes = file.read(8 + length + begin, needed);
@@ -98,7 +98,10 @@ function parseHeader(text: string): z.output<typeof Header> | null {
 }
 
 function noSuchTensor(path: string, name: string | null, names: readonly string[]): Diagnostic {
-  const some = `${names.slice(0, 8).join(", ")}${names.length > 8 ? `, … (${names.length} in all)` : ""}`;
+  const some =
+    names.length === 0
+      ? "none"
+      : `${names.slice(0, 8).join(", ")}${names.length > 8 ? `, … (${names.length} in all)` : ""}`;
   const message = name === null ? `${path} does not say which tensor` : `${path} has no tensor '${name}'`;
   const fallback = `write ${path}#NAME; it holds ${some}`;
   const hint = name === null ? fallback : didYouMean(name, names, fallback);

@@ -6,14 +6,17 @@ import { compilerWith, loadBackend, namesModule } from "../loadBackend.ts";
 import { colourModes, type Paint, painterFor } from "../output/colour.ts";
 import { toJson } from "../output/json.ts";
 import { fit } from "../output/wrap.ts";
+import { defaultsOf, readConfig } from "./config.ts";
 import { exitCodeFor, exitCodes } from "./exit.ts";
-import { choice, toggle } from "./flags.ts";
-import { type Example, renderHelp } from "./help.ts";
+import { choice, toggle, toggleOr } from "./flags.ts";
+import { type Example, type HelpSource, renderHelp } from "./help.ts";
 import { parseArguments, slotsOf } from "./parse.ts";
 
 /** Flags that every command has. */
 const common = z.strictObject({
-  json: toggle("print one JSON object on stdout instead of text", { group: "Output" }),
+  json: toggleOr("print one JSON object on stdout instead of text; =line: on one line", ["line"], {
+    group: "Output",
+  }),
   quiet: toggle("no notes or progress on stderr; errors still show", { aliases: ["q"], group: "Output" }),
   color: choice("colour of text (default auto: for terminals, unless NO_COLOR is set)", colourModes, {
     group: "Output",
@@ -38,14 +41,20 @@ export interface Session {
   fail(diagnostics: readonly Diagnostic[]): number;
 }
 
+/** Control characters of an input, which would act on a terminal, as escapes. */
+const visible = (text: string): string =>
+  text.replace(/[^\P{Cc}\n]|\ufeff/gu, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 /** The session of a command whose common flags are `args`. */
 export function openSession(context: Context, args: Partial<z.output<typeof common>>): Session {
-  const { json = false, color: mode = "auto" } = args;
+  const { json: form = false, color: mode = "auto" } = args;
+  const json = form !== false;
+  const asJson = (value: unknown): string => toJson(value, form === "line" ? 0 : 2);
   const errorPaint = painterFor(context, context.stderr, mode);
   const report = (diagnostics: readonly Diagnostic[]): number => {
     for (const d of diagnostics)
       context.stderr.write(
-        `${fit(`${errorPaint("red", "error")} ${formatDiagnostic(d)}`, errorPaint.width)}\n`,
+        `${fit(`${errorPaint("red", "error")} ${visible(formatDiagnostic(d))}`, errorPaint.width)}\n`,
       );
     return exitCodeFor(diagnostics);
   };
@@ -54,8 +63,8 @@ export function openSession(context: Context, args: Partial<z.output<typeof comm
     context,
     json,
     paint,
-    result(object, text, form) {
-      context.stdout.write(json ? toJson(object) : form === "verbatim" ? text() : fit(text(), paint.width));
+    result(object, text, layout) {
+      context.stdout.write(json ? asJson(object) : layout === "verbatim" ? text() : fit(text(), paint.width));
     },
     note(text) {
       if (!args.quiet) context.stderr.write(`${fit(text, errorPaint.width)}\n`);
@@ -74,15 +83,17 @@ export function openSession(context: Context, args: Partial<z.output<typeof comm
     },
     report,
     fail(diagnostics) {
-      if (json) context.stdout.write(toJson({ ok: false, diagnostics }));
+      if (json) context.stdout.write(asJson({ ok: false, diagnostics }));
       return report(diagnostics);
     },
   };
 }
 
-export interface Command {
-  readonly name: string;
-  readonly summary: string;
+/** How --json stands among words that did not parse. */
+export const jsonOf = (words: readonly string[]): boolean | "line" =>
+  words.includes("--json=line") ? "line" : words.includes("--json");
+
+export interface Command extends HelpSource {
   /** Parse `argv` (what follows the command's name), run, and return the exit code. */
   start(context: Context, argv: readonly string[]): Promise<number>;
 }
@@ -103,23 +114,29 @@ interface CommandSpec<S extends z.ZodObject> {
 /** Make a command; it also takes the flags that all commands share. */
 export function defineCommand<S extends z.ZodObject>(spec: CommandSpec<S>): Command {
   const positionals = spec.positionals ?? [];
+  const slots = [...slotsOf(spec.args, positionals), ...slotsOf(common, [])];
+  const { name, summary, about, examples } = spec;
   return {
-    name: spec.name,
-    summary: spec.summary,
+    ...{ name, summary, about, examples, slots },
     async start(context, argv) {
       const end = argv.indexOf("--");
       const words = end < 0 ? argv : argv.slice(0, end);
       const full = words.includes("--help");
       if (full || words.includes("-h")) {
-        const slots = [...slotsOf(spec.args, positionals), ...slotsOf(common, [])];
         const paint = painterFor(context, context.stdout, "auto");
-        context.stdout.write(fit(renderHelp({ ...spec, slots }, paint, full), paint.width));
+        context.stdout.write(
+          fit(renderHelp({ name, summary, about, examples, slots }, paint, full), paint.width),
+        );
         return exitCodes.ok;
       }
-      const parsed = parseArguments(argv, spec.args, common, positionals);
+      const config = readConfig(context);
+      if (!config.ok) return openSession(context, { json: jsonOf(words) }).fail(config.error);
+      const parsed = parseArguments(argv, spec.args, common, positionals, (given) =>
+        defaultsOf(config.value, given),
+      );
       if (!parsed.ok) {
         // Looked for by hand, because what failed to parse may be any flag.
-        const session = openSession(context, { json: words.includes("--json"), quiet: false });
+        const session = openSession(context, { json: jsonOf(words), quiet: false });
         const code = session.fail(parsed.error);
         context.stderr.write(`tilewright ${spec.name} -h shows examples\n`);
         return code;

@@ -15,6 +15,8 @@ export interface FlagMeta {
   readonly negatable: boolean;
   /** One-letter names are written `--a`, as those of the operands; `-a` works too. */
   readonly longLetters: boolean;
+  /** Words that a switch may take after its `=`: `--json=line`. */
+  readonly forms?: readonly string[];
   /** Heading in --help. */
   readonly group: string;
 }
@@ -45,6 +47,17 @@ export const toggle = (summary: string, options: FlagOptions = {}) =>
     .boolean()
     .default(false)
     .register(flagRegistry, meta(summary, null, options));
+
+/** `--name`, off unless given, or `--name=FORM`. */
+export const toggleOr = <const T extends readonly [string, ...string[]]>(
+  summary: string,
+  forms: T,
+  options: FlagOptions = {},
+) =>
+  z
+    .union([z.boolean(), z.enum(forms)])
+    .default(false)
+    .register(flagRegistry, { ...meta(summary, null, options), forms });
 
 /** `--name` or `--no-name`: on unless switched off. */
 export const switchOn = (summary: string, options: FlagOptions = {}) =>
@@ -153,3 +166,13 @@ export const optionalArgument = (summary: string, hint: string) =>
     .string()
     .optional()
     .register(flagRegistry, meta(summary, hint, { hint }));
+
+/** A positional argument that is one of a few words. */
+export const choiceArgument = <const T extends readonly [string, ...string[]]>(
+  summary: string,
+  words: T,
+  hint: string,
+) =>
+  z
+    .enum(words, { error: (issue) => `'${String(issue.input)}' is none of ${words.join(", ")}` })
+    .register(flagRegistry, meta(`${summary}: ${words.join(", ")}`, "WORD", { hint }));

@@ -20,7 +20,7 @@ export interface HelpSource {
 }
 
 /** `-m, -M, --lda N`, short spellings first. */
-function flagColumn(slot: Slot): string {
+export function flagColumn(slot: Slot): string {
   const names = [...slot.names]
     .sort((a, b) => Number(a.length > 1) - Number(b.length > 1))
     .map((name) => spell(name, slot.meta.longLetters));

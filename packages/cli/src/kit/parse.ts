@@ -144,8 +144,15 @@ class Collector {
     if (this.raw.has(slot.key))
       this.found.push(problemWith(codes.conflict, at, `${nameOf(slot)} is given more than once`));
     if (value !== null) {
-      if (inline) this.found.push(problemWith(codes.badValue, at, `${at} is a switch and takes no value`));
-      this.raw.set(slot.key, value);
+      const form = inline ? slot.meta.forms?.find((each) => each === word) : undefined;
+      if (inline && form === undefined) {
+        const forms = (slot.meta.forms ?? []).map((each) => `${at}=${each}`);
+        const hint = forms.length === 0 ? {} : { hint: `${at}, or ${forms.join(", ")}` };
+        this.found.push(
+          problemWith(codes.badValue, at, `${at} is a switch and takes no value '${word}'`, hint),
+        );
+      }
+      this.raw.set(slot.key, form ?? value);
       return false;
     }
     const swallowed = word !== undefined && !inline && looksLikeFlag(word);
@@ -182,19 +189,22 @@ function issuesOf(
 
 /**
  * Parse the arguments of a command against its own schema and that of the flags all commands share.
- * All errors at once; a flag that already failed to tokenise is not reported twice.
+ * `defaults`: what flags are that nobody gave, by the keys of those that were. All errors at once; a flag that already failed to tokenise is not reported twice.
  */
 export function parseArguments<S extends AnyObject, C extends AnyObject>(
   argv: readonly string[],
   own: S,
   common: C,
   positionals: readonly string[] = [],
+  defaults: (given: ReadonlySet<string>) => Readonly<Record<string, string>> = () => ({}),
 ): Checked<{ readonly own: z.output<S>; readonly common: z.output<C> }> {
   const slots = [...slotsOf(own, positionals), ...slotsOf(common, [])];
   const collector = new Collector(slots);
   collector.read(argv);
   collector.place(positionals);
   const { raw, found } = collector;
+  for (const [key, value] of Object.entries(defaults(new Set(raw.keys()))))
+    if (!raw.has(key) && slots.some((slot) => slot.key === key)) raw.set(key, value);
   const pick = (schema: AnyObject) =>
     Object.fromEntries([...raw].filter(([key]) => Object.hasOwn(schema.shape, key)));
   const parsedOwn = own.safeParse(pick(own));

@@ -12,7 +12,10 @@ const elementType = z
   .describe("type of an element, as PTX names it");
 
 const scalar = z
-  .union([z.number(), z.string().regex(/^(-?\d+|0x[0-9a-fA-F]+|-?inf|nan)$/)])
+  .union([
+    z.number(),
+    z.string().regex(/^(-?\d+|0x[0-9a-fA-F]+|-?inf|nan)$/, "no number: digits, 0x…, inf, -inf or nan"),
+  ])
   .describe("a number; as text an integer beyond 2^53, hexadecimal, inf, -inf or nan");
 
 const fill = z
@@ -53,7 +56,7 @@ const param = z.union([
   z.strictObject({
     int: z
       .string()
-      .regex(/^-?\d+$/)
+      .regex(/^-?\d+$/, "no integer: decimal digits")
       .describe("an integer beyond 2^53, in decimal"),
   }),
   z
@@ -62,7 +65,7 @@ const param = z.union([
   z.strictObject({
     bytes: z
       .string()
-      .regex(/^([0-9a-fA-F]{2})*$/)
+      .regex(/^([0-9a-fA-F]{2})*$/, "no bytes: two hexadecimal digits each")
       .describe("a .b8 array, in hexadecimal"),
   }),
   z.strictObject({ tensorMap: z.string().describe("name of a tensor map: its 128 bytes") }),

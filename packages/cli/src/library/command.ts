@@ -88,6 +88,10 @@ function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> 
   });
 }
 
+/** A key of the arguments as the flag that it comes from. */
+const flagOf = (key: string): string =>
+  `${key.length === 1 ? "-" : "--"}${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
 function planOf(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
   const clashing = [
     ...single.filter((name) => args[name] !== undefined),
@@ -98,9 +102,14 @@ function planOf(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
   ];
   if (clashing.length > 0)
     return err([
-      problemWith(codes.conflict, "--library", `${clashing.join(", ")} says nothing about a library`, {
-        hint: "state problems in the file of --kernels, or by flags without it",
-      }),
+      problemWith(
+        codes.conflict,
+        "--library",
+        `${clashing.map(flagOf).join(", ")} says nothing about a library`,
+        {
+          hint: "state problems in the file of --kernels, or by flags without it",
+        },
+      ),
     ]);
   if (args.kernels === undefined) return planOfFlags(session, args);
   const request = readLibraryRequest(session.context, args.kernels);

@@ -1,7 +1,7 @@
 /** JSON for programs: one object, on stdout, ending with a newline. */
 
-/** Indented by two; bigint (device addresses) as decimal text, non-finite numbers as text since JSON has none. */
-export function toJson(value: unknown): string {
+/** Indented by `indent`, on one line for 0; bigint (device addresses) as decimal text, non-finite numbers as text since JSON has none. */
+export function toJson(value: unknown, indent = 2): string {
   const text = JSON.stringify(
     value,
     (_key, entry: unknown) => {
@@ -9,7 +9,7 @@ export function toJson(value: unknown): string {
       if (typeof entry === "number" && !Number.isFinite(entry)) return String(entry);
       return entry;
     },
-    2,
+    indent,
   );
   return `${text}\n`;
 }

@@ -206,7 +206,7 @@ describe("refusals: all at once, and no file", () => {
 
   test("flags that say nothing about a library, and flags of a library without one", async () => {
     const stderr = await refused({ name: "lib", operations: [gemm] }, ["-m", "3", "-o", "x"]);
-    expect(stderr).toContain("TW7005 (invalid) at --library: out, m says nothing about a library");
+    expect(stderr).toContain("TW7005 (invalid) at --library: --out, -m says nothing about a library");
     const { code, stderr: orphan } = await cli("compile --arch sm_70 -m 1 -n 1 -k 1 --launchers c");
     expect(code).toBe(2);
     expect(orphan).toContain("--launchers belongs to a library");

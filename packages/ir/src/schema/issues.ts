@@ -94,6 +94,12 @@ export function diagnosticsOfIssues(
         return [make(`expected ${issue.expected}, found ${found}`)];
       case "too_small":
       case "too_big": {
+        if (issue.origin === "array") {
+          const value = valueAt(input, issue.path);
+          const bound = issue.code === "too_small" ? `at least ${issue.minimum}` : `at most ${issue.maximum}`;
+          const count = Array.isArray(value) ? value.length : 0;
+          return [make(`${count === 0 ? "the list is empty" : `the list has ${count} entries`}`, `${bound}`)];
+        }
         if (issue.origin !== "number" && issue.origin !== "int") return [make(issue.message)];
         const [bound, side] =
           issue.code === "too_small" ? [issue.minimum, "small"] : [issue.maximum, "large"];
