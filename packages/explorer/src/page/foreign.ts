@@ -197,8 +197,10 @@ export class ForeignPanel {
       );
       this.#show(report);
     } catch (failure) {
-      if (!(failure instanceof Stopped)) throw failure;
-      this.#status.textContent = "stopped";
+      this.#status.textContent =
+        failure instanceof Stopped
+          ? "stopped"
+          : `a bug: ${failure instanceof Error ? failure.message : failure}`;
     } finally {
       this.#judge.disabled = false;
       this.#stop.hidden = true;

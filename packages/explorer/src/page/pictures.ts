@@ -70,6 +70,7 @@ export class PicturesPanel {
     fill(
       this.#body,
       this.#plan(pictures),
+      this.#tensor(pictures),
       this.#raster(pictures),
       this.#owners(pictures),
       this.#banks(pictures),
@@ -170,6 +171,22 @@ export class PicturesPanel {
           plan.remarks.map(({ topic, text }) => h("li", {}, h("strong", {}, topic), `: ${text}`)),
         ),
       ),
+    );
+  }
+
+  #tensor({ tensor }: Pictures): HTMLElement | null {
+    if (tensor.length === 0) return null;
+    const parts = tensor.flatMap(({ name, columns, slots }) =>
+      Array.from({ length: slots }, (_, slot) => ({
+        name: slots > 1 ? `%${name}, slot ${slot}` : `%${name}`,
+        value: columns,
+        text: `${columns} columns`,
+      })),
+    );
+    return figure(
+      "Tensor memory",
+      "128 lanes of 512 columns of 32 bits: what the accumulators of this kernel take.",
+      barChart(parts, 512, "Columns of tensor memory"),
     );
   }
 

@@ -181,8 +181,10 @@ export class RunPanel {
       );
       this.#show(report);
     } catch (failure) {
-      if (!(failure instanceof Stopped)) throw failure;
-      this.#progress.textContent = "stopped";
+      this.#progress.textContent =
+        failure instanceof Stopped
+          ? "stopped"
+          : `a bug: ${failure instanceof Error ? failure.message : failure}`;
     } finally {
       this.#start.disabled = false;
       this.#stop.hidden = true;

@@ -5,6 +5,21 @@ import type { Compiled, Kernel, World } from "../worker/compiling.ts";
 import { Remote } from "../worker/rpc.ts";
 import type { RunWorker } from "../worker/run.ts";
 
+/** A worker that does not answer is a bug, and is told where other reasons stand. */
+const failed = (failure: unknown): Compiled => ({
+  ms: 0,
+  kernel: null,
+  diagnostics: [
+    {
+      code: "TW9001",
+      kind: "internal",
+      at: "compiler",
+      message: failure instanceof Error ? failure.message : String(failure),
+      hint: "this is a bug: the address of this page shows it again",
+    },
+  ],
+});
+
 type Listener = (session: Session, what: "state" | "compiled") => void;
 
 export class Session {
@@ -82,10 +97,11 @@ export class Session {
     do {
       this.#again = false;
       const { arch, gpu, backend, schedule, problem, edit, unproven } = this.#state;
-      const compiled = await this.compiler.call("compile", {
+      const asked = this.compiler.call("compile", {
         ...{ arch, gpu, backend, schedule, problem, edit },
         unproven: unproven === "yes",
       });
+      const compiled = await asked.catch(failed);
       this.#compiled = compiled;
       this.#kernel = compiled.kernel ?? this.#kernel;
       this.#tell("compiled");

@@ -117,7 +117,15 @@ export interface OwnerPicture {
   readonly registers: readonly number[];
 }
 
+/** An accumulator or operand in tensor memory: 32-bit columns of one slot. */
+export interface TensorTile {
+  readonly name: string;
+  readonly columns: number;
+  readonly slots: number;
+}
+
 export interface Pictures {
+  readonly tensor: readonly TensorTile[];
   readonly plan: Plan | null;
   readonly planReasons: readonly Diagnostic[];
   readonly banks: readonly BankMap[];

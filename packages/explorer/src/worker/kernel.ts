@@ -96,6 +96,22 @@ function joined(base: readonly Step[], pass: string, edited: readonly Step[]): r
   ];
 }
 
+type Base =
+  | { readonly ok: true; readonly value: Artifact; readonly steps: readonly Step[] }
+  | { readonly ok: false; readonly error: readonly Diagnostic[] };
+
+/** The last request's kernel: while somebody edits a text, the request stays. */
+let last: { readonly key: string; readonly base: Base } | null = null;
+
+function baseOf(ask: Ask, target: Target): Base {
+  const key = JSON.stringify([ask.arch, ask.backend, ask.schedule, ask.problem]);
+  if (last?.key === key) return last.base;
+  const made = attempt(() => fromRequest(ask, target));
+  const base: Base = made.ok ? { ...made, steps: stepsOf(made.value) } : made;
+  last = { key, base };
+  return base;
+}
+
 /** Compile what is asked for. `current` is what to go on showing: the last kernel where the edit does not compile. */
 export function compileAsk(ask: Ask): { readonly compiled: Compiled; readonly current: Current | null } {
   const started = performance.now();
@@ -105,9 +121,9 @@ export function compileAsk(ask: Ask): { readonly compiled: Compiled; readonly cu
   });
   const target = findTarget(ask.arch);
   if (!target.ok) return done(null, target.error, null);
-  const base = attempt(() => fromRequest(ask, target.value));
+  const base = baseOf(ask, target.value);
   if (!base.ok) return done(null, base.error, null);
-  const steps = stepsOf(base.value);
+  const { steps } = base;
   const { edit } = ask;
   if (edit === null) return done(kernelOf(base.value, steps), [], base.value);
   if (edit.step === "ptx") {

@@ -9,6 +9,7 @@ import {
   gpuFor,
   hasAtom,
   hasWarpgroupAtom,
+  linearOffset,
   type Ownership,
   ownedRegisters,
   printRaster,
@@ -17,7 +18,7 @@ import {
   warpgroupAtom,
 } from "@tilewright/ir";
 import { bankMaps, compiler, planOf } from "tilewright";
-import type { OwnerPicture, Pictures, RasterPicture } from "./compiling.ts";
+import type { OwnerPicture, Pictures, RasterPicture, TensorTile } from "./compiling.ts";
 
 const mostTiles = 64;
 
@@ -103,6 +104,17 @@ const tilesOf = ({ program }: Artifact): readonly OwnerPicture[] =>
       : [ownersOf(`%${name} of this kernel`, own, shape[0], shape[1], program.launch.threads / 32)],
   );
 
+/** Offsets in tensor memory are lane times 65536 plus column. */
+const tensorTiles = ({ program }: Artifact): readonly TensorTile[] =>
+  program.buffers.flatMap(({ name, space, layout, shape, slots }) => {
+    if (space !== "tensor" || layout === null) return [];
+    let columns = 0;
+    for (let row = 0; row < shape[0]; row++)
+      for (let column = 0; column < shape[1]; column++)
+        columns = Math.max(columns, (linearOffset(layout, [row, column]) % 65_536) + 1);
+    return [{ name, columns, slots }];
+  });
+
 export function gpuOf(name: string, arch: string): Gpu | null {
   const found = name === "" ? null : findGpu(name);
   return found?.ok ? found.value : (gpuFor(arch) ?? null);
@@ -117,6 +129,7 @@ export function picturesOf(artifact: Artifact, gpu: Gpu | null): Pictures {
     planReasons: plan === null || plan.ok ? [] : plan.error,
     banks: bankMaps(artifact.program),
     raster: rasterOf(artifact, wave),
+    tensor: tensorTiles(artifact),
     owners: [...tilesOf(artifact), ...fragments(artifact, artifact.target)],
   };
 }

@@ -24,6 +24,8 @@ const parts = [
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
 /** Turbo runs it within `npm test`, and has built the page before. */
 const quick = process.env.TURBO_HASH !== undefined;
+/** Beside other tasks times say little: there is room for them then. */
+const slack = quick ? 4 : 1;
 const suite = new Suite();
 
 const text = async (page: Page, selector: string): Promise<string> =>
@@ -138,7 +140,7 @@ async function passes(browser: Browser, url: string): Promise<void> {
       await says(page, status, "edited and compiled");
     }
     const took = millisecondsIn(await text(page, status));
-    assert.ok(took < 100, `took ${took} ms`);
+    assert.ok(took < 100 * slack, `took ${took} ms`);
   });
   await suite.test("an error stands at its place, and the last kernel stays", async () => {
     await retype(page, (shown) => shown.replace("ring %ring", "rong %ring"));
@@ -192,14 +194,14 @@ async function run(browser: Browser, url: string): Promise<void> {
     const longest = await page.evaluate(() =>
       Math.max(...(globalThis as unknown as { frames: number[] }).frames),
     );
-    assert.ok(longest < 100, `a frame of ${Math.round(longest)} ms`);
+    assert.ok(longest < 100 * slack, `a frame of ${Math.round(longest)} ms`);
   });
   await suite.test("one order with all checks takes under 2 s", async () => {
     await page.uncheck("input[value=lazy]");
     await page.uncheck("input[value=random]");
     await start();
     const took = millisecondsIn(await text(page, "#panel-run .status"));
-    assert.ok(took < 2000, `took ${took} ms`);
+    assert.ok(took < 2000 * slack, `took ${took} ms`);
   });
   const picture = (): Promise<string> =>
     page.evaluate(() => document.querySelector<HTMLCanvasElement>(".heat")?.toDataURL() ?? "");
@@ -251,6 +253,7 @@ async function pictures(browser: Browser, url: string): Promise<void> {
       assert.match(heads, /Roofline of/);
       assert.match(heads, /Order of the tiles/);
       assert.match(heads, /Fragments/);
+      assert.equal(/Tensor memory/.test(heads), generation.backend === "tcgen05");
       await page.close();
     });
   await suite.test("banks with and without the chosen layout; a thread alone; the next tiles", async () => {
@@ -378,7 +381,7 @@ async function page(browser: Browser, url: string): Promise<void> {
     );
     await fresh.close();
     assert.ok(
-      paint < 1000 && interactive < 2000,
+      paint < 1000 * slack && interactive < 2000 * slack,
       `painted at ${Math.round(paint)} ms, interactive after ${Math.round(interactive)} ms`,
     );
   });
