@@ -415,7 +415,7 @@ const waiting = (newest: number): Operation => ({
         () =>
           `${issued.open.length} wgmma of warp ${warp.id} belong to no group, and no group is open: nothing waits for them`,
       );
-    release(machine, warp, newest);
+    release(warp, newest);
     return true;
   },
 });

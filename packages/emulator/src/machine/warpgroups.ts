@@ -156,7 +156,7 @@ export const operationsBefore = (issued: Issued, newest: number): readonly Wgmma
   issued.committed.slice(0, Math.max(0, issued.committed.length - newest)).flatMap((g) => g.operations);
 
 /** All but the newest groups are complete: their registers are the warp's again. */
-export function release(machine: Machine, warp: Warp, newest: number): void {
+export function release(warp: Warp, newest: number): void {
   const issued = issuedBy(warpgroupOf(warp), warp);
   const gone = Math.max(0, issued.committed.length - newest);
   let clock = 0;
