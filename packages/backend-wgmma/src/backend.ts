@@ -2,6 +2,7 @@
 import { refuseBatch, refuseSteps, refuseSymbolic, servedFormats } from "@tilewright/codegen";
 import {
   allocate,
+  awaitProducts,
   type Backend,
   bindOwnership,
   bindRaster,
@@ -10,6 +11,7 @@ import {
   type Diagnostic,
   elideGuards,
   err,
+  expandRings,
   fetchTiles,
   hasFeature,
   loadAddend,
@@ -82,6 +84,8 @@ export const wgmma: Backend = {
     bindRaster,
     skipEmpty,
     elideGuards,
+    awaitProducts,
+    expandRings,
     allocate,
   ],
   lower,

@@ -2,6 +2,7 @@
 import { type Cond, eachStmt, freeVars, narrow } from "@tilewright/ir";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
+import { forgetSlots } from "./pipelines.ts";
 
 /** Whether an `if` asks for sizes of the launch and has a loop in it: its threads go by together, where others are predicated. */
 export function isBranch(ctx: Context, { cond, body }: StmtOf<"if">): boolean {
@@ -38,9 +39,11 @@ export function lowerBranch(ctx: Context, condition: Cond, lower: () => void, ot
   ctx.sizes = narrow(condition, sizes);
   ctx.scope(lower);
   ctx.sizes = sizes;
+  forgetSlots(ctx);
   if (otherwise !== undefined) body.emit(null, "bra", end);
   body.label(skip);
   if (otherwise === undefined) return;
   ctx.scope(otherwise);
+  forgetSlots(ctx);
   body.label(end);
 }

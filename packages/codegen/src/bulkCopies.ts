@@ -1,14 +1,13 @@
 /** Bulk tensor copies from global into shared memory: one thread issues them, a ring's barrier counts their bytes. */
-import { bufferOf, type Expr } from "@tilewright/ir";
+import { type BarrierRef, bufferOf, type Expr, type Ring } from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
-import { fullBarrier, slotAddress } from "./bulkRings.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import { clusterPlace, multicastMask } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { batchIndex } from "./globalAddress.ts";
-import { ringOf } from "./rings.ts";
+import { barrierAt, slotAddress } from "./pipelines.ts";
 import { loadCut, mapAddress } from "./tensorMaps.ts";
 
 type U32 = Reg<"u32">;
@@ -90,10 +89,14 @@ function offsetBy(ctx: Context, base: U32, index: U32, bytes: number): U32 {
   return d;
 }
 
+/** The barrier at which a copy's bytes arrive: that of the slot's full edge. */
+export function signalOf({ dst }: StmtOf<"copy">, ring: Ring): BarrierRef {
+  if (dst.slot.kind !== "var") throw new CannotLower(`%${dst.buffer}`, "is in no slot of a pipeline");
+  return { ring: ring.name, edge: "full", pipeline: dst.slot.name };
+}
+
 /** The boxes of a copy, or this block's share of them where the blocks along an axis of the cluster want the same. */
 export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
-  const ring = ctx.program.rings.find((r) => r.buffers.includes(copy.dst.buffer));
-  if (ring === undefined) throw new CannotLower(`%${copy.dst.buffer}`, "bulk copies go into rings");
   const { program } = ctx;
   const cut = loadCut(program, copy);
   const { multicast } = copy;
@@ -102,8 +105,8 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const place = multicast === null ? null : clusterPlace(ctx, multicast);
   const each = cut.pieces.length / parts;
   const across = bufferOf(program, copy.dst.buffer).shape[cut.contiguous === 1 ? 0 : 1] / parts;
-  const { base, offset } = slotAddress(ctx, copy.dst, "producer");
-  const barrier = fullBarrier(ctx, ringOf(ctx, ring.name));
+  const { at, base, offset } = slotAddress(ctx, copy.dst);
+  const barrier = barrierAt(ctx, signalOf(copy, at.ring));
   const [first, second] = [cut.pieces[0], cut.pieces[each]];
   const apart = first && second ? second.offset - first.offset : 0;
   // This block's share begins `place` parts further on, in the matrix and in the slot.

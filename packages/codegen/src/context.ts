@@ -26,7 +26,7 @@ import { CannotLower } from "./cannotLower.ts";
 import { Code, type Pred, type Reg } from "./code.ts";
 import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
-import type { LeadState } from "./leadChunk.ts";
+import type { Pipeline } from "./pipelines.ts";
 import type { WideResult } from "./results.ts";
 import type { Count } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
@@ -127,8 +127,10 @@ export class Context {
   group: Reg<"u32"> | null = null;
   /** The part of a tile that the epilogue being lowered is for: elements of a thread's accumulator, and how far from them; null: all, where they are. */
   slice: TileSlice | null = null;
-  /** The chunk that is copied before the block has met; null where none is. */
-  lead: LeadState | null = null;
+  /** Where the copies of a chunk go that leads: behind the barrier on which they arrive. Null where none does. */
+  lead: Code | null = null;
+  /** Pipelines of the role being emitted, and slots that it keeps, by name. */
+  readonly pipelines = new Map<string, Pipeline>();
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();

@@ -7,14 +7,13 @@ import type {
   KernelSpec,
   ParamSpec,
   PtxVersion,
-  Ring,
   Stmt,
   StmtKind,
   Target,
   TileProgram,
-  Transport,
 } from "@tilewright/ir";
 import type { Context } from "./context.ts";
+import type { Pipeline } from "./pipelines.ts";
 
 export type StmtOf<K extends StmtKind> = Extract<Stmt, { kind: K }>;
 
@@ -23,6 +22,9 @@ export type Lowering<K extends StmtKind> = (ctx: Context, stmt: StmtOf<K>) => vo
 
 export type Statements = { readonly [K in StmtKind]: Lowering<K> };
 
+/** Statements that no shared code lowers: those of a backend's own instructions, and those that `expandRings` has replaced. */
+export type OwnKind = "mma" | "wgmma.wait" | "tcgen05.commit" | "acquire" | "commit" | "wait" | "release";
+
 /** Types of the registers that hold register tiles. */
 export type RegisterType = "f32" | "f64" | "s32" | "b32";
 
@@ -30,18 +32,6 @@ export type RegisterType = "f32" | "f64" | "s32" | "b32";
 export interface Holding {
   readonly type: RegisterType;
   readonly packed: number;
-}
-
-/** The four ends of a ring for one transport. Edges (`ring.full`, `ring.empty`) say how each is realised. */
-export interface RingLowering {
-  /** Producer: until the slot is free. */
-  acquire(ctx: Context, ring: Ring, stmt: StmtOf<"acquire">): void;
-  /** Producer: all copies into the slot have been issued. */
-  commit(ctx: Context, ring: Ring, stmt: StmtOf<"commit">): void;
-  /** Consumer: until the chunk is there. */
-  wait(ctx: Context, ring: Ring, stmt: StmtOf<"wait">): void;
-  /** Consumer: the slot has been read. */
-  release(ctx: Context, ring: Ring, stmt: StmtOf<"release">): void;
 }
 
 /** What lowering may spend in the main loop. */
@@ -102,7 +92,7 @@ export interface Engine {
   readonly statements: Partial<Statements> & Pick<Statements, "mma">;
   /** Copies lowered by the backend, by `routeOf` (`shared -> register ldmatrix`); tried before the shared ones. `when` is already active. */
   readonly copies: Readonly<Record<string, Lowering<"copy">>>;
-  /** Rings lowered by the backend, by transport; `direct` and `cp.async` are shared. */
-  readonly rings: Readonly<Partial<Record<Transport, RingLowering>>>;
+  /** Computes what views of a slot's tiles need beside addresses in shared memory, where the role goes on and the slot keeps a name. */
+  holdSlot?(ctx: Context, at: Pipeline): void;
   readonly frame: Frame;
 }

@@ -1,8 +1,8 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
+export { answerSlot } from "./answers.ts";
 export { lowerBranch } from "./branches.ts";
-export { coordinatesOf, copyBulk, indexValue } from "./bulkCopies.ts";
-export { bulkRing, chunkAtHand, slotAddress, spin } from "./bulkRings.ts";
+export { coordinatesOf, copyBulk, indexValue, signalOf } from "./bulkCopies.ts";
 export { type StagedPass, stagedPasses } from "./bulkStores.ts";
 export { clusterPlace, clusterRank, clusterSize, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
@@ -17,7 +17,6 @@ export {
   participation,
   storeStaged,
 } from "./copy.ts";
-export { copyRing } from "./copyRings.ts";
 export { lowerCopy, routeOf } from "./copyRoutes.ts";
 export { counterBytes, inBlock, putNumber, takeNumber, tileNumbers } from "./counter.ts";
 export type {
@@ -27,7 +26,6 @@ export type {
   Holding,
   Lowering,
   RegisterType,
-  RingLowering,
   Statements,
   StmtOf,
 } from "./engine.ts";
@@ -55,7 +53,18 @@ export {
 } from "./globalAddress.ts";
 export { visitList } from "./listTiles.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
+export { leads, spin, WARP_MASK } from "./machine.ts";
 export { parameters } from "./params.ts";
+export {
+  barrierAt,
+  forgetSlots,
+  ofSlot,
+  type Pipeline,
+  pipelineOf,
+  pipelineOfView,
+  slotAddress,
+  smemBase,
+} from "./pipelines.ts";
 export { type Coordinate, rasterise } from "./raster.ts";
 export {
   countedRasterFault,
@@ -68,7 +77,6 @@ export {
   unsupported,
 } from "./refusals.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
-export { meetAtEdge, ringOf } from "./rings.ts";
 export { firstOf, lowerRole, placeIn } from "./roles.ts";
 export { sharedAddress } from "./sharedAddress.ts";
 export { mapShared, type RingBarriers, type SharedMap, SMEM } from "./smem.ts";

@@ -1,10 +1,10 @@
 /** Blocks of a cluster that share a tile: each sends the others their slices of its accumulators, and adds up its own. */
 import { clusterMeeting } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
-import { spin } from "./bulkRings.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
+import { spin } from "./machine.ts";
 import { additions } from "./parts.ts";
 import { type OwnedTile, ownedTile } from "./registers.ts";
 import { SMEM } from "./smem.ts";

@@ -1,10 +1,8 @@
 /** Roles: which warps run what, with what registers. */
-import { isSolo } from "@tilewright/ir";
 import { imm, pair, sink, special } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { lowerLead } from "./leadChunk.ts";
 
 /** Registers of a thread are given out in units of 8 (PTX ISA, setmaxnreg). */
 const REGISTER_UNIT = 8;
@@ -40,7 +38,7 @@ export function lowerRole(
     const way = stmt.registers < launched ? "dec" : "inc";
     ctx.emitAny(null, `setmaxnreg.${way}.sync.aligned.u32`, imm(stmt.registers));
   }
-  const solo = isSolo(ctx.program, stmt.body);
+  const solo = stmt.one === true;
   if (solo) {
     if (stmt.warps > 1) {
       const idle = entry.reg("pred", "p");
@@ -53,8 +51,7 @@ export function lowerRole(
     ctx.emit(rest, "bra", end);
   }
   ctx.solo = solo;
-  const body = lowerLead(ctx, stmt, lower);
-  ctx.crewScope({ first: stmt.first, warps: stmt.warps }, () => lower(body));
+  ctx.crewScope({ first: stmt.first, warps: stmt.warps }, () => lower(stmt.body));
   ctx.solo = false;
   ctx.body.label(end);
 }

@@ -1,5 +1,5 @@
 /** What stands around a kernel's statements: barriers of rings made ready, blocks of a cluster met before they write to each other. */
-import { type Barrier, eachStmt, earlyRole, leadOf, MBARRIER_BYTES, storesInBulk } from "@tilewright/ir";
+import { type Barrier, eachStmt, earlyRole, MBARRIER_BYTES, storesInBulk } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Pred } from "./code.ts";
@@ -63,15 +63,22 @@ function initialise(ctx: Context, declared: readonly Barrier[]): void {
   const barriers = declared.flatMap(({ offset, slots, count }) =>
     Array.from({ length: slots }, (_, slot) => ({ offset: offset + MBARRIER_BYTES * slot, count })),
   );
-  const lead = ctx.groups === null ? leadOf(program) : null;
-  const first = lead === null ? null : (ctx.shared.barriers.get(lead.ring.name)?.full ?? null);
-  if (lead !== null && first !== null) {
+  const ring = leadingRing(earlyRole(program));
+  const first = ring === null ? null : (ctx.shared.barriers.get(ring)?.full ?? null);
+  if (first !== null) {
     for (const { offset, count } of barriers) if (offset === first) make(offset, count);
     show();
-    ctx.lead = { ...lead, code: body.nest(), copying: false };
+    ctx.lead = body.nest();
   }
   for (const { offset, count } of barriers) if (ctx.lead === null || offset !== first) make(offset, count);
   show();
+}
+
+/** The ring of which a chunk leads: the copying role begins with it. */
+function leadingRing(copying: StmtOf<"role"> | null): string | null {
+  const [first] = copying?.body ?? [];
+  const pipeline = first?.kind === "lead" ? first.body.find((s) => s.kind === "pipeline") : undefined;
+  return pipeline?.kind === "pipeline" ? pipeline.of : null;
 }
 
 /** Barriers are seen by all before anybody arrives. */

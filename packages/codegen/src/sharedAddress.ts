@@ -11,9 +11,9 @@ import {
   type View,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
-import { ofSlot, slotAddress } from "./bulkRings.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
+import { ofSlot, pipelineOfView, slotAddress } from "./pipelines.ts";
 import { SMEM } from "./smem.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
 
@@ -24,7 +24,7 @@ export function sharedAddress(
   position: ThreadPosition,
   row: number,
   col: number,
-  side: "producer" | "consumer" = "consumer",
+  _side: "producer" | "consumer" = "consumer",
 ): AddressOperand {
   const buffer = bufferOf(ctx.program, view.buffer);
   const place = ctx.shared.places.get(buffer.name);
@@ -35,11 +35,12 @@ export function sharedAddress(
   const fixed = linearOffset(buffer.layout, coordinate) * size;
   const thread = threadOffset(ctx, buffer, buffer.layout, position);
   const { swizzle } = buffer.layout;
-  const ring = ctx.program.rings.find((r) => r.buffers.includes(buffer.name));
+  const pipeline = pipelineOfView(ctx, view);
+  if (pipeline !== null && pipeline.ring.slots > 1)
+    return pipelineAddress(ctx, view, buffer.layout, thread, fixed);
   // The only slot of a ring is wherever the role is in it.
-  if (ring?.full?.kind === "mbarrier" && ring.slots > 1)
-    return cursorAddress(ctx, view, buffer.layout, thread, fixed, side);
-  const slot = slotOffset(ctx, view.slot, buffer.slots, place.every);
+  const slot =
+    pipeline === null ? slotOffset(ctx, view.slot, buffer.slots, place.every) : { reg: null, constant: 0 };
   if (swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0)) {
     const start = ctx.invariant("shared memory", (code) => {
       const d = ctx.entry.reg("u32", "sm");
@@ -75,23 +76,22 @@ export function sharedAddress(
   return addr(flipped(ctx, ctx.perIteration, moved, element.flip), constant);
 }
 
-/** The same in a ring whose position is in registers: what follows from it holds for one chunk. */
-function cursorAddress(
+/** The same in the slot of a pipeline: what follows from it holds until that goes on. */
+function pipelineAddress(
   ctx: Context,
   view: View,
   layout: Layout,
   thread: ThreadOffset,
   fixed: number,
-  side: "producer" | "consumer",
 ): AddressOperand {
-  const { base, offset } = slotAddress(ctx, view, side);
+  const { at, base, offset } = slotAddress(ctx, view);
   if (layout.swizzle && thread.reg && (thread.bits === null || (thread.bits & fixed) !== 0))
     return computedAddress(ctx, layout.swizzle, thread.reg, fixed, [base], offset);
   const { reg, flip, constant } = swizzled(ctx, layout, thread, fixed);
   const moved =
     reg === null
       ? base
-      : ofSlot(ctx, view, side, `${base.name}+${reg.name}`, () => {
+      : ofSlot(at, `${base.name}+${reg.name}`, () => {
           const d = ctx.entry.reg("u32", "sa");
           ctx.body.emit(null, "add.u32", d, base, reg);
           return d;
@@ -100,7 +100,7 @@ function cursorAddress(
   const from =
     flip === 0
       ? moved
-      : ofSlot(ctx, view, side, `${moved.name}^${flip}`, () => {
+      : ofSlot(at, `${moved.name}^${flip}`, () => {
           const d = ctx.entry.reg("u32", "sx");
           ctx.body.emit(null, "xor.b32", d, moved, imm(flip));
           return d;

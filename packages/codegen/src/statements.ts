@@ -7,10 +7,12 @@ import { Code, type Reg } from "./code.ts";
 import { lowerCombine } from "./combine.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copyRoutes.ts";
-import type { RegisterType, Statements, StmtOf } from "./engine.ts";
+import type { OwnKind, RegisterType, Statements, StmtOf } from "./engine.ts";
 import { lowerEpilogue } from "./epilogue.ts";
+import { lowerLead } from "./leadChunk.ts";
+import { machineStatements } from "./machine.ts";
+import { forgetSlots } from "./pipelines.ts";
 import { ownedTile } from "./registers.ts";
-import { ringStatements } from "./rings.ts";
 import { lowerRole } from "./roles.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerTiles } from "./tiles.ts";
@@ -20,7 +22,7 @@ export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
   for (const stmt of codeOrder(ctx.program, stmts)) lowerStmt(ctx, stmt);
 }
 
-const shared: Omit<Statements, "mma"> = {
+const shared: Omit<Statements, OwnKind> = {
   tiles: (ctx, stmt) => lowerTiles(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   for: lowerFor,
   if: (ctx, stmt) => lowerIf(ctx, stmt),
@@ -28,13 +30,15 @@ const shared: Omit<Statements, "mma"> = {
   copy: lowerCopy,
   epilogue: lowerEpilogue,
   combine: (ctx, stmt) => lowerCombine(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
-  barrier(ctx, stmt) {
-    const threads = ctx.values.warps * 32;
-    if (threads === ctx.program.launch.threads) ctx.emit(null, "bar.sync", imm(stmt.id));
-    else ctx.emit(null, "bar.sync", imm(stmt.id), imm(threads));
+  barrier(ctx, { id, threads = ctx.values.warps * 32, arrive = false }) {
+    // Under no predicate: one would have ptxas branch between products and the wait for them, and then serialise them (C7514).
+    if (arrive) ctx.body.emit(null, "bar.arrive", imm(id), imm(threads));
+    else if (threads === ctx.program.launch.threads) ctx.emit(null, "bar.sync", imm(id));
+    else ctx.emit(null, "bar.sync", imm(id), imm(threads));
   },
   role: (ctx, stmt) => lowerRole(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
-  ...ringStatements,
+  ...machineStatements(lowerStmts),
+  lead: lowerLead,
   fetch: lowerFetch,
   next: lowerNext,
 };
@@ -42,12 +46,14 @@ const shared: Omit<Statements, "mma"> = {
 function lowerStmt(ctx: Context, stmt: Stmt): void {
   if (stmt.kind === "mma" && stmt.columns !== undefined && ctx.engine.columns !== true)
     throw new CannotLower("mma", "multiplies some columns, and this backend's instructions all of a tile");
-  const table: Statements = { ...shared, ...ctx.engine.statements };
+  const table: Partial<Statements> = { ...shared, ...ctx.engine.statements };
   const { origin } = ctx.root;
   const outer = origin.location;
   origin.location = ctx.locations?.get(stmt) ?? outer;
   // The key picks the lowering of the statement's own kind, which a union of functions cannot say.
-  (table[stmt.kind] as (ctx: Context, stmt: Stmt) => void)(ctx, stmt);
+  const own = table[stmt.kind] as ((ctx: Context, stmt: Stmt) => void) | undefined;
+  if (own === undefined) throw new CannotLower(stmt.kind, "is no statement of this backend");
+  own(ctx, stmt);
   origin.location = outer;
 }
 
@@ -168,6 +174,7 @@ function lowerTurns(ctx: Context, stmt: StmtOf<"for">, state: LoopState, end: Op
   ctx.loop = state;
   ctx.body = outer.nest();
   ctx.recent.clear();
+  forgetSlots(ctx);
   lowerStmts(ctx, stmt.body);
   ctx.recent.clear();
   ctx.body = outer;

@@ -1,6 +1,5 @@
 /** Tiles: one a block, or a loop over those that a block gets; and the grid that goes with it. */
 import {
-  answering,
   eachStmt,
   type LaunchExpr,
   type Share,
@@ -8,11 +7,10 @@ import {
   sharedBlocks,
   sharers,
   type TileProgram,
-  turnPoints,
+  TURN_BARRIER,
   type Visit,
 } from "@tilewright/ir";
 import { type IntegerOperand, imm, type SymbolOperand, special } from "@tilewright/ptx";
-import { skipOthers } from "./bulkRings.ts";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -20,6 +18,7 @@ import { shareCounted } from "./countedShares.ts";
 import { cutPart } from "./cutPart.ts";
 import type { StmtOf } from "./engine.ts";
 import { ownWalk, visitList } from "./listTiles.ts";
+import { forgetSlots } from "./pipelines.ts";
 import { countOperand } from "./sizes.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { clustersOf, place, placeTile } from "./tilePlace.ts";
@@ -87,20 +86,12 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
   }
   if (of > 1 && !asks) ctx.body.emit(null, "mul.lo.u32", step, single, imm(of));
   ctx.body.label(again);
+  forgetSlots(ctx);
   ctx.scope(() => {
     if (ctx.engine.lateTiles === true && stmt.symbolic === undefined && !copies(stmt))
       ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
-    const points = of === 1 ? null : turnPoints(stmt.body);
-    if (points === null) lower(stmt.body);
-    else {
-      lower(stmt.body.slice(0, points.take));
-      awaitTurn(ctx, { turn, of });
-      lower(stmt.body.slice(points.take, points.pass));
-      handOn(ctx, { turn, of });
-      lower(stmt.body.slice(points.pass));
-    }
-    if (of > 1) skipOthers(ctx, stmt, visit);
+    lower(stmt.body);
   });
   const { following } = ctx.tileLoop;
   if (asks) {
@@ -156,7 +147,7 @@ function followAnswers(
     readonly last: SymbolOperand;
   },
 ): void {
-  const stmts = answering(stmt);
+  const stmts = stmt.body.flatMap((inner) => (inner.kind === "response" ? inner.body : []));
   for (let i = 1; i <= count; i++) {
     lower(stmts);
     const following = ctx.tileLoop?.following ?? null;
@@ -165,9 +156,6 @@ function followAnswers(
     unless(ctx, following.more, i === count ? last : none);
   }
 }
-
-/** Named barriers of roles that take turns, one for each: behind those of warpgroups that store (a block has at most 7 of them beside a producer). */
-const TURN_BARRIER = 8;
 
 interface Turn {
   readonly turn: number;

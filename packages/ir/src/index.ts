@@ -380,8 +380,10 @@ export { type Roofline, roofline } from "./targets/roofline.ts";
 export { type ArchName, targets } from "./targets/table.ts";
 export * from "./tile/index.ts";
 export {
+  type Arriver,
   type Axis,
   type Barrier,
+  type BarrierRef,
   type Buffer,
   type CachePolicy,
   type Columns,
@@ -397,6 +399,7 @@ export {
   fetchSizes,
   type Launch,
   type MachineDeclarations,
+  type MachineStmt,
   MOST_SLICES,
   type Nest,
   type Ownership,
@@ -404,6 +407,7 @@ export {
   type Promotion,
   promotions,
   type Raster,
+  type Reach,
   type Ring,
   reached,
   type Scratch,

@@ -104,7 +104,6 @@ const engine: Engine = {
     "shared -> register ldmatrix": loadMatrices,
     "shared -> register direct": loadElements,
   },
-  rings: {},
   // The coordinates of a tile hold no registers through its main loop.
   lateTiles: true,
   frame: { registers, blocksPerSm },

@@ -24,7 +24,6 @@ const engine: Engine = {
     "global -> register direct": loadFragment,
     "shared -> register direct": loadFragment,
   },
-  rings: {},
   frame: {
     // Left alone, ptxas 13.0 lowers its register aim for kernels with 16-bit values, and meets it by spilling some.
     blocksPerSm: (program) => (dtypesOf(program).some((dtype) => sizeOf(dtype) < 4) ? 1 : null),

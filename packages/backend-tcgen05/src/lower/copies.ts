@@ -1,5 +1,6 @@
 /** Copies of this backend: bulk tensor copies into the ring of operands, and loads of accumulators. */
 import {
+  barrierAt,
   batchIndex,
   CannotLower,
   type Context,
@@ -10,6 +11,9 @@ import {
   type Reg,
   type StmtOf,
   sharersOf,
+  signalOf,
+  slotAddress,
+  smemBase,
 } from "@tilewright/codegen";
 import {
   type Buffer,
@@ -24,10 +28,9 @@ import {
   v,
 } from "@tilewright/ir";
 import { addr, f32imm, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";
-import { barrierAt, LEADER_MASK, scratch, sharedAt } from "./barriers.ts";
+import { LEADER_MASK, moved, scratch } from "./barriers.ts";
 import { tensorAddress } from "./multiply.ts";
-import { placeOf } from "./places.ts";
-import { roleOf, stateOf } from "./state.ts";
+import { stateOf } from "./state.ts";
 import { copyMask, unitAlong } from "./units.ts";
 
 type Copy = StmtOf<"copy">;
@@ -36,17 +39,13 @@ type Copy = StmtOf<"copy">;
 export function copyTensor(ctx: Context, copy: Copy): void {
   const tile = bufferOf(ctx.program, copy.dst.buffer);
   const at = `%${tile.name}`;
-  const role = roleOf(ctx, at);
-  const ring = ctx.program.rings.find((r) => r.buffers.includes(tile.name));
-  const place = ctx.shared.places.get(tile.name);
-  if (!role.single || ring === undefined || place === undefined)
-    throw new CannotLower(at, "is not filled in a ring by a role of one warp");
+  if (!ctx.solo) throw new CannotLower(at, "is not filled by a role of one thread");
+  const target = slotAddress(ctx, copy.dst);
+  const { ring } = target.at;
   // What each block reads by itself comes to its own barrier.
   const group = feedsEpilogue(ctx.program, ring) ? 1 : stateOf(ctx).group;
-  const where = placeOf(role, ring, "producer");
-  const slot = sharedAt(ctx, place.offset, where.slot, place.every);
-  const own = barrierAt(ctx, ring.name, "full", where);
-  const barrier = group === 2 ? atLeader(ctx, own) : own;
+  const slot = moved(ctx, target);
+  const barrier = barrierAt(ctx, signalOf(copy, ring), group === 2 ? ofLeader(ctx) : null);
   const parts = sharersOf(ctx.program, copy);
   const cut = loadCut(ctx.program, copy);
   const map = mapAddress(ctx, copy.src.buffer);
@@ -78,17 +77,22 @@ export function copyTensor(ctx: Context, copy: Copy): void {
     ctx.body.emitAny(
       null,
       `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${form}`,
-      [addr(dst, piece.offset), tensorAddr(map, ...coordinates), addr(barrier), ...mask],
+      [addr(dst, piece.offset), tensorAddr(map, ...coordinates), barrier, ...mask],
     );
   }
 }
 
 /** Bytes arrive at the barrier of the pair's leader, whichever block copies. */
-function atLeader(ctx: Context, barrier: Reg<"u32">): Reg<"u32"> {
-  const d = scratch(ctx);
-  ctx.body.emit(null, "and.b32", d, barrier, imm(LEADER_MASK));
-  return d;
-}
+const ofLeader = (ctx: Context) => ({
+  key: "barrier of the pair's leader",
+  start: (): Reg<"u32"> =>
+    ctx.crewValue("shared memory of the pair's leader", (code) => {
+      const own = smemBase(ctx);
+      const d = scratch(ctx);
+      code.emit(null, "and.b32", d, own, imm(LEADER_MASK));
+      return d;
+    }),
+});
 
 interface Origin {
   readonly reg: Reg<"u32"> | null;
@@ -169,15 +173,14 @@ export function loadTensor(ctx: Context, copy: Copy): void {
 /** Each warp loads its own lanes: a lane a row and a register a column, or, of 16 lanes, the fragment of D in mma.sync. */
 function loadSums(ctx: Context, copy: Copy): void {
   const at = `%${copy.dst.buffer} <- %${copy.src.buffer}`;
-  const role = roleOf(ctx, at);
-  if (role.single) throw new CannotLower(at, "tensor memory is loaded by whole warps");
+  if (ctx.solo) throw new CannotLower(at, "tensor memory is loaded by whole warps");
   const tile = ownedTile(ctx, copy.dst.buffer, 0);
   const place = tensorPlace(bufferOf(ctx.program, copy.src.buffer));
   if (place === null) throw new CannotLower(at, "has rows that no matrix instruction has");
   if (ctx.constant(copy.src.origin[place.lanes], at) !== 0)
     throw new CannotLower(at, "rows begin with lane 0");
   const { constant: column, terms } = ctx.linear(copy.src.origin[place.lanes === 0 ? 1 : 0]);
-  const base = tensorAddress(ctx, copy.src.buffer, "consumer");
+  const base = tensorAddress(ctx, copy.src);
   const d = scratch(ctx, "tm");
   const lanes = warpLanes(ctx);
   ctx.body.emit(null, "add.u32", d, base, lanes);

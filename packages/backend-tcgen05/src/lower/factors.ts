@@ -1,5 +1,5 @@
 /** Scale factors: blocks of 512 bytes from shared to tensor memory, and where an instruction finds those that it multiplies by. */
-import { CannotLower, type Context, type Reg, type StmtOf } from "@tilewright/codegen";
+import { CannotLower, type Context, type Reg, type StmtOf, slotAddress } from "@tilewright/codegen";
 import {
   blockShape,
   bufferOf,
@@ -13,10 +13,9 @@ import {
   type View,
 } from "@tilewright/ir";
 import { addr, encodeSharedDescriptor, imm, type Tcgen05ScaleVector } from "@tilewright/ptx";
-import { scratch, sharedAt } from "./barriers.ts";
+import { moved, scratch } from "./barriers.ts";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
-import { placeOf } from "./places.ts";
-import { roleOf, stateOf } from "./state.ts";
+import { stateOf } from "./state.ts";
 
 /** Bytes of a block: a word of 4 factors for each of 128 rows. */
 const BLOCK = SCALE_WORDS * 4;
@@ -26,11 +25,8 @@ const CORE_MATRIX = 128;
 /** A copy of each block into all four quarters of the lanes, in order with the matrix instructions of the same thread. */
 export function copyFactors(ctx: Context, copy: StmtOf<"copy">): void {
   const at = `%${copy.dst.buffer} <- %${copy.src.buffer}`;
-  const role = roleOf(ctx, at);
   const source = bufferOf(ctx.program, copy.src.buffer);
-  const ring = ctx.program.rings.find((r) => r.buffers.includes(source.name));
-  const place = ctx.shared.places.get(source.name);
-  if (!role.single || ring === undefined || place === undefined || source.layout === null)
+  if (!ctx.solo || source.layout === null)
     throw new CannotLower(at, "factors are copied from a ring, by the role that multiplies");
   const [rows, words] = blockShape(source);
   const step = source.layout.panels?.step ?? SCALE_WORDS * rows;
@@ -44,7 +40,7 @@ export function copyFactors(ctx: Context, copy: StmtOf<"copy">): void {
     baseOffset: 0,
     swizzle: "none",
   });
-  const address = sharedAt(ctx, place.offset, placeOf(role, ring, "consumer").slot, place.every);
+  const address = moved(ctx, slotAddress(ctx, copy.src));
   const low = scratch(ctx, "desc");
   ctx.body.emit(null, "and.b32", low, address, imm(ADDRESS_MASK));
   ctx.body.emit(null, "shr.u32", low, low, imm(Math.log2(UNIT)));

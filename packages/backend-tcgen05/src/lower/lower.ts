@@ -8,11 +8,11 @@ import {
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
+import { lowerCommit } from "./commits.ts";
 import { copyTensor, loadTensor } from "./copies.ts";
 import { copyFactors } from "./factors.ts";
 import { frame } from "./frame.ts";
-import { lowerFill, lowerMultiply } from "./multiply.ts";
-import { rings } from "./rings.ts";
+import { holdSlot, lowerFill, lowerMultiply } from "./multiply.ts";
 import { lowerRole } from "./roles.ts";
 import { lowerFetch, lowerNext, lowerTiles, placeTile } from "./tiles.ts";
 
@@ -39,6 +39,7 @@ const engine: Engine = {
     tiles: lowerTiles,
     fetch: lowerFetch,
     next: lowerNext,
+    "tcgen05.commit": lowerCommit,
   },
   placeTile,
   copies: {
@@ -46,7 +47,7 @@ const engine: Engine = {
     "shared -> tensor tcgen05.cp": copyFactors,
     "tensor -> register tcgen05.ld": loadTensor,
   },
-  rings,
+  holdSlot,
   frame,
 };
 

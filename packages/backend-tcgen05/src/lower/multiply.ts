@@ -1,5 +1,14 @@
 /** tcgen05.mma: descriptors of the tiles in shared memory, one instruction for each 32 bytes of K. */
-import { CannotLower, type Context, type Reg, type StmtOf } from "@tilewright/codegen";
+import {
+  CannotLower,
+  type Context,
+  ofSlot,
+  type Pipeline,
+  pipelineOfView,
+  type Reg,
+  type StmtOf,
+  slotAddress,
+} from "@tilewright/codegen";
 import {
   type Buffer,
   blockShape,
@@ -9,10 +18,12 @@ import {
   isScaled,
   linearOffset,
   scaledTypes,
+  slotColumns,
   type TensorKind,
   type TensorSwizzle,
   tensorPlace,
   tensorSwizzleName,
+  type View,
 } from "@tilewright/ir";
 import {
   addr,
@@ -26,10 +37,9 @@ import {
   type Tcgen05Accumulator,
   type Tcgen05Element,
 } from "@tilewright/ptx";
-import { scratch, sharedAt } from "./barriers.ts";
+import { moved, scratch } from "./barriers.ts";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
 import { type Factors, factorAddresses, factorPlace, factorsOf } from "./factors.ts";
-import { placeOf } from "./places.ts";
 import { roleOf, stateOf } from "./state.ts";
 
 /** Swizzles of tensor maps as descriptors name them. */
@@ -53,7 +63,7 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   const kind = findTensorKind(stmt.atom);
   if (kind === null) throw new CannotLower(at, `${stmt.atom} is no instruction of tensor memory`);
   const role = roleOf(ctx, at);
-  if (!role.single) throw new CannotLower(at, "a role of one warp multiplies");
+  if (!ctx.solo) throw new CannotLower(at, "a role of one warp multiplies");
   const state = stateOf(ctx);
   const place = tensorPlace(bufferOf(ctx.program, stmt.acc.buffer));
   if (place === null) throw new CannotLower(at, "has rows that no matrix instruction has");
@@ -65,7 +75,7 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   const rows = place.rows / place.stacks;
   const paired = bufferOf(ctx.program, stmt.acc.buffer).halves === place.lanes;
   const factors = factorsOf(ctx, stmt, kind);
-  const d = accumulator(ctx, stmt);
+  const d = tensorAddress(ctx, stmt.acc);
   const always = ctx.entry.reg("pred", "acc_p");
   const begins = role.accumulate ?? always;
   ctx.body.emit(null, "setp.eq.u32", always, d, d);
@@ -134,10 +144,8 @@ interface OperandTile {
 function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): OperandTile {
   const buffer = bufferOf(ctx.program, view.buffer);
   const at = `%${buffer.name}`;
-  const place = ctx.shared.places.get(buffer.name);
   const { layout } = buffer;
-  const ring = ctx.program.rings.find((r) => r.buffers.includes(buffer.name));
-  if (!place || !layout || !ring) throw new CannotLower(at, "is no shared tile of a ring with a layout");
+  if (!layout) throw new CannotLower(at, "has no layout");
   const name = tensorSwizzleName(layout.swizzle);
   const swizzle = name === null ? null : sharedSwizzles[name];
   if (swizzle === null) throw new CannotLower(at, "has a swizzle that matrix descriptors cannot say");
@@ -153,8 +161,7 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
       ? { leading: pattern, stride: next }
       : { leading: next, stride: pattern };
   const word = encodeSharedDescriptor({ address: 0, ...apart, baseOffset: 0, swizzle });
-  const rolePlace = placeOf(roleOf(ctx, at), ring, "consumer");
-  const address = sharedAt(ctx, place.offset, rolePlace.slot, place.every);
+  const address = moved(ctx, slotAddress(ctx, view));
   const low = scratch(ctx, "desc");
   ctx.body.emit(null, "and.b32", low, address, imm(ADDRESS_MASK));
   ctx.body.emit(null, "shr.u32", low, low, imm(Math.log2(UNIT)));
@@ -248,31 +255,38 @@ function elementOf(buffer: Buffer): Tcgen05Element {
   return element;
 }
 
-/** Address of the accumulator in the slot of the role's place. */
-function accumulator(ctx: Context, stmt: StmtOf<"mma">): Reg<"u32"> {
-  return tensorAddress(ctx, stmt.acc.buffer, "producer");
+/** Address of the first column of a tensor tile in the slot of a view. */
+export function tensorAddress(ctx: Context, view: View): Reg<"u32"> {
+  const at = pipelineOfView(ctx, view);
+  if (at === null) throw new CannotLower(`%${view.buffer}`, "is no tensor tile of a ring");
+  return slotColumn(ctx, at, view.buffer);
 }
 
-/** Address of a tensor tile's slot where the role at hand stands in its ring. */
-export function tensorAddress(ctx: Context, name: string, side: "producer" | "consumer"): Reg<"u32"> {
-  const state = stateOf(ctx);
-  const ring = ctx.program.rings.find((r) => r.buffers.includes(name));
-  const first = state.columns.first.get(name);
-  if (state.tensor === null || ring === undefined || first === undefined)
-    throw new CannotLower(`%${name}`, "is no tensor tile of a ring");
-  const role = roleOf(ctx, `%${name}`);
-  if (ring.lap !== undefined) {
-    if (role.sums === null) throw new CannotLower(`%${name}`, "is used before its ring says where it is");
-    return role.sums;
-  }
-  const { slot } = placeOf(role, ring, side);
-  const columns = tensorPlace(bufferOf(ctx.program, name))?.width ?? 0;
-  if (slot === null && first === 0) return state.tensor;
-  const d = scratch(ctx, "tm");
-  if (slot === null) ctx.body.emit(null, "add.u32", d, state.tensor, imm(first));
-  else {
-    ctx.body.emit(null, "mad.lo.u32", d, slot, imm(columns), state.tensor);
-    if (first !== 0) ctx.body.emit(null, "add.u32", d, d, imm(first));
-  }
-  return d;
+function slotColumn(ctx: Context, at: Pipeline, name: string): Reg<"u32"> {
+  const { tensor, columns } = stateOf(ctx);
+  const first = columns.first.get(name);
+  if (tensor === null || first === undefined) throw new CannotLower(`%${name}`, "is no tensor tile");
+  return ofSlot(at, `tensor ${name}`, () => {
+    const tile = bufferOf(ctx.program, name);
+    const [slot, step] =
+      at.ring.lap !== undefined
+        ? [placeByPhase(ctx, at), slotColumns(ctx.program, tile)]
+        : [at.ring.slots > 1 ? at.stage() : null, tensorPlace(tile)?.width ?? 0];
+    const address = slot === null ? tensor : scratch(ctx, "tm");
+    if (slot !== null) ctx.body.emit(null, "mad.lo.u32", address, slot, imm(step), tensor);
+    return moved(ctx, { base: address, offset: first });
+  });
+}
+
+/** Of accumulators that share columns: which of two places a chunk has. A ring of one slot is in phase t at chunk t; who fills it is a phase ahead. */
+function placeByPhase(ctx: Context, at: Pipeline): Reg<"u32"> {
+  const second = scratch(ctx);
+  ctx.body.emit(null, "xor.b32", second, at.parity(), imm(at.phase));
+  return second;
+}
+
+/** Where the accumulators of a slot begin that keeps a name. */
+export function holdSlot(ctx: Context, at: Pipeline): void {
+  for (const name of at.ring.buffers)
+    if (bufferOf(ctx.program, name).space === "tensor") slotColumn(ctx, at, name);
 }

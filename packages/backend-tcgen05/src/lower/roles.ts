@@ -1,17 +1,12 @@
 /** Roles: which warps run what, and what they begin with. */
-import { CannotLower, type Context, lowerStmts, type StmtOf } from "@tilewright/codegen";
-import { eachStmt, type Ring } from "@tilewright/ir";
+import { CannotLower, type Context, leads, lowerStmts, type StmtOf } from "@tilewright/codegen";
 import { imm } from "@tilewright/ptx";
-import { elect, leads, remoteLeader, syncWarp } from "./barriers.ts";
-import { beginPlace } from "./places.ts";
-import { type RoleState, stateOf } from "./state.ts";
+import { elect, syncWarp } from "./barriers.ts";
+import { clusterSize, type RoleState, stateOf } from "./state.ts";
 
 type Role = StmtOf<"role">;
 
-const producing: ReadonlySet<string> = new Set(["acquire", "commit", "fetch"]);
-const consuming: ReadonlySet<string> = new Set(["wait", "release", "next"]);
-
-/** A role of one warp is done by one of its threads: copies, matrix instructions and requests are all issued by one. */
+/** A role of one thread: copies, matrix instructions and requests are all issued by one. */
 export function lowerRole(ctx: Context, role: Role): void {
   const state = stateOf(ctx);
   if (state.role !== null) throw new CannotLower(`role ${role.name}`, "stands in another role");
@@ -20,7 +15,7 @@ export function lowerRole(ctx: Context, role: Role): void {
   const { entry } = ctx;
   const end = entry.label(`end_${role.name}`);
   skipUnlessOurs(ctx, role, end);
-  const single = role.warps === 1;
+  const single = role.one === true;
   ctx.restartInvariants();
   if (single) {
     const others = entry.reg("pred", "el");
@@ -30,17 +25,14 @@ export function lowerRole(ctx: Context, role: Role): void {
   const own: RoleState = {
     name: role.name,
     single,
-    places: new Map(),
     tile: null,
     more: null,
-    sums: null,
     accumulate: null,
   };
   ctx.crewScope({ first: role.first, warps: role.warps }, () => {
-    for (const ring of ctx.program.rings) begin(ctx, own, role, ring);
     state.role = own;
     ctx.solo = single;
-    // What the role computes at its beginning stands behind the places, inside it.
+    // What the role computes at its beginning stands inside it.
     ctx.restartInvariants();
     lowerStmts(ctx, role.body);
     state.role = null;
@@ -51,12 +43,6 @@ export function lowerRole(ctx: Context, role: Role): void {
   ctx.restartInvariants();
 }
 
-function begin(ctx: Context, own: RoleState, role: Role, ring: Ring): void {
-  const kinds = eachStmt(role.body).flatMap((s) => ("ring" in s && s.ring === ring.name ? [s.kind] : []));
-  if (kinds.some((kind) => producing.has(kind))) beginPlace(ctx, own, ring, "producer");
-  if (kinds.some((kind) => consuming.has(kind))) beginPlace(ctx, own, ring, "consumer");
-}
-
 function skipUnlessOurs(ctx: Context, role: Role, end: ReturnType<Context["entry"]["label"]>): void {
   const { body, entry } = ctx;
   const warp = uniformWarp(ctx);
@@ -65,10 +51,9 @@ function skipUnlessOurs(ctx: Context, role: Role, end: ReturnType<Context["entry
   body.emit(null, "sub.u32", place, warp, imm(role.first));
   body.emit(null, "setp.ge.u32", skip, place, imm(role.warps));
   body.emit(skip, "bra", end);
-  const leader = eachStmt(role.body).some((s) => s.kind === "fetch") ? "cluster" : "pair";
-  if (role.leader === true && remoteLeader(ctx, leader)) {
+  if (role.leader !== undefined && clusterSize(ctx.program) > 1) {
     const follows = entry.reg("pred", "skip");
-    body.emit(null, "not.pred", follows, leads(ctx, leader));
+    body.emit(null, "not.pred", follows, leads(ctx, role.leader));
     body.emit(follows, "bra", end);
   }
 }

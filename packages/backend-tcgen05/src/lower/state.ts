@@ -2,27 +2,15 @@
 import { CannotLower, type Context, type Pred, type Reg } from "@tilewright/codegen";
 import { type TensorColumns, type TileProgram, tensorColumns } from "@tilewright/ir";
 
-/** A role's place in a ring: the slot of its next chunk and the parity of its next wait. */
-export interface RingPlace {
-  /** Null with a single slot. */
-  readonly slot: Reg<"u32"> | null;
-  readonly parity: Reg<"u32">;
-  /** Between acquire and commit, or wait and release. */
-  open: boolean;
-}
-
 /** The role being emitted. */
 export interface RoleState {
   readonly name: string;
   /** One thread does everything; otherwise all lanes of its warps move together. */
   readonly single: boolean;
-  readonly places: Map<string, RingPlace>;
   /** Number of the tile at hand, in the order of the raster; null where a block has one tile. */
   tile: Reg<"u32"> | null;
   /** Whether there is a tile after this one; null before `next`. */
   more: Pred | null;
-  /** Address of the accumulator at hand, where two share columns and the ring's place says only by its parity which of them it is. */
-  sums: Reg<"u32"> | null;
   /** Whether the next multiplication adds to its accumulator. */
   accumulate: Pred | null;
 }
@@ -58,9 +46,6 @@ export function roleOf(ctx: Context, what: string): RoleState {
   if (role === null) throw new CannotLower(what, "stands outside the roles of this backend");
   return role;
 }
-
-/** Whether blocks tell one another anything. */
-export const clustered = (program: TileProgram): boolean => clusterSize(program) > 1;
 
 /** Blocks of a cluster. */
 export const clusterSize = ({ launch }: TileProgram): number => launch.cluster[0] * launch.cluster[1];

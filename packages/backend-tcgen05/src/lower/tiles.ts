@@ -1,12 +1,14 @@
 /** Which tile a block works on: one each, by stride, or as answers say. */
 import {
+  answerSlot,
+  barrierAt,
   CannotLower,
   type Code,
   type Context,
   type Coordinate,
   clustersAlong,
   clustersOf,
-  inBlock,
+  forgetSlots,
   lowerStmts,
   mostTiles,
   putNumber,
@@ -18,17 +20,13 @@ import {
   visitList,
   visitShares,
 } from "@tilewright/codegen";
-import { clusterUnits, eachStmt, freeVars, holdsAnswers, type Visit } from "@tilewright/ir";
-import { addr, imm, sink, special } from "@tilewright/ptx";
-import { barrierAt, scratch, sharedAt } from "./barriers.ts";
-import { placeOf } from "./places.ts";
-import { clusterSize, type RoleState, roleOf } from "./state.ts";
+import { clusterUnits, eachStmt, freeVars, type Visit } from "@tilewright/ir";
+import { addr, imm, special } from "@tilewright/ptx";
+import { scratch } from "./barriers.ts";
+import { clusterSize, roleOf } from "./state.ts";
 import { unitAlong } from "./units.ts";
 
 type Tiles = StmtOf<"tiles">;
-
-/** Bytes of an answer of the launch control (PTX ISA, clusterlaunchcontrol.try_cancel). */
-const ANSWER = 16;
 
 /** Number of the cluster in the launch, which is that of its first tile, or of the first tiles of its units; or how many there are. */
 function ownNumber(ctx: Context, code: Code, name: "%ctaid.x" | "%nctaid.x", prefix = "tile"): Reg<"u32"> {
@@ -75,6 +73,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   const visits = countVisits(ctx, stmt.visit, stmt);
   const label = entry.label(`tiles_${role.name}`);
   ctx.body.label(label);
+  forgetSlots(ctx);
   ctx.restartInvariants();
   enterTile(ctx, stmt, tile);
   lowerStmts(ctx, stmt.body);
@@ -138,48 +137,31 @@ function enterTile(ctx: Context, stmt: Tiles, number: Reg<"u32">): void {
   ctx.tileVars.set(stmt.vars[1], { reg: within(n, unitsN, "n"), extent: mostTiles(ctx, stmt, 1) });
 }
 
-/** The barriers of the slot, in all blocks, are armed before the request, which every block of the cluster sees answered. */
+/** The request, whose answer every block of the cluster gets in its own slot. */
 export function lowerFetch(ctx: Context, stmt: StmtOf<"fetch">): void {
-  const { ring, role, slot } = answer(ctx, stmt.ring, "producer");
-  if (ring.transport === "atomic") {
+  const { pipeline, slot } = answerSlot(ctx, stmt);
+  const { transport } = pipeline.ring;
+  if (transport === "atomic") {
     putNumber(ctx, slot, takeNumber(ctx));
     return;
   }
-  const full = barrierAt(ctx, ring.name, "full", placeOf(role, ring, "producer"));
-  const { body } = ctx;
-  body.emit(null, "mbarrier.arrive.expect_tx.shared::cta.b64", sink, addr(full), imm(ANSWER));
-  if (clusterSize(ctx.program) === 1) {
-    body.emit(
-      null,
-      "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128",
-      addr(slot),
-      addr(full),
-    );
-    return;
-  }
-  for (let rank = 1; rank < clusterSize(ctx.program); rank++) {
-    body.emit(
-      null,
-      "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64",
-      sink,
-      addr(inBlock(ctx, full, rank)),
-      imm(ANSWER),
-    );
-  }
-  body.emit(
+  if (stmt.at.kind !== "var") throw new CannotLower(`%${stmt.ring}`, "its slot is no pipeline");
+  const full = barrierAt(ctx, { ring: stmt.ring, edge: "full", pipeline: stmt.at.name });
+  const all = clusterSize(ctx.program) > 1 ? ".multicast::cluster::all" : "";
+  ctx.body.emitAny(
     null,
-    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128",
-    addr(slot),
-    addr(full),
+    `clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes${all}.b128`,
+    [addr(slot), full],
   );
 }
 
-/** An answer of the launch control was written by another proxy and will be again: a fence stands between this read and that write. */
+/** What the slot says: whether a tile follows, and which. */
 export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
-  const { ring, role, slot } = answer(ctx, stmt.ring, "consumer");
+  const role = roleOf(ctx, `%${stmt.ring}`);
+  const { pipeline, slot } = answerSlot(ctx, stmt);
   if (role.tile === null) throw new CannotLower(`%${stmt.ring}`, "is read outside a loop over tiles");
   const { body, entry } = ctx;
-  if (ring.transport === "atomic") {
+  if (pipeline.ring.transport === "atomic") {
     const number = scratch(ctx, "number");
     const follows = entry.reg("pred", "more");
     body.emit(null, "ld.shared.u32", number, addr(slot));
@@ -199,17 +181,5 @@ export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
     body.emit(more, "clusterlaunchcontrol.query_cancel.get_first_ctaid::y.b32.b128", ctx.batch, whole);
   const blocks = clusterSize(ctx.program);
   if (blocks > 1) body.emit(more, "div.u32", role.tile, role.tile, imm(blocks));
-  body.emit(null, "fence.proxy.async.shared::cta");
   role.more = more;
-}
-
-function answer(ctx: Context, name: string, side: "producer" | "consumer") {
-  const role: RoleState = roleOf(ctx, `%${name}`);
-  const ring = ctx.program.rings.find((r) => r.name === name);
-  const [buffer] = ring?.buffers ?? [];
-  const place = ctx.shared.places.get(buffer ?? "");
-  if (ring === undefined || !holdsAnswers(ring) || place === undefined)
-    throw new CannotLower(`%${name}`, "is no ring of answers about tiles");
-  const slot = sharedAt(ctx, place.offset, placeOf(role, ring, side).slot, place.every);
-  return { ring, role, slot };
 }

@@ -1,15 +1,11 @@
 /** What warpgroup matrix instructions bring to lowering: products from descriptors, and waits for them where slots are given back. */
 import {
-  bulkRing,
-  copyRing,
   type Engine,
   lowerCombine,
   lowerEpilogue,
   lowerStmts,
   lowerWith,
-  meetAtEdge,
   type RegisterType,
-  type RingLowering,
 } from "@tilewright/codegen";
 import {
   type Backend,
@@ -20,15 +16,8 @@ import {
   type TileProgram,
   widensTo,
 } from "@tilewright/ir";
-import {
-  comeTogether,
-  lowerBranchOfProducts,
-  lowerFill,
-  lowerProducts,
-  runningBehind,
-  settle,
-  settleFor,
-} from "./products.ts";
+import { imm } from "@tilewright/ptx";
+import { comeTogether, lowerBranchOfProducts, lowerFill, lowerProducts, readSums } from "./products.ts";
 
 /** wgmma, mbarrier.try_wait and bulk tensor copies came with 8.0 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [8, 0];
@@ -41,20 +30,6 @@ const WIDENING_PTX: PtxVersion = [8, 1];
 
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
-
-/** All math threads fill the ring: what they stored has to reach the asynchronous proxy before the others may multiply it. */
-const byThreads: RingLowering = {
-  acquire: (ctx, ring) => meetAtEdge(ctx, ring.empty),
-  commit: (ctx) => ctx.body.emit(null, "fence.proxy.async.shared::cta"),
-  wait: (ctx, ring) => meetAtEdge(ctx, ring.full),
-  release: (ctx) => settle(ctx),
-};
-
-/** A slot is given back when the products that read it are done. */
-const release: RingLowering["release"] = (ctx, ring, stmt) => {
-  settle(ctx, runningBehind(ctx, ring, stmt.at));
-  bulkRing.release(ctx, ring, stmt);
-};
 
 const engine: Engine = {
   ptxVersion: ({ problem: { a, b, acc } }) =>
@@ -70,13 +45,14 @@ const engine: Engine = {
     mma: lowerProducts,
     fill: lowerFill,
     if: lowerBranchOfProducts,
+    "wgmma.wait": (ctx, { pending }) => ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(pending)),
     epilogue(ctx, stmt) {
-      settleFor(ctx, stmt.acc.buffer, stmt.columns);
+      if (stmt.columns === undefined) readSums(ctx, stmt.acc.buffer);
       lowerEpilogue(ctx, stmt);
       if (stmt.columns?.to === stmt.columns?.of) comeTogether(ctx, stmt.acc.buffer);
     },
     combine(ctx, stmt) {
-      settleFor(ctx, stmt.acc.buffer);
+      readSums(ctx, stmt.acc.buffer);
       lowerCombine(ctx, stmt, () => lowerStmts(ctx, stmt.body));
     },
   },
@@ -84,19 +60,6 @@ const engine: Engine = {
   lateTiles: true,
   columns: true,
   earlyEpilogue,
-  rings: {
-    direct: byThreads,
-    tma: { ...bulkRing, release },
-    "cp.async": {
-      ...copyRing,
-      wait(ctx, ring, stmt) {
-        copyRing.wait(ctx, ring, stmt);
-        // What threads have copied, to the proxy through which the products read it.
-        ctx.body.emit(null, "fence.proxy.async.shared::cta");
-      },
-      release,
-    },
-  },
   frame: {},
 };
 

@@ -3,11 +3,11 @@ import {
   CannotLower,
   type Code,
   type Context,
-  chunkAtHand,
   lowerIf,
   type OwnedTile,
   ownedTile,
   ownerOf,
+  pipelineOfView,
   type Reg,
   SMEM,
   type StmtOf,
@@ -16,15 +16,12 @@ import {
 import {
   bufferOf,
   type Columns,
-  type Expr,
   eachStmt,
   type Factor,
   findWarpgroupAtom,
   hasWarpgroupAtom,
   type OwnedRegister,
-  type Ring,
   registersPerThread,
-  sameValue,
   takesColumn,
   type View,
   type WarpgroupAtom,
@@ -44,14 +41,10 @@ const ADDRESS_MASK = 0x3fff;
 interface State {
   /** Accumulators that have been filled with 0 and not multiplied into since: the next product overwrites them. */
   readonly fresh: Set<string>;
-  /** Groups of products that have been issued and nobody has waited for, by their columns. */
-  pending: readonly (Columns | null)[];
   /** Accumulators whose columns are multiplied apart, and the registers that they had before. */
   readonly apart: Map<string, readonly Reg[]>;
   /** Whether products stood in a loop over chunks. */
   looped: boolean;
-  /** The chunk of the last products, as their operands' slot says. */
-  chunk: Expr | null;
 }
 
 const states = new WeakMap<Context, State>();
@@ -59,7 +52,7 @@ const states = new WeakMap<Context, State>();
 function stateOf(ctx: Context): State {
   const known = states.get(ctx);
   if (known) return known;
-  const made: State = { fresh: new Set(), pending: [], apart: new Map(), looped: false, chunk: null };
+  const made: State = { fresh: new Set(), apart: new Map(), looped: false };
   states.set(ctx, made);
   return made;
 }
@@ -93,19 +86,10 @@ function isPromotedTo(ctx: Context, buffer: string): boolean {
   return false;
 }
 
-/** Wait until all products are done: their operands may be overwritten and their accumulators read. Of the last group that is only so with `running` 0. */
-export function settle(ctx: Context, running = 0): void {
-  const state = stateOf(ctx);
-  if (state.pending.length === 0) return;
-  ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(running));
-  state.pending = running > 0 ? state.pending.slice(-running) : [];
-}
-
-/** Products of a branch are done at its end; where it is not taken, tiles that they would have overwritten are zeros. */
+/** Where a branch of products is not taken, tiles that they would have overwritten are zeros. */
 export function lowerBranchOfProducts(ctx: Context, stmt: StmtOf<"if">): void {
   const tiles = [...stateOf(ctx).fresh];
   lowerIf(ctx, stmt, {
-    end: () => settle(ctx),
     otherwise() {
       for (const name of tiles) putZeros(ctx, ownedTile(ctx, name, 0));
     },
@@ -116,29 +100,13 @@ const putZeros = (ctx: Context, tile: OwnedTile): void => {
   for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, zeroOf(tile));
 };
 
-/** Groups of products that may go on when chunk `at` is given back: those of the chunk at hand, where that is a later one and has been multiplied. */
-export function runningBehind(ctx: Context, ring: Ring, at: Expr): 0 | 1 {
-  const { chunk } = stateOf(ctx);
-  const current = chunkAtHand(ctx, ring);
-  if (ctx.loop === null || chunk === null || current === null) return 0;
-  return sameValue(chunk, current) && !sameValue(current, ctx.fold(at)) ? 1 : 0;
-}
-
-/** Accumulators are read from here on, or some columns of them while products of others run; where no chunk was multiplied they are zeros. */
-export function settleFor(ctx: Context, acc: string, columns?: Columns): void {
-  const { pending } = stateOf(ctx);
-  const last = pending.findLastIndex((group) => meets(group, columns));
-  settle(ctx, pending.length - 1 - last);
-  if (columns !== undefined) return;
+/** Accumulators are read from here on; where no chunk was multiplied they are zeros. */
+export function readSums(ctx: Context, acc: string): void {
   useAll(ctx, acc);
   const { fresh } = stateOf(ctx);
   if (!fresh.delete(acc)) return;
   putZeros(ctx, ownedTile(ctx, acc, 0));
 }
-
-/** Whether products of some columns (null: of all) write others. */
-const meets = (group: Columns | null, columns: Columns | undefined): boolean =>
-  group === null || columns === undefined || (group.from < columns.to && columns.from < group.to);
 
 /**
  * An accumulator that instructions of fewer columns go on with gets other registers. They are the same to ptxas, which moves nothing, but where it sees the
@@ -147,7 +115,6 @@ const meets = (group: Columns | null, columns: Columns | undefined): boolean =>
 function standApart(ctx: Context, acc: string): void {
   const { apart } = stateOf(ctx);
   if (apart.has(acc)) return;
-  settle(ctx);
   const { registers, type } = ownedTile(ctx, acc, 0);
   apart.set(acc, registers);
   const own = registers.map((register) => {
@@ -238,8 +205,6 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
           ...flags,
         ]);
     body.emit(null, "wgmma.commit_group.sync.aligned");
-    const state = stateOf(ctx);
-    state.pending = [...state.pending, mma.columns ?? null];
   };
   if (mma.promote === undefined) {
     group(ownedTile(ctx, mma.acc.buffer, 0), 0, chunk, accumulates(ctx, mma.acc.buffer));
@@ -249,8 +214,6 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
       beginWithZeros(ctx, mma.promote?.part.buffer ?? "", sums);
       group(sums, from, to, imm(0));
     });
-  const slot = ctx.fold(mma.a.slot);
-  stateOf(ctx).chunk = slot.kind === "mod" ? slot.lhs : null;
   // The tile's divisions hide behind the products of its first chunk.
   if (ctx.loop === null) ctx.placeLate();
 }
@@ -273,7 +236,7 @@ function promoteEach(
     const from = run * every;
     const scaled = factors[run];
     make(sums, from, Math.min(chunk, from + every));
-    settle(ctx);
+    ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(0));
     const products = new Map<string, Reg<"f32">>();
     for (const element of acc.elements) {
       const [d, x] = [acc.at(element.register), sums.at(element.register)];
@@ -363,8 +326,7 @@ function descriptorBase(ctx: Context, tile: OperandTile, { view, factors, axis }
 
 /** Start of the chunk's slot: of the ring's position, or in rings that all threads fill by the loop's counter. */
 function slotOf(ctx: Context, view: View): { readonly base: Reg<"u32">; readonly offset: number } {
-  const ring = ctx.program.rings.find((r) => r.buffers.includes(view.buffer));
-  if (ring?.full?.kind === "mbarrier") return slotAddress(ctx, view, "consumer");
+  if (pipelineOfView(ctx, view) !== null) return slotAddress(ctx, view);
   const place = ctx.shared.places.get(view.buffer);
   if (!place) throw new CannotLower(`%${view.buffer}`, "is in no shared memory");
   const base = ctx.entry.reg("u32", "da");

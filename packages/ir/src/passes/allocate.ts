@@ -8,7 +8,7 @@ import type { Pass } from "./pass.ts";
 export const allocate: Pass = {
   name: "allocate",
   summary: "Tiles, mbarriers and what else lies in shared and tensor memory get their places",
-  from: "bound",
+  from: "machine",
   to: "machine",
   run(program) {
     const regions = sharedRegions(program);

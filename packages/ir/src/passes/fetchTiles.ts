@@ -52,7 +52,7 @@ export const fetchTiles: Pass = {
       first: input.launch.threads / WARP,
       warps: 1,
       registers: null,
-      ...(blocksOf(input.launch) > 1 ? { leader: true as const } : {}),
+      ...(blocksOf(input.launch) > 1 ? { leader: "cluster" as const } : {}),
       body: [following({ ...first, body: [] }, true)],
     };
     const all = asking === undefined ? [...roles, scheduler] : roles;

@@ -1,6 +1,7 @@
 /** The shared passes, in the order in which they run from `nest` to `machine`. Backends list those they use. */
 export { accumulateInTensor } from "./accumulateInTensor.ts";
 export { allocate } from "./allocate.ts";
+export { awaitProducts } from "./awaitProducts.ts";
 export { bindEdges } from "./bindEdges.ts";
 export { bindLayouts, tileAccesses } from "./bindLayouts.ts";
 export { bindOwnership } from "./bindOwnership.ts";
@@ -10,6 +11,7 @@ export { bindTensorTiles } from "./bindTensorTiles.ts";
 export { cacheOperands } from "./cacheOperands.ts";
 export { dealCopies } from "./dealCopies.ts";
 export { elideGuards } from "./elideGuards.ts";
+export { expandRings } from "./expandRings.ts";
 export { fetchTiles } from "./fetchTiles.ts";
 export { lapSums } from "./lapSums.ts";
 export { loadAddend } from "./loadAddend.ts";

@@ -98,7 +98,7 @@ function specialise(program: TileProgram, tiles: Tiles, sums: readonly string[],
           ...part(tiles.body, multiplies),
           event("commit"),
         ]),
-        ...(program.launch.pair ? { leader: true as const } : {}),
+        ...(program.launch.pair ? { leader: "pair" as const } : {}),
       },
     ],
   };

@@ -162,7 +162,7 @@ export {
   transposedStrides,
   transposeFault,
 } from "./transposed.ts";
-export { answering, type TurnPoints, turnPoints } from "./turns.ts";
+export { answering, TURN_BARRIER, type TurnPoints, turnPoints } from "./turns.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
 export { provePlan, proveProtocol } from "./verify/proof/index.ts";

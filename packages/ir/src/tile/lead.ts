@@ -10,7 +10,8 @@ type For = Extract<Stmt, { kind: "for" }>;
 /** The role whose one thread copies in bulk, where it may begin before the block has met (`Launch.early`), and no other block has to be ready. */
 export function earlyRole({ launch, rings, body }: TileProgram): Role | null {
   if (launch.early !== true || launch.cluster[0] * launch.cluster[1] > 1) return null;
-  for (const stmt of eachStmt(body)) if (stmt.kind === "role" && isSolo({ rings }, stmt.body)) return stmt;
+  for (const stmt of eachStmt(body))
+    if (stmt.kind === "role" && (stmt.one === true || isSolo({ rings }, stmt.body))) return stmt;
   return null;
 }
 
@@ -47,6 +48,5 @@ export function leadOf(program: TileProgram): Lead | null {
 
 /** What is left of the role behind its first chunk. */
 export function behindLead({ role, loop }: Lead): readonly Stmt[] {
-  const rest = role.body.slice(1);
-  return loop.to.kind === "const" && loop.to.value === 1 ? rest : [{ ...loop, from: lit(1) }, ...rest];
+  return [{ ...loop, from: lit(1) }, ...role.body.slice(1)];
 }

@@ -29,29 +29,7 @@ export const printHead = (s: Stmt, buffers: Buffers = new Map()): string =>
   (statementSyntax[s.kind] as StatementSyntax<Stmt>).print(s, buffers);
 
 /** The statements inside a statement, or null where it has no body. */
-export function bodyOf(s: Stmt): readonly Stmt[] | null {
-  switch (s.kind) {
-    case "tiles":
-    case "for":
-    case "role":
-      return s.body;
-    case "if":
-    case "combine":
-      return s.body;
-    case "fill":
-    case "copy":
-    case "mma":
-    case "acquire":
-    case "commit":
-    case "wait":
-    case "release":
-    case "fetch":
-    case "next":
-    case "barrier":
-    case "epilogue":
-      return null;
-  }
-}
+export const bodyOf = (s: Stmt): readonly Stmt[] | null => ("body" in s ? s.body : null);
 
 function printLines(s: Stmt, buffers: Buffers, indent: string): string[] {
   const head = indent + printHead(s, buffers);

@@ -10,6 +10,9 @@ export function childrenOf(stmt: Stmt): readonly Stmt[] {
     case "role":
     case "if":
     case "combine":
+    case "response":
+    case "leader":
+    case "lead":
       return stmt.body;
     default:
       return none;
@@ -24,6 +27,9 @@ function withChildren(stmt: Stmt, children: readonly Stmt[]): Stmt {
     case "role":
     case "if":
     case "combine":
+    case "response":
+    case "leader":
+    case "lead":
       return { ...stmt, body: children };
     default:
       return stmt;

@@ -41,6 +41,7 @@ export function codeOrder<S extends Stmt>(
   stmts: readonly S[],
 ): readonly S[] {
   if (program.launch.early !== true || stmts.some(({ kind }) => kind !== "role")) return stmts;
-  const solo = (stmt: S): boolean => isSolo(program, childrenOf(stmt));
+  const solo = (stmt: S): boolean =>
+    (stmt.kind === "role" && stmt.one === true) || isSolo(program, childrenOf(stmt));
   return [...stmts.filter(solo), ...stmts.filter((stmt) => !solo(stmt))];
 }

@@ -8,6 +8,9 @@ export interface TurnPoints {
   readonly pass: number;
 }
 
+/** Named barriers of roles that take turns, one for each: behind those of warpgroups that store (a block has at most 7 of them beside a producer). */
+export const TURN_BARRIER = 8;
+
 /** What a role that takes turns does at visits of the others: it learns from the ring of answers which tile follows. */
 export const answering = ({ visit, body }: Extract<Stmt, { kind: "tiles" }>): readonly Stmt[] =>
   visit?.ring === undefined || visit.of === 1
@@ -28,7 +31,9 @@ export function turnPoints(body: readonly Stmt[]): TurnPoints | null {
   const last = body.findLastIndex((stmt) => has(stmt, "mma"));
   if (take < 0 || last < take) return null;
   const store = body.findIndex((stmt) => stmt.kind === "epilogue");
-  return { take, pass: store < 0 || isPlain(body[store]) ? last + 1 : store };
+  if (store < 0 || isPlain(body[store])) return { take, pass: last + 1 };
+  // The wait for the products of what is stored belongs to the epilogue.
+  return { take, pass: body[store - 1]?.kind === "wgmma.wait" ? store - 1 : store };
 }
 
 const isPlain = (stmt: Stmt | undefined): boolean =>

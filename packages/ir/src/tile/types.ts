@@ -389,8 +389,10 @@ export type Stmt =
       readonly first: number;
       readonly warps: number;
       readonly registers: number | null;
-      /** Only the leading block runs it: the first of a pair; of a whole cluster where the role asks for tiles. */
-      readonly leader?: true;
+      /** Only the leading block runs it: the first of its pair, or of its cluster. */
+      readonly leader?: "pair" | "cluster";
+      /** One elected thread of the first warp runs it; set in the stage machine. */
+      readonly one?: true;
       readonly body: readonly Stmt[];
     }
   | { readonly kind: "fill"; readonly dst: View; readonly value: number }
@@ -472,8 +474,12 @@ export type Stmt =
       readonly into: View | null;
       readonly body: readonly Stmt[];
     }
-  /** All threads of the role (or block) meet at barrier `id`. */
-  | { readonly kind: "barrier"; readonly id: number }
+  /**
+   * All threads of the role (or block) meet at barrier `id`. With `threads` so many of the block do, those that come later or go on at once (`arrive`) among them
+   * (PTX ISA, bar.sync and bar.arrive).
+   */
+  | { readonly kind: "barrier"; readonly id: number; readonly threads?: number; readonly arrive?: true }
+  | MachineStmt
   /** dst <- steps(alpha * acc + beta * c), with the guard rules of `copy`; with `columns` only these. `c` is null iff beta is 0. */
   | {
       readonly kind: "epilogue";
@@ -496,6 +502,82 @@ export type Stmt =
       /** With `via`: not bulk stores take D from the tile but its threads, each warp what it has put there itself, so many elements at once. */
       readonly stores?: number;
     };
+
+/** An mbarrier of a ring's edge: that of the slot at which a pipeline of the ring stands. Its count is the edge's. */
+export interface BarrierRef {
+  readonly ring: string;
+  readonly edge: "full" | "empty";
+  readonly pipeline: string;
+}
+
+/** Whom an arrival by one thread stands for: itself, its warp or its warpgroup, each of whose threads has come so far; `copies`: it comes when the thread's asynchronous copies so far are complete. */
+export const arrivers = ["thread", "warp", "warpgroup", "copies"] as const;
+export type Arriver = (typeof arrivers)[number];
+
+/**
+ * Blocks of the cluster whose barrier is meant: the block's own; that of the first of its pair; those of its pair; of the first of the cluster; of all. `peers`: of the blocks with
+ * which it shares copies along these axes, its own among them.
+ */
+export const reaches = [
+  "own",
+  "leader",
+  "pair",
+  "first",
+  "cluster",
+  "peers-m",
+  "peers-n",
+  "peers-mn",
+] as const;
+export type Reach = (typeof reaches)[number];
+
+/** Orders what a thread did through one proxy, or before, with what others do behind it (PTX ISA, fence.proxy.async, membar.cta, tcgen05.fence). */
+export const fences = ["async", "cta", "tensor-before", "tensor-after"] as const;
+export type FenceKind = (typeof fences)[number];
+
+/**
+ * Statements of the stage machine: one pattern of instructions each. There slots of views, and chunks of `fetch` and `next`, are pipelines by name: the slot at which
+ * that one stands.
+ */
+export type MachineStmt =
+  /** Where a role stands in a ring `of` slots: stage `stage` at first, and the parity of the phase for which it waits (0: of data; 1: of room, which the first slots have). Of the role or block that it begins. */
+  | {
+      readonly kind: "pipeline";
+      readonly name: string;
+      readonly of: string;
+      readonly stage: number;
+      readonly phase: 0 | 1;
+    }
+  /** On by so many slots; past the last one in the next phase. */
+  | { readonly kind: "advance"; readonly pipeline: string; readonly by: number }
+  /** The slot at which a pipeline stands, under a name that stays when it goes on. `slots`: only the addresses of its tiles, for views. */
+  | { readonly kind: "hold"; readonly name: string; readonly pipeline: string; readonly slots: boolean }
+  /** Until the phase that the pipeline is in is complete. `cluster`: what other blocks did before they arrived is seen. */
+  | { readonly kind: "mbar.wait"; readonly barrier: BarrierRef; readonly cluster: boolean }
+  /** One arrival, and so many bytes before the phase can be complete; at the barriers of `to`. `leader`: by the first block of a pair only. */
+  | {
+      readonly kind: "mbar.expect";
+      readonly barrier: BarrierRef;
+      readonly bytes: number;
+      readonly to: Reach;
+      readonly leader: boolean;
+    }
+  | { readonly kind: "mbar.arrive"; readonly barrier: BarrierRef; readonly by: Arriver; readonly to: Reach }
+  /** One arrival when the matrix instructions issued so far are done (PTX ISA, tcgen05.commit). */
+  | { readonly kind: "tcgen05.commit"; readonly barrier: BarrierRef; readonly to: Reach }
+  | { readonly kind: "fence"; readonly what: FenceKind }
+  /** The lanes of a warp meet. */
+  | { readonly kind: "warp.sync" }
+  /** The thread's copies since the last of these are a group; all but the last `pending` groups are complete. */
+  | { readonly kind: "cp.async.commit" }
+  | { readonly kind: "cp.async.wait"; readonly pending: number }
+  /** All groups of products of the warpgroup but the last `pending` are done. */
+  | { readonly kind: "wgmma.wait"; readonly pending: number }
+  /** Reads the scheduler's response for a work tile: done at those of the other consumers, too, which take turns with this one. */
+  | { readonly kind: "response"; readonly body: readonly Stmt[] }
+  /** In the first block of the cluster only. */
+  | { readonly kind: "leader"; readonly body: readonly Stmt[] }
+  /** Begins a role of one thread: what that does as soon as the barrier is ready on which its first copies arrive, before the other barriers are. */
+  | { readonly kind: "lead"; readonly body: readonly Stmt[] };
 
 export type StmtKind = Stmt["kind"];
 

@@ -45,9 +45,7 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
         via: stmt.via === null ? null : view(stmt.via),
         ...withInputs(stmt, view),
       };
-    case "tiles":
-    case "role":
-    case "barrier":
+    default:
       return stmt;
   }
 }

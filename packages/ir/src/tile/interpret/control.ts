@@ -3,11 +3,19 @@
  * as hooks, so that the interpreter and the protocol verifier run one and the same control flow.
  */
 import { childrenOf } from "../rewrite.ts";
-import { answering } from "../turns.ts";
-import type { Ring, Stmt, TileProgram } from "../types.ts";
+import { answering, TURN_BARRIER } from "../turns.ts";
+import type { BarrierRef, MachineStmt, Ring, Stmt, TileProgram } from "../types.ts";
+import {
+  advanceCells,
+  arrivals,
+  arrivalsFrom,
+  Barriers,
+  type PipelineCells,
+  pipelineCells,
+} from "./barriers.ts";
 import { type Cells, CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
-import { type Groups, newGroups, type RingState } from "./rings.ts";
+import { type Groups, land, newGroups, type RingState } from "./rings.ts";
 import { partsOfTiles, type TileChoice, visitsOf } from "./visits.ts";
 
 /** A role, or the whole block outside roles. */
@@ -15,6 +23,9 @@ export interface Thread {
   readonly name: string;
   readonly cells: Cells;
   readonly groups: Groups;
+  /** Threads of the block that it stands for; of leading blocks only, where a role is theirs. */
+  readonly threads: number;
+  readonly leader: "pair" | "cluster" | null;
   /** Barriers passed: what happened in different epochs is ordered for all threads of the role. */
   epoch: number;
   /** What `next` has read in this turn of a loop over tiles: the number of the visit that follows, null for the end. */
@@ -37,6 +48,7 @@ export type Op =
 
 /** Statements that touch data. */
 export type DataStmt = Extract<Stmt, { kind: "fill" | "copy" | "mma" | "epilogue" }>;
+type Machine = Exclude<MachineStmt, { kind: "lead" | "leader" | "response" }>;
 type RingStmt = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>;
 type TileStmt = Extract<Stmt, { kind: "fetch" | "next" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
@@ -56,6 +68,8 @@ export interface Hooks {
   ): (thread: Thread) => readonly (() => void)[];
   /** State of a ring at the start of a block. */
   ring(ring: Ring): RingState;
+  /** What a slot held is gone, when its producer may fill it again. */
+  emptied?(ring: Ring): (place: number) => void;
   /** How a statement is named in faults. */
   at(stmt: Stmt): string;
   /** Shared memory and registers are fresh. */
@@ -79,6 +93,11 @@ export class Control {
   readonly #table = new CellTable();
   readonly #ops: readonly Op[];
   #rings: ReadonlyMap<string, RingState> = new Map();
+  #barriers: Barriers;
+  /** Pipelines of the role being compiled. */
+  readonly #pipelines = new Map<string, PipelineCells>();
+  /** Threads that have come to a named barrier. */
+  readonly #named = new Map<number, number>();
   /** Whether a thread has the last part of its tile, of the tiles being compiled. */
   #lastPart: (thread: Thread) => boolean = () => true;
   /** Turns of all loops so far. */
@@ -87,16 +106,23 @@ export class Control {
   #visits = 0;
   /** Answers by ring and chunk: the visit that follows, or null. */
   readonly #answers = new Map<string, Map<number, number | null>>();
+  /** Answers that have been asked for, by ring. */
+  readonly #asked = new Map<string, number>();
 
   constructor(program: TileProgram, hooks: Hooks) {
     this.#program = program;
     this.#hooks = hooks;
+    this.#barriers = new Barriers(program);
     this.#ops = this.#compileList(program.body, false);
   }
 
-  /** Rings of the running block. */
+  /** Rings of the running block; in the stage machine there are none, but barriers. */
   get rings(): ReadonlyMap<string, RingState> {
     return this.#rings;
+  }
+
+  get barriers(): Barriers {
+    return this.#barriers;
   }
 
   run(): void {
@@ -108,17 +134,23 @@ export class Control {
 
   #thread(name: string, parent?: Thread): Thread {
     const cells = parent?.cells.slice() ?? new Int32Array(this.#table.size);
-    return { name, cells, groups: newGroups(), epoch: parent?.epoch ?? 0 };
+    const { threads } = this.#program.launch;
+    return { name, cells, groups: newGroups(), threads, leader: null, epoch: parent?.epoch ?? 0 };
   }
 
   #newBlock(): void {
     this.#hooks.newBlock();
     this.#answers.clear();
-    this.#rings = new Map(this.#program.rings.map((ring) => [ring.name, this.#hooks.ring(ring)]));
+    this.#asked.clear();
+    this.#barriers = new Barriers(this.#program);
+    this.#named.clear();
+    if (this.#program.stage !== "machine")
+      this.#rings = new Map(this.#program.rings.map((ring) => [ring.name, this.#hooks.ring(ring)]));
   }
 
   #endBlock(threads: readonly Thread[]): void {
     for (const ring of this.#rings.values()) ring.checkEnd();
+    this.#barriers.checkEnd();
     for (const { groups, name } of threads)
       if (groups.open.length > 0)
         throw new InterpretFailure(
@@ -192,7 +224,11 @@ export class Control {
   #compileRoles(roles: readonly Role[]): Op {
     const bodies = new Map(roles.map((role) => [role.name, this.#compileList(role.body, true)]));
     return run((parent) => {
-      const threads = roles.map((role) => this.#thread(role.name, parent));
+      const threads = roles.map((role) => ({
+        ...this.#thread(role.name, parent),
+        threads: role.one === true ? 1 : 32 * role.warps,
+        leader: role.leader ?? null,
+      }));
       this.#schedule(threads, (thread) => bodies.get(thread.name) ?? []);
       for (const { groups, name } of threads)
         if (groups.open.length > 0)
@@ -263,11 +299,121 @@ export class Control {
       case "next":
         return run(this.#compileTileEvent(stmt, at));
       case "barrier":
+        if (stmt.threads !== undefined)
+          return this.#compileNamed(stmt.id, stmt.threads, stmt.arrive === true, at);
         // Threads of one role move together here, so there is nobody to wait for.
         return run((thread) => {
           thread.epoch++;
         });
+      case "lead":
+      case "leader":
+      case "response": {
+        const body = this.#compileList(stmt.body, inRole);
+        const runList = (thread: Thread) => this.#runList(body, thread);
+        return steps(runList);
+      }
+      default:
+        return this.#compileMachine(stmt, at);
     }
+  }
+
+  /** Threads of two roles at a barrier: those that come to meet wait until all have come. */
+  #compileNamed(id: number, threads: number, arrives: boolean, at: string): Op {
+    const come = (thread: Thread): number => {
+      const before = this.#named.get(id) ?? 0;
+      this.#named.set(id, before + thread.threads);
+      return Math.floor(before / threads);
+    };
+    if (arrives) return run(come);
+    const named = this.#named;
+    return steps(function* (thread) {
+      const generation = come(thread);
+      const ready = (): boolean => (named.get(id) ?? 0) >= (generation + 1) * threads;
+      if (!ready()) yield { ready, at, why: `barrier ${id}` };
+    });
+  }
+
+  #compileMachine(stmt: Machine, at: string): Op | null {
+    const ringOf = (name: string): Ring => {
+      const ring = this.#program.rings.find((r) => r.name === name);
+      if (ring === undefined) throw new RangeError(`unresolved ring %${name}`);
+      return ring;
+    };
+    switch (stmt.kind) {
+      case "pipeline": {
+        const own = pipelineCells(this.#table, ringOf(stmt.of), stmt.name);
+        this.#pipelines.set(stmt.name, own);
+        return run(({ cells }) => {
+          cells[own.place] = stmt.stage;
+          cells[own.parity] = stmt.phase;
+        });
+      }
+      case "advance": {
+        const own = this.#pipeline(stmt.pipeline);
+        return run(({ cells }) => advanceCells(cells, own, stmt.by));
+      }
+      case "hold": {
+        const from = this.#pipeline(stmt.pipeline);
+        const own = pipelineCells(this.#table, from.ring, stmt.name);
+        this.#pipelines.set(stmt.name, own);
+        return run(({ cells }) => {
+          cells[own.place] = cells[from.place] ?? 0;
+          cells[own.parity] = cells[from.parity] ?? 0;
+        });
+      }
+      case "mbar.wait": {
+        const { barrier } = stmt;
+        const own = this.#pipeline(barrier.pipeline);
+        const passed = ({ cells }: Thread): boolean =>
+          this.#barriers.passed(barrier, cells[own.place] ?? 0, cells[own.parity] ?? 0);
+        const emptied = barrier.edge === "empty" ? this.#hooks.emptied?.(own.ring) : undefined;
+        return steps(function* (thread) {
+          const ready = (): boolean => passed(thread);
+          if (!ready()) yield { ready, at, why: `the wait for %${barrier.ring}.${barrier.edge}` };
+          emptied?.(thread.cells[own.place] ?? 0);
+        });
+      }
+      case "mbar.expect":
+        return this.#arrival(stmt.barrier, () => 1, at);
+      case "tcgen05.commit":
+        return this.#arrival(
+          stmt.barrier,
+          ({ leader }) => arrivalsFrom(this.#program.launch, stmt.to, leader),
+          at,
+        );
+      case "mbar.arrive":
+        return this.#arrival(
+          stmt.barrier,
+          ({ threads, leader }) =>
+            arrivals(threads, stmt.by) * arrivalsFrom(this.#program.launch, stmt.to, leader),
+          at,
+        );
+      case "cp.async.commit":
+        return run(({ groups }) => {
+          groups.closed.push({ ring: "", chunk: 0, flights: groups.open });
+          groups.open = [];
+        });
+      case "cp.async.wait":
+        return run(({ groups }) => {
+          for (const { flights } of groups.closed.splice(0, Math.max(0, groups.closed.length - stmt.pending)))
+            land(flights);
+        });
+      case "fence":
+      case "warp.sync":
+      case "wgmma.wait":
+        return null;
+    }
+  }
+
+  #arrival(barrier: BarrierRef, count: (thread: Thread) => number, at: string): Op {
+    const own = this.#pipeline(barrier.pipeline);
+    return run((thread) => this.#barriers.arrive(barrier, thread.cells[own.place] ?? 0, count(thread), at));
+  }
+
+  #pipeline(name: string): PipelineCells {
+    const own = this.#pipelines.get(name);
+    if (own === undefined) throw new RangeError(`unresolved pipeline %${name}`);
+    return own;
   }
 
   /** Outside roles every tile is a block of its own; inside, one persistent block visits all. */
@@ -294,7 +440,8 @@ export class Control {
     this.#visits = visits.length;
     const body = this.#compileList(stmt.body, inRole);
     // At visits of roles that take turns with this one.
-    const others = this.#compileList(answering(stmt), inRole);
+    const response = stmt.body.filter(({ kind }) => kind === "response");
+    const others = this.#compileList(response.length > 0 ? response : answering(stmt), inRole);
     const runOthers = (thread: Thread): Steps => this.#runList(others, thread);
     const visit = (thread: Thread, index: number): Steps => {
       // The blocks of one tile follow each other, so that the last of them is the one that goes on after a combine.
@@ -326,7 +473,18 @@ export class Control {
     };
     const at = this.#hooks.at(stmt);
     const ring = stmt.visit?.ring;
+    const named = this.#program.stage === "machine" && of > 1;
+    const turns = (thread: Thread, id: number, arrives: boolean): Steps => {
+      const op = this.#compileNamed(TURN_BARRIER + id, 2 * thread.threads, arrives, at);
+      return this.#runList([op], thread);
+    };
     return steps(function* (thread) {
+      // The first turn is the last role's to give; who would have the next tile takes the turn that is left.
+      if (named && turn === of - 1) yield* turns(thread, 0, true);
+      yield* visitsIn(thread);
+      if (named && visits.length % of === turn) yield* turns(thread, turn, false);
+    });
+    function* visitsIn(thread: Thread): Steps {
       for (let ordinal = 0; ordinal < visits.length; ) {
         if (ordinal % of === turn) {
           begin(thread);
@@ -344,7 +502,7 @@ export class Control {
         if (ring !== undefined) ordinal = (thread.following ?? noAnswer(ring, at)) - 1;
         ordinal++;
       }
-    });
+    }
   }
 
   /** `fetch` answers in the order of the tiles; `next` reads the answer in the slot. */
@@ -359,7 +517,16 @@ export class Control {
     return (thread) => {
       const chunk = chunkOf(thread.cells);
       const ring = this.#rings.get(stmt.ring);
-      if (ring === undefined) throw new RangeError(`unresolved ring %${stmt.ring}`);
+      if (ring === undefined) {
+        // By the slot of a pipeline: answers follow each other in the order in which they are asked for.
+        if (stmt.kind === "next") thread.following = answers().get(chunk);
+        else {
+          const asked = this.#asked.get(stmt.ring) ?? 0;
+          this.#asked.set(stmt.ring, asked + 1);
+          answers().set(chunk, asked + 1 < visits ? asked + 1 : null);
+        }
+        return;
+      }
       const slot = chunk % ring.ring.slots;
       if (stmt.kind === "next") {
         ring.checkRead(slot, thread.name, at);

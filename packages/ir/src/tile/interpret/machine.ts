@@ -10,7 +10,7 @@ import { Control, type DataStmt, type Hooks, type Thread } from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
 import { multiplyPromoted } from "./promote.ts";
-import { type Flight, land, RingState } from "./rings.ts";
+import { emptySlot, type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
 import { copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
 
@@ -49,6 +49,8 @@ export class Machine implements Hooks {
   /** One chain for all epilogue statements with the same steps: they write parts of the same outputs. */
   readonly #chains = new Map<string, EpilogueChain>();
   readonly #control: Control;
+  /** Tiles whose copies count at a barrier. */
+  readonly #counted: ReadonlySet<string>;
 
   constructor(program: TileProgram, memories: ReadonlyMap<string, Memory>, options: MachineOptions) {
     this.turns = options.turns;
@@ -57,6 +59,9 @@ export class Machine implements Hooks {
     this.#options = options;
     this.#buffers = new Map(program.buffers.map((b) => [b.name, b]));
     this.#ringOfBuffer = ringsByBuffer(program);
+    this.#counted = new Set(
+      program.rings.flatMap(({ full, buffers }) => (full?.kind === "mbarrier" ? buffers : [])),
+    );
     this.#control = new Control(program, this);
   }
 
@@ -104,6 +109,13 @@ export class Machine implements Hooks {
         thread.cells[rank] = own;
         putSlice(slice(thread.cells), sum, { axis: meeting.axis, columns: place.cols, own }, at);
       });
+    };
+  }
+
+  emptied(ring: Ring): (place: number) => void {
+    const memories = ring.buffers.flatMap((b) => this.#memories.get(b) ?? []);
+    return (place) => {
+      for (const memory of memories) emptySlot(memory, place, ring.lap);
     };
   }
 
@@ -200,8 +212,18 @@ export class Machine implements Hooks {
       const [to, from] = [this.#written(dst(cells), at), this.#read(src(cells), thread, at)];
       const move = (): void =>
         stmt.transport === "tcgen05.cp" ? copyFactors(to, from, at) : copy(to, from, stmt.guard, at);
-      if (flies) thread.groups.open.push(this.#launch(move));
-      else move();
+      if (!flies) move();
+      else if (
+        this.#program.stage === "machine" &&
+        to.memory.buffer.space !== "register" &&
+        this.#counted.has(stmt.dst.buffer)
+      )
+        this.#control.barriers.attach(
+          this.#ringOfBuffer.get(stmt.dst.buffer) ?? "",
+          to.slot,
+          this.#launch(move),
+        );
+      else thread.groups.open.push(this.#launch(move));
     };
   }
 

@@ -42,6 +42,14 @@ function forgetShared(
   count[slot] = 0;
 }
 
+/** What a slot held is gone. */
+export function emptySlot(memory: Memory, slot: number, lap?: number): void {
+  const { written, count, slotStride } = memory;
+  written?.fill(0, slot * slotStride, (slot + 1) * slotStride);
+  count[slot] = 0;
+  if (lap !== undefined) forgetShared(memory, 1 - slot, lap);
+}
+
 interface Consumer {
   waited: number;
   released: number;
@@ -106,12 +114,7 @@ export class RingState {
     this.#releases.delete(before);
     this.acquired = chunk;
     const slot = chunk % placesOf(this.ring);
-    for (const memory of this.#memories) {
-      const { written, count, slotStride } = memory;
-      written?.fill(0, slot * slotStride, (slot + 1) * slotStride);
-      count[slot] = 0;
-      if (this.ring.lap !== undefined) forgetShared(memory, 1 - slot, this.ring.lap);
-    }
+    for (const memory of this.#memories) emptySlot(memory, slot, this.ring.lap);
   }
 
   commit(chunk: number, actor: Actor, at: string): void {

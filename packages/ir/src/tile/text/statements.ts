@@ -10,12 +10,10 @@ import {
   type Expr,
   type Share,
   type Split,
-  type Stmt,
   type StmtKind,
   visitVars,
 } from "../types.ts";
 import {
-  type Buffers,
   type Clause,
   flagClause,
   freeWordClause,
@@ -44,23 +42,14 @@ import {
 } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
+import { machineSyntax } from "./machineStatements.ts";
+import type { Of, StatementSyntax } from "./syntax.ts";
 
-/** Parses `{ … }` with these loop variables in scope. */
-export type ParseBlock = (vars: readonly string[]) => Stmt[];
-
-export interface StatementSyntax<S extends Stmt> {
-  /** The form, for the README and for hints. */
-  readonly syntax: string;
-  /** The line without the braces. */
-  print(s: S, buffers: Buffers): string;
-  /** Called after the keyword. */
-  parse(c: Cursor, block: ParseBlock): S;
-}
-
-type Of<K extends StmtKind> = Extract<Stmt, { readonly kind: K }>;
+export type { ParseBlock, StatementSyntax } from "./syntax.ts";
 
 const tilesClauses = { raster: rasterClause, visit: visitClause };
 const forClauses = { unroll: flagClause("unroll"), apart: integerClause("apart", 1, 0) };
+const leaders = ["pair", "cluster"] as const;
 const roleClauses = {
   first: integerClause("first", 0, undefined, 31),
   warps: integerClause("warps", 1, undefined, 32),
@@ -68,7 +57,14 @@ const roleClauses = {
     ...integerClause("registers", 1, 0, 256),
     default: null,
   } as Clause<number | null>,
-  leader: flagClause("leader"),
+  leader: {
+    keyword: "leader",
+    syntax: leaders.join("|"),
+    default: null,
+    print: (of) => of ?? "",
+    parse: (c) => c.oneOf(leaders, "leader"),
+  } as Clause<"pair" | "cluster" | null>,
+  one: flagClause("one"),
 };
 const copyClauses = {
   transport: wordClause("transport", transports, "direct"),
@@ -87,6 +83,7 @@ const mmaClauses = {
   swap: flagClause("swap"),
   columns: columnsClause,
 };
+const barrierClauses = { threads: integerClause("threads", 32, 0), arrive: flagClause("arrive") };
 const combineClauses = { by: wordClause("by", combineWays, "last"), into: viewClause("into") };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
 /** `steps bias(n,f32)|activation(relu)`: the problem's own text for the chain, checked against the problem. */
@@ -272,12 +269,20 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     parse: (c, block) => ({ kind: "if", cond: parseCond(c), body: block([]) }),
   },
   role: {
-    syntax: "role NAME first WARP warps COUNT registers N leader { … }",
-    print: (s, b) => `role ${s.name}${printClauses(roleClauses, { ...s, leader: s.leader ?? false }, b)}`,
+    syntax: "role NAME first WARP warps COUNT registers N leader pair|cluster one { … }",
+    print: (s, b) =>
+      `role ${s.name}${printClauses(roleClauses, { ...s, leader: s.leader ?? null, one: s.one ?? false }, b)}`,
     parse: (c, block) => {
       const name = c.word("the role's name");
-      const { leader, ...clauses } = parseClauses(c, roleClauses, "role");
-      return { kind: "role", name, ...clauses, ...(leader ? { leader } : {}), body: block([]) };
+      const { leader, one, ...clauses } = parseClauses(c, roleClauses, "role");
+      return {
+        kind: "role",
+        name,
+        ...clauses,
+        ...(leader === null ? {} : { leader }),
+        ...(one ? { one } : {}),
+        body: block([]),
+      };
     },
   },
   fill: {
@@ -366,10 +371,16 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   barrier: {
-    syntax: "barrier ID",
-    print: (s) => `barrier ${s.id}`,
-    parse: (c) => ({ kind: "barrier", id: c.integer("the barrier's number", 0) }),
+    syntax: "barrier ID threads N arrive",
+    print: (s, b) =>
+      `barrier ${s.id}${printClauses(barrierClauses, { threads: s.threads ?? 0, arrive: s.arrive ?? false }, b)}`,
+    parse: (c) => {
+      const id = c.integer("the barrier's number", 0);
+      const { threads, arrive } = parseClauses(c, barrierClauses, "barrier");
+      return { kind: "barrier", id, ...(threads > 0 ? { threads } : {}), ...(arrive ? { arrive } : {}) };
+    },
   },
+  ...machineSyntax,
   epilogue: {
     syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
     print: (s, b) =>

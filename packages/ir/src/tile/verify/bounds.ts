@@ -2,7 +2,7 @@
 import { evaluateExpr } from "../expr.ts";
 import { counterexample, describeEnv, isDead, narrow, rangeOf } from "../ranges.ts";
 import { operandViews } from "../scaleTiles.ts";
-import type { Buffer, Cond, Expr, Stmt, View } from "../types.ts";
+import { type Buffer, type Cond, type Expr, reached, type Stmt, type View } from "../types.ts";
 import { viewsOf } from "./names.ts";
 import { bufferAt, type Fault, type Site, type Verifier } from "./verifier.ts";
 
@@ -15,6 +15,8 @@ export const slotRange: Verifier = {
     for (const site of subject.sites)
       for (const view of viewsOf(site.stmt)) {
         const { slots } = bufferAt(subject, view.buffer);
+        // Where a pipeline stands is in range: `pipelines` sees to its ring.
+        if (reached(subject.program.stage, "machine") && view.slot.kind === "var") continue;
         yield* inside(site, view.slot, 0, slots - 1, (value) => ({
           message: `slot ${value} of %${view.buffer}, which has ${slots}`,
           hint: `take the number modulo ${slots}`,

@@ -7,12 +7,43 @@ import type { Cond, Expr, Stmt, TileProgram, View } from "../types.ts";
 
 type For = Extract<Stmt, { kind: "for" }>;
 
-/** Whether a ring statement of one of these kinds inside a loop names a chunk by the loop's variable. */
-function namesChunks(loop: For, kinds: readonly Stmt["kind"][]): boolean {
-  for (const stmt of eachStmt(loop.body))
-    if ("at" in stmt && kinds.includes(stmt.kind) && freeVars(stmt.at).has(loop.var)) return true;
+type RingEvent = "acquire" | "commit" | "wait" | "release";
+
+/** What a statement of the stage machine is to its ring. */
+function eventOf(stmt: Stmt): { readonly kind: RingEvent; readonly ring: string } | null {
+  switch (stmt.kind) {
+    case "mbar.wait":
+      return { kind: stmt.barrier.edge === "full" ? "wait" : "acquire", ring: stmt.barrier.ring };
+    case "mbar.expect":
+      return { kind: "commit", ring: stmt.barrier.ring };
+    case "mbar.arrive":
+    case "tcgen05.commit":
+      return { kind: stmt.barrier.edge === "full" ? "commit" : "release", ring: stmt.barrier.ring };
+    default:
+      return null;
+  }
+}
+
+/** Whether a ring statement of one of these kinds inside a loop names a chunk by the loop's variable, or is of the chunk at which a pipeline stands. */
+function namesChunks(loop: For, kinds: readonly RingEvent[]): boolean {
+  for (const stmt of eachStmt(loop.body)) {
+    if ("at" in stmt && kinds.some((kind) => kind === stmt.kind) && freeVars(stmt.at).has(loop.var))
+      return true;
+    const event = eventOf(stmt);
+    if (event !== null && kinds.includes(event.kind)) return true;
+  }
   return false;
 }
+
+/** Rings for whose data the statements wait. */
+const waitedFor = (stmts: readonly Stmt[]): ReadonlySet<string> =>
+  new Set(
+    eachStmt(stmts).flatMap((s) => {
+      if (s.kind === "wait") return [s.ring];
+      const event = eventOf(s);
+      return event?.kind === "wait" ? [event.ring] : [];
+    }),
+  );
 
 /** Whether a loop multiplies chunks by the loop's variable out of these tiles of rings. */
 export function multipliesChunks(loop: For, operands: ReadonlySet<string>): boolean {
@@ -38,7 +69,7 @@ function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
   const gather = (stmts: readonly Stmt[], into: For[]): void => {
     for (const stmt of stmts) {
       if (stmt.kind === "role") {
-        const waited = new Set(eachStmt(stmt.body).flatMap((s) => (s.kind === "wait" ? [s.ring] : [])));
+        const waited = waitedFor(stmt.body);
         const loops: For[] = [];
         for (const s of eachStmt(stmt.body))
           if (
@@ -194,6 +225,9 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
 
 /** Rings whose chunks a loop numbers by its variable. */
 const ringsNamed = (loop: For): string[] =>
-  eachStmt(loop.body).flatMap((s) => ("at" in s && freeVars(s.at).has(loop.var) ? [s.ring] : []));
+  eachStmt(loop.body).flatMap((s) => {
+    if ("at" in s && freeVars(s.at).has(loop.var)) return [s.ring];
+    return eventOf(s)?.ring ?? [];
+  });
 
 const constant = (e: Expr): number | null => (e.kind === "const" ? e.value : null);

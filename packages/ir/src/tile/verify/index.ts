@@ -124,7 +124,7 @@ function verifyGroups(
   const subject = subjectOf(program, target);
   for (const group of list) {
     const found = group
-      .filter((verifier) => reached(program.stage, verifier.from))
+      .filter(({ from, until = "machine" }) => reached(program.stage, from) && reached(until, program.stage))
       .flatMap((verifier) =>
         [...verifier.check(subject)].map((fault) => diagnosticOf(verifier, fault, locations)),
       );
@@ -139,7 +139,7 @@ function verifyGroups(
  * that do not name their number of chunks as a loop bound.
  */
 export function verifyChunkCounts(program: TileProgram): readonly Diagnostic[] {
-  if (program.rings.length === 0) return [];
+  if (program.rings.length === 0 || program.stage === "machine") return [];
   const subject = subjectOf(ownProgram(program), null);
   const slots = Math.max(...program.rings.map((ring) => ring.slots));
   return Array.from({ length: slots + 3 }, (_, count) => count).flatMap((count) => {

@@ -1,6 +1,7 @@
 /** Names are well formed, unique, and every use resolves. Runs first: the others rely on it. */
 import { condVars } from "../cond.ts";
 import { freeVars } from "../expr.ts";
+import { eachStmt } from "../rewrite.ts";
 import { operandViews, sumViews } from "../scaleTiles.ts";
 import { sizeVariables } from "../sizes.ts";
 import { nearestHint } from "../text/nearest.ts";
@@ -98,6 +99,12 @@ function boundBy(stmt: Stmt): readonly string[] {
       ...(stmt.split ? [stmt.split.var] : []),
       ...(stmt.share ? [stmt.share.first, stmt.share.count] : []),
       ...visitVars(stmt.visit),
+    ];
+  if (stmt.kind === "role")
+    return [
+      ...new Set(
+        eachStmt(stmt.body).flatMap((s) => (s.kind === "pipeline" || s.kind === "hold" ? [s.name] : [])),
+      ),
     ];
   return stmt.kind === "for" ? [stmt.var] : [];
 }

@@ -28,6 +28,7 @@ export const ringProtocol: Verifier = {
     "chunks are acquired, committed, waited for and released in order, each once; slots are read and written only in between; implied edges are ordered by a barrier; nothing deadlocks or stays in flight",
   from: "pipelined",
   waivable: true,
+  until: "bound",
   *check(subject) {
     if (subject.program.rings.length === 0) return;
     yield* dryRun(subject, "rings");
@@ -40,6 +41,7 @@ export const sharedBarriers: Verifier = {
   property: "between a write and a read of a shared tile outside rings stands a barrier",
   from: "specialised",
   waivable: true,
+  until: "bound",
   *check(subject) {
     const managed = ringsByBuffer(subject.program);
     if (subject.program.buffers.some((b) => b.space === "shared" && !managed.has(b.name)))

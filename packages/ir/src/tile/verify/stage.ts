@@ -20,7 +20,25 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   next: "specialised",
   role: "specialised",
   barrier: "specialised",
+  "wgmma.wait": "bound",
+  pipeline: "machine",
+  advance: "machine",
+  hold: "machine",
+  "mbar.wait": "machine",
+  "mbar.expect": "machine",
+  "mbar.arrive": "machine",
+  "tcgen05.commit": "machine",
+  fence: "machine",
+  "warp.sync": "machine",
+  "cp.async.commit": "machine",
+  "cp.async.wait": "machine",
+  response: "machine",
+  leader: "machine",
+  lead: "machine",
 };
+
+/** Statements of rings: `expandRings` replaces them. */
+const until: ReadonlySet<StmtKind> = new Set(["acquire", "commit", "wait", "release"]);
 
 const before = (a: Stage, b: Stage): boolean => !reached(a, b);
 
@@ -43,6 +61,12 @@ export const stageLegality: Verifier = {
           at: site,
           message: `'${site.stmt.kind}' at stage ${stage}`,
           hint: `it begins with stage ${first}`,
+        };
+      if (stage === "machine" && until.has(site.stmt.kind))
+        yield {
+          at: site,
+          message: `'${site.stmt.kind}' at stage ${stage}`,
+          hint: "write what it stands for: waits, arrivals and fences (print the program before the edit with --ir machine)",
         };
     }
     for (const buffer of program.buffers)

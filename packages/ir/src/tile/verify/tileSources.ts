@@ -39,7 +39,7 @@ export const tileSources: Verifier = {
 function* placed(site: Site): Iterable<Fault> {
   const { stmt, parents } = site;
   if (stmt.kind !== "fetch" && stmt.kind !== "next") return;
-  const loop = parents.at(-1);
+  const loop = parents.findLast(({ kind }) => kind !== "leader" && kind !== "response");
   if (loop?.kind !== "tiles" || loop.visit?.ring !== stmt.ring)
     yield {
       at: site,
@@ -51,7 +51,7 @@ function* placed(site: Site): Iterable<Fault> {
 function* followed({ sites }: Subject, site: Site, stmt: Tiles): Iterable<Fault> {
   if (!site.parents.some((p) => p.kind === "role"))
     yield { at: site, message: "follows a ring outside roles", hint: "a block visits one tile there" };
-  const reads = sites.filter((s) => s.stmt.kind === "next" && s.parents.at(-1) === stmt).length;
+  const reads = sites.filter((s) => s.stmt.kind === "next" && s.parents.includes(stmt)).length;
   if (reads !== 1)
     yield {
       at: site,

@@ -50,6 +50,8 @@ export interface Verifier {
   readonly from: Stage;
   /** What it proves lowering does not need: `unproven` compiles a program all the same. */
   readonly waivable?: true;
+  /** The last stage that it applies to; all unless given. */
+  readonly until?: Stage;
   check(subject: Subject): Iterable<Fault>;
 }
 
@@ -122,8 +124,19 @@ function label(stmt: Stmt): string {
       return `${stmt.kind} %${stmt.ring}`;
     case "barrier":
       return `barrier ${stmt.id}`;
-    case "tiles":
-    case "if":
+    case "pipeline":
+    case "hold":
+      return `${stmt.kind} %${stmt.name}`;
+    case "advance":
+      return `advance %${stmt.pipeline}`;
+    case "mbar.wait":
+    case "mbar.expect":
+    case "mbar.arrive":
+    case "tcgen05.commit":
+      return `${stmt.kind} %${stmt.barrier.ring}.${stmt.barrier.edge}`;
+    case "fence":
+      return `fence ${stmt.what}`;
+    default:
       return stmt.kind;
   }
 }

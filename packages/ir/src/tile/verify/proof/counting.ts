@@ -1,20 +1,10 @@
 /** Numbers of a plan at run time: the program counts its own K chunks, a run those of the tile at hand. */
-import { asLinear, evaluateExpr, type Linear } from "../../expr.ts";
+import { evaluateExpr } from "../../expr.ts";
 import type { Cond, Expr } from "../../types.ts";
 import { scaledBound } from "../chunks.ts";
+import { Broken } from "./machine.ts";
 import type { Plan, PlanRing } from "./plan.ts";
 import type { Thread } from "./thread.ts";
-
-const linears = new WeakMap<Expr, Linear | null>();
-
-/** The runs of a proof ask for the same expressions over and over. */
-function linearOf(e: Expr): Linear | null {
-  const known = linears.get(e);
-  if (known !== undefined) return known;
-  const linear = asLinear(e);
-  linears.set(e, linear);
-  return linear;
-}
 
 /** A constant that counts chunks of the program as it stands, for the number at hand. */
 const scaled = ({ chunks, cuts }: Plan, thread: Thread, value: number): number =>
@@ -50,31 +40,27 @@ export function holds(plan: Plan, thread: Thread, { lhs, op, rhs }: Cond): boole
   }
 }
 
-/** The sequence number of a chunk: in a chunked ring a tile's chunks follow those of all tiles before it, whatever their numbers. */
-export function chunkAt(plan: Plan, thread: Thread, ring: PlanRing, e: Expr | null): number {
-  if (e === null) return thread.places.get(ring.name)?.last ?? 0;
-  const { chunks } = plan;
-  const linear = ring.chunked && chunks !== null ? linearOf(e) : null;
-  if (linear === null || chunks === null) return valueAt(thread, e);
-  let sum = linear.constant;
-  for (const [name, factor] of linear.terms)
-    sum += visitsOf(plan).has(name)
-      ? (factor / chunks) * thread.before
-      : factor * (thread.values.get(name) ?? 0);
-  return sum;
+/** The chunk at which a pipeline stands: chunks of a ring are numbered through, over tiles too. */
+export function chunkAt(thread: Thread, ring: PlanRing, at: string): number {
+  const chunk = thread.pipelines.get(at);
+  if (chunk === undefined)
+    throw new Broken(
+      "order",
+      thread.label,
+      `uses %${at} of %${ring.name} before it begins`,
+      "declare the pipeline at the start of the role",
+    );
+  return chunk;
 }
 
-const visitNames = new WeakMap<Plan, ReadonlySet<string>>();
-
-/** Variables that count tiles. */
-function visitsOf(plan: Plan): ReadonlySet<string> {
-  const known = visitNames.get(plan);
-  if (known !== undefined) return known;
-  const names = new Set(
-    plan.roles.flatMap(({ body }) =>
-      body.flatMap((step) => (step.kind === "tiles" && step.visit !== null ? [step.visit] : [])),
-    ),
-  );
-  visitNames.set(plan, names);
-  return names;
+/** Chunks of a ring in a number of tiles, as the run has them and as the text has: a chunked ring has those of K, another one a tile. */
+export function chunksIn(
+  { chunks }: Plan,
+  ring: PlanRing,
+  tiles: readonly number[],
+  count: number,
+): { readonly now: number; readonly text: number } {
+  return ring.chunked && chunks !== null
+    ? { now: tiles.reduce((sum, each) => sum + each, 0), text: count * chunks }
+    : { now: count, text: count };
 }

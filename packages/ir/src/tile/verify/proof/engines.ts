@@ -1,4 +1,5 @@
 /** What engines do beside the threads of a run: bulk copies, matrix instructions, commits. Threads issue it; it ends at once or late. */
+import type { Columns } from "../../types.ts";
 import { chunkAt } from "./counting.ts";
 import { type Access, Broken, type End, type Memory } from "./machine.ts";
 import type { Action, Plan, PlanRing } from "./plan.ts";
@@ -51,11 +52,11 @@ export class Engines {
   /** A bulk copy is issued: it writes its slots, and bytes land at their barriers. */
   copy(thread: Thread, action: Extract<Action, { kind: "copy" }>, step: number): void {
     const ring = this.ring(action.ring);
-    const chunk = chunkAt(this.#plan, thread, ring, action.at);
+    const chunk = chunkAt(thread, ring, action.at);
     const phase = Math.floor(chunk / ring.slots);
     const clock = thread.clock.slice();
     within(thread, ring, chunk, "fill");
-    for (const target of blocksOf(this.#plan, thread.block, action.reach, ring)) {
+    for (const target of blocksOf(this.#plan, thread.block, action.reach)) {
       const signal = action.signal === "leader" && this.#plan.pair ? target - (target % 2) : target;
       const barrier = this.#memory.barrier(ring, "full", chunk, signal);
       const access: Access = {
@@ -73,10 +74,10 @@ export class Engines {
   /** A commit is issued: it arrives when all that the tensor core was given before it is done. */
   commit(thread: Thread, action: Extract<Action, { kind: "commit" }>): void {
     const ring = this.ring(action.ring);
-    const chunk = chunkAt(this.#plan, thread, ring, action.at);
+    const chunk = chunkAt(thread, ring, action.at);
     const phase = Math.floor(chunk / ring.slots);
     const clock = thread.clock.slice();
-    const targets = blocksOf(this.#plan, thread.block, action.reach, ring);
+    const targets = blocksOf(this.#plan, thread.block, action.reach);
     for (const target of targets) {
       const barrier = this.#memory.barrier(ring, action.edge, chunk, target);
       thread.commits.push({ entry: barrier.index, reached: phase + 1 });
@@ -89,11 +90,13 @@ export class Engines {
     thread: Thread,
     { operands, group }: Extract<Action, { kind: "multiply" | "factors" }>,
     committed: boolean,
+    columns: Columns | null = null,
   ): void {
     const who = thread.label;
+    if (!committed) thread.products++;
     for (const { ring: name, at } of operands) {
       const ring = this.ring(name);
-      const chunk = chunkAt(this.#plan, thread, ring, at);
+      const chunk = chunkAt(thread, ring, at);
       within(thread, ring, chunk, "read");
       if (ring.copied !== null && !thread.proxied)
         throw new Broken(
@@ -109,7 +112,7 @@ export class Engines {
           : { who, chunk, ends: own, from: 0 };
         for (const slot of this.#memory.slots(ring, chunk, block)) slot.read(access, thread.clock);
         if (committed) thread.issued.push({ block, access, writes: false });
-        else thread.matrix.push({ ring, chunk, ends: own });
+        else thread.matrix.push({ group: thread.products, columns, ends: own });
       }
     }
   }
@@ -119,10 +122,10 @@ export class Engines {
     const who = thread.label;
     const both = blocksOf(this.#plan, thread.block, action.group === 2 ? "pair" : "own");
     if (action.sums !== null) tensorUse(thread, "multiplies");
-    this.readOperands(thread, action, action.sums !== null);
+    this.readOperands(thread, action, action.sums !== null, action.columns);
     if (action.sums === null) return;
     const ring = this.ring(action.sums.ring);
-    const chunk = chunkAt(this.#plan, thread, ring, action.sums.at);
+    const chunk = chunkAt(thread, ring, action.sums.at);
     within(thread, ring, chunk, "fill");
     for (const block of both) {
       const access: Access = { who, chunk, ends: thread.commits, from: thread.commits.length };
@@ -131,11 +134,9 @@ export class Engines {
     }
   }
 
-  /** Matrix instructions that read the ring up to a chunk are done. */
-  drain(thread: Thread, action: Extract<Action, { kind: "drain" }>, step: number): void {
-    const ring = this.ring(action.ring);
-    const last = chunkAt(this.#plan, thread, ring, action.at);
-    const done = (each: Thread["matrix"][number]): boolean => each.ring === ring && each.chunk <= last;
+  /** All groups of products but the last `pending` are done. */
+  drain(thread: Thread, pending: number, step: number): void {
+    const done = ({ group }: Thread["matrix"][number]): boolean => group <= thread.products - pending;
     for (const each of thread.matrix) if (done(each)) each.ends.push({ entry: thread.index, reached: step });
     thread.matrix = thread.matrix.filter((each) => !done(each));
   }

@@ -1,10 +1,6 @@
-/**
- * What a bound program with roles asks of the hardware's synchronisation: every statement as the actions that its lowering stands for, with
- * their counts, bytes, blocks and fences. This is the contract of lowerings, and what the proof runs; faults planted here are those that a
- * lowering could have.
- */
+/** What a proof runs: the statements of a machine program that synchronise, with their counts, bytes and blocks. */
 
-import type { Cond, Expr, Stmt } from "../../types.ts";
+import type { Columns, Cond, Expr, Stmt } from "../../types.ts";
 import type { ChunkCuts } from "../chunks.ts";
 
 export type EdgeName = "full" | "empty";
@@ -12,10 +8,19 @@ export type EdgeName = "full" | "empty";
 /**
  * Blocks of a cluster that an action reaches. A unit is a pair, or the block itself where there is none. `leader`: the first of the unit. `pair`: all of it.
  * `m`, `n`: those along an axis of the cluster that hold the same part of a tile: of pairs the blocks of one side. `peers`: the blocks of all units with which
- * this one shares copies, its own among them: those that copy into its slots, and into whose slots it copies. `first`: the leading block of the
- * cluster. `cluster`: all.
+ * this one shares copies along these axes, its own among them. `first`: the leading block of the cluster. `cluster`: all.
  */
-export type Reach = "own" | "leader" | "pair" | "peers" | "m" | "n" | "first" | "cluster";
+export type Reach =
+  | "own"
+  | "leader"
+  | "pair"
+  | "peers-m"
+  | "peers-n"
+  | "peers-mn"
+  | "m"
+  | "n"
+  | "first"
+  | "cluster";
 
 /** Only the first block of each pair does it (where there are pairs), or only the first of the cluster. */
 export type Leader = "pair" | "cluster";
@@ -30,15 +35,20 @@ interface Common {
 
 interface OnRing {
   readonly ring: string;
-  /** Its chunk; null: the one that the role has acquired or waited for last. */
-  readonly at: Expr | null;
+  /** The pipeline, or the slot with a name, that says which chunk. */
+  readonly at: string;
 }
 
 export type Action = Common &
   /** The role comes to this statement of the ring. */
   (
     | ({ readonly kind: "mark"; readonly event: "acquire" | "commit" | "wait" | "release" } & OnRing)
-    /** Spin on the parity of chunk `at`'s phase; `lag`: phases before that (a producer waits for the slot's last tenant). */
+    /** The role begins there: `from` the chunk of the text's own number of K chunks. */
+    | ({ readonly kind: "begin"; readonly from: number } & OnRing)
+    /** On by chunks; `skips`: those of the tiles of others. */
+    | ({ readonly kind: "advance"; readonly by: number; readonly skips: boolean } & OnRing)
+    | ({ readonly kind: "hold"; readonly of: string } & OnRing)
+    /** Spin on the parity of a chunk's phase; `lag`: phases before that (a producer waits for the slot's last tenant). */
     | ({
         readonly kind: "wait";
         readonly edge: EdgeName;
@@ -60,6 +70,8 @@ export type Action = Common &
         readonly edge: EdgeName;
         readonly count: number;
         readonly reach: Reach;
+        /** One thread arrives for the others of its warp or warpgroup. */
+        readonly grouped: boolean;
       } & OnRing)
     /** Arrive when the matrix instructions issued so far are done. */
     | ({
@@ -83,15 +95,21 @@ export type Action = Common &
         readonly operands: readonly OnRing[];
         readonly sums: OnRing | null;
         readonly group: 1 | 2;
+        /** Columns of the sums, where those are in registers. */
+        readonly columns: Columns | null;
       }
     /** The tensor core takes scale factors from slots of operand rings, in order with matrix instructions: a commit tells of both. */
     | { readonly kind: "factors"; readonly operands: readonly OnRing[]; readonly group: 1 | 2 }
-    /** The loads from tensor memory so far are done; the matrix instructions that read the ring up to chunk `at` are. */
+    /** The loads from tensor memory so far are done. */
     | { readonly kind: "loaded" }
-    /** Registers that were loaded are read. */
+    /** Registers that were loaded are read; those into which matrix instructions accumulate, some columns of them. */
     | { readonly kind: "use" }
-    | ({ readonly kind: "drain" } & OnRing)
-    | { readonly kind: "fence"; readonly what: "tensor after" | "tensor before" | "async" | "init" }
+    | { readonly kind: "sums"; readonly columns: Columns | null }
+    /** All groups of products but the last `pending` are done. */
+    | { readonly kind: "drain"; readonly pending: number }
+    | { readonly kind: "fence"; readonly what: "tensor after" | "tensor before" | "async" | "cta" | "init" }
+    /** The lanes of each warp meet. */
+    | { readonly kind: "sync" }
     /** Threads write a slot of a staging tile; a bulk store reads it; all stores so far but the last `pending` have read what they store. */
     | { readonly kind: "stage" | "store"; readonly buffer: string; readonly slot: Expr }
     | { readonly kind: "stored"; readonly pending: number }
@@ -118,6 +136,8 @@ export type Step =
       readonly visit: string | null;
       /** Of blocks that have shares: `visit` counts the K chunks of the parts before. Null elsewhere. */
       readonly share: PartNames | null;
+      /** The ring of answers that says which tile follows. */
+      readonly ring: string | null;
       readonly turn: number;
       readonly of: number;
       /** What a role that takes turns does at visits of the others. */
@@ -131,6 +151,8 @@ export type Step =
       readonly to: Expr;
       /** Whether the bounds count K chunks: they then follow the number at hand. */
       readonly chunks: boolean;
+      /** Whether it begins behind the chunk that leads, however many there are. */
+      readonly led: boolean;
       readonly body: readonly Step[];
     }
   | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Step[] };
@@ -146,6 +168,7 @@ export interface PlanRole {
   readonly name: string;
   readonly warps: number;
   readonly leader: Leader | null;
+  readonly one: boolean;
   readonly body: readonly Step[];
 }
 
@@ -156,12 +179,12 @@ export interface PlanRing {
   readonly arrivals: Readonly<Record<EdgeName, number>>;
   /** Whether its chunks are K chunks, numbered through over the tiles of a block that stays; else one a tile. */
   readonly chunked: boolean;
-  /** Axes of the cluster along which blocks copy into each other's slots. */
-  readonly shared: readonly ("m" | "n")[];
   /** Of accumulators that share columns: those of each, and those that two have in common. Null: a chunk has its slot to itself. */
   readonly lap: { readonly columns: number; readonly shared: number } | null;
   /** Slots are written by the launch control: threads read them, and the async proxy writes them again. */
   readonly answers: boolean;
+  /** Whether bulk copies fill it: they write past loads that are under way. */
+  readonly bulk: boolean;
   /** Bytes of a slot that threads copy: matrix instructions that read it want a fence between proxies behind the wait. Null where engines copy. */
   readonly copied: number | null;
 }

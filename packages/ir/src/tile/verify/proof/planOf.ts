@@ -1,50 +1,42 @@
-/** The plan of a bound program: its rings, its frame, and the steps of its roles, whose statements `actions.ts` reads. */
+/** The plan of a machine program: its rings, its frame, and the steps of its roles, whose statements `actions.ts` reads. */
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
-import { freeVars, lit, substituteExpr } from "../../expr.ts";
-import { behindLead, type Lead, leadOf } from "../../lead.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
 import { shareOf } from "../../share.ts";
 import { codeOrder } from "../../solo.ts";
 import { storesInBulk } from "../../staged.ts";
 import { tensorColumns, tensorPlace } from "../../tensor.ts";
-import { answering, turnPoints } from "../../turns.ts";
 import type { Ring, Stmt, TileProgram } from "../../types.ts";
-import { withExprs } from "../../withExprs.ts";
-import { chunkCount, chunkCuts, multipliesChunks } from "../chunks.ts";
+import { chunkCount, chunkCuts } from "../chunks.ts";
 import { actionsOf, type Context } from "./actions.ts";
 import type { Action, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
+type Lead = Extract<Stmt, { kind: "lead" }>;
 
-/**
- * Null for programs whose rings have no mbarriers between roles: there all threads of the block meet at barriers, which `ringProtocol` proves.
- */
+/** Null for programs whose rings have no mbarriers between roles: there all threads of the block meet at barriers, which `ringProtocol` proves of the bound program. */
 export function planOf(program: TileProgram): Plan | null {
   const roles = eachStmt(program.body).filter((stmt): stmt is Role => stmt.kind === "role");
   const edges = program.rings.flatMap((ring) => [ring.full, ring.empty]);
   if (roles.length === 0 || edges.length === 0 || edges.some((edge) => edge?.kind !== "mbarrier"))
     return null;
   const pair = program.launch.pair === true;
-  const ctx: Context = {
-    program,
-    pair,
-    rings: new Map(program.rings.map((ring) => [ring.name, ring])),
-    ringOf: new Map(program.rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const))),
-  };
   const { columns } = tensorColumns(program);
   const blocks = program.launch.cluster[0] * program.launch.cluster[1];
   const chunks = shareOf(program) === null ? (chunkCount(program) ?? 0) : null;
-  const lead = leadOf(program);
+  const chunked = chunkedRings(program);
+  const leader = roles.find(({ body }) => body[0]?.kind === "lead");
+  const [lead] = leader?.body ?? [];
   return {
     cluster: program.launch.cluster,
     pair,
     chunks,
     ...(chunks === null ? {} : { cuts: chunkCuts(program, chunks) }),
-    rings: program.rings.map((ring) => ringPlan(ctx, ring)),
-    roles: codeOrder(program, roles).map((role) =>
-      rolePlan(ctx, role, role === lead?.role ? behindLead(lead) : role.body),
-    ),
-    begin: lead === null ? beginning(columns, pair) : leading(ctx, lead),
+    rings: program.rings.map((ring) => ringPlan(program, ring, chunked)),
+    roles: codeOrder(program, roles).map((role) => rolePlan(program, role, chunked)),
+    begin:
+      leader !== undefined && lead?.kind === "lead"
+        ? leading(program, leader, lead)
+        : beginning(columns, pair),
     end: ending(columns, pair, blocks, stages(program)),
     columns,
   };
@@ -73,21 +65,29 @@ function beginning(columns: number, pair: boolean): readonly Action[] {
 }
 
 /** The copies of the first chunk stand between the barrier on which they arrive and all others; no tenant of its slot is waited for. */
-function leading(ctx: Context, { role, ring, loop }: Lead): readonly Action[] {
+function leading(program: TileProgram, role: Role, { body }: Lead): readonly Action[] {
+  const ctx = contextOf(program, role);
+  const stmts = eachStmt(body);
+  const pipeline = stmts.find((s) => s.kind === "pipeline");
+  const on = {
+    ring: pipeline?.kind === "pipeline" ? pipeline.of : "",
+    at: pipeline?.kind === "pipeline" ? pipeline.name : "",
+  };
   const init = (own: boolean): readonly Action[] => [
-    { ...frame, kind: "init", lanes: "one", lead: { ring: ring.name, own } },
+    { ...frame, kind: "init", lanes: "one", lead: { ring: on.ring, own } },
     { ...frame, kind: "fence", what: "init", lanes: "one" },
   ];
-  const first = new Map([[loop.var, lit(0)]]);
-  const copied = loop.body.flatMap((stmt) =>
-    actionsOf(
-      ctx,
-      role,
-      withExprs(stmt, (e) => substituteExpr(e, first)),
-      [loop],
-    ).filter(({ kind }) => kind !== "wait"),
-  );
-  return [...init(true), ...copied, ...init(false), meet];
+  const actions = stmts.flatMap((stmt) => actionsOf(ctx, role, stmt));
+  const begin = actions.filter(({ kind }) => kind === "begin");
+  const copied = actions.filter(({ kind }) => kind !== "begin");
+  return [
+    ...init(true),
+    ...begin,
+    { ...frame, kind: "mark", event: "acquire", ...on },
+    ...copied,
+    ...init(false),
+    meet,
+  ];
 }
 
 /** All stores have read shared memory; all roles of all blocks have ended before tensor memory goes, or a block that others reach into. */
@@ -108,30 +108,31 @@ function ending(columns: number, pair: boolean, blocks: number, staged: boolean)
 const stages = (program: TileProgram): boolean =>
   eachStmt(program.body).some((s) => s.kind === "epilogue" && storesInBulk(s));
 
-function ringPlan({ program }: Context, ring: Ring): PlanRing {
-  const count = (edge: Ring["full"]): number => (edge?.kind === "mbarrier" ? edge.arrivals : 0);
-  const shared = new Set<"m" | "n">();
-  let chunked = false;
-  const walk = (stmts: readonly Stmt[], loops: readonly string[]): void => {
+/** Rings whose chunks are K chunks: their pipelines go on in loops. */
+function chunkedRings({ body }: TileProgram): ReadonlySet<string> {
+  const pipelines = new Map<string, string>();
+  const found = new Set<string>();
+  const walk = (stmts: readonly Stmt[], looped: boolean): void => {
     for (const stmt of stmts) {
-      if (stmt.kind === "copy" && stmt.multicast !== null && ring.buffers.includes(stmt.dst.buffer))
-        shared.add(stmt.multicast);
-      if ("at" in stmt && stmt.ring === ring.name) {
-        const used = freeVars(stmt.at);
-        chunked ||= loops.some((name) => used.has(name));
-      }
-      walk(childrenOf(stmt), stmt.kind === "for" ? [...loops, stmt.var] : loops);
+      if (stmt.kind === "pipeline") pipelines.set(stmt.name, stmt.of);
+      if (stmt.kind === "advance" && looped) found.add(pipelines.get(stmt.pipeline) ?? "");
+      walk(childrenOf(stmt), looped || stmt.kind === "for");
     }
   };
-  walk(program.body, []);
+  walk(body, false);
+  return found;
+}
+
+function ringPlan(program: TileProgram, ring: Ring, chunked: ReadonlySet<string>): PlanRing {
+  const count = (edge: Ring["full"]): number => (edge?.kind === "mbarrier" ? edge.arrivals : 0);
   return {
     name: ring.name,
     slots: ring.slots,
     arrivals: { full: count(ring.full), empty: count(ring.empty) },
-    chunked,
-    shared: [...shared],
+    chunked: chunked.has(ring.name),
     lap: lapOf(program, ring),
     answers: ring.transport === "clc",
+    bulk: ring.transport === "tma",
     copied: ring.transport === "cp.async" ? transactionBytes(program, ring) : null,
   };
 }
@@ -143,28 +144,80 @@ function lapOf(program: TileProgram, { lap, buffers }: Ring): PlanRing["lap"] {
   return lap === undefined || width === undefined ? null : { columns: width, shared: lap };
 }
 
-function rolePlan(ctx: Context, role: Role, stmts: readonly Stmt[]): PlanRole {
-  const body = stepsOf(ctx, role, stmts, []);
+/** What the role's statements say of its pipelines. */
+function contextOf(program: TileProgram, role: Role): Context {
+  const stmts = eachStmt(role.body);
+  const pipelines = new Map<string, string>();
+  const producers = new Set<string>();
+  const skips = new Set<Stmt>();
+  for (const stmt of stmts) {
+    if (stmt.kind === "pipeline") pipelines.set(stmt.name, stmt.of);
+    if (stmt.kind === "hold") pipelines.set(stmt.name, pipelines.get(stmt.pipeline) ?? "");
+    if (stmt.kind === "fetch" && stmt.at.kind === "var") producers.add(stmt.at.name);
+    if (stmt.kind === "mbar.expect") producers.add(stmt.barrier.pipeline);
+    if (stmt.kind === "mbar.wait" && stmt.barrier.edge === "empty") producers.add(stmt.barrier.pipeline);
+    if (stmt.kind === "tiles" && (stmt.visit?.of ?? 1) > 1) for (const s of stmt.body) skips.add(s);
+  }
   return {
-    name: role.name,
-    warps: role.warps,
-    leader: role.leader === true ? (asks(role) ? "cluster" : "pair") : null,
-    // A non-persistent program has its tiles around the roles: the role then has the one tile of the block.
-    body: body.some(({ kind }) => kind === "tiles")
-      ? body
-      : [{ kind: "tiles", visit: null, share: null, turn: 0, of: 1, others: [], body }],
+    program,
+    pair: program.launch.pair === true,
+    rings: new Map(program.rings.map((ring) => [ring.name, ring])),
+    ringOf: new Map(program.rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const))),
+    producers,
+    pipelines,
+    skips,
   };
 }
 
-/** Whether a role asks for tiles. */
-const asks = (role: Role): boolean => eachStmt(role.body).some((s) => s.kind === "fetch");
+function rolePlan(program: TileProgram, role: Role, chunked: ReadonlySet<string>): PlanRole {
+  const ctx = contextOf(program, role);
+  const stmts = role.body.filter(({ kind }) => kind !== "lead");
+  const begins = stmts.filter(({ kind }) => kind === "pipeline");
+  const body = stepsOf(
+    ctx,
+    role,
+    stmts.filter(({ kind }) => kind !== "pipeline"),
+    chunked,
+  );
+  const first: Step = { kind: "do", actions: begins.flatMap((stmt) => actionsOf(ctx, role, stmt)) };
+  return {
+    name: role.name,
+    warps: role.warps,
+    leader: role.leader ?? null,
+    one: role.one === true,
+    // A non-persistent program has its tiles around the roles: the role then has the one tile of the block.
+    body: [
+      first,
+      ...(body.some(({ kind }) => kind === "tiles")
+        ? body
+        : [
+            {
+              kind: "tiles",
+              visit: null,
+              share: null,
+              ring: null,
+              turn: 0,
+              of: 1,
+              others: [],
+              body,
+            } as const,
+          ]),
+    ],
+  };
+}
 
-function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: readonly Stmt[]): readonly Step[] {
+function stepsOf(
+  ctx: Context,
+  role: Role,
+  stmts: readonly Stmt[],
+  chunked: ReadonlySet<string>,
+): readonly Step[] {
   return stmts.flatMap((stmt): readonly Step[] => {
-    const inner = (): readonly Step[] => stepsOf(ctx, role, childrenOf(stmt), [...within, stmt]);
+    const inner = (): readonly Step[] => stepsOf(ctx, role, childrenOf(stmt), chunked);
     switch (stmt.kind) {
       case "tiles": {
         const { turn, of } = stmt.visit ?? { turn: 0, of: 1 };
+        const responses = stmt.body.flatMap((s) => (s.kind === "response" ? s.body : []));
         const tiles: Step = {
           kind: "tiles",
           visit: stmt.visit?.var ?? null,
@@ -172,38 +225,42 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
             stmt.share === undefined
               ? null
               : { parts: stmt.visit?.parts ?? null, first: stmt.share.first, count: stmt.share.count },
+          ring: stmt.visit?.ring ?? null,
           turn,
           of,
-          others: stepsOf(ctx, role, answering(stmt), [...within, stmt]),
-          body:
-            of === 1
-              ? inner()
-              : inTurn(stmt, { turn, of }, (part) => stepsOf(ctx, role, part, [...within, stmt])),
+          others: stepsOf(ctx, role, responses, chunked),
+          body: inner(),
         };
         if (of === 1) return [tiles];
         const last: Step = {
           kind: "do",
           actions: [{ stmt, lanes: "warps", kind: "last turn", to: turn, of }],
         };
+        const pass: Step = { kind: "do", actions: [{ stmt, lanes: "warps", kind: "pass", to: 0 }] };
         // The first turn is the last role's to give.
-        return [...(turn === of - 1 ? [handing(stmt, "pass", 0)] : []), tiles, last];
+        return [...(turn === of - 1 ? [pass] : []), tiles, last];
       }
       case "for": {
-        const chunks =
-          eachStmt(stmt.body).some((s) => "at" in s && freeVars(s.at).has(stmt.var)) ||
-          multipliesChunks(stmt, new Set(ctx.ringOf.keys()));
         const body = inner();
+        const pipeline = (s: Stmt): string =>
+          s.kind === "advance" ? s.pipeline : "barrier" in s ? s.barrier.pipeline : "";
+        const led = role.body[0]?.kind === "lead" && stmt.from.kind === "const" && stmt.from.value === 1;
+        const goesOn = eachStmt(stmt.body).some((s) => chunked.has(ctx.pipelines.get(pipeline(s)) ?? ""));
         return body.length === 0
           ? []
-          : [{ kind: "for", variable: stmt.var, from: stmt.from, to: stmt.to, chunks, body }];
+          : [{ kind: "for", variable: stmt.var, from: stmt.from, to: stmt.to, chunks: goesOn, led, body }];
       }
       case "if":
         return [{ kind: "if", cond: stmt.cond, body: inner() }];
+      case "leader":
+        return inCluster(inner());
       case "combine":
+        return [{ kind: "do", actions: actionsOf(ctx, role, stmt) }, ...inner()];
+      case "response":
       case "role":
         return inner();
       default: {
-        const actions = actionsOf(ctx, role, stmt, within);
+        const actions = actionsOf(ctx, role, stmt);
         if (actions.length === 0) return [];
         const doing: Step = { kind: "do", actions };
         return stmt.kind === "copy" && stmt.when !== null
@@ -214,24 +271,10 @@ function stepsOf(ctx: Context, role: Role, stmts: readonly Stmt[], within: reado
   });
 }
 
-const handing = (stmt: Stmt, kind: "turn" | "pass", to: number): Step => ({
-  kind: "do",
-  actions: [{ stmt, lanes: "warps", kind, to }],
-});
-
-/** The steps of a tile of a role that takes turns, which it takes and hands on. */
-function inTurn(
-  stmt: Extract<Stmt, { kind: "tiles" }>,
-  { turn, of }: { readonly turn: number; readonly of: number },
-  steps: (part: readonly Stmt[]) => readonly Step[],
-): readonly Step[] {
-  const points = turnPoints(stmt.body);
-  if (points === null) return steps(stmt.body);
-  return [
-    ...steps(stmt.body.slice(0, points.take)),
-    handing(stmt, "turn", turn),
-    ...steps(stmt.body.slice(points.take, points.pass)),
-    handing(stmt, "pass", (turn + 1) % of),
-    ...steps(stmt.body.slice(points.pass)),
-  ];
-}
+/** Done in the first block of the cluster only. */
+const inCluster = (steps: readonly Step[]): readonly Step[] =>
+  steps.map((step) =>
+    step.kind === "do"
+      ? { ...step, actions: step.actions.map((action) => ({ ...action, leader: "cluster" as const })) }
+      : { ...step, body: inCluster(step.body) },
+  );

@@ -1,20 +1,15 @@
 /** Which blocks of a cluster an action reaches, and that none of them has ended before. */
 import { Broken, ended } from "./machine.ts";
-import type { Leader, Plan, PlanRing, Reach } from "./plan.ts";
+import type { Leader, Plan, Reach } from "./plan.ts";
 import type { Thread } from "./thread.ts";
 
 /** Ranks of the blocks that an action of block `own` reaches. Ranks count along m first; neighbours along m are a pair. */
-export function blocksOf(
-  plan: Plan,
-  own: number,
-  reach: Reach,
-  ring: PlanRing | null = null,
-): readonly number[] {
+export function blocksOf(plan: Plan, own: number, reach: Reach): readonly number[] {
   if (reach === "own") return [own];
   const known = reached.get(plan) ?? new Map<string, readonly number[]>();
   reached.set(plan, known);
-  const key = `${own} ${reach} ${ring?.name}`;
-  const blocks = known.get(key) ?? computeBlocks(plan, own, reach, ring);
+  const key = `${own} ${reach}`;
+  const blocks = known.get(key) ?? computeBlocks(plan, own, reach);
   known.set(key, blocks);
   return blocks;
 }
@@ -22,12 +17,7 @@ export function blocksOf(
 /** A proof's runs ask the same again and again. */
 const reached = new WeakMap<Plan, Map<string, readonly number[]>>();
 
-function computeBlocks(
-  { cluster, pair }: Plan,
-  own: number,
-  reach: Reach,
-  ring: PlanRing | null,
-): readonly number[] {
+function computeBlocks({ cluster, pair }: Plan, own: number, reach: Reach): readonly number[] {
   const [m, n] = cluster;
   const every = (count: number, rank: (i: number) => number): number[] =>
     Array.from({ length: count }, (_, i) => rank(i));
@@ -45,13 +35,12 @@ function computeBlocks(
       return pair ? row.filter((rank) => rank % 2 === own % 2) : row;
     case "n":
       return column(own);
-    case "peers":
-      return [
-        ...new Set([
-          ...unit,
-          ...(ring?.shared ?? []).flatMap((axis) => (axis === "m" ? row : unit.flatMap(column))),
-        ]),
-      ];
+    case "peers-m":
+      return [...new Set([...unit, ...row])];
+    case "peers-n":
+      return [...new Set([...unit, ...unit.flatMap(column)])];
+    case "peers-mn":
+      return [...new Set([...unit, ...row, ...unit.flatMap(column)])];
     case "first":
       return [0];
     case "cluster":

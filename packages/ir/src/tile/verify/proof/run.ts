@@ -1,5 +1,5 @@
 /** One run of a plan: every role of every block as a thread, in one schedule, over one sequence of tiles. */
-import { boundAt, chunkAt, holds, valueAt } from "./counting.ts";
+import { boundAt, chunkAt, chunksIn, holds, valueAt } from "./counting.ts";
 import { Engines } from "./engines.ts";
 import { type Access, Broken, ended, join, Memory } from "./machine.ts";
 import type { Action, PartNames, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
@@ -13,6 +13,7 @@ import {
   mark,
   newThread,
   openEnds,
+  readSums,
   stage,
   type Thread,
   tensorUse,
@@ -158,7 +159,7 @@ class Run {
           const [from, to] = [step.from, step.to].map((e) =>
             step.chunks ? boundAt(this.#plan, thread, e) : valueAt(thread, e),
           );
-          for (let i = from ?? 0; i < (to ?? 0); i++) {
+          for (let i = step.led ? 1 : (from ?? 0); i < (to ?? 0); i++) {
             thread.values.set(step.variable, i);
             yield* this.#steps(thread, step.body);
           }
@@ -175,6 +176,7 @@ class Run {
       ? this.#sequence.slice(0, 1)
       : this.#sequence
     ).entries()) {
+      thread.ordinal = ordinal;
       if (ordinal % step.of === step.turn) {
         thread.count = count;
         thread.before = before;
@@ -204,16 +206,16 @@ class Run {
     switch (action.kind) {
       case "mark": {
         const ring = this.#engines.ring(action.ring);
-        mark(thread, ring, chunkAt(this.#plan, thread, ring, action.at), action.event);
+        mark(thread, ring, chunkAt(thread, ring, action.at), action.event);
         return null;
       }
       case "wait":
         return this.#waitFor(thread, action);
       case "expect": {
         const ring = this.#engines.ring(action.ring);
-        const chunk = chunkAt(this.#plan, thread, ring, action.at);
+        const chunk = chunkAt(thread, ring, action.at);
         const name = chunkName(chunk, ring);
-        for (const target of blocksOf(this.#plan, thread.block, action.reach, ring)) {
+        for (const target of blocksOf(this.#plan, thread.block, action.reach)) {
           const barrier = this.#memory.barrier(ring, "full", chunk, target);
           this.#engines.reach(thread, target, step);
           barrier.expect(action.bytes, Math.floor(chunk / ring.slots), who, name);
@@ -226,11 +228,11 @@ class Run {
         return null;
       case "put": {
         const ring = this.#engines.ring(action.ring);
-        const chunk = chunkAt(this.#plan, thread, ring, action.at);
+        const chunk = chunkAt(thread, ring, action.at);
         within(thread, ring, chunk, "fill");
         thread.copied += action.bytes ?? 0;
         const access: Access = { who, chunk, ends: [{ entry: thread.index, reached: step }], from: 0 };
-        for (const target of blocksOf(this.#plan, block, action.reach, ring)) {
+        for (const target of blocksOf(this.#plan, block, action.reach)) {
           this.#engines.reach(thread, target, step);
           for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
         }
@@ -238,10 +240,10 @@ class Run {
       }
       case "arrive": {
         const ring = this.#engines.ring(action.ring);
-        const chunk = chunkAt(this.#plan, thread, ring, action.at);
-        handOver(thread, chunkName(chunk, ring));
+        const chunk = chunkAt(thread, ring, action.at);
+        handOver(thread, ring, action.grouped, chunkName(chunk, ring));
         if (action.edge === "full") tellCopied(thread, ring, chunk);
-        for (const target of blocksOf(this.#plan, thread.block, action.reach, ring)) {
+        for (const target of blocksOf(this.#plan, thread.block, action.reach)) {
           this.#engines.reach(thread, target, step);
           this.#memory
             .barrier(ring, action.edge, chunk, target)
@@ -260,7 +262,7 @@ class Run {
         return null;
       case "read": {
         const ring = this.#engines.ring(action.ring);
-        const chunk = chunkAt(this.#plan, thread, ring, action.at);
+        const chunk = chunkAt(thread, ring, action.at);
         within(thread, ring, chunk, "read");
         if (action.proxy === "tensor") tensorUse(thread, `loads ${chunkName(chunk, ring)}`);
         const ends = action.pending ? [] : [{ entry: thread.index, reached: step }];
@@ -271,6 +273,8 @@ class Run {
         };
         for (const slot of this.#memory.slots(ring, chunk, block, columns)) slot.read(access, thread.clock);
         if (action.pending) thread.loads.push({ ends });
+        thread.apart = true;
+        if (action.proxy === "generic" && ring.bulk) thread.loading = true;
         if (action.proxy === "tensor") thread.unfenced = true;
         else if (ring.answers) thread.unproxied = true;
         return null;
@@ -288,8 +292,28 @@ class Run {
       case "use":
         useLoaded(thread);
         return null;
+      case "sums":
+        readSums(thread, action.columns);
+        return null;
       case "drain":
-        this.#engines.drain(thread, action, step);
+        this.#engines.drain(thread, action.pending, step);
+        return null;
+      case "sync":
+        thread.apart = false;
+        return null;
+      case "begin":
+        thread.pipelines.set(action.at, this.#begins(thread, action));
+        return null;
+      case "advance": {
+        const ring = this.#engines.ring(action.ring);
+        thread.pipelines.set(
+          action.at,
+          chunkAt(thread, ring, action.at) + this.#chunksBy(thread, ring, action),
+        );
+        return null;
+      }
+      case "hold":
+        thread.pipelines.set(action.at, chunkAt(thread, this.#engines.ring(action.ring), action.of));
         return null;
       case "turn":
         return this.#turns.take(thread, action.to);
@@ -330,13 +354,34 @@ class Run {
     }
   }
 
+  /** Where a pipeline begins: behind the chunks of the roles whose turn comes before, as the run has them. */
+  #begins(thread: Thread, { ring: name, from }: Extract<Action, { kind: "begin" }>): number {
+    const tiles = thread.role.body.find((step) => step.kind === "tiles");
+    if (tiles?.kind !== "tiles" || tiles.turn === 0 || tiles.ring === name) return from;
+    const ring = this.#engines.ring(name);
+    const { now, text } = chunksIn(this.#plan, ring, this.#sequence.slice(0, tiles.turn), tiles.turn);
+    // Stage and phase say it up to two rounds of the ring.
+    const round = 2 * ring.slots;
+    const off = (((from - text) % round) + round) % round;
+    return now + (off < ring.slots ? off : off - round);
+  }
+
+  /** Chunks by which a pipeline goes on: of the tiles of others those that the run has. */
+  #chunksBy(thread: Thread, ring: PlanRing, { by, skips }: Extract<Action, { kind: "advance" }>): number {
+    const tiles = thread.role.body.find((step) => step.kind === "tiles");
+    if (!skips || !ring.chunked || tiles?.kind !== "tiles") return by;
+    const others = this.#sequence.slice(thread.ordinal + 1, thread.ordinal + tiles.of);
+    const { now, text } = chunksIn(this.#plan, ring, others, tiles.of - 1);
+    return now + by - text;
+  }
+
   #issued(): readonly Engine[] {
     return this.#threads.flatMap((thread) => thread.issued);
   }
 
   *#waitFor(thread: Thread, action: Extract<Action, { kind: "wait" }>): Steps {
     const ring = this.#engines.ring(action.ring);
-    const chunk = chunkAt(this.#plan, thread, ring, action.at);
+    const chunk = chunkAt(thread, ring, action.at);
     yield* this.#wait(thread, ring, action.edge, chunk, Math.floor(chunk / ring.slots) - action.lag);
     thread.fencedAfter = false;
     if (action.edge === "full") thread.proxied = false;

@@ -3,11 +3,10 @@
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
 import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
-import { operandViews } from "../../scaleTiles.ts";
 import { shareOf } from "../../share.ts";
 import { extentMultiple } from "../../sizes.ts";
 import { storesInBulk } from "../../staged.ts";
-import { type Buffer, placesOf, type Stmt, type TileProgram } from "../../types.ts";
+import type { Buffer, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount, runsOverParts } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
@@ -112,33 +111,10 @@ const fault = (at: string, message: string, hint: string): Finding => ({
   hint,
 });
 
-/** Roles agree on the number of chunks, and slots are numbers of chunks modulo the ring's. */
+/** Roles agree on the number of chunks. */
 function* numbering(program: TileProgram): Iterable<Finding> {
   const plan = planOf(program);
   if (plan === null) return;
-  const ringOf = new Map(program.rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const)));
-  for (const stmt of eachStmt(program.body)) {
-    const views =
-      stmt.kind === "copy"
-        ? [stmt.dst, stmt.src]
-        : stmt.kind === "mma"
-          ? [stmt.acc, ...operandViews(stmt)]
-          : [];
-    for (const { buffer, slot } of views) {
-      const ring = ringOf.get(buffer);
-      if (
-        ring === undefined ||
-        (slot.kind === "mod" ? slot.divisor === placesOf(ring) : placesOf(ring) === 1)
-      )
-        continue;
-      yield {
-        rule: "phases",
-        at: `%${buffer}`,
-        message: `a slot that is no chunk modulo the ${placesOf(ring)} of %${ring.name}`,
-        hint: `write slot … % ${placesOf(ring)}`,
-      };
-    }
-  }
   const counted = shareOf(program) === null ? chunkCount(program) !== null : runsOverParts(program);
   if (plan.rings.some(({ chunked }) => chunked) && !counted)
     yield {
@@ -155,7 +131,7 @@ function* namedBarriers(program: TileProgram): Iterable<Finding> {
   for (const role of eachStmt(program.body)) {
     if (role.kind !== "role") continue;
     for (const stmt of eachStmt(role.body)) {
-      if (stmt.kind !== "barrier") continue;
+      if (stmt.kind !== "barrier" || stmt.threads !== undefined) continue;
       const other = users.get(stmt.id) ?? role.name;
       users.set(stmt.id, role.name);
       if (other !== role.name)
@@ -290,7 +266,7 @@ function* convergence(plan: Plan): Iterable<Finding> {
     const single = actions.some(
       ({ kind, lanes }) => lanes === "one" && (kind === "copy" || kind === "multiply" || kind === "expect"),
     );
-    if (!single || role.warps !== 1) continue;
+    if (!single || !role.one) continue;
     const aligned = actions.find(
       (action) =>
         together.has(action.kind) &&

@@ -1,5 +1,6 @@
 /** A role in one block: where it stands, and the rules that it can keep or break by itself. */
 import { evaluateExpr } from "../../expr.ts";
+import type { Columns } from "../../types.ts";
 import { type Access, type Actor, Broken, type End } from "./machine.ts";
 import type { Action, PlanRing, PlanRole } from "./plan.ts";
 
@@ -34,9 +35,18 @@ export interface Thread extends Actor {
   unfenced: boolean;
   /** Chunks of each ring between acquire and commit, and between wait and release; the last one opened. */
   readonly places: Map<string, Place>;
+  /** Chunks at which pipelines stand, and those of slots with names. */
+  readonly pipelines: Map<string, number>;
+  /** Number of the tile at hand in the sequence. */
+  ordinal: number;
   /** Reads whose end is still to come, by what ends them. */
   loads: { readonly ends: End[] }[];
-  matrix: { readonly ring: PlanRing; readonly chunk: number; readonly ends: End[] }[];
+  matrix: { readonly group: number; readonly columns: Columns | null; readonly ends: End[] }[];
+  /** Groups of products that accumulate in registers, so far. */
+  products: number;
+  /** Loads from slots that bulk copies fill, since the last fence that ends them; by lanes that have not met since. */
+  loading: boolean;
+  apart: boolean;
   /** Every matrix instruction that accumulates in tensor memory, and the commits, each of which tracks all before it. */
   readonly issued: Engine[];
   readonly commits: End[];
@@ -73,8 +83,13 @@ export const newThread = (
   fencedAfter: true,
   unfenced: false,
   places: new Map(),
+  pipelines: new Map(),
+  ordinal: 0,
   loads: [],
   matrix: [],
+  products: 0,
+  loading: false,
+  apart: false,
   issued: [],
   commits: [],
   unproxied: false,
@@ -144,7 +159,10 @@ export function within(thread: Thread, ring: PlanRing, chunk: number, what: "fil
   if (what === "read") place?.seen.add(chunk);
 }
 
-export function fence(thread: Thread, what: "tensor after" | "tensor before" | "async" | "init"): void {
+export function fence(
+  thread: Thread,
+  what: "tensor after" | "tensor before" | "async" | "cta" | "init",
+): void {
   switch (what) {
     case "tensor after":
       thread.fencedAfter = true;
@@ -155,10 +173,29 @@ export function fence(thread: Thread, what: "tensor after" | "tensor before" | "
     case "async":
       thread.unproxied = false;
       thread.proxied = true;
+      thread.loading = false;
       for (const state of thread.staging.values()) state.fenced = true;
+      return;
+    case "cta":
+      thread.loading = false;
       return;
     case "init":
   }
+}
+
+/** Whether products of some columns (null: of all) are those of others. */
+const meets = (a: Columns | null, b: Columns | null): boolean =>
+  a === null || b === null || (a.from < b.to && b.from < a.to);
+
+/** Sums in registers are read, some columns of them. */
+export function readSums(thread: Thread, columns: Columns | null): void {
+  if (thread.matrix.some((each) => meets(each.columns, columns)))
+    throw new Broken(
+      "order",
+      thread.label,
+      "reads sums while products into them are under way",
+      "wait for the products first (wgmma.wait)",
+    );
 }
 
 export function tensorUse(thread: Thread, what: string): void {
@@ -293,7 +330,21 @@ export function openEnds(thread: Thread): void {
 }
 
 /** Nothing of the role is under way that whoever waits for its arrival could meet. */
-export function handOver(thread: Thread, what: string): void {
+export function handOver(thread: Thread, ring: PlanRing, grouped: boolean, what: string): void {
+  if (thread.loading && ring.bulk)
+    throw new Broken(
+      "proxies",
+      thread.label,
+      `gives back ${what} while its loads may be under way: an arrival does not wait for them, and a bulk copy writes past them`,
+      "fence async (or cta, where nothing of it goes to the other proxy) before the arrival",
+    );
+  if (thread.apart && grouped)
+    throw new Broken(
+      "convergence",
+      thread.label,
+      `arrives for ${what} by one thread, and the others may still load from it`,
+      "warp.sync before the arrival",
+    );
   if (thread.unfenced)
     throw new Broken(
       "tensorFences",

@@ -1,0 +1,58 @@
+/** Rings as what the machine has: barriers with phases, groups of copies, fences. */
+import { behindLead, type Lead, leadOf } from "../tile/lead.ts";
+import type { Ring, Stmt, TileProgram } from "../tile/types.ts";
+import { blockRingStmts } from "./expandRings/blockRings.ts";
+import { isOne, RoleRings } from "./expandRings/roleRings.ts";
+import type { Pass } from "./pass.ts";
+
+type Role = Extract<Stmt, { kind: "role" }>;
+
+/** Throws where a role works on chunks in an order that no pipeline follows: in programs edited by hand only. */
+export const expandRings: Pass = {
+  name: "expandRings",
+  summary: "Rings become barriers with phases, the pipelines of roles, groups of copies and fences",
+  from: "bound",
+  to: "machine",
+  run(program) {
+    // Maps of groups are made by the role itself.
+    const lead = program.problem.batch.kind === "grouped" ? null : leadOf(program);
+    return { ...program, stage: "machine", body: expand(program, program.body, lead) };
+  },
+};
+
+/** Statements of the block. */
+function expand(program: TileProgram, stmts: readonly Stmt[], lead: Lead | null): readonly Stmt[] {
+  return stmts.flatMap((stmt): readonly Stmt[] => {
+    if (stmt.kind === "role") return [expandRole(program, stmt, lead)];
+    if ("body" in stmt) return [{ ...stmt, body: expand(program, stmt.body, lead) }];
+    return "ring" in stmt ? blockRingStmts(program, ringOf(program, stmt.ring), stmt) : [stmt];
+  });
+}
+
+function expandRole(program: TileProgram, role: Role, lead: Lead | null): Role {
+  const leads = lead?.role === role;
+  const rings = new RoleRings(program, role, leads ? { ring: lead.ring.name, chunks: 1 } : null);
+  const body = rings.expand(leads ? behindLead(lead) : role.body);
+  return {
+    ...role,
+    ...(isOne(program, role) ? { one: true } : {}),
+    body: [...(leads ? [leading(program, lead)] : []), ...rings.pipelines(), ...body],
+  };
+}
+
+/** The copies of the first chunk; the slot is free, and its empty barrier is not there yet. */
+function leading(program: TileProgram, { role, loop }: Lead): Stmt {
+  const rings = new RoleRings(program, role, null, "lead_");
+  const [body] = rings.expand([{ ...loop, to: { kind: "const", value: 1 } }]);
+  if (body?.kind !== "for") throw new RangeError("a chunk that leads is a turn of a loop");
+  return {
+    kind: "lead",
+    body: [...rings.pipelines(), { ...body, body: body.body.filter(({ kind }) => kind !== "mbar.wait") }],
+  };
+}
+
+function ringOf(program: TileProgram, name: string): Ring {
+  const ring = program.rings.find((r) => r.name === name);
+  if (ring === undefined) throw new RangeError(`no ring %${name}`);
+  return ring;
+}

@@ -1,0 +1,158 @@
+/** The rows of the stage machine: how its statements are written and read back. */
+import { arrivers, type BarrierRef, fences, type MachineStmt, reaches } from "../types.ts";
+import { flagClause, integerClause, parseClauses, printClauses, wordClause } from "./clause.ts";
+import { type Cursor, parseCodes } from "./cursor.ts";
+import type { Of, StatementSyntax } from "./syntax.ts";
+
+type Rows = { readonly [K in MachineStmt["kind"]]: StatementSyntax<Of<K>> };
+
+const pipelineClauses = { stage: integerClause("stage", 0, 0), phase: integerClause("phase", 0, undefined) };
+const byClauses = { by: integerClause("by", 1, 1) };
+const waitClauses = { cluster: flagClause("cluster") };
+const expectClauses = { to: wordClause("to", reaches, "own"), leader: flagClause("leader") };
+const arriveClauses = { by: wordClause("by", arrivers, undefined), to: wordClause("to", reaches, "own") };
+const toClauses = { to: wordClause("to", reaches, "own") };
+const pendingClauses = { pending: integerClause("pending", 0, undefined) };
+const holdClauses = { slots: flagClause("slots") };
+
+const edges = ["full", "empty"] as const;
+
+/** `%ring.full[%c]` */
+const printBarrier = ({ ring, edge, pipeline }: BarrierRef): string => `%${ring}.${edge}[%${pipeline}]`;
+
+function parseBarrier(c: Cursor): BarrierRef {
+  const ring = c.ring().name;
+  c.expect(".", "between a ring and its edge");
+  const edge = c.oneOf(edges, "edge");
+  c.expect("[", "before the pipeline");
+  const pipeline = parsePipeline(c);
+  c.expect("]", "behind the pipeline");
+  return { ring, edge, pipeline };
+}
+
+/** The name of a pipeline in scope. */
+function parsePipeline(c: Cursor): string {
+  const token = c.peek();
+  const name = c.name("a pipeline");
+  if (!c.vars.includes(name))
+    c.fail(
+      token,
+      parseCodes.unknownName,
+      `no pipeline %${name} here`,
+      "declare it: pipeline %c of %ring phase 0",
+    );
+  return name;
+}
+
+export const machineSyntax: Rows = {
+  pipeline: {
+    syntax: "pipeline %c of %ring stage N phase 0|1",
+    print: (s, b) => `pipeline %${s.name} of %${s.of}${printClauses(pipelineClauses, s, b)}`,
+    parse: (c) => {
+      const name = c.name("the pipeline's name");
+      c.expect("of", "before the ring");
+      const of = c.ring().name;
+      const token = c.peek();
+      const { stage, phase } = parseClauses(c, pipelineClauses, "pipeline");
+      if (phase !== 0 && phase !== 1)
+        return c.fail(
+          token,
+          parseCodes.badValue,
+          `a phase is 0 or 1, not ${phase}`,
+          "1 waits for room, 0 for data",
+        );
+      c.vars.push(name);
+      return { kind: "pipeline", name, of, stage, phase };
+    },
+  },
+  advance: {
+    syntax: "advance %c by N",
+    print: (s, b) => `advance %${s.pipeline}${printClauses(byClauses, s, b)}`,
+    parse: (c) => ({ kind: "advance", pipeline: parsePipeline(c), ...parseClauses(c, byClauses, "advance") }),
+  },
+  hold: {
+    syntax: "hold %s = %c slots",
+    print: (s, b) => `hold %${s.name} = %${s.pipeline}${printClauses(holdClauses, s, b)}`,
+    parse: (c) => {
+      const name = c.name("the name that stays");
+      c.expect("=", "before the pipeline");
+      const pipeline = parsePipeline(c);
+      const clauses = parseClauses(c, holdClauses, "hold");
+      if (!c.vars.includes(name)) c.vars.push(name);
+      return { kind: "hold", name, pipeline, ...clauses };
+    },
+  },
+  "mbar.wait": {
+    syntax: "mbar.wait %ring.full|empty[%c] cluster",
+    print: (s, b) => `mbar.wait ${printBarrier(s.barrier)}${printClauses(waitClauses, s, b)}`,
+    parse: (c) => ({
+      kind: "mbar.wait",
+      barrier: parseBarrier(c),
+      ...parseClauses(c, waitClauses, "mbar.wait"),
+    }),
+  },
+  "mbar.expect": {
+    syntax: "mbar.expect %ring.full[%c], BYTES to WHOM leader",
+    print: (s, b) => `mbar.expect ${printBarrier(s.barrier)}, ${s.bytes}${printClauses(expectClauses, s, b)}`,
+    parse: (c) => {
+      const barrier = parseBarrier(c);
+      c.expect(",", "before the bytes");
+      const bytes = c.integer("the bytes", 0);
+      return { kind: "mbar.expect", barrier, bytes, ...parseClauses(c, expectClauses, "mbar.expect") };
+    },
+  },
+  "mbar.arrive": {
+    syntax: "mbar.arrive %ring.full|empty[%c] by thread|warp|warpgroup|copies to WHOM",
+    print: (s, b) => `mbar.arrive ${printBarrier(s.barrier)}${printClauses(arriveClauses, s, b)}`,
+    parse: (c) => ({
+      kind: "mbar.arrive",
+      barrier: parseBarrier(c),
+      ...parseClauses(c, arriveClauses, "mbar.arrive"),
+    }),
+  },
+  "tcgen05.commit": {
+    syntax: "tcgen05.commit %ring.full|empty[%c] to WHOM",
+    print: (s, b) => `tcgen05.commit ${printBarrier(s.barrier)}${printClauses(toClauses, s, b)}`,
+    parse: (c) => ({
+      kind: "tcgen05.commit",
+      barrier: parseBarrier(c),
+      ...parseClauses(c, toClauses, "tcgen05.commit"),
+    }),
+  },
+  fence: {
+    syntax: "fence async|cta|tensor-before|tensor-after",
+    print: (s) => `fence ${s.what}`,
+    parse: (c) => ({ kind: "fence", what: c.oneOf(fences, "fence") }),
+  },
+  "warp.sync": { syntax: "warp.sync", print: () => "warp.sync", parse: () => ({ kind: "warp.sync" }) },
+  "cp.async.commit": {
+    syntax: "cp.async.commit",
+    print: () => "cp.async.commit",
+    parse: () => ({ kind: "cp.async.commit" }),
+  },
+  "cp.async.wait": {
+    syntax: "cp.async.wait pending N",
+    print: (s, b) => `cp.async.wait${printClauses(pendingClauses, s, b)}`,
+    parse: (c) => ({ kind: "cp.async.wait", ...parseClauses(c, pendingClauses, "cp.async.wait") }),
+  },
+  "wgmma.wait": {
+    syntax: "wgmma.wait pending N",
+    print: (s, b) => `wgmma.wait${printClauses(pendingClauses, s, b)}`,
+    parse: (c) => ({ kind: "wgmma.wait", ...parseClauses(c, pendingClauses, "wgmma.wait") }),
+  },
+  response: {
+    syntax: "response { … }",
+    print: () => "response",
+    parse: (_c, block) => ({ kind: "response", body: block([]) }),
+  },
+  leader: {
+    syntax: "leader { … }",
+    print: () => "leader",
+    parse: (_c, block) => ({ kind: "leader", body: block([]) }),
+  },
+  lead: {
+    syntax: "lead { … }",
+    print: () => "lead",
+    parse: (_c, block) => ({ kind: "lead", body: block([]) }),
+  },
+};
