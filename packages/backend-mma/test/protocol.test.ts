@@ -1,5 +1,5 @@
 /** The ring protocol of this backend: faults planted in its statements, all of which the verifiers report, and what the text says of slots that are given back. */
-import { boundProgram, build, plainProblem, plant, scheduleOf, targetOf } from "@tilewright/conformance";
+import { boundProgram, build, plainProblem, plantRings, scheduleOf, targetOf } from "@tilewright/conformance";
 import { expect, it } from "vitest";
 import { mma } from "../src/index.ts";
 
@@ -14,7 +14,7 @@ it.each([
   ["tile=128x128x32 stages=3 copy=tma sched=persistent", "sm_90"],
 ])("%s on %s", (schedule, arch) => {
   const program = boundProgram(mma, arch, plainProblem(512, 512, 1280, "f16"), schedule);
-  const { count, unseen } = plant(program, targetOf(arch), "statements");
+  const { count, unseen } = plantRings(program, targetOf(arch));
   expect(count).toBeGreaterThan(20);
   expect(unseen.filter((name) => !data.test(name))).toEqual([]);
 });

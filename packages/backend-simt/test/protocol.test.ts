@@ -1,5 +1,5 @@
 /** Faults planted in the ring statements of this backend's bound programs: the verifiers report every one. */
-import { boundProgram, plainProblem, plant, targetOf } from "@tilewright/conformance";
+import { boundProgram, plainProblem, plantRings, targetOf } from "@tilewright/conformance";
 import { expect, it } from "vitest";
 import { simt } from "../src/index.ts";
 
@@ -11,7 +11,7 @@ it.each([
   ["copy=cp.async stages=4 spread=3 prefetch=off", "sm_80"],
 ])("%s on %s", (schedule, arch) => {
   const program = boundProgram(simt, arch, plainProblem(512, 512, 1280, "f32"), schedule);
-  const { count, unseen } = plant(program, targetOf(arch), "statements");
+  const { count, unseen } = plantRings(program, targetOf(arch));
   expect(count).toBeGreaterThan(20);
   expect(unseen.filter((name) => !data.test(name))).toEqual([]);
 });

@@ -183,6 +183,7 @@ function lowerTurns(ctx: Context, stmt: StmtOf<"for">, state: LoopState, end: Op
   outer.adopt(state.latch);
   outer.emitAny(null, "setp.lt.u32", [more, state.counter, end]);
   outer.emit(more, "bra", label);
+  forgetSlots(ctx);
 }
 
 /** End of a loop that is known when the kernel runs, and its range. */

@@ -1,6 +1,7 @@
 /** The tables that an engine fills in: its own lowerings come first, the shared ones serve the rest, what neither knows is a diagnostic. */
 import {
   allocate,
+  expandRings,
   findTarget,
   type LineOrder,
   type LoweredKernel,
@@ -44,7 +45,6 @@ const none: Engine = {
   budget: { copyRegisters: 16, invariants: "kept" },
   statements: { mma() {} },
   copies: { "shared -> register direct"() {} },
-  rings: {},
   frame: {},
 };
 
@@ -57,7 +57,8 @@ const target = (() => {
 function programOf(text: string): TileProgram {
   const parsed = parseProgram(text);
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.error));
-  return allocate.run(parsed.value, target);
+  const { value } = parsed;
+  return allocate.run(value.stage === "bound" ? expandRings.run(value, target) : value, target);
 }
 
 function kernelOf(engine: Engine, text = TEXT): LoweredKernel {
@@ -73,22 +74,19 @@ test("the shared lowerings serve what the engine leaves out", () => {
   expect(ptx).toContain("st.global.f32");
 });
 
-test("the engine's own statements, copies and rings come first", () => {
+test("the engine's own statements and copies come first", () => {
   const seen: string[] = [];
   const { ptx } = kernelOf({
     ...none,
-    statements: { mma() {}, fill: () => seen.push("fill") },
-    copies: { ...none.copies, "global -> shared cp.async": () => seen.push("copy") },
-    rings: {
-      "cp.async": {
-        acquire: () => seen.push("acquire"),
-        commit: (_ctx, ring) => seen.push(`commit ${ring.name}`),
-        wait: (_ctx, _ring, stmt) => seen.push(`wait ${stmt.pending}`),
-        release: () => seen.push("release"),
-      },
+    statements: {
+      mma() {},
+      fill: () => seen.push("fill"),
+      "cp.async.commit": () => seen.push("commit"),
+      "cp.async.wait": (_ctx, { pending }) => seen.push(`wait ${pending}`),
     },
+    copies: { ...none.copies, "global -> shared cp.async": () => seen.push("copy") },
   });
-  expect(seen).toEqual(["fill", "acquire", "copy", "commit ring", "wait 0", "release"]);
+  expect(seen).toEqual(["fill", "copy", "commit", "wait 0"]);
   expect(ptx).not.toContain("cp.async");
 });
 
@@ -100,14 +98,11 @@ test("a copy, a transport or a role that nobody lowers is a diagnostic that says
   expect(faultOf({ ...none, copies: {} }, TEXT)).toBe(
     "TW3901 %fA <- %sA: no way to copy shared -> register direct",
   );
-  expect(faultOf(none, TEXT.replace("transport cp.async full", "transport tma full"))).toBe(
-    "TW3901 %ring: rings by tma need mbarriers at both edges",
+  const wait = TEXT.replace("stage bound", "stage machine").replace(/ +(acquire|commit|release) .*\n/g, "");
+  expect(faultOf(none, wait.replace("wait %ring @ 0 pending 0", "wgmma.wait pending 0"))).toBe(
+    "TW3901 wgmma.wait: is no statement of this backend",
   );
-  expect(faultOf(none, TEXT.replace("full barrier:0", "full mbarrier:1"))).toBe(
-    "TW3901 %ring: rings by cp.async need mbarriers at both edges",
-  );
-  const direct = TEXT.replace("transport cp.async full barrier:0", "transport direct full mbarrier:1");
-  expect(faultOf(none, direct)).toMatch(/TW3901 ring: mbarrier/);
+  expect(faultOf(none, wait)).toBe("TW3901 wait: is no statement of this backend");
 });
 
 test("the frame adds code, parameters and another launch", () => {

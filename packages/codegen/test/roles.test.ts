@@ -1,5 +1,5 @@
 /** Roles, rings with mbarriers, bulk copies, clusters and blocks that stay, as text; that they run right is the backends' conformance. */
-import { allocate, findTarget, type LoweredKernel, parseProgram } from "@tilewright/ir";
+import { allocate, expandRings, findTarget, type LoweredKernel, parseProgram } from "@tilewright/ir";
 import { parseModule } from "@tilewright/ptx";
 import { describe, expect, test } from "vitest";
 import { type Engine, lowerWith } from "../src/index.ts";
@@ -48,7 +48,6 @@ const engine: Engine = {
   budget: { copyRegisters: 16, invariants: "recomputed" },
   statements: { mma() {} },
   copies: {},
-  rings: {},
   frame: {},
 };
 
@@ -65,7 +64,7 @@ function lower(
   }
   const program = parseProgram(text);
   if (!program.ok) throw new Error(JSON.stringify(program.error));
-  const lowered = lowerWith(by, allocate.run(program.value, target.value), target.value);
+  const lowered = lowerWith(by, allocate.run(expandRings.run(program.value, target.value), target.value), target.value);
   return lowered.ok ? lowered.value : lowered.error.map((d) => `${d.code} ${d.at}: ${d.message}`).join("\n");
 }
 

@@ -5,6 +5,7 @@ import {
   defineProblem,
   dtypes,
   formatDiagnostic,
+  type Pass,
   type Problem,
   runPasses,
   scheduleCodec,
@@ -27,13 +28,32 @@ export function plainProblem(m: number, n: number, k: number, dtype: DType): Pro
 }
 
 /** Throws with all reasons where the schedule is illegal or a pass refuses. */
-export function boundProgram(backend: Backend, arch: string, problem: Problem, text: string): TileProgram {
+export const boundProgram = (backend: Backend, arch: string, problem: Problem, text: string): TileProgram =>
+  programAfter(
+    backend,
+    arch,
+    problem,
+    text,
+    backend.passes.filter(({ to }) => to !== "machine"),
+  );
+
+/** The same at stage machine: what the backend lowers. */
+export const machineProgram = (backend: Backend, arch: string, problem: Problem, text: string): TileProgram =>
+  programAfter(backend, arch, problem, text, backend.passes);
+
+function programAfter(
+  backend: Backend,
+  arch: string,
+  problem: Problem,
+  text: string,
+  passes: readonly Pass[],
+): TileProgram {
   const target = targetOf(arch);
   const schedule = scheduleCodec.parse(backend.schedule, text);
   if (!schedule.ok) throw new TypeError(schedule.error.map(formatDiagnostic).join("\n"));
   const faults = backend.check(problem, schedule.value, target);
   if (faults.length > 0) throw new TypeError(faults.map(formatDiagnostic).join("\n"));
-  const bound = runPasses(backend.tile(problem, schedule.value, target), target, backend.passes);
+  const bound = runPasses(backend.tile(problem, schedule.value, target), target, passes);
   if (!bound.ok) throw new TypeError(bound.error.map(formatDiagnostic).join("\n"));
   return bound.value;
 }

@@ -1,11 +1,10 @@
 /** Public surface of `@tilewright/conformance`. */
 export { assemble, hasPtxas } from "./assemble.ts";
-export { boundProgram, plainProblem } from "./bound.ts";
+export { boundProgram, machineProgram, plainProblem } from "./bound.ts";
 export { build, firstOf, scheduleOf } from "./build.ts";
 export { type Case, checkCase, type Oracles } from "./check.ts";
-export { planWords, textWords } from "./contract.ts";
 export { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
-export { type Fault, type Planted, planFaults, plant, programFaults } from "./faults.ts";
+export { type Fault, type Planted, plant, programFaults } from "./faults.ts";
 export { fileCheck } from "./fileCheck.ts";
 export { differing, judge, type Stored } from "./judge.ts";
 export { type Run, type RunOptions, Session } from "./launch.ts";
@@ -21,6 +20,7 @@ export {
   targetOf,
 } from "./random.ts";
 export { type Repeated, repetitionsOnGpu } from "./repetitions.ts";
+export { plantRings } from "./ringFaults.ts";
 export { type SpaceOptions, scheduleSpace } from "./space.ts";
 export { type ConformanceOptions, conformance, conformanceOnGpu } from "./suite.ts";
 export { problemTable } from "./table.ts";

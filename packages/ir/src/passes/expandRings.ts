@@ -13,6 +13,8 @@ export const expandRings: Pass = {
   summary: "Rings become barriers with phases, the pipelines of roles, groups of copies and fences",
   from: "bound",
   to: "machine",
+  // Barriers have no places yet.
+  unfinished: true,
   run(program) {
     // Maps of groups are made by the role itself.
     const lead = program.problem.batch.kind === "grouped" ? null : leadOf(program);

@@ -12,6 +12,8 @@ export interface Pass {
   readonly from: Stage;
   /** Stage of what it returns; equals `from` unless this pass completes the stage. */
   readonly to: Stage;
+  /** What it returns is verified behind the next pass, which completes it. */
+  readonly unfinished?: true;
   /** Pure. Returns the same object when it has nothing to do. */
   run(program: TileProgram, target: Target): TileProgram;
 }

@@ -11,6 +11,7 @@ import { TURN_BARRIER, turnPoints } from "../../tile/turns.ts";
 import type {
   Arriver,
   BarrierRef,
+  Cond,
   Expr,
   Reach,
   Ring,
@@ -137,7 +138,7 @@ export class RoleRings {
       case "tiles":
         return [{ ...stmt, body: this.#tiles(stmt, within) }];
       case "if": {
-        const known = foldCond(substituteCond(stmt.cond, within.constants));
+        const known = truthOf(stmt.cond, within);
         if (known === false) return [];
         const body = this.#list(stmt.body, within);
         return known === true ? body : [{ ...stmt, body }];
@@ -152,6 +153,8 @@ export class RoleRings {
       case "next":
         return this.#event(stmt, within);
       default: {
+        // What is not copied here is in no slot.
+        if (stmt.kind === "copy" && stmt.when !== null && truthOf(stmt.when, within) === false) return [];
         const placed = this.#placed(stmt, within);
         return ["body" in placed ? { ...placed, body: this.#list(placed.body, within) } : placed];
       }
@@ -552,6 +555,21 @@ export class RoleRings {
 /** Whether one thread runs a role: what it does is issued by one, or it has one warp beside tensor memory. */
 export const isOne = (program: TileProgram, role: Role): boolean =>
   isSolo(program, role.body) || (role.warps === 1 && program.buffers.some(({ space }) => space === "tensor"));
+
+/** Whether a condition holds in all turns of the open loop, or in none; null where neither is known. */
+function truthOf(cond: Cond, { loop, constants }: Within): boolean | null {
+  const folded = substituteCond(cond, constants);
+  const known = foldCond(folded);
+  if (known !== null || loop === null) return known;
+  const [from, to] = [loop.from, loop.to].map((e) => substituteExpr(e, constants));
+  const turn = asLinear(sub(folded.lhs, folded.rhs))?.terms;
+  if (from?.kind !== "const" || to?.kind !== "const" || turn?.size !== 1 || !turn.has(loop.var)) return null;
+  // Linear in the loop's variable: its ends decide.
+  const [first, last] = [from.value, to.value - 1].map((value) =>
+    foldCond(substituteCond(folded, new Map([[loop.var, lit(value)]]))),
+  );
+  return first === last && folded.op !== "==" && folded.op !== "!=" ? (first ?? null) : null;
+}
 
 /** A statement and its nested lists with values for variables. */
 function substituted(stmt: Stmt, values: ReadonlyMap<string, Expr>): Stmt {

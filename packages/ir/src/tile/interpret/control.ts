@@ -412,7 +412,13 @@ export class Control {
 
   #pipeline(name: string): PipelineCells {
     const own = this.#pipelines.get(name);
-    if (own === undefined) throw new RangeError(`unresolved pipeline %${name}`);
+    if (own === undefined)
+      throw new InterpretFailure(
+        interpretCodes.protocol,
+        `%${name}`,
+        `%${name} is used before it is declared`,
+        "declare pipelines where the role begins",
+      );
     return own;
   }
 

@@ -95,10 +95,11 @@ function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
  */
 export function chunkCount(program: TileProgram): number | null {
   const ends = chunkLoops(program).map((loops) =>
-    // Slots that are given back late have a loop behind the others, of chunks that those have counted.
-    loops
-      .filter((loop) => !onlyReleases(loop))
-      .reduce<number | null>((end, { from, to }) => (constant(from) === end ? constant(to) : null), 0),
+    loops.reduce<number | null>((end, loop) => {
+      if (constant(loop.from) === end) return constant(loop.to);
+      // Slots that are given back late have a loop behind the others, of chunks that those have counted.
+      return onlyReleases(loop) ? end : null;
+    }, 0),
   );
   const [count, ...others] = new Set(ends);
   return count === undefined || others.length > 0 ? null : count;

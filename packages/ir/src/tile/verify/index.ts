@@ -19,6 +19,7 @@ import { names } from "./names.ts";
 import { numbers } from "./numbers.ts";
 import { operands } from "./operands.ts";
 import { ownership } from "./ownership.ts";
+import { pipelines } from "./pipelines.ts";
 import { apart, declarations, placement } from "./places.ts";
 import { protocolFault, ringProtocol, sharedBarriers } from "./protocol.ts";
 import { sharedMemory, tensorMemory, threads } from "./resources.ts";
@@ -38,7 +39,19 @@ import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
 const groups: readonly (readonly Verifier[])[] = [
   [names],
   [numbers],
-  [shapes, operands, dtypesAgree, stageLegality, layouts, threads, roles, rings, splits, tileSources],
+  [
+    shapes,
+    operands,
+    dtypesAgree,
+    stageLegality,
+    layouts,
+    threads,
+    roles,
+    rings,
+    splits,
+    tileSources,
+    pipelines,
+  ],
   [
     slotRange,
     bounds,

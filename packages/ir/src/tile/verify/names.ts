@@ -83,12 +83,20 @@ function* checkSite(subject: Subject, site: Site, scope: ReadonlySet<string>): I
   }
   for (const view of viewsOf(stmt))
     if (!subject.buffers.has(view.buffer)) yield missing(site, "buffer", view.buffer, subject.buffers.keys());
-  const ring = "ring" in stmt ? stmt.ring : stmt.kind === "tiles" ? stmt.visit?.ring : undefined;
+  const ring = ringNamed(stmt);
   if (ring !== undefined && !subject.rings.has(ring)) yield missing(site, "ring", ring, subject.rings.keys());
+  for (const name of pipelinesOf(stmt))
+    if (!scope.has(name)) yield missing(site, "pipeline of the role", name, scope);
   const used = new Set<string>();
   for (const e of exprsOf(stmt)) freeVars(e, used);
   for (const c of condsOf(stmt)) for (const name of condVars(c)) used.add(name);
   for (const name of used) if (!scope.has(name)) yield missing(site, "loop variable in scope", name, scope);
+}
+
+function ringNamed(stmt: Stmt): string | undefined {
+  if ("barrier" in stmt) return stmt.barrier.ring;
+  if (stmt.kind === "pipeline") return stmt.of;
+  return "ring" in stmt ? stmt.ring : stmt.kind === "tiles" ? stmt.visit?.ring : undefined;
 }
 
 /** Loop variables that a statement binds for its body. */
@@ -107,6 +115,12 @@ function boundBy(stmt: Stmt): readonly string[] {
       ),
     ];
   return stmt.kind === "for" ? [stmt.var] : [];
+}
+
+/** Pipelines that a statement names but as the slot of a view. */
+function pipelinesOf(stmt: Stmt): readonly string[] {
+  if (stmt.kind === "advance" || stmt.kind === "hold") return [stmt.pipeline];
+  return "barrier" in stmt ? [stmt.barrier.pipeline] : [];
 }
 
 /** The views of a statement itself, not of its body. */

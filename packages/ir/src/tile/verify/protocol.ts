@@ -38,16 +38,27 @@ export const ringProtocol: Verifier = {
 export const sharedBarriers: Verifier = {
   name: "sharedBarriers",
   code: "TW3121",
-  property: "between a write and a read of a shared tile outside rings stands a barrier",
+  property:
+    "between a write and a read of a shared tile stands a barrier, and what is copied asynchronously has been waited for before it; of tiles in rings from machine on, where the block meets",
   from: "specialised",
   waivable: true,
-  until: "bound",
   *check(subject) {
-    const managed = ringsByBuffer(subject.program);
-    if (subject.program.buffers.some((b) => b.space === "shared" && !managed.has(b.name)))
+    const { program } = subject;
+    const managed = managedBuffers(program);
+    if (program.buffers.some((b) => b.space === "shared" && !managed.has(b.name)))
       yield* dryRun(subject, "barriers");
   },
 };
+
+/** Tiles whose slots a ring orders: all that are in one; from machine on, where a ring is what its statements say, those with mbarriers between roles. */
+function managedBuffers(program: TileProgram): ReadonlyMap<string, string> {
+  const all = ringsByBuffer(program);
+  if (program.stage !== "machine") return all;
+  const counted = new Set(
+    program.rings.flatMap(({ name, full }) => (full?.kind === "mbarrier" ? [name] : [])),
+  );
+  return new Map([...all].filter(([, ring]) => counted.has(ring)));
+}
 
 type Check = "rings" | "barriers";
 
@@ -118,6 +129,8 @@ interface Access {
   readonly thread: string;
   written: number;
   read: number;
+  /** Asynchronous copies into it that have not been waited for. */
+  flying: number;
 }
 
 class DryRun implements Hooks {
@@ -136,7 +149,7 @@ class DryRun implements Hooks {
     this.#subject = subject;
     this.#what = what;
     this.#indices = new Map(subject.sites.map((site, i) => [site.stmt, i]));
-    this.#ringOfBuffer = ringsByBuffer(program);
+    this.#ringOfBuffer = managedBuffers(program);
     this.#consumers = new Map(program.rings.map((r) => [r.name, consumersOf(program, r.name)]));
     this.#control = new Control(program, this);
   }
@@ -185,11 +198,16 @@ class DryRun implements Hooks {
       stmt.transport !== "direct" &&
       this.#ringOfBuffer.has(stmt.dst.buffer);
     if (checks.length === 0) return null;
+    const later =
+      this.#what === "barriers" && stmt.kind === "copy" && stmt.transport === "cp.async"
+        ? this.#landing(stmt.dst, table)
+        : null;
     const when = stmt.kind === "copy" && stmt.when !== null ? compileCond(stmt.when, table) : null;
     return (thread) => {
       if (when !== null && !when(thread.cells)) return;
       for (const check of checks) check(thread);
       if (flies) thread.groups.open.push({ land: () => {}, landed: false });
+      later?.(thread);
     };
   }
 
@@ -210,14 +228,39 @@ class DryRun implements Hooks {
       };
     }
     if (this.#what !== "barriers" || bufferAt(this.#subject, view.buffer).space !== "shared") return null;
-    return (thread) => this.#access(view.buffer, kind, thread, at);
+    const slot = compileExpr(view.slot, table);
+    return (thread) => this.#access(view.buffer, slot(thread.cells), kind, thread, at);
+  }
+
+  /** A copy by cp.async writes when its group is waited for. */
+  #landing(view: View, table: CellTable): ((thread: Thread) => void) | null {
+    if (this.#ringOfBuffer.has(view.buffer)) return null;
+    const slot = compileExpr(view.slot, table);
+    return (thread) => {
+      const access = this.#accesses.get(`${view.buffer} ${slot(thread.cells)}`);
+      if (access === undefined) return;
+      access.flying++;
+      const land = (): void => {
+        access.flying--;
+        access.written = thread.epoch;
+      };
+      thread.groups.open.push({ land, landed: false });
+    };
   }
 
   /** Accesses by different roles are ordered by more than barriers of one role; they are not judged here. */
-  #access(buffer: string, kind: "read" | "write", thread: Thread, at: string): void {
-    const access = this.#accesses.get(buffer) ?? { thread: thread.name, written: -1, read: -1 };
-    this.#accesses.set(buffer, access);
+  #access(buffer: string, slot: number, kind: "read" | "write", thread: Thread, at: string): void {
+    const key = `${buffer} ${slot}`;
+    const access = this.#accesses.get(key) ?? { thread: thread.name, written: -1, read: -1, flying: 0 };
+    this.#accesses.set(key, access);
     if (access.thread !== thread.name) return;
+    if (kind === "read" && access.flying > 0)
+      throw new InterpretFailure(
+        sharedBarriers.code,
+        at,
+        `%${buffer} is read while copies into it are under way`,
+        "commit the group of copies, and wait for it first",
+      );
     // Two writes are not judged: they may fill different parts of the tile.
     if ((kind === "read" ? access.written : access.read) === thread.epoch)
       throw new InterpretFailure(

@@ -31,10 +31,16 @@ export class Engines {
     return late !== undefined;
   }
 
-  /** A ring of the plan; throws on a name that it has not (a bug). */
+  /** A ring of the plan. What stands in none is used before its pipeline is declared. */
   ring(name: string): PlanRing {
     const ring = this.#rings.get(name);
-    if (ring === undefined) throw new RangeError(`unresolved ring %${name}`);
+    if (ring === undefined)
+      throw new Broken(
+        "order",
+        "pipelines",
+        "a pipeline is used before it is declared",
+        "declare pipelines where the role begins",
+      );
     return ring;
   }
 

@@ -59,7 +59,12 @@ function* broken(plan: Plan): Iterable<Found> {
   );
   // A part of a share has one chunk at least, on which peeled loops build, and so has a block that copies its first before the roles begin.
   const leads = plan.begin.some((action) => action.kind === "init" && action.lead !== undefined);
-  const least = leads || (plan.chunks === null && plan.roles.some(({ body }) => peels(body))) ? 1 : 0;
+  const least =
+    leads ||
+    (plan.chunks === null && plan.roles.some(({ body }) => peels(body))) ||
+    plan.roles.some(({ body }) => waitsAhead(plan, body))
+      ? 1
+      : 0;
   for (const sequence of sequences(slots, stays).filter((counts) => counts.every((count) => count >= least)))
     for (const order of all) {
       const finding = run(plan, sequence, order);
@@ -68,6 +73,17 @@ function* broken(plan: Plan): Iterable<Found> {
       break;
     }
 }
+
+/** Whether a role waits for a K chunk outside of loops over them: there is one. */
+const waitsAhead = (plan: Plan, steps: readonly Step[]): boolean =>
+  steps.some((step) => {
+    if (step.kind === "do")
+      return step.actions.some(
+        (action) =>
+          action.kind === "wait" && plan.rings.some(({ name, chunked }) => chunked && name === action.ring),
+      );
+    return !(step.kind === "for" && step.chunks) && waitsAhead(plan, step.body);
+  });
 
 /** Whether a loop over K chunks ends behind a fixed number of them. */
 const peels = (steps: readonly Step[]): boolean =>

@@ -1,0 +1,198 @@
+/** Faults planted systematically in the ring statements of a bound program whose threads meet at barriers: the verifiers report every one. */
+import {
+  add,
+  eachStmt,
+  lit,
+  type Ring,
+  rewriteStmts,
+  type Stmt,
+  type Target,
+  type TileProgram,
+  type View,
+  verifyChunkCounts,
+  verifyProgram,
+} from "@tilewright/ir";
+import type { Fault } from "./faults.ts";
+
+const protocolKinds: readonly Stmt["kind"][] = [
+  "acquire",
+  "commit",
+  "wait",
+  "release",
+  "fetch",
+  "next",
+  "copy",
+  "mma",
+];
+
+function label(stmt: Stmt): string {
+  if ("ring" in stmt) return `${stmt.kind} %${stmt.ring}`;
+  if (stmt.kind === "copy") return `copy %${stmt.dst.buffer}`;
+  return stmt.kind;
+}
+
+/** Statements that take part in the protocol: events, and what touches a ring's buffers. */
+function protocol(program: TileProgram): readonly Stmt[] {
+  const managed = new Set(program.rings.flatMap((ring) => ring.buffers));
+  const touches = (view: View): boolean => managed.has(view.buffer);
+  return eachStmt(program.body).filter((stmt) => {
+    if (!protocolKinds.includes(stmt.kind)) return false;
+    if (stmt.kind === "copy") return touches(stmt.dst) || touches(stmt.src);
+    return stmt.kind !== "mma" || touches(stmt.a) || touches(stmt.b);
+  });
+}
+
+/** The program with one statement (by identity) replaced in its list. */
+function withStmt(
+  program: TileProgram,
+  at: Stmt,
+  by: (list: readonly Stmt[], i: number) => readonly Stmt[],
+): TileProgram {
+  const rebuild = (stmts: readonly Stmt[]): readonly Stmt[] => {
+    const i = stmts.indexOf(at);
+    if (i >= 0) return by(stmts, i);
+    return stmts.map((stmt) => ("body" in stmt ? ({ ...stmt, body: rebuild(stmt.body) } as Stmt) : stmt));
+  };
+  return { ...program, body: rebuild(program.body) };
+}
+
+const slotAfter = (view: View): View => ({ ...view, slot: nextSlot(view.slot) });
+const nextSlot = (slot: View["slot"]): View["slot"] =>
+  slot.kind === "mod" ? { ...slot, lhs: add(slot.lhs, 1) } : slot;
+
+/** Faults in the statements, edges and rings. */
+function ringFaults(program: TileProgram): readonly Fault<TileProgram>[] {
+  const out: Fault<TileProgram>[] = [];
+  const put = (name: string, it: TileProgram): void => void out.push({ name, it });
+  for (const [n, stmt] of protocol(program).entries()) {
+    const name = `${label(stmt)} (statement ${n})`;
+    if (stmt.kind !== "mma" && stmt.kind !== "copy") {
+      put(
+        `without ${name}`,
+        withStmt(program, stmt, (list, i) => list.toSpliced(i, 1)),
+      );
+      put(
+        `${name} twice`,
+        withStmt(program, stmt, (list, i) => list.toSpliced(i, 0, stmt)),
+      );
+    }
+    if (stmt.kind === "copy" && program.rings.some((ring) => ring.buffers.includes(stmt.dst.buffer))) {
+      put(
+        `without ${name}`,
+        withStmt(program, stmt, (list, i) => list.toSpliced(i, 1)),
+      );
+      put(
+        `${name} twice`,
+        withStmt(program, stmt, (list, i) => list.toSpliced(i, 0, stmt)),
+      );
+    }
+    put(
+      `${name} after what follows it`,
+      withStmt(program, stmt, (list, i) => {
+        const next = list[i + 1];
+        return next === undefined ? list : list.toSpliced(i, 2, next, stmt);
+      }),
+    );
+    if ("at" in stmt)
+      put(
+        `${name} of the chunk after`,
+        withStmt(program, stmt, (list, i) => list.with(i, { ...stmt, at: add(stmt.at, 1) })),
+      );
+    if (stmt.kind === "mma") {
+      put(
+        `${name} with A of the slot after`,
+        withStmt(program, stmt, (list, i) => list.with(i, { ...stmt, a: slotAfter(stmt.a) })),
+      );
+      put(
+        `${name} with B of the slot after`,
+        withStmt(program, stmt, (list, i) => list.with(i, { ...stmt, b: slotAfter(stmt.b) })),
+      );
+    }
+    if (stmt.kind === "copy" && program.rings.some((ring) => ring.buffers.includes(stmt.dst.buffer))) {
+      put(
+        `${name} into the slot after`,
+        withStmt(program, stmt, (list, i) => list.with(i, { ...stmt, dst: slotAfter(stmt.dst) })),
+      );
+      const half = (view: View): View => ({ ...view, extent: [view.extent[0] / 2, view.extent[1]] });
+      put(
+        `${name}, half of it`,
+        withStmt(program, stmt, (list, i) =>
+          list.with(i, { ...stmt, dst: half(stmt.dst), src: half(stmt.src) }),
+        ),
+      );
+      if (stmt.multicast !== null)
+        put(
+          `${name} without multicast`,
+          withStmt(program, stmt, (list, i) => list.with(i, { ...stmt, multicast: null })),
+        );
+    }
+  }
+  const ringWith = (ring: Ring, change: Partial<Ring>): TileProgram => ({
+    ...program,
+    rings: program.rings.map((each) => (each === ring ? { ...ring, ...change } : each)),
+  });
+  for (const ring of program.rings) {
+    for (const edge of ["full", "empty"] as const) {
+      const now = ring[edge];
+      if (now?.kind !== "mbarrier") continue;
+      for (const more of [1, -1])
+        put(
+          `%${ring.name} ${edge} edge of ${now.arrivals + more} arrivals`,
+          ringWith(ring, { [edge]: { ...now, arrivals: now.arrivals + more } }),
+        );
+    }
+    put(
+      `%${ring.name} with ${ring.slots + 1} slots and tiles with ${ring.slots}`,
+      ringWith(ring, { slots: ring.slots + 1 }),
+    );
+  }
+  for (const role of eachStmt(program.body)) {
+    if (role.kind !== "role") continue;
+    const loops = eachStmt(role.body).filter((s) => s.kind === "for");
+    for (const [n, loop] of loops.entries()) {
+      if (loop.kind !== "for" || loop.to.kind !== "const") continue;
+      if (!eachStmt(loop.body).some((s) => "at" in s)) continue;
+      const { value } = loop.to;
+      put(
+        `role ${role.name}: loop ${n} ends a chunk early`,
+        withStmt(program, loop, (list, i) => list.with(i, { ...loop, to: lit(value - 1) })),
+      );
+    }
+    put(
+      `role ${role.name} with a warp more`,
+      withStmt(program, role, (list, i) => list.with(i, { ...role, warps: role.warps + 1 })),
+    );
+  }
+  // Rings that begin anew with every tile.
+  const restarted = rewriteStmts(program.body, (stmt) =>
+    stmt.kind === "acquire" || stmt.kind === "commit" || stmt.kind === "wait" || stmt.kind === "release"
+      ? { ...stmt, at: withoutVisits(stmt.at) }
+      : stmt,
+  );
+  if (JSON.stringify(restarted) !== JSON.stringify(program.body))
+    put("chunks numbered from 0 in every tile", { ...program, body: restarted });
+  return out.filter(({ it }) => JSON.stringify(it) !== JSON.stringify(program));
+}
+
+type Expr = View["slot"];
+/** `%vt * N + t` as `t`. */
+const withoutVisits = (e: Expr): Expr =>
+  e.kind === "add"
+    ? add(withoutVisits(e.lhs), withoutVisits(e.rhs))
+    : e.kind === "mul" && e.lhs.kind === "var" && e.lhs.name === "vt"
+      ? lit(0)
+      : e.kind === "var" && e.name === "vt"
+        ? lit(0)
+        : e;
+
+/** Plant every fault in a program that has none; the names of those that nothing reports. */
+export function plantRings(
+  program: TileProgram,
+  target: Target,
+): { readonly count: number; readonly unseen: readonly string[] } {
+  const list = ringFaults(program);
+  const unseen = list.flatMap(({ name, it }) =>
+    verifyProgram(it, target).length + verifyChunkCounts(it).length === 0 ? [name] : [],
+  );
+  return { count: list.length, unseen };
+}
