@@ -1,11 +1,5 @@
 /** The protocol proof on this backend's bound programs, that their text does what was proven, and the faults that the proof finds. */
-import {
-  machineProgram,
-  plainProblem,
-  plant,
-  problemOf,
-  targetOf,
-} from "@tilewright/conformance";
+import { machineProgram, plainProblem, plant, problemOf, targetOf } from "@tilewright/conformance";
 import { ownProgram, parseProgram, printProgram, proveProtocol } from "@tilewright/ir";
 import { describe, expect, it } from "vitest";
 import { wgmma } from "../src/index.ts";
@@ -13,7 +7,7 @@ import { wgmma } from "../src/index.ts";
 const arch = "sm_90a";
 const target = targetOf(arch);
 /** Forty K chunks: more than any ring goes round. */
-const bound = (schedule: string) =>
+const machine = (schedule: string) =>
   machineProgram(wgmma, arch, plainProblem(1024, 1024, 64 * 40, "bf16"), schedule);
 
 describe("proven for all numbers of K chunks, and the text is what was proven", () => {
@@ -36,7 +30,7 @@ describe("proven for all numbers of K chunks, and the text is what was proven", 
     "tile=128x128x64 stages=3 copy=cp.async",
     "tile=64x64x64 groups=1x1 turns=2 late=on stages=4 copy=cp.async regs=56/224",
   ])("%s", (schedule) => {
-    const program = bound(schedule);
+    const program = machine(schedule);
     expect(proveProtocol(program, target)).toEqual([]);
     expect(wgmma.lower(program, target).ok).toBe(true);
   });
@@ -84,30 +78,31 @@ it("sizes of the launch, and groups: the text is what was proven of the same pro
   }
 });
 
-/** Two copies into one slot may stand in either order; a number may be handed on later than it could. */
-const harmless = /^(copy %s(A|C|E0)|commit %next) .* after what follows it$/;
+/**
+ * Two statements that have nothing to do with each other may stand in either order: declarations, copies into one slot, bytes that are expected behind the copies
+ * which bring them, a pipeline that goes on behind what does not ask for it. Without a multicast each block copies all for itself.
+ */
+const harmless =
+  /: (pipeline|copy|mbar\.expect|advance|mbar\.wait %ring\.full|barrier|fence cta).*, after what follows it$|, without multicast$/;
 
 it("planted faults: none unseen", () => {
-  const program = bound("tile=128x128x64 stages=2 cluster=2x1");
+  const program = machine("tile=128x128x64 stages=2 cluster=2x1");
   const { count, unseen, rules } = plant(program, target);
   expect(count).toBeGreaterThan(40);
   expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
-  expect(rules).toEqual([1, 2, 4, 5, 16, 17]);
+  expect(rules).toEqual([1, 2, 3, 4, 5, 16, 17]);
 });
 
 it("planted faults where a role's threads copy: none unseen", () => {
-  const program = bound("tile=64x64x64 groups=1x1 stages=2 copy=cp.async epi=direct");
+  const program = machine("tile=64x64x64 groups=1x1 stages=2 copy=cp.async epi=direct");
   const { unseen } = plant(program, target);
   expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
 });
 
-/** What is multiplied after the slot before has been given back is only slower. */
 it("planted faults of roles that take turns: none unseen", () => {
-  const program = bound("tile=64x64x64 groups=1x1 turns=2 late=on stages=2");
+  const program = machine("tile=64x64x64 groups=1x1 turns=2 late=on stages=2");
   const { unseen } = plant(program, target);
-  expect(
-    unseen.filter((name) => !harmless.test(name) && !/^mma .* after what follows it$/.test(name)),
-  ).toEqual([]);
+  expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
 });
 
 it("planted faults in what the epilogue reads: none unseen", () => {
@@ -123,7 +118,7 @@ it("planted faults in what the epilogue reads: none unseen", () => {
 
 /** What a counter's ring could do wrong; the copies' faults are those of the program above. */
 it("planted faults in the hand-over of tiles: none unseen", () => {
-  const program = bound("tile=64x64x64 groups=1x1 stages=1 cluster=2x1 sched=atomic ahead=2 epi=direct");
+  const program = machine("tile=64x64x64 groups=1x1 stages=1 cluster=2x1 sched=atomic ahead=2 epi=direct");
   const { unseen } = plant(program, target);
   expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
 });

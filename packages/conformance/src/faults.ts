@@ -95,10 +95,7 @@ function withStmt(
 }
 
 /** Ways in which a statement could be wrong in itself. */
-function changesOf(
-  program: TileProgram,
-  stmt: Stmt,
-): readonly (readonly [how: string, to: Stmt])[] {
+function changesOf(program: TileProgram, stmt: Stmt): readonly (readonly [how: string, to: Stmt])[] {
   const blocks = program.launch.cluster[0] * program.launch.cluster[1];
   const half = (view: View): View => ({ ...view, extent: [view.extent[0] / 2, view.extent[1]] });
   switch (stmt.kind) {
@@ -128,7 +125,9 @@ function changesOf(
       return program.rings.some((ring) => ring.buffers.includes(stmt.dst.buffer))
         ? [
             ["half of it", { ...stmt, dst: half(stmt.dst), src: half(stmt.src) }],
-            ...(stmt.multicast === null ? [] : [["without multicast", { ...stmt, multicast: null }] as const]),
+            ...(stmt.multicast === null
+              ? []
+              : [["without multicast", { ...stmt, multicast: null }] as const]),
           ]
         : [];
     default:

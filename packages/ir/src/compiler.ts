@@ -29,7 +29,10 @@ import { findTarget } from "./targets/find.ts";
 import type { ArchName } from "./targets/table.ts";
 import { parseProgramWithLocations } from "./tile/parse.ts";
 import { printProgram } from "./tile/print.ts";
+import { ownProgram } from "./tile/sizes.ts";
 import type { Stage, TileProgram } from "./tile/types.ts";
+import { verifyProgram } from "./tile/verify/index.ts";
+import { proveProtocol } from "./tile/verify/proof/index.ts";
 
 interface CompileBase {
   /** The target, or its name: an unknown one is refused (TW1101). */
@@ -191,6 +194,12 @@ function compileProgram(
       : ok({ program: from, locations: new Map<object, SourceLocation>() });
   if (!parsed.ok) return parsed;
   const { program, locations } = parsed.value;
+  if (program.stage === "machine" && input.unproven !== true && input.verify !== "none") {
+    const unsound = verifyProgram(program, input.target, locations);
+    if (unsound.length > 0) return err(unsound);
+    const broken = proveProtocol(ownProgram(program), input.target, locations);
+    if (broken.length > 0) return err(broken);
+  }
   const able = ableTo(backends, program.problem, input.target);
   if (!able.ok) return able;
   const [backend] = able.value;

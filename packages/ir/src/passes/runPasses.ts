@@ -45,11 +45,15 @@ export function runPasses(
   // A hand-edited program may be right for its own number of chunks only; what passes make is right for any.
   const anyCount = verify !== "none" && !unproven && verifyChunkCounts(program).length === 0;
   const faults = (next: TileProgram, counts: boolean): readonly Diagnostic[] => [
-    ...verifyProgram(next, target, undefined, unproven),
+    ...verifyProgram(next, target, undefined, unproven, true),
     ...(anyCount && counts ? verifyChunkCounts(next) : []),
   ];
   for (const pass of passes) {
     if (order(pass.from) < order(current.stage)) continue;
+    // The protocol is proven of what is bound; the machine's statements follow from it.
+    const bound = verify === "ends" && pass.from !== "machine" && pass.to === "machine";
+    if (bound && current !== program && faults(current, true).length > 0)
+      runPasses(program, target, passes, { verify: "each", unproven });
     const next = runPass(pass, current, target);
     if (verify === "each" && next !== current && pass.unfinished !== true) {
       const errors = faults(next, mayChangeProtocol(current, next));

@@ -17,17 +17,26 @@ const holdClauses = { slots: flagClause("slots") };
 
 const edges = ["full", "empty"] as const;
 
-/** `%ring.full[%c]` */
-const printBarrier = ({ ring, edge, pipeline }: BarrierRef): string => `%${ring}.${edge}[%${pipeline}]`;
+/** `%ring_full[%c]`: the barrier's declared name. */
+const printBarrier = ({ ring, edge, pipeline }: BarrierRef): string => `%${ring}_${edge}[%${pipeline}]`;
 
 function parseBarrier(c: Cursor): BarrierRef {
-  const ring = c.ring().name;
-  c.expect(".", "between a ring and its edge");
-  const edge = c.oneOf(edges, "edge");
+  const token = c.peek();
+  const name = c.name("a ring's barriers");
+  const found = [...c.rings.values()]
+    .flatMap((ring) => edges.map((edge) => ({ ring: ring.name, edge })))
+    .find(({ ring, edge }) => `${ring}_${edge}` === name);
+  if (found === undefined)
+    return c.fail(
+      token,
+      parseCodes.unknownName,
+      `no ring has barriers %${name}`,
+      "write %RING_full or %RING_empty",
+    );
   c.expect("[", "before the pipeline");
   const pipeline = parsePipeline(c);
   c.expect("]", "behind the pipeline");
-  return { ring, edge, pipeline };
+  return { ...found, pipeline };
 }
 
 /** The name of a pipeline in scope. */
@@ -83,7 +92,7 @@ export const machineSyntax: Rows = {
     },
   },
   "mbar.wait": {
-    syntax: "mbar.wait %ring.full|empty[%c] cluster",
+    syntax: "mbar.wait %ring_full|empty[%c] cluster",
     print: (s, b) => `mbar.wait ${printBarrier(s.barrier)}${printClauses(waitClauses, s, b)}`,
     parse: (c) => ({
       kind: "mbar.wait",
@@ -92,7 +101,7 @@ export const machineSyntax: Rows = {
     }),
   },
   "mbar.expect": {
-    syntax: "mbar.expect %ring.full[%c], BYTES to WHOM leader",
+    syntax: "mbar.expect %ring_full[%c], BYTES to WHOM leader",
     print: (s, b) => `mbar.expect ${printBarrier(s.barrier)}, ${s.bytes}${printClauses(expectClauses, s, b)}`,
     parse: (c) => {
       const barrier = parseBarrier(c);
@@ -102,7 +111,7 @@ export const machineSyntax: Rows = {
     },
   },
   "mbar.arrive": {
-    syntax: "mbar.arrive %ring.full|empty[%c] by thread|warp|warpgroup|copies to WHOM",
+    syntax: "mbar.arrive %ring_full|empty[%c] by thread|warp|warpgroup|copies to WHOM",
     print: (s, b) => `mbar.arrive ${printBarrier(s.barrier)}${printClauses(arriveClauses, s, b)}`,
     parse: (c) => ({
       kind: "mbar.arrive",
@@ -111,7 +120,7 @@ export const machineSyntax: Rows = {
     }),
   },
   "tcgen05.commit": {
-    syntax: "tcgen05.commit %ring.full|empty[%c] to WHOM",
+    syntax: "tcgen05.commit %ring_full|empty[%c] to WHOM",
     print: (s, b) => `tcgen05.commit ${printBarrier(s.barrier)}${printClauses(toClauses, s, b)}`,
     parse: (c) => ({
       kind: "tcgen05.commit",

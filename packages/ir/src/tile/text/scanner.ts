@@ -16,7 +16,7 @@ export interface Token {
 }
 
 /** Longest first; `%` is the modulus where no name follows. */
-const puncts = ["..", "<-", "<=", ">=", "==", "!=", "+=", ..."{}[]():;,.@=<>+-*/%"] as const;
+const puncts = ["..", "<-", "<=", ">=", "==", "!=", "+=", ..."{}[]():;,@=<>+-*/%"] as const;
 
 const rules = [
   { kind: "name", pattern: /%([A-Za-z_]\w*)/y },

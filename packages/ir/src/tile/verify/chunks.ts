@@ -94,7 +94,10 @@ function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
  * or their bounds are not constants that follow each other from 0 to the same end in every role.
  */
 export function chunkCount(program: TileProgram): number | null {
-  const ends = chunkLoops(program).map((loops) =>
+  const all = chunkLoops(program);
+  // In the stage machine the last chunks of who reads them may stand one by one: who fills the ring counts them.
+  const counting = program.stage === "machine" ? all.filter((loops) => loops.some(produces)) : all;
+  const ends = counting.map((loops) =>
     loops.reduce<number | null>((end, loop) => {
       if (constant(loop.from) === end) return constant(loop.to);
       // Slots that are given back late have a loop behind the others, of chunks that those have counted.

@@ -21,7 +21,7 @@ import { operands } from "./operands.ts";
 import { ownership } from "./ownership.ts";
 import { pipelines } from "./pipelines.ts";
 import { apart, declarations, placement } from "./places.ts";
-import { protocolFault, ringProtocol, sharedBarriers } from "./protocol.ts";
+import { blockBarriers, protocolFault, ringProtocol, sharedBarriers } from "./protocol.ts";
 import { sharedMemory, tensorMemory, threads } from "./resources.ts";
 import { rings } from "./rings.ts";
 import { roles } from "./roles.ts";
@@ -67,7 +67,7 @@ const groups: readonly (readonly Verifier[])[] = [
     declarations,
   ],
   [placement],
-  [agreement, apart, complete, vectors, ringProtocol, sharedBarriers, coverage],
+  [agreement, apart, complete, vectors, ringProtocol, sharedBarriers, blockBarriers, coverage],
 ];
 
 export const verifiers: readonly Verifier[] = groups.flat();
@@ -75,18 +75,24 @@ export const verifiers: readonly Verifier[] = groups.flat();
 /**
  * Every fault of a program, or none. Checks against a target's limits are skipped without one.
  * `locations` (of `parseProgramWithLocations`) puts lines of the text into the diagnostics. A program whose sizes come with the launch is
- * verified at several of them (`sampleProblems`). `unproven` leaves out what is only proven: the protocol of rings, barriers, and places.
+ * verified at several of them (`sampleProblems`). `unproven` leaves out what is only proven: the protocol of rings, barriers, and places; `made` what is asked only of programs that were given.
  */
 export function verifyProgram(
   program: TileProgram,
   target: Target | null = null,
   locations?: ReadonlyMap<object, SourceLocation>,
   unproven = false,
+  made = false,
 ): readonly Diagnostic[] {
   const fixed = program.problem.symbolic === undefined;
   // The nest has the tiles of the problem's own sizes, which those of other launches are not.
   const asked = groups.map((group) =>
-    group.filter((verifier) => !(unproven && verifier.waivable) && (fixed || verifier !== agreement)),
+    group.filter(
+      (verifier) =>
+        !(unproven && verifier.waivable) &&
+        !(made && verifier.given) &&
+        (fixed || verifier !== agreement),
+    ),
   );
   if (fixed) return verifyGroups(asked, program, target, locations);
   const unresolved = verifyGroups([[names]], program, target, locations);

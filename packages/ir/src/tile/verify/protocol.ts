@@ -38,14 +38,28 @@ export const ringProtocol: Verifier = {
 export const sharedBarriers: Verifier = {
   name: "sharedBarriers",
   code: "TW3121",
-  property:
-    "between a write and a read of a shared tile stands a barrier, and what is copied asynchronously has been waited for before it; of tiles in rings from machine on, where the block meets",
+  property: "between a write and a read of a shared tile outside rings stands a barrier",
   from: "specialised",
   waivable: true,
+  until: "bound",
   *check(subject) {
-    const { program } = subject;
-    const managed = managedBuffers(program);
-    if (program.buffers.some((b) => b.space === "shared" && !managed.has(b.name)))
+    const managed = ringsByBuffer(subject.program);
+    if (subject.program.buffers.some((b) => b.space === "shared" && !managed.has(b.name)))
+      yield* dryRun(subject, "barriers");
+  },
+};
+
+export const blockBarriers: Verifier = {
+  name: "blockBarriers",
+  code: "TW3136",
+  property:
+    "of rings whose block meets at barriers: between a write and a read of a slot stands a barrier, and what is copied asynchronously has been waited for before it",
+  from: "machine",
+  waivable: true,
+  given: true,
+  *check(subject) {
+    const { rings } = subject.program;
+    if (rings.length > 0 && rings.every(({ full }) => full?.kind !== "mbarrier"))
       yield* dryRun(subject, "barriers");
   },
 };
@@ -256,7 +270,7 @@ class DryRun implements Hooks {
     if (access.thread !== thread.name) return;
     if (kind === "read" && access.flying > 0)
       throw new InterpretFailure(
-        sharedBarriers.code,
+        blockBarriers.code,
         at,
         `%${buffer} is read while copies into it are under way`,
         "commit the group of copies, and wait for it first",

@@ -50,6 +50,8 @@ export interface Verifier {
   readonly from: Stage;
   /** What it proves lowering does not need: `unproven` compiles a program all the same. */
   readonly waivable?: true;
+  /** Asked only of programs that were given: what passes make of one that keeps it keeps it, too. */
+  readonly given?: true;
   /** The last stage that it applies to; all unless given. */
   readonly until?: Stage;
   check(subject: Subject): Iterable<Fault>;

@@ -1,5 +1,5 @@
 /** The protocol proof: what a bound program with roles asks of barriers, engines and tensor memory, for every number of K chunks. */
-import type { Diagnostic } from "../../../diagnostics.ts";
+import type { Diagnostic, SourceLocation } from "../../../diagnostics.ts";
 import type { Target } from "../../../target.ts";
 import type { TileProgram } from "../../types.ts";
 import type { Plan, Step } from "./plan.ts";
@@ -14,10 +14,14 @@ import { planFindings, programFindings } from "./statics.ts";
  * blocks stay, for sequences of tiles with different numbers. Of programs without roles (`protocolPlan` gives null) only what does not
  * depend on rings is checked: their rings are `ringProtocol`'s. The program must pass `verifyProgram`.
  */
-export function proveProtocol(program: TileProgram, target: Target | null = null): readonly Diagnostic[] {
+export function proveProtocol(
+  program: TileProgram,
+  target: Target | null = null,
+  locations?: ReadonlyMap<object, SourceLocation>,
+): readonly Diagnostic[] {
   const findings = [...programFindings(program, target)].map((finding) => [finding, null] as const);
   const plan = planOf(program);
-  return firstOfEach([...findings, ...(plan === null ? [] : broken(plan))]);
+  return firstOfEach([...findings, ...(plan === null ? [] : broken(plan))], locations);
 }
 
 /** The same for a plan by itself: what a lowering that does these actions would break. */
@@ -25,13 +29,18 @@ export const provePlan = (plan: Plan): readonly Diagnostic[] => firstOfEach(brok
 
 type Found = readonly [Finding, Sequence | null];
 
-function firstOfEach(found: Iterable<Found>): readonly Diagnostic[] {
+function firstOfEach(
+  found: Iterable<Found>,
+  locations?: ReadonlyMap<object, SourceLocation>,
+): readonly Diagnostic[] {
   const first = new Map<string, Diagnostic>();
-  for (const [{ rule, at, message, hint }, sequence] of found) {
+  for (const [{ rule, at, message, hint, stmt }, sequence] of found) {
     const { code, number, name } = proofRules[rule];
     if (first.has(code)) continue;
     const when = sequence === null ? "" : `with ${sequence.join(", ")} K chunks: `;
+    const location = stmt ? locations?.get(stmt) : undefined;
     first.set(code, {
+      ...(location === undefined ? {} : { location }),
       code,
       kind: "invalid",
       at,
@@ -59,12 +68,14 @@ function* broken(plan: Plan): Iterable<Found> {
   );
   // A part of a share has one chunk at least, on which peeled loops build, and so has a block that copies its first before the roles begin.
   const leads = plan.begin.some((action) => action.kind === "init" && action.lead !== undefined);
-  const least =
-    leads ||
-    (plan.chunks === null && plan.roles.some(({ body }) => peels(body))) ||
-    plan.roles.some(({ body }) => waitsAhead(plan, body))
-      ? 1
-      : 0;
+  const least = Math.max(
+    leads || (plan.chunks === null && plan.roles.some(({ body }) => peels(body))) ? 1 : 0,
+    columnsApart(plan),
+    ...plan.roles.map(({ body }) => {
+      const apart = waitsApart(plan, body);
+      return apart === 0 ? 0 : apart + (plan.cuts?.first ?? 0);
+    }),
+  );
   for (const sequence of sequences(slots, stays).filter((counts) => counts.every((count) => count >= least)))
     for (const order of all) {
       const finding = run(plan, sequence, order);
@@ -74,16 +85,31 @@ function* broken(plan: Plan): Iterable<Found> {
     }
 }
 
-/** Whether a role waits for a K chunk outside of loops over them: there is one. */
-const waitsAhead = (plan: Plan, steps: readonly Step[]): boolean =>
-  steps.some((step) => {
-    if (step.kind === "do")
-      return step.actions.some(
-        (action) =>
-          action.kind === "wait" && plan.rings.some(({ name, chunked }) => chunked && name === action.ring),
-      );
-    return !(step.kind === "for" && step.chunks) && waitsAhead(plan, step.body);
-  });
+/** Chunks of a program whose last ones are multiplied in parts: the first, and those. None elsewhere. */
+function columnsApart({ chunks, cuts, roles }: Plan): number {
+  const apart = (steps: readonly Step[]): boolean =>
+    steps.some((step) =>
+      step.kind === "do"
+        ? step.actions.some((action) => action.kind === "sums" && action.columns !== null)
+        : apart(step.body),
+    );
+  if (chunks === null || cuts === undefined || !roles.some(({ body }) => apart(body))) return 0;
+  return cuts.first + chunks - Math.min(chunks, ...cuts.last);
+}
+
+/** K chunks for which a role waits outside of loops over them: there are as many. */
+const waitsApart = (plan: Plan, steps: readonly Step[]): number =>
+  steps.reduce((sum, step) => {
+    if (step.kind !== "do")
+      return step.kind === "for" && step.chunks ? sum : sum + waitsApart(plan, step.body);
+    const waits = step.actions.filter(
+      (action) =>
+        action.kind === "wait" &&
+        action.edge === "full" &&
+        plan.rings.some(({ name, chunked }) => chunked && name === action.ring),
+    );
+    return sum + waits.length;
+  }, 0);
 
 /** Whether a loop over K chunks ends behind a fixed number of them. */
 const peels = (steps: readonly Step[]): boolean =>

@@ -6,15 +6,22 @@
  * has one outcome. So one run orders what all runs order, and the schedules tried differ only in whether waits meet the phase that
  * they mean.
  */
+import type { Stmt } from "../../types.ts";
 import type { EdgeName, Plan, PlanRing } from "./plan.ts";
 import type { Finding, RuleName } from "./rules.ts";
 
 /** Thrown at the first finding of a run. */
 export class Broken extends Error {
   readonly finding: Finding;
-  constructor(rule: RuleName, at: string, message: string, hint: string) {
+  constructor(rule: RuleName, at: string, message: string, hint: string, stmt: Stmt | null = null) {
     super(message);
-    this.finding = { rule, at, message, hint };
+    this.finding = { rule, at, message, hint, stmt };
+  }
+
+  /** The same at a statement, unless it has one. */
+  at(stmt: Stmt | null): Broken {
+    const { rule, at, message, hint, stmt: known } = this.finding;
+    return known ? this : new Broken(rule, at, message, hint, stmt);
   }
 }
 

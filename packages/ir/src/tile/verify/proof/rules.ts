@@ -1,5 +1,6 @@
 /** The rules of asynchronous kernels, each learnt from a kernel that broke it, with what the proof checks and what it leaves to others. */
 import type { Diagnostic } from "../../../diagnostics.ts";
+import type { Stmt } from "../../types.ts";
 
 export interface Rule {
   readonly number: number;
@@ -144,4 +145,6 @@ export interface Finding {
   readonly at: string;
   readonly message: string;
   readonly hint: string;
+  /** The statement at which it shows, where there is one. */
+  readonly stmt?: Stmt | null;
 }

@@ -108,13 +108,30 @@ class Run {
         if (!this.#engines.finishOne()) this.#deadlock(left);
         continue;
       }
-      const result = next.steps.next();
+      const result = resumed(next);
       if (result.done === true) left = left.filter((each) => each !== next);
       else next.blocked = result.value;
     }
     while (this.#engines.finishOne());
     checkEnds(this.#plan, this.#threads, this.#engines.reached);
     this.#turns.checkEnd();
+    this.#checkRead();
+  }
+
+  /** Every chunk that was filled has been waited for, where anybody waits for chunks of the ring. */
+  #checkRead(): void {
+    for (const { name } of this.#plan.rings) {
+      const highest = (side: "fill" | "read"): number =>
+        Math.max(-1, ...this.#threads.map(({ places }) => places.get(name)?.highest[side] ?? -1));
+      const [filled, read] = [highest("fill"), highest("read")];
+      if (read < 0 || filled <= read) continue;
+      throw new Broken(
+        "phases",
+        `%${name}`,
+        `chunk ${filled} of %${name} is filled, and nobody waits for it`,
+        "let every role go over the same chunks",
+      );
+    }
   }
 
   #deadlock(left: readonly { readonly thread: Thread; readonly blocked: Blocked | null }[]): never {
@@ -123,12 +140,13 @@ class Run {
     const rules = left.map(({ blocked }) => blocked?.rule() ?? "phases");
     const rule =
       (["bytes", "arrivals", "phases", "exits"] as const).find((name) => rules.includes(name)) ?? "phases";
-    throw new Broken(
+    const broken = new Broken(
       rule,
       first?.thread.label ?? "",
       `deadlock: ${why}`,
       "commit what is waited for, release what is acquired again",
     );
+    throw broken.at(first?.thread.stmt ?? null);
   }
 
   /** The first thread of a block begins and ends it; the others meet it there. */
@@ -148,6 +166,7 @@ class Run {
       switch (step.kind) {
         case "do":
           for (const action of step.actions) {
+            thread.stmt = action.stmt ?? thread.stmt;
             const rest = this.#act(thread, action);
             if (rest !== null) yield* rest;
           }
@@ -299,7 +318,8 @@ class Run {
         this.#engines.drain(thread, action.pending, step);
         return null;
       case "sync":
-        thread.apart = false;
+        // Loads that a lane has not fenced may still be under way behind the meeting.
+        if (!thread.loading && !thread.unfenced) thread.apart = false;
         return null;
       case "begin":
         thread.pipelines.set(action.at, this.#begins(thread, action));
@@ -413,6 +433,21 @@ class Run {
         "let nobody complete a phase before all who wait for the one before have seen it",
       );
     join(thread.clock, barrier.clockOf(phase));
+  }
+}
+
+/** On to where the thread stands still; what is found on the way, found at its statement. */
+function resumed({
+  thread,
+  steps,
+}: {
+  readonly thread: Thread;
+  readonly steps: Steps;
+}): IteratorResult<Blocked, void> {
+  try {
+    return steps.next();
+  } catch (error) {
+    throw error instanceof Broken ? error.at(thread.stmt) : error;
   }
 }
 

@@ -1,6 +1,6 @@
 /** A role in one block: where it stands, and the rules that it can keep or break by itself. */
 import { evaluateExpr } from "../../expr.ts";
-import type { Columns } from "../../types.ts";
+import type { Columns, Stmt } from "../../types.ts";
 import { type Access, type Actor, Broken, type End } from "./machine.ts";
 import type { Action, PlanRing, PlanRole } from "./plan.ts";
 
@@ -37,6 +37,8 @@ export interface Thread extends Actor {
   readonly places: Map<string, Place>;
   /** Chunks at which pipelines stand, and those of slots with names. */
   readonly pipelines: Map<string, number>;
+  /** The statement that it has come to. */
+  stmt: Stmt | null;
   /** Number of the tile at hand in the sequence. */
   ordinal: number;
   /** Reads whose end is still to come, by what ends them. */
@@ -85,6 +87,7 @@ export const newThread = (
   places: new Map(),
   pipelines: new Map(),
   ordinal: 0,
+  stmt: null,
   loads: [],
   matrix: [],
   products: 0,
