@@ -8,7 +8,7 @@ import type { Fault, Site, Verifier } from "./verifier.ts";
 
 export const pipelines: Verifier = {
   name: "pipelines",
-  code: "TW3135",
+  code: "TW3137",
   property:
     "pipelines are declared before they are used, begin at a slot of their ring, and name slots and barriers of that ring; slots of rings with mbarriers are those of pipelines; a slot that keeps only addresses is read by views, and not in a loop before that names it again",
   from: "machine",

@@ -51,7 +51,7 @@ export const sharedBarriers: Verifier = {
 
 export const blockBarriers: Verifier = {
   name: "blockBarriers",
-  code: "TW3136",
+  code: "TW3138",
   property:
     "of rings whose block meets at barriers: between a write and a read of a slot stands a barrier, and what is copied asynchronously has been waited for before it",
   from: "machine",
