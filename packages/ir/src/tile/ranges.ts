@@ -1,6 +1,8 @@
 /** Least and greatest values of expressions over loop ranges, and exhaustive search where intervals are too coarse. */
+
 import { compare } from "./cond.ts";
 import { asLinear, type Env, evaluateExpr, floorMod, freeVars, simplify } from "./expr.ts";
+import { eachStmt } from "./rewrite.ts";
 import { type Cond, type Expr, type Share, type Stmt, visitVars } from "./types.ts";
 
 export type Range = readonly [low: number, high: number];
@@ -104,10 +106,20 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
       ]);
     case "if":
       return narrow(stmt.cond, ranges);
+    case "role":
+      return new Map([...ranges, ...pipelineNames(stmt.body).map((name) => [name, SLOTS] as const)]);
     default:
       return ranges;
   }
 }
+
+/** Slots at which pipelines stand, of rings of any length. */
+const SLOTS: Range = [0, 2 ** 16];
+
+/** Names of a role's pipelines, and of slots that it keeps: variables of its views. */
+export const pipelineNames = (body: readonly Stmt[]): readonly string[] => [
+  ...new Set(eachStmt(body).flatMap((s) => (s.kind === "pipeline" || s.kind === "hold" ? [s.name] : []))),
+];
 
 function shareRanges(
   { first, count, chunks, counted }: Share,

@@ -626,6 +626,24 @@ const rejected: readonly Rejected[] = [
     edits: [["memory shared=1824", "memory shared=1600"]],
   },
   {
+    code: "TW3138",
+    what: "slots that are read before the block has met behind their copies",
+    stage: "machine",
+    edits: [["      barrier 0\n", ""]],
+  },
+  {
+    code: "TW3138",
+    what: "slots that are read while their copies are under way",
+    stage: "machine",
+    edits: [["      cp.async.wait pending 1\n", ""]],
+  },
+  {
+    code: "TW3137",
+    what: "pipeline at a stage that its ring does not have",
+    stage: "machine",
+    edits: [["    fill %acc = 0\n", "    pipeline %c of %ring stage 5 phase 0\n    fill %acc = 0\n"]],
+  },
+  {
     code: "TW3134",
     what: "tiles in each other's place",
     stage: "machine",

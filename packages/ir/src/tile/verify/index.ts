@@ -89,9 +89,7 @@ export function verifyProgram(
   const asked = groups.map((group) =>
     group.filter(
       (verifier) =>
-        !(unproven && verifier.waivable) &&
-        !(made && verifier.given) &&
-        (fixed || verifier !== agreement),
+        !(unproven && verifier.waivable) && !(made && verifier.given) && (fixed || verifier !== agreement),
     ),
   );
   if (fixed) return verifyGroups(asked, program, target, locations);

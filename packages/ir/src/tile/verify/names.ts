@@ -1,7 +1,7 @@
 /** Names are well formed, unique, and every use resolves. Runs first: the others rely on it. */
 import { condVars } from "../cond.ts";
 import { freeVars } from "../expr.ts";
-import { eachStmt } from "../rewrite.ts";
+import { pipelineNames } from "../ranges.ts";
 import { operandViews, sumViews } from "../scaleTiles.ts";
 import { sizeVariables } from "../sizes.ts";
 import { nearestHint } from "../text/nearest.ts";
@@ -108,12 +108,7 @@ function boundBy(stmt: Stmt): readonly string[] {
       ...(stmt.share ? [stmt.share.first, stmt.share.count] : []),
       ...visitVars(stmt.visit),
     ];
-  if (stmt.kind === "role")
-    return [
-      ...new Set(
-        eachStmt(stmt.body).flatMap((s) => (s.kind === "pipeline" || s.kind === "hold" ? [s.name] : [])),
-      ),
-    ];
+  if (stmt.kind === "role") return pipelineNames(stmt.body);
   return stmt.kind === "for" ? [stmt.var] : [];
 }
 

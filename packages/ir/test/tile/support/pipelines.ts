@@ -11,6 +11,7 @@ import {
   type DirectiveName,
   dealCopies,
   elideGuards,
+  expandRings,
   type Factor,
   findTarget,
   gemmNest,
@@ -44,6 +45,7 @@ export const passes: readonly Pass[] = [
   orderWalk,
   bindRaster,
   elideGuards,
+  expandRings,
   allocate,
 ];
 

@@ -1,11 +1,14 @@
 /** Bound programs with roles, bulk copies, clusters and blocks that stay, small enough to run. */
 import {
+  allocate,
+  awaitProducts,
   bindOwnership,
   bindRaster,
   bindTensorLayouts,
   type Directive,
   defineProblem,
   elideGuards,
+  expandRings,
   type Factor,
   gemmNest,
   multicastCopies,
@@ -104,6 +107,10 @@ export function nestOf({
     ],
   });
 }
+
+/** The same at stage machine. */
+export const machineOf = (program: TileProgram): TileProgram =>
+  [awaitProducts, expandRings, allocate].reduce((at, pass) => pass.run(at, sm90), bind(program));
 
 export function bind(program: TileProgram): TileProgram {
   const done = runPasses(program, sm90, specialisedPasses);
