@@ -218,7 +218,12 @@ describe("what hazards matrix moves meet", () => {
   const store = "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r2], {%r4, %r5, %r6, %r7};";
   test.each([
     ["reading what nobody wrote", `${address} ${load}`, 32, ["H006"]],
-    ["reading another warp's matrices without a barrier", `${address} ${store} ${load}`, 64, ["H011"]],
+    [
+      "reading another warp's matrices without a barrier",
+      `${address} setp.lt.u32 %p1, %t, 32; @%p1 ${store} ${load}`,
+      64,
+      ["H011"],
+    ],
     [
       "storing over what another warp still reads",
       `${address} setp.lt.u32 %p1, %t, 32; @%p1 ${store} bar.sync 0; ${load} @%p1 ${store}`,

@@ -116,12 +116,9 @@ export class Barriers {
     return slot.phase % 2 !== parity;
   }
 
-  /** A copy under way counts for the phase that is open at the full edge of a slot. */
+  /** A copy under way counts for the phase that is open at the full edge of a slot: its bytes hold the phase when all have arrived. */
   attach(ring: string, place: number, flight: Flight): void {
-    const ref = { ring, edge: "full" } as const;
-    const slot = this.#slot(ref, place);
-    this.#settle(ref, slot);
-    slot.flights.push(flight);
+    this.#slot({ ring, edge: "full" }, place).flights.push(flight);
   }
 
   arrive(ref: BarrierRef, place: number, count: number, at: string): void {
