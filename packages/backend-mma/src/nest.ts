@@ -259,7 +259,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
       ? null
       : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },
     s.matrices !== 0 ? { name: "matrices", args: { most: s.matrices } } : null,
-    { name: "vector", args: { copy: s.vec / sizeOf(atom.a), store: s.store } },
+    { name: "vector", args: { copy: Math.max(1, s.vec / sizeOf(atom.a)), store: s.store } },
     staging === null
       ? null
       : { name: "epilogue", args: { way: "threads", cols: staging.cols, late: staging.late ? 1 : 0 } },

@@ -33,6 +33,7 @@ describe("every pass keeps the result, for random problems and schedules", () =>
     const bound = runPasses(nest, target, simt.passes, {
       after: (pass, _before, program, changed) => {
         if (changed) check(program, pass.name);
+        if (pass.unfinished) return;
         const reread = parseProgram(printProgram(program));
         expect(reread, `text after ${pass.name}`).toEqual({ ok: true, value: program });
       },

@@ -20,7 +20,12 @@ const problem = problemOf({ m: 200, n: 130, k: 50, dtype: "f32", alpha: 2, beta:
 function programsOf(schedule: string): readonly TileProgram[] {
   const nest = simt.tile(problem, scheduleOf(schedule), target);
   const seen: TileProgram[] = [nest];
-  runPasses(nest, target, simt.passes, { after: (_pass, _before, program) => void seen.push(program) });
+  runPasses(nest, target, simt.passes, {
+    after: (pass, _before, program) => {
+      // What the next pass finishes has no text of its own.
+      if (pass.unfinished !== true) seen.push(program);
+    },
+  });
   const at = (stage: Stage): TileProgram[] => {
     const list = seen.filter((p) => p.stage === stage);
     return [list[0], list.at(-1)].filter((p) => p !== undefined);

@@ -38,7 +38,7 @@ const shared: Omit<Statements, OwnKind> = {
   },
   role: (ctx, stmt) => lowerRole(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   ...machineStatements(lowerStmts),
-  lead: lowerLead,
+  lead: (ctx, { body }) => lowerLead(ctx, () => lowerStmts(ctx, body)),
   fetch: lowerFetch,
   next: lowerNext,
 };

@@ -220,9 +220,9 @@ describe("what hazards matrix moves meet", () => {
     ["reading what nobody wrote", `${address} ${load}`, 32, ["H006"]],
     [
       "reading another warp's matrices without a barrier",
-      `${address} setp.lt.u32 %p1, %t, 32; @%p1 ${store} ${load}`,
+      `${address} setp.lt.u32 %p1, %t, 32; @%p1 ${store} bar.warp.sync 0xffffffff; ${load}`,
       64,
-      ["H011"],
+      ["H009"],
     ],
     [
       "storing over what another warp still reads",

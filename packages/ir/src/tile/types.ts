@@ -532,7 +532,7 @@ export type Reach = (typeof reaches)[number];
 
 /** Orders what a thread did through one proxy, or before, with what others do behind it (PTX ISA, fence.proxy.async, membar.cta, tcgen05.fence). */
 export const fences = ["async", "cta", "tensor-before", "tensor-after"] as const;
-export type FenceKind = (typeof fences)[number];
+type FenceKind = (typeof fences)[number];
 
 /**
  * Statements of the stage machine: one pattern of instructions each. There slots of views, and chunks of `fetch` and `next`, are pipelines by name: the slot at which

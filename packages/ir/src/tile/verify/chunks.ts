@@ -46,7 +46,7 @@ const waitedFor = (stmts: readonly Stmt[]): ReadonlySet<string> =>
   );
 
 /** Whether a loop multiplies chunks by the loop's variable out of these tiles of rings. */
-export function multipliesChunks(loop: For, operands: ReadonlySet<string>): boolean {
+function multipliesChunks(loop: For, operands: ReadonlySet<string>): boolean {
   for (const stmt of eachStmt(loop.body))
     if (
       stmt.kind === "mma" &&
