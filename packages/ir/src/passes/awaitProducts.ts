@@ -58,6 +58,10 @@ class Walk {
       case "wait":
         this.#waited.set(stmt.ring, substituteExpr(stmt.at, within.constants));
         return [stmt];
+      case "wgmma.wait":
+        // Of a text that the pass has made: nothing to add.
+        this.#settle(stmt.pending);
+        return [stmt];
       case "release":
         return [...this.#settle(this.#running(stmt, within)), stmt];
       case "epilogue": {
