@@ -254,7 +254,7 @@ describe("peers", () => {
     using folder = scratch();
     const { code, stderr } = await bench("--arch sm_70 --shapes 512x512x512 --vs exit\t3", folder.path);
     expect(code).toBe(4);
-    expect(stderr).toContain("TW7071 (toolchain) at --vs exit\t3: the peer ended with exit code 3");
+    expect(stderr).toContain("TW7071 (toolchain) at --vs exit\\u00093: the peer ended with exit code 3");
   });
 
   test("cuBLAS that is absent: an error when named, a remark when not", async () => {

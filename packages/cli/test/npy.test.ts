@@ -142,7 +142,7 @@ describe("refused, with the reason", () => {
       error: [
         {
           message:
-            "x.safetensors is not a whole safetensors file: 'w.f16' has 24 bytes where its shape needs 30",
+            "x.safetensors is not a whole safetensors file: 'w.f16' is said to lie in bytes 48 to 72, where its shape needs 30",
         },
       ],
     });
