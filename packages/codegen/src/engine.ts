@@ -1,6 +1,6 @@
 /**
- * What a backend brings to lowering: the statements, copies and ring transports that it lowers itself, and how its register tiles hold
- * elements. Everything else (`statements.ts`, `copyRoutes.ts`, `rings.ts`) is shared. Nothing here knows which backends there are.
+ * What a backend brings to lowering: the statements and copies that it lowers itself, and how its register tiles hold
+ * elements. Everything else (`statements.ts`, `copyRoutes.ts`) is shared. Nothing here knows which backends there are.
  */
 import type {
   DType,
