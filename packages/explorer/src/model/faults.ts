@@ -8,7 +8,7 @@ export interface Plant {
 
 /** Statements of a tile program that only order others, in any stage. */
 const statement =
-  /^\s*(acquire|commit|wait|release|barrier|fence|arrive|next|\S*(fence|mbarrier\.wait|mbarrier\.arrive|mbarrier\.expect|wgmma\.wait|wgmma\.commit|tcgen05\.wait|tcgen05\.commit|cp\.async\.wait|bar\.sync)\S*)\b[^{]*$/;
+  /^\s*(acquire|commit|wait|release|barrier|fence|next|warp\.sync|mbar\.(wait|expect|arrive)|wgmma\.wait|tcgen05\.commit|cp\.async\.(commit|wait))(?=\s|$)[^{]*$/;
 
 /** Instructions of PTX that only order others. Waits in a loop of their own are no single line. */
 const instruction =

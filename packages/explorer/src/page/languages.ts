@@ -5,7 +5,7 @@ import { tags } from "@lezer/highlight";
 const tileWords =
   /^(?:tile\.kernel|stage|arch|problem|launch|nest|directive|global|register|shared|tensor|ring|pipeline|param|grid|threads|cluster)\b/;
 const tileStatements =
-  /^(?:tiles|for|if|role|fill|copy|mma|acquire|commit|wait|release|fetch|next|barrier|epilogue|combine|advance|map|reduce|(?:wgmma|mbarrier|tma|tcgen05|cp|bar|fence|stmatrix|ldmatrix)(?:\.\w+)*)\b/;
+  /^(?:tiles|for|if|role|fill|copy|mma|acquire|commit|wait|release|fetch|next|barrier|epilogue|combine|pipeline|advance|hold|lead|leader|response|map|reduce|(?:wgmma|mbar|warp|mbarrier|tma|tcgen05|cp|bar|fence|stmatrix|ldmatrix)(?:\.\w+)*)\b/;
 
 function tileToken(stream: StringStream): string | null {
   if (stream.eatSpace()) return null;

@@ -206,7 +206,7 @@ async function run(browser: Browser, url: string): Promise<void> {
   const picture = (): Promise<string> =>
     page.evaluate(() => document.querySelector<HTMLCanvasElement>(".heat")?.toDataURL() ?? "");
   for (const [where, what] of [
-    ["stage", /: commit\b/],
+    ["stage", /: mbar\.expect\b/],
     ["PTX", /: wgmma\.wait_group/],
   ] as const)
     await suite.test(

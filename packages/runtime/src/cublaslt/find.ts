@@ -7,7 +7,7 @@ export interface FindOptions {
   /** What the user named; then nothing else is tried. */
   readonly library?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly platform?: NodeJS.Platform;
+  readonly platform?: string;
   /** Entries of a folder; empty where it is none. For tests. */
   readonly list?: (folder: string) => readonly string[];
   /** Where a link leads; the path itself where it leads nowhere. For tests. */

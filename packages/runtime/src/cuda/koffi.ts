@@ -61,7 +61,7 @@ const logBytes = 64 * 1024;
  * Where a driver library may be, by platform. `.so.1` because the plain name belongs to the toolkit's stub.
  * The absolute places are WSL's and that of NVIDIA's container images, which not every loader configuration lists.
  */
-const libraryNames: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
+const libraryNames: Readonly<Partial<Record<string, readonly string[]>>> = {
   linux: ["libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"],
   win32: ["nvcuda.dll"],
 };
@@ -92,7 +92,7 @@ export async function loadKoffi(specifier = "koffi"): Promise<Checked<Koffi>> {
 export interface KoffiDriverOptions {
   /** Only this library instead of the usual places. */
   readonly library?: string;
-  readonly platform?: NodeJS.Platform;
+  readonly platform?: string;
   /** What to import as koffi. */
   readonly koffi?: string;
   /** Told each library that does not load, with the loader's reason: too long for a message, and what `doctor` is asked for. */

@@ -7,7 +7,7 @@ import { bindFunctions, type ForeignFunctions } from "../timing/foreign.ts";
 import { clockType, type Nvml, type NvmlFunction, type NvmlResult, nvmlPrototypes } from "./nvml.ts";
 
 /** `.so.1` is what drivers install; the plain name belongs to the toolkit's stub. WSL keeps its own place. */
-const libraryNames: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
+const libraryNames: Readonly<Partial<Record<string, readonly string[]>>> = {
   linux: [
     "libnvidia-ml.so.1",
     "/usr/lib/wsl/lib/libnvidia-ml.so.1",
@@ -25,7 +25,7 @@ const textBytes = 96;
 export interface KoffiNvmlOptions {
   /** Only this library instead of the usual places. */
   readonly library?: string;
-  readonly platform?: NodeJS.Platform;
+  readonly platform?: string;
 }
 
 /** Load NVML. Does not call `nvmlInit`. Errors: TW6001 without koffi, TW6044 without the library or a function. */
