@@ -34,7 +34,7 @@ describe("permalinks", () => {
 describe("faults", () => {
   test("of a program are statements that order others, not those that do work", () => {
     const text =
-      "role x {\n  wait %ring @ %kt pending 0\n  mma %acc += %a * %b atom fma\n  release %ring @ %kt\n  wgmma.fence\n}";
+      "role x {\n  wait %ring @ %kt pending 0\n  mma %acc += %a * %b atom fma\n  release %ring @ %kt\n  wgmma.wait pending 0\n}";
     expect(plants("bound", text).map(({ line }) => line)).toEqual([2, 4, 5]);
     expect(without(text, 2)).not.toContain("wait");
   });
