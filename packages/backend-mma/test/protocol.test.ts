@@ -9,7 +9,7 @@ import {
   scheduleOf,
   targetOf,
 } from "@tilewright/conformance";
-import { proveProtocol } from "@tilewright/ir";
+import { createCompiler, formatDiagnostic, proveProtocol } from "@tilewright/ir";
 import { expect, it } from "vitest";
 import { mma } from "../src/index.ts";
 
@@ -40,6 +40,21 @@ it.each([
   const { count, unseen } = plant(program, targetOf("sm_90"));
   expect(count).toBeGreaterThan(40);
   expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
+});
+
+// What waits for a second chunk is not in the text of a kernel of one: as a text it is held to its own number.
+it("the text of a kernel of one chunk is taken back, and without its arrival it is not", () => {
+  const compiler = createCompiler({ backends: [mma] });
+  const target = targetOf("sm_90");
+  const schedule = "tile=64x64x64 warp=32x32 stages=3 copy=tma frag=2 refill=step";
+  const made = compiler.compile({ problem: plainProblem(128, 128, 32, "f16"), target, schedule });
+  if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
+  const text = made.value.textAt("machine") ?? "";
+  const again = compiler.compile({ from: text, target });
+  expect(again.ok ? again.value.ptx : again.error).toBe(made.value.ptx);
+  const without = text.replace(/^.*mbar\.expect.*\n/m, "");
+  expect(without).not.toBe(text);
+  expect(compiler.compile({ from: without, target }).ok).toBe(false);
 });
 
 // An H200 gave wrong numbers without: an arrive does not wait for loads that are under way (docs/perf/mma.md).

@@ -197,7 +197,7 @@ function compileProgram(
   if (program.stage === "machine" && input.unproven !== true && input.verify !== "none") {
     const unsound = verifyProgram(program, input.target, locations);
     if (unsound.length > 0) return err(unsound);
-    const broken = proveProtocol(ownProgram(program), input.target, locations);
+    const broken = proveProtocol(ownProgram(program), input.target, locations, true);
     if (broken.length > 0) return err(broken);
   }
   const able = ableTo(backends, program.problem, input.target);

@@ -6,22 +6,24 @@ import type { Plan, Step } from "./plan.ts";
 import { planOf } from "./planOf.ts";
 import { type Finding, proofRules } from "./rules.ts";
 import { actorsOf, run, type Sequence } from "./run.ts";
-import { orders, representatives, sequences } from "./sequences.ts";
+import { orders, representatives, sequences, sequencesOf } from "./sequences.ts";
 import { planFindings, programFindings } from "./statics.ts";
 
 /**
  * Every rule that the program breaks, with its first finding; empty when all hold for every number of K chunks from 0 to slots + 2 and, where
  * blocks stay, for sequences of tiles with different numbers. Of programs without roles (`protocolPlan` gives null) only what does not
- * depend on rings is checked: their rings are `ringProtocol`'s. The program must pass `verifyProgram`.
+ * depend on rings is checked: their rings are `ringProtocol`'s. The program must pass `verifyProgram`. `given`: written by hand, and right for its own
+ * number of chunks, where that is at most slots + 2 (more of them are tried by all numbers up to that).
  */
 export function proveProtocol(
   program: TileProgram,
   target: Target | null = null,
   locations?: ReadonlyMap<object, SourceLocation>,
+  given = false,
 ): readonly Diagnostic[] {
   const findings = [...programFindings(program, target)].map((finding) => [finding, null] as const);
   const plan = planOf(program);
-  return firstOfEach([...findings, ...(plan === null ? [] : broken(plan))], locations);
+  return firstOfEach([...findings, ...(plan === null ? [] : broken(plan, given))], locations);
 }
 
 /** The same for a plan by itself: what a lowering that does these actions would break. */
@@ -52,7 +54,7 @@ function firstOfEach(
 }
 
 /** What breaks in a plan: whatever runs, and then the first finding of each sequence, shortest sequences first. */
-function* broken(plan: Plan): Iterable<Found> {
+function* broken(plan: Plan, given = false): Iterable<Found> {
   for (const finding of planFindings(plan)) yield [finding, null];
   // Without a number of chunks there is nothing to count by; `programFindings` says so.
   if (plan.chunks === 0 && plan.rings.some(({ chunked }) => chunked)) return;
@@ -76,7 +78,12 @@ function* broken(plan: Plan): Iterable<Found> {
       return apart === 0 ? 0 : apart + (plan.cuts?.first ?? 0);
     }),
   );
-  for (const sequence of sequences(slots, stays).filter((counts) => counts.every((count) => count >= least)))
+  const own = given && plan.chunks !== null && plan.chunks <= slots + 2 ? plan.chunks : null;
+  const runs =
+    own === null
+      ? sequences(slots, stays).filter((counts) => counts.every((count) => count >= least))
+      : sequencesOf(own, slots, stays);
+  for (const sequence of runs)
     for (const order of all) {
       const finding = run(plan, sequence, order);
       if (finding === null) continue;

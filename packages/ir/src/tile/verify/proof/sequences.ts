@@ -15,6 +15,12 @@ export function sequences(slots: number, stays: boolean): readonly Sequence[] {
   return [...single, ...pairs, ...runs, [1, 1, 1, 1, 1], [2, slots, 1, 0, 2]];
 }
 
+/** Tiles of one number of chunks: one, and for blocks that stay two, and as many as use every slot in both phases. */
+export function sequencesOf(count: number, slots: number, stays: boolean): readonly Sequence[] {
+  const most = Math.ceil((2 * slots + 2) / Math.max(1, count));
+  return (stays ? [1, 2, most] : [1]).map((tiles) => Array.from({ length: tiles }, () => count));
+}
+
 /**
  * Blocks whose threads are tried: those of one unit of the cluster. Units are alike: who is shifted along m or n, round the cluster, meets the same
  * neighbours. Where the cluster has a first block that does more than the others, units beside it along m, along n and along both differ from it.
