@@ -1,5 +1,12 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_75 and everything after it. */
-import { refuseBatch, refusePromotion, refuseSteps, servedFormats, unsupported } from "@tilewright/codegen";
+import {
+  declareLaunches,
+  refuseBatch,
+  refusePromotion,
+  refuseSteps,
+  servedFormats,
+  unsupported,
+} from "@tilewright/codegen";
 import {
   allocate,
   type Backend,
@@ -40,7 +47,7 @@ import { claims } from "./claims.ts";
 import { explainSchedule } from "./explain.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
-import { lower } from "./lower/lower.ts";
+import { engine, lower } from "./lower/lower.ts";
 import { atomOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 
@@ -88,6 +95,7 @@ export const mma: Backend = {
     elideGuards,
     expandRings,
     allocate,
+    declareLaunches(engine),
   ],
   lower,
 };

@@ -1,5 +1,5 @@
 /** The SIMT backend: fp32 multiply-adds on CUDA cores, of f32, f16 and bf16 matrices, for sm_70 and everything after it. */
-import { refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
+import { declareLaunches, refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
 import {
   allocate,
   type Backend,
@@ -32,7 +32,7 @@ import {
 import { checkSchedule, isLegal } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
-import { lower } from "./lower/lower.ts";
+import { engine, lower } from "./lower/lower.ts";
 import { tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 
@@ -78,6 +78,7 @@ export const simt: Backend = {
     elideGuards,
     expandRings,
     allocate,
+    declareLaunches(engine),
   ],
   lower,
 };

@@ -1,5 +1,6 @@
 /** The tcgen05 backend: tensor memory, bulk copies, pairs of blocks and cluster launch control, for sm_100a and its kin. */
 import {
+  declareLaunches,
   refuseBatch,
   refusePromotion,
   refuseSteps,
@@ -44,7 +45,7 @@ import {
 import { checkSchedule, isLegal } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
-import { lower } from "./lower/lower.ts";
+import { engine, lower } from "./lower/lower.ts";
 import { kindOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 
@@ -85,6 +86,7 @@ export const tcgen05: Backend = {
     elideGuards,
     expandRings,
     allocate,
+    declareLaunches(engine),
   ],
   lower,
 };

@@ -1,5 +1,11 @@
 /** The wgmma backend: Hopper's bulk tensor copies, mbarriers and warpgroup matrix instructions, for sm_90a. */
-import { refuseBatch, refuseSteps, refuseSymbolic, servedFormats } from "@tilewright/codegen";
+import {
+  declareLaunches,
+  refuseBatch,
+  refuseSteps,
+  refuseSymbolic,
+  servedFormats,
+} from "@tilewright/codegen";
 import {
   allocate,
   awaitProducts,
@@ -40,7 +46,7 @@ import {
 import { checkSchedule } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
-import { lower } from "./lower/lower.ts";
+import { engine, lower } from "./lower/lower.ts";
 import { tileProblem, widensA, widthsOf } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 
@@ -87,6 +93,7 @@ export const wgmma: Backend = {
     awaitProducts,
     expandRings,
     allocate,
+    declareLaunches(engine),
   ],
   lower,
 };

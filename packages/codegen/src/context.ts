@@ -5,6 +5,7 @@ import {
   type Expr,
   type GroupRow,
   launchRanges,
+  type ParamSpec,
   type Range,
   type SourceLocation,
   substituteCond,
@@ -141,6 +142,7 @@ export class Context {
   >();
   /** Start of the code of the role being lowered, or of the kernel: values that hold through all its tiles. */
   crewPrologue: Code;
+  readonly #params: ReadonlySet<string>;
   #crewValues = new Map<string, Reg>();
   #invariants = new Map<string, Reg>();
   #invariantNames = new Set<string>();
@@ -152,6 +154,7 @@ export class Context {
     engine: Engine,
     entry: EntryBuilder,
     shared: SharedMap,
+    params: readonly ParamSpec[],
     crew: Crew = { first: 0, warps: program.launch.threads / 32 },
   ) {
     this.program = program;
@@ -159,6 +162,7 @@ export class Context {
     this.engine = engine;
     this.entry = entry;
     this.shared = shared;
+    this.#params = new Set(params.map(({ name }) => name));
     this.sizes = launchRanges(program.problem);
     this.keepsFlips = engine.budget.invariants === "kept" || (engine.budget.flips?.(program) ?? false);
     this.crewPrologue = this.root.nest();
@@ -238,9 +242,15 @@ export class Context {
     return constant;
   }
 
-  /** The kernel parameter of an operand or scalar: `p_a`, `p_alpha`. */
+  /** The kernel parameter of an operand, scalar or map, which has to be declared: `p_a`, `p_alpha`, `p_tma_a`. */
+  paramName(name: string): string {
+    const lower = name.toLowerCase();
+    if (!this.#params.has(lower)) throw new CannotLower(`%${lower}`, "is no parameter of the kernel");
+    return `p_${lower}`;
+  }
+
   param(name: string): AddressOperand {
-    return param(`p_${name.toLowerCase()}`);
+    return param(this.paramName(name));
   }
 
   /** A register computed once in the prologue, memoised. */

@@ -64,8 +64,8 @@ export interface Frame {
   close?(ctx: Context): void;
   /** Parameters behind the shared ones, given where those end (bytes). */
   params?(program: TileProgram, offset: number): readonly ParamSpec[];
-  /** The launch, given what a grid of one block a tile would be. */
-  launch?(program: TileProgram, launch: KernelSpec["launch"]): KernelSpec["launch"];
+  /** The grid, where it is not that of one block a tile. */
+  grid?(program: TileProgram): KernelSpec["launch"]["grid"];
 }
 
 export interface Engine {

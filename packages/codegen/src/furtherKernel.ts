@@ -1,5 +1,5 @@
 /** Kernels that are launched beside the main one: behind it over what it has left in the workspace, or before it to leave something there. */
-import type { GroupRow, KernelSpec, LaunchExpr, ParamSpec, Target, TileProgram } from "@tilewright/ir";
+import type { KernelDeclaration, Target, TileProgram } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
 import { Context } from "./context.ts";
 import type { Engine } from "./engine.ts";
@@ -7,43 +7,30 @@ import { declareParameters } from "./params.ts";
 import { noShared } from "./smem.ts";
 import type { Crew } from "./values.ts";
 
-/** What a further kernel is, beside its code. */
-interface FurtherKernel {
-  /** Its own program: its name, its threads, and what it has of the main kernel's. */
+/** Where a further kernel goes, and for what. */
+export interface FurtherKernel {
+  readonly engine: Engine;
+  readonly target: Target;
+  readonly builder: ModuleBuilder;
+  /** The main kernel's program, of which it has its own part. */
   readonly program: TileProgram;
-  readonly role: KernelSpec["role"];
-  /** The threads that run the code; those of its block unless given. */
-  readonly crew?: Crew;
-  readonly params: readonly ParamSpec[];
-  /** The row of a group, which is the main kernel's: the launch has one table. */
-  readonly groups: GroupRow | null;
-  readonly grid: KernelSpec["launch"]["grid"];
-  /** Bytes of workspace that the launch of all kernels has. */
-  readonly workspaceBytes: LaunchExpr;
+  readonly kernel: KernelDeclaration;
 }
 
-/** Adds a kernel without clusters and without shared memory to the text; `fill` emits its code. */
+/** What ptxas is told of none of them. */
+export const further = { exact: false, ctas: null, maxnreg: null } as const;
+
+/** Adds a kernel without clusters and without shared memory to the text; `fill` emits its code. `crew`: the threads that run it; those of its block unless given. */
 export function buildFurtherKernel(
-  engine: Engine,
-  target: Target,
-  builder: ModuleBuilder,
-  { program, role, crew, params, groups, grid, workspaceBytes }: FurtherKernel,
+  { engine, target, builder, program, kernel }: FurtherKernel,
   fill: (ctx: Context) => void,
-): KernelSpec {
-  const { threads } = program.launch;
-  const block = [threads, 1, 1] as const;
-  const entry = builder.entry(program.name, { params: declareParameters(params), maxntid: block });
-  const ctx = new Context(program, target, engine, entry, noShared, crew);
-  ctx.groups = groups;
+  crew?: Crew,
+): void {
+  const { params, threads, row } = kernel;
+  const entry = builder.entry(kernel.name, { params: declareParameters(params), maxntid: [threads, 1, 1] });
+  const ctx = new Context(program, target, engine, entry, noShared, params, crew);
+  ctx.groups = row ?? null;
   fill(ctx);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
-  return {
-    entry: program.name,
-    role,
-    launch: { grid, block, cluster: [1, 1, 1], dynamicSmem: 0, staticSmem: 0, cooperative: false },
-    params,
-    ...(groups === null ? {} : { groups }),
-    workspaceBytes,
-  };
 }

@@ -19,6 +19,7 @@ export {
 } from "./copy.ts";
 export { lowerCopy, routeOf } from "./copyRoutes.ts";
 export { counterBytes, inBlock, putNumber, takeNumber, tileNumbers } from "./counter.ts";
+export { declareLaunches } from "./declareLaunches.ts";
 export type {
   Budget,
   Engine,
@@ -92,7 +93,7 @@ export {
 } from "./threads.ts";
 export { problemsOf, tilesOf } from "./tileCounts.ts";
 export { clustersAlong, clustersOf, mostTiles } from "./tilePlace.ts";
-export { visitShares } from "./tiles.ts";
+export { gridOf, visitShares } from "./tiles.ts";
 export { Values } from "./values.ts";
 export { walkOrder } from "./walk.ts";
 export {

@@ -1,20 +1,16 @@
 /** Tile program to PTX: the module, its text, and how to launch it. */
 import {
-  bufferOf,
   type Checked,
   eachStmt,
   err,
   type KernelSpec,
-  type LaunchExpr,
   type LoweredKernel,
   type Manifest,
   ok,
   type PtxVersion,
-  rolesOf,
   type SourceLocation,
   type Target,
   type TileProgram,
-  transposedOperands,
 } from "@tilewright/ir";
 import {
   type Instruction,
@@ -28,28 +24,22 @@ import {
 import { ptxOfPolicies } from "./cachePolicy.ts";
 import { clusterExtents } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
-import { counterBytes } from "./counter.ts";
+import { launchesOf, specOf, workspaceOf } from "./declareLaunches.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { ptxOfFormats } from "./formats.ts";
-import { GROUP_MAPS_PTX, groupMapBytes } from "./groupMaps.ts";
-import { declareParameters, endOfParams, memoryDTypes, rowOfGroups } from "./params.ts";
-import { buildResultKernel, initWithResults, placedParameters, wideResults } from "./results.ts";
+import { GROUP_MAPS_PTX } from "./groupMaps.ts";
+import { declareParameters, memoryDTypes } from "./params.ts";
+import { buildResultKernel } from "./results.ts";
 import { closeKernel, openKernel } from "./setup.ts";
 import { mapShared, type SharedMap, SMEM } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { buildSumKernel } from "./sumKernel.ts";
-import { tensorMaps } from "./tensorMaps.ts";
-import { gridOf } from "./tiles.ts";
-import { type TransposedCopy, transposedCopies } from "./transposedCopies.ts";
 import { buildTransposeKernel } from "./transposeKernel.ts";
-import { type PartialTiles, partialTiles, workspaceBytes } from "./workspace.ts";
+import type { PartialTiles } from "./workspace.ts";
 
 /** Alignment of the block's dynamic shared memory: the period of the widest swizzle (bits 3, base 4, shift 3). */
 const SMEM_ALIGN = 1024;
-
-/** Blocks of a cluster that every GPU with clusters launches (CUDA programming guide). */
-const PORTABLE_CLUSTER = 8;
 
 /** A lowered program as objects. */
 export interface LoweredModule {
@@ -134,27 +124,13 @@ function build(
 ): LoweredModule {
   const { frame } = engine;
   const shared = mapShared(program);
-  const parts = partialTiles(program, engine, target);
-  const counters = counterBytes(program);
-  const maps = groupMapBytes(program);
-  const used = parts !== null ? workspaceBytes(parts) : maps === 0 ? counters : maps;
-  const wide = wideResults(program, used);
-  const { results } = wide;
-  const { copies, end: workspaceEnd } = placeCopies(program, wide.end);
-  const plain = placedParameters(program, results, workspaceEnd !== 0);
-  const common = [...plain, ...tensorMaps(program, endOfParams(plain))];
-  const end = endOfParams(common);
-  const params = [...common, ...(frame.params?.(program, end) ?? [])];
+  const workspace = workspaceOf(engine, program, target);
+  const { parts, results } = workspace;
+  const launches = program.machine?.launches ?? launchesOf(engine, program, target);
+  const main = launches.kernels.find(({ role }) => role === "main");
+  if (main === undefined) throw new CannotLower("kernel", "no kernel is the main one");
   const cluster = clusterExtents(program);
-  const clustered = cluster.some((extent) => extent > 1);
-  const blocks = frame.blocksPerSm?.(program) ?? null;
-
-  // ptxas follows register budgets only where it knows how many registers a thread begins with.
-  const budgeted = rolesOf(program).some((role) => role.registers !== null);
-  const block = [program.launch.threads, 1, 1] as const;
-  const least = blocks ?? (budgeted ? 1 : null);
-
-  const registers = frame.registers?.(program, target) ?? null;
+  const block = [main.threads, 1, 1] as const;
 
   const builder = moduleBuilder({
     version: [
@@ -163,24 +139,24 @@ function build(
       ptxOfFormats(memoryDTypes(program), target),
       ptxOfParts(parts),
       ptxOfMeeting(shared),
-      maps === 0 ? ([1, 0] as const) : GROUP_MAPS_PTX,
+      workspace.maps === 0 ? ([1, 0] as const) : GROUP_MAPS_PTX,
       ptxOfPolicies(program),
     ].reduce(newer),
     target: program.arch,
   });
   if (shared.totalBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
-  const entry = builder.entry(program.name, {
-    params: declareParameters(params),
-    ...(budgeted || registers !== null ? { reqntid: block } : { maxntid: block }),
-    ...(least === null ? {} : { minnctapersm: least }),
-    ...(registers === null ? {} : { maxnreg: registers }),
-    ...(clustered ? { cluster } : {}),
+  const entry = builder.entry(main.name, {
+    params: declareParameters(main.params),
+    ...(main.exact ? { reqntid: block } : { maxntid: block }),
+    ...(main.ctas === null ? {} : { minnctapersm: main.ctas }),
+    ...(main.maxnreg === null ? {} : { maxnreg: main.maxnreg }),
+    ...(cluster.some((extent) => extent > 1) ? { cluster } : {}),
   });
-  const ctx = new Context(program, target, engine, entry, shared);
+  const ctx = new Context(program, target, engine, entry, shared, main.params);
   ctx.locations = locations;
-  ctx.groups = rowOfGroups(program);
+  ctx.groups = main.row ?? null;
   ctx.results = results;
-  ctx.copies = copies;
+  ctx.copies = workspace.copies;
   openKernel(ctx);
   frame.open?.(ctx);
   lowerStmts(ctx, program.body);
@@ -188,45 +164,22 @@ function build(
   closeKernel(ctx);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
-  const launch = launchOf(program, shared.totalBytes);
-  const before =
-    copies.length === 0 ? [] : [buildTransposeKernel(engine, program, target, copies, workspaceEnd, builder)];
-  const then = [
-    ...(parts?.by === "kernel" ? [buildSumKernel(engine, program, target, parts, builder, wide)] : []),
-    ...(results.length > 0 ? [buildResultKernel(engine, program, target, results, wide.end, builder)] : []),
-  ];
+  for (const kernel of launches.kernels) {
+    const at = { engine, target, builder, program, kernel };
+    if (kernel.role === "prepare") buildTransposeKernel(at, workspace.copies);
+    else if (kernel.role === "reduce" && kernel.name.endsWith("_results")) buildResultKernel(at, results);
+    else if (kernel.role === "reduce" && parts !== null) buildSumKernel(at, parts, results);
+  }
+  const specs = launches.kernels.map((kernel) => specOf(program, kernel));
+  const at = launches.kernels.indexOf(main);
+  const [before, then] = [specs.slice(0, at), specs.slice(at + 1)];
   return {
     module: withWholeDefinitions(builder.build(), stays(program)),
-    kernel: {
-      entry: program.name,
-      role: "main",
-      launch: frame.launch?.(program, launch) ?? launch,
-      params,
-      ...(ctx.groups === null ? {} : { groups: ctx.groups }),
-      workspaceBytes: workspaceEnd,
-    },
+    kernel: specOf(program, main),
     before,
     then,
-    // Counters of tiles that blocks ask for end as they began: at 0.
-    workspaceInit: initWithResults(results, parts?.init ?? (counters === 0 ? "none" : "zeroOnce")),
+    workspaceInit: launches.init,
   };
-}
-
-/** Transposed copies behind all else in the workspace, and where it ends with them. */
-function placeCopies(
-  program: TileProgram,
-  used: LaunchExpr,
-): { readonly copies: readonly TransposedCopy[]; readonly end: LaunchExpr } {
-  if (transposedOperands(program).length === 0) return { copies: [], end: used };
-  for (const stmt of eachStmt(program.body))
-    if (stmt.kind === "copy" && stmt.transport === "tma" && bufferOf(program, stmt.src.buffer).transposed)
-      throw new CannotLower(
-        `%${stmt.src.buffer}`,
-        "is a copy in the workspace, of which no tensor map is made",
-      );
-  if (typeof used !== "number")
-    throw new CannotLower("transposed", "copies lie behind parts whose number only the launch knows");
-  return transposedCopies(program, used);
 }
 
 /**
@@ -245,17 +198,3 @@ const ptxOfMeeting = ({ meeting }: SharedMap): PtxVersion => (meeting === null ?
 
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;
-
-function launchOf(program: TileProgram, sharedBytes: number): KernelSpec["launch"] {
-  const cluster = clusterExtents(program);
-  return {
-    grid: gridOf(program),
-    block: [program.launch.threads, 1, 1],
-    cluster,
-    dynamicSmem: sharedBytes,
-    staticSmem: 0,
-    cooperative: false,
-    ...(program.launch.overlap ? { programmatic: true } : {}),
-    ...(cluster.reduce((n, extent) => n * extent, 1) > PORTABLE_CLUSTER ? { nonPortableCluster: true } : {}),
-  };
-}

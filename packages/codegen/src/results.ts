@@ -5,23 +5,21 @@
 import {
   type EpilogueStep,
   eachStmt,
-  type KernelSpec,
+  type KernelDeclaration,
   type LaunchExpr,
   type Manifest,
   type ParamSpec,
   type Problem,
   sizeMost,
   sizeOf,
-  type Target,
   type TileProgram,
   v,
 } from "@tilewright/ir";
-import { addr, imm, type ModuleBuilder } from "@tilewright/ptx";
+import { addr, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
-import type { Engine } from "./engine.ts";
 import { storeElements } from "./formats.ts";
-import { buildFurtherKernel } from "./furtherKernel.ts";
+import { buildFurtherKernel, type FurtherKernel, further } from "./furtherKernel.ts";
 import { advance, batchIndex, pointer } from "./globalAddress.ts";
 import { groupNumber } from "./groups.ts";
 import { endOfParams, parameters, rowOfGroups } from "./params.ts";
@@ -142,47 +140,38 @@ export function widePointer(ctx: Context, { index, step, at }: WideResult): Reg<
 }
 
 /** The kernel that stores results: along x one thread a result, along y problems or groups. */
-export function buildResultKernel(
-  engine: Engine,
+export function resultDeclaration(
   program: TileProgram,
-  target: Target,
   results: readonly WideResult[],
-  workspaceBytes: LaunchExpr,
-  builder: ModuleBuilder,
-): KernelSpec {
-  const own: TileProgram = {
-    ...program,
-    name: `${program.name}_results`,
-    launch: { threads: THREADS, cluster: [1, 1] },
-    buffers: [],
-    rings: [],
-  };
+  workspace: LaunchExpr,
+): KernelDeclaration {
+  const row = rowOfGroups(program);
   const blocks = results.map(({ step }): LaunchExpr => {
     const places = placesOf(program.problem, step);
     return typeof places === "number" ? Math.ceil(places / THREADS) : ["ceilDiv", places, THREADS];
   });
-  return buildFurtherKernel(
-    engine,
-    target,
-    builder,
-    {
-      program: own,
-      role: "reduce",
-      params: placedParameters(own, results),
-      groups: rowOfGroups(program),
-      grid: [
-        blocks.reduce((a, b) =>
-          typeof a === "number" && typeof b === "number" ? Math.max(a, b) : ["max", a, b],
-        ),
-        problemsOf(program.problem),
-        1,
-      ],
-      workspaceBytes,
-    },
-    (ctx) => {
-      for (const result of results) storeResults(ctx, result);
-    },
-  );
+  const most = (a: LaunchExpr, b: LaunchExpr): LaunchExpr =>
+    typeof a === "number" && typeof b === "number" ? Math.max(a, b) : ["max", a, b];
+  return {
+    role: "reduce",
+    name: `${program.name}_results`,
+    grid: [blocks.reduce(most), problemsOf(program.problem), 1],
+    ...further,
+    threads: THREADS,
+    workspace,
+    params: placedParameters({ ...program, buffers: [] }, results),
+    ...(row === null ? {} : { row }),
+  };
+}
+
+/** Its code. */
+export function buildResultKernel(at: FurtherKernel, results: readonly WideResult[]): void {
+  const { program, kernel } = at;
+  const launch = { threads: kernel.threads, cluster: [1, 1] } as const;
+  const own = { ...program, name: kernel.name, launch, buffers: [], rings: [] };
+  buildFurtherKernel({ ...at, program: own }, (ctx) => {
+    for (const result of results) storeResults(ctx, result);
+  });
 }
 
 /** The result of this thread's number, if there is one of that number, in its dtype to where the launch wants it. */

@@ -1,15 +1,14 @@
 /** The second kernel of `combine … by kernel`: adds up the parts that the first has left, and goes on with the sum. */
-import { eachStmt, type KernelSpec, type Target, type TileProgram } from "@tilewright/ir";
-import type { ModuleBuilder } from "@tilewright/ptx";
+import { eachStmt, type KernelDeclaration, type LaunchExpr, type TileProgram } from "@tilewright/ir";
 import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower } from "./context.ts";
-import type { Engine, StmtOf } from "./engine.ts";
-import { buildFurtherKernel } from "./furtherKernel.ts";
+import type { StmtOf } from "./engine.ts";
+import { buildFurtherKernel, type FurtherKernel, further } from "./furtherKernel.ts";
 import { rowOfGroups } from "./params.ts";
 import { partPlaces } from "./partPlaces.ts";
 import { addParts, loadPart } from "./parts.ts";
 import { ownedTile } from "./registers.ts";
-import { placedParameters, type wideResults } from "./results.ts";
+import { placedParameters, type WideResult } from "./results.ts";
 import { lowerStmts } from "./statements.ts";
 import { blocksOfTile, problemsOf } from "./tileCounts.ts";
 import { placeTile } from "./tilePlace.ts";
@@ -20,29 +19,41 @@ import { type PartialTiles, times } from "./workspace.ts";
  * One warp a block: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has tiles along
  * x and problems along y, as the first kernel's, and the warps of a tile along z. Throws `CannotLower` where D passes through shared memory.
  */
-export function buildSumKernel(
-  engine: Engine,
+export function sumDeclaration(
   program: TileProgram,
-  target: Target,
   shared: PartialTiles,
-  builder: ModuleBuilder,
-  { results, end }: ReturnType<typeof wideResults>,
-): KernelSpec {
+  results: readonly WideResult[],
+  workspace: LaunchExpr,
+): KernelDeclaration {
   const sum = sumProgram(program);
+  const row = rowOfGroups(program);
+  return {
+    role: "reduce",
+    name: sum.name,
+    grid: [
+      times(gridOf(program)[0], blocksOfTile(program)),
+      problemsOf(program.problem),
+      shared.threads / 32,
+    ],
+    ...further,
+    threads: sum.launch.threads,
+    workspace,
+    params: placedParameters(sum, results),
+    ...(row === null ? {} : { row }),
+  };
+}
+
+/** Its code. */
+export function buildSumKernel(
+  at: FurtherKernel,
+  shared: PartialTiles,
+  results: readonly WideResult[],
+): void {
+  const { engine } = at;
+  const sum = sumProgram(at.program);
   const warps = shared.threads / 32;
-  return buildFurtherKernel(
-    engine,
-    target,
-    builder,
-    {
-      program: sum,
-      role: "reduce",
-      crew: { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) },
-      params: placedParameters(sum, results),
-      groups: rowOfGroups(program),
-      grid: [times(gridOf(program)[0], blocksOfTile(program)), problemsOf(program.problem), warps],
-      workspaceBytes: end,
-    },
+  buildFurtherKernel(
+    { ...at, program: sum },
     (ctx) => {
       ctx.results = results;
       const { tiles, combine } = meetingOf(sum);
@@ -56,6 +67,7 @@ export function buildSumKernel(
       addParts(ctx, shared, acc.registers, place.further(warps));
       lowerStmts(ctx, combine.body);
     },
+    { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) },
   );
 }
 

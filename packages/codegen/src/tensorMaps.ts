@@ -168,7 +168,7 @@ export const usesBulkStores = (program: TileProgram): boolean => bulkStoreOf(pro
 export const mapAddress = (ctx: Context, global: string): Reg<"u64"> =>
   ctx.crewValue(mapName(global), (code) => {
     const d = ctx.entry.reg("u64", "map");
-    code.emitAny(null, "mov.b64", [d, sym(`p_${mapName(global)}`)]);
+    code.emitAny(null, "mov.b64", [d, sym(ctx.paramName(mapName(global)))]);
     code.emit(null, "cvta.param.u64", d, d);
     return d;
   });

@@ -6,20 +6,18 @@
  */
 import {
   hasFeature,
-  type KernelSpec,
+  type KernelDeclaration,
   type LaunchExpr,
   matrixAlign,
   operandShape,
   sizeOf,
-  type Target,
   type TileProgram,
   transposedStrides,
 } from "@tilewright/ir";
-import { addr, imm, type ModuleBuilder } from "@tilewright/ptx";
+import { addr, imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
-import type { Engine } from "./engine.ts";
-import { buildFurtherKernel } from "./furtherKernel.ts";
+import { buildFurtherKernel, type FurtherKernel, further } from "./furtherKernel.ts";
 import { advance, batchIndex, pointer } from "./globalAddress.ts";
 import { endOfParams, operandPointers, workspacePointer } from "./params.ts";
 import { batchStrideOf } from "./sizes.ts";
@@ -67,61 +65,60 @@ function extentsOf(
   return problem[which].layout === "row" ? { lines: rows, run: columns } : { lines: columns, run: rows };
 }
 
+/** The program that makes copies: nothing but the matrices, as the launch has them. */
+const ownProgram = (program: TileProgram): TileProgram => ({
+  ...program,
+  name: `${program.name}_transposed`,
+  launch: { threads: THREADS, cluster: [1, 1] },
+  buffers: program.buffers.flatMap(({ transposed, ...b }) =>
+    transposed === true ? [{ ...b, align: matrixAlign(program.problem, b.name === "A" ? "a" : "b") }] : [],
+  ),
+  rings: [],
+  body: [],
+});
+
 /** The grid has the blocks of all copies along x, and problems along y. */
-export function buildTransposeKernel(
-  engine: Engine,
+export function transposeDeclaration(
   program: TileProgram,
-  target: Target,
   copies: readonly TransposedCopy[],
-  workspaceBytes: LaunchExpr,
-  builder: ModuleBuilder,
-): KernelSpec {
-  const own: TileProgram = {
-    ...program,
-    name: `${program.name}_transposed`,
-    launch: { threads: THREADS, cluster: [1, 1] },
-    // The matrices as the launch has them.
-    buffers: program.buffers.flatMap(({ transposed, ...b }) =>
-      transposed === true ? [{ ...b, align: matrixAlign(program.problem, b.name === "A" ? "a" : "b") }] : [],
-    ),
-    rings: [],
-    body: [],
-  };
+  workspace: LaunchExpr,
+): KernelDeclaration {
+  const own = ownProgram(program);
   const pointers = operandPointers(own);
-  const params = [...pointers, workspacePointer(endOfParams(pointers))];
+  return {
+    role: "prepare",
+    name: own.name,
+    grid: [copies.reduce((sum, copy) => sum + blocksOf(program, copy), 0), problemsOf(program.problem), 1],
+    ...further,
+    threads: THREADS,
+    workspace,
+    params: [...pointers, workspacePointer(endOfParams(pointers))],
+  };
+}
+
+/** Its code. */
+export function buildTransposeKernel(at: FurtherKernel, copies: readonly TransposedCopy[]): void {
+  const { program, target } = at;
   const blocks = copies.map((copy) => blocksOf(program, copy));
-  return buildFurtherKernel(
-    engine,
-    target,
-    builder,
-    {
-      program: own,
-      role: "prepare",
-      params,
-      groups: null,
-      grid: [blocks.reduce((a, b) => a + b, 0), problemsOf(program.problem), 1],
-      workspaceBytes,
-    },
-    (ctx) => {
-      // The main kernel's blocks may come as these leave: they wait for this grid before they read.
-      if (program.launch.overlap && hasFeature(target, "cluster"))
-        ctx.emitAny(null, "griddepcontrol.launch_dependents");
-      let first = 0;
-      copies.forEach((copy, i) => {
-        const count = blocks[i] ?? 0;
-        const next = ctx.entry.label("next");
-        if (i + 1 < copies.length) {
-          const others = ctx.entry.reg("pred", "p");
-          ctx.emit(null, "setp.ge.u32", others, ctx.values.block(), imm(first + count));
-          ctx.body.emit(others, "bra", next);
-        }
-        ctx.scope(() => transpose(ctx, copy, first));
-        ctx.emitAny(null, "ret");
-        if (i + 1 < copies.length) ctx.body.label(next);
-        first += count;
-      });
-    },
-  );
+  buildFurtherKernel({ ...at, program: ownProgram(program) }, (ctx) => {
+    // The main kernel's blocks may come as these leave: they wait for this grid before they read.
+    if (program.launch.overlap && hasFeature(target, "cluster"))
+      ctx.emitAny(null, "griddepcontrol.launch_dependents");
+    let first = 0;
+    copies.forEach((copy, i) => {
+      const count = blocks[i] ?? 0;
+      const next = ctx.entry.label("next");
+      if (i + 1 < copies.length) {
+        const others = ctx.entry.reg("pred", "p");
+        ctx.emit(null, "setp.ge.u32", others, ctx.values.block(), imm(first + count));
+        ctx.body.emit(others, "bra", next);
+      }
+      ctx.scope(() => transpose(ctx, copy, first));
+      ctx.emitAny(null, "ret");
+      if (i + 1 < copies.length) ctx.body.label(next);
+      first += count;
+    });
+  });
 }
 
 /** The block's part of one copy, whose blocks begin with number `first`. */

@@ -129,7 +129,7 @@ test("the frame adds code, parameters and another launch", () => {
           },
         },
       ],
-      launch: (_program, launch) => ({ ...launch, grid: ["numSms", 1, 1] }),
+      grid: () => ["numSms", 1, 1],
     },
   });
   expect(ptx).toMatch(/\.param \.align 64 \.b8 p_mapA\[128\]/);

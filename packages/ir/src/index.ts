@@ -397,6 +397,7 @@ export {
   type Expr,
   type Factor,
   fetchSizes,
+  type KernelDeclaration,
   type Launch,
   type MachineDeclarations,
   type MachineStmt,

@@ -86,7 +86,8 @@ function blocksPerSm(program: TileProgram): number | null {
   return bySingles || usesFp8(program) ? 1 : null;
 }
 
-const engine: Engine = {
+/** What the backend brings to lowering. */
+export const engine: Engine = {
   ptxVersion: (program) =>
     usesFp8(program)
       ? FP8_PTX

@@ -12,7 +12,8 @@ const dtypesOf = ({ buffers, problem }: TileProgram): readonly DType[] => [
   ),
 ];
 
-const engine: Engine = {
+/** What the backend brings to lowering. */
+export const engine: Engine = {
   // 6.3 brought nothing we use, but is the oldest that current drivers are tested with for sm_70.
   ptxVersion: () => [6, 3],
   // Register tiles feed arithmetic, so their registers are f32 whatever their dtype.

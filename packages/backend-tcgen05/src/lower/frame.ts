@@ -1,5 +1,5 @@
 /** Around the roles: barriers and tensor memory before, meeting and giving back after. */
-import { type Context, type Frame, problemsOf, SMEM, tilesOf } from "@tilewright/codegen";
+import { type Context, type Frame, gridOf, problemsOf, SMEM, tilesOf } from "@tilewright/codegen";
 import { eachStmt, type KernelSpec, type LaunchExpr, type TileProgram } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
 import { meetAll, scratch } from "./barriers.ts";
@@ -10,7 +10,7 @@ export const frame: Frame = {
   close,
   // Without it ptxas keeps to 64 registers in clusters, and spills.
   blocksPerSm: () => 1,
-  launch: launchOf,
+  grid: gridOfUnits,
 };
 
 /** The warp that allocates tensor memory, and gives it back: that of the matrix instructions, which has nothing else to begin with. */
@@ -69,23 +69,24 @@ function close(ctx: Context): void {
 }
 
 /** A block or pair a tile; those that stay are as many as the GPU holds. */
-function launchOf(program: TileProgram, launch: KernelSpec["launch"]): KernelSpec["launch"] {
+function gridOfUnits(program: TileProgram): KernelSpec["launch"]["grid"] {
+  const grid = gridOf(program);
   const loop = eachStmt(program.body).find((s) => s.kind === "tiles");
   // Shares are cut for so many blocks, however many the GPU holds.
-  if (loop?.kind !== "tiles" || loop.share !== undefined) return launch;
+  if (loop?.kind !== "tiles" || loop.share !== undefined) return grid;
   const blocks = clusterSize(program);
   const works = program.launch.pair === true ? 2 : 1;
   // The launch control hands out tiles that were launched, as if for blocks of their own.
   const stays = loop.visit !== null && !program.rings.some(({ transport }) => transport === "clc");
   const whole = wholeClusters(tilesOf(loop), works, blocks);
-  const [, y, z] = launch.grid;
-  if (!stays) return { ...launch, grid: [whole, y, z] };
+  const [, y, z] = grid;
+  if (!stays) return [whole, y, z];
   const resident =
     blocks === 1 ? "numSms" : (["mul", blocks, ["max", 1, ["div", "numSms", blocks]]] as const);
-  if (program.problem.batch.kind !== "grouped") return { ...launch, grid: [["min", whole, resident], y, z] };
+  if (program.problem.batch.kind !== "grouped") return [["min", whole, resident], y, z];
   // No group has more tiles than that of the launch; blocks without one leave. All groups may be empty.
   const all: LaunchExpr = ["max", blocks, ["mul", problemsOf(program.problem), whole]];
-  return { ...launch, grid: [["min", all, resident], 1, 1] };
+  return [["min", all, resident], 1, 1];
 }
 
 /** Blocks for all tiles, `works` each, in whole clusters. */

@@ -27,7 +27,8 @@ const scaled = (program: TileProgram): boolean =>
 
 const registerType = (dtype: DType): RegisterType => (dtype === "s32" ? "s32" : "f32");
 
-const engine: Engine = {
+/** What the backend brings to lowering. */
+export const engine: Engine = {
   ptxVersion: (program) => (scaled(program) ? SCALED_PTX : OLDEST_PTX),
   // A column of tensor memory is a word, whatever it holds.
   holding: (dtype) => ({ type: registerType(dtype), packed: 1 }),

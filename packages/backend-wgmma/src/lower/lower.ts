@@ -31,7 +31,8 @@ const WIDENING_PTX: PtxVersion = [8, 1];
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
 
-const engine: Engine = {
+/** What the backend brings to lowering. */
+export const engine: Engine = {
   ptxVersion: ({ problem: { a, b, acc } }) =>
     a.dtype === b.dtype || (acc !== "s32" && !widensTo(a.dtype, b.dtype))
       ? OLDEST_PTX

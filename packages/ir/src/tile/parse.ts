@@ -84,6 +84,8 @@ function parseKernel(c: Cursor): TileProgram | null {
     barriers: [],
     scratch: [],
     memory: null,
+    kernels: [],
+    init: null,
   };
   const stage = header?.stage ?? "nest";
   let inHead = true;
@@ -128,7 +130,16 @@ function parseKernel(c: Cursor): TileProgram | null {
     rings: head.rings,
     ...(head.memory === null
       ? {}
-      : { machine: { barriers: head.barriers, scratch: head.scratch, memory: head.memory } }),
+      : {
+          machine: {
+            barriers: head.barriers,
+            scratch: head.scratch,
+            memory: head.memory,
+            ...(head.kernels.length === 0
+              ? {}
+              : { launches: { kernels: head.kernels, init: head.init ?? "none" } }),
+          },
+        }),
     body,
   };
 }

@@ -20,6 +20,7 @@
 
 import type { DType } from "../dtype.ts";
 import type { Layout } from "../layout/types.ts";
+import type { GroupRow, KernelSpec, LaunchExpr, Manifest, ParamSpec } from "../manifest.ts";
 import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
 import type { Directive } from "./directives.ts";
 import type { LineOrder } from "./lineOrder.ts";
@@ -173,12 +174,37 @@ export interface Scratch {
   readonly bytes: number;
 }
 
+/** A kernel of the artefact: the program's own, or one that is launched before or behind it. */
+export interface KernelDeclaration {
+  readonly role: KernelSpec["role"];
+  /** Entry symbol. */
+  readonly name: string;
+  readonly grid: KernelSpec["launch"]["grid"];
+  /** Threads of a block; `exact`: ptxas is told that it has no fewer. */
+  readonly threads: number;
+  readonly exact: boolean;
+  /** Blocks that shall fit an SM, and registers of a thread; null leaves them to ptxas. */
+  readonly ctas: number | null;
+  readonly maxnreg: number | null;
+  /** Bytes of workspace that it needs; the kernels of one launch share it. */
+  readonly workspace: LaunchExpr;
+  /** In the order of the entry's parameters. */
+  readonly params: readonly ParamSpec[];
+  /** Rows of the table of a grouped problem. */
+  readonly row?: GroupRow;
+}
+
 /** What a kernel has of the machine, beside the places of its tiles. */
 export interface MachineDeclarations {
   readonly barriers: readonly Barrier[];
   readonly scratch: readonly Scratch[];
   /** Bytes of shared memory, and columns of tensor memory, of a block. */
   readonly memory: { readonly shared: number; readonly tensor: number };
+  /** Kernels in launch order, and what they want of their workspace before a launch. */
+  readonly launches?: {
+    readonly kernels: readonly KernelDeclaration[];
+    readonly init: Manifest["workspace"]["init"];
+  };
 }
 
 /** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */

@@ -614,6 +614,17 @@ const rejected: readonly Rejected[] = [
     edits: [["  memory", "  mbar %ring_full @1824 slots 3\n  memory"]],
   },
   {
+    code: "TW3139",
+    what: "parameter in another's place, and a size that no launch has",
+    stage: "machine",
+    edits: [
+      [
+        "  memory",
+        "  kernel main @gemm grid(mm, 1, 1) threads 64 workspace 0\n  param %a @0 pointer align 16 read\n  param %b @4 pointer align 16 read\n  memory",
+      ],
+    ],
+  },
+  {
     code: "TW3133",
     what: "place that vectors cannot be copied to",
     stage: "machine",

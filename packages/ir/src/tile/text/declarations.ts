@@ -39,10 +39,11 @@ import {
   transports,
 } from "./clauses.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
+import { type LaunchHead, launchDeclarations } from "./launches.ts";
 import { nearestHint } from "./nearest.ts";
 
 /** What the head of a program has given so far. */
-export interface Head {
+export interface Head extends LaunchHead {
   problem: Problem | null;
   launch: Launch | null;
   readonly nest: { m: readonly Factor[] | null; n: readonly Factor[] | null; k: readonly Factor[] | null };
@@ -299,6 +300,7 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       c.locations.set(head.memory, c.scanner.locate(token.offset));
     },
   },
+  ...launchDeclarations,
 };
 
 /** A directive's line: the arguments that it gives, in their order. */

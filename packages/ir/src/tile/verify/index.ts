@@ -19,6 +19,7 @@ import { names } from "./names.ts";
 import { numbers } from "./numbers.ts";
 import { operands } from "./operands.ts";
 import { ownership } from "./ownership.ts";
+import { parameters } from "./parameters.ts";
 import { pipelines } from "./pipelines.ts";
 import { apart, declarations, placement } from "./places.ts";
 import { blockBarriers, protocolFault, ringProtocol, sharedBarriers } from "./protocol.ts";
@@ -65,6 +66,7 @@ const groups: readonly (readonly Verifier[])[] = [
     multicast,
     visits,
     declarations,
+    parameters,
   ],
   [placement],
   [agreement, apart, complete, vectors, ringProtocol, sharedBarriers, blockBarriers, coverage],

@@ -1,11 +1,13 @@
 /** What a verifier is: one property, checked on any program of its stages, reported with the place in the program. */
 import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
+import type { ParamSpec } from "../../manifest.ts";
 import type { Target } from "../../target.ts";
 import { type Ranges, rangesInside } from "../ranges.ts";
 import { childrenOf } from "../rewrite.ts";
 import type {
   Barrier,
   Buffer,
+  KernelDeclaration,
   MachineDeclarations,
   Ring,
   Scratch,
@@ -25,7 +27,16 @@ export interface Site {
 
 /** Fault found by a verifier. `at`: the statement or declaration, or the name of another part of the program. */
 export interface Fault {
-  readonly at: Site | Buffer | Ring | Barrier | Scratch | MachineDeclarations["memory"] | string;
+  readonly at:
+    | Site
+    | Buffer
+    | Ring
+    | Barrier
+    | Scratch
+    | MachineDeclarations["memory"]
+    | KernelDeclaration
+    | ParamSpec
+    | string;
   readonly message: string;
   readonly hint: string;
 }

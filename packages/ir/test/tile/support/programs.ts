@@ -11,7 +11,10 @@ import {
   type Expr,
   type Factor,
   fetchSizes,
+  type KernelDeclaration,
+  type LaunchExpr,
   type MachineDeclarations,
+  type ParamSpec,
   promotions,
   type Ring,
   type Stmt,
@@ -107,11 +110,71 @@ const buffer = anyBuffer.map(
       : { ...rest, ...(place && rest.space !== "register" ? { place } : {}) },
 );
 
+const launchExpr = fc.letrec<{ e: LaunchExpr }>((tie) => ({
+  e: fc.oneof(
+    { maxDepth: 3 },
+    fc.nat(5000),
+    fc.constantFrom("m", "numSms"),
+    fc.tuple(fc.constantFrom("min", "ceilDiv", "mul"), tie("e"), tie("e")),
+  ),
+})).e;
+const param: fc.Arbitrary<ParamSpec> = fc.oneof(
+  fc.record({
+    kind: fc.constant("pointer"),
+    name: fc.constantFrom("a", "workspace", "epilogue3"),
+    offset: small,
+    size: fc.constant(8),
+    align: small,
+    access: fc.constantFrom("read", "write", "readwrite"),
+  }),
+  fc.record({
+    kind: fc.constant("scalar"),
+    name: id,
+    dtype: fc.constantFrom("f32", "u32"),
+    offset: small,
+    size: fc.constant(4),
+    value: launchExpr,
+  }),
+  fc.record({
+    kind: fc.constant("tensorMap"),
+    name: id,
+    offset: small,
+    size: fc.constant(128),
+    tensorMap: fc.record({
+      operand: fc.constantFrom("a", "groups", "epilogue0"),
+      dtype: fc.constantFrom("bf16", "f32"),
+      dims: fc.array(launchExpr, { minLength: 1, maxLength: 3 }),
+      strides: fc.array(launchExpr, { maxLength: 2 }),
+      box: fc.array(small, { minLength: 1, maxLength: 3 }),
+      elementStrides: fc.array(small, { minLength: 1, maxLength: 3 }),
+      interleave: fc.constantFrom("none", "16B"),
+      swizzle: fc.constantFrom("none", "128B", "128B_ATOM_32B"),
+      l2: fc.constantFrom("none", "256B"),
+      oob: fc.constantFrom("zero", "nan"),
+    }),
+  }),
+);
+const kernelLines: fc.Arbitrary<KernelDeclaration> = fc.record({
+  role: fc.constantFrom("prepare", "main", "reduce"),
+  name: id,
+  grid: fc.tuple(launchExpr, launchExpr, launchExpr),
+  threads: small,
+  exact: fc.boolean(),
+  ctas: fc.option(small),
+  maxnreg: fc.option(small),
+  workspace: launchExpr,
+  params: fc.array(param, { maxLength: 3 }),
+});
+
 const spot = { name: id, offset: fc.nat(300_000) };
 const machine: fc.Arbitrary<MachineDeclarations> = fc.record({
   barriers: fc.array(fc.record({ ...spot, slots: small, count: small }), { maxLength: 3 }),
   scratch: fc.array(fc.record({ ...spot, bytes: small }), { maxLength: 2 }),
   memory: fc.record({ shared: fc.nat(300_000), tensor: fc.nat(512) }),
+  launches: fc.record({
+    kernels: fc.array(kernelLines, { minLength: 1, maxLength: 2 }),
+    init: fc.constantFrom("none", "zeroOnce", "zeroEach"),
+  }),
 });
 
 const edge: fc.Arbitrary<Edge | null> = fc.option(

@@ -1,0 +1,322 @@
+/** Kernels, their parameters and the workspace as declarations of stage machine. */
+import { dtypeNames } from "../../dtype.ts";
+import type { GroupField, LaunchExpr, ParamSpec } from "../../manifest.ts";
+import type { KernelDeclaration, MachineDeclarations } from "../types.ts";
+import { type Cursor, describe, parseCodes } from "./cursor.ts";
+
+type TensorMap = Extract<ParamSpec, { readonly kind: "tensorMap" }>["tensorMap"];
+type Pointer = Extract<ParamSpec, { readonly kind: "pointer" }>;
+
+const roles = ["prepare", "main", "reduce"] as const;
+const accesses = ["read", "write", "readwrite"] as const;
+const scalars = ["f32", "f64", "u32", "s32", "u64"] as const;
+const inits = ["none", "zeroOnce", "zeroEach"] as const;
+const operations = ["add", "sub", "mul", "div", "ceilDiv", "mod", "min", "max"] as const;
+const mapWords = {
+  interleave: ["none", "16B", "32B"],
+  swizzle: ["none", "32B", "64B", "128B", "128B_ATOM_32B"],
+  l2: ["none", "64B", "128B", "256B"],
+  oob: ["zero", "nan"],
+} as const;
+const pointerNames = ["a", "b", "c", "d", "sfa", "sfb", "workspace", "groups"] as const;
+
+/** `min(512, numSms)`: names are those of a launch. */
+export const printLaunch = (e: LaunchExpr): string =>
+  typeof e === "object" ? `${e[0]}(${printLaunch(e[1])}, ${printLaunch(e[2])})` : String(e);
+
+function parseLaunch(c: Cursor): LaunchExpr {
+  const token = c.peek();
+  if (token.kind === "number" || c.at("-")) return c.integer("a number of the launch");
+  const name = c.word("a number or name of the launch");
+  if (!c.at("(")) return name;
+  const op = operations.find((one) => one === name);
+  if (op === undefined)
+    return c.fail(
+      token,
+      parseCodes.unknownWord,
+      `'${name}' is no operation of a launch`,
+      `one of: ${operations.join(", ")}`,
+    );
+  const [left, right, ...more] = c.list(`the operands of '${name}'`, () => parseLaunch(c));
+  if (left === undefined || right === undefined || more.length > 0)
+    return c.fail(token, parseCodes.syntax, `'${name}' takes two operands`, `${name}(x, y)`);
+  return [op, left, right];
+}
+
+/** A word of a list, digits first where it has them: `128B`. */
+function mixedWord<T extends string>(c: Cursor, words: readonly T[], what: string): T {
+  const token = c.peek();
+  const text = c.scanner.match(/\w+/y);
+  return (
+    words.find((word) => word === text) ??
+    c.fail(
+      token,
+      parseCodes.unknownWord,
+      `${text ?? describe(token)} is no ${what}`,
+      `one of: ${words.join(", ")}`,
+    )
+  );
+}
+
+const operandName = <T extends string>(c: Cursor, names: readonly T[]): T | `epilogue${number}` => {
+  const token = c.peek();
+  const name = c.name("an operand");
+  const step = /^epilogue(\d+)$/.exec(name)?.[1];
+  if (step !== undefined) return `epilogue${Number(step)}`;
+  return (
+    names.find((one) => one === name) ??
+    c.fail(
+      token,
+      parseCodes.unknownName,
+      `%${name} is no operand`,
+      `one of: ${names.map((n) => `%${n}`).join(", ")}, %epilogue0`,
+    )
+  );
+};
+
+const numbers = (values: readonly LaunchExpr[]): string => `(${values.map(printLaunch).join(", ")})`;
+
+const integers = (c: Cursor, what: string): readonly number[] => c.list(what, () => c.integer(what, 1));
+
+const printMap = (m: TensorMap): string =>
+  `map %${m.operand} ${m.dtype} dims${numbers(m.dims)} strides${numbers(m.strides)} box${numbers(m.box)} elements${numbers(m.elementStrides)} interleave ${m.interleave} swizzle ${m.swizzle} l2 ${m.l2} oob ${m.oob}`;
+
+function parseMap(c: Cursor): TensorMap {
+  const operand = operandName(c, ["a", "b", "c", "d", "sfa", "sfb", "groups"] as const);
+  const dtype = c.oneOf(dtypeNames, "dtype");
+  const list = <T>(word: string, item: () => T): readonly T[] => {
+    c.expect(word, "in the tensor map");
+    return c.list(`'${word}'`, item);
+  };
+  const dims = list("dims", () => parseLaunch(c));
+  const strides = list("strides", () => parseLaunch(c));
+  c.expect("box", "in the tensor map");
+  const box = integers(c, "the box");
+  c.expect("elements", "in the tensor map");
+  const elementStrides = integers(c, "the strides of elements");
+  const word = <K extends keyof typeof mapWords>(key: K): (typeof mapWords)[K][number] => {
+    c.expect(key, "in the tensor map");
+    return mixedWord<(typeof mapWords)[K][number]>(c, mapWords[key], key);
+  };
+  return {
+    operand,
+    dtype,
+    dims,
+    strides,
+    box,
+    elementStrides,
+    interleave: word("interleave"),
+    swizzle: word("swizzle"),
+    l2: word("l2"),
+    oob: word("oob"),
+  };
+}
+
+const printParam = (p: ParamSpec): string => {
+  const head = `param %${p.name} @${p.offset}`;
+  switch (p.kind) {
+    case "pointer":
+      return `${head} pointer align ${p.align} ${p.access}`;
+    case "scalar":
+      return `${head} ${p.dtype} = ${printLaunch(p.value)}`;
+    case "tensorMap":
+      return `${head} ${printMap(p.tensorMap)}`;
+  }
+};
+
+const printField = (f: GroupField): string =>
+  f.kind === "pointer"
+    ? `field %${f.name} @${f.offset} pointer align ${f.align} ${f.access}`
+    : `field %${f.name} @${f.offset} size = ${printLaunch(f.value)}`;
+
+function printKernel(k: KernelDeclaration): readonly string[] {
+  const flags = [
+    ...(k.exact ? [" exact"] : []),
+    ...(k.ctas === null ? [] : [` ctas ${k.ctas}`]),
+    ...(k.maxnreg === null ? [] : [` maxnreg ${k.maxnreg}`]),
+  ].join("");
+  return [
+    `kernel ${k.role} @${k.name} grid${numbers(k.grid)} threads ${k.threads}${flags} workspace ${printLaunch(k.workspace)}`,
+    ...k.params.map(printParam),
+    ...(k.row === undefined ? [] : [`row bytes ${k.row.bytes}`, ...k.row.fields.map(printField)]),
+  ];
+}
+
+/** Kernels as far as they have been read. */
+export type KernelHead = Omit<KernelDeclaration, "params" | "row"> & {
+  readonly params: ParamSpec[];
+  row?: { readonly bytes: number; readonly fields: GroupField[] };
+};
+
+export interface LaunchHead {
+  readonly kernels: KernelHead[];
+  init: NonNullable<MachineDeclarations["launches"]>["init"] | null;
+}
+
+const place = (c: Cursor): number => {
+  c.expect("@", "before the place");
+  return c.integer("the place", 0);
+};
+
+/** The kernel whose lines are being read. */
+const current = (c: Cursor, head: LaunchHead): KernelHead => {
+  const kernel = head.kernels.at(-1);
+  return (
+    kernel ??
+    c.fail(c.peek(), parseCodes.syntax, "no kernel stands before it", "write kernel main @NAME … first")
+  );
+};
+
+function parsePointer(c: Cursor): Pick<Pointer, "align" | "access"> {
+  c.expect("align", "of the pointer");
+  const align = c.integer("the alignment", 1);
+  return { align, access: c.oneOf(accesses, "access") };
+}
+
+function parseParam(c: Cursor): ParamSpec {
+  const token = c.peek();
+  const name = c.name("the parameter's name");
+  const offset = place(c);
+  if (c.eat("map")) return { kind: "tensorMap", name, offset, size: 128, tensorMap: parseMap(c) };
+  if (c.eat("pointer")) {
+    const step = /^epilogue(\d+)$/.exec(name)?.[1];
+    const known =
+      step === undefined ? pointerNames.find((one) => one === name) : (`epilogue${Number(step)}` as const);
+    if (known === undefined)
+      return c.fail(
+        token,
+        parseCodes.unknownName,
+        `no operand is called %${name}`,
+        `one of: ${pointerNames.map((n) => `%${n}`).join(", ")}, %epilogue0`,
+      );
+    return { kind: "pointer", name: known, offset, size: 8, ...parsePointer(c) };
+  }
+  const dtype = c.oneOf(scalars, "kind of parameter (pointer, map, or a scalar's type)");
+  c.expect("=", "before the value");
+  return {
+    kind: "scalar",
+    name,
+    dtype,
+    offset,
+    size: dtype === "f64" || dtype === "u64" ? 8 : 4,
+    value: parseLaunch(c),
+  };
+}
+
+function parseField(c: Cursor): GroupField {
+  const token = c.peek();
+  const name = c.name("the field's name");
+  const offset = place(c);
+  if (c.eat("size")) {
+    c.expect("=", "before the value");
+    return { kind: "size", name, offset, value: parseLaunch(c) };
+  }
+  c.expect("pointer", "or 'size' after the place");
+  const step = /^epilogue(\d+)$/.exec(name)?.[1];
+  const known =
+    step === undefined
+      ? (["a", "b", "c", "d"] as const).find((one) => one === name)
+      : (`epilogue${Number(step)}` as const);
+  if (known === undefined)
+    return c.fail(
+      token,
+      parseCodes.unknownName,
+      `groups have no %${name}`,
+      "one of: %a, %b, %c, %d, %epilogue0",
+    );
+  return { kind: "pointer", name: known, ...parsePointer(c), offset };
+}
+
+interface LaunchSyntax {
+  readonly syntax: string;
+  print(p: { readonly machine?: MachineDeclarations }): readonly string[];
+  parse(c: Cursor, head: LaunchHead): void;
+}
+
+export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
+  kernel: {
+    syntax: "kernel prepare|main|reduce @NAME grid(X, Y, Z) threads N exact ctas N maxnreg N workspace BYTES",
+    print: ({ machine }) => (machine?.launches?.kernels ?? []).flatMap(printKernel),
+    parse: (c, head) => {
+      const role = c.oneOf(roles, "role of a kernel");
+      const token = c.peek();
+      if (token.kind !== "entry")
+        c.fail(
+          token,
+          parseCodes.syntax,
+          `expected the kernel's name, found ${describe(token)}`,
+          "write @name",
+        );
+      c.next();
+      c.expect("grid", "after the kernel's name");
+      const [x, y, z, ...more] = c.list("the grid", () => parseLaunch(c));
+      if (x === undefined || y === undefined || z === undefined || more.length > 0)
+        return c.fail(token, parseCodes.syntax, "a grid has three extents", "grid(X, Y, Z)");
+      c.expect("threads", "after the grid");
+      const threads = c.integer("the number of threads", 1);
+      const exact = c.eat("exact");
+      const ctas = c.eat("ctas") ? c.integer("the blocks of an SM", 1) : null;
+      const maxnreg = c.eat("maxnreg") ? c.integer("the registers of a thread", 1) : null;
+      c.expect("workspace", "after what ptxas is told");
+      const workspace = parseLaunch(c);
+      const kernel: KernelHead = {
+        role,
+        name: token.text,
+        grid: [x, y, z],
+        threads,
+        exact,
+        ctas,
+        maxnreg,
+        workspace,
+        params: [],
+      };
+      c.locations.set(kernel, c.scanner.locate(token.offset));
+      head.kernels.push(kernel);
+    },
+  },
+  param: {
+    syntax:
+      "param %NAME @PLACE pointer align N ACCESS | TYPE = VALUE | map %OPERAND DTYPE dims(…) strides(…) box(…) …",
+    print: () => [],
+    parse: (c, head) => {
+      const token = c.peek();
+      const kernel = current(c, head);
+      const param = parseParam(c);
+      c.locations.set(param, c.scanner.locate(token.offset));
+      kernel.params.push(param);
+    },
+  },
+  row: {
+    syntax: "row bytes N",
+    print: () => [],
+    parse: (c, head) => {
+      const kernel = current(c, head);
+      c.expect("bytes", "after 'row'");
+      kernel.row = { bytes: c.integer("the bytes of a row", 1), fields: [] };
+    },
+  },
+  field: {
+    syntax: "field %NAME @PLACE pointer align N ACCESS | size = VALUE",
+    print: () => [],
+    parse: (c, head) => {
+      const { row } = current(c, head);
+      if (row === undefined)
+        return c.fail(
+          c.peek(),
+          parseCodes.syntax,
+          "no row stands before the field",
+          "write row bytes N first",
+        );
+      row.fields.push(parseField(c));
+    },
+  },
+  workspace: {
+    syntax: "workspace init none|zeroOnce|zeroEach",
+    print: ({ machine }) =>
+      machine?.launches === undefined ? [] : [`workspace init ${machine.launches.init}`],
+    parse: (c, head) => {
+      c.expect("init", "after 'workspace'");
+      head.init = c.oneOf(inits, "state of a workspace");
+    },
+  },
+};
