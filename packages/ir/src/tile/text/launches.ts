@@ -21,7 +21,7 @@ const mapWords = {
 const pointerNames = ["a", "b", "c", "d", "sfa", "sfb", "workspace", "groups"] as const;
 
 /** `min(512, numSms)`: names are those of a launch. */
-export const printLaunch = (e: LaunchExpr): string =>
+const printLaunch = (e: LaunchExpr): string =>
   typeof e === "object" ? `${e[0]}(${printLaunch(e[1])}, ${printLaunch(e[2])})` : String(e);
 
 function parseLaunch(c: Cursor): LaunchExpr {
@@ -143,7 +143,7 @@ function printKernel(k: KernelDeclaration): readonly string[] {
 }
 
 /** Kernels as far as they have been read. */
-export type KernelHead = Omit<KernelDeclaration, "params" | "row"> & {
+type KernelHead = Omit<KernelDeclaration, "params" | "row"> & {
   readonly params: ParamSpec[];
   row?: { readonly bytes: number; readonly fields: GroupField[] };
 };
