@@ -107,6 +107,11 @@ export function contents(compression = "gz") {
       path: `launchers/${name}`,
       data: read(join(LAUNCHERS, name)),
     })),
+    // And what `explain` prints beside its code.
+    ...["errors.md", "hazards/README.md"].map((page) => ({
+      path: `lib/docs/${page}`,
+      data: read(`docs/${page}`),
+    })),
     ...koffiFiles(),
   ];
 }

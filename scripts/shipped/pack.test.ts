@@ -23,6 +23,8 @@ const more: Readonly<Record<string, readonly string[]>> = {
     "dist/bin.d.ts",
     "dist/bin.js",
     "dist/bin.js.map",
+    "dist/docs/errors.md",
+    "dist/docs/hazards/README.md",
     "dist/explorer/index.html",
     ...["c", "h", "hpp", "py", "rs"].map((suffix) => `launchers/launcher.${suffix}`),
     "launchers/torch_ops.py",

@@ -8,6 +8,7 @@ import { compile } from "./compile.ts";
 import { demo } from "./demo.ts";
 import { doctor } from "./doctor.ts";
 import { emulate } from "./emulate.ts";
+import { explain } from "./explain.ts";
 import { explore } from "./explore.ts";
 import { ladderCommand } from "./ladder.ts";
 import { plan } from "./plan.ts";
@@ -25,6 +26,7 @@ const own: readonly Command[] = [
   ladderCommand({ ...systemPorts, choose: chooseDevice }),
   emulate,
   check,
+  explain,
   explore,
   targetsCommand,
   schema,

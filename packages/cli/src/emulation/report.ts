@@ -74,8 +74,7 @@ export function showHazards(
     const shown = diagnoseHazard(finding, file);
     const all = hazards.filter((other) => other.rule === rule).length;
     const name = Object.entries(rules).find(([id]) => id === rule)?.[1].name ?? rule;
-    if (before === 0)
-      return [{ ...shown, hint: `${name}: docs/hazards/README.md#${rule.toLowerCase()}-${name}` }];
+    if (before === 0) return [{ ...shown, hint: `${name}: tilewright explain ${rule}` }];
     if (before < mostPerRule - 1 || all === mostPerRule) return [shown];
     return [
       { ...shown, hint: `${rule} at ${plural(all - mostPerRule, "more instruction")}: --json lists all` },

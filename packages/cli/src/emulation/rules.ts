@@ -27,7 +27,7 @@ export const disableFlag = (group: string) =>
       const found = words.map((word) => byWord.get(word.toLowerCase()));
       words.forEach((word, k) => {
         if (found[k] !== undefined) return;
-        const near = didYouMean(word, [...ruleIds, ...byWord.keys()], "docs/hazards lists the rules");
+        const near = didYouMean(word, [...ruleIds, ...byWord.keys()], "tilewright explain lists the rules");
         context.addIssue({
           code: "custom",
           message:
