@@ -41,6 +41,12 @@ const UNSUPPORTED = 3;
  */
 
 /**
+ * The text that is launched: without the comments and `.loc` that compile writes for people, and older commits do not.
+ * @param {string} ptx
+ */
+const bare = (ptx) => ptx.replace(/^(\.file |\s+\/\/ |\s+\.loc ).*\n/gm, "");
+
+/**
  * Compile the corpus with the command line of a checkout.
  * @param {string} tree its root; its packages are those of its node_modules
  * @param {string} out an empty folder
@@ -63,7 +69,7 @@ export async function compileCorpus(tree, out, archs, names = Object.keys(CORPUS
         ? readdirSync(folder).find((entry) => entry.endsWith(".ptx"))
         : undefined;
       const error = status === 0 || status === UNSUPPORTED ? null : `exit code ${status}\n${stderr}`;
-      const text = file === undefined || status !== 0 ? null : readFileSync(join(folder, file), "utf8");
+      const text = file === undefined || status !== 0 ? null : bare(readFileSync(join(folder, file), "utf8"));
       kernels[index] = { arch, name, text, error };
     }
   };

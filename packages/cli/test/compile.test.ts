@@ -18,7 +18,10 @@ describe("files", () => {
     using folder = scratch();
     const { code, stdout, stderr } = await cli(`compile ${problem} -o out`, { cwd: folder.path });
     expect([code, stderr]).toEqual([0, ""]);
-    expect(folder.list()).toEqual(["out", `out/${entry}.gemm.json`, `out/${entry}.ptx`]);
+    expect(folder.list()).toEqual([
+      "out",
+      ...["gemm.json", "machine.tile", "ptx"].map((ending) => `out/${entry}.${ending}`),
+    ]);
     for (const file of folder.list().slice(1)) expect(stdout).toContain(file);
     const ptx = readFileSync(join(folder.path, `out/${entry}.ptx`), "utf8");
     expect(parseModule(ptx).ok).toBe(true);
@@ -68,7 +71,7 @@ describe("files", () => {
 
   test("several architectures: their files do not meet", async () => {
     using folder = scratch();
-    const argv = "compile --arch sm_70,sm_80 -m 65 -n 48 -k 40 --emit ptx --json";
+    const argv = "compile --arch sm_70,sm_80 -m 65 -n 48 -k 40 --emit ptx --bare --json";
     const { code, stdout } = await cli(argv, { cwd: folder.path });
     const result = JSON.parse(stdout);
     expect(code).toBe(0);

@@ -2,6 +2,7 @@
  * From a request to an artefact: which backend, which schedule, the passes, PTX and manifest. A compiler is a frozen list of
  * backends; nothing here names one.
  */
+import { type AnnotatedPtx, annotatePtx } from "./annotate.ts";
 import type { Backend, LoweredKernel } from "./backend.ts";
 import { disorderOf } from "./determinism.ts";
 import { type Checked, type Diagnostic, InternalError, type SourceLocation } from "./diagnostics.ts";
@@ -89,6 +90,8 @@ export interface Artifact {
    * For each line of `ptx` (index 0 is line 1) the line of `program`'s text that it was made for; 0 for none. Lowers once more; empty where the backend does not say.
    */
   lines(): readonly number[];
+  /** `ptx` for people: comments and `.loc` say which line of the machine text, a file of this name (ENTRY.machine.tile), each instruction was made for. */
+  annotated(name?: string): AnnotatedPtx;
 }
 
 export interface Compiler {
@@ -302,7 +305,7 @@ function artifactOf(
   const { backend, target, version, plan } = start;
   const kernels = [...(lowered.before ?? []), lowered.kernel, ...(lowered.then ?? [])];
   let manifest: Manifest | null = null;
-  return {
+  const artifact: Artifact = {
     backend: backend.id,
     problem: program.problem,
     target,
@@ -331,6 +334,11 @@ function artifactOf(
       const again = backend.lower(parsed.value.program, target, parsed.value.locations);
       return again.ok ? (again.value.lines ?? []) : [];
     },
+    annotated(name = `${program.name}.machine.tile`) {
+      const source = { name, text: printProgram(program) };
+      return { ptx: annotatePtx(lowered.ptx, artifact.lines(), source), source };
+    },
     textAt: (stage) => trace.findLast((s) => s.program.stage === stage)?.text() ?? null,
   };
+  return artifact;
 }

@@ -40,6 +40,7 @@ const args = z.strictObject({
     group,
   }),
   ir: choice("print the program at the end of this stage, and write nothing", stages, { group }),
+  bare: toggle("PTX without comments and .loc, which name the line of the machine text", { group }),
   printPasses: toggle("print what each pass changed, as unified diffs, and write nothing", { group }),
   ...libraryFlags,
 });
@@ -116,13 +117,18 @@ async function emit(session: Session, args: Args, kernels: readonly Artifact[]):
       filesOf(session.context, artifact, formats, {
         stem: `${entryOf(artifact)}${kernels.length > 1 ? `.${artifact.target.arch}` : ""}`,
         cubins: args.cubins ?? [],
+        bare: args.bare,
       }),
     ),
   );
   const errors: readonly Diagnostic[] = made.flatMap((each) => (each.ok ? [] : each.error));
   if (errors.length > 0) return session.fail(errors);
   const files = made.map((each) => (each.ok ? each.value : []));
-  if (args.out === "-") return pipe(session, files.flat());
+  if (args.out === "-")
+    return pipe(
+      session,
+      files.flat().filter(({ format }) => formats.includes(format)),
+    );
   const folder = args.out ?? ".";
   const pathOf = ({ name }: EmittedFile) => join(folder, name);
   const written = writeFiles(
@@ -156,6 +162,7 @@ export const compile = defineCommand({
   name: "compile",
   summary: "a GEMM to PTX and a manifest that says how to launch it",
   about: `Writes ENTRY.ptx and ENTRY.gemm.json. The same request gives the same bytes, in any process.
+Comments and .loc in the PTX name the statement of ENTRY.machine.tile that each instruction was made for; --bare leaves them out.
 The tile program can be looked at and edited at every stage (nest, staged, pipelined, specialised, bound, machine): --ir prints it, --print-passes
 shows what each pass does to it, and --from compiles an edited text to the edited kernel.
 --library DIR makes many kernels at once: a folder with an index, a dispatch table and launchers for C, Python, Rust and JavaScript;

@@ -98,6 +98,8 @@ export interface FileOptions {
   /** Architectures to assemble for; the artefact's own if there are none. */
   readonly cubins?: readonly string[];
   readonly certificate?: Certificate | undefined;
+  /** PTX as it is launched, without comments and `.loc`; with them, the machine text that they name is the last file. */
+  readonly bare?: boolean;
 }
 
 /** The files that `formats` asks for. Errors: what ptxas says, for every architecture. */
@@ -105,15 +107,21 @@ export async function filesOf(
   context: Context,
   artifact: Artifact,
   formats: readonly EmitFormat[],
-  { stem, cubins: archs = [], certificate }: FileOptions,
+  { stem, cubins: archs = [], certificate, bare = false }: FileOptions,
 ): Promise<Checked<readonly EmittedFile[]>> {
   const files: EmittedFile[] = [];
+  const beside: EmittedFile[] = [];
   const images: ManifestImage[] = [];
   let cubins: readonly Cubin[] = [];
   if (formats.includes("ptx")) {
     const name = `${stem}.ptx`;
-    files.push({ format: "ptx", name, data: artifact.ptx });
-    images.push({ format: "ptx", arch: artifact.target.arch, path: name, sha256: sha256(artifact.ptx) });
+    const { ptx, source } = bare
+      ? { ptx: artifact.ptx, source: null }
+      : artifact.annotated(`${stem}.machine.tile`);
+    files.push({ format: "ptx", name, data: ptx });
+    if (source !== null && !formats.includes("ir"))
+      beside.push({ format: "ir", name: source.name, data: source.text });
+    images.push({ format: "ptx", arch: artifact.target.arch, path: name, sha256: sha256(ptx) });
   }
   if (formats.includes("cubin")) {
     const made = await assembleAll(context, artifact, archs);
@@ -136,5 +144,5 @@ export async function filesOf(
     const manifest = { ...artifact.manifest, images, resources: resourcesOf(artifact, cubins), ...checked };
     files.push({ format: "manifest", name: `${stem}.gemm.json`, data: printManifest(manifest) });
   }
-  return ok(files);
+  return ok([...files, ...beside]);
 }

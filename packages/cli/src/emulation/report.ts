@@ -1,6 +1,6 @@
 /** What runs on the emulator showed: findings as diagnostics, counters as text. */
 import { type Finding, rules } from "@tilewright/emulator";
-import type { Diagnostic } from "@tilewright/ir";
+import type { Artifact, Diagnostic } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { plural } from "../output/format.ts";
 import type { Profile, RunPlan } from "./flags.ts";
@@ -27,6 +27,21 @@ export function adviceOn(findings: readonly Finding[], profile: Profile, ptx: st
   const count = findings.filter(({ omission, severity }) => omission && severity === "error").length;
   if (profile !== "strict" || writer === undefined || count === 0) return null;
   return `${plural(count, "finding")} ${count === 1 ? "is" : "are"} of what shipped compilers leave out: the text names ${writer[2]}, and --profile ${writer[1]} makes ${count === 1 ? "a note of it" : "notes of them"}`;
+}
+
+/** Findings about a kernel that was compiled here, each with its line of the machine text as the place that it was made from. */
+export function atStatements(
+  findings: readonly Finding[],
+  { program, lines }: Pick<Artifact, "program" | "lines">,
+): readonly Finding[] {
+  if (findings.length === 0) return findings;
+  const made = lines();
+  return findings.map((finding) => {
+    const line = made[(finding.location?.line ?? 0) - 1] ?? 0;
+    return line === 0
+      ? finding
+      : { ...finding, source: { file: `${program.name}.machine.tile`, line, column: 1 } };
+  });
 }
 
 /** The same finding of several runs once, with the counts of all. */

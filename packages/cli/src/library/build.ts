@@ -152,6 +152,7 @@ async function writeArtefact(
     stem,
     cubins,
     certificate,
+    bare: true,
   });
   if (!made.ok) return made;
   const written = made.value.find(({ format }) => format === "manifest");

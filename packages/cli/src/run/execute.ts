@@ -11,7 +11,7 @@ import {
 } from "@tilewright/ir";
 import type { GemmArtifact, GemmResult } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
-import { diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
+import { atStatements, diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
 import type { Session } from "../kit/command.ts";
 import { formatDuration, plural, trim } from "../output/format.ts";
 import { type Check, checkResult } from "./check.ts";
@@ -85,7 +85,7 @@ export function diagnoseNumbers(check: Check, order: string, output = "D"): read
 export async function execute(
   session: Session,
   device: Pick<RunDevice, "kind" | "name" | "gemm">,
-  artifact: GemmArtifact & Pick<Artifact, "program">,
+  artifact: GemmArtifact & Pick<Artifact, "program" | "lines">,
   inputs: Inputs,
   options: ExecuteOptions,
   file: string,
@@ -103,7 +103,8 @@ export async function execute(
   const [first] = runs;
   if (first === undefined) throw new TypeError("no completion order to run");
 
-  const hazards = hazardsOf(mergeFindings(runs.map(({ result }) => result.findings)));
+  const found = hazardsOf(mergeFindings(runs.map(({ result }) => result.findings)));
+  const hazards = atStatements(found, artifact);
   const wrong: Diagnostic[] = hazards.map((finding) => diagnoseHazard(finding, file));
   let worst: Check | null = null;
   const complete = runs.filter(({ result }) => result.completed);

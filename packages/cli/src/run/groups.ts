@@ -18,7 +18,7 @@ import { type Device, type Group, type GroupsResult, runGroups } from "@tilewrig
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
-import { diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
+import { atStatements, diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
 import { readJson } from "../files/json.ts";
 import type { Session } from "../kit/command.ts";
 import { plural } from "../output/format.ts";
@@ -145,7 +145,7 @@ export function executeGroups(
   }
   const [first] = runs;
   if (first === undefined) throw new TypeError("no completion order to run");
-  const hazards = hazardsOf(mergeFindings(runs.map(({ findings }) => findings)));
+  const hazards = atStatements(hazardsOf(mergeFindings(runs.map(({ findings }) => findings))), artifact);
   const wrong: Diagnostic[] = hazards.map((finding) => diagnoseHazard(finding, file));
   let worst: Check | null = null;
   for (const [i, order] of orders.entries()) {
