@@ -46,17 +46,17 @@ test("figures are rows that name the field and hold a number, of tables that are
 ## Seen
 | variant | ratio |
 |---|---|
-| \`vec=1\` | 0.7 |
+| \`copyBytes=1\` | 0.7 |
 | \`vector=2\` | 0.9 |
-| \`vec=4\` | not yet |
+| \`copyBytes=4\` | not yet |
 
 ## Predictions
 | variant | ratio |
 |---|---|
-| \`vec=2\` | 0.8 |
+| \`copyBytes=2\` | 0.8 |
 `;
-  expect(figuresIn(text, "vec")).toEqual([
-    { heading: "Seen", table: ["| variant | ratio |", "|---|---|", "| `vec=1` | 0.7 |"] },
+  expect(figuresIn(text, "copyBytes")).toEqual([
+    { heading: "Seen", table: ["| variant | ratio |", "|---|---|", "| `copyBytes=1` | 0.7 |"] },
   ]);
   expect(figuresIn(text, "tile")).toEqual([]);
 });

@@ -45,16 +45,16 @@ SPACES = {
         "tile": ["128x128x8"],
         "thread": ["16x8"],
         "copy": ["cp.async", "cp.async", "direct"],
-        "lines": LINES,
-        "along": ALONG,
-        "factors": ["ab", "ba"],
+        "walkLines": LINES,
+        "walkAlong": ALONG,
+        "operandOrder": ["ab", "ba"],
         "raster": ["grouped:4", "grouped:8", "grouped:16", "snake:8", "row"],
-        "spread": ["1", "2", "3", "4", "5", "6", "7"],
-        "land": ["3", "4", "5", "6"],
+        "copySpread": ["1", "2", "3", "4", "5", "6", "7"],
+        "prefetchStoreStep": ["3", "4", "5", "6"],
         "stages": ["3", "4", "5"],
         "drain": ["0", "1", "2", "2", "3", "3"],
-        "pieces": ["1", "2", "4", "8"],
-        "smem": ["pad", "pad", "pad", "swizzle"],
+        "vectorsPerThread": ["1", "2", "4", "8"],
+        "sharedLayout": ["pad", "pad", "pad", "swizzle"],
         "streamk": ["264", "264", "0"],
     },
     "small": {
@@ -64,17 +64,17 @@ SPACES = {
         "warps": ["1x1", "1x2", "2x1", "2x2", "1x4", "4x1", "2x4", "1x8"],
         "depth": ["8", "16", "16", "32", "64"],
         "copy": ["cp.async", "cp.async", "direct"],
-        "lines": LINES,
-        "along": ALONG,
-        "factors": ["ab", "ba"],
+        "walkLines": LINES,
+        "walkAlong": ALONG,
+        "operandOrder": ["ab", "ba"],
         "raster": ["grouped:8", "row", "col"],
-        "spread": ["1", "2", "3", "5", "7"],
+        "copySpread": ["1", "2", "3", "5", "7"],
         "stages": ["2", "3", "4", "5", "6"],
         "drain": ["0", "1", "2", "3"],
-        "pieces": ["1", "2", "4"],
-        "smem": ["pad", "pad", "swizzle"],
+        "vectorsPerThread": ["1", "2", "4"],
+        "sharedLayout": ["pad", "pad", "swizzle"],
         "split": ["1", "2", "3", "4", "6", "8", "11", "12", "16", "22", "24", "32", "33", "44", "48", "64", "66"],
-        "combine": ["last", "kernel", "atomics"],
+        "reduction": ["last", "kernel", "atomics"],
         "streamk": ["0", "0", "0", "0", "132", "264", "528", "792"],
     },
 }
@@ -97,25 +97,25 @@ def schedule_of(genes):
         g["tile"] = f"{lanes[0] * warps[0] * rows}x{lanes[1] * warps[1] * columns}x{depth}"
         g["thread"], g["strip"] = f"{rows}x{columns}", f"{min(4, rows)}x{min(4, columns)}"
     direct = g["copy"] == "direct"
-    if g.get("stage") == "off":
+    if g.get("stagedOperands") == "off":
         g.update(copy="direct", stages="1", prefetch="off", frag="1", spread="1", drain="0")
     elif direct:
-        g["stages"], g["prefetch"] = str(min(3, int(g["stages"]))), "on"
-        g["spread"], g["drain"] = str(min(2, int(g["spread"]))), str(min(1, int(g["drain"])))
+        g["stages"], g["registerPrefetch"] = str(min(3, int(g["stages"]))), "on"
+        g["copySpread"], g["drain"] = str(min(2, int(g["copySpread"]))), str(min(1, int(g["drain"])))
     else:
-        g.pop("land", None)
-        g["prefetch"] = "off"
+        g.pop("prefetchStoreStep", None)
+        g["registerPrefetch"] = "off"
         g["drain"] = str(min(int(g["drain"]), int(g["stages"]) - 1))
     if g.get("frag") == "1":
-        g["spread"] = "1"
+        g["copySpread"] = "1"
     # Operands that come straight from memory pass through registers.
-    if g.get("stage", "ab") != "ab" and g.get("streamk", "0") == "0":
+    if g.get("stagedOperands", "ab") != "ab" and g.get("streamk", "0") == "0":
         g["drain"] = "0"
-    g["spread"] = str(min(int(g["spread"]), pair(g["tile"])[2] - 1))
+    g["copySpread"] = str(min(int(g["copySpread"]), pair(g["tile"])[2] - 1))
     if g.get("streamk", "0") != "0":
         g["split"] = "1"
-        if g.get("combine") in ("kernel", "cluster"):
-            g["combine"] = "last"
+        if g.get("reduction") in ("kernel", "cluster"):
+            g["reduction"] = "last"
     return " ".join(f"{name}={word}" for name, word in g.items())
 
 
@@ -301,7 +301,7 @@ def genes_of(text, space):
     if "rows" in space:
         return {"text": text}
     fields = dict(word.split("=", 1) for word in text.split())
-    return {"copy": "direct", "stages": "2", "spread": "1", "drain": "0", "streamk": "0", "pieces": "1", **fields}
+    return {"copy": "direct", "stages": "2", "copySpread": "1", "drain": "0", "streamk": "0", "vectorsPerThread": "1", **fields}
 
 
 def search_one(search, assembler, workspace, seeds, out):

@@ -91,6 +91,8 @@ test.skipIf(!hasPtxas)(
     const plain = conflicts([], byDefault);
     expect(conflicts(fused, byDefault)).toBeLessThanOrEqual(plain + 0.01);
     // What does: sums in consecutive registers, for vector stores.
-    expect(conflicts([], (problem) => ({ ...byDefault(problem), store: 2 }))).toBeGreaterThan(plain + 0.1);
+    expect(conflicts([], (problem) => ({ ...byDefault(problem), storeElements: 2 }))).toBeGreaterThan(
+      plain + 0.1,
+    );
   },
 );

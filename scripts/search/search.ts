@@ -41,12 +41,12 @@ interface Tried {
 /** Fields that change nothing but the order of instructions; their values are drawn independently. */
 const SPACE: Readonly<Record<string, readonly string[]>> = {
   walk: ["snake-rows"],
-  lines: ["up", "down", "flip"].flatMap((kind) => ["", ":4", ":8", ":12"].map((from) => kind + from)),
-  along: ["up", "down", "flip"].flatMap((kind) => ["", ":4"].map((from) => kind + from)),
-  factors: ["ab", "ba"],
-  spread: ["2", "3", "4", "5", "6"],
+  walkLines: ["up", "down", "flip"].flatMap((kind) => ["", ":4", ":8", ":12"].map((from) => kind + from)),
+  walkAlong: ["up", "down", "flip"].flatMap((kind) => ["", ":4"].map((from) => kind + from)),
+  operandOrder: ["ab", "ba"],
+  copySpread: ["2", "3", "4", "5", "6"],
   drain: ["0", "2", "3"],
-  smem: ["pad", "swizzle"],
+  sharedLayout: ["pad", "swizzle"],
 };
 
 function must<T>(

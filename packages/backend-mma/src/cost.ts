@@ -115,7 +115,7 @@ export function estimateCost(problem: Problem, schedule: Schedule, target: Targe
   const { splits } = splitChunks(k, s);
   const resident = blocksPerSm(s, problem, target);
   const blocks = tiles * splits;
-  const inClusters = s.combine === "cluster" && splits > 1;
+  const inClusters = s.reduction === "cluster" && splits > 1;
   const sms = inClusters ? residentInClusters(splits, resident) / resident : TYPICAL_SMS;
   const full = Math.floor(blocks / (sms * resident));
   const rest = blocks - full * sms * resident;
@@ -142,8 +142,8 @@ function meetingTime(s: MmaSchedule, splits: number): number {
   if (splits === 1) return 0;
   const perThread = (s.warpM * s.warpN) / LANES;
   const bytes = s.tileM * s.tileN * PART_BYTES;
-  if (s.combine === "slices") return machine.slices + bytes / machine.sharedParts;
-  if (s.combine === "cluster") return machine.cluster + bytes / machine.sentParts;
+  if (s.reduction === "slices") return machine.slices + bytes / machine.sharedParts;
+  if (s.reduction === "cluster") return machine.cluster + bytes / machine.sentParts;
   return machine.meeting + splits * perThread * machine.part;
 }
 
@@ -198,4 +198,4 @@ function blocksPerSm(s: MmaSchedule, problem: Problem, target: Target): number {
 
 /** Bytes that a copy of an operand moves, as the schedule and the alignment leave it. */
 export const movedBytes = (problem: Problem, s: MmaSchedule, which: "a" | "b"): number =>
-  Math.min(s.vec, copyBytes(problem, which));
+  Math.min(s.copyBytes, copyBytes(problem, which));

@@ -41,7 +41,7 @@ export function explainSchedule(
     ...estimateRemarks(problem, schedule, target),
     { topic: "instruction", text: acceptedAtom(problem, target, s).name },
     ...(["a", "b"] as const).flatMap((which) =>
-      narrowRemark(problem, which, movedBytes(problem, s, which), [s.vec, `vec=${s.vec}`]),
+      narrowRemark(problem, which, movedBytes(problem, s, which), [s.copyBytes, `copyBytes=${s.copyBytes}`]),
     ),
     ...storeRemark(problem, s),
     ...conflictRemarks(problem, schedule, target, passes),
@@ -79,10 +79,10 @@ function conflictRemarks(
 }
 
 function conflictReason(s: MmaSchedule): string {
-  if (s.smem === "plain") return "smem=plain leaves rows where they fall";
+  if (s.sharedLayout === "plain") return "sharedLayout=plain leaves rows where they fall";
   if (s.copy === "tma")
     return "bulk copies have swizzles of 16-byte units along whole rows only, and these fragments want another; copy=cp.async takes one that the bank oracle finds";
-  if (s.smem === "pad") return "no padding that fits separates its lanes";
+  if (s.sharedLayout === "pad") return "no padding that fits separates its lanes";
   return "a tile of these sizes has no swizzle that separates its lanes";
 }
 
@@ -114,9 +114,9 @@ function estimateRemarks(problem: Problem, schedule: Schedule, target: Target): 
 /** Why stores of D that could be 16 bytes wide are narrower: those of long rows, and those of columns that are dealt. */
 function storeRemark(problem: Problem, s: MmaSchedule): readonly Remark[] {
   if (!s.staged && !interleaves(problem, s)) return [];
-  const asked = s.store * sizeOf(problem.d.dtype);
+  const asked = s.storeElements * sizeOf(problem.d.dtype);
   const bytes = Math.min(asked, copyBytes(problem, "d"));
-  return narrowRemark(problem, "d", bytes, [asked, `store=${s.store}`]);
+  return narrowRemark(problem, "d", bytes, [asked, `storeElements=${s.storeElements}`]);
 }
 
 /** Why copies or stores are narrower than 16 bytes: what does not divide, and the field of the schedule that asks for no more. */

@@ -199,7 +199,7 @@ const isCrowded = ({ epilogue }: Problem, s: MmaSchedule): boolean =>
 /** A stored schedule before an epilogue: loads of fragments that run ahead of products by rows leave it no register where blocks stay (4 bytes are spilled). */
 function before(problem: Problem, schedule: Schedule): Schedule {
   const s = readSchedule(schedule);
-  return s.copy === "tma" && isCrowded(problem, s) ? { ...schedule, ...oneSet, lead: "a" } : schedule;
+  return s.copy === "tma" && isCrowded(problem, s) ? { ...schedule, ...oneSet, firstOperand: "a" } : schedule;
 }
 
 /** Blocks stay where they do not share tiles; fragments are double-buffered where registers allow. */
@@ -244,7 +244,7 @@ const SLICED = 512;
 function sliced(problem: Problem, schedule: Schedule, target: Target): Schedule {
   const s = readSchedule(schedule);
   if (s.split === 1 || s.staged || (s.split * s.warpM * s.warpN) / LANES < SLICED) return schedule;
-  const among = { ...schedule, combine: "slices" };
+  const among = { ...schedule, reduction: "slices" };
   if (estimateCost(problem, among, target).rounds > 1) return schedule;
   return isLegal(problem, among, target) ? among : schedule;
 }
@@ -254,7 +254,7 @@ function clustered(problem: Problem, schedule: Schedule, target: Target): Schedu
   const s = readSchedule(schedule);
   if (s.split === 1 || s.staged || !hasFeature(target, "cluster")) return schedule;
   // Columns that are not dealt out are cut into finer slices.
-  const among = { ...schedule, combine: "cluster", interleave: "off" };
+  const among = { ...schedule, reduction: "cluster", interleave: "off" };
   if (!isLegal(problem, among, target)) return schedule;
   const cost = estimateCost(problem, among, target);
   return cost.rounds <= 1 && cost.cycles < estimateCost(problem, schedule, target).cycles ? among : schedule;
@@ -294,7 +294,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
           if (copy === "tma") return bulk(problem, schedule, atom, target);
           const ahead = copy === "direct" && stages > 1 && least >= WIDE_ENOUGH;
           return ahead && !hasFeature(target, "cp.async")
-            ? { ...schedule, prefetch: "on" }
+            ? { ...schedule, registerPrefetch: "on" }
             : steady(problem, schedule, copiesPerThread(schedule, perByte, least));
         }),
       ),

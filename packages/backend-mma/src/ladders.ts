@@ -14,7 +14,7 @@ export const ladders: readonly Ladder[] = [
         name: "direct",
         summary: "copies by the threads, fragments element by element",
         change:
-          "tile=128x128x64 warp=64x64 stages=1 copy=direct vec=16 ldmatrix=off smem=plain frag=1 spread=1 drain=0 walk=rows raster=row interleave=off store=1",
+          "tile=128x128x64 warp=64x64 stages=1 copy=direct copyBytes=16 ldmatrix=off sharedLayout=plain frag=1 copySpread=1 drain=0 walk=rows raster=row interleave=off storeElements=1",
       },
       {
         name: "ldmatrix",
@@ -24,7 +24,7 @@ export const ladders: readonly Ladder[] = [
       {
         name: "swizzle",
         summary: "rows permuted so that no two lanes meet in a bank",
-        change: "smem=swizzle",
+        change: "sharedLayout=swizzle",
       },
       {
         name: "multistage",
@@ -36,9 +36,9 @@ export const ladders: readonly Ladder[] = [
         summary: "fragments of the next K step load while this one multiplies, across chunks too",
         change: "frag=2",
       },
-      { name: "spread", summary: "the copies of a chunk are spread over K steps", change: "spread=2" },
+      { name: "spread", summary: "the copies of a chunk are spread over K steps", change: "copySpread=2" },
       { name: "snake", summary: "the walk reuses one operand at each turn", change: "walk=snake-rows" },
-      { name: "stores", summary: "stores of D move a lane's two neighbours", change: "store=2" },
+      { name: "stores", summary: "stores of D move a lane's two neighbours", change: "storeElements=2" },
       { name: "raster", summary: "16 tile rows at a time share tiles in L2", change: "raster=grouped:16" },
     ],
   },
@@ -52,7 +52,7 @@ export const ladders: readonly Ladder[] = [
         name: "direct",
         summary: "copies by the threads, fragments element by element",
         change:
-          "tile=128x128x16 warp=64x32 stages=1 copy=direct vec=16 ldmatrix=off smem=plain frag=1 spread=1 drain=0 walk=rows raster=row interleave=off store=1",
+          "tile=128x128x16 warp=64x32 stages=1 copy=direct copyBytes=16 ldmatrix=off sharedLayout=plain frag=1 copySpread=1 drain=0 walk=rows raster=row interleave=off storeElements=1",
       },
       {
         name: "ldmatrix",
@@ -62,7 +62,7 @@ export const ladders: readonly Ladder[] = [
       {
         name: "swizzle",
         summary: "rows permuted so that no two lanes meet in a bank",
-        change: "smem=swizzle",
+        change: "sharedLayout=swizzle",
       },
       {
         name: "double-buffered",
@@ -75,7 +75,7 @@ export const ladders: readonly Ladder[] = [
         summary: "fragments of the next K step load while this one multiplies",
         change: "frag=2",
       },
-      { name: "stores", summary: "stores of D move a lane's two neighbours", change: "store=2" },
+      { name: "stores", summary: "stores of D move a lane's two neighbours", change: "storeElements=2" },
     ],
   },
   {
@@ -88,7 +88,7 @@ export const ladders: readonly Ladder[] = [
         name: "ldmatrix",
         summary: "ldmatrix and swizzle, copies by the threads",
         change:
-          "tile=128x256x64 warp=64x64 stages=1 copy=direct vec=16 ldmatrix=x4 smem=swizzle frag=1 spread=1 drain=0 walk=rows raster=row interleave=off store=2",
+          "tile=128x256x64 warp=64x64 stages=1 copy=direct copyBytes=16 ldmatrix=x4 sharedLayout=swizzle frag=1 copySpread=1 drain=0 walk=rows raster=row interleave=off storeElements=2",
       },
       {
         name: "multistage",
@@ -101,7 +101,7 @@ export const ladders: readonly Ladder[] = [
       {
         name: "interleave",
         summary: "columns dealt to the instructions so that a lane stores 16 bytes of D",
-        change: "interleave=on store=8",
+        change: "interleave=on storeElements=8",
       },
     ],
   },
@@ -117,7 +117,7 @@ export const ladders: readonly Ladder[] = [
         name: "cp.async",
         summary: "all warps copy, and meet once a chunk",
         change:
-          "tile=128x256x64 warp=64x64 stages=3 copy=cp.async ldmatrix=x4 smem=swizzle frag=2 walk=snake-rows raster=grouped:8 interleave=off store=2",
+          "tile=128x256x64 warp=64x64 stages=3 copy=cp.async ldmatrix=x4 sharedLayout=swizzle frag=2 walk=snake-rows raster=grouped:8 interleave=off storeElements=2",
       },
       {
         name: "producer",

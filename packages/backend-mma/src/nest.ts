@@ -34,16 +34,16 @@ const PART_K = 8;
 export const atomOf = (
   { a, b, acc, precision }: Problem,
   target: Target,
-  s?: Pick<MmaSchedule, "sum">,
+  s?: Pick<MmaSchedule, "firstLevelK">,
 ): Atom | null =>
   atomFor(a.dtype, b.dtype, acc, {
     precision: precision === "promoted" ? undefined : precision,
     target,
-    steps: s && s.sum / PART_K,
+    steps: s && s.firstLevelK / PART_K,
   });
 
 /** As `atomOf`, for problems that the backend has accepted. */
-export function acceptedAtom(problem: Problem, target: Target, s?: Pick<MmaSchedule, "sum">): Atom {
+export function acceptedAtom(problem: Problem, target: Target, s?: Pick<MmaSchedule, "firstLevelK">): Atom {
   const atom = atomOf(problem, target, s);
   if (!atom) throw new TypeError(`no instruction multiplies ${problem.a.dtype} by ${problem.b.dtype}`);
   return atom;
@@ -143,7 +143,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     threads: threadsOf(s),
     cluster: [1, 1],
     atom: atom.name,
-    combine: s.combine === "cluster" ? "last" : s.combine,
+    combine: s.reduction === "cluster" ? "last" : s.reduction,
     share:
       (s.persistent
         ? null
@@ -169,7 +169,7 @@ interface Meeting {
 
 /** How the blocks that share a tile slice it to add it up: along the axis whose runs divide better among them; null where they do not meet in a cluster. */
 function meetingOf(problem: Problem, s: MmaSchedule, atom: Atom): Meeting | null {
-  if (s.combine !== "cluster") return null;
+  if (s.reduction !== "cluster") return null;
   const { splits: blocks } = splitChunks(problem.k, s);
   if (blocks === 1) return null;
   const [turnsM, turnsN] = turnsOf(problem, s, atom);
@@ -238,16 +238,22 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
   const meeting = meetingOf(problem, s, atom);
   const list: (Directive | null)[] = [
     { name: "stage", args: { operands: "ab", transport: s.copy } },
-    { name: "fragment", args: { step: atom.k, ...(s.lead === "b" ? { first: "b" } : {}) } },
-    { name: "ring", args: { slots: s.stages, prefetch: s.prefetch ? 1 : 0, ...(bulk ? { ahead: 0 } : {}) } },
+    { name: "fragment", args: { step: atom.k, ...(s.firstOperand === "b" ? { first: "b" } : {}) } },
+    {
+      name: "ring",
+      args: { slots: s.stages, prefetch: s.registerPrefetch ? 1 : 0, ...(bulk ? { ahead: 0 } : {}) },
+    },
     // A warp gives a slot back by itself: none waits for another in the main loop.
     bulk ? { name: "roles", args: { producer: 1, math: mathWarps(s), release: 1 } } : null,
     bulk && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
     s.frag > 1
-      ? { name: "rotate", args: { slots: s.frag, ...(s.prefetch ? { store: lateStep(s, atom) } : {}) } }
+      ? {
+          name: "rotate",
+          args: { slots: s.frag, ...(s.registerPrefetch ? { store: lateStep(s, atom) } : {}) },
+        }
       : null,
     s.refill ? { name: "refill", args: {} } : null,
-    s.spread > 1 ? { name: "spread", args: { steps: s.spread } } : null,
+    s.copySpread > 1 ? { name: "spread", args: { steps: s.copySpread } } : null,
     // Of a k that the launch supplies only the kernel knows which chunks are the last.
     s.drain > 0 && s.stages > 1 && !bulk
       ? {
@@ -259,7 +265,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
       ? null
       : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },
     s.matrices !== 0 ? { name: "matrices", args: { most: s.matrices } } : null,
-    { name: "vector", args: { copy: Math.max(1, s.vec / sizeOf(atom.a)), store: s.store } },
+    { name: "vector", args: { copy: Math.max(1, s.copyBytes / sizeOf(atom.a)), store: s.storeElements } },
     staging === null
       ? null
       : { name: "epilogue", args: { way: "threads", cols: staging.cols, late: staging.late ? 1 : 0 } },
@@ -268,13 +274,15 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
       ? {
           name: "tensor",
           args: {
-            swizzle: s.smem === "plain" ? "none" : "128B",
+            swizzle: s.sharedLayout === "plain" ? "none" : "128B",
             major: "any",
             ...(interleaves(problem, s) ? { deal: INTERLEAVED } : {}),
           },
         }
       : null,
-    s.smem !== "plain" && (!bulk || s.staged) ? { name: "smem", args: { mode: s.smem } } : null,
+    s.sharedLayout !== "plain" && (!bulk || s.staged)
+      ? { name: "smem", args: { mode: s.sharedLayout } }
+      : null,
     s.walk !== "rows" ? { name: "walk", args: { order: s.walk } } : null,
     rasterDirective(s.raster),
     s.guards ? { name: "guards", args: { elide: 1 } } : null,

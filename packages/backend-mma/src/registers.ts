@@ -38,7 +38,7 @@ export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): n
   const accumulators = words(s.warpM * s.warpN, dtypes[atom.acc].bits);
   const fragments = words((s.warpM + s.warpN) * atom.k, dtypes[atom.a].bits) * s.frag;
   const staged =
-    s.prefetch && s.copy === "direct"
+    s.registerPrefetch && s.copy === "direct"
       ? ((s.tileM + s.tileN) * s.tileK * sizeOf(atom.a)) / 4 / threadsOf(s)
       : 0;
   const held = Math.ceil(accumulators + fragments + staged);

@@ -32,13 +32,13 @@ export const scheduleModel = {
       off: "direct",
     }),
     flagField({
-      name: "prefetch",
+      name: "registerPrefetch",
       summary:
         "with copy=direct: loads of the next chunk run during the arithmetic, in registers until it is over",
       default: "off",
     }),
     sizeField({
-      name: "vec",
+      name: "copyBytes",
       summary: "most bytes that one copy moves, where alignment allows",
       sizes: [16, 8, 4],
       default: 16,
@@ -52,7 +52,7 @@ export const scheduleModel = {
       off: "off",
     }),
     wordField({
-      name: "smem",
+      name: "sharedLayout",
       summary: "remedy against bank conflicts, chosen by the bank oracle",
       words: ["swizzle", "pad", "auto", "plain"],
       default: "swizzle",
@@ -67,7 +67,7 @@ export const scheduleModel = {
       max: 2,
     }),
     wordField({
-      name: "lead",
+      name: "firstOperand",
       summary:
         "operand whose fragments a K step loads first: the one of which the first run of the walk reads all",
       words: ["a", "b"],
@@ -75,7 +75,7 @@ export const scheduleModel = {
       off: "a",
     }),
     intField({
-      name: "spread",
+      name: "copySpread",
       summary: "K steps over which the asynchronous copies of a chunk are spread; 1 issues them together",
       default: 1,
       off: 1,
@@ -98,7 +98,7 @@ export const scheduleModel = {
       max: 16,
     }),
     sizeField({
-      name: "sum",
+      name: "firstLevelK",
       summary:
         "of f32 in parts: elements of k whose products the tensor cores add up before they are added to the accumulators",
       sizes: [32, 16, 8],
@@ -122,7 +122,7 @@ export const scheduleModel = {
     }),
     coreFields.split,
     wordField({
-      name: "combine",
+      name: "reduction",
       summary:
         "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, in order by all blocks that are still there, a slice each, or by blocks that exchange slices as a cluster (sm_90 and later)",
       words: ["last", "atomics", "kernel", "cluster", "slices"],
@@ -131,8 +131,8 @@ export const scheduleModel = {
     }),
     coreFields.streamk,
     coreFields.cache,
-    coreFields.promote,
-    coreFields.fetch,
+    coreFields.l2Promotion,
+    coreFields.l2PrefetchBytes,
     coreFields.l1,
     flagField({
       name: "interleave",
@@ -149,7 +149,7 @@ export const scheduleModel = {
       off: "direct",
     }),
     intField({
-      name: "store",
+      name: "storeElements",
       summary: "most elements that one store of D moves",
       default: 8,
       off: 1,

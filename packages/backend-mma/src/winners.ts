@@ -27,10 +27,11 @@ const dtypes = ["f16", "bf16"] as const satisfies readonly DType[];
  * and 0.678 with one chunk, which had 0.738, 0.669 and 0.679 at 2048, 4096 and 8192 in a run before; rows first and nothing taken out 0.70, 0.63 and 0.65.
  * Sixteen rows of tiles to and fro 0.682 and 0.692 where eight had 0.679 and 0.690; since then the addresses of fragments stay in registers: 0.747, 0.694 and 0.699.
  */
-const copied = "tile=128x256x64 warp=64x64 stages=3 spread=1 drain=2 walk=snake-cols raster=snake:16 store=8";
+const copied =
+  "tile=128x256x64 warp=64x64 stages=3 copySpread=1 drain=2 walk=snake-cols raster=snake:16 storeElements=8";
 
 /** What a warp of its own copies. */
-const bulk = "tile=128x256x128 warp=64x64 stages=2 copy=tma sched=persistent frag=1 store=8";
+const bulk = "tile=128x256x128 warp=64x64 stages=2 copy=tma sched=persistent frag=1 storeElements=8";
 
 /** The first whose schedule is legal where it is asked for. */
 export const winners: readonly Winner[] = [
@@ -43,7 +44,7 @@ export const winners: readonly Winner[] = [
     where: "cp.async",
     lacks: "min.xorsign",
     layoutB: "col",
-    schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1 sum=32 walk=snake-rows",
+    schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1 firstLevelK=32 walk=snake-rows",
   },
   // f32 in parts, B along k: 1.353, 1.408 and 1.438 of cuBLAS SGEMM in sm_90 text, where sums of 16 have 1.277, 1.319 and 1.345; errors a quarter of SGEMM's. With a row-major B it spills.
   {
@@ -51,7 +52,7 @@ export const winners: readonly Winner[] = [
     dtypes: ["f32"],
     where: "cp.async",
     layoutB: "col",
-    schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1 sum=32 walk=cols",
+    schedule: "tile=64x64x32 warp=64x32 stages=3 frag=1 firstLevelK=32 walk=cols",
   },
   // 1.205; 128 x 64 x 32 with the same warps 1.182.
   {
@@ -91,13 +92,13 @@ export const winners: readonly Winner[] = [
     dtypes,
     where: "tma",
     schedule:
-      "tile=64x64x128 warp=32x32 stages=6 copy=tma frag=2 split=2 combine=cluster cache=a:evict_last,b:evict_first",
+      "tile=64x64x128 warp=32x32 stages=6 copy=tma frag=2 split=2 reduction=cluster cache=a:evict_last,b:evict_first",
   },
   {
     sizes: [[64, 4096, 14336]],
     dtypes,
     where: "cp.async",
-    schedule: "tile=64x64x128 warp=32x32 stages=3 drain=2 split=4 combine=slices",
+    schedule: "tile=64x64x128 warp=32x32 stages=3 drain=2 split=4 reduction=slices",
   },
   // 1.065, and 1.049 in a run before; 64 x 64 x 128 in four stages 1.053, with no chunks out of the loop 1.038; 32 x 64 x 128 with sixteen blocks a tile 1.038.
   ...(["cp.async", "tma"] as const).map(
@@ -105,7 +106,7 @@ export const winners: readonly Winner[] = [
       sizes: [[128, 128, 16384]],
       dtypes,
       where,
-      schedule: "tile=64x64x64 warp=32x32 stages=8 drain=7 split=32 interleave=off combine=slices",
+      schedule: "tile=64x64x64 warp=32x32 stages=8 drain=7 split=32 interleave=off reduction=slices",
     }),
   ),
   // 0.901 and 0.764: a chunk more is under way, and L2 fetches 128 bytes. Copies in the first K step 0.890 and 0.751 beside them, 128 x 256 x 32 in six stages with sixteen blocks a tile 0.754.
@@ -114,14 +115,14 @@ export const winners: readonly Winner[] = [
     dtypes,
     where: "cp.async",
     schedule:
-      "tile=128x128x64 warp=64x64 stages=5 refill=barrier drain=5 walk=snake-cols split=2 combine=slices fetch=128",
+      "tile=128x128x64 warp=64x64 stages=5 refill=barrier drain=5 walk=snake-cols split=2 reduction=slices l2PrefetchBytes=128",
   },
   {
     sizes: [[512, 512, 32768]],
     dtypes,
     where: "cp.async",
     schedule:
-      "tile=128x128x64 warp=64x64 stages=5 refill=barrier drain=5 walk=snake-cols split=8 combine=slices",
+      "tile=128x128x64 warp=64x64 stages=5 refill=barrier drain=5 walk=snake-cols split=8 reduction=slices",
   },
   // 0.797 and 0.802; without policies, rows of tiles by eight 0.790 and 0.800, by the last block alone 7 % less.
   {
@@ -129,7 +130,7 @@ export const winners: readonly Winner[] = [
     dtypes,
     where: "tma",
     schedule:
-      "tile=128x128x128 warp=64x64 stages=3 copy=tma frag=2 raster=row split=8 combine=slices cache=a:evict_first,b:evict_first",
+      "tile=128x128x128 warp=64x64 stages=3 copy=tma frag=2 raster=row split=8 reduction=slices cache=a:evict_first,b:evict_first",
   },
   // 1.014 and 1.030; without policies 0.965, with B's alone 1.012, 128 x 64 x 128 1.013, 128 x 128 x 128 with two blocks a tile 0.985.
   {
@@ -147,7 +148,7 @@ export const winners: readonly Winner[] = [
     dtypes: ["tf32"],
     where: "tma",
     schedule:
-      "tile=128x256x64 warp=64x64 stages=2 copy=tma sched=persistent frag=1 walk=snake-cols raster=hilbert store=8",
+      "tile=128x256x64 warp=64x64 stages=2 copy=tma sched=persistent frag=1 walk=snake-cols raster=hilbert storeElements=8",
   },
   // By rows, with the fragments of B first, 0.715 and 0.726 at 4096 and 8192 beside 0.714 and 0.718 by columns, bf16 0.698 and 0.715 beside 0.697 and 0.709 (another run:
   // 0.723 and 0.730, 0.720 and 0.723); 8 rows of tiles at a time 0.716 and 0.722.
@@ -155,6 +156,6 @@ export const winners: readonly Winner[] = [
     sizes: cubes(4096, 6144, 8192),
     dtypes,
     where: "tma",
-    schedule: `${bulk} walk=snake-rows lead=b raster=snake:16`,
+    schedule: `${bulk} walk=snake-rows firstOperand=b raster=snake:16`,
   },
 ];

@@ -116,18 +116,18 @@ describe("every optimisation is switchable by itself", () => {
   const text = (schedule: Schedule, on = target): string => build(mma, problem, on, schedule).kernel.ptx;
   /** A setting other than the default, for fields whose default is off. */
   const on: Readonly<Record<string, string>> = {
-    spread: "spread=2",
-    prefetch: "copy=direct prefetch=on stages=2 tile=128x128x32 warp=64x32",
+    copySpread: "copySpread=2",
+    registerPrefetch: "copy=direct registerPrefetch=on stages=2 tile=128x128x32 warp=64x32",
     drain: "drain=1",
     refill: "refill=barrier",
-    lead: "lead=b",
+    firstOperand: "firstOperand=b",
     epi: "epi=smem",
     cache: "cache=d:evict_last",
-    fetch: "fetch=128",
+    l2PrefetchBytes: "l2PrefetchBytes=128",
     l1: "l1=skip",
     split: "split=2",
     streamk: "streamk=108 frag=1",
-    combine: "split=2 combine=kernel",
+    reduction: "split=2 reduction=kernel",
   };
   const off: Readonly<Record<string, string>> = Object.fromEntries(
     mma.schedule.fields.flatMap((field) =>
@@ -148,7 +148,7 @@ describe("every optimisation is switchable by itself", () => {
     const made = (warp: string): string => {
       const schedule = scheduleOf(
         mma,
-        `tile=96x32x16 warp=${warp} stages=1 copy=direct frag=1 epi=smem store=2`,
+        `tile=96x32x16 warp=${warp} stages=1 copy=direct frag=1 epi=smem storeElements=2`,
       );
       expect(mma.check(along, schedule, targetOf("sm_90"))).toEqual([]);
       return build(mma, along, targetOf("sm_90"), schedule).kernel.ptx;
@@ -156,7 +156,7 @@ describe("every optimisation is switchable by itself", () => {
     expect(made("48x32")).toContain("stmatrix");
     expect(made("48x16")).not.toContain("stmatrix");
   });
-  test("sum", () => {
+  test("firstLevelK", () => {
     const parts = problemOf({
       m: 4096,
       n: 4096,
@@ -166,14 +166,14 @@ describe("every optimisation is switchable by itself", () => {
       b: { layout: "col" },
     });
     const [once, twice] = [8, 16].map((sum) => {
-      const schedule = scheduleOf(mma, `tile=128x64x32 warp=64x32 frag=1 sum=${sum}`);
+      const schedule = scheduleOf(mma, `tile=128x64x32 warp=64x32 frag=1 firstLevelK=${sum}`);
       return build(mma, parts, target, schedule).kernel.ptx.match(/add\.(?:rn\.)?f32/g)?.length ?? 0;
     });
     expect(once).toBeGreaterThan(1.5 * (twice ?? 0));
     expect(twice).toBeGreaterThan(0);
   });
-  test("promote", () => {
-    const promoted = scheduleOf(mma, "copy=tma frag=1 promote=64");
+  test("l2Promotion", () => {
+    const promoted = scheduleOf(mma, "copy=tma frag=1 l2Promotion=64");
     const { params } = build(mma, problem, targetOf("sm_90"), promoted).kernel.kernel;
     expect(params.flatMap((p) => (p.kind === "tensorMap" ? [p.tensorMap.l2] : []))).toEqual(["64B", "64B"]);
   });

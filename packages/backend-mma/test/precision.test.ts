@@ -51,7 +51,7 @@ async function multiplied(of: Problem, fields = ""): Promise<ArrayLike<number>> 
 
 test("is no further from float64 than SGEMM, and far nearer than tf32", async () => {
   const inParts = errorOf(await multiplied(problem));
-  const inLongSums = errorOf(await multiplied(problem, "sum=32 frag=1"));
+  const inLongSums = errorOf(await multiplied(problem, "firstLevelK=32 frag=1"));
   const inF32 = errorOf(sgemm());
   const rounded = errorOf(await multiplied(problemOf({ m, n, k, dtype: "tf32", b: { layout: "col" } })));
   expect(inF32).toBeGreaterThan(0);

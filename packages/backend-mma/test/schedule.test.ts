@@ -47,20 +47,20 @@ describe("illegal schedules get every reason, each with the nearest legal value"
     expect(reasons("stages=1")).toEqual([
       "TW2211 frag=2 loads fragments of the next chunk early, which needs it in another stage; nearest legal: frag=1, or stages=2",
     ]);
-    expect(reasons("frag=1 spread=2")).toEqual([
-      "TW2212 spread places asynchronous copies between the K steps, which needs copy=cp.async and frag=2; nearest legal: spread=1",
+    expect(reasons("frag=1 copySpread=2")).toEqual([
+      "TW2212 spread places asynchronous copies between the K steps, which needs copy=cp.async and frag=2; nearest legal: copySpread=1",
     ]);
-    expect(reasons("refill=barrier spread=2")).toEqual([
-      "TW2227 refill=barrier puts the asynchronous copies of a chunk together behind the wait of the last K step, which needs copy=cp.async, frag=2 and spread=1; nearest legal: refill=step",
+    expect(reasons("refill=barrier copySpread=2")).toEqual([
+      "TW2227 refill=barrier puts the asynchronous copies of a chunk together behind the wait of the last K step, which needs copy=cp.async, frag=2 and copySpread=1; nearest legal: refill=step",
     ]);
-    expect(reasons("spread=4")).toEqual([
-      "TW2213 spread over 4 steps leaves none of 4 for the wait; nearest legal: spread=3",
+    expect(reasons("copySpread=4")).toEqual([
+      "TW2213 spread over 4 steps leaves none of 4 for the wait; nearest legal: copySpread=3",
     ]);
   });
 
   test("ways of D, cache hints and groups", () => {
-    expect(reasons("epi=smem split=2 combine=kernel")).toEqual([
-      "TW2222 the second kernel stores D from registers, and epi=smem passes it through shared memory; nearest legal: epi=direct, or combine=last",
+    expect(reasons("epi=smem split=2 reduction=kernel")).toEqual([
+      "TW2222 the second kernel stores D from registers, and epi=smem passes it through shared memory; nearest legal: epi=direct, or reduction=last",
     ]);
     const full = "tile=128x128x64 stages=7 copy=tma frag=1 sched=persistent";
     const along = problemOf({ m: 304, n: 200, k: 208, dtype: "f16" });
@@ -71,7 +71,7 @@ describe("illegal schedules get every reason, each with the nearest legal value"
       ),
     ]);
     expect(reasons("tile=64x64x32 warp=32x32 stages=2 copy=direct cache=a:evict_first", "sm_75")).toEqual([
-      "TW2223 sm_75 has no policies of L2 and fetches no 256 bytes at once; nearest legal: cache=none fetch=128 (more needs sm_80 or later)",
+      "TW2223 sm_75 has no policies of L2 and fetches no 256 bytes at once; nearest legal: cache=none l2PrefetchBytes=128 (more needs sm_80 or later)",
     ]);
     expect(reasons("cache=a:evict_first,d:evict_last", "sm_80")).toEqual([
       expect.stringMatching(/^TW2225 A cannot have a policy .*nearest legal: cache=d:evict_last, or copy=/),
@@ -110,13 +110,13 @@ describe("illegal schedules get every reason, each with the nearest legal value"
   });
 
   test("chunks that wait in registers", () => {
-    expect(reasons("prefetch=on")).toEqual([
-      "TW2220 copy=cp.async already runs ahead; prefetch splits copies that go through registers; nearest legal: prefetch=off, or copy=direct",
+    expect(reasons("registerPrefetch=on")).toEqual([
+      "TW2220 copy=cp.async already runs ahead; prefetch splits copies that go through registers; nearest legal: registerPrefetch=off, or copy=direct",
     ]);
-    expect(reasons("tile=128x128x32 warp=32x64 copy=direct prefetch=on frag=1 stages=1")).toEqual([
-      expect.stringMatching(/^TW2220 .*; nearest legal: prefetch=off, or stages=2$/),
+    expect(reasons("tile=128x128x32 warp=32x64 copy=direct registerPrefetch=on frag=1 stages=1")).toEqual([
+      expect.stringMatching(/^TW2220 .*; nearest legal: registerPrefetch=off, or stages=2$/),
     ]);
-    expect(reasons("tile=128x128x32 copy=direct prefetch=on stages=2", "sm_75")).toEqual([]);
+    expect(reasons("tile=128x128x32 copy=direct registerPrefetch=on stages=2", "sm_75")).toEqual([]);
     expect(reasons("tile=128x128x32 stages=2", "sm_75")).toEqual([expect.stringMatching(/^TW2209 /)]);
   });
 
@@ -124,7 +124,7 @@ describe("illegal schedules get every reason, each with the nearest legal value"
     const random = createRandom(11);
     for (let i = 0; i < 100; i++) {
       let text = `tile=${random.integer(8, 300)}x${random.integer(8, 300)}x${random.integer(8, 150)} warp=${random.integer(8, 100)}x${random.integer(4, 100)}`;
-      text += ` stages=${random.integer(1, 9)} frag=${random.integer(1, 2)} spread=${random.integer(1, 5)} copy=${pick(random, ["cp.async", "direct"])}`;
+      text += ` stages=${random.integer(1, 9)} frag=${random.integer(1, 2)} copySpread=${random.integer(1, 5)} copy=${pick(random, ["cp.async", "direct"])}`;
       const given = text;
       const seen: string[] = [];
       for (let step = 0; step < 40; step++) {
@@ -292,7 +292,9 @@ describe("plan's remarks", () => {
         .map((remark) => remark.text);
     };
     expect(conflicts("f16", "", "sm_80")).toEqual([]);
-    expect(conflicts("f16", "smem=plain", "sm_80").join()).toMatch(/ wavefronts, not \d+: smem=plain /);
+    expect(conflicts("f16", "sharedLayout=plain", "sm_80").join()).toMatch(
+      / wavefronts, not \d+: sharedLayout=plain /,
+    );
     const bulk = "tile=128x128x32 warp=64x32 copy=tma frag=1";
     expect(conflicts("tf32", bulk, "sm_90").join()).toMatch(/%fA <- %sA .*: bulk copies have swizzles/);
     expect(conflicts("tf32", "tile=128x128x32 warp=64x32", "sm_90")).toEqual([]);

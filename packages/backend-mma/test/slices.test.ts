@@ -36,11 +36,11 @@ test.each([
     { m: 400, n: 400, k: 32 },
     "tile=16x16x16 warp=16x16 stages=1 frag=1 split=2",
   ],
-])("%s: bits of combine=last", async (_, sizes, fields) => {
+])("%s: bits of reduction=last", async (_, sizes, fields) => {
   const problem = problemOf({ ...sizes, dtype: "f16", b: { layout: "col" } });
-  const last = await stored(problem, `${fields} combine=last`, "eager");
-  expect(await stored(problem, `${fields} combine=slices`, "eager")).toEqual(last);
-  expect(await stored(problem, `${fields} combine=slices`, "random")).toEqual(last);
+  const last = await stored(problem, `${fields} reduction=last`, "eager");
+  expect(await stored(problem, `${fields} reduction=slices`, "eager")).toEqual(last);
+  expect(await stored(problem, `${fields} reduction=slices`, "random")).toEqual(last);
 });
 
 test.each([
@@ -56,17 +56,17 @@ test.each([
   ],
   ["one slice, dealt columns", { m: 16, n: 64, k: 256 }, "tile=16x64x32 warp=16x32 stages=2 split=2"],
   ["a warp that copies", { m: 64, n: 128, k: 512 }, "tile=64x64x32 warp=32x32 stages=2 split=4 copy=tma"],
-])("in a cluster, %s: bits of combine=last", async (_, sizes, fields) => {
+])("in a cluster, %s: bits of reduction=last", async (_, sizes, fields) => {
   const problem = problemOf({ ...sizes, dtype: "f16", b: { layout: "col" } });
-  const last = await stored(problem, `${fields} combine=last`, "eager", "sm_90");
-  expect(await stored(problem, `${fields} combine=cluster`, "random", "sm_90")).toEqual(last);
+  const last = await stored(problem, `${fields} reduction=last`, "eager", "sm_90");
+  expect(await stored(problem, `${fields} reduction=cluster`, "random", "sm_90")).toEqual(last);
 });
 
 test("an epilogue through shared memory, and more blocks than a word has bits, are refused", () => {
   const problem = problemOf({ m: 64, n: 64, k: 4096, dtype: "f16" });
   const reasons = mma.check(
     problem,
-    scheduleOf(mma, "tile=64x64x32 warp=32x32 split=48 combine=slices epi=smem"),
+    scheduleOf(mma, "tile=64x64x32 warp=32x32 split=48 reduction=slices epi=smem"),
     targetOf("sm_80"),
   );
   expect(reasons.map(({ message }) => message).sort()).toEqual([
@@ -85,7 +85,7 @@ test.each([
   ],
 ])("a cluster on %s with %s is refused", (arch, fields, reason) => {
   const problem = problemOf({ m: 64, n: 64, k: 4096, dtype: "f16" });
-  const schedule = scheduleOf(mma, `tile=64x64x32 warp=32x32 combine=cluster ${fields}`);
+  const schedule = scheduleOf(mma, `tile=64x64x32 warp=32x32 reduction=cluster ${fields}`);
   const reasons = mma.check(problem, schedule, targetOf(arch));
   expect(reasons.map(({ code, message }) => `${code} ${message}`)).toEqual([reason]);
 });

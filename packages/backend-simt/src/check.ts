@@ -38,9 +38,9 @@ type Rule = ScheduleRule<Subject>;
 
 /** Elements of the tiles that one stage holds in shared memory. */
 const stagedElements = (s: SimtSchedule): number => {
-  const a = s.stage.includes("a") ? s.tileM * s.tileK : 0;
-  const b = s.stage.includes("b") ? s.tileN * s.tileK : 0;
-  return s.stage === "off" ? 0 : a + b;
+  const a = s.stagedOperands.includes("a") ? s.tileM * s.tileK : 0;
+  const b = s.stagedOperands.includes("b") ? s.tileN * s.tileK : 0;
+  return s.stagedOperands === "off" ? 0 : a + b;
 };
 
 /** Bytes of shared memory of a block, without padding: tiles, which keep the matrices' dtype, and slices that blocks of a cluster exchange. */
@@ -63,7 +63,8 @@ export function estimateRegisters(s: SimtSchedule): number {
   const held = s.copy === "direct" ? stagedElements(s) / threadsOf(s) : 0;
   // Fragments that come straight from global memory: ptxas moves all loads of the unrolled chunk to its start, and each guarded one
   // holds its zero beside its value.
-  const early = (s.stage.includes("a") ? 0 : s.threadM) + (s.stage.includes("b") ? 0 : s.threadN);
+  const early =
+    (s.stagedOperands.includes("a") ? 0 : s.threadM) + (s.stagedOperands.includes("b") ? 0 : s.threadN);
   return Math.ceil(accumulators + fragments + held + 2 * early * s.tileK) + OVERHEAD_REGISTERS;
 }
 
@@ -125,7 +126,7 @@ const rules: readonly Rule[] = [
     at: "schedule.stages",
     find: ({ s, target, problem }) => {
       const all = blockBytes(problem, s);
-      const bytes = blockBytes(problem, { ...s, combine: "last" });
+      const bytes = blockBytes(problem, { ...s, reduction: "last" });
       const parts = all - bytes;
       const most = target.limits.maxSmemPerBlock;
       if (all <= most) return null;
@@ -170,10 +171,10 @@ const rules: readonly Rule[] = [
     code: "TW2110",
     at: "schedule.stages",
     find: ({ s }) =>
-      s.stage === "off" && s.stages > 1
+      s.stagedOperands === "off" && s.stages > 1
         ? {
-            message: `${s.stages} stages, but stage=off stages nothing`,
-            hint: "nearest legal: stages=1, or stage=ab",
+            message: `${s.stages} stages, but stagedOperands=off stages nothing`,
+            hint: "nearest legal: stages=1, or stagedOperands=ab",
           }
         : null,
   },
@@ -201,49 +202,50 @@ const rules: readonly Rule[] = [
   },
   {
     code: "TW2113",
-    at: "schedule.prefetch",
+    at: "schedule.registerPrefetch",
     find: ({ s }) =>
-      s.prefetch && s.stages > 1 && s.copy === "cp.async"
+      s.registerPrefetch && s.stages > 1 && s.copy === "cp.async"
         ? {
             message: "cp.async already runs ahead; prefetch splits copies that go through registers",
-            hint: "nearest legal: prefetch=off, or copy=direct",
+            hint: "nearest legal: registerPrefetch=off, or copy=direct",
           }
         : null,
   },
   {
     code: "TW2114",
-    at: "schedule.spread",
+    at: "schedule.copySpread",
     find: ({ s }) =>
-      s.spread > 1 && ((s.copy !== "cp.async" && !(s.prefetch && s.stages > 1)) || s.frag === 1)
+      s.copySpread > 1 && ((s.copy !== "cp.async" && !(s.registerPrefetch && s.stages > 1)) || s.frag === 1)
         ? {
             message:
-              "spread places copies that run ahead between the K steps, which needs copy=cp.async or prefetch=on, and frag=2",
-            hint: "nearest legal: spread=1",
+              "spread places copies that run ahead between the K steps, which needs copy=cp.async or registerPrefetch=on, and frag=2",
+            hint: "nearest legal: copySpread=1",
           }
         : null,
   },
   {
     code: "TW2115",
-    at: "schedule.spread",
+    at: "schedule.copySpread",
     find: ({ s }) =>
-      s.spread > 1 && s.spread >= s.tileK
+      s.copySpread > 1 && s.copySpread >= s.tileK
         ? {
-            message: `spread over ${s.spread} steps leaves none of ${s.tileK} for the wait`,
-            hint: `nearest legal: spread=${Math.max(1, s.tileK - 1)}`,
+            message: `spread over ${s.copySpread} steps leaves none of ${s.tileK} for the wait`,
+            hint: `nearest legal: copySpread=${Math.max(1, s.tileK - 1)}`,
           }
         : null,
   },
   {
     code: "TW2121",
-    at: "schedule.land",
+    at: "schedule.prefetchStoreStep",
     find: ({ s }) =>
-      s.land > 0 && (!(s.prefetch && s.stages > 1) || s.frag === 1 || s.land > s.tileK - 2)
+      s.prefetchStoreStep > 0 &&
+      (!(s.registerPrefetch && s.stages > 1) || s.frag === 1 || s.prefetchStoreStep > s.tileK - 2)
         ? {
-            message: `land=${s.land} says before which of the first ${s.tileK - 1} K steps prefetched copies are stored, which needs prefetch=on and frag=2`,
+            message: `prefetchStoreStep=${s.prefetchStoreStep} says before which of the first ${s.tileK - 1} K steps prefetched copies are stored, which needs registerPrefetch=on and frag=2`,
             hint:
-              s.prefetch && s.stages > 1 && s.frag > 1
-                ? `nearest legal: land=${Math.max(0, s.tileK - 2)}`
-                : "nearest legal: land=0",
+              s.registerPrefetch && s.stages > 1 && s.frag > 1
+                ? `nearest legal: prefetchStoreStep=${Math.max(0, s.tileK - 2)}`
+                : "nearest legal: prefetchStoreStep=0",
           }
         : null,
   },
@@ -251,10 +253,10 @@ const rules: readonly Rule[] = [
     code: "TW2116",
     at: "schedule.drain",
     find: ({ s }) =>
-      s.drain > 0 && s.stage !== "ab"
+      s.drain > 0 && s.stagedOperands !== "ab"
         ? {
             message: `drain=${s.drain} puts chunks one after the other without a loop, and ptxas would load all of them at once through registers`,
-            hint: "nearest legal: drain=0, or stage=ab",
+            hint: "nearest legal: drain=0, or stagedOperands=ab",
           }
         : null,
   },
@@ -271,12 +273,12 @@ const rules: readonly Rule[] = [
   },
   {
     code: "TW2123",
-    at: "schedule.pieces",
+    at: "schedule.vectorsPerThread",
     find: ({ s }) =>
-      s.stage === "off" && s.pieces > 1
+      s.stagedOperands === "off" && s.vectorsPerThread > 1
         ? {
-            message: `pieces=${s.pieces} deals out copies into shared memory, and stage=off has none`,
-            hint: "nearest legal: pieces=1, or stage=ab",
+            message: `vectorsPerThread=${s.vectorsPerThread} deals out copies into shared memory, and stagedOperands=off has none`,
+            hint: "nearest legal: vectorsPerThread=1, or stagedOperands=ab",
           }
         : null,
   },
@@ -304,9 +306,11 @@ const rules: readonly Rule[] = [
   },
   {
     code: "TW2122",
-    at: "schedule.combine",
+    at: "schedule.reduction",
     find: ({ s, target, problem }) =>
-      s.combine === "cluster" ? clusterMeetingFault(problem, target, splitChunks(problem.k, s).splits) : null,
+      s.reduction === "cluster"
+        ? clusterMeetingFault(problem, target, splitChunks(problem.k, s).splits)
+        : null,
   },
 ];
 

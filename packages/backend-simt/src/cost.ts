@@ -148,7 +148,7 @@ const PARTS_TOGETHER = 64;
 function meetingTime(s: SimtSchedule, { together, handed }: Parts): number {
   if (handed === 0) return 0;
   const sums = s.threadM * s.threadN;
-  switch (s.combine) {
+  switch (s.reduction) {
     case "last": {
       const turns = together / Math.max(1, Math.floor(PARTS_TOGETHER / sums));
       return fitted.lastFixed + turns * fitted.lastPart + together * sums * fitted.lastSum;
@@ -160,7 +160,7 @@ function meetingTime(s: SimtSchedule, { together, handed }: Parts): number {
     case "cluster":
       return fitted.clusterFixed + sums * fitted.clusterSum;
     default:
-      return s.combine satisfies never;
+      return s.reduction satisfies never;
   }
 }
 
@@ -182,13 +182,13 @@ function rounds(problem: Problem, s: SimtSchedule, target: Target, blocks: numbe
 function chunkTime(problem: Problem, s: SimtSchedule, count: number): number {
   const warps = Math.ceil((count * threadsOf(s)) / 32 / SCHEDULERS);
   const slots = slotsOf(problem, s);
-  const staged = s.stage === "ab";
-  const ahead = s.copy === "cp.async" ? s.stages - 1 : s.prefetch && s.stages > 1 ? 1 : 0;
+  const staged = s.stagedOperands === "ab";
+  const ahead = s.copy === "cp.async" ? s.stages - 1 : s.registerPrefetch && s.stages > 1 ? 1 : 0;
   const steps = s.tileK * (s.frag > 1 ? fitted.step : fitted.bareStep);
   // Fragments that come from memory are waited for in each step that loads them, or once where ptxas loads all of a chunk.
   const straight = staged ? 0 : s.frag > 1 ? (s.tileK * fitted.latency) / 2 : fitted.latency;
   const far = Math.max(0, slots - NEAR_INSTRUCTIONS) * fitted.fetch;
-  const through = s.copy === "direct" && s.stage !== "off" ? fitted.through : 0;
+  const through = s.copy === "direct" && s.stagedOperands !== "off" ? fitted.through : 0;
   const bare = ahead === 0 && staged ? fitted.latency : 0;
   const alone = slots + steps + fitted.chunk + straight + bare + through;
   return norm(
@@ -201,7 +201,7 @@ function chunkTime(problem: Problem, s: SimtSchedule, count: number): number {
 
 /** Issue slots of a warp in a chunk. */
 function slotsOf(problem: Problem, s: SimtSchedule): number {
-  const width = Math.min(4, s.vec);
+  const width = Math.min(4, s.copyElements);
   const loads =
     Math.ceil(s.threadM / Math.min(width, s.stripM)) + Math.ceil(s.threadN / Math.min(width, s.stripN));
   return (
@@ -218,14 +218,14 @@ function slotsOf(problem: Problem, s: SimtSchedule): number {
  */
 function copiesOf({ a, b }: Problem, s: SimtSchedule): number {
   const of = (ld: number, run: number, across: boolean, other: number): number => {
-    const width = ld % s.vec !== 0 || (across && s.copy === "cp.async") ? 1 : s.vec;
+    const width = ld % s.copyElements !== 0 || (across && s.copy === "cp.async") ? 1 : s.copyElements;
     const each = (run * other) / width / threadsOf(s);
-    const together = Math.max(1, Math.min(piecesOf(s.pieces, 4 * run), each));
+    const together = Math.max(1, Math.min(piecesOf(s.vectorsPerThread, 4 * run), each));
     return (each * (1 + 2 / together)) / 3;
   };
   const ofA = a.layout === "row" ? of(a.ld, s.tileK, true, s.tileM) : of(a.ld, s.tileM, false, s.tileK);
   const ofB = b.layout === "col" ? of(b.ld, s.tileK, true, s.tileN) : of(b.ld, s.tileN, false, s.tileK);
-  const staged = s.stage === "off" ? "" : s.stage;
+  const staged = s.stagedOperands === "off" ? "" : s.stagedOperands;
   const all = (staged.includes("a") ? ofA : 0) + (staged.includes("b") ? ofB : 0);
   return s.copy === "cp.async" ? all : 2 * all;
 }
@@ -234,9 +234,9 @@ function copiesOf({ a, b }: Problem, s: SimtSchedule): number {
 function singlesOf({ a, b }: Problem, s: SimtSchedule): number {
   if (s.copy !== "cp.async") return 0;
   const elements =
-    (a.layout === "row" && s.stage.includes("a") ? s.tileM : 0) +
-    (b.layout === "col" && s.stage.includes("b") ? s.tileN : 0);
-  return s.stage === "off" ? 0 : (elements * s.tileK) / threadsOf(s);
+    (a.layout === "row" && s.stagedOperands.includes("a") ? s.tileM : 0) +
+    (b.layout === "col" && s.stagedOperands.includes("b") ? s.tileN : 0);
+  return s.stagedOperands === "off" ? 0 : (elements * s.tileK) / threadsOf(s);
 }
 
 function blocksPerSm(problem: Problem, s: SimtSchedule, target: Target): number {

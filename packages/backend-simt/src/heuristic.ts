@@ -52,30 +52,33 @@ const splits = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32] as const;
 const SPLIT_TILES = 528;
 
 /** Ring and order of multiply-adds of 16 x 8 sums a thread: what won a search at 2048, 4096 and 8192 (docs/perf/simt.md). */
-const searched: Pick<Schedule, "stages" | "drain" | "spread" | "lines" | "along" | "factors"> = {
+const searched: Pick<
+  Schedule,
+  "stages" | "drain" | "copySpread" | "walkLines" | "walkAlong" | "operandOrder"
+> = {
   stages: 3,
   drain: 2,
-  spread: 4,
-  lines: "down",
-  along: "flip:4",
-  factors: "ba",
+  copySpread: 4,
+  walkLines: "down",
+  walkAlong: "flip:4",
+  operandOrder: "ba",
 };
 /** What it found for shares in place of these. */
-const searchedShares: Pick<Schedule, "stages" | "spread" | "factors"> = {
+const searchedShares: Pick<Schedule, "stages" | "copySpread" | "operandOrder"> = {
   stages: 4,
-  spread: 5,
-  factors: "ab",
+  copySpread: 5,
+  operandOrder: "ab",
 };
 
 /** And where A is contiguous along m and B along n, or a kernel before makes them so: all copies are wide. At 2048, 4096 and 8192. */
-const searchedWide: typeof searched & Pick<Schedule, "pieces"> = {
+const searchedWide: typeof searched & Pick<Schedule, "vectorsPerThread"> = {
   stages: 3,
   drain: 2,
-  spread: 1,
-  pieces: 2,
-  lines: "flip",
-  along: "up:4",
-  factors: "ab",
+  copySpread: 1,
+  vectorsPerThread: 2,
+  walkLines: "flip",
+  walkAlong: "up:4",
+  operandOrder: "ab",
 };
 
 /** Operands that are contiguous along k, and that a kernel before this one can transpose: a word of the field. */
@@ -140,7 +143,7 @@ function sharesWell({ m, n, k }: Problem, schedule: Schedule): boolean {
 /** Pointers of pieces that are spread over a chunk, beside what a group's row says, have no registers in threads of 16 x 8 sums (ptxas spills). */
 const grouped = ({ batch }: Problem, schedule: Schedule): Schedule =>
   batch.kind === "grouped" && schedule.copy === "cp.async" && readSchedule(schedule).threadM > 8
-    ? { ...schedule, spread: 1 }
+    ? { ...schedule, copySpread: 1 }
     : schedule;
 
 /** Bytes of workspace up to which copies of operands are offered unasked: as much as the operands themselves, which a launch may not have to spare. */
@@ -159,7 +162,7 @@ function transposing(problem: Problem, direct: Schedule): readonly Schedule[] {
     0,
   );
   if (bytes > MOST_COPIED) return [];
-  return [{ ...direct, ...searchedWide, copy: "cp.async", prefetch: "off", transpose }];
+  return [{ ...direct, ...searchedWide, copy: "cp.async", registerPrefetch: "off", transpose }];
 }
 
 /** The stored winner, then candidates by estimated time, best first; ties keep the order of the table. */
@@ -170,8 +173,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     // Spread copies put cp.async 3 % ahead of loads and stores in large tiles, 15 % in small ones (docs/perf/simt.md).
     const large = readSchedule(direct).threadM > 8;
     const wide = problem.a.layout === "col" && problem.b.layout === "row";
-    const ring = large ? (wide ? searchedWide : searched) : { stages: 3, drain: 2, spread: 5 };
-    const asynchronous = { ...direct, ...ring, copy: "cp.async", prefetch: "off" };
+    const ring = large ? (wide ? searchedWide : searched) : { stages: 3, drain: 2, copySpread: 5 };
+    const asynchronous = { ...direct, ...ring, copy: "cp.async", registerPrefetch: "off" };
     const transports = hasFeature(target, "cp.async")
       ? [asynchronous, ...transposing(problem, direct), direct]
       : [direct];
@@ -188,7 +191,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       const met = shared.filter((split) => split > 1 && split <= target.limits.maxClusterSize);
       return [
         ...shared.map((split) => ({ ...schedule, split })),
-        ...met.map((split) => ({ ...schedule, split, combine: "cluster" })),
+        ...met.map((split) => ({ ...schedule, split, reduction: "cluster" })),
         sharing,
       ];
     });

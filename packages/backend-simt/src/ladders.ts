@@ -12,20 +12,24 @@ export const ladders: readonly Ladder[] = [
         name: "naive",
         summary: "a thread makes one element from global memory",
         change:
-          "tile=16x16x8 thread=1x1 lanes=4x8 strip=1x1 stage=off stages=1 prefetch=off frag=1 vec=1 smem=plain walk=rows raster=row store=1",
+          "tile=16x16x8 thread=1x1 lanes=4x8 strip=1x1 stagedOperands=off stages=1 registerPrefetch=off frag=1 copyElements=1 sharedLayout=plain walk=rows raster=row storeElements=1",
       },
-      { name: "tiled", summary: "operands pass through shared memory", change: "stage=ab" },
+      { name: "tiled", summary: "operands pass through shared memory", change: "stagedOperands=ab" },
       {
         name: "register-tiled",
         summary: "a thread accumulates 16 x 8 elements",
         change: "tile=128x128x8 thread=16x8 strip=4x4",
       },
-      { name: "vectorised", summary: "loads and stores of shared memory move 16 bytes", change: "vec=4" },
-      { name: "conflict-free", summary: "padding against bank conflicts", change: "smem=pad" },
+      {
+        name: "vectorised",
+        summary: "loads and stores of shared memory move 16 bytes",
+        change: "copyElements=4",
+      },
+      { name: "conflict-free", summary: "padding against bank conflicts", change: "sharedLayout=pad" },
       {
         name: "double-buffered",
         summary: "the next chunk and the next fragments load while this one multiplies",
-        change: "stages=2 prefetch=on frag=2",
+        change: "stages=2 registerPrefetch=on frag=2",
       },
       { name: "raster", summary: "blocks that run together share tiles in L2", change: "raster=grouped:8" },
       {
@@ -36,7 +40,7 @@ export const ladders: readonly Ladder[] = [
       {
         name: "order",
         summary: "multiply-adds in an order for which ptxas finds good register banks",
-        change: "lines=flip along=up:4 factors=ba",
+        change: "walkLines=flip walkAlong=up:4 operandOrder=ba",
       },
       {
         name: "steady",
@@ -61,9 +65,9 @@ export const ladders: readonly Ladder[] = [
         name: "ring",
         summary: "asynchronous copies fill four slots, all of a chunk issued together",
         change:
-          "tile=128x128x8 thread=16x8 strip=4x4 stage=ab stages=4 copy=cp.async prefetch=off frag=2 spread=1 vec=4 smem=pad walk=snake-rows raster=grouped:16 store=1",
+          "tile=128x128x8 thread=16x8 strip=4x4 stagedOperands=ab stages=4 copy=cp.async registerPrefetch=off frag=2 copySpread=1 copyElements=4 sharedLayout=pad walk=snake-rows raster=grouped:16 storeElements=1",
       },
-      { name: "spread", summary: "a few copies before each of the first K steps", change: "spread=5" },
+      { name: "spread", summary: "a few copies before each of the first K steps", change: "copySpread=5" },
       {
         name: "steady",
         summary: "the main loop asks nothing; the last chunks stand behind it",
@@ -72,7 +76,7 @@ export const ladders: readonly Ladder[] = [
       {
         name: "order",
         summary: "multiply-adds in an order for which ptxas finds good register banks",
-        change: "lines=down along=flip:4",
+        change: "walkLines=down walkAlong=flip:4",
       },
       {
         name: "shares",

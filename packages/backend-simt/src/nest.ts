@@ -73,7 +73,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     threads: s.warpsM * s.warpsN * 32,
     cluster: [1, 1],
     atom: "fma",
-    combine: s.combine === "cluster" ? "last" : s.combine,
+    combine: s.reduction === "cluster" ? "last" : s.reduction,
     share:
       countedShareFor(problem, { tiles, chunks, tileK: s.tileK, blocks: s.streamk }) ??
       shareFor(tiles, chunks, s.streamk),
@@ -93,7 +93,7 @@ interface Meeting {
 
 /** How the blocks that share a tile slice it to add it up: along the axis whose runs divide better among them; null where they do not meet in a cluster. */
 function meetingOf(problem: Problem, s: SimtSchedule): Meeting | null {
-  if (s.combine !== "cluster") return null;
+  if (s.reduction !== "cluster") return null;
   const { splits: blocks } = splitChunks(problem.k, s);
   if (blocks === 1) return null;
   const [runsM, runsN] = [s.threadM / s.stripM, s.threadN / s.stripN];
@@ -115,7 +115,12 @@ export function slicesBytes(problem: Problem, s: SimtSchedule): number {
 const ACCUMULATOR_BYTES = 4;
 
 /** Null where everything ascends, row by row. */
-function walkDirective({ walk, lines, along, factors }: SimtSchedule): Directive | null {
+function walkDirective({
+  walk,
+  walkLines: lines,
+  walkAlong: along,
+  operandOrder: factors,
+}: SimtSchedule): Directive | null {
   const ascending = ({ kind, from }: LineOrder): boolean => kind === "up" && from === 0;
   const args = {
     ...(walk === "rows" ? {} : { order: walk }),
@@ -127,7 +132,8 @@ function walkDirective({ walk, lines, along, factors }: SimtSchedule): Directive
 }
 
 /** Stores of a split copy stand far into the chunk: the loads have had time, the barrier is still to come. */
-const landing = ({ land, tileK }: SimtSchedule): number => (land > 0 ? land : Math.floor((tileK * 5) / 8));
+const landing = ({ prefetchStoreStep: land, tileK }: SimtSchedule): number =>
+  land > 0 ? land : Math.floor((tileK * 5) / 8);
 
 /**
  * Chunks one after the other without a loop: ptxas would have the loads of all of them in flight where they pass through registers, and only the kernel knows
@@ -144,23 +150,32 @@ function drainDirective(
 
 /** What the passes shall do; an optimisation that is off has no directive. */
 function directives(problem: Problem, s: SimtSchedule, meeting: Meeting | null): readonly Directive[] {
-  const staged = s.stage !== "off";
+  const staged = s.stagedOperands !== "off";
   const list: (Directive | null)[] = [
     s.transpose === "off" ? null : { name: "transpose", args: { operands: s.transpose } },
-    s.stage === "off" ? null : { name: "stage", args: { operands: s.stage, transport: s.copy } },
+    s.stagedOperands === "off"
+      ? null
+      : { name: "stage", args: { operands: s.stagedOperands, transport: s.copy } },
     { name: "fragment", args: { step: 1 } },
-    staged ? { name: "ring", args: { slots: s.stages, prefetch: s.prefetch && s.stages > 1 ? 1 : 0 } } : null,
+    staged
+      ? { name: "ring", args: { slots: s.stages, prefetch: s.registerPrefetch && s.stages > 1 ? 1 : 0 } }
+      : null,
     s.frag > 1 ? { name: "rotate", args: { slots: s.frag, store: landing(s) } } : null,
-    s.spread > 1
-      ? { name: "spread", args: { steps: s.spread, ...(s.pieces > 1 ? { pieces: s.pieces } : {}) } }
+    s.copySpread > 1
+      ? {
+          name: "spread",
+          args: { steps: s.copySpread, ...(s.vectorsPerThread > 1 ? { pieces: s.vectorsPerThread } : {}) },
+        }
       : null,
     drainDirective(problem, s),
     meeting === null
       ? null
       : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },
-    s.vec > 1 || s.store > 1 ? { name: "vector", args: { copy: s.vec, store: s.store } } : null,
-    s.pieces > 1 ? { name: "deal", args: { pieces: s.pieces } } : null,
-    s.smem !== "plain" ? { name: "smem", args: { mode: s.smem } } : null,
+    s.copyElements > 1 || s.storeElements > 1
+      ? { name: "vector", args: { copy: s.copyElements, store: s.storeElements } }
+      : null,
+    s.vectorsPerThread > 1 ? { name: "deal", args: { pieces: s.vectorsPerThread } } : null,
+    s.sharedLayout !== "plain" ? { name: "smem", args: { mode: s.sharedLayout } } : null,
     walkDirective(s),
     rasterDirective(s.raster),
     s.guards ? { name: "guards", args: { elide: 1 } } : null,

@@ -1,10 +1,10 @@
 /** The schedule of a SIMT kernel: its fields, and what they mean together. */
 import {
-  combineOrMeet,
   coreFields,
   flagField,
   intField,
   lineOrderField,
+  reductionOrDsmem,
   type Schedule,
   type ScheduleModel,
   scheduleValues,
@@ -38,7 +38,7 @@ export const scheduleModel = {
       off: [1, 1],
     }),
     wordField({
-      name: "stage",
+      name: "stagedOperands",
       summary: "operands that pass through shared memory",
       words: ["ab", "a", "b", "off"],
       default: "ab",
@@ -61,7 +61,7 @@ export const scheduleModel = {
       off: "direct",
     }),
     flagField({
-      name: "prefetch",
+      name: "registerPrefetch",
       summary: "copies by the threads are split: loads before the arithmetic of a chunk, stores near its end",
       default: "on",
     }),
@@ -74,14 +74,14 @@ export const scheduleModel = {
       max: 2,
     }),
     intField({
-      name: "spread",
+      name: "copySpread",
       summary: "K steps over which the copies of a chunk are spread; 1 issues them together",
       default: 1,
       off: 1,
       max: 64,
     }),
     intField({
-      name: "land",
+      name: "prefetchStoreStep",
       summary:
         "K step before which prefetched copies are stored to shared memory; 0: five eighths into the chunk",
       default: 0,
@@ -99,14 +99,14 @@ export const scheduleModel = {
       max: 4,
     }),
     intField({
-      name: "vec",
+      name: "copyElements",
       summary: "most elements that one copy instruction moves, where alignment allows",
       default: 4,
       off: 1,
       max: 4,
     }),
     intField({
-      name: "pieces",
+      name: "vectorsPerThread",
       summary:
         "vectors of one row of global memory that a thread copies where it can, all by one pointer; 1: neighbours take them",
       default: 1,
@@ -114,7 +114,7 @@ export const scheduleModel = {
       max: 8,
     }),
     wordField({
-      name: "smem",
+      name: "sharedLayout",
       summary: "remedy against bank conflicts, chosen by the bank oracle",
       words: ["auto", "pad", "swizzle", "plain"],
       default: "pad",
@@ -127,10 +127,13 @@ export const scheduleModel = {
       default: "snake-rows",
       off: "rows",
     }),
-    lineOrderField({ name: "lines", summary: "order in which the walk takes its rows (or columns)" }),
-    lineOrderField({ name: "along", summary: "order of the elements in the walk's first row (or column)" }),
+    lineOrderField({ name: "walkLines", summary: "order in which the walk takes its rows (or columns)" }),
+    lineOrderField({
+      name: "walkAlong",
+      summary: "order of the elements in the walk's first row (or column)",
+    }),
     wordField({
-      name: "factors",
+      name: "operandOrder",
       summary: "which factor a multiply-add names first; the registers that ptxas assigns depend on it",
       words: ["ab", "ba"],
       default: "ab",
@@ -138,10 +141,10 @@ export const scheduleModel = {
     }),
     withDefault(coreFields.raster, "grouped:8"),
     coreFields.split,
-    combineOrMeet,
+    reductionOrDsmem,
     coreFields.streamk,
     intField({
-      name: "store",
+      name: "storeElements",
       summary: "most elements that one store of D moves; above 1 the accumulators need consecutive registers",
       default: 1,
       off: 1,

@@ -16,12 +16,12 @@ afterAll(() => emulator.close());
 const tile = "tile=32x32x8 thread=4x2 strip=4x2";
 
 test.each([
-  `${tile} split=3 combine=last`,
-  `${tile} split=3 combine=atomics copy=cp.async prefetch=off`,
-  `${tile} split=5 combine=kernel`,
-  `${tile} copy=cp.async prefetch=off stages=3 drain=2`,
+  `${tile} split=3 reduction=last`,
+  `${tile} split=3 reduction=atomics copy=cp.async registerPrefetch=off`,
+  `${tile} split=5 reduction=kernel`,
+  `${tile} copy=cp.async registerPrefetch=off stages=3 drain=2`,
   `${tile} streamk=7 drain=1`,
-  `${tile} streamk=5 copy=cp.async prefetch=off stages=3 combine=atomics`,
+  `${tile} streamk=5 copy=cp.async registerPrefetch=off stages=3 reduction=atomics`,
 ])("%s", (text) => {
   const problem = problemOf({
     m: 40,

@@ -129,7 +129,7 @@ describe("ladder", () => {
   });
 
   test("cp.async replaces loads and stores where the target has it", () => {
-    const schedule = scheduleOf("copy=cp.async prefetch=off stages=4");
+    const schedule = scheduleOf("copy=cp.async registerPrefetch=off stages=4");
     const { kernel } = build(problem, schedule, targetOf("sm_80"));
     fileCheck(
       kernel.ptx,

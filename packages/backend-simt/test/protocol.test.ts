@@ -8,7 +8,7 @@ const data = /^(without )?copy %[sfr][AB] /;
 
 it.each([
   ["stages=2", "sm_70"],
-  ["copy=cp.async stages=4 spread=3 prefetch=off", "sm_80"],
+  ["copy=cp.async stages=4 copySpread=3 registerPrefetch=off", "sm_80"],
 ])("%s on %s", (schedule, arch) => {
   const program = boundProgram(simt, arch, plainProblem(512, 512, 1280, "f32"), schedule);
   const { count, unseen } = plantRings(program, targetOf(arch));

@@ -19,7 +19,7 @@ describe("illegal schedules get every reason, each with the nearest legal value"
       "TW2104 thread m 16 is no multiple of strip 3; nearest legal: strip m 2",
       "TW2109 sm_70 has no cp.async; nearest legal: copy=direct (cp.async needs sm_80 or later)",
       "TW2112 frag=2 alternates two fragments, so tile k must be even, not 7; nearest legal: tile k 8, or frag=1",
-      "TW2113 cp.async already runs ahead; prefetch splits copies that go through registers; nearest legal: prefetch=off, or copy=direct",
+      "TW2113 cp.async already runs ahead; prefetch splits copies that go through registers; nearest legal: registerPrefetch=off, or copy=direct",
     ]);
   });
 
@@ -44,8 +44,8 @@ describe("illegal schedules get every reason, each with the nearest legal value"
   });
 
   test("fields that contradict each other", () => {
-    expect(reasons("tile=128x128x1 stage=off stages=2 frag=1")).toEqual([
-      "TW2110 2 stages, but stage=off stages nothing; nearest legal: stages=1, or stage=ab",
+    expect(reasons("tile=128x128x1 stagedOperands=off stages=2 frag=1")).toEqual([
+      "TW2110 2 stages, but stagedOperands=off stages nothing; nearest legal: stages=1, or stagedOperands=ab",
     ]);
     expect(reasons("stages=1")).toEqual([
       "TW2111 frag=2 loads fragments of the next chunk early, which needs it in another stage; nearest legal: frag=1, or stages=2",
@@ -77,7 +77,7 @@ describe("schedules()", () => {
         const some = problemOf({ m, n, k, dtype: "f32", a, b });
         const size = `${m} ${n} ${k} ${layouts}`;
         const legal = simt.check(some, scheduleOf(schedule), target).length === 0;
-        expect(legal || schedule.includes("combine=cluster")).toBe(true);
+        expect(legal || schedule.includes("reduction=cluster")).toBe(true);
         if (!legal || seen.has(size)) continue;
         seen.add(size);
         const [first] = simt.schedules(some, target);

@@ -127,7 +127,7 @@ describe.skipIf(!hasGpu)("on a GPU", () => {
     const data = caseData(problem, { kind: "normal" }, 1);
     for (const [text, arch] of [
       ["", "sm_70"],
-      ["copy=cp.async prefetch=off stages=4", "sm_80"],
+      ["copy=cp.async registerPrefetch=off stages=4", "sm_80"],
     ] as const) {
       const [schedule, target] = [scheduleOf(text), targetOf(arch)];
       const seen = run(gpu, problem, schedule, target, data);

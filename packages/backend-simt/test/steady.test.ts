@@ -8,8 +8,8 @@ import { emulated } from "./support/emulated.ts";
 const target = targetOf("sm_80");
 const { run } = emulated(target);
 const tile = "tile=64x64x8 thread=8x8";
-const through = `${tile} copy=direct prefetch=on stages=2`;
-const around = `${tile} copy=cp.async prefetch=off stages=3 spread=2`;
+const through = `${tile} copy=direct registerPrefetch=on stages=2`;
+const around = `${tile} copy=cp.async registerPrefetch=off stages=3 copySpread=2`;
 
 const onEmulator = (k: number, schedule: string) =>
   run(problemOf({ m: 128, n: 128, k, dtype: "f32" }), schedule, k);

@@ -8,8 +8,8 @@ import { emulated } from "./support/emulated.ts";
 const target = targetOf("sm_90");
 const { compile, run } = emulated(target);
 const acrossK = { a: { layout: "row" }, b: { layout: "col" } } as const;
-const base = "tile=64x128x8 thread=8x8 copy=cp.async prefetch=off stages=3 drain=2 spread=4";
-const small = "tile=32x32x8 thread=4x2 strip=4x2 copy=cp.async prefetch=off stages=3";
+const base = "tile=64x128x8 thread=8x8 copy=cp.async registerPrefetch=off stages=3 drain=2 copySpread=4";
+const small = "tile=32x32x8 thread=4x2 strip=4x2 copy=cp.async registerPrefetch=off stages=3";
 
 const problemWith = (request: object) => problemOf({ dtype: "f32", ...acrossK, ...request } as never);
 
@@ -80,7 +80,7 @@ test.skipIf(!hasPtxas)("ptxas takes both kernels without spills, all vectors of 
   ]) {
     const { ptx } = compile(
       problemWith(request),
-      "tile=128x128x8 thread=16x8 copy=cp.async prefetch=off stages=3 drain=2 spread=1 pieces=2 lines=flip along=up:4 raster=row streamk=264 transpose=ab",
+      "tile=128x128x8 thread=16x8 copy=cp.async registerPrefetch=off stages=3 drain=2 copySpread=1 vectorsPerThread=2 walkLines=flip walkAlong=up:4 raster=row streamk=264 transpose=ab",
     );
     assemble(ptx, "sm_90", ptx.slice(0, 200));
   }

@@ -45,9 +45,9 @@ function finish(text: string): string {
 
 const schedules = [
   "tile=64x64x8 thread=8x8",
-  "tile=64x64x8 thread=8x8 copy=cp.async prefetch=off stages=3",
-  "tile=32x64x4 thread=4x4 stage=off stages=1 frag=1",
-  "tile=60x40x6 thread=5x5 lanes=4x8 strip=5x1 stages=1 frag=1 smem=swizzle",
+  "tile=64x64x8 thread=8x8 copy=cp.async registerPrefetch=off stages=3",
+  "tile=32x64x4 thread=4x4 stagedOperands=off stages=1 frag=1",
+  "tile=60x40x6 thread=5x5 lanes=4x8 strip=5x1 stages=1 frag=1 sharedLayout=swizzle",
 ];
 
 describe.each(schedules)("%s", (schedule) => {

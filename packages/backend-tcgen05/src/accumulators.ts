@@ -4,20 +4,21 @@ import type { TensorSchedule } from "./schedule.ts";
 
 /** How tensor memory has the tile of an accumulator: as the instructions that fill it put it, or its columns side by side where there are none such. */
 export function accumulatorOf(s: TensorSchedule): TensorPlace {
-  const lanes = s.swap ? 1 : 0;
-  const [rows, columns] = s.swap ? [s.tileN, s.tileM] : [s.tileM, s.tileN];
+  const lanes = s.swapAB ? 1 : 0;
+  const [rows, columns] = s.swapAB ? [s.tileN, s.tileM] : [s.tileM, s.tileN];
   const place = tensorPlace({
     shape: [s.tileM, s.tileN],
-    ...(s.swap ? { lanes: 1 } : {}),
-    ...(s.cta === 2 ? { halves: lanes } : {}),
+    ...(s.swapAB ? { lanes: 1 } : {}),
+    ...(s.ctaGroup === 2 ? { halves: lanes } : {}),
   });
-  return place ?? { form: "rows", lanes, rows: rows / s.cta, stacks: 1, columns, width: columns };
+  return place ?? { form: "rows", lanes, rows: rows / s.ctaGroup, stacks: 1, columns, width: columns };
 }
 
 /** Columns of an accumulator that the epilogue takes at a time, and parts that it so takes. */
 export function stepsOf(s: TensorSchedule): { readonly columns: number; readonly parts: number } {
   const { form, columns: all } = accumulatorOf(s);
-  const columns = form === "split" ? all : Math.min(all, form === "half" ? Math.max(8, s.load) : s.load);
+  const columns =
+    form === "split" ? all : Math.min(all, form === "half" ? Math.max(8, s.loadColumns) : s.loadColumns);
   return { columns, parts: all / columns };
 }
 

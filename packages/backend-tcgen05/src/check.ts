@@ -30,7 +30,7 @@ function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Genera
   const { s } = subject;
   yield* sharingFaults({
     split: s.split,
-    combine: s.combine,
+    reduction: s.reduction,
     streamk: s.streamk,
     // Pairs share as one block does.
     cluster: s.clusterM * s.clusterN,

@@ -41,15 +41,18 @@ export function unitsThatStay(target: Target, cta: 1 | 2): number {
  * puts four pairs of columns side by side; else a lane has a row to itself.
  */
 function storedBytes(problem: Problem, s: TensorSchedule, rowsOfBlock: number): number {
-  if (s.epi === "tma" || s.swap) return SECTOR;
-  const half = s.cta === 1 && rowsOfBlock < TENSOR_LANES;
-  return Math.min(SECTOR, (half ? 4 * Math.min(2, s.store) : s.store) * sizeOf(problem.d.dtype));
+  if (s.epi === "tma" || s.swapAB) return SECTOR;
+  const half = s.ctaGroup === 1 && rowsOfBlock < TENSOR_LANES;
+  return Math.min(
+    SECTOR,
+    (half ? 4 * Math.min(2, s.storeElements) : s.storeElements) * sizeOf(problem.d.dtype),
+  );
 }
 
 /** The schedule as the model sees it. */
 function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
-  const [inLanes, across] = s.swap ? [s.tileN, s.tileM] : [s.tileM, s.tileN];
-  const rowsOfBlock = inLanes / s.cta;
+  const [inLanes, across] = s.swapAB ? [s.tileN, s.tileM] : [s.tileM, s.tileN];
+  const rowsOfBlock = inLanes / s.ctaGroup;
   const plain = plainKernel(
     "tcgen05",
     [s.tileM, s.tileN, s.tileK],
@@ -58,19 +61,19 @@ function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
   const stays = s.sched !== "tiles";
   return {
     ...plain,
-    swapped: s.swap,
-    unit: s.cta,
+    swapped: s.swapAB,
+    unit: s.ctaGroup,
     multicast: [s.clusterM, s.clusterN],
     stages: s.stages,
     specialised: true,
     boxBytes: rows[s.swizzle] ?? 128,
     sched: s.sched === "clc" || s.sched === "atomic" ? "clc" : stays ? "persistent" : "tiles",
-    overlap: stays && s.acc > 1,
+    overlap: stays && s.accumulators > 1,
     storeBytes: storedBytes(problem, s, rowsOfBlock),
     split: splitChunks(problem.k, s).splits,
-    combine: s.combine,
+    combine: s.reduction,
     streamk: stays ? s.streamk : 0,
-    addend: problem.c === null ? "none" : s.addend === "tma" ? "ahead" : "direct",
+    addend: problem.c === null ? "none" : s.epilogueLoad === "tma" ? "ahead" : "direct",
     raster: s.raster,
   };
 }

@@ -23,7 +23,7 @@ import type { TensorSchedule } from "./schedule.ts";
 function factorBlocks(s: TensorSchedule, { a }: Problem): number {
   if (!isScaled(a.dtype)) return 0;
   const alongK = s.tileK / (scaledTypes[a.dtype].block * SCALE_FACTORS);
-  return (s.tileM / s.cta / SCALE_ROWS + s.tileN / SCALE_ROWS) * alongK;
+  return (s.tileM / s.ctaGroup / SCALE_ROWS + s.tileN / SCALE_ROWS) * alongK;
 }
 
 /** Bytes of one stage in each block: elements under 8 bits take a byte each, unless the kind takes them packed; scale factors come along. */
@@ -31,7 +31,7 @@ export function stageBytes(s: TensorSchedule, problem: Problem): number {
   const { a, b } = problem;
   const packed = acceptedKind(problem).packed === true;
   const bytes = (dtype: DType): number => (packed ? dtypes[dtype].bits / 8 : sizeOf(dtype));
-  const operands = ((s.tileM * bytes(a.dtype) + s.tileN * bytes(b.dtype)) / s.cta) * s.tileK;
+  const operands = ((s.tileM * bytes(a.dtype) + s.tileN * bytes(b.dtype)) / s.ctaGroup) * s.tileK;
   return operands + factorBlocks(s, problem) * SCALE_WORDS * SCALE_FACTORS;
 }
 
@@ -39,13 +39,14 @@ export function stageBytes(s: TensorSchedule, problem: Problem): number {
 export function stagingBytes(s: TensorSchedule, problem: Problem): number {
   if (s.epi !== "tma") return 0;
   const { columns, parts } = stepsOf(s);
-  const slots = Array.from({ length: s.staging }, (_, i) => s.staging - i).find((d) => parts % d === 0) ?? 1;
-  return ((s.swap ? s.tileN : s.tileM) / s.cta) * columns * sizeOf(problem.d.dtype) * slots;
+  const slots =
+    Array.from({ length: s.storeStages }, (_, i) => s.storeStages - i).find((d) => parts % d === 0) ?? 1;
+  return ((s.swapAB ? s.tileN : s.tileM) / s.ctaGroup) * columns * sizeOf(problem.d.dtype) * slots;
 }
 
 /** Bytes of the tile in each block through which C comes. */
 export const addendBytes = (s: TensorSchedule, { c }: Problem): number =>
-  s.addend === "tma" && c !== null ? ((s.tileM * s.tileN) / s.cta) * sizeOf(c.dtype) : 0;
+  s.epilogueLoad === "tma" && c !== null ? ((s.tileM * s.tileN) / s.ctaGroup) * sizeOf(c.dtype) : 0;
 
 /** An answer about a tile; where tiles begin through which C and D go, and slots: the period of the widest swizzle. */
 const ANSWER = 16;
@@ -53,7 +54,7 @@ const TILE_ALIGN = 1024;
 
 /** What a block has in shared memory: operands, C, accumulators' barriers, answers, D, the address of tensor memory. */
 function sharedNeeds(s: TensorSchedule, problem: Problem): SharedNeeds {
-  const answers = s.sched === "clc" || s.sched === "atomic" ? s.ahead : 0;
+  const answers = s.sched === "clc" || s.sched === "atomic" ? s.schedulerStages : 0;
   const addend = addendBytes(s, problem);
   const staging = stagingBytes(s, problem);
   const ring = (name: string, slots: number, bytes: number, align: number): SharedNeeds["rings"][number] => ({
@@ -67,7 +68,7 @@ function sharedNeeds(s: TensorSchedule, problem: Problem): SharedNeeds {
     rings: [
       // Slots follow each other at whole patterns of the swizzle; only scale factors are less.
       ring("ring", s.stages, stageBytes(s, problem), factorBlocks(s, problem) > 0 ? TILE_ALIGN : 1),
-      ring("sums", s.sched === "tiles" || s.lap > 0 ? 1 : s.acc, 0, 1),
+      ring("sums", s.sched === "tiles" || s.overlappedColumns > 0 ? 1 : s.accumulators, 0, 1),
       ...(answers > 0 ? [ring("answers", answers, ANSWER, ANSWER)] : []),
       ...(addend > 0 ? [ring("addend", 1, addend, TILE_ALIGN)] : []),
     ],
@@ -89,6 +90,7 @@ export function stagesThatFit(s: TensorSchedule, problem: Problem, target: Targe
 
 /** Columns of tensor memory that the accumulators take, and those of the scale factors of a chunk. */
 export const accumulatorColumns = (s: TensorSchedule): number =>
-  accumulatorOf(s).width * (s.sched === "tiles" ? 1 : s.acc) - (s.sched === "tiles" ? 0 : s.lap);
+  accumulatorOf(s).width * (s.sched === "tiles" ? 1 : s.accumulators) -
+  (s.sched === "tiles" ? 0 : s.overlappedColumns);
 export const factorColumns = (s: TensorSchedule, problem: Problem): number =>
   factorBlocks(s, problem) * SCALE_COLUMNS;

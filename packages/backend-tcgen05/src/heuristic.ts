@@ -92,14 +92,21 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   );
   const staged = Math.min(MOST_LOAD, Math.max(32, CHUNK_BYTES / sizeOf(problem.d.dtype)));
   const chunks = Math.ceil(problem.k / tileK);
-  const whole = ways.map(([epi, addend]): Schedule => ({ epi, addend }));
+  const whole = ways.map(([epi, addend]): Schedule => ({ epi, epilogueLoad: addend }));
   // The launch may have other tiles than those that shares are cut for.
-  const streamed = symbolicSizes(problem).length > 0 ? [] : whole.filter(({ addend }) => addend === "direct");
+  const streamed =
+    symbolicSizes(problem).length > 0 ? [] : whole.filter(({ epilogueLoad: addend }) => addend === "direct");
   const shared = splits
     .filter((split) => split * FEWEST_CHUNKS <= chunks)
     .flatMap((split) =>
       meetings.map(
-        (combine): Schedule => ({ epi: "direct", addend: "direct", sched: "tiles", split, combine }),
+        (combine): Schedule => ({
+          epi: "direct",
+          epilogueLoad: "direct",
+          sched: "tiles",
+          split,
+          reduction: combine,
+        }),
       ),
     );
   const candidates = shapesFor(problem).flatMap(({ cta, m, n, swap }): Schedule[] => {
@@ -110,20 +117,26 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
         ? []
         : streamed.map((form) => ({ ...form, streamk: units }));
     return [...whole, ...shared, ...streams].flatMap((form) => {
-      const tile: Schedule = { ...base, ...form, tile: [m, n, tileK], cta, swap: swap ? "on" : "off" };
-      const { epi, split, streamk, addend } = readSchedule(tile);
+      const tile: Schedule = {
+        ...base,
+        ...form,
+        tile: [m, n, tileK],
+        ctaGroup: cta,
+        swapAB: swap ? "on" : "off",
+      };
+      const { epi, split, streamk, epilogueLoad: addend } = readSchedule(tile);
       const { stacks, width, columns } = accumulatorOf(readSchedule(tile));
       // Registers of a step hold a load of each of the tile's instructions.
       const load = largestLoad(columns, (epi === "tma" ? staged : 32) / stacks);
       const free = target.limits.tensorMemoryColumns - factorColumns(readSchedule(tile), problem);
       const fits = Math.max(1, Math.min(2, Math.floor(free / width)));
-      const two = { ...tile, load, acc: 2 };
+      const two = { ...tile, loadColumns: load, accumulators: 2 };
       // Where two accumulators do not fit side by side they may share columns.
       const lap = fits === 1 ? lapThatFits(readSchedule(two), free) : null;
       const shape: Schedule =
         split === 1 && streamk === 0 && lap !== null && addend === "direct"
-          ? { ...two, lap }
-          : { ...tile, load, acc: split > 1 ? 1 : fits };
+          ? { ...two, overlappedColumns: lap }
+          : { ...tile, loadColumns: load, accumulators: split > 1 ? 1 : fits };
       const s = readSchedule(shape);
       const most = Math.min(MOST_STAGES, Math.ceil(chunks / split));
       const stages = Math.max(1, stagesThatFit(s, problem, target, most));

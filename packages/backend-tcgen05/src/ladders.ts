@@ -10,7 +10,7 @@ const steps: Ladder["steps"] = [
     summary:
       "one chunk at a time: with one slot the roles take turns; operands without a swizzle in boxes of 16 bytes a row",
     change:
-      "tile=128x128x64 cta=1 stages=1 swizzle=none acc=1 sched=tiles raster=row load=8 early=off epi=direct store=2 guards=off",
+      "tile=128x128x64 ctaGroup=1 stages=1 swizzle=none accumulators=1 sched=tiles raster=row loadColumns=8 earlyAccumulatorRelease=off epi=direct storeElements=2 guards=off",
   },
   {
     name: "swizzled",
@@ -25,31 +25,35 @@ const steps: Ladder["steps"] = [
   {
     name: "stores",
     summary: "accumulators 32 columns a load, D 16 bytes a store, no predicates inside",
-    change: "load=32 store=8 guards=on",
+    change: "loadColumns=32 storeElements=8 guards=on",
   },
   {
     name: "persistent",
     summary: "blocks stay; two accumulators, each given back after its last load",
-    change: "sched=persistent acc=2 early=on",
+    change: "sched=persistent accumulators=2 earlyAccumulatorRelease=on",
   },
   {
     name: "bulk stores",
     summary: "D through swizzled shared memory, by bulk stores that run beside the next tile",
-    change: "epi=tma staging=2",
+    change: "epi=tma storeStages=2",
   },
-  { name: "clc", summary: "the launch control says which tile follows", change: "sched=clc ahead=2" },
+  {
+    name: "clc",
+    summary: "the launch control says which tile follows",
+    change: "sched=clc schedulerStages=2",
+  },
   { name: "multicast", summary: "two tiles along m share their copies of B", change: "cluster=2x1" },
   {
     name: "pair",
     summary: "two blocks share a tile, and the leader multiplies for both",
-    change: "tile=256x128x64 cta=2 cluster=1x1",
+    change: "tile=256x128x64 ctaGroup=2 cluster=1x1",
   },
   { name: "wide pair", summary: "256 columns: all of tensor memory", change: "tile=256x256x64" },
   { name: "raster", summary: "8 tile rows at a time share tiles in L2", change: "raster=grouped:8" },
   {
     name: "macro tile",
     summary: "512 rows: two accumulators of a pair share B",
-    change: "tile=512x256x64 acc=1 stages=4",
+    change: "tile=512x256x64 accumulators=1 stages=4",
   },
 ];
 

@@ -56,14 +56,14 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
       ],
     },
     threads: WARPS * 32,
-    cluster: [s.cta * s.clusterM, s.clusterN],
+    cluster: [s.ctaGroup * s.clusterM, s.clusterN],
     units: [s.clusterM, s.clusterN],
     atom: kind.name,
-    combine: s.combine,
+    combine: s.reduction,
     share,
     directives: directives(s, kind, splits > 1 || share !== null),
   });
-  return s.overlap ? { ...program, launch: { ...program.launch, overlap: true } } : program;
+  return s.pdl ? { ...program, launch: { ...program.launch, overlap: true } } : program;
 }
 
 /** What the passes shall do (`meets`: tiles are shared by several blocks, which add up their parts); an optimisation that is off has no directive. */
@@ -79,26 +79,28 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
         ...(kind.scaled ? { factors: "tensor" } : {}),
       },
     },
-    s.swap ? { name: "swap", args: {} } : null,
+    s.swapAB ? { name: "swap", args: {} } : null,
     // Parts of a tile meet in registers, all columns at once.
-    { name: "accumulate", args: { columns: meets ? (s.swap ? s.tileM : s.tileN) : s.load } },
+    { name: "accumulate", args: { columns: meets ? (s.swapAB ? s.tileM : s.tileN) : s.loadColumns } },
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: 0 } },
-    { name: "engines", args: { early: s.early ? 1 : 0 } },
-    s.addend === "tma" ? { name: "addend", args: { way: "tma" } } : null,
+    { name: "engines", args: { early: s.earlyAccumulatorRelease ? 1 : 0 } },
+    s.epilogueLoad === "tma" ? { name: "addend", args: { way: "tma" } } : null,
     stays ? { name: "visit", args: { by: "stride" } } : null,
-    stays && s.acc > 1 && s.lap === 0 ? { name: "sums", args: { slots: s.acc } } : null,
-    stays && s.lap > 0 ? { name: "lap", args: { columns: s.lap } } : null,
-    s.sched === "clc" || s.sched === "atomic"
-      ? { name: "fetch", args: { by: s.sched, slots: s.ahead } }
+    stays && s.accumulators > 1 && s.overlappedColumns === 0
+      ? { name: "sums", args: { slots: s.accumulators } }
       : null,
-    s.cta === 2 ? { name: "pair", args: { blocks: 2 } } : null,
+    stays && s.overlappedColumns > 0 ? { name: "lap", args: { columns: s.overlappedColumns } } : null,
+    s.sched === "clc" || s.sched === "atomic"
+      ? { name: "fetch", args: { by: s.sched, slots: s.schedulerStages } }
+      : null,
+    s.ctaGroup === 2 ? { name: "pair", args: { blocks: 2 } } : null,
     s.clusterM * s.clusterN > 1 ? { name: "multicast", args: { operands: "ab" } } : null,
     // A sum that blocks share is there with all columns, of which as many pass through the tile as a load would take.
     s.epi === "tma"
-      ? { name: "epilogue", args: { way: "tma", cols: meets ? stepsOf(s).columns : 0, slots: s.staging } }
+      ? { name: "epilogue", args: { way: "tma", cols: meets ? stepsOf(s).columns : 0, slots: s.storeStages } }
       : null,
     { name: "tensor", args: { swizzle: s.swizzle } },
-    { name: "vector", args: { copy: 1, store: s.store } },
+    { name: "vector", args: { copy: 1, store: s.storeElements } },
     rasterDirective(s.raster),
     s.guards ? { name: "guards", args: { elide: 1 } } : null,
   ];

@@ -18,7 +18,7 @@ export const scheduleModel = {
   fields: [
     withDefault(coreFields.tile, [256, 256, 64]),
     intField({
-      name: "cta",
+      name: "ctaGroup",
       summary:
         "blocks that work on one tile: 2 is a pair, of which each holds half of A, B and the accumulators",
       default: 2,
@@ -27,7 +27,7 @@ export const scheduleModel = {
       max: 2,
     }),
     flagField({
-      name: "swap",
+      name: "swapAB",
       summary:
         "columns of D rather than rows go into lanes: A and B of the matrix instructions change places",
       default: "off",
@@ -45,7 +45,7 @@ export const scheduleModel = {
       off: "none",
     }),
     intField({
-      name: "acc",
+      name: "accumulators",
       summary: "accumulators in tensor memory; with 2 one tile is multiplied while another is stored",
       default: 2,
       off: 1,
@@ -53,7 +53,7 @@ export const scheduleModel = {
       max: 8,
     }),
     intField({
-      name: "lap",
+      name: "overlappedColumns",
       summary:
         "columns of tensor memory that two accumulators share, where both would not fit: the epilogue empties those first; 0: they share none",
       default: 0,
@@ -70,7 +70,7 @@ export const scheduleModel = {
       off: "tiles",
     }),
     intField({
-      name: "ahead",
+      name: "schedulerStages",
       summary:
         "answers of the counter or the launch control that may wait to be read; more would take tiles long before they are begun",
       default: 2,
@@ -79,16 +79,16 @@ export const scheduleModel = {
       max: 4,
     }),
     coreFields.split,
-    coreFields.combine,
+    coreFields.reduction,
     {
       ...coreFields.streamk,
       summary:
         "stream-K: so many blocks (or pairs) share, by equal numbers of K chunks, the tiles that fill no whole wave of them; 0: blocks have tiles",
     },
-    coreFields.overlap,
+    coreFields.pdl,
     withDefault(coreFields.raster, "grouped:8"),
     intField({
-      name: "load",
+      name: "loadColumns",
       summary:
         "columns of an accumulator that one load takes into registers; blocks that share a tile take all of them at once",
       default: 32,
@@ -97,7 +97,7 @@ export const scheduleModel = {
       max: 64,
     }),
     flagField({
-      name: "early",
+      name: "earlyAccumulatorRelease",
       summary: "the accumulator is given back after its last load; off: when the tile has been stored",
       default: "on",
     }),
@@ -109,7 +109,7 @@ export const scheduleModel = {
       off: "direct",
     }),
     intField({
-      name: "staging",
+      name: "storeStages",
       summary: "slots of the shared tile that D goes through: with 2 one is filled while the other is stored",
       default: 2,
       off: 1,
@@ -117,7 +117,7 @@ export const scheduleModel = {
       max: 4,
     }),
     wordField({
-      name: "addend",
+      name: "epilogueLoad",
       summary:
         "way of C to the epilogue: bulk copies into shared memory by a role of its own, or loads by the threads",
       words: ["tma", "direct"],
@@ -125,7 +125,7 @@ export const scheduleModel = {
       off: "direct",
     }),
     intField({
-      name: "store",
+      name: "storeElements",
       summary: "most elements that one store of a thread moves, to memory or to shared memory",
       default: 8,
       off: 1,
@@ -144,7 +144,15 @@ export function readSchedule(schedule: Schedule) {
   const s = scheduleValues(scheduleModel, schedule);
   const [tileM, tileN, tileK] = s.tile;
   const [clusterM, clusterN] = s.cluster;
-  return { ...s, tileM, tileN, tileK, clusterM, clusterN, cta: s.cta === 2 ? (2 as const) : (1 as const) };
+  return {
+    ...s,
+    tileM,
+    tileN,
+    tileK,
+    clusterM,
+    clusterN,
+    ctaGroup: s.ctaGroup === 2 ? (2 as const) : (1 as const),
+  };
 }
 
 export type TensorSchedule = ReturnType<typeof readSchedule>;

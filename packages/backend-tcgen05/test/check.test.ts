@@ -29,53 +29,64 @@ const runs = (text: string, of: Problem): TileProgram => {
 
 describe("illegal schedules", () => {
   test.each([
-    ["tile=64x256x64 cta=2", "TW2401 nearest legal: tile m 128, or cta=1"],
-    ["tile=512x256x64 cta=1 acc=1 stages=2", "TW2401 nearest legal: tile m 256, or cta=2"],
-    ["tile=32x100x64 cta=1 swap=on load=4", "TW2401 nearest legal: tile n 128"],
-    ["tile=40x256x64 cta=2 swap=on load=8", "TW2402 nearest legal: tile m 32"],
-    ["tile=512x256x64 cta=2 stages=3", "TW2404 nearest legal: acc=1"],
-    ["tile=128x64x64 cta=1 load=4", "TW2411 nearest legal: load=8, or epi=direct"],
-    ["tile=128x48x64 cta=2 load=16", "TW2411 nearest legal: epi=direct, or tile n 64"],
-    ["tile=256x264x64 acc=1", "TW2402 nearest legal: tile n 256"],
-    ["tile=128x24x64 cta=1 load=8", "TW2402 nearest legal: tile n 16"],
+    ["tile=64x256x64 ctaGroup=2", "TW2401 nearest legal: tile m 128, or ctaGroup=1"],
+    ["tile=512x256x64 ctaGroup=1 accumulators=1 stages=2", "TW2401 nearest legal: tile m 256, or ctaGroup=2"],
+    ["tile=32x100x64 ctaGroup=1 swapAB=on loadColumns=4", "TW2401 nearest legal: tile n 128"],
+    ["tile=40x256x64 ctaGroup=2 swapAB=on loadColumns=8", "TW2402 nearest legal: tile m 32"],
+    ["tile=512x256x64 ctaGroup=2 stages=3", "TW2404 nearest legal: accumulators=1"],
+    ["tile=128x64x64 ctaGroup=1 loadColumns=4", "TW2411 nearest legal: loadColumns=8, or epi=direct"],
+    ["tile=128x48x64 ctaGroup=2 loadColumns=16", "TW2411 nearest legal: epi=direct, or tile n 64"],
+    ["tile=256x264x64 accumulators=1", "TW2402 nearest legal: tile n 256"],
+    ["tile=128x24x64 ctaGroup=1 loadColumns=8", "TW2402 nearest legal: tile n 16"],
     ["tile=256x256x72", "TW2403 nearest legal: tile k 80"],
-    ["tile=256x256x64 acc=3", "TW2404 nearest legal: acc=2"],
-    ["tile=256x192x64 acc=3", "TW2404 nearest legal: acc=2"],
+    ["tile=256x256x64 accumulators=3", "TW2404 nearest legal: accumulators=2"],
+    ["tile=256x192x64 accumulators=3", "TW2404 nearest legal: accumulators=2"],
     ["tile=256x256x64 stages=8 epi=direct", "TW2405 nearest legal: stages=7"],
     ["tile=256x256x64 stages=8", "TW2405 nearest legal: stages=6"],
-    ["tile=256x48x64 load=32", "TW2408 nearest legal: load=16"],
+    ["tile=256x48x64 loadColumns=32", "TW2408 nearest legal: loadColumns=16"],
     ["tile=256x128x64 split=2 epi=direct", "TW2413 nearest legal: sched=tiles, or split=1 with streamk"],
-    ["tile=256x128x64 acc=1 lap=32", "TW2428 nearest legal: acc=2, or lap=0"],
-    ["tile=512x128x64 lap=32", "TW2428 nearest legal: lap=0, or a tile of one instruction with all lanes"],
-    ["tile=256x128x64 lap=40", "TW2428 nearest legal: lap=32"],
-    ["tile=256x64x64 lap=64", "TW2428 nearest legal: lap=32"],
+    [
+      "tile=256x128x64 accumulators=1 overlappedColumns=32",
+      "TW2428 nearest legal: accumulators=2, or overlappedColumns=0",
+    ],
+    [
+      "tile=512x128x64 overlappedColumns=32",
+      "TW2428 nearest legal: overlappedColumns=0, or a tile of one instruction with all lanes",
+    ],
+    ["tile=256x128x64 overlappedColumns=40", "TW2428 nearest legal: overlappedColumns=32"],
+    ["tile=256x64x64 overlappedColumns=64", "TW2428 nearest legal: overlappedColumns=32"],
     ["tile=128x128x64 streamk=148", "TW2414 nearest legal: epi=direct, or streamk=0"],
     [
       "tile=256x128x64 streamk=148 epi=direct sched=clc",
       "TW2005 nearest legal: sched=persistent, or streamk=0",
     ],
     ["tile=256x128x64 streamk=74 epi=direct cluster=2x1", "TW2005 nearest legal: cluster=1x1, or streamk=0"],
-    ["tile=256x128x64 split=2 sched=tiles combine=kernel", "TW2414 nearest legal: epi=direct, or split=1"],
+    ["tile=256x128x64 split=2 sched=tiles reduction=kernel", "TW2414 nearest legal: epi=direct, or split=1"],
     ["tile=512x64x64 split=2 sched=tiles", "TW2414 nearest legal: epi=direct, or split=1"],
     [
-      "tile=256x128x64 split=2 sched=tiles epi=direct addend=tma",
-      "TW2415 nearest legal: addend=direct, or split=1",
+      "tile=256x128x64 split=2 sched=tiles epi=direct epilogueLoad=tma",
+      "TW2415 nearest legal: epilogueLoad=direct, or split=1",
     ],
     ["tile=256x256x64 split=2 sched=tiles epi=direct", "TW2416 nearest legal: tile n 128, or split=1"],
     ["tile=256x256x64 cluster=4x2", "TW2409 nearest legal: cluster=2x2"],
-    ["tile=128x32x64 cta=1 cluster=8x1 load=16", "TW2410 nearest legal: cluster=1x1, or a larger tile"],
+    [
+      "tile=128x32x64 ctaGroup=1 cluster=8x1 loadColumns=16",
+      "TW2410 nearest legal: cluster=1x1, or a larger tile",
+    ],
   ])("%s", (text, reason) => {
     expect(found(text)).toContain(reason);
   });
 
   test("all reasons at once", () => {
-    const codes = found("tile=96x264x72 cta=2 acc=4 stages=60 load=5").map((line) => line.slice(0, 6));
+    const codes = found("tile=96x264x72 ctaGroup=2 accumulators=4 stages=60 loadColumns=5").map((line) =>
+      line.slice(0, 6),
+    );
     expect(codes).toEqual(["TW2401", "TW2402", "TW2403", "TW2404", "TW2405", "TW2408"]);
   });
 
   test("bytes with N contiguous need coarser N", () => {
     const bytes = problem({ dtype: "e4m3", b: { layout: "row" }, m: 512, n: 512, k: 512 });
-    expect(found("tile=256x48x128 load=16", bytes)).toEqual(["TW2402 nearest legal: tile n 32"]);
+    expect(found("tile=256x48x128 loadColumns=16", bytes)).toEqual(["TW2402 nearest legal: tile n 32"]);
   });
 
   test("few tiles and a long K are shared out, in ways whose bits do not depend on timing", () => {
@@ -83,7 +94,7 @@ describe("illegal schedules", () => {
     // Shares of stream-K, and blocks of split-K: all have work, and what the model sees in them decides.
     expect(all[0]?.streamk).toBe(148);
     expect(all.slice(0, 40).some(({ split }) => Number(split) > 1)).toBe(true);
-    expect(new Set(all.map(({ combine }) => combine))).toEqual(new Set(["last", "kernel"]));
+    expect(new Set(all.map(({ reduction: combine }) => combine))).toEqual(new Set(["last", "kernel"]));
   });
 
   test.each([
@@ -95,24 +106,24 @@ describe("illegal schedules", () => {
   });
 
   test("C is brought where it is certain to be added, and bulk copies can take it", () => {
-    const text = "addend=tma tile=256x128x64";
+    const text = "epilogueLoad=tma tile=256x128x64";
     const of = (more: Record<string, unknown>) =>
       problem({ m: 512, n: 512, k: 512, c: { dtype: "f16" }, beta: 0.5, ...more });
     expect(found(text, of({}))).toEqual([]);
-    expect(found(text)).toEqual(["TW2412 nearest legal: addend=direct"]);
-    expect(found(text, of({ beta: "runtime" }))).toEqual(["TW2412 nearest legal: addend=direct"]);
+    expect(found(text)).toEqual(["TW2412 nearest legal: epilogueLoad=direct"]);
+    expect(found(text, of({ beta: "runtime" }))).toEqual(["TW2412 nearest legal: epilogueLoad=direct"]);
     expect(found(text, of({ n: 500, c: { dtype: "f16" } }))).toContain(
-      "TW2412 nearest legal: addend=direct (or a leading dimension of 504)",
+      "TW2412 nearest legal: epilogueLoad=direct (or a leading dimension of 504)",
     );
-    expect([...tcgen05.schedules(of({}), sm100)][0]?.addend).toBe("tma");
+    expect([...tcgen05.schedules(of({}), sm100)][0]?.epilogueLoad).toBe("tma");
   });
 
   test("bulk stores begin at multiples of 128 bytes, a warp's part of a column-major D too", () => {
     const along = problem({ m: 512, n: 512, k: 512, d: { dtype: "bf16", layout: "col" } });
-    expect(found("tile=256x128x64 load=1 epi=tma", along)).toEqual([
-      "TW2411 nearest legal: load=2, or epi=direct",
+    expect(found("tile=256x128x64 loadColumns=1 epi=tma", along)).toEqual([
+      "TW2411 nearest legal: loadColumns=2, or epi=direct",
     ]);
-    expect(found("tile=256x128x64 load=2 epi=tma", along)).toEqual([]);
+    expect(found("tile=256x128x64 loadColumns=2 epi=tma", along)).toEqual([]);
   });
 
   test("bulk stores want rows of D at multiples of 16 bytes", () => {
@@ -123,11 +134,11 @@ describe("illegal schedules", () => {
 
   test("tf32 with M or N contiguous has rows of 128 bytes", () => {
     const across = problem({ dtype: "tf32", b: { layout: "row" }, m: 512, n: 512, k: 512 });
-    expect(found("tile=256x96x32 swizzle=64B acc=1", across)).toEqual([
+    expect(found("tile=256x96x32 swizzle=64B accumulators=1", across)).toEqual([
       "TW2426 nearest legal: swizzle=128B",
       "TW2427 nearest legal: tile n 128",
     ]);
-    expect(found("tile=256x128x32 acc=1", across)).toEqual([]);
+    expect(found("tile=256x128x32 accumulators=1", across)).toEqual([]);
   });
 
   test("elements under 8 bits are spread into rows of 128 bytes", () => {
@@ -140,18 +151,18 @@ describe("illegal schedules", () => {
 
   test("scale factors come in whole blocks, and take tensor memory", () => {
     const scaled = problem({ dtype: "nvf4", m: 512, n: 512, k: 512 });
-    expect(found("tile=256x96x96 acc=1", scaled)).toEqual([
+    expect(found("tile=256x96x96 accumulators=1", scaled)).toEqual([
       "TW2403 nearest legal: tile k 128",
       "TW2423 nearest legal: tile n 128",
       "TW2424 nearest legal: tile k 128",
     ]);
-    expect(found("tile=256x256x256 acc=2 stages=2", scaled)).toEqual([
-      "TW2404 nearest legal: acc=1, or acc=2 lap=64",
+    expect(found("tile=256x256x256 accumulators=2 stages=2", scaled)).toEqual([
+      "TW2404 nearest legal: accumulators=1, or accumulators=2 overlappedColumns=64",
     ]);
-    expect(found("tile=128x256x256 swap=on acc=1 stages=2", scaled)).toEqual([
-      "TW2425 nearest legal: swap=off",
+    expect(found("tile=128x256x256 swapAB=on accumulators=1 stages=2", scaled)).toEqual([
+      "TW2425 nearest legal: swapAB=off",
     ]);
-    expect(found("tile=128x128x64 acc=1", scaled)).toEqual(["TW2401 nearest legal: tile m 256"]);
+    expect(found("tile=128x128x64 accumulators=1", scaled)).toEqual(["TW2401 nearest legal: tile m 256"]);
     const mixed = problem({
       a: { dtype: "mxf8" },
       b: { dtype: "mxf4", layout: "col" },
@@ -199,7 +210,10 @@ describe("what is not served", () => {
 
 describe("grids and clusters that only an edited program or launch can ask for", () => {
   const text = printProgram(
-    runs("tile=256x128x64 sched=tiles acc=1 stages=2 cluster=2x1", problem({ m: 1024, n: 512, k: 256 })),
+    runs(
+      "tile=256x128x64 sched=tiles accumulators=1 stages=2 cluster=2x1",
+      problem({ m: 1024, n: 512, k: 256 }),
+    ),
   );
   const edited = (from: string, to: string): readonly string[] => {
     expect(text).toContain(from);
@@ -220,7 +234,10 @@ describe("grids and clusters that only an edited program or launch can ask for",
   });
 
   test("a launch of an odd grid, whatever the text says", async () => {
-    const bound = runs("tile=256x128x64 sched=tiles acc=1 stages=2", problem({ m: 1024, n: 512, k: 256 }));
+    const bound = runs(
+      "tile=256x128x64 sched=tiles accumulators=1 stages=2",
+      problem({ m: 1024, n: 512, k: 256 }),
+    );
     const lowered = tcgen05.lower(bound, sm100);
     if (!lowered.ok) throw new Error("it is lowered");
     const { entry, launch, params } = lowered.value.kernel;
@@ -243,9 +260,9 @@ describe("grids and clusters that only an edited program or launch can ask for",
 
 describe("the protocol is proven without running the kernel", () => {
   test.each([
-    "tile=128x64x64 cta=1 stages=2 sched=tiles acc=1",
-    "tile=128x64x64 cta=1 stages=2 sched=persistent acc=2",
-    "tile=256x64x64 cta=2 stages=3 sched=clc acc=2",
+    "tile=128x64x64 ctaGroup=1 stages=2 sched=tiles accumulators=1",
+    "tile=128x64x64 ctaGroup=1 stages=2 sched=persistent accumulators=2",
+    "tile=256x64x64 ctaGroup=2 stages=3 sched=clc accumulators=2",
   ])("%s", (text) => {
     const of = problem({ m: 700, n: 300, k: 320 });
     const bound = runPasses(tcgen05.tile(of, schedule(text), sm100), sm100, tcgen05.passes);

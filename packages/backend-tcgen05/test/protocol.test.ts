@@ -19,39 +19,39 @@ const bound = (schedule: string) => machineProgram(tcgen05, arch, problem, sched
 
 describe("every schedule keeps the rules for all numbers of K chunks", () => {
   it.each([
-    "cta=1 tile=128x128x64 acc=1 sched=tiles stages=1",
-    "cta=1 tile=128x128x64 acc=1 sched=tiles stages=3",
-    "cta=1 tile=128x128x64 acc=1 sched=persistent stages=2 early=off",
-    "cta=1 tile=128x128x64 acc=2 sched=persistent stages=3",
-    "cta=1 tile=128x128x64 acc=2 sched=clc stages=2 ahead=1",
-    "cta=1 tile=128x128x64 acc=2 sched=atomic stages=2 ahead=1",
-    "cta=2 acc=2 sched=atomic stages=2 ahead=3",
-    "cta=2 acc=1 sched=tiles stages=2",
-    "cta=2 acc=2 sched=persistent stages=3",
-    "cta=1 tile=128x128x64 acc=1 sched=tiles stages=2 epi=direct split=3",
-    "cta=2 tile=256x128x64 acc=1 sched=tiles stages=3 epi=direct split=4 early=off combine=atomics",
-    "cta=2 tile=256x128x64 acc=1 sched=tiles stages=3 epi=direct split=4 cluster=2x1 combine=kernel",
-    "cta=1 tile=128x128x64 acc=2 sched=persistent stages=2 epi=direct streamk=20",
-    "cta=2 tile=256x128x64 acc=1 sched=persistent stages=3 epi=direct streamk=6 early=off combine=atomics",
-    "cta=2 acc=2 lap=64 sched=persistent stages=3",
-    "cta=1 tile=128x128x64 acc=2 lap=96 load=16 sched=clc stages=2 ahead=1 early=off",
-    "cta=2 acc=1 sched=persistent stages=1",
-    "cta=2 acc=2 sched=clc stages=2 ahead=1 early=off",
-    "cta=2 acc=2 sched=clc stages=3 ahead=2",
-    "cta=2 tile=512x256x64 acc=1 sched=persistent stages=3 load=32",
-    "cta=2 tile=128x256x64 acc=2 sched=clc stages=2",
-    "cta=1 tile=64x128x64 acc=2 sched=persistent stages=2 epi=direct",
-    "cta=2 tile=64x256x64 swap=on acc=2 sched=persistent stages=3",
-    "cta=1 tile=128x128x64 acc=2 sched=atomic stages=2 ahead=1 cluster=2x2",
-    "cta=2 tile=256x128x64 acc=2 sched=clc stages=1 ahead=1 cluster=1x2",
-    "cta=2 tile=256x128x64 acc=2 sched=persistent stages=2 cluster=2x1",
+    "ctaGroup=1 tile=128x128x64 accumulators=1 sched=tiles stages=1",
+    "ctaGroup=1 tile=128x128x64 accumulators=1 sched=tiles stages=3",
+    "ctaGroup=1 tile=128x128x64 accumulators=1 sched=persistent stages=2 earlyAccumulatorRelease=off",
+    "ctaGroup=1 tile=128x128x64 accumulators=2 sched=persistent stages=3",
+    "ctaGroup=1 tile=128x128x64 accumulators=2 sched=clc stages=2 schedulerStages=1",
+    "ctaGroup=1 tile=128x128x64 accumulators=2 sched=atomic stages=2 schedulerStages=1",
+    "ctaGroup=2 accumulators=2 sched=atomic stages=2 schedulerStages=3",
+    "ctaGroup=2 accumulators=1 sched=tiles stages=2",
+    "ctaGroup=2 accumulators=2 sched=persistent stages=3",
+    "ctaGroup=1 tile=128x128x64 accumulators=1 sched=tiles stages=2 epi=direct split=3",
+    "ctaGroup=2 tile=256x128x64 accumulators=1 sched=tiles stages=3 epi=direct split=4 earlyAccumulatorRelease=off reduction=atomics",
+    "ctaGroup=2 tile=256x128x64 accumulators=1 sched=tiles stages=3 epi=direct split=4 cluster=2x1 reduction=kernel",
+    "ctaGroup=1 tile=128x128x64 accumulators=2 sched=persistent stages=2 epi=direct streamk=20",
+    "ctaGroup=2 tile=256x128x64 accumulators=1 sched=persistent stages=3 epi=direct streamk=6 earlyAccumulatorRelease=off reduction=atomics",
+    "ctaGroup=2 accumulators=2 overlappedColumns=64 sched=persistent stages=3",
+    "ctaGroup=1 tile=128x128x64 accumulators=2 overlappedColumns=96 loadColumns=16 sched=clc stages=2 schedulerStages=1 earlyAccumulatorRelease=off",
+    "ctaGroup=2 accumulators=1 sched=persistent stages=1",
+    "ctaGroup=2 accumulators=2 sched=clc stages=2 schedulerStages=1 earlyAccumulatorRelease=off",
+    "ctaGroup=2 accumulators=2 sched=clc stages=3 schedulerStages=2",
+    "ctaGroup=2 tile=512x256x64 accumulators=1 sched=persistent stages=3 loadColumns=32",
+    "ctaGroup=2 tile=128x256x64 accumulators=2 sched=clc stages=2",
+    "ctaGroup=1 tile=64x128x64 accumulators=2 sched=persistent stages=2 epi=direct",
+    "ctaGroup=2 tile=64x256x64 swapAB=on accumulators=2 sched=persistent stages=3",
+    "ctaGroup=1 tile=128x128x64 accumulators=2 sched=atomic stages=2 schedulerStages=1 cluster=2x2",
+    "ctaGroup=2 tile=256x128x64 accumulators=2 sched=clc stages=1 schedulerStages=1 cluster=1x2",
+    "ctaGroup=2 tile=256x128x64 accumulators=2 sched=persistent stages=2 cluster=2x1",
   ])("%s", (schedule) => {
     expect(proveProtocol(bound(schedule), target)).toEqual([]);
   });
 });
 
 /** Tiles of a list have different numbers of chunks: the sequences of the proof. */
-it.each(["cta=1 tile=128x128x64 stages=2", "cta=2 tile=256x128x64 stages=2 epi=direct"])(
+it.each(["ctaGroup=1 tile=128x128x64 stages=2", "ctaGroup=2 tile=256x128x64 stages=2 epi=direct"])(
   "sizes of the launch, and groups: %s",
   (schedule) => {
     const free = { m: {}, n: { multiple: 8 }, k: { multiple: 8 } };
@@ -84,7 +84,7 @@ describe.each(ways)("every shape of cluster that is legal, sched=%s", (sched) =>
   it.each(clusters)("cta=$cta cluster=$m x $n", { timeout: 120_000 }, ({ cta, m, n }) => {
     const tile = `${128 * cta}x${columns[m]}x64`;
     const program = bound(
-      `cta=${cta} tile=${tile} cluster=${m}x${n} acc=${sched === "tiles" ? 1 : 2} stages=2 ahead=1 load=16 sched=${sched}`,
+      `ctaGroup=${cta} tile=${tile} cluster=${m}x${n} accumulators=${sched === "tiles" ? 1 : 2} stages=2 schedulerStages=1 loadColumns=16 sched=${sched}`,
     );
     expect(proveProtocol(program, target)).toEqual([]);
   });
@@ -112,7 +112,7 @@ const factors = machineProgram(
   tcgen05,
   arch,
   plainProblem(1024, 512, 256 * 20, "nvf4"),
-  "cta=2 tile=256x128x256 acc=1 sched=tiles stages=2",
+  "ctaGroup=2 tile=256x128x256 accumulators=1 sched=tiles stages=2",
 );
 
 /** C comes through shared memory by a role of its own. */
@@ -127,7 +127,8 @@ const withAddend = () => {
     beta: 0.5,
   });
   if (!defined.ok) throw new TypeError(JSON.stringify(defined.error));
-  const text = "cta=2 tile=256x64x64 acc=2 sched=persistent stages=2 load=64 addend=tma";
+  const text =
+    "ctaGroup=2 tile=256x64x64 accumulators=2 sched=persistent stages=2 loadColumns=64 epilogueLoad=tma";
   return machineProgram(tcgen05, arch, defined.value, text);
 };
 
@@ -155,26 +156,28 @@ describe("planted faults: none unseen", () => {
   });
 
   it.each([
-    "cta=2 acc=2 sched=clc stages=2 ahead=2 load=64",
-    "cta=1 tile=128x128x64 acc=1 sched=tiles stages=2",
-    "cta=2 tile=256x128x64 acc=1 sched=tiles stages=2 epi=direct split=4",
-    "cta=1 tile=128x128x64 acc=2 sched=persistent stages=1 epi=direct streamk=20",
-    "cta=1 tile=128x128x64 acc=1 sched=tiles stages=2 cluster=2x1",
-    "cta=2 tile=256x128x64 acc=1 sched=tiles stages=2 cluster=1x2",
+    "ctaGroup=2 accumulators=2 sched=clc stages=2 schedulerStages=2 loadColumns=64",
+    "ctaGroup=1 tile=128x128x64 accumulators=1 sched=tiles stages=2",
+    "ctaGroup=2 tile=256x128x64 accumulators=1 sched=tiles stages=2 epi=direct split=4",
+    "ctaGroup=1 tile=128x128x64 accumulators=2 sched=persistent stages=1 epi=direct streamk=20",
+    "ctaGroup=1 tile=128x128x64 accumulators=1 sched=tiles stages=2 cluster=2x1",
+    "ctaGroup=2 tile=256x128x64 accumulators=1 sched=tiles stages=2 cluster=1x2",
   ])("%s", (schedule) => expect(unseenIn(bound(schedule))).toEqual([]));
 
   it
     .runIf(process.env.TILEWRIGHT_SLOW === "1")
     .each([
-      "cta=1 tile=128x128x64 acc=1 sched=clc stages=1 cluster=2x1",
-      "cta=2 tile=256x128x64 acc=2 sched=clc stages=2 cluster=2x1",
-      "cta=2 tile=256x128x64 acc=2 sched=atomic stages=1 cluster=1x2",
+      "ctaGroup=1 tile=128x128x64 accumulators=1 sched=clc stages=1 cluster=2x1",
+      "ctaGroup=2 tile=256x128x64 accumulators=2 sched=clc stages=2 cluster=2x1",
+      "ctaGroup=2 tile=256x128x64 accumulators=2 sched=atomic stages=1 cluster=1x2",
     ])("in wide clusters that are told their tiles: %s", { timeout: 300_000 }, (schedule) =>
     expect(unseenIn(bound(schedule))).toEqual([]),
   );
 
   describe("in accumulators that share columns", () => {
-    const lapped = bound("cta=1 tile=128x64x64 acc=2 lap=32 load=16 sched=persistent stages=1 epi=direct");
+    const lapped = bound(
+      "ctaGroup=1 tile=128x64x64 accumulators=2 overlappedColumns=32 loadColumns=16 sched=persistent stages=1 epi=direct",
+    );
     const text = printProgram(lapped);
     /** The program with other text in the epilogue. */
     const edited = (...edits: readonly (readonly [from: string | RegExp, to: string])[]): TileProgram => {

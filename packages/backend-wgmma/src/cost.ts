@@ -111,7 +111,7 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
   const along = (extent: number, tile: number, cluster: number): number =>
     Math.ceil(Math.ceil(extent / tile) / cluster) * cluster;
   const tiles = along(problem.m, s.tileM, s.clusterM) * along(problem.n, s.tileN, s.clusterN) * batch;
-  const load = (tiles * splits) / reachable(s.combine === "cluster" ? splits : 1);
+  const load = (tiles * splits) / reachable(s.reduction === "cluster" ? splits : 1);
   const rounds = (1 - SHARED_POWER) * Math.ceil(load) + SHARED_POWER * Math.max(1, load);
   const beside = Math.min(blocksPerSm(s, problem), Math.max(1, Math.ceil(load)));
   const products = ((s.tileM * s.tileN * tileK) / PRODUCTS) * (size / 2) * KILOCYCLE;
@@ -124,7 +124,7 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
   const hidden = mathGroups(s) > 1 || beside > 1;
   const chunk =
     norm(CHUNK_NORM, products, arriving, LATENCY / s.stages / beside) +
-    (s.turns === 1 ? CHUNK : 0) +
+    (s.pingPong === 1 ? CHUNK : 0) +
     (hidden ? promoted / 2 : promoted);
   const waiting = (s.copy === "direct" ? DIRECT : 1) * (1 + CLUSTER * (s.clusterM * s.clusterN - 1));
   const main = rounds * (chunks * chunk * waiting + epilogueTime(problem, s) - hiddenTime(s, load));
@@ -140,11 +140,11 @@ const reachable = (blocks: number): number => (blocks === 1 ? SMS : residentInCl
 
 /** Microseconds that a tile's epilogue adds to a round. */
 function epilogueTime(problem: Problem, s: WgmmaSchedule): number {
-  const fixed = s.turns === 1 ? TILE : TILE_OF_TURNS;
+  const fixed = s.pingPong === 1 ? TILE : TILE_OF_TURNS;
   if (s.epi === "tma") return fixed;
   const elements = (s.tileM * s.tileN) / (128 * mathGroups(s));
   const { dtype, ld, align } = problem.d;
-  const words = sizeOf(dtype) >= 4 || (align >= 4 && (ld * sizeOf(dtype)) % 4 === 0 && s.store > 1);
+  const words = sizeOf(dtype) >= 4 || (align >= 4 && (ld * sizeOf(dtype)) % 4 === 0 && s.storeElements > 1);
   return fixed + elements * (words ? STORE_WORD : STORE_HALF) * (s.persistent ? STAYING : 1);
 }
 
@@ -157,8 +157,8 @@ function hiddenTime(s: WgmmaSchedule, load: number): number {
 
 function meetingTime(s: WgmmaSchedule, tiles: number, splits: number): number {
   if (splits === 1) return 0;
-  const { bytes, of } = meetings[s.combine];
-  const fixed = s.swap && s.combine === "cluster" ? FEW_ROWS_MEET : meetings[s.combine].fixed;
+  const { bytes, of } = meetings[s.reduction];
+  const fixed = s.swapAB && s.reduction === "cluster" ? FEW_ROWS_MEET : meetings[s.reduction].fixed;
   const parts = { part: 1, tile: splits, all: splits * tiles }[of];
   return fixed + (parts * s.tileM * s.tileN * 4) / bytes;
 }
@@ -166,6 +166,6 @@ function meetingTime(s: WgmmaSchedule, tiles: number, splits: number): number {
 /** Blocks that are resident together: as many as their shared memory lets, where they do not stay. */
 function blocksPerSm(s: WgmmaSchedule, problem: Problem): number {
   if (s.persistent) return 1;
-  const bytes = blockBytes(problem, { ...s, turns: 1 }, SMEM_BYTES);
+  const bytes = blockBytes(problem, { ...s, pingPong: 1 }, SMEM_BYTES);
   return Math.max(1, Math.min(4, Math.floor(SMEM_BYTES / (bytes + 1024))));
 }

@@ -78,7 +78,7 @@ function shapesOfFew({ m }: Problem): readonly Shape[] {
   const rows = fewRows.find((most) => m <= most);
   return rows === undefined
     ? []
-    : columnsOfFew.map((columns) => ({ tile: [rows, columns], groups: [1, 1], swap: "on" }));
+    : columnsOfFew.map((columns) => ({ tile: [rows, columns], groups: [1, 1], swapAB: "on" }));
 }
 
 const stageCounts = [8, 6, 5, 4, 3, 2, 1] as const;
@@ -109,7 +109,7 @@ const LINE_BYTES = 128;
 const cacheFor = (problem: Problem, { tile, swap }: Shape): Partial<Schedule> => ({
   ...streamPolicies(problem, tile),
   ...(swap === "on" || [problem.a, problem.b].some(({ ld, dtype }) => (ld * sizeOf(dtype)) % LINE_BYTES !== 0)
-    ? { promote: "128" }
+    ? { l2Promotion: "128" }
     : {}),
 });
 
@@ -193,7 +193,7 @@ function roomy(
   if (s.copy === "direct" && sums > mostSumsOfDirect(problem)) return [];
   if (problem.epilogue.length === 0 || s.copy === "direct" || sums < TIGHT_SUMS) return [schedule];
   // Words staged for bulk stores of 32-bit results take the last of them where sets of warpgroups take turns (8 bytes).
-  const most = s.turns > 1 && sizeOf(problem.d.dtype) > 2 ? TIGHT_SUMS : ROOMY_SUMS;
+  const most = s.pingPong > 1 && sizeOf(problem.d.dtype) > 2 ? TIGHT_SUMS : ROOMY_SUMS;
   if (sums > most) return [];
   const budgeted = { ...schedule, regs: s.copy === "tma" ? [24, 240] : [...BUSY_BUDGET] };
   return [s.regs === null && legal(budgeted) ? budgeted : schedule];
@@ -240,10 +240,10 @@ function fieldsOf(
 ): Schedule {
   return {
     tile: [...tile, chunk],
-    groups: [...groups],
-    ...(swap ? { swap } : {}),
+    warpgroups: [...groups],
+    ...(swap ? { swapAB: swap } : {}),
     ...(regs ? { regs: batch.kind === "grouped" ? [...BUSY_BUDGET] : [...regs] } : {}),
-    ...(turns ? { turns, late } : {}),
+    ...(turns ? { pingPong: turns, delayedRelease: late } : {}),
   };
 }
 
@@ -254,17 +254,25 @@ function candidatesOf(
   legal: (schedule: Schedule) => boolean,
 ): readonly Schedule[] {
   const [m = 1, n = 1] = Array.isArray(shape.tile) ? shape.tile : [];
-  const [groupsM = 1, groupsN = 1] = Array.isArray(shape.groups) ? shape.groups : [];
+  const [groupsM = 1, groupsN = 1] = Array.isArray(shape.warpgroups) ? shape.warpgroups : [];
   const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
   const problems = problem.batch.kind === "none" ? 1 : problem.batch.count;
   // Hints are those of bulk copies.
-  const threads = { cache: "none", promote: "256" } as const;
+  const threads = { cache: "none", l2Promotion: "256" } as const;
   const ways: readonly Partial<Schedule>[] = [
     {},
     { epi: "direct" },
     { copy: "cp.async", ...threads },
     { copy: "cp.async", ...threads, epi: "direct" },
-    { copy: "direct", ...threads, epi: "direct", sched: "tiles", regs: "none", turns: 1, late: "off" },
+    {
+      copy: "direct",
+      ...threads,
+      epi: "direct",
+      sched: "tiles",
+      regs: "none",
+      pingPong: 1,
+      delayedRelease: "off",
+    },
   ];
   for (const way of ways)
     for (const stages of stageCounts) {
@@ -279,16 +287,16 @@ function candidatesOf(
       // Few tiles of a long K: blocks share them.
       if (tiles <= SPLIT_TILES)
         for (const split of splits)
-          for (const combine of [
+          for (const reduction of [
             {},
             // Blocks that are there at once need no second kernel.
-            { combine: problems * tiles * split <= SMS ? "slices" : "kernel", epi: "direct" },
-            { combine: "cluster" },
+            { reduction: problems * tiles * split <= SMS ? "slices" : "kernel", epi: "direct" },
+            { reduction: "cluster" },
           ]) {
             // Where slices arrive there is less room for the ring.
             const shared = stageCounts
               .filter((fewer) => fewer <= stages)
-              .map((fewer) => ({ ...alone, stages: fewer, split, ...combine }))
+              .map((fewer) => ({ ...alone, stages: fewer, split, ...reduction }))
               .find(legal);
             if (problem.k >= split * MIN_SPLIT_K && shared !== undefined) found.push(shared);
           }

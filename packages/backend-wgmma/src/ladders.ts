@@ -16,7 +16,7 @@ export const ladders: readonly Ladder[] = [
         name: "threads",
         summary: "the math threads copy, meet and multiply by wgmma; one warpgroup",
         change:
-          "tile=64x128x64 groups=1x1 stages=1 copy=direct regs=none swizzle=128B cluster=1x1 multicast=off raster=row sched=tiles peel=off epi=direct store=2 guards=on",
+          "tile=64x128x64 warpgroups=1x1 stages=1 copy=direct regs=none swizzle=128B cluster=1x1 multicast=off raster=row sched=tiles peel=off epi=direct storeElements=2 guards=on",
       },
       {
         name: "bulk",
@@ -26,7 +26,7 @@ export const ladders: readonly Ladder[] = [
       {
         name: "two groups",
         summary: "two math warpgroups share a tile of 128 x 128",
-        change: "tile=128x128x64 groups=2x1",
+        change: "tile=128x128x64 warpgroups=2x1",
       },
       {
         name: "wide",

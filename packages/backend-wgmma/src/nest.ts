@@ -86,7 +86,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const asked = readSchedule(schedule);
   const s = { ...asked, tileK: chunkK(problem, asked.tileK) };
   const { rows, columns } = sumSides(s);
-  const atom = atomOf(problem, columns.tile / columns.groups, s.swap);
+  const atom = atomOf(problem, columns.tile / columns.groups, s.swapAB);
   if (!atom) throw new TypeError(`no instruction for a tile of ${columns.tile} columns`);
   const { splits, chunks } = splitChunks(problem.k, s);
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
@@ -120,18 +120,18 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
       ],
     },
     // The other sets of math warps come with `takeTurns`.
-    threads: threadsOf({ ...s, turns: 1 }),
+    threads: threadsOf({ ...s, pingPong: 1 }),
     cluster: [s.clusterM, s.clusterN],
     atom: atom.name,
-    combine: s.combine === "cluster" ? "last" : s.combine,
+    combine: s.reduction === "cluster" ? "last" : s.reduction,
     share: shareFor(tiles, chunks, s.streamk, s.persistent),
     directives: [cacheDirective(s), ...directives(s, problem, target)].filter((d) => d !== null),
   });
   const launch = {
     ...program.launch,
-    ...(s.overlap ? { overlap: true as const } : {}),
-    ...(s.early ? { early: true as const } : {}),
-    ...(s.wide ? { wide: true as const } : {}),
+    ...(s.pdl ? { overlap: true as const } : {}),
+    ...(s.earlyProducerStart ? { early: true as const } : {}),
+    ...(s.nonPortableCluster ? { wide: true as const } : {}),
   };
   return { ...program, launch };
 }
@@ -141,7 +141,7 @@ const SLICE_UNIT = 8;
 
 /** Blocks that meet in a cluster; 1 where none do. */
 export const meetingBlocks = (problem: Problem, s: WgmmaSchedule): number =>
-  s.combine === "cluster"
+  s.reduction === "cluster"
     ? splitChunks(problem.k, { tileK: chunkK(problem, s.tileK), split: s.split }).splits
     : 1;
 
@@ -149,7 +149,7 @@ export const meetingBlocks = (problem: Problem, s: WgmmaSchedule): number =>
 function storedExtent(problem: Problem, s: WgmmaSchedule): readonly [rows: number, columns: number] {
   const { tile } = sumSides(s).columns;
   const slices = slicesOf(tile / SLICE_UNIT, meetingBlocks(problem, s));
-  return s.swap ? [s.tileM / slices, s.tileN] : [s.tileM, s.tileN / slices];
+  return s.swapAB ? [s.tileM / slices, s.tileN] : [s.tileM, s.tileN / slices];
 }
 
 /** Bytes of a row of a panel of the tile that D passes through: the widest swizzle's span. */
@@ -196,7 +196,7 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
     tiles: SharedNeeds["rings"][number]["tiles"],
     full: number | null = 1,
   ) => (slots === 0 || tiles.length === 0 ? [] : [{ name, slots, tiles, full, empty: full }]);
-  const loaded = s.addend === "direct" ? [] : addends(problem, s);
+  const loaded = s.epilogueLoad === "direct" ? [] : addends(problem, s);
   const blocks = meetingBlocks(problem, s);
   const [rows, columns] = storedExtent(problem, s);
   return {
@@ -216,13 +216,13 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
           align: TILE_ALIGN,
         })),
       ),
-      ...ring("numbers", s.counted ? s.ahead : 0, [
+      ...ring("numbers", s.counted ? s.schedulerStages : 0, [
         { name: "number", bytes: NUMBER_BYTES, align: NUMBER_BYTES },
       ]),
     ],
     tiles: staged === 0 ? [] : [{ name: "D", bytes: staged, align: TILE_ALIGN, slots: 1 }],
     slices: blocks === 1 ? 0 : blocks * rows * columns * sizeOf(problem.acc),
-    parts: s.combine === "bulk" && (s.split > 1 || s.streamk > 0) ? 4 * mathGroups(s) * REDUCTION_ROOM : 0,
+    parts: s.reduction === "bulk" && (s.split > 1 || s.streamk > 0) ? 4 * mathGroups(s) * REDUCTION_ROOM : 0,
   };
 }
 
@@ -243,12 +243,12 @@ function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number
   const [rows, columns] = storedExtent(problem, s);
   const own = columns / s.groupsN;
   const panel = STAGED_ROW_BYTES / size;
-  const unit = s.swap ? ATOM_ROWS : 1;
+  const unit = s.swapAB ? ATOM_ROWS : 1;
   const dividing = [2 * panel, panel, panel / 2, panel / 4].filter(
     (part) => own % part === 0 && part % unit === 0 && (s.tail === 0 || part < own),
   );
   const fits = (part: number): boolean =>
-    bytesWith(problem, s, s.turns * rows * part * s.groupsN * size) <= most;
+    bytesWith(problem, s, s.pingPong * rows * part * s.groupsN * size) <= most;
   return (dividing.find(fits) ?? dividing.at(-1) ?? own) * s.groupsN;
 }
 
@@ -256,7 +256,7 @@ function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number
 const stagedSlots = (problem: Problem, s: WgmmaSchedule, columns: number, most: number): number =>
   s.tail > 0 &&
   2 * columns === s.tileN &&
-  bytesWith(problem, s, 2 * s.turns * s.tileM * columns * sizeOf(problem.d.dtype)) <= most
+  bytesWith(problem, s, 2 * s.pingPong * s.tileM * columns * sizeOf(problem.d.dtype)) <= most
     ? 2
     : 1;
 
@@ -265,7 +265,7 @@ function stagedBytes(problem: Problem, s: WgmmaSchedule, most: number): number {
   if (s.epi !== "tma") return 0;
   const columns = stagedColumns(problem, s, most);
   const slots = stagedSlots(problem, s, columns, most);
-  return s.turns * storedExtent(problem, s)[0] * columns * slots * sizeOf(problem.d.dtype);
+  return s.pingPong * storedExtent(problem, s)[0] * columns * slots * sizeOf(problem.d.dtype);
 }
 
 /** Bytes of a row of a panel, by swizzle. */
@@ -301,7 +301,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       name: "stage",
       args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { factors: "global" } : {}) },
     },
-    s.swap ? { name: "swap", args: {} } : null,
+    s.swapAB ? { name: "swap", args: {} } : null,
     { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: apart ? 0 : 1 } },
     apart
       ? {
@@ -315,21 +315,23 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
           },
         }
       : null,
-    s.addend === "tma" ? { name: "addend", args: { way: "tma", steps: 1, in: PRODUCER } } : null,
+    s.epilogueLoad === "tma" ? { name: "addend", args: { way: "tma", steps: 1, in: PRODUCER } } : null,
     apart && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
-    bulk && s.counted ? { name: "fetch", args: { by: "atomic", slots: s.ahead, in: PRODUCER } } : null,
+    bulk && s.counted
+      ? { name: "fetch", args: { by: "atomic", slots: s.schedulerStages, in: PRODUCER } }
+      : null,
     bulk && s.multicast !== "off" && s.clusterM * s.clusterN > 1
       ? { name: "multicast", args: { operands: s.multicast } }
       : null,
-    bulk && s.prefetch > 0 ? { name: "prefetch", args: { chunks: s.prefetch } } : null,
+    bulk && s.l2Prefetch > 0 ? { name: "prefetch", args: { chunks: s.l2Prefetch } } : null,
     s.peel && apart ? { name: "peel", args: { chunks: 1 } } : null,
     promotes(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
-    s.late && apart ? { name: "late", args: { chunks: 1 } } : null,
+    s.delayedRelease && apart ? { name: "late", args: { chunks: 1 } } : null,
     meetingBlocks(problem, s) > 1
-      ? { name: "meet", args: { [s.swap ? "rows" : "columns"]: SLICE_UNIT } }
+      ? { name: "meet", args: { [s.swapAB ? "rows" : "columns"]: SLICE_UNIT } }
       : null,
     s.tail > 0 ? tailDirective(problem, s, most) : null,
-    s.turns > 1 ? { name: "turns", args: { roles: s.turns } } : null,
+    s.pingPong > 1 ? { name: "turns", args: { roles: s.pingPong } } : null,
     s.epi === "tma"
       ? {
           name: "epilogue",
@@ -340,7 +342,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       name: "tensor",
       args: { swizzle: s.swizzle, major: needsKMajor(problem) ? "k" : widensA(problem) ? "a" : "any" },
     },
-    { name: "vector", args: { copy: bulk ? 1 : 16, store: s.store } },
+    { name: "vector", args: { copy: bulk ? 1 : 16, store: s.storeElements } },
     rasterDirective(s.raster),
     s.guards ? { name: "guards", args: { elide: 1 } } : null,
   ];

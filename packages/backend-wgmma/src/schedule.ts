@@ -17,14 +17,14 @@ export const scheduleModel = {
   fields: [
     withDefault(coreFields.tile, [128, 256, 64]),
     tupleField({
-      name: "groups",
+      name: "warpgroups",
       summary: "math warpgroups of a tile along M and N",
       names: ["M", "N"],
       default: [2, 1],
       off: [1, 1],
     }),
     flagField({
-      name: "swap",
+      name: "swapAB",
       summary:
         "the 64 rows of the instructions' sums lie along n: A and B change places, for a D of few rows",
       default: "off",
@@ -40,14 +40,14 @@ export const scheduleModel = {
     }),
     withDefault(coreFields.regs, "none"),
     intField({
-      name: "turns",
+      name: "pingPong",
       summary: "sets of math warpgroups that take tiles by turns: one multiplies while another stores",
       default: 1,
       off: 1,
       max: 3,
     }),
     flagField({
-      name: "late",
+      name: "delayedRelease",
       summary: "slots are given back one chunk late, so that products of two chunks are under way",
       default: "off",
     }),
@@ -69,7 +69,7 @@ export const scheduleModel = {
     }),
     coreFields.cluster,
     flagField({
-      name: "wide",
+      name: "nonPortableCluster",
       summary:
         "clusters, of blocks that share copies or meet, may have up to 16 blocks, which not every GPU launches; off: 8",
       default: "off",
@@ -91,7 +91,7 @@ export const scheduleModel = {
       off: "tiles",
     }),
     intField({
-      name: "ahead",
+      name: "schedulerStages",
       summary:
         "numbers of the counter that may wait to be read; more would take tiles long before they are begun",
       default: 2,
@@ -100,11 +100,11 @@ export const scheduleModel = {
       max: 4,
     }),
     coreFields.cache,
-    coreFields.promote,
-    coreFields.prefetch,
+    coreFields.l2Promotion,
+    coreFields.l2Prefetch,
     coreFields.split,
     wordField({
-      name: "combine",
+      name: "reduction",
       summary:
         "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, a slice each: as a cluster, or through memory; or by bulk copies that add (in any order)",
       words: combineWays,
@@ -112,9 +112,9 @@ export const scheduleModel = {
       off: "last",
     }),
     coreFields.streamk,
-    coreFields.overlap,
+    coreFields.pdl,
     flagField({
-      name: "early",
+      name: "earlyProducerStart",
       summary:
         "the producer copies as soon as it has made the ring ready, without meeting the block, and in blocks of one tile the first chunk before the other barriers; those of a small tile compute places of D meanwhile",
       default: "on",
@@ -132,7 +132,7 @@ export const scheduleModel = {
       off: "direct",
     }),
     wordField({
-      name: "addend",
+      name: "epilogueLoad",
       summary:
         "way of C, and of matrices and vectors that steps read, to the epilogue: bulk copies of the producer into shared memory while the tile is multiplied, or loads by the threads",
       words: ["tma", "direct"],
@@ -140,7 +140,7 @@ export const scheduleModel = {
       off: "direct",
     }),
     intField({
-      name: "store",
+      name: "storeElements",
       summary: "most elements that one store by a thread moves",
       default: 2,
       off: 1,
@@ -158,7 +158,7 @@ export const scheduleModel = {
 export function readSchedule(schedule: Schedule) {
   const s = scheduleValues(scheduleModel, schedule);
   const [tileM, tileN, tileK] = s.tile;
-  const [groupsM, groupsN] = s.groups;
+  const [groupsM, groupsN] = s.warpgroups;
   const [clusterM, clusterN] = s.cluster;
   const [producer, math] = s.regs === "none" ? [] : s.regs;
   return {
@@ -180,14 +180,14 @@ export type WgmmaSchedule = ReturnType<typeof readSchedule>;
 
 /** A block's tile, and its warpgroups, along the axis of D where the 64 rows of an instruction's sum lie, and along the other. */
 export const sumSides = (
-  s: Pick<WgmmaSchedule, "tileM" | "tileN" | "groupsM" | "groupsN" | "swap">,
+  s: Pick<WgmmaSchedule, "tileM" | "tileN" | "groupsM" | "groupsN" | "swapAB">,
 ): {
   readonly rows: { readonly axis: "m" | "n"; readonly tile: number; readonly groups: number };
   readonly columns: { readonly axis: "m" | "n"; readonly tile: number; readonly groups: number };
 } => {
   const m = { axis: "m", tile: s.tileM, groups: s.groupsM } as const;
   const n = { axis: "n", tile: s.tileN, groups: s.groupsN } as const;
-  return s.swap ? { rows: n, columns: m } : { rows: m, columns: n };
+  return s.swapAB ? { rows: n, columns: m } : { rows: m, columns: n };
 };
 
 /** Math warpgroups of a tile. */
@@ -201,4 +201,5 @@ export const producerWarps = (s: WgmmaSchedule): number =>
   !hasProducer(s) ? 0 : s.copy === "tma" && s.regs === null ? 1 : 4;
 
 /** Threads of a block. */
-export const threadsOf = (s: WgmmaSchedule): number => (4 * mathGroups(s) * s.turns + producerWarps(s)) * 32;
+export const threadsOf = (s: WgmmaSchedule): number =>
+  (4 * mathGroups(s) * s.pingPong + producerWarps(s)) * 32;

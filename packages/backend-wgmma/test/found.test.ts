@@ -34,182 +34,182 @@ describe("right, without findings, assembled without C75xx and spills", () => {
     [
       "warpgroups side by side, B along n, 40 columns each",
       "m=37 n=50 k=21 a=bf16:row:28:16 b=bf16:row:54:8 c=bf16:row:50:16 d=bf16:row:50:16 acc=f32 alpha=1 beta=1 batch=none epilogue=none",
-      "tile=128x80x32 groups=2x2 stages=4 copy=direct swizzle=64B sched=tiles epi=direct guards=off",
+      "tile=128x80x32 warpgroups=2x2 stages=4 copy=direct swizzle=64B sched=tiles epi=direct guards=off",
     ],
     [
       "one warpgroup, two instructions of 160 columns, B along n",
       "m=70 n=320 k=20 a=f16:row:24:16 b=f16:row:320:16 d=f16:row:320:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x320x32 groups=1x1 stages=2 copy=tma regs=24/240 sched=tiles epi=direct",
+      "tile=64x320x32 warpgroups=1x1 stages=2 copy=tma regs=24/240 sched=tiles epi=direct",
     ],
     [
       "accumulators that nobody reads, one chunk, by the threads",
       "m=1 n=13 k=2 a=bf16:row:3:2 b=bf16:col:6:2 d=bf16:col:5:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=256x32x64 groups=2x1 stages=5 copy=direct multicast=off raster=row sched=tiles epi=direct store=1",
+      "tile=256x32x64 warpgroups=2x1 stages=5 copy=direct multicast=off raster=row sched=tiles epi=direct storeElements=1",
     ],
     [
       "the same of blocks that share a tile",
       "m=33 n=17 k=9 a=bf16:row:9:2 b=bf16:col:16:16 d=bf16:col:33:16 acc=f32 alpha=1 beta=0 batch=none epilogue=activation(relu)",
-      "tile=256x32x16 groups=2x1 stages=2 copy=direct sched=tiles split=2 epi=direct store=1",
+      "tile=256x32x16 warpgroups=2x1 stages=2 copy=direct sched=tiles split=2 epi=direct storeElements=1",
     ],
     [
       "the same by bulk copies, blocks that stay",
       "m=1 n=1 k=1 a=f16:col:2:16 b=f16:row:8:16 d=f16:col:1:8 acc=f32 alpha=1 beta=0 batch=none epilogue=output(f16:col:1:16)",
-      "tile=64x32x64 groups=1x1 stages=8 epi=direct",
+      "tile=64x32x64 warpgroups=1x1 stages=8 epi=direct",
     ],
     [
       "one chunk by the threads, all of it inside D, a second output",
       "m=64 n=48 k=32 a=e4m3:row:36:16 b=e5m2:col:33:16 d=bf16:row:52:4 acc=f32 alpha=1 beta=0 batch=none epilogue=output(bf16:col:64:16)",
-      "tile=64x8x128 groups=1x1 stages=8 copy=direct sched=tiles epi=direct",
+      "tile=64x8x128 warpgroups=1x1 stages=8 copy=direct sched=tiles epi=direct",
     ],
     [
       "A widened from s8, B along n, warpgroups in a square, several chunks",
       "m=140 n=152 k=200 a=s8:row:208:16 b=bf16:row:152:16 d=bf16:row:152:16 acc=f32 alpha=1 beta=0 batch=none epilogue=scale(m,f32)",
-      "tile=128x96x64 groups=2x2 stages=2",
+      "tile=128x96x64 warpgroups=2x2 stages=2",
     ],
     [
       "A widened from e5m2, shared by a cluster, no swizzle, f16 accumulators",
       "m=70 n=72 k=96 a=e5m2:row:96:16 b=f16:col:96:16 d=f16:row:72:16 acc=f16 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x64x32 groups=1x1 stages=2 cluster=1x2 swizzle=none",
+      "tile=64x64x32 warpgroups=1x1 stages=2 cluster=1x2 swizzle=none",
     ],
     [
       "A widened from u8, a matrix of one element, whose order says nothing",
       "m=1 n=1 k=1 a=u8:row:1:16 b=f16:row:1:8 d=f16:row:1:4 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x8x128 groups=1x1 stages=8 copy=direct sched=tiles epi=direct",
+      "tile=64x8x128 warpgroups=1x1 stages=8 copy=direct sched=tiles epi=direct",
     ],
     [
       "sums of several chunks that are promoted, factors of squares and of columns, two tiles in a square, batches",
       "m=200 n=72 k=304 a=e4m3:row:304:16 b=e5m2:col:304:16 d=bf16:row:72:16 acc=f32 blockScales=128x128,1x128 alpha=1 beta=0 batch=strided:2:60800:21888:0:14400 epilogue=none",
-      "tile=64x32x128 groups=1x1 stages=3 cluster=2x1",
+      "tile=64x32x128 warpgroups=1x1 stages=3 cluster=2x1",
     ],
     [
       "factors of rows and squares, warpgroups side by side, stream-K",
       "m=130 n=264 k=520 a=e4m3:row:528:16 b=e4m3:col:528:16 d=bf16:row:264:16 acc=f32 blockScales=1x128,128x128 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x256x128 groups=1x2 stages=2 regs=24/240 streamk=4",
+      "tile=64x256x128 warpgroups=1x2 stages=2 regs=24/240 streamk=4",
     ],
     [
       "four steps that read matrices, 512 threads",
       "m=59 n=17 k=25 a=bf16:row:32:2 b=bf16:col:32:16 d=bf16:col:66:16 acc=f32 alpha=1.5 beta=0 batch=none epilogue=gate(f32:col:59:16)|residual(f32:row:17:16)|gate(f32:row:17:16)|residual(f32:col:59:16)",
-      "tile=256x80x16 groups=2x2 stages=5 copy=direct sched=tiles peel=off epi=direct",
+      "tile=256x80x16 warpgroups=2x2 stages=5 copy=direct sched=tiles peel=off epi=direct",
     ],
     [
       "bulk stores of warpgroups in a square, into columns",
       "m=152 n=201 k=72 a=f16:row:72:16 b=f16:col:72:16 d=f16:col:152:16 acc=f32 alpha=1 beta=0 batch=none epilogue=residual(f32:row:201:16)",
-      "tile=128x96x64 groups=2x2 stages=3 regs=24/104",
+      "tile=128x96x64 warpgroups=2x2 stages=3 regs=24/104",
     ],
     [
       "bulk stores of three warpgroups side by side, 80 columns each",
       "m=70 n=248 k=72 a=f16:row:72:16 b=f16:col:72:16 d=f16:row:256:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x240x64 groups=1x3 stages=3 sched=tiles",
+      "tile=64x240x64 warpgroups=1x3 stages=3 sched=tiles",
     ],
     [
       "bulk stores of three warpgroups below each other, f32 into columns",
       "m=200 n=40 k=72 a=f16:row:72:16 b=f16:col:72:16 d=f32:col:204:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=192x32x64 groups=3x1 stages=3",
+      "tile=192x32x64 warpgroups=3x1 stages=3",
     ],
     [
       "operands that do not lie along k, shared by a cluster over several chunks",
       "m=192 n=200 k=200 a=f16:col:192:16 b=f16:row:200:16 d=f16:row:200:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x64x64 groups=1x1 stages=3 cluster=2x2 multicast=ab",
+      "tile=64x64x64 warpgroups=1x1 stages=3 cluster=2x2 multicast=ab",
     ],
     [
       "blocks that meet in a cluster, three of which add up slices",
       "m=70 n=40 k=128 a=bf16:row:128:16 b=bf16:col:128:16 c=bf16:row:40:16 d=bf16:row:40:16 acc=f32 alpha=1 beta=0.5 batch=none epilogue=none",
-      "tile=64x48x32 groups=1x1 stages=2 sched=tiles split=4 combine=cluster regs=24/104",
+      "tile=64x48x32 warpgroups=1x1 stages=2 sched=tiles split=4 reduction=cluster regs=24/104",
     ],
     [
       "the same with packed accumulators, overlapping launches and a batch",
       "m=70 n=64 k=128 a=f16:row:128:16 b=f16:col:128:16 d=f16:row:64:16 acc=f16 alpha=1 beta=0 batch=strided:2:8960:8192:0:4480 epilogue=none",
-      "tile=64x64x32 groups=1x1 stages=2 sched=tiles split=4 combine=cluster overlap=on epi=direct",
+      "tile=64x64x32 warpgroups=1x1 stages=2 sched=tiles split=4 reduction=cluster pdl=on epi=direct",
     ],
     [
       "the same by threads that copy",
       "m=50 n=60 k=130 a=s8:row:144:16 b=s8:col:144:16 d=s32:row:60:16 acc=s32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x32x32 groups=1x1 stages=2 copy=direct sched=tiles split=4 combine=cluster epi=direct",
+      "tile=64x32x32 warpgroups=1x1 stages=2 copy=direct sched=tiles split=4 reduction=cluster epi=direct",
     ],
     [
       "a second kernel behind one that overlaps the launch before",
       "m=70 n=60 k=130 a=bf16:row:136:16 b=bf16:col:136:16 d=bf16:row:60:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x32x32 groups=1x1 stages=2 sched=tiles split=4 combine=kernel overlap=on epi=direct",
+      "tile=64x32x32 warpgroups=1x1 stages=2 sched=tiles split=4 reduction=kernel pdl=on epi=direct",
     ],
     [
       "blocks that add up slices through memory, warpgroups side by side",
       "m=70 n=72 k=300 a=bf16:row:304:16 b=bf16:col:304:16 c=bf16:row:72:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0.5 batch=none epilogue=none",
-      "tile=64x64x32 groups=1x2 stages=3 late=on sched=tiles split=4 combine=slices epi=direct",
+      "tile=64x64x32 warpgroups=1x2 stages=3 delayedRelease=on sched=tiles split=4 reduction=slices epi=direct",
     ],
     [
       "parts that bulk copies add, of more registers than a warp's room holds",
       "m=70 n=72 k=300 a=bf16:row:304:16 b=bf16:col:304:16 c=bf16:row:72:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0.5 batch=none epilogue=none",
-      "tile=128x80x32 groups=2x1 stages=3 sched=tiles split=4 combine=bulk",
+      "tile=128x80x32 warpgroups=2x1 stages=3 sched=tiles split=4 reduction=bulk",
     ],
     [
       "the same of packed halves, warpgroups side by side, copies by the threads",
       "m=70 n=72 k=130 a=f16:row:131:2 b=f16:col:130:2 d=f16:row:72:16 acc=f16 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x96x32 groups=1x2 stages=2 copy=direct sched=tiles split=3 combine=bulk epi=direct",
+      "tile=64x96x32 warpgroups=1x2 stages=2 copy=direct sched=tiles split=3 reduction=bulk epi=direct",
     ],
     [
       "the same of shares, beside bulk stores of tiles before",
       "m=70 n=72 k=264 a=bf16:row:264:16 b=bf16:col:264:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x64x64 groups=1x1 stages=4 streamk=3 combine=bulk",
+      "tile=64x64x64 warpgroups=1x1 stages=4 streamk=3 reduction=bulk",
     ],
     [
       "ping-pong: two sets of warpgroups by turns, slots given back late, five tiles a block",
       "m=330 n=136 k=200 a=bf16:row:200:16 b=bf16:col:200:16 d=bf16:row:136:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x64x64 groups=1x1 stages=3 turns=2 late=on",
+      "tile=64x64x64 warpgroups=1x1 stages=3 pingPong=2 delayedRelease=on",
     ],
     [
       "C, a residual, a gate and vectors of both kinds by bulk copies, roles by turns",
       "m=140 n=72 k=136 a=bf16:row:136:16 b=bf16:col:136:16 c=f32:col:140:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0.5 batch=none epilogue=bias(n,f32)|residual(bf16:row:72:16)|scale(m,bf16)|gate(e4m3:col:144:16)",
-      "tile=64x64x64 groups=1x1 stages=2 turns=2 late=on addend=tma",
+      "tile=64x64x64 warpgroups=1x1 stages=2 pingPong=2 delayedRelease=on epilogueLoad=tma",
     ],
     [
       "the same with a counter in a cluster, a batch, warpgroups side by side, 320 columns, stores by the threads",
       "m=70 n=330 k=40 a=e4m3:row:48:16 b=e4m3:col:48:16 d=bf16:row:336:16 acc=f32 alpha=1 beta=0 batch=strided:2:3360:15840:0:23520 epilogue=scale(m,f32)|scale(n,f32)|residual(f16:row:336:16)",
-      "tile=64x320x32 groups=1x2 stages=2 regs=40/232 cluster=2x1 sched=atomic addend=tma epi=direct",
+      "tile=64x320x32 warpgroups=1x2 stages=2 regs=40/232 cluster=2x1 sched=atomic epilogueLoad=tma epi=direct",
     ],
     [
       "many boxes a chunk, whose coordinates a producer with a budget does not keep, sizes at launch",
       "m=48 n=40 k=64 a=f16:col:48:16 b=f16:row:40:16 c=f16:row:40:16 d=f16:row:40:16 acc=f32 symbolic=m%8,n:8..80%8,k%8,lda%8,ldb%8,ldc%8,ldd%8 alpha=1 beta=1 batch=none epilogue=none",
-      "tile=128x96x32 groups=1x2 stages=5 copy=tma regs=40/232 swizzle=none cluster=2x1 multicast=b raster=grouped:2 sched=tiles ahead=1 prefetch=5 split=2 peel=off epi=direct store=1",
+      "tile=128x96x32 warpgroups=1x2 stages=5 copy=tma regs=40/232 swizzle=none cluster=2x1 multicast=b raster=grouped:2 sched=tiles schedulerStages=1 l2Prefetch=5 split=2 peel=off epi=direct storeElements=1",
     ],
     [
       "C and a residual by bulk copies where the launch gives the sizes",
       "m=70 n=72 k=64 a=bf16:row:64:16 b=bf16:col:64:16 c=bf16:row:72:16 d=bf16:row:72:16 acc=f32 symbolic=m,n%8,k%8,lda%8,ldb%8,ldc%8,ldd%8,ldepilogue1%8 alpha=1 beta=1 batch=none epilogue=bias(n,f32)|residual(bf16:row:72:16)",
-      "tile=64x32x32 groups=1x1 stages=2 addend=tma",
+      "tile=64x32x32 warpgroups=1x1 stages=2 epilogueLoad=tma",
     ],
     [
       "ping-pong with a counter of tiles, in a cluster",
       "m=330 n=72 k=136 a=bf16:row:136:16 b=bf16:col:136:16 d=bf16:row:72:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x32x64 groups=1x1 stages=2 turns=2 late=on sched=atomic ahead=2 cluster=2x1",
+      "tile=64x32x64 warpgroups=1x1 stages=2 pingPong=2 delayedRelease=on sched=atomic schedulerStages=2 cluster=2x1",
     ],
     [
       "three roles by turns, a counter with one number at a time, a batch, few tiles",
       "m=70 n=40 k=40 a=f16:row:40:16 b=f16:col:40:16 d=f16:row:40:16 acc=f32 alpha=1 beta=0 batch=strided:2:2800:1600:0:2800 epilogue=none",
-      "tile=64x32x32 groups=1x1 stages=2 turns=3 sched=atomic ahead=1 epi=direct",
+      "tile=64x32x32 warpgroups=1x1 stages=2 pingPong=3 sched=atomic schedulerStages=1 epi=direct",
     ],
     [
       "a factor for each row of A and each column of B and 128 along k",
       "m=70 n=72 k=304 a=e4m3:row:304:16 b=e4m3:col:304:16 d=bf16:row:72:16 acc=f32 blockScales=1x128,1x128 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x32x128 groups=1x1 stages=2",
+      "tile=64x32x128 warpgroups=1x1 stages=2",
     ],
     [
       "operands that have changed places, tiles that D ends in, D by columns",
       "m=40 n=200 k=72 a=bf16:col:40:16 b=bf16:row:200:16 d=bf16:col:40:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=24x128x64 groups=1x2 swap=on stages=2",
+      "tile=24x128x64 warpgroups=1x2 swapAB=on stages=2",
     ],
     [
       "the same of blocks that exchange slices of rows, with C and a bias",
       "m=13 n=136 k=136 a=f16:row:136:16 b=f16:col:136:16 c=f16:row:136:16 d=f16:row:136:16 acc=f32 alpha=1 beta=1 batch=none epilogue=bias(m,f32)",
-      "tile=16x64x32 groups=1x1 swap=on stages=2 sched=tiles split=2 combine=cluster",
+      "tile=16x64x32 warpgroups=1x1 swapAB=on stages=2 sched=tiles split=2 reduction=cluster",
     ],
     [
       "the same of four pieces of columns, two of which pass through the tile at once",
       "m=16 n=264 k=80 a=bf16:row:80:16 b=bf16:col:80:16 d=bf16:row:264:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=16x256x32 groups=1x1 swap=on stages=2 sched=tiles split=2 combine=cluster",
+      "tile=16x256x32 warpgroups=1x1 swapAB=on stages=2 sched=tiles split=2 reduction=cluster",
     ],
     [
       "ten blocks that meet in a cluster, by opt-in",
       "m=10 n=64 k=160 a=bf16:row:160:16 b=bf16:col:160:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-      "tile=64x64x16 groups=1x1 stages=1 sched=tiles split=10 combine=cluster epi=direct wide=on",
+      "tile=64x64x16 warpgroups=1x1 stages=1 sched=tiles split=10 reduction=cluster epi=direct nonPortableCluster=on",
     ],
   ])("%s", (_name, problem, schedule) => {
     const subject = {
@@ -238,11 +238,11 @@ test("instructions of operands that do not lie along k begin at a panel, side by
       runPasses(wgmma.tile(problem, schedule, target), target, wgmma.passes, { verify: "ends" }),
     );
     const atom = eachStmt(body).flatMap((s) => (s.kind === "mma" ? findWarpgroupAtom(s.atom) : []))[0];
-    const swapped = schedule.swap === "on";
+    const swapped = schedule.swapAB === "on";
     const tile = buffers.find((b) => b.name === "sB");
     // A tile of one panel has none by name.
     const panel = tile?.layout?.panels?.extent ?? tile?.shape[1] ?? 0;
-    if (!String(schedule.groups).endsWith(",1")) beside++;
+    if (!String(schedule.warpgroups).endsWith(",1")) beside++;
     const text = printSchedule(wgmma.schedule, schedule);
     expect([text, (swapped ? 64 : (atom?.n ?? 1)) % panel]).toEqual([text, 0]);
     const first = buffers.find((b) => b.name === "sA");

@@ -20,7 +20,7 @@ test.each([
   ["of A and B", "epi=direct", 2],
   ["of A, B and D", "epi=tma", 3],
 ])("maps %s are released and acquired before they are used", async (_name, epi, maps) => {
-  const schedule = scheduleOf(wgmma, `tile=64x16x64 groups=1x1 stages=2 ${epi}`);
+  const schedule = scheduleOf(wgmma, `tile=64x16x64 warpgroups=1x1 stages=2 ${epi}`);
   const made = createCompiler({ backends: [wgmma] }).compile({
     problem,
     target: targetOf("sm_90a"),

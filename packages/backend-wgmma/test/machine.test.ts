@@ -17,7 +17,7 @@ const original = (() => {
   const made = compiler.compile({
     problem: plainProblem(512, 512, 512, "bf16"),
     target,
-    schedule: "tile=128x128x64 groups=2x1 stages=3 sched=persistent epi=tma",
+    schedule: "tile=128x128x64 warpgroups=2x1 stages=3 sched=persistent epi=tma",
   });
   if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
   return { text: made.value.textAt("machine") ?? "", ptx: made.value.ptx };
@@ -167,11 +167,11 @@ test.each(edits)("$what: $code", ({ from, to, code, at, ptx }) => {
 });
 
 test.each([
-  "tile=128x256x64 groups=2x1 stages=4 sched=persistent epi=tma",
-  "tile=128x128x64 groups=2x1 stages=5 sched=atomic epi=tma",
-  "tile=64x64x128 groups=1x1 stages=3 sched=tiles split=4 combine=cluster epi=tma",
-  "tile=128x128x64 groups=2x1 stages=4 sched=tiles split=2 combine=bulk epi=direct",
-  "tile=64x32x128 groups=1x1 stages=1 sched=tiles epi=tma",
+  "tile=128x256x64 warpgroups=2x1 stages=4 sched=persistent epi=tma",
+  "tile=128x128x64 warpgroups=2x1 stages=5 sched=atomic epi=tma",
+  "tile=64x64x128 warpgroups=1x1 stages=3 sched=tiles split=4 reduction=cluster epi=tma",
+  "tile=128x128x64 warpgroups=2x1 stages=4 sched=tiles split=2 reduction=bulk epi=direct",
+  "tile=64x32x128 warpgroups=1x1 stages=1 sched=tiles epi=tma",
 ])("legality counts the bytes that allocate gives: %s", (text) => {
   const problem = plainProblem(512, 512, 1024, "bf16");
   const made = compiler.compile({ problem, target, schedule: text });

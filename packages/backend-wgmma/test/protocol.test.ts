@@ -12,23 +12,23 @@ const machine = (schedule: string) =>
 
 describe("proven for all numbers of K chunks, and the text is what was proven", () => {
   it.each([
-    "tile=64x128x64 groups=1x1 stages=2 sched=tiles epi=direct",
-    "tile=64x128x64 groups=1x1 stages=1",
+    "tile=64x128x64 warpgroups=1x1 stages=2 sched=tiles epi=direct",
+    "tile=64x128x64 warpgroups=1x1 stages=1",
     "tile=128x128x64 stages=3 peel=off regs=24/240",
     "tile=128x256x64 stages=4",
     "tile=128x128x64 stages=2 cluster=1x2",
-    "tile=128x128x64 groups=1x1 turns=2 late=on stages=6",
-    "tile=64x64x64 groups=1x2 turns=3 stages=4 epi=direct peel=off",
-    "tile=128x64x64 groups=2x1 late=on stages=3",
-    "tile=128x64x64 groups=1x1 turns=2 late=on stages=2 cluster=2x1",
+    "tile=128x128x64 warpgroups=1x1 pingPong=2 delayedRelease=on stages=6",
+    "tile=64x64x64 warpgroups=1x2 pingPong=3 stages=4 epi=direct peel=off",
+    "tile=128x64x64 warpgroups=2x1 delayedRelease=on stages=3",
+    "tile=128x64x64 warpgroups=1x1 pingPong=2 delayedRelease=on stages=2 cluster=2x1",
     "tile=128x128x64 stages=3 cluster=2x1 sched=tiles",
-    "tile=64x128x64 groups=1x1 stages=1 sched=atomic ahead=1",
+    "tile=64x128x64 warpgroups=1x1 stages=1 sched=atomic schedulerStages=1",
     "tile=128x128x64 stages=3 cluster=2x1 sched=atomic regs=24/240",
-    "tile=64x128x64 groups=1x1 turns=2 stages=3 sched=atomic ahead=2 late=on",
-    "tile=64x64x64 groups=1x1 turns=3 stages=2 sched=atomic ahead=1 cluster=2x1 epi=direct",
+    "tile=64x128x64 warpgroups=1x1 pingPong=2 stages=3 sched=atomic schedulerStages=2 delayedRelease=on",
+    "tile=64x64x64 warpgroups=1x1 pingPong=3 stages=2 sched=atomic schedulerStages=1 cluster=2x1 epi=direct",
     "tile=128x128x64 stages=2 cluster=2x2 multicast=ab sched=tiles",
     "tile=128x128x64 stages=3 copy=cp.async",
-    "tile=64x64x64 groups=1x1 turns=2 late=on stages=4 copy=cp.async regs=56/224",
+    "tile=64x64x64 warpgroups=1x1 pingPong=2 delayedRelease=on stages=4 copy=cp.async regs=56/224",
   ])("%s", (schedule) => {
     const program = machine(schedule);
     expect(proveProtocol(program, target)).toEqual([]);
@@ -50,9 +50,9 @@ const reading = problemOf({
 });
 
 it.each([
-  "tile=128x64x64 stages=2 addend=tma",
-  "tile=64x64x64 groups=1x1 turns=2 late=on stages=3 addend=tma epi=direct",
-  "tile=128x64x64 stages=2 cluster=2x1 sched=atomic addend=tma regs=40/232",
+  "tile=128x64x64 stages=2 epilogueLoad=tma",
+  "tile=64x64x64 warpgroups=1x1 pingPong=2 delayedRelease=on stages=3 epilogueLoad=tma epi=direct",
+  "tile=128x64x64 stages=2 cluster=2x1 sched=atomic epilogueLoad=tma regs=40/232",
 ])("what the epilogue reads comes through a ring: %s", (schedule) => {
   const program = machineProgram(wgmma, arch, reading, schedule);
   expect(printProgram(program)).toMatch(/inputs\(0 %sE0.*1 %sE1/);
@@ -94,13 +94,13 @@ it("planted faults: none unseen", () => {
 });
 
 it("planted faults where a role's threads copy: none unseen", () => {
-  const program = machine("tile=64x64x64 groups=1x1 stages=2 copy=cp.async epi=direct");
+  const program = machine("tile=64x64x64 warpgroups=1x1 stages=2 copy=cp.async epi=direct");
   const { unseen } = plant(program, target);
   expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
 });
 
 it("planted faults of roles that take turns: none unseen", () => {
-  const program = machine("tile=64x64x64 groups=1x1 turns=2 late=on stages=2");
+  const program = machine("tile=64x64x64 warpgroups=1x1 pingPong=2 delayedRelease=on stages=2");
   const { unseen } = plant(program, target);
   expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
 });
@@ -110,7 +110,7 @@ it("planted faults in what the epilogue reads: none unseen", () => {
     wgmma,
     arch,
     reading,
-    "tile=64x64x64 groups=1x1 stages=1 addend=tma epi=direct",
+    "tile=64x64x64 warpgroups=1x1 stages=1 epilogueLoad=tma epi=direct",
   );
   const { unseen } = plant(program, target);
   expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
@@ -118,7 +118,9 @@ it("planted faults in what the epilogue reads: none unseen", () => {
 
 /** What a counter's ring could do wrong; the copies' faults are those of the program above. */
 it("planted faults in the hand-over of tiles: none unseen", () => {
-  const program = machine("tile=64x64x64 groups=1x1 stages=1 cluster=2x1 sched=atomic ahead=2 epi=direct");
+  const program = machine(
+    "tile=64x64x64 warpgroups=1x1 stages=1 cluster=2x1 sched=atomic schedulerStages=2 epi=direct",
+  );
   const { unseen } = plant(program, target);
   expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
 });

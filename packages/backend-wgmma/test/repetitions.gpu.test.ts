@@ -9,26 +9,29 @@ const odd = problemOf({ m: 500, n: 333, k: 515, dtype: "f16" });
 
 await repetitionsOnGpu(wgmma, "sm_90a", [
   { problem: square, schedule: "" },
-  { problem: square, schedule: "tile=128x128x64 groups=2x1 stages=4 cluster=2x2 raster=snake:4" },
-  { problem: square, schedule: "tile=64x128x64 groups=1x1 stages=4 turns=2 late=on" },
-  { problem: square, schedule: "tile=64x96x64 groups=1x1 stages=3 sched=atomic ahead=2" },
-  { problem: square, schedule: "tile=64x96x64 groups=1x1 stages=3 cluster=2x1 sched=atomic epi=direct" },
-  { problem: deep, schedule: "tile=64x128x64 groups=1x1 stages=4 sched=tiles split=8" },
+  { problem: square, schedule: "tile=128x128x64 warpgroups=2x1 stages=4 cluster=2x2 raster=snake:4" },
+  { problem: square, schedule: "tile=64x128x64 warpgroups=1x1 stages=4 pingPong=2 delayedRelease=on" },
+  { problem: square, schedule: "tile=64x96x64 warpgroups=1x1 stages=3 sched=atomic schedulerStages=2" },
+  { problem: square, schedule: "tile=64x96x64 warpgroups=1x1 stages=3 cluster=2x1 sched=atomic epi=direct" },
+  { problem: deep, schedule: "tile=64x128x64 warpgroups=1x1 stages=4 sched=tiles split=8" },
   {
     problem: deep,
-    schedule: "tile=64x128x64 groups=1x1 stages=4 sched=tiles split=8 combine=kernel epi=direct",
+    schedule: "tile=64x128x64 warpgroups=1x1 stages=4 sched=tiles split=8 reduction=kernel epi=direct",
   },
   {
     problem: deep,
-    schedule: "tile=64x128x64 groups=1x1 stages=4 sched=tiles split=8 combine=slices epi=direct",
+    schedule: "tile=64x128x64 warpgroups=1x1 stages=4 sched=tiles split=8 reduction=slices epi=direct",
   },
-  { problem: deep, schedule: "tile=128x128x64 groups=2x1 stages=4 streamk=100" },
-  { problem: square, schedule: "tile=128x256x64 groups=2x1 stages=4 sched=tiles tail=3 early=on" },
-  { problem: square, schedule: "tile=128x128x64 groups=2x1 stages=4 raster=pieces:4 regs=40/232" },
+  { problem: deep, schedule: "tile=128x128x64 warpgroups=2x1 stages=4 streamk=100" },
+  {
+    problem: square,
+    schedule: "tile=128x256x64 warpgroups=2x1 stages=4 sched=tiles tail=3 earlyProducerStart=on",
+  },
+  { problem: square, schedule: "tile=128x128x64 warpgroups=2x1 stages=4 raster=blocked:4 regs=40/232" },
   {
     problem: few,
-    schedule: "tile=16x64x128 groups=1x1 swap=on stages=5 sched=tiles split=4 combine=cluster",
+    schedule: "tile=16x64x128 warpgroups=1x1 swapAB=on stages=5 sched=tiles split=4 reduction=cluster",
   },
-  { problem: square, schedule: "tile=40x128x64 groups=1x2 swap=on stages=4 sched=atomic" },
-  { problem: odd, schedule: "tile=128x64x64 groups=2x1 stages=3 copy=direct sched=tiles epi=direct" },
+  { problem: square, schedule: "tile=40x128x64 warpgroups=1x2 swapAB=on stages=4 sched=atomic" },
+  { problem: odd, schedule: "tile=128x64x64 warpgroups=2x1 stages=3 copy=direct sched=tiles epi=direct" },
 ]);

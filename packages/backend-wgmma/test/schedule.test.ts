@@ -45,11 +45,11 @@ describe("what check refuses", () => {
       "TW2302 no instruction divides the 252 columns of each of 1 warpgroups / nearest legal: tile n 248",
     ],
     [
-      { tile: [16, 96, 64], groups: [1, 2], swap: "on" },
+      { tile: [16, 96, 64], warpgroups: [1, 2], swapAB: "on" },
       "TW2301 tile n 96 is no multiple of the 64 rows of each of 2 warpgroups / nearest legal: tile n 128",
     ],
     [
-      { tile: [20, 64, 64], groups: [1, 1], swap: "on" },
+      { tile: [20, 64, 64], warpgroups: [1, 1], swapAB: "on" },
       "TW2302 no instruction divides the 20 columns of each of 1 warpgroups / nearest legal: tile m 16",
     ],
     [
@@ -57,8 +57,8 @@ describe("what check refuses", () => {
       "TW2303 tile k 40 is no multiple of the 16 of an instruction of bf16 / nearest legal: tile k 48",
     ],
     [
-      { tile: [1024, 8, 64], groups: [16, 1] },
-      "TW2304 2080 threads a block; sm_90a allows 1024 / nearest legal: groups=7x1",
+      { tile: [1024, 8, 64], warpgroups: [16, 1] },
+      "TW2304 2080 threads a block; sm_90a allows 1024 / nearest legal: warpgroups=7x1",
     ],
     [{ stages: 6 }, "TW2305 6 stages of 49168 B and "],
     [
@@ -75,18 +75,18 @@ describe("what check refuses", () => {
     ],
     [
       { cluster: [4, 4] },
-      "TW2310 a cluster of 16 blocks; sm_90a launches 8 without opt-in / nearest legal: cluster=4x2, or wide=on, which not every GPU launches",
+      "TW2310 a cluster of 16 blocks; sm_90a launches 8 without opt-in / nearest legal: cluster=4x2, or nonPortableCluster=on, which not every GPU launches",
     ],
     [
-      { cluster: [8, 4], wide: "on" },
+      { cluster: [8, 4], nonPortableCluster: "on" },
       "TW2310 a cluster of 32 blocks; sm_90a launches 16 at most / nearest legal: cluster=8x2",
     ],
     [
-      { cluster: [1, 3], tile: [64, 64, 64], groups: [1, 1] },
+      { cluster: [1, 3], tile: [64, 64, 64], warpgroups: [1, 1] },
       "TW2311 3 blocks cannot share 64 rows of A's tile in groups of 8",
     ],
     [
-      { tile: [128, 1024, 64], groups: [1, 4], epi: "direct" },
+      { tile: [128, 1024, 64], warpgroups: [1, 4], epi: "direct" },
       "TW2312 a tile of 128 x 1024; no side may exceed 512 / nearest legal: 128x512",
     ],
     [
@@ -94,27 +94,27 @@ describe("what check refuses", () => {
       "TW2313 blocks stay where a producer fetches the next tile, and copy=direct has none / nearest legal: sched=tiles",
     ],
     [
-      { tile: [192, 64, 64], groups: [3, 1], copy: "direct", epi: "direct", sched: "tiles" },
-      "TW2315 the threads of 3 warpgroups do not share a copy: their number is no power of two / nearest legal: groups=4x1, or copy=tma",
+      { tile: [192, 64, 64], warpgroups: [3, 1], copy: "direct", epi: "direct", sched: "tiles" },
+      "TW2315 the threads of 3 warpgroups do not share a copy: their number is no power of two / nearest legal: warpgroups=4x1, or copy=tma",
     ],
     [
-      { turns: 2, sched: "tiles" },
-      "TW2318 warpgroups take turns on the tiles of blocks that stay / nearest legal: sched=persistent (or atomic), or turns=1",
+      { pingPong: 2, sched: "tiles" },
+      "TW2318 warpgroups take turns on the tiles of blocks that stay / nearest legal: sched=persistent (or atomic), or pingPong=1",
     ],
     [
       { copy: "cp.async", cache: "a:evict_first,b:evict_last,d:evict_first" },
       "TW2332 A and B cannot have a policy of L2 with copy=cp.async: GPUs of sm_90 stop at a cp.async that has one, and run kernels made for sm_80 too / nearest legal: cache=d:evict_first, or copy=direct or tma",
     ],
     [
-      { late: "on", stages: 1 },
-      "TW2319 a slot that is given back late needs another for the next chunk / nearest legal: stages=2, or late=off",
+      { delayedRelease: "on", stages: 1 },
+      "TW2319 a slot that is given back late needs another for the next chunk / nearest legal: stages=2, or delayedRelease=off",
     ],
     [
       { tail: 5 },
       "TW2333 5 chunks are kept until both halves are multiplied, and the ring has 4 / nearest legal: tail=4",
     ],
     [
-      { tail: 1, tile: [64, 8, 64], groups: [1, 1] },
+      { tail: 1, tile: [64, 8, 64], warpgroups: [1, 1] },
       "TW2333 no instruction and no part of D's tile end inside the 8 columns of a warpgroup / nearest legal: tail=0, or epi=direct",
     ],
   ] as const)("%o", (schedule, message) => {
@@ -152,14 +152,14 @@ describe("what check refuses", () => {
     expect(faults({ tile: [128, 96, 128], ...regs }, scaled("1x128", "128x128"))).toEqual([
       "TW2351 tiles of n 96 cut through the squares of 128 that share a factor of B / nearest legal: tile n 128",
     ]);
-    expect(faults({ tile: [192, 32, 128], groups: [3, 1] }, scaled("128x128", "1x128"))).toEqual([
+    expect(faults({ tile: [192, 32, 128], warpgroups: [3, 1] }, scaled("128x128", "1x128"))).toEqual([
       "TW2351 tiles of m 192 cut through the squares of 128 that share a factor of A / nearest legal: tile m 256",
     ]);
     expect(faults({ tile: [128, 256, 128], stages: 2, ...regs }, scaled("1x128", "128x128"))).toEqual([
       "TW2306 264 accumulators a thread and the 40 registers that are needed beside them do not fit in 240 / nearest legal: tile n 128, or more warpgroups",
     ]);
-    expect(faults({ tile: [128, 128, 128], ...regs, swap: "on" }, scaled("1x128", "128x128"))).toEqual([
-      "TW2352 sums that are promoted, and their factors, go by rows of D as the 64 of an instruction / nearest legal: swap=off",
+    expect(faults({ tile: [128, 128, 128], ...regs, swapAB: "on" }, scaled("1x128", "128x128"))).toEqual([
+      "TW2352 sums that are promoted, and their factors, go by rows of D as the 64 of an instruction / nearest legal: swapAB=off",
     ]);
     expect(faults({ tile: [128, 128, 128] }, square(4096, { dtype: "e4m3", precision: "promoted" }))).toEqual(
       [],
@@ -172,10 +172,10 @@ describe("what check refuses", () => {
     expect(faults({}, free)).toEqual([]);
     const odd = {
       tile: [64, 64, 64],
-      groups: [1, 1],
+      warpgroups: [1, 1],
       raster: "hilbert",
-      turns: 2,
-      late: "on",
+      pingPong: 2,
+      delayedRelease: "on",
       sched: "atomic",
     };
     const codes = (schedule: object, problem: Problem): readonly string[] =>
@@ -197,7 +197,7 @@ describe("what check refuses", () => {
   });
 
   test("C and what steps read by bulk copies: who brings what, and what they cannot bring", () => {
-    const more = { addend: "tma", stages: 2 } as Partial<Schedule>;
+    const more = { epilogueLoad: "tma", stages: 2 } as Partial<Schedule>;
     const read = (steps: readonly object[], request: object = {}): Problem =>
       square(1024, { ...request, epilogue: steps });
     const [bias, residual] = [
@@ -209,7 +209,7 @@ describe("what check refuses", () => {
     );
     expect(faults({ ...more, tile: [128, 64, 64] }, read([bias, residual], { beta: 1 }))).toEqual([]);
     expect(faults(more, square(1024))).toEqual([
-      "TW2321 addend=tma, and the problem has no C and no steps that read matrices or vectors / nearest legal: addend=direct",
+      "TW2321 epilogueLoad=tma, and the problem has no C and no steps that read matrices or vectors / nearest legal: epilogueLoad=direct",
     ]);
     const shared = { ...more, split: 2, sched: "tiles", copy: "cp.async" } as Partial<Schedule>;
     const why = faults(shared, read([bias], { beta: "runtime" })).filter((f) => f.startsWith("TW2321"));
@@ -220,7 +220,7 @@ describe("what check refuses", () => {
     ]);
     const odd = read([{ kind: "residual", operand: { dtype: "bf16", ld: 1028 } }]);
     expect(faults({ ...more, tile: [128, 64, 64] }, odd)).toEqual([
-      "TW2321 rows of the matrix of step 0 are 2056 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: addend=direct (or a leading dimension of 1032)",
+      "TW2321 rows of the matrix of step 0 are 2056 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: epilogueLoad=direct (or a leading dimension of 1032)",
     ]);
   });
 
@@ -230,8 +230,8 @@ describe("what check refuses", () => {
     expect(faults({}, mixed)).toEqual([
       "TW2306 144 accumulators a thread and the 40 registers that are needed beside them do not fit in 168 / nearest legal: regs=24/240",
     ]);
-    expect(faults({ tile: [128, 128, 64], late: "on" }, mixed)).toEqual([
-      "TW2319 fragments of s8 are widened into registers that products of the chunk before still read / nearest legal: late=off",
+    expect(faults({ tile: [128, 128, 64], delayedRelease: "on" }, mixed)).toEqual([
+      "TW2319 fragments of s8 are widened into registers that products of the chunk before still read / nearest legal: delayedRelease=off",
     ]);
     const reasons = (request: object): readonly string[] => {
       const verdict = wgmma.accepts(problemOf({ m: 64, n: 64, k: 64, ...request }), target);
@@ -248,13 +248,13 @@ describe("what check refuses", () => {
 
   test("what cannot be stored while the rest is multiplied", () => {
     const why = (schedule: Partial<Schedule>, problem = large): readonly string[] =>
-      faults({ tail: 1, tile: [64, 64, 64], groups: [1, 1], ...schedule }, problem)
+      faults({ tail: 1, tile: [64, 64, 64], warpgroups: [1, 1], ...schedule }, problem)
         .filter((f) => f.startsWith("TW2333"))
         .map((f) => f.split(" / ")[1] ?? "");
     expect(why({})).toEqual([]);
-    expect(why({ turns: 2, late: "on" })).toEqual([]);
-    expect(why({ tail: 4, late: "on" })).toEqual(["nearest legal: tail=3"]);
-    expect(why({ swap: "on" })).toEqual(["nearest legal: tail=0, or swap=off"]);
+    expect(why({ pingPong: 2, delayedRelease: "on" })).toEqual([]);
+    expect(why({ tail: 4, delayedRelease: "on" })).toEqual(["nearest legal: tail=3"]);
+    expect(why({ swapAB: "on" })).toEqual(["nearest legal: tail=0, or swapAB=off"]);
     expect(why({ split: 2, sched: "tiles" })).toEqual(["nearest legal: tail=0"]);
     expect(why({ copy: "direct", sched: "tiles", epi: "direct" })).toEqual(["nearest legal: tail=0"]);
     expect(why({}, square(4096, { symbolic: { k: { multiple: 8 } } }))).toEqual(["nearest legal: tail=0"]);
@@ -316,9 +316,9 @@ describe("what comes first", () => {
       first(problemOf({ dtype: "bf16", b: { layout: "col" }, ...more }));
     expect(cacheOf({ m: 48, n: 16384, k: 4096 })).toMatchObject({ cache: "a:evict_last,b:evict_first" });
     expect(cacheOf({ m: 16384, n: 48, k: 4096 })).toMatchObject({ cache: "a:evict_first,b:evict_last" });
-    expect(cacheOf({ m: 2560, n: 2560, k: 2560 })).toMatchObject({ cache: "none", promote: "256" });
+    expect(cacheOf({ m: 2560, n: 2560, k: 2560 })).toMatchObject({ cache: "none", l2Promotion: "256" });
     expect(cacheOf({ m: 48, n: 16384, k: 4100 })).toMatchObject({ copy: "cp.async", cache: "none" });
-    expect(cacheOf({ m: 904, n: 904, k: 1000 })).toMatchObject({ promote: "128" });
+    expect(cacheOf({ m: 904, n: 904, k: 1000 })).toMatchObject({ l2Promotion: "128" });
   });
 
   test("every problem has a schedule: bulk copies where they can be, threads where not", () => {
@@ -341,7 +341,7 @@ test("a producer that begins early goes by the block's barrier, and its code com
   const early = textOf(large, base);
   expect(early).toMatch(/bar\.arrive 0, 288;\s+@%p\d+ bar\.sync 0, 288;/);
   expect(early.indexOf("cp.async.bulk.tensor")).toBeLessThan(early.indexOf("wgmma.mma_async"));
-  const late = textOf(large, { ...base, early: "off" });
+  const late = textOf(large, { ...base, earlyProducerStart: "off" });
   expect(late).toMatch(/bar\.sync 0;/);
   expect(late).not.toContain("bar.arrive");
   expect(late.indexOf("cp.async.bulk.tensor")).toBeGreaterThan(late.indexOf("wgmma.mma_async"));
@@ -350,7 +350,7 @@ test("a producer that begins early goes by the block's barrier, and its code com
 });
 
 test("a grid that overlaps the one before it waits for it before it touches memory, and its launch says so", () => {
-  const schedule = { ...base, overlap: "on" } as Schedule;
+  const schedule = { ...base, pdl: "on" } as Schedule;
   const bound = runPasses(wgmma.tile(large, schedule, target), target, wgmma.passes, { verify: "ends" });
   if (!bound.ok) throw new Error(JSON.stringify(bound.error));
   expect(parseProgram(printProgram(bound.value))).toMatchObject({

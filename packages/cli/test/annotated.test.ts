@@ -18,7 +18,7 @@ type Kernel = readonly [
 ];
 const kernels: readonly Kernel[] = [
   ["sm_70", "f32", { m: 300, n: 200, k: 77 }],
-  ["sm_80", "f16", { m: 128, n: 128, k: 4096 }, "split=4 combine=kernel"],
+  ["sm_80", "f16", { m: 128, n: 128, k: 4096 }, "split=4 reduction=kernel"],
   ["sm_90a", "bf16", { m: 512, n: 512, k: 512 }],
   ["sm_100a", "bf16", { m: 512, n: 512, k: 512 }],
 ] as const;

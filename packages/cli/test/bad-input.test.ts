@@ -157,7 +157,7 @@ describe("schedules", () => {
     const argv = "compile --arch sm_90a --dtype bf16 --b-layout col -m 4096 -n 4096 -k 4096 --schedule".split(
       " ",
     );
-    const { stderr } = await refused([...argv, "groups=3x1 cluster=4x4 stages=5"], 2, [
+    const { stderr } = await refused([...argv, "warpgroups=3x1 cluster=4x4 stages=5"], 2, [
       "TW2301 (invalid) at schedule.tile: wgmma: tile m 128 is no multiple of the 64 rows of each of 3 warpgroups",
       "TW2305",
       "TW2310",
@@ -168,7 +168,7 @@ describe("schedules", () => {
   });
 
   test("legal elsewhere only: unsupported", async () => {
-    await refused(["compile", ...problem.split(" "), "--schedule", "copy=cp.async prefetch=off"], 3, [
+    await refused(["compile", ...problem.split(" "), "--schedule", "copy=cp.async registerPrefetch=off"], 3, [
       "TW2109 (unsupported) at schedule.copy: sm_70 has no cp.async",
       "TW1906 (unsupported) at schedule: as a whole it is not legal for this problem on sm_70",
     ]);

@@ -72,7 +72,7 @@ describe("plan", () => {
         "4096",
         "--json",
         "--schedule",
-        `smem=${smem}`,
+        `sharedLayout=${smem}`,
       ];
       const [plan] = JSON.parse((await cli(argv)).stdout).plans;
       return plan.banks.reduce(

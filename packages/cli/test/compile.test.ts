@@ -50,22 +50,22 @@ describe("files", () => {
       ["", "--deterministic"].map(async (flag) => {
         const { stdout } = await cli(`plan ${skinny} ${flag} --json`);
         const [plan] = JSON.parse(stdout).plans;
-        return [plan.deterministic, /combine=\w+/.exec(plan.schedule)?.[0]];
+        return [plan.deterministic, /reduction=\w+/.exec(plan.schedule)?.[0]];
       }),
     );
     expect(plans).toEqual([
-      [false, "combine=atomics"],
-      [true, "combine=last"],
+      [false, "reduction=atomics"],
+      [true, "reduction=last"],
     ]);
     expect((await cli(`plan ${skinny}`)).stdout).toContain("differ from run to run");
     const refused = await cli([
       ...`compile ${problem} --deterministic -o -`.split(" "),
-      ...["--epilogue", "reduce(amax,n,f16)|reduce(sum,n,f16)", "--schedule", "split=2 combine=atomics"],
+      ...["--epilogue", "reduce(amax,n,f16)|reduce(sum,n,f16)", "--schedule", "split=2 reduction=atomics"],
     ]);
     expect(refused.code).toBe(2);
     expect(refused.stderr.match(/TW1905 \(\w+\) at [\w.[\]]+/g)).toEqual([
       "TW1905 (unsupported) at problem.epilogue[1]",
-      "TW1905 (invalid) at schedule.combine",
+      "TW1905 (invalid) at schedule.reduction",
     ]);
   });
 
@@ -211,7 +211,13 @@ describe("looking inside", () => {
   });
 
   test("--print-passes: applying every diff to the first text gives the last one", async () => {
-    const argv = ["compile", ...problem.split(" "), "--print-passes", "--schedule", "smem=plain walk=rows"];
+    const argv = [
+      "compile",
+      ...problem.split(" "),
+      "--print-passes",
+      "--schedule",
+      "sharedLayout=plain walk=rows",
+    ];
     const { stdout } = await cli(argv);
     const first = (await cli([...argv.slice(0, -3), "--ir", "nest", ...argv.slice(-2)])).stdout;
     const last = (await cli([...argv.slice(0, -3), "--ir", "machine", ...argv.slice(-2)])).stdout;
@@ -310,7 +316,7 @@ describe("--request", () => {
     const request = {
       arch: "sm_70",
       problem: { m: 65, n: 48, k: 99, b: { layout: "col" } },
-      schedule: "smem=plain",
+      schedule: "sharedLayout=plain",
     };
     const { code, stdout } = await cli("compile --request - -k 40 --json --ir nest", {
       stdin: JSON.stringify(request),
@@ -323,7 +329,7 @@ describe("--request", () => {
           k: 40,
           b: expect.objectContaining({ layout: "col", ld: 40 }),
         }),
-        schedule: expect.stringContaining("smem=plain"),
+        schedule: expect.stringContaining("sharedLayout=plain"),
       }),
     ]);
   });

@@ -317,7 +317,7 @@ describe("what goes wrong", () => {
   });
 
   test("parts that are added as they come differ from order to order without a fault", async () => {
-    const schedule = "tile=32x32x8 thread=4x4 lanes=8x4 strip=4x4 split=5 combine=atomics";
+    const schedule = "tile=32x32x8 thread=4x4 lanes=8x4 strip=4x4 split=5 reduction=atomics";
     const argv = [
       "run",
       ...emulated.split(" "),
@@ -364,7 +364,7 @@ describe("groups", () => {
   });
 
   test.each([
-    ["--schedule", "tile=64x64x8 thread=8x8 copy=direct split=3 combine=kernel"],
+    ["--schedule", "tile=64x64x8 thread=8x8 copy=direct split=3 reduction=kernel"],
     ["--epilogue", "reduce(amax,n,e4m3)|reduce(sum,m,f16)"],
   ])("of two kernels: %s %s", async (...flags) => {
     const groups = [

@@ -80,7 +80,7 @@ function rasteriseCounted(
     case "snake":
       return groups(values, raster, tilesM, tilesN, index);
     case "hilbert":
-    case "pieces":
+    case "blocked":
       throw new CannotLower("raster", COUNTED_RASTER);
   }
 }

@@ -58,7 +58,7 @@ export function countedRasterFault(
   { symbolic }: Problem,
 ): { readonly message: string; readonly hint: string } | null {
   if (symbolic?.m === undefined && symbolic?.n === undefined) return null;
-  if (raster.kind === "pieces")
+  if (raster.kind === "blocked")
     return { message: COUNTED_RASTER, hint: `nearest legal: raster=grouped:${raster.group}` };
   return raster.kind === "hilbert"
     ? { message: COUNTED_RASTER, hint: "nearest legal: raster=grouped:8" }

@@ -70,7 +70,7 @@ const rasters: readonly Raster[] = [
   { kind: "grouped", group: 8 },
   { kind: "snake", group: 1 },
   { kind: "snake", group: 4 },
-  { kind: "pieces", group: 16 },
+  { kind: "blocked", group: 16 },
   { kind: "hilbert" },
 ];
 

@@ -267,10 +267,10 @@ function rowCase(
 /** Ways to divide K among `split` blocks, or a few more by shares; schedules of backends without shares have them all the same. */
 const waysToShare = (backend: Backend, split: number): readonly Schedule[] => [
   ...combineWays
-    .filter((way) => backend.schedule.fields.some((f) => f.name === "combine" && f.parse(way) !== null))
-    .map((combine) => ({ split, combine, streamk: 0, lap: 0 })),
-  { split: 1, combine: "last", streamk: 2 * split + 1, lap: 0, cluster: [1, 1] },
-  { split: 1, combine: "atomics", streamk: split, lap: 0, cluster: [1, 1] },
+    .filter((way) => backend.schedule.fields.some((f) => f.name === "reduction" && f.parse(way) !== null))
+    .map((reduction) => ({ split, reduction, streamk: 0, overlappedColumns: 0 })),
+  { split: 1, reduction: "last", streamk: 2 * split + 1, overlappedColumns: 0, cluster: [1, 1] },
+  { split: 1, reduction: "atomics", streamk: split, overlappedColumns: 0, cluster: [1, 1] },
 ];
 
 /** The schedule in which blocks share K in one of the ways that the backend has, and allows with this schedule. */
@@ -292,12 +292,12 @@ function sharing(
     { ...way, drain: 0 },
     { ...way, sched: "persistent" },
     { ...way, sched: "tiles" },
-    { ...way, sched: "tiles", epi: "direct", addend: "direct" },
-    { ...way, sched: "persistent", epi: "direct", addend: "direct" },
+    { ...way, sched: "tiles", epi: "direct", epilogueLoad: "direct" },
+    { ...way, sched: "persistent", epi: "direct", epilogueLoad: "direct" },
     // Shares are cut before the launch, which may be what knows the sizes.
-    { split, combine: "last", sched: "tiles", epi: "direct", addend: "direct" },
+    { split, reduction: "last", sched: "tiles", epi: "direct", epilogueLoad: "direct" },
     // Warpgroups take turns where blocks stay only.
-    { split, combine: "last", sched: "tiles", epi: "direct", addend: "direct", turns: 1 },
+    { split, reduction: "last", sched: "tiles", epi: "direct", epilogueLoad: "direct", pingPong: 1 },
   ].map((fields) => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(fields).filter(([name]) => name in schedule)),

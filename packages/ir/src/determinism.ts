@@ -43,13 +43,13 @@ export function disorderOf(program: TileProgram): readonly Diagnostic[] {
     {
       code: CODE,
       kind: "invalid",
-      at: "schedule.combine",
-      message: "combine=atomics and combine=bulk add the parts of a tile in the order in which they come",
-      hint: "nearest legal: combine=last",
+      at: "schedule.reduction",
+      message: "reduction=atomics and reduction=bulk add the parts of a tile in the order in which they come",
+      hint: "nearest legal: reduction=last",
     },
   ];
 }
 
 /** A schedule with the parts of tiles added in their order, if it has them added as they come (`combine`, a field of the core, says how). */
 export const inOrderOfParts = (problem: Problem, schedule: Schedule): Schedule =>
-  isInAnyOrder(schedule.combine) && !isExact(problem) ? { ...schedule, combine: "last" } : schedule;
+  isInAnyOrder(schedule.reduction) && !isExact(problem) ? { ...schedule, reduction: "last" } : schedule;

@@ -300,7 +300,7 @@ export {
   scheduleFromRecord,
   storedSchedule,
 } from "./schedule/codec.ts";
-export { combineOrMeet, coreFields } from "./schedule/core.ts";
+export { coreFields, reductionOrDsmem } from "./schedule/core.ts";
 export {
   flagField,
   intField,
@@ -313,6 +313,7 @@ export {
   wordField,
 } from "./schedule/fields.ts";
 export { scheduleValues } from "./schedule/reader.ts";
+export { convertSchedule } from "./schedule/renamed.ts";
 export {
   type Legality,
   legality,

@@ -26,13 +26,13 @@ export const copyRules: readonly Rule[] = [
   },
   {
     code: "TW2212",
-    at: "schedule.spread",
+    at: "schedule.copySpread",
     find: ({ s }) =>
-      s.spread > 1 && (s.copy !== "cp.async" || s.frag === 1)
+      s.copySpread > 1 && (s.copy !== "cp.async" || s.frag === 1)
         ? {
             message:
               "spread places asynchronous copies between the K steps, which needs copy=cp.async and frag=2",
-            hint: "nearest legal: spread=1",
+            hint: "nearest legal: copySpread=1",
           }
         : null,
   },
@@ -40,23 +40,23 @@ export const copyRules: readonly Rule[] = [
     code: "TW2227",
     at: "schedule.refill",
     find: ({ s }) =>
-      s.refill && (s.copy !== "cp.async" || s.frag === 1 || s.spread > 1)
+      s.refill && (s.copy !== "cp.async" || s.frag === 1 || s.copySpread > 1)
         ? {
             message:
-              "refill=barrier puts the asynchronous copies of a chunk together behind the wait of the last K step, which needs copy=cp.async, frag=2 and spread=1",
+              "refill=barrier puts the asynchronous copies of a chunk together behind the wait of the last K step, which needs copy=cp.async, frag=2 and copySpread=1",
             hint: "nearest legal: refill=step",
           }
         : null,
   },
   {
     code: "TW2213",
-    at: "schedule.spread",
+    at: "schedule.copySpread",
     find({ s, atom }) {
       const steps = Math.floor(s.tileK / atom.k);
-      return s.spread > 1 && s.spread >= steps
+      return s.copySpread > 1 && s.copySpread >= steps
         ? {
-            message: `spread over ${s.spread} steps leaves none of ${steps} for the wait`,
-            hint: `nearest legal: spread=${Math.max(1, steps - 1)}`,
+            message: `spread over ${s.copySpread} steps leaves none of ${steps} for the wait`,
+            hint: `nearest legal: copySpread=${Math.max(1, steps - 1)}`,
           }
         : null;
     },
@@ -68,10 +68,10 @@ export const policyRules: readonly Rule[] = [
     code: "TW2223",
     at: "schedule.cache",
     find: ({ s, target }) =>
-      !hasFeature(target, "cp.async") && (s.cache !== "none" || s.fetch === 256)
+      !hasFeature(target, "cp.async") && (s.cache !== "none" || s.l2PrefetchBytes === 256)
         ? {
             message: `${target.arch} has no policies of L2 and fetches no 256 bytes at once`,
-            hint: "nearest legal: cache=none fetch=128 (more needs sm_80 or later)",
+            hint: "nearest legal: cache=none l2PrefetchBytes=128 (more needs sm_80 or later)",
             unsupported: true,
           }
         : null,
@@ -86,18 +86,18 @@ export const policyRules: readonly Rule[] = [
 export const prefetchRules: readonly Rule[] = [
   {
     code: "TW2220",
-    at: "schedule.prefetch",
+    at: "schedule.registerPrefetch",
     find({ s }) {
-      if (!s.prefetch || (s.copy === "direct" && s.stages > 1)) return null;
+      if (!s.registerPrefetch || (s.copy === "direct" && s.stages > 1)) return null;
       return s.copy === "direct"
         ? {
             message:
               "prefetch keeps the next chunk in registers until its stage is free, and there is one stage",
-            hint: "nearest legal: prefetch=off, or stages=2",
+            hint: "nearest legal: registerPrefetch=off, or stages=2",
           }
         : {
             message: `copy=${s.copy} already runs ahead; prefetch splits copies that go through registers`,
-            hint: "nearest legal: prefetch=off, or copy=direct",
+            hint: "nearest legal: registerPrefetch=off, or copy=direct",
           };
     },
   },

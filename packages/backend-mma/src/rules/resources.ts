@@ -22,7 +22,7 @@ export const resourceRules: readonly Rule[] = [
         };
       const fit = Math.floor((most - (bytes - ring)) / (ring / s.stages));
       return {
-        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${atom.a}${s.staged ? " and D's part" : s.combine === "cluster" ? " and slices of a cluster" : ""} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
+        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${atom.a}${s.staged ? " and D's part" : s.reduction === "cluster" ? " and slices of a cluster" : ""} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
         hint:
           fit > 0
             ? `nearest legal: stages=${fit}`

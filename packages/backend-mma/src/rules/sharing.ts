@@ -5,19 +5,19 @@ import type { Rule } from "./rule.ts";
 export const sharingRules: readonly Rule[] = [
   {
     code: "TW2222",
-    at: "schedule.combine",
+    at: "schedule.reduction",
     find: ({ s }) => meetingFaults(s, s.staged ? "smem" : null),
   },
   {
     code: "TW2226",
-    at: "schedule.combine",
+    at: "schedule.reduction",
     find({ s, problem, target }) {
-      if (s.combine !== "cluster" || s.split === 1) return null;
+      if (s.reduction !== "cluster" || s.split === 1) return null;
       return s.staged
         ? {
             message:
               "blocks of a cluster store slices from registers, and epi=smem passes D through shared memory",
-            hint: "nearest legal: epi=direct, or combine=last",
+            hint: "nearest legal: epi=direct, or reduction=last",
           }
         : clusterMeetingFault(problem, target, splitChunks(problem.k, s).splits);
     },

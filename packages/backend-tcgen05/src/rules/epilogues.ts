@@ -7,11 +7,11 @@ import { axesOf, nearest, type Rule } from "./rule.ts";
 /** Two warps share a row of a shared tile, and each finds its half of the swizzled row by the bits of its columns. */
 function unevenHalves(s: TensorSchedule, layout: "row" | "col", direct: string): ReturnType<Rule["find"]> {
   const { form, columns } = accumulatorOf(s);
-  if (form !== "split" || layout !== (s.swap ? "col" : "row") || Number.isInteger(Math.log2(columns)))
+  if (form !== "split" || layout !== (s.swapAB ? "col" : "row") || Number.isInteger(Math.log2(columns)))
     return null;
   return {
     message: `the halves of ${columns} columns, which two warps have side by side, are no powers of two`,
-    hint: `${direct}, or tile ${s.swap ? "m" : "n"} ${2 ** Math.round(Math.log2(columns))}`,
+    hint: `${direct}, or tile ${s.swapAB ? "m" : "n"} ${2 ** Math.round(Math.log2(columns))}`,
   };
 }
 
@@ -30,9 +30,9 @@ function narrowParts(
   { dtype, layout }: { readonly dtype: DType; readonly layout: "row" | "col" },
 ): ReturnType<Rule["find"]> {
   // Loads that are none have a reason of their own.
-  if (!Number.isInteger(Math.log2(s.load))) return null;
+  if (!Number.isInteger(Math.log2(s.loadColumns))) return null;
   const { columns } = stepsOf(s);
-  const along = layout === (s.swap ? "col" : "row");
+  const along = layout === (s.swapAB ? "col" : "row");
   const bytes = columns * sizeOf(dtype) * (along ? 1 : WARP_ROWS);
   const unit = along ? 16 : PART_BYTES;
   if (bytes % unit === 0) return null;
@@ -40,7 +40,7 @@ function narrowParts(
     message: along
       ? `parts of ${columns} columns of D are ${bytes} bytes a row, and bulk stores move whole 16 bytes`
       : `a warp's part of ${columns} columns of D is ${bytes} bytes, and bulk stores begin at multiples of ${PART_BYTES}`,
-    hint: `nearest legal: load=${(unit * columns) / bytes}, or epi=direct`,
+    hint: `nearest legal: loadColumns=${(unit * columns) / bytes}, or epi=direct`,
   };
 }
 
@@ -48,7 +48,7 @@ function narrowParts(
 function nearestLap(s: TensorSchedule): number {
   const { columns } = stepsOf(s);
   const most = Math.floor(Math.min(MOST_LAP, accumulatorOf(s).width - columns) / columns) * columns;
-  return Math.max(0, Math.min(most, nearestMultiple(s.lap, columns)));
+  return Math.max(0, Math.min(most, nearestMultiple(s.overlappedColumns, columns)));
 }
 
 /** What accumulators that share columns ask of the rest of a schedule. */
@@ -58,9 +58,12 @@ const lapped: readonly (readonly [
   hint: (s: TensorSchedule) => string,
 ])[] = [
   [
-    (s) => s.sched === "tiles" || s.acc !== 2,
-    (s) => (s.sched === "tiles" ? "blocks have one tile each" : `${s.acc} accumulators`),
-    (s) => (s.sched === "tiles" ? "sched=persistent, or lap=0" : "acc=2, or lap=0"),
+    (s) => s.sched === "tiles" || s.accumulators !== 2,
+    (s) => (s.sched === "tiles" ? "blocks have one tile each" : `${s.accumulators} accumulators`),
+    (s) =>
+      s.sched === "tiles"
+        ? "sched=persistent, or overlappedColumns=0"
+        : "accumulators=2, or overlappedColumns=0",
   ],
   [
     (s) => accumulatorOf(s).stacks > 1 || accumulatorOf(s).form === "split",
@@ -68,27 +71,27 @@ const lapped: readonly (readonly [
       accumulatorOf(s).stacks > 1
         ? "each step of the epilogue takes columns of both instructions of a tile"
         : "the epilogue takes all columns at once",
-    () => "lap=0, or a tile of one instruction with all lanes",
+    () => "overlappedColumns=0, or a tile of one instruction with all lanes",
   ],
   [
-    (s) => s.lap % stepsOf(s).columns !== 0,
+    (s) => s.overlappedColumns % stepsOf(s).columns !== 0,
     (s) => `steps of ${stepsOf(s).columns} columns`,
-    (s) => `lap=${nearestLap(s)}`,
+    (s) => `overlappedColumns=${nearestLap(s)}`,
   ],
   [
-    (s) => s.lap >= accumulatorOf(s).width,
+    (s) => s.overlappedColumns >= accumulatorOf(s).width,
     (s) => `an accumulator of ${accumulatorOf(s).width}`,
-    (s) => `lap=${nearestLap(s)}`,
+    (s) => `overlappedColumns=${nearestLap(s)}`,
   ],
   [
     (s) => s.streamk > 0,
     () => "blocks that share a tile take all columns at once",
-    () => "lap=0, or streamk=0",
+    () => "overlappedColumns=0, or streamk=0",
   ],
   [
-    (s) => s.addend === "tma",
+    (s) => s.epilogueLoad === "tma",
     () => "C's tile is read in the order of its columns",
-    () => "addend=direct, or lap=0",
+    () => "epilogueLoad=direct, or overlappedColumns=0",
   ],
 ];
 
@@ -96,26 +99,26 @@ export const epilogueRules: readonly Rule[] = [
   ...lapped.map(
     ([wrong, why, hint]): Rule => ({
       code: "TW2428",
-      at: "schedule.lap",
+      at: "schedule.overlappedColumns",
       find: ({ s }) =>
-        s.lap === 0 || !wrong(s)
+        s.overlappedColumns === 0 || !wrong(s)
           ? null
           : {
-              message: `accumulators share ${s.lap} columns, and ${why(s)}`,
+              message: `accumulators share ${s.overlappedColumns} columns, and ${why(s)}`,
               hint: `nearest legal: ${hint(s)}`,
             },
     }),
   ),
   {
     code: "TW2408",
-    at: "schedule.load",
+    at: "schedule.loadColumns",
     find({ s }) {
       const { n } = axesOf(s);
-      if (Number.isInteger(Math.log2(s.load)) && n % s.load === 0) return null;
+      if (Number.isInteger(Math.log2(s.loadColumns)) && n % s.loadColumns === 0) return null;
       const legal = [1, 2, 4, 8, 16, 32, 64].filter((x) => n % x === 0);
       return {
-        message: `loads of ${s.load} columns of an accumulator with ${n}`,
-        hint: `nearest legal: load=${nearest(s.load, legal)}`,
+        message: `loads of ${s.loadColumns} columns of an accumulator with ${n}`,
+        hint: `nearest legal: loadColumns=${nearest(s.loadColumns, legal)}`,
       };
     },
   },
@@ -132,14 +135,14 @@ export const epilogueRules: readonly Rule[] = [
   },
   {
     code: "TW2412",
-    at: "schedule.addend",
+    at: "schedule.epilogueLoad",
     find({ s, problem }) {
-      if (s.addend !== "tma") return null;
-      const direct = "nearest legal: addend=direct";
-      if (problem.c === null) return { message: "addend=tma, and the problem has no C", hint: direct };
+      if (s.epilogueLoad !== "tma") return null;
+      const direct = "nearest legal: epilogueLoad=direct";
+      if (problem.c === null) return { message: "epilogueLoad=tma, and the problem has no C", hint: direct };
       // C may then be anything, and is not to be read where beta turns out to be 0.
       if (problem.beta === "runtime")
-        return { message: "addend=tma reads C before the launch's beta is looked at", hint: direct };
+        return { message: "epilogueLoad=tma reads C before the launch's beta is looked at", hint: direct };
       const fault = tensorAccessFault(problem, "C");
       if (fault !== null) return { message: fault.message, hint: `${direct} (or ${fault.hint})` };
       return unevenHalves(s, problem.c.layout, direct);

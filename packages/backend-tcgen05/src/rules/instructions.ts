@@ -15,20 +15,20 @@ import { axesOf, nearest, type Rule, type Subject, transposed } from "./rule.ts"
 
 const shapeFaults = ({ s, kind, problem }: Subject, m: number, n: number): readonly string[] =>
   tcgen05ShapeFaults(
-    { kind: kind.kind, group: s.cta, weightStationary: false, aInTensor: false, scaleVector: null },
+    { kind: kind.kind, group: s.ctaGroup, weightStationary: false, aInTensor: false, scaleVector: null },
     m,
     n,
     // The second operand of the instructions: B, or A where they have changed places.
-    dtypes[problem[s.swap ? "a" : "b"].dtype].bits === 8 && transposed(problem, s.swap ? "a" : "b"),
+    dtypes[problem[s.swapAB ? "a" : "b"].dtype].bits === 8 && transposed(problem, s.swapAB ? "a" : "b"),
   );
 
 /** Rows of one instruction: a tile of more takes several, each with columns of its own. */
-const instructionRows = (s: TensorSchedule): number => Math.min(axesOf(s).m, TENSOR_LANES * s.cta);
+const instructionRows = (s: TensorSchedule): number => Math.min(axesOf(s).m, TENSOR_LANES * s.ctaGroup);
 
 /** Rows that a tile may have: those of an instruction, or of several with a block's full lanes. */
 function legalM(subject: Subject): readonly number[] {
   const { s, kind } = subject;
-  const full = TENSOR_LANES * s.cta;
+  const full = TENSOR_LANES * s.ctaGroup;
   const { n } = axesOf(s);
   // Factors lie with 128 rows of a block.
   const fewest = kind.scaled === true ? full : full / 2;
@@ -68,15 +68,15 @@ export const instructionRules: readonly Rule[] = [
       if (legal.includes(m)) return null;
       const best = nearest(m, legal);
       const other =
-        s.cta === 2
+        s.ctaGroup === 2
           ? m === TENSOR_LANES / 2
-            ? ", or cta=1"
+            ? ", or ctaGroup=1"
             : ""
           : m === 4 * TENSOR_LANES
-            ? ", or cta=2"
+            ? ", or ctaGroup=2"
             : "";
       return {
-        message: `tile ${lanes} ${m}: kind::${kind.kind} on ${s.cta === 2 ? "a pair of blocks" : "one block"} is served with ${legal.join(", ")} rows in lanes`,
+        message: `tile ${lanes} ${m}: kind::${kind.kind} on ${s.ctaGroup === 2 ? "a pair of blocks" : "one block"} is served with ${legal.join(", ")} rows in lanes`,
         hint: `nearest legal: tile ${lanes} ${best}${other}`,
       };
     },
@@ -86,7 +86,7 @@ export const instructionRules: readonly Rule[] = [
     at: "schedule.tile",
     find(subject) {
       const { s } = subject;
-      const across = s.swap ? "m" : "n";
+      const across = s.swapAB ? "m" : "n";
       const { n } = axesOf(s);
       const legal = legalN(subject);
       if (legal.includes(n)) return null;
@@ -161,12 +161,12 @@ export const instructionRules: readonly Rule[] = [
   },
   {
     code: "TW2425",
-    at: "schedule.swap",
+    at: "schedule.swapAB",
     find: ({ s, kind }) =>
-      kind.scaled === true && s.swap
+      kind.scaled === true && s.swapAB
         ? {
             message: `scale factors of kind::${kind.kind} are served with rows of D in lanes`,
-            hint: "nearest legal: swap=off",
+            hint: "nearest legal: swapAB=off",
           }
         : null,
   },
@@ -188,12 +188,13 @@ export const instructionRules: readonly Rule[] = [
     find({ s, problem }) {
       const wrong = (["a", "b"] as const).flatMap((side) => {
         const extent = side === "a" ? s.tileM : s.tileN;
-        const uneven = words(problem, side) && transposed(problem, side) && extent % (WORD_ROW * s.cta) !== 0;
+        const uneven =
+          words(problem, side) && transposed(problem, side) && extent % (WORD_ROW * s.ctaGroup) !== 0;
         return uneven ? [{ axis: side === "a" ? "m" : "n", extent }] : [];
       });
       const [first] = wrong;
       if (first === undefined) return null;
-      const step = WORD_ROW * s.cta;
+      const step = WORD_ROW * s.ctaGroup;
       return {
         message: `tile ${first.axis} ${first.extent}: rows of ${problem.a.dtype} with M or N contiguous have ${WORD_ROW} elements in each block`,
         hint: `nearest legal: tile ${first.axis} ${nearestMultiple(first.extent, step)}`,

@@ -37,24 +37,24 @@ export const launchRules: readonly Rule[] = [
   },
   {
     code: "TW2435",
-    at: "schedule.addend",
+    at: "schedule.epilogueLoad",
     find: ({ s, problem }) =>
-      problem.batch.kind === "grouped" && s.addend === "tma" && problem.c !== null
+      problem.batch.kind === "grouped" && s.epilogueLoad === "tma" && problem.c !== null
         ? {
             message: "the maps that groups make are those of A, B and D: bulk copies of C have none",
-            hint: "nearest legal: addend=direct",
+            hint: "nearest legal: epilogueLoad=direct",
           }
         : null,
   },
   {
     code: "TW2436",
-    at: "schedule.lap",
+    at: "schedule.overlappedColumns",
     find: ({ s, problem }) =>
-      s.lap > 0 && problem.symbolic?.k !== undefined
+      s.overlappedColumns > 0 && problem.symbolic?.k !== undefined
         ? {
             message:
               "accumulators that share columns take turns by the number of the tile, and visits are counted by chunks that only the launch knows",
-            hint: "nearest legal: lap=0",
+            hint: "nearest legal: overlappedColumns=0",
           }
         : null,
   },

@@ -18,7 +18,7 @@ const PATTERN_ROWS = 8;
 export const resourceRules: readonly Rule[] = [
   {
     code: "TW2404",
-    at: "schedule.acc",
+    at: "schedule.accumulators",
     find({ s, problem, target }) {
       const factors = factorColumns(s, problem);
       const columns = accumulatorColumns(s) + factors;
@@ -29,10 +29,10 @@ export const resourceRules: readonly Rule[] = [
       const beside = factors > 0 ? ` and scale factors of ${factors}` : "";
       const lap = lapThatFits(s, most - factors);
       const fewer =
-        fits > 0 || factors === 0 ? `nearest legal: acc=${Math.max(1, fits)}` : "use a smaller tile";
+        fits > 0 || factors === 0 ? `nearest legal: accumulators=${Math.max(1, fits)}` : "use a smaller tile";
       return {
-        message: `${s.acc} accumulators of ${accumulatorOf(s).width} columns${s.lap > 0 ? `, ${s.lap} of them shared,` : ""}${beside} take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
-        hint: lap === null ? fewer : `${fewer}, or acc=2 lap=${lap}`,
+        message: `${s.accumulators} accumulators of ${accumulatorOf(s).width} columns${s.overlappedColumns > 0 ? `, ${s.overlappedColumns} of them shared,` : ""}${beside} take ${columns} (allocated: ${rounded}) of ${most} columns of tensor memory`,
+        hint: lap === null ? fewer : `${fewer}, or accumulators=2 overlappedColumns=${lap}`,
       };
     },
   },
@@ -71,12 +71,12 @@ export const resourceRules: readonly Rule[] = [
     code: "TW2409",
     at: "schedule.cluster",
     find({ s, target }) {
-      const blocks = s.cta * s.clusterM * s.clusterN;
+      const blocks = s.ctaGroup * s.clusterM * s.clusterN;
       const most = target.limits.maxClusterSize;
       if (blocks <= most) return null;
       return {
         message: `clusters of ${blocks} blocks; ${target.arch} schedules ${most}`,
-        hint: `nearest legal: cluster=${Math.max(1, Math.floor(most / s.cta / s.clusterN))}x${Math.min(s.clusterN, most / s.cta)}`,
+        hint: `nearest legal: cluster=${Math.max(1, Math.floor(most / s.ctaGroup / s.clusterN))}x${Math.min(s.clusterN, most / s.ctaGroup)}`,
       };
     },
   },
@@ -88,8 +88,8 @@ export const resourceRules: readonly Rule[] = [
       const uneven = (side: "a" | "b", extent: number, parts: number): boolean =>
         (transposed(problem, side) ? s.tileK : extent) % (parts * PATTERN_ROWS) !== 0;
       const wrong = [
-        ...(s.clusterN > 1 && uneven("a", s.tileM / s.cta, s.clusterN) ? ["A"] : []),
-        ...(s.clusterM > 1 && uneven("b", s.tileN / s.cta, s.clusterM) ? ["B"] : []),
+        ...(s.clusterN > 1 && uneven("a", s.tileM / s.ctaGroup, s.clusterN) ? ["A"] : []),
+        ...(s.clusterM > 1 && uneven("b", s.tileN / s.ctaGroup, s.clusterM) ? ["B"] : []),
       ];
       if (wrong.length === 0) return null;
       return {

@@ -19,7 +19,7 @@ export const nearest = (value: number, choices: readonly number[]): number =>
 export const axesOf = (
   s: TensorSchedule,
 ): { readonly lanes: "m" | "n"; readonly m: number; readonly n: number } =>
-  s.swap ? { lanes: "n", m: s.tileN, n: s.tileM } : { lanes: "m", m: s.tileM, n: s.tileN };
+  s.swapAB ? { lanes: "n", m: s.tileN, n: s.tileM } : { lanes: "m", m: s.tileM, n: s.tileN };
 
 /** Whether rows of A (columns of B) rather than K are contiguous. */
 export const transposed = (problem: Problem, side: "a" | "b"): boolean =>

@@ -6,7 +6,7 @@ import type { Rule } from "./rule.ts";
 /** Registers of an epilogue thread that hold its part of a tile which blocks share: half of what a thread may have, the others load and add parts. */
 const PART_REGISTERS = 128;
 const EPILOGUE_THREADS = 128;
-const partRegisters = (s: TensorSchedule): number => (s.tileM * s.tileN) / s.cta / EPILOGUE_THREADS;
+const partRegisters = (s: TensorSchedule): number => (s.tileM * s.tileN) / s.ctaGroup / EPILOGUE_THREADS;
 
 /** What has blocks share tiles, off; null where nothing does. */
 function unshared(s: TensorSchedule): "split=1" | "streamk=0" | null {
@@ -17,8 +17,8 @@ function unshared(s: TensorSchedule): "split=1" | "streamk=0" | null {
 /** Why the sum of a shared tile does not go through shared memory; null where it does. */
 function stagedSumFault(s: TensorSchedule): string | null {
   const { form, stacks } = accumulatorOf(s);
-  if (s.combine === "kernel") return "a second kernel stores the sum from its registers";
-  return s.swap || form !== "rows" || stacks > 1
+  if (s.reduction === "kernel") return "a second kernel stores the sum from its registers";
+  return s.swapAB || form !== "rows" || stacks > 1
     ? "a sum passes through shared memory where a thread has a row of one instruction"
     : null;
 }
@@ -46,14 +46,14 @@ export const sharingRules: readonly Rule[] = [
   },
   {
     code: "TW2415",
-    at: "schedule.addend",
+    at: "schedule.epilogueLoad",
     find({ s }) {
       const off = unshared(s);
-      return off === null || s.addend === "direct"
+      return off === null || s.epilogueLoad === "direct"
         ? null
         : {
-            message: "one of the blocks that share a tile adds C, and addend=tma brings it to all",
-            hint: `nearest legal: addend=direct, or ${off}`,
+            message: "one of the blocks that share a tile adds C, and epilogueLoad=tma brings it to all",
+            hint: `nearest legal: epilogueLoad=direct, or ${off}`,
           };
     },
   },
@@ -64,8 +64,8 @@ export const sharingRules: readonly Rule[] = [
       const held = partRegisters(s);
       const off = unshared(s);
       if (off === null || held <= PART_REGISTERS) return null;
-      const across = s.swap ? "m" : "n";
-      const columns = Math.floor(((s.swap ? s.tileM : s.tileN) * PART_REGISTERS) / held / 16) * 16;
+      const across = s.swapAB ? "m" : "n";
+      const columns = Math.floor(((s.swapAB ? s.tileM : s.tileN) * PART_REGISTERS) / held / 16) * 16;
       return {
         message: `blocks that share a tile meet with ${held} registers of each thread of their epilogues; ${PART_REGISTERS} are there`,
         hint: `nearest legal: tile ${across} ${columns}, or ${off}`,

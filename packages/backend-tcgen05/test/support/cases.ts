@@ -55,8 +55,8 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
     const schedule: Schedule = {
       ...base,
       tile: [swap ? columns : lanes, swap ? lanes : columns, chunk * pick(random, [1, 1, 2])],
-      cta,
-      swap: swap ? "on" : "off",
+      ctaGroup: cta,
+      swapAB: swap ? "on" : "off",
       cluster: pick(random, [
         [1, 1],
         [1, 1],
@@ -68,8 +68,8 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
       ]),
       stages: random.integer(1, 7),
       swizzle: pick(random, ["128B", "128B", "64B", "32B", "none"]),
-      acc: random.integer(1, 3),
-      lap: pick(random, [0, 0, 0, 16, 32, 64, 96]),
+      accumulators: random.integer(1, 3),
+      overlappedColumns: pick(random, [0, 0, 0, 16, 32, 64, 96]),
       sched: shared
         ? streamk > 0
           ? "persistent"
@@ -77,16 +77,16 @@ export function randomSchedule(random: Random, problem: Problem, on: Target): Sc
         : pick(random, ["tiles", "persistent", "atomic", "clc"]),
       split,
       streamk,
-      combine: pick(random, ["last", "atomics", "kernel"]),
-      ahead: random.integer(1, 3),
+      reduction: pick(random, ["last", "atomics", "kernel"]),
+      schedulerStages: random.integer(1, 3),
       raster: pick(random, ["row", "col", "grouped:4", "snake:2", "hilbert"]),
-      load: pick(random, [1, 8, 16, 32, 64]),
-      early: pick(random, ["on", "off"]),
+      loadColumns: pick(random, [1, 8, 16, 32, 64]),
+      earlyAccumulatorRelease: pick(random, ["on", "off"]),
       epi: pick(random, shared ? ["tma", "direct"] : ["tma", "tma", "direct"]),
-      staging: random.integer(1, 3),
-      store: pick(random, [1, 2, 4, 8]),
+      storeStages: random.integer(1, 3),
+      storeElements: pick(random, [1, 2, 4, 8]),
       guards: pick(random, ["on", "off"]),
-      overlap: pick(random, ["off", "off", "on"]),
+      pdl: pick(random, ["off", "off", "on"]),
     };
     if (isLegal(problem, schedule, on)) return schedule;
   }

@@ -45,20 +45,21 @@ export const bulkRules: readonly Rule[] = [
   },
   {
     code: "TW2321",
-    at: "schedule.addend",
+    at: "schedule.epilogueLoad",
     find({ s, problem }) {
-      if (s.addend !== "tma") return [];
+      if (s.epilogueLoad !== "tma") return [];
       const found: Found[] = [];
       const refuse = (message: string, more = ""): void => {
-        found.push({ message, hint: `nearest legal: addend=direct${more}` });
+        found.push({ message, hint: `nearest legal: epilogueLoad=direct${more}` });
       };
       const brought = addends(problem, s);
       if (brought.length === 0)
-        refuse("addend=tma, and the problem has no C and no steps that read matrices or vectors");
+        refuse("epilogueLoad=tma, and the problem has no C and no steps that read matrices or vectors");
       if (s.copy !== "tma")
-        refuse(`addend=tma has the producer of bulk copies bring them, and copy=${s.copy} has none`);
+        refuse(`epilogueLoad=tma has the producer of bulk copies bring them, and copy=${s.copy} has none`);
       // C may then be anything, and is not to be read where beta turns out to be 0.
-      if (problem.beta === "runtime") refuse("addend=tma reads C before the launch's beta is looked at");
+      if (problem.beta === "runtime")
+        refuse("epilogueLoad=tma reads C before the launch's beta is looked at");
       if (s.split > 1 || s.streamk > 0)
         refuse("one of the blocks that share a tile adds C, and which it is shows only when they meet");
       if (problem.batch.kind === "grouped")
@@ -84,8 +85,8 @@ export const bulkRules: readonly Rule[] = [
       const found: Found[] = [];
       if (size > most)
         found.push({
-          message: `a cluster of ${size} blocks; ${target.arch} launches ${most} ${s.wide ? "at most" : "without opt-in"}`,
-          hint: `nearest legal: cluster=${Math.min(most, s.clusterM)}x${Math.max(1, Math.floor(most / Math.min(most, s.clusterM)))}${!s.wide && size <= target.limits.maxWideClusterSize ? ", or wide=on, which not every GPU launches" : ""}`,
+          message: `a cluster of ${size} blocks; ${target.arch} launches ${most} ${s.nonPortableCluster ? "at most" : "without opt-in"}`,
+          hint: `nearest legal: cluster=${Math.min(most, s.clusterM)}x${Math.max(1, Math.floor(most / Math.min(most, s.clusterM)))}${!s.nonPortableCluster && size <= target.limits.maxWideClusterSize ? ", or nonPortableCluster=on, which not every GPU launches" : ""}`,
         });
       if (size > 1 && s.copy !== "tma")
         found.push({

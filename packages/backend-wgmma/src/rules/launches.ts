@@ -22,19 +22,19 @@ export const launchRules: readonly Rule[] = [
   },
   {
     code: "TW2343",
-    at: "schedule.turns",
+    at: "schedule.pingPong",
     find({ s, problem }) {
       if (problem.symbolic?.k === undefined) return [];
       const found = [];
-      if (s.turns > 1)
+      if (s.pingPong > 1)
         found.push({
           message: "roles that take turns go by each other's chunks, whose number only the launch knows",
-          hint: "nearest legal: turns=1",
+          hint: "nearest legal: pingPong=1",
         });
-      if (s.late)
+      if (s.delayedRelease)
         found.push({
           message: "slots are given back late in loops whose end is known before the launch",
-          hint: "nearest legal: late=off",
+          hint: "nearest legal: delayedRelease=off",
         });
       return found;
     },
@@ -61,11 +61,11 @@ export const launchRules: readonly Rule[] = [
           message: "tensor maps of groups belong to blocks that stay, and go through the list of all groups",
           hint: "nearest legal: sched=persistent, or copy=direct",
         });
-      if (s.prefetch > 0)
+      if (s.l2Prefetch > 0)
         found.push({
           message:
             "nothing says when a fetch ahead has read its map, which is written over for a later group",
-          hint: "nearest legal: prefetch=0",
+          hint: "nearest legal: l2Prefetch=0",
         });
       return found;
     },

@@ -44,7 +44,7 @@ export const producerRules: readonly Rule[] = [
       const why =
         boxes > MOST_BOXES
           ? `copies ${boxes} boxes a chunk side by side`
-          : s.addend === "tma" && s.counted && s.clusterM * s.clusterN > 1
+          : s.epilogueLoad === "tma" && s.counted && s.clusterM * s.clusterN > 1
             ? "hands out tiles to a cluster and brings what its epilogues read"
             : problem.batch.kind === "grouped"
               ? "goes through a list of groups"
@@ -105,12 +105,12 @@ export const producerRules: readonly Rule[] = [
   },
   {
     code: "TW2330",
-    at: "schedule.prefetch",
+    at: "schedule.l2Prefetch",
     find: ({ s }) =>
-      s.prefetch > 0 && s.copy !== "tma"
+      s.l2Prefetch > 0 && s.copy !== "tma"
         ? {
             message: `L2 is asked for later chunks by the producer of bulk copies, and copy=${s.copy} has none`,
-            hint: "nearest legal: prefetch=0, or copy=tma",
+            hint: "nearest legal: l2Prefetch=0, or copy=tma",
           }
         : null,
   },
@@ -126,24 +126,24 @@ export const producerRules: readonly Rule[] = [
       if (s.copy === "direct")
         refuse("slots are kept from a producer until both halves are multiplied, and copy=direct has none");
       // Of slots that are given back late the one before them is kept too.
-      const most = s.stages - (s.late ? 1 : 0);
+      const most = s.stages - (s.delayedRelease ? 1 : 0);
       if (s.tail > most)
         found.push({
-          message: `${s.tail} chunks are kept until both halves are multiplied, and the ring has ${s.stages}${s.late ? ", which are given back late" : ""}`,
+          message: `${s.tail} chunks are kept until both halves are multiplied, and the ring has ${s.stages}${s.delayedRelease ? ", which are given back late" : ""}`,
           hint: `nearest legal: tail=${most}`,
         });
       if (s.split > 1 || s.streamk > 0)
         refuse("what is stored are sums of several blocks, which meet behind their last products");
       if (problem.symbolic?.k !== undefined || problem.batch.kind === "grouped")
         refuse("the number of chunks is known to the launch only");
-      if (s.swap)
+      if (s.swapAB)
         refuse(
           "instructions have the columns of operands that change places in their 64 rows",
-          ", or swap=off",
+          ", or swapAB=off",
         );
       if (promotes(problem)) refuse("sums that are promoted are added up behind each chunk");
       if (widensA(problem)) refuse(`fragments of ${problem.a.dtype} are widened once for all columns`);
-      if (!s.swap && tailColumns(problem, s, target.limits.maxSmemPerBlock) === null)
+      if (!s.swapAB && tailColumns(problem, s, target.limits.maxSmemPerBlock) === null)
         refuse(
           `no instruction and no part of D's tile end inside the ${s.tileN / s.groupsN} columns of a warpgroup`,
           ", or epi=direct",
@@ -153,23 +153,23 @@ export const producerRules: readonly Rule[] = [
   },
   {
     code: "TW2319",
-    at: "schedule.late",
+    at: "schedule.delayedRelease",
     find({ s, problem }) {
-      if (!s.late) return null;
+      if (!s.delayedRelease) return null;
       if (widensA(problem))
         return {
           message: `fragments of ${problem.a.dtype} are widened into registers that products of the chunk before still read`,
-          hint: "nearest legal: late=off",
+          hint: "nearest legal: delayedRelease=off",
         };
       if (s.copy === "direct")
         return {
           message: "slots are given back to a producer, and copy=direct has none",
-          hint: "nearest legal: late=off",
+          hint: "nearest legal: delayedRelease=off",
         };
       return s.stages < 2
         ? {
             message: "a slot that is given back late needs another for the next chunk",
-            hint: "nearest legal: stages=2, or late=off",
+            hint: "nearest legal: stages=2, or delayedRelease=off",
           }
         : null;
     },

@@ -64,15 +64,15 @@ const launchedRegisters = (s: WgmmaSchedule, target: Target): number =>
 export const resourceRules: readonly Rule[] = [
   {
     code: "TW2304",
-    at: "schedule.groups",
+    at: "schedule.warpgroups",
     find({ s, target }) {
       const threads = threadsOf(s);
       const most = target.limits.maxThreadsPerBlock;
       if (threads <= most) return null;
-      const groups = Math.floor((most / 32 - producerWarps(s)) / 4 / s.turns);
+      const groups = Math.floor((most / 32 - producerWarps(s)) / 4 / s.pingPong);
       return {
         message: `${threads} threads a block; ${target.arch} allows ${most}`,
-        hint: `nearest legal: groups=${groups}x1`,
+        hint: `nearest legal: warpgroups=${groups}x1`,
       };
     },
   },
@@ -130,7 +130,7 @@ export const resourceRules: readonly Rule[] = [
             message: `${count} registers for ${name}: setmaxnreg takes multiples of ${REGISTERS.unit} from ${REGISTERS.least} to ${REGISTERS.most}`,
             hint: `nearest legal: ${nearestBudget(count)}`,
           });
-      const groups = mathGroups(s) * s.turns;
+      const groups = mathGroups(s) * s.pingPong;
       const total = 128 * (s.regs.producer + groups * s.regs.math);
       // What warpgroups give away comes from what they began with, all as many, in units of 8.
       const warpgroups = Math.ceil(threadsOf(s) / 128);
@@ -144,7 +144,7 @@ export const resourceRules: readonly Rule[] = [
           hint:
             left >= REGISTERS.least
               ? `nearest legal: regs=${producer}/${left}`
-              : "fewer warpgroups, for instance groups=1x1",
+              : "fewer warpgroups, for instance warpgroups=1x1",
         });
       if (s.copy === "direct")
         out.push({

@@ -12,5 +12,5 @@ export type Found = ScheduleFault;
 export type Rule = ScheduleRule<Subject>;
 
 /** Blocks of the largest cluster: with opt-in more than every GPU launches. */
-export const mostBlocks = ({ wide }: WgmmaSchedule, { limits }: Target): number =>
+export const mostBlocks = ({ nonPortableCluster: wide }: WgmmaSchedule, { limits }: Target): number =>
   wide ? limits.maxWideClusterSize : limits.maxClusterSize;

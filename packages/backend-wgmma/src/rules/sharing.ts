@@ -30,12 +30,12 @@ export const sharingRules: readonly Rule[] = [
   },
   {
     code: "TW2317",
-    at: "schedule.combine",
+    at: "schedule.reduction",
     find: ({ s }) => meetingFaults(s, s.epi === "tma" ? "tma" : null),
   },
   {
     code: "TW2325",
-    at: "schedule.combine",
+    at: "schedule.reduction",
     find({ s, problem, target }) {
       const blocks = meetingBlocks(problem, s);
       if (blocks === 1) return null;
@@ -44,44 +44,44 @@ export const sharingRules: readonly Rule[] = [
       if (blocks > most)
         found.push({
           message: `${blocks} blocks share a tile, and a cluster in which they meet has ${most}`,
-          hint: `nearest legal: split=${most}, or combine=last`,
+          hint: `nearest legal: split=${most}, or reduction=last`,
         });
       if (s.clusterM * s.clusterN > 1)
         found.push({
           message: "the blocks that share a tile are a cluster, and copies would be shared by another",
-          hint: "nearest legal: cluster=1x1, or combine=last",
+          hint: "nearest legal: cluster=1x1, or reduction=last",
         });
       if (sumSides(s).columns.groups > 1)
         found.push({
-          message: s.swap
+          message: s.swapAB
             ? "blocks exchange slices of all columns, and warpgroups below each other have rows of their own"
             : "blocks exchange slices of all rows, and warpgroups side by side have columns of their own",
-          hint: `nearest legal: groups=1x1 or ${s.swap ? "1x2" : "2x1"}, or combine=last`,
+          hint: `nearest legal: warpgroups=1x1 or ${s.swapAB ? "1x2" : "2x1"}, or reduction=last`,
         });
       return found;
     },
   },
   {
     code: "TW2315",
-    at: "schedule.groups",
+    at: "schedule.warpgroups",
     find({ s }) {
       const groups = mathGroups(s);
       return s.copy === "direct" && !Number.isInteger(Math.log2(groups))
         ? {
             message: `the threads of ${groups} warpgroups do not share a copy: their number is no power of two`,
-            hint: `nearest legal: groups=${2 ** Math.round(Math.log2(groups))}x1, or copy=tma`,
+            hint: `nearest legal: warpgroups=${2 ** Math.round(Math.log2(groups))}x1, or copy=tma`,
           }
         : null;
     },
   },
   {
     code: "TW2318",
-    at: "schedule.turns",
+    at: "schedule.pingPong",
     find: ({ s }) =>
-      s.turns > 1 && !s.persistent
+      s.pingPong > 1 && !s.persistent
         ? {
             message: "warpgroups take turns on the tiles of blocks that stay",
-            hint: "nearest legal: sched=persistent (or atomic), or turns=1",
+            hint: "nearest legal: sched=persistent (or atomic), or pingPong=1",
           }
         : null,
   },

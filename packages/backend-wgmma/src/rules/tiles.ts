@@ -24,7 +24,7 @@ export const tileRules: readonly Rule[] = [
     find({ s, problem }) {
       const { axis, tile, groups } = sumSides(s).columns;
       const columns = tile / groups;
-      if (Number.isInteger(columns) && atomOf(problem, columns, s.swap) !== null) return null;
+      if (Number.isInteger(columns) && atomOf(problem, columns, s.swapAB) !== null) return null;
       const widths = widthsOf(problem);
       const nearest = widths.reduce(
         (best, n) => (Math.abs(n - columns) < Math.abs(best - columns) ? n : best),
@@ -51,12 +51,12 @@ export const tileRules: readonly Rule[] = [
   },
   {
     code: "TW2352",
-    at: "schedule.swap",
+    at: "schedule.swapAB",
     find({ s, problem }) {
-      if (!s.swap) return [];
+      if (!s.swapAB) return [];
       const found: Found[] = [];
       const refuse = (message: string): void => {
-        found.push({ message, hint: "nearest legal: swap=off" });
+        found.push({ message, hint: "nearest legal: swapAB=off" });
       };
       if (widensA(problem))
         refuse(`A of ${problem.a.dtype} is widened in the registers that bring an instruction its 64 rows`);

@@ -141,7 +141,7 @@ the bank oracle. Registers are an estimate; everything else follows from the bou
     { what: "on a GPU of your choice", line: 'plan --arch sm_80 -m 4096 -n 4096 -k 4096 --gpu "RTX 4090"' },
     {
       what: "a schedule of your own, padding off",
-      line: 'plan --arch sm_70 -m 4096 -n 4096 -k 4096 --schedule "smem=plain"',
+      line: 'plan --arch sm_70 -m 4096 -n 4096 -k 4096 --schedule "sharedLayout=plain"',
     },
     {
       what: "what padding or a swizzle does to the banks, as text and as a picture",

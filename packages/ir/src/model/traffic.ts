@@ -46,7 +46,7 @@ function waveShape(
     }
     case "grouped":
     case "snake":
-    case "pieces": {
+    case "blocked": {
       const high = Math.min(raster.group, rows);
       return count >= high * cols ? [count / cols, cols] : [Math.min(high, count), Math.max(1, count / high)];
     }

@@ -16,8 +16,8 @@ const rasterBy = ({ order, group }: ArgumentsOf<"raster">): Raster =>
   order === "row" || order === "col" || order === "hilbert" ? { kind: order } : { kind: order, group };
 
 /**
- * Directive `raster order=row|col|grouped|snake|pieces|hilbert group=G`: grouped walks G tile rows at a time, so that a wave shares rows and columns in L2;
- * a snake does so to and fro, so that neighbouring groups share columns too; pieces of 4 x 2 tiles are for blocks that are launched together; Hilbert's curve keeps any run of tiles compact.
+ * Directive `raster order=row|col|grouped|snake|blocked|hilbert group=G`: grouped walks G tile rows at a time, so that a wave shares rows and columns in L2;
+ * a snake does so to and fro, so that neighbouring groups share columns too; blocks of 4 x 2 tiles are for blocks that are launched together; Hilbert's curve keeps any run of tiles compact.
  */
 export const bindRaster: Pass = {
   name: "bindRaster",

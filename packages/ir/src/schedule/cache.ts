@@ -71,11 +71,15 @@ export function asyncPolicyFault(cache: string): { readonly message: string; rea
   };
 }
 
-/** The directive of the fields `cache`, `promote`, `fetch` and `l1`, of those that a schedule has; null where all are off. */
+/** The directive of the fields `cache`, `l2Promotion`, `l2PrefetchBytes` and `l1`, of those that a schedule has; null where all are off. */
 export function cacheDirective(
-  fields: { readonly cache: string } & Partial<Pick<ArgumentsOf<"cache">, "promote" | "fetch" | "l1">>,
+  fields: { readonly cache: string } & Partial<{
+    readonly l2Promotion: ArgumentsOf<"cache">["promote"];
+    readonly l2PrefetchBytes: ArgumentsOf<"cache">["fetch"];
+    readonly l1: ArgumentsOf<"cache">["l1"];
+  }>,
 ): Directive | null {
-  const { promote = 256, fetch = 0, l1 = "keep" } = fields;
+  const { l2Promotion: promote = 256, l2PrefetchBytes: fetch = 0, l1 = "keep" } = fields;
   const args = {
     ...policiesOf(fields.cache),
     ...(promote === 256 ? {} : { promote }),

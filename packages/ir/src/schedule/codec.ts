@@ -3,6 +3,7 @@ import { type Checked, type Diagnostic, InternalError } from "../diagnostics.ts"
 import { err, ok } from "../ids.ts";
 import { didYouMean } from "../nearest.ts";
 import type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "../schedule.ts";
+import { currentValue, renamedField } from "./renamed.ts";
 
 /** Diagnostics of the codec; backends number their legality rules from TW2100. */
 export const scheduleCodes = {
@@ -32,14 +33,18 @@ function malformed(field: ScheduleField, given: string): Diagnostic {
   };
 }
 
-function unknown(model: ScheduleModel, name: string): Diagnostic {
+function unknown(model: ScheduleModel, name: string, given?: string): Diagnostic {
   const names = model.fields.map((field) => field.name);
+  const now = renamedField(model, name);
   return {
     code: scheduleCodes.unknownField,
     kind: "invalid",
     at: `schedule.${name}`,
-    message: `there is no field '${name}'`,
-    hint: didYouMean(name, names, `fields: ${names.join(", ")}`),
+    message: now === null ? `there is no field '${name}'` : `'${name}' is now called '${now}'`,
+    hint:
+      now !== null
+        ? `write ${now}${given === undefined ? "" : `=${currentValue(now, given)}`}`
+        : didYouMean(name, names, `fields: ${names.join(", ")}`),
   };
 }
 
@@ -71,7 +76,7 @@ export function parseSchedule(model: ScheduleModel, source: string): Checked<Sch
     const value = word.slice(equals + 1);
     const field = model.fields.find((candidate) => candidate.name === name);
     if (field === undefined) {
-      errors.push(unknown(model, name));
+      errors.push(unknown(model, name, value));
       continue;
     }
     if (seen.has(name)) {

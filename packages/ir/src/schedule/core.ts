@@ -61,8 +61,8 @@ export const coreFields = {
     off: 1,
     max: 1024,
   }),
-  combine: wordField({
-    name: "combine",
+  reduction: wordField({
+    name: "reduction",
     summary:
       "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), or in order by a second kernel",
     words: ["last", "atomics", "kernel"],
@@ -79,15 +79,15 @@ export const coreFields = {
     max: 4096,
   }),
   cache: cacheField,
-  promote: sizeField({
-    name: "promote",
+  l2Promotion: sizeField({
+    name: "l2Promotion",
     summary: "bytes of A and B that L2 fetches at once where a bulk copy misses; 0: no more than that",
     sizes: [256, ...promotions],
     default: 256,
     off: 256,
   }),
-  fetch: sizeField({
-    name: "fetch",
+  l2PrefetchBytes: sizeField({
+    name: "l2PrefetchBytes",
     summary:
       "bytes of A and B that L2 fetches at once where a copy by the threads misses; 0: as the hardware has it",
     sizes: [0, ...fetchSizes],
@@ -101,16 +101,16 @@ export const coreFields = {
     default: "keep",
     off: "keep",
   }),
-  prefetch: intField({
-    name: "prefetch",
+  l2Prefetch: intField({
+    name: "l2Prefetch",
     summary: "with the bulk copies of a chunk L2 is asked for the chunk so many further on; 0: not",
     default: 0,
     off: 0,
     min: 0,
     max: 64,
   }),
-  overlap: flagField({
-    name: "overlap",
+  pdl: flagField({
+    name: "pdl",
     summary: "begin while the kernel before in the stream still runs (programmatic dependent launch)",
     default: "off",
   }),
@@ -123,9 +123,9 @@ export const coreFields = {
   }),
 } as const satisfies Record<string, ScheduleField>;
 
-/** `combine` of backends whose blocks can meet in a cluster, too. */
-export const combineOrMeet = wordField({
-  name: "combine",
+/** `reduction` of backends that also have the DSMEM reduction. */
+export const reductionOrDsmem = wordField({
+  name: "reduction",
   summary:
     "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
   words: ["last", "atomics", "kernel", "cluster"],

@@ -152,20 +152,20 @@ export function lineOrderField<const N extends string>(spec: Common<N>): Schedul
   };
 }
 
-const inGroups = /^(grouped|snake|pieces):([1-9]\d{0,8})$/;
+const inGroups = /^(grouped|snake|blocked):([1-9]\d{0,8})$/;
 const plainRasters = ["row", "col", "hilbert"] as const;
-const groupedRasters = ["grouped", "snake", "pieces"] as const;
+const groupedRasters = ["grouped", "snake", "blocked"] as const;
 
 /**
- * Order in which output tiles are visited: `row`, `col`, `grouped:G` (G tile rows at a time), `snake:G` (the same to and fro), `pieces:G` (the same in pieces of 4 x 2 tiles) or `hilbert`.
+ * Order in which output tiles are visited: `row`, `col`, `grouped:G` (G tile rows at a time), `snake:G` (the same to and fro), `blocked:G` (the same in blocks of 4 x 2 tiles) or `hilbert`.
  * Read it with `rasterOf`.
  */
 export function rasterField(spec: { readonly default: string }): ScheduleField<"raster", string, Raster> {
   return {
     name: "raster",
     summary:
-      "order of the output tiles: rows, columns, or for L2 reuse G tile rows at a time, the same to and fro or in pieces of 4 x 2 tiles, or Hilbert's curve",
-    syntax: "row|col|grouped:G|snake:G|pieces:G|hilbert",
+      "order of the output tiles: rows, columns, or for L2 reuse G tile rows at a time, the same to and fro or in blocks of 4 x 2 tiles, or Hilbert's curve",
+    syntax: "row|col|grouped:G|snake:G|blocked:G|hilbert",
     default: spec.default,
     off: "row",
     parse: (text) => (plainRasters.some((word) => word === text) || inGroups.test(text) ? text : null),
@@ -175,7 +175,7 @@ export function rasterField(spec: { readonly default: string }): ScheduleField<"
       const count = /\d+/.exec(text)?.[0];
       const kind = groupedRasters.find((name) => name[0] === text[0]) ?? null;
       if (count !== undefined && Number(count) > 0 && kind !== null) return `${kind}:${Number(count)}`;
-      if (kind === "snake" || kind === "pieces") return `${kind}:8`;
+      if (kind === "snake" || kind === "blocked") return `${kind}:8`;
       return nearest(text, [...plainRasters, "grouped:8"], 1)[0] ?? null;
     },
   };

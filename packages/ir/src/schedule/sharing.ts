@@ -6,10 +6,10 @@ import { hasFeature, type Target } from "../target.ts";
 import { type CombineWay, MOST_SLICES } from "../tile/types.ts";
 import type { ScheduleFault } from "./rules.ts";
 
-/** The fields `split`, `combine`, `streamk` and `drain` (0 where a backend has none), and how roles and clusters stand to it. */
+/** The fields `split`, `reduction`, `streamk` and `drain` (0 where a backend has none), and how roles and clusters stand to it. */
 export interface Sharing {
   readonly split: number;
-  readonly combine: CombineWay;
+  readonly reduction: CombineWay;
   readonly streamk: number;
   readonly drain?: number;
   /**
@@ -18,7 +18,7 @@ export interface Sharing {
    */
   readonly roles?: "end" | "stay" | "blind";
   /** Sets of math warps that take tiles by turns; 1 unless given. */
-  readonly turns?: number;
+  readonly pingPong?: number;
   /** Blocks of a cluster; 1 unless given. */
   readonly cluster?: number;
 }
@@ -29,12 +29,12 @@ const CODE = "TW2005";
 /** Reasons why blocks cannot share tiles by chunks beside the other fields; none without `streamk`. */
 export function sharingFaults({
   split,
-  combine,
+  reduction,
   streamk,
   drain = 0,
   roles,
   cluster = 1,
-  turns = 1,
+  pingPong = 1,
 }: Sharing): readonly Diagnostic[] {
   if (streamk === 0) return [];
   const reasons: readonly (readonly [wrong: boolean, message: string, hint: string])[] = [
@@ -44,13 +44,13 @@ export function sharingFaults({
       "nearest legal: split=1, or streamk=0",
     ],
     [
-      combine === "kernel" || combine === "cluster" || combine === "slices",
-      combine === "kernel"
+      reduction === "kernel" || reduction === "cluster" || reduction === "slices",
+      reduction === "kernel"
         ? "a part that is a whole tile is stored at once, which leaves a second kernel nothing to do for it"
-        : combine === "slices"
+        : reduction === "slices"
           ? "blocks that add up slices of a tile are those of a split, and shares meet others at either end"
           : "blocks of a cluster meet once, and those with shares meet others at either end",
-      "nearest legal: combine=last, or streamk=0",
+      "nearest legal: reduction=last, or streamk=0",
     ],
     [
       drain > 0,
@@ -68,9 +68,9 @@ export function sharingFaults({
       "nearest legal: frag=1, or streamk=0",
     ],
     [
-      turns > 1,
-      `${turns} sets of math warps would take parts of tiles by turns, whose chunks the others do not know`,
-      "nearest legal: turns=1, or streamk=0",
+      pingPong > 1,
+      `${pingPong} sets of math warps would take parts of tiles by turns, whose chunks the others do not know`,
+      "nearest legal: pingPong=1, or streamk=0",
     ],
     [
       cluster > 1,
@@ -84,25 +84,25 @@ export function sharingFaults({
 }
 
 /**
- * Reasons why parts of a tile cannot be added up as `combine` says. `through`: the value of `epi` by which D passes through shared memory, null where
+ * Reasons why parts of a tile cannot be added up as `reduction` says. `through`: the value of `epi` by which D passes through shared memory, null where
  * registers store it.
  */
 export function meetingFaults(
-  { split, combine }: Pick<Sharing, "split" | "combine">,
+  { split, reduction }: Pick<Sharing, "split" | "reduction">,
   through: string | null,
 ): readonly ScheduleFault[] {
   if (split === 1) return [];
   const storing = { kernel: "the second kernel stores D", slices: "slices are stored" } as const;
   const faults: ScheduleFault[] = [];
-  if (through !== null && (combine === "kernel" || combine === "slices"))
+  if (through !== null && (reduction === "kernel" || reduction === "slices"))
     faults.push({
-      message: `${storing[combine]} from registers, and epi=${through} passes ${combine === "kernel" ? "it" : "D"} through shared memory`,
-      hint: "nearest legal: epi=direct, or combine=last",
+      message: `${storing[reduction]} from registers, and epi=${through} passes ${reduction === "kernel" ? "it" : "D"} through shared memory`,
+      hint: "nearest legal: epi=direct, or reduction=last",
     });
-  if (combine === "slices" && split > MOST_SLICES)
+  if (reduction === "slices" && split > MOST_SLICES)
     faults.push({
       message: `${split} blocks of a tile, and the word in which they count themselves has ${MOST_SLICES} bits for them`,
-      hint: `nearest legal: split=${MOST_SLICES}, or combine=last`,
+      hint: `nearest legal: split=${MOST_SLICES}, or reduction=last`,
     });
   return faults;
 }
@@ -124,19 +124,19 @@ export function clusterMeetingFault(problem: Problem, target: Target, splits: nu
   if (!hasFeature(target, "cluster"))
     return {
       message: `${target.arch} has no clusters in which blocks could meet`,
-      hint: "nearest legal: combine=last (clusters need sm_90 or later)",
+      hint: "nearest legal: reduction=last (clusters need sm_90 or later)",
       unsupported: true,
     };
   if (problem.batch.kind === "grouped")
     return {
       message: "groups have different numbers of chunks, and all blocks of a cluster need some",
-      hint: "nearest legal: combine=last",
+      hint: "nearest legal: reduction=last",
     };
   const most = target.limits.maxClusterSize;
   return splits > most
     ? {
         message: `${splits} blocks share a tile, and a cluster in which they meet has ${most}`,
-        hint: `nearest legal: split=${most}, or combine=last`,
+        hint: `nearest legal: split=${most}, or reduction=last`,
       }
     : null;
 }

@@ -200,7 +200,7 @@ const directiveTable = {
     swap: off("factors change places"),
   },
   raster: {
-    order: oneOf("order of the output tiles", "row", "col", "grouped", "snake", "pieces", "hilbert"),
+    order: oneOf("order of the output tiles", "row", "col", "grouped", "snake", "blocked", "hilbert"),
     group: count(1, "tile rows at a time", 1, 999_999_999),
   },
   guards: { elide: on("predicates only where a tile can leave its matrix; 0: everywhere") },

@@ -41,7 +41,7 @@ export function rasterPlace<V>(
       return inGroups(math, raster.group, false, rows, cols, index);
     case "snake":
       return inGroups(math, raster.group, true, rows, cols, index);
-    case "pieces":
+    case "blocked":
       return inPieces(math, raster.group, rows, cols, index);
     case "hilbert":
       return hilbert(math, rows, cols, index);

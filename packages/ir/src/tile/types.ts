@@ -292,7 +292,7 @@ export type Raster =
   | { readonly kind: "col" }
   | { readonly kind: "hilbert" }
   | { readonly kind: "grouped" | "snake"; readonly group: number }
-  | { readonly kind: "pieces"; readonly group: number };
+  | { readonly kind: "blocked"; readonly group: number };
 
 /**
  * Blocks that stay: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of

@@ -39,14 +39,14 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   ),
   sched: fc.constantFrom("tiles", "persistent", "streamk", "atomic", "clc"),
   split: fc.integer({ min: 1, max: 1024 }),
-  combine: fc.constantFrom("last", "atomics", "kernel"),
+  reduction: fc.constantFrom("last", "atomics", "kernel"),
   streamk: fc.nat(4096),
   cache: fc.constantFrom("none", "b:evict_last", "a:evict_first,b:evict_last,d:evict_unchanged"),
-  promote: fc.constantFrom("256", "64", "0"),
-  fetch: fc.constantFrom("0", "128"),
+  l2Promotion: fc.constantFrom("256", "64", "0"),
+  l2PrefetchBytes: fc.constantFrom("0", "128"),
   l1: fc.constantFrom("keep", "skip"),
-  overlap: fc.constantFrom("on", "off"),
-  prefetch: fc.nat(64),
+  pdl: fc.constantFrom("on", "off"),
+  l2Prefetch: fc.nat(64),
   epi: fc.constantFrom("direct", "smem", "tma"),
   snake: fc.constantFrom("on", "off"),
   pad: fc.nat(64),
@@ -72,14 +72,14 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 combine=last streamk=0 cache=none promote=256 fetch=0 l1=keep prefetch=0 overlap=off epi=direct snake=on pad=4",
+    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 reduction=last streamk=0 cache=none l2Promotion=256 l2PrefetchBytes=0 l1=keep l2Prefetch=0 pdl=off epi=direct snake=on pad=4",
   );
 });
 
 test("the design's example parses", () => {
   const parsed = parseSchedule(
     model,
-    "tile=128x256x64 stages=4 cluster=2x1 roles=1+2 regs=24/240 raster=grouped:8 sched=persistent split=1 combine=last streamk=0 epi=tma",
+    "tile=128x256x64 stages=4 cluster=2x1 roles=1+2 regs=24/240 raster=grouped:8 sched=persistent split=1 reduction=last streamk=0 epi=tma",
   );
   expect(parsed).toMatchObject({
     ok: true,
@@ -106,11 +106,11 @@ test("policies of L2: matrices in their order, each once", () => {
   ])
     expect(cache.parse(wrong)).toBeNull();
   expect(cache.nearest?.("b:evict_lst,a:evictfirst")).toBe("a:evict_first,b:evict_last");
-  expect(cacheDirective({ cache: "a:evict_first", promote: 64 })?.args).toEqual({
+  expect(cacheDirective({ cache: "a:evict_first", l2Promotion: 64 })?.args).toEqual({
     a: "evict_first",
     promote: 64,
   });
-  expect(cacheDirective({ cache: "none", promote: 256 })).toBeNull();
+  expect(cacheDirective({ cache: "none", l2Promotion: 256 })).toBeNull();
 });
 
 test("all errors at once, each with what to write", () => {
@@ -125,7 +125,7 @@ test("all errors at once, each with what to write", () => {
     "TW2001 (invalid) at schedule.stage: there is no field 'stage'\n  hint: did you mean stages?",
     "TW2002 (invalid) at schedule.stages: '0' does not fit 1..64\n  hint: nearest legal: stages=1",
     "TW2001 (invalid) at schedule.rastr: there is no field 'rastr'\n  hint: did you mean raster?",
-    "TW2002 (invalid) at schedule.raster: 'grouped-8' does not fit row|col|grouped:G|snake:G|pieces:G|hilbert\n  hint: nearest legal: raster=grouped:8",
+    "TW2002 (invalid) at schedule.raster: 'grouped-8' does not fit row|col|grouped:G|snake:G|blocked:G|hilbert\n  hint: nearest legal: raster=grouped:8",
     "TW2002 (invalid) at schedule.epi: 'tmaa' does not fit direct|smem|tma\n  hint: nearest legal: epi=tma",
     "TW2002 (invalid) at schedule.split: '0x2' does not fit 1..1024\n  hint: nearest legal: split=2",
     "TW2004 (invalid) at schedule: 'junk' is not name=value\n  hint: e.g. tile=128x128x8 stages=2",

@@ -9,7 +9,7 @@ const sides = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.constantFrom(16, 32, 
 const rasters: fc.Arbitrary<Raster> = fc.oneof(
   fc.constantFrom({ kind: "row" } as const, { kind: "col" } as const, { kind: "hilbert" } as const),
   fc.record({
-    kind: fc.constantFrom("grouped" as const, "snake" as const, "pieces" as const),
+    kind: fc.constantFrom("grouped" as const, "snake" as const, "blocked" as const),
     group: fc.integer({ min: 1, max: 48 }),
   }),
 );
@@ -35,8 +35,10 @@ describe("neighbours", () => {
     expect(order({ kind: "grouped", group: 2 }, 4, 3)).toBe("00 10 01 11 02 12 20 30 21 31 22 32");
     expect(order({ kind: "snake", group: 2 }, 4, 3)).toBe("00 10 01 11 02 12 22 32 21 31 20 30");
     expect(order({ kind: "snake", group: 1 }, 3, 3)).toBe("00 01 02 12 11 10 20 21 22");
-    expect(order({ kind: "pieces", group: 8 }, 8, 2)).toBe("00 10 20 30 01 11 21 31 40 50 60 70 41 51 61 71");
-    expect(order({ kind: "pieces", group: 2 }, 4, 2)).toBe(order({ kind: "grouped", group: 2 }, 4, 2));
+    expect(order({ kind: "blocked", group: 8 }, 8, 2)).toBe(
+      "00 10 20 30 01 11 21 31 40 50 60 70 41 51 61 71",
+    );
+    expect(order({ kind: "blocked", group: 2 }, 4, 2)).toBe(order({ kind: "grouped", group: 2 }, 4, 2));
     expect(order({ kind: "hilbert" }, 4, 4)).toBe("00 01 11 10 20 30 31 21 22 32 33 23 13 12 02 03");
   });
 

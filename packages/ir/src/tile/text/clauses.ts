@@ -184,7 +184,7 @@ export const rasterClause: Clause<Raster> = {
   default: undefined,
   print: printRaster,
   parse: (c) => {
-    const kind = c.oneOf(["row", "col", "hilbert", "grouped", "snake", "pieces"], "raster");
+    const kind = c.oneOf(["row", "col", "hilbert", "grouped", "snake", "blocked"], "raster");
     if (kind === "row" || kind === "col" || kind === "hilbert") return { kind };
     c.expect(":", "before the group's size");
     return { kind, group: c.integer("the group's size", 1) };
