@@ -88,8 +88,8 @@ function kernelOf(session: Session, request: KernelRequest, artifact: Artifact):
 }
 
 /**
- * The certificate of a kernel of a library. Errors: hazards, wrong numbers, orders that do not agree, each with the place that asks for
- * the kernel; a schedule that does not fit smaller sizes.
+ * The certificate of a kernel of a library. Errors: hazards, wrong numbers (a GPU's, too), orders that do not agree, each with the place that
+ * asks for the kernel; launches that a GPU refuses; a schedule that does not fit smaller sizes.
  */
 export async function certificateOf(
   session: Session,
@@ -122,6 +122,8 @@ export async function certificateOf(
   if (!ran.ok) return place(ran);
   if (ran.value.wrong.length > 0) return place(err(ran.value.wrong));
   const d = sha256(ran.value.d);
+  const gpu = await onGpu(session, kernel.value, inputs, d, arch, factors);
+  if (!gpu.ok) return place(gpu);
   const { m, n, k, batch } = problem;
   return ok({
     kernel: kernel.value === artifact ? "own" : "smaller",
@@ -130,39 +132,45 @@ export async function certificateOf(
     emulator: { version, orders: [...orders], seed: SEED, rules: Object.keys(rules) },
     boundRatio: ran.value.check?.boundRatio ?? 0,
     d,
-    gpu: await onGpu(session, kernel.value, inputs, d, arch),
+    gpu: gpu.value,
   });
 }
 
-/** What a GPU of this machine makes of the same inputs; null without one that runs the kernel. */
+/** What a GPU of this machine makes of the same inputs; null without one that runs the kernel. Errors: wrong numbers, and launches that fail. */
 async function onGpu(
   session: Session,
   artifact: Artifact,
   inputs: Inputs,
   d: string,
   arch: string,
-): Promise<Certificate["gpu"]> {
+  factors: ReturnType<typeof factorsOf>,
+): Promise<Checked<Certificate["gpu"]>> {
   const device = await openRunDevice({ kind: "auto", arch, isolation: true });
-  if (!device.ok) return null;
+  if (!device.ok) return ok(null);
   const { kind, name } = device.value;
   try {
-    if (kind !== "cuda") return null;
+    if (kind !== "cuda") return ok(null);
     const options = { orders: ["eager"], seed: SEED, hazards: "none", check: true } as const;
     const ran = await execute(
       session,
-      device.value,
+      giving(device.value, factors),
       artifact,
       inputs,
       options,
       `${artifact.program.name}.ptx`,
     );
-    if (!ran.ok || ran.value.wrong.length > 0) return null;
+    const on = <T extends { readonly message: string }>(one: T): T => ({
+      ...one,
+      message: `on ${name}: ${one.message}`,
+    });
+    if (!ran.ok) return err(ran.error.map(on));
+    if (ran.value.wrong.length > 0) return err(ran.value.wrong.map(on));
     const bits = sha256(ran.value.d);
-    return {
+    return ok({
       name,
       d: bits,
       bits: bits === d ? "equal" : addsAsTheyCome(artifact.program) ? "unordered" : "differ",
-    };
+    });
   } finally {
     device.value.close();
   }

@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { rules } from "@tilewright/emulator";
 import { readLibraryIndex, readManifest } from "@tilewright/ir";
-import { expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import type * as Devices from "../../src/run/device.ts";
 import { cli } from "../harness.ts";
 import { scratch } from "../scratch.ts";
 
@@ -46,6 +47,59 @@ test("small kernels are run themselves, large ones at sizes within reach, both i
   expect([m * n * k <= 2 ** 25, m % 128]).toEqual([true, 4]);
   for (const each of [small, large]) expect(each?.certificate?.boundRatio).toBeLessThanOrEqual(1);
   expect(small?.certificate?.d).not.toBe(large?.certificate?.d);
+});
+
+describe("with a GPU", () => {
+  const library = {
+    ...{ name: "lib", archs: ["sm_80"] },
+    operations: [{ name: "scaled", problem: { alpha: "runtime" }, sizes: [{ m: 32, n: 32, k: 16 }] }],
+  };
+
+  /** The command on a machine whose GPU is the emulator, with one byte of each result changed. */
+  async function certified(change: (byte: number) => number, cwd: string) {
+    vi.resetModules();
+    vi.doMock("../../src/run/device.ts", async (original) => {
+      const devices = await original<typeof Devices>();
+      const openRunDevice: typeof devices.openRunDevice = async (options) => {
+        const opened = await devices.openRunDevice({ ...options, kind: "emulator" });
+        if (!opened.ok || options.kind === "emulator") return opened;
+        const { gemm, ...device } = opened.value;
+        return {
+          ok: true,
+          value: {
+            ...{ ...device, kind: "cuda", name: "a GPU" },
+            gemm: async (artifact, inputs, knobs) => {
+              const ran = await gemm(artifact, inputs, knobs);
+              if (ran.ok) ran.value.d[3] = change(ran.value.d[3] ?? 0);
+              return ran;
+            },
+          },
+        };
+      };
+      return { ...devices, openRunDevice };
+    });
+    const faked = await import("../harness.ts");
+    vi.doUnmock("../../src/run/device.ts");
+    vi.resetModules();
+    return faked.cli("compile --library out --kernels - --certify", { cwd, stdin: JSON.stringify(library) });
+  }
+
+  test("its bits stand in the certificate, with the factors that the launch has", async () => {
+    using folder = scratch();
+    expect((await certified((byte) => byte, folder.path)).code).toBe(0);
+    const [manifest = ""] = folder.list().filter((file) => file.endsWith(".gemm.json"));
+    expect(JSON.parse(readFileSync(join(folder.path, manifest), "utf8")).certificate.gpu).toMatchObject({
+      ...{ name: "a GPU", bits: "equal" },
+    });
+  });
+
+  test("wrong numbers of it are no library: exit code 5, the place, and no file", async () => {
+    using folder = scratch();
+    const { code, stderr } = await certified((byte) => byte ^ 0x40, folder.path);
+    expect(code).toBe(5);
+    expect(stderr).toMatch(/TW7060 .*operations\[0\].*sm_80: on a GPU: .*beyond the bound/);
+    expect(folder.list()).toEqual([]);
+  });
 });
 
 test("--certify is about a library", async () => {
