@@ -59,6 +59,18 @@ const rejected: readonly Rejected[] = [
     edits: [["c %C[%mt * 16 : 16,", "c %C[%mt * 16 : 8,"]],
   },
   {
+    code: "TW3158",
+    what: "an accumulator that begins with what lies in its registers",
+    stage: "bound",
+    edits: [["    fill %acc = 0\n", ""]],
+  },
+  {
+    code: "TW3159",
+    what: "a chunk of K that is copied and not multiplied",
+    stage: "staged",
+    edits: [["for %kt = 0 .. 6", "for %kt = 0 .. 5"]],
+  },
+  {
     code: "TW3103",
     what: "fragment of another dtype",
     stage: "staged",

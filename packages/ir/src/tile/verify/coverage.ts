@@ -32,6 +32,41 @@ export const coverage: Verifier = {
   },
 };
 
+/** Every chunk of K is multiplied once, wherever its copies are. */
+export const products: Verifier = {
+  name: "products",
+  code: "TW3159",
+  property: "the products of a work tile go over K once",
+  from: "nest",
+  waivable: true,
+  given: true,
+  *check(subject) {
+    const { k } = subject.program.problem;
+    const first = subject.sites.find(({ stmt }) => stmt.kind === "mma");
+    if (first === undefined || k > MOST_TURNS) return;
+    const count = new Counting(subject);
+    if (!count.run() || (count.products >= k && count.products < k + chunkOf(subject))) return;
+    yield {
+      at: first,
+      message: `the products of a tile go over ${count.products} elements of K, and the problem has ${k}`,
+      hint: "let loops over K chunks begin and end where those of the copies do",
+    };
+  },
+};
+
+/** Elements of K that a tile's blocks read at once: the last of these may be filled up with zeros. */
+const chunkOf = ({ sites }: Subject): number =>
+  Math.max(...sites.map(({ stmt }) => (stmt.kind === "tiles" ? (stmt.split?.extent ?? 1) : 1))) *
+  Math.max(
+    ...sites.flatMap(({ stmt }) =>
+      stmt.kind === "mma"
+        ? [stmt.a.extent[1]]
+        : stmt.kind === "copy" && stmt.src.buffer === "A"
+          ? [stmt.src.extent[1]]
+          : [],
+    ),
+  );
+
 const divides = (stmt: Extract<Stmt, { kind: "tiles" }>): boolean =>
   stmt.share !== undefined || (stmt.split !== null && stmt.visit === null);
 
@@ -39,6 +74,8 @@ const divides = (stmt: Extract<Stmt, { kind: "tiles" }>): boolean =>
 class Counting implements Hooks {
   readonly tiles = "one";
   readonly turns = MOST_TURNS;
+  /** Elements of K over which the tile's products have gone. */
+  products = 0;
   readonly #subject: Subject;
   /** Elements across K that were read at each position of K. */
   readonly #read: Readonly<Record<Operand, Float64Array>>;
@@ -98,6 +135,17 @@ class Counting implements Hooks {
   }
 
   data(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {
+    const reads = this.#reads(stmt, table);
+    if (stmt.kind !== "mma") return reads;
+    const { columns } = stmt;
+    const width = stmt.a.extent[1] * (columns === undefined ? 1 : (columns.to - columns.from) / columns.of);
+    return (thread) => {
+      this.products += width;
+      reads?.(thread);
+    };
+  }
+
+  #reads(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {
     const views = stmt.kind === "copy" ? [stmt.src] : stmt.kind === "mma" ? [stmt.a, stmt.b] : [];
     const counts = views.flatMap((view) => this.#count(view, table) ?? []);
     if (counts.length === 0) return null;

@@ -8,7 +8,7 @@ import { reached, type TileProgram } from "../types.ts";
 import { agreement } from "./agreement.ts";
 import { bounds, slotRange } from "./bounds.ts";
 import { complete } from "./complete.ts";
-import { coverage } from "./coverage.ts";
+import { coverage, products } from "./coverage.ts";
 import { distributions } from "./distributions.ts";
 import { dtypesAgree } from "./dtypes.ts";
 import { epilogues, output } from "./epilogues.ts";
@@ -32,6 +32,7 @@ import { stageLegality } from "./stage.ts";
 import { tileSources } from "./tileSources.ts";
 import { vectors } from "./vectors.ts";
 import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
+import { written } from "./written.ts";
 
 /**
  * In dependency order. A group runs only when the groups before it found nothing: names must resolve before shapes can
@@ -69,7 +70,18 @@ const groups: readonly (readonly Verifier[])[] = [
     parameters,
   ],
   [placement],
-  [agreement, apart, complete, vectors, ringProtocol, sharedBarriers, blockBarriers, coverage],
+  [
+    agreement,
+    apart,
+    complete,
+    written,
+    vectors,
+    ringProtocol,
+    sharedBarriers,
+    blockBarriers,
+    coverage,
+    products,
+  ],
 ];
 
 export const verifiers: readonly Verifier[] = groups.flat();
@@ -145,7 +157,7 @@ function verifyGroups(
     const found = group
       .filter(({ from, until = "machine" }) => reached(program.stage, from) && reached(until, program.stage))
       .flatMap((verifier) =>
-        [...verifier.check(subject)].map((fault) => diagnosticOf(verifier, fault, locations)),
+        [...verifier.check(subject)].map((fault) => diagnosticOf(verifier, fault, subject, locations)),
       );
     if (found.length > 0) return found;
   }
@@ -165,6 +177,6 @@ export function verifyChunkCounts(program: TileProgram): readonly Diagnostic[] {
     const fault = protocolFault(subject, count);
     if (fault === null) return [];
     const message = `with ${count} K chunks: ${fault.message}`;
-    return [diagnosticOf(ringProtocol, { ...fault, message }, undefined)];
+    return [diagnosticOf(ringProtocol, { ...fault, message }, subject, undefined)];
   });
 }

@@ -3,7 +3,7 @@ import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
 import type { ParamSpec } from "../../manifest.ts";
 import type { Target } from "../../target.ts";
 import { type Ranges, rangesInside } from "../ranges.ts";
-import { childrenOf } from "../rewrite.ts";
+import { childrenOf, eachStmt } from "../rewrite.ts";
 import type {
   Barrier,
   Buffer,
@@ -163,13 +163,28 @@ function pathOf(at: Fault["at"]): string {
   return "name" in at ? `%${at.name}` : "memory";
 }
 
+/** What a name in a fault stands for: `%ring`, `role math`, `math of block 1`. Null where nothing of the program has it. */
+export function namedIn(program: TileProgram, name: string): object | null {
+  const declared = /^%(\w+)/.exec(name)?.[1];
+  if (declared !== undefined)
+    return (
+      [...program.rings, ...program.buffers, ...(program.machine?.barriers ?? [])].find(
+        (one) => one.name === declared,
+      ) ?? null
+    );
+  const role = /^(?:role )?(\w+)(?: of block \d+)?$/.exec(name)?.[1];
+  return eachStmt(program.body).find((s) => s.kind === "role" && s.name === role) ?? null;
+}
+
 /** A fault as a diagnostic, with the line of the text where one is known. */
 export function diagnosticOf(
   verifier: Verifier,
   fault: Fault,
+  { program }: Pick<Subject, "program">,
   locations: ReadonlyMap<object, SourceLocation> | undefined,
 ): Diagnostic {
-  const key = typeof fault.at === "string" ? null : isSite(fault.at) ? fault.at.stmt : fault.at;
+  const key =
+    typeof fault.at === "string" ? namedIn(program, fault.at) : isSite(fault.at) ? fault.at.stmt : fault.at;
   const location = key === null ? undefined : locations?.get(key);
   const base = {
     code: verifier.code,

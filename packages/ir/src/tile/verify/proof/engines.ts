@@ -49,10 +49,17 @@ export class Engines {
     if (block !== thread.block) this.reached.push({ block, who: thread.label, thread: thread.index, step });
   }
 
-  /** What an engine does comes at once, or when nothing else can happen. */
-  #do(work: () => void): void {
-    if (this.#when === "early") work();
-    else this.#late.push(work);
+  /** What an engine does comes at once, or when nothing else can happen; a fault of it is found at the statement that issued it. */
+  #do({ stmt }: Action, work: () => void): void {
+    const found = (): void => {
+      try {
+        work();
+      } catch (error) {
+        throw error instanceof Broken ? error.at(stmt) : error;
+      }
+    };
+    if (this.#when === "early") found();
+    else this.#late.push(found);
   }
 
   /** A bulk copy is issued: it writes its slots, and bytes land at their barriers. */
@@ -73,7 +80,7 @@ export class Engines {
       };
       for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
       this.reach(thread, target, step);
-      this.#do(() => barrier.land(action.bytes, phase, clock, thread.label, chunkName(chunk, ring)));
+      this.#do(action, () => barrier.land(action.bytes, phase, clock, thread.label, chunkName(chunk, ring)));
     }
   }
 
@@ -87,7 +94,9 @@ export class Engines {
     for (const target of targets) {
       const barrier = this.#memory.barrier(ring, action.edge, chunk, target);
       thread.commits.push({ entry: barrier.index, reached: phase + 1 });
-      this.#do(() => barrier.arrive(action.count, phase, clock, thread.label, chunkName(chunk, ring)));
+      this.#do(action, () =>
+        barrier.arrive(action.count, phase, clock, thread.label, chunkName(chunk, ring)),
+      );
     }
   }
 

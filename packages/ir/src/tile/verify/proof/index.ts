@@ -1,7 +1,8 @@
 /** The protocol proof: what a bound program with roles asks of barriers, engines and tensor memory, for every number of K chunks. */
 import type { Diagnostic, SourceLocation } from "../../../diagnostics.ts";
 import type { Target } from "../../../target.ts";
-import type { TileProgram } from "../../types.ts";
+import type { Stmt, TileProgram } from "../../types.ts";
+import { namedIn } from "../verifier.ts";
 import type { Plan, Step } from "./plan.ts";
 import { planOf } from "./planOf.ts";
 import { type Finding, proofRules } from "./rules.ts";
@@ -23,7 +24,10 @@ export function proveProtocol(
 ): readonly Diagnostic[] {
   const findings = [...programFindings(program, target)].map((finding) => [finding, null] as const);
   const plan = planOf(program);
-  return firstOfEach([...findings, ...(plan === null ? [] : broken(plan, given))], locations);
+  return firstOfEach([...findings, ...(plan === null ? [] : broken(plan, given))], (at) => {
+    const key = typeof at === "string" ? namedIn(program, at) : at;
+    return key === null ? undefined : locations?.get(key);
+  });
 }
 
 /** The same for a plan by itself: what a lowering that does these actions would break. */
@@ -33,14 +37,14 @@ type Found = readonly [Finding, Sequence | null];
 
 function firstOfEach(
   found: Iterable<Found>,
-  locations?: ReadonlyMap<object, SourceLocation>,
+  locate: (at: Stmt | string) => SourceLocation | undefined = () => undefined,
 ): readonly Diagnostic[] {
   const first = new Map<string, Diagnostic>();
   for (const [{ rule, at, message, hint, stmt }, sequence] of found) {
     const { code, number, name } = proofRules[rule];
     if (first.has(code)) continue;
     const when = sequence === null ? "" : `with ${sequence.join(", ")} K chunks: `;
-    const location = stmt ? locations?.get(stmt) : undefined;
+    const location = locate(stmt ?? at);
     first.set(code, {
       ...(location === undefined ? {} : { location }),
       code,

@@ -15,10 +15,9 @@ export function sequences(slots: number, stays: boolean): readonly Sequence[] {
   return [...single, ...pairs, ...runs, [1, 1, 1, 1, 1], [2, slots, 1, 0, 2]];
 }
 
-/** Tiles of one number of chunks: one, and for blocks that stay two, and as many as use every slot in both phases. */
+/** Tiles of one number of chunks: one, and for persistent CTAs two, and as many as use every slot in both phases, of rings with a chunk a tile too. */
 export function sequencesOf(count: number, slots: number, stays: boolean): readonly Sequence[] {
-  const most = Math.ceil((2 * slots + 2) / Math.max(1, count));
-  return (stays ? [1, 2, most] : [1]).map((tiles) => Array.from({ length: tiles }, () => count));
+  return (stays ? [1, 2, 2 * slots + 2] : [1]).map((tiles) => Array.from({ length: tiles }, () => count));
 }
 
 /**

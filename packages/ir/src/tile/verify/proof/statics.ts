@@ -125,13 +125,29 @@ function* numbering(program: TileProgram): Iterable<Finding> {
     };
 }
 
-/** Two roles at one named barrier would count each other's threads. */
+/** Two roles at one named barrier would count each other's threads, unless it says how many threads both have. */
 function* namedBarriers(program: TileProgram): Iterable<Finding> {
   const users = new Map<number, string>();
-  for (const role of eachStmt(program.body)) {
-    if (role.kind !== "role") continue;
+  const roles = eachStmt(program.body).filter((s): s is Role => s.kind === "role");
+  const threadsAt = (id: number): number =>
+    roles
+      .filter(({ body }) => eachStmt(body).some((s) => s.kind === "barrier" && s.id === id))
+      .reduce((sum, { warps }) => sum + 32 * warps, 0);
+  for (const role of roles) {
     for (const stmt of eachStmt(role.body)) {
-      if (stmt.kind !== "barrier" || stmt.threads !== undefined) continue;
+      if (stmt.kind !== "barrier") continue;
+      if (stmt.threads !== undefined) {
+        const all = threadsAt(stmt.id);
+        if (stmt.threads !== all)
+          yield {
+            rule: "namedBarriers",
+            at: `role ${role.name}`,
+            stmt,
+            message: `barrier ${stmt.id} counts ${stmt.threads} threads, and the roles that come to it have ${all}`,
+            hint: `write threads ${all}`,
+          };
+        continue;
+      }
       const other = users.get(stmt.id) ?? role.name;
       users.set(stmt.id, role.name);
       if (other !== role.name)
@@ -266,7 +282,19 @@ function* convergence(plan: Plan): Iterable<Finding> {
     const single = actions.some(
       ({ kind, lanes }) => lanes === "one" && (kind === "copy" || kind === "multiply" || kind === "expect"),
     );
-    if (!single || !role.one) continue;
+    const elected = actions.some(
+      ({ kind, lanes }) => lanes === "one" && (kind === "expect" || kind === "commit"),
+    );
+    if (elected && !role.one) {
+      yield {
+        rule: "convergence",
+        at: `role ${role.name}`,
+        message: "every lane of its warps issues what one thread has to",
+        hint: `write one behind warps ${role.warps}`,
+      };
+      continue;
+    }
+    if (!single) continue;
     const aligned = actions.find(
       (action) =>
         together.has(action.kind) &&

@@ -1,0 +1,63 @@
+/** Edits of machine texts by hand: each is convicted by the proof with rule and line, compiles to just that with `unproven`, and is found by the emulator. */
+import { type HandEdit, handEdits } from "@tilewright/conformance";
+import { simt } from "../src/index.ts";
+
+const edits: readonly HandEdit[] = [
+  {
+    what: "the block does not meet before the loop",
+    change: { kind: "drop", line: /^ +barrier 0/ },
+    code: "TW3138",
+    line: /copy %fA/,
+    ptx: /^-.*bar\.sync/,
+    emulator: /^H0(06|09)/,
+  },
+  {
+    what: "the block does not meet in the loop",
+    change: { kind: "drop", line: /^ +barrier 0/, nth: 1 },
+    code: "TW3138",
+    line: /copy %fA/,
+    ptx: /bar\.sync|setp/,
+    emulator: /^H0(09|10)/,
+  },
+  {
+    what: "the barrier stands before the stores",
+    change: { kind: "replace", line: /if %kk == 31/, from: /31/, to: "0" },
+    code: "TW3138",
+    line: /copy %fA/,
+    ptx: /bar\.sync|setp/,
+    emulator: /^H0(09|10)/,
+  },
+  {
+    what: "a stage is written while it is read",
+    change: { kind: "replace", line: /copy %sA\[slot \(%kt/, from: /%kt \+ 1\) % 2/, to: "%kt + 2) % 2" },
+    code: "TW3138",
+    line: /copy %/,
+    ptx: /st\.shared|%s|%slot|setp|mov|add|sub|xor/,
+    emulator: /^H010|^D/,
+  },
+  {
+    what: "the last chunk is not multiplied",
+    change: { kind: "replace", line: /for %kt = 0/, from: /4/, to: "3" },
+    code: "TW3159",
+    line: /mma %acc/,
+    ptx: /setp|bar\.sync|bra|ld\.|st\.|@%p|add|mov\.b32 %r|^[+-]\w+:/,
+    emulator: /^D/,
+  },
+  {
+    what: "B over A",
+    change: { kind: "replace", line: /shared %sB/, from: /@2304/, to: "@2048" },
+    code: "TW3134",
+    line: /shared %sB/,
+    ptx: /shared|%s/,
+    emulator: /^H0|^D/,
+  },
+];
+
+handEdits(
+  simt,
+  "sm_70",
+  "f32",
+  [64, 64, 128],
+  "tile=16x32x32 thread=2x2 lanes=4x8 strip=2x2 stages=2 frag=2 registerPrefetch=on",
+  edits,
+);

@@ -1,0 +1,159 @@
+/** Edits of a kernel's machine text as a person would make them: what the compiler says of each, what it changes in the PTX, and what the emulator finds. */
+import {
+  type Artifact,
+  type Backend,
+  createCompiler,
+  type DType,
+  formatDiagnostic,
+  unifiedDiff,
+} from "@tilewright/ir";
+import { type Device, openDevice } from "@tilewright/runtime";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { plainProblem } from "./bound.ts";
+import { caseData } from "./data.ts";
+import { judge } from "./judge.ts";
+import { must, Session } from "./launch.ts";
+import { targetOf } from "./random.ts";
+
+/** A line of a text: the `nth` (from 0) that matches. */
+interface LineAt {
+  readonly line: RegExp;
+  readonly nth?: number;
+}
+
+/** One change of a line. `move` puts it `by` lines further down (up where negative). */
+type Change =
+  | ({ readonly kind: "drop" | "repeat" } & LineAt)
+  | ({ readonly kind: "move"; readonly by: number } & LineAt)
+  | ({ readonly kind: "replace"; readonly from: RegExp; readonly to: string } & LineAt);
+
+/** The text after a change. Throws where no line matches or nothing changes: the edit itself is wrong then. */
+function edited(text: string, change: Change): string {
+  const lines = text.split("\n");
+  const at = lines.flatMap((line, i) => (change.line.test(line) ? [i] : []))[change.nth ?? 0];
+  if (at === undefined) throw new RangeError(`no line ${change.nth ?? 0} matches ${change.line}`);
+  const [line = ""] = lines.splice(at, 1);
+  switch (change.kind) {
+    case "drop":
+      break;
+    case "repeat":
+      lines.splice(at, 0, line, line);
+      break;
+    case "move":
+      lines.splice(at + change.by, 0, line);
+      break;
+    case "replace":
+      lines.splice(at, 0, line.replace(change.from, change.to));
+      break;
+  }
+  const after = lines.join("\n");
+  if (after === text) throw new RangeError(`${change.line} is as it was`);
+  return after;
+}
+
+/** An edit, and what has to come of it. */
+export interface HandEdit {
+  readonly what: string;
+  readonly change: Change;
+  /** Code of the rule that convicts it, and the line that it names. */
+  readonly code: string;
+  readonly line: RegExp;
+  /** Every line of PTX that changes, with register numbers and labels taken out. `manifest`: what changes is said to the launch. Null: there is no kernel without what is missing. */
+  readonly ptx: RegExp | "manifest" | null;
+  /** A finding of the emulator, or `D`: wrong numbers. Null: no schedule of the emulator shows it, as no arrangement of the hardware has to. */
+  readonly emulator: RegExp | null;
+}
+
+/** Registers and labels are numbered in the order of their use: one instruction less shifts all that follow. */
+const unnumbered = (ptx: string): string =>
+  ptx
+    .replace(/%([a-z]+)\d+\b/g, "%$1")
+    .replace(/\b(\w+?)_\d+(?=[:;])/g, "$1")
+    .replace(/^\s*\.reg .*$/gm, "");
+
+const orders = [
+  { order: "eager" },
+  { order: "lazy" },
+  { order: "random", seed: 0 },
+  { order: "random", seed: 1 },
+] as const;
+
+/** A test for each edit of the machine text of a kernel of `backend`: [m, n, k] with operands of `dtype`, by a schedule. */
+export function handEdits(
+  backend: Backend,
+  arch: string,
+  dtype: DType,
+  [m, n, k]: readonly [m: number, n: number, k: number],
+  schedule: string,
+  edits: readonly HandEdit[],
+): void {
+  describe(`edits of ${schedule}`, () => {
+    let emulator: Device;
+    let artifact: Artifact;
+    beforeAll(async () => {
+      emulator = must(await openDevice({ kind: "emulator", arch }));
+      const problem = plainProblem(m, n, k, dtype);
+      const compiler = createCompiler({ backends: [backend] });
+      artifact = must(compiler.compile({ problem, target: targetOf(arch), schedule }));
+    });
+    afterAll(() => emulator.close());
+    test.each(edits)("$what: $code", (edit) => {
+      expect(handEditFaults(backend, artifact, emulator, edit)).toEqual([]);
+    });
+  });
+}
+
+/** What is otherwise than an edit of a kernel's machine text says; empty where the proof, the PTX and the emulator are as it says. */
+function handEditFaults(
+  backend: Backend,
+  original: Artifact,
+  emulator: Device,
+  edit: HandEdit,
+): readonly string[] {
+  const text = edited(original.textAt("machine") ?? "", edit.change);
+  const lines = text.split("\n");
+  const compiler = createCompiler({ backends: [backend] });
+  const { target } = original;
+  const refused = compiler.compile({ from: text, target });
+  if (refused.ok) return ["is taken without a word"];
+  const convicted = refused.error.some(
+    ({ code, location }) => code === edit.code && edit.line.test(lines[(location?.line ?? 0) - 1] ?? ""),
+  );
+  const faults = convicted ? [] : refused.error.map((found) => `proof: ${formatDiagnostic(found)}`);
+  const made = compiler.compile({ from: text, target, unproven: true });
+  if (!made.ok)
+    return edit.ptx === null
+      ? faults
+      : [...faults, ...made.error.map((d) => `unproven: ${formatDiagnostic(d)}`)];
+  return [...faults, ...ptxFaults(original, made.value, edit), ...emulatorFaults(made.value, emulator, edit)];
+}
+
+function ptxFaults(original: Artifact, made: Artifact, { ptx }: HandEdit): readonly string[] {
+  if (ptx === null) return ["unproven: compiles"];
+  if (ptx === "manifest")
+    return original.ptx === made.ptx && JSON.stringify(original.manifest) !== JSON.stringify(made.manifest)
+      ? []
+      : ["manifest: as it was, or the PTX is another"];
+  const changed = unifiedDiff(unnumbered(original.ptx), unnumbered(made.ptx))
+    .split("\n")
+    .filter((line) => /^[+-](?![+-])/.test(line) && line.trim().length > 1);
+  if (original.ptx === made.ptx) return ["ptx: the same"];
+  return changed.filter((line) => !ptx.test(line)).map((line) => `ptx: ${line}`);
+}
+
+function emulatorFaults(made: Artifact, emulator: Device, { emulator: wanted }: HandEdit): readonly string[] {
+  if (wanted === null) return [];
+  const session = new Session(emulator, made);
+  const found: string[] = [];
+  try {
+    const data = caseData(made.problem, "integers", 1);
+    for (const options of orders) {
+      const run = session.run(data, options);
+      found.push(...run.faults, ...judge(made.problem, data, run));
+      if (found.some((fault) => wanted.test(fault))) return [];
+    }
+    return [`emulator: ${found[0] ?? "finds nothing"}`];
+  } finally {
+    session.close();
+  }
+}
