@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { encodeArray } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
@@ -130,6 +130,41 @@ describe("a kernel that is right", () => {
       checks: [{ buffer: "y", elements: count, failures: 0, maxAbs: 0 }],
     });
     expect(result.runs[0].counters.globalBytesRead).toBe(2 * 4 * count);
+  });
+
+  test("--trace writes a timeline of the first run, in each of whose lines a CTA has its warps", async () => {
+    const outcome = await emulate(
+      { ptx: saxpy, launch, flags: "--order all --trace t.json --json" },
+      (folder) => {
+        const { traceEvents } = JSON.parse(readFileSync(join(folder, "t.json"), "utf8"));
+        const named = (ph: string, name: string) =>
+          traceEvents.filter((event: { ph: string; name: string }) => event.ph === ph && event.name === name);
+        expect(named("M", "process_name").map(({ args }: { args: { name: string } }) => args.name)).toEqual(
+          [0, 1, 2, 3].map((x) => `CTA ${x},0,0`),
+        );
+        expect(named("X", "1 store")).toHaveLength(4);
+      },
+    );
+    expect(JSON.parse(outcome.stdout).files).toEqual(["out.npy", "t.json"]);
+  });
+
+  test("--trace with several runs is of the first that shows a hazard", async () => {
+    const racing = {
+      entry: "rotate",
+      grid: 1,
+      block: 64,
+      buffers: { out: { bytes: 256 } },
+      params: [{ buffer: "out" }],
+    };
+    await emulate({ ptx: rotate(""), launch: racing, flags: "--order all --trace t.json" }, (folder) => {
+      const { traceEvents } = JSON.parse(readFileSync(join(folder, "t.json"), "utf8"));
+      const marks = traceEvents.filter(({ cat }: { cat?: string }) => cat === "finding");
+      const mark = (ph: string) =>
+        marks.find((event: { ph: string; name: string }) => event.ph === ph && event.name === "H009");
+      // The read, which is marked, and the write before it, from which an arrow leads to it.
+      expect(mark("s").args.line).toBe(mark("f").args.line - 6);
+      expect(mark("i").ts).toBe(mark("f").ts);
+    });
   });
 
   test("as text: a table and counters", async () => {

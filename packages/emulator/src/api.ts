@@ -3,6 +3,7 @@ import type { Checked, Diagnostic, SourceLocation, TensorMapSpec } from "@tilewr
 import type { RuleId } from "./checkers/rules.ts";
 import type { Switch } from "./machine/interleave.ts";
 import type { SearchOptions, SearchReport } from "./search.ts";
+import type { TraceSink } from "./trace/events.ts";
 
 /** Completion order of everything the PTX memory model leaves open. */
 export type Order = "eager" | "lazy" | "random";
@@ -60,6 +61,8 @@ export interface LaunchConfig {
   readonly before?: { readonly writes?: readonly MemoryRange[]; readonly reads?: readonly MemoryRange[] };
   /** Warp-instructions after which a launch is given up as endless. */
   readonly fuel?: number;
+  /** Takes the event log of the launch, event by event (TraceEvent). A launch with a log runs in one piece; a search has none. */
+  readonly trace?: TraceSink;
 }
 
 /** Something wrong that a run has shown. */

@@ -21,6 +21,7 @@ import { LaunchThreads } from "./parallel/client.ts";
 import type { LaunchPort, PartReply, PartRequest, PartResult } from "./parallel/ports.ts";
 import { conflicting, isIndependent, mergeCounters, mergeMemory, wavesOf } from "./parallel/split.ts";
 import { Contention, type SearchOptions, type SearchReport, searchSchedules, type Trial } from "./search.ts";
+import { Recorder } from "./trace/recorder.ts";
 
 export interface EmulatorOptions {
   /** Most bytes of device memory and launch state together. Default 1 GiB, at most 2 GiB. */
@@ -182,7 +183,8 @@ class EmulatedDevice implements Emulator {
     const text = this.#modules.get(module);
     const program = isProgram(module) ? module.programs.get(entry) : undefined;
     if (text === undefined || program === undefined || !isProgram(module)) return alone();
-    if (!validateLaunch(program.kernel, config).ok || !isIndependent(program)) return alone();
+    if (config.trace !== undefined || !validateLaunch(program.kernel, config).ok) return alone();
+    if (!isIndependent(program)) return alone();
     const parts = Math.min(this.#threads.count, this.#waves(program, config));
     if (parts < 2) return alone();
     const results = await this.#threads.run(parts, {
@@ -272,7 +274,12 @@ class EmulatedDevice implements Emulator {
       observe,
     });
     compiled.tally.fill(0);
+    const { trace: sink } = config;
+    const trace =
+      sink === undefined ? null : new Recorder(sink, kernel.name, shape.grid, kernel.instructions);
+    if (trace !== null) findings.onFound = (...found) => trace.finding(...found);
     const run = new LaunchRun({
+      trace,
       arena: this.#arena,
       program,
       regions: compiled.regions,
@@ -318,12 +325,13 @@ class EmulatedDevice implements Emulator {
     if (!found.ok) return found;
     const program = found.value;
     const arithmetic = arithmeticFor(module, config);
+    const { trace: _, ...untraced } = config;
     const before = this.#arena.heap();
     const contention = new Contention();
     this.#host.observe = ({ block, id }, at, size, index, mode) =>
       contention.note(block.slot * block.warps.length + id, at, size, index, mode);
     const run = (schedule: readonly Switch[]) =>
-      this.#launch(program, { fuel: searchFuel, ...config, schedule }, arithmetic, undefined, true);
+      this.#launch(program, { fuel: searchFuel, ...untraced, schedule }, arithmetic, undefined, true);
     const probe = run([]);
     if (!probe.ok) return probe;
     const { heap: reference } = this.#arena.heap();

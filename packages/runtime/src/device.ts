@@ -2,7 +2,7 @@
  * One interface over the CUDA driver and the emulator.
  * Nothing here throws for an expected reason: a full GPU, a faulting kernel and a freed buffer are all diagnostics.
  */
-import type { CheckName, Counters, Finding, Order, RuleId } from "@tilewright/emulator";
+import type { CheckName, Counters, Finding, Order, RuleId, TraceSink } from "@tilewright/emulator";
 import type { Checked, TensorMapSpec } from "@tilewright/ir";
 
 export type DeviceKind = "cuda" | "emulator";
@@ -72,6 +72,8 @@ export interface LaunchRequest {
   /** Single rules that report nothing. */
   readonly disable?: readonly RuleId[];
   readonly fuel?: number;
+  /** Takes the event log of the launch. */
+  readonly trace?: TraceSink;
   /** Architecture whose tensor cores compute; the module's target unless given. */
   readonly arithmetic?: string;
   /** What the grid before of a programmatic dependent launch writes and reads: not to be touched before `griddepcontrol.wait`. */

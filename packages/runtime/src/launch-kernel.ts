@@ -29,7 +29,7 @@ import { fail } from "./diagnostics.ts";
 /** Buffers by the names of the pointer parameters: `a`, `b`, `c`, `d`, `workspace`, `epilogueI`. */
 export type KernelBuffers = Readonly<Record<string, DeviceBuffer>>;
 
-export type KernelLaunchOptions = Pick<LaunchRequest, "order" | "seed" | "checks" | "fuel"> & {
+export type KernelLaunchOptions = Pick<LaunchRequest, "order" | "seed" | "checks" | "fuel" | "trace"> & {
   /** Conditions of the manifest, checked before anything is launched. */
   readonly constraints?: readonly Constraint[];
 };

@@ -14,6 +14,7 @@ import {
   launchFlags,
   type Profile,
   runsOf,
+  traceFlag,
 } from "../emulation/flags.ts";
 import { differingBuffers, Launcher, type Run } from "../emulation/launches.ts";
 import { type Prepared, prepare } from "../emulation/prepare.ts";
@@ -26,6 +27,7 @@ import {
   showHazards,
 } from "../emulation/report.ts";
 import { type FoundInRun, sarifOf } from "../emulation/sarif.ts";
+import { TraceFile } from "../emulation/trace.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodeFor, exitCodes } from "../kit/exit.ts";
@@ -41,6 +43,7 @@ const args = z.strictObject({
   launch: text("how to launch it: tilewright schema launch", { hint: "LAUNCH.json" }),
   check: hazardFlag(),
   ...emulationFlags,
+  ...traceFlag,
   ...launchFlags,
   sarif: text("write what was found as SARIF 2.1.0, which editors and code hosts show", {
     hint: "FILE",
@@ -132,11 +135,17 @@ function notes(
 }
 
 /** All runs asked for. A launch that cannot start ends them. */
-function launchAll(session: Session, prepared: Prepared, args: Args): Checked<readonly Run[]> {
+function launchAll(
+  session: Session,
+  prepared: Prepared,
+  args: Args,
+  trace: TraceFile,
+): Checked<readonly Run[]> {
   const launcher = new Launcher(prepared, {
     checks: checksOf(args.check),
     disable: args.disable ?? [],
     fuel: args.fuel,
+    trace,
   });
   const runs: Run[] = [];
   for (const plan of runsOf(args)) {
@@ -183,6 +192,10 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
       what: "once in each completion order, the random one by twenty seeds",
       line: "emulate kernel.ptx --launch launch.json --order all --seeds 20",
     },
+    {
+      what: "a timeline of warps, engines and barriers for ui.perfetto.dev",
+      line: "emulate kernel.ptx --launch launch.json --trace trace.json",
+    },
     { what: "races and barriers only", line: "emulate kernel.ptx --launch launch.json --check race,barrier" },
     {
       what: "all but one rule, for an editor",
@@ -198,7 +211,8 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
     const checked = await prepare(session.context, { ptx: args.ptx, launch: args.launch });
     if (!checked.ok) return fail(checked.error);
     const prepared = checked.value;
-    const made = launchAll(session, prepared, args);
+    const trace = new TraceFile(args.trace);
+    const made = launchAll(session, prepared, args, trace);
     prepared.device.close();
     if (!made.ok) return fail(made.error);
     const runs = made.value;
@@ -210,7 +224,9 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
     const wrong = wrongRuns(runs);
     const differing = differingBuffers(runs);
     const files = writeFiles(prepared.folder.cwd, outputFiles(prepared, runs[0]));
-    if (!files.ok) return fail(files.error);
+    const traced = writeFiles(session.context.cwd, trace.files());
+    if (!files.ok || !traced.ok)
+      return fail([...(files.ok ? [] : files.error), ...(traced.ok ? [] : traced.error)]);
     const unwritten = writeSarif(session, args, findings, wrong);
     if (unwritten.length > 0) return session.fail(unwritten);
     const failures = [...showHazards(hazardsOf(findings), args.ptx), ...wrong];
@@ -229,10 +245,12 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
       })),
       findings,
       differing,
-      files: files.value,
+      files: [...files.value, ...traced.value],
     };
-    session.result(result, () => render(session, runs, files.value, profile));
+    session.result(result, () => render(session, runs, result.files, profile));
     notes(session, findings, differing, args.ptx);
+    const cut = trace.note();
+    if (cut !== null) session.note(cut);
     const advice = adviceOn(findings, profile, prepared.ptx);
     if (advice !== null) session.note(`note: ${advice}`);
     return failures.length === 0 ? exitCodes.ok : session.report(failures);

@@ -21,7 +21,8 @@ import { codes, problemWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
 import { compileFrom, compileRequest, misplacedUnproven, sourceFlags } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
-import { checksOf, emulationFlags, hazardFlag, ordersOf } from "../emulation/flags.ts";
+import { checksOf, emulationFlags, hazardFlag, ordersOf, traceFlag } from "../emulation/flags.ts";
+import { TraceFile } from "../emulation/trace.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { sha256 } from "../files/hash.ts";
 import { encodeNpy } from "../files/npy.ts";
@@ -89,6 +90,7 @@ const args = z.strictObject({
     group: "Execution",
   }),
   ...emulationFlags,
+  ...traceFlag,
 });
 type Args = z.output<typeof args>;
 
@@ -292,7 +294,7 @@ function render(
 
 /** A grouped problem: sizes from a file, everything else from flags. In this process, also on a GPU. */
 async function runGrouped(session: Session, args: Args, path: string): Promise<number> {
-  const alone = ["a", "b", "c", "sfa", "sfb", "sizes", "out", "from"] as const;
+  const alone = ["a", "b", "c", "sfa", "sfb", "sizes", "out", "from", "trace"] as const;
   const given = alone.filter((name) => args[name] !== undefined);
   if (given.length > 0)
     return session.fail([
@@ -376,6 +378,11 @@ async function runPrepared(session: Session, args: Args, prepared: Prepared): Pr
   if (!device.ok) return session.fail(device.error);
   try {
     if (device.value.note !== null) session.note(device.value.note);
+    if (args.trace !== undefined && device.value.kind !== "emulator")
+      return session.fail([
+        problemWith(codes.conflict, "--trace", "a GPU keeps no event log", { hint: "add --device emulator" }),
+      ]);
+    const trace = new TraceFile(args.trace);
     const orders = ordersOf(args.order);
     if (device.value.kind === "emulator") warnOfTime(session, problem, orders.length);
     const options = {
@@ -383,6 +390,7 @@ async function runPrepared(session: Session, args: Args, prepared: Prepared): Pr
       seed: args.seed,
       hazards: checksOf(args.hazards),
       check: args.check,
+      trace,
     };
     const ran = await execute(
       session,
@@ -394,6 +402,11 @@ async function runPrepared(session: Session, args: Args, prepared: Prepared): Pr
     );
     if (!ran.ok) return session.fail(ran.error);
     const execution = ran.value;
+    const traced = writeFiles(session.context.cwd, trace.files());
+    if (!traced.ok) return session.fail(traced.error);
+    for (const file of traced.value) session.note(`wrote ${file}`);
+    const cut = trace.note();
+    if (cut !== null) session.note(cut);
     if (args.out !== undefined && execution.wrong.length === 0) {
       const written = writeFiles(session.context.cwd, [
         { path: args.out, data: encodeResult(problem, execution.d) },
@@ -435,6 +448,10 @@ Ends with exit code 5 when a number or a hazard is wrong; D is then not written.
     {
       what: "real matrices; sizes come from the files",
       line: "run --a A.npy --b B.npy --out D.npy",
+    },
+    {
+      what: "a timeline of warps, engines and barriers for ui.perfetto.dev",
+      line: "run --arch sm_90a -m 256 -n 256 -k 256 --dtype bf16 --device emulator --trace trace.json",
     },
     {
       what: "in every completion order, as JSON",

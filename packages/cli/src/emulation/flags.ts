@@ -1,6 +1,6 @@
 /** Flags of everything that runs kernels on the emulator. */
 import type { CheckName, Order } from "@tilewright/emulator";
-import { choice, count, list, seed } from "../kit/flags.ts";
+import { choice, count, list, seed, text } from "../kit/flags.ts";
 import { disableFlag } from "./rules.ts";
 
 const group = "Emulation";
@@ -26,6 +26,14 @@ export const emulationFlags = {
     { group },
   ),
   seed: seed("seed of random orders and of random inputs", 1, { group }),
+};
+
+/** Flag of the commands that keep an event log. */
+export const traceFlag = {
+  trace: text(
+    "write what warps, engines and barriers did, for ui.perfetto.dev: of the first run that shows a hazard, else of the first",
+    { hint: "FILE", group },
+  ),
 };
 
 /** The rules to run; `emulate` calls the flag --check, `run` calls it --hazards. */

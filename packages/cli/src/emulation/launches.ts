@@ -8,6 +8,7 @@ import { type Launch, threeOf } from "../launch/schema.ts";
 import { encodeTensorMaps } from "../launch/tensor-maps.ts";
 import type { RunPlan } from "./flags.ts";
 import type { Prepared } from "./prepare.ts";
+import type { TraceFile } from "./trace.ts";
 
 export interface Run extends RunPlan {
   readonly result: LaunchResult;
@@ -21,6 +22,8 @@ export interface RunOptions {
   readonly disable: readonly RuleId[];
   /** The launch file's, or the emulator's own, unless given. */
   readonly fuel: number | undefined;
+  /** Whether the runs are logged, and where to. */
+  readonly trace?: TraceFile;
 }
 
 /** Modules keep their variables between launches: a text that declares any is loaded anew for each run. */
@@ -59,6 +62,7 @@ export class Launcher {
       }
       const result = this.#launch(plan, memory);
       if (!result.ok) return result;
+      this.#options.trace?.end(result.value.findings);
       return this.#collect(plan, result.value, memory);
     } finally {
       for (const buffer of memory.values()) buffer.free();
@@ -87,6 +91,7 @@ export class Launcher {
       disable: this.#options.disable,
       ...(launch.arithmetic === undefined ? {} : { arithmetic: launch.arithmetic }),
       ...(fuel === undefined ? {} : { fuel }),
+      ...this.#options.trace?.begin(),
       ...(launch.before === undefined ? {} : { before: rangesOf(launch.before, memory) }),
     });
   }

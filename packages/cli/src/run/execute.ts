@@ -12,6 +12,7 @@ import {
 import type { GemmArtifact, GemmResult } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { atStatements, diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
+import type { TraceFile } from "../emulation/trace.ts";
 import type { Session } from "../kit/command.ts";
 import { formatDuration, plural, trim } from "../output/format.ts";
 import { type Check, checkResult } from "./check.ts";
@@ -25,6 +26,8 @@ export interface ExecuteOptions {
   readonly hazards: "all" | "none" | readonly CheckName[];
   /** Compare with the float64 reference. */
   readonly check: boolean;
+  /** Whether runs of the emulator are logged, and where to. */
+  readonly trace?: TraceFile;
 }
 
 export interface Execution {
@@ -95,9 +98,10 @@ export async function execute(
   const runs: { readonly order: Order; readonly result: GemmResult }[] = [];
   for (const order of orders) {
     const label = `running on ${device.name}${orders.length > 1 ? `, order ${order}` : ""} (${workOf(problem)})`;
-    const knobs = { order, seed: options.seed, checks: options.hazards };
+    const knobs = { order, seed: options.seed, checks: options.hazards, ...options.trace?.begin() };
     const result = await session.working(label, () => device.gemm(artifact, inputs.host, knobs));
     if (!result.ok) return result;
+    options.trace?.end(result.value.findings);
     runs.push({ order, result: result.value });
   }
   const [first] = runs;

@@ -8,6 +8,7 @@ import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction } from "../load/types.ts";
 import { completeTx, type Mbarrier } from "../machine/mbarriers.ts";
 import { hex, type Machine, type SharedPlace, type Warp } from "../machine/state.ts";
+import { logged, type Traced } from "../trace/recorder.ts";
 import { type Box, bytesOf, pieces, rowSwizzle, rowsOf, walkBox } from "./box.ts";
 import { type BulkStore, openStore } from "./groups.ts";
 import type { MapGeometry } from "./map.ts";
@@ -38,6 +39,11 @@ function beginLoad({ warp, lane, instruction }: Issuer, barrier: Mbarrier): Asyn
   const { race } = warp.block;
   if (race === null) return null;
   return race.begin(warp, lane, race.clocks.engine(`tma:${barrier.at}`, { overtakes: true }), instruction);
+}
+
+/** The same for the event log: what a load brings to `destination`. */
+function logLoad({ machine, warp, instruction }: Issuer, { place, barrier }: Destination, bytes: number) {
+  return machine.trace?.issue(warp, instruction, "bulk load", { bytes, into: place, barrier }) ?? null;
 }
 
 /** Begin an operation of a thread's store engine. */
@@ -136,12 +142,12 @@ export function loadBytes(
     machine.countTraffic("shared", 0, bytes);
     machine.events.post({
       ready: always,
-      run: () => {
+      run: logged(machine.trace, logLoad(issuer, destination, bytes), () => {
         if (gone(issuer, destination)) return;
         const from = bytes === 0 ? 0 : globalBytes(issuer, source.low, source.high, bytes, 0);
         machine.arena.bytes.copyWithin(place.at, from, from + bytes);
         completeTx(machine, instruction, barrier, bytes, op);
-      },
+      }),
     });
   }
 }
@@ -166,7 +172,7 @@ export function moveShared(
   machine.countTraffic("shared", bytes, bytes);
   machine.events.post({
     ready: always,
-    run: () => {
+    run: logged(machine.trace, logLoad(issuer, destination, bytes), () => {
       if (gone(issuer, destination)) return;
       sharedSource(issuer, source.at, bytes);
       if (reduction === null) machine.arena.bytes.copyWithin(place.at, source.at, source.at + bytes);
@@ -175,7 +181,7 @@ export function moveShared(
         reduceInto(reduction.op, reduction.type, view, place.at, view, source.at, bytes);
       }
       completeTx(machine, instruction, barrier, bytes, op);
-    },
+    }),
   });
 }
 
@@ -196,7 +202,7 @@ export function storeBytes(
     touchGlobal(issuer, write, target.low, target.high, bytes, "write", reduction !== null);
   machine.countTraffic("shared", bytes, 0);
   machine.countTraffic("global", reduction === null ? 0 : bytes, bytes);
-  twoSteps(issuer, op, write, () => {
+  twoSteps(issuer, source, bytes, op, write, () => {
     sharedSource(issuer, source.at, bytes);
     const data = machine.arena.bytes.slice(source.at, source.at + bytes);
     return () => {
@@ -209,10 +215,19 @@ export function storeBytes(
   });
 }
 
-/** Post a store: `read` takes the data and returns what writes it. */
-function twoSteps(issuer: Issuer, op: AsyncOp | null, write: AsyncOp | null, read: () => () => void): void {
+/** Post a store of `bytes` bytes from `into`: `read` takes the data and returns what writes it. */
+function twoSteps(
+  issuer: Issuer,
+  into: SharedPlace,
+  bytes: number,
+  op: AsyncOp | null,
+  write: AsyncOp | null,
+  read: () => () => void,
+): void {
   const { machine, warp, lane, instruction } = issuer;
-  const store: BulkStore = { lane, op, write, instruction, read: false, written: false };
+  const traced: Traced | null =
+    machine.trace?.issue(warp, instruction, "bulk store", { bytes, into }) ?? null;
+  const store: BulkStore = { lane, op, write, instruction, read: false, written: false, traced };
   openStore(warp, store);
   machine.events.post({
     ready: always,
@@ -222,11 +237,11 @@ function twoSteps(issuer: Issuer, op: AsyncOp | null, write: AsyncOp | null, rea
       machine.touch();
       machine.events.post({
         ready: always,
-        run: () => {
+        run: logged(machine.trace, traced, () => {
           put();
           store.written = true;
           machine.touch();
-        },
+        }),
       });
     },
   });
@@ -310,11 +325,11 @@ export function loadBox(
     machine.countTraffic("shared", 0, bytes);
     machine.events.post({
       ready: always,
-      run: () => {
+      run: logged(machine.trace, logLoad(issuer, destination, bytes), () => {
         if (gone(issuer, destination)) return;
         fillBox(issuer, place, map, box);
         completeTx(machine, instruction, barrier, bytes, op);
-      },
+      }),
     });
   }
 }
@@ -401,7 +416,7 @@ export function storeBox(
       touchGlobal(issuer, write, map.low + global + from, map.high, to - from, "write", reduction !== null);
   });
   machine.countTraffic("global", reduction === null ? 0 : stored, stored);
-  twoSteps(issuer, op, write, () => {
+  twoSteps(issuer, source, bytesOf(map, box), op, write, () => {
     const { rowBytes, low, high } = map;
     if (stored === rowsOf(map, box) * rowBytes)
       pieces(map, box, base, (at, size) => sharedSource(issuer, sharedBase + at, size));

@@ -2,6 +2,7 @@
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction } from "../load/types.ts";
 import type { Warp } from "../machine/state.ts";
+import type { Traced } from "../trace/recorder.ts";
 
 /** One store or reduction of a thread. */
 export interface BulkStore {
@@ -10,6 +11,7 @@ export interface BulkStore {
   readonly op: AsyncOp | null;
   readonly write: AsyncOp | null;
   readonly instruction: Instruction;
+  readonly traced: Traced | null;
   /** The engine has read shared memory; it has written global memory. */
   read: boolean;
   written: boolean;
@@ -64,7 +66,7 @@ function due(state: BulkGroups, lanes: readonly number[], newest: number): reado
 
 /**
  * Ask for a wait: null when all but each lane's `newest` groups are over (their sources are read, for `.read`), with their
- * operations handed to `waited`; otherwise the number of groups that are missing.
+ * operations handed to `waited` and the stores to `over`; otherwise the number of groups that are missing.
  */
 export function waitStores(
   warp: Warp,
@@ -72,11 +74,13 @@ export function waitStores(
   newest: number,
   readOnly: boolean,
   waited: (op: AsyncOp) => void,
+  over: (stores: readonly BulkStore[]) => void,
 ): number | null {
   const state = groupsOf(warp);
   const needed = due(state, lanes, newest);
   const missing = needed.filter((g) => g.stores.some((s) => !(readOnly ? s.read : s.written)));
   if (missing.length > 0) return missing.length;
+  over(needed.flatMap((group) => group.stores));
   for (const group of needed) {
     group.awaited = true;
     for (const { op, write } of group.stores) {

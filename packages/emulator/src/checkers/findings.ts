@@ -37,6 +37,8 @@ export class Findings {
   readonly #found = new Map<string, { finding: Omit<Finding, "count">; count: number }>();
   readonly #checks: ReadonlySet<string>;
   readonly #disabled: ReadonlySet<RuleId>;
+  /** Called with each new finding, the index of its instruction and that of the access it is not ordered with, or -1. */
+  onFound: ((finding: Omit<Finding, "count">, site: number, other: number) => void) | null = null;
 
   /** @param disabled rules that report nothing although their check runs. */
   constructor(checks: readonly CheckName[], disabled: readonly RuleId[] = []) {
@@ -61,9 +63,17 @@ export class Findings {
 
   /**
    * Record a finding. `message` completes the rule's sentence with what was seen; the first one met is kept.
-   * `omission`: this instance is one that compilers leave out, though not every one of its rule.
+   * `omission`: this instance is one that compilers leave out, though not every one of its rule. `other`: index of the instruction of the access that it is
+   * not ordered with.
    */
-  add(rule: RuleId, site: Site | null, place: Place, message: () => string, omission = false): void {
+  add(
+    rule: RuleId,
+    site: Site | null,
+    place: Place,
+    message: () => string,
+    omission = false,
+    other = -1,
+  ): void {
     if (!this.shows(rule)) return;
     const row: Rule = rules[rule];
     const key = `${rule}/${site?.index ?? -1}`;
@@ -85,6 +95,7 @@ export class Findings {
       warp: place.warp,
     };
     this.#found.set(key, { finding, count: 1 });
+    this.onFound?.(finding, site?.index ?? -1, other);
   }
 
   list(): readonly Finding[] {

@@ -4,6 +4,7 @@ import type { Instruction, Operand, Operation } from "../load/types.ts";
 import type { AsyncEvent } from "../machine/events.ts";
 import { engineArrive, mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
 import type { AsyncCopy, Machine, Warp } from "../machine/state.ts";
+import { logged, type Traced } from "../trace/recorder.ts";
 import type { Row, Table } from "./row.ts";
 import { sharedPlace, sharedSpace } from "./shared-address.ts";
 import { firstLane, lanesOf } from "./warp.ts";
@@ -71,17 +72,30 @@ function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp:
     machine.countTraffic("global", size, 0);
     machine.countTraffic("shared", 0, bytes);
   }
-  const state: AsyncCopy = { done: false, lanes: mask, issued: mask, tracked: false, instruction, op };
+  const traced: Traced | null =
+    machine.trace?.issue(warp, instruction, "cp.async", {
+      bytes: bytes * moves.length,
+      into: { block: warp.block, at: moves[0]?.to ?? 0 },
+    }) ?? null;
+  const state: AsyncCopy = {
+    done: false,
+    lanes: mask,
+    issued: mask,
+    tracked: false,
+    instruction,
+    op,
+    traced,
+  };
   warp.openCopies.push(state);
   const event: AsyncEvent = {
     ready: () => true,
-    run: () => {
+    run: logged(machine.trace, traced, () => {
       state.done = true;
       for (const { to, from, size } of moves) {
         arena.bytes.copyWithin(to, from, from + size);
         arena.bytes.fill(0, to + size, to + bytes);
       }
-    },
+    }),
   };
   machine.events.post(event);
 }
@@ -103,7 +117,13 @@ function commitGroup(warp: Warp, mask: number): void {
   warp.openCopies = warp.openCopies.filter((c) => c.lanes !== 0);
 }
 
-const commit: Row = () => ({ kind: "warp", bind: () => commitGroup });
+const commit: Row = () => ({
+  kind: "warp",
+  bind: (machine, instruction) => (warp, mask) => {
+    commitGroup(warp, mask);
+    machine.trace?.commit(warp, instruction, "cp.async");
+  },
+});
 
 /** Groups that have to be complete so that each lane of `mask` has at most `newest` outstanding, and the rest. */
 function groupsBefore(warp: Warp, mask: number, newest: number): { readonly needed: Set<number> } {
@@ -125,7 +145,7 @@ function waiting(newest: number | "all"): Operation {
   return {
     kind: "wait",
     members: "none",
-    bind: () => (warp, group, mask) => {
+    bind: (machine) => (warp, group, mask) => {
       if (newest === "all" && warp.openCopies.some((c) => (c.lanes & mask) !== 0)) {
         // wait_all is commit_group followed by wait_group 0.
         commitGroup(warp, mask);
@@ -137,6 +157,12 @@ function waiting(newest: number | "all"): Operation {
         return false;
       }
       group.wait = null;
+      const over = [...needed].flatMap((k) => warp.committed[k]?.copies ?? []);
+      machine.trace?.awaitedOperations(
+        warp,
+        "cp.async",
+        over.map(({ traced }) => traced),
+      );
       let clock = 0;
       for (const k of needed) {
         const entry = warp.committed[k];

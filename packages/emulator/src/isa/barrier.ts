@@ -58,6 +58,8 @@ function barrierOperation(form: BarrierForm): WaitOperation {
       const barrier = barrierOf(warp.block, id);
       if (barrier.generation <= wait.generation) return false;
       group.wait = null;
+      const on = { kind: "barrier", id, generation: wait.generation } as const;
+      machine.trace?.awaited(warp, on, barrier.completedAt);
       const race = warp.block.race;
       if (race !== null && barrier.completedClock !== null)
         race.clocks.acquire(warp.agent, barrier.completedClock);
@@ -123,7 +125,10 @@ function arrive(
   }
   machine.countBarrier();
   const { generation } = barrier;
-  tryComplete(block, barrier);
+  const { trace } = machine;
+  barrier.gathered = Math.max(barrier.gathered, warp.clock);
+  trace?.barrier(warp, instruction, "arrive", id, barrier);
+  if (tryComplete(block, barrier)) trace?.barrier(warp, instruction, "complete", id, barrier);
   if (form.kind === "arrive") return false;
   group.wait = { generation, describe: () => describeBarrier(block, barrier) };
   return true;

@@ -231,7 +231,13 @@ export const bulkCommit: Row = (d) => {
   d.choice("async");
   d.choice("bulk");
   d.choice("commit_group");
-  return { kind: "warp", bind: () => (warp, mask) => commitStores(warp, lanesOf(mask)) };
+  return {
+    kind: "warp",
+    bind: (machine, instruction) => (warp, mask) => {
+      commitStores(warp, lanesOf(mask));
+      machine.trace?.commit(warp, instruction, "bulk store");
+    },
+  };
 };
 
 export const bulkWait: Row = (d) => {
@@ -243,10 +249,19 @@ export const bulkWait: Row = (d) => {
   return {
     kind: "wait",
     members: "none",
-    bind: () => (warp, group, mask) => {
+    bind: (machine) => (warp, group, mask) => {
       const { race } = warp.block;
-      const missing = waitStores(warp, lanesOf(mask), newest, readOnly, (op) =>
-        race?.clocks.waited(warp.agent, op.engine, op.clock),
+      const { trace } = machine;
+      const missing = waitStores(
+        warp,
+        lanesOf(mask),
+        newest,
+        readOnly,
+        (op) => race?.clocks.waited(warp.agent, op.engine, op.clock),
+        (stores) => {
+          const operations = stores.map(({ traced }) => traced);
+          trace?.awaitedOperations(warp, "bulk store", operations, readOnly);
+        },
       );
       if (missing === null) {
         group.wait = null;

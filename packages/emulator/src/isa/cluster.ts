@@ -28,6 +28,8 @@ export function clusterBarrier(d: Decoder): Operation {
         const blocked = lanesOf(mask).some((l) => (warp.clusterArrivals[l] ?? 0) > barrier.generation);
         if (blocked) return false;
         group.wait = null;
+        const on = { kind: "cluster", generation: barrier.generation - 1 } as const;
+        machine.trace?.awaited(warp, on, barrier.completedAt);
         for (const l of lanesOf(mask)) warp.clusterArrivals[l] = 0;
         if (barrier.completed !== null) warp.block.race?.clocks.acquire(warp.agent, barrier.completed);
         return true;
@@ -83,7 +85,10 @@ function arriveAtCluster(
   }
   machine.countBarrier();
   machine.touch();
-  tryCompleteCluster(cluster);
+  const { trace } = machine;
+  barrier.gathered = Math.max(barrier.gathered, warp.clock);
+  trace?.barrier(warp, instruction, "arrive", "cluster", barrier);
+  if (tryCompleteCluster(cluster)) trace?.barrier(warp, instruction, "complete", "cluster", barrier);
 }
 
 /** setmaxnreg: registers of a warpgroup's warps to and from the block's pool (machine/registers.ts). */

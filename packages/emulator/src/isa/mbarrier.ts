@@ -250,9 +250,12 @@ function answer(
   ready: number,
 ): void {
   const { race } = warp.block;
-  if (race !== null && ready !== 0) {
-    const done = new Set<Mbarrier>();
+  const { trace } = machine;
+  const done = new Set<Mbarrier>();
+  if ((race !== null || trace !== null) && ready !== 0)
     answers(machine, instruction, form, warp, ready, done);
+  for (const barrier of done) trace?.awaitedPhase(warp, barrier);
+  if (race !== null && ready !== 0) {
     for (const { completed } of done) {
       if (completed === null) continue;
       if (form.relaxed) race.clocks.acquireRelaxed(warp.agent, completed);
@@ -271,6 +274,8 @@ const testWait: Row = (d) => {
     bind: (machine, instruction) => (warp, mask) => {
       const ready = answers(machine, instruction, form, warp, mask, new Set());
       answer(machine, instruction, form, warp, mask, ready);
+      if (ready === 0) machine.trace?.polled(warp);
+      else machine.trace?.passed(warp, null, instruction);
     },
   };
 };

@@ -70,7 +70,10 @@ export function tcgen05Mma(d: Decoder): Operation {
         const issue = beginTensor(machine, warp, mask, instruction, group);
         if (issue === null) return;
         const product = resolveProduct(machine, form, issue, descriptors);
-        if (product !== null) issueTensor(machine, issue, () => runProduct(machine, product));
+        if (product === null) return;
+        const { m, n } = product.descriptor;
+        const { k } = tcgen05KindRow(kind);
+        issueTensor(machine, issue, () => runProduct(machine, product), m * n * k);
       };
     },
   };

@@ -94,6 +94,7 @@ export function tensorCommit(d: Decoder): Operation {
             else engineArrive(machine, instruction, barrier, carried);
           }
         },
+        0,
         false,
       );
     },

@@ -294,6 +294,9 @@ function issue(
     instruction,
     operands,
     shape,
+    products: 64 * form.n * form.k,
+    issued: 0,
+    traced: null,
     warps: [],
     accumulators: form.accumulators,
     aRegisters: form.aRegisters,
@@ -378,7 +381,10 @@ const fence: Row = (d) => {
 const commit: Row = (d) => {
   d.choice("sync");
   d.choice("aligned");
-  return aligned(() => commitGroup);
+  return aligned((machine, instruction) => (warp) => {
+    commitGroup(warp);
+    machine.trace?.commit(warp, instruction, "wgmma");
+  });
 };
 
 const wait: Row = (d) => {
@@ -394,7 +400,8 @@ const waiting = (newest: number): Operation => ({
   divergence: "H023",
   bind: (machine, instruction) => (warp, group) => {
     const issued = issuedBy(warpgroupOf(warp), warp);
-    const open = operationsBefore(issued, newest).filter((o) => !o.done);
+    const due = operationsBefore(issued, newest);
+    const open = due.filter((o) => !o.done);
     const [first] = open;
     if (first !== undefined) {
       group.wait ??= {
@@ -407,6 +414,11 @@ const waiting = (newest: number): Operation => ({
       return false;
     }
     group.wait = null;
+    machine.trace?.awaitedOperations(
+      warp,
+      "wgmma",
+      due.map(({ traced }) => traced),
+    );
     if (issued.open.length > 0 && issued.committed.length === 0)
       machine.report(
         "H064",

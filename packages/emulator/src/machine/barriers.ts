@@ -10,6 +10,9 @@ export interface Barrier {
   /** Lanes of each warp that have arrived in this generation. */
   readonly arrived: Map<Warp, number>;
   generation: number;
+  /** In the event log: the latest arrival, and that of the last completed generation. */
+  gathered: number;
+  completedAt: number;
   /** Clocks of those who arrived, and of the last completed generation. */
   clock: Carried | null;
   completedClock: Carried | null;
@@ -28,6 +31,8 @@ export function barrierOf(block: Block, id: number): Barrier {
       count: null,
       arrived: new Map(),
       generation: 0,
+      gathered: 0,
+      completedAt: 0,
       clock: null,
       completedClock: null,
       trueCount: 0,
@@ -65,6 +70,7 @@ export function tryComplete(block: Block, barrier: Barrier): boolean {
   if (!complete) return false;
   barrier.arrived.clear();
   barrier.generation += 1;
+  barrier.completedAt = barrier.gathered;
   barrier.completedClock = barrier.clock;
   barrier.clock = null;
   barrier.lastTrueCount = barrier.trueCount;
@@ -74,17 +80,19 @@ export function tryComplete(block: Block, barrier: Barrier): boolean {
   return true;
 }
 
-/** Complete the cluster's barrier if all its threads that have not exited have arrived. */
-export function tryCompleteCluster(cluster: ClusterState): void {
+/** Complete the cluster's barrier if all its threads that have not exited have arrived; returns whether it did. */
+export function tryCompleteCluster(cluster: ClusterState): boolean {
   const { barrier } = cluster;
-  if (barrier.arrived.size === 0) return;
+  if (barrier.arrived.size === 0) return false;
   for (const block of cluster.blocks)
     for (const warp of block.warps)
-      if (!warp.done && ((barrier.arrived.get(warp) ?? 0) & warp.live) !== warp.live) return;
+      if (!warp.done && ((barrier.arrived.get(warp) ?? 0) & warp.live) !== warp.live) return false;
   barrier.arrived.clear();
   barrier.generation += 1;
+  barrier.completedAt = barrier.gathered;
   barrier.completed = barrier.carried;
   barrier.carried = null;
+  return true;
 }
 
 /** For deadlock reports: who is missing at the cluster's barrier. */

@@ -29,6 +29,9 @@ export interface Mbarrier {
   carried: Carried | null;
   /** What the completed phases have handed on. */
   completed: Carried | null;
+  /** In the event log: when the latest of those that took part did, and when the last phase was complete. */
+  gathered: number;
+  completedAt: number;
   /** Who initialised it, and at which clock: others have to know. */
   readonly initialiser: Warp;
   readonly initialised: number;
@@ -102,7 +105,7 @@ export function initialise(
   race?.write(warp, lane, at, mbarrierBytes, instruction.index);
   machine.arena.clearShadow(at, mbarrierBytes);
   machine.arena.markAllocated(at, mbarrierBytes);
-  cluster.mbarriers.set(at, {
+  const barrier: Mbarrier = {
     block,
     at,
     address: block.rank * 2 ** 24 + at - block.sharedBase,
@@ -112,10 +115,14 @@ export function initialise(
     tx: 0,
     carried: null,
     completed: null,
+    gathered: 0,
+    completedAt: 0,
     initialiser: warp,
     initialised: clock,
     fenced: false,
-  });
+  };
+  cluster.mbarriers.set(at, barrier);
+  machine.trace?.mbarrier(barrier, "init", count);
 }
 
 /** mbarrier.inval: the bytes may be used for something else, with nothing in them. */
@@ -129,6 +136,7 @@ export function invalidate(
   const { block, at } = barrier;
   block.race?.write(warp, lane, at, mbarrierBytes, instruction.index);
   block.cluster.mbarriers.delete(at);
+  machine.trace?.mbarrier(barrier, "invalidate", 0);
   machine.touch();
 }
 
@@ -163,6 +171,7 @@ export function arrive(
   }
   barrier.pending -= taken;
   if (carried !== null) handOver(barrier, carried);
+  machine.trace?.mbarrier(barrier, "arrive", count);
   settle(machine, barrier);
 }
 
@@ -178,6 +187,7 @@ function settle(machine: Machine, barrier: Mbarrier): void {
   if (barrier.pending !== 0 || barrier.tx !== 0) return;
   barrier.phase += 1;
   machine.countPhase(barrier.block, barrier.at);
+  machine.trace?.phaseComplete(barrier);
   barrier.pending = barrier.expected;
   if (barrier.carried !== null) {
     // Whoever sees this phase complete comes after the earlier ones too.
@@ -206,6 +216,7 @@ export function expectTx(
   bytes: number,
 ): void {
   barrier.tx += bytes;
+  machine.trace?.mbarrier(barrier, "expect", bytes);
   checkTx(machine, warp, instruction, barrier);
   settle(machine, barrier);
 }
@@ -219,6 +230,7 @@ export function completeTx(
   op: AsyncOp | null,
 ): void {
   barrier.tx -= bytes;
+  machine.trace?.mbarrier(barrier, "bytes", bytes);
   const { race } = barrier.block;
   if (race !== null && op !== null) {
     const carried = race.clocks.empty();

@@ -46,7 +46,7 @@ export class Places {
       const seen = where === undefined ? "" : `; the other access is ${where.text}${lineOf(where)}`;
       // What cp.async has completed reaches wgmma without a fence on today's hardware, and compilers count on it.
       const omission = rule === "H033" && /^cp\.async\.c[ag]\b/.test(where?.mnemonic ?? "");
-      findings.add(rule, instructions[site] ?? null, placeOf(warp), () => message() + seen, omission);
+      findings.add(rule, instructions[site] ?? null, placeOf(warp), () => message() + seen, omission, other);
     };
     this.global = !fields.race
       ? null
@@ -92,7 +92,14 @@ export class Places {
       blocks,
       race: race ? this.#race(slot, ranks, warpCount) : null,
       mbarriers: new Map(),
-      barrier: { arrived: new Map(), generation: 0, carried: null, completed: null },
+      barrier: {
+        arrived: new Map(),
+        generation: 0,
+        carried: null,
+        completed: null,
+        gathered: 0,
+        completedAt: 0,
+      },
       engines: new Map(),
     };
     for (let rank = 0; rank < ranks; rank++) {

@@ -50,6 +50,7 @@ export function takeRegisters(
   pool.free -= wanted;
   warp.registerCount = count;
   group.wait = null;
+  machine.trace?.registers(warp, instruction, count);
   machine.touch();
   return true;
 }

@@ -10,6 +10,7 @@ import type { KernelProgram } from "../load/module.ts";
 import type { Instruction, Operand } from "../load/types.ts";
 import { type Arena, globalTag } from "../memory/arena.ts";
 import type { TensorArithmetic } from "../numerics/tensorcore.ts";
+import type { Recorder } from "../trace/recorder.ts";
 import { describeBarrier } from "./barriers.ts";
 import { bindBlocks, type RunnableBlock } from "./compiled.ts";
 import { reportDeadlock } from "./deadlock.ts";
@@ -60,6 +61,7 @@ export interface RunFields {
   readonly global: boolean;
   /** Whose schedule decides which warp runs; null where the order does. */
   readonly interleaver: Interleaver | null;
+  readonly trace: Recorder | null;
 }
 
 export class LaunchRun implements Machine {
@@ -69,6 +71,7 @@ export class LaunchRun implements Machine {
   readonly checked: boolean;
   at: Instruction | null = null;
   readonly arithmetic: TensorArithmetic;
+  readonly trace: Recorder | null;
   readonly #fields: RunFields;
   readonly #random: Random;
   readonly #blocks: readonly RunnableBlock[];
@@ -92,6 +95,8 @@ export class LaunchRun implements Machine {
     this.order = fields.shape.order;
     this.checked = fields.findings.any;
     this.arithmetic = fields.shape.arithmetic;
+    const { trace } = fields;
+    this.trace = trace;
     this.#random = new Random(fields.shape.seed);
     this.#places = new Places(fields);
     this.events = new EventQueue(fields.shape.order, this.#random);
@@ -102,7 +107,14 @@ export class LaunchRun implements Machine {
       arena: fields.arena,
       findings: fields.findings,
       blocks: this.#blocks,
-      burn: (count, warp, at) => this.#burn(count, warp, at),
+      trace,
+      burn:
+        trace === null
+          ? (count, warp, at) => this.#burn(count, warp, at)
+          : (count, warp, at) => {
+              trace.executed(warp, count);
+              this.#burn(count, warp, at);
+            },
       progress: () => {
         this.#polls = 0;
       },
@@ -123,6 +135,7 @@ export class LaunchRun implements Machine {
         const { block } = warp;
         this.touch();
         checkExit(this, warp);
+        trace?.exited(warp);
         if (block.live > 0) return;
         block.exited = true;
         block.race?.exited(block);
@@ -190,6 +203,7 @@ export class LaunchRun implements Machine {
         const index = pending.start();
         if (index === null) continue;
         const cluster = this.#places.start(index, slot, sampled);
+        for (const block of cluster.blocks) this.trace?.block(block);
         this.#begun.set(cluster, this.executed);
         resident[slot] = cluster;
       }

@@ -5,6 +5,7 @@ import type { RuleId } from "../checkers/rules.ts";
 import type { Instruction, Operand, Register } from "../load/types.ts";
 import type { Arena } from "../memory/arena.ts";
 import type { TensorArithmetic } from "../numerics/tensorcore.ts";
+import type { Recorder, Traced } from "../trace/recorder.ts";
 import type { Barrier } from "./barriers.ts";
 import type { EventQueue } from "./events.ts";
 import type { Mbarrier } from "./mbarriers.ts";
@@ -42,6 +43,7 @@ export interface AsyncCopy {
   readonly instruction: Instruction;
   /** One operation of the warp's copy engine per lane of the instruction; null where races are not checked. */
   readonly op: AsyncOp | null;
+  readonly traced: Traced | null;
 }
 
 /** A committed group; `lanes` are those that have not waited for it yet. */
@@ -78,6 +80,8 @@ export class Warp {
   /** Lanes that exist: the last warp of a block may have fewer than 32. */
   readonly lanes: number;
   done = false;
+  /** Its time in the event log; 0 without one. */
+  clock = 0;
   /** Steps taken while lanes have been apart; see step.ts. */
   turns = 0;
   /** Whether shared accesses of this warp are recorded for the bank counters. */
@@ -192,6 +196,9 @@ interface ClusterBarrier {
   /** What those who arrived hand on, and what the last completed generation handed on. */
   carried: Carried | null;
   completed: Carried | null;
+  /** In the event log: the latest arrival, and that of the last completed generation. */
+  gathered: number;
+  completedAt: number;
 }
 
 /** A place in the shared windows of a cluster. */
@@ -210,6 +217,8 @@ export interface Machine {
   at: Instruction | null;
   /** Some check runs: without one, nothing has to be looked into that only a finding would tell. */
   readonly checked: boolean;
+  /** Makes the event log; null without one. */
+  readonly trace: Recorder | null;
   /** How tensor cores compute: those of the launch's architecture. */
   readonly arithmetic: TensorArithmetic;
   /** 32-bit word of `operand` in one lane; `part` 1 is the high word of a 64-bit value. */

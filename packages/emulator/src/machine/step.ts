@@ -7,6 +7,7 @@ import type { Findings } from "../checkers/findings.ts";
 import { LaunchStopped } from "../checkers/findings.ts";
 import type { Guard, Instruction, Operand } from "../load/types.ts";
 import type { Arena } from "../memory/arena.ts";
+import type { Recorder } from "../trace/recorder.ts";
 import { tryComplete, tryCompleteCluster } from "./barriers.ts";
 import type { RunnableBlock } from "./compiled.ts";
 import { type Group, hex, placeOf, popcount, registerWord, type Warp } from "./state.ts";
@@ -30,6 +31,7 @@ export interface StepHooks {
   polled(): void;
   /** Asked before a step that others may see, but for the first of a turn: whether the warp has to let others go first. Null: never. */
   readonly pause: (() => boolean) | null;
+  readonly trace: Recorder | null;
   /** Called before and after a region of a sampled warp. */
   sample(warp: Warp, mask: number, block: RunnableBlock, step: number): void;
 }
@@ -123,6 +125,7 @@ export class Stepper {
       step.executions += 1;
       step.lanes += mask === -1 ? 32 : popcount(mask);
       if (mask === 0) continue;
+      hooks.trace?.stepped(warp, step.instructions, popcount(mask));
       if (step.touches !== null) step.touches(warp);
       if (warp.sampling && step.sampled.length > 0) hooks.sample(warp, mask, block, k);
       else step.run(warp, mask);
@@ -274,8 +277,11 @@ export class Stepper {
         );
     }
     if (warp.done) this.#storesLeft(warp);
-    for (const barrier of block.barriers.values()) tryComplete(block, barrier);
-    tryCompleteCluster(block.cluster);
+    const { trace } = this.#hooks;
+    for (const barrier of block.barriers.values())
+      if (tryComplete(block, barrier)) trace?.barrier(warp, null, "complete", barrier.id, barrier);
+    if (tryCompleteCluster(block.cluster))
+      trace?.barrier(warp, null, "complete", "cluster", block.cluster.barrier);
   }
 
   #storesLeft(warp: Warp): void {
@@ -318,7 +324,13 @@ export class Stepper {
       this.#hooks.burn(1, warp, instruction);
       if (block.touches !== null) block.touches(warp);
     }
-    if (!block.wait(warp, group, group.mask)) return false;
+    const { trace } = this.#hooks;
+    if (!block.wait(warp, group, group.mask)) {
+      trace?.blocked(warp, group, instruction);
+      return false;
+    }
+    trace?.stepped(warp, [instruction], popcount(group.mask));
+    trace?.passed(warp, group, instruction);
     warp.block.race?.settle();
     this.#hooks.progress();
     this.#goto(warp, group, next);

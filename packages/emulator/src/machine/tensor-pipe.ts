@@ -6,6 +6,7 @@
 import type { AsyncOp, Carried, Clocks } from "../checkers/race.ts";
 import type { Instruction } from "../load/types.ts";
 import { type TensorAccess, tensorMemories } from "../memory/tensor-memory.ts";
+import { logged } from "../trace/recorder.ts";
 import { type Block, type ClusterState, hex, type Machine, popcount, type Warp } from "./state.ts";
 
 /** An instruction that one thread issues. */
@@ -136,19 +137,27 @@ export function beginTensor(
 /**
  * Queue the work of an instruction: `run` is called after that of all instructions issued before it.
  *
+ * @param products multiply-adds; 0 for what is no product.
  * @param touches whether it uses memory of its blocks, which then must not have exited (H088).
  */
-export function issueTensor(machine: Machine, issue: TensorIssue, run: () => void, touches = true): void {
+export function issueTensor(
+  machine: Machine,
+  issue: TensorIssue,
+  run: () => void,
+  products = 0,
+  touches = true,
+): void {
   const queue = queueOf(issue.warp.block, issue.group);
   const turn = queue.issued;
   queue.issued += 1;
+  const traced = machine.trace?.issue(issue.warp, issue.instruction, "tcgen05", { products, queue }) ?? null;
   machine.events.post({
     ready: () => queue.run === turn,
-    run: () => {
+    run: logged(machine.trace, traced, () => {
       queue.run += 1;
       if (touches) checkAlive(machine, issue);
       run();
-    },
+    }),
   });
 }
 

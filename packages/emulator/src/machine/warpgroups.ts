@@ -4,6 +4,7 @@
  */
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction, Register } from "../load/types.ts";
+import { logged, type Traced } from "../trace/recorder.ts";
 import { settle } from "./carried.ts";
 import { held, heldRegisters, hold } from "./held-registers.ts";
 import type { Machine, Warp } from "./state.ts";
@@ -24,11 +25,16 @@ export interface WgmmaOperation {
   readonly operands: WgmmaOperands;
   /** Shape and type of the accumulators: operations of different ones on the same registers are not ordered. */
   readonly shape: string;
+  /** Multiply-adds. */
+  readonly products: number;
   /** Warps that have issued it, by their place in the warpgroup. */
   readonly warps: Warp[];
   readonly accumulators: readonly Register[];
   readonly aRegisters: readonly Register[];
   readonly op: AsyncOp | null;
+  /** In the event log: the latest issue of a warp, and the whole from the last one on. */
+  issued: number;
+  traced: Traced | null;
   joined: number;
   done: boolean;
 }
@@ -98,18 +104,21 @@ export function join(
   } else if (machine.checked) disagreement(machine, warp, instruction, operands, operation);
   operation.warps[warp.id % warpsPerWarpgroup] = warp;
   operation.joined += 1;
+  operation.issued = Math.max(operation.issued, warp.clock);
   issued.open.push(operation);
   if (operation.joined === warpsPerWarpgroup) {
     const complete = operation;
+    const work = { products: complete.products, queue: warpgroup, issued: complete.issued };
+    complete.traced = machine.trace?.issue(warp, instruction, "wgmma", work) ?? null;
     machine.events.post({
       ready: () => warpgroup.queue[0] === complete,
-      run: () => {
+      run: logged(machine.trace, complete.traced, () => {
         run(complete);
         complete.done = true;
         warpgroup.queue.shift();
         warpgroup.first += 1;
         machine.touch();
-      },
+      }),
     });
   }
   return operation;

@@ -284,6 +284,7 @@ class EmulatorKernel implements Kernel {
       ...(request.disable === undefined ? {} : { disable: request.disable }),
       ...(request.arithmetic === undefined ? {} : { arithmetic: request.arithmetic }),
       ...(request.fuel === undefined ? {} : { fuel: request.fuel }),
+      ...(request.trace === undefined ? {} : { trace: request.trace }),
       ...(request.before === undefined
         ? {}
         : {
