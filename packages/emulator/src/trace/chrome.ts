@@ -29,7 +29,7 @@ const tracks = { slots: 10_000, barriers: 20_000, overflow: 1000 } as const;
 const micro = (ticks: number): number => ticks / 1000;
 
 /** Slices in rows in which they nest: those of lanes that wait apart may overlap. */
-export function rowsOf<S extends { readonly from: number; readonly to: number }>(
+function rowsOf<S extends { readonly from: number; readonly to: number }>(
   slices: readonly S[],
 ): readonly (readonly S[])[] {
   const rows: { readonly slices: S[]; open: S[] }[] = [];

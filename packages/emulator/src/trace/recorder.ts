@@ -8,7 +8,7 @@ import type { Block, Group, Machine, Warp } from "../machine/state.ts";
 import type { Awaited, BarrierPlace, Engine, TraceSink } from "./events.ts";
 
 /** Ticks that engines take: round figures of the order of a Hopper SM's clocks, for a picture and not for a prediction. */
-export const ticks = { copyLatency: 512, bytesPerTick: 64, productsPerTick: 2048 } as const;
+const ticks = { copyLatency: 512, bytesPerTick: 64, productsPerTick: 2048 } as const;
 
 /** An operation of an engine. */
 export interface Traced {

@@ -112,7 +112,7 @@ type Logged<K extends TraceEvent["kind"]> = Of<K> & { readonly log: number };
 const hex = (offset: number): string => `0x${offset.toString(16)}`;
 
 /** What a wait is for, in a few words. */
-export function describeAwaited(on: Awaited): string {
+function describeAwaited(on: Awaited): string {
   switch (on.kind) {
     case "mbarrier":
       return `mbarrier ${hex(on.offset)} phase ${on.phase}`;
