@@ -178,7 +178,7 @@ describe("every optimisation is switchable by itself", () => {
     expect(params.flatMap((p) => (p.kind === "tensorMap" ? [p.tensorMap.l2] : []))).toEqual(["64B", "64B"]);
   });
 
-  test.each(Object.keys(off).filter((name) => !["sched", "promote", "sum"].includes(name)))("%s", (name) => {
+  test.each(Object.keys(off).filter((name) => !["sched", "l2Promotion", "firstLevelK"].includes(name)))("%s", (name) => {
     const setting = on[name] ?? with_[name] ?? off[name] ?? "";
     const other = scheduleOf(mma, setting);
     expect(other[name]).not.toEqual(base[name]);
