@@ -2,8 +2,8 @@
 import {
   declareLaunches,
   refuseBatch,
-  refusePromotion,
   refuseSteps,
+  refuseTwoLevel,
   servedFormats,
   unsupported,
 } from "@tilewright/codegen";
@@ -23,13 +23,14 @@ import {
   hasFeature,
   loadFragments,
   loadMatrices,
-  meetInCluster,
   ok,
   orderWalk,
   type Problem,
   peelDrain,
+  persistTiles,
   pipelineRing,
-  refillEarly,
+  reduceInCluster,
+  refillAtBarrier,
   rotateFragments,
   rotateInRoles,
   skipEmpty,
@@ -40,7 +41,6 @@ import {
   type Target,
   type Verdict,
   vectorise,
-  visitTiles,
 } from "@tilewright/ir";
 import { checkSchedule, isLegal } from "./check.ts";
 import { claims } from "./claims.ts";
@@ -74,14 +74,14 @@ export const mma: Backend = {
     pipelineRing,
     // After the ring: fragments of the next chunk come out of its next slot.
     rotateFragments,
-    refillEarly,
+    refillAtBarrier,
     spreadCopies,
     peelDrain,
     // With bulk copies; else all warps do everything, and edges are barriers of the block.
     specialiseRoles,
     rotateInRoles,
-    visitTiles,
-    meetInCluster,
+    persistTiles,
+    reduceInCluster,
     stageEpilogue,
     bindTensorLayouts,
     bindOwnership,
@@ -121,7 +121,7 @@ function accepts(problem: Problem, target: Target): Verdict {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
   refuseDTypes(problem, target, refuse);
-  reasons.push(...refusePromotion(problem, "TW1818"));
+  reasons.push(...refuseTwoLevel(problem, "TW1818"));
   reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1816" }));
   reasons.push(...stepReasons(problem));
   return reasons.length === 0 ? ok(true) : err(reasons);

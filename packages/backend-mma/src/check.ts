@@ -5,16 +5,16 @@ import {
   type Problem,
   ruleFaults,
   type Schedule,
-  sharingFaults,
+  splitKFaults,
   type Target,
 } from "@tilewright/ir";
 import { atomOf } from "./nest.ts";
 import { bulkRules } from "./rules/bulk.ts";
-import { copyRules, policyRules, prefetchRules } from "./rules/copies.ts";
+import { copyRules, policyRules, registerPrefetchRules } from "./rules/copies.ts";
 import { launchRules } from "./rules/launches.ts";
 import { resourceRules } from "./rules/resources.ts";
 import type { Rule } from "./rules/rule.ts";
-import { sharingRules } from "./rules/sharing.ts";
+import { splitKRules } from "./rules/splitK.ts";
 import { tileRules } from "./rules/tiles.ts";
 import { type MmaSchedule, readSchedule } from "./schedule.ts";
 
@@ -26,8 +26,8 @@ const rules: readonly Rule[] = [
   ...bulkRules,
   ...launchRules,
   ...policyRules,
-  ...sharingRules,
-  ...prefetchRules,
+  ...splitKRules,
+  ...registerPrefetchRules,
 ];
 
 function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {
@@ -36,7 +36,7 @@ function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Genera
   // No instruction: `accepts` says so.
   if (!atom) return;
   yield* ruleFaults(rules, { s, problem, atom, target });
-  yield* sharingFaults({ ...s, ...(s.copy === "tma" ? { roles: rolesOf(s) } : {}) });
+  yield* splitKFaults({ ...s, ...(s.copy === "tma" ? { roles: rolesOf(s) } : {}) });
 }
 
 /** Reasons why a schedule is illegal for a problem that the backend accepts, and whether there is any. */

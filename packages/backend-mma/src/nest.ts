@@ -3,24 +3,24 @@ import {
   type Atom,
   atomFor,
   cacheDirective,
-  countedShareFor,
+  countedStreamKFor,
   type Directive,
   dtypes,
   entryName,
-  type Factor,
   gemmNest,
+  type OwnershipMode,
   type Problem,
   placeShared,
   rasterDirective,
   regionsOf,
   type Schedule,
   type SharedNeeds,
-  shareFor,
   sizeMost,
   sizeMultiple,
   sizeOf,
   slicesOf,
   splitChunks,
+  streamKFor,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -104,14 +104,14 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
   const { splits, chunks } = splitChunks(problem.k, s);
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
-  const grid = (extent: number): Factor => ({ tier: "grid", extent, stride: 1 });
-  const pieces = (count: number, atomExtent: number): Factor[] => [
+  const grid = (extent: number): OwnershipMode => ({ tier: "grid", extent, stride: 1 });
+  const pieces = (count: number, atomExtent: number): OwnershipMode[] => [
     { tier: "register", extent: count, stride: 1 },
     { tier: "atom", extent: atomExtent, stride: 1 },
   ];
   const meeting = meetingOf(problem, s, atom);
   /** Warps along an axis and the atoms of a warp tile, `turns` of which take turns. Slices that blocks exchange are runs of all warps. */
-  const dealt = (which: 0 | 1, warps: Factor, extent: number, atomExtent: number): Factor[] => {
+  const dealt = (which: 0 | 1, warps: OwnershipMode, extent: number, atomExtent: number): OwnershipMode[] => {
     const turns = turnsOf(problem, s, atom)[which];
     const [runs, ...atoms] = pieces(extent / (atomExtent * turns), atomExtent);
     const outer = runs === undefined ? [] : [runs];
@@ -147,8 +147,8 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share:
       (s.persistent
         ? null
-        : countedShareFor(problem, { tiles, chunks, tileK: s.tileK, blocks: s.streamk })) ??
-      shareFor(tiles, chunks, s.streamk, s.persistent),
+        : countedStreamKFor(problem, { tiles, chunks, tileK: s.tileK, blocks: s.streamk })) ??
+      streamKFor(tiles, chunks, s.streamk, s.persistent),
     directives: [cacheDirective(s), ...directives(s, problem, atom, target)].filter((d) => d !== null),
   });
 }

@@ -7,11 +7,11 @@ import {
   type DType,
   dtypes,
   elementsPerRegister,
-  type Factor,
-  factorCoordinate,
   formatDiagnostic,
   makeStorage,
+  modeCoordinate,
   type Ownership,
+  type OwnershipMode,
   ownedRegisters,
   readElement,
   sizeOf,
@@ -26,7 +26,7 @@ const LANES = 32;
 function fragment(own: Ownership): { lane: number; register: number; row: number; col: number }[] {
   return ownedRegisters(own).flatMap(({ register, row, col }) =>
     Array.from({ length: LANES }, (_, lane) => {
-      const at = (factors: readonly Factor[]): number => factorCoordinate(factors, { thread: lane });
+      const at = (factors: readonly OwnershipMode[]): number => modeCoordinate(factors, { thread: lane });
       return { lane, register, row: row + at(own.rows), col: col + at(own.cols) };
     }),
   );

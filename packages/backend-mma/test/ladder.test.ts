@@ -178,15 +178,18 @@ describe("every optimisation is switchable by itself", () => {
     expect(params.flatMap((p) => (p.kind === "tensorMap" ? [p.tensorMap.l2] : []))).toEqual(["64B", "64B"]);
   });
 
-  test.each(Object.keys(off).filter((name) => !["sched", "l2Promotion", "firstLevelK"].includes(name)))("%s", (name) => {
-    const setting = on[name] ?? with_[name] ?? off[name] ?? "";
-    const other = scheduleOf(mma, setting);
-    expect(other[name]).not.toEqual(base[name]);
-    expect(mma.check(problem, other, target)).toEqual([]);
-    // Predicates that can be elided need a tile that may leave its matrix.
-    if (name !== "guards") expect(text(other)).not.toBe(text(base));
-    else expect(text(other)).toContain("setp");
-  });
+  test.each(Object.keys(off).filter((name) => !["sched", "l2Promotion", "firstLevelK"].includes(name)))(
+    "%s",
+    (name) => {
+      const setting = on[name] ?? with_[name] ?? off[name] ?? "";
+      const other = scheduleOf(mma, setting);
+      expect(other[name]).not.toEqual(base[name]);
+      expect(mma.check(problem, other, target)).toEqual([]);
+      // Predicates that can be elided need a tile that may leave its matrix.
+      if (name !== "guards") expect(text(other)).not.toBe(text(base));
+      else expect(text(other)).toContain("setp");
+    },
+  );
 });
 
 test("bytes across come by ldmatrix and are taken apart, in all layouts", () => {

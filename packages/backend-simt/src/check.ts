@@ -2,8 +2,8 @@
 import { countedRasterFault } from "@tilewright/codegen";
 import {
   asyncTargetFault,
-  clusterMeetingFault,
   type Diagnostic,
+  dsmemReductionFault,
   LEAST_ASYNC_BYTES,
   legality,
   nearestMultiple,
@@ -13,9 +13,9 @@ import {
   ruleFaults,
   type Schedule,
   type ScheduleRule,
-  sharingFaults,
   sizeOf,
   splitChunks,
+  splitKFaults,
   type Target,
   transposeFault,
 } from "@tilewright/ir";
@@ -309,7 +309,7 @@ const rules: readonly Rule[] = [
     at: "schedule.reduction",
     find: ({ s, target, problem }) =>
       s.reduction === "cluster"
-        ? clusterMeetingFault(problem, target, splitChunks(problem.k, s).splits)
+        ? dsmemReductionFault(problem, target, splitChunks(problem.k, s).splits)
         : null,
   },
 ];
@@ -317,7 +317,7 @@ const rules: readonly Rule[] = [
 function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {
   const s = readSchedule(schedule);
   yield* ruleFaults(rules, { s, problem, target });
-  yield* sharingFaults({ ...s, drain: 0 });
+  yield* splitKFaults({ ...s, drain: 0 });
 }
 
 /** Reasons why a schedule is illegal on this target, and whether there is any. Sizes of the problem matter where a launch brings them, the dtype of A and B does. */

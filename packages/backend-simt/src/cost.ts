@@ -7,14 +7,14 @@
 import {
   type MatrixLayout,
   type Problem,
-  piecesOf,
   type Schedule,
-  type Share,
-  shareFor,
+  type StreamK,
   splitChunks,
+  streamKFor,
   type Target,
   transposedBytes,
   transposedStrides,
+  vectorsOf,
 } from "@tilewright/ir";
 import { blockBytes, estimateRegisters, threadsOf } from "./check.ts";
 import { slicesBytes } from "./nest.ts";
@@ -79,14 +79,14 @@ export function estimateTime(given: Problem, schedule: Schedule, target: Target)
   const { m, n, k } = problem;
   const tiles = Math.ceil(m / s.tileM) * Math.ceil(n / s.tileN);
   const { splits, chunks } = splitChunks(k, s);
-  const share = shareFor(tiles, chunks, s.streamk);
+  const share = streamKFor(tiles, chunks, s.streamk);
   const work = (blocks: number, each: number): number => rounds(problem, s, target, blocks, each);
   // Whole tiles in their rounds, and one round in which every block has its share of chunks.
   const arithmetic =
     share === null
       ? work(tiles * splits, chunks)
       : work(tiles - share.tiles, chunks) + work(s.streamk, share.each);
-  const parts = partsOf(s, tiles, splits, chunks, share);
+  const parts = partialTilesOf(s, tiles, splits, chunks, share);
   const l2 = (4 * ((s.tileM + s.tileN) * k * tiles + 2 * parts.handed * s.tileM * s.tileN)) / fitted.l2Bytes;
   const memory = (4 * (m * k + k * n + m * n)) / fitted.memoryBytes;
   return (
@@ -121,12 +121,12 @@ interface Parts {
   readonly handed: number;
 }
 
-function partsOf(
+function partialTilesOf(
   s: SimtSchedule,
   tiles: number,
   splits: number,
   chunks: number,
-  share: Pick<Share, "each" | "tiles"> | null,
+  share: Pick<StreamK, "each" | "tiles"> | null,
 ): Parts {
   if (share !== null)
     return { together: Math.ceil(chunks / share.each) + 1, handed: s.streamk + share.tiles };
@@ -142,7 +142,7 @@ const CLUSTER_SMEM = 164 * 1024;
 /** Instructions of a main loop beyond which fetching them shows: loops of 1150 run at full speed, those of 2200 do not (docs/perf/simt.md). */
 const NEAR_INSTRUCTIONS = 1400;
 
-/** Registers of parts that the last block has in flight together (codegen's `parts.ts`). */
+/** Registers of parts that the last block has in flight together (codegen's `partialTiles.ts`). */
 const PARTS_TOGETHER = 64;
 
 function meetingTime(s: SimtSchedule, { together, handed }: Parts): number {
@@ -220,7 +220,7 @@ function copiesOf({ a, b }: Problem, s: SimtSchedule): number {
   const of = (ld: number, run: number, across: boolean, other: number): number => {
     const width = ld % s.copyElements !== 0 || (across && s.copy === "cp.async") ? 1 : s.copyElements;
     const each = (run * other) / width / threadsOf(s);
-    const together = Math.max(1, Math.min(piecesOf(s.vectorsPerThread, 4 * run), each));
+    const together = Math.max(1, Math.min(vectorsOf(s.vectorsPerThread, 4 * run), each));
     return (each * (1 + 2 / together)) / 3;
   };
   const ofA = a.layout === "row" ? of(a.ld, s.tileK, true, s.tileM) : of(a.ld, s.tileM, false, s.tileK);

@@ -1,19 +1,19 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
-  countedShareFor,
+  countedStreamKFor,
   type Directive,
   entryName,
-  type Factor,
   gemmNest,
   hasFeature,
   type LineOrder,
+  type OwnershipMode,
   type Problem,
   rasterDirective,
   type Schedule,
-  shareFor,
   sizeMost,
   slicesOf,
   splitChunks,
+  streamKFor,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -39,9 +39,9 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     thread: number,
     strip: number,
     registerStride: number,
-  ): Factor[] => {
-    const across: Factor = { tier: "warp", extent: warps[0], stride: warps[1] };
-    const runs: Factor = { tier: "register", extent: thread / strip, stride: strip * registerStride };
+  ): OwnershipMode[] => {
+    const across: OwnershipMode = { tier: "warp", extent: warps[0], stride: warps[1] };
+    const runs: OwnershipMode = { tier: "register", extent: thread / strip, stride: strip * registerStride };
     return [
       { tier: "grid", extent: grid, stride: 1 },
       // Slices that blocks exchange are runs of all threads.
@@ -75,8 +75,8 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atom: "fma",
     combine: s.reduction === "cluster" ? "last" : s.reduction,
     share:
-      countedShareFor(problem, { tiles, chunks, tileK: s.tileK, blocks: s.streamk }) ??
-      shareFor(tiles, chunks, s.streamk),
+      countedStreamKFor(problem, { tiles, chunks, tileK: s.tileK, blocks: s.streamk }) ??
+      streamKFor(tiles, chunks, s.streamk),
     directives: directives(problem, s, meeting),
   });
   // Its blocks come as those of the kernel before it leave, where a grid can wait for another.

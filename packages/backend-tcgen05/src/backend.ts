@@ -2,9 +2,9 @@
 import {
   declareLaunches,
   refuseBatch,
-  refusePromotion,
   refuseSteps,
   refuseSymbolic,
+  refuseTwoLevel,
   servedFormats,
 } from "@tilewright/codegen";
 import {
@@ -19,28 +19,28 @@ import {
   elideGuards,
   err,
   expandRings,
-  fetchTiles,
   hasFeature,
   isScaled,
-  lapSums,
-  loadAddend,
+  loadSource,
   multicastCopies,
   ok,
+  overlapAccumulators,
   type Problem,
   pairBlocks,
+  persistTiles,
   pipelineRing,
+  pipelineScheduler,
   scaledTypes,
   skipEmpty,
   slotSums,
   specialiseEngines,
   stageEpilogue,
   stageOperands,
-  swapOperands,
+  swapAB,
   type Target,
   tensorAccessFault,
   type Verdict,
   vectorise,
-  visitTiles,
 } from "@tilewright/ir";
 import { checkSchedule, isLegal } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
@@ -65,17 +65,17 @@ export const tcgen05: Backend = {
   tile: tileProblem,
   passes: [
     stageOperands,
-    swapOperands,
+    swapAB,
     // Before the accumulators move: a block has lanes for its half of them only.
     pairBlocks,
     accumulateInTensor,
     pipelineRing,
     specialiseEngines,
-    loadAddend,
-    visitTiles,
+    loadSource,
+    persistTiles,
     slotSums,
-    lapSums,
-    fetchTiles,
+    overlapAccumulators,
+    pipelineScheduler,
     multicastCopies,
     stageEpilogue,
     bindTensorLayouts,
@@ -113,7 +113,7 @@ function accepts(problem: Problem, target: Target): Verdict {
   };
   refuseDTypes(problem, target, refuse);
   refuseFactors(problem, refuse);
-  reasons.push(...refusePromotion(problem, "TW1842"));
+  reasons.push(...refuseTwoLevel(problem, "TW1842"));
   reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1834" }));
   for (const name of ["A", "B"] as const) {
     const fault = tensorAccessFault(problem, name, kindOf(problem)?.packed);

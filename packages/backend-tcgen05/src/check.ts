@@ -5,7 +5,7 @@ import {
   type Problem,
   ruleFaults,
   type Schedule,
-  sharingFaults,
+  splitKFaults,
   type Target,
 } from "@tilewright/ir";
 import { acceptedKind } from "./nest.ts";
@@ -14,11 +14,11 @@ import { instructionRules } from "./rules/instructions.ts";
 import { launchRules } from "./rules/launches.ts";
 import { resourceRules } from "./rules/resources.ts";
 import type { Rule, Subject } from "./rules/rule.ts";
-import { sharingRules } from "./rules/sharing.ts";
+import { splitKRules } from "./rules/splitK.ts";
 import { readSchedule } from "./schedule.ts";
 
 const rules: readonly Rule[] = [
-  ...sharingRules,
+  ...splitKRules,
   ...instructionRules,
   ...resourceRules,
   ...epilogueRules,
@@ -28,7 +28,7 @@ const rules: readonly Rule[] = [
 function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {
   const subject: Subject = { s: readSchedule(schedule), problem, kind: acceptedKind(problem), target };
   const { s } = subject;
-  yield* sharingFaults({
+  yield* splitKFaults({
     split: s.split,
     reduction: s.reduction,
     streamk: s.streamk,

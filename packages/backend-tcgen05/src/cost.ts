@@ -31,7 +31,7 @@ function machineFor(target: Target): Machine {
 }
 
 /** Blocks, or pairs, that a GPU of the target holds at once: as many as stream-K shares the last wave out to. */
-export function unitsThatStay(target: Target, cta: 1 | 2): number {
+export function persistentUnits(target: Target, cta: 1 | 2): number {
   const { clusters, sms } = machineFor(target);
   return cta === 1 ? sms : (clusters[cta] ?? Math.floor(sms / cta));
 }

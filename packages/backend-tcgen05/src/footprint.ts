@@ -45,7 +45,7 @@ export function stagingBytes(s: TensorSchedule, problem: Problem): number {
 }
 
 /** Bytes of the tile in each block through which C comes. */
-export const addendBytes = (s: TensorSchedule, { c }: Problem): number =>
+export const sourceTileBytes = (s: TensorSchedule, { c }: Problem): number =>
   s.epilogueLoad === "tma" && c !== null ? ((s.tileM * s.tileN) / s.ctaGroup) * sizeOf(c.dtype) : 0;
 
 /** An answer about a tile; where tiles begin through which C and D go, and slots: the period of the widest swizzle. */
@@ -55,7 +55,7 @@ const TILE_ALIGN = 1024;
 /** What a block has in shared memory: operands, C, accumulators' barriers, answers, D, the address of tensor memory. */
 function sharedNeeds(s: TensorSchedule, problem: Problem): SharedNeeds {
   const answers = s.sched === "clc" || s.sched === "atomic" ? s.schedulerStages : 0;
-  const addend = addendBytes(s, problem);
+  const addend = sourceTileBytes(s, problem);
   const staging = stagingBytes(s, problem);
   const ring = (name: string, slots: number, bytes: number, align: number): SharedNeeds["rings"][number] => ({
     name,

@@ -3,14 +3,14 @@ import {
   defaultSchedule,
   type Problem,
   type Schedule,
-  shareFor,
   sizeOf,
+  streamKFor,
   symbolicSizes,
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { accumulatorOf, lapThatFits } from "./accumulators.ts";
-import { estimateTime, unitsThatStay } from "./cost.ts";
+import { accumulatorOf, overlapThatFits } from "./accumulators.ts";
+import { estimateTime, persistentUnits } from "./cost.ts";
 import { factorColumns, stagesThatFit } from "./footprint.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
@@ -22,7 +22,7 @@ interface Shape {
   readonly cta: 1 | 2;
   readonly m: number;
   readonly n: number;
-  readonly swap?: true;
+  readonly swapAB?: true;
 }
 
 /** Blocks and tiles, large to small: what the fastest published kernels use, and smaller ones for small problems. */
@@ -58,7 +58,7 @@ const ROW_STEP = 16;
 const shapesFor = (problem: Problem): readonly Shape[] => {
   if (problem.m > FEW_ROWS) return shapes;
   const m = Math.ceil(problem.m / ROW_STEP) * ROW_STEP;
-  return [...swapped.map((each): Shape => ({ ...each, m, swap: true })), ...shapes];
+  return [...swapped.map((each): Shape => ({ ...each, m, swapAB: true })), ...shapes];
 };
 
 /** Bytes of K in a chunk: a row of the widest swizzle. */
@@ -85,33 +85,33 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const tileK = (CHUNK_BYTES / 32) * kind.k;
   // Bulk tensor stores where they can take D; the row of a part is one of the widest swizzle where a load's columns make one up.
   const bulk = (name: "C" | "D"): boolean => tensorAccessFault(problem, name) === null;
-  const addends: readonly Way[] =
+  const loads: readonly Way[] =
     problem.c !== null && problem.beta !== "runtime" && bulk("C") ? ["tma", "direct"] : ["direct"];
   const ways = (bulk("D") ? (["tma", "direct"] as const) : (["direct"] as const)).flatMap((epi: Way) =>
-    addends.map((addend) => [epi, addend] as const),
+    loads.map((epilogueLoad) => [epi, epilogueLoad] as const),
   );
   const staged = Math.min(MOST_LOAD, Math.max(32, CHUNK_BYTES / sizeOf(problem.d.dtype)));
   const chunks = Math.ceil(problem.k / tileK);
-  const whole = ways.map(([epi, addend]): Schedule => ({ epi, epilogueLoad: addend }));
+  const whole = ways.map(([epi, epilogueLoad]): Schedule => ({ epi, epilogueLoad }));
   // The launch may have other tiles than those that shares are cut for.
   const streamed =
-    symbolicSizes(problem).length > 0 ? [] : whole.filter(({ epilogueLoad: addend }) => addend === "direct");
+    symbolicSizes(problem).length > 0 ? [] : whole.filter(({ epilogueLoad }) => epilogueLoad === "direct");
   const shared = splits
     .filter((split) => split * FEWEST_CHUNKS <= chunks)
     .flatMap((split) =>
       meetings.map(
-        (combine): Schedule => ({
+        (reduction): Schedule => ({
           epi: "direct",
           epilogueLoad: "direct",
           sched: "tiles",
           split,
-          reduction: combine,
+          reduction,
         }),
       ),
     );
-  const candidates = shapesFor(problem).flatMap(({ cta, m, n, swap }): Schedule[] => {
-    const units = unitsThatStay(target, cta);
-    const share = shareFor(Math.ceil(problem.m / m) * Math.ceil(problem.n / n), chunks, units, true);
+  const candidates = shapesFor(problem).flatMap(({ cta, m, n, swapAB }): Schedule[] => {
+    const units = persistentUnits(target, cta);
+    const share = streamKFor(Math.ceil(problem.m / m) * Math.ceil(problem.n / n), chunks, units, true);
     const streams =
       share === null || share.each < FEWEST_CHUNKS
         ? []
@@ -122,9 +122,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
         ...form,
         tile: [m, n, tileK],
         ctaGroup: cta,
-        swapAB: swap ? "on" : "off",
+        swapAB: swapAB ? "on" : "off",
       };
-      const { epi, split, streamk, epilogueLoad: addend } = readSchedule(tile);
+      const { epi, split, streamk, epilogueLoad } = readSchedule(tile);
       const { stacks, width, columns } = accumulatorOf(readSchedule(tile));
       // Registers of a step hold a load of each of the tile's instructions.
       const load = largestLoad(columns, (epi === "tma" ? staged : 32) / stacks);
@@ -132,9 +132,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       const fits = Math.max(1, Math.min(2, Math.floor(free / width)));
       const two = { ...tile, loadColumns: load, accumulators: 2 };
       // Where two accumulators do not fit side by side they may share columns.
-      const lap = fits === 1 ? lapThatFits(readSchedule(two), free) : null;
+      const lap = fits === 1 ? overlapThatFits(readSchedule(two), free) : null;
       const shape: Schedule =
-        split === 1 && streamk === 0 && lap !== null && addend === "direct"
+        split === 1 && streamk === 0 && lap !== null && epilogueLoad === "direct"
           ? { ...two, overlappedColumns: lap }
           : { ...tile, loadColumns: load, accumulators: split > 1 ? 1 : fits };
       const s = readSchedule(shape);

@@ -2,13 +2,13 @@
 import {
   type Directive,
   entryName,
-  type Factor,
   gemmNest,
+  type OwnershipMode,
   type Problem,
   rasterDirective,
   type Schedule,
-  shareFor,
   splitChunks,
+  streamKFor,
   type Target,
   type TensorKind,
   type TileProgram,
@@ -36,12 +36,12 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const s = readSchedule(schedule);
   const { splits, chunks } = splitChunks(problem.k, s);
   // Clusters are whole: tiles outside of D store nothing.
-  const axis = (extent: number, tile: number, units: number): readonly Factor[] => [
+  const axis = (extent: number, tile: number, units: number): readonly OwnershipMode[] => [
     { tier: "grid", extent: Math.ceil(extent / tile / units) * units, stride: 1 },
     { tier: "atom", extent: tile, stride: 1 },
   ];
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
-  const share = shareFor(tiles, chunks, s.streamk, s.sched !== "tiles");
+  const share = streamKFor(tiles, chunks, s.streamk, s.sched !== "tiles");
   const program = gemmNest({
     name: entryName(problem),
     arch: target.arch,

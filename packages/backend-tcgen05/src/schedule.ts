@@ -11,7 +11,7 @@ import {
 } from "@tilewright/ir";
 
 /** An instruction has at most 256 columns, of which the narrowest leave 8 alone. */
-export const MOST_LAP = 248;
+export const MOST_OVERLAPPED = 248;
 
 /** Fields in canonical order. Each optimisation has an off value; with all of them off a block multiplies one tile through one slot. */
 export const scheduleModel = {
@@ -59,7 +59,7 @@ export const scheduleModel = {
       default: 0,
       off: 0,
       min: 0,
-      max: MOST_LAP,
+      max: MOST_OVERLAPPED,
     }),
     wordField({
       name: "sched",

@@ -5,7 +5,7 @@ import {
   type Problem,
   ruleFaults,
   type Schedule,
-  sharingFaults,
+  splitKFaults,
   type Target,
 } from "@tilewright/ir";
 import { widthsOf } from "./nest.ts";
@@ -14,7 +14,7 @@ import { launchRules } from "./rules/launches.ts";
 import { producerRules } from "./rules/producers.ts";
 import { resourceRules } from "./rules/resources.ts";
 import type { Rule } from "./rules/rule.ts";
-import { sharingRules } from "./rules/sharing.ts";
+import { splitKRules } from "./rules/splitK.ts";
 import { tileRules } from "./rules/tiles.ts";
 import { hasProducer, readSchedule } from "./schedule.ts";
 
@@ -23,7 +23,7 @@ const rules: readonly Rule[] = [
   ...tileRules,
   ...resourceRules,
   ...bulkRules,
-  ...sharingRules,
+  ...splitKRules,
   ...producerRules,
   ...launchRules,
 ];
@@ -33,7 +33,7 @@ function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Genera
   if (widthsOf(problem).length === 0) return;
   const s = readSchedule(schedule);
   yield* ruleFaults(rules, { s, problem, target });
-  yield* sharingFaults({
+  yield* splitKFaults({
     ...s,
     cluster: s.clusterM * s.clusterN,
     ...(hasProducer(s) ? { roles: s.persistent && !s.counted ? "stay" : "end" } : {}),

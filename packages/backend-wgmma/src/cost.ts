@@ -13,7 +13,7 @@ import {
   splitChunks,
   type Target,
 } from "@tilewright/ir";
-import { blockBytes, chunkK, promotes } from "./nest.ts";
+import { blockBytes, chunkK, isTwoLevel } from "./nest.ts";
 import { mathGroups, readSchedule, type WgmmaSchedule } from "./schedule.ts";
 
 /** SMs to balance rounds for, and bytes of shared memory of each: an H100's or H200's. */
@@ -118,7 +118,7 @@ export function estimateTime(problem: Problem, schedule: Schedule, _target: Targ
   const lines = (problem.k * size) % LINE_BYTES === 0 ? 1 : SPLIT_LINES;
   const brought = (s.tileM * sizeA + s.tileN * size) * tileK;
   const arriving = s.copy === "cp.async" ? brought / COPIED_BYTES : (brought / L2_BYTES) * lines;
-  const promoted = promotes(problem)
+  const promoted = isTwoLevel(problem)
     ? ((s.tileM * s.tileN * Math.ceil(tileK / BLOCK_SCALE)) / ADDITIONS) * KILOCYCLE
     : 0;
   const hidden = mathGroups(s) > 1 || beside > 1;

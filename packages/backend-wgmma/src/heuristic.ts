@@ -11,7 +11,7 @@ import {
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { estimateTime, SMS } from "./cost.ts";
-import { isKMajor, needsKMajor, promotes, widensA } from "./nest.ts";
+import { isKMajor, isTwoLevel, needsKMajor, widensA } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { winners, winningDTypes } from "./winners.ts";
 
@@ -19,19 +19,19 @@ interface Shape {
   readonly tile: readonly [number, number];
   readonly groups: readonly [number, number];
   readonly regs?: readonly [number, number];
-  readonly turns?: 2;
-  readonly swap?: "on";
+  readonly pingPong?: 2;
+  readonly swapAB?: "on";
 }
 
-/** Tile and warpgroups, large to small; thin ones serve problems of few rows or columns. `turns`: two such sets take tiles by turns. */
+/** Tile and warpgroups, large to small; thin ones serve problems of few rows or columns. `pingPong`: two such sets, ping-pong. */
 const shapes: readonly Shape[] = [
   { tile: [128, 256], groups: [2, 1] },
   { tile: [128, 320], groups: [1, 2], regs: [24, 240] },
   { tile: [256, 192], groups: [2, 1], regs: [24, 240] },
-  { tile: [128, 192], groups: [1, 1], regs: [24, 240], turns: 2 },
-  { tile: [128, 160], groups: [1, 1], regs: [24, 240], turns: 2 },
-  { tile: [128, 128], groups: [1, 1], turns: 2 },
-  { tile: [64, 256], groups: [1, 1], turns: 2 },
+  { tile: [128, 192], groups: [1, 1], regs: [24, 240], pingPong: 2 },
+  { tile: [128, 160], groups: [1, 1], regs: [24, 240], pingPong: 2 },
+  { tile: [128, 128], groups: [1, 1], pingPong: 2 },
+  { tile: [64, 256], groups: [1, 1], pingPong: 2 },
   { tile: [128, 224], groups: [2, 1] },
   { tile: [128, 192], groups: [2, 1] },
   { tile: [128, 160], groups: [2, 1] },
@@ -59,7 +59,7 @@ const promotedShapes: typeof shapes = [
   { tile: [128, 96], groups: [2, 1] },
   { tile: [128, 64], groups: [2, 1] },
   { tile: [64, 128], groups: [1, 2] },
-  { tile: [64, 128], groups: [1, 1], turns: 2 },
+  { tile: [64, 128], groups: [1, 1], pingPong: 2 },
   { tile: [64, 128], groups: [1, 1] },
   { tile: [64, 64], groups: [1, 1] },
   { tile: [64, 32], groups: [1, 1] },
@@ -106,9 +106,10 @@ const LINE_BYTES = 128;
  * What L2 does for the operands. A large one that only a tile or two read makes room for the other, which all read: 0.8 to 7 % at 16 to 128 rows. Where rows begin inside lines
  * a miss brings a line rather than two: 6 % at 1000 x 1000 x 1000; with few rows that have changed places it is 1 to 4 % (docs/perf/wgmma.md).
  */
-const cacheFor = (problem: Problem, { tile, swap }: Shape): Partial<Schedule> => ({
+const cacheFor = (problem: Problem, { tile, swapAB }: Shape): Partial<Schedule> => ({
   ...streamPolicies(problem, tile),
-  ...(swap === "on" || [problem.a, problem.b].some(({ ld, dtype }) => (ld * sizeOf(dtype)) % LINE_BYTES !== 0)
+  ...(swapAB === "on" ||
+  [problem.a, problem.b].some(({ ld, dtype }) => (ld * sizeOf(dtype)) % LINE_BYTES !== 0)
     ? { l2Promotion: "128" }
     : {}),
 });
@@ -141,7 +142,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
   const legal = (schedule: Schedule): boolean => isLegal(problem, schedule, target);
   // Registers of a widened A are free only when its products are done.
   const late = widensA(problem) ? "off" : "on";
-  const all = promotes(problem)
+  const all = isTwoLevel(problem)
     ? promotedShapes
     : widensA(problem)
       ? widenedShapes
@@ -155,8 +156,8 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
         (bytes) =>
           bytes === chunkBytes[0] ||
           (bytes === chunkBytes[1]
-            ? promotes(problem) || shape.tile[0] * shape.tile[1] <= TWO_ROWS
-            : shape.swap === "on"),
+            ? isTwoLevel(problem) || shape.tile[0] * shape.tile[1] <= TWO_ROWS
+            : shape.swapAB === "on"),
       )
       .flatMap((bytes) =>
         candidatesOf(
@@ -233,7 +234,7 @@ const wholePanels = ({ b }: Problem, columns: number): boolean =>
 const BUSY_BUDGET = [40, 232] as const;
 
 function fieldsOf(
-  { tile, groups, regs, turns, swap }: Shape,
+  { tile, groups, regs, pingPong, swapAB }: Shape,
   { batch }: Problem,
   chunk: number,
   late: "on" | "off",
@@ -241,9 +242,9 @@ function fieldsOf(
   return {
     tile: [...tile, chunk],
     warpgroups: [...groups],
-    ...(swap ? { swapAB: swap } : {}),
+    ...(swapAB ? { swapAB } : {}),
     ...(regs ? { regs: batch.kind === "grouped" ? [...BUSY_BUDGET] : [...regs] } : {}),
-    ...(turns ? { pingPong: turns, delayedRelease: late } : {}),
+    ...(pingPong ? { pingPong, delayedRelease: late } : {}),
   };
 }
 

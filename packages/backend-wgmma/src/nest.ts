@@ -5,8 +5,8 @@ import {
   type Directive,
   type DType,
   entryName,
-  type Factor,
   gemmNest,
+  type OwnershipMode,
   PRODUCER,
   type Problem,
   placeShared,
@@ -15,11 +15,11 @@ import {
   regionsOf,
   type Schedule,
   type SharedNeeds,
-  shareFor,
   sizeOf,
   slicesOf,
   splitChunks,
   stepMatrix,
+  streamKFor,
   type Target,
   type TileProgram,
   type WarpgroupAtom,
@@ -64,7 +64,7 @@ export function atomOf(problem: Problem, columns: number, swap = false): Warpgro
 export const atomK = (problem: Problem): number => 32 / sizeOf(problem.b.dtype);
 
 /** Whether sums of 128 along k are made apart and added in f32, scaled or not. */
-export const promotes = ({ precision, blockScales }: Problem): boolean =>
+export const isTwoLevel = ({ precision, blockScales }: Problem): boolean =>
   precision === "promoted" || blockScales !== undefined;
 
 /** A chunk longer than k would only multiply zeros. */
@@ -90,10 +90,10 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   if (!atom) throw new TypeError(`no instruction for a tile of ${columns.tile} columns`);
   const { splits, chunks } = splitChunks(problem.k, s);
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
-  const grid = (extent: number): Factor => ({ tier: "grid", extent, stride: 1 });
-  const groups = (extent: number, stride: number): Factor[] =>
+  const grid = (extent: number): OwnershipMode => ({ tier: "grid", extent, stride: 1 });
+  const groups = (extent: number, stride: number): OwnershipMode[] =>
     extent > 1 ? [{ tier: "warp", extent, stride }] : [];
-  const pieces = (count: number, extent: number): Factor[] => [
+  const pieces = (count: number, extent: number): OwnershipMode[] => [
     { tier: "register", extent: count, stride: 1 },
     { tier: "atom", extent, stride: 1 },
   ];
@@ -119,12 +119,12 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
         ...pieces(s.tileK / atom.k, atom.k),
       ],
     },
-    // The other sets of math warps come with `takeTurns`.
+    // The other sets of math warps come with `pingPongRoles`.
     threads: threadsOf({ ...s, pingPong: 1 }),
     cluster: [s.clusterM, s.clusterN],
     atom: atom.name,
     combine: s.reduction === "cluster" ? "last" : s.reduction,
-    share: shareFor(tiles, chunks, s.streamk, s.persistent),
+    share: streamKFor(tiles, chunks, s.streamk, s.persistent),
     directives: [cacheDirective(s), ...directives(s, problem, target)].filter((d) => d !== null),
   });
   const launch = {
@@ -140,7 +140,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
 const SLICE_UNIT = 8;
 
 /** Blocks that meet in a cluster; 1 where none do. */
-export const meetingBlocks = (problem: Problem, s: WgmmaSchedule): number =>
+export const reducingBlocks = (problem: Problem, s: WgmmaSchedule): number =>
   s.reduction === "cluster"
     ? splitChunks(problem.k, { tileK: chunkK(problem, s.tileK), split: s.split }).splits
     : 1;
@@ -148,7 +148,7 @@ export const meetingBlocks = (problem: Problem, s: WgmmaSchedule): number =>
 /** Rows and columns of D that a block stores of its tile: all, or where blocks meet in a cluster its slice of the columns of sums. */
 function storedExtent(problem: Problem, s: WgmmaSchedule): readonly [rows: number, columns: number] {
   const { tile } = sumSides(s).columns;
-  const slices = slicesOf(tile / SLICE_UNIT, meetingBlocks(problem, s));
+  const slices = slicesOf(tile / SLICE_UNIT, reducingBlocks(problem, s));
   return s.swapAB ? [s.tileM / slices, s.tileN] : [s.tileM, s.tileN / slices];
 }
 
@@ -162,7 +162,7 @@ const NUMBER_BYTES = 4;
 const TILE_ALIGN = 1024;
 
 /** What the epilogue reads beside the accumulators: dtype and the tile's extents of C, and of matrices and vectors of steps by their position. */
-export function addends(
+export function sourceOperands(
   problem: Problem,
   s: WgmmaSchedule,
 ): readonly {
@@ -196,8 +196,8 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
     tiles: SharedNeeds["rings"][number]["tiles"],
     full: number | null = 1,
   ) => (slots === 0 || tiles.length === 0 ? [] : [{ name, slots, tiles, full, empty: full }]);
-  const loaded = s.epilogueLoad === "direct" ? [] : addends(problem, s);
-  const blocks = meetingBlocks(problem, s);
+  const loaded = s.epilogueLoad === "direct" ? [] : sourceOperands(problem, s);
+  const blocks = reducingBlocks(problem, s);
   const [rows, columns] = storedExtent(problem, s);
   return {
     rings: [
@@ -325,9 +325,9 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       : null,
     bulk && s.l2Prefetch > 0 ? { name: "prefetch", args: { chunks: s.l2Prefetch } } : null,
     s.peel && apart ? { name: "peel", args: { chunks: 1 } } : null,
-    promotes(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
+    isTwoLevel(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
     s.delayedRelease && apart ? { name: "late", args: { chunks: 1 } } : null,
-    meetingBlocks(problem, s) > 1
+    reducingBlocks(problem, s) > 1
       ? { name: "meet", args: { [s.swapAB ? "rows" : "columns"]: SLICE_UNIT } }
       : null,
     s.tail > 0 ? tailDirective(problem, s, most) : null,

@@ -1,9 +1,9 @@
 /** The schedule of a Hopper kernel: its fields, and what they mean together. */
 import {
-  combineWays,
   coreFields,
   flagField,
   intField,
+  reductionKinds,
   type Schedule,
   type ScheduleModel,
   scheduleValues,
@@ -107,7 +107,7 @@ export const scheduleModel = {
       name: "reduction",
       summary:
         "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, a slice each: as a cluster, or through memory; or by bulk copies that add (in any order)",
-      words: combineWays,
+      words: reductionKinds,
       default: "last",
       off: "last",
     }),

@@ -5,7 +5,7 @@
 /** Numbers to the memory of an element type (`pack("bf16", numbers)`), and back. */
 export { decodeArray as unpack, encodeArray as pack } from "@tilewright/ir";
 export type { Numbers } from "./api/data.ts";
-export { type GemmAnswer, type GemmCall, gemm } from "./api/gemm.ts";
+export { type GemmCall, type GemmOutcome, gemm } from "./api/gemm.ts";
 export { backends } from "./backends.ts";
 export { compiler } from "./compiler.ts";
 export type { Context, Sink } from "./context.ts";

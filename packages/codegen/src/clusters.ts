@@ -2,7 +2,7 @@
  * Blocks of a cluster: where this one stands, who shares its copies. A cluster's blocks lie along x of the grid; rank r of a cluster of M x N blocks has
  * tile row r % M and column r / M inside the cluster's tiles.
  */
-import { clusterMeeting, type TileProgram } from "@tilewright/ir";
+import { dsmemReduction, type TileProgram } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -17,7 +17,7 @@ export const clusterSize = (program: TileProgram): number =>
 export const clusterExtents = (program: TileProgram): readonly [number, number, number] => [
   clusterSize(program),
   1,
-  clusterMeeting(program)?.split.extent ?? 1,
+  dsmemReduction(program)?.split.extent ?? 1,
 ];
 
 /** Number of this block's cluster along x of the grid. */

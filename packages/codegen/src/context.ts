@@ -11,8 +11,8 @@ import {
   substituteCond,
   substituteExpr,
   type Target,
+  type TileLoop,
   type TileProgram,
-  type Visit,
   v,
 } from "@tilewright/ir";
 import {
@@ -32,7 +32,7 @@ import type { WideResult } from "./results.ts";
 import type { Count } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
 import type { TransposedCopy } from "./transposedCopies.ts";
-import { type Crew, Values } from "./values.ts";
+import { type RoleThreads, Values } from "./values.ts";
 
 export { CannotLower };
 
@@ -65,7 +65,7 @@ export interface TileVar {
 }
 
 /** A part of a tile, of a block that has a share of chunks. */
-export interface TilePart {
+export interface PartialTileVars {
   /** Number of the tile in the raster. */
   readonly tile: Reg<"u32">;
   readonly first: Reg<"u32">;
@@ -114,11 +114,11 @@ export class Context {
   /** Registers of tile coordinates; null for the only tile of an axis. */
   readonly tileVars = new Map<string, TileVar>();
   /** The part of a tile that this block works on; null where blocks have whole tiles or split them. */
-  part: TilePart | null = null;
+  part: PartialTileVars | null = null;
   /** The loop over tiles being emitted, where answers say which tile follows; `following` is set where one is read. */
   tileLoop: {
     following: { readonly number: Reg<"u32">; readonly more: Pred } | null;
-    readonly visit: Visit;
+    readonly visit: TileLoop;
   } | null = null;
   /** The role being emitted is run by one thread. */
   solo = false;
@@ -155,7 +155,7 @@ export class Context {
     entry: EntryBuilder,
     shared: SharedMap,
     params: readonly ParamSpec[],
-    crew: Crew = { first: 0, warps: program.launch.threads / 32 },
+    crew: RoleThreads = { first: 0, warps: program.launch.threads / 32 },
   ) {
     this.program = program;
     this.target = target;
@@ -284,7 +284,7 @@ export class Context {
   }
 
   /** The same for the code of a role: thread numbers count from its first warp, and values of the crew stand at its start. */
-  crewScope(crew: Crew, make: () => void): void {
+  crewScope(crew: RoleThreads, make: () => void): void {
     const [prologue, values] = [this.crewPrologue, this.#crewValues];
     this.crewPrologue = this.body.nest();
     this.#crewValues = new Map();
@@ -293,7 +293,7 @@ export class Context {
     this.#crewValues = values;
   }
 
-  #scoped(crew: Crew, make: () => void): void {
+  #scoped(crew: RoleThreads, make: () => void): void {
     const { prologue, values, body } = this;
     const [invariants, names] = [this.#invariants, this.#invariantNames];
     this.prologue = body.nest();

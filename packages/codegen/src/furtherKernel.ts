@@ -5,7 +5,7 @@ import { Context } from "./context.ts";
 import type { Engine } from "./engine.ts";
 import { declareParameters } from "./params.ts";
 import { noShared } from "./smem.ts";
-import type { Crew } from "./values.ts";
+import type { RoleThreads } from "./values.ts";
 
 /** Where a further kernel goes, and for what. */
 export interface FurtherKernel {
@@ -24,7 +24,7 @@ export const further = { exact: false, ctas: null, maxnreg: null } as const;
 export function buildFurtherKernel(
   { engine, target, builder, program, kernel }: FurtherKernel,
   fill: (ctx: Context) => void,
-  crew?: Crew,
+  crew?: RoleThreads,
 ): void {
   const { params, threads, row } = kernel;
   const entry = builder.entry(kernel.name, { params: declareParameters(params), maxntid: [threads, 1, 1] });

@@ -79,7 +79,7 @@ export function groupMapBytes(program: TileProgram): LaunchExpr {
 }
 
 /** Where the role copies or stores in bulk: the maps of the group that it is at, made anew where it has turned to it. One thread does so, of a role that stores one of each group of threads. */
-export function turnToMaps(ctx: Context, stmt: StmtOf<"tiles">, group: Reg<"u32">): void {
+export function switchToMaps(ctx: Context, stmt: StmtOf<"tiles">, group: Reg<"u32">): void {
   const { program } = ctx;
   const copies = copiesOf(stmt.body);
   const store = eachStmt(stmt.body).find((s): s is Epilogue => s.kind === "epilogue" && storesInBulk(s));

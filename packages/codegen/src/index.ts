@@ -1,12 +1,11 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
-export { answerSlot } from "./answers.ts";
 export { lowerBranch } from "./branches.ts";
 export { coordinatesOf, copyBulk, indexValue, signalOf } from "./bulkCopies.ts";
 export { type StagedPass, stagedPasses } from "./bulkStores.ts";
+export { responseSlot } from "./clcResponses.ts";
 export { clusterPlace, clusterRank, clusterSize, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
-export { lowerCombine } from "./combine.ts";
 export { CannotLower, Context, type LoopState } from "./context.ts";
 export {
   copyAsync,
@@ -52,9 +51,9 @@ export {
   globalAddress,
   pointer,
 } from "./globalAddress.ts";
-export { visitList } from "./listTiles.ts";
+export { walkTileList } from "./listTiles.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
-export { leads, spin, WARP_MASK } from "./machine.ts";
+export { isLeader, spin, WARP_MASK } from "./machine.ts";
 export { parameters } from "./params.ts";
 export {
   barrierAt,
@@ -69,18 +68,19 @@ export {
 export { type Coordinate, rasterise } from "./raster.ts";
 export {
   countedRasterFault,
-  countedShareFault,
+  countedStreamKFault,
   groupedSplitFault,
   refuseBatch,
-  refusePromotion,
   refuseSteps,
   refuseSymbolic,
+  refuseTwoLevel,
   unsupported,
 } from "./refusals.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
 export { firstOf, lowerRole, placeIn } from "./roles.ts";
 export { sharedAddress } from "./sharedAddress.ts";
 export { mapShared, type RingBarriers, type SharedMap, SMEM } from "./smem.ts";
+export { lowerReduction } from "./splitReduction.ts";
 export { lowerIf, lowerStmts } from "./statements.ts";
 export { type Element, StepChain } from "./steps.ts";
 export { loadCut, mapAddress, sharersOf } from "./tensorMaps.ts";
@@ -93,7 +93,7 @@ export {
 } from "./threads.ts";
 export { problemsOf, tilesOf } from "./tileCounts.ts";
 export { clustersAlong, clustersOf, mostTiles } from "./tilePlace.ts";
-export { gridOf, visitShares } from "./tiles.ts";
+export { gridOf, walkStreamK } from "./tiles.ts";
 export { Values } from "./values.ts";
 export { walkOrder } from "./walk.ts";
 export {

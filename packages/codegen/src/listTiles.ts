@@ -2,13 +2,13 @@
  * Blocks that stay and go through the tiles of all groups of a grouped problem: one list, in the order of the groups and of the raster in each. Every role of a
  * block walks it by itself, a group's row of the table at a time, and takes one tile in as many as there are blocks (or clusters).
  */
-import type { Visit } from "@tilewright/ir";
+import type { TileLoop } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { turnToMaps } from "./groupMaps.ts";
+import { switchToMaps } from "./groupMaps.ts";
 import { type Count, countOperand } from "./sizes.ts";
 import { clustersOf, place } from "./tilePlace.ts";
 
@@ -45,7 +45,7 @@ export const ownWalk = (ctx: Context, stmt: Tiles, body: () => void): ListWalk =
 };
 
 /** The loop over the tiles of the list. Blocks beyond its end have none. */
-export function visitList(ctx: Context, stmt: Tiles, visit: Visit, walk: ListWalk): void {
+export function walkTileList(ctx: Context, stmt: Tiles, visit: TileLoop, walk: ListWalk): void {
   const { program, entry, body } = ctx;
   const { batch } = program.problem;
   if (batch.kind !== "grouped") throw new CannotLower("tiles", "one problem is no list");
@@ -76,7 +76,7 @@ export function visitList(ctx: Context, stmt: Tiles, visit: Visit, walk: ListWal
   ctx.body.label(found);
   ctx.tileLoop = { following: null, visit };
   ctx.scope(() => {
-    turnToMaps(ctx, stmt, group);
+    switchToMaps(ctx, stmt, group);
     walk.place(ctx.values.difference(tile, first));
     walk.body();
   });

@@ -70,7 +70,7 @@ const leaderOf = (ctx: Context) =>
   );
 
 /** True in the first block of a pair, or of the cluster. */
-export const leads = (ctx: Context, of: "pair" | "cluster"): Pred =>
+export const isLeader = (ctx: Context, of: "pair" | "cluster"): Pred =>
   ctx.crewValue(`leads its ${of}`, (code) => {
     const rank = clusterRank(ctx);
     const p = ctx.entry.reg("pred", "p");
@@ -85,7 +85,7 @@ export const leads = (ctx: Context, of: "pair" | "cluster"): Pred =>
 
 /** The blocks of the cluster that are told one by one, but for the own one in their midst; those of a lone block are itself. */
 function expect(ctx: Context, { barrier, bytes, to, leader }: Of<"mbar.expect">): void {
-  const guard = leader ? leads(ctx, "pair") : null;
+  const guard = leader ? isLeader(ctx, "pair") : null;
   const own = "mbarrier.arrive.expect_tx.shared::cta.b64";
   ctx.body.emitAny(guard, own, [sink, barrierAt(ctx, barrier), imm(bytes)]);
   if (to === "own") return;

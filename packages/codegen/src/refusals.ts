@@ -27,7 +27,7 @@ export function refuseBatch(
 }
 
 /** Sums that are promoted, and factors of 128 along k, of a backend that has neither. */
-export function refusePromotion(
+export function refuseTwoLevel(
   { precision, blockScales }: Problem,
   code: Diagnostic["code"],
 ): readonly Diagnostic[] {
@@ -66,7 +66,7 @@ export function countedRasterFault(
 }
 
 /** Why stream-K does not go with sizes of the launch; null where it does. */
-export function countedShareFault(
+export function countedStreamKFault(
   blocks: number,
   { symbolic }: Problem,
 ): { readonly message: string; readonly hint: string } | null {

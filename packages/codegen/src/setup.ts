@@ -1,5 +1,5 @@
 /** What stands around a kernel's statements: barriers of rings made ready, blocks of a cluster met before they write to each other. */
-import { type Barrier, eachStmt, earlyRole, MBARRIER_BYTES, storesInBulk } from "@tilewright/ir";
+import { type Barrier, eachStmt, earlyProducerRole, MBARRIER_BYTES, storesInBulk } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Pred } from "./code.ts";
@@ -15,7 +15,7 @@ import { mapAddress, usesBulkStores, usesTensorMaps } from "./tensorMaps.ts";
  */
 export function openKernel(ctx: Context): void {
   const { program, body } = ctx;
-  const copying = earlyRole(program);
+  const copying = earlyProducerRole(program);
   const others = threadIsNot(ctx, 32 * (copying?.first ?? 0));
   // Templates of maps are no maps that anything is copied through.
   const fetches = usesTensorMaps(program) && ctx.groups === null;
@@ -63,7 +63,7 @@ function initialise(ctx: Context, declared: readonly Barrier[]): void {
   const barriers = declared.flatMap(({ offset, slots, count }) =>
     Array.from({ length: slots }, (_, slot) => ({ offset: offset + MBARRIER_BYTES * slot, count })),
   );
-  const ring = leadingRing(earlyRole(program));
+  const ring = leadingRing(earlyProducerRole(program));
   const first = ring === null ? null : (ctx.shared.barriers.get(ring)?.full ?? null);
   if (first !== null) {
     for (const { offset, count } of barriers) if (offset === first) make(offset, count);

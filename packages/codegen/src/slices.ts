@@ -4,8 +4,8 @@ import { addr, imm, vec } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { type PartPlaces, partPlaces } from "./partPlaces.ts";
-import { additions, meetingBarrier, storePart } from "./parts.ts";
+import { type PartialTilePlaces, partialTilePlaces } from "./partialTilePlaces.ts";
+import { additions, fixUpBarrier, storePartial } from "./partialTiles.ts";
 import { groupAlong, type OwnedTile, ownedTile } from "./registers.ts";
 import { operandOf } from "./words.ts";
 import { bytesOf, type PartialTiles } from "./workspace.ts";
@@ -102,12 +102,12 @@ export function lowerSlicedSum(
   const blocks = shared.splits;
   if (blocks > MOST_SLICES) throw new CannotLower("combine", `${blocks} blocks have ${MOST_SLICES} bits`);
   const slices = slicesOfTile(stmt, acc, blocks);
-  const place = partPlaces(ctx, shared);
+  const place = partialTilePlaces(ctx, shared);
   const register = (at: number) => acc.at(at * acc.packed);
-  storePart(ctx, shared, slices.registers.flat().map(register), place.own());
+  storePartial(ctx, shared, slices.registers.flat().map(register), place.own());
 
   const rank = ctx.values.split();
-  const barrier = meetingBarrier(ctx);
+  const barrier = fixUpBarrier(ctx);
   const counter = addr(place.counter);
   const [word, low, high] = [entry.reg("u64", "met"), entry.reg("u32", "left"), entry.reg("u32", "came")];
   const [mine, bit, stays, gone] = [
@@ -248,7 +248,7 @@ function addSlice(
   ctx: Context,
   shared: PartialTiles,
   registers: OwnedTile["registers"],
-  first: PartPlaces["first"],
+  first: PartialTilePlaces["first"],
 ): void {
   const { type, vector, threads, splits, partBytes } = shared;
   const load = `ld.global${vector > 1 ? `.v${vector}` : ""}.${type}`;

@@ -1,20 +1,20 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
 import { codeOrder, type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
-import { lowerFetch, lowerNext } from "./answers.ts";
 import { isBranch, lowerBranch } from "./branches.ts";
+import { lowerNext, lowerTileRequest } from "./clcResponses.ts";
 import { Code, type Reg } from "./code.ts";
-import { lowerCombine } from "./combine.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copyRoutes.ts";
 import type { OwnKind, RegisterType, Statements, StmtOf } from "./engine.ts";
 import { lowerEpilogue } from "./epilogue.ts";
-import { lowerLead } from "./leadChunk.ts";
 import { machineStatements } from "./machine.ts";
 import { forgetSlots } from "./pipelines.ts";
+import { lowerPrologue } from "./prologueChunk.ts";
 import { ownedTile } from "./registers.ts";
 import { lowerRole } from "./roles.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
+import { lowerReduction } from "./splitReduction.ts";
 import { lowerTiles } from "./tiles.ts";
 
 /** Lower a list at `ctx.body`, in program order; of roles, whose order means nothing, in that of their code. */
@@ -29,7 +29,7 @@ const shared: Omit<Statements, OwnKind> = {
   fill: lowerFill,
   copy: lowerCopy,
   epilogue: lowerEpilogue,
-  combine: (ctx, stmt) => lowerCombine(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
+  combine: (ctx, stmt) => lowerReduction(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
   barrier(ctx, { id, threads = ctx.values.warps * 32, arrive = false }) {
     // Under no predicate: one would have ptxas branch between products and the wait for them, and then serialise them (C7514).
     if (arrive) ctx.body.emit(null, "bar.arrive", imm(id), imm(threads));
@@ -38,8 +38,8 @@ const shared: Omit<Statements, OwnKind> = {
   },
   role: (ctx, stmt) => lowerRole(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   ...machineStatements(lowerStmts),
-  lead: (ctx, { body }) => lowerLead(ctx, () => lowerStmts(ctx, body)),
-  fetch: lowerFetch,
+  lead: (ctx, { body }) => lowerPrologue(ctx, () => lowerStmts(ctx, body)),
+  fetch: lowerTileRequest,
   next: lowerNext,
 };
 

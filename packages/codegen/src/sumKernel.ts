@@ -5,8 +5,8 @@ import { CannotLower } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { buildFurtherKernel, type FurtherKernel, further } from "./furtherKernel.ts";
 import { rowOfGroups } from "./params.ts";
-import { partPlaces } from "./partPlaces.ts";
-import { addParts, loadPart } from "./parts.ts";
+import { partialTilePlaces } from "./partialTilePlaces.ts";
+import { addPartials, loadPartial } from "./partialTiles.ts";
 import { ownedTile } from "./registers.ts";
 import { placedParameters, type WideResult } from "./results.ts";
 import { lowerStmts } from "./statements.ts";
@@ -61,10 +61,10 @@ export function buildSumKernel(
       numberClusters(ctx);
       (engine.placeTile ?? placeTile)(ctx, tiles);
       const acc = ownedTile(ctx, combine.acc.buffer, 0);
-      const place = partPlaces(ctx, shared);
+      const place = partialTilePlaces(ctx, shared);
       ctx.placeLate();
-      loadPart(ctx, shared, acc.registers, place.first);
-      addParts(ctx, shared, acc.registers, place.further(warps));
+      loadPartial(ctx, shared, acc.registers, place.first);
+      addPartials(ctx, shared, acc.registers, place.further(warps));
       lowerStmts(ctx, combine.body);
     },
     { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) },

@@ -4,8 +4,8 @@ import {
   bufferOf,
   clusterUnits,
   eachStmt,
-  type Factor,
   type Ownership,
+  type OwnershipMode,
   type ParamSpec,
   storesInBulk,
   type TensorCut,
@@ -88,7 +88,7 @@ export function storeGroups(program: TileProgram, stmt: StmtOf<"epilogue">, warp
 }
 
 /** The factor by which warpgroups share the columns of a tile; null where none does, or where the warps of one do, which store together. */
-const besides = (own: Ownership): Factor | null =>
+const besides = (own: Ownership): OwnershipMode | null =>
   own.cols.find((f) => f.tier === "warp" && f.extent > 1 && f.stride * f.extent > WARPGROUP) ?? null;
 
 /** `tma_a`: the map through which bulk copies see an operand. */

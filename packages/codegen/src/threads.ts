@@ -2,8 +2,8 @@
 import {
   type Distribution,
   distributionGrid,
-  type Factor,
   type Ownership,
+  type OwnershipMode,
   type Tier,
   weighted,
 } from "@tilewright/ir";
@@ -51,7 +51,7 @@ export const ownedPosition = (
   col: factorCoord(values, own.cols, of),
 });
 
-function factorCoord(values: Values, factors: readonly Factor[], of: readonly Tier[]): ThreadCoord {
+function factorCoord(values: Values, factors: readonly OwnershipMode[], of: readonly Tier[]): ThreadCoord {
   const parts = weighted(factors).filter((f) => f.extent > 1 && of.includes(f.tier));
   if (parts.length === 0) return NOWHERE;
   const key = parts.map((f) => `${f.tier}/${f.stride}%${f.extent}*${f.weight}`).join("+");

@@ -2,22 +2,22 @@
 import {
   eachStmt,
   type LaunchExpr,
-  type Share,
+  PING_PONG_BARRIER,
   type Stmt,
-  sharedBlocks,
-  sharers,
+  type StreamK,
+  streamKBlocks,
+  streamKGrid,
+  type TileLoop,
   type TileProgram,
-  TURN_BARRIER,
-  type Visit,
 } from "@tilewright/ir";
 import { type IntegerOperand, imm, type SymbolOperand, special } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
-import { shareCounted } from "./countedShares.ts";
-import { cutPart } from "./cutPart.ts";
+import { countStreamK } from "./countedStreamK.ts";
+import { cutStreamK } from "./cutStreamK.ts";
 import type { StmtOf } from "./engine.ts";
-import { ownWalk, visitList } from "./listTiles.ts";
+import { ownWalk, walkTileList } from "./listTiles.ts";
 import { forgetSlots } from "./pipelines.ts";
 import { countOperand } from "./sizes.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
@@ -31,9 +31,9 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly St
   if (stmt.share !== undefined) {
     const body = (): void => lower(stmt.body);
     const { counted } = stmt.share;
-    if (counted !== undefined) shareCounted(ctx, stmt, { share: stmt.share, counted }, body);
+    if (counted !== undefined) countStreamK(ctx, stmt, { share: stmt.share, counted }, body);
     else if (stmt.visit === null) shareOut(ctx, stmt, stmt.share, body);
-    else visitShares(ctx, stmt, stmt.share, { ...own(ctx, stmt), body });
+    else walkStreamK(ctx, stmt, stmt.share, { ...own(ctx, stmt), body });
   } else if (stmt.visit === null) {
     placeTile(ctx, stmt);
     lower(stmt.body);
@@ -44,7 +44,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly St
  * Block (or cluster) b takes numbers b, b + blocks, …, or b and then those that it is told; there are no more blocks than tiles, so each has one at least. Of roles
  * that take turns those after the first may have none.
  */
-function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readonly Stmt[]) => void): void {
+function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: readonly Stmt[]) => void): void {
   if (ctx.loop !== null || ctx.active !== null)
     throw new CannotLower("tiles", "a loop over tiles inside another");
   if (stmt.split !== null) throw new CannotLower("tiles", "blocks that stay do not share tiles");
@@ -56,7 +56,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: Visit, lower: (stmts: readon
     throw new CannotLower("tiles", "roles that take turns go by chunks whose number is known");
   if (ctx.groups !== null) {
     if (asks) throw new CannotLower("tiles", "a counter hands out the tiles of one problem");
-    visitList(
+    walkTileList(
       ctx,
       stmt,
       visit,
@@ -166,11 +166,11 @@ interface Turn {
 const turnThreads = (ctx: Context): number => 2 * 32 * ctx.values.warps;
 
 const awaitTurn = (ctx: Context, { turn }: Turn): void =>
-  ctx.body.emit(null, "bar.sync", imm(TURN_BARRIER + turn), imm(turnThreads(ctx)));
+  ctx.body.emit(null, "bar.sync", imm(PING_PONG_BARRIER + turn), imm(turnThreads(ctx)));
 
 /** Under no predicate: one would have ptxas branch between products and the wait for them, and then serialise them (C7514). */
 const handOn = (ctx: Context, { turn, of }: Turn): void =>
-  ctx.body.emit(null, "bar.arrive", imm(TURN_BARRIER + ((turn + 1) % of)), imm(turnThreads(ctx)));
+  ctx.body.emit(null, "bar.arrive", imm(PING_PONG_BARRIER + ((turn + 1) % of)), imm(turnThreads(ctx)));
 
 /** Registers that lead a block through its chunks, counted along the line of the tiles: where it is, and where its share or its whole tile ends. */
 interface Line {
@@ -203,10 +203,10 @@ const own = (ctx: Context, stmt: Tiles): Omit<Walk, "body"> => ({
 });
 
 /** Begin with this block's share. `whole`: blocks after those that have one do a whole tile each, which stands in the line as if it followed. */
-function beginShare(ctx: Context, share: Share, walk: Walk, whole: boolean): Line {
+function beginShare(ctx: Context, share: StreamK, walk: Walk, whole: boolean): Line {
   const { entry, body } = ctx;
   const { chunks, each, tiles } = share;
-  const blocks = sharers(share);
+  const blocks = streamKBlocks(share);
   const [at, end] = [entry.reg("u32", "at"), entry.reg("u32", "at")];
   const block = walk.number("block");
   body.emit(null, "mul.lo.u32", at, block, imm(each));
@@ -223,7 +223,7 @@ function beginShare(ctx: Context, share: Share, walk: Walk, whole: boolean): Lin
 }
 
 /** One part, from where the block is to the end of its tile or of its share, and the step to the next. */
-function doPart(ctx: Context, share: Share, { at, end }: Line, walk: Walk): void {
+function doPart(ctx: Context, share: StreamK, { at, end }: Line, walk: Walk): void {
   const { entry } = ctx;
   const { chunks } = share;
   ctx.scope(() => {
@@ -231,7 +231,7 @@ function doPart(ctx: Context, share: Share, { at, end }: Line, walk: Walk): void
     const quotient = ctx.values.divide(at, chunks);
     const tile = entry.reg("u32", "tile");
     prologue.emit(null, "mov.u32", tile, quotient);
-    const { first, count } = cutPart(ctx, share, { tile, within: at, at, end, chunks, most: chunks });
+    const { first, count } = cutStreamK(ctx, share, { tile, within: at, at, end, chunks, most: chunks });
     prologue.emit(null, "add.u32", at, at, count);
     ctx.part = { tile, first, count, chunks, line: null };
     walk.place(tile);
@@ -244,7 +244,7 @@ function doPart(ctx: Context, share: Share, { at, end }: Line, walk: Walk): void
  * The parts of this block's share, or its whole tile, one after the other. Between parts the block meets: what one leaves in shared memory, the next
  * overwrites.
  */
-function shareOut(ctx: Context, stmt: Tiles, share: Share, body: () => void): void {
+function shareOut(ctx: Context, stmt: Tiles, share: StreamK, body: () => void): void {
   refuseShares(ctx);
   const { entry } = ctx;
   const walk = { ...own(ctx, stmt), body };
@@ -275,7 +275,7 @@ function takeLast(ctx: Context, at: Turn, tile: U32, single: U32, count: U32 | I
 }
 
 /** In a role of blocks (or pairs) that stay: the parts of the share, then whole tiles, one in `blocks`. */
-export function visitShares(ctx: Context, stmt: Tiles, share: Share, walk: Walk): void {
+export function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, walk: Walk): void {
   refuseShares(ctx);
   if (stmt.visit !== null && stmt.visit.of > 1)
     throw new CannotLower("tiles", "roles that take turns have no shares");
@@ -331,7 +331,7 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
       return [stmt.share.counted.blocks, program.problem.batch.kind === "grouped" ? 1 : problems, 1];
     if (stmt.share !== undefined)
       return [
-        sharedBlocks(stmt.share, stmt.extents[0] * stmt.extents[1]) * blocksOfTile(program),
+        streamKGrid(stmt.share, stmt.extents[0] * stmt.extents[1]) * blocksOfTile(program),
         problems,
         1,
       ];

@@ -8,7 +8,7 @@ import type { Code, Reg } from "./code.ts";
 type U32 = Reg<"u32">;
 
 /** Consecutive warps of a block. */
-export interface Crew {
+export interface RoleThreads {
   readonly first: number;
   readonly warps: number;
   /** `grid`: each warp is a block of its own, numbered along the grid's third axis. Absent: they are warps of one block. */
@@ -21,10 +21,10 @@ export class Values {
   readonly entry: EntryBuilder;
   readonly code: Code;
   /** Warps that the code is for: those of the block, or of a role. */
-  readonly crew: Crew;
+  readonly crew: RoleThreads;
   readonly #memo = new Map<string, U32>();
 
-  constructor(entry: EntryBuilder, prologue: Code, crew: Crew) {
+  constructor(entry: EntryBuilder, prologue: Code, crew: RoleThreads) {
     this.entry = entry;
     this.code = prologue;
     this.crew = crew;

@@ -1,18 +1,18 @@
 /** What the blocks that share a tile leave for each other: the layout of the workspace. */
 import {
   bufferOf,
-  type CombineWay,
-  combiningThreads,
   eachStmt,
   hasFeature,
   type LaunchExpr,
   type Manifest,
+  type ReductionKind,
   rangeOf,
+  reducingThreads,
   registersPerThread,
-  type Share,
-  sharers,
+  type StreamK,
   sizeMost,
   sizeRanges,
+  streamKBlocks,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -25,7 +25,7 @@ export const WORKSPACE = "workspace";
 
 /** Bytes of a counter; of one that also says who has left, two words. */
 const WORD = 4;
-const wordOf = (by: CombineWay): number => (by === "slices" ? 2 * WORD : WORD);
+const wordOf = (by: ReductionKind): number => (by === "slices" ? 2 * WORD : WORD);
 
 export const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
 
@@ -33,13 +33,13 @@ export const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
 export const LINE = 128;
 
 /** Whether the parts of a tile are added up as they come, in one place. */
-export const inOnePlace = (by: CombineWay): boolean => by === "atomics" || by === "bulk";
+export const inOnePlace = (by: ReductionKind): boolean => by === "atomics" || by === "bulk";
 
 /** How a program lays out its workspace; null when no tile is shared. Sizes in bytes. */
 export interface PartialTiles {
-  readonly by: CombineWay;
+  readonly by: ReductionKind;
   /** Shares of chunks that blocks have; null where a tile is split among so many blocks. */
-  readonly share: Share | null;
+  readonly share: StreamK | null;
   readonly splits: number;
   /** Problems of the batch; tiles of each that blocks share, and parts of each that have a place of their own. */
   readonly problems: LaunchExpr;
@@ -83,7 +83,11 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
   const splits = split?.extent ?? 1;
   // A share ends inside a tile at either end, at most.
   const apart =
-    counted !== null ? 2 * counted.blocks : share === null ? times(count, splits) : 2 * sharers(share) * each;
+    counted !== null
+      ? 2 * counted.blocks
+      : share === null
+        ? times(count, splits)
+        : 2 * streamKBlocks(share) * each;
   const most =
     (counted?.blocks ?? each * mostTilesOf(program.problem, tiles)) * mostProblemsOf(program.problem);
   const { by } = combine;
@@ -92,7 +96,7 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
   const acc = bufferOf(program, combine.acc.buffer);
   const { type, packed } = engine.holding(acc.dtype);
   const registers = registersPerThread(ownerOf(acc)) / packed;
-  const threads = combiningThreads(program);
+  const threads = reducingThreads(program);
   return {
     by: combine.by,
     share,
@@ -128,7 +132,7 @@ const MOST_COUNTERS = 2 ** 16;
  * Counters, and tiles that atomics add to, end as they began: at 0. Parts that blocks leave do not, which matters where counters of another launch
  * come to lie on them.
  */
-function initOf(by: CombineWay, fixed: boolean): Manifest["workspace"]["init"] {
+function initOf(by: ReductionKind, fixed: boolean): Manifest["workspace"]["init"] {
   if (by === "kernel") return "none";
   return inOnePlace(by) || fixed ? "zeroOnce" : "zeroEach";
 }

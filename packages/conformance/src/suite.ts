@@ -1,7 +1,6 @@
 /** The suite as tests. */
 import {
   type Backend,
-  combineWays,
   createCompiler,
   createRandom,
   type Diagnostic,
@@ -9,6 +8,7 @@ import {
   formatDiagnostic,
   type Problem,
   type Random,
+  reductionKinds,
   type Schedule,
   type Target,
 } from "@tilewright/ir";
@@ -266,7 +266,7 @@ function rowCase(
 
 /** Ways to divide K among `split` blocks, or a few more by shares; schedules of backends without shares have them all the same. */
 const waysToShare = (backend: Backend, split: number): readonly Schedule[] => [
-  ...combineWays
+  ...reductionKinds
     .filter((way) => backend.schedule.fields.some((f) => f.name === "reduction" && f.parse(way) !== null))
     .map((reduction) => ({ split, reduction, streamk: 0, overlappedColumns: 0 })),
   { split: 1, reduction: "last", streamk: 2 * split + 1, overlappedColumns: 0, cluster: [1, 1] },

@@ -18,7 +18,7 @@ import { encodeParameters, validateLaunch } from "./machine/validate.ts";
 import { Arena, globalTag, heapBase } from "./memory/arena.ts";
 import { arithmeticOf, leastArithmetic, type TensorArithmetic } from "./numerics/tensorcore.ts";
 import { LaunchThreads } from "./parallel/client.ts";
-import type { LaunchPort, PartReply, PartRequest, PartResult } from "./parallel/ports.ts";
+import type { LaunchPort, RangeReply, RangeRequest, RangeResult } from "./parallel/ports.ts";
 import { conflicting, isIndependent, mergeCounters, mergeMemory, wavesOf } from "./parallel/split.ts";
 import { Contention, type SearchOptions, type SearchReport, searchSchedules, type Trial } from "./search.ts";
 import { Recorder } from "./trace/recorder.ts";
@@ -217,7 +217,7 @@ class EmulatedDevice implements Emulator {
   }
 
   /** A part of another device's launch, whose heap this one takes over; null when it is not clean, or cannot start at all. */
-  runPart(program: Program, request: PartRequest): PartResult | null {
+  runPart(program: Program, request: RangeRequest): RangeResult | null {
     const { entry, config, part, parts } = request;
     const kernel = program.programs.get(entry);
     if (kernel === undefined || !this.#arena.adopt(request.heap, request.shadow).ok) return null;
@@ -403,7 +403,7 @@ const keptPrograms = 16;
 export function serveLaunches(port: LaunchPort): void {
   let device: EmulatedDevice | null = null;
   const programs = new Map<string, Program>();
-  const answer = (request: PartRequest): PartResult | null => {
+  const answer = (request: RangeRequest): RangeResult | null => {
     let program = programs.get(request.text);
     if (program === undefined) {
       const loaded = loadProgram(request.text);
@@ -417,8 +417,8 @@ export function serveLaunches(port: LaunchPort): void {
     return device.runPart(program, request);
   };
   port.onmessage = ({ data }) => {
-    const request = data as PartRequest;
-    let result: PartResult | null = null;
+    const request = data as RangeRequest;
+    let result: RangeResult | null = null;
     try {
       result = answer(request);
     } catch {
@@ -426,7 +426,7 @@ export function serveLaunches(port: LaunchPort): void {
       device = null;
     }
     const moved = result === null ? [] : [result.heap.buffer, result.shadow.buffer];
-    port.postMessage({ id: request.id, result } satisfies PartReply, moved);
+    port.postMessage({ id: request.id, result } satisfies RangeReply, moved);
   };
 }
 

@@ -4,7 +4,7 @@ import {
   type TensorMapSwizzle,
   type TensorMapType,
   tensorMapInterleaves,
-  tensorMapPromotions,
+  tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypes,
 } from "@tilewright/ir";
@@ -61,7 +61,7 @@ export function parseCase(line: string): Case {
       elementStrides,
       interleave: tensorMapInterleaves[interleave] ?? "none",
       swizzle: swizzles[swizzle] ?? "none",
-      l2: tensorMapPromotions[l2] ?? "none",
+      l2: tensorMapL2Promotions[l2] ?? "none",
       fill: fill === 1 ? "nan" : "zero",
     },
     coordinates,

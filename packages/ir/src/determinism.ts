@@ -51,5 +51,5 @@ export function disorderOf(program: TileProgram): readonly Diagnostic[] {
 }
 
 /** A schedule with the parts of tiles added in their order, if it has them added as they come (`combine`, a field of the core, says how). */
-export const inOrderOfParts = (problem: Problem, schedule: Schedule): Schedule =>
+export const inSplitOrder = (problem: Problem, schedule: Schedule): Schedule =>
   isInAnyOrder(schedule.reduction) && !isExact(problem) ? { ...schedule, reduction: "last" } : schedule;

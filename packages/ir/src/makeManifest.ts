@@ -21,7 +21,7 @@ import { printProgram } from "./tile/print.ts";
 import type { TileProgram } from "./tile/types.ts";
 import { featuresOf } from "./tile/verify/features.ts";
 
-export interface ManifestParts {
+export interface ManifestInput {
   readonly backend: string;
   readonly version: string;
   readonly target: Target;
@@ -39,7 +39,7 @@ export interface ManifestParts {
  * A manifest that names its PTX file `ENTRY.ptx` beside itself. Without a schedule (compiled from a tile program) the plan is
  * `from=STAGE:HASH`, the hash being of the program's text.
  */
-export function makeManifest(parts: ManifestParts): Manifest {
+export function makeManifest(parts: ManifestInput): Manifest {
   const { program, target } = parts;
   const { problem } = program;
   const plan = parts.schedule ?? fromPlan(parts.start);

@@ -1,6 +1,6 @@
 /** Which backends serve a problem, and with which schedules: the part of compiling that decides. */
 import type { Backend } from "./backend.ts";
-import { inOrderOfParts } from "./determinism.ts";
+import { inSplitOrder } from "./determinism.ts";
 import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
 import { err, ok } from "./ids.ts";
 import { didYouMean } from "./nearest.ts";
@@ -126,7 +126,7 @@ export function bestPlans(
   const plans: Plan[] = [];
   for (const found of backend.schedules(problem, target)) {
     if (plans.length === count) break;
-    const schedule = deterministic ? inOrderOfParts(problem, found) : found;
+    const schedule = deterministic ? inSplitOrder(problem, found) : found;
     if (schedule !== found && backend.check(problem, schedule, target).length > 0) continue;
     const text = printSchedule(backend.schedule, schedule);
     if (!plans.some((plan) => plan.text === text)) plans.push({ backend, schedule, text });

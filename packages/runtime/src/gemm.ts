@@ -275,14 +275,14 @@ function launchAll(
   knobs: Omit<KernelLaunchOptions, "constraints">,
 ): Checked<GemmResult> {
   const constraints = manifest.constraints ?? [];
-  const ran = launchInTurn(device, manifest, module, env, buffers, { ...knobs, constraints });
+  const ran = launchInOrder(device, manifest, module, env, buffers, { ...knobs, constraints });
   if (!ran.ok) return ran;
   const results = readResults(operands, buffers);
   return results.ok ? ok({ ...results.value, ...ran.value }) : results;
 }
 
 /** Launch the kernels of an artefact one after the other, until one does not end. Times and counters are sums. */
-export function launchInTurn(
+export function launchInOrder(
   device: Device,
   { kernels }: Pick<GemmArtifact["manifest"], "kernels">,
   module: DeviceModule,

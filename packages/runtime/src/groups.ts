@@ -25,7 +25,7 @@ import {
   type GemmOptions,
   type GemmResult,
   inputProblems,
-  launchInTurn,
+  launchInOrder,
   operandBuffers,
   readResults,
   stepScalars,
@@ -116,7 +116,7 @@ export function runGroups(
     const space = workspaceOf(device, manifest, env, owned);
     if (!space.ok) return space;
     const shared = { groups: placed.value, ...(space.value === null ? {} : { workspace: space.value }) };
-    const ran = launchInTurn(device, manifest, module.value, env, shared, knobs);
+    const ran = launchInOrder(device, manifest, module.value, env, shared, knobs);
     if (!ran.ok) return ran;
     const results: Pick<GemmResult, "d" | "steps">[] = [];
     for (const [i, { operands }] of launched.value.entries()) {

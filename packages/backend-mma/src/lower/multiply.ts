@@ -10,7 +10,7 @@ import {
 } from "@tilewright/codegen";
 import { type Atom, findAtom, hasAtom } from "@tilewright/ir";
 import { vec } from "@tilewright/ptx";
-import { multiplyInParts, type Product } from "./parts.ts";
+import { multiplySplit, type Product } from "./splitPrecision.ts";
 
 export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
   const atom = findAtom(mma.atom);
@@ -40,7 +40,7 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
     return { d: registers, a: x, b: y };
   });
   if (atom.precision !== null) {
-    multiplyInParts(ctx, atom, products);
+    multiplySplit(ctx, atom, products);
     return;
   }
   const mnemonic = `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${atom.a}.${atom.b}.${atom.acc}`;

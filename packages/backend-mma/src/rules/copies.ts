@@ -83,7 +83,7 @@ export const policyRules: readonly Rule[] = [
   },
 ];
 
-export const prefetchRules: readonly Rule[] = [
+export const registerPrefetchRules: readonly Rule[] = [
   {
     code: "TW2220",
     at: "schedule.registerPrefetch",

@@ -1,5 +1,5 @@
 /** Legality of schedules for problems whose sizes come with the launch, one at a time or as a list of groups. */
-import { countedRasterFault, countedShareFault } from "@tilewright/codegen";
+import { countedRasterFault, countedStreamKFault } from "@tilewright/codegen";
 import { symbolicSizes } from "@tilewright/ir";
 import type { Rule } from "./rule.ts";
 
@@ -14,7 +14,7 @@ export const launchRules: readonly Rule[] = [
     code: "TW2219",
     at: "schedule.streamk",
     // Blocks without roles count for themselves.
-    find: ({ s, problem }) => (s.persistent ? countedShareFault(s.streamk, problem) : null),
+    find: ({ s, problem }) => (s.persistent ? countedStreamKFault(s.streamk, problem) : null),
   },
   {
     code: "TW2218",

@@ -30,7 +30,7 @@ export function elect(ctx: Context): Pred {
 export const syncWarp = (ctx: Context): void => ctx.body.emit(null, "bar.warp.sync", imm(WARP_MASK));
 
 /** The blocks of a cluster that have something to tell one another meet; a block by itself meets its own warps. */
-export function meetAll(ctx: Context): void {
+export function syncAll(ctx: Context): void {
   const { body } = ctx;
   if (clusterSize(ctx.program) > 1) {
     body.emit(null, "barrier.cluster.arrive.release.aligned");

@@ -2,7 +2,7 @@
 import { type Context, type Frame, gridOf, problemsOf, SMEM, tilesOf } from "@tilewright/codegen";
 import { eachStmt, type KernelSpec, type LaunchExpr, type TileProgram } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
-import { meetAll, scratch } from "./barriers.ts";
+import { scratch, syncAll } from "./barriers.ts";
 import { clusterSize, stateOf } from "./state.ts";
 
 export const frame: Frame = {
@@ -42,7 +42,7 @@ function allocate(ctx: Context, address: AddressOperand): void {
   body.emitAny(null, `tcgen05.relinquish_alloc_permit.${group}.sync.aligned`, []);
   body.label(done);
   body.emit(null, "tcgen05.fence::before_thread_sync");
-  meetAll(ctx);
+  syncAll(ctx);
   body.emit(null, "tcgen05.fence::after_thread_sync");
   const tensor = entry.reg("u32", "tensor");
   body.emit(null, "ld.shared.u32", tensor, address);
@@ -54,7 +54,7 @@ function close(ctx: Context): void {
   const state = stateOf(ctx);
   const { body, entry } = ctx;
   body.emit(null, "tcgen05.fence::before_thread_sync");
-  meetAll(ctx);
+  syncAll(ctx);
   body.emit(null, "tcgen05.fence::after_thread_sync");
   if (state.tensor === null) return;
   const done = entry.label("given_back");

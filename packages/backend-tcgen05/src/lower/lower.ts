@@ -14,7 +14,7 @@ import { copyFactors } from "./factors.ts";
 import { frame } from "./frame.ts";
 import { holdSlot, lowerFill, lowerMultiply } from "./multiply.ts";
 import { lowerRole } from "./roles.ts";
-import { lowerFetch, lowerNext, lowerTiles, placeTile } from "./tiles.ts";
+import { lowerNext, lowerTileRequest, lowerTiles, placeTile } from "./tiles.ts";
 
 /** tcgen05 came with 8.6; mov.b128 and what else stands in these texts with 8.3 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [8, 6];
@@ -38,7 +38,7 @@ export const engine: Engine = {
     fill: lowerFill,
     role: lowerRole,
     tiles: lowerTiles,
-    fetch: lowerFetch,
+    fetch: lowerTileRequest,
     next: lowerNext,
     "tcgen05.commit": lowerCommit,
   },

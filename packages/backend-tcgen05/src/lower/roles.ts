@@ -1,5 +1,5 @@
 /** Roles: which warps run what, and what they begin with. */
-import { CannotLower, type Context, leads, lowerStmts, type StmtOf } from "@tilewright/codegen";
+import { CannotLower, type Context, isLeader, lowerStmts, type StmtOf } from "@tilewright/codegen";
 import { imm } from "@tilewright/ptx";
 import { elect, syncWarp } from "./barriers.ts";
 import { clusterSize, type RoleState, stateOf } from "./state.ts";
@@ -53,7 +53,7 @@ function skipUnlessOurs(ctx: Context, role: Role, end: ReturnType<Context["entry
   body.emit(skip, "bra", end);
   if (role.leader !== undefined && clusterSize(ctx.program) > 1) {
     const follows = entry.reg("pred", "skip");
-    body.emit(null, "not.pred", follows, leads(ctx, role.leader));
+    body.emit(null, "not.pred", follows, isLeader(ctx, role.leader));
     body.emit(follows, "bra", end);
   }
 }

@@ -1,6 +1,5 @@
 /** Which tile a block works on: one each, by stride, or as answers say. */
 import {
-  answerSlot,
   barrierAt,
   CannotLower,
   type Code,
@@ -14,13 +13,14 @@ import {
   putNumber,
   type Reg,
   rasterise,
+  responseSlot,
   type StmtOf,
   takeNumber,
   tileNumbers,
-  visitList,
-  visitShares,
+  walkStreamK,
+  walkTileList,
 } from "@tilewright/codegen";
-import { clusterUnits, eachStmt, freeVars, type Visit } from "@tilewright/ir";
+import { clusterUnits, eachStmt, freeVars, type TileLoop } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
 import { scratch } from "./barriers.ts";
 import { clusterSize, roleOf } from "./state.ts";
@@ -39,7 +39,7 @@ function ownNumber(ctx: Context, code: Code, name: "%ctaid.x" | "%nctaid.x", pre
 
 export function lowerTiles(ctx: Context, stmt: Tiles): void {
   if (stmt.share !== undefined) {
-    visitShares(ctx, stmt, stmt.share, {
+    walkStreamK(ctx, stmt, stmt.share, {
       number: (prefix) => ownNumber(ctx, ctx.body, "%ctaid.x", prefix),
       place: (tile) => enterTile(ctx, stmt, tile),
       body: () => lowerStmts(ctx, stmt.body),
@@ -57,7 +57,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   const { entry } = ctx;
   if (ctx.groups !== null) {
     if (stmt.visit.by !== "stride") throw new CannotLower("visit", "a list of groups is walked at a stride");
-    visitList(ctx, stmt, stmt.visit, {
+    walkTileList(ctx, stmt, stmt.visit, {
       number: (prefix) => ownNumber(ctx, ctx.body, "%ctaid.x", prefix),
       step: (prefix) => ownNumber(ctx, ctx.body, "%nctaid.x", prefix),
       tiles: () => clustersOf(ctx, stmt),
@@ -93,7 +93,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
 }
 
 /** A register that counts the visits, where places in tiles depend on them; else null. Slots and phases have registers of their own. */
-function countVisits(ctx: Context, { var: name }: Visit, stmt: Tiles): Reg<"u32"> | null {
+function countVisits(ctx: Context, { var: name }: TileLoop, stmt: Tiles): Reg<"u32"> | null {
   const depends = eachStmt(stmt.body).some(
     (s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(name)),
   );
@@ -138,8 +138,8 @@ function enterTile(ctx: Context, stmt: Tiles, number: Reg<"u32">): void {
 }
 
 /** The request, whose answer every block of the cluster gets in its own slot. */
-export function lowerFetch(ctx: Context, stmt: StmtOf<"fetch">): void {
-  const { pipeline, slot } = answerSlot(ctx, stmt);
+export function lowerTileRequest(ctx: Context, stmt: StmtOf<"fetch">): void {
+  const { pipeline, slot } = responseSlot(ctx, stmt);
   const { transport } = pipeline.ring;
   if (transport === "atomic") {
     putNumber(ctx, slot, takeNumber(ctx));
@@ -158,7 +158,7 @@ export function lowerFetch(ctx: Context, stmt: StmtOf<"fetch">): void {
 /** What the slot says: whether a tile follows, and which. */
 export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
   const role = roleOf(ctx, `%${stmt.ring}`);
-  const { pipeline, slot } = answerSlot(ctx, stmt);
+  const { pipeline, slot } = responseSlot(ctx, stmt);
   if (role.tile === null) throw new CannotLower(`%${stmt.ring}`, "is read outside a loop over tiles");
   const { body, entry } = ctx;
   if (pipeline.ring.transport === "atomic") {

@@ -1,7 +1,7 @@
 /** Ways of D and C between the accumulators and memory. */
 import { type DType, nearestMultiple, sizeOf, tensorAccessFault } from "@tilewright/ir";
 import { accumulatorOf, stepsOf } from "../accumulators.ts";
-import { MOST_LAP, type TensorSchedule } from "../schedule.ts";
+import { MOST_OVERLAPPED, type TensorSchedule } from "../schedule.ts";
 import { axesOf, nearest, type Rule } from "./rule.ts";
 
 /** Two warps share a row of a shared tile, and each finds its half of the swizzled row by the bits of its columns. */
@@ -47,7 +47,7 @@ function narrowParts(
 /** Columns that two accumulators may share, in whole steps of the epilogue, as many as asked for or close to it; 0 where none are left to share. */
 function nearestLap(s: TensorSchedule): number {
   const { columns } = stepsOf(s);
-  const most = Math.floor(Math.min(MOST_LAP, accumulatorOf(s).width - columns) / columns) * columns;
+  const most = Math.floor(Math.min(MOST_OVERLAPPED, accumulatorOf(s).width - columns) / columns) * columns;
   return Math.max(0, Math.min(most, nearestMultiple(s.overlappedColumns, columns)));
 }
 

@@ -1,11 +1,11 @@
 /** What a target holds: tensor memory, shared memory, clusters, the launch control. */
 import { hasFeature } from "@tilewright/ir";
-import { accumulatorOf, lapThatFits } from "../accumulators.ts";
+import { accumulatorOf, overlapThatFits } from "../accumulators.ts";
 import {
   accumulatorColumns,
-  addendBytes,
   factorColumns,
   sharedBytes,
+  sourceTileBytes,
   stageBytes,
   stagesThatFit,
   stagingBytes,
@@ -27,7 +27,7 @@ export const resourceRules: readonly Rule[] = [
       if (rounded <= most) return null;
       const fits = Math.floor((most - factors) / accumulatorOf(s).width);
       const beside = factors > 0 ? ` and scale factors of ${factors}` : "";
-      const lap = lapThatFits(s, most - factors);
+      const lap = overlapThatFits(s, most - factors);
       const fewer =
         fits > 0 || factors === 0 ? `nearest legal: accumulators=${Math.max(1, fits)}` : "use a smaller tile";
       return {
@@ -46,7 +46,7 @@ export const resourceRules: readonly Rule[] = [
       const fits = stagesThatFit(s, problem, target, s.stages);
       const besides = [
         ["D", stagingBytes(s, problem)],
-        ["C", addendBytes(s, problem)],
+        ["C", sourceTileBytes(s, problem)],
       ] as const;
       const taken = besides.map(([name, bytes]) => (bytes === 0 ? "" : ` and ${bytes} for ${name}`)).join("");
       return {

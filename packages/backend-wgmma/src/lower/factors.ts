@@ -20,9 +20,9 @@ import {
   blockFactors,
   bufferOf,
   type Expr,
-  type Factor,
   lit,
   type OwnedRegister,
+  type OwnershipMode,
   type Range,
   rangeOf,
   sizeRanges,
@@ -164,7 +164,7 @@ function placeOf(ctx: Context, mma: Mma, side: "a" | "b", view: View): Place {
 const commonDivisor = (a: number, b: number): number => (b === 0 ? a : commonDivisor(b, a % b));
 
 /** Warpgroups that share an axis of the accumulator. */
-const groupsAlong = (factors: readonly Factor[]): number =>
+const groupsAlong = (factors: readonly OwnershipMode[]): number =>
   factors.reduce((count, f) => (f.tier === "warp" && f.stride >= WARPS ? count * f.extent : count), 1);
 
 interface Source {

@@ -1,8 +1,8 @@
 /** What warpgroup matrix instructions bring to lowering: products from descriptors, and waits for them where slots are given back. */
 import {
   type Engine,
-  lowerCombine,
   lowerEpilogue,
+  lowerReduction,
   lowerStmts,
   lowerWith,
   type RegisterType,
@@ -54,7 +54,7 @@ export const engine: Engine = {
     },
     combine(ctx, stmt) {
       readSums(ctx, stmt.acc.buffer);
-      lowerCombine(ctx, stmt, () => lowerStmts(ctx, stmt.body));
+      lowerReduction(ctx, stmt, () => lowerStmts(ctx, stmt.body));
     },
   },
   copies: {},

@@ -17,10 +17,10 @@ import {
   bufferOf,
   type Columns,
   eachStmt,
-  type Factor,
   findWarpgroupAtom,
   hasWarpgroupAtom,
   type OwnedRegister,
+  type OwnershipMode,
   registersPerThread,
   takesColumn,
   type View,
@@ -287,14 +287,14 @@ function staysForTiles(ctx: Context): boolean {
 /** An operand of a multiplication: what it has of the accumulator's warpgroups, along its axis `axis`. */
 interface OperandSide {
   readonly view: View;
-  readonly factors: readonly Factor[];
+  readonly factors: readonly OwnershipMode[];
   readonly axis: 0 | 1;
   readonly kAxis: 0 | 1;
   /** Coordinates in its tile of what meets element (row, col) of the sum at k. */
   place(row: number, col: number, k: number): readonly [row: number, col: number];
 }
 
-const operandSide = (view: View, factors: readonly Factor[], axis: 0 | 1): OperandSide => ({
+const operandSide = (view: View, factors: readonly OwnershipMode[], axis: 0 | 1): OperandSide => ({
   view,
   factors,
   axis,
@@ -353,7 +353,7 @@ function slotOf(ctx: Context, view: View): { readonly base: Reg<"u32">; readonly
 function groupOffset(
   ctx: Context,
   tile: OperandTile,
-  factors: readonly Factor[],
+  factors: readonly OwnershipMode[],
   axis: 0 | 1,
 ): Reg<"u32"> | null {
   const own = weighted(factors).filter((f) => f.tier === "warp" && f.stride >= WARPS && f.extent > 1);

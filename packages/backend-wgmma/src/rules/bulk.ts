@@ -1,6 +1,6 @@
 /** What tensor maps and clusters take of copies, stores and tiles. */
 import { boxedRun, nearestMultiple, sizeOf, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
-import { addends, chunkK, isKMajor, needsKMajor } from "../nest.ts";
+import { chunkK, isKMajor, needsKMajor, sourceOperands } from "../nest.ts";
 import { hasProducer } from "../schedule.ts";
 import { copiesAsync } from "./producers.ts";
 import { type Found, mostBlocks, type Rule } from "./rule.ts";
@@ -52,7 +52,7 @@ export const bulkRules: readonly Rule[] = [
       const refuse = (message: string, more = ""): void => {
         found.push({ message, hint: `nearest legal: epilogueLoad=direct${more}` });
       };
-      const brought = addends(problem, s);
+      const brought = sourceOperands(problem, s);
       if (brought.length === 0)
         refuse("epilogueLoad=tma, and the problem has no C and no steps that read matrices or vectors");
       if (s.copy !== "tma")

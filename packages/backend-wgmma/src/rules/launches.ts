@@ -1,5 +1,5 @@
 /** Legality of schedules for problems whose sizes come with the launch, one at a time or as a list of groups. */
-import { countedRasterFault, countedShareFault, groupedSplitFault } from "@tilewright/codegen";
+import { countedRasterFault, countedStreamKFault, groupedSplitFault } from "@tilewright/codegen";
 import { symbolicSizes } from "@tilewright/ir";
 import type { Rule } from "./rule.ts";
 
@@ -13,7 +13,7 @@ export const launchRules: readonly Rule[] = [
   {
     code: "TW2341",
     at: "schedule.streamk",
-    find: ({ s, problem }) => countedShareFault(s.streamk, problem),
+    find: ({ s, problem }) => countedStreamKFault(s.streamk, problem),
   },
   {
     code: "TW2342",

@@ -1,6 +1,6 @@
 /** What a producer has to be for what it is asked to do. */
 import { asyncPolicyFault, asyncWidthFault, type Problem, sizeOf } from "@tilewright/ir";
-import { isKMajor, needsKMajor, promotes, SWIZZLE_BYTES, tailColumns, widensA } from "../nest.ts";
+import { isKMajor, isTwoLevel, needsKMajor, SWIZZLE_BYTES, tailColumns, widensA } from "../nest.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
 import type { Found, Rule } from "./rule.ts";
 
@@ -141,7 +141,7 @@ export const producerRules: readonly Rule[] = [
           "instructions have the columns of operands that change places in their 64 rows",
           ", or swapAB=off",
         );
-      if (promotes(problem)) refuse("sums that are promoted are added up behind each chunk");
+      if (isTwoLevel(problem)) refuse("sums that are promoted are added up behind each chunk");
       if (widensA(problem)) refuse(`fragments of ${problem.a.dtype} are widened once for all columns`);
       if (!s.swapAB && tailColumns(problem, s, target.limits.maxSmemPerBlock) === null)
         refuse(

@@ -1,7 +1,7 @@
 /** Threads, shared memory and registers of a block. */
 import { BLOCK_SCALE, dtypes, nearestMultiple, type Problem, type Target } from "@tilewright/ir";
 import { MOST_AHEAD } from "../lower/factors.ts";
-import { ATOM_ROWS, atomK, blockBytes, chunkK, promotes, widensA } from "../nest.ts";
+import { ATOM_ROWS, atomK, blockBytes, chunkK, isTwoLevel, widensA } from "../nest.ts";
 import {
   hasProducer,
   mathGroups,
@@ -33,7 +33,7 @@ function accumulators(s: WgmmaSchedule, problem: Problem): number {
   const held = (s.tileM * s.tileN * dtypes[problem.acc].bits) / 32 / (mathGroups(s) * 128);
   if (widensA(problem))
     return held + (s.tileM / s.groupsM / ATOM_ROWS) * (chunkK(problem, s.tileK) / atomK(problem)) * FRAGMENT;
-  if (!promotes(problem)) return held;
+  if (!isTwoLevel(problem)) return held;
   const [rows, columns] = [s.tileM / s.groupsM, s.tileN / s.groupsN];
   const runs = Math.ceil(chunkK(problem, s.tileK) / BLOCK_SCALE);
   const factors =

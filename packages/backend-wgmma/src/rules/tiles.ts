@@ -1,6 +1,6 @@
 /** Tiles: what instructions, and squares of factors, divide. */
 import { BLOCK_SCALE, nearestMultiple } from "@tilewright/ir";
-import { ATOM_ROWS, atomK, atomOf, promotes, widensA, widthsOf } from "../nest.ts";
+import { ATOM_ROWS, atomK, atomOf, isTwoLevel, widensA, widthsOf } from "../nest.ts";
 import { sumSides } from "../schedule.ts";
 import type { Found, Rule } from "./rule.ts";
 
@@ -40,11 +40,11 @@ export const tileRules: readonly Rule[] = [
     code: "TW2303",
     at: "schedule.tile",
     find({ s, problem }) {
-      const unit = promotes(problem) ? BLOCK_SCALE : atomK(problem);
+      const unit = isTwoLevel(problem) ? BLOCK_SCALE : atomK(problem);
       return s.tileK % unit === 0
         ? null
         : {
-            message: `tile k ${s.tileK} is no multiple of the ${unit} of ${promotes(problem) ? "a sum that is promoted" : `an instruction of ${problem.a.dtype}`}`,
+            message: `tile k ${s.tileK} is no multiple of the ${unit} of ${isTwoLevel(problem) ? "a sum that is promoted" : `an instruction of ${problem.a.dtype}`}`,
             hint: `nearest legal: tile k ${nearestMultiple(s.tileK, unit)}`,
           };
     },
@@ -60,7 +60,7 @@ export const tileRules: readonly Rule[] = [
       };
       if (widensA(problem))
         refuse(`A of ${problem.a.dtype} is widened in the registers that bring an instruction its 64 rows`);
-      if (promotes(problem))
+      if (isTwoLevel(problem))
         refuse("sums that are promoted, and their factors, go by rows of D as the 64 of an instruction");
       return found;
     },

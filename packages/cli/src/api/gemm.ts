@@ -58,7 +58,7 @@ export interface GemmCall
   readonly device?: "auto" | "cuda" | "emulator" | undefined;
 }
 
-export interface GemmAnswer {
+export interface GemmOutcome {
   /** D as memory holds it, in its layout; `unpack(dtype, d)` makes numbers of codes. */
   readonly d: Storage;
   readonly dtype: DType;
@@ -237,7 +237,7 @@ function inputsOf(call: GemmCall, problem: Problem): Checked<GemmInputs> {
  * (TW7085, with their names), problems and schedules that are none, what the device says, and a hazard that the emulator finds (TW7061). Never throws for
  * what a caller hands over.
  */
-export async function gemm(call: GemmCall): Promise<Checked<GemmAnswer>> {
+export async function gemm(call: GemmCall): Promise<Checked<GemmOutcome>> {
   if (typeof call !== "object" || call === null || Array.isArray(call))
     return err([wrong("gemm", "gemm takes one object", "gemm({ m, n, k, a, b })")]);
   const found = objections(call);

@@ -11,7 +11,7 @@ import {
   type TensorMapType,
   tensorMapGlobalBytes,
   tensorMapInterleaves,
-  tensorMapPromotions,
+  tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypes,
 } from "@tilewright/ir";
@@ -35,7 +35,7 @@ export const tensorMapSchema = z
     interleave: z.enum(tensorMapInterleaves).default("none"),
     swizzle: z.enum(keysOf<TensorMapSwizzle>(tensorMapSwizzles)).default("none"),
     fill: z.enum(["zero", "nan"]).default("zero").describe("what elements outside of the tensor read as"),
-    l2: z.enum(tensorMapPromotions).default("none").describe("L2 promotion"),
+    l2: z.enum(tensorMapL2Promotions).default("none").describe("L2 promotion"),
   })
   .describe("a tiled tensor map");
 

@@ -9,8 +9,8 @@ import {
   type ParamSpec,
   resolveLaunch,
   tensorMapInterleaves,
+  tensorMapL2Promotions,
   tensorMapOf,
-  tensorMapPromotions,
   tensorMapSwizzles,
   tensorMapTypes,
 } from "@tilewright/ir";
@@ -101,7 +101,7 @@ function bytesOf(param: ParamSpec, env: LaunchEnvironment, pointers: Record<stri
       ...[...map.dims, ...map.strides, ...map.box, ...map.elementStrides],
       tensorMapInterleaves.indexOf(map.interleave) |
         (tensorMapSwizzles[map.swizzle].driver << 8) |
-        (tensorMapPromotions.indexOf(map.l2) << 16),
+        (tensorMapL2Promotions.indexOf(map.l2) << 16),
     ];
     const view = new DataView(new ArrayBuffer(128));
     words.forEach((word, i) => {

@@ -10,7 +10,7 @@ import {
   type DType,
   readLibraryIndex,
   tensorMapInterleaves,
-  tensorMapPromotions,
+  tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypeOf,
   tensorMapTypes,
@@ -198,7 +198,7 @@ describe.skipIf(!tools.python)("Python", () => {
       expect([name, number]).toEqual([name, tensorMapTypes[tensorMapTypeOf(name as DType)].driver]);
     const inOrder = (names: readonly string[]) => Object.fromEntries(names.map((name, i) => [name, i]));
     expect(interleaves).toEqual(inOrder(tensorMapInterleaves));
-    expect(promotions).toEqual(inOrder(tensorMapPromotions));
+    expect(promotions).toEqual(inOrder(tensorMapL2Promotions));
     for (const [name, number] of Object.entries(swizzles ?? {}))
       expect(tensorMapSwizzles[name as keyof typeof tensorMapSwizzles].driver).toBe(number);
   });

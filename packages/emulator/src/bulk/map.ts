@@ -26,7 +26,7 @@ import {
   tensorMapExtent,
   tensorMapGlobalBytes,
   tensorMapInterleaves,
-  tensorMapPromotions,
+  tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypes,
 } from "@tilewright/ir";
@@ -93,7 +93,7 @@ export function encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
   bytes[fieldPlaces.interleave_layout.at] = tensorMapInterleaves.indexOf(spec.interleave);
   bytes[fieldPlaces.swizzle_mode.at] = mode;
   bytes[fieldPlaces.swizzle_atomicity.at] = atomicity;
-  bytes[promotionPlace] = tensorMapPromotions.indexOf(spec.l2);
+  bytes[promotionPlace] = tensorMapL2Promotions.indexOf(spec.l2);
   bytes[fieldPlaces.fill_mode.at] = spec.fill === "nan" ? 1 : 0;
   view.setBigUint64(fieldPlaces.global_address.at, spec.address, true);
   spec.dims.forEach((n, k) => {
@@ -162,7 +162,7 @@ export function decodeTensorMap(view: DataView, at: number): MapGeometry | strin
     (name) => swizzleCodes[name][0] === mode && swizzleCodes[name][1] === atomicity,
   );
   const interleave = tensorMapInterleaves[byte(fieldPlaces.interleave_layout)];
-  const l2 = tensorMapPromotions[view.getUint8(at + promotionPlace)];
+  const l2 = tensorMapL2Promotions[view.getUint8(at + promotionPlace)];
   const fill = (["zero", "nan"] as const)[byte(fieldPlaces.fill_mode)];
   if (dtype === undefined) return `element type ${byte(fieldPlaces.elemtype)} is unknown`;
   if (swizzle === undefined) return `swizzle mode ${mode} with atomicity ${atomicity} is unknown`;

@@ -5,7 +5,7 @@ import type { Instruction, Operand, Operation } from "../load/types.ts";
 import { countIssue, runCarried } from "../machine/carried.ts";
 import { held, heldRegisters } from "../machine/held-registers.ts";
 import { hex, type Machine, type Warp } from "../machine/state.ts";
-import { endOf, type OperandShape, piecesOf, readPieces, unwrittenIn } from "../machine/tcgen05-operands.ts";
+import { endOf, type OperandShape, readPieces, unwrittenIn, vectorsOf } from "../machine/tcgen05-operands.ts";
 import {
   commitGroup,
   holdRegisters,
@@ -134,7 +134,7 @@ function placeOf(
   const known = operandPlaces.get(low);
   if (known !== undefined && known.high === high) return known;
   const { descriptor, reserved } = decodeWgmmaDescriptor(low, high);
-  const pieces = piecesOf(descriptor, shape);
+  const pieces = vectorsOf(descriptor, shape);
   const place = { high, pieces, end: endOf(pieces), reserved };
   if (operandPlaces.size === mostPlaces) operandPlaces.clear();
   operandPlaces.set(low, place);

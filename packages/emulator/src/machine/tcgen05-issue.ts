@@ -25,8 +25,8 @@ import {
   tensorMemory,
 } from "../memory/tensor-memory.ts";
 import type { Block, Machine, Warp } from "./state.ts";
-import { endOf, type OperandShape, piecesOf, readPieces } from "./tcgen05-operands.ts";
-import type { BlockShare, Product } from "./tcgen05-product.ts";
+import { endOf, type OperandShape, readPieces, vectorsOf } from "./tcgen05-operands.ts";
+import type { BlockHalf, Product } from "./tcgen05-product.ts";
 import { blocksOf, type TensorIssue } from "./tensor-pipe.ts";
 
 type Address = Operand & { readonly kind: "address" };
@@ -137,9 +137,9 @@ export function resolveProduct(
   collect(machine, form, issue);
 
   const mask = form.disabled?.map((x) => machine.lane(warp, x, lane)) ?? null;
-  const shares: BlockShare[] = [];
+  const shares: BlockHalf[] = [];
   for (const [s, block] of blocks.entries()) {
-    const share: BlockShare = {
+    const share: BlockHalf = {
       block,
       memory: tensorMemory(block),
       a,
@@ -211,7 +211,7 @@ function decodeShared(word: bigint, shape: OperandShape): SharedOperand {
   if (descriptor === null) return { faults, pieces: null };
   const impossible = swizzleFault(descriptor.swizzle, shape.major, shape.bits);
   return impossible === null
-    ? { faults, pieces: piecesOf(descriptor, shape) }
+    ? { faults, pieces: vectorsOf(descriptor, shape) }
     : { faults: [...faults, impossible], pieces: null };
 }
 
@@ -278,7 +278,7 @@ function placed(
 }
 
 /** Shared memory that a block contributes is read by the async proxy, from the issue on. */
-function noteShared(machine: Machine, { op }: TensorIssue, { block, a, b }: BlockShare): void {
+function noteShared(machine: Machine, { op }: TensorIssue, { block, a, b }: BlockHalf): void {
   machine.countTraffic("shared", 16 * ((a?.length ?? 0) + b.length), 0);
   if (block.race === null || op === null) return;
   if (a !== null) readPieces(block.race, op, block.sharedBase, a);
@@ -292,7 +292,7 @@ function spans({ layout, lane }: Product): readonly (readonly [number, number])[
 }
 
 /** What a block's tensor memory sees. False when columns are not allocated. */
-function noteTensor(machine: Machine, product: Product, { memory, disabled }: BlockShare): boolean {
+function noteTensor(machine: Machine, product: Product, { memory, disabled }: BlockHalf): boolean {
   const { issue, layout, descriptor, column, aColumn, scales, shares } = product;
   const touch = (
     kind: TensorAccessKind,

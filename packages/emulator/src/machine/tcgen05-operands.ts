@@ -29,7 +29,7 @@ function offsetsOf(descriptor: SharedDescriptor, { rows, k, bits, major }: Opera
 }
 
 /** Byte in the window of each piece, in the order of `pieceOffsets`. */
-export function piecesOf(descriptor: SharedDescriptor, shape: OperandShape): Int32Array {
+export function vectorsOf(descriptor: SharedDescriptor, shape: OperandShape): Int32Array {
   const pieces = Int32Array.from(offsetsOf(descriptor, shape));
   const { address, swizzle } = descriptor;
   for (let i = 0; i < pieces.length; i++) {

@@ -25,7 +25,7 @@ import { gatherRows, type OperandShape, unwrittenIn } from "./tcgen05-operands.t
 import type { TensorIssue } from "./tensor-pipe.ts";
 
 /** What one block contributes and receives: its rows of A and D, and its part of B's columns. */
-export interface BlockShare {
+export interface BlockHalf {
   readonly block: Block;
   readonly memory: TensorMemory;
   /** Pieces of A in the block's window; null for A in tensor memory. */
@@ -40,7 +40,7 @@ export interface Product {
   readonly kind: Tcgen05Kind;
   readonly descriptor: InstructionDescriptor;
   readonly layout: AccumulatorLayout;
-  readonly shares: readonly BlockShare[];
+  readonly shares: readonly BlockHalf[];
   readonly aShape: OperandShape;
   readonly bShape: OperandShape;
   /** Lane and column of D, of A in tensor memory, and columns of the factors. */
@@ -150,7 +150,7 @@ function laneOfRow({ layout, lane }: Product, row: number, part: number): number
 }
 
 /** A of one part of N from tensor memory, decoded. */
-function tensorOperand(product: Product, { memory }: BlockShare, part: number): void {
+function tensorOperand(product: Product, { memory }: BlockHalf, part: number): void {
   const { layout, descriptor, kind, aColumn, shifted } = product;
   const { rows } = layout;
   const { k } = tcgen05KindRow(kind);
@@ -236,7 +236,7 @@ function loadScales(
 function scalesOf(
   machine: Machine,
   product: Product,
-  { memory }: BlockShare,
+  { memory }: BlockHalf,
   part: number,
 ): ScaleFactors | null {
   const { scales, descriptor, layout, kind } = product;
@@ -278,7 +278,7 @@ function rowsOfUnit(unit: DotUnit, n: number): readonly Int32Array[] {
 }
 
 /** Accumulators of a part into the scratch. */
-function loadD(product: Product, { memory }: BlockShare, part: number, width: number): void {
+function loadD(product: Product, { memory }: BlockHalf, part: number, width: number): void {
   const { layout, descriptor, column, accumulate, scaleD } = product;
   const { rows } = layout;
   if (!accumulate) {
@@ -299,7 +299,7 @@ function loadD(product: Product, { memory }: BlockShare, part: number, width: nu
 }
 
 /** And back, leaving out disabled lanes. An f16 takes the lower half of its word. */
-function storeD(product: Product, { memory, disabled }: BlockShare, part: number, width: number): void {
+function storeD(product: Product, { memory, disabled }: BlockHalf, part: number, width: number): void {
   const { layout, descriptor, column } = product;
   for (let row = 0; row < layout.rows; row++) {
     const lane = laneOfRow(product, row, part);

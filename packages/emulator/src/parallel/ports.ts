@@ -13,7 +13,7 @@ export interface LaunchPort {
 }
 
 /** Part of a launch for one thread. */
-export interface PartRequest {
+export interface RangeRequest {
   readonly id: number;
   readonly text: string;
   readonly entry: string;
@@ -32,12 +32,12 @@ export interface PartRequest {
 }
 
 /** What a thread has made of its part; null where the launch has to be run in one piece to tell what happens. */
-export interface PartReply {
+export interface RangeReply {
   readonly id: number;
-  readonly result: PartResult | null;
+  readonly result: RangeResult | null;
 }
 
-export interface PartResult {
+export interface RangeResult {
   /** The heap and its shadow after the part. */
   readonly heap: Int32Array<ArrayBuffer>;
   readonly shadow: Uint8Array<ArrayBuffer>;

@@ -2,7 +2,7 @@
 import type { Counters, Phases, Waits } from "../api.ts";
 import type { KernelProgram } from "../load/module.ts";
 import { type Arena, heapBase } from "../memory/arena.ts";
-import type { PartResult } from "./ports.ts";
+import type { RangeResult } from "./ports.ts";
 
 /** Instructions that see or change what other clusters do: reductions in global memory, taking over clusters, tensor maps, printf. */
 const communicating = /^(cp\.reduce|clusterlaunchcontrol|tensormap|vprintf)\b/;
@@ -25,7 +25,7 @@ export const wavesOf = (waves: number, part: number, parts: number): readonly [n
 ];
 
 /** Whether a part has accessed words that another one has written: a race between clusters, as a rule. */
-export const conflicting = (parts: readonly (PartResult | null)[]): boolean =>
+export const conflicting = (parts: readonly (RangeResult | null)[]): boolean =>
   parts.some((a, i) =>
     parts.some(
       (b, j) =>
@@ -38,7 +38,7 @@ export const conflicting = (parts: readonly (PartResult | null)[]): boolean =>
  * Bring what the parts have written into the arena, byte by byte where two wrote the same word. False when two of them gave one
  * byte different values, in which case the arena is as it was.
  */
-export function mergeMemory(arena: Arena, parts: readonly PartResult[]): boolean {
+export function mergeMemory(arena: Arena, parts: readonly RangeResult[]): boolean {
   const first = heapBase >> 2;
   const count = (arena.heapTop - heapBase) >> 2;
   const before = arena.words.slice(first, first + count);
@@ -99,8 +99,8 @@ export function addPhases(lists: readonly (readonly Phases[])[]): readonly Phase
 /** The counters of the whole launch. Shared accesses are sampled in its first cluster, which is in the first part. */
 export function mergeCounters(
   { kernel }: KernelProgram,
-  first: PartResult,
-  others: readonly PartResult[],
+  first: RangeResult,
+  others: readonly RangeResult[],
 ): Counters {
   const parts = [first, ...others];
   const instructions: Record<string, number> = {};

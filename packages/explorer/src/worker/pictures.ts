@@ -3,13 +3,13 @@ import {
   type Artifact,
   atoms,
   eachStmt,
-  factorCoordinate,
   findGpu,
   type Gpu,
   gpuFor,
   hasAtom,
   hasWarpgroupAtom,
   linearOffset,
+  modeCoordinate,
   type Ownership,
   ownedRegisters,
   printRaster,
@@ -45,7 +45,7 @@ function ownersOf(name: string, own: Ownership, rows: number, columns: number, w
   for (let warp = 0; warp < warps; warp++)
     for (let thread = 0; thread < 32; thread++) {
       const at = { warp, thread };
-      const [row, column] = [factorCoordinate(own.rows, at), factorCoordinate(own.cols, at)];
+      const [row, column] = [modeCoordinate(own.rows, at), modeCoordinate(own.cols, at)];
       for (const one of held) {
         const index = (row + one.row) * columns + column + one.col;
         if ((threads[index] ?? 0) !== -1) continue;

@@ -6,7 +6,7 @@
 import { type DType, dtypes } from "../dtype.ts";
 import type { Precision } from "../problem.ts";
 import { type Feature, hasFeature, type Target } from "../target.ts";
-import type { Factor, Ownership } from "../tile/types.ts";
+import type { Ownership, OwnershipMode } from "../tile/types.ts";
 
 export interface Atom {
   /** Its name in a program's text: `m16n8k16.f32.f16.f16`, accumulator before A and B. */
@@ -31,8 +31,8 @@ export interface Atom {
   readonly fragments: { readonly a: Ownership; readonly b: Ownership; readonly acc: Ownership };
 }
 
-const lane = (extent: number, stride: number): Factor => ({ tier: "thread", extent, stride });
-const register = (extent: number, stride: number): Factor => ({ tier: "register", extent, stride });
+const lane = (extent: number, stride: number): OwnershipMode => ({ tier: "thread", extent, stride });
+const register = (extent: number, stride: number): OwnershipMode => ({ tier: "register", extent, stride });
 
 /** Eight rows (or columns) go with lane / 4, the other axis with lane % 4, in every shape. */
 const EIGHT = lane(8, 4);
@@ -45,8 +45,13 @@ export const elementsPerRegister = (dtype: DType): number => Math.max(1, 32 / dt
  * A fragment whose K axis is `halves` times four lanes of `run` neighbours, and whose other axis is `eights` times eight. Registers: the run
  * first, then the eights, then the halves.
  */
-function operand(eights: number, halves: number, run: number): readonly [outer: Factor[], k: Factor[]] {
-  const some = (extent: number, stride: number): Factor[] => (extent > 1 ? [register(extent, stride)] : []);
+function operand(
+  eights: number,
+  halves: number,
+  run: number,
+): readonly [outer: OwnershipMode[], k: OwnershipMode[]] {
+  const some = (extent: number, stride: number): OwnershipMode[] =>
+    extent > 1 ? [register(extent, stride)] : [];
   return [
     [...some(eights, run), EIGHT],
     [...some(halves, run * eights), FOUR, ...some(run, 1)],

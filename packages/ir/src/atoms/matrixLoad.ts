@@ -6,7 +6,7 @@
  * (PTX ISA 9.0, 9.7.14.5.15). A cell is one 16-bit element, or part or several of other types, which is all the same without `.trans`.
  */
 import { weighted } from "../tile/ownership.ts";
-import type { Factor, Ownership } from "../tile/types.ts";
+import type { Ownership, OwnershipMode } from "../tile/types.ts";
 
 /** Bytes of a matrix row: what one address stands for. */
 export const MATRIX_ROW_BYTES = 16;
@@ -32,7 +32,7 @@ export interface MatrixLoad {
 /** A factor of extent 2: a bit of a lane or register number, with the step it takes along its axis. */
 interface Digit {
   readonly axis: 0 | 1;
-  readonly tier: Factor["tier"];
+  readonly tier: OwnershipMode["tier"];
   readonly stride: number;
   readonly weight: number;
 }
@@ -40,7 +40,7 @@ interface Digit {
 type FactorDigit = Digit & { readonly extent: number };
 
 /** Factors as bits, where extents are powers of two; the odd part of a register factor stays a factor of its own. */
-function digitsOf(axis: 0 | 1, factors: readonly Factor[]): readonly FactorDigit[] {
+function digitsOf(axis: 0 | 1, factors: readonly OwnershipMode[]): readonly FactorDigit[] {
   return weighted(factors).flatMap((f) => {
     const out: FactorDigit[] = [];
     let { extent, stride, weight } = f;
@@ -68,7 +68,7 @@ export function matrixLoad(
   if (bytes > 4) return null;
   const packed = 4 / bytes;
   const digits = [...digitsOf(0, own.rows), ...digitsOf(1, own.cols)];
-  const find = (tier: Factor["tier"], stride: number): FactorDigit | null =>
+  const find = (tier: OwnershipMode["tier"], stride: number): FactorDigit | null =>
     digits.find((d) => d.tier === tier && d.stride === stride && d.extent === 2) ?? null;
   const run = Array.from({ length: Math.log2(packed) }, (_, i) => find("register", 2 ** i));
   const [lane1, lane2] = [find("thread", 1), find("thread", 2)];
@@ -98,8 +98,8 @@ export function matrixLoad(
   if (pair !== null && bits === 0) return null;
   const chosen = matrixDigits.slice(0, bits);
 
-  const out: { axis: 0 | 1; factor: Factor; weight: number }[] = [];
-  const place = (d: Digit | null, tier: Factor["tier"], extent: number, stride: number): void => {
+  const out: { axis: 0 | 1; factor: OwnershipMode; weight: number }[] = [];
+  const place = (d: Digit | null, tier: OwnershipMode["tier"], extent: number, stride: number): void => {
     if (d !== null) out.push({ axis: d.axis, factor: { tier, extent, stride }, weight: d.weight });
   };
   rowDigits.forEach((d, i) => {
@@ -120,7 +120,7 @@ export function matrixLoad(
       before.map((base) => base + (i * d.stride) / packed),
     ).flat();
   }
-  const axis = (which: 0 | 1, size: number): Factor[] =>
+  const axis = (which: 0 | 1, size: number): OwnershipMode[] =>
     joined(
       out.filter((o) => o.axis === which),
       size,
@@ -147,18 +147,18 @@ function pairDigit(
   return goesOn ? (pair ?? null) : null;
 }
 
-const extentOf = (factors: readonly Factor[]): number => factors.reduce((n, f) => n * f.extent, 1);
+const extentOf = (factors: readonly OwnershipMode[]): number => factors.reduce((n, f) => n * f.extent, 1);
 
 /**
  * Factors whose weights come out as given. What nobody points at (the inside of a row) becomes a factor of tier `atom`, whose index is 0;
  * neighbours that continue each other are one factor.
  */
 function joined(
-  parts: readonly { readonly factor: Factor; readonly weight: number }[],
+  parts: readonly { readonly factor: OwnershipMode; readonly weight: number }[],
   size: number,
-): Factor[] {
+): OwnershipMode[] {
   const sorted = [...parts].sort((x, y) => x.weight - y.weight);
-  const out: Factor[] = [];
+  const out: OwnershipMode[] = [];
   let reach = 1;
   const fill = (to: number): void => {
     if (to > reach) out.unshift({ tier: "atom", extent: to / reach, stride: 1 });

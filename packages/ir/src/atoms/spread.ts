@@ -1,5 +1,5 @@
 /** A fragment spread over a warp tile: factors of the tiles around an atom, put together with the atom's own. */
-import type { Factor } from "../tile/types.ts";
+import type { OwnershipMode } from "../tile/types.ts";
 
 /**
  * One axis of a register tile. `factors` are the nest's, whose tier `atom` stands for the atom's elements along this axis; where it stands
@@ -8,11 +8,11 @@ import type { Factor } from "../tile/types.ts";
  * Throws (a bug) when the pieces do not multiply to the atom.
  */
 export function spreadAtom(
-  factors: readonly Factor[],
-  own: readonly Factor[],
+  factors: readonly OwnershipMode[],
+  own: readonly OwnershipMode[],
   first: number,
-): readonly Factor[] {
-  const out: Factor[] = [];
+): readonly OwnershipMode[] {
+  const out: OwnershipMode[] = [];
   const rest = [...own];
   let stride = first;
   for (const f of [...factors].reverse()) {
@@ -28,8 +28,8 @@ export function spreadAtom(
 }
 
 /** The innermost factors that multiply to `extent`, removed from `rest`; the outermost of them may be cut. */
-function take(rest: Factor[], extent: number): Factor[] {
-  const taken: Factor[] = [];
+function take(rest: OwnershipMode[], extent: number): OwnershipMode[] {
+  const taken: OwnershipMode[] = [];
   let need = extent;
   while (need > 1) {
     const f = rest.pop();

@@ -4,7 +4,7 @@
  */
 import { type DType, dtypes } from "../dtype.ts";
 import { type Feature, hasFeature, type Target } from "../target.ts";
-import type { Factor, Ownership } from "../tile/types.ts";
+import type { Ownership, OwnershipMode } from "../tile/types.ts";
 import { elementsPerRegister } from "./atoms.ts";
 
 export interface WarpgroupAtom {
@@ -28,9 +28,9 @@ export interface WarpgroupAtom {
 const WARPS = 4;
 const M = 64;
 
-const warp = (extent: number): Factor => ({ tier: "warp", extent, stride: 1 });
-const lane = (extent: number, stride: number): Factor => ({ tier: "thread", extent, stride });
-const register = (extent: number, stride: number): Factor => ({ tier: "register", extent, stride });
+const warp = (extent: number): OwnershipMode => ({ tier: "warp", extent, stride: 1 });
+const lane = (extent: number, stride: number): OwnershipMode => ({ tier: "thread", extent, stride });
+const register = (extent: number, stride: number): OwnershipMode => ({ tier: "register", extent, stride });
 
 interface Family {
   /** Bytes of k are 32 in all of them. */

@@ -43,7 +43,7 @@ const SPREAD_EXTENT = 128;
 const PATTERN_ROWS = 8;
 
 /** One box of a tile: where its first element stands in the tile, and where it lies from the slot's start. */
-export interface TensorPiece {
+export interface TensorRange {
   readonly row: number;
   readonly col: number;
   /** Bytes. */
@@ -62,7 +62,7 @@ export interface TensorCut {
   /** Elements under 8 bits are spread over a byte each. */
   readonly spread: boolean;
   /** Pieces of each part in turn: `pieces.length / parts` of them belong to one. */
-  readonly pieces: readonly TensorPiece[];
+  readonly pieces: readonly TensorRange[];
 }
 
 /**
@@ -91,7 +91,7 @@ export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
   const outer = turns > 1 ? across / turns : largestDivisor(across / parts, MAX_BOX);
   if (swizzle !== "none" && outer * turns < across && outer % PATTERN_ROWS !== 0) return null;
   const size = elementBytes(buffer);
-  const pieces: TensorPiece[] = [];
+  const pieces: TensorRange[] = [];
   for (let o = 0; o < across; o += outer * turns)
     for (let i = 0; i < buffer.shape[contiguous]; i += inner) {
       const [row, col] = contiguous === 1 ? [o, i] : [i, o];

@@ -98,7 +98,7 @@ export type TensorMapSwizzle = keyof typeof tensorMapSwizzles;
 
 /** In the driver's order, as are the promotions. */
 export const tensorMapInterleaves = ["none", "16B", "32B"] as const;
-export const tensorMapPromotions = ["none", "64B", "128B", "256B"] as const;
+export const tensorMapL2Promotions = ["none", "64B", "128B", "256B"] as const;
 
 /** A tensor in global memory and the box that is copied from it. Dimension 0 is the contiguous one. */
 export interface TensorMapSpec {
@@ -115,7 +115,7 @@ export interface TensorMapSpec {
   readonly elementStrides: readonly number[];
   readonly interleave: (typeof tensorMapInterleaves)[number];
   readonly swizzle: TensorMapSwizzle;
-  readonly l2: (typeof tensorMapPromotions)[number];
+  readonly l2: (typeof tensorMapL2Promotions)[number];
   /** What elements outside the tensor read as. */
   readonly fill: "zero" | "nan";
 }

@@ -27,14 +27,14 @@ export interface ChunkCost {
 }
 
 /** The part of the tile in one SM: rows of A, rows (columns of D) of B that it loads, columns that it multiplies; A and B as the instruction has them. */
-export interface Share {
+export interface BlockTile {
   readonly rows: number;
   readonly loadedCols: number;
   readonly cols: number;
 }
 
 /** A pair splits the rows of A and D, and each block loads half of B. */
-export function shareOf({ tile: [m, n], unit, swapped }: ModelKernel): Share {
+export function blockTileOf({ tile: [m, n], unit, swapped }: ModelKernel): BlockTile {
   const [rows, cols] = swapped ? [n, m] : [m, n];
   return { rows: rows / unit, loadedCols: cols / unit, cols };
 }
@@ -48,7 +48,7 @@ const fmaOverhead = {
 } as const;
 
 /** Share of the issue slots that are FFMA: fragments are loaded by four, copies by `copyVector`. */
-function fmaShare(kernel: ModelKernel): number {
+function fmaFraction(kernel: ModelKernel): number {
   const [tm, tn] = kernel.instruction;
   const [m, n, k] = kernel.tile;
   const fma = tm * tn * k;
@@ -58,7 +58,7 @@ function fmaShare(kernel: ModelKernel): number {
 }
 
 /** Bytes that the operands of a chunk make the multiplication read from shared memory. */
-function readBytes(kernel: ModelKernel, { rows, loadedCols, cols }: Share, kBytes: number): number {
+function readBytes(kernel: ModelKernel, { rows, loadedCols, cols }: BlockTile, kBytes: number): number {
   const [im, instructionN] = kernel.instruction;
   const panels = Math.ceil(rows / im);
   const columnPanels = Math.ceil(cols / instructionN);
@@ -94,7 +94,7 @@ const bytesAlongK = (dtype: DType, count: number): number =>
 
 /** What a chunk of `dtype` costs at a clock of `ghz`. */
 export function chunkCost(machine: Machine, kernel: ModelKernel, dtype: DType, ghz: number): ChunkCost {
-  const share = shareOf(kernel);
+  const share = blockTileOf(kernel);
   const kBytes = bytesAlongK(dtype, kernel.tile[2]);
   const peak = machine.flopsPerCycle[kernel.engine] ?? 0;
   if (peak === 0) throw new RangeError(`${machine.gpu} has no ${kernel.engine}`);
@@ -102,7 +102,7 @@ export function chunkCost(machine: Machine, kernel: ModelKernel, dtype: DType, g
   const filled = kernel.engine === "tcgen05" ? Math.min(1, share.rows / 128) : 1;
   const rate =
     peak * dtypeSpeed(machine, dtype, kernel.engine) * filled * (machine.sustained[kernel.engine] ?? 1);
-  const issue = kernel.engine === "fma" ? fmaShare(kernel) : 1;
+  const issue = kernel.engine === "fma" ? fmaFraction(kernel) : 1;
   const multiply = (2 * share.rows * share.cols * kernel.tile[2]) / (rate * issue);
   const sharedBytes = readBytes(kernel, share, kBytes);
   const intakeBytes = (share.rows + share.loadedCols) * kBytes;

@@ -1,5 +1,5 @@
 /** What the model asks of a kernel. Backends describe a schedule so; `kernelOf` reads it off a bound program. */
-import type { CombineWay, Raster } from "../tile/types.ts";
+import type { Raster, ReductionKind } from "../tile/types.ts";
 import type { Engine } from "./machine.ts";
 
 export interface ModelKernel {
@@ -47,7 +47,7 @@ export interface ModelKernel {
   /** Units that stay and share the tiles of the last wave by chunks; 0: none do. */
   readonly streamk: number;
   /** How their parts are added; says nothing where there is one. */
-  readonly combine: CombineWay;
+  readonly combine: ReductionKind;
 }
 
 /** A kernel of one engine with everything off: what ladders start from. */

@@ -6,7 +6,7 @@ import { sizeOf } from "../dtype.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { eachStmt } from "../tile/rewrite.ts";
 import { TENSOR_LANES } from "../tile/tensor.ts";
-import type { Buffer, Factor, Stmt, TileProgram } from "../tile/types.ts";
+import type { Buffer, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";
 import type { ModelKernel } from "./kernel.ts";
 import type { Engine } from "./machine.ts";
 
@@ -16,7 +16,7 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
 /** Bytes of a sector: what a store fills or writes in parts. */
 const SECTOR = 32;
 
-const product = (factors: readonly Factor[], tiers: readonly Factor["tier"][]): number =>
+const product = (factors: readonly OwnershipMode[], tiers: readonly OwnershipMode["tier"][]): number =>
   factors.reduce((size, { tier, extent }) => (tiers.includes(tier) ? size * extent : size), 1);
 
 /** What multiplies with an atom, and the rows and columns that one instruction (warp, thread) takes; null where the model does not know it. */

@@ -4,8 +4,8 @@
  */
 import { dtypes } from "../dtype.ts";
 import type { Problem } from "../problem.ts";
-import { shareFor } from "../tile/share.ts";
-import { chunkCost, chunkCycles, dtypeSpeed, shareOf } from "./chunk.ts";
+import { streamKFor } from "../tile/streamK.ts";
+import { blockTileOf, chunkCost, chunkCycles, dtypeSpeed } from "./chunk.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
 import { memoryBytes } from "./traffic.ts";
@@ -102,20 +102,20 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const chunks = Math.ceil(Math.ceil(k / tk) / kernel.split);
   const units = unitsOf(machine, kernel);
   const cost = chunkCost(machine, kernel, a.dtype, ghz);
-  const share = shareOf(kernel);
+  const share = blockTileOf(kernel);
 
   const store = (share.rows * share.cols * dtypes[d.dtype].bits) / 8;
   // Blocks that share a tile leave their parts in the workspace.
-  const streams = sharesOf(kernel.streamk, tiles / batch, chunks);
+  const streams = streamKCut(kernel.streamk, tiles / batch, chunks);
   const part = kernel.split > 1 || streams !== null ? share.rows * share.cols * 4 : 0;
   const epilogueBusy = Math.max(
     store / Math.min(1, kernel.storeBytes / 32) / machine.storeBytes + part / machine.storeBytes,
     machine.tensorMemoryBytes > 0 ? (share.rows * share.cols * 4) / machine.tensorMemoryBytes : 0,
   );
   // C comes in as D goes out, lane by lane; brought ahead it is there when the accumulator is.
-  const addendBytes =
+  const sourceTileBytes =
     kernel.addend === "direct" ? (share.rows * share.cols * dtypes[(problem.c ?? d).dtype].bits) / 8 : 0;
-  const addendBusy = addendBytes / Math.min(1, kernel.storeBytes / 32) / machine.intakeBytes;
+  const addendBusy = sourceTileBytes / Math.min(1, kernel.storeBytes / 32) / machine.intakeBytes;
   const [load, handOver, start] = [machine.loadNs, machine.handOverNs, machine.startNs].map(
     (ns) => ns * ghz,
   ) as [number, number, number];
@@ -183,12 +183,12 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
 }
 
 /** Chunks of each of so many units that share the tiles of the last wave, and the whole tiles of each; null where tiles fill whole waves, or nobody shares. */
-function sharesOf(
+function streamKCut(
   units: number,
   tiles: number,
   chunks: number,
 ): { readonly each: number; readonly whole: number } | null {
-  const shares = shareFor(tiles, chunks, units, true);
+  const shares = streamKFor(tiles, chunks, units, true);
   return shares === null ? null : { each: shares.each, whole: Math.floor(tiles / units) };
 }
 

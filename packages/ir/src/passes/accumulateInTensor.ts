@@ -3,7 +3,7 @@ import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { TENSOR_LANES, type TensorForm, type TensorPlace, tensorPlace } from "../tile/tensor.ts";
-import type { Buffer, Expr, Factor, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Buffer, Expr, OwnershipMode, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -78,7 +78,11 @@ function divisorUpTo(n: number, most: number): number {
   return d;
 }
 
-const factor = (tier: Factor["tier"], extent: number, stride: number): Factor => ({ tier, extent, stride });
+const factor = (tier: OwnershipMode["tier"], extent: number, stride: number): OwnershipMode => ({
+  tier,
+  extent,
+  stride,
+});
 
 /**
  * Who holds what of a step: lanes 32 w to 32 w + 31 belong to warp w, and the load's shape says which lane takes what (PTX ISA, tcgen05.ld): 32x32b a row
@@ -87,29 +91,30 @@ const factor = (tier: Factor["tier"], extent: number, stride: number): Factor =>
 function partOf(acc: Buffer, { form, lanes, stacks, rows }: TensorPlace, columns: number): Buffer {
   // The halves of a pair's tile lie one behind the other.
   const halves = acc.halves === lanes ? [factor("cluster", 2, 1)] : [];
-  const across: Readonly<Record<TensorForm, readonly [rows: readonly Factor[], columns: readonly Factor[]]>> =
-    {
-      rows: [
-        [
-          ...(stacks > 1 ? [factor("register", stacks, columns)] : []),
-          factor("warp", WARPS, 1),
-          factor("thread", WARP, 1),
-        ],
-        [factor("register", columns, 1)],
+  const across: Readonly<
+    Record<TensorForm, readonly [rows: readonly OwnershipMode[], columns: readonly OwnershipMode[]]>
+  > = {
+    rows: [
+      [
+        ...(stacks > 1 ? [factor("register", stacks, columns)] : []),
+        factor("warp", WARPS, 1),
+        factor("thread", WARP, 1),
       ],
-      half: [
-        [factor("warp", WARPS, 1), factor("register", 2, 2), factor("thread", 8, 4)],
-        [
-          ...(columns > HALF_COLUMNS ? [factor("register", columns / HALF_COLUMNS, 4)] : []),
-          factor("thread", 4, 1),
-          factor("register", 2, 1),
-        ],
+      [factor("register", columns, 1)],
+    ],
+    half: [
+      [factor("warp", WARPS, 1), factor("register", 2, 2), factor("thread", 8, 4)],
+      [
+        ...(columns > HALF_COLUMNS ? [factor("register", columns / HALF_COLUMNS, 4)] : []),
+        factor("thread", 4, 1),
+        factor("register", 2, 1),
       ],
-      split: [
-        [factor("warp", rows / WARP, 1), factor("thread", WARP, 1)],
-        [factor("warp", 2, rows / WARP), factor("register", columns / 2, 1)],
-      ],
-    };
+    ],
+    split: [
+      [factor("warp", rows / WARP, 1), factor("thread", WARP, 1)],
+      [factor("warp", 2, rows / WARP), factor("register", columns / 2, 1)],
+    ],
+  };
   const [inLanes, inColumns] = across[form];
   const own = [[...halves, ...inLanes], inColumns] as const;
   const shape = [acc.shape[lanes], columns] as const;

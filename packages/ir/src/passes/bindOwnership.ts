@@ -3,11 +3,11 @@ import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { spreadAtom } from "../atoms/spread.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { sizeOf } from "../dtype.ts";
-import { clusterMeeting } from "../tile/meeting.ts";
+import { dsmemReduction } from "../tile/dsmemReduction.ts";
 import { distribute, ownedAxis, registersPerThread, sliceOwner } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import { sumViews } from "../tile/scaleTiles.ts";
-import type { Buffer, Factor, Nest, Ownership, Stmt, TileProgram } from "../tile/types.ts";
+import type { Buffer, Nest, Ownership, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
@@ -26,7 +26,7 @@ function bind(program: TileProgram): TileProgram {
   const { nest } = program;
   if (!nest) return program;
   const owners = new Map<string, Ownership>();
-  const step = (extent: number): Factor[] => [{ tier: "register", extent, stride: 1 }];
+  const step = (extent: number): OwnershipMode[] => [{ tier: "register", extent, stride: 1 }];
   for (const stmt of eachStmt(program.body)) {
     // Some columns lie where those of all do.
     if (stmt.kind !== "mma" || stmt.columns !== undefined) continue;
@@ -61,7 +61,7 @@ function bind(program: TileProgram): TileProgram {
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "combine" || stmt.into === null) continue;
     const acc = owners.get(stmt.acc.buffer);
-    const meeting = clusterMeeting(program);
+    const meeting = dsmemReduction(program);
     if (acc !== undefined && meeting !== null)
       owners.set(stmt.into.buffer, sliceOwner(acc, meeting.axis, meeting.slices));
   }

@@ -1,6 +1,6 @@
 /** Say of each matrix how L2 keeps its lines. */
 import { takeDirective } from "../tile/rewrite.ts";
-import { type Buffer, cachePolicies, fetchSizes, promotions } from "../tile/types.ts";
+import { type Buffer, cachePolicies, l2PrefetchSizes, l2Promotions } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
@@ -24,9 +24,11 @@ export const cacheOperands: Pass = {
         const matrix = (["a", "b", "c", "d"] as const).find((name) => name === b.name.toLowerCase());
         const cache = cachePolicies.find((policy) => matrix !== undefined && policy === args[matrix]);
         const promote =
-          b.name === "A" || b.name === "B" ? promotions.find((way) => way === args.promote) : undefined;
+          b.name === "A" || b.name === "B" ? l2Promotions.find((way) => way === args.promote) : undefined;
         const fetch =
-          b.name === "A" || b.name === "B" ? fetchSizes.find((bytes) => bytes === args.fetch) : undefined;
+          b.name === "A" || b.name === "B"
+            ? l2PrefetchSizes.find((bytes) => bytes === args.fetch)
+            : undefined;
         return {
           ...b,
           ...(fetch === undefined ? {} : { fetch }),

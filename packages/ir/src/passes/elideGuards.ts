@@ -3,7 +3,7 @@ import { add, asLinear, freeVars, simplify, sub, substituteExpr, v } from "../ti
 import { narrow, type Ranges, rangeOf, rangesInside } from "../tile/ranges.ts";
 import { bufferOf, takeDirective } from "../tile/rewrite.ts";
 import { asMultiples, sizeRanges, symbolicExtent } from "../tile/sizes.ts";
-import type { Cond, Expr, Share, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Cond, Expr, Stmt, StreamK, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /** Directive `guards elide=1`; without it every access to global memory keeps its guard, which is right for any size. */
@@ -54,7 +54,7 @@ const bounded = (most: Scope["most"], name: string, by: Expr): Scope["most"] =>
   new Map(most).set(name, [...(most.get(name) ?? []), by]);
 
 /** A part of a tile ends with the tile: its first chunk is so many before the end. */
-const partEnds = (share: Share | undefined, most: Scope["most"]): Scope["most"] =>
+const partEnds = (share: StreamK | undefined, most: Scope["most"]): Scope["most"] =>
   share?.counted === undefined ? most : bounded(most, share.first, sub(share.counted.chunks, v(share.count)));
 
 function inside(stmt: Stmt, scope: Scope): Scope {

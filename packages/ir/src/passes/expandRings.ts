@@ -1,5 +1,5 @@
 /** Rings as what the machine has: barriers with phases, groups of copies, fences. */
-import { behindLead, type Lead, leadOf } from "../tile/lead.ts";
+import { behindPrologue, type PrologueChunk, prologueOf } from "../tile/prologue.ts";
 import type { Ring, Stmt, TileProgram } from "../tile/types.ts";
 import { blockRingStmts } from "./expandRings/blockRings.ts";
 import { isOne, RoleRings } from "./expandRings/roleRings.ts";
@@ -17,13 +17,13 @@ export const expandRings: Pass = {
   unfinished: true,
   run(program) {
     // Maps of groups are made by the role itself.
-    const lead = program.problem.batch.kind === "grouped" ? null : leadOf(program);
+    const lead = program.problem.batch.kind === "grouped" ? null : prologueOf(program);
     return { ...program, stage: "machine", body: expand(program, program.body, lead) };
   },
 };
 
 /** Statements of the block. */
-function expand(program: TileProgram, stmts: readonly Stmt[], lead: Lead | null): readonly Stmt[] {
+function expand(program: TileProgram, stmts: readonly Stmt[], lead: PrologueChunk | null): readonly Stmt[] {
   return stmts.flatMap((stmt): readonly Stmt[] => {
     if (stmt.kind === "role") return [expandRole(program, stmt, lead)];
     if ("body" in stmt) return [{ ...stmt, body: expand(program, stmt.body, lead) }];
@@ -31,10 +31,10 @@ function expand(program: TileProgram, stmts: readonly Stmt[], lead: Lead | null)
   });
 }
 
-function expandRole(program: TileProgram, role: Role, lead: Lead | null): Role {
+function expandRole(program: TileProgram, role: Role, lead: PrologueChunk | null): Role {
   const leads = lead?.role === role;
   const rings = new RoleRings(program, role, leads ? { ring: lead.ring.name, chunks: 1 } : null);
-  const body = rings.expand(leads ? behindLead(lead) : role.body);
+  const body = rings.expand(leads ? behindPrologue(lead) : role.body);
   return {
     ...role,
     ...(isOne(program, role) ? { one: true } : {}),
@@ -43,7 +43,7 @@ function expandRole(program: TileProgram, role: Role, lead: Lead | null): Role {
 }
 
 /** The copies of the first chunk; the slot is free, and its empty barrier is not there yet. */
-function leading(program: TileProgram, { role, loop }: Lead): Stmt {
+function leading(program: TileProgram, { role, loop }: PrologueChunk): Stmt {
   const rings = new RoleRings(program, role, null, "lead_");
   const [body] = rings.expand([{ ...loop, to: { kind: "const", value: 1 } }]);
   if (body?.kind !== "for") throw new RangeError("a chunk that leads is a turn of a loop");

@@ -1,7 +1,7 @@
 /** Give the accumulator ring more slots, so that one tile is multiplied while another is stored. */
 import { mod, v } from "../tile/expr.ts";
 import { eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Expr, Ring, Stmt, TileProgram, View, Visit } from "../tile/types.ts";
+import type { Expr, Ring, Stmt, TileLoop, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 import { SUMS } from "./specialiseEngines.ts";
 
@@ -16,14 +16,14 @@ export const slotSums: Pass = {
     const slots = taken ? taken.args.slots : 1;
     const input = taken?.program ?? program;
     const ring = input.rings.find((r) => r.name === SUMS);
-    if (slots === 1 || ring === undefined || !stays(input)) return input;
+    if (slots === 1 || ring === undefined || !isPersistent(input)) return input;
     const moved = inPlaces(input, ring, slots);
     return { ...moved, rings: moved.rings.map((r) => (r === ring ? { ...r, slots } : r)) };
   },
 };
 
 /** Whether blocks stay and loop over tiles. */
-export const stays = (program: TileProgram): boolean => visitOf(program) !== null;
+export const isPersistent = (program: TileProgram): boolean => visitOf(program) !== null;
 
 /** The program with a ring's tiles in so many places, which its chunks take in turn. */
 export function inPlaces(input: TileProgram, ring: Ring, places: number): TileProgram {
@@ -48,7 +48,7 @@ export function inPlaces(input: TileProgram, ring: Ring, places: number): TilePr
 }
 
 /** How blocks go over tiles; null where each has one. */
-function visitOf(program: TileProgram): Visit | null {
+function visitOf(program: TileProgram): TileLoop | null {
   for (const stmt of eachStmt(program.body)) if (stmt.kind === "tiles") return stmt.visit;
   return null;
 }

@@ -3,7 +3,7 @@ import { sizeOf } from "../dtype.ts";
 import { contiguousAxis } from "../tile/accesses.ts";
 import { cond } from "../tile/cond.ts";
 import { add, v } from "../tile/expr.ts";
-import { piecesOf } from "../tile/ownership.ts";
+import { vectorsOf } from "../tile/ownership.ts";
 import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -88,7 +88,7 @@ function cut(program: TileProgram, copy: Copy, together: number): readonly Copy[
     contiguousAxis(program, copy.dst.buffer) === contiguous ? WIDE_BYTES / sizeOf(source.dtype) : 1;
   const across = copy.src.extent[contiguous];
   const whole = program.launch.threads * wide;
-  const shared = piecesOf(together, across * sizeOf(source.dtype));
+  const shared = vectorsOf(together, across * sizeOf(source.dtype));
   const each = Math.max(1, Math.min(shared, Math.floor((extent * across) / whole)));
   const fits = (n: number): boolean => extent % n === 0 && (extent / n) * across >= whole * each;
   let pieces = 1;

@@ -1,7 +1,7 @@
 /** Send D through shared memory, from where bulk tensor stores take it while the block goes on, or the threads in long rows. */
 import { add, lit, mod, mul, sub, v } from "../tile/expr.ts";
 import { bufferOf, childrenOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
-import type { Buffer, Expr, Factor, Stmt, TileProgram } from "../tile/types.ts";
+import type { Buffer, Expr, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -115,7 +115,7 @@ function largestDivisor(n: number, most: number): number {
 /** A pair's blocks stage what they own: each half lies in its own block. */
 export function halvesOf(program: TileProgram, stmt: Epilogue): Pick<Buffer, "halves"> {
   const own = bufferOf(program, stmt.acc.buffer).own;
-  const across = (factors: readonly Factor[] | undefined): boolean =>
+  const across = (factors: readonly OwnershipMode[] | undefined): boolean =>
     factors?.some((f) => f.tier === "cluster" && f.extent > 1) === true;
   return across(own?.rows) ? { halves: 0 } : across(own?.cols) ? { halves: 1 } : {};
 }

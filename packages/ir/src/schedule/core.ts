@@ -1,6 +1,6 @@
 /** Fields that mean the same in every backend. A backend lists those it has, with its own defaults, and adds its own. */
 import type { ScheduleField } from "../schedule.ts";
-import { fetchSizes, promotions } from "../tile/types.ts";
+import { l2PrefetchSizes, l2Promotions } from "../tile/types.ts";
 import { cacheField } from "./cache.ts";
 import { flagField, intField, rasterField, sizeField, tupleField, wordField } from "./fields.ts";
 
@@ -82,7 +82,7 @@ export const coreFields = {
   l2Promotion: sizeField({
     name: "l2Promotion",
     summary: "bytes of A and B that L2 fetches at once where a bulk copy misses; 0: no more than that",
-    sizes: [256, ...promotions],
+    sizes: [256, ...l2Promotions],
     default: 256,
     off: 256,
   }),
@@ -90,7 +90,7 @@ export const coreFields = {
     name: "l2PrefetchBytes",
     summary:
       "bytes of A and B that L2 fetches at once where a copy by the threads misses; 0: as the hardware has it",
-    sizes: [0, ...fetchSizes],
+    sizes: [0, ...l2PrefetchSizes],
     default: 0,
     off: 0,
   }),

@@ -9,7 +9,7 @@ import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { sizeOf } from "../dtype.ts";
 import {
   distributedVector,
-  factorCoordinate,
+  modeCoordinate,
   registerRun,
   registersPerThread,
   vectorsPerThread,
@@ -85,8 +85,8 @@ function fragmentLoad(program: TileProgram, copy: Copy): SharedAccess | null {
     axis: vectorAxis(own),
     count: (registersPerThread(own) / copy.vector[0]) * stepsPerChunk(program, copy),
     lanes: Array.from({ length: WARP }, (_, thread) => [
-      factorCoordinate(own.rows, { thread }),
-      factorCoordinate(own.cols, { thread }),
+      modeCoordinate(own.rows, { thread }),
+      modeCoordinate(own.cols, { thread }),
     ]),
   };
 }
@@ -159,7 +159,7 @@ function matrixAccess(program: TileProgram, copy: Copy, own: Ownership): SharedA
     count: registersPerThread(address) * stepsPerChunk(program, copy),
     lanes: Array.from({ length: WARP }, (_, thread) =>
       thread < 8 * count
-        ? [factorCoordinate(address.rows, { thread }), factorCoordinate(address.cols, { thread })]
+        ? [modeCoordinate(address.rows, { thread }), modeCoordinate(address.cols, { thread })]
         : null,
     ),
   };

@@ -13,16 +13,26 @@ import type { Directive } from "./directives.ts";
 import { add, div, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";
 import { scaleWords } from "./scaleTiles.ts";
-import { sharesOf } from "./share.ts";
 import { countOf, matrixAlign, sizeVariables } from "./sizes.ts";
-import type { Buffer, CombineWay, Expr, Factor, Nest, Share, Stmt, TileProgram, View } from "./types.ts";
+import { streamKCut } from "./streamK.ts";
+import type {
+  Buffer,
+  Expr,
+  Nest,
+  OwnershipMode,
+  ReductionKind,
+  Stmt,
+  StreamK,
+  TileProgram,
+  View,
+} from "./types.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
-export const tileExtent = (factors: readonly Factor[]): number =>
+export const tileExtent = (factors: readonly OwnershipMode[]): number =>
   factors.reduce((size, f) => (f.tier === "grid" || f.tier === "block" ? size : size * f.extent), 1);
 
 /** Extent of one tier of an axis; 1 when the axis has no factor there. */
-export const tierExtent = (factors: readonly Factor[], tier: Factor["tier"]): number =>
+export const tierExtent = (factors: readonly OwnershipMode[], tier: OwnershipMode["tier"]): number =>
   factors.reduce((size, f) => (f.tier === tier ? size * f.extent : size), 1);
 
 /**
@@ -50,13 +60,13 @@ export interface GemmNestOptions {
   readonly atom: string;
   readonly directives: readonly Directive[];
   /** Where blocks share tiles; `last` unless given. */
-  readonly combine?: CombineWay;
+  readonly combine?: ReductionKind;
   /** Stream-K with shares of `each` chunks of the first `tiles` tiles, instead of `grid` factors of k; none unless given. */
-  readonly share?: Pick<Share, "each" | "tiles" | "blocks" | "counted"> | null;
+  readonly share?: Pick<StreamK, "each" | "tiles" | "blocks" | "counted"> | null;
 }
 
 /** Shares that the kernel cuts, for `blocks` blocks, where the launch supplies sizes; null where it supplies none, or nothing is to be shared. */
-export function countedShareFor(
+export function countedStreamKFor(
   problem: Problem,
   {
     tiles,
@@ -64,9 +74,9 @@ export function countedShareFor(
     tileK,
     blocks,
   }: { readonly tiles: number; readonly chunks: number; readonly tileK: number; readonly blocks: number },
-): Pick<Share, "each" | "tiles" | "counted"> | null {
+): Pick<StreamK, "each" | "tiles" | "counted"> | null {
   if (blocks === 0 || sizeVariables(problem).length === 0) return null;
-  return { ...sharesOf(tiles, chunks, blocks), counted: { blocks, chunks: countOf(problem, "k", tileK) } };
+  return { ...streamKCut(tiles, chunks, blocks), counted: { blocks, chunks: countOf(problem, "k", tileK) } };
 }
 
 /**
@@ -88,7 +98,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const [sfa, sfb] = [factorBuffer(problem, "a"), factorBuffer(problem, "b")];
 
   const [row, col] = [mul(v("mt"), tileM), mul(v("nt"), tileN)];
-  const share: Share | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
+  const share: StreamK | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
   // Of a k that the launch supplies the blocks of a tile take chunks in turn: a first chunk of each would be a product of two variables.
   const turns = splits > 1 && problem.symbolic?.k !== undefined;
   const first = share ? mul(v("k0"), tileK) : splits > 1 && !turns ? mul(v("st"), chunks * tileK) : lit(0);

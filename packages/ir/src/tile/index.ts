@@ -21,6 +21,16 @@ export {
   substituteCond,
 } from "./cond.ts";
 export type { ArgumentsOf, Directive, DirectiveName } from "./directives.ts";
+export {
+  type DsmemReduction,
+  dsmemReduction,
+  dsmemReductionBytes,
+  REDUCTION_ROOM,
+  reducingThreads,
+  reductionBytes,
+  slicesOf,
+} from "./dsmemReduction.ts";
+export { codeOrder, holdsResponses, isElected } from "./elected.ts";
 export { elementBytes } from "./elementBytes.ts";
 export {
   add,
@@ -42,7 +52,7 @@ export {
   v,
 } from "./expr.ts";
 export {
-  countedShareFor,
+  countedStreamKFor,
   entryName,
   type GemmNestOptions,
   gemmNest,
@@ -54,39 +64,31 @@ export type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
 export { type Interpreted, type InterpretInputs, type InterpretOptions, interpret } from "./interpret.ts";
-export { behindLead, earlyRole, type Lead, leadOf } from "./lead.ts";
 export { type LineOrder, linesInOrder } from "./lineOrder.ts";
-export {
-  type ClusterMeeting,
-  clusterMeeting,
-  combiningThreads,
-  meetingBytes,
-  REDUCTION_ROOM,
-  reductionBytes,
-  slicesOf,
-} from "./meeting.ts";
 export { feedsEpilogue, ownBytes } from "./operandRings.ts";
 export {
   type DistributionGrid,
   distribute,
   distributedVector,
   distributionGrid,
-  factorCoordinate,
+  modeCoordinate,
   type OwnedRegister,
   ownedAxis,
   ownedRegisters,
-  piecesOf,
   registerRun,
   registerSteps,
   registersPerThread,
   type TierIndex,
+  vectorsOf,
   vectorsPerThread,
-  type WeightedFactor,
+  type WeightedMode,
   weighted,
 } from "./ownership.ts";
 export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./parse.ts";
+export { answering, PING_PONG_BARRIER, type PingPongPoints, pingPongPoints } from "./pingPong.ts";
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
+export { behindPrologue, earlyProducerRole, type PrologueChunk, prologueOf } from "./prologue.ts";
 export { narrow, type Range, rangeOf } from "./ranges.ts";
 export {
   HILBERT_SIDE,
@@ -110,16 +112,6 @@ export {
 } from "./rewrite.ts";
 export { operandViews, SCALE_COLUMNS, scaleWords, withOperandViews } from "./scaleTiles.ts";
 export {
-  type Part,
-  partProgram,
-  partsOf,
-  sharedBlocks,
-  shareFor,
-  shareOf,
-  sharers,
-  splitChunks,
-} from "./share.ts";
-export {
   barrierName,
   MBARRIER_BYTES,
   placeShared,
@@ -141,8 +133,17 @@ export {
   symbolicExtent,
   symbolicLeading,
 } from "./sizes.ts";
-export { codeOrder, holdsAnswers, isSolo } from "./solo.ts";
 export { fillsOnce, stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
+export {
+  type PartialTile,
+  partialTileProgram,
+  partialTilesOf,
+  splitChunks,
+  streamKBlocks,
+  streamKFor,
+  streamKGrid,
+  streamKOf,
+} from "./streamK.ts";
 export {
   LANE_STRIDE,
   MOST_COLUMNS,
@@ -162,7 +163,6 @@ export {
   transposedStrides,
   transposeFault,
 } from "./transposed.ts";
-export { answering, TURN_BARRIER, type TurnPoints, turnPoints } from "./turns.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
 export { provePlan, proveProtocol } from "./verify/proof/index.ts";

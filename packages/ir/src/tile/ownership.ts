@@ -2,20 +2,20 @@
  * Who holds and who moves which element: arithmetic on `Ownership` (register tiles) and `Distribution` (shared copies).
  * Every consumer (layout choice, verifiers, address generation, planner) asks here.
  */
-import type { Distribution, Factor, Ownership, Tier } from "./types.ts";
+import type { Distribution, Ownership, OwnershipMode, Tier } from "./types.ts";
 
 /** Position of a thread and a register in the tiers of a block; missing tiers are 0. */
 export type TierIndex = Partial<Readonly<Record<Tier, number>>>;
 
 /** A factor with the weight of its coordinate along the axis: the product of the extents inside it. */
-export interface WeightedFactor extends Factor {
+export interface WeightedMode extends OwnershipMode {
   readonly weight: number;
 }
 
 /** Factors, outermost first, with their weights. */
-export function weighted(factors: readonly Factor[]): readonly WeightedFactor[] {
+export function weighted(factors: readonly OwnershipMode[]): readonly WeightedMode[] {
   let weight = 1;
-  const out: WeightedFactor[] = [];
+  const out: WeightedMode[] = [];
   for (const factor of [...factors].reverse()) {
     out.unshift({ ...factor, weight });
     weight *= factor.extent;
@@ -24,7 +24,7 @@ export function weighted(factors: readonly Factor[]): readonly WeightedFactor[] 
 }
 
 /** Coordinate along one axis of what the given tier indices hold. */
-export const factorCoordinate = (factors: readonly Factor[], at: TierIndex): number =>
+export const modeCoordinate = (factors: readonly OwnershipMode[], at: TierIndex): number =>
   weighted(factors).reduce(
     (sum, f) => sum + (Math.floor((at[f.tier] ?? 0) / f.stride) % f.extent) * f.weight,
     0,
@@ -48,7 +48,7 @@ export function ownedRegisters(own: Ownership): readonly OwnedRegister[] {
 
 /** Every combination of an axis's register factors: (register number contribution, coordinate offset), ascending by offset. */
 export function registerSteps(
-  factors: readonly Factor[],
+  factors: readonly OwnershipMode[],
 ): readonly { readonly register: number; readonly offset: number }[] {
   let steps = [{ register: 0, offset: 0 }];
   for (const f of weighted(factors)) {
@@ -68,7 +68,7 @@ export const registersPerThread = (own: Ownership): number =>
   [...own.rows, ...own.cols].reduce((n, f) => (f.tier === "register" ? n * f.extent : n), 1);
 
 /** Elements that are neighbours along the axis and in consecutive positions of one thread: the innermost register run. */
-export function registerRun(factors: readonly Factor[]): number {
+export function registerRun(factors: readonly OwnershipMode[]): number {
   let run = 1;
   for (const f of [...factors].reverse()) {
     if (f.extent === 1) continue;
@@ -79,10 +79,10 @@ export function registerRun(factors: readonly Factor[]): number {
 }
 
 /** Factors of a register tile from an axis of the nest: no grid or block factors, registers renumbered to a dense `scale`-strided run. */
-export function ownedAxis(factors: readonly Factor[], scale: number): readonly Factor[] {
+export function ownedAxis(factors: readonly OwnershipMode[], scale: number): readonly OwnershipMode[] {
   const inside = factors.filter((f) => f.tier !== "grid" && f.tier !== "block" && f.tier !== "cluster");
   let stride = scale;
-  const out: Factor[] = [];
+  const out: OwnershipMode[] = [];
   for (const f of [...inside].reverse()) {
     if (f.tier !== "register") out.unshift(f);
     else {
@@ -99,7 +99,7 @@ export function ownedAxis(factors: readonly Factor[], scale: number): readonly F
  */
 export function sliceOwner(own: Ownership, axis: 0 | 1, slices: number): Ownership {
   let left = slices;
-  const fewer = (axis === 0 ? own.rows : own.cols).map((f): Factor => {
+  const fewer = (axis === 0 ? own.rows : own.cols).map((f): OwnershipMode => {
     if (left === 1 || f.extent === 1) return f;
     if (f.tier !== "register") throw new TypeError(`${slices} slices lie in different threads`);
     const cut = f.extent % left === 0 ? left : f.extent;
@@ -116,9 +116,9 @@ export function sliceOwner(own: Ownership, axis: 0 | 1, slices: number): Ownersh
     strides.set(stride, next);
     next *= extent;
   }
-  const renumbered = (f: Factor): Factor =>
+  const renumbered = (f: OwnershipMode): OwnershipMode =>
     f.tier === "register" ? { ...f, stride: strides.get(f.stride) ?? 1 } : f;
-  const whole = (f: Factor): boolean => f.extent > 1;
+  const whole = (f: OwnershipMode): boolean => f.extent > 1;
   return { rows: rows.filter(whole).map(renumbered), cols: cols.filter(whole).map(renumbered) };
 }
 
@@ -167,7 +167,7 @@ export function distributedVector(
 const SECTOR_BYTES = 32;
 
 /** Vectors of a row of `rowBytes` that a thread may move, of `pieces` asked: what its neighbours move is whole sectors still. */
-export const piecesOf = (pieces: number, rowBytes: number): number =>
+export const vectorsOf = (pieces: number, rowBytes: number): number =>
   Math.max(1, Math.min(pieces, Math.floor(rowBytes / SECTOR_BYTES)));
 
 /**

@@ -3,7 +3,7 @@
 import { compare } from "./cond.ts";
 import { asLinear, type Env, evaluateExpr, floorMod, freeVars, simplify } from "./expr.ts";
 import { eachStmt } from "./rewrite.ts";
-import { type Cond, type Expr, type Share, type Stmt, visitVars } from "./types.ts";
+import { type Cond, type Expr, type Stmt, type StreamK, tileLoopVars } from "./types.ts";
 
 export type Range = readonly [low: number, high: number];
 
@@ -96,7 +96,7 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
         [stmt.vars[1], [0, mostTiles(stmt, 1, ranges) - 1]],
         ...(stmt.split ? [[stmt.split.var, [0, stmt.split.extent - 1]] as const] : []),
         ...(stmt.share ? shareRanges(stmt.share, ranges) : []),
-        ...visitVars(stmt.visit).map((name) => [name, [0, lastVisit(stmt, ranges)]] as const),
+        ...tileLoopVars(stmt.visit).map((name) => [name, [0, lastVisit(stmt, ranges)]] as const),
       ]);
     case "for":
       return new Map([
@@ -122,7 +122,7 @@ export const pipelineNames = (body: readonly Stmt[]): readonly string[] => [
 ];
 
 function shareRanges(
-  { first, count, chunks, counted }: Share,
+  { first, count, chunks, counted }: StreamK,
   ranges: Ranges,
 ): readonly (readonly [string, Range])[] {
   const most = counted === undefined ? chunks : rangeOf(counted.chunks, ranges)[1];
@@ -242,7 +242,7 @@ export function counterexample(
             [stmt.vars[1], 0, stmt.extents[1]],
             ...(stmt.split ? [[stmt.split.var, 0, stmt.split.extent] as const] : []),
             ...(stmt.share ? shareLoops(stmt.share) : []),
-            ...visitVars(stmt.visit).map((name) => [name, 0, tileCount(stmt)] as const),
+            ...tileLoopVars(stmt.visit).map((name) => [name, 0, tileCount(stmt)] as const),
           ]
         : stmt.kind === "for" && needed.has(stmt.var)
           ? [[stmt.var, evaluateExpr(stmt.from, env), evaluateExpr(stmt.to, env)]]
@@ -266,7 +266,7 @@ export function counterexample(
   return gaveUp ? "unknown" : found ? env : null;
 }
 
-const shareLoops = ({ first, count, chunks }: Share) =>
+const shareLoops = ({ first, count, chunks }: StreamK) =>
   [
     [first, 0, chunks],
     [count, 1, (env: Env) => chunks - (env.get(first) ?? 0) + 1],

@@ -1,8 +1,8 @@
 /** Where everything that a block has in shared memory lies: the one formula, for programs and for sizes before there is a program. */
 import { footprint } from "../layout/layout.ts";
 import { swizzlePeriod } from "../layout/swizzle.ts";
+import { dsmemReductionBytes, reductionBytes } from "./dsmemReduction.ts";
 import { elementBytes } from "./elementBytes.ts";
-import { meetingBytes, reductionBytes } from "./meeting.ts";
 import { blockShape } from "./rewrite.ts";
 import type { Buffer, Place, Ring, TileProgram } from "./types.ts";
 
@@ -172,7 +172,7 @@ export function sharedRegions(program: TileProgram): readonly Region[] {
     tiles: shared
       .filter((b) => !program.rings.some((ring) => ring.buffers.includes(b.name)))
       .map((b) => ({ ...need(b), slots: b.slots, late: b.late === true })),
-    slices: meetingBytes(program),
+    slices: dsmemReductionBytes(program),
     parts: reductionBytes(program),
     tensor: program.buffers.some((b) => b.space === "tensor"),
   });

@@ -17,7 +17,7 @@ import {
 import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import { rewriteStmts } from "./rewrite.ts";
-import { shareAt, substituteStmt } from "./share.ts";
+import { streamKAt, substituteStmt } from "./streamK.ts";
 import { type Buffer, type Expr, reached, type Stmt, type TileProgram } from "./types.ts";
 import { withExprs } from "./withExprs.ts";
 
@@ -136,7 +136,7 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
       };
       const extents = [count(0), count(1)] as const;
       if (own.share === undefined) return { ...own, extents };
-      return { ...own, extents, share: shareAt(own.share, extents[0] * extents[1], values) };
+      return { ...own, extents, share: streamKAt(own.share, extents[0] * extents[1], values) };
     }
     const sized = withExprs(stmt, expr);
     return sized.kind === "epilogue" ? { ...sized, steps: stepsAt(sized.steps, problem) } : sized;

@@ -1,7 +1,7 @@
 /** Epilogues that pass D through a shared tile: where the tile has what a thread holds, and which thread stores what from there. */
-import { factorCoordinate } from "./ownership.ts";
+import { modeCoordinate } from "./ownership.ts";
 import { eachStmt } from "./rewrite.ts";
-import type { Buffer, Factor, Ownership, Stmt, TileProgram } from "./types.ts";
+import type { Buffer, Ownership, OwnershipMode, Stmt, TileProgram } from "./types.ts";
 
 type Epilogue = Extract<Stmt, { readonly kind: "epilogue" }>;
 
@@ -26,9 +26,9 @@ export function stagedOwner(own: Ownership, cols: number): Ownership {
 }
 
 /** The innermost of factors, as many as make an extent. */
-function innermost(factors: readonly Factor[], extent: number): readonly Factor[] {
+function innermost(factors: readonly OwnershipMode[], extent: number): readonly OwnershipMode[] {
   let left = extent;
-  const inner: Factor[] = [];
+  const inner: OwnershipMode[] = [];
   for (const f of [...factors].reverse()) {
     if (left === 1) break;
     const taken = Math.min(f.extent, left);
@@ -63,12 +63,12 @@ export function storeOwners(own: Ownership, cols: number, axis: 0 | 1, width: nu
   const across = WARP_LANES / along;
   const below = part[axis === 0 ? 1 : 0] / across;
   if (!Number.isInteger(below)) return null;
-  const inner: readonly Factor[] = [
+  const inner: readonly OwnershipMode[] = [
     { tier: "register", extent: pieces / along, stride: below },
     { tier: "thread", extent: along, stride: 1 },
     { tier: "atom", extent: width, stride: 1 },
   ];
-  const outer: readonly Factor[] = [
+  const outer: readonly OwnershipMode[] = [
     { tier: "register", extent: below, stride: 1 },
     { tier: "thread", extent: across, stride: along },
   ];
@@ -83,19 +83,19 @@ export function storeOwners(own: Ownership, cols: number, axis: 0 | 1, width: nu
 }
 
 /** The factors of warps, which have to be the outermost. */
-function warpsOf(factors: readonly Factor[]): readonly Factor[] | null {
+function warpsOf(factors: readonly OwnershipMode[]): readonly OwnershipMode[] | null {
   const used = factors.filter((f) => f.extent > 1);
   const warps = used.filter((f) => f.tier === "warp");
   return warps.every((f, i) => used[i] === f) ? warps : null;
 }
 
-const extentOf = (factors: readonly Factor[]): number => factors.reduce((n, f) => n * f.extent, 1);
+const extentOf = (factors: readonly OwnershipMode[]): number => factors.reduce((n, f) => n * f.extent, 1);
 
 /** First elements of a warp's lanes, as an owner has them. */
 export const lanesOf = (own: Ownership): readonly (readonly [row: number, col: number])[] =>
   Array.from({ length: WARP_LANES }, (_, thread) => [
-    factorCoordinate(own.rows, { thread }),
-    factorCoordinate(own.cols, { thread }),
+    modeCoordinate(own.rows, { thread }),
+    modeCoordinate(own.cols, { thread }),
   ]);
 
 /** Whether the first store of D through each slot of a tile waits for none before: of blocks that begin early and have one tile, where D's has memory of its own. */

@@ -43,7 +43,7 @@ export type Tier = (typeof tiers)[number];
  * linear index (warp number, lane number, register number), so a list of factors is a complete layout:
  * `warp 2:2, register 4:32, thread 4:1, register 4:8` along m puts row 64*w + 16*i + 4*l + j in warp bit 2*w, lane l, register 32*i + 8*j.
  */
-export interface Factor {
+export interface OwnershipMode {
   readonly tier: Tier;
   readonly extent: number;
   readonly stride: number;
@@ -51,9 +51,9 @@ export interface Factor {
 
 /** Factorisation of the three axes, outermost factor first. The product of an axis's factors inside `grid` is its block tile. */
 export interface Nest {
-  readonly m: readonly Factor[];
-  readonly n: readonly Factor[];
-  readonly k: readonly Factor[];
+  readonly m: readonly OwnershipMode[];
+  readonly n: readonly OwnershipMode[];
+  readonly k: readonly OwnershipMode[];
 }
 
 /**
@@ -61,8 +61,8 @@ export interface Nest {
  * A tier index that no factor mentions is replicated (an A fragment is the same for all lanes along n).
  */
 export interface Ownership {
-  readonly rows: readonly Factor[];
-  readonly cols: readonly Factor[];
+  readonly rows: readonly OwnershipMode[];
+  readonly cols: readonly OwnershipMode[];
 }
 
 /**
@@ -139,9 +139,9 @@ export interface Buffer {
   /** Global: how lines that the kernel reads or writes of it leave L2. Absent: as all others. */
   readonly cache?: CachePolicy;
   /** Global: bytes that L2 fetches at once where a bulk copy misses. Absent: 256. */
-  readonly promote?: Promotion;
+  readonly promote?: L2Promotion;
   /** Global: bytes that L2 fetches at once where a copy by the threads misses. Absent: as the hardware has it. */
-  readonly fetch?: FetchSize;
+  readonly fetch?: L2PrefetchSize;
   /** Global: loads and stores by the threads leave no lines in L1. */
   readonly passing?: true;
   /**
@@ -212,12 +212,12 @@ export const cachePolicies = ["evict_first", "evict_last", "evict_unchanged"] as
 export type CachePolicy = (typeof cachePolicies)[number];
 
 /** Bytes, less than the 256 that a tensor map's misses bring; 0: what is missing, no more (CUtensorMapL2promotion). */
-export const promotions = [128, 64, 0] as const;
-export type Promotion = (typeof promotions)[number];
+export const l2Promotions = [128, 64, 0] as const;
+export type L2Promotion = (typeof l2Promotions)[number];
 
 /** Bytes of a prefetch of loads and asynchronous copies (PTX ISA, ld and cp.async: level::prefetch_size). */
-export const fetchSizes = [64, 128, 256] as const;
-export type FetchSize = (typeof fetchSizes)[number];
+export const l2PrefetchSizes = [64, 128, 256] as const;
+export type L2PrefetchSize = (typeof l2PrefetchSizes)[number];
 
 /** How a ring edge is realised. `implied`: ordered by the other edges, which the protocol verifier proves. */
 export type Edge =
@@ -297,14 +297,14 @@ export type Raster =
 /**
  * Blocks that stay: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of
  * the block visits the same tiles in the same order. With `of` roles taking turns, this one takes visits `turn`, `turn + of`, …, and they multiply one
- * after the other: each begins to wait for chunks when the one before has issued the products of its last (`turnPoints`).
+ * after the other: each begins to wait for chunks when the one before has issued the products of its last (`pingPongPoints`).
  * Of answers each of them reads all: what the body says of the visit's own ring it does at visits of the others, too, and nothing else there.
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
  * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
  * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each. With
  * `chunks` it counts them too: as many a visit as that expression in sizes of the launch says; of a grouped problem the visits before may have had others.
  */
-export interface Visit {
+export interface TileLoop {
   readonly var: string;
   /** Where `var` counts chunks: the variable that counts the visits from 0. Absent: nothing asks for it. */
   readonly parts?: string;
@@ -323,12 +323,12 @@ export type Walk = "rows" | "cols" | "snake-rows" | "snake-cols";
  * How the parts of a tile become its sum. `last`: each block leaves its part in the workspace, the last to come adds them in their order.
  * `atomics`: each block adds its part to one tile of the workspace, in the order in which they come; the last takes the sum from there.
  * `kernel`: each block leaves its part, and a second kernel, launched behind the first, adds them in their order. `cluster`: the blocks of a split are a
- * cluster, and send each other the slices that each shall add, in their order, through its shared memory (`meeting.ts`). `slices`: each block of a split leaves its part
+ * cluster, and send each other the slices that each shall add, in their order, through its shared memory (`dsmemReduction.ts`). `slices`: each block of a split leaves its part
  * in the workspace and looks for a while whether all have come; those that are still there add up and store a slice each, in the order of the parts, the last to come also
  * the slices of those that have left. `bulk`: as `atomics`, but each block's part passes through shared memory, from where bulk copies add it.
  */
-export const combineWays = ["last", "atomics", "kernel", "cluster", "slices", "bulk"] as const;
-export type CombineWay = (typeof combineWays)[number];
+export const reductionKinds = ["last", "atomics", "kernel", "cluster", "slices", "bulk"] as const;
+export type ReductionKind = (typeof reductionKinds)[number];
 
 /** Most blocks of a tile that adds up `slices`: each has a bit of the word in which they say that they have left. */
 export const MOST_SLICES = 32;
@@ -345,7 +345,7 @@ export interface Split {
  * share meets, one after the other, each as if it were a block's only one: chunks `first` to `first` + `count` - 1 of the tile. The tiles after those
  * have a block each, which does all of their chunks.
  */
-export interface Share {
+export interface StreamK {
   /** Variables: the number of a part's first chunk, and how many chunks it has (at least one). */
   readonly first: string;
   readonly count: string;
@@ -358,17 +358,17 @@ export interface Share {
    * Shares that are cut when the kernel runs: the line has all tiles of the launch in it, of a grouped problem those of all groups one after the other, and
    * so many blocks get equal parts of it. `chunks` (at least one, whatever k is), `each` and `tiles` are then those at the problem's own sizes.
    */
-  readonly counted?: CountedShare;
+  readonly counted?: CountedStreamK;
 }
 
 /** Blocks that cut the line, and the K chunks of a tile in sizes of the launch. */
-export interface CountedShare {
+export interface CountedStreamK {
   readonly blocks: number;
   readonly chunks: Expr;
 }
 
 /** Variables that a visit binds. */
-export const visitVars = (visit: Visit | null): readonly string[] =>
+export const tileLoopVars = (visit: TileLoop | null): readonly string[] =>
   visit === null ? [] : visit.parts === undefined ? [visit.var] : [visit.var, visit.parts];
 
 export type Stmt =
@@ -387,10 +387,10 @@ export type Stmt =
       readonly symbolic?: readonly [Expr | null, Expr | null];
       readonly split: Split | null;
       /** Blocks of tiles share them by chunks; not beside a `split`. Absent: each tile has its block, or its split. */
-      readonly share?: Share;
+      readonly share?: StreamK;
       readonly raster: Raster;
       /** Set inside roles of a block that stays and loops over tiles; null where every tile has a block of its own. */
-      readonly visit: Visit | null;
+      readonly visit: TileLoop | null;
       readonly body: readonly Stmt[];
     }
   /** Serial loop `for var = from .. to` (exclusive), step 1. */
@@ -495,7 +495,7 @@ export type Stmt =
   | {
       readonly kind: "combine";
       readonly acc: View;
-      readonly by: CombineWay;
+      readonly by: ReductionKind;
       /** A register tile; null but for `cluster`. */
       readonly into: View | null;
       readonly body: readonly Stmt[];
@@ -629,7 +629,7 @@ export interface Launch {
   readonly overlap?: true;
   /**
    * The role whose one thread copies in bulk begins with that as soon as it has made the rings' barriers ready, where else the whole block meets first, and with the only tile's
-   * first chunk as soon as the barrier is ready on which that arrives (`leadOf`); and places of D are computed while the first chunk is on its way.
+   * first chunk as soon as the barrier is ready on which that arrives (`prologueOf`); and places of D are computed while the first chunk is on its way.
    */
   readonly early?: true;
   /** The cluster may have more blocks than every GPU of the target launches. */

@@ -1,11 +1,11 @@
 /** ldmatrix from ownership: what each lane receives, by the instruction's definition, is what the owner says. */
 import { describe, expect, test } from "vitest";
 import { type MatrixLoad, matrixLoad } from "../../src/atoms/matrixLoad.ts";
-import { factorCoordinate, ownedRegisters } from "../../src/tile/ownership.ts";
-import type { Factor, Ownership } from "../../src/tile/types.ts";
+import { modeCoordinate, ownedRegisters } from "../../src/tile/ownership.ts";
+import type { Ownership, OwnershipMode } from "../../src/tile/types.ts";
 
-const lane = (extent: number, stride: number): Factor => ({ tier: "thread", extent, stride });
-const register = (extent: number, stride: number): Factor => ({ tier: "register", extent, stride });
+const lane = (extent: number, stride: number): OwnershipMode => ({ tier: "thread", extent, stride });
+const register = (extent: number, stride: number): OwnershipMode => ({ tier: "register", extent, stride });
 
 /** Element that a lane finds in each byte of its fragment after the load: `row,col,byte`. */
 function delivered(load: MatrixLoad, bytes: number, contiguous: 0 | 1): Map<string, string> {
@@ -24,7 +24,8 @@ function delivered(load: MatrixLoad, bytes: number, contiguous: 0 | 1): Map<stri
           const cell = 2 * (l % 4) + (b >> 1);
           const [r, c] = load.trans ? [cell, l >> 2] : [l >> 2, cell];
           const from = 8 * q + r;
-          const address = (factors: readonly Factor[]): number => factorCoordinate(factors, { thread: from });
+          const address = (factors: readonly OwnershipMode[]): number =>
+            modeCoordinate(factors, { thread: from });
           return element(row + address(load.address.rows), col + address(load.address.cols), 2 * c + (b & 1));
         }),
       );
@@ -48,7 +49,7 @@ function wanted(own: Ownership, bytes: number): Map<string, string> {
   return new Map(
     ownedRegisters(own).flatMap(({ register: e, row, col }) =>
       Array.from({ length: 32 }, (_, l) => {
-        const at = (factors: readonly Factor[]): number => factorCoordinate(factors, { thread: l });
+        const at = (factors: readonly OwnershipMode[]): number => modeCoordinate(factors, { thread: l });
         return Array.from({ length: bytes }, (_x, b): [string, string] => [
           `${l} ${Math.floor(e / packed)} ${(e % packed) * bytes + b}`,
           `${row + at(own.rows)},${col + at(own.cols)},${b}`,

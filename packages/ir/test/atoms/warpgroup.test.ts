@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import {
   atoms,
   type DType,
-  factorCoordinate,
   findAtom,
   findWarpgroupAtom,
+  modeCoordinate,
   type Ownership,
   registersPerThread,
   warpgroupAtom,
@@ -28,7 +28,7 @@ function places(own: Ownership): readonly string[] {
     for (let thread = 0; thread < 32; thread++)
       for (let register = 0; register < registersPerThread(own); register++) {
         const at = { warp, thread, register };
-        out.push(`${factorCoordinate(own.rows, at)},${factorCoordinate(own.cols, at)}`);
+        out.push(`${modeCoordinate(own.rows, at)},${modeCoordinate(own.cols, at)}`);
       }
   return out;
 }
@@ -60,7 +60,7 @@ describe("warpgroup atoms", () => {
     for (let register = 0; register < 16; register++) {
       const [e, h, j] = [register % 2, Math.floor(register / 2) % 2, Math.floor(register / 4)];
       const at = { warp: 3, thread: 13, register };
-      expect([factorCoordinate(own.rows, at), factorCoordinate(own.cols, at)]).toEqual([
+      expect([modeCoordinate(own.rows, at), modeCoordinate(own.cols, at)]).toEqual([
         48 + 3 + 8 * h,
         8 * j + 2 + e,
       ]);

@@ -8,7 +8,7 @@ import {
   type TensorMapSwizzle,
   type TensorMapType,
   tensorMapInterleaves,
-  tensorMapPromotions,
+  tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypes,
 } from "../../src/launch/tensor-map.ts";
@@ -34,7 +34,7 @@ function parse(line: string): TensorMapSpec | null {
   const [dims, strides, box, elementStrides] = [list(rank), list(rank - 1), list(rank), list(rank)];
   const interleave = tensorMapInterleaves[next()];
   const swizzle = swizzles[next()];
-  const l2 = tensorMapPromotions[next()];
+  const l2 = tensorMapL2Promotions[next()];
   const fill = (["zero", "nan"] as const)[next()];
   if (!dtype || !interleave || !swizzle || !l2 || !fill) return null;
   return { dtype, address, dims, strides, box, elementStrides, interleave, swizzle, l2, fill };

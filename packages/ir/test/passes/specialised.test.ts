@@ -8,6 +8,7 @@ import {
   multicastPeers,
   parseProgram,
   peelFirst,
+  persistTiles,
   pipelineRing,
   printProgram,
   runPasses,
@@ -16,7 +17,6 @@ import {
   stageOperands,
   transactionBytes,
   verifyProgram,
-  visitTiles,
 } from "../../src/index.ts";
 import { bind, type Case, nestOf, sm90 } from "../tile/support/specialised.ts";
 
@@ -143,7 +143,7 @@ describe("roles, bulk copies and blocks that stay", () => {
       stageOperands,
       pipelineRing,
       specialiseRoles,
-      visitTiles,
+      persistTiles,
       multicastCopies,
       peelFirst,
       stageEpilogue,

@@ -6,7 +6,7 @@ import {
   ok,
   type TensorMapSpec,
   tensorMapInterleaves,
-  tensorMapPromotions,
+  tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypes,
 } from "@tilewright/ir";
@@ -36,7 +36,7 @@ export function encodeTensorMap(context: CudaContext, spec: TensorMapSpec): Chec
       elementStrides: spec.elementStrides,
       interleave: tensorMapInterleaves.indexOf(spec.interleave),
       swizzle: tensorMapSwizzles[spec.swizzle].driver,
-      l2: tensorMapPromotions.indexOf(spec.l2),
+      l2: tensorMapL2Promotions.indexOf(spec.l2),
       oob: spec.fill === "nan" ? 1 : 0,
     }),
   );

@@ -11,7 +11,7 @@ import { fail } from "../diagnostics.ts";
 import type { DriverSource } from "../doctor.ts";
 import type { BenchStage } from "../timing/outcome.ts";
 import { handlers, type Workplace } from "./handlers.ts";
-import type { Answer, Question, StageNews, WorkerDevice, WorkerGreeting } from "./protocol.ts";
+import type { Question, StageNews, WorkerDevice, WorkerGreeting, WorkerReply } from "./protocol.ts";
 
 /** A GPU call that never returns also keeps this process from noticing that its parent is gone; a thread of its own does notice. */
 const orphanWatch = `
@@ -64,7 +64,7 @@ async function answer(question: Question): Promise<void> {
     );
   }
   const lost = place !== null && (place.device.lost || place.bench?.session.lost === true);
-  const reply: Answer = { kind: "answer", id: question.id, result, lost };
+  const reply: WorkerReply = { kind: "answer", id: question.id, result, lost };
   process.send?.(reply);
 }
 

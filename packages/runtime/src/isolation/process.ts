@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import type { Checked } from "@tilewright/ir";
 import { fail } from "../diagnostics.ts";
 import type { BenchStage } from "../timing/outcome.ts";
-import type { Answer, Question, StageNews } from "./protocol.ts";
+import type { Question, StageNews, WorkerReply } from "./protocol.ts";
 
 /** From the sources, from dist, and from the bundle, where tests lie a folder deeper. */
 const places = [
@@ -33,7 +33,7 @@ export type Loss =
     };
 
 export type Outcome =
-  | { readonly kind: "answer"; readonly answer: Answer }
+  | { readonly kind: "answer"; readonly answer: WorkerReply }
   | { readonly kind: "lost"; readonly loss: Loss };
 
 /** Bytes of the child's stderr that are kept for messages. */
@@ -55,7 +55,7 @@ export class WorkerProcess {
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       this.#stderr = (this.#stderr + text).slice(-keptStderr);
     });
-    child.on("message", (news: Answer | StageNews) => {
+    child.on("message", (news: WorkerReply | StageNews) => {
       if (news.kind === "stage") this.#stages.get(news.id)?.(news.stage);
       else this.#settle(news.id, { kind: "answer", answer: news });
     });

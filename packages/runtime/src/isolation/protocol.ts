@@ -102,7 +102,7 @@ export interface StageNews {
   readonly stage: BenchStage;
 }
 
-export interface Answer {
+export interface WorkerReply {
   readonly kind: "answer";
   readonly id: number;
   readonly result: Checked<unknown>;

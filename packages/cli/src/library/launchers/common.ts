@@ -13,7 +13,7 @@ import {
   strideNames,
   type TensorMapRecipe,
   tensorMapInterleaves,
-  tensorMapPromotions,
+  tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypeOf,
   tensorMapTypes,
@@ -33,7 +33,7 @@ export const mapNumbers = (recipe: TensorMapRecipe) => ({
   type: tensorMapTypes[tensorMapTypeOf(recipe.dtype)].driver,
   interleave: tensorMapInterleaves.indexOf(recipe.interleave),
   swizzle: tensorMapSwizzles[recipe.swizzle].driver,
-  l2: tensorMapPromotions.indexOf(recipe.l2),
+  l2: tensorMapL2Promotions.indexOf(recipe.l2),
   oob: recipe.oob === "nan" ? 1 : 0,
 });
 

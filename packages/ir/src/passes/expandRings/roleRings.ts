@@ -1,13 +1,13 @@
 /** The statements of a role, with pipelines in the place of rings' chunks. */
 import { transactionBytes } from "../../launch/tensor-copies.ts";
 import { foldCond, substituteCond } from "../../tile/cond.ts";
+import { holdsResponses, isElected } from "../../tile/elected.ts";
 import { asLinear, lit, sub, substituteExpr, v } from "../../tile/expr.ts";
 import { feedsEpilogue, ownBytes } from "../../tile/operandRings.ts";
+import { PING_PONG_BARRIER, pingPongPoints } from "../../tile/pingPong.ts";
 import { eachStmt } from "../../tile/rewrite.ts";
 import { operandViews, withOperandViews, withSumViews } from "../../tile/scaleTiles.ts";
-import { holdsAnswers, isSolo } from "../../tile/solo.ts";
 import { withInputs } from "../../tile/stepViews.ts";
-import { TURN_BARRIER, turnPoints } from "../../tile/turns.ts";
 import type {
   Arriver,
   BarrierRef,
@@ -16,9 +16,9 @@ import type {
   Reach,
   Ring,
   Stmt,
+  TileLoop,
   TileProgram,
   View,
-  Visit,
 } from "../../tile/types.ts";
 import { withExprs } from "../../tile/withExprs.ts";
 import { multicastPeers } from "../multicastCopies.ts";
@@ -50,7 +50,7 @@ export class RoleRings {
   readonly #role: Role;
   readonly #led: Led | null;
   readonly #cursors = new Map<string, Cursor>();
-  readonly #visit: Visit | null;
+  readonly #visit: TileLoop | null;
   readonly #blocks: number;
   readonly #pair: boolean;
   readonly #ringOf: ReadonlyMap<string, Ring>;
@@ -107,7 +107,7 @@ export class RoleRings {
   }
 
   /** Chunks of a ring at each visit: the factor of the visit's number in that of a chunk. */
-  #chunksAtVisit(ring: Ring, visit: Visit): number {
+  #chunksAtVisit(ring: Ring, visit: TileLoop): number {
     for (const stmt of eachStmt(this.#role.body))
       if (stmt.kind === "wait" && stmt.ring === ring.name) {
         const chunks = asLinear(stmt.at)?.terms.get(visit.var);
@@ -204,7 +204,7 @@ export class RoleRings {
   #tiles(stmt: Tiles, within: Within): readonly Stmt[] {
     const { visit } = stmt;
     if (visit === null || visit.of === 1) return this.#list(stmt.body, within);
-    const points = turnPoints(stmt.body);
+    const points = pingPongPoints(stmt.body);
     const threads = 2 * WARP * this.#role.warps;
     const body: Stmt[] = [];
     let response: Stmt[] = [];
@@ -215,11 +215,11 @@ export class RoleRings {
     for (const [i, inner] of stmt.body.entries()) {
       const answers = "ring" in inner && inner.ring === visit.ring;
       if (!answers) answer();
-      if (i === points?.take) body.push({ kind: "barrier", id: TURN_BARRIER + visit.turn, threads });
+      if (i === points?.take) body.push({ kind: "barrier", id: PING_PONG_BARRIER + visit.turn, threads });
       if (i === points?.pass)
         body.push({
           kind: "barrier",
-          id: TURN_BARRIER + ((visit.turn + 1) % visit.of),
+          id: PING_PONG_BARRIER + ((visit.turn + 1) % visit.of),
           threads,
           arrive: true,
         });
@@ -227,7 +227,12 @@ export class RoleRings {
     }
     answer();
     if (points?.pass === stmt.body.length)
-      body.push({ kind: "barrier", id: TURN_BARRIER + ((visit.turn + 1) % visit.of), threads, arrive: true });
+      body.push({
+        kind: "barrier",
+        id: PING_PONG_BARRIER + ((visit.turn + 1) % visit.of),
+        threads,
+        arrive: true,
+      });
     const skips = this.#program.rings.flatMap((ring): readonly Stmt[] => {
       const waits = eachStmt(stmt.body).some((s) => s.kind === "wait" && s.ring === ring.name);
       if (!waits || ring.name === visit.ring) return [];
@@ -280,7 +285,10 @@ export class RoleRings {
 
   /** What concerns a ring of answers is done by the cluster's first block; a role of that block alone need not ask. */
   #asked(ring: Ring, stmts: readonly Stmt[]): readonly Stmt[] {
-    return !holdsAnswers(ring) || this.#blocks === 1 || this.#role.leader === "cluster" || stmts.length === 0
+    return !holdsResponses(ring) ||
+      this.#blocks === 1 ||
+      this.#role.leader === "cluster" ||
+      stmts.length === 0
       ? stmts
       : [{ kind: "leader", body: stmts }];
   }
@@ -296,7 +304,7 @@ export class RoleRings {
     // Other blocks tell of it: of a cluster that the tensor cores of its blocks have read, of a pair its epilogues.
     const remote = tensor
       ? this.#pair
-      : this.#blocks > 1 && (holdsAnswers(ring) || this.#readByTensorCores(ring));
+      : this.#blocks > 1 && (holdsResponses(ring) || this.#readByTensorCores(ring));
     const barrier = this.#barrier(ring, "full", cursor);
     return [
       { kind: "mbar.wait", barrier: this.#barrier(ring, "empty", cursor), cluster: remote },
@@ -348,7 +356,7 @@ export class RoleRings {
     const held = cursor.open ? this.#hold(ring, cursor, within) : [];
     cursor.begin(at, within);
     const tensor = this.#usesTensorMemory();
-    const answers = holdsAnswers(ring);
+    const answers = holdsResponses(ring);
     const remote =
       this.#blocks > 1 &&
       (answers || (tensor && ring.transport === "tma" && !feedsEpilogue(this.#program, ring)));
@@ -441,7 +449,7 @@ export class RoleRings {
         ...met,
         { kind: "mbar.arrive", barrier, by: warp, to: this.#pair ? "leader" : "own" },
       ];
-    if (holdsAnswers(ring))
+    if (holdsResponses(ring))
       return [
         // Columns that accumulators do not share are loaded behind the accumulators' own release.
         ...(this.#lapped && !solo ? before : []),
@@ -554,7 +562,8 @@ export class RoleRings {
 
 /** Whether one thread runs a role: what it does is issued by one, or it has one warp beside tensor memory. */
 export const isOne = (program: TileProgram, role: Role): boolean =>
-  isSolo(program, role.body) || (role.warps === 1 && program.buffers.some(({ space }) => space === "tensor"));
+  isElected(program, role.body) ||
+  (role.warps === 1 && program.buffers.some(({ space }) => space === "tensor"));
 
 /** Whether a condition holds in all turns of the open loop, or in none; null where neither is known. */
 function truthOf(cond: Cond, { loop, constants }: Within): boolean | null {

@@ -2,8 +2,9 @@
  * Control flow of a program: loops, conditions, tiles, roles as coroutines, ring events. What data statements do is given
  * as hooks, so that the interpreter and the protocol verifier run one and the same control flow.
  */
+
+import { answering, PING_PONG_BARRIER } from "../pingPong.ts";
 import { childrenOf } from "../rewrite.ts";
-import { answering, TURN_BARRIER } from "../turns.ts";
 import type { BarrierRef, MachineStmt, Ring, Stmt, TileProgram } from "../types.ts";
 import {
   advanceCells,
@@ -16,7 +17,7 @@ import {
 import { type Cells, CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import { type Groups, land, newGroups, type RingState } from "./rings.ts";
-import { partsOfTiles, type TileChoice, visitsOf } from "./visits.ts";
+import { partialTilesOfBlocks, type TileChoice, workTilesOf } from "./workTiles.ts";
 
 /** A role, or the whole block outside roles. */
 export interface Thread {
@@ -435,8 +436,8 @@ export class Control {
         ? null
         : ([this.#table.cell(stmt.share.first), this.#table.cell(stmt.share.count)] as const);
     const splits = stmt.split?.extent ?? 1;
-    const parts = partsOfTiles(stmt);
-    const visits = visitsOf(stmt, this.#program, this.#hooks.tiles);
+    const parts = partialTilesOfBlocks(stmt);
+    const visits = workTilesOf(stmt, this.#program, this.#hooks.tiles);
     const { chunks } = stmt.share ?? { chunks: 0 };
     this.#lastPart = ({ cells }) => {
       if (splitCell !== null) return cells[splitCell] === splits - 1;
@@ -481,7 +482,7 @@ export class Control {
     const ring = stmt.visit?.ring;
     const named = this.#program.stage === "machine" && of > 1;
     const turns = (thread: Thread, id: number, arrives: boolean): Steps => {
-      const op = this.#compileNamed(TURN_BARRIER + id, 2 * thread.threads, arrives, at);
+      const op = this.#compileNamed(PING_PONG_BARRIER + id, 2 * thread.threads, arrives, at);
       return this.#runList([op], thread);
     };
     return steps(function* (thread) {

@@ -1,18 +1,18 @@
 /** Running a program on data: the hooks that move, multiply and store tiles. */
 import type { EpilogueStep } from "../../problem.ts";
 import { columnRuns, type Run } from "../columns.ts";
-import { clusterMeeting } from "../meeting.ts";
+import { dsmemReduction } from "../dsmemReduction.ts";
 import { printHead } from "../print.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
-import { putSlice, putSum, takeOut } from "./combine.ts";
 import { type Cells, type CellTable, compileCond } from "./compileExpr.ts";
 import { Control, type DataStmt, type Hooks, type Thread } from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
-import { multiplyPromoted } from "./promote.ts";
 import { emptySlot, type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
+import { putSlice, putSum, takeOut } from "./splitReduction.ts";
 import { copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
+import { multiplyInTwoLevels } from "./twoLevel.ts";
 
 /** When asynchronous copies land: at issue, at the wait that covers them, or either. Roles take turns at random with `random`. */
 export type Order = "eager" | "lazy" | "random";
@@ -94,7 +94,7 @@ export class Machine implements Hooks {
     at: string,
   ): (thread: Thread) => readonly (() => void)[] {
     const acc = compileView(stmt.acc, this.#memories, table, at);
-    const meeting = clusterMeeting(this.#program);
+    const meeting = dsmemReduction(this.#program);
     const slice = meeting === null ? null : compileView(meeting.slice, this.#memories, table, at);
     const rank = meeting === null ? 0 : table.cell(meeting.split.var);
     const parts: ValueArray[] = [];
@@ -150,7 +150,7 @@ export class Machine implements Hooks {
           else {
             const { every } = stmt.promote ?? { every: 1 };
             const sums = this.#written(part(cells), at);
-            multiplyPromoted({ acc: sum, part: sums, a: lhs, b: rhs, scales, every }, this.#scratch, at);
+            multiplyInTwoLevels({ acc: sum, part: sums, a: lhs, b: rhs, scales, every }, this.#scratch, at);
           }
         };
       }

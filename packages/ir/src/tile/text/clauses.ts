@@ -9,19 +9,19 @@ import {
   type Cond,
   type Distribution,
   type Edge,
-  type Factor,
-  type FetchSize,
-  fetchSizes,
+  type L2PrefetchSize,
+  type L2Promotion,
+  l2PrefetchSizes,
+  l2Promotions,
   type Ownership,
-  type Promotion,
-  promotions,
+  type OwnershipMode,
   type Raster,
   type StepView,
   type Tier,
+  type TileLoop,
   type Transport,
   tiers,
   type View,
-  type Visit,
   type Walk,
 } from "../types.ts";
 import type { Clause } from "./clause.ts";
@@ -145,13 +145,13 @@ const bytesClause = <N extends number>(keyword: string, sizes: readonly N[]): Cl
 });
 
 /** Of bulk copies. */
-export const promoteClause: Clause<Promotion | null> = bytesClause("promote", promotions);
+export const l2PromotionClause: Clause<L2Promotion | null> = bytesClause("promote", l2Promotions);
 
 /** Of copies by threads. */
-export const fetchClause: Clause<FetchSize | null> = bytesClause("fetch", fetchSizes);
+export const l2PrefetchSizeClause: Clause<L2PrefetchSize | null> = bytesClause("fetch", l2PrefetchSizes);
 
 /** How far on the rectangle lies that L2 is asked for: `prefetch 0:256`. */
-export const prefetchClause: Clause<readonly [number, number] | null> = {
+export const l2PrefetchClause: Clause<readonly [number, number] | null> = {
   keyword: "prefetch",
   syntax: "ROWS:COLS",
   default: null,
@@ -195,7 +195,7 @@ export const rasterClause: Clause<Raster> = {
  * `visit %vt by stride`, `visit %vt by ring %tiles`, `visit %vt by share part %pt`, and for roles that take turns `visit %vt by stride turn 1 of 2`;
  * `visit %vt by stride part %pt chunks (%k + 63) / 64` where the launch says how many a visit has.
  */
-export const visitClause: Clause<Visit | null> = {
+export const tileLoopClause: Clause<TileLoop | null> = {
   keyword: "visit",
   syntax: "%VAR by stride|ring %RING|share part %VAR chunks EXPR turn N of N",
   default: null,
@@ -296,10 +296,10 @@ export const layoutClause: Clause<Layout | null> = {
 };
 
 /** `(warp 2:2, register 4:32)`: tier, extent and, unless it is 1, the stride in the tier's index. */
-export const printFactors = (factors: readonly Factor[]): string =>
+export const printModes = (factors: readonly OwnershipMode[]): string =>
   `(${factors.map((f) => `${f.tier} ${f.extent}${f.stride === 1 ? "" : `:${f.stride}`}`).join(", ")})`;
 
-export const parseFactors = (c: Cursor, known: readonly Tier[] = tiers): Factor[] =>
+export const parseModes = (c: Cursor, known: readonly Tier[] = tiers): OwnershipMode[] =>
   c.list("the factors", () => {
     const tier = c.oneOf(known, "tier");
     const extent = c.integer("the extent", 1);
@@ -311,11 +311,11 @@ export const ownClause: Clause<Ownership | null> = {
   keyword: "own",
   syntax: "rows(TIER EXTENT:STRIDE, …) cols(…)",
   default: null,
-  print: (own) => (own === null ? "" : `rows${printFactors(own.rows)} cols${printFactors(own.cols)}`),
+  print: (own) => (own === null ? "" : `rows${printModes(own.rows)} cols${printModes(own.cols)}`),
   parse: (c) => {
     c.expect("rows", "in the ownership");
-    const rows = parseFactors(c);
+    const rows = parseModes(c);
     c.expect("cols", "in the ownership");
-    return { rows, cols: parseFactors(c) };
+    return { rows, cols: parseModes(c) };
   },
 };

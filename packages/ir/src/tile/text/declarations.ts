@@ -9,9 +9,9 @@ import {
   type Barrier,
   type Buffer,
   cachePolicies,
-  type Factor,
   type Launch,
   type MachineDeclarations,
+  type OwnershipMode,
   type Ring,
   reached,
   type Scratch,
@@ -30,12 +30,12 @@ import {
 import {
   axisClause,
   edgeClause,
-  fetchClause,
+  l2PrefetchSizeClause,
+  l2PromotionClause,
   layoutClause,
   ownClause,
-  parseFactors,
-  printFactors,
-  promoteClause,
+  parseModes,
+  printModes,
   transports,
 } from "./clauses.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
@@ -46,7 +46,11 @@ import { nearestHint } from "./nearest.ts";
 export interface Head extends LaunchHead {
   problem: Problem | null;
   launch: Launch | null;
-  readonly nest: { m: readonly Factor[] | null; n: readonly Factor[] | null; k: readonly Factor[] | null };
+  readonly nest: {
+    m: readonly OwnershipMode[] | null;
+    n: readonly OwnershipMode[] | null;
+    k: readonly OwnershipMode[] | null;
+  };
   readonly directives: Directive[];
   readonly buffers: Buffer[];
   readonly rings: Ring[];
@@ -73,8 +77,8 @@ const bufferClauses = {
   late: flagClause("late"),
   packed: flagClause("packed"),
   cache: optionalWordClause("cache", cachePolicies),
-  promote: promoteClause,
-  fetch: fetchClause,
+  promote: l2PromotionClause,
+  fetch: l2PrefetchSizeClause,
   passing: flagClause("passing"),
   transposed: flagClause("transposed"),
   every: integerClause("every", 0, 0),
@@ -210,15 +214,13 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
   nest: {
     syntax: "nest m|n|k (TIER EXTENT:STRIDE, …)",
     print: ({ nest }) =>
-      nest === null
-        ? []
-        : (["m", "n", "k"] as const).map((axis) => `nest ${axis} ${printFactors(nest[axis])}`),
+      nest === null ? [] : (["m", "n", "k"] as const).map((axis) => `nest ${axis} ${printModes(nest[axis])}`),
     parse: (c, head) => {
       const token = c.peek();
       const axis = c.oneOf(["m", "n", "k"], "axis");
       if (head.nest[axis] !== null)
         c.fail(token, parseCodes.repeated, `the nest of axis ${axis} is given twice`, "keep one");
-      head.nest[axis] = parseFactors(c);
+      head.nest[axis] = parseModes(c);
     },
   },
   directive: {

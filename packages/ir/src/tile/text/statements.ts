@@ -5,13 +5,13 @@ import { evaluateExpr, freeVars } from "../expr.ts";
 import { printCond, printExpr } from "../printExpr.ts";
 import { ownSizes } from "../sizes.ts";
 import {
-  type CountedShare,
-  combineWays,
+  type CountedStreamK,
   type Expr,
-  type Share,
+  reductionKinds,
   type Split,
   type StmtKind,
-  visitVars,
+  type StreamK,
+  tileLoopVars,
 } from "../types.ts";
 import {
   type Clause,
@@ -29,14 +29,14 @@ import {
   distClause,
   guardClause,
   inputsClause,
+  l2PrefetchClause,
   lineOrderClause,
   multicastClause,
-  prefetchClause,
   rasterClause,
+  tileLoopClause,
   transports,
   vectorPairClause,
   viewClause,
-  visitClause,
   walks,
   whenClause,
 } from "./clauses.ts";
@@ -47,7 +47,7 @@ import type { Of, StatementSyntax } from "./syntax.ts";
 
 export type { ParseBlock, StatementSyntax } from "./syntax.ts";
 
-const tilesClauses = { raster: rasterClause, visit: visitClause };
+const tilesClauses = { raster: rasterClause, visit: tileLoopClause };
 const forClauses = { unroll: flagClause("unroll"), apart: integerClause("apart", 1, 0) };
 const leaders = ["pair", "cluster"] as const;
 const roleClauses = {
@@ -73,7 +73,7 @@ const copyClauses = {
   dist: distClause,
   vector: vectorPairClause,
   multicast: multicastClause,
-  prefetch: prefetchClause,
+  prefetch: l2PrefetchClause,
 };
 const mmaClauses = {
   atom: freeWordClause("atom"),
@@ -84,7 +84,7 @@ const mmaClauses = {
   columns: columnsClause,
 };
 const barrierClauses = { threads: integerClause("threads", 32, 0), arrive: flagClause("arrive") };
-const combineClauses = { by: wordClause("by", combineWays, "last"), into: viewClause("into") };
+const combineClauses = { by: wordClause("by", reductionKinds, "last"), into: viewClause("into") };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
 /** `steps bias(n,f32)|activation(relu)`: the problem's own text for the chain, checked against the problem. */
 const stepsClause: Clause<readonly EpilogueStep[]> = {
@@ -128,13 +128,13 @@ function parseRingEvent(c: Cursor) {
 const printSplit = (split: Split | null): string =>
   split === null ? "" : `, split %${split.var} < ${split.extent}`;
 
-const printShare = (share: Share | undefined): string =>
+const printShare = (share: StreamK | undefined): string =>
   share === undefined
     ? ""
     : `, share %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}${share.blocks === undefined ? "" : ` on ${share.blocks}`}${share.counted === undefined ? "" : ` among ${share.counted.blocks} chunks ${printExpr(share.counted.chunks)}`}`;
 
 /** `, share %first, %count < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks EXPR`, the comma read already. */
-function parseShare(c: Cursor): Share {
+function parseShare(c: Cursor): StreamK {
   c.expect("share", "after the second comma");
   const first = c.name("the variable of a part's first chunk");
   c.expect(",", "between the variables of a share");
@@ -158,7 +158,7 @@ function parseShare(c: Cursor): Share {
 }
 
 /** Behind `among`: `BLOCKS chunks EXPR`. */
-function parseCounted(c: Cursor): CountedShare {
+function parseCounted(c: Cursor): CountedStreamK {
   const blocks = c.integer("the number of blocks that cut the line", 1);
   c.expect("chunks", "before the chunks of a tile in sizes of the launch");
   return { blocks, chunks: parseExpr(c) };
@@ -227,7 +227,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         col,
         ...(split ? [split.var] : []),
         ...(share ? [share.first, share.count] : []),
-        ...visitVars(clauses.visit),
+        ...tileLoopVars(clauses.visit),
       ];
       return {
         kind: "tiles",

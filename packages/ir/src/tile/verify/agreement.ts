@@ -3,7 +3,7 @@ import { printEpilogue } from "../../problem/text.ts";
 import type { Problem } from "../../problem.ts";
 import { sameValue } from "../expr.ts";
 import { tierExtent, tileExtent } from "../gemm.ts";
-import type { Factor, Nest, Stmt } from "../types.ts";
+import type { Nest, OwnershipMode, Stmt } from "../types.ts";
 import { bufferAt, type Fault, type Subject, type Verifier } from "./verifier.ts";
 
 export const agreement: Verifier = {
@@ -98,8 +98,8 @@ function* nestFaults({ program, sites }: Subject, nest: Nest): Iterable<Fault> {
 
 function* differs(
   at: string,
-  factors: readonly Factor[],
-  tier: Factor["tier"],
+  factors: readonly OwnershipMode[],
+  tier: OwnershipMode["tier"],
   wanted: number,
   what: string,
 ): Iterable<Fault> {

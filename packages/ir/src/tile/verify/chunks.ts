@@ -2,7 +2,7 @@
 import { add, asLinear, div, freeVars, lit, mod, mul, sameValue, v } from "../expr.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
 import { withOperandViews } from "../scaleTiles.ts";
-import { shareOf } from "../share.ts";
+import { streamKOf } from "../streamK.ts";
 import type { Cond, Expr, Stmt, TileProgram, View } from "../types.ts";
 
 type For = Extract<Stmt, { kind: "for" }>;
@@ -134,8 +134,8 @@ export function scaledBound(value: number, now: number, count: number, cuts: Chu
 }
 
 /** Of blocks that have shares: whether the loops over K chunks, peeled or not, run from 0 to the number of a part's chunks in every role. */
-export function runsOverParts(program: TileProgram): boolean {
-  const count = shareOf(program)?.count;
+export function runsOverPartialTiles(program: TileProgram): boolean {
+  const count = streamKOf(program)?.count;
   return chunkLoops(program).every((loops) => {
     const own = loops.filter((loop) => !onlyReleases(loop));
     const ends = own.map(({ from, to }, i) =>

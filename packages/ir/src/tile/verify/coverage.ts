@@ -6,7 +6,7 @@ import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
 import { consumersOf } from "../interpret/ringUse.ts";
 import type { Ring, Stmt, View } from "../types.ts";
-import { MOST_TURNS, type Subject, type Verifier } from "./verifier.ts";
+import { MOST_ITERATIONS, type Subject, type Verifier } from "./verifier.ts";
 
 type Operand = "A" | "B";
 
@@ -21,7 +21,7 @@ export const coverage: Verifier = {
   from: "nest",
   *check(subject) {
     const tiles = subject.sites.find(({ stmt }) => stmt.kind === "tiles" && divides(stmt));
-    if (tiles === undefined || subject.program.problem.k > MOST_TURNS) return;
+    if (tiles === undefined || subject.program.problem.k > MOST_ITERATIONS) return;
     const count = new Counting(subject);
     if (!count.run()) return;
     for (const operand of ["A", "B"] as const) {
@@ -43,7 +43,7 @@ export const products: Verifier = {
   *check(subject) {
     const { k } = subject.program.problem;
     const first = subject.sites.find(({ stmt }) => stmt.kind === "mma");
-    if (first === undefined || k > MOST_TURNS) return;
+    if (first === undefined || k > MOST_ITERATIONS) return;
     const count = new Counting(subject);
     if (!count.run() || (count.products >= k && count.products < k + chunkOf(subject))) return;
     yield {
@@ -73,7 +73,7 @@ const divides = (stmt: Extract<Stmt, { kind: "tiles" }>): boolean =>
 /** Counts what the parts of the first tile read. */
 class Counting implements Hooks {
   readonly tiles = "one";
-  readonly turns = MOST_TURNS;
+  readonly turns = MOST_ITERATIONS;
   /** Elements of K over which the tile's products have gone. */
   products = 0;
   readonly #subject: Subject;

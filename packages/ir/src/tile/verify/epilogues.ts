@@ -1,6 +1,7 @@
 /** Epilogues read C exactly where beta asks for it, and the tiles cover D once. */
+
+import { type DsmemReduction, dsmemReduction } from "../dsmemReduction.ts";
 import { evaluateExpr, freeVars } from "../expr.ts";
-import { type ClusterMeeting, clusterMeeting } from "../meeting.ts";
 import { storeOwners } from "../staged.ts";
 import type { Stmt, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
@@ -121,7 +122,7 @@ export const output: Verifier = {
     // Loops and conditions between the tiles and the epilogue: left to the interpreter.
     if (around.length !== 1 || tiles?.kind !== "tiles") return;
     const { problem } = program;
-    const meeting = clusterMeeting(program);
+    const meeting = dsmemReduction(program);
     yield* axisFaults(site, site.stmt, tiles, 0, problem.m, meeting);
     yield* axisFaults(site, site.stmt, tiles, 1, problem.n, meeting);
   },
@@ -184,7 +185,7 @@ function* axisFaults(
   tiles: Extract<Stmt, { kind: "tiles" }>,
   axis: 0 | 1,
   extent: number,
-  meeting: ClusterMeeting | null,
+  meeting: DsmemReduction | null,
 ): Iterable<Fault> {
   const count = tiles.extents[axis];
   if (count > TILE_LIMIT) return;

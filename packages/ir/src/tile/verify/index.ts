@@ -14,7 +14,7 @@ import { dtypesAgree } from "./dtypes.ts";
 import { epilogues, output } from "./epilogues.ts";
 import { featuresPresent } from "./features.ts";
 import { layouts } from "./layouts.ts";
-import { multicast, visits } from "./multicast.ts";
+import { copiesRead, multicast } from "./multicast.ts";
 import { names } from "./names.ts";
 import { numbers } from "./numbers.ts";
 import { operands } from "./operands.ts";
@@ -65,7 +65,7 @@ const groups: readonly (readonly Verifier[])[] = [
     tensorMemory,
     featuresPresent,
     multicast,
-    visits,
+    copiesRead,
     declarations,
     parameters,
   ],

@@ -57,7 +57,7 @@ function* shared(subject: Subject, site: Site, copy: Copy, axis: "m" | "n"): Ite
       };
 }
 
-export const visits: Verifier = {
+export const copiesRead: Verifier = {
   name: "visits",
   code: "TW3124",
   property:

@@ -5,7 +5,7 @@ import { pipelineNames } from "../ranges.ts";
 import { operandViews, sumViews } from "../scaleTiles.ts";
 import { sizeVariables } from "../sizes.ts";
 import { nearestHint } from "../text/nearest.ts";
-import { type Cond, type Expr, type Stmt, type View, visitVars } from "../types.ts";
+import { type Cond, type Expr, type Stmt, tileLoopVars, type View } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
 
 const wellFormed = /^[A-Za-z_]\w*$/;
@@ -106,7 +106,7 @@ function boundBy(stmt: Stmt): readonly string[] {
       ...stmt.vars,
       ...(stmt.split ? [stmt.split.var] : []),
       ...(stmt.share ? [stmt.share.first, stmt.share.count] : []),
-      ...visitVars(stmt.visit),
+      ...tileLoopVars(stmt.visit),
     ];
   if (stmt.kind === "role") return pipelineNames(stmt.body);
   return stmt.kind === "for" ? [stmt.var] : [];

@@ -1,11 +1,11 @@
 /** Every element of a register tile is held by exactly one (warp, lane, register), up to replication over whole tiers. */
-import type { Buffer, Factor, Tier } from "../types.ts";
+import type { Buffer, OwnershipMode, Tier } from "../types.ts";
 import { threadsAt } from "./distributions.ts";
 import { bufferAt, type Fault, type Verifier } from "./verifier.ts";
 
 const inside: readonly Tier[] = ["cluster", "warpgroup", "warp", "thread", "register", "atom"];
 
-const product = (factors: readonly Factor[]): number => factors.reduce((n, f) => n * f.extent, 1);
+const product = (factors: readonly OwnershipMode[]): number => factors.reduce((n, f) => n * f.extent, 1);
 
 export const ownership: Verifier = {
   name: "ownership",
@@ -65,9 +65,9 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
 }
 
 /** Factors sorted by stride must be the digits of a mixed-radix number; for registers without gaps. */
-function* checkTier(buffer: Buffer, tier: Tier, all: readonly Factor[]): Iterable<Fault> {
+function* checkTier(buffer: Buffer, tier: Tier, all: readonly OwnershipMode[]): Iterable<Fault> {
   const factors = all.filter((f) => f.tier === tier && f.extent > 1).sort((a, b) => a.stride - b.stride);
-  const text = (f: Factor): string => `${tier} ${f.extent}:${f.stride}`;
+  const text = (f: OwnershipMode): string => `${tier} ${f.extent}:${f.stride}`;
   let reach = 1;
   for (const f of factors) {
     if (f.stride < reach || f.stride % reach !== 0) {

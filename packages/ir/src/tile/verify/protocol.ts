@@ -4,14 +4,14 @@ import { Control, type DataStmt, type Hooks, type Thread } from "../interpret/co
 import { InterpretFailure } from "../interpret/failure.ts";
 import { type Consumers, RingState } from "../interpret/rings.ts";
 import { consumersOf, ringsByBuffer } from "../interpret/ringUse.ts";
-import { partProgram, shareOf, staysForShares, withShare } from "../share.ts";
+import { isPersistentStreamK, partialTileProgram, streamKOf, withStreamK } from "../streamK.ts";
 import type { Ring, Stmt, TileProgram, View } from "../types.ts";
 import { readsOf } from "./bounds.ts";
 import { chunkCount, withChunkCount } from "./chunks.ts";
 import {
   bufferAt,
   type Fault,
-  MOST_TURNS,
+  MOST_ITERATIONS,
   type Site,
   type Subject,
   subjectOf,
@@ -82,10 +82,10 @@ type IndexedFault = Omit<Fault, "at"> & { readonly at: number | string };
 const siteAt = (subject: Subject, index: number): Fault["at"] => subject.sites[index] ?? "body";
 
 function* dryRun(given: Subject, what: Check): Iterable<Fault> {
-  const share = shareOf(given.program);
+  const share = streamKOf(given.program);
   const most = longest(Math.max(1, ...given.program.rings.map((ring) => ring.slots)));
   // Roles carry rings from part to part: parts of all lengths, after each other.
-  if (staysForShares(given.program)) {
+  if (isPersistentStreamK(given.program)) {
     const fault = new DryRun(subjectOf(sharedOut(given.program, most), null), what).run();
     if (fault !== null)
       yield { ...fault, at: typeof fault.at === "number" ? siteAt(given, fault.at) : fault.at };
@@ -94,7 +94,7 @@ function* dryRun(given: Subject, what: Check): Iterable<Fault> {
   // Elsewhere parts are blocks of their own to a ring: of several lengths, those up to the tile's.
   if (share !== null) {
     for (let count = 1; count <= Math.min(share.chunks, most); count++) {
-      const part = subjectOf(partProgram(given.program, count), null);
+      const part = subjectOf(partialTileProgram(given.program, count), null);
       for (const fault of dryRun(part, what)) {
         const index = part.sites.indexOf(fault.at as Site);
         yield {
@@ -130,14 +130,14 @@ export function protocolFault(subject: Subject, count: number): Fault | null {
 }
 
 function withChunks(program: TileProgram, count: number): TileProgram | null {
-  if (shareOf(program) === null) return withChunkCount(program, count);
-  if (!staysForShares(program)) return partProgram(program, count);
+  if (streamKOf(program) === null) return withChunkCount(program, count);
+  if (!isPersistentStreamK(program)) return partialTileProgram(program, count);
   return count === 0 ? null : sharedOut(program, count);
 }
 
 /** As many tiles as they have chunks, in shares of one chunk less: the parts have every length up to a tile's. */
 const sharedOut = (program: TileProgram, chunks: number): TileProgram =>
-  withShare(program, { chunks, each: Math.max(1, chunks - 1), tiles: chunks });
+  withStreamK(program, { chunks, each: Math.max(1, chunks - 1), tiles: chunks });
 
 interface Access {
   readonly thread: string;
@@ -149,7 +149,7 @@ interface Access {
 
 class DryRun implements Hooks {
   readonly tiles = "ends";
-  readonly turns = MOST_TURNS;
+  readonly turns = MOST_ITERATIONS;
   readonly #subject: Subject;
   readonly #what: Check;
   readonly #indices: ReadonlyMap<Stmt, number>;

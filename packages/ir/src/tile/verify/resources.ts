@@ -1,7 +1,7 @@
 /** What the target can hold: shared memory, threads, cluster. */
 import { sizeOf } from "../../dtype.ts";
 import { printLayout } from "../../layout/text.ts";
-import { clusterMeeting } from "../meeting.ts";
+import { dsmemReduction } from "../dsmemReduction.ts";
 import { blockShape } from "../rewrite.ts";
 import { placeShared, roundUp, sharedRegions } from "../sharedMemory.ts";
 import { MOST_COLUMNS, TENSOR_LANES, tensorColumns, tensorTileLayout } from "../tensor.ts";
@@ -81,7 +81,7 @@ export const threads: Verifier = {
         message: `${count} threads a block`,
         hint: `a multiple of 32 up to ${most}, for instance ${Math.min(most, Math.max(32, roundUp(count, 32)))}`,
       };
-    const meeting = clusterMeeting(program);
+    const meeting = dsmemReduction(program);
     const size = cluster[0] * cluster[1] * (meeting?.split.extent ?? 1);
     const { maxClusterSize, maxWideClusterSize } = target?.limits ?? {
       maxClusterSize: size,

@@ -1,7 +1,7 @@
 /** Blocks that share a tile meet exactly once, and only one of them stores it. */
 import { freeVars } from "../expr.ts";
 import { eachStmt } from "../rewrite.ts";
-import { MOST_SLICES, reached, type Share, type Stmt } from "../types.ts";
+import { MOST_SLICES, reached, type Stmt, type StreamK } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -86,7 +86,7 @@ const split = (site: Site): boolean =>
   site.parents.some((p): p is Tiles => p.kind === "tiles" && sharers(p) !== null);
 
 /** Shares are of the tiles that there are, and a part's chunks are run through once. */
-function* shared(site: Site, tiles: Tiles, share: Share, bound: boolean): Iterable<Fault> {
+function* shared(site: Site, tiles: Tiles, share: StreamK, bound: boolean): Iterable<Fault> {
   const count = tiles.extents[0] * tiles.extents[1];
   if (share.tiles > count)
     yield {

@@ -69,7 +69,7 @@ export interface Verifier {
 }
 
 /** Most turns of loops that a check of control flow takes: half a second. Programs of passes take some thousands. */
-export const MOST_TURNS = 1_000_000;
+export const MOST_ITERATIONS = 1_000_000;
 
 /** The same value at every call, computed at the first. */
 function once<T>(compute: () => T): () => T {

@@ -4,25 +4,25 @@ import {
   type Buffer,
   type Cond,
   cachePolicies,
-  combineWays,
   type Directive,
   dtypeNames,
   type Edge,
   type Expr,
-  type Factor,
-  fetchSizes,
   type KernelDeclaration,
   type LaunchExpr,
+  l2PrefetchSizes,
+  l2Promotions,
   type MachineDeclarations,
+  type OwnershipMode,
   type ParamSpec,
-  promotions,
   type Ring,
+  reductionKinds,
   type Stmt,
   stages,
+  type TileLoop,
   type TileProgram,
   tiers,
   type View,
-  type Visit,
 } from "../../../src/index.ts";
 import { type Argument, argumentsOf, directiveNames } from "../../../src/tile/directives.ts";
 import { problem } from "./pipelines.ts";
@@ -56,7 +56,7 @@ const cond = (vars: readonly string[]): fc.Arbitrary<Cond> =>
     rhs: expr(vars),
   });
 
-const factors: fc.Arbitrary<readonly Factor[]> = fc.array(
+const factors: fc.Arbitrary<readonly OwnershipMode[]> = fc.array(
   fc.record({ tier: fc.constantFrom(...tiers), extent: small, stride: fc.integer({ min: 0, max: 64 }) }),
   { maxLength: 4 },
 );
@@ -85,8 +85,8 @@ const anyBuffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
     halves: fc.constantFrom(0, 1),
     packed: fc.constant<true>(true),
     cache: fc.constantFrom(...cachePolicies),
-    promote: fc.constantFrom(...promotions),
-    fetch: fc.constantFrom(...fetchSizes),
+    promote: fc.constantFrom(...l2Promotions),
+    fetch: fc.constantFrom(...l2PrefetchSizes),
     passing: fc.constant<true>(true),
     transposed: fc.constant<true>(true),
     late: fc.constant<true>(true),
@@ -222,7 +222,7 @@ const view = (buffers: readonly Buffer[], vars: readonly string[]): fc.Arbitrary
     ),
   );
 
-const visit: fc.Arbitrary<Visit> = fc.record({
+const visit: fc.Arbitrary<TileLoop> = fc.record({
   var: id,
   by: fc.constantFrom("stride", "share"),
   turn: fc.constant(0),
@@ -356,7 +356,7 @@ function statement(
     fc.record({
       kind: fc.constant("combine"),
       acc: v,
-      by: fc.constantFrom(...combineWays),
+      by: fc.constantFrom(...reductionKinds),
       into: fc.option(v),
       body: body([]),
     }),

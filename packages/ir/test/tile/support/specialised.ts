@@ -7,23 +7,23 @@ import {
   bindTensorLayouts,
   type Directive,
   defineProblem,
+  delayRelease,
   elideGuards,
   expandRings,
-  type Factor,
   gemmNest,
   multicastCopies,
+  type OwnershipMode,
   type Pass,
   peelFirst,
+  persistTiles,
+  pingPongRoles,
   pipelineRing,
-  releaseLate,
   runPasses,
   specialiseRoles,
   splitTail,
   stageEpilogue,
   stageOperands,
   type TileProgram,
-  takeTurns,
-  visitTiles,
 } from "../../../src/index.ts";
 import { target } from "./pipelines.ts";
 
@@ -33,13 +33,13 @@ const specialisedPasses: readonly Pass[] = [
   stageOperands,
   pipelineRing,
   specialiseRoles,
-  visitTiles,
+  persistTiles,
   multicastCopies,
   peelFirst,
-  releaseLate,
+  delayRelease,
   stageEpilogue,
   splitTail,
-  takeTurns,
+  pingPongRoles,
   bindTensorLayouts,
   bindOwnership,
   bindRaster,
@@ -59,7 +59,7 @@ export interface Case {
 }
 
 const TILE = { m: 64, n: 16, k: 64 } as const;
-const factor = (tier: Factor["tier"], extent: number): Factor => ({ tier, extent, stride: 1 });
+const factor = (tier: OwnershipMode["tier"], extent: number): OwnershipMode => ({ tier, extent, stride: 1 });
 
 export function nestOf({
   m,

@@ -6,11 +6,11 @@ import {
   defineProblem,
   elideGuards,
   entryName,
-  type Factor,
   findTarget,
   formatDiagnostic,
   gemmNest,
   loadFragments,
+  type OwnershipMode,
   type Problem,
   pipelineRing,
   runPasses,
@@ -38,7 +38,7 @@ export function symbolicProblem(more: object = {}): Problem {
 
 /** Tiles of 32 x 32 x 8, two slots, guards elided. */
 export function symbolicNest(problem: Problem = symbolicProblem()): TileProgram {
-  const axis = (extent: number, warps: number, lanes: Factor, thread: number): Factor[] => [
+  const axis = (extent: number, warps: number, lanes: OwnershipMode, thread: number): OwnershipMode[] => [
     { tier: "grid", extent: Math.ceil(extent / 32), stride: 1 },
     { tier: "warp", extent: warps, stride: 1 },
     lanes,

@@ -3,11 +3,11 @@ import { dtypes } from "../../../dtype.ts";
 import { takesColumn } from "../../columns.ts";
 import { add, mod } from "../../expr.ts";
 import { feedsEpilogue } from "../../operandRings.ts";
+import { PING_PONG_BARRIER } from "../../pingPong.ts";
 import { clusterUnits } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
 import { fillsOnce, storesInBulk } from "../../staged.ts";
 import { broughtViews } from "../../stepViews.ts";
-import { TURN_BARRIER } from "../../turns.ts";
 import type { Arriver, Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
 import type { Action } from "./plan.ts";
 
@@ -122,7 +122,7 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
       return [{ ...all, kind: "drain", pending: stmt.pending }];
     case "barrier":
       if (stmt.threads === undefined) return [{ ...all, kind: "gather" }];
-      return [{ ...all, kind: stmt.arrive === true ? "pass" : "turn", to: stmt.id - TURN_BARRIER }];
+      return [{ ...all, kind: stmt.arrive === true ? "pass" : "turn", to: stmt.id - PING_PONG_BARRIER }];
     case "copy":
       return copy(ctx, stmt);
     case "mma":

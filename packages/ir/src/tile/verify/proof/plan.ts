@@ -135,7 +135,7 @@ export type Step =
       /** Variable that counts the tiles of a block that stays; null where a block has one. */
       readonly visit: string | null;
       /** Of blocks that have shares: `visit` counts the K chunks of the parts before. Null elsewhere. */
-      readonly share: PartNames | null;
+      readonly share: StreamKNames | null;
       /** The ring of answers that says which tile follows. */
       readonly ring: string | null;
       readonly turn: number;
@@ -158,7 +158,7 @@ export type Step =
   | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Step[] };
 
 /** Variables of a part: its number (where something asks for it), its first chunk, and how many chunks it has. */
-export interface PartNames {
+export interface StreamKNames {
   readonly parts: string | null;
   readonly first: string;
   readonly count: string;

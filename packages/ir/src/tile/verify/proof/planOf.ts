@@ -1,9 +1,9 @@
 /** The plan of a machine program: its rings, its frame, and the steps of its roles, whose statements `actions.ts` reads. */
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
+import { codeOrder } from "../../elected.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
-import { shareOf } from "../../share.ts";
-import { codeOrder } from "../../solo.ts";
 import { storesInBulk } from "../../staged.ts";
+import { streamKOf } from "../../streamK.ts";
 import { tensorColumns, tensorPlace } from "../../tensor.ts";
 import type { Ring, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount, chunkCuts } from "../chunks.ts";
@@ -22,7 +22,7 @@ export function planOf(program: TileProgram): Plan | null {
   const pair = program.launch.pair === true;
   const { columns } = tensorColumns(program);
   const blocks = program.launch.cluster[0] * program.launch.cluster[1];
-  const chunks = shareOf(program) === null ? (chunkCount(program) ?? 0) : null;
+  const chunks = streamKOf(program) === null ? (chunkCount(program) ?? 0) : null;
   const chunked = chunkedRings(program);
   const leader = roles.find(({ body }) => body[0]?.kind === "lead");
   const [lead] = leader?.body ?? [];

@@ -49,7 +49,7 @@ function computeBlocks({ cluster, pair }: Plan, own: number, reach: Reach): read
 }
 
 /** Whether a block runs what only leaders do. */
-export const leads = ({ pair }: Plan, block: number, leader: Leader | null | undefined): boolean =>
+export const isLeader = ({ pair }: Plan, block: number, leader: Leader | null | undefined): boolean =>
   leader === "cluster" ? block === 0 : leader !== "pair" || !pair || block % 2 === 0;
 
 /** A step of a thread in another block that reached into this one. */

@@ -2,8 +2,8 @@
 import { boundAt, chunkAt, chunksIn, holds, valueAt } from "./counting.ts";
 import { Engines } from "./engines.ts";
 import { type Access, Broken, ended, join, Memory } from "./machine.ts";
-import type { Action, PartNames, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
-import { blocksOf, checkEnds, leads } from "./reach.ts";
+import type { Action, Plan, PlanRing, PlanRole, Step, StreamKNames } from "./plan.ts";
+import { blocksOf, checkEnds, isLeader } from "./reach.ts";
 import type { Finding } from "./rules.ts";
 import {
   chunkName,
@@ -20,7 +20,7 @@ import {
   useLoaded,
   within,
 } from "./thread.ts";
-import { type Blocked, Meeting, type Steps, Turns } from "./waits.ts";
+import { type Blocked, BlockReduction, PingPongTurns, type Steps } from "./waits.ts";
 
 /** K chunks of each tile of a block, in order. */
 export type Sequence = readonly number[];
@@ -36,7 +36,7 @@ export interface Order {
 /** The part at hand; its first chunk says where in the matrices copies begin, which is nothing to the protocol. */
 function setPart(
   { values }: Thread,
-  { parts, first, count }: PartNames,
+  { parts, first, count }: StreamKNames,
   ordinal: number,
   chunks: number,
 ): void {
@@ -49,7 +49,7 @@ function setPart(
 export function actorsOf(plan: Plan): readonly { readonly role: PlanRole; readonly block: number }[] {
   const blocks = plan.cluster[0] * plan.cluster[1];
   return Array.from({ length: blocks }, (_, block) =>
-    plan.roles.filter((role) => leads(plan, block, role.leader)).map((role) => ({ role, block })),
+    plan.roles.filter((role) => isLeader(plan, block, role.leader)).map((role) => ({ role, block })),
   ).flat();
 }
 
@@ -71,8 +71,8 @@ class Run {
   readonly #threads: readonly Thread[];
   readonly #memory: Memory;
   readonly #engines: Engines;
-  readonly #turns = new Turns();
-  readonly #meeting: Meeting;
+  readonly #turns = new PingPongTurns();
+  readonly #meeting: BlockReduction;
 
   constructor(plan: Plan, sequence: Sequence, order: Order) {
     this.#plan = plan;
@@ -82,7 +82,7 @@ class Run {
     const blocks = plan.cluster[0] * plan.cluster[1];
     this.#memory = new Memory(plan, actors.length);
     this.#engines = new Engines(plan, this.#memory, order.engines);
-    this.#meeting = new Meeting(actors.length, this.#memory.clockSize);
+    this.#meeting = new BlockReduction(actors.length, this.#memory.clockSize);
     this.#threads = actors.map(({ role, block }, index) =>
       newThread(
         index,
@@ -219,7 +219,7 @@ class Run {
   /** What an action does; what is still to come where it has to wait for others, which few do. */
   #act(thread: Thread, action: Action): Steps | null {
     const { block } = thread;
-    if (!leads(this.#plan, block, action.leader)) return null;
+    if (!isLeader(this.#plan, block, action.leader)) return null;
     const step = this.#tick(thread);
     const who = thread.label;
     switch (action.kind) {

@@ -3,11 +3,11 @@
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
 import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
-import { shareOf } from "../../share.ts";
 import { extentMultiple } from "../../sizes.ts";
 import { storesInBulk } from "../../staged.ts";
+import { streamKOf } from "../../streamK.ts";
 import type { Buffer, Stmt, TileProgram } from "../../types.ts";
-import { chunkCount, runsOverParts } from "../chunks.ts";
+import { chunkCount, runsOverPartialTiles } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
 import { subjectOf } from "../verifier.ts";
@@ -115,7 +115,7 @@ const fault = (at: string, message: string, hint: string): Finding => ({
 function* numbering(program: TileProgram): Iterable<Finding> {
   const plan = planOf(program);
   if (plan === null) return;
-  const counted = shareOf(program) === null ? chunkCount(program) !== null : runsOverParts(program);
+  const counted = streamKOf(program) === null ? chunkCount(program) !== null : runsOverPartialTiles(program);
   if (plan.rings.some(({ chunked }) => chunked) && !counted)
     yield {
       rule: "phases",

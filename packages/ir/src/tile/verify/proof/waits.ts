@@ -18,7 +18,7 @@ interface Given {
 }
 
 /** Turns handed to the roles of blocks, with the clocks that came with them, and those that they have taken. */
-export class Turns {
+export class PingPongTurns {
   readonly #turns = new Map<string, Given>();
 
   #of(thread: Thread, to: number): Given {
@@ -70,7 +70,7 @@ export class Turns {
 }
 
 /** All threads of all blocks of the cluster meet, as often as they come. */
-export class Meeting {
+export class BlockReduction {
   readonly #threads: number;
   readonly #size: number;
   #waiting = 0;

@@ -1,0 +1,250 @@
+/** The parts of accumulators that blocks leave in the workspace: how registers go there, come back and are added. */
+import { REDUCTION_ROOM } from "@tilewright/ir";
+import { addr, imm, type Operand, sym } from "@tilewright/ptx";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { RegisterType } from "./engine.ts";
+import type { FurtherPartials } from "./partialTilePlaces.ts";
+import { SMEM } from "./smem.ts";
+import { operandOf } from "./words.ts";
+import { bytesOf, type PartialTiles } from "./workspace.ts";
+
+/** How partial sums of an accumulator's registers are added. */
+export const additions: Readonly<Record<RegisterType, string>> = {
+  f32: "add.rn.f32",
+  f64: "add.rn.f64",
+  s32: "add.s32",
+  // Packed halves: the one accumulator of less than 32 bits.
+  b32: "add.rn.f16x2",
+};
+
+/** Loads that are in flight together: enough to cover L2's latency, few enough to need no more registers than the main loop did. */
+const IN_FLIGHT = 16;
+
+/** Registers of parts in flight where a thread has few of each: a part a turn would wait for L2 as often as there are parts. */
+const SMALL_PARTS = 64;
+
+/** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; 1 to 7 are those of stores, 8 to 10 those of turns. */
+const ROLE_BARRIER = 11;
+
+/** Operands of the barrier of the threads that meet: of a block with roles only those that hold accumulators. */
+export const fixUpBarrier = (ctx: Context): readonly Operand[] => {
+  const threads = ctx.values.warps * 32;
+  return threads === ctx.program.launch.threads ? [imm(0)] : [imm(ROLE_BARRIER), imm(threads)];
+};
+
+/** Accesses to a part: the registers of each, and its distance in bytes from the thread's first. */
+function* accesses(
+  shared: PartialTiles,
+  registers: readonly Reg[],
+): Generator<{ readonly run: readonly Reg[]; readonly at: number }> {
+  const { vector, threads, type } = shared;
+  for (let i = 0; i < registers.length; i += vector)
+    yield { run: registers.slice(i, i + vector), at: i * threads * bytesOf(type) };
+}
+
+const vectorOf = ({ vector }: PartialTiles): string => (vector > 1 ? `.v${vector}` : "");
+
+/** The registers to a part. */
+export function storePartial(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: readonly Reg[],
+  part: Reg<"u64">,
+): void {
+  for (const { run, at } of accesses(shared, registers))
+    ctx.emitAny(null, `st.global${vectorOf(shared)}.${shared.type}`, addr(part, at), operandOf(run));
+}
+
+/** A part to the registers. */
+export function loadPartial(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: readonly Reg[],
+  part: Reg<"u64">,
+): void {
+  for (const { run, at } of accesses(shared, registers))
+    ctx.emitAny(null, `ld.global${vectorOf(shared)}.${shared.type}`, operandOf(run), addr(part, at));
+}
+
+/** How registers are added to memory: of packed halves subnormals stay, as they do in registers. */
+const reductions: Readonly<Record<RegisterType, string>> = {
+  f32: "add",
+  f64: "add",
+  s32: "add",
+  b32: "add.noftz",
+};
+
+const reduced: Readonly<Record<RegisterType, string>> = { f32: "f32", f64: "f64", s32: "s32", b32: "f16x2" };
+
+/** The registers added to a part in memory, in whatever order blocks come. */
+export function addToPartial(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: readonly Reg[],
+  part: Reg<"u64">,
+): void {
+  const { type } = shared;
+  const mnemonic = `red.relaxed.gpu.global.${reductions[type]}${vectorOf(shared)}.${reduced[type]}`;
+  for (const { run, at } of accesses(shared, registers))
+    ctx.emitAny(null, mnemonic, addr(part, at), operandOf(run));
+}
+
+/** The type by which bulk copies add; of packed halves subnormals stay. */
+const bulkAdditions: Readonly<Record<RegisterType, string>> = {
+  f32: "add.f32",
+  f64: "add.f64",
+  s32: "add.s32",
+  b32: "add.noftz.f16",
+};
+
+/**
+ * The registers added to a part in memory by bulk copies, in whatever order blocks come. Each warp puts some of its registers into its room in shared memory, one half of it
+ * while the copies of the other still read; its first lane copies. All has been added when the last copy is complete, which makes it visible to that
+ * lane (PTX ISA, cp.reduce.async.bulk, cp.async.bulk.wait_group).
+ */
+export function reduceToPartial(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: readonly Reg[],
+  part: Reg<"u64">,
+): void {
+  const { values, entry, body } = ctx;
+  const start = ctx.shared.reduction;
+  if (start === null) throw new CannotLower("combine", "has no shared memory for bulk copies to add from");
+  const { type, vector } = shared;
+  const bytes = 32 * vector * bytesOf(type);
+  const runs = [...accesses(shared, registers)];
+  const each = REDUCTION_ROOM / 2 / bytes;
+  const [room, mine] = [entry.reg("u32", "room"), entry.reg("u32", "room")];
+  body.emit(null, "mov.u32", room, sym(SMEM));
+  body.emit(null, "mad.lo.u32", room, values.warp(), imm(REDUCTION_ROOM), room);
+  body.emit(null, "mad.lo.u32", mine, values.lane(), imm(vector * bytesOf(type)), room);
+  const first = entry.reg("pred", "p");
+  ctx.emit(null, "setp.eq.u32", first, values.lane(), imm(0));
+  const together = imm(0xffffffff);
+  for (let from = 0, turn = 0; from < runs.length; from += each, turn++) {
+    const half = start + (turn % 2) * (REDUCTION_ROOM / 2);
+    if (turn > 1) {
+      ctx.emit(first, "cp.async.bulk.wait_group.read", imm(1));
+      ctx.emit(null, "bar.warp.sync", together);
+    }
+    const some = runs.slice(from, from + each);
+    some.forEach(({ run }, i) => {
+      ctx.emitAny(null, `st.shared${vectorOf(shared)}.${type}`, addr(mine, half + i * bytes), operandOf(run));
+    });
+    ctx.emit(null, "fence.proxy.async.shared::cta");
+    ctx.emit(null, "bar.warp.sync", together);
+    some.forEach(({ at }, i) => {
+      ctx.emitAny(
+        first,
+        `cp.reduce.async.bulk.global.shared::cta.bulk_group.${bulkAdditions[type]}`,
+        addr(part, at),
+        addr(room, half + i * bytes),
+        imm(bytes),
+      );
+    });
+    ctx.emit(first, "cp.async.bulk.commit_group");
+  }
+  ctx.emit(first, "cp.async.bulk.wait_group", imm(0));
+  ctx.emit(null, "bar.warp.sync", together);
+}
+
+/** Zeros to a part, for the next launch. */
+export function clearPartial(ctx: Context, shared: PartialTiles, zero: Operand, part: Reg<"u64">): void {
+  const { type, registers, threads } = shared;
+  for (let i = 0; i < registers; i++) {
+    const within = (i % shared.vector) * bytesOf(type);
+    const at = (i - (i % shared.vector)) * threads * bytesOf(type);
+    ctx.emitAny(null, `st.global.${type}`, addr(part, at + within), zero);
+  }
+}
+
+/**
+ * Adds as many parts as `left` says (one at least), which follow the one at `before` at distances of `partBytes`, to the registers, in their order. Of small
+ * parts several are loaded at once, as long as so many are left.
+ */
+export function addPartials(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: readonly Reg[],
+  further: FurtherPartials,
+): void {
+  const { entry } = ctx;
+  const together = Math.floor(SMALL_PARTS / registers.length);
+  if (together < 2) {
+    addTurns(ctx, shared, registers, further, 1);
+    return;
+  }
+  const { left } = further;
+  const [few, none] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
+  const [singly, done] = [entry.label("parts_few"), entry.label("parts_done")];
+  ctx.emit(null, "setp.lt.u32", few, left, imm(together));
+  ctx.emit(few, "bra", singly);
+  addTurns(ctx, shared, registers, further, together);
+  ctx.body.label(singly);
+  ctx.emit(null, "setp.eq.u32", none, left, imm(0));
+  ctx.emit(none, "bra", done);
+  addTurns(ctx, shared, registers, further, 1);
+  ctx.body.label(done);
+}
+
+/** A loop over parts, `each` a turn, until fewer are left. It has one turn at least. */
+function addTurns(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: readonly Reg[],
+  { before, left }: FurtherPartials,
+  each: number,
+): void {
+  const { entry, body } = ctx;
+  const more = entry.reg("pred", "p");
+  const label = entry.label("parts");
+  body.label(label);
+  if (each === 1) {
+    ctx.emit(null, "add.s64", before, before, imm(shared.partBytes));
+    addPart(ctx, shared, registers, before);
+  } else {
+    addSmallParts(ctx, shared, registers, before, each);
+    ctx.emit(null, "add.s64", before, before, imm(each * shared.partBytes));
+  }
+  ctx.emit(null, "sub.u32", left, left, imm(each));
+  ctx.emit(null, "setp.ge.u32", more, left, imm(each));
+  ctx.emit(more, "bra", label);
+}
+
+/** Adds one part to the registers. */
+function addPart(ctx: Context, shared: PartialTiles, registers: readonly Reg[], part: Reg<"u64">): void {
+  const { threads, type } = shared;
+  for (let from = 0; from < registers.length; from += IN_FLIGHT) {
+    const group = registers.slice(from, from + IN_FLIGHT);
+    const loaded = group.map(() => ctx.entry.reg(type, `sum_${type}_`));
+    loaded.forEach((d, i) => {
+      ctx.emitAny(null, `ld.global.${type}`, d, addr(part, (from + i) * threads * bytesOf(type)));
+    });
+    loaded.forEach((d, i) => {
+      const sum = group[i] ?? d;
+      ctx.emitAny(null, additions[type], sum, sum, d);
+    });
+  }
+}
+
+/** Adds the `count` parts after the one at `before`, all of them in flight together. */
+function addSmallParts(
+  ctx: Context,
+  shared: PartialTiles,
+  registers: readonly Reg[],
+  before: Reg<"u64">,
+  count: number,
+): void {
+  const { threads, type } = shared;
+  const loaded = Array.from({ length: count }, (_, part) =>
+    registers.map((sum, i) => {
+      const d = ctx.entry.reg(type, `sum_${type}_`);
+      const at = (part + 1) * shared.partBytes + i * threads * bytesOf(type);
+      ctx.emitAny(null, `ld.global.${type}`, d, addr(before, at));
+      return { sum, d };
+    }),
+  );
+  for (const { sum, d } of loaded.flat()) ctx.emitAny(null, additions[type], sum, sum, d);
+}

@@ -1,0 +1,33 @@
+/** Keep sums along k short where tensor cores keep few bits of them: each is made apart and then added to the accumulator. */
+import { registerBuffer } from "../tile/gemm.ts";
+import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import type { Buffer } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+/** The register tile in which sums are made. */
+const PART = "part";
+
+/**
+ * Directive `promote every=N`: each multiplication makes sums of N elements along k in a tile `part` of the accumulator's shape, which it then scales, where
+ * operands have factors, and adds to the accumulator. Off: products are added to the accumulator where they are made.
+ */
+export const accumulateInTwoLevels: Pass = {
+  name: "accumulateInTwoLevels",
+  summary: "Sums along k are made apart in short runs, scaled and added to the accumulator in f32",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "promote");
+    if (!taken) return program;
+    const every = taken.args.every;
+    let part: Buffer | null = null;
+    const body = rewriteStmts(taken.program.body, (stmt) => {
+      if (stmt.kind !== "mma") return stmt;
+      const { dtype, shape } = bufferOf(program, stmt.acc.buffer);
+      part ??= registerBuffer(PART, dtype, shape);
+      return { ...stmt, promote: { part: wholeView(part), every } };
+    });
+    const buffers = part === null ? program.buffers : [...program.buffers, part];
+    return { ...withBody(taken.program, body), buffers };
+  },
+};

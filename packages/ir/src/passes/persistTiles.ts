@@ -1,0 +1,129 @@
+/** Let blocks stay and loop over tiles, so that the copies of the next tile run during the epilogue of this one. */
+import { add, freeVars, mod, mul, v } from "../tile/expr.ts";
+import { eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { withOperandViews } from "../tile/scaleTiles.ts";
+import type { Expr, Ring, Stmt, TileLoop, View } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+type Tiles = Extract<Stmt, { kind: "tiles" }>;
+type Role = Extract<Stmt, { kind: "role" }>;
+
+/** Name of the variable that counts a block's tiles. */
+const VISIT = "vt";
+/** Name of the variable that counts the parts of a block's share, and the whole tiles behind them. */
+const PARTS = "pt";
+
+/**
+ * Directive `visit by=stride`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
+ * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, or the launch says how many chunks there are, chunk t of a part comes behind
+ * those of the parts before, and rings with one chunk a tile have one a part. Without the directive, or without roles, every tile has a block of its own.
+ */
+export const persistTiles: Pass = {
+  name: "persistTiles",
+  summary: "Blocks stay and loop over tiles in each role; ring chunks are numbered through",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "visit");
+    if (taken?.args.by !== "stride") return taken?.program ?? program;
+    return withBody(
+      taken.program,
+      taken.program.body.flatMap((stmt) =>
+        stmt.kind === "tiles" ? inRoles(stmt, taken.program.rings) : [stmt],
+      ),
+    );
+  },
+};
+
+function inRoles(tiles: Tiles, rings: readonly Ring[]): readonly Stmt[] {
+  const roles = tiles.body.filter((s): s is Role => s.kind === "role");
+  if (roles.length === 0 || roles.length !== tiles.body.length) return [tiles];
+  const chunks = chunksAtLaunch(tiles.body);
+  const uneven = tiles.share !== undefined || chunks !== null;
+  // All roles bind the same variables, whichever of them ask for the number of the part.
+  const looped = loopedRings(tiles.body);
+  const counted = uneven && rings.some(({ name }) => !looped.has(name));
+  return roles.map((role): Role => {
+    const visit: TileLoop = {
+      var: VISIT,
+      by: tiles.share === undefined ? "stride" : "share",
+      ...(counted ? { parts: PARTS } : {}),
+      ...(chunks === null ? {} : { chunks }),
+      turn: 0,
+      of: 1,
+    };
+    const body = numberThrough(role.body, rings, uneven ? looped : null);
+    return { ...role, body: [{ ...tiles, visit, body }] };
+  });
+}
+
+/** The end of the loops over chunks, where the launch supplies what is in it; null where it is known. */
+function chunksAtLaunch(stmts: readonly Stmt[]): Expr | null {
+  for (const stmt of eachStmt(stmts)) {
+    if (stmt.kind !== "for" || stmt.to.kind === "const" || stmt.to.kind === "var") continue;
+    for (const inner of eachStmt(stmt.body))
+      if ("at" in inner && freeVars(inner.at).has(stmt.var)) return stmt.to;
+  }
+  return null;
+}
+
+/**
+ * Chunks of each ring at a visit: where the loops that name them end (passes make these bounds constants); one where no loop does.
+ */
+function chunksOf(stmts: readonly Stmt[]): ReadonlyMap<string, number> {
+  const chunks = new Map<string, number>();
+  const raise = (ring: string, count: number): void => {
+    chunks.set(ring, Math.max(count, chunks.get(ring) ?? 1));
+  };
+  for (const stmt of eachStmt(stmts)) {
+    if ("at" in stmt) raise(stmt.ring, 1);
+    if (stmt.kind !== "for" || stmt.to.kind !== "const") continue;
+    for (const inner of eachStmt(stmt.body))
+      if ("at" in inner && freeVars(inner.at).has(stmt.var)) raise(inner.ring, stmt.to.value);
+  }
+  return chunks;
+}
+
+/** Rings whose chunks a loop counts; of others a visit has one. */
+function loopedRings(stmts: readonly Stmt[]): ReadonlySet<string> {
+  const looped = new Set<string>();
+  for (const stmt of eachStmt(stmts))
+    if (stmt.kind === "for")
+      for (const inner of eachStmt(stmt.body))
+        if ("at" in inner && freeVars(inner.at).has(stmt.var)) looped.add(inner.ring);
+  return looped;
+}
+
+/** `looped`: of shares and of sizes at launch, whose visits have different numbers of chunks in these rings: their variable counts the chunks before, another the visits. */
+function numberThrough(
+  body: readonly Stmt[],
+  rings: readonly Ring[],
+  looped: ReadonlySet<string> | null,
+): readonly Stmt[] {
+  const chunks = chunksOf(body);
+  const offset = (ring: string): Expr =>
+    looped === null ? mul(v(VISIT), chunks.get(ring) ?? 1) : v(looped.has(ring) ? VISIT : PARTS);
+  const ringOf = new Map(rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const)));
+  const inView = (view: View): View => {
+    const ring = ringOf.get(view.buffer);
+    if (ring === undefined) return view;
+    // A slot that is a constant is that of the chunk of its number, or of one that many slots on.
+    const at = view.slot.kind === "mod" ? view.slot.lhs : view.slot;
+    return { ...view, slot: mod(add(offset(ring.name), at), ring.slots) };
+  };
+  return rewriteStmts(body, (stmt): Stmt => {
+    switch (stmt.kind) {
+      case "acquire":
+      case "commit":
+      case "wait":
+      case "release":
+        return { ...stmt, at: add(offset(stmt.ring), stmt.at) };
+      case "copy":
+        return { ...stmt, src: inView(stmt.src), dst: inView(stmt.dst) };
+      case "mma":
+        return withOperandViews(stmt, inView);
+      default:
+        return stmt;
+    }
+  });
+}

@@ -1,0 +1,67 @@
+/** Let the blocks that share a tile meet in a cluster: they exchange parts through its shared memory. */
+
+import { slicesOf } from "../tile/dsmemReduction.ts";
+import { add, mul, v } from "../tile/expr.ts";
+import { registerBuffer } from "../tile/gemm.ts";
+import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import type { Expr, Split, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+type Combine = Extract<Stmt, { kind: "combine" }>;
+
+/** Name of the register tile that holds a block's columns of the sum. */
+const SUM = "sum";
+
+/**
+ * Directive `meet columns=U` or `meet rows=U`: a split's blocks become a cluster, and the combine one `by cluster`. Each of them adds up and stores a slice of the
+ * tile's columns (or rows), whole groups of U, so that what each sends and adds is as little as can be; where the groups do not divide among the blocks fewer of them do
+ * so. Without the directive they meet as the combine says. C and D are sliced with the sum; bits are those of `last`.
+ */
+export const reduceInCluster: Pass = {
+  name: "reduceInCluster",
+  summary: "Blocks that share a tile are a cluster and exchange slices of it through shared memory",
+  from: "specialised",
+  to: "specialised",
+  run(program) {
+    const taken = takeDirective(program, "meet");
+    if (!taken) return program;
+    const split = splitOf(taken.program);
+    if (split === null) return taken.program;
+    const rows = taken.args.rows;
+    return rows > 0 ? meet(taken.program, split, 0, rows) : meet(taken.program, split, 1, taken.args.columns);
+  },
+};
+
+function splitOf({ body }: TileProgram): Split | null {
+  for (const stmt of eachStmt(body)) if (stmt.kind === "tiles" && stmt.split !== null) return stmt.split;
+  return null;
+}
+
+function meet(program: TileProgram, split: Split, axis: 0 | 1, unit: number): TileProgram {
+  const combine = eachStmt(program.body).find((s): s is Combine => s.kind === "combine");
+  if (combine === undefined) return program;
+  const { extent } = combine.acc;
+  const own = extent[axis] / slicesOf(extent[axis] / unit, split.extent);
+  const shape = axis === 0 ? ([own, extent[1]] as const) : ([extent[0], own] as const);
+  const sum = registerBuffer(SUM, bufferOf(program, combine.acc.buffer).dtype, shape);
+  const along = (at: 0 | 1, origin: Expr): Expr =>
+    at === axis ? add(origin, mul(v(split.var), own)) : origin;
+  const sliced = ({ buffer, slot, origin: [row, col] }: View): View => ({
+    buffer,
+    slot,
+    origin: [along(0, row), along(1, col)],
+    extent: shape,
+  });
+  const inside = (stmts: readonly Stmt[]): readonly Stmt[] =>
+    rewriteStmts(stmts, (stmt) =>
+      stmt.kind !== "epilogue"
+        ? stmt
+        : { ...stmt, acc: wholeView(sum), dst: sliced(stmt.dst), c: stmt.c === null ? null : sliced(stmt.c) },
+    );
+  const body = rewriteStmts(program.body, (stmt) =>
+    stmt.kind === "combine"
+      ? { ...stmt, by: "cluster", into: wholeView(sum), body: inside(stmt.body) }
+      : stmt,
+  );
+  return { ...withBody(program, body), buffers: [...program.buffers, sum] };
+}

@@ -1,0 +1,69 @@
+/** Which tiles, or parts of tiles, a loop over tiles visits. */
+import { freeVars } from "../expr.ts";
+import { tileCount } from "../ranges.ts";
+import { eachStmt } from "../rewrite.ts";
+import { type PartialTile, partialTilesOf } from "../streamK.ts";
+import type { Cond, Expr, Stmt, TileProgram } from "../types.ts";
+
+/** All tiles; or those that may differ in control flow: the first and, where conditions ask for the tile, the last; or all parts of one. */
+export type TileChoice = "all" | "ends" | "one";
+
+type Tiles = Extract<Stmt, { kind: "tiles" }>;
+
+/** Parts of tiles that blocks share, in the order of the blocks; null where they have tiles, or split them. */
+export const partialTilesOfBlocks = ({ share, extents }: Tiles): readonly PartialTile[] | null =>
+  share === undefined ? null : partialTilesOf(share, extents[0] * extents[1]);
+
+/** Numbers of the parts of the first tile, or of the first that blocks have in parts. */
+function partsOfOne(stmt: Tiles): readonly number[] {
+  const parts = partialTilesOfBlocks(stmt);
+  if (parts === null) return Array.from({ length: stmt.split?.extent ?? 1 }, (_, i) => i);
+  return parts.flatMap(({ tile }, i) => (tile === 0 ? [i] : []));
+}
+
+/** Numbers of the tiles (or parts) that a loop visits, in order. */
+export function workTilesOf(stmt: Tiles, program: TileProgram, choice: TileChoice): readonly number[] {
+  const count = partialTilesOfBlocks(stmt)?.length ?? tileCount(stmt);
+  const first = (n: number): number[] => Array.from({ length: Math.min(n, count) }, (_, i) => i);
+  if (choice === "all") return first(count);
+  if (choice === "one") return partsOfOne(stmt);
+  const withLast = (list: number[]): number[] => (list.length < count ? [...list, count - 1] : list);
+  if (stmt.share !== undefined) return first(count);
+  if (stmt.visit !== null) return withLast(first(repeatingVisits(program)));
+  const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];
+  return controlUses(stmt.body, vars) ? withLast(first(1)) : first(1);
+}
+
+/**
+ * Visits after which the rings' states repeat: what a ring is in depends on its last `slots` chunks. Tiles of few chunks go through fewer
+ * slots of a ring at a visit, and need no more visits than it has slots.
+ */
+const repeatingVisits = (program: TileProgram): number =>
+  Math.max(1, ...program.rings.map((ring) => ring.slots)) + 2;
+
+/** Whether conditions, loop bounds, slots or chunk numbers depend on one of the variables. */
+function controlUses(stmts: readonly Stmt[], vars: readonly string[]): boolean {
+  const uses = (e: Expr): boolean => vars.some((name) => freeVars(e).has(name));
+  const condUses = (c: Cond | null): boolean => c !== null && (uses(c.lhs) || uses(c.rhs));
+  for (const stmt of eachStmt(stmts))
+    switch (stmt.kind) {
+      case "for":
+        if (uses(stmt.from) || uses(stmt.to)) return true;
+        break;
+      case "if":
+        if (condUses(stmt.cond)) return true;
+        break;
+      case "copy":
+        if (condUses(stmt.when) || uses(stmt.dst.slot) || uses(stmt.src.slot)) return true;
+        break;
+      case "acquire":
+      case "commit":
+      case "wait":
+      case "release":
+        if (uses(stmt.at)) return true;
+        break;
+      default:
+        break;
+    }
+  return false;
+}
