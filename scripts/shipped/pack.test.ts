@@ -27,6 +27,8 @@ const more: Readonly<Record<string, readonly string[]>> = {
     "dist/docs/hazards/README.md",
     "dist/explorer/index.html",
     ...["c", "h", "hpp", "py", "rs"].map((suffix) => `launchers/launcher.${suffix}`),
+    "launchers/shim.c",
+    "launchers/shim.py",
     "launchers/torch_ops.py",
     "launchers/wheel_init.py",
   ],

@@ -17,6 +17,11 @@ import os
 import re
 import sys
 
+try:  # of a wheel; see there
+    from . import _shim
+except ImportError:
+    _shim = None
+
 # Bytes of dynamic shared memory that a launch may take without opting in, and blocks of the largest cluster that needs no
 # opting in (CUDA programming guide, technical specifications).
 _PLAIN_SMEM = 48 * 1024
@@ -462,7 +467,7 @@ _SCALARS = {
 class Plan:
     """A launch with all that depends on neither addresses nor stream. run() writes only addresses that have changed into what is kept."""
 
-    __slots__ = ("workspace", "zero", "_driver", "_names", "_cells", "_maps", "_starts", "_pointers", "_stream", "_launch")
+    __slots__ = ("workspace", "zero", "_driver", "_names", "_cells", "_maps", "_starts", "_pointers", "_stream", "_launch", "native")
 
     def __init__(self, driver, manifest, functions, env, operation, names, labels):
         self._driver, self._names = driver, names
@@ -476,6 +481,20 @@ class Plan:
             params = sorted(kernel["params"], key=lambda param: param["offset"])
             values = [self._value(param, env, operation, labels) for param in params]
             self._starts.append(self._start(function, geometry, values, kernel["launch"]["cooperative"]))
+        self.native = self._native()
+
+    def _native(self):
+        """The same in C, which writes where this plan does; None without it."""
+        native, library = _shim and _shim.module(), self._driver.library
+        if native is None or not hasattr(library, "cuTensorMapReplaceAddress"):
+            return None
+        launch, replace = (
+            ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in ("cuLaunchKernelEx", "cuTensorMapReplaceAddress")
+        )
+        cells = [(index, ctypes.addressof(cell), align) for index, cell, align, _ in self._cells]
+        maps = [(index, place) for index, place, _, _ in self._maps]
+        starts = [(config, config + _Config.stream.offset, function, values) for config, function, values, _, _ in self._starts]
+        return native.Launch(launch, replace, len(self._names), cells, maps, starts)
 
     def _value(self, param, env, operation, labels):
         if param["kind"] == "scalar":
@@ -546,8 +565,18 @@ class Plan:
 
     def run(self, pointers, stream):
         """Queue the launch on a stream (a handle). pointers: addresses, in the order of the names that the plan was made with."""
+        if self.native is not None:
+            status = self.native.run(pointers, stream)
+            if status == 0:
+                return
+            if status > 0:
+                self._driver.check("cuLaunchKernelEx", status)
+            # What it has written since is not known here.
+            self._pointers = self._stream = None
         if pointers != self._pointers:
             self._point(pointers)
+            if self.native is not None:
+                self.native.know(pointers)
         if stream != self._stream:
             for start in self._starts:
                 start[3].stream = stream

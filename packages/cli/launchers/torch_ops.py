@@ -10,7 +10,7 @@ import threading
 
 import torch
 
-from . import _launcher
+from . import _launcher, _shim
 from ._launcher import LaunchError, NoKernel, View
 
 _TORCH = {ours: getattr(torch, theirs, None) for theirs, ours in _launcher._DTYPES.items()}
@@ -52,6 +52,21 @@ _ACTIVATIONS = {
     "sigmoid": (torch.sigmoid, lambda dy, x: dy * torch.sigmoid(x) * (1 - torch.sigmoid(x))),
     "tanh": (torch.tanh, lambda dy, x: dy * (1 - torch.tanh(x) ** 2)),
 }
+
+
+_guards = (_transforms, _dispatch_modes, _function_modes, _autocast)
+
+
+def _table(driver):
+    """What launches known calls in C; None without a compiler, and before torch 2.10, which tells C nothing of its tensors."""
+    native, exchange = _shim.module(), getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if native is None or exchange is None:
+        return None
+    current = _launcher.ctypes.cast(driver.library.cuCtxGetCurrent, _launcher.ctypes.c_void_p).value
+    try:
+        return native.Table(exchange, current, (torch.Tensor, torch.nn.Parameter), _guards, _grad_enabled, _empty)
+    except ValueError:  # of another DLPack
+        return None
 
 
 class _Entry:
@@ -207,7 +222,8 @@ class _Operation:
         key = self.key(tensors, numbers.items())
         plans = self.local.__dict__.setdefault("plans", {})
         entry = plans.get(key)
-        if entry is None:
+        fresh = entry is None
+        if fresh:
             if any(0 in tensor.shape for tensor in tensors):
                 return self.reference(*tensors, **numbers)
             try:
@@ -223,12 +239,33 @@ class _Operation:
                     return self.reference(*tensors, **numbers)
                 raise
             if len(plans) >= _MOST_KEPT:
-                del plans[next(iter(plans))]
+                self.forget()
             plans[key] = entry
-        if torch._C._cuda_getDevice() == entry.device:
-            return entry.launch(tensors)
-        with torch.cuda.device(entry.device):
-            return entry.launch(tensors)
+        with contextlib.nullcontext() if torch._C._cuda_getDevice() == entry.device else torch.cuda.device(entry.device):
+            made = entry.launch(tensors)
+            # Behind the launch, when its context is the current one.
+            if fresh and not numbers:
+                self.keep_in_c(tensors, entry)
+        return made
+
+    def forget(self):
+        """Drop this thread's launches."""
+        local = self.local.__dict__
+        local["plans"].clear()
+        if local.get("table") is not None:
+            local["table"].clear()
+
+    def keep_in_c(self, tensors, entry):
+        """Have calls like this one answered by the shim from now on, in this thread."""
+        if not entry.simple or entry.plan.native is None:
+            return
+        local = self.local.__dict__
+        if "table" not in local:
+            local["table"] = _table(entry.plan._driver)
+        if local["table"] is not None:
+            shape, strides, dtype, _ = entry.outs[0]
+            if local["table"].add(tuple(tensors), entry.plan.native, entry.plan.run, shape, strides, dtype):
+                local["quick"] = local["table"].call
 
     def slow(self, tensors, options):
         """A call that is not the plain one: keywords, arrays of others, gradients, modes; and the first of each kind."""
@@ -267,6 +304,11 @@ class _Operation:
         def call(*tensors, **options):
             if compiling():
                 return op(*tensors, **options)
+            quick = None if options else getattr(local, "quick", None)
+            if quick is not None:
+                made = quick(tensors)
+                if made is not None:
+                    return made
             if not options and _plain(map(type, tensors)) and not (_transforms() or _dispatch_modes() or _function_modes() or _autocast()):
                 key = (tuple(map(_facts, tensors)), tuple(map(_strides, tensors)), tuple(map(_device_of, tensors)))
                 try:

@@ -10,6 +10,8 @@ import type { Library } from "./model.ts";
 const modules = {
   "__init__.py": "wheel_init.py",
   "_launcher.py": "launcher.py",
+  "_shim.py": "shim.py",
+  "shim.c": "shim.c",
   "_torch.py": "torch_ops.py",
 } as const;
 

@@ -2,11 +2,20 @@
  * `compile --library --wheel`: the archive, its installation by pip without an index, and right and wrong calls through a torch without values and a
  * libcuda that writes down what it is asked. Python needs pip, the stub gcc; what is absent is skipped.
  */
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFile, execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { inflateRawSync, crc32 as nodeCrc } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { crc32, zipOf } from "../../src/files/zip.ts";
@@ -16,6 +25,9 @@ import { scratch } from "../scratch.ts";
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const has = (...argv: readonly [string, ...string[]]): boolean =>
   process.platform === "linux" && spawnSync(argv[0], argv.slice(1)).status === 0;
+const python3 = spawnSync("python3", ["-c", "import sys; print(sys.executable)"], {
+  encoding: "utf8",
+}).stdout;
 const python = has("gcc", "--version") && has("python3", "-m", "pip", "--version");
 
 /** Names and content of an archive's files, by its central directory. */
@@ -101,10 +113,53 @@ interface Outcome {
   readonly message?: string;
   readonly text?: string;
   readonly calls: readonly string[];
+  /** Tensors that were looked at from C. */
+  readonly views: number;
   readonly driver: readonly { readonly call: string; readonly [field: string]: unknown }[];
 }
 
-describe.skipIf(!python)("installed", () => {
+describe.skipIf(!python)("shim.c", () => {
+  const env = (cache: string, over: Record<string, string>) => ({
+    ...process.env,
+    ...{ PYTHONPATH: at(cache), PYTHONDONTWRITEBYTECODE: "1", XDG_CACHE_HOME: at(cache), ...over },
+  });
+  /** A folder for the cache with the sources beside it, and what they say of themselves there. */
+  function state(cache: string, over: Record<string, string> = {}): string {
+    mkdirSync(at(cache), { recursive: true });
+    for (const name of ["shim.py", "shim.c"])
+      copyFileSync(here(`../../launchers/${name}`), at(`${cache}/${name}`));
+    const argv = ["-c", "import shim; print(shim.state())"];
+    return execFileSync("python3", argv, { env: env(cache, over), encoding: "utf8" }).trim();
+  }
+
+  test("is compiled once for all processes, and nothing else is left in the cache", async () => {
+    state("many", { TILEWRIGHT_SHIM: "0" });
+    const argv = ["-c", "import shim; print(shim.state())"];
+    const each = Array.from({ length: 4 }, () =>
+      promisify(execFile)("python3", argv, { env: env("many", {}), encoding: "utf8" }),
+    );
+    expect((await Promise.all(each)).map(({ stdout }) => stdout)).toEqual(Array(4).fill("compiled\n"));
+    const files = readdirSync(at("many/tilewright"));
+    expect(files).toEqual([expect.stringMatching(/^shim-[0-9a-f]{16}\..*so$/)]);
+    // There is none to compile with, and none is needed.
+    expect(state("many", { PATH: dirname(python3), CC: "none" })).toBe("compiled");
+  });
+
+  test("launches go through Python alone where it cannot be, and the reason is known", () => {
+    expect(state("no", { TILEWRIGHT_SHIM: "0" })).toBe("TILEWRIGHT_SHIM=0");
+    const failed = /^the compiler failed: .*\.log$/;
+    expect(state("broken", { CC: "false" })).toMatch(failed);
+    // It is not asked at every import.
+    expect(state("broken")).toMatch(failed);
+    mkdirSync(at("open/tilewright"), { recursive: true });
+    chmodSync(at("open/tilewright"), 0o777);
+    expect(state("open")).toMatch(/can be written by others$/);
+    writeFileSync(at("file"), "");
+    expect(state("taken", { XDG_CACHE_HOME: at("file") })).toMatch(/Not a directory/);
+  });
+});
+
+describe.skipIf(!python).each(["compiled", "TILEWRIGHT_SHIM=0"])("installed, launches %s", (shim) => {
   const outcomes = new Map<string, Outcome>();
   const outcome = (name: string): Outcome => {
     const found = outcomes.get(name);
@@ -114,13 +169,24 @@ describe.skipIf(!python)("installed", () => {
   const launches = ({ driver }: Outcome) => driver.filter(({ call }) => call === "launch");
 
   beforeAll(() => {
-    execFileSync("gcc", ["-shared", "-fPIC", "-o", at("libcuda.so.1"), here("stub-cuda.c")]);
-    const pip = ["-m", "pip", "install", "--no-index", "--no-deps", "--quiet", "--disable-pip-version-check"];
-    execFileSync("python3", [...pip, "--target", at("site"), at(wheel)], { stdio: "pipe" });
+    if (!existsSync(at("site"))) {
+      execFileSync("gcc", ["-shared", "-fPIC", "-o", at("libcuda.so.1"), here("stub-cuda.c")]);
+      const pip = [
+        "-m",
+        "pip",
+        "install",
+        "--no-index",
+        "--no-deps",
+        "--quiet",
+        "--disable-pip-version-check",
+      ];
+      execFileSync("python3", [...pip, "--target", at("site"), at(wheel)], { stdio: "pipe" });
+    }
     const env = {
       ...process.env,
       ...{ PYTHONPATH: `${at("site")}:${here("python")}`, PYTHONDONTWRITEBYTECODE: "1" },
       ...{ LD_LIBRARY_PATH: folder.path, STUB_LOG: at("journal"), STUB_CC: "90", STUB_SMS: "132" },
+      ...{ XDG_CACHE_HOME: at("cache"), TILEWRIGHT_SHIM: shim === "compiled" ? "1" : "0" },
     };
     writeFileSync(at("journal"), "");
     const { status, stdout, stderr } = spawnSync("python3", [here("python/wheel_calls.py")], {
@@ -149,6 +215,23 @@ describe.skipIf(!python)("installed", () => {
     const [one, two] = [launches(right), launches(fresh)].map(([each]) => each?.params as readonly string[]);
     expect(one?.length).toBe(two?.length);
     expect(one).not.toEqual(two);
+  });
+
+  test("known kinds of calls are answered in C where it was compiled, and wrong addresses are refused as ever", () => {
+    expect(outcome("shim").text).toBe(shim);
+    // Three tensors and the output.
+    expect(outcome("known").views).toBe(shim === "compiled" ? 4 : 0);
+    expect(outcome("new pointers").views).toBe(shim === "compiled" ? 4 : 0);
+    expect(outcome("unaligned again").message).toContain("linear_gelu: x is not aligned to 16 bytes, as");
+    expect(outcome("missing").message).toBe("linear_gelu: x is missing");
+    const { views, ...known } = outcome("known after that");
+    expect(known).toMatchObject({ made: outcome("right").made, calls: ["empty"] });
+    // The output is new, its operands are where they were.
+    const [before, after] = [outcome("known"), outcome("known after that")].map(
+      (each) => launches(each)[0]?.params as readonly string[],
+    );
+    expect(after?.slice(0, 2)).toEqual(before?.slice(0, 2));
+    expect(launches(outcome("split again"))).toHaveLength(launches(outcome("workspace")).length);
   });
 
   test("keywords, parameters, leading dimensions, transposed views and arrays of others reach the same kernel", () => {

@@ -29,6 +29,7 @@ def bias(**over):
 def attempt(name, call):
     """How a call ends, and what torch and the driver were asked for."""
     state.calls.clear()
+    state.views = 0
     journal.read()
     try:
         made = call()
@@ -37,7 +38,7 @@ def attempt(name, call):
     except Exception as error:
         told = {"error": type(error).__name__, "message": str(error)}
     driver = [json.loads(line) for line in journal.read().splitlines()]
-    print(json.dumps({"name": name, **told, "calls": list(state.calls), "driver": driver}))
+    print(json.dumps({"name": name, **told, "calls": list(state.calls), "driver": driver, "views": state.views}))
 
 
 def graph(name, call):
@@ -118,11 +119,16 @@ graph("gradients", lambda: linear_gelu(*needing))
 with torch.no_grad():
     attempt("no_grad", lambda: linear_gelu(*needing))
 attempt("no gradients", lambda: linear.scaled(Tensor((64, 64), requires_grad=True), Tensor((64, 64))).backward(Tensor((64, 64))))
-state.device = 1
+torch.set_device(1)
 attempt("another current device", lambda: linear_gelu(*known))
-state.device = 0
+torch.set_device(0)
 thread = threading.Thread(target=lambda: attempt("another thread", lambda: linear_gelu(*known)))
 thread.start()
 thread.join()
+for name, wrong in (("unaligned again", 0x30000002), ("missing", 0)):
+    attempt(name, lambda: linear_gelu(x(address=wrong), weight(), bias()))
+attempt("known after that", lambda: linear_gelu(*known))
+attempt("split again", lambda: linear.split(Tensor((64, 2048)), Tensor((2048, 64))))
+print(json.dumps({"name": "shim", "text": linear._shim.state()}))
 print(json.dumps({"name": "schema", "text": torch.ops.linear.linear_gelu.schema}))
 print(json.dumps({"name": "help", "text": linear_gelu.__doc__}))

@@ -1,5 +1,6 @@
 """As much of torch as a wheel of kernels touches, without values: tensors have an address, a dtype, a device, a shape and strides."""
 import contextlib
+import ctypes
 import types
 
 _next = [0x20000000]
@@ -107,6 +108,55 @@ class Parameter(Tensor):
     pass
 
 
+class _View(ctypes.Structure):
+    """A tensor as DLPack has it."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in ("device_type", "device_id", "rank")),
+        *(("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)),
+        *((name, ctypes.POINTER(ctypes.c_int64)) for name in ("shape", "strides")),
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_View))
+def _view(tensor, out):
+    state.views += 1
+    rank, kind = len(tensor.shape), tensor.dtype
+    code = 4 if kind is bfloat16 else 2 if kind.is_floating_point else 1 if kind is uint8 else 0
+    tensor._kept = [(ctypes.c_int64 * rank)(*each) for each in (tensor.shape, tensor._strides)]
+    place = (2, tensor.device.index) if tensor.device.type == "cuda" else (1, 0)
+    arrays = [ctypes.cast(each, ctypes.POINTER(ctypes.c_int64)) for each in tensor._kept]
+    out[0] = _View(tensor._address, *place, rank, code, 8 * kind.itemsize, 1, *arrays, 0)
+    return 0
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+def _stream(kind, device, out):
+    out[0] = state.stream + device
+    return 0
+
+
+class _Exchange(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), *((name, ctypes.c_void_p) for name in ("previous", *"abc", "view", "stream"))]
+
+
+_exchange = _Exchange(1, 3, None, 1, 1, 1, *(ctypes.cast(each, ctypes.c_void_p).value for each in (_view, _stream)))
+_capsule = ctypes.pythonapi.PyCapsule_New
+_capsule.restype, _capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_name = b"dlpack_exchange_api"  # a capsule keeps the place of its name only
+Tensor.__dlpack_c_exchange_api__ = _capsule(ctypes.addressof(_exchange), _name, None)
+
+
+def set_device(index):
+    """Make a GPU the current one, for the driver too: the first has the context that the driver gives."""
+    driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    driver.cuCtxSetCurrent(ctypes.c_void_p(context.value + index))
+    state.device = index
+
+
 nn = types.SimpleNamespace(Parameter=Parameter, functional=types.SimpleNamespace(gelu=lambda x, **_: x, silu=lambda x: x))
 relu = sigmoid = tanh = lambda x: x
 
@@ -130,7 +180,7 @@ def from_dlpack(array):
     return array.__dlpack__()
 
 
-state = types.SimpleNamespace(grad=True, autocast=False, vmap=False, compiling=False, device=0, stream=0x5000, calls=[])
+state = types.SimpleNamespace(grad=True, autocast=False, vmap=False, compiling=False, device=0, stream=0x5000, calls=[], views=0)
 
 
 @contextlib.contextmanager
@@ -168,7 +218,19 @@ _C = types.SimpleNamespace(
     _cuda_getCurrentRawStream=lambda device: state.stream + device,
 )
 compiler = types.SimpleNamespace(is_compiling=lambda: state.compiling)
-cuda = types.SimpleNamespace(device=lambda index: _with("device", index))
+
+
+@contextlib.contextmanager
+def _current(index):
+    before = state.device
+    set_device(index)
+    try:
+        yield
+    finally:
+        set_device(before)
+
+
+cuda = types.SimpleNamespace(device=_current)
 Tag = types.SimpleNamespace(pt2_compliant_tag="pt2", needs_fixed_stride_order="strides")
 
 
