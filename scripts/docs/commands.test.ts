@@ -29,6 +29,7 @@ beforeAll(() => {
   const body = ".visible .entry f()\n{\n  ret;\n}\n";
   writeFileSync(join(folder, "kernel.ptx"), `.version 6.0\n.target sm_70\n.address_size 64\n${body}`);
   writeFileSync(join(folder, "launch.json"), JSON.stringify({ entry: "f", grid: 1, block: 32 }));
+  writeFileSync(join(folder, "lost.json"), JSON.stringify({ entry: "f", order: "eager", switches: [] }));
 });
 
 /** Words of a line up to a comment, quoted ones as one. */

@@ -111,7 +111,7 @@ DONE:`).replace(".visible", ".global .u32 count = 5;\n.visible");
       flags: "--order all --json",
     });
     expect(JSON.parse(outcome.stdout).differing).toEqual(["out"]);
-    expect(outcome.stderr).toContain("note: out differs in bits between the runs");
+    expect(outcome.stderr).toContain("TW7063 (check) at out: the result depends on the order");
   });
 
   test("--fuel goes before the launch file's", async () => {

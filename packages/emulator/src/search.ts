@@ -2,7 +2,7 @@
  * A bounded systematic search of interleavings: all schedules with no switch, with one, with two, at the points where a warp is about to access
  * what several warps contend for. A schedule decides everything, so that it can be run again.
  */
-import type { DevicePointer, LaunchReport } from "./api.ts";
+import type { DevicePointer, Finding, LaunchReport } from "./api.ts";
 import type { Instruction } from "./load/types.ts";
 import { lineOf } from "./load/types.ts";
 import type { Stretch, Switch } from "./machine/interleave.ts";
@@ -16,6 +16,8 @@ export interface SearchOptions {
   readonly timeMs?: number;
   /** Whether memory that differs from the first schedule's counts as a failure. Default true. */
   readonly compare?: boolean;
+  /** Findings that are no failure, beside notes. */
+  readonly ignore?: (finding: Finding) => boolean;
 }
 
 /** A switch in words: who stops before which instruction, and who goes on. */
@@ -79,8 +81,8 @@ export class Contention {
   }
 }
 
-const failed = ({ report, differs }: Trial): boolean =>
-  differs !== null || !report.completed || report.findings.some(({ severity }) => severity === "error");
+const plural = (count: number, noun: string, end = "s"): string =>
+  `${count} ${noun}${count === 1 ? "" : end}`;
 
 const keyOf = (schedule: readonly Switch[]): string =>
   schedule.map(({ point, warp }) => `${point}>${warp}`).join();
@@ -93,7 +95,11 @@ export function searchSchedules(
   now: () => number,
   options: SearchOptions,
 ): SearchReport {
-  const { switches = 2, schedules: limit = 20_000, timeMs = 60_000 } = options;
+  const { switches = 2, schedules: limit = 20_000, timeMs = 60_000, ignore = () => false } = options;
+  const failed = ({ report, differs }: Trial): boolean =>
+    differs !== null ||
+    !report.completed ||
+    report.findings.some((finding) => finding.severity === "error" && !ignore(finding));
   const end = now() + timeMs;
   let runs = 0;
   const trial = (schedule: readonly Switch[]): Trial => {
@@ -106,17 +112,17 @@ export function searchSchedules(
     at !== null && (contention.sites.has(at.index) || at.operation.kind === "warp");
   const finish = (covered: number, exhausted: boolean, failure: SearchFailure | null): SearchReport => {
     const contended = instructions.filter(matters).map((i) => `${i.text}${lineOf(i)}`);
-    const what = `${warps} warps, ${contended.length} instructions that contend`;
+    const what = `${plural(warps, "warp")}, ${plural(contended.length, "contended instruction")}`;
     const extent =
       failure !== null
-        ? `a failure after ${runs} schedules, shown by ${failure.schedule.length} switches`
+        ? `a failure after ${plural(runs, "schedule")}, shown by ${plural(failure.schedule.length, "switch", "es")}`
         : exhausted
-          ? `all ${runs} schedules`
-          : `all schedules with at most ${covered} switches, ${runs} in all`;
+          ? `all ${plural(runs, "schedule")}`
+          : `all schedules with at most ${plural(covered, "switch", "es")}, ${runs} in all`;
     return { schedules: runs, covered, exhausted, warps, contended, failure, summary: `${extent} (${what})` };
   };
   const report = (schedule: readonly Switch[], shown: Trial, covered: number): SearchReport => {
-    const [least, seen] = minimised(schedule, shown, trial);
+    const [least, seen] = minimised(schedule, shown, trial, failed);
     return finish(covered, false, { schedule: least, steps: notes(least, seen), ...seen });
   };
   if (failed(first)) return report([], first, -1);
@@ -158,6 +164,7 @@ function minimised(
   schedule: readonly Switch[],
   shown: Trial,
   trial: (schedule: readonly Switch[]) => Trial,
+  failed: (shown: Trial) => boolean,
 ): readonly [readonly Switch[], Trial] {
   let [least, seen] = [schedule, shown];
   for (let k = least.length - 1; k >= 0; k--) {

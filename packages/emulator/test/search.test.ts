@@ -210,14 +210,14 @@ describe("what the search says", () => {
     ]);
     expect(failure?.differs).toBe(faulty.out);
     expect(summary).toMatch(
-      /^a failure after \d+ schedules, shown by 1 switches \(2 warps, \d instructions that contend\)$/,
+      /^a failure after \d+ schedules, shown by 1 switch \(2 warps, \d contended instructions?\)$/,
     );
     const correct = prepared(right, 2);
     const clear = value(
       correct.device.emulator.search(correct.device.module, "k", correct.config, { switches: 9 }),
     );
     expect(clear.exhausted).toBe(true);
-    expect(clear.summary).toMatch(/^all \d+ schedules \(2 warps, 1 instructions that contend\)$/);
+    expect(clear.summary).toMatch(/^all \d+ schedules \(2 warps, 1 contended instruction\)$/);
     const short = value(
       correct.device.emulator.search(correct.device.module, "k", correct.config, { schedules: 2 }),
     );

@@ -2,7 +2,17 @@
  * One interface over the CUDA driver and the emulator.
  * Nothing here throws for an expected reason: a full GPU, a faulting kernel and a freed buffer are all diagnostics.
  */
-import type { CheckName, Counters, Finding, Order, RuleId, TraceSink } from "@tilewright/emulator";
+import type {
+  CheckName,
+  Counters,
+  Finding,
+  Order,
+  RuleId,
+  SearchOptions,
+  SearchReport,
+  Switch,
+  TraceSink,
+} from "@tilewright/emulator";
 import type { Checked, TensorMapSpec } from "@tilewright/ir";
 
 export type DeviceKind = "cuda" | "emulator";
@@ -78,6 +88,8 @@ export interface LaunchRequest {
   readonly arithmetic?: string;
   /** What the grid before of a programmatic dependent launch writes and reads: not to be touched before `griddepcontrol.wait`. */
   readonly before?: { readonly writes: readonly DeviceBuffer[]; readonly reads: readonly DeviceBuffer[] };
+  /** Which warp runs when, as a search gives it. */
+  readonly schedule?: readonly Switch[];
 }
 
 export interface LaunchResult {
@@ -115,6 +127,8 @@ export interface Kernel {
   readonly attributes: KernelAttributes;
   /** Launch and wait for the end. */
   launch(request: LaunchRequest): Checked<LaunchResult>;
+  /** The emulator's alone: run a small launch by many schedules, each from the memory that there is now, which it leaves as it was. */
+  search?(request: LaunchRequest, options?: SearchOptions): Checked<SearchReport>;
 }
 
 export interface DeviceModule extends Disposable {

@@ -1,56 +1,36 @@
 /** `tilewright emulate`: run any PTX kernel on the emulator as a launch file says. */
-import type { Finding } from "@tilewright/emulator";
 import type { Checked, Diagnostic } from "@tilewright/ir";
-import { ok } from "@tilewright/ir";
-import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { located } from "../compile/source.ts";
 import { renderCounters } from "../emulation/counters.ts";
 import { describeText } from "../emulation/describe.ts";
-import {
-  checksOf,
-  emulationFlags,
-  hazardFlag,
-  launchFlags,
-  type Profile,
-  runsOf,
-  traceFlag,
-} from "../emulation/flags.ts";
-import { differingBuffers, Launcher, type Run } from "../emulation/launches.ts";
+import { differing } from "../emulation/differences.ts";
+import { runName } from "../emulation/flags.ts";
+import type { Run } from "../emulation/launches.ts";
 import { type Prepared, prepare } from "../emulation/prepare.ts";
-import {
-  adviceOn,
-  diagnoseHazard,
-  hazardsOf,
-  judged,
-  mergeFindings,
-  showHazards,
-} from "../emulation/report.ts";
+import { adviceOn, diagnoseHazard, groupsOf, hazardsOf, showHazards } from "../emulation/report.ts";
 import { type FoundInRun, sarifOf } from "../emulation/sarif.ts";
+import { renderSearch, scheduleFile, searchErrors, searchResult } from "../emulation/schedules.ts";
+import { baselineOf, type Judged, judge } from "../emulation/suppressions.ts";
 import { TraceFile } from "../emulation/trace.ts";
+import {
+  type Args,
+  counting,
+  emulateArguments,
+  findingsOf,
+  launchAll,
+  readInputs,
+  searchOrder,
+  type Verdict,
+} from "../emulation/verdict.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodeFor, exitCodes } from "../kit/exit.ts";
-import { argument, text } from "../kit/flags.ts";
 import type { BufferCheck } from "../launch/compare.ts";
 import { npyOf } from "../launch/elements.ts";
 import { formatTime, plural, trim } from "../output/format.ts";
 import { toJson } from "../output/json.ts";
 import { renderTable } from "../output/table.ts";
-
-const args = z.strictObject({
-  ptx: argument("PTX text of the module; - is standard input", "KERNEL.ptx"),
-  launch: text("how to launch it: tilewright schema launch", { hint: "LAUNCH.json" }),
-  check: hazardFlag(),
-  ...emulationFlags,
-  ...traceFlag,
-  ...launchFlags,
-  sarif: text("write what was found as SARIF 2.1.0, which editors and code hosts show", {
-    hint: "FILE",
-    group: "Output",
-  }),
-});
-type Args = z.output<typeof args>;
 
 /** How far a buffer is off, in a sentence. */
 function describeCheck({ failures, elements, maxAbs, maxRel, maxUlp, first, worst }: BufferCheck): string {
@@ -64,23 +44,20 @@ function describeCheck({ failures, elements, maxAbs, maxRel, maxUlp, first, wors
   return `${failures} of ${plural(elements, "element")} are ${off}${one("element", first)}${farthest}`;
 }
 
-const nameOf = ({ order, seed }: Run): string =>
-  order === "random" ? `order random, seed ${seed}` : `order ${order}`;
-
 /** What is wrong with the runs beside hazards: launches given up, numbers. */
 function wrongRuns(runs: readonly Run[]): readonly Diagnostic[] {
   return runs.flatMap((run) => {
     const given = run.result.completed
       ? []
       : [
-          problemWith(codes.incomplete, run.order, `the launch was given up (${nameOf(run)})`, {
+          problemWith(codes.incomplete, run.order, `the launch was given up (${runName(run)})`, {
             hint: "the findings say why",
           }),
         ];
     const wrong = run.checks
       .filter(({ failures }) => failures > 0)
       .map((check) =>
-        problemWith(codes.wrongNumbers, check.buffer, `${describeCheck(check)} (${nameOf(run)})`),
+        problemWith(codes.wrongNumbers, check.buffer, `${describeCheck(check)} (${runName(run)})`),
       );
     return [...given, ...wrong];
   });
@@ -95,13 +72,17 @@ function outputFiles(prepared: Prepared, run: Run | undefined) {
   });
 }
 
-function render(session: Session, runs: readonly Run[], files: readonly string[], profile: Profile): string {
-  const rows = runs.map(({ order, seed, result, checks }) => {
-    const hazards = hazardsOf(judged(result.findings, profile)).length;
+function render(session: Session, { runs, searched, judgement }: Verdict, files: readonly string[]): string {
+  const rows = runs.map(({ order, seed, schedule, result, checks }) => {
+    const hazards = hazardsOf(counting(judge(result.findings, judgement))).length;
     const wrong = checks.reduce((sum, { failures }) => sum + failures, 0);
     return [
       order,
-      order === "random" ? String(seed) : "",
+      schedule === undefined
+        ? order === "random"
+          ? String(seed)
+          : ""
+        : plural(schedule.length, "switch", "switches"),
       result.completed ? "yes" : { text: "no", style: "red" as const },
       hazards === 0
         ? { text: "none", style: "green" as const }
@@ -113,64 +94,60 @@ function render(session: Session, runs: readonly Run[], files: readonly string[]
   const heads = ["order", "seed", "completed", "hazards", "numbers", "time"].map((head) => ({ head }));
   const counters = runs[0]?.result.counters ?? null;
   const details = counters === null ? "" : `\n${renderCounters(counters, session.paint)}`;
+  const search = searched === null ? "" : `\n${renderSearch(searched)}`;
   const written = files.length === 0 ? "" : `\n${files.map((file) => `wrote ${file}\n`).join("")}`;
   const printed = runs[0]?.result.printed ?? "";
   const ended = printed === "" || printed.endsWith("\n") ? printed : `${printed}\n`;
-  return ended + renderTable(heads, rows, session.paint) + details + written;
+  return ended + renderTable(heads, rows, session.paint) + details + search + written;
 }
 
 /** Findings of severity note: they do not fail a run, but are worth a line. */
-function notes(
-  session: Session,
-  findings: readonly Finding[],
-  differing: readonly string[],
-  file: string,
-): void {
-  for (const { rule, message, location } of findings.filter(({ severity }) => severity === "note"))
-    session.note(`note ${file}${location === null ? "" : `:${location.line}`}: ${rule}: ${message}`);
-  if (differing.length > 0)
-    session.note(
-      `note: ${differing.join(", ")} ${differing.length === 1 ? "differs" : "differ"} in bits between the runs; sums by floating-point atomics may, other results may not`,
-    );
-}
-
-/** All runs asked for. A launch that cannot start ends them. */
-function launchAll(
-  session: Session,
-  prepared: Prepared,
-  args: Args,
-  trace: TraceFile,
-): Checked<readonly Run[]> {
-  const launcher = new Launcher(prepared, {
-    checks: checksOf(args.check),
-    disable: args.disable ?? [],
-    fuel: args.fuel,
-    trace,
-  });
-  const runs: Run[] = [];
-  for (const plan of runsOf(args)) {
-    const run = session.working(`emulating ${prepared.launch.entry} (order ${plan.order})`, () =>
-      launcher.run(plan),
-    );
-    if (!run.ok) return run;
-    runs.push(run.value);
+function notes(session: Session, { findings }: Verdict, file: string): void {
+  for (const [{ rule, message, location }, ...others] of groupsOf(
+    counting(findings).filter(({ severity }) => severity === "note"),
+  )) {
+    const more = others.length === 0 ? "" : ` (at ${plural(others.length, "more instruction")})`;
+    session.note(`note ${file}${location === null ? "" : `:${location.line}`}: ${rule}: ${message}${more}`);
   }
-  return ok(runs);
+  const known = findings.length - counting(findings).length;
+  if (known > 0) session.note(`note: ${plural(known, "finding")} suppressed: --json lists them`);
 }
 
 /** Write the SARIF log, where one is asked for. Returns why it could not be written. */
 function writeSarif(
   session: Session,
   args: Args,
-  findings: readonly FoundInRun[],
+  findings: readonly Judged<FoundInRun>[],
   diagnostics: readonly Diagnostic[],
 ): readonly Diagnostic[] {
   if (args.sarif === undefined) return [];
-  const failed = [...hazardsOf(findings).map((finding) => diagnoseHazard(finding, args.ptx)), ...diagnostics];
+  const hazards = hazardsOf(counting(findings));
+  const failed = [...hazards.map((finding) => diagnoseHazard(finding, args.ptx)), ...diagnostics];
   const exitCode = failed.length === 0 ? exitCodes.ok : exitCodeFor(failed);
-  const log = sarifOf({ file: args.ptx, findings, diagnostics, exitCode });
-  const written = writeFiles(session.context.cwd, [{ path: args.sarif, data: toJson(log) }]);
+  const { cwd } = session.context;
+  const log = sarifOf({ file: args.ptx, cwd, findings, diagnostics, exitCode });
+  const written = writeFiles(cwd, [{ path: args.sarif, data: toJson(log) }]);
   return written.ok ? [] : written.error;
+}
+
+/** The baseline and the schedule that are to be kept. Returns their paths. */
+function writeKept(
+  session: Session,
+  args: Args,
+  entry: string,
+  verdict: Verdict,
+): Checked<readonly string[]> {
+  const report = verdict.searched?.report;
+  const order = searchOrder(args.order);
+  const schedule = report?.failure?.schedule;
+  return writeFiles(session.context.cwd, [
+    ...(args.writeBaseline === undefined
+      ? []
+      : [{ path: args.writeBaseline, data: toJson(baselineOf(entry, verdict.findings)) }]),
+    ...(args.writeSchedule === undefined || report === undefined || schedule === undefined
+      ? []
+      : [{ path: args.writeSchedule, data: toJson(scheduleFile(entry, order, schedule, report)) }]),
+  ]);
 }
 
 export const emulate = defineCommand({
@@ -182,8 +159,10 @@ results are written to .npy files and compared with expected ones. Paths in the 
 Shows what the first run executed, moved and waited for; --json has every instruction's counts.
 Without a launch file it says what entries the text has, and writes NAME.launch.json to complete; the JSON that Triton keeps
 beside a kernel gives block and shared memory.
+All buffers of all runs are compared: bits that depend on the order are an error, a note where sums by floating-point atomics explain them.
+Findings that are known do not count: --suppress names them, --write-baseline keeps those of a run for --baseline.
 Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch was given up.`,
-  args,
+  args: emulateArguments,
   positionals: ["ptx"],
   examples: [
     { what: "what there is to launch, and a launch file to complete", line: "emulate kernel.ptx" },
@@ -198,6 +177,15 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
     },
     { what: "races and barriers only", line: "emulate kernel.ptx --launch launch.json --check race,barrier" },
     {
+      what: "all interleavings of a small launch with at most two switches, and the smallest that fails",
+      line: "emulate kernel.ptx --launch launch.json --search --write-schedule lost.json",
+    },
+    { what: "that one again", line: "emulate kernel.ptx --launch launch.json --replay lost.json" },
+    {
+      what: "only what is new, and nothing about one line",
+      line: "emulate kernel.ptx --launch launch.json --baseline known.json --suppress H010:120",
+    },
+    {
       what: "all but one rule, for an editor",
       line: "emulate kernel.ptx --launch launch.json --disable H016 --sarif found.sarif",
     },
@@ -211,48 +199,56 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
     const checked = await prepare(session.context, { ptx: args.ptx, launch: args.launch });
     if (!checked.ok) return fail(checked.error);
     const prepared = checked.value;
+    const { entry } = prepared.launch;
     const trace = new TraceFile(args.trace);
-    const made = launchAll(session, prepared, args, trace);
+    const inputs = readInputs(session, args, entry);
+    const profile = args.profile ?? "strict";
+    const suppressions = args.suppress ?? [];
+    const judgement = { profile, suppressions, baseline: inputs.ok ? inputs.value.baseline : null };
+    const made = inputs.ok ? launchAll(session, prepared, args, inputs.value, judgement, trace) : inputs;
     prepared.device.close();
     if (!made.ok) return fail(made.error);
-    const runs = made.value;
-    const profile = args.profile ?? "strict";
-    const merged = mergeFindings(
-      runs.map(({ order, seed, result }) => result.findings.map((finding) => ({ ...finding, order, seed }))),
-    );
-    const findings = judged(merged, profile);
-    const wrong = wrongRuns(runs);
-    const differing = differingBuffers(runs);
+    const { runs, searched } = made.value;
+    const findings = findingsOf(runs, judgement, args.writeBaseline !== undefined);
+    const verdict = { runs, searched, judgement, findings };
+    const differ = differing(runs, suppressions);
+    const bySearch = searched === null ? [] : searchErrors(searched);
+    const wrong = [
+      ...wrongRuns(runs),
+      ...differ.errors,
+      ...bySearch.filter(({ at }) => !differ.buffers.includes(at)),
+    ];
     const files = writeFiles(prepared.folder.cwd, outputFiles(prepared, runs[0]));
     const traced = writeFiles(session.context.cwd, trace.files());
-    if (!files.ok || !traced.ok)
-      return fail([...(files.ok ? [] : files.error), ...(traced.ok ? [] : traced.error)]);
+    const kept = writeKept(session, args, entry, verdict);
+    if (!files.ok || !traced.ok || !kept.ok)
+      return fail([files, traced, kept].flatMap((one) => (one.ok ? [] : one.error)));
+    const written = [...files.value, ...traced.value, ...kept.value];
     const unwritten = writeSarif(session, args, findings, wrong);
     if (unwritten.length > 0) return session.fail(unwritten);
-    const failures = [...showHazards(hazardsOf(findings), args.ptx), ...wrong];
+    const failures = [...showHazards(hazardsOf(counting(findings)), args.ptx), ...wrong];
     const result = {
       ok: failures.length === 0,
-      entry: prepared.launch.entry,
+      entry,
       arch: prepared.arch,
-      runs: runs.map(({ order, seed, result: { completed, timeMs, printed, counters }, checks }) => ({
-        order,
-        seed,
-        completed,
-        timeMs,
-        printed,
-        counters,
-        checks,
-      })),
+      runs: runs.map(
+        ({ order, seed, schedule, result: { completed, timeMs, printed, counters }, checks }) => ({
+          ...{ order, seed, ...(schedule === undefined ? {} : { schedule }) },
+          ...{ completed, timeMs, printed, counters, checks },
+        }),
+      ),
       findings,
-      differing,
-      files: [...files.value, ...traced.value],
+      groups: groupsOf(findings).map((group) => group.map((finding) => findings.indexOf(finding))),
+      differing: differ.buffers,
+      ...(searched === null ? {} : { search: searchResult(searched) }),
+      files: written,
     };
-    session.result(result, () => render(session, runs, result.files, profile));
-    notes(session, findings, differing, args.ptx);
+    session.result(result, () => render(session, verdict, written));
+    notes(session, verdict, args.ptx);
     const cut = trace.note();
     if (cut !== null) session.note(cut);
-    const advice = adviceOn(findings, profile, prepared.ptx);
-    if (advice !== null) session.note(`note: ${advice}`);
+    const advice = adviceOn(counting(findings), profile, prepared.ptx);
+    for (const note of [differ.note, advice]) if (note !== null) session.note(`note: ${note}`);
     return failures.length === 0 ? exitCodes.ok : session.report(failures);
   },
 });

@@ -31,7 +31,9 @@ function renderRule(page: RulePage, paint: Paint): string {
     ...page.fix.split("\n").map((line) => `  ${line}`),
     "",
     text(`${paint("bold", "PTX ISA:")} ${page.isa.join("; ")}`),
-    text(`${paint("bold", "Switched off by:")} --disable ${page.rule}`),
+    text(
+      `${paint("bold", "Switched off by:")} --suppress ${page.rule}:LINE at one place, --disable ${page.rule}`,
+    ),
     "",
   ].join("\n");
 }

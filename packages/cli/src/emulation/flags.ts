@@ -1,7 +1,9 @@
 /** Flags of everything that runs kernels on the emulator. */
-import type { CheckName, Order } from "@tilewright/emulator";
-import { choice, count, list, seed, text } from "../kit/flags.ts";
+import type { CheckName, Order, Switch } from "@tilewright/emulator";
+import { choice, count, list, number, seed, text, toggle } from "../kit/flags.ts";
+import { plural } from "../output/format.ts";
 import { disableFlag } from "./rules.ts";
+import { suppressFlag } from "./suppressions.ts";
 
 const group = "Emulation";
 
@@ -49,6 +51,19 @@ export const launchFlags = {
     group,
   }),
   disable: disableFlag(group),
+  suppress: suppressFlag(group),
+  baseline: text("findings of an earlier run, which do not count", { hint: "FILE", group }),
+  writeBaseline: text("write what was found, as a baseline of later runs", { hint: "FILE", group }),
+  search: toggle("of a small launch, run all interleavings of its warps with few switches, for a failure", {
+    group,
+  }),
+  switches: count("most switches between warps that --search goes through (default 2)", 64, { group }),
+  budget: number("seconds after which --search ends (default 60)", { hint: "SECONDS", group }),
+  writeSchedule: text("write the schedule that --search ended at, with as few switches as show the failure", {
+    hint: "FILE",
+    group,
+  }),
+  replay: text("run one schedule again, which --write-schedule has written", { hint: "FILE", group }),
   profile: choice(
     "whose kernel it is: what the ISA asks for and that compiler leaves out is a note, where strict (the default) has an error",
     profiles,
@@ -67,6 +82,15 @@ export const launchFlags = {
 export interface RunPlan {
   readonly order: Order;
   readonly seed: number;
+  /** Which warp runs when. */
+  readonly schedule?: readonly Switch[];
+}
+
+/** Order, seed or schedule: what reproduces a run. */
+export function runName({ order, seed, schedule }: RunPlan): string {
+  if (schedule !== undefined)
+    return `${order === "lazy" ? "order lazy, " : ""}schedule of ${plural(schedule.length, "switch", "switches")}`;
+  return order === "random" ? `order random, seed ${seed}` : `order ${order}`;
 }
 
 /** The runs that --order, --seed and --seeds ask for: eager and lazy do not depend on a seed. */

@@ -1,8 +1,8 @@
 /** The runs of an emulation: fresh memory, one launch, and what its buffers held afterwards. */
-import type { RuleId } from "@tilewright/emulator";
-import { type Checked, ok } from "@tilewright/ir";
-import type { DeviceBuffer, DeviceModule, LaunchRequest, LaunchResult } from "@tilewright/runtime";
-import { type BufferCheck, compareBuffer } from "../launch/compare.ts";
+import type { RuleId, SearchOptions, SearchReport } from "@tilewright/emulator";
+import { type Checked, InternalError, ok } from "@tilewright/ir";
+import type { DeviceBuffer, DeviceModule, Kernel, LaunchRequest, LaunchResult } from "@tilewright/runtime";
+import { type BufferCheck, type BufferDifference, compareBuffer, differenceOf } from "../launch/compare.ts";
 import { argumentsOf, known } from "../launch/params.ts";
 import { type Launch, threeOf } from "../launch/schema.ts";
 import { encodeTensorMaps } from "../launch/tensor-maps.ts";
@@ -13,8 +13,16 @@ import type { TraceFile } from "./trace.ts";
 export interface Run extends RunPlan {
   readonly result: LaunchResult;
   readonly checks: readonly BufferCheck[];
-  /** Bytes of the buffers that are written to files or compared. */
+  /** Bytes of the buffers that are written to files. */
   readonly contents: ReadonlyMap<string, Uint8Array>;
+  /** Buffers that are not as the first run has left them. */
+  readonly differences: readonly BufferDifference[];
+}
+
+/** A search, and the byte of a buffer in which the failure differs from the schedule without switches. */
+export interface Searched {
+  readonly report: SearchReport;
+  readonly place: { readonly buffer: string; readonly byte: number } | null;
 }
 
 export interface RunOptions {
@@ -43,6 +51,8 @@ export class Launcher {
   readonly #prepared: Omit<Prepared, "folder">;
   readonly #options: RunOptions;
   #module: DeviceModule | null = null;
+  /** What the first run that completed has left in every buffer. */
+  #first: ReadonlyMap<string, Uint8Array> | null = null;
 
   constructor(prepared: Omit<Prepared, "folder">, options: RunOptions) {
     this.#prepared = prepared;
@@ -50,6 +60,38 @@ export class Launcher {
   }
 
   run(plan: RunPlan): Checked<Run> {
+    return this.#withMemory((memory) => {
+      const result = this.#launch(plan, memory);
+      return result.ok ? this.#collect(plan, result.value, memory) : result;
+    });
+  }
+
+  /** Run the launch by many schedules. */
+  search(plan: RunPlan, options: SearchOptions): Checked<Searched> {
+    return this.#withMemory((memory) => {
+      const kernel = this.#kernel();
+      const request = this.#request(plan, memory);
+      if (!kernel.ok || !request.ok) return kernel.ok ? (request as Checked<never>) : kernel;
+      const found = kernel.value.search?.(request.value, options);
+      if (found === undefined) throw new InternalError("the emulator's kernels can be searched");
+      if (!found.ok) return found;
+      const differs = found.value.failure?.differs ?? null;
+      const buffer = [...memory].find(
+        ([, { address, size }]) => differs !== null && differs >= address && differs < address + BigInt(size),
+      );
+      const place =
+        differs === null
+          ? null
+          : {
+              buffer: buffer?.[0] ?? "variables of the module",
+              byte: Number(differs - (buffer?.[1].address ?? differs)),
+            };
+      return ok({ report: found.value, place });
+    });
+  }
+
+  /** Do something with all buffers allocated and filled. */
+  #withMemory<T>(use: (memory: ReadonlyMap<string, DeviceBuffer>) => Checked<T>): Checked<T> {
     const { device, buffers } = this.#prepared;
     const memory = new Map<string, DeviceBuffer>();
     try {
@@ -60,26 +102,37 @@ export class Launcher {
         const written = buffer.initial === null ? ok(true) : allocated.value.write(buffer.initial);
         if (!written.ok) return written;
       }
-      const result = this.#launch(plan, memory);
-      if (!result.ok) return result;
-      this.#options.trace?.end(result.value.findings);
-      return this.#collect(plan, result.value, memory);
+      return use(memory);
     } finally {
       for (const buffer of memory.values()) buffer.free();
     }
   }
 
-  #launch(plan: RunPlan, memory: ReadonlyMap<string, DeviceBuffer>): Checked<LaunchResult> {
+  #kernel(): Checked<Kernel> {
     const { launch, ptx, device } = this.#prepared;
     const module = this.#module === null ? device.load(ptx) : ok(this.#module);
     if (!module.ok) return module;
     if (!declaresVariables(ptx)) this.#module = module.value;
-    const kernel = module.value.kernel(launch.entry);
+    return module.value.kernel(launch.entry);
+  }
+
+  #launch(plan: RunPlan, memory: ReadonlyMap<string, DeviceBuffer>): Checked<LaunchResult> {
+    const kernel = this.#kernel();
     if (!kernel.ok) return kernel;
+    const request = this.#request(plan, memory);
+    if (!request.ok) return request;
+    const { trace } = this.#options;
+    const result = kernel.value.launch({ ...request.value, ...trace?.begin() });
+    if (result.ok) trace?.end(result.value.findings);
+    return result;
+  }
+
+  #request(plan: RunPlan, memory: ReadonlyMap<string, DeviceBuffer>): Checked<LaunchRequest> {
+    const { launch, device } = this.#prepared;
     const maps = encodeTensorMaps(launch.tensorMaps, device, (name) => known(memory, name).address);
     if (!maps.ok) return maps;
     const fuel = this.#options.fuel ?? launch.fuel;
-    return kernel.value.launch({
+    return ok({
       grid: threeOf(launch.grid),
       block: threeOf(launch.block),
       ...(launch.cluster === undefined ? {} : { cluster: threeOf(launch.cluster) }),
@@ -91,36 +144,29 @@ export class Launcher {
       disable: this.#options.disable,
       ...(launch.arithmetic === undefined ? {} : { arithmetic: launch.arithmetic }),
       ...(fuel === undefined ? {} : { fuel }),
-      ...this.#options.trace?.begin(),
       ...(launch.before === undefined ? {} : { before: rangesOf(launch.before, memory) }),
+      ...(plan.schedule === undefined ? {} : { schedule: plan.schedule }),
     });
   }
 
   #collect(plan: RunPlan, result: LaunchResult, memory: ReadonlyMap<string, DeviceBuffer>): Checked<Run> {
     const { launch, buffers, expectations } = this.#prepared;
-    const contents = new Map<string, Uint8Array>();
+    const all = new Map<string, Uint8Array>();
     const checks: BufferCheck[] = [];
+    const differences: BufferDifference[] = [];
     for (const buffer of buffers) {
-      if (!Object.hasOwn(launch.outputs, buffer.name) && !expectations.has(buffer.name)) continue;
       const bytes = known(memory, buffer.name).read();
       if (!bytes.ok) return bytes;
-      contents.set(buffer.name, bytes.value);
-      const check = compareBuffer(buffer, bytes.value, expectations);
+      all.set(buffer.name, bytes.value);
+      const first = this.#first?.get(buffer.name);
+      const difference =
+        first === undefined || !result.completed ? null : differenceOf(buffer.name, first, bytes.value);
+      if (difference !== null) differences.push(difference);
+      const check = expectations.has(buffer.name) ? compareBuffer(buffer, bytes.value, expectations) : null;
       if (check !== null) checks.push(check);
     }
-    return ok({ ...plan, result, checks, contents });
+    if (result.completed) this.#first ??= all;
+    const contents = new Map([...all].filter(([name]) => Object.hasOwn(launch.outputs, name)));
+    return ok({ ...plan, result, checks, contents, differences });
   }
-}
-
-/** Buffers whose bytes are not those of the first run in every other one. */
-export function differingBuffers(runs: readonly Run[]): readonly string[] {
-  const [first, ...others] = runs;
-  if (first === undefined) return [];
-  return [...first.contents].flatMap(([name, bytes]) => {
-    const same = others.every(({ contents }) => {
-      const other = contents.get(name);
-      return other !== undefined && Buffer.compare(bytes, other) === 0;
-    });
-    return same ? [] : [name];
-  });
 }

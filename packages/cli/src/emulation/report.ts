@@ -3,17 +3,12 @@ import { type Finding, rules } from "@tilewright/emulator";
 import type { Artifact, Diagnostic } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { plural } from "../output/format.ts";
-import type { Profile, RunPlan } from "./flags.ts";
+import { type Profile, type RunPlan, runName } from "./flags.ts";
+import { instructionForm } from "./suppressions.ts";
 
 /** Findings that make a run wrong; notes (bank conflicts and the like) do not. */
 export const hazardsOf = (findings: readonly Finding[]): readonly Finding[] =>
   findings.filter(({ severity }) => severity === "error");
-
-/** Findings as a profile has them: what compilers leave out is an error under `strict` alone. */
-export const judged = <T extends Finding>(findings: readonly T[], profile: Profile): readonly T[] =>
-  profile === "strict"
-    ? findings
-    : findings.map((finding) => (finding.omission ? { ...finding, severity: "note" } : finding));
 
 /** What the headers of texts say of who wrote them. The profile is never taken from it. */
 const writers: readonly (readonly [pattern: RegExp, profile: Exclude<Profile, "strict">, name: string])[] = [
@@ -57,12 +52,12 @@ export function mergeFindings<T extends Finding>(runs: readonly (readonly T[])[]
 
 /** A hazard as a diagnostic (exit code 5). `file` is the PTX text's. */
 export function diagnoseHazard(finding: Finding & Partial<RunPlan>, file: string): Diagnostic {
-  const { rule, message, instruction, location, block, warp, count, order, seed } = finding;
+  const { rule, message, instruction, location, block, warp, count, order, seed, schedule } = finding;
   // The order and the seed reproduce the run; the eager one is what a run without flags does.
   const run =
-    order === undefined || order === "eager"
+    order === undefined || seed === undefined || (order === "eager" && schedule === undefined)
       ? ""
-      : `, order ${order}${order === "random" ? `, seed ${seed}` : ""}`;
+      : `, ${runName({ order, seed, ...(schedule === undefined ? {} : { schedule }) })}`;
   const where = `block (${block.join(", ")}), warp ${warp}${run}`;
   const times = count > 1 ? `, ${plural(count, "time")}` : "";
   const written = finding.source === null ? "" : `, ${finding.source.file}:${finding.source.line}`;
@@ -72,27 +67,55 @@ export function diagnoseHazard(finding: Finding & Partial<RunPlan>, file: string
   });
 }
 
-/** Instructions of one rule that are shown: one missing wait may be met by every store of an epilogue. */
+/** Groups of one rule that are shown: one missing wait may be met by every store of an epilogue. */
 const mostPerRule = 4;
+/** Lines of a group that are named. */
+const mostLines = 3;
 
-/** Hazards for people: the first few of each rule, with the rule's page and how many more there are. */
+/** Findings that are equal but for their place: instructions of one form, compiled from one line, as unrolled loops have. */
+export function groupsOf<T extends Finding>(findings: readonly T[]): readonly (readonly [T, ...T[]])[] {
+  const groups = new Map<string, [T, ...T[]]>();
+  for (const finding of findings) {
+    const { rule, instruction, source } = finding;
+    const key = `${rule} ${instructionForm(instruction)} ${source === null ? "" : `${source.file}:${source.line}`}`;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [finding]);
+    else group.push(finding);
+  }
+  return [...groups.values()];
+}
+
+/** The other places of a group, in words. */
+function alsoAt(others: readonly Finding[]): string {
+  if (others.length === 0) return "";
+  const lines = others.flatMap(({ location }) => (location === null ? [] : [location.line]));
+  const more = others.length - Math.min(lines.length, mostLines);
+  const named =
+    lines.length === 0
+      ? ""
+      : ` ${lines.length === 1 ? "line" : "lines"} ${lines.slice(0, mostLines).join(", ")}`;
+  return `; also at${named}${more > 0 ? `${named === "" ? "" : " and"} ${plural(more, "more instruction")}` : ""}`;
+}
+
+/** Hazards for people: the first few groups of each rule, with what explains it and how many more there are. */
 export function showHazards(
   hazards: readonly (Finding & Partial<RunPlan>)[],
   file: string,
 ): readonly Diagnostic[] {
+  const groups = groupsOf(hazards);
   const seen = new Map<string, number>();
-  return hazards.flatMap((finding) => {
+  return groups.flatMap(([finding, ...others]) => {
     const { rule } = finding;
     const before = seen.get(rule) ?? 0;
     seen.set(rule, before + 1);
     if (before >= mostPerRule) return [];
-    const shown = diagnoseHazard(finding, file);
-    const all = hazards.filter((other) => other.rule === rule).length;
+    const diagnostic = diagnoseHazard(finding, file);
+    const shown = { ...diagnostic, message: `${diagnostic.message}${alsoAt(others)}` };
+    const hidden = groups.filter(([other]) => other.rule === rule).slice(mostPerRule);
+    const count = hidden.reduce((sum, group) => sum + group.length, 0);
     const name = Object.entries(rules).find(([id]) => id === rule)?.[1].name ?? rule;
     if (before === 0) return [{ ...shown, hint: `${name}: tilewright explain ${rule}` }];
-    if (before < mostPerRule - 1 || all === mostPerRule) return [shown];
-    return [
-      { ...shown, hint: `${rule} at ${plural(all - mostPerRule, "more instruction")}: --json lists all` },
-    ];
+    if (before < mostPerRule - 1 || count === 0) return [shown];
+    return [{ ...shown, hint: `${rule} at ${plural(count, "more instruction")}: --json lists all` }];
   });
 }

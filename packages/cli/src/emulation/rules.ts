@@ -18,24 +18,28 @@ const byWord: ReadonlyMap<string, readonly RuleId[]> = new Map(
   }),
 );
 
+/** The rules that a word names, or why it names none; `codes` are known words that are no rules. */
+export function rulesNamed(word: string, codes: readonly string[] = []): readonly string[] | string {
+  const found = byWord.get(word.toLowerCase()) ?? codes.filter((code) => code === word);
+  if (found.length > 0) return found;
+  if (word === "") return "an empty entry in the list";
+  const near = didYouMean(
+    word,
+    [...ruleIds, ...byWord.keys(), ...codes],
+    "tilewright explain lists the rules",
+  );
+  return `there is no rule '${word}'; ${near}`;
+}
+
 /** `--disable H010,async-overwritten,race`: rules that shall not report. Every unknown one is named with the nearest. */
 export const disableFlag = (group: string) =>
   z
     .string()
     .transform((value, context): readonly RuleId[] => {
       const words = value.split(",").map((word) => word.trim());
-      const found = words.map((word) => byWord.get(word.toLowerCase()));
-      words.forEach((word, k) => {
-        if (found[k] !== undefined) return;
-        const near = didYouMean(word, [...ruleIds, ...byWord.keys()], "tilewright explain lists the rules");
-        context.addIssue({
-          code: "custom",
-          message:
-            word === "" ? `an empty entry in the list '${value}'` : `there is no rule '${word}'; ${near}`,
-          input: value,
-        });
-      });
-      return [...new Set(found.flatMap((rule) => rule ?? []))];
+      for (const message of words.map((word) => rulesNamed(word)))
+        if (typeof message === "string") context.addIssue({ code: "custom", message, input: value });
+      return [...new Set(words.flatMap((word) => byWord.get(word.toLowerCase()) ?? []))];
     })
     .optional()
     .register(flagRegistry, {

@@ -2,11 +2,13 @@
  * What an emulation found as SARIF 2.1.0 (OASIS, https://docs.oasis-open.org/sarif/sarif/v2.1.0/), which editors and code
  * hosts show beside the text.
  */
+import { isAbsolute, relative } from "node:path";
 import { type Finding, type RuleId, rules } from "@tilewright/emulator";
 import type { Diagnostic, SourceLocation } from "@tilewright/ir";
 import { codes } from "../codes.ts";
 import { version } from "../version.ts";
 import type { RunPlan } from "./flags.ts";
+import type { Judged } from "./suppressions.ts";
 
 const repository = "https://github.com/tilewright/tilewright/blob/main";
 
@@ -77,22 +79,33 @@ function locationOf(place: SourceLocation | null, file: string, snippet: string)
   return { physicalLocation: { artifactLocation: { uri: uriOf(place?.file ?? file) }, ...region } };
 }
 
-function resultOfFinding(finding: FoundInRun, file: string) {
+/** Files below the folder by their relative name, as code hosts know them: `.loc` has absolute ones. */
+function within(cwd: string, source: SourceLocation): SourceLocation {
+  const path = relative(cwd, source.file ?? "");
+  return source.file === undefined || path.startsWith("..") || isAbsolute(path)
+    ? source
+    : { ...source, file: path };
+}
+
+/** The place is the line of the program that was compiled, where the text names it, and that of the PTX beside it. */
+function resultOfFinding(finding: Judged<FoundInRun>, file: string, cwd: string) {
   const { rule, severity, message, location, block, warp, count, instruction, check, order, seed } = finding;
+  const source = finding.source === null ? null : within(cwd, finding.source);
   const text = instruction.trim();
   return {
     ruleId: rule,
     level: severity,
     message: { text: `${message} (block ${block.join(", ")}, warp ${warp})` },
-    locations: [locationOf(location, file, text)],
+    locations: [source === null ? locationOf(location, file, text) : locationOf(source, file, "")],
     occurrenceCount: count,
-    ...(finding.source === null
+    ...(source === null
       ? {}
       : {
           relatedLocations: [
-            { id: 1, message: { text: "compiled from here" }, ...locationOf(finding.source, file, "") },
+            { id: 1, message: { text: "the instruction" }, ...locationOf(location, file, text) },
           ],
         }),
+    ...(finding.suppressed === null ? {} : { suppressions: [{ kind: "external" }] }),
     partialFingerprints: { "ruleAndInstruction/v1": `${rule}:${text}` },
     properties: { block, warp, check, instruction: text, order, seed },
   };
@@ -113,16 +126,18 @@ function resultOfDiagnostic(diagnostic: Diagnostic, file: string) {
 export interface SarifInput {
   /** Path of the PTX text, as the user wrote it. */
   readonly file: string;
-  readonly findings: readonly FoundInRun[];
+  readonly findings: readonly Judged<FoundInRun>[];
+  /** Sources below this folder go by their relative names. */
+  readonly cwd: string;
   /** What is wrong beyond the findings. */
   readonly diagnostics: readonly Diagnostic[];
   readonly exitCode: number;
 }
 
 /** A SARIF log of one run of the tool. */
-export function sarifOf({ file, findings, diagnostics, exitCode }: SarifInput) {
+export function sarifOf({ file, cwd, findings, diagnostics, exitCode }: SarifInput) {
   const results = [
-    ...findings.map((finding) => resultOfFinding(finding, file)),
+    ...findings.map((finding) => resultOfFinding(finding, file, cwd)),
     ...diagnostics.map((diagnostic) => resultOfDiagnostic(diagnostic, file)),
   ];
   const used: readonly SarifRule[] = [

@@ -167,3 +167,28 @@ export function compareBuffer(
   }
   return { buffer: buffer.name, elements, failures, maxAbs, maxRel, maxUlp, first, worst };
 }
+
+/** A buffer that a run has left otherwise than the first one. */
+export interface BufferDifference {
+  readonly buffer: string;
+  /** First byte, and how many. */
+  readonly first: number;
+  readonly bytes: number;
+  readonly size: number;
+}
+
+/** Where two contents of a buffer differ; null where they are equal. */
+export function differenceOf(
+  buffer: string,
+  expected: Uint8Array,
+  actual: Uint8Array,
+): BufferDifference | null {
+  if (Buffer.compare(expected, actual) === 0) return null;
+  let [first, bytes] = [-1, 0];
+  for (let at = 0; at < expected.length; at++) {
+    if (expected[at] === actual[at]) continue;
+    if (first < 0) first = at;
+    bytes += 1;
+  }
+  return { buffer, first, bytes, size: expected.length };
+}

@@ -1,5 +1,12 @@
 /** The emulator as a `Device`: the same calls, with findings and counters. */
-import type { Emulator, KernelInfo, LaunchConfig, LoadedModule } from "@tilewright/emulator";
+import type {
+  Emulator,
+  KernelInfo,
+  LaunchConfig,
+  LoadedModule,
+  SearchOptions,
+  SearchReport,
+} from "@tilewright/emulator";
 import { type Checked, err, ok, type Target, type TensorMapSpec } from "@tilewright/ir";
 import { parseArch, unfitReason } from "../arch.ts";
 import { encodeArguments, isBuffer } from "../arguments.ts";
@@ -257,7 +264,22 @@ class EmulatorKernel implements Kernel {
   }
 
   launch(request: LaunchRequest): Checked<LaunchResult> {
-    const { emulator, options, closed } = this.#shared;
+    const config = this.#config(request);
+    if (!config.ok) return config;
+    const report = this.#shared.emulator.launch(this.#module, this.entry, config.value);
+    if (!report.ok) return report;
+    const { timeMs, findings, printed, counters, completed } = report.value;
+    return ok({ timeMs, findings, printed, counters, completed });
+  }
+
+  search(request: LaunchRequest, search: SearchOptions = {}): Checked<SearchReport> {
+    const config = this.#config(request);
+    return config.ok ? this.#shared.emulator.search(this.#module, this.entry, config.value, search) : config;
+  }
+
+  /** A request in the emulator's words, checked. */
+  #config(request: LaunchRequest): Checked<LaunchConfig> {
+    const { options, closed } = this.#shared;
     if (closed) return closedProblem("kernel.launch");
     if (this.#owner.unloaded)
       return fail("closed", "kernel.launch", "the kernel's module is unloaded", "load it again");
@@ -272,7 +294,7 @@ class EmulatorKernel implements Kernel {
     ];
     if (problems.length > 0) return err(problems);
 
-    const config: LaunchConfig = {
+    return ok({
       grid: request.grid,
       block: request.block,
       ...(request.cluster === undefined ? {} : { cluster: request.cluster }),
@@ -290,11 +312,8 @@ class EmulatorKernel implements Kernel {
         : {
             before: { writes: request.before.writes.map(rangeOf), reads: request.before.reads.map(rangeOf) },
           }),
-    };
-    const report = emulator.launch(this.#module, this.entry, config);
-    if (!report.ok) return report;
-    const { timeMs, findings, printed, counters, completed } = report.value;
-    return ok({ timeMs, findings, printed, counters, completed });
+      ...(request.schedule === undefined ? {} : { schedule: request.schedule }),
+    });
   }
 
   #bufferProblem(at: string, argument: LaunchArgument) {

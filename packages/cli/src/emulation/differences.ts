@@ -1,0 +1,62 @@
+/** What a kernel leaves in memory must not depend on the order: buffers of all runs are compared with the first one's. */
+import type { Diagnostic } from "@tilewright/ir";
+import { codes, problemWith } from "../codes.ts";
+import { runName } from "./flags.ts";
+import type { Run } from "./launches.ts";
+import { mayDiffer, type Suppression } from "./suppressions.ts";
+
+const floats: ReadonlySet<string> = new Set(["f16", "f16x2", "bf16", "bf16x2", "f32", "f64"]);
+
+/** Sums that floating-point atomics and reductions of bulk copies make round in the order of their arrival; a tensor copy's type is its map's. */
+function isFloatSum(mnemonic: string): boolean {
+  const words = mnemonic.split(".");
+  const isReduction = /^(?:(?:multimem\.)?(?:atom|red)\.|cp\.reduce\.async\.bulk\.)/.test(mnemonic);
+  const isFloat =
+    mnemonic.startsWith("cp.reduce.async.bulk.tensor.") || words.some((word) => floats.has(word));
+  return isReduction && isFloat && words.includes("add");
+}
+
+/** Instructions, executed in any run, that alone may make the bits of results depend on the order. */
+export const floatSums = (runs: readonly Run[]): readonly string[] => [
+  ...new Set(
+    runs.flatMap(({ result }) =>
+      Object.entries(result.counters?.instructions ?? {}).flatMap(([mnemonic, count]) =>
+        count > 0 && isFloatSum(mnemonic) ? [mnemonic] : [],
+      ),
+    ),
+  ),
+];
+
+/** Buffers that differ: errors, and notes where sums of floating-point atomics explain it. */
+export function differing(
+  runs: readonly Run[],
+  suppressions: readonly Suppression[],
+): {
+  readonly buffers: readonly string[];
+  readonly errors: readonly Diagnostic[];
+  readonly note: string | null;
+} {
+  const found = runs.flatMap((run) => run.differences.map((difference) => ({ run, ...difference })));
+  const buffers = [...new Set(found.map(({ buffer }) => buffer))];
+  const counted = buffers.filter((buffer) => !mayDiffer(suppressions, buffer));
+  const sums = floatSums(runs);
+  const [first] = runs;
+  if (first === undefined || counted.length === 0) return { buffers, errors: [], note: null };
+  if (sums.length > 0)
+    return {
+      buffers,
+      errors: [],
+      note: `${counted.join(", ")} ${counted.length === 1 ? "differs" : "differ"} in bits between the runs, as sums by ${sums.join(", ")} may`,
+    };
+  const errors = counted.flatMap((buffer) => {
+    const one = found.find((each) => each.buffer === buffer);
+    if (one === undefined) return [];
+    const message = `the result depends on the order: ${one.bytes} of ${one.size} bytes are not those of ${runName(first)}, the first at byte ${one.first} (${runName(one.run)})`;
+    return [
+      problemWith(codes.orderDependent, buffer, message, {
+        hint: `where that is wanted: --suppress ${codes.orderDependent.code}:${buffer}`,
+      }),
+    ];
+  });
+  return { buffers, errors, note: null };
+}
