@@ -6,10 +6,18 @@ const withoutCommandLine = {
   treeshake: { moduleSideEffects: "no-external" as const },
 };
 
+/** Launchers and pages are files of the command line, which a page has no use for; left alone, each becomes an asset beside it. */
+const withoutFiles = {
+  name: "without-files",
+  enforce: "pre" as const,
+  load: (id: string) =>
+    id.endsWith("/cli/src/launchers.ts") ? "export const launcherSource = () => '';" : null,
+};
+
 // On the packages' sources, so that no build has to come before it. Relative addresses: the same files serve from any folder.
 export default defineConfig({
   base: "./",
   resolve: { conditions: ["@tilewright/source", "browser", "import", "default"] },
-  worker: { format: "es", rolldownOptions: withoutCommandLine },
+  worker: { format: "es", plugins: () => [withoutFiles], rolldownOptions: withoutCommandLine },
   build: { target: "es2022", chunkSizeWarningLimit: 3000, modulePreload: { polyfill: false } },
 });

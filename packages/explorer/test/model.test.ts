@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { plants, without } from "../src/model/faults.ts";
 import { heatOf } from "../src/model/heat.ts";
 import { fromHash, type State, toHash } from "../src/model/state.ts";
+import { namesIn, stepsOf } from "../src/model/steps.ts";
 import { compileAsk } from "../src/worker/kernel.ts";
 
 const problem = { m: 64, n: 48, k: 32, dtype: "bf16", b: { layout: "col" }, epilogue: "bias(n,f16)|gelu" };
@@ -125,5 +126,41 @@ describe("a request", () => {
     expect([proven.kernel, proven.diagnostics.length > 0]).toEqual([null, true]);
     const unproven = compileAsk({ ...ask, edit }).compiled;
     expect([unproven.kernel === null, unproven.diagnostics.length > 0]).toEqual([false, true]);
+  });
+});
+
+describe("steps of a log", () => {
+  const at = { block: 2, warp: 1, line: 7 } as const;
+  const barrier = { kind: "mbarrier", block: 2, offset: 64, warp: null, phase: 0, pending: 0 } as const;
+
+  test("go by the clock; of one mbarrier in the order of the log", () => {
+    const steps = stepsOf(
+      [
+        { kind: "launch", entry: "k", grid: [4, 1, 1] },
+        { ...barrier, is: "bytes", time: 90, value: 16, tx: 16 },
+        { ...barrier, is: "bytes", time: 80, value: 16, tx: 0 },
+        { ...at, kind: "registers", time: 85, count: 40 },
+        { ...at, kind: "registers", time: 5, count: 24, block: 1 },
+      ],
+      2,
+    );
+    expect(steps.map(({ time, text }) => `${time}: ${text}`)).toEqual([
+      "85: warp 1 has 40 registers per thread",
+      "90: 16 bytes come to {64}: 16 to come",
+      "90: 16 bytes come to {64}: 0 to come",
+    ]);
+    expect(steps.at(-1)?.barrier).toEqual({ offset: 64, phase: 0, pending: 0, tx: 0 });
+  });
+
+  test("have the names of the program", () => {
+    const { barriers, role } = namesIn(
+      "  mbar %full @64 slots 2\n  mbar %go @96\n  role math first 4 warps 8 {",
+    );
+    expect([...barriers]).toEqual([
+      [64, "%full[0]"],
+      [72, "%full[1]"],
+      [96, "%go"],
+    ]);
+    expect([3, 4, 11, 12].map(role)).toEqual([null, "math", "math", null]);
   });
 });

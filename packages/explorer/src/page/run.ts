@@ -8,6 +8,7 @@ import { showDiagnostics } from "./diagnostics.ts";
 import { bytesText, fill, h, short, table } from "./dom.ts";
 import type { Session } from "./session.ts";
 import type { StagesPanel } from "./stages.ts";
+import { TimelinePanel } from "./timeline.ts";
 
 const allOrders: readonly Order[] = ["eager", "lazy", "random"];
 
@@ -52,12 +53,14 @@ export class RunPanel {
   readonly #progress = h("p", { class: "status", role: "status" });
   readonly #verdict = h("div", { class: "verdict", "aria-live": "polite" });
   readonly #results = h("div", { class: "results" });
+  readonly #timeline: TimelinePanel;
   readonly #fault = h("select", { "aria-label": "Line to take out" });
   readonly #note = h("p", { class: "hint" });
 
   constructor(parent: HTMLElement, session: Session, stages: StagesPanel) {
     this.#session = session;
     this.#stages = stages;
+    this.#timeline = new TimelinePanel(session, stages);
     this.#orders = allOrders.map((order) => h("input", { type: "checkbox", value: order, checked: true }));
     fill(
       parent,
@@ -89,6 +92,7 @@ export class RunPanel {
       this.#progress,
       this.#verdict,
       this.#results,
+      this.#timeline.root,
     );
     session.listen((_, what) => {
       if (what === "compiled") this.#refresh();
@@ -167,6 +171,7 @@ export class RunPanel {
     this.#stop.hidden = false;
     fill(this.#verdict);
     fill(this.#results);
+    this.#timeline.hide();
     try {
       const report = await this.#session.runner.call(
         "run",
@@ -180,6 +185,7 @@ export class RunPanel {
         },
       );
       this.#show(report);
+      if (report.reasons.length === 0) await this.#timeline.show();
     } catch (failure) {
       this.#progress.textContent =
         failure instanceof Stopped

@@ -17,6 +17,7 @@ import { type Heat, heatOf } from "../model/heat.ts";
 import { judgeForeign, launchTemplate } from "./foreign.ts";
 import { serve } from "./rpc.ts";
 import type { Order, OrderReport, RunAsk, RunReport } from "./running.ts";
+import { beginLog, perfetto, timelineView } from "./timeline.ts";
 
 const none = (reasons: RunReport["reasons"], started: number): RunReport => ({
   reasons,
@@ -59,8 +60,9 @@ function run(ask: RunAsk, progress: (value: unknown) => void): RunReport {
       ...{ arch: null, numSms: 8, limits: limitsOf(target.value), note: null },
     });
     const result = runGemm(device, { ptx: ask.ptx, manifest: manifest.value }, inputs.host, {
-      order,
-      seed: ask.seed,
+      ...{ order, seed: ask.seed },
+      // One log is enough for a picture: that of the first order.
+      ...(i === 0 ? { trace: beginLog().sink } : {}),
     });
     device.close();
     if (!result.ok) return none(result.error, started);
@@ -100,7 +102,7 @@ function run(ask: RunAsk, progress: (value: unknown) => void): RunReport {
   };
 }
 
-const handlers = { run, foreign: judgeForeign, template: launchTemplate };
+const handlers = { run, timeline: timelineView, perfetto, foreign: judgeForeign, template: launchTemplate };
 
 export type RunWorker = typeof handlers;
 

@@ -191,6 +191,7 @@ async function run(browser: Browser, url: string): Promise<void> {
     });
     await start();
     assert.match(await text(page, ".verdict"), /Right/);
+    await page.waitForSelector(".timeline:not([hidden]) canvas");
     const longest = await page.evaluate(() =>
       Math.max(...(globalThis as unknown as { frames: number[] }).frames),
     );
@@ -231,6 +232,32 @@ async function run(browser: Browser, url: string): Promise<void> {
         if (where === "stage") assert.notEqual(wrong, right);
       },
     );
+  await suite.test("rings and warps over time: steps forth and back, and a trace for Perfetto", async () => {
+    await page.waitForSelector(".timeline canvas");
+    const said = (): Promise<string> => text(page, ".timeline .said");
+    const first = await said();
+    assert.match(first, /^1 of \d+, tick 0: warp 0 starts/);
+    await page.focus("[aria-label='Step of the log']");
+    const states = async (): Promise<string> => text(page, ".timeline table");
+    const words = async (wanted: RegExp, key: string): Promise<void> => {
+      for (let k = 0; k < 400 && !wanted.test(await said()); k++) await page.keyboard.press(key);
+      assert.match(await said(), wanted);
+    };
+    // The producer fills the first slot, then the phase of its barrier ends, and the consumers go on.
+    await words(/expects 18432 bytes at %ring_full\[0\]/, "ArrowRight");
+    const filling = await states();
+    await words(/phase 0 of %ring_full\[0\] is complete/, "ArrowRight");
+    assert.match(await states(), /%ring_full\[0\]10 B|%ring_full\[0\]/);
+    await page.click("text=Step back");
+    await page.focus("[aria-label='Step of the log']");
+    await words(/expects 18432 bytes at %ring_full\[0\]/, "ArrowLeft");
+    assert.equal(await states(), filling);
+    await words(/^1 of/, "ArrowLeft");
+    assert.equal(await said(), first);
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Perfetto trace")]);
+    const { traceEvents } = JSON.parse(readFileSync(await download.path(), "utf8"));
+    assert.ok(traceEvents.some(({ args }: { args?: { name?: string } }) => args?.name === "CTA 1,0,0"));
+  });
   await suite.test("a finding leads to its line", async () => {
     const option = await page
       .locator(".plant optgroup[label=PTX] option:has-text('wgmma.wait_group')")
