@@ -76,7 +76,7 @@ function checkTrace(text: string): readonly ChromeEvent[] {
     }
     if (ph === "b") open.add(`${cat}/${id}`);
     if (ph === "e") expect(open.delete(`${cat}/${id}`)).toBe(true);
-    if (ph === "C") counters.set(pid, Number(args?.["bytes"]));
+    if (ph === "C") counters.set(pid, Number(args?.bytes));
   }
   expect([...open]).toEqual([]);
   expect([...counters.values()].filter((bytes) => bytes !== 0)).toEqual([]);
@@ -143,8 +143,8 @@ test("cp.async: groups are waited for when their copies are over", () => {
     trace: sink,
   });
   const seen = checkWaits(events);
-  expect(seen["engine"]).toBeGreaterThan(0);
-  expect(seen["barrier"]).toBeGreaterThan(0);
+  expect(seen.engine).toBeGreaterThan(0);
+  expect(seen.barrier).toBeGreaterThan(0);
 });
 
 test("a finding is marked at both accesses", () => {

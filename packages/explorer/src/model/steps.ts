@@ -2,7 +2,7 @@
 import type { Awaited, BarrierPlace, TraceEvent } from "@tilewright/emulator";
 
 /** State of an mbarrier after a step. */
-export interface BarrierState {
+interface BarrierState {
   readonly offset: number;
   readonly phase: number;
   readonly pending: number;
