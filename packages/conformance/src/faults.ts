@@ -4,6 +4,7 @@
  */
 import {
   eachStmt,
+  labelOf,
   lit,
   type MachineStmt,
   proveProtocol,
@@ -40,30 +41,6 @@ const protocolKinds: ReadonlySet<Stmt["kind"]> = new Set<Stmt["kind"]>([
   "mma",
 ]);
 
-function label(stmt: Stmt): string {
-  switch (stmt.kind) {
-    case "pipeline":
-    case "hold":
-      return `${stmt.kind} %${stmt.name}`;
-    case "advance":
-      return `advance %${stmt.pipeline}`;
-    case "mbar.wait":
-    case "mbar.expect":
-    case "mbar.arrive":
-    case "tcgen05.commit":
-      return `${stmt.kind} %${stmt.barrier.ring}.${stmt.barrier.edge}`;
-    case "fence":
-      return `fence ${stmt.what}`;
-    case "fetch":
-    case "next":
-      return `${stmt.kind} %${stmt.ring}`;
-    case "copy":
-      return `copy %${stmt.dst.buffer}`;
-    default:
-      return stmt.kind;
-  }
-}
-
 /** Statements that take part in the protocol, with the role that they stand in. */
 function protocol(program: TileProgram): readonly (readonly [role: string, stmt: Stmt])[] {
   const managed = new Set(program.rings.flatMap((ring) => ring.buffers));
@@ -81,7 +58,7 @@ function protocol(program: TileProgram): readonly (readonly [role: string, stmt:
 }
 
 /** The program with one statement (by identity) replaced in its list. */
-function withStmt(
+export function withStmt(
   program: TileProgram,
   at: Stmt,
   by: (list: readonly Stmt[], i: number) => readonly Stmt[],
@@ -171,7 +148,7 @@ export function programFaults(program: TileProgram): readonly Fault<TileProgram>
     eachStmt(program.body).flatMap((s) => (s.kind === "role" ? [[s.name, s.body] as const] : [])),
   );
   for (const [role, stmt] of protocol(program)) {
-    const what = `${role}: ${label(stmt)}`;
+    const what = `${role}: ${labelOf(stmt)}`;
     const n = (seen.get(what) ?? 0) + 1;
     seen.set(what, n);
     const name = n > 1 ? `${what} (${n})` : what;

@@ -2,6 +2,7 @@
 import {
   add,
   eachStmt,
+  labelOf,
   lit,
   type Ring,
   rewriteStmts,
@@ -12,7 +13,7 @@ import {
   verifyChunkCounts,
   verifyProgram,
 } from "@tilewright/ir";
-import type { Fault } from "./faults.ts";
+import { type Fault, withStmt } from "./faults.ts";
 
 const protocolKinds: readonly Stmt["kind"][] = [
   "acquire",
@@ -25,12 +26,6 @@ const protocolKinds: readonly Stmt["kind"][] = [
   "mma",
 ];
 
-function label(stmt: Stmt): string {
-  if ("ring" in stmt) return `${stmt.kind} %${stmt.ring}`;
-  if (stmt.kind === "copy") return `copy %${stmt.dst.buffer}`;
-  return stmt.kind;
-}
-
 /** Statements that take part in the protocol: events, and what touches a ring's buffers. */
 function protocol(program: TileProgram): readonly Stmt[] {
   const managed = new Set(program.rings.flatMap((ring) => ring.buffers));
@@ -42,20 +37,6 @@ function protocol(program: TileProgram): readonly Stmt[] {
   });
 }
 
-/** The program with one statement (by identity) replaced in its list. */
-function withStmt(
-  program: TileProgram,
-  at: Stmt,
-  by: (list: readonly Stmt[], i: number) => readonly Stmt[],
-): TileProgram {
-  const rebuild = (stmts: readonly Stmt[]): readonly Stmt[] => {
-    const i = stmts.indexOf(at);
-    if (i >= 0) return by(stmts, i);
-    return stmts.map((stmt) => ("body" in stmt ? ({ ...stmt, body: rebuild(stmt.body) } as Stmt) : stmt));
-  };
-  return { ...program, body: rebuild(program.body) };
-}
-
 const slotAfter = (view: View): View => ({ ...view, slot: nextSlot(view.slot) });
 const nextSlot = (slot: View["slot"]): View["slot"] =>
   slot.kind === "mod" ? { ...slot, lhs: add(slot.lhs, 1) } : slot;
@@ -65,7 +46,7 @@ function ringFaults(program: TileProgram): readonly Fault<TileProgram>[] {
   const out: Fault<TileProgram>[] = [];
   const put = (name: string, it: TileProgram): void => void out.push({ name, it });
   for (const [n, stmt] of protocol(program).entries()) {
-    const name = `${label(stmt)} (statement ${n})`;
+    const name = `${labelOf(stmt)} (statement ${n})`;
     if (stmt.kind !== "mma" && stmt.kind !== "copy") {
       put(
         `without ${name}`,

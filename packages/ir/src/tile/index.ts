@@ -176,3 +176,4 @@ export type {
 export { planOf as protocolPlan } from "./verify/proof/planOf.ts";
 export { proofRules, type Rule as ProofRule } from "./verify/proof/rules.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
+export { labelOf } from "./verify/verifier.ts";

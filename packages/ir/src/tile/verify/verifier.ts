@@ -114,8 +114,8 @@ export function bufferAt(subject: Subject, name: string): Buffer {
   return buffer;
 }
 
-/** How a statement is called in a path: `for %kt`, `copy %sA`. */
-function label(stmt: Stmt): string {
+/** How diagnostics call a statement: `for %kt`, `copy %sA`. */
+export function labelOf(stmt: Stmt): string {
   switch (stmt.kind) {
     case "for":
       return `for %${stmt.var}`;
@@ -159,7 +159,7 @@ const isSite = (at: Exclude<Fault["at"], string>): at is Site => "stmt" in at;
 /** The path of a fault's place: `tiles/for %kt/copy %sA`, `%sA`, `launch`. */
 function pathOf(at: Fault["at"]): string {
   if (typeof at === "string") return at;
-  if (isSite(at)) return [...at.parents, at.stmt].map(label).join("/");
+  if (isSite(at)) return [...at.parents, at.stmt].map(labelOf).join("/");
   return "name" in at ? `%${at.name}` : "memory";
 }
 

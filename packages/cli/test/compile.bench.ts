@@ -1,0 +1,34 @@
+/** From request to PTX text at 4096^3, schedule given, default verification. Hoisted imports: the module runner's getters would be measured otherwise. */
+import { mma } from "@tilewright/backend-mma";
+import { simt } from "@tilewright/backend-simt";
+import { tcgen05 } from "@tilewright/backend-tcgen05";
+import { wgmma } from "@tilewright/backend-wgmma";
+import {
+  type ArchName,
+  type Backend,
+  createCompiler,
+  type DType,
+  defineProblem,
+  formatDiagnostic,
+} from "@tilewright/ir";
+import { test } from "vitest";
+
+const rows: readonly (readonly [backend: Backend, arch: ArchName, dtype: DType])[] = [
+  [simt, "sm_70", "f32"],
+  [mma, "sm_80", "f16"],
+  [wgmma, "sm_90a", "bf16"],
+  [tcgen05, "sm_100a", "bf16"],
+];
+
+for (const [backend, arch, dtype] of rows)
+  test(`${backend.id}, ${arch}`, async ({ bench }) => {
+    const compiler = createCompiler({ backends: [backend] });
+    const b = { dtype, layout: "col" } as const;
+    const problem = defineProblem({ m: 4096, n: 4096, k: 4096, a: { dtype }, b });
+    if (!problem.ok) throw new Error(problem.error.map(formatDiagnostic).join("\n"));
+    const request = { problem: problem.value, target: arch };
+    const chosen = compiler.compile(request);
+    if (!chosen.ok) throw new Error(chosen.error.map(formatDiagnostic).join("\n"));
+    const schedule = chosen.value.schedule ?? "";
+    await bench("4096^3", () => void compiler.compile({ ...request, schedule })).run();
+  });
