@@ -28,6 +28,7 @@ import { Code, type Pred, type Reg } from "./code.ts";
 import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
 import type { Pipeline } from "./pipelines.ts";
+import type { Reduction } from "./reduction.ts";
 import type { WideResult } from "./results.ts";
 import type { Count } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
@@ -115,6 +116,8 @@ export class Context {
   readonly tileVars = new Map<string, TileVar>();
   /** The part of a tile that this block works on; null where blocks have whole tiles or split them. */
   part: PartialTileVars | null = null;
+  /** The reduction of a work tile being emitted. */
+  reduction: Reduction | null = null;
   /** The loop over tiles being emitted, where answers say which tile follows; `following` is set where one is read. */
   tileLoop: {
     following: { readonly number: Reg<"u32">; readonly more: Pred } | null;

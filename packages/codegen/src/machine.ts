@@ -1,5 +1,5 @@
 /** Statements of the stage machine that wait, arrive and order: a few instructions each. */
-import type { MachineStmt, Reach } from "@tilewright/ir";
+import type { MachineStmt, Reach, ReductionStmt } from "@tilewright/ir";
 import { type AddressOperand, imm, sink } from "@tilewright/ptx";
 import { clusterRank, clusterSize, peerRank } from "./clusters.ts";
 import type { Pred, Reg } from "./code.ts";
@@ -166,10 +166,11 @@ function arriveAtPeers(
   ctx.emitAny(telling, "mbarrier.arrive.shared::cluster.b64", sink, barrierAt(ctx, barrier, peer));
 }
 
-/** PTX ISA: fence.proxy, membar, tcgen05.fence. */
+/** PTX ISA: fence.proxy, membar, fence, tcgen05.fence. */
 const fenceText = {
   async: "fence.proxy.async.shared::cta",
   cta: "membar.cta",
+  gpu: "fence.acq_rel.gpu",
   "tensor-before": "tcgen05.fence::before_thread_sync",
   "tensor-after": "tcgen05.fence::after_thread_sync",
 } as const;
@@ -196,7 +197,7 @@ function inFirst(ctx: Context, make: () => void): void {
 
 type Shared = Omit<
   { readonly [K in MachineStmt["kind"]]: Statements[K] },
-  "wgmma.wait" | "tcgen05.commit" | "lead"
+  "wgmma.wait" | "tcgen05.commit" | "lead" | ReductionStmt["kind"]
 >;
 
 export const machineStatements = (lower: (ctx: Context, stmts: Of<"leader">["body"]) => void): Shared => ({

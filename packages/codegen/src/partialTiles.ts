@@ -24,13 +24,10 @@ const IN_FLIGHT = 16;
 /** Registers of parts in flight where a thread has few of each: a part a turn would wait for L2 as often as there are parts. */
 const SMALL_PARTS = 64;
 
-/** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; 1 to 7 are those of stores, 8 to 10 those of turns. */
-const ROLE_BARRIER = 11;
-
-/** Operands of the barrier of the threads that meet: of a block with roles only those that hold accumulators. */
-export const fixUpBarrier = (ctx: Context): readonly Operand[] => {
+/** Operands of a barrier at which the threads of the block meet, or of a role those alone. */
+export const barrierOperands = (ctx: Context, id: number): readonly Operand[] => {
   const threads = ctx.values.warps * 32;
-  return threads === ctx.program.launch.threads ? [imm(0)] : [imm(ROLE_BARRIER), imm(threads)];
+  return threads === ctx.program.launch.threads ? [imm(id)] : [imm(id), imm(threads)];
 };
 
 /** Accesses to a part: the registers of each, and its distance in bytes from the thread's first. */

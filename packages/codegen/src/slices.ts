@@ -1,11 +1,11 @@
 /** Blocks that share a tile and are still there when the last of them comes: each adds up a slice of it, and stores that. */
-import { MOST_SLICES, type OwnedRegister, slicesOf } from "@tilewright/ir";
-import { addr, imm, vec } from "@tilewright/ptx";
+import { MOST_SLICES, type OwnedRegister, slicesOf, withSum } from "@tilewright/ir";
+import { addr, imm, type LabelRef, vec } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { type PartialTilePlaces, partialTilePlaces } from "./partialTilePlaces.ts";
-import { additions, fixUpBarrier, storePartial } from "./partialTiles.ts";
+import type { PartialTilePlaces } from "./partialTilePlaces.ts";
+import { additions, barrierOperands } from "./partialTiles.ts";
 import { groupAlong, type OwnedTile, ownedTile } from "./registers.ts";
 import { operandOf } from "./words.ts";
 import { bytesOf, type PartialTiles } from "./workspace.ts";
@@ -44,8 +44,8 @@ interface Slices {
 }
 
 function slicesOfTile(stmt: StmtOf<"combine">, acc: OwnedTile, blocks: number): Slices {
-  const [epilogue] = stmt.body;
-  if (stmt.body.length !== 1 || epilogue?.kind !== "epilogue" || epilogue.via !== null)
+  const [epilogue, ...more] = withSum(stmt);
+  if (more.length > 0 || epilogue?.kind !== "epilogue" || epilogue.via !== null)
     throw new CannotLower("combine", "slices are stored from registers, by one epilogue");
   const groups = groupAlong(acc.elements, 1, Math.max(epilogue.vector, acc.packed));
   for (let most = blocks; ; most--) {
@@ -86,28 +86,46 @@ function distance(ctx: Context, own: Reg<"u32">, { period, along, across }: Dist
   return outer === null || inner === null ? (outer ?? inner) : values.sum(outer, inner);
 }
 
+/** A sum in slices: whose, where its partial tiles lie, where threads meet, and where those go that leave. */
+interface SlicedSum {
+  readonly combine: StmtOf<"combine">;
+  readonly shared: PartialTiles;
+  readonly place: PartialTilePlaces;
+  readonly id: number;
+  readonly end: LabelRef;
+}
+
+/** The registers of a partial tile, slice by slice. Throws `CannotLower` where blocks are more than the counter has bits. */
+export function registersInSlices(
+  ctx: Context,
+  combine: StmtOf<"combine">,
+  { splits }: PartialTiles,
+): OwnedTile["registers"] {
+  const acc = ownedTile(ctx, combine.acc.buffer, 0);
+  if (splits > MOST_SLICES) throw new CannotLower("combine", `${splits} blocks have ${MOST_SLICES} bits`);
+  return slicesOfTile(combine, acc, splits)
+    .registers.flat()
+    .map((at) => acc.at(at * acc.packed));
+}
+
 /**
- * Each block leaves its part, slice by slice, and counts itself; then it looks for a while whether all have come. One that gives up says so in the counter's word,
+ * Each block has left its part, slice by slice, and counts itself; then it looks for a while whether all have come. One that gives up says so in the counter's word,
  * and the block that comes last finds there whose slices are left to it: of every two operations on the word one is first, so that each slice is added up once. Nobody waits
  * without end, whatever blocks are resident. Parts are added in their order: bits are those of `last`. The last to need the word leaves it at 0.
  */
-export function lowerSlicedSum(
+export function lowerSlices(
   ctx: Context,
-  stmt: StmtOf<"combine">,
-  shared: PartialTiles,
+  { shared, place, combine, id, end }: SlicedSum,
   lowerBody: () => void,
 ): void {
   const { entry, body } = ctx;
-  const acc = ownedTile(ctx, stmt.acc.buffer, 0);
+  const acc = ownedTile(ctx, combine.acc.buffer, 0);
   const blocks = shared.splits;
-  if (blocks > MOST_SLICES) throw new CannotLower("combine", `${blocks} blocks have ${MOST_SLICES} bits`);
-  const slices = slicesOfTile(stmt, acc, blocks);
-  const place = partialTilePlaces(ctx, shared);
+  const slices = slicesOfTile(combine, acc, blocks);
   const register = (at: number) => acc.at(at * acc.packed);
-  storePartial(ctx, shared, slices.registers.flat().map(register), place.own());
 
   const rank = ctx.values.split();
-  const barrier = fixUpBarrier(ctx);
+  const barrier = barrierOperands(ctx, id);
   const counter = addr(place.counter);
   const [word, low, high] = [entry.reg("u64", "met"), entry.reg("u32", "left"), entry.reg("u32", "came")];
   const [mine, bit, stays, gone] = [
@@ -118,10 +136,7 @@ export function lowerSlicedSum(
   ];
   const [first, others] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
   const [look, leaves, met, known] = ["look", "leaves", "met", "known"].map((name) => entry.label(name));
-  const end = entry.label("slices_end");
   if (!look || !leaves || !met || !known) throw new RangeError("four names give four labels");
-  ctx.emit(null, "fence.acq_rel.gpu");
-  ctx.emitAny(null, "bar.sync", ...barrier);
   ctx.emit(null, "setp.eq.u32", first, ctx.values.thread(), imm(0));
   ctx.emit(null, "not.pred", others, first);
   for (const nothing of [mine, bit, stays, gone]) ctx.emit(null, "mov.u32", nothing, imm(0));
@@ -239,8 +254,6 @@ export function lowerSlicedSum(
   const none = entry.reg("u64", "met");
   ctx.emit(null, "mov.u64", none, imm(0));
   ctx.emitAny(p, "st.relaxed.gpu.global.u64", counter, none);
-  body.label(end);
-  ctx.restartInvariants();
 }
 
 /** The registers become the sums of all blocks' parts of them; those of the first block lie at `first`. */

@@ -1,67 +1,78 @@
-/** Blocks that share a tile: each hands in its accumulators through the workspace, one goes on with their sum. */
-import type { ReductionKind } from "@tilewright/ir";
-import { addr, f32imm, f64imm, imm, type LabelRef, type Operand } from "@tilewright/ptx";
-import type { Context } from "./context.ts";
-import { lowerDsmemReduction } from "./dsmemReduction.ts";
-import type { RegisterType, StmtOf } from "./engine.ts";
-import { type PartialTilePlaces, partialTilePlaces } from "./partialTilePlaces.ts";
+/** CTAs that share a work tile: each hands in its partial tile, through the workspace or in shared memory of a cluster, and some go on with the sum. */
+import type { Expr, ReductionStmt, Stmt } from "@tilewright/ir";
+import { addr, f32imm, f64imm, type IntegerOperand, imm, type Operand } from "@tilewright/ptx";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import { beginExchange, dsmemStatements } from "./dsmemReduction.ts";
+import type { RegisterType, Statements, StmtOf } from "./engine.ts";
+import { partialTilePlaces } from "./partialTilePlaces.ts";
 import {
   addPartials,
   addToPartial,
+  barrierOperands,
   clearPartial,
-  fixUpBarrier,
   loadPartial,
   reduceToPartial,
   storePartial,
 } from "./partialTiles.ts";
-import { type OwnedTile, ownedTile } from "./registers.ts";
+import { endOf, partialOf, type Reduction, reductionOf } from "./reduction.ts";
+import { ownedTile } from "./registers.ts";
 import { countOperand } from "./sizes.ts";
-import { lowerSlicedSum } from "./slices.ts";
-import { type PartialTiles, partialTiles } from "./workspace.ts";
+import { lowerSlices, registersInSlices } from "./slices.ts";
+import { partialTiles } from "./workspace.ts";
 
 type Combine = StmtOf<"combine">;
+type Lower = (stmts: readonly Stmt[]) => void;
 
-/** How a block hands in, and what the block that goes on does. */
-interface Meeting {
-  readonly ctx: Context;
-  readonly shared: PartialTiles;
-  readonly acc: OwnedTile;
-  readonly place: PartialTilePlaces;
+export function lowerReduction(ctx: Context, stmt: Combine, lower: Lower): void {
+  ctx.placeLate();
+  ctx.restartInvariants();
+  const reduction: Reduction = {
+    combine: stmt,
+    partial: null,
+    exchange: null,
+    end: null,
+    counted: null,
+    leaving: null,
+  };
+  ctx.reduction = reduction;
+  // What is done with the sum is another kernel's: `sumKernel.ts`.
+  lower(stmt.by === "kernel" ? stmt.body.filter(({ kind }) => kind === "reduction") : stmt.body);
+  const { end } = ctx.reduction;
+  ctx.reduction = null;
+  if (end !== null) ctx.body.label(end);
+  // Those who have left have none of the body's values.
+  if (stmt.by !== "kernel") ctx.restartInvariants();
 }
 
-/** Code after which one block goes on with the sum in its registers, the others at the label; null where nobody goes on. */
-const ways: Readonly<
-  Record<Exclude<ReductionKind, "cluster" | "slices">, (meeting: Meeting) => LabelRef | null>
-> = {
-  last(meeting) {
-    const { ctx, shared, acc, place } = meeting;
-    storePartial(ctx, shared, acc.registers, place.own());
-    return lastGoesOn(meeting, () => {
-      loadPartial(ctx, shared, acc.registers, place.first);
-      addPartials(ctx, shared, acc.registers, place.further(shared.splits));
-    });
-  },
-  atomics(meeting) {
-    const { ctx, shared, acc, place } = meeting;
-    addToPartial(ctx, shared, acc.registers, place.first);
-    return lastGoesOn(meeting, () => takeSum(meeting));
-  },
-  bulk(meeting) {
-    const { ctx, shared, acc, place } = meeting;
-    reduceToPartial(ctx, shared, acc.registers, place.first);
-    return lastGoesOn(meeting, () => takeSum(meeting));
-  },
-  // The body is another kernel's: `sumKernel.ts`.
-  kernel({ ctx, shared, acc, place }) {
-    storePartial(ctx, shared, acc.registers, place.own());
-    return null;
-  },
-};
+function enterReduction(ctx: Context, { unless, body }: StmtOf<"reduction">, lower: Lower): void {
+  const { combine } = reductionOf(ctx);
+  if (combine.by === "cluster") {
+    ctx.reduction = { ...reductionOf(ctx), exchange: beginExchange(ctx, combine) };
+    lower(body);
+    return;
+  }
+  const shared = partialTiles(ctx.program, ctx.engine, ctx.target);
+  if (shared === null) throw new CannotLower("combine", "has no workspace");
+  const sum = ctx.entry.label("sum");
+  if (unless !== null) {
+    if (unless.lhs.kind !== "var" || unless.op !== "==")
+      throw new CannotLower("reduction", "asks whether a variable has a value");
+    const whole = ctx.entry.reg("pred", "p");
+    ctx.emit(null, "setp.eq.u32", whole, ctx.variable(unless.lhs.name), total(ctx, unless.rhs));
+    ctx.emit(whole, "bra", sum);
+  }
+  ctx.reduction = { ...reductionOf(ctx), partial: { shared, place: partialTilePlaces(ctx, shared) } };
+  lower(body);
+  if (combine.by !== "kernel" && combine.by !== "slices") ctx.body.label(sum);
+}
 
-/** The sum from the place where it was added up, which is 0 again for the next launch. */
-function takeSum({ ctx, shared, acc, place }: Meeting): void {
-  loadPartial(ctx, shared, acc.registers, place.first);
-  clearPartial(ctx, shared, zeros[shared.type], place.first);
+/** Chunks of a whole tile, where the launch supplies them one at least; a number of CTAs. */
+function total(ctx: Context, e: Expr): Reg<"u32"> | IntegerOperand {
+  const { part } = ctx;
+  if (e.kind === "const") return imm(e.value);
+  if (part === null) throw new CannotLower("counter", "counts chunks outside of a share");
+  return countOperand(part.chunks);
 }
 
 const zeros: Readonly<Record<RegisterType, Operand>> = {
@@ -71,70 +82,85 @@ const zeros: Readonly<Record<RegisterType, Operand>> = {
   b32: imm(0),
 };
 
-export function lowerReduction(ctx: Context, stmt: Combine, lowerBody: () => void): void {
-  ctx.placeLate();
-  if (stmt.by === "cluster") {
-    lowerDsmemReduction(ctx, stmt, lowerBody);
-    return;
-  }
-  const shared = partialTiles(ctx.program, ctx.engine, ctx.target);
-  if (shared === null) {
-    lowerBody();
-    return;
-  }
-  ctx.restartInvariants();
-  if (stmt.by === "slices") {
-    lowerSlicedSum(ctx, stmt, shared, lowerBody);
-    return;
-  }
-  const acc = ownedTile(ctx, stmt.acc.buffer, 0);
-  const { entry, body, part } = ctx;
-  const sum = entry.label("sum");
-  // A part that is the whole tile is its sum.
-  if (shared.share !== null && part !== null) {
-    const whole = entry.reg("pred", "p");
-    ctx.emit(null, "setp.eq.u32", whole, part.count, countOperand(part.chunks));
-    ctx.emit(whole, "bra", sum);
-  }
-  const end = ways[stmt.by]({ ctx, shared, acc, place: partialTilePlaces(ctx, shared) });
-  if (end === null) return;
-  body.label(sum);
-  lowerBody();
-  body.label(end);
-  // Those who have left have none of the body's values.
-  ctx.restartInvariants();
-}
-
-/**
- * All blocks count, by one each or, where they have shares, by their chunks; the last to come collects the sum and goes on, the others leave. What was handed in is published by a fence before the counter
- * rises and read behind a fence after it (PTX ISA, memory consistency model: release and acquire patterns). The counter ends at 0, where the
- * next launch needs it.
- */
-function lastGoesOn({ ctx, shared, place }: Meeting, collect: () => void): LabelRef {
-  const { entry, part } = ctx;
-  const meeting = fixUpBarrier(ctx);
-  ctx.emit(null, "fence.acq_rel.gpu");
-  ctx.emitAny(null, "bar.sync", ...meeting);
+function addToCounter(ctx: Context, { by }: StmtOf<"counter.add">): void {
+  const { entry } = ctx;
+  const reduction = reductionOf(ctx);
+  const { place } = partialOf(ctx);
   const first = entry.reg("pred", "p");
   const earlier = entry.reg("u32", "came");
-  const [waits, leave] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
+  reduction.leaving = { waits: entry.reg("pred", "p"), leave: entry.reg("pred", "p") };
+  const count = by.kind === "const" ? by.value : ctx.variable(by.kind === "var" ? by.name : "");
   ctx.emit(null, "setp.eq.u32", first, ctx.values.thread(), imm(0));
   ctx.emit(null, "mov.u32", earlier, imm(0));
-  if (part !== null && shared.share !== null) {
-    ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), part.count);
-    const others = entry.reg("u32", "others");
-    ctx.emit(null, "sub.u32", others, countOperand(part.chunks), part.count);
-    ctx.emit(null, "setp.ne.u32", waits, earlier, others);
-  } else {
-    ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), imm(1));
-    ctx.emit(null, "setp.ne.u32", waits, earlier, imm(shared.splits - 1));
-  }
-  // Only thread 0 knows: all threads leave unless it has seen all others come.
-  ctx.emitAny(null, "bar.red.and.pred", leave, ...meeting, waits);
-  const end = entry.label("parts_end");
-  ctx.emit(leave, "bra", end);
-  ctx.emit(null, "fence.acq_rel.gpu");
-  ctx.emit(first, "st.global.u32", addr(place.counter), imm(0));
-  collect();
-  return end;
+  const added = typeof count === "number" ? imm(count) : count;
+  ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), added);
+  reduction.counted = { earlier, by: count, first };
 }
+
+/** Only one thread knows: all leave unless it has seen all others come. */
+function leave(ctx: Context, { unless, id }: StmtOf<"counter.leave">): void {
+  const { entry } = ctx;
+  const { counted, leaving } = reductionOf(ctx);
+  if (counted === null || leaving === null)
+    throw new CannotLower("counter.leave", "stands in front of what it counts");
+  const { earlier, by } = counted;
+  const all = total(ctx, unless);
+  if (typeof by === "number" && unless.kind === "const")
+    ctx.emit(null, "setp.ne.u32", leaving.waits, earlier, imm(unless.value - by));
+  else {
+    const others = entry.reg("u32", "others");
+    ctx.emitAny(null, "sub.u32", others, all, typeof by === "number" ? imm(by) : by);
+    ctx.emit(null, "setp.ne.u32", leaving.waits, earlier, others);
+  }
+  ctx.emitAny(null, "bar.red.and.pred", leaving.leave, ...barrierOperands(ctx, id), leaving.waits);
+  ctx.emit(leaving.leave, "bra", endOf(ctx));
+}
+
+/** Registers of a statement's tile. */
+const registersOf = (ctx: Context, stmt: { readonly acc: Combine["acc"] }) =>
+  ownedTile(ctx, stmt.acc.buffer, 0).registers;
+
+type Rows = { readonly [K in ReductionStmt["kind"]]: Statements[K] };
+
+export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt[]) => void): Rows => ({
+  reduction: (ctx, stmt) => enterReduction(ctx, stmt, (stmts) => lowerIn(ctx, stmts)),
+  "partial.store"(ctx, stmt) {
+    const { combine } = reductionOf(ctx);
+    const { shared, place } = partialOf(ctx);
+    const registers =
+      combine.by === "slices" ? registersInSlices(ctx, combine, shared) : registersOf(ctx, stmt);
+    storePartial(ctx, shared, registers, place.own());
+  },
+  "partial.reduce"(ctx, stmt) {
+    const { shared, place } = partialOf(ctx);
+    const add = stmt.by === "bulk" ? reduceToPartial : addToPartial;
+    add(ctx, shared, registersOf(ctx, stmt), place.first);
+  },
+  "partial.load"(ctx, stmt) {
+    const { shared, place } = partialOf(ctx);
+    loadPartial(ctx, shared, registersOf(ctx, stmt), place.first);
+  },
+  "partial.add"(ctx, stmt) {
+    const { shared, place } = partialOf(ctx);
+    const { parts } = stmt;
+    // The grid's third axis has as many CTAs as a work tile; those that are no part here are taken off.
+    const without = parts === null ? shared.splits : 2 * shared.splits - 1 - parts;
+    addPartials(ctx, shared, registersOf(ctx, stmt), place.further(without));
+  },
+  "partial.clear"(ctx) {
+    const { shared, place } = partialOf(ctx);
+    clearPartial(ctx, shared, zeros[shared.type], place.first);
+  },
+  "counter.add": addToCounter,
+  "counter.leave": leave,
+  "counter.clear"(ctx) {
+    const { counted } = reductionOf(ctx);
+    if (counted === null) throw new CannotLower("counter.clear", "no thread has counted");
+    ctx.emit(counted.first, "st.global.u32", addr(partialOf(ctx).place.counter), imm(0));
+  },
+  slices: (ctx, { id, body }) =>
+    lowerSlices(ctx, { ...partialOf(ctx), combine: reductionOf(ctx).combine, id, end: endOf(ctx) }, () =>
+      lowerIn(ctx, body),
+    ),
+  ...dsmemStatements,
+});

@@ -14,7 +14,7 @@ import { lowerPrologue } from "./prologueChunk.ts";
 import { ownedTile } from "./registers.ts";
 import { lowerRole } from "./roles.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
-import { lowerReduction } from "./splitReduction.ts";
+import { lowerReduction, reductionStatements } from "./splitReduction.ts";
 import { lowerTiles } from "./tiles.ts";
 
 /** Lower a list at `ctx.body`, in program order; of roles, whose order means nothing, in that of their code. */
@@ -29,7 +29,7 @@ const shared: Omit<Statements, OwnKind> = {
   fill: lowerFill,
   copy: lowerCopy,
   epilogue: lowerEpilogue,
-  combine: (ctx, stmt) => lowerReduction(ctx, stmt, () => lowerStmts(ctx, stmt.body)),
+  combine: (ctx, stmt) => lowerReduction(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   barrier(ctx, { id, threads = ctx.values.warps * 32, arrive = false }) {
     // Under no predicate: one would have ptxas branch between products and the wait for them, and then serialise them (C7514).
     if (arrive) ctx.body.emit(null, "bar.arrive", imm(id), imm(threads));
@@ -38,6 +38,7 @@ const shared: Omit<Statements, OwnKind> = {
   },
   role: (ctx, stmt) => lowerRole(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   ...machineStatements(lowerStmts),
+  ...reductionStatements(lowerStmts),
   lead: (ctx, { body }) => lowerPrologue(ctx, () => lowerStmts(ctx, body)),
   fetch: lowerTileRequest,
   next: lowerNext,

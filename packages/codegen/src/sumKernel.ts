@@ -1,5 +1,5 @@
 /** The second kernel of `combine … by kernel`: adds up the parts that the first has left, and goes on with the sum. */
-import { eachStmt, type KernelDeclaration, type LaunchExpr, type TileProgram } from "@tilewright/ir";
+import { eachStmt, type KernelDeclaration, type LaunchExpr, type TileProgram, withSum } from "@tilewright/ir";
 import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -65,7 +65,7 @@ export function buildSumKernel(
       ctx.placeLate();
       loadPartial(ctx, shared, acc.registers, place.first);
       addPartials(ctx, shared, acc.registers, place.further(warps));
-      lowerStmts(ctx, combine.body);
+      lowerStmts(ctx, withSum(combine));
     },
     { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) },
   );
@@ -75,7 +75,7 @@ export function buildSumKernel(
 function sumProgram(program: TileProgram): TileProgram {
   const { tiles, combine } = meetingOf(program);
   const { cluster, pair } = program.launch;
-  for (const stmt of eachStmt(combine.body))
+  for (const stmt of eachStmt(withSum(combine)))
     if (stmt.kind !== "epilogue" || stmt.via !== null)
       throw new CannotLower("combine", "a second kernel has registers only: D goes to memory from there");
   const used = new Set(["C", "D", combine.acc.buffer]);

@@ -15,6 +15,7 @@ import {
   streamKBlocks,
   type Target,
   type TileProgram,
+  withSum,
 } from "@tilewright/ir";
 import type { Engine, RegisterType, StmtOf } from "./engine.ts";
 import { ownerOf } from "./registers.ts";
@@ -179,8 +180,8 @@ const bulkVector = (type: RegisterType, registers: number): number =>
   [4, 2, 1].find((v) => registers % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
 
 /** Registers side by side of slices, which are whole groups of elements that are stored together. */
-function sliceVector({ body }: StmtOf<"combine">, type: RegisterType, packed: number): number {
-  const [stored] = body;
+function sliceVector(combine: StmtOf<"combine">, type: RegisterType, packed: number): number {
+  const [stored] = withSum(combine);
   const group = stored?.kind === "epilogue" ? Math.max(1, stored.vector / packed) : 1;
   return [4, 2, 1].find((v) => group % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
 }

@@ -410,6 +410,7 @@ export {
   type Raster,
   type Reach,
   type ReductionKind,
+  type ReductionStmt,
   type Ring,
   reached,
   reductionKinds,

@@ -54,7 +54,7 @@ export const engine: Engine = {
     },
     combine(ctx, stmt) {
       readSums(ctx, stmt.acc.buffer);
-      lowerReduction(ctx, stmt, () => lowerStmts(ctx, stmt.body));
+      lowerReduction(ctx, stmt, (stmts) => lowerStmts(ctx, stmts));
     },
   },
   copies: {},

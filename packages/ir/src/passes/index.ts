@@ -13,6 +13,7 @@ export { cacheOperands } from "./cacheOperands.ts";
 export { dealCopies } from "./dealCopies.ts";
 export { delayRelease } from "./delayRelease.ts";
 export { elideGuards } from "./elideGuards.ts";
+export { expandReductions } from "./expandReductions.ts";
 export { expandRings } from "./expandRings.ts";
 export { loadFragments } from "./loadFragments.ts";
 export { loadMatrices } from "./loadMatrices.ts";

@@ -57,3 +57,7 @@ export function dsmemReductionBytes(program: TileProgram): number {
   const [rows, columns] = meeting.slice.extent;
   return meeting.split.extent * rows * columns * elementBytes(bufferOf(program, meeting.slice.buffer));
 }
+
+/** What a `combine` does with the sum, wherever that stands in it: its body, from stage machine on without the reduction in front. */
+export const withSum = ({ body }: Extract<Stmt, { kind: "combine" }>): readonly Stmt[] =>
+  body.flatMap((stmt) => (stmt.kind === "reduction" ? [] : stmt.kind === "slices" ? stmt.body : [stmt]));

@@ -29,6 +29,7 @@ export {
   reducingThreads,
   reductionBytes,
   slicesOf,
+  withSum,
 } from "./dsmemReduction.ts";
 export { codeOrder, holdsResponses, isElected } from "./elected.ts";
 export { elementBytes } from "./elementBytes.ts";

@@ -13,6 +13,8 @@ export function childrenOf(stmt: Stmt): readonly Stmt[] {
     case "response":
     case "leader":
     case "lead":
+    case "reduction":
+    case "slices":
       return stmt.body;
     default:
       return none;
@@ -30,6 +32,8 @@ function withChildren(stmt: Stmt, children: readonly Stmt[]): Stmt {
     case "response":
     case "leader":
     case "lead":
+    case "reduction":
+    case "slices":
       return { ...stmt, body: children };
     default:
       return stmt;

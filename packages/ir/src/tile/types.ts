@@ -556,8 +556,8 @@ export const reaches = [
 ] as const;
 export type Reach = (typeof reaches)[number];
 
-/** Orders what a thread did through one proxy, or before, with what others do behind it (PTX ISA, fence.proxy.async, membar.cta, tcgen05.fence). */
-export const fences = ["async", "cta", "tensor-before", "tensor-after"] as const;
+/** Orders what a thread did through one proxy, or before, with what others do behind it (PTX ISA, fence.proxy.async, membar.cta, fence.acq_rel.gpu, tcgen05.fence). */
+export const fences = ["async", "cta", "gpu", "tensor-before", "tensor-after"] as const;
 type FenceKind = (typeof fences)[number];
 
 /**
@@ -602,8 +602,44 @@ export type MachineStmt =
   | { readonly kind: "response"; readonly body: readonly Stmt[] }
   /** In the first block of the cluster only. */
   | { readonly kind: "leader"; readonly body: readonly Stmt[] }
+  | ReductionStmt
   /** Begins a role of one thread: what that does as soon as the barrier is ready on which its first copies arrive, before the other barriers are. */
   | { readonly kind: "lead"; readonly body: readonly Stmt[] };
+
+/**
+ * What the CTAs of a work tile do in a `combine`, until those that go on have the sum: partial tiles in the workspace with a counter beside them (split-K and stream-K fix-up), or slices
+ * in the shared memory of a cluster (DSMEM reduction).
+ */
+export type ReductionStmt =
+  /** In front of what is done with the sum. Threads branch past it where they have the whole tile (`unless`). */
+  | { readonly kind: "reduction"; readonly unless: Cond | null; readonly body: readonly Stmt[] }
+  /** Registers to the CTA's own partial tile. */
+  | { readonly kind: "partial.store"; readonly acc: View }
+  /** Registers added to the one partial tile of the work tile, by reductions of threads or of bulk copies through shared memory. */
+  | { readonly kind: "partial.reduce"; readonly acc: View; readonly by: "atomics" | "bulk" }
+  /** The first partial tile (or the only one) to registers; the `parts` behind it added, in their order; zeros to the only one. Null: as many as shares met the tile. */
+  | { readonly kind: "partial.load"; readonly acc: View }
+  | { readonly kind: "partial.clear"; readonly acc: View }
+  | { readonly kind: "partial.add"; readonly acc: View; readonly parts: number | null }
+  /** One thread adds to the work tile's counter (relaxed, at the scope of the GPU). */
+  | { readonly kind: "counter.add"; readonly by: Expr }
+  /** All threads meet at a barrier and leave the `combine`, unless the counter has come to this number (at least 1) with that addition. */
+  | { readonly kind: "counter.leave"; readonly unless: Expr; readonly id: number }
+  /** One thread sets the counter to 0, for the next launch. */
+  | { readonly kind: "counter.clear" }
+  /** CTAs that still run when all partial tiles have come add up and store a slice each; the last also those of CTAs that have left. Their threads meet at a barrier. */
+  | { readonly kind: "slices"; readonly id: number; readonly body: readonly Stmt[] }
+  /** The wait for all CTAs of the cluster, which arrived when they began (PTX ISA, barrier.cluster.wait.acquire). */
+  | { readonly kind: "cluster.wait" }
+  /** Slice s of the registers, as large as the tile `into`, to the shared memory of CTA s of the cluster, whose mbarrier counts the bytes. */
+  | { readonly kind: "dsmem.send"; readonly acc: View; readonly into: View }
+  /** CTAs of the cluster beyond the first `slices` leave the `combine`. */
+  | { readonly kind: "dsmem.leave"; readonly slices: number }
+  /** One thread arrives at that mbarrier and tells how many bytes come; all threads wait for them. */
+  | { readonly kind: "dsmem.expect"; readonly bytes: number }
+  | { readonly kind: "dsmem.wait" }
+  /** Registers become the sum of so many slices, in the order of the ranks. */
+  | { readonly kind: "dsmem.add"; readonly into: View; readonly parts: number };
 
 export type StmtKind = Stmt["kind"];
 

@@ -34,6 +34,12 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
       return { ...stmt, at: expr(stmt.at) };
     case "fill":
       return { ...stmt, dst: view(stmt.dst) };
+    case "reduction":
+      return { ...stmt, unless: stmt.unless && cond(stmt.unless) };
+    case "counter.add":
+      return { ...stmt, by: expr(stmt.by) };
+    case "counter.leave":
+      return { ...stmt, unless: expr(stmt.unless) };
     case "combine":
       return { ...stmt, acc: view(stmt.acc), into: stmt.into === null ? null : view(stmt.into) };
     case "epilogue":

@@ -2,10 +2,18 @@
  * Control flow of a program: loops, conditions, tiles, roles as coroutines, ring events. What data statements do is given
  * as hooks, so that the interpreter and the protocol verifier run one and the same control flow.
  */
-
+import { withSum } from "../dsmemReduction.ts";
 import { answering, PING_PONG_BARRIER } from "../pingPong.ts";
 import { childrenOf } from "../rewrite.ts";
-import type { BarrierRef, MachineStmt, Ring, Stmt, TileProgram } from "../types.ts";
+import type {
+  BarrierRef,
+  MachineStmt,
+  ReductionKind,
+  ReductionStmt,
+  Ring,
+  Stmt,
+  TileProgram,
+} from "../types.ts";
 import {
   advanceCells,
   arrivals,
@@ -31,6 +39,8 @@ export interface Thread {
   epoch: number;
   /** What `next` has read in this turn of a loop over tiles: the number of the visit that follows, null for the end. */
   following?: number | null | undefined;
+  /** It has left the `combine` around. */
+  left?: boolean;
 }
 
 /** Where a thread stands still; it goes on when `ready` says so. */
@@ -49,7 +59,10 @@ export type Op =
 
 /** Statements that touch data. */
 export type DataStmt = Extract<Stmt, { kind: "fill" | "copy" | "mma" | "epilogue" }>;
-type Machine = Exclude<MachineStmt, { kind: "lead" | "leader" | "response" }>;
+type Machine = Exclude<MachineStmt, ReductionStmt | { kind: "lead" | "leader" | "response" }>;
+type Combine = Extract<Stmt, { kind: "combine" }>;
+/** Statements of a reduction that are no blocks. */
+export type ReductionStep = Exclude<ReductionStmt, { kind: "reduction" | "slices" }>;
 type RingStmt = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>;
 type TileStmt = Extract<Stmt, { kind: "fetch" | "next" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
@@ -62,11 +75,13 @@ export interface Hooks {
    * for it. One thread stands for all blocks that go on.
    */
   combine(
-    stmt: Extract<Stmt, { kind: "combine" }>,
+    stmt: Combine,
     last: (thread: Thread) => boolean,
     table: CellTable,
     at: string,
   ): (thread: Thread) => readonly (() => void)[];
+  /** What a statement of a reduction does; absent: nothing, and `combine` says who goes on. */
+  reduction?(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
   /** State of a ring at the start of a block. */
   ring(ring: Ring): RingState;
   /** What a slot held is gone, when its producer may fill it again. */
@@ -85,6 +100,12 @@ export interface Hooks {
 /** Name of the thread outside of roles. */
 export const BLOCK = "block";
 
+/** Ways to combine in which one CTA goes on, by the work tile's counter. */
+const countsItself: ReadonlySet<ReductionKind> = new Set(["last", "atomics", "bulk"]);
+
+const isReductionStep = (stmt: Machine | ReductionStep): stmt is ReductionStep =>
+  /^(partial|counter|dsmem|cluster)\./.test(stmt.kind);
+
 const run = (action: (thread: Thread) => void): Op => ({ kind: "run", run: action });
 const steps = (action: (thread: Thread) => Steps): Op => ({ kind: "steps", steps: action });
 
@@ -101,6 +122,8 @@ export class Control {
   readonly #named = new Map<number, number>();
   /** Whether a thread has the last part of its tile, of the tiles being compiled. */
   #lastPart: (thread: Thread) => boolean = () => true;
+  /** The `combine` being compiled. */
+  #combine: Combine | null = null;
   /** Turns of all loops so far. */
   #turns = 0;
   /** Visits of the loop over tiles being compiled. */
@@ -199,6 +222,7 @@ export class Control {
     for (const op of ops) {
       if (op.kind === "run") op.run(thread);
       else yield* op.steps(thread);
+      if (thread.left === true) return;
     }
   }
 
@@ -273,17 +297,8 @@ export class Control {
           if (test(thread.cells)) yield* runList(thread);
         });
       }
-      case "combine": {
-        const meet = this.#hooks.combine(stmt, this.#lastPart, this.#table, at);
-        const body = this.#compileList(stmt.body, inRole);
-        const runList = (thread: Thread) => this.#runList(body, thread);
-        return steps(function* (thread) {
-          for (const begin of meet(thread)) {
-            begin();
-            yield* runList(thread);
-          }
-        });
-      }
+      case "combine":
+        return this.#compileCombine(stmt, inRole, at);
       case "fill":
       case "copy":
       case "mma":
@@ -308,14 +323,55 @@ export class Control {
         });
       case "lead":
       case "leader":
-      case "response": {
+      case "response":
+      case "slices": {
         const body = this.#compileList(stmt.body, inRole);
         const runList = (thread: Thread) => this.#runList(body, thread);
         return steps(runList);
       }
+      case "reduction": {
+        const test = stmt.unless === null ? null : compileCond(stmt.unless, this.#table);
+        const body = this.#compileList(stmt.body, inRole);
+        const runList = (thread: Thread) => this.#runList(body, thread);
+        return steps(function* (thread) {
+          if (test === null || !test(thread.cells)) yield* runList(thread);
+        });
+      }
       default:
+        if (isReductionStep(stmt)) {
+          const combine = this.#combine;
+          if (combine === null || this.#hooks.reduction === undefined) return null;
+          return run(this.#hooks.reduction(combine, stmt, this.#table, at));
+        }
         return this.#compileMachine(stmt, at);
     }
+  }
+
+  /** In stage machine the statements of a reduction say who goes on, but where one thread stands for several: for CTAs with slices, and of a kernel behind. */
+  #compileCombine(stmt: Combine, inRole: boolean, at: string): Op {
+    this.#combine = stmt;
+    const stated = stmt.body.some(({ kind }) => kind === "reduction") && this.#hooks.reduction !== undefined;
+    const steppers = this.#compileList(
+      stmt.body.filter(({ kind }) => kind === "reduction"),
+      inRole,
+    );
+    const body = this.#compileList(withSum(stmt), inRole);
+    this.#combine = null;
+    const runList = (ops: readonly Op[], thread: Thread) => this.#runList(ops, thread);
+    if (stated && countsItself.has(stmt.by))
+      return steps(function* (thread) {
+        thread.left = false;
+        yield* runList([...steppers, ...body], thread);
+        thread.left = false;
+      });
+    const meet = this.#hooks.combine(stmt, this.#lastPart, this.#table, at);
+    return steps(function* (thread) {
+      yield* runList(steppers, thread);
+      for (const begin of meet(thread)) {
+        begin();
+        yield* runList(body, thread);
+      }
+    });
   }
 
   /** Threads of two roles at a barrier: those that come to meet wait until all have come. */

@@ -4,8 +4,8 @@ import { columnRuns, type Run } from "../columns.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
 import { printHead } from "../print.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
-import { type Cells, type CellTable, compileCond } from "./compileExpr.ts";
-import { Control, type DataStmt, type Hooks, type Thread } from "./control.ts";
+import { type Cells, type CellTable, compileCond, compileExpr } from "./compileExpr.ts";
+import { Control, type DataStmt, type Hooks, type ReductionStep, type Thread } from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
 import { emptySlot, type Flight, land, RingState } from "./rings.ts";
@@ -28,6 +28,13 @@ export interface MachineOptions {
 }
 
 type Action = (thread: Thread) => void;
+type Combine = Extract<Stmt, { kind: "combine" }>;
+
+/** What CTAs leave for each other: partial tiles of the work tile at hand, in the order of its CTAs, and how far its counter is. */
+interface Workspace {
+  readonly parts: ValueArray[];
+  counter: number;
+}
 
 /** The columns of a run of a place. */
 const columnsOf = (place: Place, { from, to }: Run): Place => ({
@@ -49,6 +56,7 @@ export class Machine implements Hooks {
   /** One chain for all epilogue statements with the same steps: they write parts of the same outputs. */
   readonly #chains = new Map<string, EpilogueChain>();
   readonly #control: Control;
+  readonly #workspaces = new Map<Combine, Workspace>();
   /** Tiles whose copies count at a barrier. */
   readonly #counted: ReadonlySet<string>;
 
@@ -88,7 +96,7 @@ export class Machine implements Hooks {
   }
 
   combine(
-    stmt: Extract<Stmt, { kind: "combine" }>,
+    stmt: Combine,
     last: (thread: Thread) => boolean,
     table: CellTable,
     at: string,
@@ -97,10 +105,11 @@ export class Machine implements Hooks {
     const meeting = dsmemReduction(this.#program);
     const slice = meeting === null ? null : compileView(meeting.slice, this.#memories, table, at);
     const rank = meeting === null ? 0 : table.cell(meeting.split.var);
-    const parts: ValueArray[] = [];
+    const stated = stmt.body.some(({ kind }) => kind === "reduction");
+    const { parts } = this.#workspaceOf(stmt);
     return (thread) => {
       const place = acc(thread.cells);
-      parts.push(takeOut(place, at));
+      if (!stated) parts.push(takeOut(place, at));
       if (!last(thread)) return [];
       putSum(place, parts.splice(0), at);
       if (meeting === null || slice === null) return [() => {}];
@@ -110,6 +119,58 @@ export class Machine implements Hooks {
         putSlice(slice(thread.cells), sum, { axis: meeting.axis, columns: place.cols, own }, at);
       });
     };
+  }
+
+  #workspaceOf(combine: Combine): Workspace {
+    const known = this.#workspaces.get(combine) ?? { parts: [], counter: 0 };
+    this.#workspaces.set(combine, known);
+    return known;
+  }
+
+  /** CTAs of a work tile come one after the other, so that partial tiles lie in their order. */
+  reduction(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void {
+    const workspace = this.#workspaceOf(combine);
+    const acc = compileView(combine.acc, this.#memories, table, at);
+    switch (stmt.kind) {
+      case "partial.store":
+      case "partial.reduce":
+      case "dsmem.send":
+        return ({ cells }) => workspace.parts.push(takeOut(acc(cells), at));
+      case "counter.add": {
+        const by = compileExpr(stmt.by, table);
+        return ({ cells }) => {
+          workspace.counter += by(cells);
+        };
+      }
+      case "counter.leave": {
+        const complete = compileExpr(stmt.unless, table);
+        return (thread) => {
+          thread.left = workspace.counter !== Math.max(1, complete(thread.cells));
+        };
+      }
+      case "counter.clear":
+        return () => {
+          workspace.counter = 0;
+        };
+      // Of partial tiles that were added up in memory the sum lies there.
+      case "partial.load": {
+        const all = combine.by !== "last";
+        return ({ cells }) =>
+          putSum(acc(cells), workspace.parts.splice(0, all ? workspace.parts.length : 1), at);
+      }
+      case "partial.add":
+        return ({ cells }) => {
+          const place = acc(cells);
+          const { parts } = stmt;
+          putSum(
+            place,
+            [takeOut(place, at), ...workspace.parts.splice(0, parts ?? workspace.parts.length)],
+            at,
+          );
+        };
+      default:
+        return () => {};
+    }
   }
 
   emptied(ring: Ring): (place: number) => void {

@@ -2,6 +2,7 @@
 import { arrivers, type BarrierRef, fences, type MachineStmt, reaches } from "../types.ts";
 import { flagClause, integerClause, parseClauses, printClauses, wordClause } from "./clause.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
+import { reductionSyntax } from "./reductionStatements.ts";
 import type { Of, StatementSyntax } from "./syntax.ts";
 
 type Rows = { readonly [K in MachineStmt["kind"]]: StatementSyntax<Of<K>> };
@@ -129,7 +130,7 @@ export const machineSyntax: Rows = {
     }),
   },
   fence: {
-    syntax: "fence async|cta|tensor-before|tensor-after",
+    syntax: "fence async|cta|gpu|tensor-before|tensor-after",
     print: (s) => `fence ${s.what}`,
     parse: (c) => ({ kind: "fence", what: c.oneOf(fences, "fence") }),
   },
@@ -164,4 +165,5 @@ export const machineSyntax: Rows = {
     print: () => "lead",
     parse: (_c, block) => ({ kind: "lead", body: block([]) }),
   },
+  ...reductionSyntax,
 };

@@ -3,7 +3,7 @@
 import { type DsmemReduction, dsmemReduction } from "../dsmemReduction.ts";
 import { evaluateExpr, freeVars } from "../expr.ts";
 import { storeOwners } from "../staged.ts";
-import type { Stmt, View } from "../types.ts";
+import type { Stmt, StmtKind, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 export const epilogues: Verifier = {
@@ -117,7 +117,7 @@ export const output: Verifier = {
     yield* columnFaults(stores);
     yield* stores.flatMap(againFaults);
     if (stores.length > 1 || site === undefined || site.stmt.kind !== "epilogue") return;
-    const around = site.parents.filter((s) => s.kind !== "role" && s.kind !== "combine");
+    const around = site.parents.filter(({ kind }) => !onceATile.has(kind));
     const tiles = around[0];
     // Loops and conditions between the tiles and the epilogue: left to the interpreter.
     if (around.length !== 1 || tiles?.kind !== "tiles") return;
@@ -127,6 +127,9 @@ export const output: Verifier = {
     yield* axisFaults(site, site.stmt, tiles, 1, problem.n, meeting);
   },
 };
+
+/** Statements around an epilogue that are no loops or conditions of its own. */
+const onceATile: ReadonlySet<StmtKind> = new Set(["role", "combine", "slices"]);
 
 /** An epilogue in a loop stores another part in each turn. */
 function againFaults(site: Site): readonly Fault[] {

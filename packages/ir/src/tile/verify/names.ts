@@ -127,6 +127,16 @@ export function viewsOf(stmt: Stmt): readonly View[] {
       return stmt.into === null ? [stmt.acc] : [stmt.acc, stmt.into];
     case "copy":
       return [stmt.dst, stmt.src];
+    case "partial.store":
+    case "partial.reduce":
+    case "partial.load":
+    case "partial.add":
+    case "partial.clear":
+      return [stmt.acc];
+    case "dsmem.send":
+      return [stmt.acc, stmt.into];
+    case "dsmem.add":
+      return [stmt.into];
     case "mma":
       return [...sumViews(stmt), ...operandViews(stmt)];
     case "epilogue":
@@ -143,13 +153,20 @@ export function viewsOf(stmt: Stmt): readonly View[] {
 }
 
 function exprsOf(stmt: Stmt): readonly Expr[] {
-  const own = stmt.kind === "for" ? [stmt.from, stmt.to] : "at" in stmt ? [stmt.at] : [];
+  const own = stmt.kind === "for" ? [stmt.from, stmt.to] : "at" in stmt ? [stmt.at] : countsOf(stmt);
   const counts =
     stmt.kind === "tiles" ? [...(stmt.symbolic ?? []), stmt.visit?.chunks].flatMap((e) => e ?? []) : [];
   return [...own, ...counts, ...viewsOf(stmt).flatMap((view) => [view.slot, ...view.origin])];
 }
 
+/** What a counter of partial tiles counts. */
+function countsOf(stmt: Stmt): readonly Expr[] {
+  if (stmt.kind === "counter.add") return [stmt.by];
+  return stmt.kind === "counter.leave" ? [stmt.unless] : [];
+}
+
 function condsOf(stmt: Stmt): readonly Cond[] {
   if (stmt.kind === "if") return [stmt.cond];
+  if (stmt.kind === "reduction") return stmt.unless === null ? [] : [stmt.unless];
   return stmt.kind === "copy" && stmt.when !== null ? [stmt.when] : [];
 }

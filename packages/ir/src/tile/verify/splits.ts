@@ -1,4 +1,6 @@
 /** Blocks that share a tile meet exactly once, and only one of them stores it. */
+
+import { withSum } from "../dsmemReduction.ts";
 import { freeVars } from "../expr.ts";
 import { eachStmt } from "../rewrite.ts";
 import { MOST_SLICES, reached, type Stmt, type StreamK } from "../types.ts";
@@ -26,7 +28,8 @@ export const splits: Verifier = {
             message: `${event.kind} of %${event.ring} in a combine, to which blocks that leave do not come`,
             hint: "put it in front of the combine or behind it",
           };
-        if (stmt.by === "kernel" && stmt.body.some((s) => s.kind !== "epilogue" || s.via !== null))
+        const stored = withSum(stmt);
+        if (stmt.by === "kernel" && stored.some((s) => s.kind !== "epilogue" || s.via !== null))
           yield {
             at: site,
             message: "a second kernel has nothing but the sum in registers",
@@ -34,7 +37,7 @@ export const splits: Verifier = {
           };
         if (
           stmt.by === "slices" &&
-          (stmt.body.length !== 1 || stmt.body.some((s) => s.kind !== "epilogue" || s.via !== null))
+          (stored.length !== 1 || stored.some((s) => s.kind !== "epilogue" || s.via !== null))
         )
           yield {
             at: site,

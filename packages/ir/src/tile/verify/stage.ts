@@ -35,6 +35,22 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   response: "machine",
   leader: "machine",
   lead: "machine",
+  reduction: "machine",
+  "partial.store": "machine",
+  "partial.reduce": "machine",
+  "partial.load": "machine",
+  "partial.add": "machine",
+  "partial.clear": "machine",
+  "counter.add": "machine",
+  "counter.leave": "machine",
+  "counter.clear": "machine",
+  slices: "machine",
+  "cluster.wait": "machine",
+  "dsmem.send": "machine",
+  "dsmem.leave": "machine",
+  "dsmem.expect": "machine",
+  "dsmem.wait": "machine",
+  "dsmem.add": "machine",
 };
 
 /** Statements of rings: `expandRings` replaces them. */

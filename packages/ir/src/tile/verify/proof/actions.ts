@@ -115,7 +115,8 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
       ];
     }
     case "fence":
-      return [{ ...all, kind: "fence", what: fenceNames[stmt.what] }];
+      // At the scope of the GPU: of reductions, which go through no ring.
+      return stmt.what === "gpu" ? [] : [{ ...all, kind: "fence", what: fenceNames[stmt.what] }];
     case "warp.sync":
       return [{ ...all, kind: "sync" }];
     case "wgmma.wait":

@@ -134,6 +134,13 @@ export const proofRules = {
     "a chunk's slot is acquired, filled and committed, waited for, read and released in this order in every role",
     "that ptxas keeps the order: text of volatile and async instructions, one function, no inlining",
   ),
+  reductions: rule(
+    18,
+    "TW3162",
+    "reductions",
+    "a CTA's partial tile is stored, fenced at the scope of the GPU and met over before it is counted, by as much as completes the count; who goes on fences before it reads, reads every partial tile once, and leaves counters and sums at 0; slices of a cluster are sent when all CTAs run, told of by their bytes and waited for",
+    "CTAs that add up slices, and their looks at the counter: the emulator's races between blocks",
+  ),
 } as const;
 
 export type RuleName = keyof typeof proofRules;

@@ -13,6 +13,7 @@ import { splits as splitsVerifier } from "../splits.ts";
 import { subjectOf } from "../verifier.ts";
 import type { Action, Plan } from "./plan.ts";
 import { planOf } from "./planOf.ts";
+import { reductionFindings } from "./reductions.ts";
 import type { Finding } from "./rules.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
@@ -26,6 +27,7 @@ export function* programFindings(program: TileProgram, target: Target | null): I
   yield* swizzles(program);
   yield* namedBarriers(program);
   yield* numbering(program);
+  yield* reductionFindings(program);
 }
 
 /** All findings of a plan. */

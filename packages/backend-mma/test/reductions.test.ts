@@ -1,0 +1,280 @@
+/** Reductions of work tiles in texts of stage machine: each edit is convicted by rule and line, and with `unproven` it is what the kernel does. */
+import { plainProblem } from "@tilewright/conformance";
+import { createCompiler, findTarget, formatDiagnostic, unifiedDiff } from "@tilewright/ir";
+import { describe, expect, test } from "vitest";
+import { mma } from "../src/backend.ts";
+
+const compiler = createCompiler({ backends: [mma] });
+const target = (() => {
+  const found = findTarget("sm_90");
+  if (!found.ok) throw new Error("sm_90 is a target");
+  return found.value;
+})();
+
+const fields = "tile=32x32x16 warp=16x16 stages=2 frag=1";
+
+function compiled(schedule: string): { readonly text: string; readonly ptx: string } {
+  const made = compiler.compile({
+    problem: plainProblem(64, 64, 256, "f16"),
+    target,
+    schedule: `${fields} ${schedule}`,
+  });
+  if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
+  return { text: made.value.textAt("machine") ?? "", ptx: made.value.ptx };
+}
+
+/** Lines of the reduction, without what is around. */
+const reduction = (text: string): readonly string[] => {
+  const lines = text.split("\n").map((line) => line.trim());
+  const from = lines.findIndex((line) => line.startsWith("reduction"));
+  return lines.slice(from, lines.indexOf("}", from));
+};
+
+test("the last of four CTAs reads what the others have published", () => {
+  expect(reduction(compiled("split=4").text)).toEqual([
+    "reduction {",
+    "partial.store %acc",
+    "fence gpu",
+    "barrier 0",
+    "counter.add 1",
+    "counter.leave unless 4 barrier 0",
+    "fence gpu",
+    "counter.clear",
+    "partial.load %acc",
+    "partial.add %acc parts 3",
+  ]);
+});
+
+test("stream-K counts K chunks, and goes past where a CTA has them all", () => {
+  const lines = reduction(compiled("streamk=3").text);
+  expect(lines[0]).toBe("reduction unless %kn == 16 {");
+  expect(lines).toContain("counter.add %kn");
+  expect(lines).toContain("counter.leave unless 16 barrier 0");
+  expect(lines).toContain("partial.add %acc");
+});
+
+interface Edit {
+  readonly what: string;
+  /** The line that changes, the `nth` such (0), and what is there instead; "": nothing. */
+  readonly from: string;
+  readonly nth?: number;
+  readonly to: string;
+  /** What is said, and of which line of the edited text. */
+  readonly says: RegExp;
+  readonly line: string;
+  /** Each changed line of PTX; null where there is no such kernel. */
+  readonly ptx: RegExp | null;
+}
+
+const edits: readonly (readonly [schedule: string, edits: readonly Edit[]])[] = [
+  [
+    "split=4",
+    [
+      {
+        what: "a count without a fence",
+        from: "fence gpu",
+        to: "",
+        says: /no fence has published/,
+        line: "counter.add 1",
+        ptx: /fence\.acq_rel\.gpu/,
+      },
+      {
+        what: "a count that threads do not wait for",
+        from: "barrier 0",
+        nth: -1,
+        to: "",
+        says: /others may still store/,
+        line: "counter.add 1",
+        ptx: /bar\.sync/,
+      },
+      {
+        what: "a read without a fence",
+        from: "fence gpu",
+        nth: 1,
+        to: "",
+        says: /without a fence behind the count/,
+        line: "partial.load %acc",
+        ptx: /fence\.acq_rel\.gpu/,
+      },
+      {
+        what: "nobody who waits for the others",
+        from: "counter.leave unless 4 barrier 0",
+        to: "",
+        says: /before all CTAs are counted|while others have to count/,
+        line: "counter.clear",
+        ptx: /bar\.red|setp|bra|reg|parts_end/,
+      },
+      {
+        what: "a CTA too few",
+        from: "counter.leave unless 4 barrier 0",
+        to: "counter.leave unless 3 barrier 0",
+        says: /too early/,
+        line: "counter.leave unless 3 barrier 0",
+        ptx: /setp\.ne\.u32/,
+      },
+      {
+        what: "a CTA that counts twice",
+        from: "counter.add 1",
+        to: "counter.add 2",
+        says: /not the CTA's own part/,
+        line: "counter.add 2",
+        ptx: /atom\.relaxed\.gpu|setp\.ne/,
+      },
+      {
+        what: "a partial tile too few",
+        from: "partial.add %acc parts 3",
+        to: "partial.add %acc parts 2",
+        says: /adds 2 partial tiles, and the tile has 3/,
+        line: "partial.add %acc parts 2",
+        ptx: /add\.u32/,
+      },
+      {
+        what: "a counter left as it is",
+        from: "counter.clear",
+        to: "",
+        says: /not 0 for the next launch/,
+        line: "combine %acc {",
+        ptx: /st\.global\.u32/,
+      },
+      {
+        what: "the barrier of another role",
+        from: "barrier 0",
+        nth: -1,
+        to: "barrier 11",
+        says: /no barrier of the whole block/,
+        line: "barrier 11",
+        ptx: /bar\.sync/,
+      },
+    ],
+  ],
+  [
+    "split=4 combine=atomics",
+    [
+      {
+        what: "a sum left as it is",
+        from: "partial.clear %acc",
+        to: "",
+        says: /the sum is not 0/,
+        line: "combine %acc by atomics {",
+        ptx: /st\.global/,
+      },
+      {
+        what: "a partial tile that is stored, not added",
+        from: "partial.reduce %acc by atomics",
+        to: "partial.store %acc",
+        says: /is not how tiles are combined by atomics/,
+        line: "partial.store %acc",
+        ptx: /red\.relaxed|st\.global/,
+      },
+    ],
+  ],
+  [
+    "split=4 combine=slices",
+    [
+      {
+        what: "a count without a fence",
+        from: "fence gpu",
+        to: "",
+        says: /no fence has published/,
+        line: "slices barrier 0 {",
+        ptx: /fence\.acq_rel\.gpu/,
+      },
+    ],
+  ],
+  [
+    "split=4 combine=cluster",
+    [
+      {
+        what: "stores to CTAs that may not run",
+        from: "cluster.wait",
+        to: "",
+        says: /may not have begun/,
+        line: "dsmem.send %acc into %sum",
+        ptx: /barrier\.cluster\.wait/,
+      },
+      {
+        what: "bytes of a slice too few",
+        from: "dsmem.expect 6144",
+        to: "dsmem.expect 4096",
+        says: /tells of 4096 bytes, and 3 CTAs send 6144/,
+        line: "dsmem.expect 4096",
+        ptx: /expect_tx/,
+      },
+      {
+        what: "CTAs that wait for slices that nobody sends them",
+        from: "dsmem.leave slices 2",
+        to: "dsmem.leave slices 3",
+        says: /3 CTAs wait for slices, and there are 2/,
+        line: "dsmem.expect 6144",
+        ptx: /setp\.ge/,
+      },
+      {
+        what: "an addition that waits for nothing",
+        from: "dsmem.wait",
+        to: "",
+        says: /may not have come/,
+        line: "dsmem.add %sum parts 4",
+        ptx: /try_wait|wait|not\.pred|bra|mov\.u32|reg/,
+      },
+      {
+        what: "a slice too few",
+        from: "dsmem.add %sum parts 4",
+        to: "dsmem.add %sum parts 3",
+        says: /adds 3 slices, and 4 CTAs/,
+        line: "dsmem.add %sum parts 3",
+        ptx: /ld\.shared|add\.|reg/,
+      },
+    ],
+  ],
+  [
+    "streamk=3",
+    [
+      {
+        what: "a whole tile that waits for others",
+        from: "reduction unless %kn == 16 {",
+        to: "reduction {",
+        says: /does not go by whether the CTA has its whole tile/,
+        line: "reduction {",
+        ptx: /setp\.eq|bra|reg/,
+      },
+      {
+        what: "a count of CTAs where chunks are counted",
+        from: "counter.add %kn",
+        to: "counter.add 1",
+        says: /not the CTA's own part/,
+        line: "counter.add 1",
+        ptx: /atom|sub\.u32|setp|reg/,
+      },
+    ],
+  ],
+];
+
+/** Registers by their kind: where one is no more, those behind it have other numbers. */
+const unnumbered = (ptx: string): string => ptx.replace(/%([a-z_]+)\d+/g, "%$1");
+
+describe.each(edits)("%s", (schedule, list) => {
+  const original = compiled(schedule);
+  test.each(list)("$what", ({ from, nth = 0, to, says, line, ptx }) => {
+    const lines = original.text.split("\n");
+    const at = lines.flatMap((each, i) => (each.trim() === from ? [i] : []));
+    const index = at.at(nth) ?? -1;
+    expect(index).toBeGreaterThanOrEqual(0);
+    const edited = lines
+      .flatMap((each, i) => (i !== index ? [each] : to === "" ? [] : [each.replace(from, to)]))
+      .join("\n");
+    const found = compiler.compile({ from: edited, target });
+    const faults = found.ok ? [] : found.error;
+    expect(faults.map(({ code }) => code)).toEqual(["TW3162"]);
+    expect(faults[0]?.message).toMatch(says);
+    const said = faults[0]?.location?.line ?? 0;
+    expect(edited.split("\n")[said - 1]?.trim()).toBe(line);
+    const made = compiler.compile({ from: edited, target, unproven: true });
+    expect(made.ok).toBe(ptx !== null);
+    if (!made.ok || ptx === null) return;
+    const changed = unifiedDiff(unnumbered(original.ptx), unnumbered(made.value.ptx))
+      .split("\n")
+      .filter((each) => /^[+-]/.test(each));
+    expect(changed.length).toBeGreaterThan(0);
+    expect(changed.filter((each) => !ptx.test(each))).toEqual([]);
+  });
+});

@@ -1,0 +1,101 @@
+/** How CTAs of one work tile add up their partial tiles, as statements: stores, fences, counters and additions, or slices in shared memory of a cluster. */
+
+import { reducingThreads } from "../tile/dsmemReduction.ts";
+import { elementBytes } from "../tile/elementBytes.ts";
+import { lit, v } from "../tile/expr.ts";
+import { bufferOf, rewriteStmts, withBody } from "../tile/rewrite.ts";
+import type { Expr, ReductionKind, Split, Stmt, StreamK, TileProgram } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+type Of<K extends Stmt["kind"]> = Extract<Stmt, { readonly kind: K }>;
+type Combine = Of<"combine">;
+
+/** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; 1 to 7 are those of stores, 8 to 10 those of turns. */
+const ROLE_BARRIER = 11;
+
+export const expandReductions: Pass = {
+  name: "expandReductions",
+  summary: "CTAs that share a work tile store partial tiles, count, fence and add them by statements",
+  from: "machine",
+  to: "machine",
+  // Nothing has its place yet.
+  unfinished: true,
+  run(program) {
+    const inTiles = (tiles: Of<"tiles">): readonly Stmt[] =>
+      rewriteStmts(tiles.body, (stmt) => (stmt.kind === "combine" ? expand(program, tiles, stmt) : stmt));
+    return withBody(
+      program,
+      rewriteStmts(program.body, (stmt) =>
+        stmt.kind === "tiles" && (stmt.split !== null || stmt.share !== undefined)
+          ? { ...stmt, body: inTiles(stmt) }
+          : stmt,
+      ),
+    );
+  },
+};
+
+function expand(program: TileProgram, tiles: Of<"tiles">, stmt: Combine): Stmt {
+  const { share = null, split } = tiles;
+  const { acc } = stmt;
+  const barrier = reducingThreads(program) === program.launch.threads ? 0 : ROLE_BARRIER;
+  const meet: readonly Stmt[] = [
+    { kind: "fence", what: "gpu" },
+    { kind: "barrier", id: barrier },
+  ];
+  // The last to be counted goes on; what it reads was stored before the others counted.
+  const last: readonly Stmt[] = [
+    ...meet,
+    { kind: "counter.add", by: share === null ? lit(1) : v(share.count) },
+    { kind: "counter.leave", unless: complete(share, split), id: barrier },
+    { kind: "fence", what: "gpu" },
+    { kind: "counter.clear" },
+    { kind: "partial.load", acc },
+  ];
+  const inOnePlace = (by: "atomics" | "bulk"): readonly Stmt[] => [
+    { kind: "partial.reduce", acc, by },
+    ...last,
+    { kind: "partial.clear", acc },
+  ];
+  const ways: Readonly<Record<ReductionKind, () => readonly Stmt[]>> = {
+    last: () => [
+      { kind: "partial.store", acc },
+      ...last,
+      { kind: "partial.add", acc, parts: split === null ? null : split.extent - 1 },
+    ],
+    atomics: () => inOnePlace("atomics"),
+    bulk: () => inOnePlace("bulk"),
+    kernel: () => [{ kind: "partial.store", acc }],
+    slices: () => [{ kind: "partial.store", acc }, ...meet],
+    cluster: () => (split === null ? [] : inCluster(program, stmt, split)),
+  };
+  const unless: Of<"reduction">["unless"] =
+    share === null ? null : { lhs: v(share.count), op: "==", rhs: complete(share, split) };
+  const reduction: Stmt = { kind: "reduction", unless, body: ways[stmt.by]() };
+  return {
+    ...stmt,
+    body:
+      stmt.by === "slices"
+        ? [reduction, { kind: "slices", id: barrier, body: stmt.body }]
+        : [reduction, ...stmt.body],
+  };
+}
+
+/** What a work tile's counter comes to: a chunk each of stream-K's, or a CTA each of split-K's. */
+const complete = (share: StreamK | null, split: Split | null): Expr =>
+  share === null ? lit(split?.extent ?? 1) : (share.counted?.chunks ?? lit(share.chunks));
+
+/** Every CTA of the cluster sends the others their slices, and adds up its own. */
+function inCluster(program: TileProgram, { acc, into }: Combine, { extent }: Split): readonly Stmt[] {
+  if (into === null) return [];
+  const [rows, columns] = into.extent;
+  const slices = (acc.extent[0] / rows) * (acc.extent[1] / columns);
+  const bytes = rows * columns * elementBytes(bufferOf(program, into.buffer));
+  return [
+    { kind: "cluster.wait" },
+    { kind: "dsmem.send", acc, into },
+    ...(slices < extent ? [{ kind: "dsmem.leave", slices } as const] : []),
+    { kind: "dsmem.expect", bytes: (extent - 1) * bytes },
+    { kind: "dsmem.wait" },
+    { kind: "dsmem.add", into, parts: extent },
+  ];
+}

@@ -1,0 +1,342 @@
+/**
+ * Reductions of work tiles: partial tiles are published before they are counted, and read by whoever has seen all of them counted; slices of a cluster are
+ * told of and waited for. A reduction is a straight line that all CTAs of a work tile run, so that what orders one order all.
+ */
+
+import { reducingThreads } from "../../dsmemReduction.ts";
+import { elementBytes } from "../../elementBytes.ts";
+import { evaluateExpr, sameValue } from "../../expr.ts";
+import { bufferOf, eachStmt } from "../../rewrite.ts";
+import type { Expr, ReductionStmt, Stmt, TileProgram } from "../../types.ts";
+import type { Finding } from "./rules.ts";
+
+type Of<K extends Stmt["kind"]> = Extract<Stmt, { readonly kind: K }>;
+type Tiles = Of<"tiles">;
+type Report = (at: Stmt, message: string, hint: string) => void;
+
+/** What has happened in a line of statements so far. */
+interface State {
+  /** Partial tiles were handed in; behind that, fenced at the scope of the GPU, and met by all threads. */
+  handed: boolean;
+  fenced: boolean;
+  met: boolean;
+  counted: Expr | null;
+  /** Only who has seen all CTAs counted goes on; behind a fence of its own it sees their partial tiles. */
+  last: boolean;
+  acquired: boolean;
+  /** Partial tiles read. */
+  loaded: boolean;
+  read: number | null | undefined;
+  cleared: boolean;
+  zeroed: boolean;
+  /** Of a cluster: all CTAs run; slices were sent, so many bytes told of, waited for and added. */
+  running: boolean;
+  sent: number | null;
+  left: number | null;
+  expected: boolean;
+  arrived: boolean;
+  summed: boolean;
+}
+
+const fresh = (): State => ({
+  handed: false,
+  fenced: false,
+  met: false,
+  counted: null,
+  last: false,
+  acquired: false,
+  loaded: false,
+  read: undefined,
+  cleared: false,
+  zeroed: false,
+  running: false,
+  sent: null,
+  left: null,
+  expected: false,
+  arrived: false,
+  summed: false,
+});
+
+/** All findings of a program's reductions. */
+export function reductionFindings(program: TileProgram): readonly Finding[] {
+  if (program.stage !== "machine") return [];
+  return eachStmt(program.body).flatMap((tiles) =>
+    tiles.kind === "tiles" && (tiles.split !== null || tiles.share !== undefined)
+      ? eachStmt(tiles.body).flatMap((stmt) =>
+          stmt.kind === "combine" ? ofCombine(program, tiles, stmt) : [],
+        )
+      : [],
+  );
+}
+
+function ofCombine(program: TileProgram, tiles: Tiles, combine: Of<"combine">): readonly Finding[] {
+  const findings: Finding[] = [];
+  const report: Report = (stmt, message, hint) =>
+    findings.push({ rule: "reductions", at: `combine %${combine.acc.buffer}`, message, hint, stmt });
+  const reductions = combine.body.filter((s): s is Of<"reduction"> => s.kind === "reduction");
+  const [reduction] = reductions;
+  if (reduction === undefined || reductions.length > 1 || combine.body[0] !== reduction) {
+    report(
+      combine,
+      `${reductions.length} reductions in front of what is done with the sum`,
+      "one `reduction { … }` begins the combine",
+    );
+    return findings;
+  }
+  const state = fresh();
+  skipped(tiles, reduction, report);
+  for (const stmt of reduction.body) step({ program, tiles, combine, state, report }, stmt);
+  if (combine.body.some(({ kind }) => kind === "slices") !== (combine.by === "slices"))
+    report(combine, `is combined by ${combine.by}, and 'slices' says otherwise`, "write both, or neither");
+  for (const stmt of combine.body)
+    if (stmt.kind === "slices") step({ program, tiles, combine, state, report }, stmt);
+  ending(combine, state, report);
+  return findings;
+}
+
+interface At {
+  readonly program: TileProgram;
+  readonly tiles: Tiles;
+  readonly combine: Of<"combine">;
+  readonly state: State;
+  readonly report: Report;
+}
+
+/** CTAs that have a whole tile go past the reduction, and no others. */
+function skipped(tiles: Tiles, reduction: Of<"reduction">, report: Report): void {
+  const { unless } = reduction;
+  const { share } = tiles;
+  if (share === undefined) {
+    if (unless !== null)
+      report(reduction, "is left out, and every CTA has a part of its tile", "remove the condition");
+    return;
+  }
+  const whole =
+    unless !== null &&
+    unless.op === "==" &&
+    unless.lhs.kind === "var" &&
+    unless.lhs.name === share.count &&
+    isComplete(tiles, unless.rhs);
+  if (!whole)
+    report(
+      reduction,
+      "does not go by whether the CTA has its whole tile: nobody else then hands in a part",
+      `write unless %${share.count} == CHUNKS, the chunks of a tile`,
+    );
+}
+
+/** Whether an expression is what the counter of a work tile comes to. */
+function isComplete({ share, split }: Tiles, e: Expr): boolean {
+  if (share === undefined) return e.kind === "const" && e.value === (split?.extent ?? 1);
+  if (share.counted !== undefined && sameValue(e, share.counted.chunks)) return true;
+  // At one launch's sizes; a tile without a chunk counts as one.
+  return e.kind === "const" && Math.max(1, evaluateExpr(e, new Map())) === share.chunks;
+}
+
+/** What each CTA adds: 1, or the chunks of its part. */
+function isOwnCount({ share }: Tiles, e: Expr): boolean {
+  if (share === undefined) return e.kind === "const" && e.value === 1;
+  return e.kind === "var" && e.name === share.count;
+}
+
+const handsIn: Readonly<Record<string, ReductionStmt["kind"]>> = {
+  last: "partial.store",
+  kernel: "partial.store",
+  slices: "partial.store",
+  atomics: "partial.reduce",
+  bulk: "partial.reduce",
+};
+
+function step(at: At, stmt: Stmt): void {
+  const { program, tiles, combine, state, report } = at;
+  const published = (): void => {
+    if (!state.handed)
+      report(stmt, "counts before a partial tile is handed in", `${handsIn[combine.by]} stands in front`);
+    else if (!state.fenced)
+      report(
+        stmt,
+        "counts partial tiles that no fence has published: others may see the count and not the tile",
+        "fence gpu behind the stores",
+      );
+    else if (!state.met)
+      report(
+        stmt,
+        "one thread counts while others may still store",
+        "a barrier of all threads that hold accumulators in front",
+      );
+  };
+  const atBarrier = (id: number): void => {
+    const wanted = reducingThreads(program) === program.launch.threads;
+    if (wanted !== (id === 0))
+      report(
+        stmt,
+        `meets at barrier ${id}, which is ${id === 0 ? "that of all threads of the block" : "no barrier of the whole block"}`,
+        wanted ? "write 0" : "a barrier of the role alone: write 11",
+      );
+  };
+  switch (stmt.kind) {
+    case "partial.store":
+    case "partial.reduce":
+      if (handsIn[combine.by] !== stmt.kind || ("by" in stmt && stmt.by !== combine.by))
+        report(stmt, `is not how tiles are combined by ${combine.by}`, `write ${handsIn[combine.by]}`);
+      if (state.handed) report(stmt, "hands in a partial tile twice", "once");
+      Object.assign(state, { handed: true, fenced: false, met: false });
+      return;
+    case "fence":
+      if (stmt.what !== "gpu") return;
+      if (state.last) state.acquired = true;
+      else if (state.handed) state.fenced = true;
+      return;
+    case "barrier":
+      atBarrier(stmt.id);
+      if (state.handed && stmt.arrive !== true) state.met = true;
+      return;
+    case "counter.add":
+      published();
+      if (state.counted !== null) report(stmt, "counts a second time", "each CTA counts once");
+      if (!isOwnCount(tiles, stmt.by))
+        report(
+          stmt,
+          "adds what is not the CTA's own part",
+          tiles.share === undefined ? "write counter.add 1" : `write counter.add %${tiles.share.count}`,
+        );
+      state.counted = stmt.by;
+      return;
+    case "counter.leave":
+      atBarrier(stmt.id);
+      if (state.counted === null)
+        report(stmt, "asks for a count to which nobody has added", "counter.add in front");
+      if (!isComplete(tiles, stmt.unless))
+        report(
+          stmt,
+          "waits for a number to which the counter does not come, or comes too early",
+          `write the ${tiles.share === undefined ? "CTAs" : "K chunks"} of a tile`,
+        );
+      state.last = true;
+      return;
+    case "counter.clear":
+      if (!state.last) report(stmt, "clears the counter while others have to count", "behind counter.leave");
+      state.cleared = true;
+      return;
+    case "partial.load":
+    case "partial.add": {
+      if (!state.last)
+        report(stmt, "reads partial tiles before all CTAs are counted", "counter.leave in front");
+      else if (!state.acquired)
+        report(
+          stmt,
+          "reads partial tiles without a fence behind the count: it may see what was there before",
+          "fence gpu behind counter.leave",
+        );
+      if (stmt.kind === "partial.load") {
+        state.loaded = true;
+        return;
+      }
+      if (!state.loaded) report(stmt, "adds to what the registers had", "partial.load in front");
+      const parts = tiles.split === null ? null : tiles.split.extent - 1;
+      if (stmt.parts !== parts)
+        report(
+          stmt,
+          `adds ${stmt.parts ?? "as many"} partial tiles, and the tile has ${parts ?? "those of its shares"} behind the first`,
+          parts === null ? "leave out parts" : `write parts ${parts}`,
+        );
+      state.read = stmt.parts;
+      return;
+    }
+    case "partial.clear":
+      if (!state.loaded) report(stmt, "clears the sum before it is read", "partial.load in front");
+      state.zeroed = true;
+      return;
+    case "slices":
+      atBarrier(stmt.id);
+      published();
+      return;
+    case "cluster.wait":
+      state.running = true;
+      return;
+    case "dsmem.send":
+      if (!state.running)
+        report(stmt, "stores in memory of CTAs that may not have begun", "cluster.wait in front");
+      state.sent = slicesOf(stmt);
+      return;
+    case "dsmem.leave":
+      if (state.sent === null) report(stmt, "leaves before its slices are sent", "dsmem.send in front");
+      state.left = stmt.slices;
+      return;
+    case "dsmem.expect":
+      inSlices(at, stmt);
+      if (state.expected) report(stmt, "tells of bytes twice", "the mbarrier counts one arrival");
+      state.expected = true;
+      return;
+    case "dsmem.wait":
+      if (!state.expected)
+        report(stmt, "waits for an mbarrier at which nobody arrives", "dsmem.expect in front");
+      state.arrived = true;
+      return;
+    case "dsmem.add":
+      if (!state.arrived) report(stmt, "adds slices that may not have come", "dsmem.wait in front");
+      if (stmt.parts !== tiles.split?.extent)
+        report(
+          stmt,
+          `adds ${stmt.parts} slices, and ${tiles.split?.extent ?? 1} CTAs send one each`,
+          `write parts ${tiles.split?.extent ?? 1}`,
+        );
+      state.summed = true;
+      return;
+    default:
+      report(stmt, `'${stmt.kind}' is no part of a reduction`, "put it in front, or behind");
+  }
+}
+
+const slicesOf = ({ acc, into }: Of<"dsmem.send">): number =>
+  (acc.extent[0] / into.extent[0]) * (acc.extent[1] / into.extent[1]);
+
+/** Whoever waits for slices has one of its own, and as many bytes come as the others send. */
+function inSlices({ program, tiles, combine, state, report }: At, stmt: Of<"dsmem.expect">): void {
+  const blocks = tiles.split?.extent ?? 1;
+  const staying = state.left ?? blocks;
+  if (state.sent === null) report(stmt, "tells of slices that nobody sends", "dsmem.send in front");
+  else if (staying !== state.sent)
+    report(
+      stmt,
+      `${staying} CTAs wait for slices, and there are ${state.sent}`,
+      `write dsmem.leave slices ${state.sent}`,
+    );
+  const { into } = combine;
+  if (into === null) return;
+  const bytes = (blocks - 1) * into.extent[0] * into.extent[1] * elementBytes(bufferOf(program, into.buffer));
+  if (stmt.bytes !== bytes)
+    report(
+      stmt,
+      `tells of ${stmt.bytes} bytes, and ${blocks - 1} CTAs send ${bytes}`,
+      `write dsmem.expect ${bytes}`,
+    );
+}
+
+/** What holds when the sum is used. */
+function ending(combine: Of<"combine">, state: State, report: Report): void {
+  const want = (holds: boolean, message: string, hint: string): void => {
+    if (!holds) report(combine, message, hint);
+  };
+  switch (combine.by) {
+    case "kernel":
+    case "slices":
+      want(state.handed, "no CTA hands in its partial tile", "partial.store in the reduction");
+      return;
+    case "cluster":
+      want(state.sent !== null, "no CTA sends its slices", "dsmem.send in the reduction");
+      want(state.summed, "nobody adds up the slices", "dsmem.add ends the reduction");
+      return;
+    default:
+      want(state.last, "every CTA goes on as if its part were the sum", "counter.add and counter.leave");
+      want(state.loaded, "the sum is not read", "partial.load behind the count");
+      want(state.cleared, "the counter is not 0 for the next launch", "counter.clear behind counter.leave");
+      if (combine.by === "last")
+        want(
+          state.read !== undefined,
+          "one partial tile is all of the sum",
+          "partial.add behind partial.load",
+        );
+      else want(state.zeroed, "the sum is not 0 for the next launch", "partial.clear behind partial.load");
+  }
+}
