@@ -148,7 +148,7 @@ const edits: readonly (readonly [schedule: string, edits: readonly Edit[]])[] = 
     ],
   ],
   [
-    "split=4 combine=atomics",
+    "split=4 reduction=atomics",
     [
       {
         what: "a sum left as it is",
@@ -169,7 +169,7 @@ const edits: readonly (readonly [schedule: string, edits: readonly Edit[]])[] = 
     ],
   ],
   [
-    "split=4 combine=slices",
+    "split=4 reduction=slices",
     [
       {
         what: "a count without a fence",
@@ -182,7 +182,7 @@ const edits: readonly (readonly [schedule: string, edits: readonly Edit[]])[] = 
     ],
   ],
   [
-    "split=4 combine=cluster",
+    "split=4 reduction=cluster",
     [
       {
         what: "stores to CTAs that may not run",
