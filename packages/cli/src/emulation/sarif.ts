@@ -158,6 +158,8 @@ export function sarifOf({ file, cwd, findings, diagnostics, exitCode }: SarifInp
             rules: used,
           },
         },
+        // Logs of several kernels in one upload are told apart by it.
+        automationDetails: { id: `tilewright/${uriOf(file)}/` },
         // The tool itself ended as it should, unless it is its own bug.
         invocations: [{ executionSuccessful: exitCode !== 1, exitCode }],
         artifacts: [{ location: { uri: uriOf(file) }, sourceLanguage: "ptx" }],
